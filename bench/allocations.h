@@ -1,8 +1,8 @@
 /*
- * allocations.h - how often our own code asks for memory
+ * allocations.h - the number of memory allocations of our own code
  *
- * A program with this file and the linker's --wrap has its calls of malloc, calloc, realloc and their like counted, those of
- * our own layers included, which it links statically; what other libraries do inside is not seen.
+ * A program with this file and the linker's --wrap counts calls of malloc, calloc, realloc and their like, with those
+ * of our own layers, which it links statically. Allocations inside other libraries are not seen.
  */
 #ifndef BENCH_ALLOCATIONS_H
 #define BENCH_ALLOCATIONS_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Not where the linker cannot wrap functions. */
+/* False where the linker cannot wrap functions. */
 bool hth_allocations_are_counted(void);
 
 /* Allocations of the calling thread since it began. */

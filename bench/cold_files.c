@@ -16,7 +16,7 @@
 
 enum { PAGE_BYTES = 4096, PIECE_BYTES = 1 << 20, DEPTH = 64 };
 
-/* Bytes of an open file that are in memory; -1 when that cannot be known. */
+/* Bytes of an open file that are in memory; -1: unknown. */
 static int64_t resident_bytes(int fd, size_t n_bytes)
 {
     size_t n_pages = (n_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
@@ -63,7 +63,7 @@ int64_t hth_files_drop(char *const *paths, size_t n)
     return left;
 }
 
-/* A piece of a file under way. */
+/* A piece of a file, being read. */
 typedef struct piece {
     uint8_t *bytes; /* [PIECE_BYTES], aligned */
     bool is_out;
@@ -83,7 +83,7 @@ typedef struct reading {
     size_t n_out;
 } reading;
 
-/* The next piece's file and place; false at the end of all. -1 in *fd_out when a file cannot be read this way. */
+/* The next piece's file and place. False at the end of all. -1 in *fd_out if a file cannot be read this way. */
 static bool next_piece(reading *r, int *fd_out, uint64_t *offset_out)
 {
     struct stat st;
@@ -119,7 +119,7 @@ static bool read_in_turn(reading *r)
     return true;
 }
 
-/* Take one piece back; false when it was not read. */
+/* Take one piece back. False if it was not read. */
 static bool take_back(reading *r)
 {
     int64_t n = 0;

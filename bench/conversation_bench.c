@@ -1,12 +1,12 @@
 /*
- * conversation_bench.c - what a growing conversation writes, against the KV bytes that it ends with
+ * conversation_bench.c - the bytes that a growing conversation writes, against the KV bytes at its end
  *
  *   conversation_bench [--json|--markdown] [--verbose] MODEL N_TURNS N_TOKENS DIRECTORY
  *
- * Turn after turn the prompt is everything so far and a little more, three quarters of the turn, and the reply the rest.
- * After each turn the writers are waited for and the rows on disk listed; what a listing shows for the first time was
- * written in that turn. The sum over all kinds must be what the runtime counted as written; rows that were written and
- * removed within one turn are in no listing and show as the difference.
+ * Each turn's prompt is everything so far and a little more. The added prompt is three quarters of the turn, the reply
+ * the rest. After each turn the program waits for the writers and lists the rows on disk: rows that a listing shows for
+ * the first time were written in that turn. The sum over all kinds must be the number of written bytes that the runtime
+ * counted. Rows that were written and removed within one turn are in no listing and show as the difference.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -166,7 +166,7 @@ int main(int n_arguments, char **arguments)
         hth_report_die("no memory for %zu tokens", b.n_tokens);
     open_runtime(&b);
     look_at_disk(&b);
-    memset(b.bytes, 0, sizeof(b.bytes)); /* what was learnt from is not of the conversation */
+    memset(b.bytes, 0, sizeof(b.bytes)); /* the prompt for learning is not part of the conversation */
     memset(b.rows, 0, sizeof(b.rows));
     hth_report_check(hearth_runtime_counters(b.runtime, &before, &err), &err);
     for (size_t i = 0; i < b.n_turns; i++) {

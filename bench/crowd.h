@@ -1,8 +1,8 @@
 /*
- * crowd.h - many requests at once, and when each of their tokens came
+ * crowd.h - many requests at once, with the time of each of their tokens
  *
- * Times are taken on the scheduler thread, in the callback of each token, so that they are those of the library and not of
- * whoever waits for it.
+ * The callback of each token takes the time on the scheduler thread, so it is the library's, without a waiting thread's
+ * delay.
  */
 #ifndef BENCH_CROWD_H
 #define BENCH_CROWD_H
@@ -13,7 +13,10 @@
 
 enum { HTH_CROWD_MAX = 128 };
 
-/* One request of the crowd. Its token times may be read while it runs, up to n_tokens; the rest once it is done. */
+/*
+ * One request of the crowd. Its token times may be read while it runs, up to n_tokens. The rest may be read once it is
+ * done.
+ */
 typedef struct hth_member {
     struct hth_crowd *crowd;
     uint64_t id;
@@ -38,14 +41,14 @@ void hth_crowd_init(hth_crowd *crowd);
 void hth_crowd_deinit(hth_crowd *crowd);
 
 /*
- * Submit a request as a member, which lives as long as the crowd; its on_token, on_done and user_data are ours. Ends the
- * program when the library refuses it.
+ * Submit a request as a member, which lives as long as the crowd. Its on_token, on_done and user_data are ours. Ends
+ * the program if the library refuses it.
  */
 hth_member *hth_crowd_submit(hth_crowd *crowd, hearth_model *model, const hearth_request *request);
 
 /* Block until a member has n tokens, or is done. */
 void hth_crowd_wait_tokens(hth_member *member, size_t n);
-/* Block until all are done. Ends the program where a request failed; one that was cancelled has not. */
+/* Block until all are done. Ends the program if a request failed. A cancelled one has not failed. */
 void hth_crowd_wait(hth_crowd *crowd);
 
 #endif

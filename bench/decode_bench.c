@@ -3,10 +3,10 @@
  *
  *   decode_bench [--json|--markdown] [--verbose] MODEL N_PREDICT N_ROWS DIRECTORY [ROUNDS]
  *
- * The prompt is an exact hit each time, so that the reply begins at once. In every second reply the writers have
- * something to do: N_ROWS blocks of other prompts were queued while a limit of bytes a second held the writers back, and
- * the limit is lifted as the request goes in. The name of the result tells what share of the queue was written when the
- * reply ended: less than all of it where the writers were busy throughout.
+ * The prompt is an exact hit each time, so the reply begins at once. In every second reply the writers are busy: N_ROWS
+ * blocks of other prompts were queued under a limit of bytes a second, which is lifted as the request goes in. The name
+ * of the result has the share of the queue that was written when the reply ended: below 100% if the writers were busy
+ * throughout.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static uint64_t queue_rows(const bench *b)
     return counters.write_queue_rows;
 }
 
-/* One reply with writers that begin to work as it does. *left_out: rows that waited still at its end. */
+/* One reply. The writers begin as it does. *left_out: rows that still wait at its end. */
 static double reply_while_saving(bench *b, uint64_t *left_out)
 {
     hearth_error err = { .message = "" };

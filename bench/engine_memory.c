@@ -1,11 +1,11 @@
 /*
- * engine_memory.c - what the engine alone takes: a model, a context and an evaluation, and nothing of ours
+ * engine_memory.c - the memory of the engine alone: a model, a context and an evaluation, and nothing of ours
  *
  *   engine_memory MODEL N_CTX N_BATCH N_SEQ_MAX N_THREADS
  *
  * Loads the model as a worker does (mapped weights, one buffer of K and V in f16 for all sequences, flash attention),
- * reads a batch of prompt tokens and decodes one, and prints the process' resident bytes: "anonymous file shared". A
- * worker's memory beyond that is what the server, the scheduler and the cache take.
+ * prefills a batch of prompt tokens, decodes one, and prints the process' resident bytes: "anonymous file shared". The
+ * rest of a worker's memory belongs to the server, the scheduler and the cache.
  */
 #include <stdio.h>
 #include <stdlib.h>

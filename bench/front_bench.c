@@ -1,10 +1,10 @@
 /*
- * front_bench.c - what the way through the front costs a request
+ * front_bench.c - the cost of the way through the front for a request
  *
- * Three processes: a worker that answers at once with the HTTP server of workers, a front made of the HTTP server, the
- * proxy and the requests to workers, and this one, a client with one connection to each that asks them in turn. What is
- * told is the difference of the times of one request, and the front's processor time. There is no supervisor: the worker
- * is always ready.
+ * There are three processes: a worker that answers at once with the HTTP server of workers; a front made of the HTTP
+ * server, the proxy and the requests to workers; and this client, which asks both in turn on one connection each. The
+ * results are the difference between the times of a request, and the front's processor time. There is no supervisor:
+ * the worker is always ready.
  *
  *   front_bench [--json | --markdown] [--verbose] [REQUESTS]
  */
@@ -86,7 +86,7 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
 
 typedef struct server {
     pid_t pid;
-    int control; /* its end ends the server, which then says how much time it took */
+    int control; /* closing it ends the server, which then reports its processor time */
     char path[108];
     uint16_t port;
 } server;

@@ -1,18 +1,20 @@
 /*
- * hit_bench.c - what an exact hit costs from each tier, against memcpy of the same bytes and against the device
+ * hit_bench.c - the cost of an exact hit from each tier, against memcpy of the same bytes and against the device
  *
  *   hit_bench [--json|--markdown] [--verbose] MODEL N_TOKENS DIRECTORY RAM_FILE_DIRECTORY TIERS [ROUNDS [N_PROMPTS]]
  *
  * TIERS is a list of ram, ram_file, disk and cold (the disk, with the rows out of the page cache), with commas.
  *
  * One process makes a few prompts known (known.h) and asks for them in turn, emptying the context before each request.
- * For the slower tiers the RAM tier has room for one and a half prompts, so that a row of three prompts in turn is never
- * there when it is asked for, and slabs are used again as in a cache that has been full for a while. After each request
- * the same bytes are copied with memcpy; medians are compared. The copy goes where a restore goes: out of each block's
- * slab into its place in the buffer of each layer's K and V. One memcpy of as many bytes is told beside it, without a
- * target; from the size on where the C library writes past the processor's caches it is faster than any copy into
- * places. A hit's time is that of its lookup and restore: hashing, finding, reading, checking, unpacking, logits. Every
- * request is checked to be an exact hit from the tier that is measured, with all rows read from there.
+ * For the slower tiers the RAM tier has room for one and a half prompts. So a row of three prompts in turn is never in
+ * RAM when it is asked for, and slabs are reused as in a cache that has been full for a while.
+ *
+ * After each request the same bytes are copied with memcpy, and the medians are compared. The copy goes to the places
+ * of a restore: out of each block's slab into its place in the buffer of each layer's K and V. One memcpy of as many
+ * bytes is reported beside it, without a target: from the size on where the C library writes past the processor's
+ * caches, it is faster than any copy into places. A hit's time is that of its lookup and restore: hashing, finding,
+ * reading, checking, unpacking, logits. Every request is checked to be an exact hit from the measured tier, with all
+ * rows read from there.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,7 +56,7 @@ typedef struct hit_times {
     hth_samples plain;  /* in one piece */
     hth_samples lookup;
     hth_samples first_token;
-    hth_samples beside;  /* of the first token's time what is not the restore's */
+    hth_samples beside;  /* the part of the first token's time outside of the restore */
     hth_samples in_turn; /* device alone, MB/s */
     hth_samples at_once;
     hth_samples own_rate; /* MB/s of files */
@@ -137,7 +139,7 @@ static void empty_context(bench *b)
     hth_report_check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
 }
 
-/* Ask for prompt n, and see that it came from where it should. */
+/* Ask for prompt n, and check the tier that it came from. */
 static hearth_stats hit(bench *b, unsigned n, hearth_tier tier, bool must_fit)
 {
     hearth_request request = hearth_request_default();
@@ -254,7 +256,7 @@ static void drop_pages(const row_paths *files)
         (void)fprintf(stderr, "bench: %" PRId64 " bytes of the rows stay in the page cache (-1: unknown)\n", left);
 }
 
-/* A hit from a cold page cache and the device alone, now one first and now the other. */
+/* A hit from a cold page cache and the device alone, in alternating order. */
 static void measure_cold(bench *b, unsigned n, unsigned round, hit_times *times)
 {
     row_paths files = paths_of(b, n);
@@ -301,7 +303,7 @@ static bool is_wanted(const bench *b, const tier_case *c)
     return false;
 }
 
-/* Where the time went, by the runtime's own counters. */
+/* The parts of the time, by the runtime's own counters. */
 static void show_paths(const bench *b, unsigned n_hits)
 {
     static const hearth_path paths[] = { HEARTH_PATH_LOOKUP, HEARTH_PATH_READ, HEARTH_PATH_UNPACK };

@@ -1,14 +1,14 @@
 /*
- * http_bench.c - the HTTP server's speed, its memory for idle connections, and how it stands a crowd that misbehaves
+ * http_bench.c - the HTTP server's speed, its memory for idle connections, and its behaviour under misbehaving clients
  *
  *   http_bench [--json|--markdown] [--verbose] [N_CONNECTIONS [SECONDS]]
  *
- * The server (http_target.h) is this program in another process. Measured are the requests that it answers in a second of
- * one processor's time, and the memory of N_CONNECTIONS (10000) idle connections, as many as the limit of descriptors
- * allows. Then, for SECONDS (20), that many clients come and go that read streams slowly, send slowly, send nonsense,
- * close their half, send ahead, or leave in the middle of anything, while one well-behaved client must be answered all
- * the time. In the end nothing may be left of them: connections, exchanges, descriptors and the handlers' own work are
- * counted, and what is left fails the program. The seed is printed; HTH_SEED repeats what is random.
+ * The server (http_target.h) is this program in another process. The program measures the requests that it answers in a
+ * second of one processor's time, and the memory of N_CONNECTIONS (10000) idle connections, or as many as the limit of
+ * descriptors allows. Then, for SECONDS (20), that many clients come and go. They read streams slowly, send slowly,
+ * send nonsense, close their half, send ahead, or leave in the middle of anything. Meanwhile one well-behaved client
+ * must always be answered. At the end nothing may remain of them: connections, exchanges, descriptors and the handlers'
+ * own work are counted, and a remainder fails the program. The seed is printed; HTH_SEED repeats the random choices.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -179,7 +179,7 @@ static numbers ask_numbers(int fd)
     return n;
 }
 
-/* Once all connections but the one that asks are gone. */
+/* The numbers, once all connections but the asking one are gone. */
 static numbers ask_numbers_alone(int control)
 {
     uint64_t begin = hth_os_monotonic_ns();
@@ -302,7 +302,7 @@ static void say(visitor *v, const char *text, size_t n)
 {
     ssize_t sent = send(v->fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-    v->n_sent += sent > 0 ? (size_t)sent : 0; /* the server may have closed or be full; both are its right */
+    v->n_sent += sent > 0 ? (size_t)sent : 0; /* the server may have closed or be full; it may do both */
 }
 
 static void say_text(visitor *v, const char *text)

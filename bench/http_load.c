@@ -1,18 +1,18 @@
 /*
- * http_load.c - requests as fast as a server answers them, and how long each took
+ * http_load.c - requests as fast as a server answers them, and the time of each
  *
  *   http_load [OPTIONS] TARGET...
  *
- * TARGET is http://HOST:PORT/PATH or unix:SOCKET:/PATH. Every connection sends the same request again as soon as its last
- * reply is complete, over one kept connection; one thread serves all of them, so that little of a machine that server and
- * load share goes to the load. The bytes of the request are made once, and replies are read no further than their end
- * needs. A reply of another status than 200, or without the text of --expect, ends the program with exit code 1.
+ * TARGET is http://HOST:PORT/PATH or unix:SOCKET:/PATH. Every connection sends the same request again as soon as its
+ * last reply is complete, over one kept connection. One thread serves all of them, to take little of the machine from
+ * the server. The bytes of the request are made once, and replies are read no further than their end needs. A reply of
+ * another status than 200, or without the text of --expect, ends the program with exit code 1.
  *
- * With several targets each has its own connections and results; with --alternate one request is on its way at a time and
- * the targets take turns, which compares two ways to the same server under the same conditions of the machine.
+ * With several targets each has its own connections and results. With --alternate one request is on its way at a time
+ * and the targets take turns. That compares two ways to the same server under the same conditions of the machine.
  *
- * Times are taken from before a request is written. A reply's first byte, its end, and the first two events of a stream
- * ("data:") are timed.
+ * Times run from before a request is written to a reply's first byte, its end, and the first two events of a stream
+ * ("data:").
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -255,7 +255,7 @@ static void connection_write(connection *c)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0 && c->is_used && (errno == EPIPE || errno == ECONNRESET))
-            return; /* reading tells */
+            return; /* reading reports it */
         if (n < 0)
             die("cannot send to '%s': %s", t->name, strerror(errno));
         c->n_sent += (size_t)n;
@@ -310,7 +310,7 @@ static bool connection_read(connection *c, const load *l)
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    /* A server may close a connection behind a reply without a word; the request that met that goes to a new one. */
+    /* A server may close a connection behind a reply without notice. The request that meets that goes to a new one. */
     if (c->is_used && c->reply.n_head == 0 && (n == 0 || (n < 0 && errno == ECONNRESET))) {
         (void)close(c->fd); /* nothing was written that could be lost */
         connection_open(c);
@@ -368,7 +368,7 @@ static void run_target(load *l, size_t index)
                 connection_write(c);
             if (!(polled[i].revents & (POLLIN | POLLHUP | POLLERR)) || !connection_read(c, l))
                 continue;
-            /* What counts begins with the last reply of the warm-up. */
+            /* The measurement begins with the last reply of the warm-up. */
             if (++n_done == l->n_warm_up) {
                 l->begin_ns = now_ns();
                 l->end_ns = l->n_requests > 0 ? 0 : l->begin_ns + (uint64_t)(l->seconds * 1e9);

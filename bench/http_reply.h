@@ -1,8 +1,8 @@
 /*
- * http_reply.h - a reply of HTTP/1.1 read as it comes: where it ends, and when its events came
+ * http_reply.h - read an HTTP/1.1 reply as it arrives: its end, and the times of its events
  *
- * Reads heads, bodies of known length and chunked ones, and counts lines that begin with "data:", the events of a stream.
- * Nothing is kept but the beginning of the body. Pure: bytes and their time come in, nothing is called.
+ * Reads heads, bodies of known length and chunked ones. Counts lines that begin with "data:", the events of a stream.
+ * Keeps only the beginning of the body. Pure: the caller passes bytes and their time.
  */
 #ifndef BENCH_HTTP_REPLY_H
 #define BENCH_HTTP_REPLY_H
@@ -33,7 +33,7 @@ typedef struct http_reply {
     size_t n_line;    /* bytes of the line that is being read */
     size_t n_matched; /* of "data:" at the beginning of a line of the body */
     size_t n_events;
-    uint64_t event_ns[HTTP_REPLY_EVENTS_TIMED]; /* when the first ones began */
+    uint64_t event_ns[HTTP_REPLY_EVENTS_TIMED]; /* the times at which the first ones began */
     uint64_t first_ns;                          /* of the first byte; 0: none yet */
     uint64_t body_bytes;
     size_t n_head;
@@ -44,9 +44,9 @@ typedef struct http_reply {
 
 /* Ready for the next reply of the connection. */
 void http_reply_begin(http_reply *reply);
-/* Bytes that arrived at now_ns. Returns how many of them were this reply's: fewer than n once it is complete or broken. */
+/* Bytes that arrived at now_ns. Returns how many belong to this reply: fewer than n once it is complete or broken. */
 size_t http_reply_feed(http_reply *reply, const char *bytes, size_t n, uint64_t now_ns);
-/* The connection ended: a reply without a length is complete by that, every other one is broken. */
+/* The connection ended. This completes a reply without a length, and breaks any other. */
 void http_reply_end(http_reply *reply);
 
 #endif

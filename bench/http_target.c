@@ -1,5 +1,5 @@
 /*
- * http_target.c - handlers that keep exchanges in all the ways there are
+ * http_target.c - handlers that keep exchanges in every possible way
  */
 #include "http_target.h"
 

@@ -1,12 +1,12 @@
 /*
- * idle_bench.c - what a context full of finished sequences costs those who come after
+ * idle_bench.c - the cost of a context full of finished sequences for later requests
  *
  *   idle_bench [--json|--markdown] [--verbose] MODEL N_CTX N_CONVERSATIONS DIRECTORY ROUNDS N_TOKENS...
  *
- * N_CONVERSATIONS that are known to the cache (known.h) come in as exact hits, one after the other, until they have 90% of
- * a context of N_CTX. Then a new prompt of N_TOKENS is read, and a reply is decoded, each in turns with the same in an
- * empty context. At last the conversations come back, the oldest first, as each has a turn in a server that has others: a
- * new prompt is read in between. What they cost is held against a memcpy of their bytes into as many pieces.
+ * N_CONVERSATIONS that the cache knows (known.h) come in as exact hits, one after the other, until they have 90% of a
+ * context of N_CTX. Then a new prompt of N_TOKENS is prefilled, and a reply is decoded, each in turns with the same in
+ * an empty context. Last, the conversations come back, the oldest first, as in a server where they take turns: a new
+ * prompt is prefilled in between. Their cost is compared with a memcpy of their bytes into as many pieces.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /*
- * index_bench.c - what many rows cost: opening the index of a file tier, asking it, and memory in the RAM tier
+ * index_bench.c - the cost of many rows: opening the index of a file tier, asking it, and memory in the RAM tier
  *
  *   index_bench [--json|--markdown] [--verbose] [ROWS [DIRECTORY]]    100,000 rows below a new directory by default
  *
  * Fills an index with rows that have no files, opens the tier anew, and prints the times of opening, of one probe alone
  * and of one in a lookup of a 30,000-token prompt, each as the median of several rounds, and the index's bytes a row.
- * As many rows of a page each are then put into a RAM tier; what the heap grew by is what they cost beside the arena.
+ * As many rows of a page each then go into a RAM tier. The growth of the heap is their cost beside the arena.
  */
 #include <glob.h>
 #include <stdio.h>

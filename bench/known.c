@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "engine/blob_join.h"
+#include "engine/image_join.h"
 
-/* engine/blob.h: the cells' positions follow the header and the counts of streams and cells, 12 bytes a cell. */
-enum { POSITIONS_OFFSET = HTH_BLOB_HEADER_BYTES + 8, CELL_BYTES = 12, PROMPT_OF_THE_BLOCK = 1000 };
+/* engine/image.h: the cells' positions follow the header and the counts of streams and cells, 12 bytes a cell. */
+enum { POSITIONS_OFFSET = HTH_IMAGE_HEADER_BYTES + 8, CELL_BYTES = 12, PROMPT_OF_THE_BLOCK = 1000 };
 
 hearth_token hth_known_token(unsigned n, size_t i)
 {
@@ -54,10 +54,10 @@ static hearth_status copy_row(hth_cache *cache, const hth_keyspace *keyspace, co
 
     if (status != HEARTH_OK)
         return status;
-    *bytes_out = malloc(row.payload_bytes);
+    *bytes_out = malloc(row.image_bytes);
     if (*bytes_out) {
-        memcpy(*bytes_out, row.payload, row.payload_bytes);
-        *n_out = row.payload_bytes;
+        memcpy(*bytes_out, row.image, row.image_bytes);
+        *n_out = row.image_bytes;
     }
     hth_cache_return(cache, &row);
     return *bytes_out ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row");
@@ -81,13 +81,13 @@ static hearth_status keyspace_of(hearth_model *model, hth_keyspace *out, hearth_
 /* Bytes of K and V in all layers, which is what a cell in the context takes. */
 static hearth_status measure_cell(hth_known *known, hearth_error *err)
 {
-    hth_blob_piece piece = { .bytes = known->block, .n_bytes = known->block_bytes, .end = HTH_BLOCK_TOKENS };
-    hth_blob_layout *layout = malloc(sizeof(*layout));
-    hth_blob_format format;
+    hth_image_piece piece = { .bytes = known->block, .n_bytes = known->block_bytes, .end = HTH_BLOCK_TOKENS };
+    hth_image_layout *layout = malloc(sizeof(*layout));
+    hth_image_format format;
     hearth_status status = HEARTH_UNSUPPORTED;
 
-    if (layout && hth_blob_plain_format(&piece, &format) && !format.has_cell_ext)
-        status = hth_blob_parse(&format, known->block, known->block_bytes, 0, HTH_BLOCK_TOKENS, layout, err);
+    if (layout && hth_image_plain_format(&piece, &format) && !format.has_cell_ext)
+        status = hth_image_parse(&format, known->block, known->block_bytes, 0, HTH_BLOCK_TOKENS, layout, err);
     else
         (void)hth_fail(err, status, "the model is not one of plain attention"); /* the status is set already */
     for (uint32_t i = 0; status == HEARTH_OK && i < layout->n_tensors; i++)
@@ -135,22 +135,22 @@ void hth_known_deinit(hth_known *known)
 
 /* ---- saving ---- */
 
-void hth_known_move_block(uint8_t *payload, uint32_t first_position)
+void hth_known_move_block(uint8_t *image, uint32_t first_position)
 {
     for (uint32_t i = 0; i < HTH_BLOCK_TOKENS; i++)
-        hth_put_u32(payload + POSITIONS_OFFSET + (size_t)i * CELL_BYTES, first_position + i);
+        hth_put_u32(image + POSITIONS_OFFSET + (size_t)i * CELL_BYTES, first_position + i);
 }
 
-static hearth_status save(hth_cache *cache, const hth_save *row, const uint8_t *payload, hearth_error *err)
+static hearth_status save(hth_cache *cache, const hth_save *row, const uint8_t *image, hearth_error *err)
 {
-    hth_save_slot *slot = hth_cache_save_begin(cache, row);
+    hth_slab *slab = hth_cache_save_begin(cache, row);
 
-    if (!slot)
-        return hth_fail(err, HEARTH_FULL, "no room in the RAM tier for a row of %zu bytes", row->payload_bytes);
-    memcpy(hth_save_slot_payload(slot), payload, row->payload_bytes);
+    if (!slab)
+        return hth_fail(err, HEARTH_FULL, "no room in the RAM tier for a row of %zu bytes", row->image_bytes);
+    memcpy(hth_slab_image(slab), image, row->image_bytes);
     if (row->id.kind == HTH_ROW_BLOCK)
-        hth_known_move_block(hth_save_slot_payload(slot), row->first_position);
-    hth_cache_save_commit(cache, slot);
+        hth_known_move_block(hth_slab_image(slab), row->first_position);
+    hth_cache_save_commit(cache, slab);
     return HEARTH_OK;
 }
 
@@ -165,7 +165,7 @@ static hth_save block_at(const hth_known *known, const hearth_token *tokens, uin
         .context_size = first_position + HTH_BLOCK_TOKENS,
         .reason = HEARTH_SAVE_COLD,
         .engine_build = "bench",
-        .payload_bytes = known->block_bytes,
+        .image_bytes = known->block_bytes,
     };
 }
 
@@ -180,7 +180,7 @@ static hearth_status add_logits(hth_cache *cache, const hth_known *known, const 
         .context_size = n_tokens,
         .reason = HEARTH_SAVE_COLD,
         .engine_build = "bench",
-        .payload_bytes = known->logits_bytes,
+        .image_bytes = known->logits_bytes,
     };
 
     return save(cache, &row, known->logits, err);

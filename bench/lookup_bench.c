@@ -1,17 +1,17 @@
 /*
- * lookup_bench.c - what it costs to find all rows of a long prompt, beside hashing it
+ * lookup_bench.c - the cost of finding all rows of a long prompt, beside hashing it
  *
  *   lookup_bench [--json|--markdown] [--verbose] N_TOKENS DIRECTORY [ROUNDS]
  *
- * Saves the rows of a prompt with small payloads and looks the prompt up, with the rows in RAM and again when they are
- * in files only. A probe is the question for one row: each block, the tail, the logits. Its time is that of the lookup
- * less that of hashing alone, which is measured in turn. Hashing is told by itself, too, and once more by this program
- * run again without the processor's SHA instructions. Lookups one right after the other find what they need in the
- * processor's caches; what they cost after a restore has been through those is told beside it, without a target.
+ * Saves the rows of a prompt with small images and looks the prompt up, with the rows in RAM and again with the rows in
+ * files only. A probe is the question for one row: each block, the tail, the logits. Its time is that of the lookup
+ * less that of hashing alone, which is measured in turn. Hashing is reported by itself, too, and once more by this
+ * program run again without the processor's SHA instructions. Consecutive lookups find their data in the processor's
+ * caches. The cost after a restore, which displaces that data, is reported beside it, without a target.
  *
- * Then many prompts are saved that share most of their only block: a new one among them is looked up, and one that was
- * seen before and whose tail a longer row has superseded, with the rows in files only. How many files are opened for that
- * is counted. Last, all rows are evicted, and why they are not found is asked.
+ * Then many prompts are saved that share most of their only block. With the rows in files only, two are looked up: a
+ * new one, and a known one whose tail a longer row has superseded. The opened files are counted. Last, all rows are
+ * evicted, and the program asks why they are not found.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 /* Prompts that share their first tokens; more than a lookup compares for a new prompt. */
 enum { SIBLINGS = 4000, SHARED_TOKENS = 200, SIBLING_TOKENS = 220 };
 
-enum { ROUNDS = 200, PAYLOAD_BYTES = 512, COLD_BYTES = 64 << 20, FLUSH_MS = 600000, NEXT_TURN_TOKENS = 50 };
+enum { ROUNDS = 200, IMAGE_BYTES = 512, COLD_BYTES = 64 << 20, FLUSH_MS = 600000, NEXT_TURN_TOKENS = 50 };
 
 /* OpenSSL's mask of what the processor can do: the second word without SHA. Only x86 has it. */
 #define WITHOUT_SHA ":~0x20000000"
@@ -81,17 +81,17 @@ static void open_cache(bench *b)
 
 static void save(bench *b, hth_save *row)
 {
-    hth_save_slot *slot;
+    hth_slab *slab;
 
     row->keyspace = &b->keyspace;
     row->reason = HEARTH_SAVE_COLD;
     row->engine_build = "bench";
-    row->payload_bytes = PAYLOAD_BYTES;
-    slot = hth_cache_save_begin(b->cache, row);
-    if (!slot)
+    row->image_bytes = IMAGE_BYTES;
+    slab = hth_cache_save_begin(b->cache, row);
+    if (!slab)
         hth_report_die("no room for a row");
-    memset(hth_save_slot_payload(slot), 7, PAYLOAD_BYTES);
-    hth_cache_save_commit(b->cache, slot);
+    memset(hth_slab_image(slab), 7, IMAGE_BYTES);
+    hth_cache_save_commit(b->cache, slab);
 }
 
 /* Blocks, a tail where there is one, logits; returns how many rows that are. */

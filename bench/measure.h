@@ -1,5 +1,5 @@
 /*
- * measure.h - samples of times, and the copy that they are held against
+ * measure.h - samples of times, and the copy to compare them with
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
@@ -29,7 +29,7 @@ double hth_ms_since(uint64_t begin_ns);
 
 /* ---- memcpy ---- */
 
-/* Two buffers that were touched: one on huge pages, as the slabs of the RAM tier, one as the engine allocates its own. */
+/* Two buffers with resident pages: one on huge pages, like the RAM tier's slabs, one allocated like the engine's. */
 typedef struct hth_copy {
     uint8_t *slabs;
     uint8_t *cells;
@@ -42,8 +42,8 @@ void hth_copy_deinit(hth_copy *copy); /* accepts a copy of zeros */
 /* Milliseconds of one memcpy of everything, from the slabs to the cells. */
 double hth_copy_ms(hth_copy *copy);
 /*
- * Milliseconds of copying what a restore copies to where it goes: n_blocks blocks lie one behind the other and each has
- * n_tensors pieces of piece_bytes; each piece goes to the block's place in its tensor's buffer. All of it fits.
+ * Milliseconds of copying a restore's bytes to a restore's places: n_blocks blocks lie one behind the other, and each
+ * has n_tensors pieces of piece_bytes. Each piece goes to the block's place in its tensor's buffer. All of it fits.
  */
 double hth_copy_pieces_ms(hth_copy *copy, size_t n_blocks, size_t n_tensors, size_t piece_bytes);
 

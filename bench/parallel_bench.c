@@ -3,10 +3,10 @@
  *
  *   parallel_bench [--json|--markdown] [--verbose] MODEL N_REQUESTS N_TOKENS N_PREDICT DIRECTORY [ROUNDS [PEER_RATE]]
  *
- * N_REQUESTS prompts of N_TOKENS each, which have nothing in common, are exact hits (known.h), so that all replies begin
- * at once; every round takes prompts that the context does not hold. What counts is the time when all of them run: from
- * the moment when each has a few tokens to the moment when the first one has its last. The context has room for all of
- * them and not much more. PEER_RATE: what the engine itself reaches with as many sequences of that length.
+ * N_REQUESTS prompts of N_TOKENS each, without anything in common, are exact hits (known.h), so all replies begin at
+ * once. Every round takes prompts that the context does not hold. The measured time is that of all replies running:
+ * from the moment when each has a few tokens to the moment when the first one has its last. The context has room for
+ * all of them and not much more. PEER_RATE is the engine's own rate with as many sequences of that length.
  */
 #include <stdio.h>
 #include <stdlib.h>

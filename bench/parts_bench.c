@@ -1,12 +1,12 @@
 /*
- * parts_bench.c - what packing a block costs against memcpy, and where the time of a save and of a restore goes
+ * parts_bench.c - the cost of packing a block against memcpy, and the parts of the time of a save and of a restore
  *
  *   parts_bench [--json|--markdown] [--verbose] MODEL N_TOKENS DIRECTORY [ROUNDS]
  *
- * Works on the engine and the cache without a scheduler, with the calls that the scheduler makes. A sequence of N_TOKENS
- * is put together from one block's state; each of its blocks is then packed into a RAM tier that is full, so that slabs
- * are used again, and copied with memcpy between buffers as large as the sequence, one after the other. Restores are
- * taken apart in the same way. DIRECTORY gets one file, for the time of reading it from the page cache.
+ * Works on the engine and the cache without a scheduler, with the scheduler's calls. A sequence of N_TOKENS is put
+ * together from one block's state. Each of its blocks is packed into a full RAM tier, so that slabs are reused, and
+ * then copied with memcpy between buffers as large as the sequence. Restores are taken apart in the same way. DIRECTORY
+ * gets one file, for the time of reading it from the page cache.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -74,9 +74,9 @@ typedef struct bench {
     hth_engine_context *context;
     uint32_t n_vocab;
     hth_cache *cache;
-    uint8_t *block; /* a payload, [block_bytes] */
+    uint8_t *block; /* an image, [block_bytes] */
     size_t block_bytes;
-    uint8_t *slabs; /* payloads of the whole sequence, [n_blocks * block_bytes] */
+    uint8_t *slabs; /* images of the whole sequence, [n_blocks * block_bytes] */
     hth_copy copy;
     hth_samples times[PARTS];
 } bench;
@@ -138,7 +138,7 @@ static void compute_block(bench *b)
     empty(b, SCRATCH);
 }
 
-/* The payloads of the sequence, on memory like the RAM tier's. */
+/* The images of the sequence, on memory like the RAM tier's. */
 static void lay_out_slabs(bench *b)
 {
     if (!hth_copy_init(&b->copy, b->n_blocks * b->block_bytes))
@@ -184,12 +184,12 @@ static void open_cache(bench *b)
 static void restore_block(bench *b, size_t i, bool is_first_round)
 {
     uint32_t begin = (uint32_t)i * HTH_BLOCK_TOKENS, end = begin + HTH_BLOCK_TOKENS;
-    const uint8_t *payload = b->slabs + i * b->block_bytes;
+    const uint8_t *image = b->slabs + i * b->block_bytes;
     hearth_error err = { .message = "" };
     uint64_t at = hth_os_monotonic_ns();
 
     hth_report_check(
-        b->backend->state_set(b->context, SCRATCH, HTH_STATE_CELLS, payload, b->block_bytes, begin, end, &err), &err);
+        b->backend->state_set(b->context, SCRATCH, HTH_STATE_CELLS, image, b->block_bytes, begin, end, &err), &err);
     if (!is_first_round)
         lap(b, RESTORE_SET, &at);
     hth_report_check(b->backend->seq_copy(b->context, SCRATCH, SEQUENCE, begin, end, &err), &err);
@@ -215,7 +215,7 @@ static void pack_block(bench *b, size_t i, uint64_t number)
         .engine_build = b->backend->build(),
     };
     hearth_error err = { .message = "" };
-    hth_save_slot *slot;
+    hth_slab *slab;
     size_t n_bytes = 0;
     uint64_t whole, at;
 
@@ -223,17 +223,17 @@ static void pack_block(bench *b, size_t i, uint64_t number)
     whole = at = hth_os_monotonic_ns();
     hth_report_check(b->backend->seq_copy(b->context, SEQUENCE, SCRATCH, begin, end, &err), &err);
     lap(b, PACK_SHARE, &at);
-    save.payload_bytes = b->backend->state_size(b->context, SCRATCH, HTH_STATE_CELLS);
+    save.image_bytes = b->backend->state_size(b->context, SCRATCH, HTH_STATE_CELLS);
     lap(b, PACK_SIZE, &at);
-    slot = hth_cache_save_begin(b->cache, &save);
-    if (!slot)
+    slab = hth_cache_save_begin(b->cache, &save);
+    if (!slab)
         hth_report_die("no room for a row");
     lap(b, PACK_SLAB, &at);
-    hth_report_check(b->backend->state_get(b->context, SCRATCH, HTH_STATE_CELLS, hth_save_slot_payload(slot),
-                                           save.payload_bytes, &n_bytes, &err),
+    hth_report_check(b->backend->state_get(b->context, SCRATCH, HTH_STATE_CELLS, hth_slab_image(slab), save.image_bytes,
+                                           &n_bytes, &err),
                      &err);
     lap(b, PACK_GET, &at);
-    hth_cache_save_commit(b->cache, slot);
+    hth_cache_save_commit(b->cache, slab);
     lap(b, PACK_COMMIT, &at);
     empty(b, SCRATCH);
     lap(b, PACK_EMPTY, &at);

@@ -1,13 +1,13 @@
 /*
- * pause_bench.c - the pauses of a running reply while another request reads a long prompt, and how fast that prompt is read
+ * pause_bench.c - the pauses of a running reply during another request's long prefill, and the speed of that prefill
  *
  *   pause_bench [--json|--markdown] [--verbose] MODEL N_TOKENS DIRECTORY [MAX_TICK_MS...]
  *
- * First a prompt of N_TOKENS is read alone. Then, for each MAX_TICK_MS (250 where none is given), a reply is generated,
- * and once it runs another such prompt is read beside it. Pauses are the times between two tokens of the reply, of those
- * that came between the prompt's submission and its first token. The bound is the larger of 2 x MAX_TICK_MS and one
- * evaluation of the smallest chunk, which is measured in the same place: the last tokens of a prompt of that length, the
- * others being known, with chunks of 64.
+ * First a prompt of N_TOKENS is prefilled alone. Then, for each MAX_TICK_MS (default: 250), a reply is generated, and
+ * once it runs another such prompt is prefilled beside it. Pauses are the times between two tokens of the reply, from
+ * the prompt's submission to its first token. The bound is the larger of 2 x MAX_TICK_MS and one evaluation of the
+ * smallest chunk. That evaluation is measured in the same place: the last tokens of a prompt of that length, the others
+ * being known, with chunks of 64.
  */
 #include <stdio.h>
 #include <stdlib.h>

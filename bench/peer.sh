@@ -6,8 +6,8 @@
 # Built once, from the source that scripts/engine.sh fetched, with its options and compiler, so that what differs is how
 # the engine is used and not how it was compiled. The result lies beside the engine in the cache directory, under the
 # engine's key, and appears by one rename; nothing is written into the checkout and nothing is downloaded (the server's
-# web pages, TLS and child processes are left out). About ten minutes on 2 cores. Prints the directory that holds the two
-# programs as the only line on standard output; with --print, whether they were built or not.
+# web pages, TLS and child processes are left out). About ten minutes on 2 cores. Prints the directory that holds the
+# two programs as the only line on standard output; with --print, whether they were built or not.
 #
 # Environment: as scripts/engine.sh.
 # shellcheck disable=SC2086  # lists of words

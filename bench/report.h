@@ -2,7 +2,7 @@
  * report.h - results of the benchmarks, each on one line, with the target beside it
  *
  * A program prints its lines as text for people, as rows of a Markdown table (bench/cache.sh writes the head of the
- * table), or as one JSON object a line. What falls short is said and is no failure of the program.
+ * table), or as one JSON object a line. A missed target is reported and does not fail the program.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
@@ -19,8 +19,8 @@ typedef struct hth_report {
 } hth_report;
 
 /*
- * Take the report's options out of a program's arguments: --json, --markdown, --verbose. Returns how many arguments are
- * left; they move up.
+ * Take the report's options out of a program's arguments: --json, --markdown, --verbose. Returns the number of
+ * remaining arguments, which move up.
  */
 int hth_report_options(hth_report *report, int n_arguments, char **arguments);
 
@@ -30,9 +30,9 @@ typedef struct hth_result {
     const char *name;
     const char *unit; /* of own and peer: "ms", "MB/s" */
     double own;
-    const char *peer_name; /* what it is held against; NULL: nothing, and value is own */
+    const char *peer_name; /* the other side of the comparison; NULL: none, and value is own */
     double peer;
-    double value;           /* what has a target; a ratio where there is a peer */
+    double value;           /* compared with the target; a ratio if there is a peer */
     const char *value_unit; /* "" for a ratio */
     hth_bound bound;
     double target;
@@ -46,13 +46,13 @@ void hth_report_ratio(const hth_report *report, const char *name, const char *un
 /* A result that is one number. */
 void hth_report_number(const hth_report *report, const char *name, double value, const char *unit, hth_bound bound,
                        double target);
-/* Where the time goes, or what the numbers stand on: only with --verbose, on standard error. */
+/* The parts of a time, or the basis of the numbers: only with --verbose, on standard error. */
 void hth_report_detail(const hth_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Say on standard error what went wrong, and end the program. */
+/* Report a failure on standard error, and end the program. */
 void hth_report_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* The same with err's message, unless all is well. */
+/* The same with err's message, if status is a failure. */
 void hth_report_check(hearth_status status, const hearth_error *err);
 /* A hearth_log_fn: warnings on standard error. */
 void hth_report_log(hearth_log_level level, const char *source, const char *message, void *user_data);

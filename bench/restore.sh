@@ -1,8 +1,8 @@
 #!/bin/sh
 # restore.sh - an exact hit in a new process against memcpy, on a random-weight model of 1.1 billion parameters
 #
-# Usage: restore.sh BUILD [SHAPE [TOKENS...]]. Makes the model when it is not there (about a minute), computes prompts of
-# 2048 and of 2000 tokens once (about 20 s each on 2 cores) and restores each three times in new processes.
+# Usage: restore.sh BUILD [SHAPE [TOKENS...]]. Makes the model when it is not there (about a minute), computes prompts
+# of 2048 and of 2000 tokens once (about 20 s each on 2 cores) and restores each three times in new processes.
 set -eu
 build=${1:-build}
 shape=${2:-llama-1.1b}

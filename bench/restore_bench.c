@@ -1,14 +1,14 @@
 /*
- * restore_bench.c - what an exact hit costs, against memcpy
+ * restore_bench.c - the cost of an exact hit, against memcpy
  *
- * Runs itself as four processes on one cache directory, one after the other: the first computes a prompt of N tokens and keeps it, the
- * others find it. Each of these then copies as many bytes as it restored with memcpy, between buffers that were touched
- * before, and prints both times side by side, with the time to the first and to the second token, counted from the
- * submit and from the start of the process (engine, model load and fingerprint included).
+ * Runs itself as four processes on one cache directory, one after the other: the first computes a prompt of N tokens
+ * and keeps it, the others find it. Each of the others then copies as many bytes as it restored with memcpy, between
+ * buffers with resident pages. It prints both times, with the time to the first and to the second token, counted from
+ * the submit and from the start of the process (engine, model load and fingerprint included).
  *
  *   restore_bench MODEL N_TOKENS CACHE_DIRECTORY KV_BYTES_PER_TOKEN N_VOCAB
  *
- * Prints one line of `name value` pairs a measurement on standard output. Exit 1 when the second process was not warm.
+ * Prints one line of `name value` pairs a measurement on standard output. Exit 1 if the second process was not warm.
  */
 #include <ftw.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // server.mjs - drives both servers (servers.mjs) for server.sh, and prints what was measured
 //
-// Every reply is checked: status 200, and as many tokens as were asked for; that ours come from the cache of states and not
-// from anywhere else is checked by what its timings say.
+// Every reply is checked: status 200, and as many tokens as were asked for; that ours come from the cache of states and
+// not from anywhere else is checked by what its timings say.
 import { execFileSync } from 'node:child_process'
 import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,12 +1,13 @@
 /*
- * sharing_bench.c - requests at once that share a prefix: what is computed of their prompts, and when all have begun
+ * sharing_bench.c - requests at once that share a prefix: their computed prompt tokens, and the time until all began
  *
- *   sharing_bench [--json|--markdown] [--verbose] MODEL N_REQUESTS N_SHARED N_OWN DIRECTORY [ROUNDS [PEER_MS PEER_TOKENS]]
+ *   sharing_bench [--json|--markdown] [--verbose] MODEL N_REQUESTS N_SHARED N_OWN DIRECTORY
+ *                 [ROUNDS [PEER_MS PEER_TOKENS]]
  *   sharing_bench prompts N_REQUESTS N_SHARED N_OWN ROUND
  *
- * The second form prints the prompts of a round as a JSON array of arrays, so that another program can be given the same
- * tokens (sharing_peer.mjs). Nothing of a round's prompts is known before it. PEER_MS: how long the other program took
- * until all its requests had their first token; PEER_TOKENS: prompt tokens that it computed.
+ * The second form prints the prompts of a round as a JSON array of arrays, so that another program can get the same
+ * tokens (sharing_peer.mjs). No part of a round's prompts is known before it. PEER_MS: the other program's time until
+ * all its requests had their first token; PEER_TOKENS: prompt tokens that it computed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ typedef struct bench {
     hearth_token *tokens; /* [n_shared + n_own] */
 } bench;
 
-/* Token i of request n: the first n_shared are those of all requests of the round. In every vocabulary that we measure. */
+/* Token i of request n. All requests of a round share the first n_shared. Every vocabulary that we measure has it. */
 static hearth_token prompt_token(const bench *b, unsigned round, unsigned n, size_t i)
 {
     size_t of = i < b->n_shared ? 0 : (size_t)n + 1;

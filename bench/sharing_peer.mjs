@@ -4,8 +4,8 @@
 //
 // Starts the server on a free port of the loopback interface, sends the prompts of each file (arrays of token ids, one
 // array a request; sharing_bench prints them) at once with one token to predict, and ends the server by its id. Prints
-// two numbers: the median over the files of the milliseconds until every request had its token, and of the prompt tokens
-// that were computed.
+// two numbers: the median over the files of the milliseconds until every request had its token, and of the prompt
+// tokens that were computed.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import http from 'node:http'

@@ -1,13 +1,13 @@
 /*
- * tick_bench.c - what a tick costs beside the engine, and whether it allocates
+ * tick_bench.c - the cost of a tick beside the engine, and its allocations
  *
  *   tick_bench [--json|--markdown] [--verbose] DIRECTORY [N_SEQUENCES [ROUNDS]]
  *
- * On the stub engine, N_SEQUENCES (64) replies run at once. One of them notes when each of its tokens comes, so that two
- * of its tokens are a tick apart, and how often the scheduler's thread has allocated. Ticks count when all replies run,
- * before the first of them fills a block. The engine's own part, evaluating as many rows and sampling from each, is
- * measured without a scheduler and subtracted; medians. Then the same with others that wait for a place, each of them with
- * a time limit, so that what waiting ones cost shows.
+ * On the stub engine, N_SEQUENCES (64) replies run at once. One of them notes the time of each of its tokens, two of
+ * which are a tick apart, and the allocations of the scheduler's thread. Ticks count when all replies run, before the
+ * first of them fills a block. The engine's own part, evaluating as many rows and sampling from each, is measured
+ * without a scheduler and subtracted; medians. Then the same runs with other requests that wait for a place, each with
+ * a time limit, which shows the cost of waiting requests.
  */
 #include <pthread.h>
 #include <stdio.h>

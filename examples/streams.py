@@ -55,7 +55,7 @@ class Event(ctypes.Structure):
         ("text", c_char_p), ("n_bytes", c_size_t), ("token", c_int32), ("index", c_uint32), ("is_replayed", c_bool),
         ("n_top_logprobs", c_uint32), ("logprobs", c_void_p), ("stats", c_void_p), ("phase", c_int),
         ("n_done", c_uint32), ("n_total", c_uint32), ("fraction", c_float), ("status", c_int), ("error", c_void_p),
-        ("result", POINTER(Result)), ("prompt", c_void_p), ("model", c_void_p)]
+        ("result", POINTER(Result)), ("model", c_void_p)]
 
 
 class Explanation(ctypes.Structure):

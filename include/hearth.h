@@ -28,19 +28,20 @@
  *              The caller makes options, requests and conversations, with the struct's _init function (or _default, its
  *              inline form in C). The library reads no further than struct_size; fields behind it have their defaults.
  *              The caller sets struct_size and zeros the rest of a turn, call, tool or trigger, and of a struct that a
- *              function fills. In an array, the first element's struct_size is the distance from each element to the next.
- *              If struct_size is larger than this library's struct, the bytes that the library does not know must be
- *              zero, else the call fails with HEARTH_UNSUPPORTED.
- *              The library makes results, statistics, rows, events and deltas, and hands out pointers to constants. Read
- *              a field only if it lies within struct_size: a library that is older than the header has it not.
+ *              function fills. In an array, the first element's struct_size is the distance from each element to the
+ *              next. If struct_size is larger than this library's struct, the bytes that the library does not know must
+ *              be zero, else the call fails with HEARTH_UNSUPPORTED.
+ *              The library makes results, statistics, rows, rendered conversations, events and deltas, and hands out
+ *              pointers to constants. Read a field only if it lies within struct_size: an older library lacks it.
  *   Errors     Functions return a hearth_status. Those that take a hearth_error write one sentence for a human into it
  *              on failure: the thing, the cause and the remedy. err may be NULL. Outputs are written on success only.
  *   Ownership  _open/_close and _load/_unref make and release. Pointers handed to a function or a callback are borrowed
  *              for that call. Strings inside results belong to the result.
  *   Threads    Every function may be called from any thread at any time; objects are locked inside. A handle must not
  *              be released while another thread is inside a call on that same handle.
- *   Callbacks  run on the thread named at their type, must not block for long, and may call hearth_cancel, hearth_linger,
- *              hearth_pause, hearth_model_ref, _unref and _unload, hearth_events_close and _wake; nothing else of this library.
+ *   Callbacks  run on the thread named at their type and must not block for long. They may call hearth_cancel,
+ *              hearth_linger, hearth_pause, hearth_model_ref, _unref and _unload, hearth_events_close and _wake, and
+ *              nothing else of this library.
  *   Text       is UTF-8. Text given in is checked; text given out consists of whole characters.
  */
 #ifndef HEARTH_H
@@ -96,10 +97,7 @@ typedef enum hearth_status {
 /* A short stable name, "not_found". A static string; "unknown" for other values. */
 HEARTH_API const char *hearth_status_name(hearth_status status);
 
-/*
- * Why a call failed. Frozen: a caller need not set anything in it, so it cannot say its size. Instead it has a reserve for
- * later fields.
- */
+/* Why a call failed. Frozen: callers need not initialise it, so it carries no size. It has room for later fields. */
 typedef struct hearth_error {
     hearth_status status;
     int system_errno;       /* errno of the failed system call, 0 where there was none */
@@ -312,8 +310,8 @@ HEARTH_API hearth_status hearth_runtime_write_limits(hearth_runtime *runtime, ui
 typedef struct hearth_model hearth_model;
 
 /*
- * How a model file is told from every other: made while it is loaded, and kept in a memo by (device, inode, size, times),
- * so each is paid once.
+ * How a model file is told from every other: made while it is loaded, and kept in a memo by (device, inode, size,
+ * times), so each is paid once.
  */
 typedef enum hearth_fingerprint_mode {
     HEARTH_FINGERPRINT_SAFE = 0,         /* SHA-256 of every byte */
@@ -351,9 +349,9 @@ static inline hearth_cache_policy hearth_cache_policy_default(void)
 typedef enum hearth_work_kind {
     HEARTH_WORK_BEGINS = 0,     /* something that has to end: a round of its work, or a save */
     HEARTH_WORK_ENDS = 1,       /* it has ended; what follows may be a wait for requests */
-    HEARTH_WORK_TOLD = 2,       /* in between: what was drawn has been told to callbacks, and longer work follows */
-    HEARTH_WORK_ROWS_BEGIN = 3, /* likewise: rows of the cache are being put into the context, keys says which */
-    HEARTH_WORK_ROWS_END = 4,   /* they are in, or were given up */
+    HEARTH_WORK_TOLD = 2,       /* in between: callbacks know all drawn tokens, and longer work follows */
+    HEARTH_WORK_ROWS_BEGIN = 3, /* in between: the rows of keys are being copied into the context */
+    HEARTH_WORK_ROWS_END = 4,   /* they are in the context, or were given up */
 } hearth_work_kind;
 
 typedef struct hearth_work {
@@ -365,10 +363,11 @@ typedef struct hearth_work {
 } hearth_work;
 
 /*
- * For whoever watches over a model from outside: work that begins and does not end means that it hangs, and rows that
- * were coming in when the process died are not to be trusted. TOLD is a good moment to pass on what callbacks have queued, instead of
- * at each call. work is borrowed; must take no time to speak of, and calls nothing of this library. On the scheduler thread;
- * before there is one, on those that load: what is left to read of the file for its fingerprint is work, each piece anew.
+ * For a supervisor of a model. Work that begins and does not end means that the model hangs. Rows that were coming in
+ * when the process died are not to be trusted. At TOLD, callbacks of a round have run, so a program can pass on what
+ * they have queued. work is borrowed. The function must be quick, and calls nothing of this library. It runs on the
+ * scheduler thread. While a model is loaded it runs on the loading threads: each piece of the file that is read for the
+ * fingerprint is work of its own.
  */
 typedef void (*hearth_work_fn)(const hearth_work *work, void *user_data);
 
@@ -388,8 +387,8 @@ typedef struct hearth_model_options {
     const char *cache_salt; /* rows are shared only between models loaded with the same salt; NULL: none */
     const hearth_cache_policy *cache_policy; /* NULL: the defaults. HEARTH_MISUSE names what is out of range */
     /*
-     * What to use instead of the model's own: Jinja source, or the name of a template of ours: alpaca, chatml, gemma, llama2,
-     * llama3, mistral, phi3, vicuna or zephyr. NULL: the model's; for one that has none chatml, with a warning.
+     * What to use instead of the model's own: Jinja source, or the name of a template of ours: alpaca, chatml, gemma,
+     * llama2, llama3, mistral, phi3, vicuna or zephyr. NULL: the model's; for one that has none chatml, with a warning.
      */
     const char *chat_template;
     hearth_load_progress_fn progress;
@@ -482,9 +481,10 @@ HEARTH_API hearth_status hearth_model_load(hearth_runtime *runtime, const char *
 HEARTH_API hearth_model *hearth_model_ref(hearth_model *model);
 
 /*
- * Give a reference back. The last one cancels what runs. Saving what the context holds and freeing follow on a thread of
- * the library, which hearth_runtime_close waits for; until then on_work is told, and hearth_runtime_models with capacity 0
- * counts the model. Does not block; legal in a callback, also for the reference that a request uses. Accepts NULL.
+ * Give a reference back. The last one cancels what runs. Saving what the context holds and freeing follow on a thread
+ * of the library, which hearth_runtime_close waits for; until then on_work is told, and hearth_runtime_models with
+ * capacity 0 counts the model. Does not block; legal in a callback, also for the reference that a request uses. Accepts
+ * NULL.
  */
 HEARTH_API void hearth_model_unref(hearth_model *model);
 
@@ -544,6 +544,7 @@ HEARTH_API hearth_status hearth_runtime_models(hearth_runtime *runtime, hearth_m
 
 /* ---- text and tokens --------------------------------------------------------------------------------------------- */
 
+/* An id of the vocabulary, from 0. Frozen: its width never changes. */
 typedef int32_t hearth_token;
 
 typedef enum hearth_tokenize_flags {
@@ -704,22 +705,6 @@ HEARTH_API hearth_status hearth_model_metadata(hearth_model *model, const char *
 HEARTH_API hearth_status hearth_model_metadata_key(hearth_model *model, size_t index, char **key_out,
                                                    hearth_error *err);
 
-/* ---- conversations as text --------------------------------------------------------------------------------------- */
-
-/* Frozen. */
-typedef struct hearth_chat_message {
-    const char *role; /* "system", "user", "assistant" */
-    const char *content;
-} hearth_chat_message;
-
-/*
- * Render a conversation through the model's chat template, ready for the assistant's next turn. A new string, released
- * with hearth_free; tokenize it with HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS. HEARTH_UNSUPPORTED when the model
- * has no template; HEARTH_ENGINE when the template cannot be applied.
- */
-HEARTH_API hearth_status hearth_chat_render(hearth_model *model, const hearth_chat_message *messages, size_t n_messages,
-                                            char **text_out, size_t *n_out, hearth_error *err);
-
 /* Release memory that a function of this header gave. Accepts NULL. */
 HEARTH_API void hearth_free(void *memory);
 
@@ -794,6 +779,9 @@ typedef struct hearth_trigger {
     hearth_token token;
 } hearth_trigger;
 
+/* A new seed, below 2^52, is drawn when the request is submitted. To repeat the reply, set hearth_result.seed. */
+#define HEARTH_SEED_RANDOM UINT64_MAX
+
 /*
  * How a token is chosen. The chain is: logit_bias, grammar, penalties (repetition, frequency, presence), DRY, top_k,
  * typical_p, top_p, min_p, XTC, temperature, draw. The draw, and XTC's, are functions of (seed, position) only.
@@ -806,7 +794,7 @@ typedef struct hearth_sampling {
     float min_p;             /* keep those at least p times as likely as the likeliest; 0: all (default 0.05) */
     float repeat_penalty;    /* divide logits of recent tokens; 1: off (default 1) */
     uint32_t repeat_last_n;  /* how many tokens count as recent (default 64) */
-    uint64_t seed;           /* draws are a function of (seed, position) only (default 0) */
+    uint64_t seed;           /* draws are a function of (seed, position) only (default HEARTH_SEED_RANDOM) */
     float typical_p;         /* keep the locally typical that sum to p; 1: all (default 1) */
     float frequency_penalty; /* subtract for each time a token is among the recent ones; -2 .. 2, 0: off (default 0) */
     float presence_penalty;  /* subtract once for a token among the recent ones; -2 .. 2, 0: off (default 0) */
@@ -841,8 +829,8 @@ static inline hearth_sampling hearth_sampling_default(void)
 }
 
 /*
- * Natural logarithm of a token's probability, of the model's own distribution before sampling changed it. Frozen: it never
- * grows, so that arrays of it can be indexed.
+ * Natural logarithm of a token's probability, of the model's own distribution before sampling changed it. Frozen: it
+ * never grows, so that arrays of it can be indexed.
  */
 typedef struct hearth_logprob {
     hearth_token token;
@@ -893,18 +881,20 @@ typedef struct hearth_result {
     const hearth_stats *stats;
     hearth_error error; /* message where status is not HEARTH_OK */
     /*
-     * If the request asked for logprobs: 1 + n_top_logprobs for each token of the reply, first the token itself, then the
-     * likeliest ones in order. NULL otherwise.
+     * If the request asked for logprobs: 1 + n_top_logprobs for each token of the reply, first the token itself, then
+     * the likeliest ones in order. NULL otherwise.
      */
     const hearth_logprob *logprobs;
     uint32_t n_top_logprobs;
     uint32_t stop_number; /* one more than the index of the request's stop text that ended the reply; 0: none did */
     /*
      * If the request asked for prompt_logprobs: the same for the prompt's tokens, [stats->prompt_tokens]. Those of the
-     * first token, which has no predecessor, are NaN. NULL otherwise, and if the request ended before its prompt was read.
+     * first token, which has no predecessor, are NaN. NULL otherwise, and if the request ended before its prompt was
+     * read.
      */
     const hearth_logprob *prompt_logprobs;
     const hearth_token *prompt; /* the prompt's tokens, [stats->prompt_tokens] */
+    uint64_t seed;              /* of its draws: that of the request, or the new one; reply i of n has i more */
 } hearth_result;
 
 /*
@@ -917,10 +907,15 @@ HEARTH_API void hearth_result_unref(const hearth_result *result);
 
 /* A queue of events: see hearth_events_open. */
 typedef struct hearth_events hearth_events;
+/* A rendered conversation: see hearth_conversation_render. */
+typedef struct hearth_chat_prompt hearth_chat_prompt;
 
 typedef enum hearth_phase { HEARTH_PHASE_RESTORE = 0, HEARTH_PHASE_PREFILL = 1 } hearth_phase;
 
-/* A piece of the reply, whole characters, n_bytes >= 1, terminated. Return false to cancel. On the scheduler thread. */
+/*
+ * A piece of the reply, whole characters, n_bytes >= 1, terminated. Each piece is delivered once: text that a token
+ * released goes to on_token where that is set, all other text here. Return false to cancel. On the scheduler thread.
+ */
 typedef bool (*hearth_text_fn)(uint64_t request_id, const char *text, size_t n_bytes, void *user_data);
 /* A token of the reply, as it was drawn. */
 typedef struct hearth_token_event {
@@ -931,23 +926,24 @@ typedef struct hearth_token_event {
     size_t n_bytes;   /* of text */
     const hearth_logprob *logprobs; /* as in hearth_result, of this token; NULL where not asked for */
     uint32_t n_top_logprobs;
-    bool is_replayed; /* it was known, and is told because of tell_replayed; its logprobs are not known (NaN) */
-    /* What is known by now: all but decode_tps and what the end brings. Borrowed; NULL in what others made up. */
+    bool is_replayed; /* one of the request's replayed tokens, told because of tell_replayed; its logprobs are NaN */
+    /* The statistics so far, without decode_tps and the values of the end. Borrowed; NULL in events of a caller. */
     const hearth_stats *stats;
 } hearth_token_event;
-/*
- * A token was drawn; on_text follows where it released text. event is borrowed. Return false to cancel. On the
- * scheduler thread.
- */
+/* A token was drawn. event is borrowed. Return false to cancel. On the scheduler thread. */
 typedef bool (*hearth_token_fn)(uint64_t request_id, const hearth_token_event *event, void *user_data);
 /*
- * n_done of n_total prompt tokens are in the context. What is said last of HEARTH_PHASE_RESTORE, before the first token, is
- * what cached_tokens of the statistics says; where nothing was cached nothing may be said. HEARTH_PHASE_PREFILL is said
- * when the prompt begins to be read, with what is there already, and after each evaluation of it. On the scheduler thread.
+ * n_done of n_total prompt tokens are in the context. HEARTH_PHASE_RESTORE: while rows are restored; the last n_done
+ * before the first token equals cached_tokens of the statistics. Without cached tokens there may be no such call.
+ * HEARTH_PHASE_PREFILL: when prefill begins, with the tokens that are there already, and after each evaluation. Runs on
+ * the scheduler thread.
  */
 typedef void (*hearth_progress_fn)(uint64_t request_id, hearth_phase phase, uint32_t n_done, uint32_t n_total,
                                    void *user_data);
-/* The request has ended. result is borrowed for the call; hearth_result_ref keeps it. Called exactly once a submitted request; scheduler thread. */
+/*
+ * The request has ended. result is borrowed for the call; hearth_result_ref keeps it. Called exactly once for each
+ * submitted request, on the scheduler thread.
+ */
 typedef void (*hearth_done_fn)(uint64_t request_id, const hearth_result *result, void *user_data);
 
 typedef struct hearth_request {
@@ -983,32 +979,40 @@ typedef struct hearth_request {
     uint32_t run_timeout_ms;         /* likewise when it has run for so long; times of waiting do not count */
     uint32_t deadline_ms;            /* likewise when it has not ended so long after hearth_submit */
     /*
-     * The reply's tokens that are known already, [n_replayed]: a reply that was broken off goes on. They go through
-     * grammar, penalties and held-back text as if they had been drawn, but no callback hears of them; they count in
-     * n_predict, min_tokens and result. What of them is in no row is evaluated token by token, as it was at first, so that
-     * what follows comes out as it would have. HEARTH_MISUSE when they cannot be a reply to this request.
+     * The known tokens of an interrupted reply, [n_replayed]: the reply continues behind them. They pass through
+     * grammar, penalties and held-back text as if they had just been drawn, and count in n_predict, min_tokens and the
+     * result. Callbacks do not hear of them. Tokens that are in no row are evaluated one by one, as at first, so that
+     * the rest of the reply comes out as it would have. HEARTH_MISUSE if they cannot be a reply to this request.
      */
     const hearth_token *replayed;
     size_t n_replayed;
     /*
-     * on_token and on_text do hear of replayed tokens, in the very pieces in which they came when they were drawn, echo
-     * included, before any new one is drawn. The last of them may then be the one that ended the reply: it ends in the same way,
-     * and nothing is computed.
+     * on_token and on_text hear of replayed tokens before any new token is drawn, in the same pieces as when they were
+     * drawn, with the echo. If the last replayed token ended the reply, the reply ends again in the same way, and
+     * nothing is computed.
      */
     bool tell_replayed;
     /*
-     * It was accepted before, elsewhere, and broken off: it has its place, and a full queue does not refuse it. So it is
-     * with n_replayed > 0, too.
+     * The request was accepted before, by another process, and interrupted. It keeps its place: a full queue does not
+     * refuse it. n_replayed > 0 has the same effect.
      */
     bool is_resumed;
     /*
-     * Report the logarithms of probabilities of the prompt's tokens, too. All of the prompt is computed for it: nothing is read
-     * from the cache or shared with others, and each token costs a look at the whole vocabulary. Only with n = 1.
+     * Report the logarithms of probabilities of the prompt's tokens, too. The whole prompt is computed for this: no
+     * cells come from the cache or from other sequences, and each token costs a pass over the vocabulary. n must
+     * be 1.
      */
     bool prompt_logprobs;
     /* Tell this queue, instead of callbacks, which must be NULL. Every event has user_data. NULL: callbacks. */
     hearth_events *events;
     unsigned event_flags; /* further events: a set of HEARTH_EVENTS_... */
+    /*
+     * A rendered conversation. Its text is the prompt, so prompt is NULL and tokenize_flags are not read; if tokens are
+     * given, they are the prompt, for example the text's with others before them. Its grammar with prefix and triggers,
+     * its shown_tokens, and its stop texts (behind those of stop) hold for the reply. sampling sets no shown_tokens
+     * then, and no grammar or schema if the rendering has a grammar: HEARTH_MISUSE. NULL: none.
+     */
+    const hearth_chat_prompt *chat;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);
@@ -1032,50 +1036,51 @@ static inline hearth_request hearth_request_default(void)
  * for the reply that it asks for; where a running one of lower priority is in the way, that one is saved to the cache,
  * goes back to its place in the queue, and goes on later where it was.
  *
- * Returns HEARTH_OK; HEARTH_MISUSE, HEARTH_INVALID_TEXT, HEARTH_TOO_LONG for a request that cannot run; HEARTH_NOT_FOUND
- * where parent_key names no beginning of the prompt; HEARTH_BUSY when the queue is full or the session has a request
- * already; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY, HEARTH_UNSUPPORTED, HEARTH_ENGINE. on_done is not called
- * unless the status is HEARTH_OK.
+ * Returns HEARTH_OK; HEARTH_MISUSE, HEARTH_INVALID_TEXT, HEARTH_TOO_LONG for a request that cannot run;
+ * HEARTH_NOT_FOUND where parent_key names no beginning of the prompt; HEARTH_BUSY when the queue is full or the session
+ * has a request already; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY, HEARTH_UNSUPPORTED, HEARTH_ENGINE. on_done
+ * is not called unless the status is HEARTH_OK.
  */
 HEARTH_API hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out,
                                        hearth_error *err);
 
 /*
  * Run a request and wait for it. results, [request->n], receives references, to be given back with hearth_result_unref;
- * each is NULL if the request was not accepted (of an n that is out of range, the first one). A request that fails after
- * it was accepted has results, too: the first status that is not HEARTH_OK is returned, and the text is the reply so far.
+ * each is NULL if the request was not accepted (of an n that is out of range, the first one). A request that fails
+ * after it was accepted has results, too: the first status that is not HEARTH_OK is returned, and the text is the reply
+ * so far.
  */
 HEARTH_API hearth_status hearth_complete(hearth_model *model, const hearth_request *request,
                                          const hearth_result **results, hearth_error *err);
 
-/* End a request, waiting or running, at the next evaluation. HEARTH_NOT_FOUND when it is not there (any more). */
+/* End a waiting or running request at the next evaluation. HEARTH_NOT_FOUND if it has ended or never was. */
 HEARTH_API hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_error *err);
 
 /*
- * Nobody waits for a request's reply any more, but the same prompt may soon be asked again: its prompt is read on, for at
- * most ms milliseconds and only as long as no other request waits for a place, and then it ends as by hearth_cancel. So it
- * ends at once where it waits itself, or where its prompt is read. HEARTH_NOT_FOUND when it is not there (any more).
+ * End a request whose client has gone, but finish its prefill for a client that asks again. Prefill goes on for at most
+ * ms milliseconds, and only while no other request waits for a slot. Then the request ends as by hearth_cancel. It ends
+ * at once if it still waits in the queue, or if its prefill is done. HEARTH_NOT_FOUND if it has ended or never was.
  */
 HEARTH_API hearth_status hearth_linger(hearth_model *model, uint64_t request_id, uint32_t ms, hearth_error *err);
 
 /*
- * Stop generating for a request while its reader is slow, or go on. Others do not notice; what has been drawn before may
- * still arrive. A request that was paused for the model's stalled_ms is ended (HEARTH_TIMED_OUT); pausing it again begins
- * that time anew. HEARTH_NOT_FOUND.
+ * Pause a request whose reader is slow, or let it continue. Other requests are not affected. Tokens that were drawn
+ * before the pause may still arrive. A request that stays paused for the model's stalled_ms ends with HEARTH_TIMED_OUT;
+ * pausing it again restarts that time. HEARTH_NOT_FOUND if it has ended or never was.
  */
 HEARTH_API hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused, hearth_error *err);
 
 /*
- * Wait until a request has ended and its on_done has returned, or its last event was told: HEARTH_OK, also for one that ended long ago.
- * HEARTH_TIMED_OUT after timeout_ms (UINT32_MAX: no limit). HEARTH_MISUSE in a callback, which would wait for itself;
- * HEARTH_NOT_FOUND for an id that was never given.
+ * Wait until a request has ended, and its on_done has returned or its last event is in the queue. HEARTH_OK, also for a
+ * request that ended long ago; HEARTH_TIMED_OUT after timeout_ms (UINT32_MAX: no limit); HEARTH_MISUSE in a callback,
+ * which would wait for itself; HEARTH_NOT_FOUND for an id that was never given.
  */
 HEARTH_API hearth_status hearth_wait(hearth_model *model, uint64_t request_id, uint32_t timeout_ms, hearth_error *err);
 
 /*
  * End a session: its sequence becomes an ordinary finished one, whose cells go when they are needed. cache_salt is that
- * of its requests (NULL: none); sessions of different salts have nothing to do with each other. HEARTH_NOT_FOUND when no
- * cells are kept for it (its rows may still be in the cache); HEARTH_BUSY when a request of it waits or runs.
+ * of its requests (NULL: none); sessions of different salts have nothing to do with each other. HEARTH_NOT_FOUND when
+ * no cells are kept for it (its rows may still be in the cache); HEARTH_BUSY when a request of it waits or runs.
  */
 HEARTH_API hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt,
                                             hearth_error *err);
@@ -1209,8 +1214,8 @@ HEARTH_API hearth_status hearth_prompt_warm(hearth_model *model, const hearth_re
  * 60 s).
  *
  * HEARTH_NOT_FOUND if no row ends the prefix, or a row is missing before it, in the files; HEARTH_FULL beyond the
- * bounds; HEARTH_UNSUPPORTED if the cache has no directory; HEARTH_TIMED_OUT, HEARTH_PERMISSION, HEARTH_IO,
- * HEARTH_NO_MEMORY. A prefix that is pinned already is HEARTH_OK.
+ * bounds; HEARTH_BUSY if another process is removing a row of it; HEARTH_UNSUPPORTED if the cache has no directory;
+ * HEARTH_TIMED_OUT, HEARTH_PERMISSION, HEARTH_IO, HEARTH_NO_MEMORY. A prefix that is pinned already is HEARTH_OK.
  */
 HEARTH_API hearth_status hearth_runtime_pin(hearth_runtime *runtime, const uint8_t key[32], hearth_error *err);
 /* Take the pin away; the rows stay and age as others. HEARTH_NOT_FOUND if the prefix is not pinned. */
@@ -1229,7 +1234,7 @@ HEARTH_API hearth_status hearth_prompt_pin(hearth_model *model, const hearth_req
 HEARTH_API hearth_status hearth_prompt_unpin(hearth_model *model, const hearth_request *request, uint32_t *n_tokens_out,
                                              hearth_error *err);
 
-/* ---- conversations: templates with tools, and replies taken apart ------------------------------------------------- */
+/* ---- conversations: templates with tools, and replies taken apart ------------------------------------------------ */
 
 /* A call of a tool, as a model wrote it. */
 typedef struct hearth_chat_call {
@@ -1297,38 +1302,52 @@ static inline hearth_conversation hearth_conversation_default(void)
     return conversation;
 }
 
-/* A conversation as a prompt, and what else belongs into the request. Everything in it belongs to it. */
-typedef struct hearth_chat_prompt {
-    char *text; /* terminated; tokenize with HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS */
+/*
+ * A conversation as a prompt, with everything that a request needs of it. hearth_request.chat takes all of it at once;
+ * the fields are there to be looked at. The library makes it and never changes it afterwards: any thread may read it.
+ */
+struct hearth_chat_prompt {
+    size_t struct_size;
+    const char *text; /* terminated; to be tokenized with HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS */
     size_t n_bytes;
-    char *grammar;        /* for hearth_sampling.grammar; NULL: none */
-    char *grammar_prefix; /* for hearth_sampling.grammar_prefix; NULL: none */
+    const char *grammar;        /* for the reply; NULL: none */
+    const char *grammar_prefix; /* text that the grammar has read before the reply begins; NULL: none */
     bool grammar_is_lazy;
-    hearth_trigger *triggers; /* [n_triggers] */
+    const hearth_trigger *triggers; /* [n_triggers], of a lazy grammar */
     size_t n_triggers;
-    char **stop; /* [n_stop]: further texts that end the reply */
+    const char *const *stop; /* [n_stop], texts that end the reply */
     size_t n_stop;
-    hearth_token *shown_tokens; /* [n_shown_tokens], for hearth_sampling.shown_tokens */
+    const hearth_token *shown_tokens; /* [n_shown_tokens], control tokens that the reply's text names */
     size_t n_shown_tokens;
-    bool can_think; /* the template knows of reasoning */
-    char *parser;   /* how to read the reply: for hearth_chat_parser_new. Text without a meaning for others */
-} hearth_chat_prompt;
+    bool can_think;     /* the template knows of reasoning */
+    const char *parser; /* the form of the reply, for hearth_chat_parser_new only */
+};
 
 /*
  * Render a conversation through the model's chat template.
  *
- * out  receives what the request needs; release it with hearth_chat_prompt_free.
+ * out  receives the prompt; release it with hearth_chat_prompt_free.
  *
- * Returns HEARTH_OK; HEARTH_MISUSE names what in the conversation is wrong or beyond a limit; HEARTH_INVALID_TEXT;
- * HEARTH_TOO_LONG; HEARTH_UNSUPPORTED when the model has no template, or has to call a tool and the template has no place
- * for tools (otherwise they are left out then); HEARTH_ENGINE when the template cannot be applied to this conversation; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. May take milliseconds: not for a callback.
+ *     hearth_conversation_render(model, &conversation, &prompt, &err);
+ *     request.chat = prompt;
+ *     hearth_submit(model, &request, NULL, &err);
+ *     hearth_chat_parser_new(model, prompt, &parser, &err);
+ *     hearth_chat_prompt_free(prompt);
+ *
+ * Returns HEARTH_OK; HEARTH_MISUSE names the error in the conversation, or the limit that it exceeds;
+ * HEARTH_INVALID_TEXT; HEARTH_TOO_LONG; HEARTH_UNSUPPORTED when the model has no template, or must call a tool and the
+ * template has no place for tools (otherwise they are left out then); HEARTH_ENGINE when the template refuses this
+ * conversation; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. May take milliseconds: not for a callback.
  */
 HEARTH_API hearth_status hearth_conversation_render(hearth_model *model, const hearth_conversation *conversation,
-                                                    hearth_chat_prompt *out, hearth_error *err);
-/* Free what a prompt holds and clear it. Accepts NULL and a prompt of zeros. */
-HEARTH_API void hearth_chat_prompt_free(hearth_chat_prompt *prompt);
+                                                    const hearth_chat_prompt **out, hearth_error *err);
+/*
+ * Requests and parsers copy what they need of a prompt, so it can go once hearth_submit and hearth_chat_parser_new have
+ * returned. Accepts NULL.
+ */
+HEARTH_API void hearth_chat_prompt_free(const hearth_chat_prompt *prompt);
 
-/* What a piece of a reply is. */
+/* The kinds of the pieces of a reply. */
 typedef enum hearth_chat_delta_kind {
     HEARTH_DELTA_REASONING = 0, /* text, of what the model thinks */
     HEARTH_DELTA_CONTENT = 1,   /* text, of its answer */
@@ -1360,8 +1379,8 @@ typedef struct hearth_chat_parser hearth_chat_parser;
 HEARTH_API hearth_status hearth_chat_parser_new(hearth_model *model, const hearth_chat_prompt *prompt,
                                                 hearth_chat_parser **out, hearth_error *err);
 /*
- * A parser for another reply to the same prompt, which shares with the first one what the prompt alone decides: much
- * cheaper than to make it anew. Either may be freed first; several threads may do this with one parser that nobody feeds.
+ * A parser for another reply to the same prompt. It shares the work of hearth_chat_parser_new, so it is much cheaper.
+ * Either parser may be freed first. Several threads may call this with one parser that nobody feeds.
  */
 HEARTH_API hearth_status hearth_chat_parser_like(const hearth_chat_parser *parser, hearth_chat_parser **out,
                                                  hearth_error *err);
@@ -1369,13 +1388,13 @@ HEARTH_API hearth_status hearth_chat_parser_like(const hearth_chat_parser *parse
 HEARTH_API void hearth_chat_parser_free(hearth_chat_parser *parser);
 
 /*
- * Feed text of the reply, n_bytes of whole characters (0 is allowed), and receive what is known by now: deltas,
- * [n_deltas], borrowed until the next call. What was given is never taken back: where text turns out to mean something
- * else later, that is not told. is_last: the reply has ended. Where it does not have the form that its template
- * leads to expect, and calls nothing, the rest of it becomes content as it is.
+ * Feed text of the reply, n_bytes of whole characters (0 is allowed), and receive the new deltas, [*n_out], borrowed
+ * until the next call. A delta is never taken back, also if later text changes the meaning of earlier text. is_last:
+ * the reply has ended. If a reply without calls does not have the form of its template, the rest of its text becomes
+ * content.
  *
- * The work of a call is in proportion to the reply so far, and long replies are looked at in steps of a 64th of their
- * length, so that all of it together stays in proportion to the reply. The same pieces give the same deltas.
+ * The parser reads the reply from its beginning at each call; a long reply only after each 64th of its length. So the
+ * work for a whole reply is proportional to its length. The same pieces give the same deltas.
  *
  * Returns HEARTH_OK; HEARTH_MISUSE after the last piece; HEARTH_TOO_LONG beyond 16 MiB; HEARTH_NO_MEMORY.
  */
@@ -1383,11 +1402,11 @@ HEARTH_API hearth_status hearth_chat_parser_feed(hearth_chat_parser *parser, con
                                                  bool is_last, const hearth_chat_delta **deltas_out, size_t *n_out,
                                                  hearth_error *err);
 
-/* ---- events: to be taken by the caller's own threads or event loop ------------------------------------------------- */
+/* ---- events: to be taken by the caller's own threads or event loop ---------------------------------------------- */
 
 /*
- * A queue of events tells of requests and loads without a callback, so that none of the caller's code runs on a thread of
- * the library. Any number of requests and loads, of any models, tell one queue:
+ * A queue receives the events of requests and loads instead of callbacks, so that no code of the caller runs on a
+ * thread of the library. Any number of requests and loads, of any models, may share one queue:
  *
  *     hearth_events_open(NULL, &queue, &err);
  *     request.events = queue;
@@ -1402,13 +1421,13 @@ HEARTH_API hearth_status hearth_chat_parser_feed(hearth_chat_parser *parser, con
  * Memory       Events belong to the queue. An event and all that it points to are valid until the next
  *              hearth_events_take on the queue; their memory is used again then.
  * Wake-ups     A taker is woken once for a round of the scheduler, in which each running request may have got a token.
- * Back-pressure  When the events that wait exceed a bound of the queue, every request that tells more is paused, as by
- *              hearth_pause, and goes on once half of the bound or less is left. What had been drawn before is
- *              still told, so the bound may be exceeded by one round. When nothing is taken for the model's stalled_ms, requests
- *              that are paused for it end with HEARTH_TIMED_OUT. A pause by hearth_pause is another matter: a request
- *              goes on when neither of the two holds it.
- * Memory ends  Nothing is lost silently: a request that tells more than there is memory for ends, and its
- *              HEARTH_EVENT_DONE, whose memory was set aside when it was submitted, has the status HEARTH_NO_MEMORY.
+ * Back-pressure  When the waiting events exceed a bound of the queue, each request that adds an event is paused. It
+ *              continues when half of the bound is left. Tokens that were drawn before the pause are still added, so
+ *              one round may exceed the bound. When no event is taken for the model's stalled_ms, the paused requests
+ *              end with HEARTH_TIMED_OUT. This pause is independent of hearth_pause: a request runs when neither holds
+ *              it.
+ * Memory ends  Nothing is lost silently. A request whose event finds no memory ends, and its HEARTH_EVENT_DONE has the
+ *              status HEARTH_NO_MEMORY; the memory for it was set aside at submission.
  */
 
 /* Further events of a request, as a set. */
@@ -1416,7 +1435,6 @@ enum {
     HEARTH_EVENTS_RESTORE = 1, /* HEARTH_EVENT_PROGRESS of HEARTH_PHASE_RESTORE */
     HEARTH_EVENTS_PREFILL = 2, /* and of HEARTH_PHASE_PREFILL */
     HEARTH_EVENTS_STATS = 4,   /* a HEARTH_EVENT_TOKEN has statistics */
-    HEARTH_EVENTS_PROMPT = 8,  /* a HEARTH_EVENT_DONE has the prompt's tokens */
 };
 
 typedef enum hearth_event_kind {
@@ -1428,7 +1446,7 @@ typedef enum hearth_event_kind {
     HEARTH_EVENT_LOADED = 6,   /* it is loaded, or that failed */
 } hearth_event_kind;
 
-/* The fields that kind does not mention are zeros. The texts of a reply's events, one behind the other, are its result's. */
+/* Fields that do not belong to kind are zeros. The texts of a reply's events, joined, are the text of its result. */
 typedef struct hearth_event {
     size_t struct_size;
     hearth_event_kind kind;
@@ -1462,7 +1480,6 @@ typedef struct hearth_event {
 
     /* DONE */
     const hearth_result *result; /* with the status HEARTH_NO_MEMORY perhaps NULL */
-    const hearth_token *prompt;  /* [result->stats->prompt_tokens]; NULL without HEARTH_EVENTS_PROMPT */
 
     /* LOADED */
     hearth_model *model; /* with HEARTH_OK: a reference, which is the taker's from now on */
@@ -1494,8 +1511,8 @@ static inline hearth_events_options hearth_events_options_default(void)
 HEARTH_API hearth_status hearth_events_open(const hearth_events_options *options, hearth_events **out,
                                             hearth_error *err);
 /*
- * Close a queue: cancel the requests and loads that tell it, and drop what waits. Does not block; legal in callbacks. Events
- * that were taken are not valid any more. Accepts NULL.
+ * Close a queue: cancel the requests and loads that tell it, and drop what waits. Does not block; legal in callbacks.
+ * Events that were taken are not valid any more. Accepts NULL.
  */
 HEARTH_API void hearth_events_close(hearth_events *queue);
 /*
@@ -1511,22 +1528,22 @@ HEARTH_API hearth_status hearth_events_take(hearth_events *queue, const hearth_e
 /* Have the take that waits, or the next one, return. Any thread, a signal handler excepted. */
 HEARTH_API void hearth_events_wake(hearth_events *queue);
 /*
- * A descriptor for poll, epoll, kqueue or an event loop: readable while events wait, and after hearth_events_wake, until
- * hearth_events_take has taken all of them. Never read it and never close it; it belongs to the queue. -1 when the system
- * has none left.
+ * A descriptor for poll, epoll, kqueue or an event loop: readable while events wait, and after hearth_events_wake,
+ * until hearth_events_take has taken all of them. Never read it and never close it; it belongs to the queue. -1 when
+ * the system has none left.
  */
 HEARTH_API int hearth_events_fd(hearth_events *queue);
 
 /*
- * Load a model as hearth_model_load does, on a thread of the library. Returns at once; the rest is told by events:
- * HEARTH_EVENT_LOADING now and then, and HEARTH_EVENT_LOADED with the model or with the reason why there is none.
+ * Load a model as hearth_model_load does, on a thread of the library. Returns at once. The queue then receives
+ * HEARTH_EVENT_LOADING now and then, and at the end HEARTH_EVENT_LOADED with the model or with the error.
  *
  * options   as for hearth_model_load; copied. progress must be NULL.
  * user_data given back in each event.
  * id_out    (may be NULL) receives the id of the load, unique among those of requests and loads of the runtime.
  *
- * hearth_runtime_close cancels a load and waits for its end. HEARTH_MISUSE, HEARTH_NO_MEMORY; what is wrong with the file
- * or the options is told by the event.
+ * hearth_runtime_close cancels a load and waits for the end of its thread. HEARTH_MISUSE for options out of range,
+ * HEARTH_NO_MEMORY. Other errors come with the event.
  */
 HEARTH_API hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path,
                                                  const hearth_model_options *options, hearth_events *queue,
@@ -1549,7 +1566,8 @@ HEARTH_API const char *hearth_save_reason_name(hearth_save_reason reason);
 /*
  * Save every sequence that the context holds and wait until the rows are durable. reason is HEARTH_SAVE_EVICT (the
  * context is emptied afterwards, but for what runs) or HEARTH_SAVE_SHUTDOWN (it is kept). HEARTH_TIMED_OUT after
- * timeout_ms: what was not durable by then may still become so. Takes effect between two evaluations of a running request.
+ * timeout_ms: what was not durable by then may still become so. Takes effect between two evaluations of a running
+ * request.
  */
 HEARTH_API hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, uint32_t timeout_ms,
                                            hearth_error *err);

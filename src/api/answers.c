@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/native_settings.h"
+#include "api/logprobs.h"
 #include "api/ollama_answers.h"
 #include "api/prepare.h"
 #include "base/os.h"
@@ -17,23 +17,11 @@
 /* ---- texts and tokens ---- */
 
 enum {
-    TOKENS_MAX = 1000000, /* of one answer; as many values as a body may have, so that /detokenize takes them all */
-    TOKENS_UNSEEN = 1024, /* so many are written between two looks for the client */
+    TOKENS_MAX = 1000000, /* of one answer; as many as a body may have values, so that /detokenize accepts them all */
+    TOKENS_UNSEEN = 1024, /* tokens that are written between two checks whether the client has left */
 };
 
-static void add_bytes(const char *bytes, size_t n, hth_buffer *out)
-{
-    char number[8];
-
-    hth_buffer_add_text(out, "[");
-    for (size_t i = 0; i < n; i++) {
-        (void)snprintf(number, sizeof(number), "%s%d", i > 0 ? "," : "", (unsigned char)bytes[i]); /* fits */
-        hth_buffer_add_text(out, number);
-    }
-    hth_buffer_add_text(out, "]");
-}
-
-/* A token with its text or, where that is no whole characters, its bytes as an array of numbers. */
+/* Append a token with its text or, when that is no whole characters, with its bytes as an array of numbers. */
 static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
 {
     char piece[HTH_PIECE_BYTES_MAX];
@@ -43,13 +31,13 @@ static void add_piece(hearth_model *model, hearth_token token, hth_buffer *out)
     if (hearth_token_bytes(model, token, piece, sizeof(piece), &n, NULL) == HEARTH_OK && hth_utf8_is_valid(piece, n))
         hth_buffer_add_json_take(out, json_stringn(piece, n));
     else
-        add_bytes(piece, n, out);
+        hth_buffer_add_json_take(out, hth_api_bytes_json(piece, n));
     hth_buffer_add_text(out, "}");
 }
 
 /*
- * {"tokens":[...]}, written straight into out: as JSON values, a token would take hundreds of bytes. False when the client
- * is gone.
+ * Append {"tokens":[...]} as text: as JSON values, each token would take hundreds of bytes. False when the client has
+ * left.
  */
 static bool add_tokens(hearth_model *model, const hth_api_request *request, const hearth_token *tokens, size_t n,
                        const atomic_bool *is_gone, hth_buffer *out)
@@ -106,7 +94,7 @@ static bool detokenize(hearth_model *model, const hth_api_request *request, hth_
         return false;
     }
     content = json_stringn(text, n);
-    hearth_free(text); /* before it is there once more */
+    hearth_free(text); /* freed before the text is copied once more */
     hth_buffer_add_json_take(out, json_pack("{s:o}", "content", content));
     return true;
 }
@@ -117,7 +105,7 @@ static bool apply_template(hearth_model *model, const hth_api_request *request, 
 
     if (!hth_api_prepare(model, request, 0, NULL, &prepared, error))
         return false;
-    hth_buffer_add_json_take(out, json_pack("{s:s}", "prompt", prepared.chat.text));
+    hth_buffer_add_json_take(out, json_pack("{s:s}", "prompt", prepared.chat->text));
     hth_api_prepared_deinit(&prepared);
     return true;
 }
@@ -139,7 +127,7 @@ static bool count_tokens(hearth_model *model, const hth_api_request *request, ht
     return true;
 }
 
-/* The model is loaded: it is here. */
+/* Answer a request that only loads the model: the model is loaded. */
 static bool tell_loaded(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -171,105 +159,4 @@ bool hth_api_answer(hearth_model *model, const hth_api_request *request, const a
     }
     hth_api_fail(error, HTH_API_INTERNAL, NULL, "this endpoint is not answered at once");
     return false;
-}
-
-/* ---- models ---- */
-
-static json_t *texts_json(const char *const *texts, size_t n)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_string(texts[i]));
-    return list;
-}
-
-/* What a model is for: without a template of its own it was not made for conversations. */
-static const char *kind_of(const hearth_model_info *info)
-{
-    const char *kind = info->chat_template_kind;
-
-    return strcmp(kind, "none") == 0 || strcmp(kind, "fallback") == 0 ? "completion" : "chat";
-}
-
-/* Both "context_length" and "max_model_len" are asked for by clients that cut conversations. */
-static json_t *model_json(const hth_api_listed_model *model)
-{
-    const char *id = model->asked ? model->asked : model->name;
-    json_t *object =
-        json_pack("{s:s, s:s, s:I, s:s, s:o, s:o}", "id", id, "object", "model", "created", model->created_s,
-                  "owned_by", "hearth", "aliases", texts_json(model->aliases, model->n_aliases), "tags",
-                  texts_json(model->tags, model->n_tags));
-
-    if (strcmp(id, model->name) != 0)
-        json_object_set_new(object, "root", json_string(model->name));
-    if (!model->info)
-        return object;
-    json_object_set_new(object, "kind", json_string(kind_of(model->info)));
-    json_object_set_new(object, "context_length", json_integer((json_int_t)model->info->n_ctx));
-    json_object_set_new(object, "max_model_len", json_integer((json_int_t)model->info->n_ctx));
-    json_object_set_new(object, "meta",
-                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "n_ctx", (json_int_t)model->info->n_ctx, "n_ctx_train",
-                                  (json_int_t)model->info->n_ctx_train, "n_vocab", (json_int_t)model->info->n_vocab,
-                                  "n_params", (json_int_t)model->info->n_params, "size",
-                                  (json_int_t)model->info->file_bytes));
-    return object;
-}
-
-void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buffer *out)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, model_json(&models[i]));
-    hth_buffer_add_json_take(out, json_pack("{s:s, s:o}", "object", "list", "data", list));
-}
-
-void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
-{
-    hth_buffer_add_json_take(out, model_json(model));
-}
-
-/* ---- llama.cpp's ---- */
-
-void hth_api_props_write(const hearth_model_info *info, const char *file, const hth_api_defaults *defaults,
-                         hth_buffer *out)
-{
-    hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
-    const char *slash = file ? strrchr(file, '/') : NULL;
-    json_t *base = json_string(slash ? slash + 1 : file ? file : info->name); /* NULL: no UTF-8 */
-
-    if (defaults)
-        hth_api_defaults_fill(defaults, &request, &sampling);
-    request.sampling = &sampling;
-    hth_buffer_add_json_take(
-        out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings", "n_ctx",
-                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "n_ctx_train",
-                       (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel, "model_alias",
-                       info->name, "model_path", base ? base : json_string(info->name), "chat_template_kind",
-                       info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
-}
-
-void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)
-{
-    json_t *slots = json_array();
-
-    for (uint32_t i = 0; i < info->n_parallel; i++)
-        json_array_append_new(slots, json_pack("{s:I, s:I, s:b}", "id", (json_int_t)i, "n_ctx", (json_int_t)info->n_ctx,
-                                               "is_processing", i < info->n_running));
-    hth_buffer_add_json_take(out, slots);
-}
-
-int hth_api_health_write(const char *problem, hth_buffer *out)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    if (!problem) {
-        hth_buffer_add_json_take(out, json_pack("{s:s}", "status", "ok"));
-        return 200;
-    }
-    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", problem);
-    hth_api_error_write(HTH_API_NATIVE, &error, out);
-    return hth_api_error_http_status(HTH_API_NATIVE, &error);
 }

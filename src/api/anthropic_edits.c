@@ -1,17 +1,16 @@
 /*
- * anthropic_edits.c - "context_management": what of a long history the model is not shown again
+ * anthropic_edits.c - "context_management": parts of a long history that the model does not see again
  *
  * Two edits are applied before the history is rendered, so that the client keeps all of it:
  *
- *   clear_tool_uses_20250919  beyond a number of tokens or of tool uses, the results of all but the newest uses become a
- *                             short text, and their inputs nothing where that is asked for
- *   clear_thinking_20251015   of all but the newest turns of the assistant, what it thought is left out
+ *   clear_tool_uses_20250919  beyond a number of tokens or of tool uses, a short text replaces the results of all but
+ *                             the newest uses; their inputs become empty when the client asks for that
+ *   clear_thinking_20251015   the reasoning of all but the newest turns of the assistant is left out
  *
- * Tokens are counted as four bytes each: which edits apply is then the same for every model, and known before it is there.
- * What was applied is told in the reply. Others are passed over with a note.
+ * A token counts as four bytes. So the same edits apply for every model, and are known before the model is loaded. The
+ * reply reports the edits that were applied. Other edits are ignored with a note.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +20,14 @@ enum {
     EDITS_MAX = 16,
     NAMES_MAX = 1024,
     BYTES_A_TOKEN = 4,
-    TRIGGER_TOKENS = 100000, /* where the client gives none, as Anthropic has it */
+    TRIGGER_TOKENS = 100000, /* Anthropic's default */
     KEEP_USES = 3,
     KEEP_THINKING_TURNS = 1,
 };
 
 static const char cleared_result[] = "[result cleared to save room]";
 
-/* A call, and where it stands. */
+/* A call and its place in the history. */
 typedef struct place {
     const char *id;
     size_t turn, call;
@@ -38,7 +37,7 @@ typedef struct history {
     hth_api_parse *parse;
     hearth_chat_turn *turns;
     size_t n_turns;
-    place *calls; /* [n_calls] all that have an id, in the order of compare_places; NULL: not asked for yet */
+    place *calls; /* [n_calls], all calls with an id, sorted by compare_places; NULL: not sorted yet */
     size_t n_calls;
 } history;
 
@@ -53,7 +52,7 @@ static size_t content_bytes(const hearth_chat_turn *turn)
     return n;
 }
 
-/* Of everything that the prompt is made of, but for what the template adds. */
+/* The tokens of the prompt, without those that the template adds. */
 static size_t prompt_tokens(const history *h)
 {
     const hearth_conversation *conversation = &h->parse->request->conversation;
@@ -77,37 +76,27 @@ static size_t prompt_tokens(const history *h)
 
 /* ---- fields ---- */
 
-/* {"type": one of the types, "value": n}; the index of its type, or -1 where the field is absent or wrong. */
+/* Read {"type": one of types, "value": n}. Returns the index of the type; -1 when the field is absent or wrong. */
 static int parse_amount(const hth_fields *edit, const char *name, const char *const *types, json_int_t low,
                         json_int_t *value)
 {
     static const char *const known[] = { "type", "value", NULL };
-    char path[HTH_PATH_BYTES], type_path[HTH_PATH_BYTES];
-    hth_fields fields = *edit;
-    const char *type = NULL;
+    hth_fields fields;
+    int type;
 
-    fields.object = hth_fields_object(edit, name);
-    if (!fields.object)
+    if (!hth_fields_enter(edit, name, &fields))
         return -1;
-    (void)snprintf(path, sizeof(path), "%.80s%s.", edit->path, name); /* names are ours, and short */
-    fields.path = path;
     hth_fields_rest(&fields, known);
     hth_fields_require(&fields, "type");
-    hth_fields_string(&fields, "type", HTH_ANTHROPIC_NAME_BYTES_MAX, &type);
+    type = hth_fields_word(&fields, "type", types);
     hth_fields_require(&fields, "value");
     hth_fields_integer(&fields, "value", low, INT32_MAX, value);
-    for (int i = 0; type && types[i]; i++)
-        if (strcmp(type, types[i]) == 0)
-            return i;
-    (void)hth_fields_path(&fields, "type", type_path);
-    hth_api_fail(fields.error, HTH_API_INVALID_VALUE, type_path, "'%s' is '%.40s'; it must be %s%s%s", type_path, type,
-                 types[0], types[1] ? " or " : "", types[1] ? types[1] : "");
-    return -1;
+    return type;
 }
 
 /* ---- names ---- */
 
-/* Names in their order, so that one is found among them however many calls ask. */
+/* Sorted names, so that each lookup is fast however many calls there are. */
 typedef struct names {
     const char **names;
     size_t n;
@@ -118,7 +107,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The texts of an array; none of anything else, or without memory, which has its error. */
+/* The texts of an array, sorted. Other elements are left out; without memory the error is filled. */
 static names names_of(hth_api_parse *parse, const json_t *array)
 {
     names out = { .n = 0 };
@@ -143,7 +132,7 @@ static bool is_among(const names *all, const char *name)
 
 /* ---- which call a result answers ---- */
 
-/* By id, then by turn; of one turn the first call comes last. */
+/* By id, then by turn; within one turn the first call comes last. */
 static int compare_places(const void *a, const void *b)
 {
     const place *one = a, *other = b;
@@ -175,14 +164,18 @@ static bool sort_calls(history *h)
     return true;
 }
 
-/* The call that a tool's turn answers: of the last turn before it that has one of its id, the first. NULL: there is none. */
+/*
+ * The call that a tool's turn answers: in the last turn before it that has a call of its id, the first one. NULL: there
+ * is none.
+ */
 static hearth_chat_call *call_of(const history *h, size_t i)
 {
-    const place wanted = { .id = h->turns[i].call_id, .turn = i, .call = SIZE_MAX }; /* before the calls of turn i */
+    /* sorts before the calls of turn i */
+    const place wanted = { .id = h->turns[i].call_id, .turn = i, .call = SIZE_MAX };
     size_t low = 0, high = wanted.id ? h->n_calls : 0;
     const place *found;
 
-    while (low < high) { /* how many are before it */
+    while (low < high) { /* count the calls before it */
         size_t middle = low + (high - low) / 2;
 
         if (compare_places(&h->calls[middle], &wanted) < 0)
@@ -193,7 +186,7 @@ static hearth_chat_call *call_of(const history *h, size_t i)
     found = low > 0 ? &h->calls[low - 1] : NULL;
     if (!found || strcmp(found->id, wanted.id) != 0)
         return NULL;
-    return (hearth_chat_call *)&h->turns[found->turn].calls[found->call]; /* the parse's own, and not given out yet */
+    return (hearth_chat_call *)&h->turns[found->turn].calls[found->call]; /* our own, and not shared yet */
 }
 
 /* ---- tool uses ---- */
@@ -211,8 +204,8 @@ static bool clears_input(const tool_clearing *clearing, const hearth_chat_call *
 }
 
 /*
- * Clear the results of all uses but the newest, or only count what that would save. Results that are as short as what
- * would stand in their place stay.
+ * Clear the results of all uses but the newest, or only count the savings. Results that are not longer than the
+ * replacement stay.
  */
 static void clear_uses(const history *h, const tool_clearing *clearing, bool only_count, uint32_t *n_uses,
                        size_t *n_bytes)
@@ -256,7 +249,7 @@ static void edit_tool_uses(history *h, const hth_fields *edit)
     static const char *const uses[] = { "tool_uses", NULL }, *const tokens[] = { "input_tokens", NULL };
     hth_api_edits *edits = &h->parse->request->edits;
     json_int_t trigger = TRIGGER_TOKENS, keep = KEEP_USES, at_least = 0;
-    json_t *inputs = hth_fields_any(edit, "clear_tool_inputs"), *excluded; /* true, false, or names */
+    json_t *inputs = hth_fields_any(edit, "clear_tool_inputs"), *excluded; /* true, false, or a list of names */
     tool_clearing clearing = { .all_inputs = json_is_true(inputs) };
     size_t n_bytes, n_uses = 0;
     uint32_t n_cleared;
@@ -305,7 +298,9 @@ static void edit_thinking(const history *h, const hth_fields *edit)
     (void)parse_amount(edit, "keep", turns, 1, &n_keep); /* there is one type */
     if (hth_fields_failed(edit))
         return;
-    /* From the end; the messages between two of the user, with results of tools among them, are one turn. */
+    /*
+     * From the end. All messages between two messages of the user, with the results of tools among them, are one turn.
+     */
     for (size_t i = h->n_turns; i > 0; i--) {
         hearth_chat_turn *turn = &h->turns[i - 1];
 
@@ -333,37 +328,29 @@ void hth_anthropic_edits(hth_api_parse *parse, hearth_chat_turn *turns)
 {
     static const char *const known[] = { "edits", NULL };
     history h = { .parse = parse, .turns = turns, .n_turns = parse->request->conversation.n_turns };
-    hth_fields fields = hth_fields_inside(&parse->body, NULL, "context_management.");
+    hth_fields fields;
     json_t *array;
 
-    fields.object = hth_fields_object(&parse->body, "context_management");
-    if (!fields.object || !turns)
+    if (!hth_fields_enter(&parse->body, "context_management", &fields) || !turns)
         return;
     parse->request->edits.is_asked = true;
     hth_fields_rest(&fields, known);
     array = hth_fields_array(&fields, "edits", EDITS_MAX);
     for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        char path[HTH_PATH_BYTES], note[HTH_PATH_BYTES];
         const char *type = NULL;
         hth_fields edit;
 
-        (void)snprintf(path, sizeof(path), "context_management.edits[%zu].", i); /* fits */
-        edit = hth_fields_inside(&parse->body, json_array_get(array, i), path);
-        if (!json_is_object(edit.object)) {
-            hth_fail_type(parse->error, "context_management.edits", "an array of objects", edit.object);
+        if (!hth_fields_item(&fields, "edits", array, i, &edit))
             return;
-        }
         hth_fields_require(&edit, "type");
-        hth_fields_string(&edit, "type", HTH_ANTHROPIC_NAME_BYTES_MAX, &type);
+        hth_fields_string(&edit, "type", HTH_API_NAME_BYTES_MAX, &type);
         if (!type)
             return;
-        if (strcmp(type, "clear_tool_uses_20250919") == 0) {
+        if (strcmp(type, "clear_tool_uses_20250919") == 0)
             edit_tool_uses(&h, &edit);
-        } else if (strcmp(type, "clear_thinking_20251015") == 0) {
+        else if (strcmp(type, "clear_thinking_20251015") == 0)
             edit_thinking(&h, &edit);
-        } else {
-            (void)snprintf(note, sizeof(note), "context_management.edits[].%.60s", type); /* cut where it is long */
-            hth_api_note(parse->notes, note);
-        }
+        else
+            hth_fields_note(&edit, type);
     }
 }

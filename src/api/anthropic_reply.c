@@ -1,14 +1,11 @@
 /*
- * anthropic_reply.c - a message, and the events of one
+ * anthropic_reply.c - a message, and its events
  *
- * Content is a list of blocks. In a stream one block is open at a time: what does not belong to it closes it.
+ * The content is a list of blocks. In a stream one block is open at a time; any other content closes it.
  */
-#include <string.h>
-
 #include "api/reply_inside.h"
 #include "api/sse.h"
 #include "api/usage.h"
-#include "base/json_bounds.h"
 
 static const char *stop_reason(const hth_api_choice *choice)
 {
@@ -18,7 +15,7 @@ static const char *stop_reason(const hth_api_choice *choice)
                                                 : "end_turn";
 }
 
-/* What was taken out of the history, where the client asked for that; NULL: it did not. */
+/* The edits of the history, when the client asked for edits; NULL otherwise. */
 static json_t *edits_json(const hth_api_reply *reply)
 {
     const hth_api_edits *edits = &reply->request->edits;
@@ -60,7 +57,10 @@ static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
                                                                     choice->n_tokens ? choice->n_tokens : 1))));
 }
 
-/* Clients count neither comments nor bytes: what they wait for is the beginning, and then pings, as the original sends. */
+/*
+ * Clients do not count comments or bytes as signs of life. They wait for the beginning and then for pings, which
+ * Anthropic's server sends, too.
+ */
 static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     if (choice->has_begun)
@@ -80,7 +80,7 @@ static void close_block(hth_api_choice *choice, hth_buffer *out)
 {
     if (choice->open_block < 0)
         return;
-    if (choice->open_block == HEARTH_DELTA_REASONING) /* clients want one */
+    if (choice->open_block == HEARTH_DELTA_REASONING) /* clients expect a signature */
         put_block_delta(choice, json_pack("{s:s, s:s}", "type", "signature_delta", "signature", ""), out);
     hth_sse_add_take(out, "content_block_stop",
                      json_pack("{s:s, s:I}", "type", "content_block_stop", "index", (json_int_t)choice->n_blocks - 1));
@@ -131,6 +131,13 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
     }
 }
 
+/* The usage of a choice that has ended. */
+static json_t *usage_json(const hth_api_reply *reply, const hth_api_choice *choice)
+{
+    return hth_api_usage_anthropic(reply, choice->stats.prompt_tokens, choice->stats.cached_tokens,
+                                   choice->stats.completion_tokens);
+}
+
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     begin(reply, choice, out);
@@ -138,9 +145,7 @@ static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buf
     hth_sse_add_take(out, "message_delta",
                      json_pack("{s:s, s:{s:s, s:s?}, s:o, s:o*}", "type", "message_delta", "delta", "stop_reason",
                                stop_reason(choice), "stop_sequence", choice->stop_text, "usage",
-                               hth_api_usage_anthropic(reply, choice->stats.prompt_tokens, choice->stats.cached_tokens,
-                                                       choice->stats.completion_tokens),
-                               "context_management", edits_json(reply)));
+                               usage_json(reply, choice), "context_management", edits_json(reply)));
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
@@ -150,27 +155,6 @@ static void put_end(hth_api_reply *reply, hth_buffer *out)
 }
 
 /* ---- all at once ---- */
-
-/* The arguments of a call as an object; an empty one where the reply was cut short inside them. */
-static json_t *input_json(const hth_api_call *call)
-{
-    const char *text = hth_buffer_text(&call->arguments);
-    json_t *input = NULL;
-
-    if (hth_json_is_within(text, call->arguments.n, 256, 1000000))
-        input = json_loadb(text, call->arguments.n, JSON_ALLOW_NUL, NULL);
-    if (!json_is_object(input)) {
-        json_decref(input);
-        input = json_object();
-    }
-    return input;
-}
-
-static void put_body_begin(hth_api_reply *reply, hth_buffer *out)
-{
-    (void)reply; /* the message is its only choice's */
-    (void)out;
-}
 
 static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
@@ -183,21 +167,16 @@ static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_bu
     if (choice->content.n > 0)
         json_array_append_new(content, json_pack("{s:s, s:s%}", "type", "text", "text",
                                                  hth_buffer_text(&choice->content), choice->content.n));
-    for (size_t i = 0; i < choice->n_calls; i++)
-        json_array_append_new(content,
-                              json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", choice->calls[i].id, "name",
-                                        choice->calls[i].name, "input", input_json(&choice->calls[i])));
-    hth_buffer_add_json_take(
-        out, message_json(reply, content, stop_reason(choice), choice->stop_text,
-                          hth_api_usage_anthropic(reply, choice->stats.prompt_tokens, choice->stats.cached_tokens,
-                                                  choice->stats.completion_tokens)));
-}
+    for (size_t i = 0; i < choice->n_calls; i++) {
+        json_t *input = hth_api_call_arguments(&choice->calls[i]);
 
-static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
-{
-    (void)reply;
-    (void)choice;
-    (void)out;
+        if (!input) /* the reply was cut off inside the arguments */
+            input = json_object();
+        json_array_append_new(content, json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", choice->calls[i].id,
+                                                 "name", choice->calls[i].name, "input", input));
+    }
+    hth_buffer_add_json_take(
+        out, message_json(reply, content, stop_reason(choice), choice->stop_text, usage_json(reply, choice)));
 }
 
 const hth_api_writer hth_api_write_messages = {
@@ -206,8 +185,5 @@ const hth_api_writer hth_api_write_messages = {
     .delta = put_delta,
     .choice_end = put_choice_end,
     .end = put_end,
-    .body_begin = put_body_begin,
     .choice_body = put_choice_body,
-    .choice_body_end = put_choice_body_end,
-    .body_end = put_body_begin,
 };

@@ -1,11 +1,10 @@
 /*
- * anthropic_tools.c - the tools of Anthropic's API, and which of them are to be used
+ * anthropic_tools.c - the tools of Anthropic's API, and which of them may be called
  *
- * Tools of the client's own are offered to the model. Those that a server would run (web search, code execution), and those
- * that one model alone was taught (a shell, an editor), have no description that another could read: they are left out
- * with a note. A tool whose parameters cannot be read as a schema is offered all the same, and may be called with any.
+ * The model is offered the client's own tools. Tools that Anthropic's servers run (web search, code execution), and
+ * tools that one model was trained with (a shell, an editor), have no description that another model could read: they
+ * are left out with a note. A tool whose parameters are no usable schema is offered all the same, with any parameters.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "api/anthropic_inside.h"
@@ -18,8 +17,10 @@ enum {
 
 /* ---- one tool ---- */
 
-/* How it is to be called or shown, which needs a server that does so: offered as any other. */
-static void note_callers(hth_api_parse *parse, const hth_fields *fields)
+/*
+ * Note fields about callers and deferred loading, which this server does not support. The tool is offered all the same.
+ */
+static void note_callers(const hth_fields *fields)
 {
     json_t *callers = hth_fields_array(fields, "allowed_callers", 16);
     bool is_deferred = false;
@@ -29,11 +30,9 @@ static void note_callers(hth_api_parse *parse, const hth_fields *fields)
         hth_fields_pass_over(fields, "defer_loading");
     for (size_t i = 0; i < json_array_size(callers); i++) {
         const char *caller = json_string_value(json_array_get(callers, i));
-        char path[HTH_PATH_BYTES];
 
         if (!caller)
-            hth_fail_type(parse->error, hth_fields_path(fields, "allowed_callers", path), "an array of texts",
-                          json_array_get(callers, i));
+            hth_fields_wrong_type(fields, "allowed_callers", "an array of texts", json_array_get(callers, i));
         else if (strcmp(caller, "direct") != 0)
             hth_fields_pass_over(fields, "allowed_callers");
     }
@@ -53,39 +52,36 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
                                          "defer_loading",
                                          "allowed_callers",
                                          NULL };
-    char path[HTH_PATH_BYTES];
     json_t *schema;
 
     hth_fields_rest(fields, known);
     hth_anthropic_cache_control(parse, fields);
     hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_ANTHROPIC_NAME_BYTES_MAX, &tool->name);
-    hth_api_check_tool_name(parse, hth_fields_path(fields, "name", path), tools, i, TOOL_NAME_BYTES_MAX);
-    note_callers(parse, fields);
-    hth_fields_string(fields, "description", HTH_ANTHROPIC_TEXT_BYTES_MAX, &tool->description);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &tool->name);
+    hth_api_check_tool_name(fields, tools, i, TOOL_NAME_BYTES_MAX);
+    note_callers(fields);
+    hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
     hth_fields_require(fields, "input_schema");
     schema = hth_fields_object(fields, "input_schema");
     if (schema)
         hth_api_tool_schema(parse, tool, schema);
 }
 
-/* Is it one of the client's own? Others are noted by their type. */
-static bool is_own(hth_api_parse *parse, const hth_fields *fields)
+/* Is it one of the client's own tools? Others are noted by their type. */
+static bool is_own(const hth_fields *fields)
 {
     const char *type = "custom";
-    char note[HTH_PATH_BYTES];
 
-    hth_fields_string(fields, "type", HTH_ANTHROPIC_NAME_BYTES_MAX, &type);
+    hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
     if (strcmp(type, "custom") == 0)
         return true;
-    (void)snprintf(note, sizeof(note), "tools[].%.60s", type); /* cut where the type is long */
-    hth_api_note(parse->notes, note);
+    hth_fields_note(fields, type);
     return false;
 }
 
 /* ---- the choice ---- */
 
-/* Is a tool of that name in the request, though it was left out? */
+/* Does the request have a tool of that name that was left out? */
 static bool was_left_out(hth_api_parse *parse, const char *name)
 {
     json_t *array = json_object_get(parse->body.object, "tools");
@@ -101,36 +97,27 @@ static bool was_left_out(hth_api_parse *parse, const char *name)
 
 static void choose_tool(hth_api_parse *parse, const hth_fields *fields, const char *name)
 {
-    hearth_conversation *conversation = &parse->request->conversation;
-
-    for (size_t i = 0; name && conversation->tools && i < conversation->n_tools; i++)
-        if (strcmp(conversation->tools[i].name, name) == 0) {
-            conversation->tools = &conversation->tools[i];
-            conversation->n_tools = 1;
-            conversation->tool_choice = HEARTH_TOOL_REQUIRED;
-            return;
-        }
-    if (name && was_left_out(parse, name))
+    if (!name || hth_api_choose_tool(parse, name))
+        return;
+    if (was_left_out(parse, name))
         hth_fields_pass_over(fields, "name");
-    else if (name)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tool_choice",
-                     "'tool_choice.name' is '%s', which is not in 'tools'", name);
+    else
+        hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name", "is '%s', which is not in 'tools'", name);
 }
 
 static void parse_tool_choice(hth_api_parse *parse)
 {
     static const char *const known[] = { "type", "name", "disable_parallel_tool_use", NULL };
     hearth_conversation *conversation = &parse->request->conversation;
-    hth_fields fields = hth_fields_inside(&parse->body, NULL, "tool_choice.");
     const char *type = NULL, *name = NULL;
     bool one_only = false;
+    hth_fields fields;
 
-    fields.object = hth_fields_object(&parse->body, "tool_choice");
-    if (!fields.object)
+    if (!hth_fields_enter(&parse->body, "tool_choice", &fields))
         return;
     hth_fields_rest(&fields, known);
     hth_fields_require(&fields, "type");
-    hth_fields_string(&fields, "type", HTH_ANTHROPIC_NAME_BYTES_MAX, &type);
+    hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
     hth_fields_bool(&fields, "disable_parallel_tool_use", &one_only);
     conversation->parallel_calls = !one_only;
     if (!type)
@@ -142,15 +129,13 @@ static void parse_tool_choice(hth_api_parse *parse)
         if (conversation->n_tools == 0 && json_array_size(json_object_get(parse->body.object, "tools")) > 0)
             hth_fields_pass_over(&fields, "type");
         else if (conversation->n_tools == 0)
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tool_choice",
-                         "'tool_choice.type' is 'any', but there are no 'tools'");
+            hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is 'any', but there are no 'tools'; give some");
     } else if (strcmp(type, "tool") == 0) {
         hth_fields_require(&fields, "name");
         hth_fields_string(&fields, "name", TOOL_NAME_BYTES_MAX, &name);
         choose_tool(parse, &fields, name);
     } else if (strcmp(type, "auto") != 0) {
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tool_choice",
-                     "'tool_choice.type' is '%.40s'; it must be auto, any, tool or none", type);
+        hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is '%.40s'; it must be auto, any, tool or none", type);
     }
 }
 
@@ -161,15 +146,15 @@ void hth_anthropic_tools(hth_api_parse *parse)
     size_t n = 0;
 
     for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        char path[HTH_PATH_BYTES];
         hth_fields fields;
 
-        if (!hth_fields_item(&parse->body, "tools", array, i, path, &fields))
+        if (!hth_fields_item(&parse->body, "tools", array, i, &fields))
             return;
-        if (!is_own(parse, &fields))
+        if (!is_own(&fields))
             continue;
         if (n == TOOLS_MAX)
-            hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tools", "'tools' has more than %d tools", TOOLS_MAX);
+            hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than %d tools; send fewer",
+                            TOOLS_MAX);
         else
             parse_tool(parse, &fields, tools, n++);
     }

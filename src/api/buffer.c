@@ -56,7 +56,7 @@ static int dump(const char *text, size_t n, void *user_data)
 
 void hth_buffer_add_json_take(hth_buffer *buffer, json_t *value)
 {
-    /* 17 digits would show that 0.1f is none; 9 tell every float apart. */
+    /* 9 digits distinguish all floats; 17 would show 0.1f as 0.10000000149011612. */
     if (!value || json_dump_callback(value, dump, buffer, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) != 0)
         buffer->failed = true;
     json_decref(value);

@@ -22,9 +22,12 @@ void hth_buffer_deinit(hth_buffer *buffer); /* zeros afterwards */
 void hth_buffer_clear(hth_buffer *buffer);  /* empty, the memory is kept */
 void hth_buffer_add(hth_buffer *buffer, const char *text, size_t n);
 void hth_buffer_add_text(hth_buffer *buffer, const char *text);
-/* Append value as JSON on one line, and give the reference back; NULL: no memory. */
+/*
+ * Append value as JSON on one line and release the reference. value may be NULL: the buffer fails then, as without
+ * memory.
+ */
 void hth_buffer_add_json_take(hth_buffer *buffer, json_t *value);
-/* The text, "" where there is none. */
+/* The text; "" when nothing was appended. */
 const char *hth_buffer_text(const hth_buffer *buffer);
 
 #endif

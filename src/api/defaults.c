@@ -4,62 +4,26 @@
 #include "api/defaults.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
-#include "api/request.h"
 #include "base/status.h"
-
-typedef enum number_kind { REAL, SIGNED, COUNT, WINDOW } number_kind;
-
-/* A number of the defaults, and where it goes in hearth_sampling. */
-static const struct number {
-    size_t from;
-    size_t to;
-    number_kind kind;
-    double low, high;
-    const char *config; /* its name in a generation_config.json; NULL: it has none */
-} numbers[] = {
-#define NUMBER(field, kind, low, high, config)                                                       \
-    {                                                                                                \
-        offsetof(hth_api_defaults, field), offsetof(hearth_sampling, field), kind, low, high, config \
-    }
-    NUMBER(temperature, REAL, 0, 1000, "temperature"),
-    NUMBER(top_k, SIGNED, 0, INT32_MAX, "top_k"),
-    NUMBER(top_p, REAL, 0, 1, "top_p"),
-    NUMBER(min_p, REAL, 0, 1, "min_p"),
-    NUMBER(typical_p, REAL, 0, 1, "typical_p"),
-    NUMBER(repeat_penalty, REAL, 0.01, 1000, "repetition_penalty"),
-    NUMBER(repeat_last_n, WINDOW, -1, HTH_API_LAST_N_MAX, NULL),
-    NUMBER(frequency_penalty, REAL, -2, 2, NULL),
-    NUMBER(presence_penalty, REAL, -2, 2, NULL),
-    NUMBER(dry_multiplier, REAL, 0, 1000, NULL),
-    NUMBER(dry_base, REAL, 1, 1000, NULL),
-    NUMBER(dry_allowed_length, COUNT, 0, HTH_API_LAST_N_MAX, NULL),
-    NUMBER(dry_last_n, WINDOW, -1, HTH_API_LAST_N_MAX, NULL),
-    NUMBER(xtc_probability, REAL, 0, 1, NULL),
-    NUMBER(xtc_threshold, REAL, 0, 1, NULL),
-#undef NUMBER
-};
-
-enum { N_NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
 static double *number_of(hth_api_defaults *defaults, size_t offset)
 {
-    return (double *)(void *)((char *)defaults + offset);
+    return (double *)(void *)((char *)&defaults->sampling + offset);
 }
 
 static double number_at(const hth_api_defaults *defaults, size_t offset)
 {
-    return *(const double *)(const void *)((const char *)defaults + offset);
+    return *(const double *)(const void *)((const char *)&defaults->sampling + offset);
 }
 
 hth_api_defaults hth_api_defaults_none(void)
 {
     hth_api_defaults none = { .n_predict = NAN, .seed = NAN };
 
-    for (size_t i = 0; i < N_NUMBERS; i++)
-        *number_of(&none, numbers[i].from) = NAN;
+    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++)
+        *number_of(&none, hth_api_sampling_numbers[i].in_values) = NAN;
     return none;
 }
 
@@ -71,8 +35,9 @@ static void add_number(double *to, double more)
 
 void hth_api_defaults_add(hth_api_defaults *to, const hth_api_defaults *more)
 {
-    for (size_t i = 0; i < N_NUMBERS; i++)
-        add_number(number_of(to, numbers[i].from), number_at(more, numbers[i].from));
+    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++)
+        add_number(number_of(to, hth_api_sampling_numbers[i].in_values),
+                   number_at(more, hth_api_sampling_numbers[i].in_values));
     add_number(&to->n_predict, more->n_predict);
     add_number(&to->seed, more->seed);
     if (to->n_stop == 0) {
@@ -89,17 +54,17 @@ void hth_api_defaults_add(hth_api_defaults *to, const hth_api_defaults *more)
 
 /* ---- recommendations ---- */
 
-/* Take a number that somebody else wrote, if it is one that may be. */
+/* Take a number from outside when it is in its range. */
 static void take(hth_api_defaults *to, size_t offset, double value)
 {
-    for (size_t i = 0; i < N_NUMBERS; i++) {
-        const struct number *row = &numbers[i];
+    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
+        const hth_api_sampling_number *row = &hth_api_sampling_numbers[i];
 
-        if (row->from != offset)
+        if (row->in_values != offset)
             continue;
-        if (row->kind == SIGNED && value == -1)
-            value = 0; /* all of them, as some write it */
-        if (value >= row->low && value <= row->high && (row->kind == REAL || value == floor(value)))
+        if (row->kind == HTH_API_SIGNED && value == -1)
+            value = 0; /* some write -1 for "all" */
+        if (value >= row->low && value <= row->high && (row->kind == HTH_API_REAL || value == floor(value)))
             *number_of(to, offset) = value;
     }
 }
@@ -108,7 +73,7 @@ hth_api_defaults hth_api_defaults_of_model(const hth_sampling_advice *advice)
 {
     hth_api_defaults defaults = hth_api_defaults_none();
 
-#define TAKE(field) take(&defaults, offsetof(hth_api_defaults, field), (double)advice->field)
+#define TAKE(field) take(&defaults, offsetof(hth_api_sampling_values, field), (double)advice->field)
     TAKE(temperature);
     TAKE(top_k);
     TAKE(top_p);
@@ -126,11 +91,12 @@ hth_api_defaults hth_api_defaults_of_config(const char *text, size_t n_bytes)
     hth_api_defaults defaults = hth_api_defaults_none();
     json_t *object = json_loadb(text, n_bytes, 0, NULL);
 
-    for (size_t i = 0; i < N_NUMBERS; i++) {
-        const json_t *value = numbers[i].config ? json_object_get(object, numbers[i].config) : NULL;
+    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
+        const json_t *value =
+            hth_api_sampling_numbers[i].config ? json_object_get(object, hth_api_sampling_numbers[i].config) : NULL;
 
         if (json_is_number(value))
-            take(&defaults, numbers[i].from, json_number_value(value));
+            take(&defaults, hth_api_sampling_numbers[i].in_values, json_number_value(value));
     }
     json_decref(object);
     return defaults;
@@ -138,25 +104,13 @@ hth_api_defaults hth_api_defaults_of_config(const char *text, size_t n_bytes)
 
 /* ---- into a request ---- */
 
-static void put(const struct number *row, double value, hearth_sampling *out)
-{
-    void *to = (char *)out + row->to;
-
-    switch (row->kind) {
-    case REAL: *(float *)to = (float)value; break;
-    case SIGNED: *(int32_t *)to = (int32_t)value; break;
-    case COUNT: *(uint32_t *)to = (uint32_t)value; break;
-    case WINDOW: *(uint32_t *)to = value < 0 ? HTH_API_WHOLE_CONTEXT : (uint32_t)value; break;
-    }
-}
-
 void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out, hearth_sampling *sampling)
 {
-    for (size_t i = 0; i < N_NUMBERS; i++) {
-        const double value = number_at(defaults, numbers[i].from);
+    for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
+        const double value = number_at(defaults, hth_api_sampling_numbers[i].in_values);
 
         if (!isnan(value))
-            put(&numbers[i], value, sampling);
+            hth_api_sampling_set(&hth_api_sampling_numbers[i], value, sampling);
     }
     if (!isnan(defaults->n_predict))
         out->n_predict = defaults->n_predict > 0 ? (int32_t)defaults->n_predict : -1;

@@ -1,5 +1,5 @@
 /*
- * error.c - one table: each kind of error in each API
+ * error.c - each kind of error in each API, as one table
  */
 #include "api/error.h"
 
@@ -43,8 +43,8 @@ static const error_shape shapes[HTH_API_ERROR_KINDS] = {
 };
 
 /*
- * Messages quote what clients sent and are cut anywhere; what is no character becomes a question mark, so that the error
- * is text.
+ * Messages quote clients and are cut at any byte. Bytes that are no whole character become '?', so that a message is
+ * valid text.
  */
 static void keep_characters(char *text)
 {

@@ -1,5 +1,5 @@
 /*
- * error.h - what is wrong with a request, in the shape of the API that it came by
+ * error.h - errors of requests, in the shape of each API
  */
 #ifndef HTH_API_ERROR_H
 #define HTH_API_ERROR_H
@@ -7,12 +7,12 @@
 #include "api/buffer.h"
 #include "hearth.h"
 
-/* Whose formats a request and its reply have. */
+/* The API whose formats a request and its reply have. */
 typedef enum hth_api_dialect {
     HTH_API_OPENAI,
     HTH_API_ANTHROPIC,
     HTH_API_NATIVE,           /* llama.cpp's own */
-    HTH_API_OPENAI_RESPONSES, /* OpenAI's, but for its events */
+    HTH_API_OPENAI_RESPONSES, /* OpenAI's, with other events */
     HTH_API_OLLAMA,
 } hth_api_dialect;
 
@@ -38,30 +38,30 @@ enum { HTH_API_ERROR_KINDS = HTH_API_INTERNAL + 1 };
 
 typedef struct hth_api_error {
     hth_api_error_kind kind;
-    char param[128]; /* the field, "messages[2].content"; "" where it is none */
+    char param[128]; /* the field, "messages[2].content"; "" when the error is about no field */
     char message[640];
     uint32_t retry_after_s; /* for the header of that name; 0: none */
-    int status;             /* the HTTP status where no kind has it, as 405 and 415; 0: the kind's */
-    size_t n_prompt_tokens; /* HTH_API_CONTEXT_LENGTH: of a prompt that does not fit; 0: not known */
-    uint32_t n_ctx;         /* what it would have to fit into */
+    int status;             /* an HTTP status that no kind has, such as 405 and 415; 0: that of the kind */
+    size_t n_prompt_tokens; /* HTH_API_CONTEXT_LENGTH: the length of the prompt; 0: unknown */
+    uint32_t n_ctx;         /* the size of the context that the prompt exceeds */
     const char *details;    /* Anthropic: a JSON object for programs, a constant; NULL: none */
 } hth_api_error;
 
-/* Fill error, which may be NULL, unless something is in it already: the first thing that is wrong counts. */
+/* Fill error (NULL: nowhere), unless it holds an error already: the first one counts. */
 void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *param, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* A failure of the library as the error that a client sees. */
+/* Fill error, as above, with a failure of the library. */
 void hth_api_fail_status(hth_api_error *error, const hearth_error *from);
 
-/* The HTTP status of an error in this dialect. */
+/* The HTTP status of an error in this API. */
 int hth_api_error_http_status(hth_api_dialect dialect, const hth_api_error *error);
 
-/* The error as JSON; NULL without memory. */
+/* The error as a new JSON value; NULL without memory. */
 json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error);
-/* The content type of a stream in this dialect. */
+/* The content type of a stream in this API. */
 const char *hth_api_stream_type(hth_api_dialect dialect);
-/* The same as the body of a reply, and as the last event of a stream that has begun. */
+/* Append the error as the body of a reply, or as the last event of a stream that has begun. */
 void hth_api_error_write(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out);
 void hth_api_error_write_event(hth_api_dialect dialect, const hth_api_error *error, hth_buffer *out);
 

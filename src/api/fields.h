@@ -1,9 +1,9 @@
 /*
  * fields.h - the fields of a JSON object, each read with its type and range
  *
- * A reader is made of an object and its path, and asked for one field after another. The first thing that is wrong fills
- * the error; from then on nothing is read any more, and the outputs stay as they were. So a parser reads all its fields
- * and looks at the error once. A field that is absent or null leaves its output as it was.
+ * A reader has an object and the object's path. A parser reads one field after another and looks at the error once, at
+ * the end: the first fault fills the error, and from then on no function reads anything, and outputs stay as they were.
+ * A field that is absent or null leaves its output as it was, too.
  */
 #ifndef HTH_API_FIELDS_H
 #define HTH_API_FIELDS_H
@@ -11,29 +11,27 @@
 #include "api/error.h"
 #include "api/notes.h"
 
-typedef struct hth_fields {
-    json_t *object;   /* borrowed; NULL: every field is absent */
-    const char *path; /* of the object, "messages[2]."; "" for the body */
-    hth_api_error *error;
-    hth_api_notes *notes; /* of what is passed over; NULL: a field that is not known is an error */
-} hth_fields;
+enum { HTH_PATH_BYTES = 128 };
 
-/* A reader of another object of the same request. */
-hth_fields hth_fields_inside(const hth_fields *body, json_t *object, const char *path);
+typedef struct hth_fields {
+    json_t *object; /* borrowed; NULL: every field is absent */
+    hth_api_error *error;
+    hth_api_notes *notes;      /* of fields that have no effect; NULL: an unknown field is an error */
+    char path[HTH_PATH_BYTES]; /* of the object with a dot behind it, "messages[2]."; "" for the body */
+} hth_fields;
 
 /* Has anything gone wrong so far? */
 bool hth_fields_failed(const hth_fields *fields);
-/* The path of a field, in a buffer of the caller's. Returns the buffer. */
-enum { HTH_PATH_BYTES = 128 };
+/* The path of a field, cut where it is too long, in the caller's buffer, which is returned. */
 const char *hth_fields_path(const hth_fields *fields, const char *name, char path[HTH_PATH_BYTES]);
 
-/* A field that is neither absent nor null, whatever it is; NULL otherwise. Borrowed. */
+/* A field that is neither absent nor null, of any type; NULL otherwise. Borrowed. */
 json_t *hth_fields_any(const hth_fields *fields, const char *name);
-/* Is it there, and not null? */
+/* Is the field there, and not null? */
 bool hth_fields_has(const hth_fields *fields, const char *name);
 void hth_fields_require(const hth_fields *fields, const char *name);
 
-/* Of these types, or an error. Strings are borrowed from the object, and at most bytes_max long. */
+/* A field of one type; any other type is an error. Strings are borrowed from the object and at most bytes_max long. */
 void hth_fields_bool(const hth_fields *fields, const char *name, bool *out);
 void hth_fields_number(const hth_fields *fields, const char *name, double low, double high, double *out);
 void hth_fields_float(const hth_fields *fields, const char *name, double low, double high, float *out);
@@ -43,22 +41,35 @@ void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_
 json_t *hth_fields_array(const hth_fields *fields, const char *name, size_t n_max);
 json_t *hth_fields_object(const hth_fields *fields, const char *name);
 /*
- * A reader of element i of the body's array of that name, with its path in the caller's buffer. False, with the error
- * filled, where the element is no object.
+ * The index of the field's text in words, which end with NULL; -1 when the field is absent or, with an error, no such
+ * word.
  */
-bool hth_fields_item(const hth_fields *body, const char *name, const json_t *array, size_t i, char path[HTH_PATH_BYTES],
-                     hth_fields *out);
+int hth_fields_word(const hth_fields *fields, const char *name, const char *const *words);
 
-/* Pass over members of the object that are none of these, with a note of each but nulls; the list ends with NULL. */
-void hth_fields_rest(const hth_fields *fields, const char *const *known);
-/* A field that is known, but has no effect here: a note, unless it is absent or null. */
+/* A reader of the object in a field. False when there is none: in *out every field is absent then. */
+bool hth_fields_enter(const hth_fields *fields, const char *name, hth_fields *out);
+/* A reader of element i of array, the field of that name. False, with the error filled, when it is no object. */
+bool hth_fields_item(const hth_fields *fields, const char *name, const json_t *array, size_t i, hth_fields *out);
+
+/* Note that a field has no effect; name may go deeper, "images[].type". */
+void hth_fields_note(const hth_fields *fields, const char *name);
+/* The same, unless the field is absent or null. */
 void hth_fields_pass_over(const hth_fields *fields, const char *name);
+/*
+ * Note every member of the object that is not null and not in known, a list that ends with NULL; or refuse the first.
+ */
+void hth_fields_rest(const hth_fields *fields, const char *const *known);
 /* Refuse fields, unless they are absent or null, without which the reply would not be what was asked for. */
 void hth_fields_unsupported(const hth_fields *fields, const char *const *names);
 
-/* The word for a JSON value's type: "a number". */
+/* The error "'PATH' TEXT" about a field. */
+void hth_fields_fail(const hth_fields *fields, hth_api_error_kind kind, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/*
+ * The error about the type of value, which is the field or an element of it: "'PATH' is a number; it must be WANTED".
+ */
+void hth_fields_wrong_type(const hth_fields *fields, const char *name, const char *wanted, const json_t *value);
+/* The words for a JSON value's type: "a number"; NULL is "nothing". */
 const char *hth_json_type_name(const json_t *value);
-/* An error about a value's type, for what the functions above do not read. */
-void hth_fail_type(hth_api_error *error, const char *path, const char *wanted, const json_t *value);
 
 #endif

@@ -1,28 +1,14 @@
 /*
- * native_reply.c - what /completion answers
+ * native_reply.c - the replies of /completion
  */
 #include <string.h>
 
+#include "api/logprobs.h"
 #include "api/native_settings.h"
 #include "api/reply_inside.h"
 #include "api/sse.h"
 #include "api/usage.h"
 #include "base/hash.h"
-#include "models/model.h"
-
-/* A token's bytes, which need not be whole characters. */
-static json_t *token_bytes(hearth_model *model, hearth_token token)
-{
-    json_t *bytes = json_array();
-    char piece[HTH_PIECE_BYTES_MAX];
-    size_t n = 0;
-
-    if (hearth_token_bytes(model, token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
-        n = 0; /* the token is told without */
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(bytes, json_integer((unsigned char)piece[i]));
-    return bytes;
-}
 
 static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
@@ -30,28 +16,12 @@ static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 
     return json_pack("{s:i, s:o, s:o, s:o}", "id", from->token, "token",
                      hth_api_token_text(reply, from->token, &is_whole), "bytes",
-                     token_bytes(reply->hearth, from->token), "logprob", hth_api_logprob(from->logprob));
+                     hth_api_token_bytes(reply->hearth, from->token), "logprob", hth_api_logprob(from->logprob));
 }
 
-/* What is told of token i. */
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-    json_t *entry = logprob_json(reply, &logprobs[0]), *top = json_array();
-
-    for (size_t k = 1; k < choice->told.n_each; k++)
-        json_array_append_new(top, logprob_json(reply, &logprobs[k]));
-    json_object_set_new(entry, "top_logprobs", top);
-    return entry;
-}
-
-static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
-{
-    json_t *entries = json_array();
-
-    for (size_t i = 0; i < choice->told.n; i++)
-        json_array_append_new(entries, entry_json(reply, choice, i));
-    return entries;
+    return hth_api_logprob_entry(reply, choice, i, logprob_json);
 }
 
 static const char *stop_type(const hth_api_choice *choice)
@@ -59,11 +29,12 @@ static const char *stop_type(const hth_api_choice *choice)
     return choice->finish != HEARTH_FINISH_STOP ? "limit" : choice->stop_text ? "word" : "eos";
 }
 
-/* What is told of tokens leaves with this event. */
+/* Put the log probabilities that wait into this event. */
 static void take_told(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
 {
     if (reply->request->options.logprobs)
-        json_object_set_new(to, "completion_probabilities", take_logprobs(reply, choice));
+        json_object_set_new(to, "completion_probabilities",
+                            hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json));
     hth_api_told_clear(&choice->told);
 }
 
@@ -71,7 +42,7 @@ static json_t *timings_so_far(const hth_api_choice *choice)
 {
     hearth_stats stats = choice->stats;
 
-    if (stats.prompt_tokens == 0) { /* tokens came without */
+    if (stats.prompt_tokens == 0) { /* the tokens came without numbers */
         stats.prompt_tokens = choice->n_prompt;
         stats.cached_tokens = choice->n_restored;
     }
@@ -79,30 +50,33 @@ static json_t *timings_so_far(const hth_api_choice *choice)
     return hth_api_timings(&stats);
 }
 
+static json_t *event_json(const hth_api_reply *reply, const hth_api_choice *choice, const char *text, size_t n,
+                          json_t *ids_take)
+{
+    return json_pack("{s:I, s:s%, s:o, s:b, s:I, s:I, s:I}", "index", (json_int_t)choice->index, "content", text, n,
+                     "tokens", ids_take, "stop", false, "id_slot", (json_int_t)reply->slot, "tokens_predicted",
+                     (json_int_t)choice->n_tokens, "tokens_evaluated", (json_int_t)choice->n_prompt);
+}
+
 static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
 {
-    json_t *event = json_pack("{s:I, s:s%, s:o, s:b, s:I, s:I, s:I}", "index", (json_int_t)choice->index, "content",
-                              delta->text, delta->n_bytes, "tokens", hth_api_told_ids(&choice->told), "stop", false,
-                              "id_slot", (json_int_t)reply->slot, "tokens_predicted", (json_int_t)choice->n_tokens,
-                              "tokens_evaluated", (json_int_t)choice->n_prompt);
+    json_t *event = event_json(reply, choice, delta->text, delta->n_bytes, hth_api_told_ids(&choice->told));
 
     take_told(reply, choice, event);
-    if (reply->request->wants_timings) /* what is known of them by now */
+    if (reply->request->wants_timings) /* the times so far */
         json_object_set_new(event, "timings", timings_so_far(choice));
     hth_sse_add_take(out, NULL, event);
 }
 
 static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
 {
-    (void)reply;
-    hth_sse_add_take(out, NULL,
-                     json_pack("{s:I, s:s, s:[], s:b, s:I, s:I, s:I, s:o}", "index", (json_int_t)choice->index,
-                               "content", "", "tokens", "stop", false, "id_slot", (json_int_t)reply->slot,
-                               "tokens_predicted", (json_int_t)choice->n_tokens, "tokens_evaluated",
-                               (json_int_t)choice->n_prompt, "prompt_progress", progress));
+    json_t *event = event_json(reply, choice, "", 0, json_array());
+
+    json_object_set_new(event, "prompt_progress", progress);
+    hth_sse_add_take(out, NULL, event);
 }
 
-/* The prompt as it was given, where it was text. */
+/* The prompt of the client, when it was text. */
 static const char *prompt_text(const hth_api_reply *reply, const hth_api_choice *choice)
 {
     const hth_api_text_prompt *prompt = &reply->request->prompts[choice->index / reply->request->options.n];
@@ -110,13 +84,15 @@ static const char *prompt_text(const hth_api_reply *reply, const hth_api_choice 
     return prompt->n_pieces == 1 && prompt->pieces[0].text ? prompt->pieces[0].text : "";
 }
 
-/* The ids that its end has: of a stream those that wait, else all where they are wanted. */
+/*
+ * The token ids at the end of a reply: in a stream those that wait, otherwise all of them when the client wants them.
+ */
 static json_t *ids_json(const hth_api_reply *reply, const hth_api_choice *choice)
 {
     return reply->request->stream || reply->request->wants_tokens ? hth_api_told_ids(&choice->told) : json_array();
 }
 
-/* has_content: with its text, which of a stream has left already */
+/* has_content: with the text, which a stream has already sent */
 static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_content)
 {
     const hearth_stats *stats = &choice->stats;
@@ -147,12 +123,6 @@ static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buf
 
     take_told(reply, choice, event);
     hth_sse_add_take(out, NULL, event);
-}
-
-static void put_end(hth_api_reply *reply, hth_buffer *out)
-{
-    (void)reply; /* the last choice's event ends llama.cpp's streams */
-    (void)out;
 }
 
 /* ---- all at once ---- */
@@ -187,7 +157,6 @@ const hth_api_writer hth_api_write_native = {
     .progress = put_progress,
     .delta = put_delta,
     .choice_end = put_choice_end,
-    .end = put_end,
     .body_begin = put_body_begin,
     .choice_body = put_choice_body,
     .lists = lists,

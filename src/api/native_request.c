@@ -4,8 +4,6 @@
 #include "api/request_inside.h"
 
 enum {
-    TEXT_BYTES_MAX = 32 << 20,
-    NAME_BYTES_MAX = 256,
     TOKENS_MAX = 1 << 24,
 };
 
@@ -29,7 +27,7 @@ void hth_api_parse_native(hth_api_parse *parse)
     json_int_t n_tokens = options->n_predict;
 
     hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", NAME_BYTES_MAX, &request->model);
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_bool(&parse->body, "stream", &request->stream);
     hth_fields_integer(&parse->body, "max_tokens", -2, INT32_MAX, &n_tokens);
     hth_fields_integer(&parse->body, "n_predict", -2, INT32_MAX, &n_tokens);
@@ -55,9 +53,9 @@ void hth_api_parse_tokenize(hth_api_parse *parse)
 
     request->parse_special = true;
     hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", NAME_BYTES_MAX, &request->model);
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_require(&parse->body, "content");
-    hth_fields_string(&parse->body, "content", TEXT_BYTES_MAX, &request->text);
+    hth_fields_string(&parse->body, "content", HTH_API_TEXT_BYTES_MAX, &request->text);
     hth_fields_bool(&parse->body, "add_special", &request->add_special);
     hth_fields_bool(&parse->body, "parse_special", &request->parse_special);
     hth_fields_bool(&parse->body, "with_pieces", &request->with_pieces);
@@ -70,7 +68,7 @@ void hth_api_parse_detokenize(hth_api_parse *parse)
     json_t *array;
 
     hth_fields_rest(&parse->body, known);
-    hth_fields_string(&parse->body, "model", NAME_BYTES_MAX, &request->model);
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_require(&parse->body, "tokens");
     array = hth_fields_array(&parse->body, "tokens", TOKENS_MAX);
     if (!array)

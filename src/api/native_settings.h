@@ -1,5 +1,5 @@
 /*
- * native_settings.h - how a request is sampled, by llama.cpp's names
+ * native_settings.h - the sampling settings of a request, by llama.cpp's names
  */
 #ifndef HTH_API_NATIVE_SETTINGS_H
 #define HTH_API_NATIVE_SETTINGS_H

@@ -1,5 +1,5 @@
 /*
- * ndjson.h - streams of lines, each a JSON value
+ * ndjson.h - streams of lines, each of them a JSON value
  */
 #ifndef HTH_API_NDJSON_H
 #define HTH_API_NDJSON_H
@@ -8,9 +8,9 @@
 
 #define HTH_NDJSON_CONTENT_TYPE "application/x-ndjson"
 
-/* Append one line, and give the reference back; NULL: no memory. */
+/* Append one line and release the reference. value may be NULL: the buffer fails then. */
 void hth_ndjson_add_take(hth_buffer *out, json_t *value);
-/* Append what a reader takes for the beginning of the next line, whose value does not change: a space. */
+/* Append a space, which JSON allows before the next value: a sign of life that readers do not see. */
 void hth_ndjson_add_nothing(hth_buffer *out);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * normalize.c - see normalize.h
  *
- * A rule is a function that looks at one place and says whether it changed something there.
+ * A rule is a function that looks at one place. It returns true when it changed the text there.
  */
 #include "api/normalize.h"
 
@@ -19,8 +19,8 @@ static size_t word_bytes(const char *text)
 }
 
 /*
- * How long the header's line is, with its end, which is that of the text or a line's: "x-anthropic-billing-header:
- * cc_version=2.1.197.123; cc_entrypoint=sdk-cli;". 0: the text begins with anything else.
+ * The length of the header's line with its line end, if it has one: "x-anthropic-billing-header:
+ * cc_version=2.1.197.123; cc_entrypoint=sdk-cli;". 0: the text does not begin with such a line.
  */
 static size_t billing_bytes(const char *text)
 {
@@ -43,7 +43,7 @@ static size_t billing_bytes(const char *text)
     return (size_t)(at - text) + strspn(at, "\n");
 }
 
-/* The first line of the system message: a block of its own, or the beginning of its text. */
+/* The header is the first line of the system message: a block of its own, or the beginning of its text. */
 static bool remove_billing_header(hth_api_parse *parse, hearth_chat_turn *system)
 {
     const char **parts;
@@ -64,7 +64,7 @@ static bool remove_billing_header(hth_api_parse *parse, hearth_chat_turn *system
     }
     parts = hth_api_allocate(parse, system->n_parts, sizeof(*parts));
     if (!parts)
-        return false; /* which is said */
+        return false; /* the error is filled */
     memcpy(parts, system->parts, system->n_parts * sizeof(*parts));
     parts[0] += n;
     system->parts = parts;
@@ -100,7 +100,7 @@ void hth_api_normalize(hth_api_parse *parse)
             request->normalized[request->n_normalized++] = rules[i].name;
     if (request->n_normalized == n_before)
         return;
-    if (first.content && !*first.content && conversation->n_turns > 1) { /* it was all of it */
+    if (first.content && !*first.content && conversation->n_turns > 1) { /* the message held nothing else */
         conversation->turns++;
         conversation->n_turns--;
         return;

@@ -11,7 +11,7 @@ static const char separator[] = ", ";
 
 static const char rest[] = ", " HTH_API_NOTES_REST;
 
-/* The path as a note. Returns its length. */
+/* Write the path as a note. Returns the length of the note. */
 static size_t write_note(const char *path, char out[HTH_API_NOTE_BYTES + 1])
 {
     size_t n = 0;

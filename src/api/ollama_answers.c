@@ -15,7 +15,7 @@
 
 /* ---- models ---- */
 
-/* So many parameters, "7.6B". */
+/* A number of parameters, "7.6B". */
 static json_t *size_json(uint64_t n_params)
 {
     static const struct {
@@ -32,7 +32,7 @@ static json_t *size_json(uint64_t n_params)
     return json_string(text);
 }
 
-/* info: NULL where it is not known yet. */
+/* info is NULL when the model is not loaded. */
 static json_t *details_json(const hearth_model_info *info)
 {
     json_t *families = json_array();
@@ -78,7 +78,7 @@ void hth_api_ollama_tags_write(const hth_api_listed_model *models, size_t n, hth
 
         add_tag(list, model, model->name);
         for (size_t k = 0; k < model->n_aliases; k++)
-            if (!strchr(model->aliases[k], '*')) /* a pattern is no name */
+            if (!strchr(model->aliases[k], '*')) /* clients cannot ask for a pattern by name */
                 add_tag(list, model, model->aliases[k]);
     }
     hth_buffer_add_json_take(out, json_pack("{s:o}", "models", list));
@@ -86,7 +86,8 @@ void hth_api_ollama_tags_write(const hth_api_listed_model *models, size_t n, hth
 
 void hth_api_ollama_ps_write(const hth_api_listed_model *models, size_t n, hth_buffer *out)
 {
-    static const char never[] = "2262-01-01T00:00:00Z"; /* no later: clients count in nanoseconds */
+    /* the latest that clients hold, which count nanoseconds in 64 bits */
+    static const char never[] = "2262-01-01T00:00:00Z";
     json_t *list = json_array();
 
     for (size_t i = 0; i < n; i++) {
@@ -107,9 +108,7 @@ void hth_api_ollama_ps_write(const hth_api_listed_model *models, size_t n, hth_b
 
 void hth_api_ollama_version_write(hth_buffer *out)
 {
-    /*
-     * The version whose API this is. Clients look whether it is new enough for them: Codex wants 0.13.4 and VS Code 0.6.4.
-     */
+    /* The version of Ollama whose API this is. Clients refuse older ones: Codex needs 0.13.4, VS Code 0.6.4. */
     hth_buffer_add_json_take(out, json_pack("{s:s, s:s}", "version", "0.13.5", "hearth", HEARTH_VERSION));
 }
 
@@ -137,7 +136,7 @@ void hth_api_ollama_load_write(const hearth_model_info *info, const hth_api_requ
 
 /* ---- one model ---- */
 
-/* What the model's tokens and its template can do; the template is used to find out. */
+/* The abilities of the model's tokens and of its template, found by rendering. */
 static json_t *capabilities_json(hearth_model *model)
 {
     static const hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Hi" };
@@ -145,7 +144,7 @@ static json_t *capabilities_json(hearth_model *model)
                                            .name = "look",
                                            .parameters = "{\"type\":\"object\",\"properties\":{}}" };
     hearth_conversation conversation = hearth_conversation_default();
-    hearth_chat_prompt prompt = { .text = NULL };
+    const hearth_chat_prompt *prompt = NULL;
     json_t *capabilities = json_pack("[s]", "completion");
     hearth_token fill[3];
 
@@ -154,17 +153,17 @@ static json_t *capabilities_json(hearth_model *model)
     conversation.turns = &turn;
     conversation.n_turns = 1;
     if (hearth_conversation_render(model, &conversation, &prompt, NULL) != HEARTH_OK)
-        return capabilities; /* no template, or one that wants more */
-    if (prompt.can_think)
+        return capabilities; /* no template, or one that needs more than this conversation */
+    if (prompt->can_think)
         json_array_append_new(capabilities, json_string("thinking"));
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     conversation.tools = &tool;
     conversation.n_tools = 1;
     conversation.tool_choice = HEARTH_TOOL_REQUIRED;
     if (hearth_conversation_render(model, &conversation, &prompt, NULL) != HEARTH_OK)
         return capabilities;
     json_array_append_new(capabilities, json_string("tools"));
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     return capabilities;
 }
 
@@ -176,7 +175,7 @@ static void set_named(json_t *to, const char *architecture, const char *name, js
     json_object_set_new(to, key, json_integer(value));
 }
 
-/* As the file's metadata would say it, as far as it is known here. */
+/* The metadata of the file under its own names, as far as the server knows it. */
 static json_t *metadata_json(const hearth_model_info *info)
 {
     json_t *all = json_pack("{s:s, s:I}", "general.architecture", info->architecture, "general.parameter_count",
@@ -188,7 +187,7 @@ static json_t *metadata_json(const hearth_model_info *info)
     return all;
 }
 
-/* The defaults, as lines of a Modelfile. */
+/* The default parameters as lines of a Modelfile. */
 static json_t *parameters_json(const hearth_model_info *info)
 {
     hearth_sampling s = hearth_sampling_default();

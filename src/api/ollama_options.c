@@ -1,18 +1,18 @@
 /*
- * ollama_options.c - what Ollama's endpoints that generate have in common
+ * ollama_options.c - the fields that Ollama's chats and completions share
  *
- * Of the options, those that choose tokens are read as everywhere. Those that say how to load a model have no effect: that is
- * the server's to decide, and changing it with each request would throw away what the cache holds.
+ * Options that choose tokens are read as in other APIs. Options that say how to load a model have no effect: the server
+ * decides that, and a change with each request would lose the content of the cache.
  */
 #include <string.h>
 
 #include "api/ollama_inside.h"
 
-enum { MODEL_BYTES_MAX = 256, DURATION_BYTES_MAX = 64 };
+enum { DURATION_BYTES_MAX = 64 };
 
 /* ---- keep_alive ---- */
 
-/* The sign of a duration as Go writes them, "1h30m", "-1s", "0"; false where it is none. */
+/* The sign of a duration in Go's form, "1h30m", "-1s", "0"; false when it is none. */
 static bool read_duration(const char *text, int *sign)
 {
     static const char *const units[] = { "ns", "us", "\xc2\xb5s", "\xce\xbcs", "ms", "s", "m", "h", NULL };
@@ -32,13 +32,13 @@ static bool read_duration(const char *text, int *sign)
             i++;
         if (!units[i])
             return false;
-        text += *text ? strlen(units[i]) : 0; /* a number alone is seconds */
+        text += *text ? strlen(units[i]) : 0; /* a number without a unit is seconds */
     }
     *sign = is_zero ? 0 : is_negative ? -1 : 1;
     return true;
 }
 
-/* Models stay loaded. That is what a negative one asks for; any other has no effect. */
+/* Models stay loaded, as a negative keep_alive asks. Any other value has no effect. */
 static void parse_keep_alive(hth_api_parse *parse)
 {
     json_t *value = hth_fields_any(&parse->body, "keep_alive");
@@ -49,11 +49,11 @@ static void parse_keep_alive(hth_api_parse *parse)
     if (json_is_number(value))
         sign = json_number_value(value) < 0 ? -1 : json_number_value(value) > 0;
     else if (!json_is_string(value))
-        hth_fail_type(parse->error, "keep_alive", "a number of seconds or a duration as \"5m\"", value);
+        hth_fields_wrong_type(&parse->body, "keep_alive", "a number of seconds or a duration such as \"5m\"", value);
     else if (json_string_length(value) > DURATION_BYTES_MAX || !read_duration(json_string_value(value), &sign))
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "keep_alive",
-                     "'keep_alive' is '%.40s'; it must be a number of seconds or a duration as \"5m\"",
-                     json_string_value(value));
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "keep_alive",
+                        "is '%.40s'; it must be a number of seconds or a duration such as \"5m\"",
+                        json_string_value(value));
     parse->request->is_unload = sign == 0;
     if (sign >= 0)
         hth_fields_pass_over(&parse->body, "keep_alive");
@@ -61,47 +61,27 @@ static void parse_keep_alive(hth_api_parse *parse)
 
 /* ---- options ---- */
 
+/* Options that say how to load a model. */
+#define IDLE_FIELDS                                                                                        \
+    "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "numa", "low_vram", "f16_kv", \
+        "logits_all", "vocab_only", "use_mmap", "use_mlock", "embedding_only", "penalize_newline"
+
 static void parse_options(hth_api_parse *parse)
 {
-    static const char *const known[] = { HTH_API_SAMPLING_FIELDS,
-                                         "seed",
-                                         "stop",
-                                         "num_predict",
-                                         "num_ctx",
-                                         "num_keep",
-                                         "num_batch",
-                                         "num_gpu",
-                                         "main_gpu",
-                                         "num_thread",
-                                         "numa",
-                                         "low_vram",
-                                         "f16_kv",
-                                         "logits_all",
-                                         "vocab_only",
-                                         "use_mmap",
-                                         "use_mlock",
-                                         "embedding_only",
-                                         "penalize_newline",
-                                         "mirostat_tau",
-                                         "mirostat_eta",
-                                         "tfs_z",
-                                         NULL };
-    static const char *const idle[] = { "num_ctx",    "num_keep", "num_batch", "num_gpu",        "main_gpu",
-                                        "num_thread", "numa",     "low_vram",  "f16_kv",         "logits_all",
-                                        "vocab_only", "use_mmap", "use_mlock", "embedding_only", "penalize_newline",
-                                        NULL };
-    hth_api_parse inside = *parse; /* the same request, of which another object is read */
+    static const char *const known[] = { HTH_API_SAMPLING_FIELDS, IDLE_FIELDS,    "seed",  "stop", "num_predict",
+                                         "mirostat_tau",          "mirostat_eta", "tfs_z", NULL };
+    static const char *const idle[] = { IDLE_FIELDS };
+    hth_api_parse inside = *parse; /* the same request, with another object */
     json_int_t n = parse->request->options.n_predict;
     double tail_free = 1;
 
-    inside.body = hth_fields_inside(&parse->body, hth_fields_object(&parse->body, "options"), "options.");
-    if (!inside.body.object)
+    if (!hth_fields_enter(&parse->body, "options", &inside.body))
         return;
     hth_fields_rest(&inside.body, known);
-    for (size_t i = 0; idle[i]; i++)
+    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
         hth_fields_pass_over(&inside.body, idle[i]);
     hth_fields_number(&inside.body, "tfs_z", -1e9, 1e9, &tail_free);
-    if (tail_free < 1 && tail_free > 0) /* elsewhere it is off */
+    if (tail_free < 1 && tail_free > 0) /* other values switch it off */
         hth_fields_pass_over(&inside.body, "tfs_z");
     hth_api_parse_chain(&inside, 1000);
     hth_api_parse_logit_bias(&inside, 1e6);
@@ -113,7 +93,7 @@ static void parse_options(hth_api_parse *parse)
     hth_api_set_length(&inside, n);
 }
 
-/* "json", or a JSON schema. */
+/* Read "format": "json", or a JSON schema. */
 static void parse_format(hth_api_parse *parse)
 {
     json_t *format = hth_fields_any(&parse->body, "format");
@@ -121,8 +101,8 @@ static void parse_format(hth_api_parse *parse)
 
     if (!format || (word && !*word))
         return;
-    schema = word && strcmp(word, "json") == 0 ? "{\"type\":\"object\"}"
-                                               : hth_api_parse_schema(parse, &parse->body, "format");
+    schema =
+        word && strcmp(word, "json") == 0 ? HTH_API_ANY_OBJECT : hth_api_parse_schema(parse, &parse->body, "format");
     if (parse->request->is_chat)
         parse->request->conversation.json_schema = schema;
     else
@@ -139,7 +119,7 @@ static void parse_logprobs(hth_api_parse *parse)
         options->n_top_logprobs = 0;
 }
 
-/* A prompt that does not fit is an error here, and a context that is full ends the reply. */
+/* A prompt that does not fit is an error here, and a full context ends the reply, so these fields have no effect. */
 static void parse_overflow(hth_api_parse *parse)
 {
     static const char *const names[] = { "truncate", "shift" };
@@ -158,7 +138,7 @@ void hth_api_parse_ollama_common(hth_api_parse *parse)
     hth_api_request *request = parse->request;
 
     request->stream = true;
-    hth_fields_string(&parse->body, "model", MODEL_BYTES_MAX, &request->model);
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     hth_fields_bool(&parse->body, "stream", &request->stream);
     parse_options(parse);
     parse_format(parse);

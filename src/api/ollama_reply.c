@@ -1,18 +1,17 @@
 /*
- * ollama_reply.c - what /api/chat and /api/generate answer
+ * ollama_reply.c - the replies of /api/chat and /api/generate
  *
- * A stream is lines; the last one has "done": true and the numbers. A call of a tool is one piece here, with its arguments as
- * an object, so it is written once the next thing is said; one that the reply's end cut off is left out. Times are those of
- * the request's beginning: a reply is the same whichever worker writes it.
+ * A stream consists of lines; the last one has "done": true and the numbers. A call of a tool is one piece, with its
+ * arguments as an object, so it is written when the next thing begins. A call that the end of the reply cut off is left
+ * out. All lines have the time at which the request began, so that the reply is the same whichever worker writes it.
  */
 #include <stdio.h>
 
+#include "api/logprobs.h"
 #include "api/ndjson.h"
 #include "api/ollama_text.h"
-#include "api/reply_inside.h"
-#include "models/model.h"
 
-/* What is said at once. Of a body all of it, of a stream a piece. */
+/* The content of one object: of a body all content, of a stream one piece. */
 typedef struct said {
     const char *content;
     size_t n_content;
@@ -30,64 +29,41 @@ static bool is_chat(const hth_api_reply *reply)
 
 static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
-    char piece[HTH_PIECE_BYTES_MAX];
-    json_t *bytes = json_array();
-    size_t n = 0;
     bool is_whole;
 
-    if (hearth_token_bytes(reply->hearth, from->token, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
-        n = 0; /* the token is told without */
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(bytes, json_integer((unsigned char)piece[i]));
     return json_pack("{s:o, s:o, s:o}", "token", hth_api_token_text(reply, from->token, &is_whole), "logprob",
-                     hth_api_logprob(from->logprob), "bytes", bytes);
+                     hth_api_logprob(from->logprob), "bytes", hth_api_token_bytes(reply->hearth, from->token));
 }
 
-/* What is told of token i. */
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-    json_t *entry = logprob_json(reply, &logprobs[0]), *top;
-
-    if (choice->told.n_each == 1)
-        return entry;
-    top = json_array();
-    for (size_t k = 1; k < choice->told.n_each; k++)
-        json_array_append_new(top, logprob_json(reply, &logprobs[k]));
-    json_object_set_new(entry, "top_logprobs", top);
-    return entry;
+    return choice->told.n_each == 1 ? logprob_json(reply, hth_api_told_logprobs(&choice->told, i))
+                                    : hth_api_logprob_entry(reply, choice, i, logprob_json);
 }
 
-/* The log probabilities that wait leave with this line. */
+/* Put the log probabilities that wait into this line. */
 static void take_logprobs(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
 {
-    json_t *entries;
-
     if (!reply->request->options.logprobs || choice->told.n == 0)
         return;
-    entries = json_array();
-    for (size_t i = 0; i < choice->told.n; i++)
-        json_array_append_new(entries, entry_json(reply, choice, i));
+    json_object_set_new(to, "logprobs", hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json));
     hth_api_told_clear(&choice->told);
-    json_object_set_new(to, "logprobs", entries);
 }
 
 /* ---- calls ---- */
 
-/* A call of a tool; NULL where its arguments are no object. */
+/* A call as JSON; NULL when its arguments are no object. */
 static json_t *call_json(const hth_api_call *call, size_t index)
 {
-    json_t *arguments = json_loadb(hth_buffer_text(&call->arguments), call->arguments.n, JSON_ALLOW_NUL, NULL);
+    json_t *arguments = hth_api_call_arguments(call);
 
-    if (!json_is_object(arguments)) {
-        json_decref(arguments);
+    if (!arguments)
         return NULL;
-    }
     return json_pack("{s:s, s:{s:I, s:s, s:o}}", "id", call->id, "function", "index", (json_int_t)index, "name",
                      call->name, "arguments", arguments);
 }
 
-/* Calls [begin, end), as far as they are whole; NULL: none. */
+/* The calls [begin, end) that are whole; NULL: none. */
 static json_t *calls_json(const hth_api_choice *choice, size_t begin, size_t end)
 {
     json_t *calls = json_array();
@@ -106,7 +82,7 @@ static json_t *calls_json(const hth_api_choice *choice, size_t begin, size_t end
 
 /* ---- lines ---- */
 
-/* The beginning of every object: what is said, and by whom. */
+/* The beginning of every object: its content, and the role. */
 static json_t *object_json(const hth_api_reply *reply, const said *what, bool is_done)
 {
     json_t *object =
@@ -125,7 +101,7 @@ static json_t *object_json(const hth_api_reply *reply, const said *what, bool is
     return object;
 }
 
-/* Calls that are complete, in a line of their own. */
+/* Write complete calls as a line of their own. */
 static void put_calls(hth_api_reply *reply, hth_api_choice *choice, size_t end, hth_buffer *out)
 {
     json_t *calls = calls_json(choice, choice->n_blocks, end), *line;
@@ -147,7 +123,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
         put_calls(reply, choice, delta->call, out);
     if (delta->kind == HEARTH_DELTA_CALL || delta->kind == HEARTH_DELTA_ARGUMENTS)
         return;
-    if (delta->n_bytes > 0) /* else it is told only to let log probabilities go */
+    if (delta->n_bytes > 0) /* an empty delta only lets log probabilities go */
         put_calls(reply, choice, choice->n_calls, out);
     if (delta->kind == HEARTH_DELTA_REASONING)
         what = (said){ .reasoning = delta->text, .n_reasoning = delta->n_bytes };
@@ -184,7 +160,10 @@ static void add_tokens(const hearth_token *tokens, size_t n, bool *has_some, hth
     }
 }
 
-/* Prompt and reply as tokens, for the next request to go on from; as text, since there are as many as a context has. */
+/*
+ * Append prompt and reply as tokens, for the next request to continue. They are written as text, because there are as
+ * many as a context has.
+ */
 static void add_context(const hth_api_reply *reply, const hth_api_choice *choice, hth_buffer *out)
 {
     const hth_api_prompt *prompt = reply->prepared->prompts[choice->index / reply->request->options.n];
@@ -212,12 +191,6 @@ static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buf
     hth_buffer_add_text(out, "}\n");
 }
 
-static void put_end(hth_api_reply *reply, hth_buffer *out)
-{
-    (void)reply; /* there is one choice, whose last line ends it */
-    (void)out;
-}
-
 static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     (void)reply;
@@ -226,12 +199,6 @@ static void put_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *o
 }
 
 /* ---- all at once ---- */
-
-static void put_nothing(hth_api_reply *reply, hth_buffer *out)
-{
-    (void)reply;
-    (void)out;
-}
 
 static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
@@ -258,11 +225,8 @@ const hth_api_writer hth_api_write_ollama = {
     .delta = put_delta,
     .idle = put_idle,
     .choice_end = put_choice_end,
-    .end = put_end,
-    .body_begin = put_nothing,
     .choice_body = put_choice_body,
     .lists = lists,
     .n_lists = sizeof(lists) / sizeof(lists[0]),
     .choice_body_end = put_choice_body_end,
-    .body_end = put_nothing,
 };

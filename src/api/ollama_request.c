@@ -1,9 +1,9 @@
 /*
  * ollama_request.c - Ollama's /api/chat and /api/generate
  *
- * Both stream unless they are told not to. Without messages, or without a prompt, they ask for nothing but that the model be
- * loaded. Results of tools come without saying which call they belong to, so calls and results are paired here: templates
- * ask for ids. What is the same in OpenAI's chats is read by the same functions; options are in ollama_options.c.
+ * Both stream unless the client declines. A request without messages or prompt only loads the model. Results of tools
+ * come without the id of their call, but templates need ids, so calls and results are paired here. Fields that OpenAI's
+ * chats have, too, are read by the same functions; options are in ollama_options.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,31 +11,24 @@
 #include "api/ollama_inside.h"
 
 enum {
-    TEXT_BYTES_MAX = 32 << 20, /* the body's */
-    NAME_BYTES_MAX = 256,
     CONTEXT_TOKENS_MAX = 1 << 24,
     IMAGES_MAX = 1024,
 };
 
 /* ---- images ---- */
 
-/* Refuse images in what is to be answered. */
-static void refuse_images(hth_api_parse *parse, const hth_fields *fields)
+/* Refuse images in the message that the reply answers. */
+static void refuse_images(const hth_fields *fields)
 {
-    char path[HTH_PATH_BYTES];
-
-    if (json_array_size(hth_fields_array(fields, "images", IMAGES_MAX)) == 0)
-        return;
-    (void)hth_fields_path(fields, "images", path);
-    hth_api_fail(parse->error, HTH_API_UNSUPPORTED, path,
-                 "'%s' has images, which this server does not read yet; it reads text", path);
+    if (json_array_size(hth_fields_array(fields, "images", IMAGES_MAX)) > 0)
+        hth_fields_fail(fields, HTH_API_UNSUPPORTED, "images",
+                        "has images, which this server does not read; it reads text");
 }
 
-/* An old message's images become short texts behind its own. */
+/* Replace the images of an older message by short texts behind its own text. */
 static void replace_images(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
 {
     size_t n = json_array_size(hth_fields_array(fields, "images", IMAGES_MAX));
-    char path[HTH_PATH_BYTES];
     const char **parts;
 
     if (n == 0 || !turn->content)
@@ -44,9 +37,8 @@ static void replace_images(hth_api_parse *parse, const hth_fields *fields, heart
     if (!parts)
         return;
     parts[0] = turn->content;
-    (void)snprintf(path, sizeof(path), "%simages[].", fields->path); /* paths of messages are short */
     for (size_t i = 1; i <= n; i++)
-        parts[i] = hth_api_replaced_part(parse, path, "image");
+        parts[i] = hth_api_replaced_part(parse, fields, "images[].image");
     turn->content = NULL;
     turn->parts = parts;
     turn->n_parts = n + 1;
@@ -61,41 +53,44 @@ static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool i
                                          "tool_name", "tool_call_id", "name",     NULL };
 
     hth_fields_rest(fields, known);
-    turn->role = hth_api_parse_role(parse, fields, roles, "system, user, assistant or tool");
+    turn->role = hth_api_parse_role(fields, roles);
     if (!turn->role)
         return;
-    hth_fields_string(fields, "name", NAME_BYTES_MAX, &turn->name);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn->name);
     if (strcmp(turn->role, "assistant") == 0) {
         hth_api_parse_calls(parse, fields, turn);
-        hth_fields_string(fields, "thinking", TEXT_BYTES_MAX, &turn->reasoning);
+        hth_fields_string(fields, "thinking", HTH_API_TEXT_BYTES_MAX, &turn->reasoning);
         if (turn->reasoning && !*turn->reasoning)
             turn->reasoning = NULL;
     }
     if (strcmp(turn->role, "tool") == 0) {
-        hth_fields_string(fields, "tool_name", NAME_BYTES_MAX, &turn->name);
-        hth_fields_string(fields, "tool_call_id", NAME_BYTES_MAX, &turn->call_id);
+        hth_fields_string(fields, "tool_name", HTH_API_NAME_BYTES_MAX, &turn->name);
+        hth_fields_string(fields, "tool_call_id", HTH_API_NAME_BYTES_MAX, &turn->call_id);
     }
     if (hth_fields_has(fields, "content"))
         hth_api_parse_content(parse, fields, is_last && strcmp(turn->role, "user") == 0, turn);
     else if (turn->n_calls == 0)
         turn->content = "";
     if (is_last)
-        refuse_images(parse, fields);
+        refuse_images(fields);
     else
         replace_images(parse, fields, turn);
 }
 
 /* ---- calls and their results ---- */
 
-/* The calls that were made last, as long as results may come. */
+/* The last calls, which results may still answer. */
 typedef struct open_calls {
     hearth_chat_call *calls; /* [n] */
     size_t n;
     bool *has_result; /* [n] */
-    size_t n_before;  /* calls of the messages before */
+    size_t n_before;  /* calls of earlier messages */
 } open_calls;
 
-/* Calls of an assistant. Those without an id get one: of nine letters and digits, as some templates demand. */
+/*
+ * Open the calls of an assistant's turn. A call without an id gets one of nine letters and digits, as some templates
+ * demand.
+ */
 static bool open_calls_of(hth_api_parse *parse, hearth_chat_turn *turn, open_calls *open)
 {
     size_t n = turn->n_calls;
@@ -121,7 +116,10 @@ static bool open_calls_of(hth_api_parse *parse, hearth_chat_turn *turn, open_cal
     return true;
 }
 
-/* The call that a result belongs to: by its id, else the first of that name without a result, else the first without. */
+/*
+ * The call that a result belongs to: the one of its id; else the first of its name without a result; else the first
+ * without a result.
+ */
 static size_t call_of(const open_calls *open, const hearth_chat_turn *turn)
 {
     size_t i = 0;
@@ -172,10 +170,9 @@ static void parse_messages(hth_api_parse *parse)
     }
     turns = hth_api_allocate_structs(parse, n, sizeof(*turns));
     for (size_t i = 0; turns && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        char path[HTH_PATH_BYTES];
         hth_fields fields;
 
-        if (!hth_fields_item(&parse->body, "messages", array, i, path, &fields))
+        if (!hth_fields_item(&parse->body, "messages", array, i, &fields))
             return;
         parse_message(parse, &fields, i + 1 == n, &turns[i]);
     }
@@ -200,7 +197,7 @@ void hth_api_parse_ollama_chat(hth_api_parse *parse)
 
 /* ---- /api/generate ---- */
 
-/* The prompt as it is, without a template. */
+/* Use the prompt without a template. */
 static void parse_raw(hth_api_parse *parse, const char *prompt)
 {
     hth_api_piece *piece = hth_api_allocate(parse, 1, sizeof(*piece));
@@ -214,7 +211,7 @@ static void parse_raw(hth_api_parse *parse, const char *prompt)
     parse->request->n_prompts = 1;
 }
 
-/* The prompt as a user's message, perhaps behind what was said before. */
+/* Make the prompt a user's message, behind the context if there is one. */
 static void parse_question(hth_api_parse *parse, const char *prompt)
 {
     hth_api_request *request = parse->request;
@@ -225,7 +222,7 @@ static void parse_question(hth_api_parse *parse, const char *prompt)
 
     if (!turns)
         return;
-    hth_fields_string(&parse->body, "system", TEXT_BYTES_MAX, &system);
+    hth_fields_string(&parse->body, "system", HTH_API_TEXT_BYTES_MAX, &system);
     if (system && *system)
         turns[n++] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = system };
     turns[n++] = (hearth_chat_turn){ .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = prompt };
@@ -239,7 +236,7 @@ static void parse_question(hth_api_parse *parse, const char *prompt)
     request->n_context = request->context ? json_array_size(context) : 0;
 }
 
-/* Is the template nothing but the prompt's place? The others, in a language of Ollama's own, are passed over. */
+/* Is the template just the place of the prompt? Other templates, in Ollama's own language, are ignored. */
 static bool is_bare_template(const char *template)
 {
     static const char *const words[] = { "{{", ".Prompt", "}}" };
@@ -253,18 +250,18 @@ static bool is_bare_template(const char *template)
     return template[strspn(template, " \t\r\n")] == '\0';
 }
 
-/* Is the prompt to go to the model as it is? */
+/* Does the prompt go to the model without a template? */
 static bool parse_is_raw(hth_api_parse *parse)
 {
     const char *template = NULL, *system = NULL;
     bool is_raw = false;
 
     hth_fields_bool(&parse->body, "raw", &is_raw);
-    hth_fields_string(&parse->body, "template", TEXT_BYTES_MAX, &template);
-    hth_fields_string(&parse->body, "system", TEXT_BYTES_MAX, &system);
+    hth_fields_string(&parse->body, "template", HTH_API_TEXT_BYTES_MAX, &template);
+    hth_fields_string(&parse->body, "system", HTH_API_TEXT_BYTES_MAX, &system);
     if (is_raw && ((template && *template) || (system && *system) || hth_fields_has(&parse->body, "context")))
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "raw",
-                     "'raw' is true, so 'template', 'system' and 'context' have no place; take them out");
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "raw",
+                        "is true, so 'template', 'system' and 'context' have no place; take them out");
     if (is_raw || !template || !*template)
         return is_raw;
     if (is_bare_template(template) && !(system && *system) && !hth_fields_has(&parse->body, "context"))
@@ -273,9 +270,13 @@ static bool parse_is_raw(hth_api_parse *parse)
     return false;
 }
 
+/* Fields for images, which this server does not generate. */
+#define DRAWING_FIELDS "width", "height", "steps"
+
 void hth_api_parse_ollama_generate(hth_api_parse *parse)
 {
     static const char *const known[] = { HTH_API_OLLAMA_FIELDS,
+                                         DRAWING_FIELDS,
                                          "prompt",
                                          "suffix",
                                          "system",
@@ -283,22 +284,19 @@ void hth_api_parse_ollama_generate(hth_api_parse *parse)
                                          "context",
                                          "raw",
                                          "images",
-                                         "width",
-                                         "height",
-                                         "steps",
                                          NULL };
-    static const char *const drawing[] = { "width", "height", "steps" }; /* of images, which are not made here */
+    static const char *const drawing[] = { DRAWING_FIELDS };
     const char *prompt = "", *suffix = "";
     bool is_raw;
 
     hth_fields_rest(&parse->body, known);
     for (size_t i = 0; i < sizeof(drawing) / sizeof(drawing[0]); i++)
         hth_fields_pass_over(&parse->body, drawing[i]);
-    hth_fields_string(&parse->body, "prompt", TEXT_BYTES_MAX, &prompt);
-    hth_fields_string(&parse->body, "suffix", TEXT_BYTES_MAX, &suffix);
-    refuse_images(parse, &parse->body);
+    hth_fields_string(&parse->body, "prompt", HTH_API_TEXT_BYTES_MAX, &prompt);
+    hth_fields_string(&parse->body, "suffix", HTH_API_TEXT_BYTES_MAX, &suffix);
+    refuse_images(&parse->body);
     is_raw = parse_is_raw(parse);
-    if (*suffix) { /* what stands between two texts is no answer to a question */
+    if (*suffix) { /* text between two texts is no answer to a question */
         parse->request->suffix = suffix;
         is_raw = true;
     }
@@ -321,6 +319,6 @@ void hth_api_parse_ollama_show(hth_api_parse *parse)
     hth_fields_rest(&parse->body, known);
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
         hth_fields_pass_over(&parse->body, idle[i]);
-    hth_fields_string(&parse->body, "name", NAME_BYTES_MAX, &parse->request->model); /* its older name */
-    hth_fields_string(&parse->body, "model", NAME_BYTES_MAX, &parse->request->model);
+    hth_fields_string(&parse->body, "name", HTH_API_NAME_BYTES_MAX, &parse->request->model); /* the older name */
+    hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
 }

@@ -12,7 +12,7 @@ json_t *hth_api_ollama_time(json_int_t unix_s)
     char text[64];
 
     if (!gmtime_r(&seconds, &parts) || strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
-        return json_string("1970-01-01T00:00:00Z"); /* a year that has no place in it */
+        return json_string("1970-01-01T00:00:00Z"); /* the year does not fit */
     return json_string(text);
 }
 

@@ -1,5 +1,5 @@
 /*
- * ollama_text.h - values that Ollama writes in a form of its own
+ * ollama_text.h - times and durations in Ollama's form
  */
 #ifndef HTH_API_OLLAMA_TEXT_H
 #define HTH_API_OLLAMA_TEXT_H
@@ -8,7 +8,7 @@
 
 /* Unix time as "2026-01-31T12:00:00Z". */
 json_t *hth_api_ollama_time(json_int_t unix_s);
-/* Milliseconds as whole nanoseconds, 1 at least: clients divide by them. */
+/* Milliseconds as whole nanoseconds; at least 1, because clients divide by them. */
 json_t *hth_api_ollama_duration(double ms);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "api/openai_body.h"
 
+#include "api/sse.h"
 #include "api/usage.h"
 
 const char *hth_api_openai_finish_reason(const hth_api_reply *reply, const hth_api_choice *choice)
@@ -12,6 +13,32 @@ const char *hth_api_openai_finish_reason(const hth_api_reply *reply, const hth_a
     if (choice->n_calls == 0)
         return "stop";
     return reply->request->calls_are_functions ? "function_call" : "tool_calls";
+}
+
+json_t *hth_api_openai_envelope(const hth_api_reply *reply, const char *id_prefix, const char *object)
+{
+    return json_pack("{s:s+, s:s, s:I, s:s, s:s}", "id", id_prefix, reply->id, "object", object, "created",
+                     reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
+}
+
+json_t *hth_api_openai_chunk(const hth_api_reply *reply, json_t *envelope_take, json_t *choice_take)
+{
+    json_object_set_new(envelope_take, "choices", json_pack("[o]", choice_take));
+    if (reply->request->include_usage)
+        json_object_set_new(envelope_take, "usage", json_null());
+    return envelope_take;
+}
+
+void hth_api_openai_put_end(hth_api_reply *reply, json_t *envelope_take, hth_buffer *out)
+{
+    if (reply->request->include_usage) {
+        json_object_set_new(envelope_take, "choices", json_array());
+        json_object_set_new(envelope_take, "usage", hth_api_usage_openai(reply));
+        hth_sse_add_take(out, NULL, envelope_take);
+    } else {
+        json_decref(envelope_take);
+    }
+    hth_sse_add_done(out);
 }
 
 void hth_api_openai_body_begin_take(json_t *envelope, hth_buffer *out)

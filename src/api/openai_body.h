@@ -1,5 +1,5 @@
 /*
- * openai_body.h - what bodies of OpenAI's two APIs have in common
+ * openai_body.h - parts of chunks and bodies that OpenAI's chats and completions share
  */
 #ifndef HTH_API_OPENAI_BODY_H
 #define HTH_API_OPENAI_BODY_H
@@ -8,9 +8,16 @@
 
 const char *hth_api_openai_finish_reason(const hth_api_reply *reply, const hth_api_choice *choice);
 
-/* Takes envelope, to which choices and usage are added: hth_api_openai_body_end ends it. */
+/* What every object begins with: id (with its prefix), object, created, model, system_fingerprint. */
+json_t *hth_api_openai_envelope(const hth_api_reply *reply, const char *id_prefix, const char *object);
+/* A chunk of a stream with one choice; takes envelope and choice. */
+json_t *hth_api_openai_chunk(const hth_api_reply *reply, json_t *envelope_take, json_t *choice_take);
+/* The end of a stream: usage, where the client asked for it, and "[DONE]"; takes envelope. */
+void hth_api_openai_put_end(hth_api_reply *reply, json_t *envelope_take, hth_buffer *out);
+
+/* Begin a body: takes envelope, the members before "choices". hth_api_openai_body_end ends it. */
 void hth_api_openai_body_begin_take(json_t *envelope, hth_buffer *out);
-/* Takes what of the choice comes before its log probabilities: hth_api_openai_choice_end ends it. */
+/* Begin a choice: takes the members before "logprobs". hth_api_openai_choice_end ends it. */
 void hth_api_openai_choice_begin_take(json_t *choice, hth_buffer *out);
 /* As in hth_api_writer. */
 void hth_api_openai_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);

@@ -2,11 +2,10 @@
  * openai_completion_reply.c - text_completion, streamed and whole
  */
 #include <math.h>
-#include <string.h>
 
+#include "api/logprobs.h"
 #include "api/openai_body.h"
 #include "api/sse.h"
-#include "api/usage.h"
 
 /* ---- log probabilities: four arrays side by side ---- */
 
@@ -29,13 +28,13 @@ static json_t *top_json(hth_api_reply *reply, const hth_api_choice *choice, size
     json_t *top;
 
     if (isnan(logprobs[0].logprob))
-        return json_null(); /* of the first token, before which there is nothing */
+        return json_null(); /* the first token has no probability */
     top = json_object();
     for (size_t k = 1; k < choice->told.n_each; k++) {
         bool is_whole;
         json_t *name = hth_api_token_text(reply, logprobs[k].token, &is_whole);
 
-        /* Likelier ones come first; of those that are written alike, the likeliest counts. */
+        /* Likelier tokens come first; among tokens with the same text, the likeliest counts. */
         if (!json_object_get(top, json_string_value(name)))
             json_object_set_new(top, json_string_value(name), hth_api_logprob(logprobs[k].logprob));
         json_decref(name);
@@ -56,25 +55,18 @@ static const hth_api_list lists[] = {
     { ",\"text_offset\":[", offset_json, "]}" },
 };
 
-static json_t *list_json(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_list *list)
-{
-    json_t *entries = json_array();
-
-    for (size_t i = 0; i < choice->told.n; i++)
-        json_array_append_new(entries, list->entry(reply, choice, i));
-    return entries;
-}
-
-/* Those that wait, or null; they leave with this. */
+/* Take the log probabilities that wait, or null. */
 static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 {
+    size_t n = choice->told.n;
     json_t *logprobs;
 
-    if (choice->told.n == 0)
+    if (n == 0)
         return json_null();
-    logprobs = json_pack("{s:o, s:o, s:o, s:o}", "tokens", list_json(reply, choice, &lists[0]), "token_logprobs",
-                         list_json(reply, choice, &lists[1]), "top_logprobs", list_json(reply, choice, &lists[2]),
-                         "text_offset", list_json(reply, choice, &lists[3]));
+    logprobs = json_pack("{s:o, s:o, s:o, s:o}", "tokens", hth_api_logprob_entries(reply, choice, 0, n, token_json),
+                         "token_logprobs", hth_api_logprob_entries(reply, choice, 0, n, logprob_json), "top_logprobs",
+                         hth_api_logprob_entries(reply, choice, 0, n, top_json), "text_offset",
+                         hth_api_logprob_entries(reply, choice, 0, n, offset_json));
     hth_api_told_clear(&choice->told);
     return logprobs;
 }
@@ -83,20 +75,14 @@ static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 
 static json_t *envelope(const hth_api_reply *reply)
 {
-    return json_pack("{s:s+, s:s, s:I, s:s, s:s}", "id", "cmpl-", reply->id, "object", "text_completion", "created",
-                     reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
+    return hth_api_openai_envelope(reply, "cmpl-", "text_completion");
 }
 
 static json_t *chunk_json(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason)
 {
-    json_t *chunk = envelope(reply);
-
-    json_object_set_new(chunk, "choices",
-                        json_pack("[{s:I, s:s%, s:o, s:s?}]", "index", (json_int_t)choice->index, "text", text, n,
-                                  "logprobs", take_logprobs(reply, choice), "finish_reason", reason));
-    if (reply->request->include_usage)
-        json_object_set_new(chunk, "usage", json_null());
-    return chunk;
+    return hth_api_openai_chunk(reply, envelope(reply),
+                                json_pack("{s:I, s:s%, s:o, s:s?}", "index", (json_int_t)choice->index, "text", text, n,
+                                          "logprobs", take_logprobs(reply, choice), "finish_reason", reason));
 }
 
 static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason,
@@ -105,7 +91,7 @@ static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *
     hth_sse_add_take(out, NULL, chunk_json(reply, choice, text, n, reason));
 }
 
-/* As llama.cpp tells it. */
+/* In llama.cpp's form. */
 static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
 {
     json_t *chunk = chunk_json(reply, choice, "", 0, NULL);
@@ -126,14 +112,7 @@ static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buf
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
 {
-    if (reply->request->include_usage) {
-        json_t *chunk = envelope(reply);
-
-        json_object_set_new(chunk, "choices", json_array());
-        json_object_set_new(chunk, "usage", hth_api_usage_openai(reply));
-        hth_sse_add_take(out, NULL, chunk);
-    }
-    hth_sse_add_done(out);
+    hth_api_openai_put_end(reply, envelope(reply), out);
 }
 
 /* ---- all at once ---- */

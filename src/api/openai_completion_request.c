@@ -3,8 +3,6 @@
  */
 #include "api/request_inside.h"
 
-enum { TEXT_BYTES_MAX = 32 << 20 }; /* the body's */
-
 void hth_api_parse_completion(hth_api_parse *parse)
 {
     static const char *const known[] = { HTH_API_OPENAI_FIELDS,
@@ -18,7 +16,7 @@ void hth_api_parse_completion(hth_api_parse *parse)
                                          "suffix",
                                          NULL };
     hth_api_request *request = parse->request;
-    json_int_t n_tokens = request->options.n_predict; /* not OpenAI's 16, which cut many a reply short */
+    json_int_t n_tokens = request->options.n_predict; /* OpenAI's default of 16 would cut most replies short */
     uint32_t best_of;
 
     hth_fields_rest(&parse->body, known);
@@ -32,9 +30,10 @@ void hth_api_parse_completion(hth_api_parse *parse)
     hth_fields_u32(&parse->body, "logprobs", 0, 5, &request->options.n_top_logprobs);
     request->options.prompt_logprobs = request->options.logprobs && request->echo;
     if (request->options.prompt_logprobs && (request->stream || request->options.n > 1))
-        hth_api_fail(parse->error, HTH_API_UNSUPPORTED, "logprobs",
-                     "'logprobs' together with 'echo' is not supported in a stream, nor with 'n' above 1");
-    hth_fields_string(&parse->body, "suffix", TEXT_BYTES_MAX, &request->suffix);
+        hth_fields_fail(
+            &parse->body, HTH_API_UNSUPPORTED, "logprobs",
+            "together with 'echo' is not supported in a stream, nor with 'n' above 1; leave one of them out");
+    hth_fields_string(&parse->body, "suffix", HTH_API_TEXT_BYTES_MAX, &request->suffix);
     if (request->suffix && !*request->suffix)
         request->suffix = NULL;
     best_of = request->options.n;

@@ -1,48 +1,30 @@
 /*
  * openai_reply.c - chat.completion and chat.completion.chunk
  */
-#include <string.h>
-
+#include "api/logprobs.h"
 #include "api/openai_body.h"
 #include "api/sse.h"
-#include "api/usage.h"
 
 /* ---- log probabilities ---- */
 
-static json_t *logprob_entry(hth_api_reply *reply, const hearth_logprob *from)
+static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
-    bool is_whole;
-    json_t *text = hth_api_token_text(reply, from->token, &is_whole);
-    json_t *bytes = is_whole ? json_array() : json_null();
-    const char *at = json_string_value(text);
-
-    for (size_t i = 0; is_whole && i < json_string_length(text); i++)
-        json_array_append_new(bytes, json_integer((unsigned char)at[i]));
-    return json_pack("{s:o, s:o, s:o}", "token", text, "logprob", hth_api_logprob(from->logprob), "bytes", bytes);
+    return hth_api_text_logprob(reply, from, json_null());
 }
 
-/* What is told of token i. */
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-    json_t *entry = logprob_entry(reply, &logprobs[0]), *top = json_array();
-
-    for (size_t k = 1; k < choice->told.n_each; k++)
-        json_array_append_new(top, logprob_entry(reply, &logprobs[k]));
-    json_object_set_new(entry, "top_logprobs", top);
-    return entry;
+    return hth_api_logprob_entry(reply, choice, i, logprob_json);
 }
 
-/* The log probabilities that wait, or null; they leave with this. */
+/* Take the log probabilities that wait, or null. */
 static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 {
     json_t *content;
 
     if (choice->told.n == 0)
         return json_null();
-    content = json_array();
-    for (size_t i = 0; i < choice->told.n; i++)
-        json_array_append_new(content, entry_json(reply, choice, i));
+    content = hth_api_logprob_entries(reply, choice, 0, choice->told.n, entry_json);
     hth_api_told_clear(&choice->told);
     return json_pack("{s:o, s:n}", "content", content, "refusal");
 }
@@ -51,22 +33,16 @@ static json_t *take_logprobs(hth_api_reply *reply, hth_api_choice *choice)
 
 static json_t *envelope(const hth_api_reply *reply, const char *object)
 {
-    return json_pack("{s:s+, s:s, s:I, s:s, s:s}", "id", "chatcmpl-", reply->id, "object", object, "created",
-                     reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
+    return hth_api_openai_envelope(reply, "chatcmpl-", object);
 }
 
-/* A chunk of one choice, not written yet; takes delta and logprobs. */
+/* A chunk with one choice; takes delta and logprobs. */
 static json_t *chunk_json(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
                           const char *reason)
 {
-    json_t *chunk = envelope(reply, "chat.completion.chunk");
-
-    json_object_set_new(chunk, "choices",
-                        json_pack("[{s:I, s:o, s:o, s:s?}]", "index", (json_int_t)choice->index, "delta", delta,
-                                  "logprobs", logprobs, "finish_reason", reason));
-    if (reply->request->include_usage)
-        json_object_set_new(chunk, "usage", json_null());
-    return chunk;
+    return hth_api_openai_chunk(reply, envelope(reply, "chat.completion.chunk"),
+                                json_pack("{s:I, s:o, s:o, s:s?}", "index", (json_int_t)choice->index, "delta", delta,
+                                          "logprobs", logprobs, "finish_reason", reason));
 }
 
 static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, json_t *delta, json_t *logprobs,
@@ -75,7 +51,7 @@ static void put_chunk(const hth_api_reply *reply, const hth_api_choice *choice, 
     hth_sse_add_take(out, NULL, chunk_json(reply, choice, delta, logprobs, reason));
 }
 
-/* As llama.cpp tells it. */
+/* In llama.cpp's form. */
 static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
 {
     json_t *chunk =
@@ -90,11 +66,11 @@ static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
     if (choice->has_begun)
         return;
     choice->has_begun = true;
-    /* Log probabilities belong to the text behind. */
+    /* Log probabilities belong to the text that follows. */
     put_chunk(reply, choice, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), json_null(), NULL, out);
 }
 
-/* OpenAI's older form has room for one call. */
+/* OpenAI's older form has only one call. */
 static json_t *function_delta(const hth_api_choice *choice, const hearth_chat_delta *delta)
 {
     if (delta->call > 0)
@@ -140,14 +116,7 @@ static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buf
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)
 {
-    if (reply->request->include_usage) {
-        json_t *chunk = envelope(reply, "chat.completion.chunk");
-
-        json_object_set_new(chunk, "choices", json_array());
-        json_object_set_new(chunk, "usage", hth_api_usage_openai(reply));
-        hth_sse_add_take(out, NULL, chunk);
-    }
-    hth_sse_add_done(out);
+    hth_api_openai_put_end(reply, envelope(reply, "chat.completion.chunk"), out);
 }
 
 /* ---- all at once ---- */

@@ -1,8 +1,8 @@
 /*
  * peek.c - see peek.h
  *
- * A cursor runs over the object's members. A member's value is skipped unless it is asked for: strings with memchr, from
- * quote to quote, since nearly all of a long body is in them; arrays and objects by counting brackets.
+ * A cursor moves over the members of the object. It skips every value that nobody asks for: strings with memchr from
+ * quote to quote, since they are nearly all of a long body; arrays and objects by counting brackets.
  */
 #include "api/peek.h"
 
@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 
-enum { KEY_BYTES_MAX = 24 }; /* no key that is asked for is longer */
+enum { KEY_BYTES_MAX = 24 }; /* longer than all keys that are looked for */
 
 typedef struct cursor {
     const char *at;
@@ -25,7 +25,7 @@ static void skip_space(cursor *text)
         text->at++;
 }
 
-/* The text behind a byte order mark, if it begins with one. */
+/* The text without a byte order mark at its beginning. */
 static cursor begin_text(const char *body, size_t n)
 {
     bool has_mark = n >= 3 && memcmp(body, "\xEF\xBB\xBF", 3) == 0;
@@ -60,7 +60,7 @@ static bool skip_string(cursor *text)
     }
 }
 
-/* An array or an object, whatever is in it, from behind its opening bracket. */
+/* Skip an array or an object from behind its opening bracket. */
 static bool skip_nested(cursor *text)
 {
     size_t depth = 1;
@@ -78,7 +78,7 @@ static bool skip_nested(cursor *text)
     return depth == 0;
 }
 
-/* Of a number, true, false or null. */
+/* Is it a character of a number, true, false or null? */
 static bool is_of_word(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' || c == '-' ||
@@ -115,7 +115,7 @@ static bool read_hex(cursor *text, uint32_t *out)
     return true;
 }
 
-/* A character behind "\u", with the second half of it where that is one of two; none may be zero. */
+/* Read the digits of "\u", and the second escape of a surrogate pair. A zero character is refused. */
 static bool read_unicode(cursor *text, uint32_t *out)
 {
     uint32_t low;
@@ -130,7 +130,7 @@ static bool read_unicode(cursor *text, uint32_t *out)
     return true;
 }
 
-/* What stands behind a backslash. */
+/* Read the rest of an escape, from behind its backslash. */
 static bool read_escape(cursor *text, uint32_t *out)
 {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -151,7 +151,7 @@ static bool read_escape(cursor *text, uint32_t *out)
 }
 
 /*
- * Decode a string from behind its opening quote into out, [n_max + 1], as far as it fits, and go behind its closing
+ * Decode a string from behind its opening quote into out, [n_max + 1], as far as it fits, and move behind its closing
  * quote. *is_cut_out: it did not fit.
  */
 static bool read_string(cursor *text, char *out, size_t n_max, bool *is_cut_out)
@@ -213,7 +213,7 @@ static bool read_stream(cursor *text, hth_api_peeked *out)
     return out->has_stream || skip_value(text);
 }
 
-/* A member's name, "" for one that is too long, and the colon behind it. */
+/* Read the name of a member ("" when it is too long) and the colon behind it. */
 static bool read_key(cursor *text, char key[KEY_BYTES_MAX + 1])
 {
     bool is_cut;
@@ -230,45 +230,71 @@ static bool read_key(cursor *text, char key[KEY_BYTES_MAX + 1])
     return true;
 }
 
-bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
+/* Reads the value of a member, or skips it. False ends the object: the value is no JSON, or nothing more is wanted. */
+typedef bool (*member_fn)(cursor *text, const char *key, void *out);
+
+/* An object from behind its opening brace. False: it ended early. */
+static bool read_members(cursor *text, member_fn read, void *out)
 {
-    return hth_api_peek_as(body, n, "model", out);
+    char key[KEY_BYTES_MAX + 1];
+
+    skip_space(text);
+    if (take(text, '}'))
+        return true;
+    do {
+        if (!read_key(text, key) || !read(text, key, out))
+            return false;
+        skip_space(text);
+    } while (take(text, ','));
+    return take(text, '}');
+}
+
+static bool read_body(const char *body, size_t n, member_fn read, void *out)
+{
+    cursor text = begin_text(body, n);
+
+    skip_space(&text);
+    return take(&text, '{') && read_members(&text, read, out);
+}
+
+/* ---- model and stream ---- */
+
+typedef struct search {
+    const char *model_key;
+    bool met_model, met_stream;
+    bool is_done; /* both were met and are JSON */
+    hth_api_peeked *out;
+} search;
+
+static bool peek_member(cursor *text, const char *key, void *user_data)
+{
+    search *s = user_data;
+    bool is_good;
+
+    if (!s->met_model && strcmp(key, s->model_key) == 0) {
+        s->met_model = true;
+        is_good = read_model(text, s->out);
+    } else if (!s->met_stream && strcmp(key, "stream") == 0) {
+        s->met_stream = true;
+        is_good = read_stream(text, s->out);
+    } else {
+        return skip_value(text);
+    }
+    s->is_done = is_good && s->met_model && s->met_stream;
+    return is_good && !s->is_done;
 }
 
 bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_peeked *out)
 {
-    cursor text = begin_text(body, n);
-    bool met_model = false, met_stream = false;
+    search s = { .model_key = model_key, .out = out };
 
     *out = (hth_api_peeked){ .has_model = false };
-    skip_space(&text);
-    if (!take(&text, '{'))
-        return false;
-    skip_space(&text);
-    if (take(&text, '}'))
-        return true;
-    do {
-        char key[KEY_BYTES_MAX + 1];
-        bool is_good;
+    return read_body(body, n, peek_member, &s) || s.is_done;
+}
 
-        if (!read_key(&text, key))
-            return false;
-        if (!met_model && strcmp(key, model_key) == 0) {
-            met_model = true;
-            is_good = read_model(&text, out);
-        } else if (!met_stream && strcmp(key, "stream") == 0) {
-            met_stream = true;
-            is_good = read_stream(&text, out);
-        } else {
-            is_good = skip_value(&text);
-        }
-        if (!is_good)
-            return false;
-        if (met_model && met_stream)
-            return true;
-        skip_space(&text);
-    } while (take(&text, ','));
-    return take(&text, '}');
+bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
+{
+    return hth_api_peek_as(body, n, "model", out);
 }
 
 /* ---- earlier responses ---- */
@@ -286,7 +312,7 @@ static void add_id(hth_api_peeked_past *out, const char *id, size_t n_id)
     memcpy(out->ids[out->n++], text, sizeof(text));
 }
 
-/* A text of an id's length; "" for any other value. */
+/* Read a text as long as an id; "" for any other value. */
 static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
 {
     bool is_cut;
@@ -301,31 +327,32 @@ static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
     return true;
 }
 
+/* An item of the input. */
+typedef struct peeked_item {
+    char type[HTH_API_PEEK_ID_BYTES], id[HTH_API_PEEK_ID_BYTES];
+    size_t n_members;
+} peeked_item;
+
+static bool peek_item_member(cursor *text, const char *key, void *user_data)
+{
+    peeked_item *item = user_data;
+
+    item->n_members++;
+    return strcmp(key, "type") == 0 ? read_short(text, item->type)
+         : strcmp(key, "id") == 0   ? read_short(text, item->id)
+                                    : skip_value(text);
+}
+
 /* An item, from behind its opening brace: does it name another one? */
 static bool peek_item(cursor *text, hth_api_peeked_past *out)
 {
-    char type[HTH_API_PEEK_ID_BYTES] = "", id[HTH_API_PEEK_ID_BYTES] = "", key[KEY_BYTES_MAX + 1];
-    const char *first, *last;
-    size_t n = 0;
+    peeked_item item = { .n_members = 0 };
+    bool is_good = read_members(text, peek_item_member, &item);
+    const char *first = strchr(item.id, '_'), *last = strrchr(item.id, '_');
 
-    skip_space(text);
-    if (take(text, '}'))
-        return true;
-    do {
-        if (!read_key(text, key))
-            return false;
-        n++;
-        if (!(strcmp(key, "type") == 0 ? read_short(text, type)
-              : strcmp(key, "id") == 0 ? read_short(text, id)
-                                       : skip_value(text)))
-            return false;
-        skip_space(text);
-    } while (take(text, ','));
-    first = strchr(id, '_');
-    last = strrchr(id, '_');
-    if (first != last && (strcmp(type, "item_reference") == 0 || (n == 1 && id[0])))
+    if (is_good && first != last && (strcmp(item.type, "item_reference") == 0 || item.n_members == 1))
         add_id(out, first + 1, (size_t)(last - first) - 1);
-    return take(text, '}');
+    return is_good;
 }
 
 static bool peek_input(cursor *text, hth_api_peeked_past *out)
@@ -344,30 +371,23 @@ static bool peek_input(cursor *text, hth_api_peeked_past *out)
     return take(text, ']');
 }
 
+static bool peek_past_member(cursor *text, const char *key, void *out)
+{
+    char id[HTH_API_PEEK_ID_BYTES];
+
+    if (strcmp(key, "input") == 0)
+        return peek_input(text, out);
+    if (strcmp(key, "previous_response_id") != 0)
+        return skip_value(text);
+    if (!read_short(text, id))
+        return false;
+    if (strncmp(id, "resp_", 5) == 0)
+        add_id(out, id + 5, strlen(id + 5));
+    return true;
+}
+
 bool hth_api_peek_past(const char *body, size_t n, hth_api_peeked_past *out)
 {
-    cursor text = begin_text(body, n);
-    char key[KEY_BYTES_MAX + 1], id[HTH_API_PEEK_ID_BYTES];
-
     out->n = 0;
-    skip_space(&text);
-    if (!take(&text, '{'))
-        return false;
-    skip_space(&text);
-    if (take(&text, '}'))
-        return true;
-    do {
-        if (!read_key(&text, key))
-            return false;
-        if (strcmp(key, "previous_response_id") == 0) {
-            if (!read_short(&text, id))
-                return false;
-            if (strncmp(id, "resp_", 5) == 0)
-                add_id(out, id + 5, strlen(id + 5));
-        } else if (!(strcmp(key, "input") == 0 ? peek_input(&text, out) : skip_value(&text))) {
-            return false;
-        }
-        skip_space(&text);
-    } while (take(&text, ','));
-    return take(&text, '}');
+    return read_body(body, n, peek_past_member, out);
 }

@@ -16,7 +16,6 @@ void hth_api_prepared_deinit(hth_api_prepared *prepared)
         hth_api_prompt_unref(prepared->prompts[i]);
     free(prepared->prompts);
     free(prepared->biases);
-    free(prepared->stop);
     free(prepared->requests);
     free(prepared->samplings);
     *prepared = (hth_api_prepared){ .n_requests = 0 };
@@ -30,7 +29,7 @@ static bool no_memory(hth_api_error *error)
 
 /* ---- conversations ---- */
 
-/* Of the calls that assistants made before, the first whose arguments are no JSON object is named. */
+/* Fill error with the first earlier call whose arguments are no JSON object. */
 static void name_bad_call(const hearth_conversation *conversation, hth_api_error *error)
 {
     for (size_t i = 0; i < conversation->n_turns; i++)
@@ -51,7 +50,7 @@ static void name_bad_call(const hearth_conversation *conversation, hth_api_error
         }
 }
 
-static bool render_once(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
+static bool render_once(hearth_model *model, const hearth_conversation *conversation, const hearth_chat_prompt **out,
                         hth_api_notes *notes, hth_api_error *error)
 {
     hearth_error err;
@@ -60,7 +59,7 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
         return true;
     if (err.status == HEARTH_MISUSE)
         name_bad_call(conversation, error);
-    /* A template that refuses a conversation says why, and it is the client who can change that. */
+    /* A template that refuses a conversation gives the reason, and the client can change the conversation. */
     if (err.status == HEARTH_ENGINE)
         hth_api_fail(error, HTH_API_INVALID_VALUE, "messages", "%s", err.message);
     if (err.status == HEARTH_UNSUPPORTED && conversation->tool_choice == HEARTH_TOOL_REQUIRED)
@@ -70,11 +69,12 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
 }
 
 /*
- * The prompt of a conversation. A schema is the sampler's alone where the reply is nothing but content: it is honoured
- * there keyword by keyword. Where the reply may begin with reasoning, the template's own grammar knows how that ends.
+ * Render the prompt of a conversation. When the reply is only content, the sampler alone applies the schema, keyword by
+ * keyword. When the reply may begin with reasoning, the grammar of the template applies it, since it knows how
+ * reasoning ends.
  */
-static bool render(hearth_model *model, const hth_api_request *request, hearth_chat_prompt *out, hth_api_notes *notes,
-                   hth_api_error *error)
+static bool render(hearth_model *model, const hth_api_request *request, const hearth_chat_prompt **out,
+                   hth_api_notes *notes, hth_api_error *error)
 {
     hearth_conversation conversation = request->conversation;
 
@@ -82,30 +82,27 @@ static bool render(hearth_model *model, const hth_api_request *request, hearth_c
         conversation.json_schema = NULL;
     if (!render_once(model, &conversation, out, notes, error))
         return false;
-    if (conversation.json_schema == request->conversation.json_schema || !out->can_think || conversation.no_thinking)
+    if (conversation.json_schema == request->conversation.json_schema || !(*out)->can_think || conversation.no_thinking)
         return true;
-    hearth_chat_prompt_free(out); /* only a rendering tells that this model thinks here */
+    hearth_chat_prompt_free(*out); /* only the rendering shows that this model reasons here */
+    *out = NULL;
     return render_once(model, &request->conversation, out, notes, error);
 }
 
-static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat, hearth_sampling *sampling)
+/* A grammar of the rendering, for calls of tools, goes before one of the client. */
+static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat, hearth_request *request,
+                     hearth_sampling *sampling)
 {
-    sampling->shown_tokens = chat->shown_tokens;
-    sampling->n_shown_tokens = chat->n_shown_tokens;
-    if (chat->grammar) {
-        sampling->grammar = chat->grammar;
-        sampling->grammar_prefix = chat->grammar_prefix;
-        sampling->grammar_is_lazy = chat->grammar_is_lazy;
-        sampling->triggers = chat->triggers;
-        sampling->n_triggers = chat->n_triggers;
-    } else {
+    request->chat = chat;
+    if (chat->grammar)
+        sampling->grammar = sampling->json_schema = NULL;
+    else
         sampling->json_schema = from->conversation.json_schema;
-    }
 }
 
 /* ---- prompts of text and tokens ---- */
 
-/* Append a text's tokens to *tokens, [*n]. */
+/* Append the tokens of a text to *tokens, [*n]. */
 static bool append_text(hearth_model *model, const char *text, unsigned flags, hearth_token **tokens, size_t *n,
                         hth_api_error *error)
 {
@@ -152,7 +149,7 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
     return true;
 }
 
-/* The tokens of a prompt, and of what follows it, as models that fill in between the two were taught. */
+/* The tokens of a prompt and of its suffix, in the order that models for filling in were trained with. */
 static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, const char *suffix, hearth_token **out,
                         size_t *n_out, hth_api_error *error)
 {
@@ -162,16 +159,14 @@ static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, 
     bool ok;
 
     if (!hth_model_fill_tokens(model, fill)) {
-        hth_api_fail(
-            error, HTH_API_UNSUPPORTED, "suffix",
-            "'suffix' needs a model that was made to fill in between two texts, which this one was not; leave it "
-            "out");
+        hth_api_fail(error, HTH_API_UNSUPPORTED, "suffix",
+                     "'suffix' needs a model that can fill in between two texts, and this model cannot; leave it out");
         return false;
     }
     pieces = calloc(n + 5, sizeof(*pieces));
     if (!pieces)
         return no_memory(error);
-    pieces[0].text = ""; /* what begins every text */
+    pieces[0].text = ""; /* the tokens that begin every text */
     pieces[1] = (hth_api_piece){ .tokens = &fill[0], .n_tokens = 1 };
     memcpy(&pieces[2], prompt->pieces, n * sizeof(*pieces));
     pieces[n + 2] = (hth_api_piece){ .tokens = &fill[1], .n_tokens = 1 };
@@ -182,7 +177,10 @@ static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, 
     return ok;
 }
 
-/* Its tokens were made with room for one a byte of text, several times what they take; it may be kept for long. */
+/*
+ * Tokenizing reserves one token for each byte of text, several times the need, and a prompt may be kept for long: give
+ * the rest back.
+ */
 static void give_room_back(hth_api_prompt *prompt)
 {
     hearth_token *tokens = prompt->n_tokens > 0 ? realloc(prompt->tokens, prompt->n_tokens * sizeof(*tokens)) : NULL;
@@ -191,7 +189,7 @@ static void give_room_back(hth_api_prompt *prompt)
         prompt->tokens = tokens;
 }
 
-/* The prompt of a conversation, perhaps behind what was said before it. */
+/* The prompt of a conversation, behind the tokens of its context if there are any. */
 static bool make_conversation(hearth_model *model, const hth_api_request *request, hth_api_prompt *prompt,
                               hth_api_error *error)
 {
@@ -200,19 +198,19 @@ static bool make_conversation(hearth_model *model, const hth_api_request *reques
 
     if (!render(model, request, &prompt->chat, &prompt->notes, error))
         return false;
-    pieces[n_before].text = prompt->chat.text;
+    pieces[n_before].text = prompt->chat->text;
     return join_pieces(model, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n_before + 1 }, &prompt->tokens,
                        &prompt->n_tokens, error);
 }
 
-/* Make prompt i, from its text or its conversation. */
+/* Make prompt i from its text or its conversation. */
 static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *request, size_t i, hth_api_error *error)
 {
     hth_api_prompt *prompt = hth_api_prompt_new();
     bool ok;
 
     if (!prompt) {
-        (void)no_memory(error); /* which says it */
+        (void)no_memory(error); /* the error is filled */
         return NULL;
     }
     if (request->is_chat)
@@ -229,7 +227,10 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     return NULL;
 }
 
-/* One that the context has no room for is refused, however often it comes: nobody else's prompt is to make room for it. */
+/*
+ * A prompt that exceeds the context is refused each time it comes, so it is not kept: it must not displace the prompts
+ * of others.
+ */
 static hth_api_prompt *find_or_make_prompt(hearth_model *model, uint32_t n_ctx, const hth_api_request *request,
                                            size_t i, hth_memo *memory, hth_api_error *error)
 {
@@ -243,7 +244,8 @@ static hth_api_prompt *find_or_make_prompt(hearth_model *model, uint32_t n_ctx, 
     if (!prompt || !has_key || prompt->n_tokens > n_ctx)
         return prompt;
     if (request->is_chat)
-        (void)hearth_chat_parser_new(model, &prompt->chat, &prompt->parser, NULL); /* each reply makes its own then */
+        /* without it each reply makes its own */
+        (void)hearth_chat_parser_new(model, prompt->chat, &prompt->parser, NULL);
     hth_api_prompts_keep(memory, key, prompt);
     return prompt;
 }
@@ -271,23 +273,9 @@ static bool make_prompts(hearth_model *model, uint32_t n_ctx, const hth_api_requ
 
 /* ---- requests ---- */
 
-/* The client's stop texts, then the template's. */
-static bool join_stops(const hth_api_request *request, hth_api_prepared *prepared, hth_api_error *error)
-{
-    size_t n = request->options.n_stop + prepared->chat.n_stop;
-
-    prepared->stop = calloc(n ? n : 1, sizeof(*prepared->stop));
-    if (!prepared->stop)
-        return no_memory(error);
-    for (size_t i = 0; i < n; i++)
-        prepared->stop[i] =
-            i < request->options.n_stop ? request->options.stop[i] : prepared->chat.stop[i - request->options.n_stop];
-    return true;
-}
-
 /*
- * Clients ask for as many tokens as the model that they were written for can give. Here the reply ends where the context
- * is full, as it would for one that asked for no number.
+ * Clients ask for as many tokens as the model they were written for can generate. A limit beyond the context is
+ * dropped: the reply then ends when the context is full, as without a limit.
  */
 static void cut_length(uint32_t n_ctx, hearth_request *request)
 {
@@ -297,7 +285,7 @@ static void cut_length(uint32_t n_ctx, hearth_request *request)
         request->n_predict = -1;
 }
 
-/* What the model has to do with options, found here so that the error has the name that the client gave them. */
+/* Check options that depend on the model, so that errors have the names of the client's fields. */
 static bool check_options(const hearth_model_info *info, const hth_api_request *request, const hth_api_prompt *prompt,
                           hth_api_error *error)
 {
@@ -324,7 +312,7 @@ static bool check_options(const hearth_model_info *info, const hth_api_request *
     return false;
 }
 
-/* The tokens of one text, each with its bias, behind *n others. */
+/* Append the tokens of one text, each with the bias, to the *n biases. */
 static bool add_text_bias(hearth_model *model, const hth_api_text_bias *of, hearth_logit_bias *biases, size_t *n,
                           hth_api_error *error)
 {
@@ -335,7 +323,8 @@ static bool add_text_bias(hearth_model *model, const hth_api_text_bias *of, hear
 
     if (n_tokens > room)
         hth_api_fail(error, HTH_API_INVALID_VALUE, "logit_bias",
-                     "'logit_bias' has more than %d tokens, those of its texts counted", HTH_API_BIASES_MAX);
+                     "'logit_bias' has more than %d tokens, with those of its texts; leave some out",
+                     HTH_API_BIASES_MAX);
     else if (status != HEARTH_OK)
         hth_api_fail_status(error, &err);
     if (error->kind != HTH_API_NO_ERROR)
@@ -346,8 +335,8 @@ static bool add_text_bias(hearth_model *model, const hth_api_text_bias *of, hear
 }
 
 /*
- * As llama-server has it: a text's tokens are those that it has by itself, without any that begins a text, and names of
- * control tokens in it are text. Each gets the whole bias.
+ * As in llama-server: the text is tokenized by itself, without tokens that begin a text, and names of control tokens in
+ * it are plain text. Each token gets the whole bias.
  */
 static bool join_biases(hearth_model *model, const hth_api_request *request, hth_api_prepared *prepared,
                         hth_api_error *error)
@@ -373,7 +362,7 @@ static bool join_biases(hearth_model *model, const hth_api_request *request, hth
     return true;
 }
 
-/* As many tokens as the context has, where the client asked for all of them. */
+/* Replace "the whole context" by the size of the context. */
 static void cut_window(uint32_t n_ctx, uint32_t *n)
 {
     if (*n == HTH_API_WHOLE_CONTEXT)
@@ -393,13 +382,11 @@ static bool make_requests(const hearth_model_info *info, const hth_api_request *
         *one = request->options;
         *sampling = request->sampling;
         one->sampling = sampling;
-        one->stop = prepared->stop;
-        one->n_stop = request->options.n_stop + prepared->chat.n_stop;
-        if (!request->has_seed)
+        if (sampling->seed == HEARTH_SEED_RANDOM)
             sampling->seed = seed;
-        sampling->seed += i * one->n; /* each reply its own */
+        sampling->seed += i * one->n; /* each reply has its own */
         if (request->is_chat)
-            put_chat(request, &prepared->chat, sampling);
+            put_chat(request, prepared->chat, one, sampling);
         one->tokens = prompt->tokens;
         one->n_tokens = prompt->n_tokens;
         cut_window(info->n_ctx, &sampling->repeat_last_n);
@@ -421,7 +408,7 @@ bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64
         hth_api_fail_status(error, &err);
         return false;
     }
-    if (!make_prompts(model, info.n_ctx, request, memory, &prepared, error) || !join_stops(request, &prepared, error) ||
+    if (!make_prompts(model, info.n_ctx, request, memory, &prepared, error) ||
         !make_requests(&info, request, seed, &prepared, error) || !join_biases(model, request, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
@@ -432,7 +419,7 @@ bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64
 
 bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, size_t *n_out, hth_api_error *error)
 {
-    hearth_chat_prompt chat = { .text = NULL };
+    const hearth_chat_prompt *chat = NULL;
     hearth_token *tokens = NULL;
     size_t n = 0;
     bool ok;
@@ -440,9 +427,9 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
     if (!render(model, request, &chat, NULL, error))
         return false;
-    ok = append_text(model, chat.text, HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, &tokens, &n, error);
+    ok = append_text(model, chat->text, HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, &tokens, &n, error);
     free(tokens);
-    hearth_chat_prompt_free(&chat);
+    hearth_chat_prompt_free(chat);
     *n_out = n;
     return ok;
 }

@@ -1,8 +1,8 @@
 /*
- * prepare.h - a client's request and a model make requests of the library
+ * prepare.h - makes requests of the library from a client's request and a model
  *
- * The conversation goes through the model's template, texts and tokens of a prompt are joined, and what template and
- * client want (stops, grammars, schemas) is put together.
+ * It renders the conversation through the model's template, joins the texts and tokens of a prompt, and combines the
+ * stops, grammars and schemas of the template with those of the client.
  */
 #ifndef HTH_API_PREPARE_H
 #define HTH_API_PREPARE_H
@@ -10,26 +10,25 @@
 #include "api/prompt.h"
 
 typedef struct hth_api_prepared {
-    hearth_chat_prompt chat;    /* of a conversation; a prompt's, which owns it */
-    hearth_request *requests;   /* [n_requests], one a prompt, each with options.n replies */
-    hearth_sampling *samplings; /* [n_requests], theirs */
+    const hearth_chat_prompt *chat; /* of a conversation; owned by its prompt */
+    hearth_request *requests;       /* [n_requests], one for each prompt, each with options.n replies */
+    hearth_sampling *samplings;     /* [n_requests], those of the requests */
     size_t n_requests;
-    hearth_logit_bias *biases; /* with those of texts; NULL: the request has none of these */
-    const char **stop;         /* what requests point to, like these */
-    hth_api_prompt **prompts;  /* [n_requests], references; NULL: of an empty text. A conversation's has notes, too */
+    hearth_logit_bias *biases; /* with those of texts; NULL: no bias has a text */
+    hth_api_prompt **prompts;  /* [n_requests], references; their notes are those of rendering */
 } hth_api_prepared;
 
 /*
- * Fill *out, to be released with hth_api_prepared_deinit before request. seed is used where the client gave none: a
- * different one for each request. Callbacks and timeouts are the caller's to set. Prompts are tokens
- * (n_tokens of a request says how many), but for an empty text, which hearth_submit refuses. False with error filled. Renders and
- * tokenizes, so it may take milliseconds, unless memory (NULL: none) has the prompts; any thread.
+ * Fill *out. Release it with hth_api_prepared_deinit before request. seed is used when the client gave none; it should
+ * differ for each request. Callbacks and timeouts are for the caller to set. Prompts are tokens (request.n_tokens); an
+ * empty text gives none, and hearth_submit refuses it. False with error filled. Rendering and tokenizing may take
+ * milliseconds, unless memory (NULL: none) has the prompts. Any thread.
  */
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error);
 void hth_api_prepared_deinit(hth_api_prepared *prepared); /* accepts zeros */
 
-/* Tokens of a conversation's prompt, for count_tokens. False with error filled. */
+/* Count the tokens of a conversation's prompt. False with error filled. */
 bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, size_t *n_out, hth_api_error *error);
 
 #endif

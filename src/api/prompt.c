@@ -30,7 +30,7 @@ void hth_api_prompt_unref(hth_api_prompt *prompt)
 {
     if (!prompt || atomic_fetch_sub_explicit(&prompt->references, 1, memory_order_acq_rel) != 1)
         return;
-    hearth_chat_prompt_free(&prompt->chat);
+    hearth_chat_prompt_free(prompt->chat);
     hearth_chat_parser_free(prompt->parser);
     free(prompt->tokens);
     free(prompt);
@@ -38,22 +38,24 @@ void hth_api_prompt_unref(hth_api_prompt *prompt)
 
 static size_t bytes_of(const hth_api_prompt *prompt)
 {
-    const hearth_chat_prompt *chat = &prompt->chat;
-    size_t n = sizeof(*prompt) + prompt->n_tokens * sizeof(*prompt->tokens) + chat->n_bytes;
+    const hearth_chat_prompt *chat = prompt->chat;
+    size_t n = sizeof(*prompt) + prompt->n_tokens * sizeof(*prompt->tokens);
 
-    n += chat->grammar ? strlen(chat->grammar) : 0;
-    n += chat->parser ? 3 * strlen(chat->parser) : 0;            /* as text, and read */
-    return n + chat->n_triggers * sizeof(*chat->triggers) + 512; /* what else hangs on it is small */
+    if (!chat)
+        return n;
+    n += sizeof(*chat) + chat->n_bytes + (chat->grammar ? strlen(chat->grammar) : 0);
+    n += 3 * strlen(chat->parser);                               /* as text, and parsed */
+    return n + chat->n_triggers * sizeof(*chat->triggers) + 512; /* the rest is small */
 }
 
 /* ---- keys ---- */
 
-/* A text with its length, so that no two lists of texts look alike; NULL is not the empty one. */
+/* Add a text with its length, so that no two lists of texts give the same bytes. NULL differs from "". */
 static void add_text(hth_sha256 *sha, const char *text)
 {
     uint64_t n = text ? strlen(text) : UINT64_MAX;
 
-    hth_sha256_update(sha, &n, sizeof(n)); /* keys are of this process only */
+    hth_sha256_update(sha, &n, sizeof(n)); /* in this machine's byte order, since keys never leave the process */
     if (text)
         hth_sha256_update(sha, text, (size_t)n);
 }
@@ -121,7 +123,10 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
     add_text(sha, request->options.cache_salt);
     add_number(sha, request->is_chat);
     if (request->is_chat) {
-        /* Templates may show the time. Of those that show more than minutes, the prompt of a minute is taken. */
+        /*
+         * Templates may show the time. A prompt is kept for one minute, so a template that shows seconds may show old
+         * ones.
+         */
         add_number(sha, hth_os_unix_seconds() / 60);
         add_conversation(sha, &request->conversation);
         add_number(sha, request->n_context);
@@ -139,7 +144,7 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
 
 static void ref_kept(void *prompt)
 {
-    (void)hth_api_prompt_ref(prompt); /* which is what was given */
+    (void)hth_api_prompt_ref(prompt); /* the same prompt */
 }
 
 static void unref_kept(void *prompt)

@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    SAMPLE_BYTES = 64,       /* of a message, by which it is found in the prompt */
-    SCHEMA_BYTES_MAX = 16384 /* longer ones are not told as text */
+    SAMPLE_BYTES = 64,       /* of a message, to find it in the prompt */
+    SCHEMA_BYTES_MAX = 16384 /* longer ones do not become text */
 };
 
 const char hth_api_any_parameters[] = "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}";
@@ -34,7 +34,7 @@ static bool has_late_system(const hearth_conversation *conversation)
     return false;
 }
 
-/* Does the prompt hold all messages of the system? By how they begin, since templates cut white space. */
+/* Does the prompt contain all system messages? Compares their beginnings, since templates trim white space. */
 static bool shows_systems(const hearth_conversation *conversation, const hearth_chat_prompt *prompt)
 {
     for (size_t i = 0; i < conversation->n_turns; i++) {
@@ -55,11 +55,11 @@ static bool shows_systems(const hearth_conversation *conversation, const hearth_
     return true;
 }
 
-/* Turns that were put together anew. All zeros: none. */
+/* New turns, made of those of a conversation. All zeros: none. */
 typedef struct folded {
     hearth_chat_turn *turns; /* [n] */
     size_t n;
-    const char **parts; /* of those that were joined */
+    const char **parts; /* of the joined turns */
 } folded;
 
 static void folded_deinit(folded *f)
@@ -73,7 +73,7 @@ static size_t n_texts(const hearth_chat_turn *turn)
     return turn->content ? 1 : turn->n_parts;
 }
 
-/* Begin a turn like this one, with no text yet. Its parts will be the last in f->parts. */
+/* Begin a turn like this one, without text. Its parts are the last ones in f->parts. */
 static void begin_turn(folded *f, size_t n_parts, const hearth_chat_turn *like)
 {
     hearth_chat_turn turn = *like;
@@ -84,7 +84,7 @@ static void begin_turn(folded *f, size_t n_parts, const hearth_chat_turn *like)
     f->turns[f->n++] = turn;
 }
 
-/* Put a turn's texts at the end of the last one, whose parts are the last in f->parts. */
+/* Append the texts of a turn to the last turn, whose parts are the last ones in f->parts. */
 static void add_texts(folded *f, size_t *n_parts, const hearth_chat_turn *turn, bool wraps)
 {
     hearth_chat_turn *last = &f->turns[f->n - 1];
@@ -104,8 +104,8 @@ static bool is_last(const folded *f, const char *role)
 }
 
 /*
- * Messages of the system behind the first become text at the end of the message before them, of the user or of a tool, or
- * one of the user's. Messages of the user that would follow one another are one, as many templates want it.
+ * Each later system message becomes text at the end of the user or tool message before it, or a user message of its
+ * own. User messages that then follow one another are joined, since many templates want that.
  */
 static bool fold(const hearth_conversation *conversation, folded *f)
 {
@@ -153,13 +153,13 @@ char *hth_api_described_parameters(const char *description, const char *paramete
     return text;
 }
 
-/* Do tools [begin, end) go through, with a conversation that every template takes? */
+/* Do these tools go through, with a conversation that every template takes? */
 static bool goes_through(hearth_model *model, const hearth_conversation *conversation, const hearth_chat_tool *tools,
                          size_t n_tools)
 {
     static const hearth_chat_turn hello = { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "x" };
     hearth_conversation probe = *conversation;
-    hearth_chat_prompt prompt = { .text = NULL };
+    const hearth_chat_prompt *prompt = NULL;
     hearth_status status;
 
     probe.turns = &hello;
@@ -169,11 +169,11 @@ static bool goes_through(hearth_model *model, const hearth_conversation *convers
     probe.tools = tools;
     probe.n_tools = n_tools;
     status = hearth_conversation_render(model, &probe, &prompt, NULL);
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     return status != HEARTH_MISUSE && status != HEARTH_ENGINE;
 }
 
-/* Mark those of n tools that do not go through by themselves, by halving: there are few of them. */
+/* Mark the tools that do not go through by themselves. There are few of them, so it halves the list. */
 static void mark_bad(hearth_model *model, const hearth_conversation *conversation, size_t begin, size_t n, bool *is_bad)
 {
     if (n == 0 || goes_through(model, conversation, conversation->tools + begin, n))
@@ -186,7 +186,7 @@ static void mark_bad(hearth_model *model, const hearth_conversation *conversatio
     mark_bad(model, conversation, begin + n / 2, n - n / 2, is_bad);
 }
 
-/* A copy of the tools with any parameters for the bad ones, whose schema becomes text. */
+/* Copy the tools. A bad tool takes any parameters, and its schema becomes text. */
 static hearth_chat_tool *loosened(const hearth_conversation *conversation, const bool *is_bad, char **texts)
 {
     hearth_chat_tool *tools = calloc(conversation->n_tools, sizeof(*tools));
@@ -196,7 +196,7 @@ static hearth_chat_tool *loosened(const hearth_conversation *conversation, const
         if (!is_bad[i])
             continue;
         texts[i] = hth_api_described_parameters(tools[i].description, tools[i].parameters);
-        tools[i].description = texts[i]; /* NULL without memory: then it has none */
+        tools[i].description = texts[i]; /* without memory it has no description */
         tools[i].parameters = hth_api_any_parameters;
     }
     return tools;
@@ -221,7 +221,7 @@ static bool may_be_tools(const hearth_conversation *conversation, hearth_status 
 }
 
 static hearth_status render_loosened(hearth_model *model, const hearth_conversation *conversation,
-                                     hearth_chat_prompt *out, hth_api_notes *notes, hearth_status failed)
+                                     const hearth_chat_prompt **out, hth_api_notes *notes, hearth_status failed)
 {
     hearth_conversation loose = *conversation;
     bool *is_bad = calloc(conversation->n_tools, sizeof(*is_bad));
@@ -236,10 +236,10 @@ static hearth_status render_loosened(hearth_model *model, const hearth_conversat
         for (size_t i = 0; i < conversation->n_tools; i++)
             any = any || is_bad[i];
         for (size_t i = 0; !any && i < conversation->n_tools; i++)
-            is_bad[i] = true; /* each by itself is good, and all of them are too much */
+            is_bad[i] = true; /* each tool is good by itself, but all together are too much */
         loose.any_parameters = true;
         status = hearth_conversation_render(model, &loose, out, NULL);
-        if (may_be_tools(conversation, status)) { /* what is no schema at all, or beyond the limits */
+        if (may_be_tools(conversation, status)) { /* no schema at all, or one beyond the limits */
             tools = loosened(conversation, is_bad, texts);
             loose.tools = tools;
             status = tools ? hearth_conversation_render(model, &loose, out, NULL) : failed;
@@ -257,24 +257,24 @@ static hearth_status render_loosened(hearth_model *model, const hearth_conversat
 
 /* ---- both ---- */
 
-hearth_status hth_api_render(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
-                             hth_api_notes *notes, hearth_error *err)
+hearth_status hth_api_render(hearth_model *model, const hearth_conversation *conversation,
+                             const hearth_chat_prompt **out, hth_api_notes *notes, hearth_error *err)
 {
     hearth_conversation other = *conversation;
-    hearth_chat_prompt prompt = { .text = NULL };
+    const hearth_chat_prompt *prompt = NULL;
     hearth_status status = hearth_conversation_render(model, conversation, &prompt, err), again = status;
     folded f = { .n = 0 };
 
     if (has_late_system(conversation) &&
-        (status == HEARTH_ENGINE || (status == HEARTH_OK && !shows_systems(conversation, &prompt))) &&
+        (status == HEARTH_ENGINE || (status == HEARTH_OK && !shows_systems(conversation, prompt))) &&
         fold(conversation, &f)) {
-        hearth_chat_prompt with_folded = { .text = NULL };
+        const hearth_chat_prompt *with_folded = NULL;
 
         other.turns = f.turns;
         other.n_turns = f.n;
         again = hearth_conversation_render(model, &other, &with_folded, NULL);
         if (again == HEARTH_OK) {
-            hearth_chat_prompt_free(&prompt);
+            hearth_chat_prompt_free(prompt);
             prompt = with_folded;
             status = again;
         }
@@ -283,7 +283,7 @@ hearth_status hth_api_render(hearth_model *model, const hearth_conversation *con
         again = render_loosened(model, &other, &prompt, notes, again);
     folded_deinit(&f);
     if (status != HEARTH_OK && again != HEARTH_OK)
-        return status; /* and what is wrong with what was given */
+        return status; /* with the error of the conversation as it was given */
     *out = prompt;
     return HEARTH_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * reply.c - from tokens, texts and ends to what the writer of an API is told
+ * reply.c - turns tokens, texts and ends into calls of an API's writer
  */
 #include "api/reply.h"
 
@@ -12,7 +12,10 @@
 #include "api/sse.h"
 #include "models/model.h"
 
-/* Log probabilities that may wait for text: more leave without, so that no event is larger than others by much. */
+/*
+ * Log probabilities that may wait for text. More of them are written without text, so that no event becomes much larger
+ * than others.
+ */
 enum { UNTOLD_MAX = 4096 };
 
 /* ---- making and freeing ---- */
@@ -58,7 +61,7 @@ static hearth_status make_parser(hearth_model *model, const hth_api_prepared *pr
 {
     const hearth_chat_parser *like = prepared->prompts[0]->parser;
 
-    return like ? hearth_chat_parser_like(like, out, err) : hearth_chat_parser_new(model, &prepared->chat, out, err);
+    return like ? hearth_chat_parser_like(like, out, err) : hearth_chat_parser_new(model, prepared->chat, out, err);
 }
 
 hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *request, const hth_api_prepared *prepared,
@@ -91,7 +94,8 @@ hth_api_reply *hth_api_reply_new(hearth_model *model, const hth_api_request *req
         choice->index = reply->n_choices;
         choice->open_block = -1;
         choice->n_prompt =
-            (uint32_t)prepared->requests[choice->index / request->options.n].n_tokens; /* fits a context */
+            /* fits, since a context has fewer */
+            (uint32_t)prepared->requests[choice->index / request->options.n].n_tokens;
         if (request->is_chat && !request->is_raw && make_parser(model, prepared, &choice->parser, &err) != HEARTH_OK) {
             hth_api_fail_status(error, &err);
             hth_api_reply_free(reply);
@@ -154,30 +158,9 @@ static void fail_memory(hth_api_reply *reply, hth_buffer *out)
 
 /* ---- text ---- */
 
-/*
- * An id for a call that the model gave none: nine letters and digits, which is what the templates of some models demand
- * when they see it again. A function of the reply's id, so that a reply that goes on elsewhere gives the same (FNV-1a, by
- * G. Fowler, L. C. Noll and K.-P. Vo).
- */
-static void make_call_id(const hth_api_reply *reply, const hth_api_choice *choice, char id[10])
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    char text[128];
-    int n = snprintf(text, sizeof(text), "%s/%zu/%zu", reply->id, choice->index, choice->n_calls - 1); /* fits */
-
-    for (int i = 0; i < n; i++)
-        hash = (hash ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
-    hash ^= hash >> 32;
-    for (int i = 0; i < 9; i++, hash /= 36)
-        id[i] = "0123456789abcdefghijklmnopqrstuvwxyz"[hash % 36];
-    id[9] = '\0';
-}
-
-/* Remember a delta; false without memory. */
+/* Store a delta. False without memory. */
 static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta)
 {
-    hth_api_call *calls;
-
     choice->is_answering = choice->is_answering || delta->kind != HEARTH_DELTA_REASONING;
     if (reply->writer->has_items && !hth_api_items_note(choice, delta))
         return false;
@@ -188,19 +171,7 @@ static bool remember(const hth_api_reply *reply, hth_api_choice *choice, const h
     case HEARTH_DELTA_CONTENT:
         hth_buffer_add(&choice->content, delta->text, delta->n_bytes);
         return !choice->content.failed;
-    case HEARTH_DELTA_CALL:
-        calls = realloc(choice->calls, (choice->n_calls + 1) * sizeof(*calls));
-        if (!calls)
-            return false;
-        choice->calls = calls;
-        calls += choice->n_calls++;
-        *calls = (hth_api_call){ .arguments = { .text = NULL } };
-        (void)snprintf(calls->name, sizeof(calls->name), "%.256s", delta->text); /* a tool's: 64 bytes at most */
-        if (delta->id[0] && strlen(delta->id) < sizeof(calls->id))
-            (void)snprintf(calls->id, sizeof(calls->id), "%s", delta->id); /* fits */
-        else
-            make_call_id(reply, choice, calls->id);
-        return true;
+    case HEARTH_DELTA_CALL: return hth_api_call_add(reply, choice, delta);
     case HEARTH_DELTA_ARGUMENTS:
         hth_buffer_add(&choice->calls[delta->call].arguments, delta->text, delta->n_bytes);
         return !choice->calls[delta->call].arguments.failed;
@@ -253,26 +224,6 @@ void hth_api_reply_text(hth_api_reply *reply, size_t i, const char *text, size_t
 
 /* ---- tokens ---- */
 
-json_t *hth_api_logprob(float logprob)
-{
-    if (isnan(logprob))
-        return json_null();                                          /* it is not known */
-    return json_real(isfinite(logprob) ? (double)logprob : -9999.0); /* as OpenAI writes what cannot be */
-}
-
-json_t *hth_api_token_text(hth_api_reply *reply, hearth_token token, bool *is_whole)
-{
-    char *text = NULL;
-    size_t n = 0;
-    json_t *value = NULL;
-
-    if (hearth_detokenize(reply->hearth, &token, 1, true, &text, &n, NULL) == HEARTH_OK)
-        value = json_stringn(text, n);
-    *is_whole = value && !memmem(text, n, "\xef\xbf\xbd", 3);
-    hearth_free(text);
-    return value ? value : json_string("");
-}
-
 void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, uint32_t n_done)
 {
     if (i >= reply->n_choices)
@@ -316,7 +267,7 @@ void hth_api_reply_note_reply_begun(hth_api_reply *reply, size_t i)
         reply->choices[i].has_begun = true;
 }
 
-/* As llama.cpp does: its events have them whether or not they are asked for. */
+/* As in llama.cpp, whose events always have token ids. */
 static bool wants_tokens(const hth_api_request *request)
 {
     return request->wants_tokens || (request->kind == HTH_API_NATIVE_COMPLETION && request->stream);
@@ -327,7 +278,7 @@ static bool wants_logprobs(const hth_api_request *request)
     return request->options.logprobs || request->options.n_top_logprobs > 0;
 }
 
-/* Remember a token until it is written. */
+/* Keep a token until it is written. */
 static void note(hth_api_reply *reply, hth_api_choice *choice, const hearth_token_event *event, hth_buffer *out)
 {
     bool with_logprobs = wants_logprobs(reply->request) && event->logprobs;
@@ -360,7 +311,10 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
     choice = &reply->choices[i];
     choice->n_tokens++;
     if (reply->request->stream && reply->writer->begin) {
-        /* Its text may be held back for long, as the beginning of a call: who waits is to know that it has begun. */
+        /*
+         * The text of the token may be held back for long, as the beginning of a call, but the client should see that
+         * the reply has begun.
+         */
         reply->writer->begin(reply, choice, out);
         reply->has_written = reply->has_written || out->n > 0;
     }
@@ -375,7 +329,7 @@ void hth_api_reply_token(hth_api_reply *reply, size_t i, const hearth_token_even
 
 /* ---- ends ---- */
 
-/* Which of the client's stop texts ended a reply. Those of the template come after them, and are nobody's to know. */
+/* The client's stop text that ended a reply. Stop texts of the template come behind them and are not reported. */
 static const char *stop_text(const hth_api_reply *reply, const hearth_result *result)
 {
     const hearth_request *asked = &reply->request->options;
@@ -384,7 +338,7 @@ static const char *stop_text(const hth_api_reply *reply, const hearth_result *re
                                                                            : NULL;
 }
 
-/* Did it end as its client asked, in whatever way? */
+/* Did the reply end in a way that its client asked for? */
 static bool ended_well(const hth_api_reply *reply, const hearth_result *result)
 {
     return result->status == HEARTH_OK ||
@@ -395,13 +349,13 @@ static void end_all(hth_api_reply *reply, hth_buffer *out)
 {
     size_t n_before = out->n;
 
-    if (reply->request->stream)
+    if (reply->request->stream && reply->writer->end)
         reply->writer->end(reply, out);
     reply->n_end_bytes = out->n - n_before;
     reply->has_ended = true;
 }
 
-/* Bytes of a token's text in an echo, where control tokens have none. */
+/* The number of bytes of a token's text in an echo, where control tokens have none. */
 static size_t n_echoed(hearth_model *model, hearth_token token)
 {
     char piece[HTH_PIECE_BYTES_MAX];
@@ -412,13 +366,13 @@ static size_t n_echoed(hearth_model *model, hearth_token token)
         return 0;
     hearth_free(text);
     if (n_text > 0 && hearth_token_bytes(model, token, piece, sizeof(piece), &n_piece, NULL) != HEARTH_OK)
-        n_piece = n_text; /* longer than any text */
+        n_piece = n_text; /* longer than any piece */
     return n_piece;
 }
 
 /*
- * What is told of the prompt's tokens goes before what was told of the reply's. Where the request was over before, in another
- * worker, nobody has computed it.
+ * Put the log probabilities of the prompt's tokens before those of the reply. When the request had ended before, in
+ * another worker, nobody has computed them.
  */
 static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hearth_result *result, hth_buffer *out)
 {
@@ -430,7 +384,8 @@ static void tell_prompt(hth_api_reply *reply, hth_api_choice *choice, const hear
     if (!result->prompt_logprobs) {
         hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the reply was broken off with its worker; send it again");
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
+                     "the worker ended before the reply was written; send the request again");
         hth_api_reply_fail(reply, &error, out);
         return;
     }
@@ -476,7 +431,7 @@ void hth_api_reply_done(hth_api_reply *reply, size_t i, const hearth_result *res
     choice->stop_text = stop_text(reply, result);
     choice->n_prompt = result->stats->prompt_tokens;
     choice->n_restored = result->stats->cached_tokens;
-    /* What was not told piece by piece. */
+    /* Text that came in no piece. */
     if (result->n_bytes > choice->n_text)
         feed(reply, choice, result->text + choice->n_text, result->n_bytes - choice->n_text, false, out);
     if (!reply->has_ended)

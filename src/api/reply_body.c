@@ -1,8 +1,8 @@
 /*
- * reply_body.c - a body that is read piece by piece
+ * reply_body.c - writes a body in pieces
  *
- * A body can be far larger than what it is made of (told.h), so it is never whole here: each call goes on where the last
- * one ended, by one part after the other.
+ * A body can be far larger than the data it is made of (told.h), so it never exists as a whole. Each call continues
+ * where the last one ended, part after part.
  *
  *   BEGIN -> CHOICE -> LIST -> ENTRY ... -> LIST -> ... -> CHOICE_END -> CHOICE -> ... -> END -> OVER
  */
@@ -52,7 +52,8 @@ static void write_part(hth_api_reply *reply, hth_api_body *at, hth_buffer *out)
 
     switch (at->part) {
     case HTH_API_BODY_BEGIN:
-        writer->body_begin(reply, out);
+        if (writer->body_begin)
+            writer->body_begin(reply, out);
         at->part = HTH_API_BODY_CHOICE;
         break;
     case HTH_API_BODY_CHOICE:
@@ -65,11 +66,13 @@ static void write_part(hth_api_reply *reply, hth_api_body *at, hth_buffer *out)
     case HTH_API_BODY_LIST: write_list(reply, at, out); break;
     case HTH_API_BODY_ENTRY: write_entry(reply, at, out); break;
     case HTH_API_BODY_CHOICE_END:
-        writer->choice_body_end(reply, &reply->choices[at->choice], out);
+        if (writer->choice_body_end)
+            writer->choice_body_end(reply, &reply->choices[at->choice], out);
         at->part = ++at->choice < reply->n_choices ? HTH_API_BODY_CHOICE : HTH_API_BODY_END;
         break;
     case HTH_API_BODY_END:
-        writer->body_end(reply, out);
+        if (writer->body_end)
+            writer->body_end(reply, out);
         at->part = HTH_API_BODY_OVER;
         break;
     case HTH_API_BODY_OVER: break;

@@ -1,16 +1,15 @@
 /*
- * reply_items.c - what a reply consists of, in the order in which it came
+ * reply_items.c - the pieces of a reply, in the order in which they came
  *
- * Content and reasoning are kept as two texts, and calls as a list; an item is a piece of one of them. A new one begins
- * where another kind of thing comes. A token is told with the item whose text came next.
+ * Content and reasoning are stored as two texts, and calls as a list; an item is a piece of one of them. An item ends
+ * where a delta of another kind comes. A token belongs to the item of the text that came after it.
  */
 #include "api/reply_inside.h"
-
-#include <stdlib.h>
+#include "base/grow.h"
 
 static hth_api_item *add(hth_api_choice *choice, hearth_chat_delta_kind kind, size_t begin)
 {
-    hth_api_item *items = realloc(choice->items, (choice->n_items + 1) * sizeof(*items));
+    hth_api_item *items = hth_grown(choice->items, choice->n_items, &choice->items_capacity, sizeof(*items));
 
     if (!items)
         return NULL;
@@ -28,7 +27,7 @@ bool hth_api_items_note(hth_api_choice *choice, const hearth_chat_delta *delta)
     if (delta->kind == HEARTH_DELTA_CALL) {
         item = add(choice, delta->kind, 0);
         if (item)
-            item->call = choice->n_calls; /* the next one */
+            item->call = choice->n_calls; /* the call that comes next */
     } else if (is_text && (!item || item->kind != delta->kind)) {
         item = add(choice, delta->kind, delta->kind == HEARTH_DELTA_CONTENT ? choice->content.n : choice->reasoning.n);
     }

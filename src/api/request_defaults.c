@@ -1,12 +1,11 @@
 /*
- * request_defaults.c - see request_defaults.h
+ * request_defaults.c - puts the defaults of the server into a request
  */
-#include "api/request_defaults.h"
-
-#include <math.h>
 #include <string.h>
 
-/* A template's variable "enable_thinking" is the same choice as reasoning, which decides where both are given. */
+#include "api/request_inside.h"
+
+/* The template variable "enable_thinking" means the same as reasoning; reasoning wins when both are set. */
 static hth_api_reasoning reasoning_of(const hth_api_defaults *defaults)
 {
     json_t *values = defaults->template_values && defaults->reasoning == HTH_API_REASONING_AUTO
@@ -28,7 +27,6 @@ void hth_api_defaults_begin(hth_api_parse *parse)
     if (!parse->defaults)
         return;
     hth_api_defaults_fill(parse->defaults, &request->options, &request->sampling);
-    request->has_seed = !isnan(parse->defaults->seed);
     parse->reasoning = reasoning_of(parse->defaults);
     request->conversation.no_thinking = parse->reasoning == HTH_API_REASONING_OFF;
 }
@@ -55,14 +53,14 @@ static void add_system(hth_api_parse *parse)
     conversation->n_turns++;
 }
 
-/* The defaults' variables with the client's over them. */
+/* Merge the variables; the client's win over the defaults'. */
 static void merge_values(hth_api_parse *parse)
 {
     hearth_conversation *conversation = &parse->request->conversation;
     json_t *values = json_loads(parse->defaults->template_values, 0, NULL);
     json_t *own = conversation->template_values ? json_loads(conversation->template_values, 0, NULL) : NULL;
 
-    (void)json_object_del(values, "enable_thinking"); /* it went into no_thinking; there may be none */
+    (void)json_object_del(values, "enable_thinking"); /* it became no_thinking; it may be missing */
     if (!values || (own && json_object_update(values, own) != 0))
         hth_api_fail(parse->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
     else if (json_object_size(values) > 0)

@@ -1,5 +1,5 @@
 /*
- * request_inside.h - what the parsers of requests share
+ * request_inside.h - functions that the parsers of requests share
  */
 #ifndef HTH_API_REQUEST_INSIDE_H
 #define HTH_API_REQUEST_INSIDE_H
@@ -7,46 +7,55 @@
 #include "api/fields.h"
 #include "api/request.h"
 
-/* What a parser has at hand. */
+/* The state of a parser. */
 typedef struct hth_api_parse {
     hth_api_request *request;
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* NULL: none */
-    hth_api_reasoning reasoning;      /* of the defaults */
+    hth_api_reasoning reasoning;      /* the choice of the defaults */
     hth_fields body;
     hth_api_error *error;
     const hth_api_past *past; /* NULL: none */
-    size_t n_bytes;           /* of the body, and of what it names that stands for its text */
-    hth_api_notes *notes;     /* the request's; hth_fields has why it may be NULL */
+    size_t n_bytes;           /* of the body, and of the earlier items that it names */
+    hth_api_notes *notes;     /* the request's; NULL when unknown fields are refused */
 } hth_api_parse;
 
-/* Zeroed memory for n items of a size, which lives as long as the request. NULL, with the error filled, without memory. */
+enum {
+    HTH_API_TEXT_BYTES_MAX = 32 << 20, /* of one text: a whole body's */
+    HTH_API_NAME_BYTES_MAX = 256,
+};
+#define HTH_API_ANY_OBJECT "{\"type\":\"object\"}" /* the schema of any JSON object */
+
+/*
+ * Zeroed memory for n items of size bytes, which lives as long as the request. NULL, with the error filled, without
+ * memory.
+ */
 void *hth_api_allocate(hth_api_parse *parse, size_t n, size_t size);
-/* The same for structs of the library, which begin with their size: that is set. */
+/* The same for structs of the library; sets struct_size, their first member. */
 void *hth_api_allocate_structs(hth_api_parse *parse, size_t n, size_t size);
-/* A copy of JSON text of value, terminated. */
+/* The JSON text of value as a string of the request. */
 const char *hth_api_json_text(hth_api_parse *parse, const json_t *value);
-/* The same of a schema, within its limit; NULL, with the error filled, beyond it. */
+/* The same for a schema; NULL, with the error filled, when it exceeds its limit. */
 const char *hth_api_schema_text(hth_api_parse *parse, const char *path, const json_t *schema);
-/* Note the counts of a schema at path that no grammar has room for: they are dropped where it is compiled. */
+/* Note the counts in a schema at path that exceed a grammar's limit; they are dropped when it is compiled. */
 void hth_api_note_large_counts(hth_api_parse *parse, const char *path, const json_t *at);
-/* a and b one after the other. */
+/* a, between and b as one text. */
 const char *hth_api_join(hth_api_parse *parse, const char *a, const char *between, const char *b);
 
-/* Texts joined by newlines as they come, at the cost of their bytes however many they are. Zeroed: none yet. */
+/* Texts joined by newlines, at a cost that is linear in their bytes, however many they are. Zeroed: none yet. */
 typedef struct hth_api_joined {
-    const char *text; /* all of them, as long as the request lives; NULL: none */
-    char *room;       /* [capacity]; NULL: text is the only one, where it was */
+    const char *text; /* all of them; lives as long as the request; NULL: none */
+    char *room;       /* [capacity]; NULL: there is one text, where it was */
     size_t n, capacity;
 } hth_api_joined;
 
-/* Without memory the error is filled, and *joined stays what it was. */
+/* Without memory the error is filled and *joined stays as it was. */
 void hth_api_joined_add(hth_api_parse *parse, hth_api_joined *joined, const char *text);
 
-/* One parser an API. */
-void hth_api_parse_chat(hth_api_parse *parse); /* also of /apply-template */
+/* One parser for each API. */
+void hth_api_parse_chat(hth_api_parse *parse); /* also for /apply-template */
 void hth_api_parse_completion(hth_api_parse *parse);
-void hth_api_parse_messages(hth_api_parse *parse); /* also of count_tokens */
+void hth_api_parse_messages(hth_api_parse *parse); /* also for count_tokens */
 void hth_api_parse_native(hth_api_parse *parse);
 void hth_api_parse_tokenize(hth_api_parse *parse);
 void hth_api_parse_detokenize(hth_api_parse *parse);
@@ -54,7 +63,12 @@ void hth_api_parse_slot(hth_api_parse *parse);
 void hth_api_parse_ollama_chat(hth_api_parse *parse);
 void hth_api_parse_ollama_generate(hth_api_parse *parse);
 void hth_api_parse_ollama_show(hth_api_parse *parse);
-void hth_api_parse_responses(hth_api_parse *parse); /* also of input_tokens */
+void hth_api_parse_responses(hth_api_parse *parse); /* also for input_tokens */
+
+/* Before the fields are parsed: set the options to the server's defaults. */
+void hth_api_defaults_begin(hth_api_parse *parse);
+/* After the fields were parsed without an error: add the system message and the template variables that are missing. */
+void hth_api_defaults_end(hth_api_parse *parse);
 
 /* ---- fields that several have ---- */
 
@@ -63,72 +77,91 @@ enum { HTH_API_SALT_BYTES_MAX = 256 };
 #define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt", "return_progress"
 void hth_api_parse_extras(hth_api_parse *parse);
 
-/* Refuse a tool's name that is none of at most n_max letters, digits, _ and -, or that one of the i tools before has. */
-void hth_api_check_tool_name(hth_api_parse *parse, const char *path, const hearth_chat_tool *tools, size_t i,
-                             size_t n_max);
-/* Is it 1 to n_max letters, digits, underscores and hyphens? */
+/*
+ * Refuse the name of tool i, whose fields these are, unless it has 1 to n_max letters, digits, '_' and '-', and none of
+ * the tools before it has it.
+ */
+void hth_api_check_tool_name(const hth_fields *fields, const hearth_chat_tool *tools, size_t i, size_t n_max);
+/* Offer the tool of that name only, which must be called. False: there is none. */
+bool hth_api_choose_tool(hth_api_parse *parse, const char *name);
+/* Does text have 1 to n_max letters, digits, underscores and hyphens, and nothing else? */
 bool hth_api_is_name(const char *text, size_t n_max);
-/* The schema of a tool whose name and description are known; one that cannot be used is told as text, with a note. */
+/*
+ * Set the parameters of a tool, whose name and description are known, to a schema. A schema that cannot be used becomes
+ * text in the description, with a note.
+ */
 void hth_api_tool_schema(hth_api_parse *parse, hearth_chat_tool *tool, json_t *schema);
-/* The first reference in a schema to what is not in it; NULL: none. */
+/* The first reference in a schema that leads to nothing in it; NULL: none. */
 const char *hth_api_lost_reference(json_t *schema);
-/* Refuse a schema of a tool with such a reference. */
+/* Refuse a tool's schema with such a reference. */
 void hth_api_check_references(hth_api_parse *parse, const char *path, json_t *schema);
 /*
- * A message's role, which must be there and be one of roles; the list ends with NULL, and said is its text for the error.
- * NULL, with the error filled: it is none of them.
+ * The role of a message, which must be one of roles, a list that ends with NULL; NULL, with the error filled,
+ * otherwise.
  */
-const char *hth_api_parse_role(hth_api_parse *parse, const hth_fields *fields, const char *const *roles,
-                               const char *said);
-/* Does a chat's last message begin the reply? It does if it is the assistant's, says something and calls no tool. */
+const char *hth_api_parse_role(const hth_fields *fields, const char *const *roles);
+/*
+ * Is the last message of a chat the beginning of the reply? It is when it is the assistant's, has text and calls no
+ * tool.
+ */
 bool hth_api_begins_reply(const hearth_chat_turn *last);
-/* Of a chat: a message's content and tool_calls, and the body's tools. is_question: it is what the reply is to answer. */
+/*
+ * Of a chat: the content and the tool_calls of a message, and the tools of the body. is_question: the reply answers
+ * this message.
+ */
 void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool is_question, hearth_chat_turn *turn);
 void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn);
 void hth_api_parse_tools(hth_api_parse *parse);
-/* What stands in a history for a part that cannot be read: "[image left out]". The part is noted. */
-const char *hth_api_replaced_part(hth_api_parse *parse, const char *path, const char *type);
-/* At most n new tokens; below 0: as many as there is room for; 0: the prompt is read, and that is all. */
+/*
+ * The parts of a message in the array field of that name: texts, and objects with a type (usual_type where they give
+ * none; NULL: they must). They become the parts of turn. Returns how many of them are text.
+ */
+size_t hth_api_parse_parts(hth_api_parse *parse, const hth_fields *fields, const char *name, const char *usual_type,
+                           hearth_chat_turn *turn);
+#define HTH_API_UNREADABLE_PARTS "has nothing but parts that this server does not read; it reads text"
+/* The text that takes the place of a part that cannot be read: "[image left out]". The part is noted. */
+const char *hth_api_replaced_part(hth_api_parse *parse, const hth_fields *part, const char *type);
+/* Limit the reply to n tokens; below 0: no limit; 0: only read the prompt. */
 void hth_api_set_length(hth_api_parse *parse, json_int_t n);
-/* How much to think, and the template's variables, in the names of all servers. */
+/* How much to think, and variables of the template, under the names of all servers. */
 #define HTH_API_THINKING_FIELDS \
     "reasoning_effort", "enable_thinking", "think", "thinking", "reasoning", "chat_template_kwargs"
 void hth_api_parse_thinking(hth_api_parse *parse);
-/* Is it a word for how much to think? */
-bool hth_api_is_effort(const char *effort);
+/* Words for how much to think, from the least on; NULL ends them. */
+extern const char *const hth_api_efforts[];
 
-/* Texts that end the reply: one or, in an array, several. */
+/* Stop texts: one text or an array of texts. */
 void hth_api_parse_stop(hth_api_parse *parse, const char *name);
-/* seed; below 0, where that is allowed, and absent: none. */
+/* seed, at least low; -1 asks for a new one. */
 void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
-/* Fields that the four below read. */
+/* The fields that the next functions read. */
 #define HTH_API_SAMPLING_FIELDS                                                                                      \
     "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "repeat_penalty", "repeat_last_n",  \
         "frequency_penalty", "presence_penalty", "dry_multiplier", "dry_base", "dry_allowed_length",                 \
         "dry_penalty_last_n", "dry_sequence_breakers", "xtc_probability", "xtc_threshold", "mirostat", "logit_bias", \
         "grammar", "json_schema", "guided_json", "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", \
         "min_tokens", "cache_prompt", "t_max_predict_ms", "timings_per_token", "id_slot"
-/* An object from token ids or texts to biases, or an array of pairs, as llama.cpp has both; limit is the largest. */
+/*
+ * logit_bias: an object from token ids or texts to biases, or an array of pairs, as in llama.cpp. limit is the largest
+ * bias.
+ */
 void hth_api_parse_logit_bias(hth_api_parse *parse, double limit);
-/* temperature, top_k, penalties and so on, from the values that the request has. */
+/* temperature, top_k, the penalties and so on; a missing field leaves the default of the request. */
 void hth_api_parse_chain(hth_api_parse *parse, double temperature_max);
-/* A JSON schema, as an object or its text; NULL: none, or an error. */
+/* A JSON schema, as an object or as its text; NULL: absent, or an error. */
 const char *hth_api_parse_schema(hth_api_parse *parse, const hth_fields *fields, const char *name);
-/* grammar and json_schema, with what belongs to them. */
+/* grammar, json_schema and the fields that belong to them. */
 void hth_api_parse_grammar(hth_api_parse *parse);
-/* cache_prompt, ignore_eos and what else llama.cpp's clients say. */
+/* cache_prompt, ignore_eos and other fields of llama.cpp. */
 void hth_api_parse_native_extras(hth_api_parse *parse);
-/* Fields of OpenAI's two endpoints, which hth_api_parse_openai_common reads. */
+/* The fields of OpenAI's endpoints that hth_api_parse_openai_common reads. */
 #define HTH_API_OPENAI_FIELDS \
     HTH_API_EXTRA_FIELDS, HTH_API_SAMPLING_FIELDS, "model", "stream", "stream_options", "n", "seed", "stop"
-/* Fields of OpenAI's two endpoints: model, stream, stream_options, n, temperature, ..., and ours. */
+/* Read model, stream, stream_options, n, temperature and so on, and the fields of this server. */
 void hth_api_parse_openai_common(hth_api_parse *parse);
-/* An array of token ids; NULL with the error filled. */
-const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *path, json_t *array);
-/*
- * Texts or tokens, in one of the forms of prompts: text; tokens; arrays of these. mixed: an array of texts and tokens
- * together is one prompt.
- */
+/* Read an array of token ids; name is its field. NULL with the error filled. */
+const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *name, json_t *array);
+/* Read "prompt": a text, tokens, or an array of these. mixed: an array that mixes texts and tokens is one prompt. */
 void hth_api_parse_prompts(hth_api_parse *parse, bool mixed);
 
 #endif

@@ -13,7 +13,7 @@ static const char magic[4] = { 'H', 'R', 'R', '1' };
 
 static void put_u32(char *at, size_t value)
 {
-    hth_put_u32((uint8_t *)at, (uint32_t)value); /* of a record, which is not longer than that */
+    hth_put_u32((uint8_t *)at, (uint32_t)value); /* a record is never longer */
 }
 
 static size_t get_u32(const char *at)
@@ -21,12 +21,12 @@ static size_t get_u32(const char *at)
     return hth_get_u32((const uint8_t *)at);
 }
 
-/* Append value as JSON; how long it is. */
+/* Append value as JSON. Returns the number of bytes. */
 static size_t add_json(hth_buffer *out, const json_t *value)
 {
     size_t n_before = out->n;
 
-    hth_buffer_add_json_take(out, json_incref((json_t *)value)); /* counted, and otherwise left alone */
+    hth_buffer_add_json_take(out, json_incref((json_t *)value)); /* the count changes, and nothing else */
     return out->n - n_before;
 }
 
@@ -70,7 +70,10 @@ void hth_response_record_add(hth_buffer *out, const char *id, const json_t *resp
     put_u32(out->text + n_before + 16, n_response);
 }
 
-/* Where a member stands in a response, of those before any that a client gave; NULL: it has another form. */
+/*
+ * The place of a member among the first members of a response, before those that a client gave; NULL: it has another
+ * form.
+ */
 static const char *member(const hth_response_record *record, const char *text)
 {
     enum { BEGINNING_BYTES = 512 };
@@ -100,7 +103,7 @@ bool hth_response_record_add_ended(hth_buffer *out, const hth_response_record *r
     hth_buffer_add(out, end, record->n_bytes - (size_t)(end - head));
     if (out->failed)
         return false;
-    n_grown = out->n - n_before - record->n_bytes; /* wraps around where it is shorter, and back below */
+    n_grown = out->n - n_before - record->n_bytes; /* wraps around when the record shrinks, and back below */
     put_u32(out->text + n_before + 4, out->n - n_before);
     put_u32(out->text + n_before + 16, record->n_response + n_grown);
     return true;
@@ -129,7 +132,7 @@ bool hth_response_record_read(const void *bytes, size_t n, hth_response_record *
     record.response = record.id + record.n_id;
     record.items = record.response + record.n_response;
     n_used += record.n_id + record.n_response;
-    for (size_t i = 0; i < 2 * record.n_items; i++) { /* of each its id, then its text */
+    for (size_t i = 0; i < 2 * record.n_items; i++) { /* for each item its id, then its text */
         size_t n_piece = get_u32(record.lengths + i * 4);
 
         if (n_piece > record.n_bytes - n_used)

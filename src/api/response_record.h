@@ -1,16 +1,17 @@
 /*
- * response_record.h - a response as it is kept: what was answered, and the items that it was an answer to
+ * response_record.h - a response as it is kept: the response, and the items that it answers
  *
- * Made by a worker, kept by the front, and given to a worker again with a request that goes on from it. The front reads
- * nothing of it but lengths: it gives the response to who asks for it, and lists items by putting their texts together.
+ * A worker makes the record, the front keeps it, and a worker receives it again with a request that continues the
+ * response. The front reads nothing of it but lengths: it returns the response to clients that ask for it, and lists
+ * items by joining their texts.
  *
  *    0  u8[4]  "HRR1"
- *    4  u32    bytes of all of it, little-endian like those below
+ *    4  u32    bytes of the record, little-endian like all numbers below
  *    8  u32    n_items
  *   12  u32    bytes of the response's id
  *   16  u32    bytes of the response
- *   20         of each item: u32 bytes of its id, u32 bytes of its text
- *              the id, the response (JSON), of each item its id and its text (JSON), none of them terminated
+ *   20         for each item: u32 bytes of its id, u32 bytes of its text
+ *              the id; the response (JSON); for each item its id and its text (JSON). None is terminated.
  */
 #ifndef HTH_API_RESPONSE_RECORD_H
 #define HTH_API_RESPONSE_RECORD_H
@@ -25,9 +26,9 @@ typedef struct hth_response_record {
     const char *response; /* [n_response] */
     size_t n_response;
     size_t n_items;
-    const char *lengths; /* the table, and where the items begin */
+    const char *lengths; /* the table of lengths; the items begin at items */
     const char *items;
-    size_t n_bytes; /* of all of it */
+    size_t n_bytes; /* of the record */
 } hth_response_record;
 
 typedef struct hth_response_item {
@@ -37,19 +38,21 @@ typedef struct hth_response_item {
     size_t n_text;
 } hth_response_item;
 
-/* Append a record; items is an array of objects, each with an "id". Nothing is appended where it would be too long. */
+/*
+ * Append a record. items is an array of objects, each with an "id". Appends nothing when the record would be too long.
+ */
 void hth_response_record_add(hth_buffer *out, const char *id, const json_t *response, const json_t *items);
 
 /*
- * Append the record of a response that was in progress as one that ended so: why is its error, NULL for none. False, with
- * nothing appended, where it is none of these. Nothing but a response's first members is looked at.
+ * Append the record of a response that was in progress, with its end: status, and why as its error (NULL: no error).
+ * Looks only at the first members of the response. False, with nothing appended, when they have another form.
  */
 bool hth_response_record_add_ended(hth_buffer *out, const hth_response_record *record, const char *status,
                                    const char *why);
 
-/* Read the record that begins at bytes, [n]; false where that is none. Its pointers are into bytes. Pure. */
+/* Read the record that begins at bytes, [n]. Its pointers point into bytes. False when it is no record. Pure. */
 bool hth_response_record_read(const void *bytes, size_t n, hth_response_record *out);
-/* All items in order into out, [record->n_items]. */
+/* Write all items in order to out, [record->n_items]. */
 void hth_response_record_items(const hth_response_record *record, hth_response_item *out);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * responses.h - what a request to /v1/responses says that others do not
+ * responses.h - the parts of a request that only /v1/responses has
  *
- * A client of this API gives its tools in namespaces and with free text as their input, and its conversation as items. The
- * model is offered functions of one list; a call is told to the client as it knows the tool.
+ * A client of this API has tools in namespaces, tools whose input is free text, and a conversation of items. The model
+ * receives one list of functions; the client receives each call under the tool's own name.
  */
 #ifndef HTH_API_RESPONSES_H
 #define HTH_API_RESPONSES_H
@@ -11,31 +11,31 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A tool by both of its names. */
+/* A tool with both of its names. */
 typedef struct hth_api_responses_tool {
-    const char *offered;    /* to the model: letters, digits, '_' and '-' */
-    const char *name;       /* as the client calls it in its namespace */
+    const char *offered;    /* the name for the model: letters, digits, '_' and '-' */
+    const char *name;       /* the client's name within its namespace */
     const char *name_space; /* NULL: none */
-    bool is_custom;         /* its input is a text: offered as a function of the one argument "input" */
+    bool is_custom;         /* its input is a text; the model sees a function with the one argument "input" */
 } hth_api_responses_tool;
 
 typedef struct hth_api_responses {
-    const hth_api_responses_tool *tools; /* [n_tools], all that are offered or might have been */
+    const hth_api_responses_tool *tools; /* [n_tools], also those that tool_choice excludes */
     size_t n_tools;
-    bool has_summary;   /* reasoning is told as its own summary, otherwise as it is */
-    bool has_encrypted; /* and once more as encrypted_content, which clients send back unread */
+    bool has_summary;   /* reasoning appears as its summary; otherwise as itself */
+    bool has_encrypted; /* reasoning appears also as encrypted_content, which clients send back unread */
     bool wants_logprobs;
-    bool in_background; /* its client does not wait for its end */
-    bool is_kept;       /* store: to be asked for again, or gone on from */
+    bool in_background; /* the client does not wait for the end */
+    bool is_kept;       /* store: clients may ask for the response again, or continue it */
 } hth_api_responses;
 
-/* What encrypted_content begins with: the reasoning's text follows, in plain. */
+/* The beginning of encrypted_content; the plain text of the reasoning follows. */
 #define HTH_API_RESPONSES_REASONING "hearth:"
 
 /* The argument of a tool whose input is a text. */
 #define HTH_API_RESPONSES_INPUT "input"
 
-/* The tool that is offered by this name; NULL: none is. */
+/* The tool with this name for the model; NULL: there is none. */
 const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_responses *responses, const char *offered);
 
 #endif

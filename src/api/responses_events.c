@@ -2,11 +2,12 @@
  * responses_events.c - a response as events
  *
  *   response.created, response.in_progress
- *   for each item: output_item.added, then its part's beginning, deltas and end, output_item.done
+ *   for each item: output_item.added, then the beginning, the deltas and the end of its part, output_item.done
  *   response.completed, response.incomplete or response.failed
  *
- * One item is open at a time. Events are numbered from 0; signs of life between them have no number of their own. The input of a tool that takes a text is told in one delta at the
- * call's end: until then it is JSON, of which the client is to see nothing.
+ * One item is open at a time. Events are numbered from 0; signs of life between them have no number of their own. The
+ * input of a tool that takes a text is one delta at the end of the call: until then it is JSON that the client must not
+ * see.
  */
 #include "api/responses_reply.h"
 
@@ -18,24 +19,24 @@ enum { BEGINNING_EVENTS = 2 }; /* response.created, response.in_progress */
 
 /* ---- events ---- */
 
-/* Takes fields, of which the type and the number are still missing. */
+/* Write an event; takes fields, which lack its type and number. */
 static void put(hth_api_choice *choice, const char *type, json_t *fields_take, hth_buffer *out)
 {
     json_t *event;
 
     if (choice->has_begun && choice->n_events == 0)
-        choice->n_events = BEGINNING_EVENTS; /* another worker has told them */
+        choice->n_events = BEGINNING_EVENTS; /* another worker has sent them */
     event = json_pack("{s:s, s:I}", "type", type, "sequence_number", (json_int_t)choice->n_events++);
 
     if (!event || !fields_take || json_object_update(event, fields_take)) {
         json_decref(event);
-        event = NULL; /* which the buffer knows to be without memory */
+        event = NULL; /* the buffer fails, as without memory */
     }
     json_decref(fields_take);
     hth_sse_add_take(out, type, event);
 }
 
-/* The same of item i. */
+/* Write an event about the last item that was opened. */
 static void put_item(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *status, bool is_empty,
                      hth_buffer *out)
 {
@@ -47,7 +48,7 @@ static void put_item(hth_api_reply *reply, hth_api_choice *choice, const char *t
         out);
 }
 
-/* Of the open item's part; takes value, the member of that name. */
+/* Write an event about the part of the open item; takes value, the member of that name. */
 static void put_inside(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
                        json_t *value_take, hth_buffer *out)
 {
@@ -139,7 +140,7 @@ static void close_item(hth_api_reply *reply, hth_api_choice *choice, const char 
     put_item(reply, choice, "response.output_item.done", status, false, out);
 }
 
-/* Tell of the item that has just begun. */
+/* Write the beginning of the item that has just begun. */
 static void open_item(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     const hth_api_item *item;
@@ -212,7 +213,7 @@ void hth_api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, 
         json_pack("{s:o}", "response", hth_api_responses_ended(reply, choice)), out);
 }
 
-/* An item that was open stays so: the response says that it has failed. */
+/* An open item stays incomplete: the response says that it failed. */
 void hth_api_responses_fail(hth_api_reply *reply, const hth_api_error *error, hth_buffer *out)
 {
     hth_api_choice *choice = &reply->choices[0];

@@ -1,81 +1,40 @@
 /*
  * responses_items.c - the items of an input as turns of a conversation
  *
- * What a model says in one reply comes as several items: its reasoning, a message, calls. They are one turn again, so that
- * the prompt is the one that the reply was cached behind. A turn ends where something else follows, or where a further item
- * has no place in it: reasoning behind a message, a message behind a call.
+ * The reasoning, the message and the calls of one reply come as several items. They become one turn again, so that the
+ * prompt equals the one that the reply was cached behind. A turn ends where another role follows, or where an item does
+ * not fit into it: reasoning after a message, a message after a call.
  *
- * Items that only OpenAI's own servers make sense of (searches, pictures, programs) are left out with a note.
+ * Items that only OpenAI's own servers understand (searches, pictures, programs) are left out with a note.
  */
 #include "api/responses_inside.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- texts ---- */
 
-/* One part's text. What is no text becomes a short one in its place, and does not count. */
-static const char *parse_part(hth_api_parse *parse, const char *path, json_t *part, size_t *n_texts)
-{
-    static const char *const known[] = { "type", "text", "refusal", "annotations", "logprobs", "cache_control", NULL };
-    hth_fields fields = hth_fields_inside(&parse->body, part, path);
-    const char *type = "input_text", *text = "";
-    bool is_refusal;
-
-    *n_texts += 1;
-    if (json_is_string(part))
-        return json_string_value(part);
-    if (!json_is_object(part)) {
-        hth_fail_type(parse->error, path, "a text or an array of content parts", part);
-        return text;
-    }
-    hth_fields_string(&fields, "type", HTH_RESPONSES_NAME_BYTES_MAX, &type);
-    is_refusal = strcmp(type, "refusal") == 0;
-    if (!is_refusal && strcmp(type, "text") != 0 && strcmp(type, "input_text") != 0 &&
-        strcmp(type, "output_text") != 0 && strcmp(type, "summary_text") != 0 && strcmp(type, "reasoning_text") != 0) {
-        *n_texts -= 1;
-        return hth_api_replaced_part(parse, path, type);
-    }
-    hth_fields_rest(&fields, known);
-    hth_fields_require(&fields, is_refusal ? "refusal" : "text");
-    hth_fields_string(&fields, is_refusal ? "refusal" : "text", HTH_RESPONSES_TEXT_BYTES_MAX, &text);
-    return text;
-}
-
-/* A text, or the texts of an array of parts; an item without any says nothing. Returns how many can be read. */
+/*
+ * Read a text, or an array of parts, into turn; an empty text when the field is absent. Returns the number of readable
+ * parts.
+ */
 static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const char *name, hearth_chat_turn *turn)
 {
     json_t *value = hth_fields_any(fields, name);
-    const char **parts;
-    size_t n_texts = 0;
-    char path[HTH_PATH_BYTES];
+    size_t n_readable;
 
-    (void)hth_fields_path(fields, name, path);
-    turn->content = "";
-    if (json_is_string(value))
-        turn->content = json_string_value(value);
-    else if (value && !json_is_array(value))
-        hth_fail_type(parse->error, path, "a text or an array of content parts", value);
-    if (!json_is_array(value) || json_array_size(value) == 0)
+    turn->content = json_is_string(value) ? json_string_value(value) : "";
+    if (value && !json_is_string(value) && !json_is_array(value))
+        hth_fields_wrong_type(fields, name, "a text or an array of content parts", value);
+    if (json_array_size(value) == 0)
         return 1;
-    parts = hth_api_allocate(parse, json_array_size(value), sizeof(*parts));
-    for (size_t i = 0; parts && i < json_array_size(value) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        char part_path[HTH_PATH_BYTES];
-
-        (void)snprintf(part_path, sizeof(part_path), "%.100s[%zu].", path, i); /* long enough for any index */
-        parts[i] = parse_part(parse, part_path, json_array_get(value, i), &n_texts);
-    }
-    if (!parts)
-        return n_texts;
-    if (json_array_size(value) ==
-        1) { /* the same prompt as that of a text by itself, also where a template knows parts */
-        turn->content = parts[0];
-        return n_texts;
-    }
+    n_readable = hth_api_parse_parts(parse, fields, name, "input_text", turn);
     turn->content = NULL;
-    turn->parts = parts;
-    turn->n_parts = json_array_size(value);
-    return n_texts;
+    if (turn->n_parts == 1) { /* the same prompt as that of one text, also where a template knows parts */
+        turn->content = turn->parts[0];
+        turn->parts = NULL;
+        turn->n_parts = 0;
+    }
+    return n_readable;
 }
 
 /* ---- an assistant's items ---- */
@@ -85,7 +44,7 @@ static bool has_content(const hearth_chat_turn *turn)
     return turn->content || turn->n_parts > 0;
 }
 
-/* The assistant's turn that an item belongs to. */
+/* The turn of the assistant that an item belongs to. */
 static hearth_chat_turn *open_turn(hth_api_turns *turns, bool is_new)
 {
     if (!turns->is_open || is_new) {
@@ -99,9 +58,9 @@ static hearth_chat_turn *open_turn(hth_api_turns *turns, bool is_new)
 static void add_call(hth_api_parse *parse, hth_api_turns *turns, const hearth_chat_call *call)
 {
     hearth_chat_turn *turn = open_turn(turns, false);
-    hearth_chat_call *calls = (hearth_chat_call *)turn->calls; /* ours, and not given out yet */
+    hearth_chat_call *calls = (hearth_chat_call *)turn->calls; /* ours, and not shared yet */
 
-    /* Room for a power of two, doubled when it is full. */
+    /* The capacity is a power of two; double it when it is full. */
     if ((turn->n_calls & (turn->n_calls - 1)) == 0) {
         calls = hth_api_allocate_structs(parse, turn->n_calls ? 2 * turn->n_calls : 1, sizeof(*calls));
         if (!calls)
@@ -113,16 +72,16 @@ static void add_call(hth_api_parse *parse, hth_api_turns *turns, const hearth_ch
     calls[turn->n_calls++] = *call;
 }
 
-/* The members that both kinds of call have; the name is the one that the model was offered. */
+/* The members that both kinds of call have. The name becomes the one for the model. */
 static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hearth_chat_call *call)
 {
     const char *name_space = NULL;
 
     hth_fields_require(fields, "name");
-    hth_fields_string(fields, "id", HTH_RESPONSES_NAME_BYTES_MAX, &call->id);
-    hth_fields_string(fields, "call_id", HTH_RESPONSES_NAME_BYTES_MAX, &call->id);
-    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &call->name);
-    hth_fields_string(fields, "namespace", HTH_RESPONSES_NAME_BYTES_MAX, &name_space);
+    hth_fields_string(fields, "id", HTH_API_NAME_BYTES_MAX, &call->id);
+    hth_fields_string(fields, "call_id", HTH_API_NAME_BYTES_MAX, &call->id);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &call->name);
+    hth_fields_string(fields, "namespace", HTH_API_NAME_BYTES_MAX, &name_space);
     if (call->name)
         call->name = hth_api_responses_offered(parse, name_space, call->name);
 }
@@ -134,14 +93,14 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, hth_api_t
 
     hth_fields_rest(fields, known);
     parse_call_head(parse, fields, &call);
-    hth_fields_string(fields, "arguments", HTH_RESPONSES_TEXT_BYTES_MAX, &call.arguments);
+    hth_fields_string(fields, "arguments", HTH_API_TEXT_BYTES_MAX, &call.arguments);
     if (strspn(call.arguments, " \t\r\n") == strlen(call.arguments))
         call.arguments = "{}";
     if (parse->error->kind == HTH_API_NO_ERROR)
         add_call(parse, turns, &call);
 }
 
-/* A call whose input is a text, as the function that it is offered as. */
+/* A call of a tool whose input is a text, as a call of the function that stands for it. */
 static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, hth_api_turns *turns)
 {
     static const char *const known[] = { "type", "id", "call_id", "name", "namespace", "input", "status", NULL };
@@ -151,7 +110,7 @@ static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, ht
 
     hth_fields_rest(fields, known);
     parse_call_head(parse, fields, &call);
-    hth_fields_string(fields, "input", HTH_RESPONSES_TEXT_BYTES_MAX, &input);
+    hth_fields_string(fields, "input", HTH_API_TEXT_BYTES_MAX, &input);
     arguments = json_pack("{s:s}", HTH_API_RESPONSES_INPUT, input);
     call.arguments = arguments ? hth_api_json_text(parse, arguments) : "{}";
     json_decref(arguments);
@@ -159,7 +118,7 @@ static void parse_custom_call(hth_api_parse *parse, const hth_fields *fields, ht
         add_call(parse, turns, &call);
 }
 
-/* The texts of an array of parts, one behind the other; NULL: none. */
+/* The texts of an array of parts, joined; NULL: none. */
 static const char *joined(hth_api_parse *parse, const hth_fields *fields, const char *name)
 {
     hearth_chat_turn texts = { .struct_size = sizeof(hearth_chat_turn), .content = NULL };
@@ -167,7 +126,7 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
 
     if (!json_is_array(hth_fields_any(fields, name)))
         return NULL;
-    (void)parse_texts(parse, fields, name, &texts); /* what is left out says so */
+    (void)parse_texts(parse, fields, name, &texts); /* parts that are left out leave a note */
     if (texts.content && *texts.content)
         return texts.content;
     for (size_t i = 0; i < texts.n_parts && parse->error->kind == HTH_API_NO_ERROR; i++)
@@ -175,7 +134,7 @@ static const char *joined(hth_api_parse *parse, const hth_fields *fields, const 
     return all.text;
 }
 
-/* What it thought: as it is, or as this server gave it in encrypted_content, or in its summary. */
+/* The reasoning of a reply: as content, or as this server's encrypted_content, or as a summary. */
 static void parse_reasoning(hth_api_parse *parse, const hth_fields *fields, hth_api_turns *turns)
 {
     static const char *const known[] = { "type", "id", "summary", "content", "encrypted_content", "status", NULL };
@@ -184,7 +143,7 @@ static void parse_reasoning(hth_api_parse *parse, const hth_fields *fields, hth_
     hearth_chat_turn *turn;
 
     hth_fields_rest(fields, known);
-    hth_fields_string(fields, "encrypted_content", HTH_RESPONSES_TEXT_BYTES_MAX, &encrypted);
+    hth_fields_string(fields, "encrypted_content", HTH_API_TEXT_BYTES_MAX, &encrypted);
     if (!text && encrypted && strncmp(encrypted, ours, sizeof(ours) - 1) == 0)
         text = encrypted + sizeof(ours) - 1;
     if (!text)
@@ -199,22 +158,20 @@ static void parse_reasoning(hth_api_parse *parse, const hth_fields *fields, hth_
 
 /* ---- items ---- */
 
-/* is_question: nothing follows it, so that the reply is to answer it. */
+/* is_question: it is the last item, which the reply answers. */
 static void parse_message(hth_api_parse *parse, const hth_fields *fields, bool is_question, hth_api_turns *turns)
 {
     static const char *const roles[] = { "system", "developer", "user", "assistant", NULL };
     static const char *const known[] = { "type", "id", "role", "content", "status", "phase", "name", NULL };
     hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = NULL }, *into;
-    char path[HTH_PATH_BYTES];
 
     hth_fields_rest(fields, known);
-    turn.role = hth_api_parse_role(parse, fields, roles, "user, assistant, system or developer");
+    turn.role = hth_api_parse_role(fields, roles);
     if (!turn.role)
         return;
-    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &turn.name);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
     if (parse_texts(parse, fields, "content", &turn) == 0 && is_question && strcmp(turn.role, "user") == 0)
-        hth_api_fail(parse->error, HTH_API_UNSUPPORTED, hth_fields_path(fields, "content", path),
-                     "'%s' has nothing but parts that this server does not read; it reads text", path);
+        hth_fields_fail(fields, HTH_API_UNSUPPORTED, "content", HTH_API_UNREADABLE_PARTS);
     if (parse->error->kind != HTH_API_NO_ERROR)
         return;
     if (strcmp(turn.role, "assistant") != 0) {
@@ -237,9 +194,9 @@ static void parse_output(hth_api_parse *parse, const hth_fields *fields, hth_api
 
     hth_fields_rest(fields, known);
     hth_fields_require(fields, "call_id");
-    hth_fields_string(fields, "call_id", HTH_RESPONSES_NAME_BYTES_MAX, &turn.call_id);
-    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &turn.name);
-    (void)parse_texts(parse, fields, "output", &turn); /* likewise */
+    hth_fields_string(fields, "call_id", HTH_API_NAME_BYTES_MAX, &turn.call_id);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &turn.name);
+    (void)parse_texts(parse, fields, "output", &turn); /* as above */
     if (parse->error->kind != HTH_API_NO_ERROR)
         return;
     turns->turns[turns->n++] = turn;
@@ -249,23 +206,20 @@ static void parse_output(hth_api_parse *parse, const hth_fields *fields, hth_api
 static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_last, hth_api_turns *turns)
 {
     const char *type = hth_fields_has(fields, "role") || !hth_fields_has(fields, "id") ? "message" : "item_reference";
-    char path[HTH_PATH_BYTES];
 
-    hth_fields_string(fields, "type", HTH_RESPONSES_NAME_BYTES_MAX, &type);
-    if (strcmp(type, "message") == 0) {
+    hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    if (strcmp(type, "message") == 0)
         parse_message(parse, fields, is_last, turns);
-    } else if (strcmp(type, "function_call") == 0) {
+    else if (strcmp(type, "function_call") == 0)
         parse_call(parse, fields, turns);
-    } else if (strcmp(type, "custom_tool_call") == 0) {
+    else if (strcmp(type, "custom_tool_call") == 0)
         parse_custom_call(parse, fields, turns);
-    } else if (strcmp(type, "function_call_output") == 0 || strcmp(type, "custom_tool_call_output") == 0) {
+    else if (strcmp(type, "function_call_output") == 0 || strcmp(type, "custom_tool_call_output") == 0)
         parse_output(parse, fields, turns);
-    } else if (strcmp(type, "reasoning") == 0) {
+    else if (strcmp(type, "reasoning") == 0)
         parse_reasoning(parse, fields, turns);
-    } else {
-        (void)snprintf(path, sizeof(path), "%.60s%.40s", fields->path, type); /* cut: names are a client's */
-        hth_api_note(parse->notes, path);
-    }
+    else
+        hth_fields_note(fields, type);
 }
 
 void hth_api_turns_add(hth_api_turns *turns, const char *role, const char *text)
@@ -278,10 +232,9 @@ void hth_api_turns_add(hth_api_turns *turns, const char *role, const char *text)
 void hth_api_parse_items(hth_api_parse *parse, const char *name, json_t *array, hth_api_turns *turns)
 {
     for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        char path[HTH_PATH_BYTES];
         hth_fields fields;
 
-        if (hth_fields_item(&parse->body, name, array, i, path, &fields))
+        if (hth_fields_item(&parse->body, name, array, i, &fields))
             parse_item(parse, &fields, i + 1 == json_array_size(array), turns);
     }
 }

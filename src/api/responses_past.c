@@ -1,11 +1,11 @@
 /*
- * responses_past.c - what of earlier responses a request goes on from
+ * responses_past.c - items of earlier responses that a request continues or names
  *
- * The front gives the records of the responses that a body names with the request. The response that it goes on from is
- * read as its input followed by its output; an item that is only named is looked for in all of them.
+ * The front gives the records of the responses that a body names with the request. The response that the request
+ * continues is read as its input followed by its output. An item that is only named is looked for in all records.
  *
- * A name is short and may stand often, an item is long: all together, each as often as it is named, they may have as many
- * bytes as the body that would have sent them.
+ * A name is short and may occur often, and an item is long. So all of them together, each as often as it is named, may
+ * have only as many bytes as the body that would have contained them.
  */
 #include "api/responses_inside.h"
 
@@ -16,7 +16,7 @@
 #include "api/response_record.h"
 #include "base/json_bounds.h"
 
-/* A value of a record, which was valid when it was written. */
+/* Parse a value of a record; it was valid when it was written. */
 static json_t *load(const hth_api_parse *parse, const char *text, size_t n)
 {
     const hth_api_limits *limits = parse->limits;
@@ -26,7 +26,7 @@ static json_t *load(const hth_api_parse *parse, const char *text, size_t n)
              : NULL;
 }
 
-/* The record at *at among the request's; false behind the last one. */
+/* Read the record at *at, and move *at behind it; false behind the last record. */
 static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_record *out)
 {
     const hth_api_past *past = parse->past;
@@ -37,24 +37,23 @@ static bool next_record(const hth_api_parse *parse, size_t *at, hth_response_rec
     return true;
 }
 
-/* So many bytes more are part of the request; false, with the error, where that is too much. */
+/* Count n more bytes of the request; false, with the error, when there are too many. */
 static bool add_bytes(hth_api_parse *parse, const char *param, size_t n)
 {
     const size_t n_max = parse->limits->body_bytes_max;
 
     if (parse->n_bytes > n_max || n > n_max - parse->n_bytes) {
-        hth_api_fail(
-            parse->error, HTH_API_TOO_LARGE, param,
-            "the request has more than %zu bytes with the items that it names, each as often as it is named; at "
-            "most so many are read (limits.body_bytes_max), as of a body",
-            n_max);
+        hth_api_fail(parse->error, HTH_API_TOO_LARGE, param,
+                     "the request has more than %zu bytes, counting each item as often as it is named; name fewer "
+                     "items (the limit is limits.body_bytes_max, as for a body)",
+                     n_max);
         return false;
     }
     parse->n_bytes += n;
     return true;
 }
 
-/* As text; 0 of NULL. */
+/* The length of value as text; 0 for NULL. */
 static size_t bytes_of(const json_t *value)
 {
     return value ? json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) : 0;
@@ -78,7 +77,7 @@ static json_t *output_of(const hth_api_parse *parse, const hth_response_record *
     return output;
 }
 
-/* What was said until the end of that response. */
+/* All items until the end of that response. */
 static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
 {
     hth_response_item *items = items_of(parse, record);
@@ -89,7 +88,7 @@ static json_t *all_of(hth_api_parse *parse, const hth_response_record *record)
             hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
                          "the response that 'previous_response_id' names cannot be read any more; send its items");
     output = output_of(parse, record);
-    (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error says it */
+    (void)add_bytes(parse, "previous_response_id", bytes_of(output)); /* the error is filled */
     if (!json_is_array(output) || json_array_extend(all, output))
         hth_api_fail(parse->error, HTH_API_INTERNAL, "previous_response_id",
                      "the response that 'previous_response_id' names cannot be read any more; send its items");
@@ -119,7 +118,7 @@ json_t *hth_api_past_items(hth_api_parse *parse, const char *id)
 
 /* ---- items that are only named ---- */
 
-/* By id, and of one id the first. */
+/* By id; equal ids in the order of the records. */
 static int compare(const void *a, const void *b)
 {
     const hth_api_past_item *one = a, *other = b;
@@ -173,7 +172,7 @@ static void read_records(hth_api_parse *parse, hth_api_past_index *index)
 
         n += record.n_items + json_array_size(output);
         if (json_array_append_new(index->values, output ? output : json_null()))
-            return; /* without memory nothing is found */
+            return; /* without memory no item is found */
     }
     index->items = n > 0 ? hth_api_allocate(parse, n, sizeof(*index->items)) : NULL;
     for (size_t at = 0; index->items && next_record(parse, &at, &record);)
@@ -188,7 +187,7 @@ json_t *hth_api_past_find(hth_api_parse *parse, hth_api_past_index *index, const
 
     if (!index->is_read)
         read_records(parse, index);
-    for (high = index->n; low < high;) { /* the first that is not before it */
+    for (high = index->n; low < high;) { /* find the first item that is not before id */
         size_t middle = low + (high - low) / 2;
 
         if (compare(&index->items[middle], &(hth_api_past_item){ .id = id, .n_id = n_id }) < 0)
@@ -203,7 +202,7 @@ json_t *hth_api_past_find(hth_api_parse *parse, hth_api_past_index *index, const
             item->value = load(parse, item->text, item->n_text);
             item->is_bad = json_array_append_new(index->values, item->value) != 0;
             if (item->is_bad)
-                item->value = NULL; /* gone with the failure, or there was none */
+                item->value = NULL; /* released by the failure, or not parsed */
         }
         if (item->value)
             return add_bytes(parse, "input", item->n_text) ? json_incref(item->value) : NULL;

@@ -1,8 +1,8 @@
 /*
  * responses_reply.c - a response as an object, and the items of its output
  *
- * The object has what was asked for beside what came of it, so that a reader needs nothing else. Reasoning, messages and
- * calls are items, in the order in which the model said them. Stream and body have the same items with the same ids.
+ * The object repeats the request beside the result, so that a reader needs nothing else. Reasoning, messages and calls
+ * are items, in the order in which the model wrote them. Streams and bodies have the same items with the same ids.
  */
 #include "api/responses_reply.h"
 
@@ -10,40 +10,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/logprobs.h"
 #include "api/response_record.h"
 #include "api/usage.h"
-#include "base/json_bounds.h"
 
-/* Log probabilities that the end of a text repeats: as JSON they take a hundred times their memory. */
+/* The limit of log probabilities that the end of a text repeats: their JSON takes a hundred times their memory. */
 enum { REPEATED_LOGPROBS_MAX = 16384 };
 
 /* ---- log probabilities ---- */
 
-static json_t *logprob_entry(hth_api_reply *reply, const hearth_logprob *from)
+static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
-    bool is_whole;
-    json_t *text = hth_api_token_text(reply, from->token, &is_whole), *bytes = json_array();
-    const char *at = json_string_value(text);
+    return hth_api_text_logprob(reply, from, json_array());
+}
 
-    for (size_t i = 0; is_whole && i < json_string_length(text); i++)
-        json_array_append_new(bytes, json_integer((unsigned char)at[i]));
-    return json_pack("{s:o, s:o, s:o}", "token", text, "logprob", hth_api_logprob(from->logprob), "bytes", bytes);
+static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
+{
+    return hth_api_logprob_entry(reply, choice, i, logprob_json);
 }
 
 json_t *hth_api_responses_logprobs(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end)
 {
-    json_t *all = json_array();
-
-    for (size_t i = begin; choice->told.n_each > 0 && i < end; i++) {
-        const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
-        json_t *entry = logprob_entry(reply, &logprobs[0]), *top = json_array();
-
-        for (size_t k = 1; k < choice->told.n_each; k++)
-            json_array_append_new(top, logprob_entry(reply, &logprobs[k]));
-        json_object_set_new(entry, "top_logprobs", top);
-        json_array_append_new(all, entry);
-    }
-    return all;
+    return hth_api_logprob_entries(reply, choice, begin, choice->told.n_each > 0 ? end : begin, entry_json);
 }
 
 static json_t *all_logprobs(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item)
@@ -84,16 +72,14 @@ bool hth_api_responses_is_custom(const hth_api_reply *reply, const hth_api_choic
     return tool && tool->is_custom;
 }
 
-/* The text that a tool without parameters gets: the one argument, or all of it where the model made something else. */
+/* The text for a tool whose input is a text: the one argument, or all arguments when the model wrote something else. */
 json_t *hth_api_responses_input(const hth_api_call *call)
 {
-    const char *text = hth_buffer_text(&call->arguments);
-    json_t *arguments = NULL, *input = NULL;
+    json_t *arguments = hth_api_call_arguments(call);
+    json_t *input = json_object_get(arguments, HTH_API_RESPONSES_INPUT);
 
-    if (hth_json_is_within(text, call->arguments.n, 256, 1000000))
-        arguments = json_loadb(text, call->arguments.n, JSON_ALLOW_NUL, NULL);
-    input = json_object_get(arguments, HTH_API_RESPONSES_INPUT);
-    input = json_is_string(input) ? json_incref(input) : json_stringn(text, call->arguments.n);
+    input =
+        json_is_string(input) ? json_incref(input) : json_stringn(hth_buffer_text(&call->arguments), call->arguments.n);
     json_decref(arguments);
     return input;
 }
@@ -180,7 +166,7 @@ json_t *hth_api_responses_item(hth_api_reply *reply, const hth_api_choice *choic
 
 /* ---- the object ---- */
 
-/* What the client gave of a name, or something else. Takes otherwise. */
+/* The client's value of a field, or otherwise, which is taken. */
 static json_t *given(const hth_api_reply *reply, const char *name, json_t *otherwise)
 {
     json_t *value = json_object_get(reply->request->body, name);
@@ -197,7 +183,7 @@ static json_t *reasoning_asked(const hth_api_reply *reply)
            *object = json_pack("{s:n, s:n}", "effort", "summary");
 
     if (json_is_object(asked))
-        (void)json_object_update(object, asked); /* without memory it lacks something */
+        (void)json_object_update(object, asked); /* without memory the object lacks a member */
     return object;
 }
 
@@ -266,7 +252,7 @@ json_t *hth_api_responses_ended(hth_api_reply *reply, const hth_api_choice *choi
     object = hth_api_responses_object(reply, is_cut ? "incomplete" : "completed", output);
     if (is_cut)
         json_object_set_new(object, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
-    else /* by the reply's own times, which are told to who writes it once more */
+    else /* from the reply's own times, which a second worker knows, too */
         json_object_set_new(object, "completed_at", json_integer(reply->created_s + (json_int_t)(ms / 1000)));
     json_object_set_new(object, "usage", hth_api_usage_responses(reply));
     return object;
@@ -277,52 +263,36 @@ const char *hth_api_responses_status(const hth_api_choice *choice, size_t i)
     return hth_api_responses_is_cut(choice) && i + 1 == choice->n_items ? "incomplete" : "completed";
 }
 
+static void put_record(const hth_api_reply *reply, json_t *response_take, hth_buffer *out)
+{
+    char id[HTH_RESPONSES_ID_BYTES];
+
+    (void)snprintf(id, sizeof(id), "resp_%s", reply->id); /* fits */
+    hth_response_record_add(out, id, response_take, reply->request->items);
+    json_decref(response_take);
+}
+
 void hth_api_reply_record(hth_api_reply *reply, hth_buffer *out)
 {
-    const hth_api_request *request = reply->request;
-    char id[HTH_RESPONSES_ID_BYTES];
-    json_t *response;
+    const hth_api_responses *asked = reply->request->responses;
 
-    if (!request->responses || !request->responses->is_kept || !reply->has_ended || reply->failure != 0)
-        return;
-    response = hth_api_responses_ended(reply, &reply->choices[0]);
-    (void)snprintf(id, sizeof(id), "resp_%s", reply->id); /* fits */
-    hth_response_record_add(out, id, response, request->items);
-    json_decref(response);
+    if (asked && asked->is_kept && reply->has_ended && reply->failure == 0)
+        put_record(reply, hth_api_responses_ended(reply, &reply->choices[0]), out);
 }
 
 void hth_api_reply_record_begun(const hth_api_reply *reply, hth_buffer *out)
 {
-    const hth_api_request *request = reply->request;
-    char id[HTH_RESPONSES_ID_BYTES];
-    json_t *response;
+    const hth_api_responses *asked = reply->request->responses;
 
-    if (!request->responses || !request->responses->in_background || request->stream)
-        return;
-    response = hth_api_responses_object(reply, "in_progress", json_array());
-    (void)snprintf(id, sizeof(id), "resp_%s", reply->id); /* fits */
-    hth_response_record_add(out, id, response, request->items);
-    json_decref(response);
+    if (asked && asked->in_background && !reply->request->stream)
+        put_record(reply, hth_api_responses_object(reply, "in_progress", json_array()), out);
 }
 
 /* ---- all at once ---- */
 
-static void put_nothing(hth_api_reply *reply, hth_buffer *out)
-{
-    (void)reply; /* the response is its only choice's */
-    (void)out;
-}
-
 static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     hth_buffer_add_json_take(out, hth_api_responses_ended(reply, choice));
-}
-
-static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
-{
-    (void)reply;
-    (void)choice;
-    (void)out;
 }
 
 const hth_api_writer hth_api_write_responses = {
@@ -331,10 +301,6 @@ const hth_api_writer hth_api_write_responses = {
     .idle = hth_api_responses_idle,
     .delta = hth_api_responses_delta,
     .choice_end = hth_api_responses_choice_end,
-    .end = put_nothing,
     .fail = hth_api_responses_fail,
-    .body_begin = put_nothing,
     .choice_body = put_choice_body,
-    .choice_body_end = put_choice_body_end,
-    .body_end = put_nothing,
 };

@@ -1,5 +1,5 @@
 /*
- * responses_reply.h - what the two halves of the writer of /v1/responses share: the object and the events
+ * responses_reply.h - the response object, which bodies and events share
  */
 #ifndef HTH_API_RESPONSES_REPLY_H
 #define HTH_API_RESPONSES_REPLY_H
@@ -11,28 +11,28 @@ enum { HTH_RESPONSES_ID_BYTES = 80 };
 
 /* ---- responses_reply.c: new JSON values, NULL without memory ---- */
 
-/* The response so far, with this output. */
+/* The response with this status and output; takes output. */
 json_t *hth_api_responses_object(const hth_api_reply *reply, const char *status, json_t *output_take);
-/* The response at its end, with all of its output. */
+/* The response at its end, with its whole output. */
 json_t *hth_api_responses_ended(hth_api_reply *reply, const hth_api_choice *choice);
-/* Did something else than the model end it? */
+/* Did anything but the model end it? */
 bool hth_api_responses_is_cut(const hth_api_choice *choice);
 /* The status of an item at the response's end. */
 const char *hth_api_responses_status(const hth_api_choice *choice, size_t i);
-/* Item i as the client sees it; is_empty: at its beginning. */
+/* Item i in the client's form; is_empty: without content, as it begins. */
 json_t *hth_api_responses_item(hth_api_reply *reply, const hth_api_choice *choice, size_t i, const char *status,
                                bool is_empty);
 const char *hth_api_responses_item_id(const hth_api_reply *reply, const hth_api_choice *choice, size_t i,
                                       char id[HTH_RESPONSES_ID_BYTES]);
-/* The one part of a message, or of reasoning. */
+/* The one part of a message or of reasoning. */
 json_t *hth_api_responses_part(hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item,
                                bool is_empty);
 json_t *hth_api_responses_text(const hth_api_choice *choice, const hth_api_item *item);
-/* Is the call one of a tool whose input is a text? */
+/* Is it a call of a tool whose input is a text? */
 bool hth_api_responses_is_custom(const hth_api_reply *reply, const hth_api_choice *choice, const hth_api_item *item);
-/* That text. */
+/* The text that such a tool receives. */
 json_t *hth_api_responses_input(const hth_api_call *call);
-/* Of tokens begin .. end - 1. */
+/* The log probabilities of tokens [begin, end). */
 json_t *hth_api_responses_logprobs(hth_api_reply *reply, const hth_api_choice *choice, size_t begin, size_t end);
 
 /* ---- responses_events.c: as in hth_api_writer ---- */

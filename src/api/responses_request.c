@@ -1,9 +1,9 @@
 /*
- * responses_request.c - /v1/responses, and /v1/responses/input_tokens
+ * responses_request.c - /v1/responses and /v1/responses/input_tokens
  *
- *   1. the conversation: instructions, what went before (responses_past.c), the input's items (responses_items.c)
- *   2. the tools, of which each has a name for the model and one for the client (responses_tools.c)
- *   3. how to answer: format, reasoning, length, sampling
+ *   1. the conversation: instructions, earlier responses (responses_past.c), the items of the input (responses_items.c)
+ *   2. the tools, each with a name for the model and a name for the client (responses_tools.c)
+ *   3. the form of the answer: format, reasoning, length, sampling
  */
 #include "api/responses_inside.h"
 
@@ -12,19 +12,19 @@
 
 enum {
     INCLUDES_MAX = 64,
-    METADATA_MAX = 1024, /* members; a client's 16 are far from it */
+    METADATA_MAX = 1024, /* members; clients send at most 16 */
 };
 
 /* ---- the conversation ---- */
 
-/* A text as the item that it stands for. */
+/* The item that a plain text means. */
 static json_t *item_of_text(const json_t *text)
 {
     return json_pack("{s:s, s:s, s:[{s:s, s:O}]}", "type", "message", "role", "user", "content", "type", "input_text",
                      "text", text);
 }
 
-/* The item itself, or the one that it names. A new reference; NULL with the error. */
+/* The item itself, or the earlier item that it names, as a new reference; NULL with the error. */
 static json_t *item_meant(hth_api_parse *parse, hth_api_past_index *past, size_t i, json_t *item)
 {
     const char *type = json_string_value(json_object_get(item, "type"));
@@ -51,7 +51,10 @@ static void check_count(hth_api_parse *parse, size_t n)
                      "the conversation has %zu items; at most %zu are allowed", n, parse->limits->messages_max);
 }
 
-/* The input as a new array of items, with what they name in their places, behind n_before; NULL with the error. */
+/*
+ * The input as a new array of items, in which named items are replaced by the items themselves. n_before items come
+ * before it. Errors are filled.
+ */
 static json_t *read_input(hth_api_parse *parse, size_t n_before)
 {
     json_t *input = hth_fields_any(&parse->body, "input"), *items = json_array(), *item;
@@ -59,21 +62,22 @@ static json_t *read_input(hth_api_parse *parse, size_t n_before)
     size_t i;
 
     if (input && !json_is_string(input) && !json_is_array(input))
-        hth_fail_type(parse->error, "input", "a text or an array of items", input);
+        hth_fields_wrong_type(&parse->body, "input", "a text or an array of items", input);
     if (json_is_string(input))
-        (void)json_array_append_new(items, item_of_text(input)); /* without memory it is empty, which is refused */
-    /* Before any is looked for. */
+        /* without memory the input is empty, which is refused */
+        (void)json_array_append_new(items, item_of_text(input));
+    /* Checked before any item is looked for. */
     check_count(parse, n_before + (json_is_string(input) ? 1 : json_array_size(input)));
     json_array_foreach(input, i, item)
     {
         if (parse->error->kind == HTH_API_NO_ERROR)
-            (void)json_array_append_new(items, item_meant(parse, &past, i, item)); /* NULL has its error */
+            (void)json_array_append_new(items, item_meant(parse, &past, i, item)); /* NULL comes with the error */
     }
     hth_api_past_index_deinit(&past);
     return items;
 }
 
-/* The request's items, as they are kept with the response: each has a type and an id. */
+/* Store the items of the request in the form in which they are kept: each has a type and an id. */
 static void keep_items(hth_api_parse *parse, const json_t *before, const json_t *items)
 {
     json_t *kept = json_copy((json_t *)before), *item;
@@ -103,8 +107,8 @@ static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
     const char *instructions = NULL, *previous = NULL;
     json_t *before = NULL, *items;
 
-    hth_fields_string(&parse->body, "instructions", HTH_RESPONSES_TEXT_BYTES_MAX, &instructions);
-    hth_fields_string(&parse->body, "previous_response_id", HTH_RESPONSES_NAME_BYTES_MAX, &previous);
+    hth_fields_string(&parse->body, "instructions", HTH_API_TEXT_BYTES_MAX, &instructions);
+    hth_fields_string(&parse->body, "previous_response_id", HTH_API_NAME_BYTES_MAX, &previous);
     responses->is_kept = true;
     hth_fields_bool(&parse->body, "store", &responses->is_kept);
     if (previous && parse->error->kind == HTH_API_NO_ERROR)
@@ -123,7 +127,7 @@ static void parse_input(hth_api_parse *parse, hth_api_responses *responses)
                          "input",
                          hth_fields_has(&parse->body, "input") ? "'input' has no message; give at least one"
                                                                : "'input' is missing");
-        keep_items(parse, before, items); /* turns borrow from them */
+        keep_items(parse, before, items); /* the turns borrow from them */
         conversation->turns = turns.turns;
         conversation->n_turns = turns.n;
     }
@@ -137,31 +141,27 @@ static void parse_text(hth_api_parse *parse)
 {
     static const char *const known[] = { "format", "verbosity", NULL };
     static const char *const known_inside[] = { "type", "name", "schema", "strict", "description", NULL };
-    hth_fields fields = hth_fields_inside(&parse->body, hth_fields_object(&parse->body, "text"), "text.");
-    hth_fields format = hth_fields_inside(&parse->body, NULL, "text.format.");
-    const char *type = NULL, *text = NULL;
+    static const char *const types[] = { "text", "json_object", "json_schema", NULL };
+    const char *name = NULL;
+    hth_fields fields, format;
     bool strict = false;
+    int type;
 
+    (void)hth_fields_enter(&parse->body, "text", &fields); /* without it there is no format */
     hth_fields_rest(&fields, known);
     hth_fields_pass_over(&fields, "verbosity");
-    format.object = hth_fields_object(&fields, "format");
-    if (!format.object)
+    if (!hth_fields_enter(&fields, "format", &format))
         return;
     hth_fields_rest(&format, known_inside);
     hth_fields_require(&format, "type");
-    hth_fields_string(&format, "type", HTH_RESPONSES_NAME_BYTES_MAX, &type);
-    hth_fields_string(&format, "name", HTH_RESPONSES_NAME_BYTES_MAX, &text); /* for models that read it */
-    hth_fields_bool(&format, "strict", &strict); /* the reply follows the schema in any case */
-    if (!type || strcmp(type, "text") == 0)
+    type = hth_fields_word(&format, "type", types);
+    hth_fields_string(&format, "name", HTH_API_NAME_BYTES_MAX, &name); /* some models read it */
+    hth_fields_bool(&format, "strict", &strict);                       /* the reply follows the schema in any case */
+    if (type <= 0)
         return;
-    parse->request->conversation.json_schema = "{\"type\":\"object\"}";
-    if (strcmp(type, "json_object") == 0)
+    parse->request->conversation.json_schema = HTH_API_ANY_OBJECT;
+    if (type == 1)
         return;
-    if (strcmp(type, "json_schema") != 0) {
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "text.format.type",
-                     "'text.format.type' is '%.40s'; it must be text, json_object or json_schema", type);
-        return;
-    }
     hth_fields_require(&format, "schema");
     parse->request->conversation.json_schema = hth_api_parse_schema(parse, &format, "schema");
 }
@@ -174,13 +174,13 @@ static void parse_include(hth_api_parse *parse, hth_api_responses *responses)
         const char *word = json_string_value(json_array_get(array, i));
 
         if (!word)
-            hth_fail_type(parse->error, "include", "an array of texts", json_array_get(array, i));
+            hth_fields_wrong_type(&parse->body, "include", "an array of texts", json_array_get(array, i));
         else if (strcmp(word, "reasoning.encrypted_content") == 0)
             responses->has_encrypted = true;
         else if (strcmp(word, "message.output_text.logprobs") == 0)
             responses->wants_logprobs = true;
         else
-            hth_api_note(parse->notes, "include"); /* of tools that nobody runs here */
+            hth_api_note(parse->notes, "include"); /* of tools that this server does not run */
     }
 }
 
@@ -190,7 +190,7 @@ static void parse_reasoning(hth_api_parse *parse, hth_api_responses *responses)
     const json_t *summary = json_object_get(reasoning, "summary");
 
     if (!json_is_string(summary))
-        summary = json_object_get(reasoning, "generate_summary"); /* its older name */
+        summary = json_object_get(reasoning, "generate_summary"); /* the older name */
     responses->has_summary = json_is_string(summary) && strcmp(json_string_value(summary), "none") != 0;
     hth_api_parse_thinking(parse);
 }
@@ -211,17 +211,17 @@ static void parse_length(hth_api_parse *parse)
     hth_api_set_length(parse, n);
 }
 
-/* What is given back as it is, and has to be of its type for that. */
+/* The reply repeats these fields, so they must have their types. */
 static void check_given_back(hth_api_parse *parse)
 {
     const json_t *metadata = hth_fields_object(&parse->body, "metadata");
     const char *text = NULL;
 
     if (json_object_size(metadata) > METADATA_MAX)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "metadata", "'metadata' has %zu members; at most %d are kept",
-                     json_object_size(metadata), METADATA_MAX);
-    hth_fields_string(&parse->body, "truncation", HTH_RESPONSES_NAME_BYTES_MAX, &text);
-    if (text && strcmp(text, "disabled") != 0) /* a conversation that is cut is another one: the client decides */
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "metadata", "has %zu members; at most %d are kept",
+                        json_object_size(metadata), METADATA_MAX);
+    hth_fields_string(&parse->body, "truncation", HTH_API_NAME_BYTES_MAX, &text);
+    if (text && strcmp(text, "disabled") != 0) /* a shortened conversation is another one: the client must decide */
         hth_fields_pass_over(&parse->body, "truncation");
 }
 
@@ -246,7 +246,7 @@ void hth_api_parse_responses(hth_api_parse *parse)
     hth_fields_bool(&parse->body, "background", &responses->in_background);
     parse_input(parse, responses);
     hth_api_parse_openai_common(parse);
-    if (parse->request->options.n != 1) { /* there is one response to a request */
+    if (parse->request->options.n != 1) { /* a request has one response */
         hth_fields_pass_over(&parse->body, "n");
         parse->request->options.n = 1;
     }
@@ -258,6 +258,6 @@ void hth_api_parse_responses(hth_api_parse *parse)
     parse_logprobs(parse, responses);
     check_given_back(parse);
     if (responses->in_background && !responses->is_kept)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "background",
-                     "'background' is true and 'store' is false: nobody could ask for the response");
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "background",
+                        "is true and 'store' is false, so nobody could ask for the response; set 'store' to true");
 }

@@ -1,21 +1,20 @@
 /*
  * responses_tools.c - the tools of a request, and which of them may be called
  *
- * The model is offered one list of functions. Those of a namespace have its name before theirs; a tool whose input is a
- * text is a function of one text. Tools that only OpenAI's own servers run are left out with a note: the model is not to
- * call what nobody answers.
+ * The model receives one list of functions. A function of a namespace has the namespace before its name. A tool whose
+ * input is a text is a function with one argument. Tools that only OpenAI's own servers run are left out with a note,
+ * because the model must not call a tool that nobody answers.
  */
 #include "api/responses_inside.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
     TOOLS_MAX = 128,
-    NAME_BYTES_MAX = 128, /* of an offered one, which has two names in it */
+    NAME_BYTES_MAX = 128, /* of a name for the model, which contains two names */
 };
 
-/* The lists as they grow; there is memory for all tools that were counted. */
+/* The lists while they grow; there is memory for all tools that count_tools counted. */
 typedef struct growing_tools {
     hearth_chat_tool *offered;     /* [n_max] */
     hth_api_responses_tool *names; /* [n_max] */
@@ -40,7 +39,7 @@ const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_response
 
 /* ---- tools ---- */
 
-/* What a function of one text takes; the format of the text is told where it is a grammar. */
+/* Describe a tool whose input is a text as a function of one text. A grammar of the input becomes text. */
 static void offer_custom(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tool)
 {
     const json_t *format = hth_fields_object(fields, "format");
@@ -68,23 +67,23 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     json_t *parameters;
     bool strict = false;
 
-    if (tools->n == tools->n_max) { /* whoever counts and whoever reads may one day differ: never beyond the memory */
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tools",
-                     "'tools' has more than the %zu tools that were counted", tools->n_max);
+    if (tools->n == tools->n_max) { /* a guard: counting and reading might one day differ */
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than the %zu tools that were counted",
+                        tools->n_max);
         return;
     }
     tool = &tools->offered[tools->n];
     names = &tools->names[tools->n];
     hth_fields_rest(fields, known);
     hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &names->name);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &names->name);
     if (!names->name)
         return;
     names->name_space = name_space;
     names->is_custom = is_custom;
     names->offered = tool->name = hth_api_responses_offered(parse, name_space, names->name);
-    hth_api_check_tool_name(parse, hth_fields_path(fields, "name", path), tools->offered, tools->n, NAME_BYTES_MAX);
-    hth_fields_string(fields, "description", HTH_RESPONSES_TEXT_BYTES_MAX, &tool->description);
+    hth_api_check_tool_name(fields, tools->offered, tools->n, NAME_BYTES_MAX);
+    hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
     hth_fields_bool(fields, "strict", &strict); /* arguments follow the schema in any case */
     tools->n++;
     if (is_custom) {
@@ -107,41 +106,32 @@ static void parse_namespace(hth_api_parse *parse, const hth_fields *fields, grow
     static const char *const known[] = { "type", "name", "description", "tools", NULL };
     json_t *array = hth_fields_array(fields, "tools", TOOLS_MAX);
     const char *name = NULL;
-    char path[HTH_PATH_BYTES];
 
     hth_fields_rest(fields, known);
     hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &name);
-    (void)hth_fields_path(fields, "tools", path);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &name);
     for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        char inside_path[HTH_PATH_BYTES];
-        hth_fields inside = hth_fields_inside(fields, json_array_get(array, i), inside_path);
+        hth_fields inside;
 
-        (void)snprintf(inside_path, sizeof(inside_path), "%.100s[%zu].", path, i); /* long enough for any index */
-        if (json_is_object(inside.object))
+        if (hth_fields_item(fields, "tools", array, i, &inside))
             parse_tool(parse, &inside, name, tools);
-        else
-            hth_fail_type(parse->error, path, "an array of objects", inside.object);
     }
 }
 
 static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const char *name_space, growing_tools *tools)
 {
     const char *type = "function";
-    char path[HTH_PATH_BYTES];
 
-    hth_fields_string(fields, "type", HTH_RESPONSES_NAME_BYTES_MAX, &type);
-    if (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0) {
+    hth_fields_string(fields, "type", HTH_API_NAME_BYTES_MAX, &type);
+    if (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0)
         parse_function(parse, fields, name_space, *type == 'c', tools);
-    } else if (strcmp(type, "namespace") == 0 && !name_space) {
+    else if (strcmp(type, "namespace") == 0 && !name_space)
         parse_namespace(parse, fields, tools);
-    } else {
-        (void)snprintf(path, sizeof(path), "%.60s%.40s", fields->path, type); /* cut: names are a client's */
-        hth_api_note(parse->notes, path);
-    }
+    else
+        hth_fields_note(fields, type);
 }
 
-/* How many tools there can be at most, with those in namespaces: only there is an array 'tools' looked into. */
+/* The number of tools at most, with those in namespaces. Only there is an array 'tools' read. */
 static size_t count_tools(const json_t *array)
 {
     size_t n = 0;
@@ -171,7 +161,7 @@ static bool is_named(const hth_api_responses_tool *tool, const json_t *named)
            (!name_space || (tool->name_space && strcmp(tool->name_space, name_space) == 0));
 }
 
-/* Show those tools only that the array names; the others may not be called. */
+/* Offer only the tools in the array; the others may not be called. */
 static void narrow(hth_api_parse *parse, const hth_api_responses *responses, const json_t *names)
 {
     hearth_conversation *conversation = &parse->request->conversation;
@@ -188,10 +178,13 @@ static void narrow(hth_api_parse *parse, const hth_api_responses *responses, con
     conversation->n_tools = n;
 }
 
-static void choose_word(hth_api_parse *parse, const char *path, const char *word)
+/* Read the field of that name, a word that tells which tools may be called. */
+static void choose_word(hth_api_parse *parse, const hth_fields *fields, const char *name)
 {
     hearth_conversation *conversation = &parse->request->conversation;
+    const char *word = "auto";
 
+    hth_fields_string(fields, name, HTH_API_NAME_BYTES_MAX, &word);
     if (strcmp(word, "auto") == 0)
         conversation->tool_choice = HEARTH_TOOL_AUTO;
     else if (strcmp(word, "none") == 0)
@@ -199,29 +192,27 @@ static void choose_word(hth_api_parse *parse, const char *path, const char *word
     else if (strcmp(word, "required") == 0)
         conversation->tool_choice = HEARTH_TOOL_REQUIRED;
     else
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
-                     "'%s' is '%.40s'; it must be none, auto, required, or name a tool", path, word);
+        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
+                        "is '%.40s'; it must be none, auto, required, or name a tool", word);
     if (conversation->tool_choice == HEARTH_TOOL_REQUIRED && conversation->n_tools == 0)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
-                     "'%s' is 'required', but there are no 'tools' that can be called here", path);
+        hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,
+                        "is 'required', but there are no 'tools' that can be called here; give some");
 }
 
-/* One tool: a function, or one of OpenAI's own, which cannot be called and so need not be. */
+/* Choose one tool: a function, or one of OpenAI's own, which cannot be called here and so is ignored. */
 static void choose_one(hth_api_parse *parse, const hth_api_responses *responses, const hth_fields *fields,
                        const char *type)
 {
     hearth_conversation *conversation = &parse->request->conversation;
-    char path[HTH_PATH_BYTES];
     const char *name = NULL;
     json_t *names;
 
     if (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0) {
-        (void)snprintf(path, sizeof(path), "tool_choice.%.40s", type);
-        hth_api_note(parse->notes, path);
+        hth_fields_note(fields, type);
         return;
     }
     hth_fields_require(fields, "name");
-    hth_fields_string(fields, "name", HTH_RESPONSES_NAME_BYTES_MAX, &name);
+    hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &name);
     if (parse->error->kind != HTH_API_NO_ERROR || !name)
         return;
     names = json_pack("[O]", fields->object);
@@ -229,34 +220,34 @@ static void choose_one(hth_api_parse *parse, const hth_api_responses *responses,
     json_decref(names);
     conversation->tool_choice = HEARTH_TOOL_REQUIRED;
     if (conversation->n_tools == 0)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tool_choice",
-                     "'tool_choice' names the tool '%.64s', which is not in 'tools'", name);
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tool_choice",
+                        "names the tool '%.64s', which is not in 'tools'; name one of them", name);
 }
 
 static void parse_choice(hth_api_parse *parse, const hth_api_responses *responses)
 {
     json_t *choice = hth_fields_any(&parse->body, "tool_choice");
-    hth_fields fields = hth_fields_inside(&parse->body, choice, "tool_choice.");
-    const char *type = "function", *mode = "auto";
+    const char *type = "function";
+    hth_fields fields;
     json_t *names;
 
     if (json_is_string(choice)) {
-        choose_word(parse, "tool_choice", json_string_value(choice));
+        choose_word(parse, &parse->body, "tool_choice");
     } else if (json_is_object(choice)) {
-        hth_fields_string(&fields, "type", HTH_RESPONSES_NAME_BYTES_MAX, &type);
+        (void)hth_fields_enter(&parse->body, "tool_choice", &fields); /* it is an object */
+        hth_fields_string(&fields, "type", HTH_API_NAME_BYTES_MAX, &type);
         if (strcmp(type, "allowed_tools") != 0) {
             choose_one(parse, responses, &fields, type);
             return;
         }
-        hth_fields_string(&fields, "mode", HTH_RESPONSES_NAME_BYTES_MAX, &mode);
         hth_fields_require(&fields, "tools");
         names = hth_fields_array(&fields, "tools", TOOLS_MAX);
         if (names)
             narrow(parse, responses, names);
         if (parse->error->kind == HTH_API_NO_ERROR)
-            choose_word(parse, "tool_choice.mode", mode);
+            choose_word(parse, &fields, "mode");
     } else if (choice) {
-        hth_fail_type(parse->error, "tool_choice", "a text or an object", choice);
+        hth_fields_wrong_type(&parse->body, "tool_choice", "a text or an object", choice);
     }
 }
 
@@ -269,8 +260,8 @@ void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *resp
 
     hth_fields_bool(&parse->body, "parallel_tool_calls", &conversation->parallel_calls);
     if (n > TOOLS_MAX)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "tools", "'tools' has %zu tools; at most %d are allowed", n,
-                     TOOLS_MAX);
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has %zu tools; at most %d are allowed", n,
+                        TOOLS_MAX);
     if (parse->error->kind != HTH_API_NO_ERROR)
         return;
     if (n > 0) {
@@ -279,10 +270,9 @@ void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *resp
         tools.n_max = n;
     }
     for (size_t i = 0; tools.names && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        char path[HTH_PATH_BYTES];
         hth_fields fields;
 
-        if (!hth_fields_item(&parse->body, "tools", array, i, path, &fields))
+        if (!hth_fields_item(&parse->body, "tools", array, i, &fields))
             return;
         parse_tool(parse, &fields, NULL, &tools);
     }

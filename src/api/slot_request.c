@@ -1,8 +1,8 @@
 /*
  * slot_request.c - the body of POST /slots/N
  *
- * Its file lies in a folder of the operator's, so its name is a name and nothing else: what means something to a shell or to a
- * path, or shows as another name than it is, is refused.
+ * The file lies in a folder of the operator, so its name must be a plain name. Names are refused that mean something to
+ * a shell or in a path, or that look like another name.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { FILENAME_BYTES_MAX = 255 };
 
-/* What stands in texts for a NUL, and for what was no character. */
+/* The character that replaces NUL and invalid characters in texts. */
 static const char replacement[] = "\xEF\xBF\xBD";
 
 static bool is_filename(const char *name)
@@ -33,8 +33,8 @@ void hth_api_parse_slot(hth_api_parse *parse)
     hth_fields_string(&parse->body, "filename", parse->limits->body_bytes_max, &request->filename);
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &request->options.cache_salt);
     if (request->filename && !is_filename(request->filename))
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "filename",
-                     "'filename' is no plain name of a file: give 1 to %d bytes without '/', '\\' and control "
-                     "characters, that do not begin with '.'",
-                     FILENAME_BYTES_MAX);
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "filename",
+                        "is no plain name of a file: give 1 to %d bytes without '/', '\\' and control characters, that "
+                        "do not begin with '.'",
+                        FILENAME_BYTES_MAX);
 }

@@ -11,7 +11,7 @@ void hth_sse_add_take(hth_buffer *out, const char *name, json_t *value)
         hth_buffer_add_text(out, "\n");
     }
     hth_buffer_add_text(out, "data: ");
-    hth_buffer_add_json_take(out, value); /* newlines in texts are escaped, so it is one line */
+    hth_buffer_add_json_take(out, value); /* newlines in texts are escaped, so the value is one line */
     hth_buffer_add_text(out, "\n\n");
 }
 

@@ -8,11 +8,11 @@
 
 #define HTH_SSE_CONTENT_TYPE "text/event-stream"
 
-/* Append an event whose data is value on one line, and give the reference back. name may be NULL: an unnamed event. */
+/* Append an event whose data is value on one line, and release the reference. name NULL: an event without a name. */
 void hth_sse_add_take(hth_buffer *out, const char *name, json_t *value);
 /* "data: [DONE]", which ends OpenAI's streams. */
 void hth_sse_add_done(hth_buffer *out);
-/* A comment, which readers pass over: keeps a connection alive. */
+/* A comment, which readers ignore: it keeps a connection alive. */
 void hth_sse_add_comment(hth_buffer *out);
 
 #endif

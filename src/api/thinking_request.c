@@ -1,9 +1,10 @@
 /*
- * thinking_request.c - how much the model is to think before it answers, and the template's variables
+ * thinking_request.c - how much the model thinks before it answers, and variables of the template
  *
- * Servers and clients have many names for one thing: reasoning_effort (OpenAI), enable_thinking and chat_template_kwargs
- * (vLLM, llama.cpp), think (Ollama), thinking (Anthropic), reasoning (OpenRouter). All of them come to two: does it think,
- * and how hard. The later of two that contradict each other counts, in the order below.
+ * Servers and clients have many names for one thing: reasoning_effort (OpenAI), enable_thinking and
+ * chat_template_kwargs (vLLM, llama.cpp), think (Ollama), thinking (Anthropic), reasoning (OpenRouter). All of them
+ * mean two things: whether the model thinks, and how much. When two fields contradict each other, the later one in the
+ * order of the code below wins.
  */
 #include <string.h>
 
@@ -12,22 +13,22 @@
 enum { EFFORT_BYTES_MAX = 16 };
 
 typedef struct thinking {
-    const char *effort; /* NULL: as the template has it */
+    const char *effort; /* NULL: the template's own default */
     bool is_off;
 } thinking;
 
-bool hth_api_is_effort(const char *effort)
-{
-    static const char *const words[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max" };
+const char *const hth_api_efforts[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max", NULL };
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(effort, words[i]) == 0)
+static bool is_effort(const char *word)
+{
+    for (const char *const *effort = hth_api_efforts; *effort; effort++)
+        if (strcmp(word, *effort) == 0)
             return true;
     return false;
 }
 
-/* A word: an effort, or one that means none. */
-static void take_word(hth_api_parse *parse, const char *path, const char *word, thinking *out)
+/* Read a word: an effort, or "on" or "off" in some form. */
+static void take_word(hth_api_parse *parse, const char *name, const char *word, thinking *out)
 {
     if (strcmp(word, "none") == 0 || strcmp(word, "minimal") == 0 || strcmp(word, "off") == 0 ||
         strcmp(word, "disabled") == 0) {
@@ -36,16 +37,16 @@ static void take_word(hth_api_parse *parse, const char *path, const char *word, 
     } else if (strcmp(word, "on") == 0 || strcmp(word, "auto") == 0 || strcmp(word, "enabled") == 0 ||
                strcmp(word, "adaptive") == 0) {
         out->is_off = false;
-    } else if (hth_api_is_effort(word)) {
+    } else if (is_effort(word)) {
         out->is_off = false;
         out->effort = word;
     } else {
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, path,
-                     "'%s' is '%.40s'; it must be none, minimal, low, medium, high, xhigh or max", path, word);
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
+                        "is '%.40s'; it must be none, minimal, low, medium, high, xhigh or max", word);
     }
 }
 
-/* A field that is true or false, a word, or an object with "type", "effort" or "enabled". */
+/* Read a field that is true or false, a word, or an object with "type", "effort" or "enabled". */
 static void take_field(hth_api_parse *parse, const char *name, thinking *out)
 {
     static const char *const words[] = { "type", "effort" };
@@ -62,19 +63,18 @@ static void take_field(hth_api_parse *parse, const char *name, thinking *out)
             if (json_is_string(json_object_get(value, words[i])))
                 take_word(parse, name, json_string_value(json_object_get(value, words[i])), out);
     } else if (value) {
-        hth_fail_type(parse->error, name, "true, false, a word or an object", value);
+        hth_fields_wrong_type(&parse->body, name, "true, false, a word or an object", value);
     }
 }
 
-/* Variables that the server gives the template itself. */
+/* Refuse variables that the server itself sets. */
 static void refuse_reserved(hth_api_parse *parse, const json_t *values)
 {
     const char *reserved = hth_api_template_value_reserved(values);
 
     if (reserved)
-        hth_api_fail(parse->error, HTH_API_INVALID_VALUE, "chat_template_kwargs",
-                     "'chat_template_kwargs' has '%s', which the server gives the template itself; take it out",
-                     reserved);
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "chat_template_kwargs",
+                        "has '%s', which the server itself sets; take it out", reserved);
 }
 
 void hth_api_parse_thinking(hth_api_parse *parse)

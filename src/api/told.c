@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAPACITY_FIRST = 64 };
+#include "base/grow.h"
 
 void hth_api_told_deinit(hth_api_told *told)
 {
@@ -22,28 +22,28 @@ void hth_api_told_clear(hth_api_told *told)
 
 static bool grow(hth_api_told *told)
 {
-    size_t capacity = told->capacity ? 2 * told->capacity : CAPACITY_FIRST;
-    hth_api_told_token *tokens = realloc(told->tokens, capacity * sizeof(*tokens));
+    hth_api_told_token *tokens =
+        (hth_api_told_token *)hth_grown(told->tokens, told->n, &told->capacity, sizeof(*tokens));
     hearth_logprob *logprobs;
 
     if (!tokens)
         return false;
     told->tokens = tokens;
-    if (told->n_each > 0) {
-        logprobs = realloc(told->logprobs, capacity * told->n_each * sizeof(*logprobs));
-        if (!logprobs)
-            return false;
-        told->logprobs = logprobs;
-    }
-    told->capacity = capacity;
+    if (told->n_each == 0)
+        return true;
+    logprobs = (hearth_logprob *)hth_grown_by(told->logprobs, told->n * told->n_each, told->n_each,
+                                              &told->capacity_logprobs, sizeof(*logprobs));
+    if (!logprobs)
+        return false;
+    told->logprobs = logprobs;
     return true;
 }
 
 bool hth_api_told_add(hth_api_told *told, const hearth_token_event *event, size_t text_begin, bool with_logprobs)
 {
-    if (told->capacity == 0)
+    if (told->n == 0)
         told->n_each = with_logprobs ? (size_t)1 + event->n_top_logprobs : 0;
-    if (told->n == told->capacity && !grow(told))
+    if (!grow(told))
         return false;
     told->tokens[told->n] = (hth_api_told_token){ .id = event->token, .text_begin = (uint32_t)text_begin };
     if (told->n_each > 0)

@@ -1,5 +1,5 @@
 /*
- * tool_request.c - the schema of a tool's parameters, as a client gave it
+ * tool_request.c - names and parameters of tools, as clients give them
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,43 @@
 #include "api/render.h"
 #include "api/request_inside.h"
 
-/* The tool may be called with any parameters; what it is to be called with is told as text. */
+bool hth_api_is_name(const char *text, size_t n_max)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+
+    return n >= 1 && n <= n_max && text[n] == '\0';
+}
+
+void hth_api_check_tool_name(const hth_fields *fields, const hearth_chat_tool *tools, size_t i, size_t n_max)
+{
+    const char *name = tools[i].name;
+
+    if (!name)
+        return;
+    if (!hth_api_is_name(name, n_max))
+        hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name",
+                        "is '%.140s'; it must be 1 to %zu letters, digits, underscores and hyphens", name, n_max);
+    for (size_t j = 0; j < i; j++)
+        if (tools[j].name && strcmp(tools[j].name, name) == 0)
+            hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name",
+                            "is '%s', like the name of tool %zu; give each tool its own name", name, j);
+}
+
+bool hth_api_choose_tool(hth_api_parse *parse, const char *name)
+{
+    hearth_conversation *conversation = &parse->request->conversation;
+
+    for (size_t i = 0; conversation->tools && i < conversation->n_tools; i++)
+        if (strcmp(conversation->tools[i].name, name) == 0) {
+            conversation->tools = &conversation->tools[i];
+            conversation->n_tools = 1;
+            conversation->tool_choice = HEARTH_TOOL_REQUIRED;
+            return true;
+        }
+    return false;
+}
+
+/* Let the model call the tool with any parameters, and tell the schema as text. */
 static void loosen(hth_api_parse *parse, hearth_chat_tool *tool, const json_t *schema)
 {
     char *text = json_dumps(schema, JSON_COMPACT), *described = hth_api_described_parameters(tool->description, text);

@@ -5,7 +5,7 @@
 
 #include "models/model.h"
 
-/* Each prompt counts once. */
+/* Each prompt counts once, however many replies it has. */
 static json_t *usage(const hth_api_reply *reply, const char *prompt, const char *completion, const char *prompt_details,
                      const char *completion_details)
 {
@@ -18,7 +18,7 @@ static json_t *usage(const hth_api_reply *reply, const char *prompt, const char 
         n_completion += choice->stats.completion_tokens;
         if (choice->reasoning.n > 0)
             n_reasoning += choice->n_reasoning_tokens;
-        if (i % n == 0) { /* its siblings have the same prompt */
+        if (i % n == 0) { /* the other replies share the prompt */
             n_prompt += choice->stats.prompt_tokens;
             n_cached += choice->stats.cached_tokens;
         }

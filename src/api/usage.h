@@ -1,18 +1,18 @@
 /*
- * usage.h - tokens, counted as each API counts them
+ * usage.h - counts of tokens and times in the form of each API
  */
 #ifndef HTH_API_USAGE_H
 #define HTH_API_USAGE_H
 
 #include "api/reply_inside.h"
 
-/* OpenAI's, of all choices. New objects; NULL without memory. */
+/* OpenAI's usage, over all choices. These functions return new objects; NULL without memory. */
 json_t *hth_api_usage_openai(const hth_api_reply *reply);
-/* The same in the names of /v1/responses. */
+/* The same under the names of /v1/responses. */
 json_t *hth_api_usage_responses(const hth_api_reply *reply);
-/* Anthropic's: n_prompt tokens, n_cached of them cached, n_output of the reply. */
+/* Anthropic's usage: n_prompt tokens in the prompt, n_cached of them cached, n_output in the reply. */
 json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, uint32_t n_cached, uint32_t n_output);
-/* llama.cpp's timings of one choice, whether or not it has ended. */
+/* llama.cpp's timings of one choice, also before its end. */
 json_t *hth_api_timings(const hearth_stats *stats);
 
 #endif

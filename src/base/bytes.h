@@ -1,8 +1,8 @@
 /*
  * bytes.h - integers as little-endian bytes, and checked size arithmetic
  *
- * Everything Hearth writes to disk or hashes goes through these, so that byte order is stated once. All pointers may be
- * unaligned.
+ * Everything that Hearth writes to disk or hashes goes through these functions, so one place knows the byte order. All
+ * pointers may be unaligned.
  */
 #ifndef HTH_BASE_BYTES_H
 #define HTH_BASE_BYTES_H
@@ -70,7 +70,7 @@ static inline double hth_get_f64(const uint8_t *bytes)
     return value;
 }
 
-/* *out = a + b; false, with *out unchanged, when that does not fit. */
+/* *out = a + b. False, with *out unchanged, if the sum does not fit. */
 static inline bool hth_add_size(size_t a, size_t b, size_t *out)
 {
     size_t sum;
@@ -81,7 +81,7 @@ static inline bool hth_add_size(size_t a, size_t b, size_t *out)
     return true;
 }
 
-/* *out = a * b; false, with *out unchanged, when that does not fit. */
+/* *out = a * b. False, with *out unchanged, if the product does not fit. */
 static inline bool hth_mul_size(size_t a, size_t b, size_t *out)
 {
     size_t product;

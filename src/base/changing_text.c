@@ -1,8 +1,8 @@
 /*
  * changing_text.c - see changing_text.h
  *
- * Kinds are tried one after the other, the most telling first: a date inside a temporary path is of the path, digits inside
- * a UUID are no number.
+ * Kinds are tried one after the other, the most specific first: a date inside a temporary path belongs to the path, and
+ * digits inside a UUID are no number.
  */
 #include "base/changing_text.h"
 
@@ -10,7 +10,7 @@
 
 enum { REACH_BYTES = 256, DATE_WORDS_BYTES = 40 };
 
-/* The text around the place that is asked about. */
+/* The text around the asked place. */
 typedef struct around {
     const char *text;
     size_t n;
@@ -52,7 +52,7 @@ static char behind(const around *a, size_t i)
     return i < a->n ? a->text[i] : '\0';
 }
 
-/* The run of such characters around the place; false: it is in none. */
+/* The run of such characters around the place. False: it is in none. */
 static bool run_of(const around *a, bool (*is)(char), size_t *begin, size_t *end)
 {
     if (a->at >= a->n || !is(a->text[a->at]))
@@ -66,7 +66,7 @@ static bool run_of(const around *a, bool (*is)(char), size_t *begin, size_t *end
 
 /* ---- forms of fixed shape ---- */
 
-/* Where a form that begins there ends; 0: it is not there. d: a digit, D: one or two, h: a hexadecimal one. */
+/* The end of a form that begins there; 0: it is not there. d: a digit, D: one or two, h: a hexadecimal one. */
 static size_t form_end(const around *a, const char *form, size_t begin)
 {
     size_t i = begin;
@@ -151,7 +151,7 @@ static bool is_in_date_words(char c)
     return is_word(c) || c == ' ' || c == ',' || c == '.';
 }
 
-/* "Sunday, 22 November 2026", "Nov 22, 2026": words of dates in a row, with a weekday or with a month and a number. */
+/* "Sunday, 22 November 2026", "Nov 22, 2026": date words in a row, with a weekday or with a month and a number. */
 static bool is_date_in_words(const around *a, size_t *begin, size_t *end)
 {
     bool has_month = false, has_number = false, has_weekday = false;
@@ -222,7 +222,7 @@ static bool is_temporary_path(const around *a, size_t *begin, size_t *end)
     return false;
 }
 
-/* Long enough for one, and no word and no number: those of 7 characters are what version control shows. */
+/* Hexadecimal, long enough, and neither a word nor a number. Version control shows digests of 7 characters. */
 static bool is_digest(const around *a, size_t *begin, size_t *end)
 {
     bool has_digit = false, has_letter = false;
@@ -243,7 +243,7 @@ static bool is_in_version(char c)
     return is_word(c) || c == '.';
 }
 
-/* Numbers with dots between them, the last of which may be anything. */
+/* Numbers with dots between them. The last one may be anything. */
 static bool is_version(const around *a, size_t *begin, size_t *end)
 {
     size_t i, n_dots = 0;

@@ -1,8 +1,8 @@
 /*
- * changing_text.h - is a place in a text inside something that is different each time: a date, an identifier, a path?
+ * changing_text.h - is a place in a text inside a part that changes each time: a date, an identifier, a path?
  *
- * Prompts that should share a beginning mostly part at such a thing. It is recognised by its form alone, so that what is
- * told is a hint for people and nothing is decided by it.
+ * Prompts that should share a beginning mostly part at such a text. Its form alone identifies it. So the result is a
+ * hint for people, and no decision depends on it.
  */
 #ifndef HTH_BASE_CHANGING_TEXT_H
 #define HTH_BASE_CHANGING_TEXT_H
@@ -19,8 +19,8 @@ typedef struct hth_changing_text {
 } hth_changing_text;
 
 /*
- * What is around byte at of text [n_bytes], which may hold any bytes? False: nothing of these, and *out is as it was.
- * Looks at 256 bytes to either side.
+ * The changing text around byte at of text [n_bytes], which may hold any bytes. False: there is none, and *out is
+ * unchanged. Looks at 256 bytes to either side.
  */
 bool hth_changing_text_at(const char *text, size_t n_bytes, size_t at, hth_changing_text *out);
 

@@ -62,6 +62,7 @@ void hearth_sampling_init(hearth_sampling *sampling, size_t struct_size)
         .min_p = 0.05f,
         .repeat_penalty = 1.0f,
         .repeat_last_n = 64,
+        .seed = HEARTH_SEED_RANDOM,
         .typical_p = 1.0f,
         .dry_base = 1.75f,
         .dry_allowed_length = 2,

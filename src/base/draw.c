@@ -3,6 +3,8 @@
  */
 #include "base/draw.h"
 
+#include "base/os.h"
+
 static uint64_t mix(uint64_t x)
 {
     x += UINT64_C(0x9E3779B97F4A7C15);
@@ -23,4 +25,12 @@ double hth_draw_uniform_for(hth_draw_purpose purpose, uint64_t seed, uint64_t po
     for (int i = 0; i < (int)purpose; i++) /* each purpose has seeds of its own */
         of_seed = mix(of_seed);
     return (double)(mix(of_seed ^ position) >> 11) * 0x1.0p-53;
+}
+
+uint64_t hth_draw_seed(void)
+{
+    uint64_t seed;
+
+    hth_os_random(&seed, sizeof(seed));
+    return seed >> 12;
 }

@@ -1,17 +1,17 @@
 /*
- * draw.h - randomness that is a function of (seed, position) and nothing else
+ * draw.h - random numbers that depend on (seed, position) only
  *
- * A reply that is broken off and continued elsewhere, or sampled from saved logits instead of computed ones, must draw
- * the same token at the same position. So there is no generator with a state: the draw for a position is a hash of seed
- * and position (the finaliser of SplitMix64, applied twice; Steele, Lea and Flood, "Fast splittable pseudorandom number
- * generators", OOPSLA 2014).
+ * A reply may be interrupted and continued elsewhere, or sampled from saved logits instead of computed ones. It must
+ * draw the same token at the same position. So there is no generator with a state: the draw for a position is a hash of
+ * seed and position (the finaliser of SplitMix64, applied twice; Steele, Lea and Flood, "Fast splittable pseudorandom
+ * number generators", OOPSLA 2014).
  */
 #ifndef HTH_BASE_DRAW_H
 #define HTH_BASE_DRAW_H
 
 #include <stdint.h>
 
-/* What a draw is for; two purposes at one position are independent. */
+/* The purpose of a draw. Two purposes at one position are independent. */
 typedef enum hth_draw_purpose {
     HTH_DRAW_TOKEN = 0,
     HTH_DRAW_XTC = 1, /* whether top choices are excluded */
@@ -21,5 +21,8 @@ typedef enum hth_draw_purpose {
 double hth_draw_uniform(uint64_t seed, uint64_t position);
 /* Likewise, for any purpose; HTH_DRAW_TOKEN gives hth_draw_uniform. */
 double hth_draw_uniform_for(hth_draw_purpose purpose, uint64_t seed, uint64_t position);
+
+/* A new seed, below 2^52. JSON readers that use doubles keep it exact, with the seeds counted up from it. */
+uint64_t hth_draw_seed(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * fs.c - the system's file operations, and the loops around every table's
+ * fs.c - the system's file operations, and the loops around every table's operations
  */
 #include "base/fs.h"
 
@@ -20,7 +20,7 @@
 
 /* ---- the system's table ---- */
 
-/* The result of a system call in the table's manner. */
+/* A system call's result as a result of the table. */
 static int result_of(int result)
 {
     return result < 0 ? -errno : result;
@@ -81,7 +81,7 @@ static int system_sync_directory(void *context, const char *path)
         return -errno;
     result = result_of(fsync(fd));
     (void)close(fd);                       /* only read from */
-    return result == -EINVAL ? 0 : result; /* this file system's directories need no sync, or know none */
+    return result == -EINVAL ? 0 : result; /* this file system's directories need no sync, or cannot be synced */
 }
 
 static int system_link_unnamed(void *context, int fd, const char *path)
@@ -258,7 +258,7 @@ int hth_fs_open_unnamed(const hth_fs *fs, const char *directory)
 void hth_fs_close(const hth_fs *fs, int fd)
 {
     if (fd >= 0)
-        (void)fs->close(fs->context, fd); /* what matters was synced before, or was only read */
+        (void)fs->close(fs->context, fd); /* the bytes were synced before, or only read */
 }
 
 int hth_fs_read_full(const hth_fs *fs, int fd, void *bytes, size_t n_bytes, uint64_t offset, size_t *n_out)
@@ -293,7 +293,7 @@ int hth_fs_write_all(const hth_fs *fs, int fd, const void *bytes, size_t n_bytes
         if (n < 0)
             return (int)n;
         if (n == 0)
-            return -EIO; /* a file that takes nothing and gives no reason */
+            return -EIO; /* the file takes nothing and gives no reason */
         assert((size_t)n <= n_bytes - n_done);
         n_done += (size_t)n;
     }

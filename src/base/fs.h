@@ -1,10 +1,9 @@
 /*
  * fs.h - the file operations of the file tier, as a table
  *
- * The tier does everything it does to files through a table of functions with a context, so that a test can let an
- * operation fail, stop the process at one, or lose what was not synced. The entries are thin: they may be interrupted
- * (-EINTR) and may read or write less than asked. The functions hth_fs_* below go through the table and deal with both;
- * code above uses only these.
+ * The tier works on files only through a table of functions with a context. So a test can let an operation fail, stop
+ * the process at one, or lose unsynced data. The entries are thin: they may be interrupted (-EINTR) and may read or
+ * write less than asked. The functions hth_fs_* below go through the table and handle both. Code above uses only these.
  *
  * Results are 0, a count or a descriptor, or -errno. Paths are absolute or relative to the working directory.
  */
@@ -16,15 +15,15 @@
 #include <stdint.h>
 
 typedef enum hth_fs_mode {
-    HTH_FS_READ,   /* an existing file, no symbolic link, never waiting for the other end of a pipe */
-    HTH_FS_CREATE, /* a new file for writing, 0600; -EEXIST when there is one */
-    HTH_FS_SHARED, /* a file for locking, made with 0600 when there is none */
+    HTH_FS_READ,   /* an existing file, no symbolic link; never waits for the other end of a pipe */
+    HTH_FS_CREATE, /* a new file for writing, mode 0600; -EEXIST if the name is taken */
+    HTH_FS_SHARED, /* a file for locking, made with mode 0600 if it is missing */
 } hth_fs_mode;
 
 typedef enum hth_fs_lock_mode {
     HTH_FS_LOCK_HOLD,  /* exclusive; waits for its turn */
-    HTH_FS_LOCK_TRY,   /* exclusive; -EWOULDBLOCK when somebody has the file */
-    HTH_FS_LOCK_PROBE, /* shared, so that probers do not meet each other; -EWOULDBLOCK when somebody holds the file */
+    HTH_FS_LOCK_TRY,   /* exclusive; -EWOULDBLOCK if somebody holds a lock */
+    HTH_FS_LOCK_PROBE, /* shared, so that probes do not conflict; -EWOULDBLOCK if somebody holds the file */
 } hth_fs_lock_mode;
 
 typedef struct hth_fs_stat {
@@ -35,7 +34,7 @@ typedef struct hth_fs_stat {
     uint64_t inode;
     uint32_t uid;
     uint32_t permissions; /* the lower nine bits of the mode */
-    bool is_sticky;       /* of a directory: only their owners remove and rename names in it */
+    bool is_sticky;       /* a directory's sticky bit: only owners remove and rename names in it */
     bool is_directory;
     bool is_regular;
 } hth_fs_stat;
@@ -63,7 +62,7 @@ typedef struct hth_fs {
     int (*list)(void *context, const char *path, hth_fs_visit_fn visit, void *user_data);
     int (*free_bytes)(void *context, const char *path, uint64_t *out);
     int (*lock)(void *context, int fd, hth_fs_lock_mode mode);
-    /* Told of steps that are not file operations, such as the commit of an index transaction. May be NULL. */
+    /* Called at steps that are not file operations, such as the commit of an index transaction. May be NULL. */
     void (*step)(void *context, const char *label);
 } hth_fs;
 
@@ -71,34 +70,34 @@ typedef struct hth_fs {
 const hth_fs *hth_fs_system(void);
 
 int hth_fs_open(const hth_fs *fs, const char *path, hth_fs_mode mode);
-/* A new file without a name, on the device of directory; -ENOTSUP where there is no such thing. */
+/* A new file without a name, on the device of directory. -ENOTSUP if the system cannot do that. */
 int hth_fs_open_unnamed(const hth_fs *fs, const char *directory);
 /* Never repeated, because the descriptor is gone either way. */
 void hth_fs_close(const hth_fs *fs, int fd);
-/* Read until n_bytes are there or the file ends; *n_out how many. */
+/* Read until n_bytes are read or the file ends. *n_out is the number of bytes read. */
 int hth_fs_read_full(const hth_fs *fs, int fd, void *bytes, size_t n_bytes, uint64_t offset, size_t *n_out);
-/* Write all of it at the end of what was written so far. */
+/* Write all bytes behind the bytes written so far. */
 int hth_fs_write_all(const hth_fs *fs, int fd, const void *bytes, size_t n_bytes);
 int hth_fs_sync_data(const hth_fs *fs, int fd);
 /* Make the names in a directory durable. */
 int hth_fs_sync_directory(const hth_fs *fs, const char *path);
-/* Give an unnamed file a name; -EEXIST when the name is taken. */
+/* Give an unnamed file a name. -EEXIST: the name is taken. */
 int hth_fs_link_unnamed(const hth_fs *fs, int fd, const char *path);
-/* Give a file one more name; -EEXIST when the name is taken. */
+/* Give a file one more name. -EEXIST: the name is taken. */
 int hth_fs_link(const hth_fs *fs, const char *from, const char *to);
-/* Replaces what has the name. */
+/* Replaces an existing file of that name. */
 int hth_fs_rename(const hth_fs *fs, const char *from, const char *to);
 /* A file or an empty directory. */
 int hth_fs_remove(const hth_fs *fs, const char *path);
-/* Mode 0700; -EEXIST when there is something of that name. */
+/* Mode 0700. -EEXIST: the name is taken. */
 int hth_fs_make_directory(const hth_fs *fs, const char *path);
 int hth_fs_stat_path(const hth_fs *fs, const char *path, hth_fs_stat *out);
 int hth_fs_stat_open(const hth_fs *fs, int fd, hth_fs_stat *out);
 int hth_fs_set_mtime(const hth_fs *fs, const char *path, uint64_t unix_seconds);
 int hth_fs_list(const hth_fs *fs, const char *path, hth_fs_visit_fn visit, void *user_data);
-/* What is free on the device for users without privileges. */
+/* Free bytes on the device for users without privileges. */
 int hth_fs_free_bytes(const hth_fs *fs, const char *path, uint64_t *out);
-/* Lock a whole open file for this descriptor, until it is closed or the process ends. */
+/* Lock a whole open file for this descriptor, until the descriptor is closed or the process ends. */
 int hth_fs_lock(const hth_fs *fs, int fd, hth_fs_lock_mode mode);
 void hth_fs_step(const hth_fs *fs, const char *label);
 

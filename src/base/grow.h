@@ -10,23 +10,33 @@
 enum { HTH_GROW_FIRST = 16 }; /* items of the first allocation */
 
 /*
- * The array with room for one more than its n items of size bytes: items itself while n < *capacity, otherwise a larger
- * one in its place, and *capacity doubles. NULL without memory: items and *capacity stay as they are. items came from
- * here, or is NULL with *capacity 0; free releases it.
+ * Make room for n_more (at least 1) items of size bytes behind the array's n items. Returns items itself while they fit
+ * *capacity, otherwise a larger array in its place, and *capacity at least doubles. NULL without memory: items and
+ * *capacity are unchanged. items came from here, or is NULL with *capacity 0. free releases it.
  */
-static inline void *hth_grown(void *items, size_t n, size_t *capacity, size_t size)
+static inline void *hth_grown_by(void *items, size_t n, size_t n_more, size_t *capacity, size_t size)
 {
-    size_t more = *capacity ? 2 * *capacity : HTH_GROW_FIRST, n_bytes;
+    size_t more = *capacity ? 2 * *capacity : HTH_GROW_FIRST, n_needed, n_bytes;
     void *grown;
 
-    if (n < *capacity)
+    if (__builtin_add_overflow(n, n_more, &n_needed))
+        return NULL;
+    if (n_needed <= *capacity)
         return items;
+    if (more < n_needed)
+        more = n_needed;
     if (more < *capacity || __builtin_mul_overflow(more, size, &n_bytes))
         return NULL;
     grown = realloc(items, n_bytes);
     if (grown)
         *capacity = more;
     return grown;
+}
+
+/* The same for one more item. */
+static inline void *hth_grown(void *items, size_t n, size_t *capacity, size_t size)
+{
+    return hth_grown_by(items, n, 1, capacity, size);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * hash.c - the one place that knows OpenSSL's digests and ISA-L's CRC
+ * hash.c - the only user of OpenSSL's digests and ISA-L's CRC
  *
- * OpenSSL and ISA-L choose the SHA and CRC instructions of the CPU at run time. A digest that cannot be computed means
- * that the crypto library is broken or out of memory in its smallest allocation; no key could be trusted after that, so
- * it is an assertion rather than a status that every caller would have to carry.
+ * OpenSSL and ISA-L choose the SHA and CRC instructions of the CPU at run time. A digest fails only if the crypto
+ * library is broken or out of memory in its smallest allocation. No key could be trusted after that. So it is an
+ * assertion, not a status that every caller would have to carry.
  */
 #include "base/hash.h"
 

@@ -1,8 +1,8 @@
 /*
  * hash.h - SHA-256 (OpenSSL), CRC32C (ISA-L) and hex
  *
- * A SHA-256 stream can be forked at any point: hth_sha256_peek gives the digest of what was fed so far while the stream
- * goes on, which is how the keys of all prefixes of a prompt come out of one pass over its tokens.
+ * A SHA-256 stream can be forked at any point: hth_sha256_peek returns the digest of the bytes fed so far, and the
+ * stream goes on. So one pass over a prompt's tokens gives the keys of all its prefixes.
  */
 #ifndef HTH_BASE_HASH_H
 #define HTH_BASE_HASH_H
@@ -20,7 +20,7 @@ void hth_sha256_free(hth_sha256 *sha);
 /* Forget everything fed so far. */
 void hth_sha256_reset(hth_sha256 *sha);
 void hth_sha256_update(hth_sha256 *sha, const void *bytes, size_t n_bytes);
-/* The digest of everything fed so far; the stream can be fed further. */
+/* The digest of everything fed so far. The stream can be fed further. */
 void hth_sha256_peek(hth_sha256 *sha, uint8_t digest_out[HTH_SHA256_BYTES]);
 /* Make dst a copy of src's state. */
 void hth_sha256_copy(hth_sha256 *dst, const hth_sha256 *src);
@@ -28,12 +28,12 @@ void hth_sha256_copy(hth_sha256 *dst, const hth_sha256 *src);
 /* The digest of one buffer. Thread-safe. */
 void hth_sha256_of(const void *bytes, size_t n_bytes, uint8_t digest_out[HTH_SHA256_BYTES]);
 
-/* CRC32C (Castagnoli) of bytes; crc is 0 to begin, or an earlier result to go on with the bytes that follow. */
+/* CRC32C (Castagnoli) of bytes. crc is 0, or an earlier result to continue with the bytes that follow. */
 uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes);
 
 /* Lower-case hex of n_bytes bytes into text[2 * n_bytes + 1]. */
 void hth_hex_encode(const uint8_t *bytes, size_t n_bytes, char *text);
-/* Read exactly 2 * n_bytes hex digits (either case) and the end of the text; false, with bytes unchanged, otherwise. */
+/* Read exactly 2 * n_bytes hex digits (either case) and the end of the text. Otherwise false, with bytes unchanged. */
 bool hth_hex_decode(const char *text, uint8_t *bytes, size_t n_bytes);
 
 #endif

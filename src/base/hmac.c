@@ -1,8 +1,8 @@
 /*
- * hmac.c - the one place that knows OpenSSL's message authentication
+ * hmac.c - the only user of OpenSSL's message authentication
  *
- * A prepared key is a context that has taken the key and no message; every message begins as a copy of it, so the key
- * is hashed once. As with digests, a computation that fails after that means that the crypto library is broken.
+ * A prepared key is a context that has taken the key and no message. Every message begins as a copy of it, so the key
+ * is hashed once. As with digests, a failure after that means that the crypto library is broken.
  */
 #include "base/hmac.h"
 

@@ -16,7 +16,7 @@ hth_json_bounds hth_json_measure(const char *text, size_t n_bytes)
 
         if (in_string) {
             if (c == '\\')
-                i++; /* whatever is escaped ends no string */
+                i++; /* an escaped character ends no string */
             else if (c == '"')
                 in_string = false;
         } else if (c == '"') {

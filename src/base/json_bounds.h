@@ -1,8 +1,8 @@
 /*
- * json_bounds.h - how deep and how long a JSON text is, before anybody parses it
+ * json_bounds.h - the depth and the size of a JSON text, before it is parsed
  *
- * Parsers recurse, and trees take tens of bytes for each one of their text. So a text from outside is measured first, in
- * one pass without memory. Nothing is validated: what is not JSON is for the parser to refuse.
+ * Parsers recurse, and their trees take tens of bytes for each byte of text. So a text from outside is measured first,
+ * in one pass without memory. Nothing is validated: the parser refuses a text that is not JSON.
  */
 #ifndef HTH_BASE_JSON_BOUNDS_H
 #define HTH_BASE_JSON_BOUNDS_H
@@ -14,15 +14,15 @@
 enum { HTH_JSON_LEVELS = 64 };
 
 typedef struct hth_json_bounds {
-    size_t depth;    /* of arrays and objects in one another */
-    size_t n_values; /* at most so many: commas outside of strings, opening brackets, and one */
-    /* Pairs of members of one object, down to HTH_JSON_LEVELS: what a parser that keeps members in a list compares. */
+    size_t depth;    /* of nested arrays and objects */
+    size_t n_values; /* an upper bound: commas outside of strings, opening brackets, and one */
+    /* Pairs of members of one object, down to HTH_JSON_LEVELS: a parser that keeps members in a list compares these. */
     uint64_t n_pairs;
 } hth_json_bounds;
 
 hth_json_bounds hth_json_measure(const char *text, size_t n_bytes);
 
-/* Is it at most so deep, with at most so many values? */
+/* Are depth and number of values within these limits? */
 bool hth_json_is_within(const char *text, size_t n_bytes, size_t depth_max, size_t n_values_max);
 
 #endif

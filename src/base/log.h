@@ -1,8 +1,8 @@
 /*
- * log.h - where log lines go
+ * log.h - the destination of log lines
  *
- * A log is a callback with a level, made once by the runtime and passed down by pointer; there is no global one.
- * Library code logs what nobody is told by a status: a degraded cache, a quarantined row, what the engine says.
+ * A log is a callback with a level. The runtime makes it once and passes it down by pointer; there is no global log.
+ * Library code logs facts that no status reports: a degraded cache, a quarantined row, a message of the engine.
  */
 #ifndef HTH_BASE_LOG_H
 #define HTH_BASE_LOG_H
@@ -11,11 +11,11 @@
 
 typedef struct hth_log {
     hearth_log_level level; /* more detailed lines are dropped */
-    hearth_log_fn write;    /* NULL: nobody listens */
+    hearth_log_fn write;    /* NULL: lines are dropped */
     void *user_data;
 } hth_log;
 
-/* True when a line of that level would be delivered. log may be NULL. Thread-safe. */
+/* Would a line of that level be delivered? log may be NULL. Thread-safe. */
 bool hth_log_wants(const hth_log *log, hearth_log_level level);
 
 /* One line, cut at 1 KiB. log may be NULL. Thread-safe. */

@@ -1,5 +1,5 @@
 /*
- * memo.c - a hash table whose order is that of the last use
+ * memo.c - a hash table in the order of the last use
  */
 #include "base/memo.h"
 
@@ -90,7 +90,7 @@ void hth_memo_keep(hth_memo *memo, const uint8_t key[HTH_MEMO_KEY_BYTES], void *
     memo->kind->ref(object);
     pthread_mutex_lock(&memo->lock);
     HASH_FIND(hh, memo->by_key, key, HTH_MEMO_KEY_BYTES, there);
-    if (there) /* made twice at once */
+    if (there) /* two threads made it at once */
         remove_locked(memo, there);
     HASH_ADD(hh, memo->by_key, key, HTH_MEMO_KEY_BYTES, one);
     memo->bytes += bytes;

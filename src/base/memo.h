@@ -1,8 +1,8 @@
 /*
- * memo.h - shared objects under digests, until others need their room
+ * memo.h - shared objects under digests, in a bounded memory
  *
- * A bounded map from 32 bytes to an object that counts its references. What was found or kept last goes last. Thread-safe;
- * its lock is innermost, but for what unref does.
+ * A bounded map from 32 bytes to a reference-counted object. The least recently found or kept object goes first.
+ * Thread-safe. Its lock is innermost, except for the work of unref.
  */
 #ifndef HTH_BASE_MEMO_H
 #define HTH_BASE_MEMO_H
@@ -19,13 +19,13 @@ typedef struct hth_memo_kind {
     void (*unref)(void *object);
 } hth_memo_kind;
 
-/* bytes_max: of all objects, as hth_memo_keep is told. kind outlives it. NULL without memory. */
+/* bytes_max: of all objects, with the sizes given to hth_memo_keep. kind must outlive the memo. NULL without memory. */
 hth_memo *hth_memo_new(size_t bytes_max, const hth_memo_kind *kind);
-/* Objects that others hold stay. Accepts NULL. */
+/* Objects with other references stay. Accepts NULL. */
 void hth_memo_free(hth_memo *memo);
-/* A new reference to what is kept under key; NULL: nothing (any more). */
+/* A new reference to the object under key. NULL: there is none (any more). */
 void *hth_memo_find(hth_memo *memo, const uint8_t key[HTH_MEMO_KEY_BYTES]);
-/* Keep a reference of its own, in place of what was there. An object larger than an eighth of the room is not kept. */
+/* Keep a reference of its own, in place of an earlier object. An object over an eighth of bytes_max is not kept. */
 void hth_memo_keep(hth_memo *memo, const uint8_t key[HTH_MEMO_KEY_BYTES], void *object, size_t n_bytes);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * os.h - what differs between systems, and clocks
+ * os.h - the differences between systems, and clocks
  *
- * One source file a system implements it (os_linux.c, os_darwin.c, os_freebsd.c); nothing above asks which system it
- * runs on. Every function may be called from any thread.
+ * One source file for each system implements it (os_linux.c, os_darwin.c, os_freebsd.c). Code above it does not ask for
+ * the system. Any thread may call every function.
  */
 #ifndef HTH_BASE_OS_H
 #define HTH_BASE_OS_H
@@ -28,28 +28,28 @@ uint64_t hth_os_ctime_ns(const struct stat *st);
 
 /* ---- the machine ---- */
 
-/* A text of letters, digits and dashes that is another one after every boot. False when it cannot be known. */
+/* A text of letters, digits and dashes that changes with every boot. False if it is unknown. */
 bool hth_os_boot_id(char *text, size_t capacity);
-/* The host's name; false, with text unchanged, when it is unknown or does not fit. */
+/* The host's name. False, with text unchanged, if it is unknown or does not fit. */
 bool hth_os_hostname(char *text, size_t capacity);
-/* Memory that this process may use at most: the machine's or, where it is lower, the container's. */
+/* The memory limit of this process: the machine's or, if it is lower, the container's. */
 uint64_t hth_os_memory_bytes(void);
-/* Memory that can be had now without swapping. */
+/* Memory that is available now without swapping. */
 uint64_t hth_os_memory_available_bytes(void);
 /* CPUs that this process may run on, at least 1. */
 unsigned hth_os_n_cpus(void);
-/* The path of the running program; false, with path unchanged, when it is unknown or does not fit. */
+/* The path of the running program. False, with path unchanged, if it is unknown or does not fit. */
 bool hth_os_program_path(char *path, size_t capacity);
-/* Bytes that nobody can guess. */
+/* Unpredictable bytes. */
 void hth_os_random(void *bytes, size_t n_bytes);
 
 /* ---- processes ---- */
 
-/* Memory of a process that is in RAM; 0 where there is no such process or it cannot be known. */
+/* Memory of a process that is in RAM; 0 if there is no such process or it is unknown. */
 uint64_t hth_os_process_resident_bytes(int pid);
 /* Processor time that this process has used. */
 uint64_t hth_os_process_cpu_ns(void);
-/* Descriptors that this process has open; 0 where that cannot be known. */
+/* Open descriptors of this process; 0 if unknown. */
 uint32_t hth_os_n_descriptors(void);
 
 /* ---- threads and memory ---- */
@@ -57,88 +57,88 @@ uint32_t hth_os_n_descriptors(void);
 /* Name the calling thread, for debuggers and ps; cut at 15 bytes. */
 void hth_os_thread_name(const char *name);
 /*
- * Raise the nice value of the calling thread alone, which is what it began with, by steps; without effect where the
- * system has no such thing. Work of threads that hold locks others wait for: a few steps give way to decoding without
- * ever keeping such a thread from its turn.
+ * Raise the nice value of the calling thread alone by steps, from its initial value. Without effect if the system has
+ * no such setting. It is for threads that hold locks for which others wait: a few steps give way to decoding, and such
+ * a thread still always gets its turn.
  */
 #define HTH_OS_NICE_HELPER 5
 void hth_os_thread_nice(int steps);
 /*
- * Sleep until somebody wakes those who sleep on word (four aligned bytes, perhaps in memory that processes share), the
- * value there is not expected, or timeout_ms are over; may return early. False, at once, where there is no such thing.
+ * Sleep until a wake-up on word (four aligned bytes, perhaps in memory that processes share), until its value is not
+ * expected, or for timeout_ms. May return early. False, at once, if the system cannot do that.
  */
 bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms);
 void hth_os_word_wake(void *word);
-/*
- * Ask for huge pages and fault a private, writable mapping in. What it holds stays; nobody may write to it meanwhile.
- */
+/* Ask for huge pages and fault a private, writable mapping in. Its contents stay. Nobody may write to it meanwhile. */
 void hth_os_memory_prefault(void *memory, size_t n_bytes);
 /*
- * Give the pages of a private mapping back to the system; they stay mapped, and what they hold is undefined. Nothing
- * happens where the system cannot.
+ * Give the pages of a private mapping back to the system. They stay mapped, with undefined contents. No effect if the
+ * system cannot do that.
  */
 void hth_os_memory_discard(void *memory, size_t n_bytes);
-/* No huge pages for this mapping from now on: memory is given back in small pieces and must not come back in large. */
+/* No huge pages for this mapping from now on: small pieces that are given back must not return as large ones. */
 void hth_os_memory_small_pages(void *memory, size_t n_bytes);
 
 /* ---- memory that outlives a process ---- */
 
-/* All return 0 or a descriptor, or -1 with errno; ENOTSUP where the system has no such thing. */
+/* All return 0 or a descriptor, or -1 with errno; ENOTSUP if the system cannot do it. */
 
-/* A new file that lives in memory only and can grow, but not shrink; it is gone with its last descriptor. */
+/* A new file in memory that can grow, but not shrink. It is gone with its last descriptor. */
 int hth_os_memory_file_new(const char *name);
-/* Its size stays as it is from now on, whoever has a descriptor: nobody's mapping of it can lose its pages. */
+/* From now on nobody can change its size, so no mapping of it can lose its pages. */
 int hth_os_memory_file_seal(int fd);
 /*
- * Open the file behind fd once more and lock it. The descriptor returned shares nothing with fd, so the lock ends with
- * this process (or close of the descriptor and munmap of its mappings) even when fd was inherited and lives on
- * elsewhere. EWOULDBLOCK when another one holds the lock.
+ * Open the file behind fd once more and lock it. The new descriptor shares nothing with fd. So the lock ends with this
+ * process (or with close of the descriptor and munmap of its mappings), even if fd was inherited and lives on
+ * elsewhere. EWOULDBLOCK: another process holds the lock.
  */
 int hth_os_memory_file_own(int fd);
-/* Make the pages of a range be there, so that writing to them through a mapping cannot fail. What they hold stays. */
+/* Allocate the pages of a range, so that writing to them through a mapping cannot fail. Their contents stay. */
 int hth_os_file_allocate(int fd, uint64_t offset, uint64_t n_bytes);
 /* Give the pages of a range back to the system; they read as zeros. */
 int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes);
-/* The first offset >= at that is in no hole; UINT64_MAX when there is none. */
+/* The first offset >= at outside of holes; UINT64_MAX: there is none. */
 uint64_t hth_os_file_next_data(int fd, uint64_t at);
 
 /* ---- sockets ---- */
 
 /*
- * True when the other end of a connected socket will send no more: it was closed, for writing at least, although bytes it
- * sent before may wait unread. Does not wait. Where the system tells less, false until both directions are closed.
+ * True if the peer of a connected socket will send no more: it has closed at least its writing half, although earlier
+ * bytes may wait unread. Does not wait. On systems that tell less, false until both directions are closed.
  */
 bool hth_os_peer_has_ended(int fd);
 
 /* ---- processes ---- */
 
-/* The first three make system calls only and keep errno of no interest: for the time between fork and exec. */
+/* For the time between fork and exec: the first three make system calls only. errno after them has no meaning. */
 
-/* From now on the calling process is killed when the thread that forked it ends; nothing where there is no such thing. */
+/* From now on the calling process is killed when the thread that forked it ends. No effect if unsupported. */
 void hth_os_end_with_parent(void);
-/* Close every descriptor from first to last, both included, that is open. */
+/* Close every open descriptor from first to last, both included. */
 void hth_os_close_range(unsigned first, unsigned last);
-/* When memory runs out, the system is to take the calling process rather than its parent. A wish. */
+/* Ask the system to kill the calling process rather than its parent when memory runs out. It may ignore that. */
 void hth_os_first_to_go(void);
 
 /* ---- files ---- */
 
 /* All return 0 or a descriptor, or -1 with errno. */
 
-/* Open a new file without a name, for writing, mode 0600, on the device of directory. ENOTSUP where there is none. */
+/* Open a new file without a name, for writing, mode 0600, on the device of directory. ENOTSUP if unsupported. */
 int hth_os_open_unnamed(const char *directory);
-/* Give such a file a name that does not exist yet. */
+/* Give such a file a new name. */
 int hth_os_link_unnamed(int fd, const char *path);
-/* Read what is in memory already; bytes, 0 at the end, or -errno: -EAGAIN where a device would be waited for. */
+/*
+ * Read bytes that are in memory already. Their number, 0 at the end, or -errno; -EAGAIN: a device would have to read.
+ */
 int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset);
 
 /*
- * A queue of reads that go out in one call. NULL where the system has none or forbids it. One thread uses it. add: false
- * when the queue is full or the system does not take any more.
+ * A queue of reads that go out in one call. NULL if the system has none or forbids it. One thread uses it. add: false
+ * if the queue is full or the system takes no more.
  *
- * wait: the user_data of a read that came back, and in *n_out its bytes or -errno. Only while a read is out. It never
- * gives up on one: as long as the system may still write into the read's memory, that must not be another's, so waiting
- * without end is the lesser harm. What the system turns out not to take comes back with -EOPNOTSUPP, unread.
+ * wait: the user_data of a read that came back, and its bytes or -errno in *n_out. Call it only while a read is out. It
+ * never gives up on a read: the system may still write into the read's memory, which therefore must not be reused.
+ * Waiting without end is the lesser harm. A read that the system turns out to refuse comes back with -EOPNOTSUPP.
  */
 typedef struct hth_os_ring hth_os_ring;
 hth_os_ring *hth_os_ring_open(unsigned depth);
@@ -147,7 +147,7 @@ bool hth_os_ring_add(hth_os_ring *ring, int fd, void *bytes, size_t n_bytes, uin
 void hth_os_ring_submit(hth_os_ring *ring);
 void *hth_os_ring_wait(hth_os_ring *ring, int64_t *n_out);
 
-/* Bring a file's bytes and size to the device, past its volatile cache where the system can. */
+/* Bring a file's bytes and size to the device, past its volatile cache if the system can. */
 int hth_os_sync_data(int fd);
 
 #endif

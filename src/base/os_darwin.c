@@ -165,7 +165,7 @@ bool hth_os_peer_has_ended(int fd)
 
 void hth_os_end_with_parent(void)
 {
-    /* There is no such thing: the process must notice the end of a pipe. */
+    /* macOS has no such call: the process must notice the end of a pipe. */
 }
 
 void hth_os_close_range(unsigned first, unsigned last)
@@ -197,7 +197,7 @@ int hth_os_link_unnamed(int fd, const char *path)
 
 int hth_os_sync_data(int fd)
 {
-    /* fsync leaves the bytes in the device's cache here; where the stronger request is not known it must do. */
+    /* fsync leaves the bytes in the device's cache here. Where F_FULLFSYNC is unknown, it must do. */
     if (fcntl(fd, F_FULLFSYNC) == 0)
         return 0;
     return errno == ENOTSUP || errno == EINVAL ? fsync(fd) : -1;

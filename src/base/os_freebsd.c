@@ -80,7 +80,7 @@ bool hth_os_boot_id(char *text, size_t capacity)
         text[n] = '\0';
         return true;
     }
-    /* The time of the boot moves with the wall clock; a wrong "another boot" costs a rebuild of the index only. */
+    /* The boot time moves with the wall clock. A wrong "another boot" only costs a rebuild of the index. */
     n = sizeof(booted);
     if (sysctlbyname("kern.boottime", &booted, &n, NULL, 0) != 0)
         return false;
@@ -160,7 +160,7 @@ bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
     };
 
     (void)_umtx_op((void *)(uintptr_t)word, UMTX_OP_WAIT_UINT, expected, (void *)sizeof(timeout), &timeout);
-    return true; /* whatever ended it, the caller looks again */
+    return true; /* the caller checks again, whatever ended it */
 }
 
 void hth_os_word_wake(void *word)
@@ -205,7 +205,7 @@ void hth_os_end_with_parent(void)
 void hth_os_close_range(unsigned first, unsigned last)
 {
     if (first <= last)
-        (void)close_range(first, last, 0); /* of what is not open, too */
+        (void)close_range(first, last, 0); /* closed ones are ignored */
 }
 
 void hth_os_first_to_go(void)

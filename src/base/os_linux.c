@@ -50,7 +50,7 @@ uint64_t hth_os_ctime_ns(const struct stat *st)
     return timespec_ns(&st->st_ctim);
 }
 
-/* The first n < capacity bytes of a small text file, terminated; false when it cannot be read. */
+/* The first n < capacity bytes of a small text file, terminated. False if it cannot be read. */
 static bool read_text(const char *path, char *text, size_t capacity)
 {
     FILE *file = fopen(path, "re");
@@ -91,7 +91,7 @@ bool hth_os_boot_id(char *text, size_t capacity)
     return true;
 }
 
-/* A file of control group v2 that holds one number; UINT64_MAX when there is none or it says "max". */
+/* A number from a file of control group v2; UINT64_MAX if there is none or it says "max". */
 static uint64_t cgroup_number(const char *path)
 {
     char text[64];
@@ -128,7 +128,7 @@ uint64_t hth_os_memory_available_bytes(void)
     }
     if (limit != UINT64_MAX) {
         uint64_t used = cgroup_number("/sys/fs/cgroup/memory.current");
-        uint64_t cached = 0; /* file pages count as used there, but are given up when memory is wanted */
+        uint64_t cached = 0; /* file pages count as used there, but are freed when memory is wanted */
         uint64_t rest;
 
         if (read_text("/sys/fs/cgroup/memory.stat", text, sizeof(text))) {
@@ -140,7 +140,7 @@ uint64_t hth_os_memory_available_bytes(void)
                 cached += strtoull(line + strlen("\nactive_file "), NULL, 10);
         }
         used = used > cached ? used - cached : 0;
-        rest = used < limit ? limit - used : 1; /* 0 would mean that it is not known */
+        rest = used < limit ? limit - used : 1; /* 0 would mean unknown */
 
         if (rest < available)
             available = rest;
@@ -207,13 +207,13 @@ bool hth_os_word_wait(const void *word, uint32_t expected, uint32_t timeout_ms)
 {
     const struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000L };
 
-    /* Without FUTEX_PRIVATE_FLAG, since other processes map the word, too. */
+    /* Without FUTEX_PRIVATE_FLAG, because other processes map the word, too. */
     return syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 || errno != ENOSYS;
 }
 
 void hth_os_word_wake(void *word)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); /* where there is none nobody sleeps */
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); /* without futexes nobody sleeps */
 }
 
 void hth_os_memory_prefault(void *memory, size_t n_bytes)
@@ -243,7 +243,7 @@ int hth_os_memory_file_new(const char *name)
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (fd >= 0)
-        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK); /* a second line of defence: nobody means to */
+        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK); /* a second line of defence: no code shrinks it */
     return fd;
 }
 
@@ -257,7 +257,7 @@ int hth_os_memory_file_own(int fd)
     char self[64];
     int own;
 
-    /* The one way to another open file description of a file without a name. */
+    /* The only way to another open file description of a file without a name. */
     (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     own = open(self, O_RDWR | O_CLOEXEC);
     if (own < 0)
@@ -298,7 +298,7 @@ uint64_t hth_os_file_next_data(int fd, uint64_t at)
 
     if (found >= 0)
         return (uint64_t)found;
-    return errno == ENXIO ? UINT64_MAX : at; /* a file system that does not know where its holes are */
+    return errno == ENXIO ? UINT64_MAX : at; /* the file system does not know its holes */
 }
 
 bool hth_os_peer_has_ended(int fd)
@@ -319,7 +319,7 @@ void hth_os_close_range(unsigned first, unsigned last)
 
     if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
         return;
-    /* A kernel before 5.9. A limit may have been lowered while higher descriptors were open, but by nobody here. */
+    /* For a kernel before 5.9. A limit below an open descriptor would miss it, but no code here lowers the limit. */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= last)
         last = (unsigned)limit.rlim_cur;
     for (unsigned fd = first; fd <= last && fd <= INT_MAX; fd++)
@@ -328,10 +328,7 @@ void hth_os_close_range(unsigned first, unsigned last)
 
 void hth_os_first_to_go(void)
 {
-    enum {
-        MORE = 200,
-        MOST = 1000
-    }; /* of the badness that the kernel compares; a service may begin with less than 0 */
+    enum { MORE = 200, MOST = 1000 }; /* in the unit of the kernel's score; a service may begin below 0 */
     int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
     char text[16];
     ssize_t n;
@@ -359,7 +356,7 @@ int hth_os_open_unnamed(const char *directory)
 {
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-    /* A kernel or file system that does not know the flag sees a directory opened for writing. */
+    /* A kernel or file system without this flag sees a directory opened for writing. */
     if (fd < 0 && (errno == EISDIR || errno == EOPNOTSUPP || errno == EINVAL))
         errno = ENOTSUP;
     return fd;
@@ -369,7 +366,7 @@ int hth_os_link_unnamed(int fd, const char *path)
 {
     char self[64];
 
-    /* AT_EMPTY_PATH would need a capability; the way through /proc needs none. */
+    /* AT_EMPTY_PATH would need a capability; the path through /proc needs none. */
     (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }

@@ -1,16 +1,17 @@
 /*
  * os_linux_ring.c - the queue of reads on Linux: io_uring
  *
- * Kernels and containers may lack or forbid it; then opening fails, and the caller reads with threads. What they forbid
- * of it may show only when it is used, so the opening tries one read.
+ * Kernels and containers may lack or forbid io_uring. Then opening fails, and the caller reads with threads. A partial
+ * prohibition may show only at use, so the opening tries one read.
  *
- * The queue can do nothing but reads (Linux 5.10; older kernels read with threads): a worker whose other calls are
- * filtered keeps it, and the operations of io_uring, which no filter sees, are nearly all calls there are.
+ * The queue can only read (Linux 5.10; older kernels read with threads). io_uring has operations for nearly all system
+ * calls, and no filter sees them. A worker keeps its queue when its other calls are filtered, so the queue must not do
+ * more.
  *
- * A read is first in the queue that we share with the kernel and then the kernel's, which writes into its memory until
- * its completion is there. A kernel that has no memory now is asked again; when that does not help, or it refuses for
- * good, the ring is broken: it takes no more reads, and those that are still in the queue come back unread. For the
- * kernel's own we look until their completions are there, however long that takes.
+ * A read is first in the queue that we share with the kernel. Then the kernel has it, and writes into its memory until
+ * its completion is there. A kernel without memory is asked again. If that does not help, or the kernel refuses for
+ * good, the ring is broken: it takes no more reads, and reads that are still in the queue come back unread. For the
+ * kernel's own reads we wait until their completions are there, however long that takes.
  */
 #include "base/os.h"
 
@@ -22,19 +23,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One read moves at most this much; the rest goes round again. */
+/* One read moves at most this much. The rest is read again. */
 #define READ_BYTES_MAX ((size_t)1 << 30)
 enum {
     PAUSE_NS = 1000000,
-    REFUSALS_MAX = 100, /* in a row: a tenth of a second, in which memory may be found */
+    REFUSALS_MAX = 100, /* in a row: a tenth of a second, in which the kernel may find memory */
 };
 
 struct hth_os_ring {
     struct io_uring uring;
     bool broken;
     unsigned n_refusals; /* of the kernel, in a row */
-    unsigned n_unsent;   /* of a broken ring: the last so many of those added never went to the kernel */
-    /* The user_data of the reads added last, in turn: as many as the queue has places. */
+    unsigned n_unsent;   /* of a broken ring: this many of the last added reads never reached the kernel */
+    /* The user_data of the last added reads, as a ring with as many places as the queue. */
     void **added;
     unsigned n_places;
     unsigned n_added; /* ever; wraps */
@@ -50,12 +51,12 @@ int64_t hth_os_read_now(int fd, void *bytes, size_t n_bytes, uint64_t offset)
 
 static void pause_shortly(void)
 {
-    (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL); /* woken early we only look early */
+    (void)nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL); /* after an early wake-up we only look early */
 }
 
 /*
- * Of a queue that is made disabled: allow reads, nothing else, and enable it. There is no way back. Without the library's
- * functions for it, which its version 2.3 declares and does not export.
+ * For a queue that was made disabled: allow only reads, and enable it. That is final. It does not use the library's
+ * functions for this, because version 2.3 declares them and does not export them.
  */
 static bool allow_reads_only(const struct io_uring *uring)
 {
@@ -65,7 +66,7 @@ static bool allow_reads_only(const struct io_uring *uring)
            syscall(SYS_io_uring_register, uring->ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) == 0;
 }
 
-/* Does the kernel take a read? One of no file tells, by how it fails. */
+/* Does the kernel take a read? The failure of a read without a file shows it. */
 static bool takes_reads(hth_os_ring *ring)
 {
     int64_t n = 0;
@@ -117,10 +118,10 @@ bool hth_os_ring_add(hth_os_ring *ring, int fd, void *bytes, size_t n_bytes, uin
 void hth_os_ring_submit(hth_os_ring *ring)
 {
     if (!ring->broken)
-        (void)io_uring_submit(&ring->uring); /* what did not go out goes with the wait */
+        (void)io_uring_submit(&ring->uring); /* reads that did not go out go with the wait */
 }
 
-/* Send what is in the queue, and wait for a completion where the kernel can; returning tells neither. */
+/* Send the queued reads, and wait for a completion where the kernel can. The return guarantees neither. */
 static void enter_kernel(hth_os_ring *ring)
 {
     int rc = ring->broken ? -EBADF : io_uring_submit_and_wait(&ring->uring, 1);

@@ -1,5 +1,5 @@
 /*
- * os_no_memory_file.c - files in memory where the system has no way to open a file without a name once more
+ * os_no_memory_file.c - files in memory, for systems that cannot reopen a file without a name
  */
 #include "base/os.h"
 

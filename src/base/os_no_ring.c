@@ -1,5 +1,5 @@
 /*
- * os_no_ring.c - the queue of reads where the system has none
+ * os_no_ring.c - the queue of reads, for systems without one
  */
 #include "base/os.h"
 

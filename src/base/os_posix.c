@@ -37,7 +37,7 @@ uint32_t hth_os_n_descriptors(void)
     uint32_t n = 0;
     DIR *folder;
 
-    /* Linux from 6.2 on says it without a walk, which takes milliseconds with ten thousand connections. */
+    /* Linux from 6.2 on has the number here. A walk takes milliseconds with ten thousand connections. */
     if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
         return (uint32_t)st.st_size;
     folder = opendir("/dev/fd");

@@ -1,8 +1,8 @@
 /*
  * read_ring.c - the system's ring, or threads over two lists
  *
- * A read that was added is in `added`, after the submit in `queued` (threads only), then out, then in `done`. Short reads
- * go round again until the file ends.
+ * An added read is in `added`, after the submit in `queued` (threads only), then out, then in `done`. A short read goes
+ * out again until the file ends.
  */
 #include "base/read_ring.h"
 
@@ -15,7 +15,7 @@
 
 enum { THREADS_MAX = 4, DEPTH_MAX = 1024 };
 
-/* A list with room for every read that may be out. */
+/* A list with room for every outstanding read. */
 typedef struct fifo {
     hth_ring_read **reads; /* [depth] */
     size_t first;
@@ -25,15 +25,15 @@ typedef struct fifo {
 struct hth_read_ring {
     const hth_fs *fs;
     unsigned depth;
-    size_t n_out; /* added and not come back */
+    size_t n_out; /* added, and not back yet */
     fifo added;
     hth_os_ring *os; /* NULL: threads */
-    bool os_refuses; /* it did not read what can be read: threads from now on */
+    bool os_refuses; /* it refused a possible read: threads from now on */
     size_t n_at_os;
 
     pthread_t threads[THREADS_MAX];
     size_t n_threads;
-    /* Guards the fields below. Innermost lock; nothing is read while it is held. */
+    /* Guards the fields below. Innermost lock; no read runs while it is held. */
     pthread_mutex_t lock;
     pthread_cond_t wanted;
     pthread_cond_t came_back;
@@ -148,7 +148,7 @@ void hth_read_ring_close(hth_read_ring *ring)
     if (!ring)
         return;
     while (hth_read_ring_wait(ring))
-        ; /* into memory that its owner is about to free */
+        ; /* wait, because its owner is about to free the memory */
     ring_free(ring);
 }
 
@@ -174,12 +174,12 @@ static void put_done(hth_read_ring *ring, hth_ring_read *read)
     pthread_mutex_unlock(&ring->lock);
 }
 
-/* Hand one read to the system; false when it does not take it. */
+/* Hand one read to the system. False: the system refuses it. */
 static bool send_to_os(hth_read_ring *ring, hth_ring_read *read)
 {
     if (!hth_os_ring_add(ring->os, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done,
                          read)) {
-        /* Not for want of places, since none is taken: it is broken. */
+        /* None of its places is taken, so it is not full, but broken. */
         ring->os_refuses = ring->os_refuses || ring->n_at_os == 0;
         return false;
     }
@@ -218,13 +218,13 @@ void hth_read_ring_submit(hth_read_ring *ring)
         hth_os_ring_submit(ring->os);
 }
 
-/* Not of the file, as a rule, but of a kernel that does not know the operation or of a filter that forbids it. */
+/* Usually not an error of the file: the kernel does not know the operation, or a filter forbids it. */
 static bool is_refusal(int64_t n)
 {
     return n == -EINVAL || n == -EOPNOTSUPP || n == -EPERM;
 }
 
-/* Wait for the system to be done with one read. NULL when that went out again, for its rest. */
+/* Wait for the system to finish one read. NULL if the read went out again, for its rest. */
 static hth_ring_read *wait_for_os(hth_read_ring *ring)
 {
     int64_t n = 0;
@@ -249,7 +249,7 @@ static hth_ring_read *wait_for_os(hth_read_ring *ring)
     return read;
 }
 
-/* A read that threads or this one have done; NULL when there is none and not to be waited for one. */
+/* A read that a thread, this one included, has finished. NULL if there is none and wait is false. */
 static hth_ring_read *wait_for_done(hth_read_ring *ring, bool wait)
 {
     hth_ring_read *read;

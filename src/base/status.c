@@ -73,7 +73,7 @@ static void write_message(hearth_error *err, hearth_status status, int errnum, c
     n = vsnprintf(err->message, sizeof(err->message), format, arguments);
     if (n < 0)
         err->message[0] = '\0';
-    for (char *c = err->message; *c; c++) /* one line, whatever was put into it */
+    for (char *c = err->message; *c; c++) /* one line, whatever the arguments hold */
         if (*c == '\n' || *c == '\r')
             *c = ' ';
     hth_end_at_character(err->message, sizeof(err->message));
@@ -116,14 +116,14 @@ hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, 
     if (!err)
         return status;
 
-        /* Both the GNU and the POSIX strerror_r leave a usable text behind; only the GNU one returns it. */
+        /* The GNU and the POSIX strerror_r both leave a usable text; only the GNU one returns it. */
 #if defined(__GLIBC__) && defined(_GNU_SOURCE)
     const char *text = strerror_r(errnum, reason, sizeof(reason));
 #else
     const char *text = strerror_r(errnum, reason, sizeof(reason)) == 0 ? reason : "unknown error";
 #endif
     size_t n = strlen(err->message);
-    (void)snprintf(err->message + n, sizeof(err->message) - n, ": %s", text); /* cut below when it does not fit */
+    (void)snprintf(err->message + n, sizeof(err->message) - n, ": %s", text); /* cut below if it does not fit */
     hth_end_at_character(err->message, sizeof(err->message));
     return status;
 }

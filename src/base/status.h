@@ -1,8 +1,8 @@
 /*
- * status.h - how every function of Hearth says no
+ * status.h - statuses and error messages
  *
- * A function that can fail returns a hearth_status and takes a hearth_error * as its last argument. Whoever detects the
- * failure writes the message, once: the thing, the cause and the remedy in one line. Those above pass it on.
+ * A function that can fail returns a hearth_status and takes a hearth_error * as its last argument. The function that
+ * detects the failure writes the message, once: the thing, the cause and the remedy in one line. Callers pass it on.
  */
 #ifndef HTH_BASE_STATUS_H
 #define HTH_BASE_STATUS_H
@@ -25,9 +25,7 @@ hearth_status hth_fail(hearth_error *err, hearth_status status, const char *form
 hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/*
- * End a text that fills its buffer before the last, possibly incomplete, UTF-8 character; a shorter one stays as it is.
- */
+/* Cut a text that fills its buffer before its last, perhaps incomplete, UTF-8 character. Leave a shorter one. */
 void hth_end_at_character(char *text, size_t capacity);
 
 /* Put "<prefix>: " before the message already in err. Does nothing when err is NULL. */

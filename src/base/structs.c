@@ -54,7 +54,7 @@ static hearth_status read_sized(void *to, size_t size, const void *from, size_t 
     return HEARTH_OK;
 }
 
-/* No struct of any version is as large as the most here: such a size was never set. */
+/* A struct of this size exists in no version: the caller never set it. */
 static hearth_status check_size(size_t size, const char *name, hearth_error *err)
 {
     enum { STRUCT_BYTES_MAX = 2048 };

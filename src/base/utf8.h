@@ -1,7 +1,7 @@
 /*
  * utf8.h - one character to and from UTF-8, and the value of a hexadecimal digit
  *
- * Whether a text is UTF-8 is checked elsewhere, once, where it comes in (sched/text_stream.h).
+ * sched/text_stream.h checks once, at the entrance, that a text is UTF-8.
  */
 #ifndef HTH_BASE_UTF8_H
 #define HTH_BASE_UTF8_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Write a character, at most U+10FFFF; the number of its bytes. */
+/* Write a character, at most U+10FFFF. Returns the number of its bytes. */
 static inline size_t hth_utf8_put(uint32_t character, char out[4])
 {
     size_t n = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
@@ -20,7 +20,7 @@ static inline size_t hth_utf8_put(uint32_t character, char out[4])
     return n;
 }
 
-/* The character at *at < end, of a text that is UTF-8; *at goes behind it, and never behind end. */
+/* The character at *at < end, of valid UTF-8. *at moves behind it, and never behind end. */
 static inline uint32_t hth_utf8_next(const char **at, const char *end)
 {
     uint8_t c = (uint8_t) * (*at)++;
@@ -32,7 +32,7 @@ static inline uint32_t hth_utf8_next(const char **at, const char *end)
     return value;
 }
 
-/* 0 to 15, of either case; -1: it is none. */
+/* 0 to 15, of either case; -1: it is no hexadecimal digit. */
 static inline int hth_hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0'

@@ -1,13 +1,13 @@
 /*
- * whole_file.c - a file that gets its name when all of it is there
+ * whole_file.c - a file that gets its name when it is complete
  *
  *   1. write to a temporary name in the folder of the final one
  *   2. sync the bytes
- *   3. link the final name to them, which fails where the name is taken; or rename, which replaces
+ *   3. link the final name to them, which fails if the name is taken; or rename, which replaces
  *   4. sync the folder
  *
- * A crash before 3 leaves the temporary name; after it, the whole file. Where there are no links a new file is renamed,
- * too, after one more look; two that make the same new file in that moment may replace one another.
+ * A crash before 3 leaves the temporary name; after it, the whole file. A file system without links renames a new file,
+ * too, after one more look. Two writers of the same new file may then replace each other's.
  */
 #include "base/whole_file.h"
 
@@ -31,7 +31,7 @@ struct hth_whole_file {
     char temporary[PATH_BYTES];
 };
 
-/* False when the paths do not fit. */
+/* False if the paths do not fit. */
 static bool set_paths(hth_whole_file *file, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -49,7 +49,7 @@ static bool set_paths(hth_whole_file *file, const char *path)
         (void)snprintf(file->folder, sizeof(file->folder), "%.*s", slash == path ? 1 : (int)(slash - path), path);
     hth_os_random(bytes, sizeof(bytes));
     hth_hex_encode(bytes, sizeof(bytes), hex);
-    /* A name of the longest kind leaves no room for more; its beginning will do. */
+    /* The longest names leave no room for more, so only their beginning is used. */
     n = snprintf(file->temporary, sizeof(file->temporary), "%s/.%.*s.%s.part", file->folder, NAME_BYTES_MAX, name, hex);
     return n > 0 && (size_t)n < sizeof(file->temporary);
 }
@@ -151,7 +151,7 @@ hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err)
     else
         status = give_name(file, err);
     if (status == HEARTH_OK && file->has_name) {
-        (void)hth_fs_remove(file->fs, file->temporary); /* one name too many harms nobody */
+        (void)hth_fs_remove(file->fs, file->temporary); /* a name too many harms nobody */
         file->has_name = false;
     }
     if (status == HEARTH_OK) {
@@ -170,6 +170,6 @@ void hth_whole_file_abort(hth_whole_file *file)
     if (file->fd >= 0)
         hth_fs_close(file->fs, file->fd);
     if (file->has_name)
-        (void)hth_fs_remove(file->fs, file->temporary); /* nothing more can be done about it */
+        (void)hth_fs_remove(file->fs, file->temporary); /* there is no further remedy */
     free(file);
 }

@@ -1,9 +1,9 @@
 /*
- * whole_file.h - a file that gets its name when all of it is there
+ * whole_file.h - a file that gets its name when it is complete
  *
- * What is written goes to a temporary name in the same folder. Committing syncs it and gives it its own name, so that
- * nobody ever sees a part of it under that name, also after a power cut. A process that dies before leaves at most a
- * temporary file, ".<name>.<16 hex digits>.part".
+ * The bytes go to a temporary name in the same folder. Committing syncs the file and gives it its own name. So nobody
+ * ever sees a part of it under that name, even after a power cut. A process that dies before leaves at most a temporary
+ * file, ".<name>.<16 hex digits>.part".
  */
 #ifndef HTH_BASE_WHOLE_FILE_H
 #define HTH_BASE_WHOLE_FILE_H
@@ -14,28 +14,29 @@
 typedef struct hth_whole_file hth_whole_file; /* one thread at a time */
 
 typedef enum hth_whole_file_mode {
-    HTH_WHOLE_FILE_NEW,     /* nothing may have the name, now and at the commit */
-    HTH_WHOLE_FILE_REPLACE, /* a file that has it is replaced */
+    HTH_WHOLE_FILE_NEW,     /* the name must be free, now and at the commit */
+    HTH_WHOLE_FILE_REPLACE, /* an existing file is replaced */
 } hth_whole_file_mode;
 
 /*
- * Begin a file, mode 0600. fs outlives it; path is copied. HEARTH_MISUSE when something has the name and it is to be
- * new, or it is a directory or the path too long; HEARTH_NOT_FOUND without the folder; HEARTH_PERMISSION, HEARTH_FULL,
- * HEARTH_IO, HEARTH_NO_MEMORY. End it with hth_whole_file_commit or hth_whole_file_abort.
+ * Begin a file, mode 0600. fs must outlive it; path is copied. HEARTH_MISUSE: the file shall be new and the name is
+ * taken, the name is a directory, or the path is too long. HEARTH_NOT_FOUND: there is no such folder.
+ * HEARTH_PERMISSION, HEARTH_FULL, HEARTH_IO, HEARTH_NO_MEMORY. End it with hth_whole_file_commit or
+ * hth_whole_file_abort.
  */
 hearth_status hth_whole_file_begin(const hth_fs *fs, const char *path, hth_whole_file_mode mode, hth_whole_file **out,
                                    hearth_error *err);
 
-/* Append. After a failure (HEARTH_FULL, HEARTH_IO) there is only hth_whole_file_abort. */
+/* Append. After a failure (HEARTH_FULL, HEARTH_IO) only hth_whole_file_abort is allowed. */
 hearth_status hth_whole_file_write(hth_whole_file *file, const void *bytes, size_t n_bytes, hearth_error *err);
 
-/* Of hth_fs_system(): its descriptor, to set owner and mode before it has its name. It stays the file's. */
+/* Only with hth_fs_system(): its descriptor, to set owner and mode before it has its name. It stays the file's. */
 int hth_whole_file_descriptor(const hth_whole_file *file);
 
 /*
- * Make the file durable and give it its name; frees file, also on failure. HEARTH_MISUSE when a new file's name was
- * taken meanwhile; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO. After a failure the name refers to what it did before, or,
- * when only the sync of the folder failed, to the whole file.
+ * Make the file durable and give it its name. Frees file, also on failure. HEARTH_MISUSE: a new file's name was taken
+ * meanwhile; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO. After a failure the name refers to the same file as before, or,
+ * if only the sync of the folder failed, to the whole new file.
  */
 hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err);
 

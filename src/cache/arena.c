@@ -1,22 +1,21 @@
 /*
  * arena.c - slabs in the best-fitting runs of mapped segments (segment.h), within a limit of held memory
  *
- * Taking a slab holds its pages. Where that exceeds the limit, free held pages go back to the system, those of the last
- * segment first, so that it drains. A slab larger than a segment gets a piece of several segments' length for itself,
- * which goes with it.
+ * The arena holds the pages of a slab. When it then exceeds the limit, free held pages go back to the system, those of
+ * the last segment first, so that this segment drains. A slab larger than a segment gets its own mapping of several
+ * segment lengths, which is unmapped with it.
  *
- * Segments have places, counted in segment lengths; in a file they are offsets, so that a slab's place in its segment
- * follows from its offset and length alone.
+ * Segments have places, counted in segment lengths. In a file they are offsets, so a slab's offset and length alone
+ * tell its place in its segment.
  *
- * The helper thread sleeps until fewer than half a segment of held memory is free, then maps and touches one more, if
- * the limit allows. Slabs taken before it is done still work: they fault as they are written. Whoever can have a slab in
- * its segment only waits until it has touched the piece in hand, perhaps with locks of their own. So it gives way to
- * others by a nice value only: a thread that runs when nobody else wants to could keep them waiting for as long as all
- * cores decode.
+ * The helper thread sleeps until less than half a segment of held memory is free. Then it maps and touches one more
+ * segment, if the limit allows. Slabs taken meanwhile still work: they fault as they are written. A thread that can
+ * have a slab only in this segment waits until the helper has touched its current piece, perhaps while it holds locks.
+ * So the helper yields to others only by a nice value: with an idle policy it could keep that thread waiting for as
+ * long as all cores decode.
  *
- * Invariant: held_bytes is the sum over the segments (and one whole segment while it is being warmed), and exceeds
- * bytes_max by more than its spare part only by what is in slabs. A range of the file that is given back is in no
- * segment's hands meanwhile.
+ * Invariant: held_bytes is the sum over the segments (plus one whole segment while it is warmed). It exceeds bytes_max
+ * and the spare part only by the bytes in slabs. A range of the file that is being given back is in no segment.
  */
 #include "cache/arena.h"
 
@@ -37,9 +36,9 @@
 #define SLAB_BYTES_MAX ((size_t)1 << 42)
 enum {
     QUIET_MS = 100,
-    ADDRESS_FACTOR = 4, /* addresses a byte of memory: what no mixture of row sizes was seen to need half of */
+    ADDRESS_FACTOR = 4, /* addresses per byte of memory; no mixture of row sizes was seen to need half of them */
     SPARE_PLACES = 4,
-    CLAIMED_SEGMENTS_MAX = 8192, /* a bound on what a damaged directory can have mapped */
+    CLAIMED_SEGMENTS_MAX = 8192, /* a bound on the mappings that a damaged directory can cause */
 };
 static_assert(HTH_ARENA_SEGMENT_BYTES % WARM_BYTES == 0, "a segment is warmed in whole pieces");
 static_assert(SLAB_BYTES_MAX / HTH_PAGE_BYTES <= UINT32_MAX / 2, "pages of a segment are counted in 32 bits");
@@ -52,16 +51,16 @@ struct hth_arena {
     uint64_t fd_begin;
 
     /*
-     * Guards the fields below. Innermost lock. Segments are mapped and pages given back to the system while it is held;
-     * pages are faulted in and slabs are read or written without it.
+     * Guards the fields below. Innermost lock. Its holder maps segments and gives pages back to the system; page
+     * faults, reads and writes of slabs happen without it.
      */
     pthread_mutex_t lock;
     pthread_cond_t wanted; /* wakes the warmer */
     pthread_cond_t warmed; /* a segment is ready */
     uint64_t bytes_max;
     uint64_t file_bytes;    /* size of the file */
-    hth_segment *warming;   /* on its way; has no runs yet, and held_bytes and used_bytes hold its place */
-    bool hurry;             /* somebody waits for it, warm or not */
+    hth_segment *warming;   /* being warmed: it has no runs yet; held_bytes and used_bytes count it whole */
+    bool hurry;             /* a thread waits for it, warm or not */
     hth_segment **segments; /* by place */
     size_t n_segments;
     size_t capacity_segments;
@@ -82,7 +81,7 @@ size_t hth_arena_slab_bytes(size_t n_bytes)
 
 /* ---- segments ---- */
 
-/* Places that may be mapped: more than bytes_max needs, because only memory is scarce. */
+/* The number of places that may be mapped: more than bytes_max needs, because only memory is scarce. */
 static uint64_t places_max_locked(const hth_arena *arena)
 {
     uint64_t places = arena->bytes_max / HTH_ARENA_SEGMENT_BYTES;
@@ -90,7 +89,7 @@ static uint64_t places_max_locked(const hth_arena *arena)
     return places > UINT32_MAX / 8 ? UINT32_MAX / 2 : ADDRESS_FACTOR * (places + 1) + SPARE_PLACES;
 }
 
-/* The file is at least that long, from fd_begin on. */
+/* Make the file at least that long, counted from fd_begin. */
 static bool grow_file_locked(hth_arena *arena, uint64_t n_bytes)
 {
     uint64_t end;
@@ -107,7 +106,7 @@ static bool grow_file_locked(hth_arena *arena, uint64_t n_bytes)
     return true;
 }
 
-/* Map n_places from place on; segments[at] is the next one behind them. */
+/* Map n_places from place on; segments[at] is the next segment behind them. */
 static hth_segment *map_locked(hth_arena *arena, size_t at, uint32_t place, uint32_t n_places)
 {
     hth_segment *s;
@@ -151,7 +150,7 @@ static hth_segment *add_segment_locked(hth_arena *arena, uint32_t n_places)
     return map_locked(arena, at, (uint32_t)place, n_places);
 }
 
-/* Pages that are in no slab, or of a slab that nobody uses any more, go back to the system. */
+/* Give pages back to the system that are in no slab, or in a slab that nobody uses any more. */
 static void discard_pages_locked(hth_arena *arena, hth_segment *s, uint32_t begin, uint32_t n)
 {
     if (!s->small_pages)
@@ -165,7 +164,7 @@ static void discard_pages_locked(hth_arena *arena, hth_segment *s, uint32_t begi
     arena->held_bytes -= hth_page_bytes(hth_segment_let_go(s, begin, n));
 }
 
-/* Discard up to n_pages held pages of a free run, the last first; returns how many. */
+/* Discard up to n_pages held pages of a free run, the last pages first; returns their number. */
 static uint64_t discard_run_locked(hth_arena *arena, hth_segment *s, hth_run free_run, uint64_t n_pages)
 {
     uint32_t end = free_run.begin + free_run.n;
@@ -187,7 +186,7 @@ static uint64_t discard_run_locked(hth_arena *arena, hth_segment *s, hth_run fre
     return n_done;
 }
 
-/* Give up to n_bytes of held memory that is in no slab back to the system; returns how many. */
+/* Give up to n_bytes of held memory that is in no slab back to the system; returns the bytes given. */
 static uint64_t discard_free_locked(hth_arena *arena, uint64_t n_bytes)
 {
     uint64_t n_pages = (n_bytes + HTH_PAGE_BYTES - 1) / HTH_PAGE_BYTES;
@@ -219,11 +218,11 @@ static size_t index_of_locked(const hth_arena *arena, const uint8_t *slab)
     while (i < arena->n_segments && !(slab >= arena->segments[i]->memory &&
                                       slab < arena->segments[i]->memory + hth_page_bytes(arena->segments[i]->n_pages)))
         i++;
-    assert(i < arena->n_segments); /* a slab of ours */
+    assert(i < arena->n_segments); /* the slab is from this arena */
     return i;
 }
 
-/* Take a segment without slabs out; the caller frees it. */
+/* Take a segment without slabs out of the list; the caller frees it. */
 static hth_segment *detach_locked(hth_arena *arena, size_t at)
 {
     hth_segment *s = arena->segments[at];
@@ -248,7 +247,7 @@ static bool wants_warming_locked(const hth_arena *arena)
 }
 
 /*
- * Touch a segment piece by piece, so that nobody else's page fault waits long for ours, until it is done or somebody
+ * Touch a segment piece by piece, so that the page faults of other threads never wait long for ours. Stop when somebody
  * needs the segment as it is. Returns the bytes touched.
  */
 static size_t warm(hth_arena *arena, const hth_segment *s)
@@ -273,8 +272,8 @@ static size_t warm(hth_arena *arena, const hth_segment *s)
 }
 
 /*
- * Wait until no slab was taken for a while: a restore or a prefill that is under way would pay for the segment with the
- * memory bus and the address space's lock. False when something happened meanwhile.
+ * Wait until no slab is taken for a while: warming would slow down a restore or prefill under way, by the memory bus
+ * and the lock of the address space. False when a slab was taken or the arena closes.
  */
 static bool is_quiet_locked(hth_arena *arena)
 {
@@ -287,7 +286,7 @@ static bool is_quiet_locked(hth_arena *arena)
     return !arena->closing && arena->n_taken == n_taken;
 }
 
-/* Add a segment and touch it; false when the system has none to give. Unlocks meanwhile. */
+/* Add a segment and touch it; false when the system has no memory. Unlocks meanwhile. */
 static bool warm_one_locked(hth_arena *arena)
 {
     hth_segment *s = add_segment_locked(arena, 1);
@@ -295,7 +294,7 @@ static bool warm_one_locked(hth_arena *arena)
 
     if (!s)
         return false;
-    s->n_runs = 0; /* nobody takes from it yet */
+    s->n_runs = 0; /* no slab may lie in it yet */
     s->longest = 0;
     arena->held_bytes += HTH_ARENA_SEGMENT_BYTES; /* claimed, so that the limit holds meanwhile */
     arena->used_bytes += HTH_ARENA_SEGMENT_BYTES;
@@ -334,8 +333,8 @@ static void *warm_segments(void *context)
         if (!first && !is_quiet_locked(arena))
             continue;
         if (!warm_one_locked(arena) && !arena->closing)
-            pthread_cond_wait(&arena->wanted, &arena->lock); /* no memory now; try at the next wish */
-        /* The first segment is wanted soon; for the others it is the restore that asked for them that goes first. */
+            pthread_cond_wait(&arena->wanted, &arena->lock); /* no memory now; the next request tries again */
+        /* The first segment is needed soon. For later ones, the restore that caused them has precedence. */
         if (first)
             hth_os_thread_nice(HTH_OS_NICE_HELPER);
         first = false;
@@ -346,7 +345,7 @@ static void *warm_segments(void *context)
 
 static void start_warmer(hth_arena *arena)
 {
-    /* Without the helper rows still work, only their first use is slower. */
+    /* Without the helper only the first use of memory is slower. */
     arena->has_warmer = arena->warm && pthread_create(&arena->warmer, NULL, warm_segments, arena) == 0;
 }
 
@@ -404,8 +403,8 @@ void hth_arena_close(hth_arena *arena)
 /* ---- slabs ---- */
 
 /*
- * A free run of n pages or more: of which the fewest must be faulted in, of those the shortest, of those the lowest. The
- * runs looked at closely are few, since they are long.
+ * Choose a free run of n pages or more: the one with the fewest pages to fault in, then the shortest, then the lowest.
+ * Few runs are long enough to be examined closely.
  */
 static hth_segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_out)
 {
@@ -439,7 +438,7 @@ static hth_segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_ou
     return best;
 }
 
-/* A free run of any segment, or of a new one; NULL when none can be had. */
+/* Take pages from any segment or from a new one; NULL when there are none. */
 static uint8_t *take_locked(hth_arena *arena, size_t bytes, bool *cold_out)
 {
     uint32_t n = (uint32_t)(bytes / HTH_PAGE_BYTES);
@@ -477,7 +476,7 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
             slab = take_locked(arena, bytes, &cold);
         if (slab || !arena->warming || bytes > arena->bytes_max)
             break;
-        arena->hurry = true; /* its segment may be all that the limit allows */
+        arena->hurry = true; /* its segment may be all the memory that the limit allows */
         pthread_cond_wait(&arena->warmed, &arena->lock);
     }
     arena->n_taken++;
@@ -526,7 +525,7 @@ void hth_arena_shrink(hth_arena *arena, uint8_t *slab, size_t n_bytes, size_t n_
     pthread_mutex_unlock(&arena->lock);
 }
 
-/* Keep one empty segment, so that a working set at its edge does not map and unmap at every row. */
+/* One empty segment is kept: otherwise a working set at its edge would map and unmap at every row. */
 static bool is_one_too_many_locked(const hth_arena *arena, const hth_segment *just_emptied)
 {
     if (just_emptied->n_places > 1)
@@ -599,7 +598,7 @@ uint64_t hth_arena_offset(hth_arena *arena, const uint8_t *slab)
     return offset;
 }
 
-/* The segment of exactly these places, mapped now if nothing lies there; NULL when something else does. */
+/* The segment of exactly these places, mapped now if the places are free; NULL when another segment is there. */
 static hth_segment *segment_at_locked(hth_arena *arena, uint32_t place, uint32_t n_places)
 {
     size_t at = 0;
@@ -667,7 +666,7 @@ uint8_t *hth_arena_claim(hth_arena *arena, uint64_t offset, uint64_t n_bytes)
 static void punch_locked(const hth_arena *arena, uint64_t begin, uint64_t end)
 {
     if (begin < end)
-        (void)hth_os_file_punch(arena->fd, begin, end - begin); /* else it stays with the file, unused */
+        (void)hth_os_file_punch(arena->fd, begin, end - begin); /* on failure it stays in the file, unused */
 }
 
 void hth_arena_claims_end(hth_arena *arena)
@@ -676,7 +675,7 @@ void hth_arena_claims_end(hth_arena *arena)
 
     assert(arena->fd >= 0);
     pthread_mutex_lock(&arena->lock);
-    done = arena->fd_begin; /* everything below is claimed or given back */
+    done = arena->fd_begin; /* everything below this offset is claimed or given back */
     for (size_t i = 0; i < arena->n_segments; i++) {
         hth_segment *s = arena->segments[i];
 

@@ -1,9 +1,9 @@
 /*
  * borrow.c - rows out of the cache, verified
  *
- * A row that is read from a file is checked in full once, then lives in the RAM tier and is trusted there: only this
- * process can write to it. A read is in three parts, so that many of them can be under way at once (read_ahead.c): open
- * the file and reserve a slab; bring the bytes; check them and make the row visible.
+ * A row from a file is checked in full once. Then it lives in the RAM tier, where it is trusted: only this process can
+ * write there. A read has three parts, so that many reads can be under way at once (read_ahead.c): open the file and
+ * reserve a slab; read the bytes; check them and make the row visible.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 /* ---- wrong rows ---- */
 
-/* Why an image is not the row that was asked for; NULL when it is. Static strings. */
+/* Why a file is not the requested row; NULL when it is. Static strings. */
 static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace, const hth_row_meta *expected)
 {
     uint32_t first_position = info->has_first_position ? info->first_position : 0;
@@ -51,12 +51,12 @@ void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
     }
 }
 
-/* Remember that a row was damaged, with its place, where that is known. */
+/* Remember that a row was damaged, with its position if that is known. */
 static void note_damaged(hth_cache *cache, const hth_row_id *id)
 {
     hth_row_meta meta = { .id = *id };
 
-    (void)hth_cache_find(cache, id, &meta); /* not found: it is remembered by its name alone */
+    (void)hth_cache_find(cache, id, &meta); /* if not found, its name alone is remembered */
     hth_past_note_gone(&cache->past, &meta, HTH_GONE_DAMAGED, NULL);
 }
 
@@ -91,10 +91,10 @@ static bool is_bad(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, v
     (void)bytes;
     (void)n_bytes;
     (void)user_data;
-    return true; /* whatever it looks like */
+    return true; /* whatever its bytes are */
 }
 
-/* Is it anywhere, also where only its name tells? */
+/* Does any tier have the row, even if only a file name shows it? */
 static bool is_there(hth_cache *cache, const hth_row_id *id)
 {
     bool found = hth_ram_tier_has(cache->ram, id, NULL);
@@ -119,7 +119,7 @@ bool hth_cache_quarantine(hth_cache *cache, const hth_row_id *id, const char *re
 void hth_cache_forget(hth_cache *cache, const hth_row_id *id)
 {
     hth_ram_tier_remove(cache->ram, id);
-    for (size_t i = 0; i < cache->n_levels; i++) /* until the writer has come to it */
+    for (size_t i = 0; i < cache->n_levels; i++) /* hidden until the writer removes it */
         hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
     if (cache->writer)
         hth_writer_remove(cache->writer, id, NULL);
@@ -157,7 +157,7 @@ hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected
             hth_fs_close(cache->fs, fd);
             return hth_fail(err, HEARTH_NO_MEMORY, "no room in the RAM tier for a row of %zu bytes", n_bytes);
         }
-        out->ring.bytes = hth_ram_row_image(out->row);
+        out->ring.bytes = hth_ram_row_slab(out->row);
         return HEARTH_OK;
     }
     return first == HEARTH_NOT_FOUND ? hth_fail(err, first, "no tier holds the row") : first;
@@ -169,9 +169,9 @@ void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)
     hth_ram_tier_unpin(cache->ram, read->row);
 }
 
-/* Why the image that was read is not the row; NULL when it is. */
-static const char *check_image(const hth_cache *cache, const hth_row_read *read, const hth_keyspace *keyspace,
-                               const hth_row_meta *expected)
+/* Why the bytes that were read are not the row; NULL when they are. */
+static const char *check_file(const hth_cache *cache, const hth_row_read *read, const hth_keyspace *keyspace,
+                              const hth_row_meta *expected)
 {
     hth_kvc_info info;
     hth_kvc_fault fault;
@@ -195,7 +195,7 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
         hth_cache_file_abort(cache, read);
         return hth_fail_errno(err, -read->ring.result, "cannot read a cache row");
     }
-    wrong = check_image(cache, read, keyspace, expected);
+    wrong = check_file(cache, read, keyspace, expected);
     if (wrong) {
         say_rejected(cache, &expected->id, wrong);
         reject_file(cache, read->level, &expected->id, wrong);
@@ -211,7 +211,7 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
     return HEARTH_OK;
 }
 
-/* From the fastest file tier that can give it: a damaged row is rejected there, and the next tier is asked. */
+/* Read from the fastest file tier that can. A tier with a damaged copy rejects it, and the next tier is asked. */
 static hearth_status borrow_file(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
                                  hth_ram_row **row_out, hearth_tier *tier_out, hearth_error *err)
 {
@@ -245,11 +245,11 @@ hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, con
     hth_kvc_info info;
     hth_kvc_fault fault;
     bool sound =
-        hth_kvc_parse_meta(hth_ram_row_image(row), hth_ram_row_bytes(row), hth_ram_row_bytes(row), &info, &fault, NULL);
+        hth_kvc_parse_meta(hth_ram_row_slab(row), hth_ram_row_bytes(row), hth_ram_row_bytes(row), &info, &fault, NULL);
 
     if (!sound || misfit(&info, keyspace, expected)) {
         hth_ram_tier_unpin(cache->ram, row);
-        hth_cache_reject(cache, &expected->id, "its image in memory changed");
+        hth_cache_reject(cache, &expected->id, "its bytes in memory changed");
         return hth_fail(err, HEARTH_CORRUPT, "cache row in memory is damaged");
     }
     if (cache->save_on_second_use && !hth_ram_row_is_stored(row))
@@ -258,8 +258,8 @@ hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, con
         .pin = row,
         .tier = tier,
         .info = info,
-        .payload = hth_ram_row_image(row) + info.payload_offset,
-        .payload_bytes = (size_t)info.payload_byte_count,
+        .image = hth_ram_row_slab(row) + info.image_offset,
+        .image_bytes = (size_t)info.image_byte_count,
         .lent_ns = hth_os_monotonic_ns(),
     };
     return HEARTH_OK;
@@ -289,7 +289,7 @@ void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row)
 void hth_cache_return(hth_cache *cache, hth_borrowed_row *row)
 {
     hth_count(cache->counters, HTH_COUNT_ROWS_RESTORED, 1);
-    hth_count(cache->counters, HTH_COUNT_BYTES_RESTORED, row->payload_bytes);
+    hth_count(cache->counters, HTH_COUNT_BYTES_RESTORED, row->image_bytes);
     hth_count(cache->counters, HTH_COUNT_TOKENS_RESTORED, hth_kvc_n_tokens(&row->info));
     hth_histogram_add(cache->counters, HTH_PATH_UNPACK, hth_os_monotonic_ns() - row->lent_ns);
     hth_cache_return_unused(cache, row);

@@ -1,8 +1,8 @@
 /*
- * cache.c - the tiers behind one door
+ * cache.c - one interface to all tiers
  *
- * The RAM tier holds complete KVC images, so the writer writes and a restore reads the same bytes. Reading rows is in
- * borrow.c, keeping them in save.c.
+ * The RAM tier holds complete KVC files, so the writer and a restore use the same bytes. borrow.c reads rows, save.c
+ * saves them.
  */
 #include "base/grow.h"
 #include "cache/cache_inside.h"
@@ -19,7 +19,7 @@
 
 /* ---- opening ---- */
 
-/* Half of what is free on the file system that a directory, which need not exist yet, will be on. */
+/* Half of the free space on the file system of a directory, which need not exist yet. */
 static uint64_t half_of_free(const hth_fs *fs, const char *directory)
 {
     char path[4096];
@@ -27,7 +27,7 @@ static uint64_t half_of_free(const hth_fs *fs, const char *directory)
     char *slash;
 
     if (snprintf(path, sizeof(path), "%s", directory) >= (int)sizeof(path))
-        return 0; /* refused where it is opened */
+        return 0; /* the open refuses it */
     while (hth_fs_free_bytes(fs, path, &free_bytes) != 0) {
         if (strcmp(path, "/") == 0 || strcmp(path, ".") == 0)
             return 0;
@@ -46,7 +46,7 @@ typedef struct level_plan {
     size_t n;
 } level_plan;
 
-/* Open a file tier; one that cannot be used costs one warning, and there is none: NULL. */
+/* Open a file tier. NULL, after one warning, when it cannot be used. */
 static hth_file_tier_set *open_files(hth_cache *cache, const level_plan *plan, hearth_tier tier)
 {
     hearth_error trouble = { .message = "" };
@@ -103,9 +103,9 @@ static void plan_disk(const hth_cache_options *options, level_plan *plan)
 }
 
 /*
- * The file tiers; without memory for the plan there are none. The disk is opened first, since what lies there lasts: of
- * two tiers in one directory the memory files are left out. One directory is never opened twice, because a process may
- * not open an LMDB environment twice.
+ * Open the file tiers; none without memory for the plan. The disk comes first, because its rows last: of two tiers in
+ * one directory the memory files are left out. One directory is never opened twice, because a process may not open an
+ * LMDB environment twice.
  */
 static void open_levels(hth_cache *cache, const hth_cache_options *options)
 {
@@ -129,7 +129,7 @@ static void open_levels(hth_cache *cache, const hth_cache_options *options)
     free(plan);
 }
 
-/* The RAM tier, in the memory that was given or, with a warning where that cannot be used, in private memory. */
+/* Open the RAM tier in the given memory or, with a warning when that cannot be used, in private memory. */
 static hearth_status open_ram(hth_cache *cache, const hth_cache_options *options, hearth_error *err)
 {
     hth_ram_tier_options ram_options = {
@@ -157,7 +157,7 @@ static void close_levels(hth_cache *cache)
     cache->n_levels = 0;
 }
 
-/* The tier knows by itself now that the row is not there. */
+/* The tier itself knows now that the row is absent. */
 static void forget_taken_away(const hth_row_id *id, size_t tier, void *user_data)
 {
     hth_cache *cache = user_data;
@@ -283,7 +283,7 @@ hearth_tier hth_cache_find(hth_cache *cache, const hth_row_id *id, hth_row_meta 
     return hth_cache_look(cache, id, out ? out : &meta, &n_names);
 }
 
-/* For a search: rows of a level that were rejected. */
+/* The rejected rows of a level, for a search. */
 typedef struct rejected_rows {
     hth_rejected *rejected;
     hearth_tier tier;
@@ -331,7 +331,7 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
 {
     size_t n = 0;
 
-    /* Each tier leaves an equal part of the room to the slower ones, which may know rows that it does not. */
+    /* Each tier leaves an equal part of the room to the slower tiers, which may know other rows. */
     for (size_t i = 0; i <= cache->n_levels && n < capacity; i++) {
         size_t n_tiers_left = cache->n_levels - i + 1;
         size_t room = (capacity - n + n_tiers_left - 1) / n_tiers_left;
@@ -339,7 +339,7 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
         size_t n_more = i == 0 ? hth_ram_tier_children(cache->ram, parent, out, room)
                                : hth_file_tier_set_children(cache->levels[i - 1].files, parent, out + n, room);
 
-        /* A row that a faster tier listed is not listed again: the lists are short. */
+        /* A row that a faster tier listed is skipped. The lists are short. */
         for (size_t j = n_before; j < n_before + n_more; j++)
             if (i == 0 || (!is_listed(out, n_before, &out[j].id) &&
                            !hth_rejected_has(&cache->rejected, &out[j].id, cache->levels[i - 1].tier)))
@@ -348,7 +348,7 @@ size_t hth_cache_children(hth_cache *cache, const hth_key *parent, hth_row_meta 
     return n;
 }
 
-/* What is published goes to the slowest tier, too, so its bell tells of all. Of several roots one is listened to. */
+/* The slowest tier gets every row, so its notifier tells of all rows. Of several roots, the first is watched. */
 static hth_index *listened_index(const hth_cache *cache)
 {
     return hth_file_tier_index(hth_file_tier_set_roots(cache->levels[cache->n_levels - 1].files)[0]);
@@ -395,7 +395,7 @@ void hth_cache_write_limits_set(hth_cache *cache, const hth_writer_limits *limit
         hth_writer_limits_set(cache->writer, limits);
 }
 
-/* From all tiers, since they were opened. */
+/* Rows evicted from all tiers since they were opened. */
 static uint64_t rows_evicted(hth_cache *cache)
 {
     hth_ram_tier_totals ram;
@@ -437,7 +437,7 @@ void hth_cache_counters(hth_cache *cache, hearth_counters *out)
     out->rows_evicted = rows_evicted(cache) - atomic_load(&cache->evicted_noted);
 }
 
-/* Rows of an index, collected before anybody is shown them: no callback runs inside a transaction. */
+/* Rows of an index, collected first, so that no callback runs inside a transaction. */
 typedef struct row_list {
     hth_row_meta *rows;
     size_t n;
@@ -507,7 +507,8 @@ static hearth_status evict_level(const hth_level *level, uint64_t n_bytes, uint6
     if (status == HEARTH_OK)
         status = hth_file_tier_set_totals(level->files, &after, err);
     if (status == HEARTH_OK)
-        *freed_out = before.bytes > after.bytes ? before.bytes - after.bytes : 0; /* others may have written */
+        *freed_out =
+            before.bytes > after.bytes ? before.bytes - after.bytes : 0; /* others may have written meanwhile */
     return status;
 }
 

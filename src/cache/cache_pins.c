@@ -14,13 +14,40 @@ hearth_status hth_cache_pin(hth_cache *cache, const hth_key *key, hearth_error *
                                : no_files(err);
 }
 
+/* The pin may be in any level: an operator made it there, or the cache when it had no slower level. */
 hearth_status hth_cache_unpin(hth_cache *cache, const hth_key *key, hearth_error *err)
 {
-    return cache->n_levels > 0 ? hth_file_tier_set_unpin(cache->levels[cache->n_levels - 1].files, key, err)
-                               : no_files(err);
+    hearth_status status = cache->n_levels > 0 ? HEARTH_NOT_FOUND : no_files(err);
+
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        hearth_error why = { .message = "" };
+        hearth_status result = hth_file_tier_set_unpin(cache->levels[i].files, key, &why);
+
+        if (status != HEARTH_NOT_FOUND && (result == HEARTH_OK || result == HEARTH_NOT_FOUND))
+            continue;
+        status = result;
+        if (err && result != HEARTH_OK)
+            *err = why;
+    }
+    return status;
+}
+
+hearth_status hth_cache_unpin_to_remove(hth_cache *cache, const hth_key *key, hearth_error *err)
+{
+    hearth_error why = { .message = "" };
+    hearth_status status = hth_cache_unpin(cache, key, &why);
+
+    if (status == HEARTH_NOT_FOUND || status == HEARTH_UNSUPPORTED)
+        return HEARTH_OK;
+    if (err && status != HEARTH_OK)
+        *err = why;
+    return status;
 }
 
 bool hth_cache_is_pinned(hth_cache *cache, const hth_key *key)
 {
-    return cache->n_levels > 0 && hth_file_tier_set_is_pinned(cache->levels[cache->n_levels - 1].files, key);
+    for (size_t i = 0; i < cache->n_levels; i++)
+        if (hth_file_tier_set_is_pinned(cache->levels[i].files, key))
+            return true;
+    return false;
 }

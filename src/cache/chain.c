@@ -1,29 +1,27 @@
 /*
  * chain.c - from a prefix's end back to its beginning, by the parents that rows name
  *
- * A parent ends where its child begins, whatever a damaged index says: so each step goes back, and none goes round in
- * circles.
+ * A step accepts a parent only if it ends where its child begins. So each step goes back, and even with a damaged index
+ * the walk cannot loop.
  */
 #include "cache/chain.h"
 
 #include <stdlib.h>
 
+#include "base/grow.h"
+
 static bool add(hth_chain *chain, const hth_row_meta *row)
 {
-    if (chain->n == chain->capacity) {
-        size_t capacity = chain->capacity ? 2 * chain->capacity : 64;
-        hth_row_meta *grown = realloc(chain->rows, capacity * sizeof(*grown));
+    hth_row_meta *rows = (hth_row_meta *)hth_grown(chain->rows, chain->n, &chain->capacity, sizeof(*rows));
 
-        if (!grown)
-            return false;
-        chain->rows = grown;
-        chain->capacity = capacity;
-    }
+    if (!rows)
+        return false;
+    chain->rows = rows;
     chain->rows[chain->n++] = *row;
     return true;
 }
 
-/* The row with cells that ends at a position, under that key. */
+/* Find the row with cells that has this key and ends at this position. */
 static bool find_cells(const hth_key *key, uint32_t end, hth_chain_find_fn find, void *user_data, hth_row_meta *out)
 {
     static const hth_row_kind kinds[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL };
@@ -48,7 +46,7 @@ static void turn_round(hth_chain *chain)
     }
 }
 
-/* Rows of all kinds that end the prefix, the last to be read first. *first_out: one that says what they stand on. */
+/* Add the rows of all kinds that end the prefix, the last to be read first. The walk goes on at *first_out's parent. */
 static bool add_ends(hth_chain *chain, const hth_key *key, hth_chain_find_fn find, void *user_data, bool *has_first_out,
                      hth_row_meta *first_out)
 {

@@ -6,18 +6,18 @@
 
 #include "cache/row.h"
 
-/* Where rows are looked for: true and *out (never NULL) when there is such a row. */
+/* Find a row: true and *out (never NULL) when it exists. */
 typedef bool (*hth_chain_find_fn)(const hth_row_id *id, hth_row_meta *out, void *user_data);
 
 typedef struct hth_chain {
-    hth_row_meta *rows; /* [n], each stands on the one before; those that end the prefix come last, with their logits */
+    hth_row_meta *rows; /* each stands on the row before it; the rows that end the prefix come last, logits included */
     size_t n;
     size_t capacity;
 } hth_chain;
 
 /*
- * The rows of the prefix of that key. *out is released with hth_chain_deinit. HEARTH_NOT_FOUND: no row with cells or
- * state ends the prefix, or one is missing before it; HEARTH_NO_MEMORY.
+ * Find the rows of the prefix with this key. Release *out with hth_chain_deinit. HEARTH_NOT_FOUND: no row with cells or
+ * state ends the prefix, or an earlier row is missing; HEARTH_NO_MEMORY.
  */
 hearth_status hth_chain_find(const hth_key *key, hth_chain_find_fn find, void *user_data, hth_chain *out,
                              hearth_error *err);

@@ -1,12 +1,12 @@
 /*
- * counters.c - shards, sums, and what was noted at the last reset
+ * counters.c - shards, sums, and the sums noted at the last reset
  *
- * Nothing here orders memory for anybody else, with one exception: a snapshot reads what a reset noted before it reads
- * the shards, and the reset read them before it noted. So a snapshot never sees less than what it subtracts.
+ * Memory is ordered in one place only: a snapshot reads the noted sum before it reads the shards, and the reset read
+ * the shards before it noted the sum. So a snapshot never sees less than it subtracts.
  *
- * The longest time cannot be subtracted. A reset takes the shards' maxima out, and an event that was added to a bucket
- * after the reset may have had its time taken out with them. The snapshot therefore never gives a maximum below the
- * beginning of the highest bucket that has an event.
+ * A maximum cannot be subtracted. A reset clears the shards' maxima. It may also clear the time of an event that was
+ * added to its bucket after the reset. So a snapshot never gives a maximum below the beginning of the highest bucket
+ * with an event.
  */
 #include "cache/counters.h"
 
@@ -36,7 +36,7 @@ const char *hth_path_name(hth_path path)
 
 /* ---- shards ---- */
 
-/* Every thread has a variable of its own at an address of its own, which is all that is wanted of it. */
+/* Only the address of the thread-local variable matters: it differs between threads. */
 static hth_counters_shard *own_shard(hth_counters *counters)
 {
     static _Thread_local const char here = 0;
@@ -154,7 +154,7 @@ uint64_t hth_histogram_percentile(const hth_histogram *histogram, double share)
 
     if (histogram->count == 0)
         return 0;
-    /* The event of this rank, from 1, in the order of their times. Written so that a NaN is the first. */
+    /* The rank of the event, from 1, in the order of their times. A NaN gives the first. */
     rank = share > 0 ? share < 1 ? (uint64_t)(share * (double)histogram->count) : histogram->count : 1;
     if (share > 0 && share < 1 && (double)rank < share * (double)histogram->count)
         rank++;

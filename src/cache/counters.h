@@ -1,15 +1,16 @@
 /*
- * counters.h - what the cache did and how long it took, counted where it happens
+ * counters.h - counts of the cache's work and histograms of its times
  *
- * Every counter exists once a shard. A thread adds to the shard that the address of its thread-local storage hashes to,
- * with a relaxed atomic addition, so threads seldom meet and never wait; two that share a shard are only slower. Nobody
- * registers, so nothing is left behind by threads that end. Reading sums the shards.
+ * Each counter exists once in each shard. A thread adds to one shard, by a relaxed atomic addition; a hash of the
+ * address of its thread-local storage selects the shard. So threads seldom share a shard and never wait; two threads in
+ * one shard are only slower. No thread registers, so a thread that ends leaves nothing behind. A reader sums the
+ * shards.
  *
- * Counters never go back. A reset notes their present sums, and a snapshot subtracts what was noted: what is added
- * while somebody resets is counted before or after it and never lost. A snapshot is not one instant: counters that are
- * read later may include events that earlier ones do not.
+ * Counters never go back. A reset notes their present sums, and a snapshot subtracts the noted sums: an addition during
+ * a reset counts before or after it and is never lost. A snapshot is not one instant: counters that are read later may
+ * include events that earlier ones do not.
  *
- * A struct of zeros is a good hth_counters; there is nothing to release. About 90 KB, so not for the stack.
+ * A struct of zeros is a valid hth_counters; nothing needs a release. It has about 90 KB: too much for the stack.
  */
 #ifndef HTH_CACHE_COUNTERS_H
 #define HTH_CACHE_COUNTERS_H
@@ -39,9 +40,9 @@ typedef enum hth_counter {
     HTH_COUNTERS,
 } hth_counter;
 
-/* What is timed. */
+/* The timed operations. */
 typedef enum hth_path {
-    HTH_PATH_LOOKUP, /* keys and index, per request */
+    HTH_PATH_LOOKUP, /* computing keys and asking indexes, per request */
     HTH_PATH_READ,   /* a row from a file or a network, checks included */
     HTH_PATH_UNPACK, /* a row's state into the context */
     HTH_PATH_PACK,   /* a row's state out of the context */
@@ -55,7 +56,7 @@ const char *hth_path_name(hth_path path);
 /* ---- histograms ---- */
 
 /*
- * Buckets are log-linear: one below 1024 ns, then four to each power of two up to 2^37 ns (137 s), then one for the
+ * Buckets are log-linear: one below 1024 ns, then four for each power of two up to 2^37 ns (137 s), then one for the
  * rest. So a bucket's end is at most a quarter above its beginning.
  */
 enum {
@@ -65,7 +66,7 @@ enum {
     HTH_HISTOGRAM_BUCKETS = 2 + ((HTH_HISTOGRAM_MAX_BITS - HTH_HISTOGRAM_MIN_BITS) << HTH_HISTOGRAM_SUB_BITS),
 };
 
-/* A longer time (36 minutes) counts as this, so that one clock gone wrong does not spoil the sum. */
+/* A longer time (36 minutes) counts as this one, so that one faulty clock does not spoil the sum. */
 #define HTH_HISTOGRAM_NS_MAX (UINT64_C(1) << 41)
 
 typedef struct hth_histogram {
@@ -77,13 +78,12 @@ typedef struct hth_histogram {
 
 /* The bucket of a time. */
 unsigned hth_histogram_bucket(uint64_t ns);
-/* The first time that belongs to a later bucket; UINT64_MAX for the last bucket. bucket < HTH_HISTOGRAM_BUCKETS. */
+/* The first time that is too long for the bucket; UINT64_MAX for the last bucket. bucket < HTH_HISTOGRAM_BUCKETS. */
 uint64_t hth_histogram_bucket_end(unsigned bucket);
 /*
- * A time that at least the given share (0 .. 1) of all events did not exceed: the highest that the bucket of the event
- * of that rank can hold, or max_ns where that is lower. At most a quarter above the exact one, or 1023 ns; for times in
- * the last bucket it is max_ns. 0 when there
- * were no events.
+ * A time that at least the given share (0 .. 1) of all events did not exceed: the end of the bucket that holds the
+ * event of that rank, or max_ns if that is lower. It exceeds the exact time by at most a quarter, or by 1023 ns. In the
+ * last bucket it is max_ns. 0 without events.
  */
 uint64_t hth_histogram_percentile(const hth_histogram *histogram, double share);
 
@@ -102,7 +102,7 @@ enum {
     HTH_CELLS = HTH_CELL_BUCKETS + HTH_PATHS * HTH_HISTOGRAM_BUCKETS,
 };
 
-/* One thread's part, or that of several. Lines of padding rather than alignment, so that any allocator will do. */
+/* The part of one or several threads. Padding separates the shards, not alignment, so that any allocator will do. */
 typedef struct hth_counters_shard {
     _Atomic uint64_t cells[HTH_CELLS];
     _Atomic uint64_t max_ns[HTH_PATHS];
@@ -114,20 +114,20 @@ typedef struct hth_counters {
     _Atomic uint64_t noted[HTH_CELLS]; /* sums at the last reset */
 } hth_counters;
 
-/* All of these: any thread, lock-free, no allocation. */
+/* All functions of this part: any thread, lock-free, no allocation. */
 void hth_count(hth_counters *counters, hth_counter which, uint64_t n);
-/* A request by the kind of its hit, HEARTH_HIT_NONE being a miss, and the tier that it came from. */
+/* Count a request by the kind of its hit, HEARTH_HIT_NONE for a miss, and by the tier of the hit. */
 void hth_count_hit(hth_counters *counters, hearth_hit hit, hearth_tier tier);
 void hth_count_save(hth_counters *counters, hearth_save_reason reason);
-/* An event on that path took so long. */
+/* Add the time of one event. */
 void hth_histogram_add(hth_counters *counters, hth_path path, uint64_t ns);
 
 /* ---- reading: any thread ---- */
 
-/* Everything since the beginning, whatever was reset: for comparing before and after. */
+/* The count since the beginning, resets ignored: for comparing before and after. */
 uint64_t hth_counted(const hth_counters *counters, hth_counter which);
 
-/* Everything since the last reset. */
+/* All counts since the last reset. */
 typedef struct hth_counters_snapshot {
     uint64_t values[HTH_COUNTERS];
     uint64_t hits[HTH_COUNTER_HITS][HTH_COUNTER_TIERS]; /* [hearth_hit][hearth_tier]; [HEARTH_HIT_NONE]: misses */
@@ -139,10 +139,7 @@ void hth_counters_snapshot_get(const hth_counters *counters, hth_counters_snapsh
 /* Requests of one kind of hit, over all tiers. */
 uint64_t hth_counters_snapshot_hits(const hth_counters_snapshot *snapshot, hearth_hit hit);
 
-/*
- * Begin to count from zero, for snapshots taken from now on. Where several threads reset at once, the result is that of
- * one of them.
- */
+/* Restart at zero for all later snapshots. When several threads reset at once, the result is that of one of them. */
 void hth_counters_reset(hth_counters *counters);
 
 #endif

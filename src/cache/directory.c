@@ -1,5 +1,5 @@
 /*
- * directory.c - where the cache is when nobody says, and who else can write there
+ * directory.c - the default directory of the cache, and who else can write to a directory
  */
 #include "cache/directory.h"
 
@@ -77,7 +77,7 @@ hearth_status hth_directory_check(const hth_fs *fs, const char *path, uint64_t *
     return HEARTH_OK;
 }
 
-/* A directory above: may everybody rename what is in it? */
+/* Check one directory above: can everybody rename its entries? */
 static hearth_status check_one_above(const hth_fs *fs, const char *above, const char *path, hearth_error *err)
 {
     hth_fs_stat st;

@@ -1,8 +1,8 @@
 /*
  * fifo_map.c - a ring of records, and chains through it
  *
- * A new record takes the next place of the ring and with it the life of the record that lies there, which is the oldest.
- * A record that was forgotten leaves its place empty until the ring comes by.
+ * A new record takes the next place of the ring and replaces the record there, which is the oldest. A forgotten record
+ * leaves its place empty until the ring reaches it again.
  */
 #include "cache/fifo_map.h"
 
@@ -13,7 +13,7 @@
 enum { NOWHERE = 0 }; /* places are counted from 1, so that fresh memory is an empty map */
 
 typedef struct place {
-    uint32_t next; /* of the same bucket */
+    uint32_t next; /* next place of the same bucket */
     bool is_used;
 } place;
 
@@ -80,7 +80,7 @@ static uint32_t *bucket_of(const hth_fifo_map *map, const uint8_t *key)
     return &map->buckets[hash & (map->capacity - 1)];
 }
 
-/* The link that leads to the key's place, or to NOWHERE at the end of its bucket. */
+/* The link to the key's place, or to NOWHERE at the end of its bucket. */
 static uint32_t *link_to(const hth_fifo_map *map, const void *key)
 {
     uint32_t *link = bucket_of(map, key);

@@ -1,12 +1,13 @@
 /*
- * file_tier.c - rows as files, with an index over them
+ * file_tier.c - rows as files, with an index over them: directories, opening and closing, publishing
  *
- * Publishing is in publish.c, going through all files in scan.c, setting aside in quarantine.c; file_tier_inside.h says
- * what the other files of the tier do. Here are its directories, its opening and its end, and what leads to publish.c.
+ * publish.c publishes, scan.c scans all files, quarantine.c sets rows aside; file_tier_inside.h lists the other files
+ * of the tier.
  *
- * Whoever changes what has a row's name holds the row's reservation meanwhile: publish.c from before it writes, eviction,
- * removal and quarantine from when they take the row out of the index until its file is gone or counted again. So none
- * of them meets a file that another process has just put there, and the totals are those of the files.
+ * Whoever changes the file of a row's name holds the row's reservation meanwhile. publish.c holds it from before it
+ * writes. Eviction, removal and quarantine hold it from when they take the row out of the index until its file is gone
+ * or counted again. So none of them meets a file that another process has just put there, and the totals match the
+ * files.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include "cache/directory.h"
 #include "cache/file_tier_inside.h"
 
-enum { FLUSH_AT = 4096 }; /* uses noted before a busy writer brings them to the index */
+enum { FLUSH_AT = 4096 }; /* number of noted uses after which a busy writer writes them to the index */
 
 /* ---- directories ---- */
 
@@ -36,7 +37,7 @@ static hearth_status cannot_write(const char *path, int errnum, hearth_error *er
                           path);
 }
 
-/* Make the name of something in a directory durable, as far as the directory may be opened at all. */
+/* Make a new name in a directory durable, if the directory may be opened. */
 static void sync_parent(const hth_fs *fs, const char *path)
 {
     char parent[HTH_FILE_TIER_PATH_BYTES];
@@ -48,10 +49,11 @@ static void sync_parent(const hth_fs *fs, const char *path)
         slash[1] = '\0';
     else if (slash)
         *slash = '\0';
-    (void)hth_fs_sync_directory(fs, slash ? parent : "."); /* lost with its directory, it was only a cache */
+    (void)hth_fs_sync_directory(fs, slash ? parent
+                                          : "."); /* on failure a crash may lose the directory: it was only a cache */
 }
 
-/* Make a directory and those above it. */
+/* Make a directory and its parents. */
 static hearth_status make_directories(const hth_fs *fs, const char *path, bool durable, hearth_error *err)
 {
     char part[HTH_FILE_TIER_PATH_BYTES];
@@ -68,7 +70,7 @@ static hearth_status make_directories(const hth_fs *fs, const char *path, bool d
         if (rc == 0 && durable)
             sync_parent(fs, part);
         if (rc != 0 && rc != -EEXIST && end == '\0')
-            return cannot_write(path, -rc, err); /* one above that cannot be made shows here, too */
+            return cannot_write(path, -rc, err); /* a missing directory above fails here, too */
         if (end == '\0')
             return HEARTH_OK;
         *at = end;
@@ -111,7 +113,7 @@ static hearth_status make_parts(hth_file_tier *tier, hearth_error *err)
         status = make_part(tier, tier->directory, "temporary", tier->temporary, err);
     if (status == HEARTH_OK)
         status = make_part(tier, tier->directory, "quarantine", tier->quarantine, err);
-    if (status == HEARTH_OK && !join(tier->pins, tier->directory, "pins")) /* made with the first pin */
+    if (status == HEARTH_OK && !join(tier->pins, tier->directory, "pins")) /* the first pin makes it */
         status = hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", tier->directory);
     if (status == HEARTH_OK && tier->durable)
         (void)hth_fs_sync_directory(tier->fs, tier->directory); /* likewise */
@@ -177,7 +179,7 @@ static hearth_status open_files(hth_file_tier *tier, const hth_file_tier_options
         .quarantine_directory = tier->quarantine,
         .durable = tier->durable,
     };
-    /* Numbers go on where another tier of this process, which shares its token, cannot be. */
+    /* Another tier of this process shares the token, so this tier's numbers start at a random point. */
     hth_os_random(&number, sizeof(number));
     atomic_store(&tier->publisher.n_temporaries, (uint64_t)number << 24);
     status = hth_publish_probe(tier->fs, tier->temporary, hth_index_owner_token(tier->index), options->publish_way,
@@ -257,7 +259,7 @@ void hth_file_tier_close(hth_file_tier *tier)
     scanner_exists = tier->scanner_exists;
     pthread_mutex_unlock(&tier->scan_lock);
     if (scanner_exists)
-        (void)pthread_join(tier->scanner, NULL); /* nobody else joins: the tier is not in use any more */
+        (void)pthread_join(tier->scanner, NULL); /* nobody else joins it: the tier is not in use any more */
     hth_index_close(tier->index);
     hth_file_tier_notes_deinit(&tier->pending);
     pthread_cond_destroy(&tier->scan_ended);
@@ -275,28 +277,25 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
     hearth_error why = { .message = "" };
     hearth_status status;
     hth_row_meta written;
-    bool is_there = false;
+    bool is_known = false;
 
     if (hth_file_tier_has_notes(tier, FLUSH_AT))
         hth_file_tier_bring_notes(tier);
-    /* A row that is there needs no room. */
-    if (hth_index_get(tier->index, &meta->id, NULL, &is_there, NULL) != HEARTH_OK || !is_there) {
-        status = hth_file_tier_make_room(tier, meta, n_bytes, &why);
-        if (status != HEARTH_OK) {
-            if (err)
-                *err = why;
-            return status;
-        }
+    status = hth_file_tier_make_room(tier, meta, n_bytes, &why);
+    if (status != HEARTH_OK) {
+        if (err)
+            *err = why;
+        return status;
     }
-    status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, err);
+    status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, &is_known, err);
     if (status == HEARTH_FULL && hth_file_tier_make_room_again(tier, meta, n_bytes))
-        status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, err);
+        status = hth_publish(&tier->publisher, meta, bytes, n_bytes, &result, &is_known, err);
     /*
-     * What the index could not be told it is told later, so that its totals are those of the files. A row whose name
-     * could not be made durable has failed, and is there all the same.
+     * If the index could not be updated, note the row for later, so that its totals match the files. Publishing fails
+     * when the row's name cannot be made durable, but the row is there.
      */
-    if ((status != HEARTH_OK || result != HTH_PUBLISH_TAKEN) &&
-        (hth_index_get(tier->index, &meta->id, NULL, &is_there, NULL) != HEARTH_OK || !is_there))
+    if (!is_known && (status != HEARTH_OK || result != HTH_PUBLISH_TAKEN) &&
+        (hth_index_get(tier->index, &meta->id, NULL, &is_known, NULL) != HEARTH_OK || !is_known))
         (void)hth_file_tier_find_file(tier, &meta->id, &written);
     if (status != HEARTH_OK)
         return status;

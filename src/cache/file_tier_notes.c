@@ -1,9 +1,9 @@
 /*
- * file_tier_notes.c - what readers noticed and a writer thread brings to the index
+ * file_tier_notes.c - notes of readers, which a writer thread writes to the index
  *
- * Readers never write to the index. They note a use, a row that was found by its name only, one that the index did not
- * know and that is to be looked for by its name, or one that the index knows and whose file is gone; the notes are
- * bounded, and losing one costs a little order or another look at a file.
+ * Readers never write to the index. They note a use, a row that only its name found, a row that the index did not know
+ * and that is to be looked for by name, or a row that the index knows and whose file is gone. The notes are bounded. A
+ * lost note costs a little order of eviction or another look at a file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum {
     MISSED_MAX = 256,
     LOST_MAX = 1024,
     SIGHTINGS_MAX = 256,
-    ADOPTED_MAX = 64, /* rows of one transaction */
+    ADOPTED_MAX = 64, /* rows per transaction */
 };
 
 bool hth_file_tier_notes_init(hth_file_tier_notes *n)
@@ -80,7 +80,7 @@ void hth_file_tier_note_seen(hth_file_tier *tier, const hth_row_id *id, const ht
     pthread_mutex_unlock(&tier->notes_lock);
 }
 
-/* The place of the last read of a row in seen; NULL: not known any more. Under notes_lock. */
+/* The last read of a row in seen; NULL when it is not known any more. Under notes_lock. */
 static const hth_seen_file *find_seen_locked(const hth_file_tier *tier, const hth_row_id *id)
 {
     for (uint64_t i = 0; i < HTH_FILE_TIER_SEEN_MAX && i < tier->n_seen; i++) {
@@ -140,12 +140,11 @@ void hth_file_tier_note_beginning(hth_file_tier *tier, const hth_index_sighting 
 static int compare_uses(const void *a, const void *b)
 {
     const hth_index_use *left = a, *right = b;
-    int order = memcmp(left->id.key.bytes, right->id.key.bytes, HTH_KEY_BYTES);
 
-    return order ? order : (int)left->id.kind - (int)right->id.kind;
+    return hth_row_id_compare(&left->id, &right->id);
 }
 
-/* Make one use of all uses of a row; the new count. */
+/* Merge all uses of each row into one; returns the new count. */
 static size_t merge_uses(hth_index_use *uses, size_t n)
 {
     size_t n_merged = 0;
@@ -165,7 +164,7 @@ static size_t merge_uses(hth_index_use *uses, size_t n)
     return n_merged;
 }
 
-/* Keep the time of a use with the file. That changes it, and it still is the one that was read. */
+/* Store the time of a use with the file. The file changes by that, so note that it is still the one that was read. */
 static void set_last_used(hth_file_tier *tier, const hth_row_id *id, const char *path, uint64_t time)
 {
     hth_fs_stat before, after;
@@ -184,17 +183,17 @@ static void bring_uses(hth_file_tier *tier, hth_index_use *uses, size_t n)
     n = merge_uses(uses, n);
     if (n == 0)
         return;
-    (void)hth_index_touch(tier->index, uses, n, NULL); /* an index that fails has said so; the files remember, too */
+    (void)hth_index_touch(tier->index, uses, n, NULL); /* a failing index has warned; the files also store the time */
     for (size_t i = 0; i < n; i++)
         if (hth_file_tier_path(tier, &uses[i].id, path, sizeof(path)))
             set_last_used(tier, &uses[i].id, path, uses[i].last_used_time);
 }
 
-/* Rows that are to be adopted together. */
+/* Rows to adopt together. */
 typedef struct adoption {
     hth_row_head heads[ADOPTED_MAX];
     size_t n;
-    bool synced[256]; /* folders: who linked a row may have died before it did this */
+    bool synced[256]; /* folders that were synced: a process may have died after it linked a row, before the sync */
 } adoption;
 
 static void adopt(hth_file_tier *tier, adoption *a)
@@ -207,11 +206,11 @@ static void adopt(hth_file_tier *tier, adoption *a)
         atomic_fetch_add(&tier->n_rows_adopted, n_adopted);
     else
         for (size_t i = 0; i < a->n; i++)
-            hth_file_tier_note_found(tier, &a->heads[i].meta.id); /* for an index that works */
+            hth_file_tier_note_found(tier, &a->heads[i].meta.id); /* for a time when the index works */
     a->n = 0;
 }
 
-/* Adopt a row if it has a file and the index does not know it by now. */
+/* Adopt a row if it has a file and the index still does not know it. */
 static void adopt_by_name(hth_file_tier *tier, adoption *a, const hth_row_id *id)
 {
     char path[HTH_FILE_TIER_PATH_BYTES];
@@ -222,7 +221,7 @@ static void adopt_by_name(hth_file_tier *tier, adoption *a, const hth_row_id *id
         hth_row_file_head(tier->fs, path, id, &a->heads[a->n], NULL) != HEARTH_OK)
         return;
     if (!a->synced[id->key.bytes[0]])
-        (void)hth_publish_sync_folder(&tier->publisher, id); /* a row is not worth more than the attempt */
+        (void)hth_publish_sync_folder(&tier->publisher, id); /* on failure a crash may lose the row */
     a->synced[id->key.bytes[0]] = true;
     if (++a->n == ADOPTED_MAX)
         adopt(tier, a);
@@ -233,7 +232,7 @@ static void bring_unknown(hth_file_tier *tier, const hth_file_tier_notes *noted)
     adoption *a = noted->n_found + noted->n_missed > 0 ? calloc(1, sizeof(*a)) : NULL;
 
     if (!a)
-        return; /* without memory they are found, or missed, once more */
+        return; /* without memory: later lookups note the rows again */
     for (size_t i = 0; i < noted->n_found; i++)
         adopt_by_name(tier, a, &noted->found[i]);
     for (size_t i = 0; i < MISSED_MAX; i++)
@@ -250,7 +249,7 @@ void hth_file_tier_bring_notes(hth_file_tier *tier)
 
     if (!hth_file_tier_notes_init(&empty)) {
         hth_file_tier_notes_deinit(&empty);
-        return; /* what was noted stays for the next time */
+        return; /* the notes stay for the next time */
     }
     pthread_mutex_lock(&tier->notes_lock);
     noted = tier->pending;
@@ -286,6 +285,6 @@ void hth_file_tier_maintain(hth_file_tier *tier)
         (void)hth_file_tier_start_scan_locked(
             tier, true); /* without a thread the index stays incomplete until the next start */
     pthread_mutex_unlock(&tier->scan_lock);
-    if (hth_file_tier_has_notes(tier, 1)) /* an index that was opened or replaced just now gets them, too */
+    if (hth_file_tier_has_notes(tier, 1)) /* also for an index that was just opened or replaced */
         hth_file_tier_bring_notes(tier);
 }

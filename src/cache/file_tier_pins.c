@@ -1,27 +1,45 @@
 /*
- * file_tier_pins.c - what is pinned in the roots of a file tier, and how much
+ * file_tier_pins.c - the pins in the roots of a file tier, and their size
  *
- * A pin lies in each root that has a row at the end of its prefix. Eviction takes no row on which others stand, so the rows
- * before the end need no pins of their own.
+ * A pin lies in one root that has a row at the end of its prefix. Eviction in all roots spares such rows. It removes no
+ * row on which others stand, so the rows before the end need no pins.
+ *
+ * Eviction and the removal of unwanted rows take a row out of the index, then check for a pin, then remove the file.
+ * Pinning makes the pin, then waits until nobody is removing the rows. So one of the two sees the other, across
+ * processes, too.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "cache/chain.h"
 #include "cache/file_tier_inside.h"
 #include "cache/file_tier_set.h"
 
+enum {
+    REMOVAL_MS = 5000, /* time for another process to remove a row or put it back */
+    PIN_ATTEMPTS = 8,
+};
+
 /* ---- one root ---- */
 
-hearth_status hth_file_tier_pins(const hth_file_tier *tier, hth_pins *out, hearth_error *err)
+hearth_status hth_file_tier_pins(const hth_file_tier *tier, hth_pins *pins, hearth_error *err)
 {
-    return hth_pins_read(tier->fs, tier->pins, out, err);
+    return hth_pins_read(tier->fs, tier->pins, pins, err);
 }
 
-hearth_status hth_file_tier_unpin(const hth_file_tier *tier, const hth_key *key, hearth_error *err)
+bool hth_file_tier_is_pinned(const hth_file_tier *tier, const hth_key *key)
 {
-    return hth_pin_remove(tier->fs, tier->pins, key, tier->durable, err);
+    return hth_pin_is_there(tier->fs, tier->pins, key);
+}
+
+bool hth_file_tiers_have_pin(hth_file_tier *const *tiers, size_t n, const hth_key *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (hth_file_tier_is_pinned(tiers[i], key))
+            return true;
+    return false;
 }
 
 static bool has_end(hth_file_tier *tier, const hth_key *key)
@@ -45,7 +63,7 @@ static uint64_t quota_of(hth_file_tier *tier)
     return hth_index_quota(tier->index, &noted, NULL) == HEARTH_OK && noted > 0 ? noted : UINT64_MAX;
 }
 
-/* ---- how much ---- */
+/* ---- sizes ---- */
 
 static bool find(const hth_row_id *id, hth_row_meta *out, void *user_data)
 {
@@ -55,9 +73,8 @@ static bool find(const hth_row_id *id, hth_row_meta *out, void *user_data)
 static int compare_rows(const void *a, const void *b)
 {
     const hth_row_meta *left = a, *right = b;
-    int order = memcmp(left->id.key.bytes, right->id.key.bytes, HTH_KEY_BYTES);
 
-    return order ? order : (int)left->id.kind - (int)right->id.kind;
+    return hth_row_id_compare(&left->id, &right->id);
 }
 
 static bool append(hth_chain *all, const hth_chain *chain)
@@ -66,27 +83,30 @@ static bool append(hth_chain *all, const hth_chain *chain)
 
     if (chain->n == 0)
         return true;
-    grown = realloc(all->rows, (all->n + chain->n) * sizeof(*grown));
+    grown = (hth_row_meta *)hth_grown_by(all->rows, all->n, chain->n, &all->capacity, sizeof(*grown));
     if (!grown)
         return false;
     memcpy(grown + all->n, chain->rows, chain->n * sizeof(*grown));
-    *all = (hth_chain){ .rows = grown, .n = all->n + chain->n };
+    all->rows = grown;
+    all->n += chain->n;
     return true;
 }
 
-/* Add the rows of a pinned prefix. One of which rows are missing holds nothing. */
-static hearth_status add_prefix(hth_file_tier_set *set, const hth_key *key, hth_chain *all, hearth_error *err)
+/* Add the rows of a pinned prefix. *is_whole_out: false when rows are missing; such a pin holds nothing. */
+static hearth_status add_prefix(hth_file_tier_set *set, const hth_key *key, hth_chain *all, bool *is_whole_out,
+                                hearth_error *err)
 {
     hth_chain chain = { .rows = NULL };
     hearth_status status = hth_chain_find(key, find, set, &chain, NULL);
 
+    *is_whole_out = status == HEARTH_OK;
     if (status == HEARTH_OK && !append(all, &chain))
         status = HEARTH_NO_MEMORY;
     hth_chain_deinit(&chain);
     return status == HEARTH_NO_MEMORY ? hth_fail(err, status, "no memory for the pins of a cache") : HEARTH_OK;
 }
 
-/* Rows that several prefixes share count once. */
+/* A row that several prefixes share counts once. */
 static void sum_up(hth_chain *all, hth_pin_totals *out)
 {
     if (all->n > 0)
@@ -99,84 +119,139 @@ static void sum_up(hth_chain *all, hth_pin_totals *out)
     }
 }
 
-/* What is pinned, with one more prefix (NULL: without). */
-static hearth_status count(hth_file_tier_set *set, const hth_key *more, hth_pin_totals *out, hearth_error *err)
+/* Half of the sum of the roots' quotas; UINT64_MAX: a quota is not known. */
+static uint64_t bytes_max_of(hth_file_tier_set *set)
 {
-    hth_pin_totals totals = { .bytes_max = 0 };
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(set); i++)
+        if (__builtin_add_overflow(sum, quota_of(hth_file_tier_set_roots(set)[i]), &sum))
+            return UINT64_MAX;
+    return sum == UINT64_MAX ? sum : sum / 2;
+}
+
+hearth_status hth_file_tier_set_pins(hth_file_tier_set *set, hth_pins *pins, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(set) && status == HEARTH_OK; i++)
+        status = hth_file_tier_pins(hth_file_tier_set_roots(set)[i], pins, err);
+    return status;
+}
+
+/* Count the rows that the pins hold, with one more prefix (NULL: without). broken gets the pins with missing rows. */
+static hearth_status count(hth_file_tier_set *set, const hth_key *more, hth_pins *broken, hth_pin_totals *out,
+                           hearth_error *err)
+{
+    hth_pin_totals totals = { .bytes_max = bytes_max_of(set) };
     hth_chain all = { .rows = NULL };
-    hearth_status status = more ? add_prefix(set, more, &all, err) : HEARTH_OK;
+    bool is_whole;
+    hearth_status status = more ? add_prefix(set, more, &all, &is_whole, err) : HEARTH_OK;
 
-    for (size_t i = 0; i < hth_file_tier_set_n_roots(set) && status == HEARTH_OK; i++) {
-        hth_file_tier *tier = hth_file_tier_set_roots(set)[i];
-        uint64_t quota = quota_of(tier);
-        hth_pins pins;
-
-        if (__builtin_add_overflow(totals.bytes_max, quota, &totals.bytes_max))
-            totals.bytes_max = UINT64_MAX;
-        status = hth_file_tier_pins(tier, &pins, err);
-        if (status != HEARTH_OK)
-            break;
-        totals.prefixes += pins.n;
-        for (size_t k = 0; k < pins.n && status == HEARTH_OK; k++)
-            status = add_prefix(set, &pins.keys[k], &all, err);
-        hth_pins_deinit(&pins);
+    if (status == HEARTH_OK)
+        status = hth_file_tier_set_pins(set, broken, err);
+    totals.prefixes = broken->n;
+    broken->n = 0;
+    for (size_t i = 0; status == HEARTH_OK && i < totals.prefixes; i++) {
+        status = add_prefix(set, &broken->keys[i], &all, &is_whole, err);
+        if (!is_whole)
+            broken->keys[broken->n++] = broken->keys[i];
     }
     if (status == HEARTH_OK) {
         sum_up(&all, &totals);
-        totals.bytes_max /= totals.bytes_max == UINT64_MAX ? 1 : 2;
         *out = totals;
     }
     hth_chain_deinit(&all);
     return status;
 }
 
-hearth_status hth_file_tier_set_pin_totals(hth_file_tier_set *set, hth_pin_totals *out, hearth_error *err)
+hearth_status hth_file_tier_set_pin_totals(hth_file_tier_set *set, hth_pins *broken, hth_pin_totals *out,
+                                           hearth_error *err)
 {
-    return count(set, NULL, out, err);
+    return count(set, NULL, broken, out, err);
 }
 
 /* ---- all roots ---- */
 
-hearth_status hth_file_tier_set_pin(hth_file_tier_set *set, const hth_key *key, hearth_error *err)
+static hearth_status check_quota(hth_file_tier_set *set, const hth_key *key, hearth_error *err)
 {
-    hth_chain chain = { .rows = NULL };
+    hth_pins broken = { .keys = NULL };
     hth_pin_totals totals;
-    hearth_status status = hth_chain_find(key, find, set, &chain, err);
-    size_t n_pinned = 0;
+    hearth_status status = count(set, key, &broken, &totals, err);
 
-    hth_chain_deinit(&chain);
-    if (status == HEARTH_OK)
-        status = count(set, key, &totals, err);
+    hth_pins_deinit(&broken);
     if (status == HEARTH_OK && totals.bytes > totals.bytes_max)
         status = hth_fail(err, HEARTH_FULL,
                           "with this prefix %" PRIu64
                           " bytes would be pinned, more than half of the quota, which is %" PRIu64
                           "; unpin another one or raise the quota",
                           totals.bytes, totals.bytes_max);
-    for (size_t i = 0; i < hth_file_tier_set_n_roots(set) && status == HEARTH_OK; i++) {
-        hth_file_tier *tier = hth_file_tier_set_roots(set)[i];
-
-        if (!has_end(tier, key))
-            continue;
-        status = hth_pin_add(tier->fs, tier->pins, key, tier->durable, err);
-        n_pinned++;
-    }
-    if (status == HEARTH_OK && n_pinned == 0)
-        status = hth_fail(err, HEARTH_NOT_FOUND, "the rows of the prefix went away; compute it again");
     return status;
 }
 
-hearth_status hth_file_tier_set_unpin(hth_file_tier_set *set, const hth_key *key, hearth_error *err)
+/* Check that all rows of the prefix are there. */
+static hearth_status check_rows(hth_file_tier_set *set, const hth_key *key, hearth_error *err)
+{
+    hth_chain chain = { .rows = NULL };
+    hearth_status status = hth_chain_find(key, find, set, &chain, err);
+
+    hth_chain_deinit(&chain);
+    return status;
+}
+
+/* An eviction that did not see the new pin has the rows out of the index: wait for its end and check the rows again. */
+static hearth_status check_again(hth_file_tier_set *set, const hth_key *key, hearth_error *err)
+{
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(set); i++)
+        for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
+            hth_row_id id = { .key = *key, .kind = (hth_row_kind)kind };
+
+            if (hth_index_wait(hth_file_tier_set_roots(set)[i]->index, &id, REMOVAL_MS) == HTH_WAIT_TIMEOUT)
+                return hth_fail(err, HEARTH_BUSY,
+                                "a row of the prefix is being written or removed by another process; try again");
+        }
+    return check_rows(set, key, err);
+}
+
+hearth_status hth_file_tier_set_pin(hth_file_tier_set *set, const hth_key *key, hearth_error *err)
+{
+    hth_file_tier *const *roots = hth_file_tier_set_roots(set);
+    hearth_status status = check_rows(set, key, err);
+    bool added = false;
+    size_t i = 0;
+
+    if (status == HEARTH_OK)
+        status = check_quota(set, key, err);
+    if (status != HEARTH_OK)
+        return status;
+    while (i < hth_file_tier_set_n_roots(set) && !has_end(roots[i], key))
+        i++;
+    if (i == hth_file_tier_set_n_roots(set))
+        return hth_fail(err, HEARTH_NOT_FOUND, "the rows of the prefix went away; compute it again");
+    /* A pin that was there may be another caller's, who takes it back if the rows go. Then make it again. */
+    for (int attempt = 0; attempt < PIN_ATTEMPTS; attempt++) {
+        status = hth_pin_add(roots[i]->fs, roots[i]->pins, key, roots[i]->durable, &added, err);
+        if (status == HEARTH_OK)
+            status = check_again(set, key, err);
+        if (status != HEARTH_OK && added) /* if this fails, 'hearth cache stat' shows the pin */
+            (void)hth_pin_remove(roots[i]->fs, roots[i]->pins, key, roots[i]->durable, NULL);
+        if (status != HEARTH_OK || added || hth_file_tier_is_pinned(roots[i], key))
+            return status;
+    }
+    return hth_fail(err, HEARTH_BUSY, "other callers pin and unpin the prefix; try again");
+}
+
+static hearth_status unpin(hth_file_tier *const *tiers, size_t n, const hth_key *key, hearth_error *err)
 {
     hearth_status status = HEARTH_NOT_FOUND;
 
-    for (size_t i = 0; i < hth_file_tier_set_n_roots(set); i++) {
+    for (size_t i = 0; i < n; i++) {
         hearth_error why = { .message = "" };
-        hearth_status result = hth_file_tier_unpin(hth_file_tier_set_roots(set)[i], key, &why);
+        hearth_status result = hth_pin_remove(tiers[i]->fs, tiers[i]->pins, key, tiers[i]->durable, &why);
 
-        if (result == HEARTH_NOT_FOUND && (status != HEARTH_NOT_FOUND || i > 0))
+        if (result == HEARTH_NOT_FOUND)
             continue;
-        if (status == HEARTH_NOT_FOUND || (result != HEARTH_OK && result != HEARTH_NOT_FOUND))
+        if (status == HEARTH_NOT_FOUND || result != HEARTH_OK)
             status = result;
         if (err && result != HEARTH_OK)
             *err = why;
@@ -184,13 +259,27 @@ hearth_status hth_file_tier_set_unpin(hth_file_tier_set *set, const hth_key *key
     return status;
 }
 
+hearth_status hth_file_tier_set_unpin(hth_file_tier_set *set, const hth_key *key, hearth_error *err)
+{
+    hearth_status status = unpin(hth_file_tier_set_roots(set), hth_file_tier_set_n_roots(set), key, err);
+
+    return status == HEARTH_NOT_FOUND
+             ? hth_fail(err, status, "the prefix is not pinned; 'hearth cache ls' shows what is")
+             : status;
+}
+
+hearth_status hth_file_tiers_drop_pin(hth_file_tier *const *tiers, size_t n, const hth_key *key, hearth_error *err)
+{
+    hearth_status status;
+
+    for (size_t i = 0; i < n; i++)
+        if (has_end(tiers[i], key))
+            return HEARTH_OK;
+    status = unpin(tiers, n, key, err);
+    return status == HEARTH_NOT_FOUND ? HEARTH_OK : status;
+}
+
 bool hth_file_tier_set_is_pinned(hth_file_tier_set *set, const hth_key *key)
 {
-    for (size_t i = 0; i < hth_file_tier_set_n_roots(set); i++) {
-        const hth_file_tier *tier = hth_file_tier_set_roots(set)[i];
-
-        if (hth_pin_is_there(tier->fs, tier->pins, key))
-            return true;
-    }
-    return false;
+    return hth_file_tiers_have_pin(hth_file_tier_set_roots(set), hth_file_tier_set_n_roots(set), key);
 }

@@ -1,5 +1,5 @@
 /*
- * file_tier_reading.c - rows are found by the index or by their names, and read
+ * file_tier_reading.c - finds rows by the index or by their names, and reads them
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ bool hth_file_tier_has(hth_file_tier *tier, const hth_row_id *id, hth_row_meta *
     return true;
 }
 
-/* Does the index know every row that has a file? Not those of other machines, nor while files are gone through. */
+/* Does the index know every row with a file? Not the rows of other machines, and not during a scan of the files. */
 static bool knows_all(hth_file_tier *tier, bool is_complete)
 {
     return is_complete && !tier->is_shared_by_machines && !atomic_load(&tier->is_scanning);
@@ -85,7 +85,7 @@ bool hth_file_tier_wait(hth_file_tier *tier, const hth_row_id *id, uint32_t time
 
 void hth_file_tier_find_leaf(hth_file_tier *tier, hth_leaf_search *search)
 {
-    (void)hth_index_find_leaf(tier->index, search, NULL); /* an index that fails finds nothing */
+    (void)hth_index_find_leaf(tier->index, search, NULL); /* a failing index finds nothing */
 }
 
 size_t hth_file_tier_tokens(hth_file_tier *tier, const hth_row_id *id, hearth_token *out, size_t capacity)
@@ -102,7 +102,7 @@ size_t hth_file_tier_children(hth_file_tier *tier, const hth_key *parent, hth_ro
 
 /* ---- reads ---- */
 
-/* Open a row's file; a file that is gone is noted. */
+/* Open a row's file; note a file that is gone. */
 static hearth_status open_row(hth_file_tier *tier, const hth_row_id *id, int *fd_out, hth_fs_stat *stat_out,
                               char path[HTH_FILE_TIER_PATH_BYTES], hearth_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * file_tier_removal.c - taking single rows away: because they are bad, superseded, or not wanted any more
+ * file_tier_removal.c - removes single rows: bad, superseded or unwanted ones
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "cache/file_tier_inside.h"
 #include "cache/quarantine.h"
 
-enum { TAKEN_DEADLINE_S = 60 }; /* to move or remove one file in */
+enum { TAKEN_DEADLINE_S = 60 }; /* time to move or remove one file */
 
 int hth_file_tier_remove_file(hth_file_tier *tier, const hth_row_id *id, const char *path)
 {
@@ -19,7 +19,7 @@ int hth_file_tier_remove_file(hth_file_tier *tier, const hth_row_id *id, const c
     return rc;
 }
 
-/* A row that nobody else may change meanwhile. */
+/* A reserved row: nobody else may change it. */
 typedef struct taken_row {
     const hth_row_id *id;
     bool is_reserved; /* false where the index does not work */
@@ -28,7 +28,7 @@ typedef struct taken_row {
     char path[HTH_FILE_TIER_PATH_BYTES];
 } taken_row;
 
-/* False: somebody else has it, or there is no such path. */
+/* False: another process or thread has it, or the path is too long. */
 static bool take_row(hth_file_tier *tier, const hth_row_id *id, taken_row *out)
 {
     hth_reserve_result result = HTH_RESERVE_TAKEN;
@@ -42,7 +42,7 @@ static bool take_row(hth_file_tier *tier, const hth_row_id *id, taken_row *out)
     return !out->is_reserved || result == HTH_RESERVED;
 }
 
-/* Its file is gone; gone (may be NULL) is what is to be remembered of it. */
+/* End with the file gone; the index remembers gone (may be NULL). */
 static void end_gone(hth_file_tier *tier, const taken_row *row, const hth_gone *gone)
 {
     hth_row_meta meta = { .id = *row->id };
@@ -51,7 +51,7 @@ static void end_gone(hth_file_tier *tier, const taken_row *row, const hth_gone *
         return;
     if (row->was_known)
         meta = row->meta;
-    if (gone) /* here and below: it is ours to take again in any case */
+    if (gone) /* here and below: after a failure we can still take the row again */
         (void)hth_index_release_gone(tier->index, &meta, gone, NULL);
     else
         (void)hth_index_release(tier->index, row->id, 1, NULL);
@@ -76,10 +76,10 @@ void hth_file_tier_put_back(hth_file_tier *tier, const hth_row_meta *known)
     } else {
         now = (hth_row_head){ .meta = *known };
     }
-    (void)hth_index_publish(tier->index, &now, 1, NULL); /* if not, it is found by its name */
+    (void)hth_index_publish(tier->index, &now, 1, NULL); /* on failure the row is found by its name */
 }
 
-/* Its file stays. */
+/* End with the file kept. */
 static void end_kept(hth_file_tier *tier, const taken_row *row)
 {
     hth_row_head now;
@@ -101,7 +101,7 @@ typedef enum verdict {
     VERDICT_UNKNOWN, /* no memory to tell */
 } verdict;
 
-/* Read a file again, and judge it. */
+/* Read a file again and judge it. */
 static verdict judge_file(hth_file_tier *tier, const taken_row *row, hth_file_tier_judge_fn is_bad, void *user_data)
 {
     verdict result = VERDICT_BAD;
@@ -123,13 +123,13 @@ static verdict judge_file(hth_file_tier *tier, const taken_row *row, hth_file_ti
     return result;
 }
 
-/* Move a bad file away or, if that cannot be, remove it. 0, -ENOENT or -errno: then it stays. */
+/* Move a bad file to the quarantine or else remove it. 0, -ENOENT, or -errno when it stays. */
 static int set_aside(hth_file_tier *tier, const taken_row *row)
 {
     int rc = hth_quarantine_row(tier->fs, tier->quarantine, row->path, row->id);
 
     if (rc != 0 && rc != -ENOENT)
-        rc = hth_fs_remove(tier->fs, row->path); /* not kept, but at least not found again */
+        rc = hth_fs_remove(tier->fs, row->path); /* no copy is kept, but nobody finds it again */
     return rc;
 }
 
@@ -189,7 +189,7 @@ static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_byte
            !hth_key_equal(&info.own_key, &id->key);
 }
 
-/* A sound file is bad all the same when it is the very one that was read, and then refused. */
+/* A sound file is bad, too, when it is the very file that was read and then refused. */
 static bool is_suspect(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
 {
     hth_file_tier *tier = user_data;
@@ -207,8 +207,12 @@ bool hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const c
     return quarantine(tier, id, is_suspect, tier, reason) != REMOVAL_FAILED;
 }
 
-static hearth_status remove_row(hth_file_tier *tier, const hth_row_id *id, const hth_gone *gone, hearth_error *err)
+/* unwanted: NULL to remove a pinned row, too. */
+static hearth_status remove_row(hth_file_tier *tier, const hth_row_id *id, const hth_unwanted *unwanted,
+                                hearth_error *err)
 {
+    hth_gone gone = { .reason = HTH_GONE_SUPERSEDED, .time = hth_os_unix_seconds() };
+    bool has_successor = unwanted && unwanted->successor;
     taken_row row;
     int rc;
 
@@ -218,6 +222,11 @@ static hearth_status remove_row(hth_file_tier *tier, const hth_row_id *id, const
         return hth_fail(err, HEARTH_BUSY, "the row '%s' is being written or removed by another process; try again",
                         row.path);
     hth_fs_step(tier->fs, "taken");
+    /* Look for a pin after the row was taken, as eviction does: see file_tier_pins.c. */
+    if (unwanted && hth_file_tiers_have_pin(unwanted->roots, unwanted->n_roots, &id->key)) {
+        end_kept(tier, &row);
+        return hth_fail(err, HEARTH_NOT_FOUND, "the row '%s' is pinned", row.path);
+    }
     rc = hth_file_tier_remove_file(tier, id, row.path);
     if (rc != 0 && rc != -ENOENT) {
         end_kept(tier, &row);
@@ -227,7 +236,9 @@ static hearth_status remove_row(hth_file_tier *tier, const hth_row_id *id, const
         end_gone(tier, &row, NULL);
         return hth_fail(err, HEARTH_NOT_FOUND, "there is no row '%s'", row.path);
     }
-    end_gone(tier, &row, gone);
+    if (has_successor)
+        hth_past_name_of(unwanted->successor, &gone.successor);
+    end_gone(tier, &row, has_successor ? &gone : NULL);
     return HEARTH_OK;
 }
 
@@ -236,11 +247,8 @@ hearth_status hth_file_tier_remove(hth_file_tier *tier, const hth_row_id *id, he
     return remove_row(tier, id, NULL, err);
 }
 
-hearth_status hth_file_tier_remove_superseded(hth_file_tier *tier, const hth_row_id *id, const hth_row_id *successor,
-                                              hearth_error *err)
+hearth_status hth_file_tier_remove_unwanted(hth_file_tier *tier, const hth_row_id *id, const hth_unwanted *unwanted,
+                                            hearth_error *err)
 {
-    hth_gone gone = { .reason = HTH_GONE_SUPERSEDED, .time = hth_os_unix_seconds() };
-
-    hth_past_name_of(successor, &gone.successor);
-    return remove_row(tier, id, &gone, err);
+    return remove_row(tier, id, unwanted, err);
 }

@@ -1,5 +1,5 @@
 /*
- * file_tier_room.c - room for new rows: the quota, what is to stay free on the device, and which rows go for it
+ * file_tier_room.c - room for new rows: the quota, the free space of the device, and the rows that are evicted for them
  */
 #include <assert.h>
 #include <errno.h>
@@ -11,39 +11,68 @@
 enum {
     EVICT_BATCH_ROWS = 64,
     EVICT_ATTEMPTS = 8,
-    GIVE_BACK_ATTEMPTS = 3, /* looks at the device, with an eviction between two of them */
+    EVICT_IDLE_ROUNDS = 2,  /* rounds in a row that remove nothing; a new pin causes one */
+    GIVE_BACK_ATTEMPTS = 3, /* checks of the device, with an eviction between two of them */
 };
 
-/* Remove the files of rows that the index gave up; how many are gone. What stays is counted again, as the newest. */
-static size_t remove_evicted(hth_file_tier *tier, hth_row_meta *rows, size_t n)
+/* Does a row stand on this one? */
+static bool bears(const hth_row_meta *row, const hth_row_meta *rows, size_t n)
 {
+    for (size_t i = 0; i < n; i++)
+        if (hth_key_equal(&rows[i].parent, &row->id.key))
+            return true;
+    return false;
+}
+
+typedef struct removed_count {
+    size_t n_gone;
+    size_t n_failed;
+} removed_count;
+
+/*
+ * Remove the files of rows that the index gave up. A row that was pinned since then is put back, and so are its
+ * ancestors, which come later in rows. A row that cannot be removed is put back as the newest.
+ */
+static removed_count remove_evicted(hth_file_tier *tier, hth_row_meta *rows, size_t n)
+{
+    hth_row_meta kept[EVICT_BATCH_ROWS];
     hth_row_id gone[EVICT_BATCH_ROWS];
     char path[HTH_FILE_TIER_PATH_BYTES];
-    size_t n_gone = 0;
+    removed_count count = { .n_gone = 0 };
+    size_t n_kept = 0;
 
     assert(n <= EVICT_BATCH_ROWS);
     for (size_t i = 0; i < n; i++) {
         int rc = -ENAMETOOLONG;
         bool ours = true;
+        bool stays = bears(&rows[i], kept, n_kept) || hth_file_tier_is_pinned(tier, &rows[i].id.key) ||
+                     (tier->is_needed && tier->is_needed(&rows[i], tier->user_data));
 
-        /* One who was stopped for long has lost it, and what has the name now is somebody else's. */
-        if (hth_index_reservation_is_ours(tier->index, &rows[i].id, &ours, NULL) == HEARTH_OK && !ours)
+        if (stays)
+            kept[n_kept++] = rows[i];
+        /* A process that was stopped for long has lost the reservation, and the file may be another process's. */
+        if (hth_index_reservation_is_ours(tier->index, &rows[i].id, &ours, NULL) == HEARTH_OK && !ours) {
             rc = -ENOENT;
-        else if (hth_file_tier_path(tier, &rows[i].id, path, sizeof(path)))
+        } else if (stays) {
+            hth_file_tier_put_back(tier, &rows[i]);
+            continue;
+        } else if (hth_file_tier_path(tier, &rows[i].id, path, sizeof(path))) {
             rc = hth_file_tier_remove_file(tier, &rows[i].id, path);
+        }
         if (rc == 0 || rc == -ENOENT) {
-            gone[n_gone++] = rows[i].id;
+            gone[count.n_gone++] = rows[i].id;
         } else {
+            count.n_failed++;
             rows[i].last_used_time = hth_os_unix_seconds();
             hth_file_tier_put_back(tier, &rows[i]);
         }
     }
-    if (n_gone > 0) /* if it fails, the rows are ours to take again */
-        (void)hth_index_release(tier->index, gone, n_gone, NULL);
-    return n_gone;
+    if (count.n_gone > 0) /* on failure we can still take the rows again */
+        (void)hth_index_release(tier->index, gone, count.n_gone, NULL);
+    return count;
 }
 
-/* What speaks for rows in one eviction. */
+/* The reasons to keep rows in one eviction. */
 typedef struct advocate {
     const hth_file_tier *tier;
     hth_pins pins;
@@ -60,28 +89,35 @@ static bool is_needed(const hth_row_meta *meta, void *user_data)
 hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
 {
     hth_row_meta rows[EVICT_BATCH_ROWS];
-    advocate speaker = { .tier = tier };
-    hearth_status status = hth_file_tier_pins(tier, &speaker.pins, err);
+    hearth_status status;
     uint64_t n_evicted = 0;
+    int n_idle_rounds = 0;
     size_t n;
 
-    if (status != HEARTH_OK)
-        return status;
     do {
-        size_t n_gone;
+        advocate speaker = { .tier = tier }; /* read each time: rows of a new pin were put back and now stay */
 
         n = 0;
-        status = hth_index_evict(tier->index, bytes_max, is_needed, &speaker, rows, EVICT_BATCH_ROWS, &n, err);
+        status = hth_file_tier_pins(tier, &speaker.pins, err);
+        if (status == HEARTH_OK)
+            status = hth_index_evict(tier->index, bytes_max, is_needed, &speaker, rows, EVICT_BATCH_ROWS, &n, err);
+        hth_pins_deinit(&speaker.pins);
         hth_fs_step(tier->fs, "evicted from the index");
-        if (status != HEARTH_OK || n == 0)
-            break;
-        n_gone = remove_evicted(tier, rows, n);
-        n_evicted += n_gone;
-        if (n_gone < n)
-            status = hth_fail(err, HEARTH_IO, "%zu of %zu evicted rows in '%s' cannot be removed", n - n_gone, n,
-                              tier->rows);
+        if (status == HEARTH_OK && n > 0) {
+            removed_count count = remove_evicted(tier, rows, n);
+
+            n_evicted += count.n_gone;
+            n_idle_rounds = count.n_gone > 0 ? 0 : n_idle_rounds + 1;
+            if (count.n_failed > 0)
+                status = hth_fail(err, HEARTH_IO, "%zu of %zu evicted rows in '%s' cannot be removed", count.n_failed,
+                                  n, tier->rows);
+            else if (n_idle_rounds == EVICT_IDLE_ROUNDS)
+                status = hth_fail(err, HEARTH_IO,
+                                  "no row can be evicted from '%s': pins in '%s' can be listed, but perhaps not looked "
+                                  "up; check the folder's permissions and its device",
+                                  tier->rows, tier->pins);
+        }
     } while (n == EVICT_BATCH_ROWS && status == HEARTH_OK);
-    hth_pins_deinit(&speaker.pins);
     atomic_fetch_add(&tier->n_rows_evicted, n_evicted);
     if (evicted_out)
         *evicted_out = n_evicted;
@@ -97,7 +133,7 @@ static hearth_status over_quota(const hth_file_tier *tier, uint64_t bytes, size_
                     n_bytes, tier->directory, bytes, tier->bytes_max, why);
 }
 
-/* Is there a row that this one begins after? Rows from token 0, and those whose parent was never kept, have none. */
+/* Is the row's parent in the index? Rows from token 0, and rows whose parent was never kept, have none. */
 static bool has_parent(hth_file_tier *tier, const hth_row_meta *meta)
 {
     static const hth_row_kind bearing[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL };
@@ -113,8 +149,8 @@ static bool has_parent(hth_file_tier *tier, const hth_row_meta *meta)
 }
 
 /*
- * Evict for a new row until at most bytes_max are left; *n_evicted_out rows went. What the row stands on is the last to
- * go, and without that the row is of no use.
+ * Evict for a new row until at most bytes_max are left; *n_evicted_out: the rows evicted. The rows that it stands on go
+ * last, because without them the new row is useless.
  */
 static hearth_status evict_for(hth_file_tier *tier, const hth_row_meta *meta, uint64_t bytes_max,
                                uint64_t *n_evicted_out, hearth_error *err)
@@ -126,9 +162,10 @@ static hearth_status evict_for(hth_file_tier *tier, const hth_row_meta *meta, ui
     bool stood = has_parent(tier, meta);
     hearth_status status;
 
-    hth_file_tier_bring_notes(tier); /* uses that the index does not know yet decide, too */
+    hth_file_tier_bring_notes(tier); /* uses that the index does not know yet count, too */
     if (stood)
-        (void)hth_index_touch(tier->index, uses, sizeof(uses) / sizeof(uses[0]), NULL); /* else the order is a guess */
+        (void)hth_index_touch(tier->index, uses, sizeof(uses) / sizeof(uses[0]),
+                              NULL); /* on failure the order is a guess */
     status = hth_file_tier_evict_to(tier, bytes_max, n_evicted_out, err);
     if (status == HEARTH_OK && stood && !has_parent(tier, meta))
         return hth_fail(err, HEARTH_FULL,
@@ -139,15 +176,19 @@ static hearth_status evict_for(hth_file_tier *tier, const hth_row_meta *meta, ui
 
 /* ---- the quota ---- */
 
+/* *is_there_out: the row is there and needs no room. */
 static hearth_status make_room_in_quota(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes,
-                                        hearth_error *err)
+                                        bool *is_there_out, hearth_error *err)
 {
     hth_index_totals totals = { .rows = 0 };
+    bool knows = hth_index_before_storing(tier->index, &meta->id, is_there_out, &totals, NULL) == HEARTH_OK;
     hearth_status status;
 
+    if (knows && *is_there_out)
+        return HEARTH_OK;
     if (n_bytes > tier->bytes_max)
         return over_quota(tier, atomic_load(&tier->bytes_known), n_bytes, "; raise the quota", err);
-    if (hth_index_totals_get(tier->index, &totals, NULL) != HEARTH_OK) {
+    if (!knows) {
         uint64_t known = atomic_load(&tier->bytes_known);
 
         return known > tier->bytes_max - n_bytes ? over_quota(tier, known, n_bytes, ", and its index is damaged", err)
@@ -157,7 +198,7 @@ static hearth_status make_room_in_quota(hth_file_tier *tier, const hth_row_meta 
         return HEARTH_OK;
     if (!totals.complete)
         return over_quota(tier, totals.bytes, n_bytes, ", and its index is still being made", err);
-    /* Another writer, here or in another process, may take the room that was made. */
+    /* Another writer, here or in another process, may take the room that was made, so try again. */
     for (int i = 0; i < EVICT_ATTEMPTS && totals.bytes > tier->bytes_max - n_bytes; i++) {
         status = evict_for(tier, meta, tier->bytes_max - n_bytes, NULL, err);
         if (status != HEARTH_OK)
@@ -171,7 +212,7 @@ static hearth_status make_room_in_quota(hth_file_tier *tier, const hth_row_meta 
 
 /* ---- the device ---- */
 
-/* Evict until so many bytes are gone; false when nothing went. *status_out: whether the row may still be written. */
+/* Evict n_bytes; false when no row went. *status_out: whether the new row may still be written. */
 static bool give_back(hth_file_tier *tier, const hth_row_meta *meta, uint64_t n_bytes, hearth_status *status_out,
                       hearth_error *err)
 {
@@ -179,14 +220,14 @@ static bool give_back(hth_file_tier *tier, const hth_row_meta *meta, uint64_t n_
     uint64_t n_evicted = 0;
 
     if (tier->spares_rows || hth_index_totals_get(tier->index, &totals, NULL) != HEARTH_OK)
-        return false; /* without an index nobody knows what is used least */
+        return false; /* without an index the least used rows are unknown */
     *status_out = evict_for(tier, meta, totals.bytes > n_bytes ? totals.bytes - n_bytes : 0, &n_evicted, err);
     return n_evicted > 0;
 }
 
 /*
- * What the device lacks for a row and what is to stay free. For a row that would not fit with nothing of ours left, what
- * it lacks to what is to stay free: others may have taken that, and get it back.
+ * The bytes that the device lacks for a row and for free_min. If the row would not fit even without all our rows: only
+ * the bytes that the device lacks for free_min, which others may have taken and get back.
  */
 static uint64_t lacking(const hth_file_tier *tier, size_t n_bytes, uint64_t free_bytes)
 {
@@ -195,15 +236,15 @@ static uint64_t lacking(const hth_file_tier *tier, size_t n_bytes, uint64_t free
 
     if (__builtin_add_overflow(tier->free_min, n_bytes, &wanted))
         wanted = UINT64_MAX;
-    (void)hth_index_totals_get(tier->index, &totals, NULL); /* without an index nothing can go */
+    (void)hth_index_totals_get(tier->index, &totals, NULL); /* without an index nothing can be evicted */
     if (free_bytes < wanted && totals.bytes < wanted - free_bytes)
         wanted = tier->free_min;
     return wanted > free_bytes ? wanted - free_bytes : 0;
 }
 
 /*
- * The tier's own rows go first. A row may evict what it lacks and, should another writer have taken that, once more; not
- * until the device says that there is room, since some tell of what was removed much later.
+ * The tier's own rows go first. A row may evict the bytes that it lacks and, in case another writer took them, do so
+ * once more. It does not evict until the device reports room, because some devices report removed files much later.
  */
 static hearth_status make_room_on_device(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes,
                                          hearth_error *err)
@@ -230,9 +271,10 @@ static hearth_status make_room_on_device(hth_file_tier *tier, const hth_row_meta
 
 hearth_status hth_file_tier_make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err)
 {
-    hearth_status status = make_room_in_quota(tier, meta, n_bytes, err);
+    bool is_there = false;
+    hearth_status status = make_room_in_quota(tier, meta, n_bytes, &is_there, err);
 
-    return status == HEARTH_OK ? make_room_on_device(tier, meta, n_bytes, err) : status;
+    return status == HEARTH_OK && !is_there ? make_room_on_device(tier, meta, n_bytes, err) : status;
 }
 
 bool hth_file_tier_make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes)

@@ -1,11 +1,10 @@
 /*
- * file_tier_scanner.c - one thread of the tier goes through files: at the start, and again when the index had to be
- * replaced
+ * file_tier_scanner.c - the tier's thread that scans the files: at the start, and again after the index was replaced
  */
 #include "base/os.h"
 #include "cache/file_tier_inside.h"
 
-enum { FOREIGN_S = 24 * 60 * 60 }; /* after which a temporary file of another machine was left behind */
+enum { FOREIGN_S = 24 * 60 * 60 }; /* age at which another machine's temporary file counts as abandoned */
 
 static void set_busy_locked(hth_file_tier *tier, bool is_busy)
 {
@@ -13,7 +12,7 @@ static void set_busy_locked(hth_file_tier *tier, bool is_busy)
     atomic_store(&tier->is_scanning, is_busy);
 }
 
-/* Another version's row has a head that is not read here, and is none of our business. */
+/* A row of another version is not damaged: its head cannot be read here. */
 static bool is_damaged(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
 {
     hth_kvc_fault fault;
@@ -45,7 +44,7 @@ static hth_scan scan_of(hth_file_tier *tier)
     };
 }
 
-/* Fill the index; whether it is complete then is still to be told to it. */
+/* Fill the index; true when the scan was complete. The caller tells the index so. */
 static bool fill_index(hth_file_tier *tier, hth_scan *scan)
 {
     bool complete = hth_scan_rebuild(scan);
@@ -81,13 +80,13 @@ static void scan_once(hth_file_tier *tier, bool rebuild)
     hth_file_tier_recover(tier);
     if (!rebuild && hth_index_totals_get(tier->index, &totals, NULL) == HEARTH_OK)
         atomic_store(&tier->bytes_known, totals.bytes);
-    else /* where there is no index, the sum of the sizes holds the quota */
+    else /* without an index the sum of the file sizes keeps the quota */
         complete = fill_index(tier, &scan) && rebuild;
     note_quota(tier);
 
     pthread_mutex_lock(&tier->scan_lock);
-    if (complete && !tier->rebuild_wanted)          /* another index took the place of the one that was filled */
-        (void)hth_index_rebuilt(tier->index, NULL); /* if not, the next start fills it once more */
+    if (complete && !tier->rebuild_wanted)          /* else the filled index was replaced meanwhile */
+        (void)hth_index_rebuilt(tier->index, NULL); /* on failure the next start fills it again */
     else if (rebuild && !complete)
         hth_index_rebuild_failed(tier->index);
     pthread_mutex_unlock(&tier->scan_lock);
@@ -100,7 +99,7 @@ bool hth_file_tier_rebuild_index(hth_file_tier *tier, hth_scan_progress_fn progr
 
     scan.progress = progress;
     scan.user_data = user_data;
-    /* Like the tier's own thread, which does not start meanwhile. */
+    /* Take the place of the tier's own thread, which then does not start. */
     pthread_mutex_lock(&tier->scan_lock);
     while (tier->scanner_is_busy)
         pthread_cond_wait(&tier->scan_ended, &tier->scan_lock);
@@ -142,7 +141,8 @@ static void *scan_files(void *context)
         tier->rebuild_wanted = false;
         pthread_mutex_unlock(&tier->scan_lock);
         if (!rebuild)
-            rebuild = hth_index_claim_rebuild(tier->index); /* here, since it may wait for another process */
+            rebuild =
+                hth_index_claim_rebuild(tier->index); /* in this thread, because it may wait for another process */
         scan_once(tier, rebuild);
         pthread_mutex_lock(&tier->scan_lock);
     } while (tier->rebuild_wanted && !atomic_load(&tier->stop));
@@ -160,7 +160,7 @@ int hth_file_tier_start_scan_locked(hth_file_tier *tier, bool rebuild)
     if (tier->scanner_is_busy)
         return 0;
     if (tier->scanner_exists)
-        (void)pthread_join(tier->scanner, NULL); /* it let go of the lock for the last time: no wait */
+        (void)pthread_join(tier->scanner, NULL); /* it has released the lock for the last time, so this does not wait */
     set_busy_locked(tier, true);
     failed = pthread_create(&tier->scanner, NULL, scan_files, tier);
     tier->scanner_exists = failed == 0;

@@ -1,8 +1,8 @@
 /*
- * file_tier_set.c - asking one root after the other, and choosing one for a new row
+ * file_tier_set.c - asks one root after the other, and chooses a root for a new row
  *
- * The set holds no state of its own but the roots: where a row lies is what the roots' indexes say. Those are asked
- * first, all of them, before any root looks for a file by its name, which costs a system call.
+ * The set has no state but its roots: their indexes tell where a row lies. All indexes are asked before any root looks
+ * for a file by name, because that costs a system call.
  */
 #include "cache/file_tier_set.h"
 
@@ -15,7 +15,7 @@
 
 enum { ROOTS_MAX = HTH_FILE_TIER_ROOTS_MAX, AT_ONCE = 64 };
 
-/* What a root's eviction is told by. */
+/* Identifies a root to is_needed_elsewhere. */
 typedef struct root_link {
     hth_file_tier_set *set;
     size_t number;
@@ -26,8 +26,8 @@ struct hth_file_tier_set {
     size_t n;
     hth_file_tier *roots[ROOTS_MAX];
     uint64_t free_min[ROOTS_MAX];
-    hth_fs_stat places[ROOTS_MAX];              /* where their directories are: device and inode */
-    uint8_t names[ROOTS_MAX][HTH_SHA256_BYTES]; /* of their directories, for rendezvous hashing */
+    hth_fs_stat places[ROOTS_MAX];              /* device and inode of their directories */
+    uint8_t names[ROOTS_MAX][HTH_SHA256_BYTES]; /* hashes of their directories' names, for rendezvous hashing */
     root_link links[ROOTS_MAX];
 };
 
@@ -36,7 +36,10 @@ static hth_index *index_of(const hth_file_tier_set *set, size_t i)
     return hth_file_tier_index(set->roots[i]);
 }
 
-/* For hth_index_evict. In doubt a row stays: its root may be full for a while, but no row loses its parent. */
+/*
+ * For hth_index_evict: do rows of other roots stand on this row, or is it pinned there? In doubt it stays: its root may
+ * then be full for a while, but no row loses its parent.
+ */
 static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 {
     const root_link *link = user_data;
@@ -48,7 +51,8 @@ static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 
         if (i == link->number)
             continue;
-        if (hth_index_totals_get(index_of(set, i), &totals, NULL) != HEARTH_OK || !totals.complete ||
+        if (hth_file_tier_is_pinned(set->roots[i], &meta->id.key) ||
+            hth_index_totals_get(index_of(set, i), &totals, NULL) != HEARTH_OK || !totals.complete ||
             hth_index_has_children(index_of(set, i), meta, &has, NULL) != HEARTH_OK || has)
             return true;
     }
@@ -57,7 +61,7 @@ static bool is_needed_elsewhere(const hth_row_meta *meta, void *user_data)
 
 /* ---- opening ---- */
 
-/* The root that lies in that directory; set->n: none. */
+/* The root in that directory; set->n: none. */
 static size_t root_in(const hth_file_tier_set *set, const hth_fs *fs, const char *path)
 {
     hth_fs_stat st;
@@ -84,7 +88,7 @@ static hearth_status open_root(hth_file_tier_set *set, const hth_file_tier_optio
     if (status != HEARTH_OK)
         return status;
     if (hth_fs_stat_path(hth_file_tier_fs(set->roots[set->n]), options->directory, place) != 0)
-        *place = (hth_fs_stat){ .inode = 0 }; /* gone already: no other is taken for it */
+        *place = (hth_fs_stat){ .inode = 0 }; /* gone already: this value matches no other directory */
     set->free_min[set->n] = options->free_min;
     hth_sha256_of(options->directory, strlen(options->directory), set->names[set->n]);
     set->n++;
@@ -110,7 +114,7 @@ hearth_status hth_file_tier_set_open(const hth_file_tier_options *roots, size_t 
         hearth_status result;
 
         assert(!options.is_needed);
-        /* Where it is the same, it exists: the one before was opened. */
+        /* A directory that is the same exists already: its first root was opened. */
         if (root_in(set, options.fs ? options.fs : hth_fs_system(), options.directory) < set->n) {
             hth_warn(options.log, "the cache's directory '%s' was given twice; it is used once", options.directory);
             continue;
@@ -258,7 +262,7 @@ bool hth_file_tier_set_wait(hth_file_tier_set *set, const hth_row_id *id, uint32
     return hth_file_tier_set_has(set, id, NULL);
 }
 
-/* Put meta into out[n of capacity], kept the most recently used first, unless the row is there; the new n. */
+/* Insert meta into out[n of capacity], the most recently used first, unless the row is there; returns the new n. */
 static size_t insert_child(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta)
 {
     for (size_t i = 0; i < n; i++)
@@ -309,7 +313,7 @@ hearth_status hth_file_tier_set_open_file(hth_file_tier_set *set, const hth_row_
 
         if (result == HEARTH_OK)
             return result;
-        /* That a row is not in the others says less than what is wrong with it where it is. */
+        /* An error where the row is says more than its absence in the other roots. */
         if (i == 0 || status == HEARTH_NOT_FOUND) {
             status = result;
             if (err)
@@ -334,7 +338,7 @@ hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *i
                 *err = why;
             return result;
         }
-        /* That a row is not in the others says less than what is wrong with it where it is. */
+        /* An error where the row is says more than its absence in the other roots. */
         if (i == 0 || status == HEARTH_NOT_FOUND) {
             status = result;
             if (err)
@@ -344,7 +348,7 @@ hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *i
     return status;
 }
 
-/* The root in which what the row stands on lies, and what that is; set->n: none. */
+/* The root with the row that this one stands on; *out: that row; set->n: none. */
 static size_t root_of_parent(const hth_file_tier_set *set, const hth_row_meta *meta, hth_row_meta *out)
 {
     static const hth_row_kind bearing[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_ROW_SNAPSHOT };
@@ -359,7 +363,7 @@ static size_t root_of_parent(const hth_file_tier_set *set, const hth_row_meta *m
     return set->n;
 }
 
-/* A root makes what a used row stands on as recent as it is, as far as that lies in the same root. */
+/* A root refreshes the ancestors of a used row only inside that root; the set does it across roots. */
 static void touch_row(hth_file_tier_set *set, const hth_row_id *id)
 {
     hth_row_meta at, above;
@@ -424,7 +428,7 @@ void hth_file_tier_set_counts_get(const hth_file_tier_set *set, hth_file_tier_co
 
 /* ---- choosing a root ---- */
 
-/* Does the row fit without anything having to go? */
+/* Does the row fit without eviction? */
 static bool has_room(const hth_file_tier_set *set, size_t i, uint64_t n_bytes)
 {
     uint64_t bytes_max = hth_file_tier_bytes_max(set->roots[i]), free_bytes;
@@ -447,8 +451,8 @@ size_t hth_file_tier_set_with_room(const hth_file_tier_set *set, uint64_t n_byte
 }
 
 /*
- * Rendezvous hashing (Thaler and Ravishankar, "A name-based mapping scheme for rendezvous", 1996): a root that comes or
- * goes moves its own share of the keys only.
+ * Rendezvous hashing (Thaler and Ravishankar, "A name-based mapping scheme for rendezvous", 1996): adding or removing a
+ * root moves only that root's share of the keys.
  */
 static uint64_t score_of(const hth_file_tier_set *set, size_t i, const hth_key *key)
 {
@@ -507,7 +511,7 @@ hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_me
     hearth_status status = HEARTH_IO;
     size_t known = set->n > 1 ? find_root(set, &meta->id, NULL) : 0;
 
-    if (known < set->n) /* it is there, or sees that its file is gone */
+    if (known < set->n) /* this root has the row, or notices that its file is gone */
         return hth_file_tier_publish(set->roots[known], meta, bytes, n_bytes, published_out, err);
     writing_order(set, meta, n_bytes, order);
     for (size_t i = 0; i < set->n; i++) {
@@ -534,7 +538,7 @@ void hth_file_tier_set_quarantine_if(hth_file_tier_set *set, const hth_row_id *i
 {
     for (size_t i = 0; i < set->n; i++)
         (void)hth_file_tier_quarantine_if(set->roots[i], id, is_bad, user_data,
-                                          reason); /* who asks looks what is left */
+                                          reason); /* the caller checks which copies are left */
 }
 
 void hth_file_tier_set_note_beginning(hth_file_tier_set *set, const hth_index_sighting *sighting)
@@ -542,18 +546,18 @@ void hth_file_tier_set_note_beginning(hth_file_tier_set *set, const hth_index_si
     hth_file_tier_note_beginning(set->roots[0], sighting);
 }
 
-/* successor may be NULL. */
-static hearth_status remove_everywhere(hth_file_tier_set *set, const hth_row_id *id, const hth_row_id *successor,
+/* unwanted: NULL to remove a pinned row, too. */
+static hearth_status remove_everywhere(hth_file_tier_set *set, const hth_row_id *id, const hth_unwanted *unwanted,
                                        hearth_error *err)
 {
     hearth_status status = HEARTH_NOT_FOUND;
 
     for (size_t i = 0; i < set->n; i++) {
         hearth_error why = { .message = "" };
-        hearth_status result = successor ? hth_file_tier_remove_superseded(set->roots[i], id, successor, &why)
-                                         : hth_file_tier_remove(set->roots[i], id, &why);
+        hearth_status result = unwanted ? hth_file_tier_remove_unwanted(set->roots[i], id, unwanted, &why)
+                                        : hth_file_tier_remove(set->roots[i], id, &why);
 
-        /* One that fails matters more than one that has none, and one that went more than none. */
+        /* A failure matters more than HEARTH_OK, and HEARTH_OK more than HEARTH_NOT_FOUND. */
         if (result == HEARTH_NOT_FOUND && (i > 0 || status != HEARTH_NOT_FOUND))
             continue;
         if (status == HEARTH_NOT_FOUND || result != HEARTH_OK) {
@@ -570,10 +574,14 @@ hearth_status hth_file_tier_set_remove(hth_file_tier_set *set, const hth_row_id 
     return remove_everywhere(set, id, NULL, err);
 }
 
-hearth_status hth_file_tier_set_remove_superseded(hth_file_tier_set *set, const hth_row_id *id,
-                                                  const hth_row_id *successor, hearth_error *err)
+hearth_status hth_file_tier_set_remove_unwanted(hth_file_tier_set *set, const hth_row_id *id,
+                                                const hth_row_id *successor, hearth_error *err)
 {
-    return remove_everywhere(set, id, successor, err);
+    hth_unwanted unwanted = { .successor = successor, .roots = set->roots, .n_roots = set->n };
+
+    if (hth_file_tier_set_is_pinned(set, &id->key)) /* usual for a pinned row: it stays in the index */
+        return hth_fail(err, HEARTH_NOT_FOUND, "the row is pinned");
+    return remove_everywhere(set, id, &unwanted, err);
 }
 
 void hth_file_tier_set_maintain(hth_file_tier_set *set)
@@ -590,7 +598,7 @@ hearth_status hth_file_tier_set_evict_to(hth_file_tier_set *set, uint64_t bytes_
 
     if (set->n == 1)
         return hth_file_tier_evict_to(set->roots[0], bytes_max, evicted_out, err);
-    /* A row may have to wait for those of another root that stand on it: so it goes round until nothing goes. */
+    /* A row may go only after the rows of another root that stand on it, so repeat until a round evicts nothing. */
     do {
         hth_index_totals sum, totals;
 

@@ -1,5 +1,5 @@
 /*
- * index.c - the index opened once a process, and read
+ * index.c - opens the index, once per process, and reads it
  */
 #include <assert.h>
 #include <errno.h>
@@ -15,17 +15,20 @@
 #include "cache/index_inside.h"
 #include "cache/index_past.h"
 
-enum { LOOK_AGAIN_MS = 200 }; /* a waiter asks whether the owner still lives */
+enum { LOOK_AGAIN_MS = 200 }; /* interval at which a waiter checks that the owner lives */
 
 /*
- * The indexes that this process has open. LMDB loses its locks when an environment is opened twice in one process, and
- * two callers that know nothing of each other can only meet in a place like this. The lock guards the list and the
- * reference counts, and is held while an index is opened or closed.
+ * The open indexes of this process. LMDB loses its locks when a process opens an environment twice, and only a list of
+ * the whole process can prevent that for independent callers. The lock guards the list and the reference counts, and is
+ * held while an index is opened or closed.
  */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static hth_index *registry;
 
-/* How often this process is the child of a fork: whether an index is the parent's must not cost a system call. */
+/*
+ * Counts the forks between the first opener of an index and this process: a check for a fork must not cost a system
+ * call.
+ */
 static _Atomic unsigned n_forks;
 static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
 
@@ -37,7 +40,7 @@ static void count_fork(void)
 static void count_forks(void)
 {
     if (pthread_atfork(NULL, NULL, count_fork) != 0)
-        abort(); /* no memory for three pointers, and a child would write to its parent's environment */
+        abort(); /* out of memory; without the handler a child would write to its parent's environment */
 }
 
 /* ---- common to all calls ---- */
@@ -82,24 +85,23 @@ hearth_status hth_index_reading_end(hth_index *index, hth_index_read *read, int 
 
 static hearth_status open_new(const hth_index_options *options, const hth_fs *fs, hth_index *index, hearth_error *err)
 {
-    char boot_id[128] = "unknown", bell[4096];
+    char boot_id[128] = "unknown", notifier[4096];
     hearth_status status;
 
     index->fs = fs;
     index->pid = getpid();
     index->n_forks = atomic_load(&n_forks);
     index->n_refs = 1;
-    if (snprintf(bell, sizeof(bell), "%s/bell", options->directory) >= (int)sizeof(bell))
+    if (snprintf(notifier, sizeof(notifier), "%s/bell", options->directory) >= (int)sizeof(notifier))
         return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", options->directory);
-    index->bell = hth_bell_open(bell);
-    if (!index->bell)
+    index->notifier = hth_notifier_open(notifier);
+    if (!index->notifier)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache index");
     status = hth_owner_open(fs, options->owners_directory, &index->owner, err);
     if (status != HEARTH_OK)
         return status;
     /*
-     * Where the boot cannot be told, the token makes a name that no later process meets: every start is then like one
-     * after a boot.
+     * Without a boot id, the token gives a name that no later process has: every start is then like one after a boot.
      */
     if (!options->boot_id && !hth_os_boot_id(boot_id, sizeof(boot_id))) {
         uint8_t token[8];
@@ -111,10 +113,10 @@ static hearth_status open_new(const hth_index_options *options, const hth_fs *fs
                               hth_owner_sweep(index->owner), fs, options->log, &index->env, err);
 }
 
-/* What is no file and no environment. */
+/* Free the memory only, no file and no environment. */
 static void free_memory(hth_index *index)
 {
-    hth_bell_close(index->bell);
+    hth_notifier_close(index->notifier);
     pthread_mutex_destroy(&index->held_lock);
     free(index->held);
     free(index);
@@ -129,7 +131,7 @@ static void free_index(hth_index *index)
     free_memory(index);
 }
 
-/* Under the registry's lock. */
+/* Called under the registry's lock. */
 static hearth_status open_registered(const hth_index_options *options, const hth_fs *fs, hth_index **out,
                                      hearth_error *err)
 {
@@ -207,7 +209,7 @@ void hth_index_close(hth_index *index)
     if (is_last && index->pid == getpid()) {
         free_index(index);
     } else if (is_last) {
-        /* The environment is the parent's; LMDB has no way to forget it without releasing what the parent holds. */
+        /* The environment is the parent's; LMDB cannot forget it without releasing the parent's locks. */
         hth_owner_forget(index->owner);
         free_memory(index);
     }
@@ -269,7 +271,7 @@ hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_met
         return status;
     rc = hth_index_row_get(read.txn, &read.dbs, id, out);
     found = rc == 0;
-    if (rc == MDB_NOTFOUND) /* who finds the row asks for no more */
+    if (rc == MDB_NOTFOUND) /* a found row needs no more */
         rc = hth_index_state_get(read.txn, &read.dbs, &s);
     status = hth_index_reading_end(index, &read, rc, what, err);
     if (status == HEARTH_OK) {
@@ -415,6 +417,31 @@ hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hear
     status = hth_index_reading_end(index, &read, hth_index_totals_read(read.txn, &read.dbs, &totals), what, err);
     if (status == HEARTH_OK)
         *out = totals;
+    return status;
+}
+
+hearth_status hth_index_before_storing(hth_index *index, const hth_row_id *id, bool *is_there_out,
+                                       hth_index_totals *totals_out, hearth_error *err)
+{
+    static const char what[] = "look for room";
+    hth_index_totals totals;
+    hth_index_read read;
+    hth_row_meta meta;
+    hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    bool is_there;
+    int rc;
+
+    if (status != HEARTH_OK)
+        return status;
+    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
+    is_there = rc == 0;
+    if (rc == 0 || rc == MDB_NOTFOUND)
+        rc = hth_index_totals_read(read.txn, &read.dbs, &totals);
+    status = hth_index_reading_end(index, &read, rc, what, err);
+    if (status == HEARTH_OK) {
+        *is_there_out = is_there;
+        *totals_out = totals;
+    }
     return status;
 }
 
@@ -577,7 +604,7 @@ static hth_wait_result look(hth_index *index, const hth_row_id *id)
         is_reserved = rc == 0;
     }
     hth_index_env_read_end(index->env, &read, rc);
-    /* After the transaction: whether an owner lives is a question to the file system. */
+    /* After the transaction: the check that an owner lives asks the file system. */
     if (result == HTH_WAIT_NOBODY &&
         (hth_index_held_has(index, id) || (is_reserved && hth_index_reservation_is_foreign(index, &r))))
         result = HTH_WAIT_TIMEOUT;
@@ -589,24 +616,24 @@ hth_wait_result hth_index_wait(hth_index *index, const hth_row_id *id, uint32_t 
     uint64_t now = hth_os_monotonic_ns(), end = now + hth_ms_to_ns(timeout_ms);
 
     for (;;) {
-        uint32_t seen = hth_bell_count(index->bell);
+        uint32_t seen = hth_notifier_count(index->notifier);
         hth_wait_result result = look(index, id);
         uint64_t left_ms;
 
         if (result != HTH_WAIT_TIMEOUT || now >= end)
             return result;
         left_ms = (end - now + 999999) / 1000000;
-        hth_bell_wait(index->bell, seen, left_ms < LOOK_AGAIN_MS ? (uint32_t)left_ms : LOOK_AGAIN_MS);
+        hth_notifier_wait(index->notifier, seen, left_ms < LOOK_AGAIN_MS ? (uint32_t)left_ms : LOOK_AGAIN_MS);
         now = hth_os_monotonic_ns();
     }
 }
 
 uint32_t hth_index_changes(const hth_index *index)
 {
-    return hth_bell_count(index->bell);
+    return hth_notifier_count(index->notifier);
 }
 
 void hth_index_wait_change(hth_index *index, uint32_t seen, uint32_t timeout_ms)
 {
-    hth_bell_wait(index->bell, seen, timeout_ms);
+    hth_notifier_wait(index->notifier, seen, timeout_ms);
 }

@@ -1,11 +1,11 @@
 /*
- * index_changes.c - the write transactions of publishing and taking away
+ * index_changes.c - the write transactions of publishing and removal
  */
 #include "base/os.h"
 #include "cache/index_inside.h"
 #include "cache/index_past.h"
 
-/* What a write transaction is to do to how many rows, and how many it did something to. */
+/* The rows that a write transaction changes, and the number of rows changed. */
 typedef struct row_change {
     hth_index *index;
     const hth_row_head *rows; /* or */
@@ -169,21 +169,21 @@ hearth_status hth_index_publish(hth_index *index, const hth_row_head *rows, size
     row_change change = { .index = index, .rows = rows, .n = n };
     hearth_status status = hth_index_write_rows(index, publish_body, &change, "publish rows", err);
 
-    if (status != HEARTH_OK) /* so that others need not wait for the deadlines; where this fails, too, they do */
+    if (status != HEARTH_OK) /* so that others need not wait for the deadlines; if this fails, too, they wait */
         (void)hth_index_write_rows(index, release_body, &change, "release reservations", NULL);
     for (size_t i = 0; i < n; i++)
         hth_index_held_remove(index, &rows[i].meta.id);
-    hth_bell_ring(index->bell);
+    hth_notifier_notify(index->notifier);
     return status;
 }
 
-/* Drop a reservation that nobody stands behind any more. */
+/* Drop a reservation that no thread of ours holds. */
 static int drop_unheld(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
 {
     return hth_index_held_has(index, id) ? 0 : hth_index_reservation_drop(index, txn, dbs, id);
 }
 
-/* Put in one row that was found as a file, unless somebody else sees to it. */
+/* Put in one row that was found as a file, unless somebody else holds it. */
 static int adopt_row(row_change *change, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head,
                      hth_index_totals *totals)
 {
@@ -221,7 +221,7 @@ hearth_status hth_index_adopt(hth_index *index, const hth_row_head *rows, size_t
     row_change change = { .index = index, .rows = rows, .confirm = is_there, .user_data = user_data, .n = n };
     hearth_status status = hth_index_write_rows(index, adopt_body, &change, "adopt rows", err);
 
-    hth_bell_ring(index->bell);
+    hth_notifier_notify(index->notifier);
     if (status == HEARTH_OK && adopted_out)
         *adopted_out = change.n_done;
     return status;
@@ -235,7 +235,7 @@ hearth_status hth_index_release(hth_index *index, const hth_row_id *ids, size_t 
 
     for (size_t i = 0; i < n; i++)
         hth_index_held_remove(index, &ids[i]);
-    hth_bell_ring(index->bell);
+    hth_notifier_notify(index->notifier);
     return status;
 }
 
@@ -253,7 +253,7 @@ static int release_gone_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_
 
     if (rc == 0)
         rc = hth_index_row_get(txn, dbs, &request->meta->id, &known);
-    /* One that is there was put in by somebody else, when our time was over. */
+    /* A row that is there was put in by somebody else after our deadline. */
     return rc == MDB_NOTFOUND ? hth_index_past_note_gone(txn, dbs, request->meta, request->gone) : rc;
 }
 
@@ -264,7 +264,7 @@ hearth_status hth_index_release_gone(hth_index *index, const hth_row_meta *meta,
     hearth_status status = hth_index_write_rows(index, release_gone_body, &request, "release a reservation", err);
 
     hth_index_held_remove(index, &meta->id);
-    hth_bell_ring(index->bell);
+    hth_notifier_notify(index->notifier);
     return status;
 }
 
@@ -291,7 +291,7 @@ hearth_status hth_index_release_dead(hth_index *index, const hth_row_id *ids, si
 
     hearth_status status = hth_index_write_rows(index, release_dead_body, &change, "release dead reservations", err);
 
-    hth_bell_ring(index->bell);
+    hth_notifier_notify(index->notifier);
     return status;
 }
 
@@ -357,7 +357,7 @@ hearth_status hth_index_note_beginnings(hth_index *index, const hth_index_sighti
 
 /* ---- state ---- */
 
-/* Is the index incomplete, and nobody filling it? Then that is the caller's to do. */
+/* Claim the rebuild of an incomplete index that nobody is filling. */
 static int claim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 {
     row_change *change = user_data;
@@ -410,7 +410,7 @@ static int clear_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
         (rc = mdb_drop(txn, dbs->children, 0)) != 0 || (rc = mdb_drop(txn, dbs->tokens, 0)) != 0 ||
         (rc = mdb_drop(txn, dbs->lru, 0)) != 0 || (rc = hth_index_totals_write(txn, dbs, &none)) != 0)
         return rc;
-    /* Reservations stay: others are writing rows, which must not be lost for it. */
+    /* Reservations stay: they protect the rows that others are writing. */
     s.complete = false;
     s.rebuilder = hth_owner_token(index->owner);
     return hth_index_state_put(txn, dbs, &s);
@@ -453,5 +453,5 @@ static int unclaim_body(MDB_txn *txn, const hth_index_dbs *dbs, void *user_data)
 void hth_index_rebuild_failed(hth_index *index)
 {
     (void)hth_index_write_rows(index, unclaim_body, index, "give up the rebuild",
-                               NULL); /* a dead owner's claim ends, too */
+                               NULL); /* if this fails, the claim ends with its owner */
 }

@@ -1,29 +1,29 @@
 /*
- * index_env.c - which environment is open, and who may use it when
+ * index_env.c - the environment that is open, and who may use it when
  *
  *   <directory>/lock                  held while an environment is opened, closed or dropped
  *   <directory>/v3-<boot id>/         the environment of this boot and version: data.mdb, lock.mdb
- *   <directory>/unclean               one byte for every process that ended without closing, since one last closed
+ *   <directory>/unclean               one byte for each process that ended without closing, since the last close
  *   <directory>/dropped-<n>/          being removed
  *
- * It runs with MDB_NOSYNC and without MDB_WRITEMAP: pages are written with pwrite and a commit ends with one small
- * write of a meta page, so a process that is killed at any instruction leaves the last commit intact. Only a crash of
- * the system can tear it, and after that the boot id in the name is another one and the files are never opened again.
- * The map is read-only, so no stray pointer of ours can write to it.
+ * The environment runs with MDB_NOSYNC and without MDB_WRITEMAP: LMDB writes pages with pwrite, and a commit ends with
+ * one small write of a meta page. So a process that is killed at any instruction leaves the last commit intact. Only a
+ * crash of the system can tear it. After that the boot id in the name is different, and the files are never opened
+ * again. The map is read-only, so no stray pointer of ours can write to it.
  *
- * A damaged environment is dropped: renamed, so that the next open makes a new one. Other processes that still have the
- * old one open see by its inode that it lost its name and follow. Damage that makes LMDB itself crash would do so at
- * every start; so after three processes in a row that did not close, the environment is dropped, too.
+ * A damaged environment is dropped: it is renamed, so that the next open makes a new one. Other processes that have the
+ * old one open see by its inode that it lost its name, and follow. Damage that crashes LMDB itself would do so at every
+ * start. So after three processes in a row that did not close, the environment is dropped, too.
  *
- * A transaction must not run while the map is replaced. Readers hold env_lock shared; writers hold write_lock; who
- * replaces the map or the environment holds both, write_lock first. Another process may stop at any instruction, and no
- * reader may wait for it. So whatever waits for another process (the directory's lock, LMDB's two mutexes) happens under
- * write_lock alone, for which no reader waits: a new environment is opened beside the old one and put in its place when
- * it is complete, with read transactions that have their place in LMDB's table of readers already. A reader that needs a
- * larger map while somebody writes, or meets no read transaction that is free, does without the index for once.
+ * No transaction may run while the map is replaced. Readers hold env_lock shared; writers hold write_lock; a thread
+ * that replaces the map or the environment holds both, write_lock first. Another process may stop at any instruction,
+ * and no reader may wait for it. So every wait for another process (the directory's lock, LMDB's two mutexes) happens
+ * under write_lock alone, for which no reader waits. A new environment is opened beside the old one and replaces it
+ * when it is complete; by then its read transactions have their slots in LMDB's reader table. A reader does without the
+ * index once when it needs a larger map while somebody writes, or when no read transaction is free.
  *
  * Damage belongs to the environment in which it was met. It is noted under env_lock or write_lock, while that
- * environment still is the one in use.
+ * environment is still in use.
  */
 #include "cache/index_env.h"
 
@@ -49,18 +49,18 @@ enum {
     N_DBS = 8,
     POOL_MAX = 64, /* read transactions of this process */
     READERS_MAX = 128 * POOL_MAX,
-    LOCK_BYTES = 64 * READERS_MAX, /* of lock.mdb, about: a line of the processor's cache each */
+    LOCK_BYTES = 64 * READERS_MAX, /* approximate size of lock.mdb: a cache line per reader */
     LOCK_ATTEMPTS_MAX = 200,       /* 10 ms apart */
     CRASHES_MAX = 3,
     PATH_BYTES = 4096,
-    ATTEMPTS_MAX = 64, /* rounds of one write: the map grows to its limit in 12 doublings */
+    ATTEMPTS_MAX = 64, /* tries of one write: the map reaches its limit in 12 doublings */
 };
 
 /* One open environment; all zero: none. */
 typedef struct environment {
     MDB_env *mdb; /* NULL: absent */
     hth_index_dbs dbs;
-    uint64_t device; /* of data.mdb, to see that it was replaced */
+    uint64_t device; /* of data.mdb, to notice its replacement */
     uint64_t inode;
     uint64_t lock_inode; /* of lock.mdb */
     MDB_txn *pool[POOL_MAX];
@@ -70,10 +70,10 @@ typedef struct environment {
 struct hth_index_env {
     /* Fixed after opening. */
     const hth_fs *fs;
-    hth_log log; /* a copy: who opened the environment first may close first */
+    hth_log log; /* a copy, because the first user of the environment may close first */
     char directory[PATH_BYTES];
-    char path[PATH_BYTES]; /* of the environment of this boot */
-    char name[128];        /* its last part */
+    char path[PATH_BYTES]; /* the environment of this boot */
+    char name[128];        /* last part of path */
 
     /* Held by a write transaction of this process, and while now is replaced. */
     pthread_mutex_t write_lock;
@@ -115,7 +115,7 @@ static void warn_once(hth_index_env *env, const char *what, int rc)
                  env->directory, what, mdb_strerror(rc));
 }
 
-/* Note what an operation of the environment in use ended with. Under env_lock, shared, or write_lock. */
+/* Note damage that an operation of the environment in use met. Under env_lock, shared, or write_lock. */
 static void note_damage(hth_index_env *env, int rc)
 {
     if (!is_damage(rc))
@@ -149,7 +149,7 @@ static bool join(char *path, const char *directory, const char *name)
     return n > 0 && n < PATH_BYTES;
 }
 
-/* Remove a directory of an environment and the files in it. Failures leave something that the next open removes. */
+/* Remove an environment's directory and its files. The next open removes the remains of a failure. */
 static void remove_environment(const hth_fs *fs, const char *path)
 {
     static const char *const names[] = { "data.mdb", "lock.mdb" };
@@ -161,7 +161,7 @@ static void remove_environment(const hth_fs *fs, const char *path)
     (void)hth_fs_remove(fs, path);
 }
 
-/* Take the name from the environment's directory and remove it. Under the directory's lock, with mdb closed. */
+/* Rename the environment's directory, then remove it. Under the directory's lock, with mdb closed. */
 static void drop_environment(hth_index_env *env)
 {
     char dropped[PATH_BYTES], name[64];
@@ -175,7 +175,7 @@ static void drop_environment(hth_index_env *env)
         remove_environment(env->fs, env->path);
 }
 
-/* "v3-..." and "dropped-...", as this file makes them; whatever else lies here is not ours to remove. */
+/* The name is "v3-..." or "dropped-...", as this file makes them; nothing else here is ours to remove. */
 static bool is_environment_name(const char *name, bool is_dropped)
 {
     const char *digits = name + (is_dropped ? strlen("dropped-") : 1);
@@ -186,7 +186,7 @@ static bool is_environment_name(const char *name, bool is_dropped)
     return n > 0 && digits[n] == '-';
 }
 
-/* Remove what other boots and unfinished drops left. Another version's index of this boot may be in use. */
+/* Remove the remains of other boots and unfinished drops. Another version's index of this boot may be in use. */
 static bool remove_leftover(const char *name, void *user_data)
 {
     hth_index_env *env = user_data;
@@ -227,7 +227,7 @@ static int open_dbs(MDB_txn *txn, unsigned flags, hth_index_dbs *out)
     return 0;
 }
 
-/* Open the databases, made when they are missing. Writes only then, so that no stopped writer stalls a start. */
+/* Open the databases; make missing ones. Only making writes, so a stopped writer does not stall a start. */
 static int open_or_make_dbs(MDB_env *mdb, hth_index_dbs *out)
 {
     MDB_txn *txn;
@@ -253,9 +253,9 @@ static int open_or_make_dbs(MDB_env *mdb, hth_index_dbs *out)
 }
 
 /*
- * A file that lost its end would end the process (SIGBUS) where the map is read behind it. Lengthen it: the new zeros
- * are no valid pages, which LMDB notices. Not every short file was damaged: a page that was freed in the transaction
- * that took it is counted and never written. Only the holder of the write transaction may change the size.
+ * A truncated file would end the process (SIGBUS) at a read of the map behind its end. Lengthen it: the new zeros are
+ * no valid pages, and LMDB notices that. A short file may be sound: a page that a transaction takes and frees is
+ * counted but never written. Only the holder of the write transaction may change the size.
  */
 static int lengthen(MDB_env *mdb)
 {
@@ -285,7 +285,7 @@ static int lengthen(MDB_env *mdb)
     return rc;
 }
 
-/* Make read transactions ahead, since a new one waits for whoever changes the table of readers. */
+/* Make read transactions ahead, because a new one waits for any process that changes the reader table. */
 static int fill_pool(environment *e)
 {
     while (e->n_pool < POOL_MAX) {
@@ -293,7 +293,7 @@ static int fill_pool(environment *e)
         int rc = mdb_txn_begin(e->mdb, NULL, MDB_RDONLY, &txn);
 
         if (rc == MDB_READERS_FULL && e->n_pool > 0)
-            break; /* with fewer, fewer reads run at once */
+            break; /* fewer reads run at once then */
         if (rc != 0)
             return rc;
         mdb_txn_reset(txn);
@@ -312,9 +312,9 @@ static void environment_close(environment *e)
 }
 
 /*
- * LMDB writes to its lock file through a map, which ends the process (SIGBUS) where the device has no block left for a page
- * of it. Make all of it be there before. Under the directory's lock, and while this process does not have it open: to
- * close it here would take LMDB's locks away.
+ * LMDB writes to its lock file through a map. That ends the process (SIGBUS) when the device has no block left for a
+ * page. So allocate the whole file before. Under the directory's lock, and only while this process does not have the
+ * file open: closing it here would drop LMDB's locks.
  */
 static int allocate_lock_file(const hth_index_env *env)
 {
@@ -327,11 +327,11 @@ static int allocate_lock_file(const hth_index_env *env)
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return errno;
-    /* Its size tells LMDB how many readers there may be, so one that others may have open keeps it. */
+    /* LMDB derives the number of readers from the size, so a file that others may have open keeps its size. */
     if (fstat(fd, &st) != 0 || hth_os_file_allocate(fd, 0, st.st_size > 0 ? (uint64_t)st.st_size : LOCK_BYTES) != 0)
         rc = errno;
     (void)close(fd);
-    return rc == ENOSPC || rc == EDQUOT ? rc : 0; /* not every file system can do this */
+    return rc == ENOSPC || rc == EDQUOT ? rc : 0; /* some file systems cannot allocate */
 }
 
 /* Open the files at env->path. */
@@ -377,8 +377,9 @@ out:
 }
 
 /*
- * Lock the directory; the descriptor to close, or -errno. Who opens or closes holds it for a moment only; that one was
- * stopped in just that moment must not keep this process from starting, so after two seconds it is -EWOULDBLOCK.
+ * Lock the directory; returns the descriptor to close, or -errno. Other processes hold the lock only briefly. If one of
+ * them was stopped meanwhile, it must not keep this process from starting: the result is -EWOULDBLOCK after two
+ * seconds.
  */
 static int lock_directory(const hth_index_env *env)
 {
@@ -393,7 +394,7 @@ static int lock_directory(const hth_index_env *env)
         return fd;
     result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_TRY);
     for (int i = 0; result == -EWOULDBLOCK && i < LOCK_ATTEMPTS_MAX; i++) {
-        (void)nanosleep(&pause, NULL); /* a lock has no wait with an end */
+        (void)nanosleep(&pause, NULL); /* locks have no wait with a timeout */
         result = hth_fs_lock(env->fs, fd, HTH_FS_LOCK_TRY);
     }
     if (result == 0)
@@ -402,7 +403,7 @@ static int lock_directory(const hth_index_env *env)
     return result;
 }
 
-/* Is the environment that is in use, or a part of it, what has the name? */
+/* Does data.mdb or lock.mdb of the environment in use still have its name? */
 static bool has_name(const hth_index_env *env)
 {
     char path[PATH_BYTES];
@@ -416,8 +417,8 @@ static bool has_name(const hth_index_env *env)
 }
 
 /*
- * Open what is there or make it, dropping what is damaged, into *out. Under write_lock; the one in use stays open
- * meanwhile. Its lock file must not be opened twice, so if it still has the name it loses it.
+ * Open the environment or make it, into *out, and drop a damaged one. Under write_lock; the environment in use stays
+ * open meanwhile. Its lock file must not be opened twice, so it loses its name if it still has it.
  */
 static void open_beside(hth_index_env *env, size_t n_crashes, environment *out)
 {
@@ -495,10 +496,10 @@ void hth_index_env_close(hth_index_env *env)
     if (!env)
         return;
     pthread_mutex_lock(&env->write_lock);
-    lock = lock_directory(env); /* LMDB does not like to be opened while another process closes it */
+    lock = lock_directory(env); /* LMDB must not be opened while another process closes it */
     environment_close(&env->now);
     if (join(unclean, env->directory, "unclean"))
-        (void)hth_fs_remove(env->fs, unclean); /* not there, as a rule */
+        (void)hth_fs_remove(env->fs, unclean); /* usually absent */
     if (lock >= 0)
         hth_fs_close(env->fs, lock);
     pthread_mutex_unlock(&env->write_lock);
@@ -510,14 +511,14 @@ void hth_index_env_close(hth_index_env *env)
 
 /* ---- reading ---- */
 
-/* Take the size that another process gave the map, unless somebody is using it. */
+/* Use the size that another process gave the map, unless somebody is using it. */
 static void try_remap(hth_index_env *env)
 {
     if (pthread_mutex_trylock(&env->write_lock) != 0)
         return;
     if (pthread_rwlock_trywrlock(&env->env_lock) == 0) {
         if (env->now.mdb && mdb_env_set_mapsize(env->now.mdb, 0) != 0)
-            atomic_store(&env->is_damaged, true); /* there is no map any more */
+            atomic_store(&env->is_damaged, true); /* the map is gone */
         pthread_rwlock_unlock(&env->env_lock);
     }
     pthread_mutex_unlock(&env->write_lock);
@@ -560,7 +561,7 @@ int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
             *out = (hth_index_read){ .txn = txn, .dbs = env->now.dbs };
             return 0;
         }
-        pool_put(env, txn); /* it keeps its slot, and is as it was before */
+        pool_put(env, txn); /* it keeps its slot and is unchanged */
         note_damage(env, rc);
         pthread_rwlock_unlock(&env->env_lock);
         if (rc != MDB_MAP_RESIZED)
@@ -580,7 +581,7 @@ void hth_index_env_read_end(hth_index_env *env, hth_index_read *read, int rc)
 
 /* ---- writing ---- */
 
-/* Replace an environment that is damaged, absent or not the one with the name any more. Under write_lock. */
+/* Replace an environment that is damaged, absent, or has lost its name. Under write_lock. */
 static void refresh_locked(hth_index_env *env, bool retry_absent)
 {
     environment next = { .mdb = NULL }, last;
@@ -608,7 +609,7 @@ static void refresh_locked(hth_index_env *env, bool retry_absent)
     environment_close(&last);
 }
 
-/* Give the map another size: 0 takes that which another process gave it. Under write_lock. */
+/* Resize the map; 0: to the size that another process gave it. Under write_lock. */
 static int resize_locked(hth_index_env *env, size_t n_bytes)
 {
     int rc;
@@ -658,7 +659,7 @@ int hth_index_env_write(hth_index_env *env, hth_index_body_fn body, void *user_d
         }
         if (rc != 0)
             break;
-        rc = HTH_INDEX_ABSENT; /* nothing was written yet, should this have been the last round */
+        rc = HTH_INDEX_ABSENT; /* nothing is written yet, in case this was the last try */
     }
     note_damage(env, rc);
     pthread_mutex_unlock(&env->write_lock);

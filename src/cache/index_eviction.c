@@ -1,5 +1,5 @@
 /*
- * index_eviction.c - which rows go, and the uses that decide it
+ * index_eviction.c - chooses the rows to evict, and records the uses that decide it
  */
 #include <string.h>
 
@@ -8,19 +8,19 @@
 #include "cache/index_past.h"
 
 enum {
-    EVICTED_DEADLINE_S = 60, /* to remove the files of one round of eviction in */
+    EVICTED_DEADLINE_S = 60, /* time to remove the files of one round of eviction */
     DEPTH_MAX = 1 << 20,     /* rows of one prefix */
-    AHEAD_S = 60,            /* a time of use may be ahead of the clock by so much */
+    AHEAD_S = 60,            /* the most that a time of use may be ahead of the clock */
 };
 
 /* ---- eviction ---- */
 
-/* The kinds of row that others can stand on. */
+/* The kinds of rows that others can stand on. */
 static const hth_row_kind bearing_kinds[] = { HTH_ROW_BLOCK, HTH_ROW_TAIL, HTH_ROW_SNAPSHOT };
 
 enum { N_BEARING_KINDS = sizeof(bearing_kinds) / sizeof(bearing_kinds[0]) };
 
-/* Move age back to where the rows that meta stood on are, if they come earlier: they may have become leaves. */
+/* Move age back to the rows that meta stood on, if they are older: they may have become leaves. */
 static int step_back(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *meta, uint8_t age[HTH_INDEX_AGE_BYTES])
 {
     for (size_t i = 0; i < N_BEARING_KINDS; i++) {
@@ -48,7 +48,7 @@ typedef struct evict_request {
     hth_row_meta *rows;
     size_t capacity;
     size_t n;
-    hth_gone gone; /* what is remembered of them */
+    hth_gone gone; /* the index remembers this of each row */
 } evict_request;
 
 static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor,
@@ -77,7 +77,7 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
                 rc = mdb_cursor_get(cursor, &key, &nothing, MDB_NEXT);
         }
         if (rc != 0)
-            return rc == MDB_NOTFOUND ? 0 : rc; /* every row that is left is needed */
+            return rc == MDB_NOTFOUND ? 0 : rc; /* all other rows are needed */
 
         memcpy(age, key.mv_data, HTH_INDEX_AGE_BYTES);
         if ((rc = hth_index_row_remove(txn, dbs, &meta, totals)) != 0 ||
@@ -91,7 +91,7 @@ static int evict_leaves(evict_request *request, MDB_txn *txn, const hth_index_db
     return 0;
 }
 
-/* The rows of an attempt that came to nothing. */
+/* Release the rows of an attempt that failed. */
 static void let_go(evict_request *request)
 {
     while (request->n > 0)
@@ -99,8 +99,8 @@ static void let_go(evict_request *request)
 }
 
 /*
- * Rows that were used when the clock was ahead of what it is now would outlast all that is used from now on: they count as
- * used now. The index lives until the next boot, and files have times of their own, which are bounded where they are read.
+ * Rows that were used while the clock was ahead of its present time would outlast all later rows. So they count as used
+ * now. This is enough: the index lives until the next boot, and times of files are bounded where they are read.
  */
 static int bound_times(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, uint64_t now)
 {
@@ -169,7 +169,7 @@ hearth_status hth_index_evict(hth_index *index, uint64_t bytes_max, hth_index_ne
 
 /* ---- uses ---- */
 
-/* Make what a row stands on as recent as time. Stops at the first that is: what that stands on came along then. */
+/* Make a row's ancestors as recent as time. Stop at the first that is: its ancestors were touched with it. */
 static int touch_ancestors(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_meta *row, uint64_t time)
 {
     hth_row_meta at = *row;

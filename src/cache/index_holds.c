@@ -1,10 +1,10 @@
 /*
- * index_holds.c - reservations, and which of them a thread of this process stands behind
+ * index_holds.c - reservations, and the rows that threads of this process hold
  *
- * A reservation in the index tells other processes. Between threads of one process the list of what it holds decides
- * alone, whatever the index says: a transaction that was to drop a reservation may have failed, and an environment may
- * have been replaced by one that knows of none. A hold has one holder; nobody gets a row that is held, so whoever gives
- * up a hold, also because the transaction failed that was to reserve the row, gives up its own.
+ * A reservation in the index informs other processes. Between threads of this process, only the list of held rows
+ * counts, whatever the index says: a transaction that dropped a reservation may have failed, or a new environment may
+ * know of none. A held row is given to nobody else, so a hold has one holder. A thread that gives up a hold, also
+ * because the transaction that was to reserve the row failed, therefore gives up its own.
  */
 #include <assert.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ static int reservation_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row
 
 /* ---- what this process holds ---- */
 
-/* Where the row is in held, or n_held. */
+/* The index of the row in held, or n_held. */
 static size_t held_find_locked(const hth_index *index, const hth_row_id *id)
 {
     size_t i = 0;
@@ -74,7 +74,7 @@ bool hth_index_held_has(hth_index *index, const hth_row_id *id)
     return has;
 }
 
-/* A row that is not held. 0 or ENOMEM. */
+/* Add a row that is not held. 0 or ENOMEM. */
 static int held_add(hth_index *index, const hth_row_id *id)
 {
     hth_row_id *held;
@@ -124,7 +124,6 @@ int hth_index_row_is_held(hth_index *index, MDB_txn *txn, const hth_index_dbs *d
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* Drop the reservation of a row when it is ours or its owner is dead. */
 int hth_index_reservation_drop(hth_index *index, MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id)
 {
     uint8_t id_bytes[HTH_INDEX_ID_BYTES];

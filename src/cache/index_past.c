@@ -36,7 +36,7 @@ static MDB_val value_of(void *bytes, size_t n_bytes)
     return (MDB_val){ .mv_size = n_bytes, .mv_data = bytes };
 }
 
-/* What is missing here although the other database says that it is there was damaged. */
+/* A record that the other database promises is missing here: that is damage. */
 static int must_be_there(int rc)
 {
     return rc == MDB_NOTFOUND ? MDB_CORRUPTED : rc;
@@ -49,7 +49,7 @@ static void encode_order(const form *f, uint64_t ticket, uint8_t bytes[ORDER_BYT
         bytes[1 + i] = (uint8_t)(ticket >> (56 - 8 * i));
 }
 
-/* False when it is another kind's. */
+/* False when the key belongs to another kind. */
 static bool decode_order(const form *f, const MDB_val *key, uint64_t *ticket_out)
 {
     const uint8_t *bytes = key->mv_data;
@@ -71,7 +71,7 @@ static void encode_key(const form *f, const void *key, uint8_t bytes[KEY_BYTES_M
     memcpy(bytes + 1, key, f->key_bytes);
 }
 
-/* The value behind the ticket; its memory is the transaction's. */
+/* Get the value behind the ticket, in memory of the transaction. */
 static int get(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void *key, const uint8_t **value_out)
 {
     uint8_t bytes[KEY_BYTES_MAX];
@@ -103,7 +103,7 @@ static int forget(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const v
     return rc ? rc : must_be_there(mdb_del(txn, dbs->past, &id, NULL));
 }
 
-/* The last ticket of a kind, 0 where there is none. */
+/* The last ticket of a kind; 0: there is none. */
 static int last_ticket(MDB_cursor *cursor, const form *f, uint64_t *out)
 {
     uint8_t order[ORDER_BYTES];
@@ -111,7 +111,7 @@ static int last_ticket(MDB_cursor *cursor, const form *f, uint64_t *out)
     int rc;
 
     *out = 0;
-    encode_order(f, UINT64_MAX, order); /* no ticket is as large */
+    encode_order(f, UINT64_MAX, order); /* no ticket is that large */
     rc = mdb_cursor_get(cursor, &place, &id, MDB_SET_RANGE);
     rc = mdb_cursor_get(cursor, &place, &id, rc == 0 ? MDB_PREV : MDB_LAST);
     if (rc == 0 && !decode_order(f, &place, out))
@@ -119,7 +119,7 @@ static int last_ticket(MDB_cursor *cursor, const form *f, uint64_t *out)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* Let those go that are too far back for the ticket. */
+/* Remove the records of a kind that are too old, measured from this ticket. */
 static int trim(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, const form *f, uint64_t ticket)
 {
     for (;;) {
@@ -146,7 +146,7 @@ static int trim(MDB_txn *txn, const hth_index_dbs *dbs, MDB_cursor *cursor, cons
     }
 }
 
-/* Put a record in, as the newest of its kind. */
+/* Put a record in as the newest of its kind. */
 static int put(MDB_txn *txn, const hth_index_dbs *dbs, const form *f, const void *key, const void *value)
 {
     uint8_t bytes[KEY_BYTES_MAX], order[ORDER_BYTES], record[VALUE_BYTES_MAX];

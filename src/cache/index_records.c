@@ -14,11 +14,11 @@
  *                 "totals"                                   rows u64, bytes u64, rows by kind 5 x u64
  *   past, past_order   see index_past.h
  *
- * Integers are little-endian but for those that order lru and children. Databases live in one boot of one machine only, so the
- * monotonic clock means the same to all who read them; the version is in the environment's name (index_env.c).
+ * Integers are little-endian, except those that order lru and children. A database lives in one boot of one machine, so
+ * all its readers share one monotonic clock. The version is in the environment's name (index_env.c).
  *
- * Every entry of children and lru and every total follows from rows and is changed in the same transaction; tokens come
- * and go with their row. What does not fit together is damage (MDB_CORRUPTED), and damage costs a rebuild.
+ * Every entry of children and lru and every total follows from rows and changes in the same transaction; tokens come
+ * and go with their row. A contradiction is damage (MDB_CORRUPTED), and damage costs a rebuild.
  */
 #include <assert.h>
 #include <string.h>

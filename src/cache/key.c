@@ -1,8 +1,8 @@
 /*
  * key.c - SHA-256 over a keyspace and its tokens
  *
- * The hashed bytes begin with the 65 bytes of the keyspace; each token adds four. On a little-endian machine tokens are
- * those bytes already and are hashed where they lie, so that a prompt's keys cost one pass over it.
+ * The hashed bytes begin with the 65 bytes of the keyspace; each token adds four. Tokens of a little-endian machine are
+ * these bytes already and are hashed in place, so the keys of a prompt cost one pass over it.
  */
 #include "cache/key.h"
 
@@ -58,7 +58,7 @@ void hth_key_stream_reset(hth_key_stream *stream)
     hth_sha256_update(stream->sha, stream->head, HEAD_BYTES);
 }
 
-/* For machines whose integers are not little-endian; compiled everywhere, so that it cannot rot. */
+/* For big-endian machines; compiled everywhere, so that it stays correct. */
 static void push_converted(hth_key_stream *stream, const hearth_token *tokens, size_t n_tokens)
 {
     uint8_t bytes[4 * 256];
@@ -153,7 +153,7 @@ typedef struct adapter {
     int64_t scale_q32;
 } adapter;
 
-/* scale * 2^32, to the nearest integer, halves away from zero; false when that is no 64-bit integer. */
+/* scale * 2^32, to the nearest integer, halves away from zero; false if it does not fit 64 bits. */
 static bool scale_to_q32(double scale, int64_t *out)
 {
     double scaled = scale * 4294967296.0; /* exact: a power of two */
@@ -172,7 +172,7 @@ static bool scale_to_q32(double scale, int64_t *out)
     return true;
 }
 
-/* Rounding keeps the order of scales, and those that it makes equal give equal bytes. */
+/* Rounding keeps the order of scales; scales that become equal have equal bytes. */
 static int compare_adapters(const void *a, const void *b)
 {
     const adapter *left = a, *right = b;

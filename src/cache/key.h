@@ -1,9 +1,9 @@
 /*
  * key.h - names of prefixes
  *
- * key = SHA-256(fingerprint[32] || quant byte || ctx_params_hash[32] || tokens[0..end) as u32 little-endian). A key
- * names a prefix, so equal keys mean the same model, the same parameters and the same tokens; nothing approximate. The
- * format is that of tests/fixtures/kvc; a key stream gives the keys of all prefixes of a prompt in one pass.
+ * key = SHA-256(fingerprint[32] || quant byte || ctx_params_hash[32] || tokens[0..end) as u32 little-endian). Equal
+ * keys mean the same model, the same parameters and the same tokens. The format is that of tests/fixtures/kvc. A key
+ * stream gives the keys of all prefixes of a prompt in one pass.
  */
 #ifndef HTH_CACHE_KEY_H
 #define HTH_CACHE_KEY_H
@@ -24,16 +24,16 @@ static inline bool hth_key_equal(const hth_key *a, const hth_key *b)
 }
 
 /*
- * Whose an effective fingerprint is. No part of keys or rows: only for telling why a prompt is not known, where nothing
- * may be told to one tenant of another (why.h).
+ * The owner of an effective fingerprint. It is no part of keys or rows. It serves only to explain a miss, and an
+ * explanation tells a tenant nothing about another one (why.h).
  */
 typedef struct hth_tenancy {
-    uint8_t fingerprint[32]; /* the effective one that this is about */
+    uint8_t fingerprint[32]; /* the effective fingerprint of this owner */
     uint8_t base[32];        /* the same without salts */
-    uint8_t scope[32];       /* what the salts make of 32 zeros: equal for equal salts, whatever the model */
+    uint8_t scope[32];       /* 32 zeros with the salts folded in: equal for equal salts, for every model */
 } hth_tenancy;
 
-/* Everything about a model and its context that a key depends on besides the tokens. */
+/* All that a key depends on besides the tokens: facts about a model and its context. */
 typedef struct hth_keyspace {
     uint8_t fingerprint[32];  /* effective: adapters and salt folded in */
     uint8_t fingerprint_mode; /* 0 safe, 1 gguf_chunked, 2 fast_unsafe; not part of the key, carried into the rows */
@@ -42,7 +42,7 @@ typedef struct hth_keyspace {
     hth_tenancy tenancy;
 } hth_keyspace;
 
-/* Are equal tokens the same prefix in both? How the fingerprint was made does not matter. */
+/* Do equal tokens name the same prefix in both? The mode of the fingerprint does not matter. */
 static inline bool hth_keyspace_equal(const hth_keyspace *a, const hth_keyspace *b)
 {
     return memcmp(a->fingerprint, b->fingerprint, sizeof(a->fingerprint)) == 0 && a->quant_byte == b->quant_byte &&
@@ -56,18 +56,17 @@ typedef struct hth_key_stream hth_key_stream; /* one thread at a time */
 /* A stream at the empty prefix of keyspace; NULL when there is no memory. */
 hth_key_stream *hth_key_stream_new(const hth_keyspace *keyspace);
 void hth_key_stream_free(hth_key_stream *stream); /* accepts NULL */
-/* Back to the empty prefix. */
+/* Return to the empty prefix. */
 void hth_key_stream_reset(hth_key_stream *stream);
-/* Append tokens. */
 void hth_key_stream_push(hth_key_stream *stream, const hearth_token *tokens, size_t n_tokens);
-/* The key of everything pushed so far; the stream goes on. */
+/* The key of all tokens so far. More may follow. */
 void hth_key_stream_key(hth_key_stream *stream, hth_key *out);
-/* Make dst stand where src stands; both must be of the same keyspace. */
+/* Copy the state of src to dst. Both must be of the same keyspace. */
 void hth_key_stream_copy(hth_key_stream *dst, const hth_key_stream *src);
 
 /* The key of one token array. False when there is no memory. */
 bool hth_key_of(const hth_keyspace *keyspace, const hearth_token *tokens, size_t n_tokens, hth_key *out);
-/* The same for tokens as they stand in a file: n_bytes / 4 of them, u32 little-endian, at any alignment. */
+/* The same for tokens in the form of a file: n_bytes / 4 tokens, u32 little-endian, at any alignment. */
 bool hth_key_of_bytes(const hth_keyspace *keyspace, const uint8_t *token_bytes, size_t n_bytes, hth_key *out);
 
 /* ---- quant types ---- */
@@ -87,28 +86,28 @@ typedef struct hth_adapter_ref {
 } hth_adapter_ref;
 
 /*
- * Fold adapters into a model's fingerprint: with none the fingerprint itself, else SHA-256(fingerprint || for each in
- * order: sha256 || scale as signed q32 little-endian), ordered by hash and then by scale as a number. HEARTH_MISUSE for
- * a scale that is not finite or does not fit 64 bits.
+ * Fold adapters into the fingerprint of a model. Without adapters the result is the fingerprint itself, else
+ * SHA-256(fingerprint || for each adapter: sha256 || scale as signed q32 little-endian). The adapters are ordered by
+ * hash and then by scale as a number. HEARTH_MISUSE for a scale that is not finite or does not fit 64 bits.
  */
 hearth_status hth_effective_fingerprint(const uint8_t fingerprint[32], const hth_adapter_ref *adapters,
                                         size_t n_adapters, uint8_t out[32], hearth_error *err);
 
 /*
- * Fold a tenant's salt into a fingerprint: HMAC-SHA256 with the salt as key over "hearth-salt-v1" || fingerprint. A
- * salt of no bytes (NULL or "") leaves it as it is. out may be fingerprint, here and above.
+ * Fold the salt of a tenant into a fingerprint: HMAC-SHA256 with the salt as key over "hearth-salt-v1" || fingerprint.
+ * An empty salt (NULL or "") leaves the fingerprint as it is. out may be fingerprint, here and above.
  */
 void hth_salted_fingerprint(const uint8_t fingerprint[32], const char *salt, uint8_t out[32]);
 
 /* ---- tenancy ---- */
 
-/* Give a keyspace its fingerprint, of no tenant. */
+/* Set the fingerprint of a keyspace that belongs to no tenant. */
 void hth_keyspace_set_fingerprint(hth_keyspace *keyspace, const uint8_t fingerprint[32]);
-/* Fold one more salt into a keyspace's fingerprint, as above, and into its tenancy. */
+/* Fold one more salt into the fingerprint of a keyspace, as above, and into its tenancy. */
 void hth_keyspace_salt(hth_keyspace *keyspace, const char *salt);
 /*
- * Is the tenancy that of the fingerprint? One whose fingerprint was set by other means belongs to nobody knows whom: it
- * is told nothing of others, and others nothing of it.
+ * Does the tenancy belong to the fingerprint? If the fingerprint was set by other means, its owner is unknown:
+ * explanations tell this owner nothing about others, and others nothing about this owner.
  */
 static inline bool hth_keyspace_has_tenancy(const hth_keyspace *keyspace)
 {

@@ -1,23 +1,23 @@
 /*
- * kvc.c - reading and writing everything before a row's payload
+ * kvc.c - reading and writing everything before a row's image
  *
  *   offset  size  field                            offset  size  field
- *     0      3    magic "KVC"                        48      8    payload_offset
- *     3      1    version                            56      8    payload_length
- *     4      1    quant_bits                         64      4    payload CRC32C
+ *     0      3    magic "KVC"                        48      8    image_offset
+ *     3      1    version                            56      8    image_length
+ *     4      1    quant_bits                         64      4    image CRC32C
  *     5      1    save_reason                        68      4    0
  *     6      2    0                                  72      4    prompt length P
  *     8      4    cached_token_count                 76      P    prompt
  *    12      4    hit_count                          76+P    4    record section length T
  *    16      4    context_size                       80+P    T    records: tag u8, length u32, value
- *    20      4    0                                  80+P+T  ...  payload
+ *    20      4    0                                  80+P+T  ...  image
  *    24      8    creation_time
  *    32      8    last_used_time
- *    40      8    payload_byte_count
+ *    40      8    image_byte_count
  *
- * The reader goes through the file once, in the order in which the reference makes its checks. It sees the file's size
- * and its first bytes; a check that needs bytes which are not there yet ends the pass and says how many to come with.
- * Positions are 64 bits wide and a sum of two section lengths cannot overflow them.
+ * The reader goes through the file once, in the order of the checks of the reference. It gets the size of the file and
+ * its first bytes. A check that needs more bytes ends the pass and returns the number of bytes that it needs. Positions
+ * are 64 bits wide, so a sum of two section lengths cannot overflow them.
  */
 #include "cache/kvc.h"
 
@@ -35,10 +35,10 @@ enum {
     CACHED_TOKEN_COUNT_OFFSET = 8,
     CONTEXT_SIZE_OFFSET = 16,
     CREATION_TIME_OFFSET = 24,
-    PAYLOAD_BYTE_COUNT_OFFSET = 40,
-    PAYLOAD_OFFSET_OFFSET = 48,
-    PAYLOAD_LENGTH_OFFSET = 56,
-    PAYLOAD_CRC_OFFSET = 64,
+    IMAGE_BYTE_COUNT_OFFSET = 40,
+    IMAGE_OFFSET_OFFSET = 48,
+    IMAGE_LENGTH_OFFSET = 56,
+    IMAGE_CRC_OFFSET = 64,
     PROMPT_LENGTH_OFFSET = 72,
 
     LENGTH_BYTES = 4,
@@ -48,7 +48,7 @@ enum {
     HEAD_CRC_RECORD_BYTES = RECORD_HEAD_BYTES + 4,
 };
 
-static_assert(PAYLOAD_OFFSET_OFFSET == HTH_KVC_HEADER_BYTES, "the trailer follows the header");
+static_assert(IMAGE_OFFSET_OFFSET == HTH_KVC_HEADER_BYTES, "the trailer follows the header");
 static_assert(PROMPT_LENGTH_OFFSET == HTH_KVC_HEADER_BYTES + HTH_KVC_TRAILER_BYTES, "the prompt follows the trailer");
 
 typedef enum tag {
@@ -78,7 +78,7 @@ enum { MODE_MAX = HEARTH_FINGERPRINT_FAST_UNSAFE };
 
 /* ---- the checksum of a head ---- */
 
-/* The CRC32C of bytes[at, begin), going on from crc, and then of n_zeros zeros in the place of what is there. */
+/* Continue crc with bytes[at, begin), and then with n_zeros zeros in the place of the bytes behind. */
 static uint32_t crc_then_zeros(uint32_t crc, const uint8_t *bytes, size_t at, size_t begin, size_t n_zeros)
 {
     static const uint8_t zeros[HMAC_BYTES];
@@ -91,7 +91,7 @@ static uint32_t crc_then_zeros(uint32_t crc, const uint8_t *bytes, size_t at, si
 
 /*
  * The value of the record 0x87 that ends a head of n_bytes. hmac is the position of the value of the HMAC record, which
- * lies before that one; 0 where there is none.
+ * lies before it; 0 if there is none.
  */
 static uint32_t head_crc(const uint8_t *bytes, size_t n_bytes, size_t hmac)
 {
@@ -115,12 +115,12 @@ typedef struct reader {
     uint64_t file_bytes;
     hth_kvc_info *info;
     hth_kvc_fault *fault;
-    uint64_t need; /* set when a check ends the pass for want of bytes */
+    uint64_t need; /* set if a check ends the pass for lack of bytes */
 
     uint64_t records_begin;
     uint64_t records_end;
-    uint32_t found;    /* bit t: a good record with the tag t, for those of the format itself */
-    uint64_t hmac;     /* position of the value of the last good 0x86, 0 where there is none */
+    uint32_t found;    /* bit t: a good record of the format itself with the tag t */
+    uint64_t hmac;     /* position of the value of the last good 0x86; 0: none */
     uint64_t head_crc; /* likewise of 0x87 */
 } reader;
 
@@ -142,7 +142,7 @@ static bool refuse_named(reader *r, hth_kvc_reason reason, const char *name)
     return refuse(r, reason);
 }
 
-/* True when bytes[0, end) are there. end is at most file_bytes. */
+/* Are bytes[0, end) there? end is at most file_bytes. */
 static bool reach(reader *r, uint64_t end)
 {
     assert(end <= r->file_bytes);
@@ -150,7 +150,7 @@ static bool reach(reader *r, uint64_t end)
         return true;
     r->need = end;
     if (r->need < SMALLEST_HEAD_BYTES && r->file_bytes >= SMALLEST_HEAD_BYTES)
-        r->need = SMALLEST_HEAD_BYTES; /* no file is sound with less: spare the caller a round */
+        r->need = SMALLEST_HEAD_BYTES; /* no smaller file is sound; this saves the caller a round */
     return false;
 }
 
@@ -177,7 +177,7 @@ static bool read_header(reader *r)
     info->context_size = hth_get_u32(bytes + CONTEXT_SIZE_OFFSET);
     info->creation_time = hth_get_u64(bytes + CREATION_TIME_OFFSET);
     info->last_used_time = hth_get_u64(bytes + HTH_KVC_LAST_USED_OFFSET);
-    info->payload_byte_count = hth_get_u64(bytes + PAYLOAD_BYTE_COUNT_OFFSET);
+    info->image_byte_count = hth_get_u64(bytes + IMAGE_BYTE_COUNT_OFFSET);
     return true;
 }
 
@@ -187,12 +187,12 @@ static bool read_trailer(reader *r)
         return refuse(r, HTH_KVC_BAD_TRAILER);
     if (!reach(r, PROMPT_LENGTH_OFFSET))
         return false;
-    r->info->payload_offset = hth_get_u64(r->bytes + PAYLOAD_OFFSET_OFFSET);
-    r->info->payload_crc32c = hth_get_u32(r->bytes + PAYLOAD_CRC_OFFSET);
+    r->info->image_offset = hth_get_u64(r->bytes + IMAGE_OFFSET_OFFSET);
+    r->info->image_crc32c = hth_get_u32(r->bytes + IMAGE_CRC_OFFSET);
     return true;
 }
 
-/* A u32 length at that position and so many bytes behind it, all inside the file. */
+/* A u32 length at that position, followed by as many bytes, all inside the file. */
 static bool measure_section(reader *r, uint64_t at, uint32_t *n_out)
 {
     uint32_t n;
@@ -224,7 +224,7 @@ static bool read_sections(reader *r)
     return true;
 }
 
-/* Take one of our own records. One of a wrong length counts as unknown, and of several good ones the last wins. */
+/* Take one of our own records. A record of a wrong length counts as unknown; the last of several good ones wins. */
 static void take_own_record(reader *r, uint8_t which, const uint8_t *value, uint32_t n)
 {
     hth_kvc_info *info = r->info;
@@ -255,7 +255,7 @@ static void take_own_record(reader *r, uint8_t which, const uint8_t *value, uint
     }
 }
 
-/* Take one record, by the same two rules. False only for a value that the format does not know. */
+/* Take one record, by the same two rules. False only for a value that is unknown to the format. */
 static bool take_record(reader *r, uint8_t which, const uint8_t *value, uint32_t n)
 {
     hth_kvc_info *info = r->info;
@@ -311,14 +311,14 @@ static bool read_records(reader *r)
     return true;
 }
 
-static bool check_payload_range(reader *r)
+static bool check_image_range(reader *r)
 {
-    uint64_t n_payload = hth_get_u64(r->bytes + PAYLOAD_LENGTH_OFFSET);
+    uint64_t n_image = hth_get_u64(r->bytes + IMAGE_LENGTH_OFFSET);
     uint64_t end;
 
-    if (n_payload != r->info->payload_byte_count)
-        return refuse(r, HTH_KVC_PAYLOAD_LENGTH_MISMATCH);
-    if (__builtin_add_overflow(r->info->payload_offset, n_payload, &end) || end > r->file_bytes)
+    if (n_image != r->info->image_byte_count)
+        return refuse(r, HTH_KVC_IMAGE_LENGTH_MISMATCH);
+    if (__builtin_add_overflow(r->info->image_offset, n_image, &end) || end > r->file_bytes)
         return refuse(r, HTH_KVC_TRUNCATED);
     if (end < r->file_bytes)
         return refuse(r, HTH_KVC_TRAILING_BYTES);
@@ -342,11 +342,11 @@ static bool check_required_records(reader *r)
     return true;
 }
 
-/* Do the bytes right before the payload spell a 0x87 record, whether or not the records were found to reach there? */
+/* Do the bytes right before the image spell a 0x87 record, even if the records do not seem to reach it? */
 static bool ends_in_head_crc(const reader *r)
 {
     static const uint8_t record_head[RECORD_HEAD_BYTES] = { TAG_HEAD_CRC, 4, 0, 0, 0 };
-    uint64_t end = r->info->payload_offset;
+    uint64_t end = r->info->image_offset;
 
     return end >= SMALLEST_HEAD_BYTES + HEAD_CRC_RECORD_BYTES &&
            memcmp(r->bytes + end - HEAD_CRC_RECORD_BYTES, record_head, RECORD_HEAD_BYTES) == 0;
@@ -354,7 +354,7 @@ static bool ends_in_head_crc(const reader *r)
 
 static bool check_head_crc(reader *r)
 {
-    uint64_t end = r->info->payload_offset;
+    uint64_t end = r->info->image_offset;
     uint32_t computed;
 
     if (!r->info->has_head_crc || r->head_crc + 4 != end || r->records_end != end)
@@ -367,14 +367,14 @@ static bool check_head_crc(reader *r)
     return refuse(r, HTH_KVC_HEAD_CRC_MISMATCH);
 }
 
-/* What the format does not know: whether our records are whole and agree. Files of other writers have none of them. */
+/* Checks beyond the format: are our records complete and consistent? Files of other writers have none of them. */
 static bool check_own_records(reader *r)
 {
     const hth_kvc_info *info = r->info;
     uint32_t first_position = info->has_first_position ? info->first_position : 0;
     hth_key key;
 
-    if (!reach(r, info->payload_offset)) /* bytes between the records and the payload */
+    if (!reach(r, info->image_offset)) /* bytes between the records and the image */
         return false;
     if (!info->has_parent && !info->has_first_position && !info->has_kind && !info->logits.data && !info->has_own_key &&
         !info->hmac.data && !info->has_head_crc && !ends_in_head_crc(r))
@@ -407,7 +407,7 @@ bool hth_kvc_parse_meta(const uint8_t *bytes, size_t n_bytes, uint64_t file_byte
     assert(n_bytes <= file_bytes);
     assert(need_out || n_bytes == file_bytes);
     *fault = (hth_kvc_fault){ .reason = HTH_KVC_OK };
-    sound = read_header(&r) && read_trailer(&r) && read_sections(&r) && read_records(&r) && check_payload_range(&r) &&
+    sound = read_header(&r) && read_trailer(&r) && read_sections(&r) && read_records(&r) && check_image_range(&r) &&
             check_required_records(&r) && check_own_records(&r);
     if (need_out)
         *need_out = (size_t)r.need;
@@ -426,14 +426,14 @@ bool hth_kvc_parse(const uint8_t *bytes, size_t n_bytes, const hth_key *expected
     if (!hth_kvc_parse_meta(bytes, n_bytes, n_bytes, &info, fault, NULL))
         return false;
 
-    crc = hth_crc32c(0, bytes + info.payload_offset, (size_t)info.payload_byte_count);
-    if (crc != info.payload_crc32c) {
-        *fault = (hth_kvc_fault){ .reason = HTH_KVC_CRC_MISMATCH, .stored = info.payload_crc32c, .computed = crc };
+    crc = hth_crc32c(0, bytes + info.image_offset, (size_t)info.image_byte_count);
+    if (crc != info.image_crc32c) {
+        *fault = (hth_kvc_fault){ .reason = HTH_KVC_CRC_MISMATCH, .stored = info.image_crc32c, .computed = crc };
         return false;
     }
     if (expected_key) {
         if (info.has_first_position && info.first_position > 0) {
-            key = info.own_key; /* parse_meta saw that it is there */
+            key = info.own_key; /* parse_meta checked that it is there */
         } else if (!hth_key_of_bytes(&info.keyspace, info.tokens.data, info.tokens.n, &key)) {
             fault->reason = HTH_KVC_NO_MEMORY;
             return false;
@@ -471,7 +471,7 @@ const char *hth_kvc_reason_name(hth_kvc_reason reason)
     case HTH_KVC_BAD_TLV: return "bad_tlv";
     case HTH_KVC_UNKNOWN_FINGERPRINT_MODE: return "unknown_fingerprint_mode";
     case HTH_KVC_UNKNOWN_QUANT_BYTE: return "unknown_quant_byte";
-    case HTH_KVC_PAYLOAD_LENGTH_MISMATCH: return "payload_length_mismatch";
+    case HTH_KVC_IMAGE_LENGTH_MISMATCH: return "payload_length_mismatch";
     case HTH_KVC_TRUNCATED: return "truncated";
     case HTH_KVC_TRAILING_BYTES: return "trailing_bytes";
     case HTH_KVC_MISSING_TLV: return "missing_tlv";
@@ -486,7 +486,7 @@ const char *hth_kvc_reason_name(hth_kvc_reason reason)
     return "unknown";
 }
 
-/* The sentence of a fault that has no arguments; NULL for the others. */
+/* The sentence of a fault without arguments; NULL for other faults. */
 static const char *plain_sentence(hth_kvc_reason reason)
 {
     switch (reason) {
@@ -495,9 +495,9 @@ static const char *plain_sentence(hth_kvc_reason reason)
     case HTH_KVC_BAD_TRAILER: return "it ends before the prompt's length";
     case HTH_KVC_BAD_LENGTH_PREFIXED_SECTION: return "its prompt or its records reach beyond its end";
     case HTH_KVC_BAD_TLV: return "one of its records does not fit among the records";
-    case HTH_KVC_PAYLOAD_LENGTH_MISMATCH: return "its header and its trailer give the payload different lengths";
-    case HTH_KVC_TRUNCATED: return "it ends before its payload does";
-    case HTH_KVC_TRAILING_BYTES: return "it goes on after its payload";
+    case HTH_KVC_IMAGE_LENGTH_MISMATCH: return "its header and its trailer give the image different lengths";
+    case HTH_KVC_TRUNCATED: return "it ends before its image does";
+    case HTH_KVC_TRAILING_BYTES: return "it goes on after its image";
     case HTH_KVC_NO_MEMORY: return "there was no memory to compute its key";
     case HTH_KVC_UNSIGNED: return "it is not signed, and a signing key is configured";
     case HTH_KVC_BAD_SIGNATURE: return "its signature was made with another key, or it was changed since";
@@ -556,7 +556,7 @@ static bool wants_head_crc(const hth_kvc_info *info)
            info->has_own_key || info->hmac.n > 0;
 }
 
-/* A record's bytes; 0 for an optional one that is left out. */
+/* The bytes of a record; 0 if it is optional and left out. */
 static uint64_t record_bytes(bool present, uint32_t n)
 {
     return present ? RECORD_HEAD_BYTES + (uint64_t)n : 0;
@@ -585,7 +585,7 @@ size_t hth_kvc_head_bytes(const hth_kvc_info *info)
     return SMALLEST_HEAD_BYTES + (size_t)info->prompt.n + (size_t)n_records;
 }
 
-/* Write one record and return where the next one goes. */
+/* Write one record. Returns the place of the next one. */
 static uint8_t *put_record(uint8_t *at, tag which, const void *value, uint32_t n)
 {
     at[0] = (uint8_t)which;
@@ -633,7 +633,7 @@ static uint8_t *put_own_records(uint8_t *at, const hth_kvc_info *info, uint8_t *
     return at;
 }
 
-void hth_kvc_encode_head(const hth_kvc_info *info, uint64_t payload_bytes, uint32_t payload_crc32c, uint8_t *bytes)
+void hth_kvc_encode_head(const hth_kvc_info *info, uint64_t image_bytes, uint32_t image_crc32c, uint8_t *bytes)
 {
     size_t n_head = hth_kvc_head_bytes(info);
     const hth_keyspace *keyspace = &info->keyspace;
@@ -657,10 +657,10 @@ void hth_kvc_encode_head(const hth_kvc_info *info, uint64_t payload_bytes, uint3
     hth_put_u32(bytes + CONTEXT_SIZE_OFFSET, info->context_size);
     hth_put_u64(bytes + CREATION_TIME_OFFSET, info->creation_time);
     hth_put_u64(bytes + HTH_KVC_LAST_USED_OFFSET, info->last_used_time);
-    hth_put_u64(bytes + PAYLOAD_BYTE_COUNT_OFFSET, payload_bytes);
-    hth_put_u64(bytes + PAYLOAD_OFFSET_OFFSET, n_head);
-    hth_put_u64(bytes + PAYLOAD_LENGTH_OFFSET, payload_bytes);
-    hth_put_u32(bytes + PAYLOAD_CRC_OFFSET, payload_crc32c);
+    hth_put_u64(bytes + IMAGE_BYTE_COUNT_OFFSET, image_bytes);
+    hth_put_u64(bytes + IMAGE_OFFSET_OFFSET, n_head);
+    hth_put_u64(bytes + IMAGE_LENGTH_OFFSET, image_bytes);
+    hth_put_u32(bytes + IMAGE_CRC_OFFSET, image_crc32c);
     hth_put_u32(bytes + PROMPT_LENGTH_OFFSET, info->prompt.n);
     if (info->prompt.n > 0)
         memcpy(bytes + PROMPT_LENGTH_OFFSET + LENGTH_BYTES, info->prompt.data, info->prompt.n);

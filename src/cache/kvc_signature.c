@@ -1,9 +1,9 @@
 /*
  * kvc_signature.c - signing and checking KVC files
  *
- * The encoder puts the HMAC record right before the record of the head's checksum, which ends the head, and only there is
- * one signed: images may come from files and adopted memory, so nothing about their heads is taken for granted. A file
- * that was parsed says itself where its HMAC is.
+ * The encoder puts the HMAC record right before the record of the checksum of the head, which ends the head. A record
+ * in any other place is not signed: files may come from elsewhere and from adopted memory, so the code trusts nothing
+ * about their heads. The parse of a file gives the position of its HMAC.
  */
 #include "cache/kvc_signature.h"
 
@@ -13,11 +13,11 @@
 #include "base/bytes.h"
 
 enum {
-    PAYLOAD_OFFSET_OFFSET = 48,
+    IMAGE_OFFSET_OFFSET = 48,
     RECORD_HEAD_BYTES = 5,
     HEAD_CRC_RECORD_BYTES = RECORD_HEAD_BYTES + 4,
-    /* From the HMAC's value to the payload, in what the encoder writes. */
-    FROM_VALUE_TO_PAYLOAD = HTH_HMAC_BYTES + HEAD_CRC_RECORD_BYTES,
+    /* From the value of the HMAC to the image, in the output of the encoder. */
+    FROM_VALUE_TO_IMAGE = HTH_HMAC_BYTES + HEAD_CRC_RECORD_BYTES,
     TAG_HMAC = 0x86,
     TAG_HEAD_CRC = 0x87,
 };
@@ -29,7 +29,10 @@ hth_kvc_bytes hth_kvc_signature_room(void)
     return (hth_kvc_bytes){ .data = zeros, .n = sizeof(zeros) };
 }
 
-/* Feed bytes[0, n_bytes), which begin a file, with zeros for what may change and for the HMAC's value. */
+/*
+ * Feed bytes[0, n_bytes), the beginning of a file, with zeros for the two fields that may change and for the value of
+ * the HMAC.
+ */
 static void feed(hth_hmac *mac, const uint8_t *bytes, size_t n_bytes, size_t value)
 {
     size_t at = HTH_KVC_LAST_USED_OFFSET + 8;
@@ -44,15 +47,15 @@ static void feed(hth_hmac *mac, const uint8_t *bytes, size_t n_bytes, size_t val
     hth_hmac_update(mac, bytes + at, n_bytes - at);
 }
 
-/* Where the HMAC's value is in a head that is laid out as the encoder does it; 0 for another one. */
+/* Position of the value of the HMAC in a head with the layout of the encoder; 0 for other heads. */
 static size_t value_in_head(const uint8_t *head, size_t n_head)
 {
     size_t value;
 
-    if (n_head <= HTH_KVC_HEADER_BYTES + HTH_KVC_TRAILER_BYTES + RECORD_HEAD_BYTES + FROM_VALUE_TO_PAYLOAD ||
-        hth_get_u64(head + PAYLOAD_OFFSET_OFFSET) != n_head)
+    if (n_head <= HTH_KVC_HEADER_BYTES + HTH_KVC_TRAILER_BYTES + RECORD_HEAD_BYTES + FROM_VALUE_TO_IMAGE ||
+        hth_get_u64(head + IMAGE_OFFSET_OFFSET) != n_head)
         return 0;
-    value = n_head - FROM_VALUE_TO_PAYLOAD;
+    value = n_head - FROM_VALUE_TO_IMAGE;
     if (head[value - RECORD_HEAD_BYTES] != TAG_HMAC || hth_get_u32(head + value - 4) != HTH_HMAC_BYTES ||
         head[n_head - HEAD_CRC_RECORD_BYTES] != TAG_HEAD_CRC)
         return 0;
@@ -74,7 +77,7 @@ void hth_kvc_sign_end(hth_hmac *signing, uint8_t *head, size_t n_head)
     size_t value = value_in_head(head, n_head);
     uint8_t computed[HTH_HMAC_BYTES];
 
-    assert(value > 0); /* else it had not begun */
+    assert(value > 0); /* hth_kvc_sign_begin checked it */
     hth_hmac_final(signing, computed);
     hth_hmac_free(signing);
     if (memcmp(head + value, computed, sizeof(computed)) != 0)
@@ -84,7 +87,7 @@ void hth_kvc_sign_end(hth_hmac *signing, uint8_t *head, size_t n_head)
 bool hth_kvc_sign(uint8_t *bytes, size_t n_bytes, const hth_signing_key *key)
 {
     bool has_trailer = n_bytes >= HTH_KVC_HEADER_BYTES + HTH_KVC_TRAILER_BYTES;
-    uint64_t n_head = has_trailer ? hth_get_u64(bytes + PAYLOAD_OFFSET_OFFSET) : UINT64_MAX;
+    uint64_t n_head = has_trailer ? hth_get_u64(bytes + IMAGE_OFFSET_OFFSET) : UINT64_MAX;
     hth_hmac *mac = n_head <= n_bytes ? hth_kvc_sign_begin(bytes, (size_t)n_head, key) : NULL;
 
     if (!mac)
@@ -106,7 +109,7 @@ bool hth_kvc_verify_signature(const uint8_t *bytes, size_t n_bytes, const hth_kv
         fault->reason = HTH_KVC_UNSIGNED;
         return false;
     }
-    /* The parser took it from the records, which lie behind both fields that may change. */
+    /* The parser took it from the records, which lie behind the two fields that may change. */
     assert(info->hmac.data > bytes + HTH_KVC_LAST_USED_OFFSET);
     value = (size_t)(info->hmac.data - bytes);
     assert(value + HTH_HMAC_BYTES <= n_bytes);

@@ -1,15 +1,15 @@
 /*
  * kvc_signature.h - the HMAC of a KVC file (record 0x86)
  *
- * HMAC-SHA256 over the whole finished file, payload and checksums included, in which these bytes count as zeros: the
- * HMAC's own value, hit_count and last_used_time, which may be rewritten in place. The record comes with the head that
- * hth_kvc_encode_head writes; its value is filled in when the payload is complete:
+ * HMAC-SHA256 over the whole finished file, with image and checksums. These bytes count as zeros: the value of the HMAC
+ * itself, hit_count and last_used_time (rewritten in place). hth_kvc_encode_head writes the record; its value follows
+ * when the image is complete:
  *
  *     info.hmac = hth_kvc_signature_room();
- *     ... hth_kvc_encode_head, the payload behind it ...
- *     hth_kvc_sign(image, n_bytes, key);
+ *     ... hth_kvc_encode_head, the image behind it ...
+ *     hth_kvc_sign(file, n_bytes, key);
  *
- * The head's CRC32C (0x87) does not cover the HMAC's value, so it stays right.
+ * The CRC32C of the head (0x87) does not cover the value of the HMAC, so it stays right.
  */
 #ifndef HTH_CACHE_KVC_SIGNATURE_H
 #define HTH_CACHE_KVC_SIGNATURE_H
@@ -17,28 +17,28 @@
 #include "cache/kvc.h"
 #include "cache/signing_key.h"
 
-/* A value for hth_kvc_info.hmac that makes the encoder leave room for a signature. Borrowed, for ever. */
+/* A value for hth_kvc_info.hmac that makes the encoder leave room for a signature. Static. */
 hth_kvc_bytes hth_kvc_signature_room(void);
 
 /*
- * Sign a complete image, made by hth_kvc_encode_head from an info with an hmac. Writes the HMAC into the image and
- * touches nothing else; of an image that is signed with that key already nothing is written. False, with the image
- * unchanged, when there is no memory, and for any bytes that are no such image. Thread-safe.
+ * Sign a complete file that hth_kvc_encode_head made from an info with an hmac. Writes only the HMAC, and nothing if
+ * the file already has the signature of that key. False, with the file unchanged, without memory and for any other
+ * bytes. Thread-safe.
  */
 bool hth_kvc_sign(uint8_t *bytes, size_t n_bytes, const hth_signing_key *key);
 
 /*
- * The same for a file whose payload does not lie behind its head in memory: begin with the head, feed the payload with
- * hth_hmac_update, end. begin gives NULL when there is no memory, or the head is no such head; end writes the HMAC into
- * the head and frees signing.
+ * The same for a file whose image does not follow its head in memory: begin with the head, feed the image with
+ * hth_hmac_update, end. begin returns NULL without memory or for a head without room for a signature. end writes the
+ * HMAC into the head and frees signing.
  */
 hth_hmac *hth_kvc_sign_begin(const uint8_t *head, size_t n_head, const hth_signing_key *key);
 void hth_kvc_sign_end(hth_hmac *signing, uint8_t *head, size_t n_head);
 
 /*
- * Is this the file that a holder of the key signed? info is what hth_kvc_parse or hth_kvc_parse_meta gave for these
- * very bytes, which are the whole file. Where no key is configured do not ask: the record is then ignored. The
- * comparison takes the same time wherever the values differ.
+ * Did a holder of the key sign this file? bytes are the whole file, and info is the result of hth_kvc_parse or
+ * hth_kvc_parse_meta for these bytes. Do not call it without a configured key: the record is then ignored. The duration
+ * of the comparison does not depend on the position of a difference.
  *
  * False with fault->reason HTH_KVC_UNSIGNED (no HMAC), HTH_KVC_BAD_SIGNATURE (another key, or a changed file) or
  * HTH_KVC_NO_MEMORY (nothing is known). fault is always written. Thread-safe.

@@ -1,6 +1,4 @@
-/*
- * leaf.c - one row after the other against a prompt
- */
+/* leaf.c - compares rows with a prompt */
 #include "cache/leaf.h"
 
 #include "base/bytes.h"

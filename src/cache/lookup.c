@@ -9,12 +9,12 @@
 
 enum {
     CANDIDATES_MAX = 128, /* children of one prefix that a tier compares token by token */
-    ENDS_MAX = 4096,      /* likewise, where a prompt that was seen before must end in one of them */
+    ENDS_MAX = 4096,      /* likewise, if the prompt was seen before: then one of them must cover its end */
     LEAF_TOKENS_MIN = 16, /* a shorter overlap is cheaper to compute than to read */
-    NAMES_MAX = 8,        /* files that are looked for in vain, where an index does not know all rows */
+    NAMES_MAX = 8,        /* lookups of missing files, while an index does not know all rows */
 };
 
-/* Told of each block boundary of a prompt in order, with the stream standing there. */
+/* Called for each block boundary of a prompt in order, with the stream at the boundary. */
 typedef void (*boundary_fn)(hth_lookup *lookup, size_t i, const hth_key_stream *stream, void *user_data);
 
 static void compute_keys(hth_lookup *lookup, hth_key_stream *stream, const hearth_token *tokens,
@@ -58,7 +58,7 @@ static void take_leaf(hth_lookup *lookup, const hth_row_meta *row, uint32_t n_sh
         append_row(lookup, row, n_shared);
 }
 
-/* Cover what follows the last block as far as any leaf goes. */
+/* Cover the tokens behind the last block as far as any leaf reaches. */
 static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hth_lookup_options *options,
                       const hearth_token *tokens, unsigned *n_names)
 {
@@ -85,7 +85,10 @@ static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hth_lookup_opt
         return;
     }
     hth_cache_find_leaf(cache, &search);
-    /* The prompt was seen before, and a longer row has superseded its tail: that one is worth a longer search. */
+    /*
+     * The logits show that the prompt was seen before. So a longer row has superseded its tail, and a longer search for
+     * that row is worth it.
+     */
     if (search.is_cut && search.n_shared < rest && to_the_end &&
         hth_cache_look(cache, &logits, &meta, n_names) != HEARTH_TIER_NONE) {
         search.n_rows_max = ENDS_MAX;
@@ -108,7 +111,7 @@ static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hth_lookup_o
 
         if (hth_cache_look(cache, &id, &meta, n_names) == HEARTH_TIER_NONE || !is_block_at(&meta, i * HTH_BLOCK_TOKENS))
             break;
-        /* The parent is known here for certain, whatever the index says of a row that it adopted by name. */
+        /* The parent is certain here, even if the index adopted the row by its name alone. */
         meta.parent = lookup->boundary_keys[i];
         append_row(lookup, &meta, HTH_BLOCK_TOKENS);
     }
@@ -117,24 +120,24 @@ static void find_blocks(hth_lookup *lookup, hth_cache *cache, const hth_lookup_o
 
 /* ---- states ---- */
 
-/* A search for the latest boundary that can be restored, going up the prompt. */
+/* A search for the latest boundary that can be restored, from the beginning of the prompt on. */
 typedef struct state_search {
     hth_cache *cache;
     const hth_lookup_options *options;
     const hearth_token *tokens;
     unsigned *n_names;
     hth_key_stream *inside; /* walks from a boundary into the block */
-    bool is_broken;         /* a block is missing: nothing above can be restored */
-    size_t n_blocks;        /* found so far; their rows lead lookup->rows */
+    bool is_broken;         /* a block is missing: no later boundary can be restored */
+    size_t n_blocks;        /* found so far; their rows come first in lookup->rows */
     bool found;
-    hth_row_meta state; /* the latest that can be used */
+    hth_row_meta state; /* the latest usable one */
     bool has_tail;
     hth_row_meta tail;
-    hth_row_meta inside_block[HTH_LOOKUP_STALE_MAX + HTH_LOOKUP_STATES_KEPT]; /* of this prompt, going up: the latest */
+    hth_row_meta inside_block[HTH_LOOKUP_STALE_MAX + HTH_LOOKUP_STATES_KEPT]; /* the latest of this prompt, in order */
     size_t n_inside_block;
 } state_search;
 
-/* The row of that name, if it is what it must be there. */
+/* Find the row of that name, if it has this position and number of tokens. */
 static bool find_at(const state_search *search, const hth_key *key, hth_row_kind kind, const hth_key *parent,
                     size_t position, size_t n_tokens, hth_row_meta *out)
 {
@@ -147,7 +150,7 @@ static bool find_at(const state_search *search, const hth_key *key, hth_row_kind
     return true;
 }
 
-/* A state of this prompt was found inside block i, or at its beginning. */
+/* Take a state of this prompt inside block i, or at its beginning, if it can be used. */
 static void consider(state_search *search, const hth_row_meta *state, const hth_key *boundary_key, size_t i)
 {
     size_t n_inside = state->first_position - i * HTH_BLOCK_TOKENS;
@@ -180,7 +183,7 @@ static int by_position(const void *a, const void *b)
     return left->first_position < right->first_position ? -1 : left->first_position > right->first_position;
 }
 
-/* The children of a boundary that are states inside the block after it, by position; those of other prompts, too. */
+/* The states inside the block after a boundary, by position, including those of other prompts. */
 static size_t states_inside(const state_search *search, const hth_key *boundary_key, size_t i, hth_row_meta *out)
 {
     size_t begin = i * HTH_BLOCK_TOKENS;
@@ -241,7 +244,7 @@ static void look_at_boundary(hth_lookup *lookup, size_t i, const hth_key_stream 
     look_inside(lookup, search, i, stream);
 }
 
-/* Where too many prompts end inside a block, the children that are looked at may lack the state at our own end. */
+/* If too many prompts end inside a block, the compared children may lack the state at the end of this prompt. */
 static void look_at_end(hth_lookup *lookup, state_search *search)
 {
     size_t i = lookup->n_tokens / HTH_BLOCK_TOKENS;

@@ -1,18 +1,18 @@
 /*
- * lookup.h - which rows cover the longest known prefix of a prompt
+ * lookup.h - the rows that cover the longest known prefix of a prompt
  *
- * One pass over the tokens gives the keys of all block boundaries. What is looked for depends on how the model's state
- * can be cut:
+ * One pass over the tokens gives the keys of all block boundaries. The search depends on how the state of the model can
+ * be cut:
  *
- *   cells               blocks by key, one after the other, until one is missing. What follows the last block may be
- *                       covered, to the token, by a leaf: a tail, or a block of another prompt that begins like ours
- *   cells with a window the same; of a row that is longer than the window, only the whole can be used
+ *   cells               blocks by key, one after the other, until one is missing. A leaf may cover the tokens behind
+ *                       the last block, to the token: a tail, or a block of another prompt that begins alike
+ *   cells with a window the same; a row that is longer than the window can only be used as a whole
  *   states              the latest boundary whose whole state was saved
- *   cells and states    the latest boundary whose state was saved and up to which there are blocks, and a tail where it
- *                       lies inside a block
+ *   cells and states    the latest boundary with a saved state and all blocks up to it, and a tail if the boundary lies
+ *                       inside a block
  *
- * States are listed under the last block boundary before them. Those inside a block are told from the states of other
- * prompts by their keys, which are computed from the boundary on.
+ * A state is listed under the last block boundary before it. States of this prompt and of others inside a block differ
+ * by their keys, which are computed from the boundary on.
  */
 #ifndef HTH_CACHE_LOOKUP_H
 #define HTH_CACHE_LOOKUP_H
@@ -20,54 +20,53 @@
 #include "cache/cache.h"
 
 enum {
-    HTH_LOOKUP_STALE_MAX = 32, /* states that one lookup finds superseded */
-    HTH_LOOKUP_STATES_KEPT = 2 /* latest states inside blocks that it does not: a turn's prompt and its reply */
+    HTH_LOOKUP_STALE_MAX = 32, /* superseded states that one lookup reports */
+    HTH_LOOKUP_STATES_KEPT = 2 /* latest states inside blocks: of the prompt and the reply of a turn; not reported */
 };
 
 typedef struct hth_lookup_row {
     hth_row_meta meta;
-    uint32_t n_use; /* leading tokens of the row that the prompt shares; all but of the last row with tokens */
+    uint32_t n_use; /* leading tokens that the row shares with the prompt: all, except in the last row with tokens */
 } hth_lookup_row;
 
 typedef enum hth_lookup_way {
-    HTH_LOOKUP_KEYS,             /* only the keys, no rows: the cache is not to be read */
+    HTH_LOOKUP_KEYS,             /* only the keys, no rows: reading the cache is off */
     HTH_LOOKUP_CELLS,            /* blocks and leaves */
     HTH_LOOKUP_STATES,           /* states alone */
     HTH_LOOKUP_CELLS_AND_STATES, /* blocks, tails, and a state at the end */
 } hth_lookup_way;
 
 typedef struct hth_lookup {
-    hth_lookup_way way; /* in which it was made */
+    hth_lookup_way way;
     size_t n_tokens;
     hth_key *boundary_keys; /* [n_tokens / HTH_BLOCK_TOKENS + 1]; element i names the first i blocks */
     hth_key prompt_key;     /* names all n_tokens */
     hth_lookup_row *rows;   /* in order of position, covering [0, n_cached) without a gap; a state comes last */
     size_t n_rows;
     uint32_t n_cached;
-    uint32_t
-        n_agreed; /* n_cached or more: how far it agrees with cells that were looked at and cannot be used so far */
-    hearth_tier logits_tier; /* where the logits after the last token are; HEARTH_TIER_NONE: nowhere */
+    uint32_t n_agreed; /* n_cached or more: agreement with compared cells, also with those that cannot be used so far */
+    hearth_tier logits_tier; /* tier of the logits after the last token; HEARTH_TIER_NONE: no tier */
     /*
-     * States inside blocks of this very prompt that later ones supersede: a growing conversation leaves two a turn. Not
-     * among them are those that served more than once, where other conversations part from this one.
+     * States inside blocks of this prompt that later states supersede: a growing conversation leaves two a turn. States
+     * that served more than once are not among them: other conversations part from this one there.
      */
     hth_row_id stale[HTH_LOOKUP_STALE_MAX];
     size_t n_stale;
-    /* The longest tail that the prompt goes on from all of, also where it is too short to be worth restoring. */
+    /* The longest tail that the prompt contains in full, even if it is too short to be worth a restore. */
     bool has_tail;
     hth_row_meta tail;
 } hth_lookup;
 
 typedef struct hth_lookup_options {
     hth_lookup_way way;
-    uint32_t n_window; /* positions that a row's window cells reach back from its end; 0: it has all of its cells */
+    uint32_t n_window; /* positions of window cells before the end of a row; 0: the row has all of its cells */
     size_t n_limit;    /* leading tokens to cover at most */
 } hth_lookup_options;
 
 /*
- * Look up tokens [n_tokens], n_tokens >= 1. cache may be NULL, which is like HTH_LOOKUP_KEYS. stream is of that
- * keyspace; it is reset, fed the tokens and left after the last one, so that their reply can be fed next. *out is
- * released with hth_lookup_deinit. HEARTH_NO_MEMORY only.
+ * Look up tokens [n_tokens], n_tokens >= 1. cache may be NULL, which means HTH_LOOKUP_KEYS. stream is of that keyspace;
+ * the lookup resets it and feeds it the tokens, so that the caller can feed the reply next. Release *out with
+ * hth_lookup_deinit. HEARTH_NO_MEMORY only.
  */
 hearth_status hth_lookup_init(hth_lookup *out, hth_cache *cache, const hth_keyspace *keyspace, hth_key_stream *stream,
                               const hth_lookup_options *options, const hearth_token *tokens, size_t n_tokens,

@@ -1,10 +1,10 @@
 /*
  * owner.c - making, probing and sweeping of locked files
  *
- * The lock belongs to the open file, not to the process (flock), so probing from the same process is no danger to it.
- * A prober shares the lock of a dead owner for a moment. An owner that meets such a prober while it takes its own lock
- * tries another token; one that got its lock makes sure that its file still has its name, since a prober may have swept
- * it away just before.
+ * The lock belongs to the open file, not to the process (flock), so a probe from the same process does not drop it. A
+ * prober shares the lock of a dead owner for a moment. If an owner meets such a prober while it takes its own lock, it
+ * tries another token. An owner with its lock checks that its file still has its name, because a prober may have swept
+ * the file just before.
  */
 #include "cache/owner.h"
 
@@ -32,7 +32,7 @@ static bool owner_path(const hth_owner *owner, uint64_t token, char *path, size_
     return n > 0 && (size_t)n < capacity;
 }
 
-/* Is the open file still the one that has this name? */
+/* Does the open file still have this name? */
 static bool has_name(const hth_fs *fs, int fd, const char *path)
 {
     hth_fs_stat open_file, named;
@@ -41,7 +41,7 @@ static bool has_name(const hth_fs *fs, int fd, const char *path)
            open_file.device == named.device && open_file.inode == named.inode;
 }
 
-/* Make and lock a file with a new token. 0, -EEXIST or -ESTALE when another token should be tried, or -errno. */
+/* Make and lock a file with a new token. 0, -EEXIST or -ESTALE if another token is to be tried, or -errno. */
 static int attempt(hth_owner *owner, const char *path)
 {
     int fd = hth_fs_open(owner->fs, path, HTH_FS_CREATE);
@@ -51,14 +51,14 @@ static int attempt(hth_owner *owner, const char *path)
         return fd;
     result = hth_fs_lock(owner->fs, fd, HTH_FS_LOCK_TRY);
     if (result == -EWOULDBLOCK)
-        result = -ESTALE; /* a prober, who may be stopped: do not wait for it */
+        result = -ESTALE; /* a prober has it and may be stopped: do not wait */
     if (result == 0 && !has_name(owner->fs, fd, path))
         result = -ESTALE;
     if (result == 0) {
         owner->fd = fd;
         return 0;
     }
-    (void)hth_fs_remove(owner->fs, path); /* gone already, or an unlocked file that the next sweep takes */
+    (void)hth_fs_remove(owner->fs, path); /* gone already, or unlocked, and the next sweep removes it */
     hth_fs_close(owner->fs, fd);
     return result;
 }
@@ -116,7 +116,7 @@ void hth_owner_close(hth_owner *owner)
     if (!owner)
         return;
     if (owner_path(owner, owner->token, path, sizeof(path)))
-        (void)hth_fs_remove(owner->fs, path); /* a file that stays is unlocked and swept by another process */
+        (void)hth_fs_remove(owner->fs, path); /* a remaining file is unlocked, and another process sweeps it */
     hth_owner_forget(owner);
 }
 
@@ -125,7 +125,7 @@ uint64_t hth_owner_token(const hth_owner *owner)
     return owner->token;
 }
 
-/* Try the lock of an owner file; the descriptor, locked, when its owner is dead, else -errno. */
+/* Try the lock of an owner file. Returns the locked descriptor if its owner is dead, else -errno. */
 static int lock_of_the_dead(const hth_owner *owner, uint64_t token, char *path, size_t capacity)
 {
     int fd, result;
@@ -176,7 +176,7 @@ static bool sweep_file(const char *name, void *user_data)
     fd = lock_of_the_dead(s->owner, token, path, sizeof(path));
     if (fd < 0)
         return true;
-    if (hth_fs_remove(s->owner->fs, path) == 0) /* while we hold the lock, so that no owner is just taking it */
+    if (hth_fs_remove(s->owner->fs, path) == 0) /* under the lock, so that no owner takes the file now */
         s->n_dead++;
     hth_fs_close(s->owner->fs, fd);
     return true;
@@ -186,6 +186,6 @@ size_t hth_owner_sweep(const hth_owner *owner)
 {
     sweep s = { .owner = owner };
 
-    (void)hth_fs_list(owner->fs, owner->directory, sweep_file, &s); /* what is not seen now is swept another time */
+    (void)hth_fs_list(owner->fs, owner->directory, sweep_file, &s); /* a later sweep finds files that this one misses */
     return s.n_dead;
 }

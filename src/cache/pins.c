@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 enum { PATH_BYTES = 4096, NAME_BYTES = 2 * HTH_KEY_BYTES };
 
 static bool path_of(const char *directory, const hth_key *key, char path[PATH_BYTES])
@@ -34,20 +36,15 @@ static bool read_name(const char *name, void *user_data)
 {
     reading *r = user_data;
     hth_pins *pins = r->pins;
-    hth_key key;
+    hth_key key, *keys;
 
     if (strlen(name) != NAME_BYTES || !hth_hex_decode(name, key.bytes, HTH_KEY_BYTES))
         return true;
-    if (pins->n == pins->capacity) {
-        size_t capacity = pins->capacity ? 2 * pins->capacity : 16;
-        hth_key *grown = realloc(pins->keys, capacity * sizeof(*grown));
-
-        r->out_of_memory = !grown;
-        if (!grown)
-            return false;
-        pins->keys = grown;
-        pins->capacity = capacity;
-    }
+    keys = (hth_key *)hth_grown(pins->keys, pins->n, &pins->capacity, sizeof(*keys));
+    r->out_of_memory = !keys;
+    if (!keys)
+        return false;
+    pins->keys = keys;
     pins->keys[pins->n++] = key;
     return true;
 }
@@ -57,24 +54,29 @@ static int compare_keys(const void *a, const void *b)
     return memcmp(((const hth_key *)a)->bytes, ((const hth_key *)b)->bytes, HTH_KEY_BYTES);
 }
 
-hearth_status hth_pins_read(const hth_fs *fs, const char *directory, hth_pins *out, hearth_error *err)
+/* Several folders may have the same pin. */
+static void sort_once_each(hth_pins *pins)
 {
-    hth_pins pins = { .keys = NULL };
-    reading r = { .pins = &pins };
-    hearth_status status = HEARTH_OK;
+    size_t n = 0;
+
+    if (pins->n > 0)
+        qsort(pins->keys, pins->n, sizeof(pins->keys[0]), compare_keys);
+    for (size_t i = 0; i < pins->n; i++)
+        if (n == 0 || !hth_key_equal(&pins->keys[n - 1], &pins->keys[i]))
+            pins->keys[n++] = pins->keys[i];
+    pins->n = n;
+}
+
+hearth_status hth_pins_read(const hth_fs *fs, const char *directory, hth_pins *pins, hearth_error *err)
+{
+    reading r = { .pins = pins };
     int rc = hth_fs_list(fs, directory, read_name, &r);
 
+    sort_once_each(pins);
     if (r.out_of_memory)
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the pins of a cache");
-    else if (rc != 0 && rc != -ENOENT)
-        status = hth_fail_errno(err, -rc, "cannot read the pins in '%s'", directory);
-    if (status != HEARTH_OK) {
-        hth_pins_deinit(&pins);
-        return status;
-    }
-    if (pins.n > 0)
-        qsort(pins.keys, pins.n, sizeof(pins.keys[0]), compare_keys);
-    *out = pins;
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the pins of a cache");
+    if (rc != 0 && rc != -ENOENT)
+        return hth_fail_errno(err, -rc, "cannot read the pins in '%s'", directory);
     return HEARTH_OK;
 }
 
@@ -96,46 +98,69 @@ bool hth_pin_is_there(const hth_fs *fs, const char *directory, const hth_key *ke
     char path[PATH_BYTES];
     hth_fs_stat st;
 
-    return path_of(directory, key, path) && hth_fs_stat_path(fs, path, &st) == 0;
+    return path_of(directory, key, path) && hth_fs_stat_path(fs, path, &st) != -ENOENT;
 }
 
 static hearth_status check_number(const hth_fs *fs, const char *directory, hearth_error *err)
 {
-    hth_pins pins;
+    hth_pins pins = { .keys = NULL };
     hearth_status status = hth_pins_read(fs, directory, &pins, err);
 
-    if (status != HEARTH_OK)
-        return status;
-    if (pins.n >= HTH_PINS_MAX)
+    if (status == HEARTH_OK && pins.n >= HTH_PINS_MAX)
         status =
             hth_fail(err, HEARTH_FULL, "'%s' has %zu pins, which is the limit; unpin one first", directory, pins.n);
     hth_pins_deinit(&pins);
     return status;
 }
 
-hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key *key, bool durable, hearth_error *err)
+/* Make sure that the folder exists and, if durable, that its name survives a loss of power. 0 or -errno. */
+static int make_folder(const hth_fs *fs, const char *directory, bool durable)
+{
+    const char *end = strrchr(directory, '/');
+    char parent[PATH_BYTES];
+    int rc = hth_fs_make_directory(fs, directory);
+
+    if ((rc != 0 && rc != -EEXIST) || !durable || !end)
+        return rc == -EEXIST ? 0 : rc;
+    if (snprintf(parent, sizeof(parent), "%.*s", (int)(end - directory), directory) >= PATH_BYTES)
+        return -ENAMETOOLONG;
+    return hth_fs_sync_directory(fs, end == directory ? "/" : parent);
+}
+
+hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key *key, bool durable, bool *added_out,
+                          hearth_error *err)
 {
     char path[PATH_BYTES];
     hearth_status status;
+    hth_fs_stat st;
     int fd, rc;
 
+    if (added_out)
+        *added_out = false;
     if (!path_of(directory, key, path))
         return too_long(directory, err);
-    if (hth_pin_is_there(fs, directory, key))
+    if (hth_fs_stat_path(fs, path, &st) == 0)
         return HEARTH_OK;
-    rc = hth_fs_make_directory(fs, directory);
-    if (rc != 0 && rc != -EEXIST)
+    rc = make_folder(fs, directory, durable);
+    if (rc != 0)
         return hth_fail_errno(err, -rc, "cannot make the folder of pins '%s'", directory);
     status = check_number(fs, directory, err);
     if (status != HEARTH_OK)
         return status;
     fd = hth_fs_open(fs, path, HTH_FS_CREATE);
-    if (fd < 0 && fd != -EEXIST)
+    if (fd == -EEXIST)
+        return HEARTH_OK;
+    if (fd < 0)
         return hth_fail_errno(err, -fd, "cannot make the pin '%s'", path);
-    if (fd >= 0)
-        hth_fs_close(fs, fd);
+    hth_fs_close(fs, fd);
     rc = durable ? hth_fs_sync_directory(fs, directory) : 0;
-    return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "the pin '%s' may not outlast a loss of power", path);
+    if (rc != 0) {
+        (void)hth_fs_remove(fs, path); /* if this fails, too, 'hearth cache stat' counts the pin */
+        return hth_fail_errno(err, -rc, "cannot make the pin '%s' durable", path);
+    }
+    if (added_out)
+        *added_out = true;
+    return HEARTH_OK;
 }
 
 hearth_status hth_pin_remove(const hth_fs *fs, const char *directory, const hth_key *key, bool durable,
@@ -148,7 +173,7 @@ hearth_status hth_pin_remove(const hth_fs *fs, const char *directory, const hth_
         return too_long(directory, err);
     rc = hth_fs_remove(fs, path);
     if (rc == -ENOENT)
-        return hth_fail(err, HEARTH_NOT_FOUND, "the prefix is not pinned; 'hearth cache ls' shows what is");
+        return HEARTH_NOT_FOUND;
     if (rc == 0 && durable)
         rc = hth_fs_sync_directory(fs, directory);
     return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot remove the pin '%s'", path);

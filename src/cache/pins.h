@@ -1,11 +1,11 @@
 /*
- * pins.h - prefixes that eviction passes over, as a folder of empty files
+ * pins.h - prefixes that eviction spares, as a folder of empty files
  *
- *   <directory>/<64 hex digits>   its name is the key of the prefix; it has no bytes
+ *   <directory>/<64 hex digits>   the name is the key of the prefix; the file is empty
  *
- * So a pin is one name: it is there or not, whatever crashes, it outlives processes, boots and the index, and every
- * process that shares the directory sees it. Other names in the folder are passed over. The folder is made with the
- * first pin.
+ * A crash leaves a pin whole or absent, because a pin is one name. It outlives processes, boots and the index, and
+ * every process that shares the directory sees it. Other names in the folder are ignored. The first pin makes the
+ * folder.
  */
 #ifndef HTH_CACHE_PINS_H
 #define HTH_CACHE_PINS_H
@@ -22,19 +22,24 @@ typedef struct hth_pins {
     size_t capacity;
 } hth_pins;
 
-/* *out is released with hth_pins_deinit. No folder: no pins. HEARTH_IO, HEARTH_PERMISSION, HEARTH_NO_MEMORY. */
-hearth_status hth_pins_read(const hth_fs *fs, const char *directory, hth_pins *out, hearth_error *err);
+/*
+ * Add the pins in a folder to *pins (initially zeros), each once. Without the folder there are no pins. HEARTH_IO,
+ * HEARTH_PERMISSION, HEARTH_NO_MEMORY. The caller releases *pins with hth_pins_deinit, whatever the status.
+ */
+hearth_status hth_pins_read(const hth_fs *fs, const char *directory, hth_pins *pins, hearth_error *err);
 void hth_pins_deinit(hth_pins *pins); /* accepts zeros */
 bool hth_pins_has(const hth_pins *pins, const hth_key *key);
 
-/* Is there such a pin? One look at a name; false when that fails. */
+/* Is the prefix pinned? Looks up one name. True if that fails, because a row that was to stay must not go. */
 bool hth_pin_is_there(const hth_fs *fs, const char *directory, const hth_key *key);
 /*
- * Add a pin; one that is there is HEARTH_OK. durable: the name is synced. HEARTH_FULL beyond HTH_PINS_MAX or on a full
- * device, HEARTH_IO, HEARTH_PERMISSION, HEARTH_NO_MEMORY.
+ * Add a pin. If it exists, the result is HEARTH_OK with *added_out (may be NULL) false. durable: syncs the names of the
+ * pin and of the folder. HEARTH_FULL beyond HTH_PINS_MAX or on a full device, HEARTH_IO, HEARTH_PERMISSION,
+ * HEARTH_NO_MEMORY: no pin was added.
  */
-hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key *key, bool durable, hearth_error *err);
-/* HEARTH_NOT_FOUND when there is none. */
+hearth_status hth_pin_add(const hth_fs *fs, const char *directory, const hth_key *key, bool durable, bool *added_out,
+                          hearth_error *err);
+/* HEARTH_NOT_FOUND, without a message, if there is no such pin. */
 hearth_status hth_pin_remove(const hth_fs *fs, const char *directory, const hth_key *key, bool durable,
                              hearth_error *err);
 

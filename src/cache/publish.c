@@ -3,15 +3,16 @@
  *
  *   1. reserve the key in the index, so that one process writes it
  *   2. write the bytes to an unnamed file (or one with a temporary name) and sync them
- *   3. see that the reservation still is ours; link the file to its final name and sync the directory
+ *   3. check that the reservation is still ours; link the file to its final name and sync the directory
  *   4. announce it in the index, which drops the reservation
  *
  * The files are the truth; the index is a view of them. A crash before 3 leaves nothing to read, at most a temporary
- * name, which the next start removes; a crash before 4 leaves a row that the next reader or start adopts. A reservation
- * whose owner died is free to take. When the index does not work, 1 and 4 are left out: the link alone decides.
+ * name, which the next start removes. A crash before 4 leaves a row that the next reader or start adopts. The
+ * reservation of a dead owner is free to take. If the index does not work, 1 and 4 are left out: the link alone
+ * decides.
  *
- * A final name that is taken is never ignored: the file that has it is read in full, and adopted if it is this row. If
- * not, it is replaced by a rename.
+ * If the final name is taken, its file is read in full. If it is this row, it is adopted; otherwise a rename replaces
+ * it.
  *
  * Invariant: a final name never refers to bytes that were not synced.
  */
@@ -31,7 +32,7 @@
 
 enum {
     PATH_BYTES = 4096,
-    DEADLINE_S = 120, /* for writing and syncing one row; after it another process may write it, too */
+    DEADLINE_S = 120, /* for writing and syncing one row; afterwards another process may write it, too */
 };
 
 /* ---- temporary files ---- */
@@ -39,7 +40,7 @@ enum {
 typedef struct temporary {
     int fd;
     bool has_name;
-    char path[PATH_BYTES]; /* its temporary name, where it has one or may get one */
+    char path[PATH_BYTES]; /* its temporary name, if it has one or may get one */
 } temporary;
 
 static bool temporary_path(const char *directory, uint64_t token, uint64_t number, char path[PATH_BYTES])
@@ -73,7 +74,7 @@ static void temporary_discard(const hth_fs *fs, temporary *t)
     *t = (temporary){ .fd = -1 };
 }
 
-/* Give a complete file its final name. 0, -EEXIST, or -errno. Afterwards the temporary has no name left. */
+/* Give a complete file its final name. 0, -EEXIST, or -errno. On success the temporary name is gone. */
 static int temporary_link(const hth_publisher *publisher, temporary *t, const char *path)
 {
     const hth_fs *fs = publisher->fs;
@@ -88,7 +89,7 @@ static int temporary_link(const hth_publisher *publisher, temporary *t, const ch
             t->has_name = false;
         return rc;
     case HTH_PUBLISH_RENAME:
-        /* Another process may come between the two, but only with the same row, whole and synced. */
+        /* Another process may act between the two calls, but only with the same row, whole and synced. */
         rc = hth_fs_stat_path(fs, path, &st);
         if (rc == 0)
             return -EEXIST;
@@ -102,7 +103,7 @@ static int temporary_link(const hth_publisher *publisher, temporary *t, const ch
     return -EINVAL;
 }
 
-/* Put a complete file in the place of the one that has the final name. */
+/* Replace the file that has the final name by a complete file. */
 static int temporary_replace(const hth_publisher *publisher, temporary *t, const char *path)
 {
     int rc;
@@ -120,7 +121,7 @@ static int temporary_replace(const hth_publisher *publisher, temporary *t, const
 
 /* ---- probing ---- */
 
-/* Can an unnamed file be made and be given a name? */
+/* Can an unnamed file be made and named? */
 static bool probe_unnamed(const hth_fs *fs, const char *directory, const char *path)
 {
     int fd = hth_fs_open_unnamed(fs, directory);
@@ -135,7 +136,7 @@ static bool probe_unnamed(const hth_fs *fs, const char *directory, const char *p
     return works;
 }
 
-/* Can a file with a name be made, and linked? The way that works. */
+/* Make a file with a name, and find out whether it can be linked. *out is the way that works. */
 static hearth_status probe_named(const hth_fs *fs, const char *directory, const char *path, const char *second,
                                  hth_publish_way *out, hearth_error *err)
 {
@@ -148,7 +149,7 @@ static hearth_status probe_named(const hth_fs *fs, const char *directory, const 
     *out = links ? HTH_PUBLISH_LINK : HTH_PUBLISH_RENAME;
     hth_fs_close(fs, fd);
     (void)hth_fs_remove(fs, path);   /* likewise */
-    (void)hth_fs_remove(fs, second); /* even where the link is said to have failed: an answer may get lost */
+    (void)hth_fs_remove(fs, second); /* even if the link failed: the answer of a link that was made may get lost */
     return HEARTH_OK;
 }
 
@@ -199,7 +200,7 @@ static bool collect_folder(const char *name, void *user_data)
     return true;
 }
 
-/* A fan-out folder that is there: may rows be kept in it? *inode_out tells it from later ones of its name. */
+/* May rows be kept in an existing fan-out folder? *inode_out distinguishes it from later folders of its name. */
 static hearth_status check_folder(const hth_publisher *publisher, uint8_t number, uint64_t *inode_out,
                                   hearth_error *err)
 {
@@ -219,14 +220,14 @@ hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *
 
     if (rc != 0)
         return hth_fail_errno(err, -rc, "cannot list '%s'", publisher->rows_directory);
-    /* If this fails each folder is synced when it is written to. */
+    /* If this fails, each folder is synced at its first write. */
     synced = !publisher->durable || hth_fs_sync_directory(publisher->fs, publisher->rows_directory) == 0;
     for (unsigned i = 0; i < 256; i++) {
         hearth_error why = { .message = "" };
         uint64_t inode = 0;
         hearth_status status = set.has[i] ? check_folder(publisher, (uint8_t)i, &inode, &why) : HEARTH_OK;
 
-        /* What cannot be looked at now, or is no directory, is met again by who writes there. */
+        /* A writer meets a folder that cannot be examined now, or is no directory, again. */
         if (status == HEARTH_PERMISSION && why.system_errno == 0 && inode != 0) {
             if (err)
                 *err = why;
@@ -249,7 +250,7 @@ int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id)
     return hth_fs_sync_directory(publisher->fs, folder);
 }
 
-/* See that a row's fan-out folder is there and nobody else's. *inode_out: which one it is. */
+/* Make sure that the fan-out folder of a row exists and only we can write to it. *inode_out identifies it. */
 static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *id, uint64_t *inode_out,
                                     hearth_error *err)
 {
@@ -267,7 +268,7 @@ static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *
     }
     if (rc == -ENOENT) {
         rc = hth_fs_make_directory(publisher->fs, folder);
-        if (rc == 0) /* it may have been there before, and have got the same inode again */
+        if (rc == 0) /* an earlier folder may have had the same inode */
             atomic_store(&publisher->folders_known[number], 0);
         else if (rc != -EEXIST)
             return hth_fail_errno(err, -rc, "cannot make the folder '%s'", folder);
@@ -275,7 +276,7 @@ static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *
     return check_folder(publisher, number, inode_out, err);
 }
 
-/* Make a link in a fan-out folder durable, and the folder's own name with it. inode: the one that was linked in. */
+/* Make a link in a fan-out folder durable, and the name of the folder, too. inode: the folder of the link. */
 static int settle_folder(hth_publisher *publisher, const hth_row_id *id, uint64_t inode)
 {
     _Atomic uint64_t *known = &publisher->folders_known[id->key.bytes[0]];
@@ -292,7 +293,7 @@ static int settle_folder(hth_publisher *publisher, const hth_row_id *id, uint64_
 
 /* ---- the file that has the name ---- */
 
-/* Are two images the same row? Their payloads may differ in what does not matter: each was computed for this key. */
+/* Are two files the same row? Their images may differ without harm: each was computed for this key. */
 static bool is_same_row(const hth_kvc_info *a, const hth_kvc_info *b)
 {
     return a->has_kind == b->has_kind && a->kind == b->kind && a->has_own_key == b->has_own_key &&
@@ -302,7 +303,7 @@ static bool is_same_row(const hth_kvc_info *a, const hth_kvc_info *b)
            hth_keyspace_equal(&a->keyspace, &b->keyspace);
 }
 
-/* Parse a whole image as a row; on failure the message says what it is not. */
+/* Parse a whole file as a row; the message of a failure names the difference. */
 static hearth_status parse_row(const uint8_t *bytes, size_t n_bytes, const hth_row_id *id, hth_kvc_info *info,
                                hearth_error *err)
 {
@@ -321,7 +322,7 @@ static hearth_status parse_row(const uint8_t *bytes, size_t n_bytes, const hth_r
 
 /*
  * Read the file that has the final name, in full. HEARTH_OK: it is this row, *out. HEARTH_CORRUPT: it is not.
- * HEARTH_NOT_FOUND: the name is free. Others: it cannot be told.
+ * HEARTH_NOT_FOUND: the name is free. Others: unknown.
  */
 static hearth_status examine(const hth_publisher *publisher, const hth_row_id *id, const hth_kvc_info *ours,
                              const char *path, hth_row_meta *out, hearth_error *err)
@@ -363,8 +364,8 @@ out:
 
 /* ---- the protocol ---- */
 
-/* One row on its way. */
-typedef struct passage {
+/* One row that is being published. */
+typedef struct publication {
     hth_publisher *publisher;
     const hth_row_meta *meta;
     const uint8_t *bytes;
@@ -373,10 +374,10 @@ typedef struct passage {
     bool is_reserved;
     uint64_t folder_inode; /* of its fan-out folder, 0: not looked at */
     char path[PATH_BYTES]; /* its final name */
-} passage;
+} publication;
 
-/* Step 1. *done_out: there is nothing to do, and *result_out says why. */
-static void reserve(passage *p, bool *done_out, hth_publish_result *result_out)
+/* Step 1. *done_out: there is nothing to do, and *result_out has the reason. */
+static void reserve(publication *p, bool *done_out, hth_publish_result *result_out)
 {
     hth_index *index = p->publisher->index;
     hth_row_files files = { .fs = p->publisher->fs, .rows_directory = p->publisher->rows_directory };
@@ -386,12 +387,12 @@ static void reserve(passage *p, bool *done_out, hth_publish_result *result_out)
 
     *done_out = false;
     for (int i = 0; i < 2; i++) {
-        /* Without an index there is nobody to ask: the link decides. The index has said what is wrong with it. */
+        /* Without an index the link decides. The index has reported its failure. */
         if (hth_index_reserve(index, id, 1, DEADLINE_S, &result, NULL) != HEARTH_OK)
             return;
         if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->fs, p->path, &st) != -ENOENT)
             break;
-        /* Somebody took the file away: it may be written again. */
+        /* The file was removed: it may be written again. */
         (void)hth_index_remove_lost(index, id, 1, hth_row_file_is_gone, &files, NULL, NULL);
     }
     p->is_reserved = result == HTH_RESERVED;
@@ -400,7 +401,7 @@ static void reserve(passage *p, bool *done_out, hth_publish_result *result_out)
 }
 
 /* Step 2. */
-static hearth_status write_temporary(passage *p, temporary *out, hearth_error *err)
+static hearth_status write_temporary(publication *p, temporary *out, hearth_error *err)
 {
     hth_publisher *publisher = p->publisher;
     temporary t;
@@ -419,14 +420,14 @@ static hearth_status write_temporary(passage *p, temporary *out, hearth_error *e
     return HEARTH_OK;
 }
 
-/* Step 3 but for the sync. known: what has the name already was examined (HEARTH_CORRUPT: to be replaced). */
-static hearth_status name_temporary(passage *p, temporary *t, hearth_status known, hth_row_meta *meta_out,
+/* Step 3 without the sync. known: the result of reading the file with the final name (HEARTH_CORRUPT: replace it). */
+static hearth_status name_temporary(publication *p, temporary *t, hearth_status known, hth_row_meta *meta_out,
                                     hth_publish_result *result_out, hearth_error *err)
 {
     hth_publisher *publisher = p->publisher;
     int rc = -ENOENT;
 
-    /* A folder that goes away between the look and the link is made once more. */
+    /* If the folder is removed before the link, it is made once more. */
     for (int i = 0; i < 2 && rc == -ENOENT; i++) {
         hearth_status status = prepare_folder(publisher, &p->meta->id, &p->folder_inode, err);
 
@@ -434,7 +435,7 @@ static hearth_status name_temporary(passage *p, temporary *t, hearth_status know
             return status;
         rc = known == HEARTH_CORRUPT ? -EEXIST : temporary_link(publisher, t, p->path);
     }
-    /* On a network the answer to a rename may get lost: it is tried again, and finds nothing to rename any more. */
+    /* On a network the answer to a rename may get lost. The repeated rename then finds no temporary file. */
     if (rc == -ENOENT && publisher->way == HTH_PUBLISH_RENAME)
         rc = -EEXIST;
     if (rc == -EEXIST) {
@@ -462,8 +463,8 @@ static hearth_status name_temporary(passage *p, temporary *t, hearth_status know
     return HEARTH_OK;
 }
 
-/* Steps 2 and 3: see that the row's file is there. *meta_out: as it is. */
-static hearth_status place(passage *p, hth_row_meta *meta_out, hth_publish_result *result_out, hearth_error *err)
+/* Steps 2 and 3: make sure that the file of the row exists. *meta_out: its meta. */
+static hearth_status place(publication *p, hth_row_meta *meta_out, hth_publish_result *result_out, hearth_error *err)
 {
     hth_publisher *publisher = p->publisher;
     hearth_error why = { .message = "" };
@@ -504,25 +505,26 @@ named:
     return rc == 0 ? HEARTH_OK : hth_fail_errno(err, -rc, "cannot make the name '%s' durable", p->path);
 }
 
-/* Step 4. Should it fail, the next reader adopts the row by its name. */
-static void announce(passage *p, const hth_row_meta *placed)
+/* Step 4. False if the index may not know the row: then the next reader adopts it by its name. */
+static bool announce(publication *p, const hth_row_meta *placed)
 {
     hth_row_head head = { .meta = *placed };
     hth_index *index = p->publisher->index;
     hth_row_files files = { .fs = p->publisher->fs, .rows_directory = p->publisher->rows_directory };
 
-    /* The row's tokens are those of our image, whether that was written or found to be there. */
+    /* The tokens of the row are those of our file, whether we wrote the file or found it. */
     hth_row_file_tokens_of(&p->info, &head);
-    /* Without a reservation of our own somebody else's, who may be taking the file away, comes first. */
-    if (p->is_reserved)
-        (void)hth_index_publish(index, &head, 1, NULL);
-    else
+    /* The reservation of another process, which may be removing the file, takes precedence. */
+    if (!p->is_reserved) {
         (void)hth_index_adopt(index, &head, 1, hth_row_file_is_there, &files, NULL, NULL);
-    p->is_reserved = false; /* given up, whatever came of it */
+        return false;
+    }
+    p->is_reserved = false; /* given up, whatever the result */
+    return hth_index_publish(index, &head, 1, NULL) == HEARTH_OK;
 }
 
-/* Is the image the row that meta says? Checked before it can reach a durable tier, as it is after it is read. */
-static hearth_status check_image(passage *p, hearth_error *err)
+/* Is the file the row of meta? Rows are checked before they reach a durable tier, as well as after reading. */
+static hearth_status check_file(publication *p, hearth_error *err)
 {
     const hth_row_meta *meta = p->meta;
     hearth_error why = { .message = "" };
@@ -543,23 +545,25 @@ static hearth_status check_image(passage *p, hearth_error *err)
 }
 
 hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
-                          hth_publish_result *out, hearth_error *err)
+                          hth_publish_result *out, bool *is_known_out, hearth_error *err)
 {
-    passage p = { .publisher = publisher, .meta = meta, .bytes = bytes, .n_bytes = n_bytes };
+    publication p = { .publisher = publisher, .meta = meta, .bytes = bytes, .n_bytes = n_bytes };
     hth_publish_result result = HTH_PUBLISH_TAKEN;
     hth_row_meta placed;
     hearth_status status;
     bool done;
 
+    *is_known_out = false;
     if (!hth_row_file_path(publisher->rows_directory, &meta->id, p.path, sizeof(p.path)))
         return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", publisher->rows_directory);
-    status = check_image(&p, err);
+    status = check_file(&p, err);
     if (status != HEARTH_OK)
         return status;
 
     hth_fs_step(publisher->fs, "begin");
     reserve(&p, &done, &result);
     hth_fs_step(publisher->fs, "reserved");
+    *is_known_out = done && result == HTH_PUBLISH_EXISTED;
     if (done) {
         *out = result;
         return HEARTH_OK;
@@ -567,10 +571,10 @@ hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, co
     status = place(&p, &placed, &result, err);
     if (status == HEARTH_OK && result != HTH_PUBLISH_TAKEN) {
         hth_fs_step(publisher->fs, "placed");
-        announce(&p, &placed);
+        *is_known_out = announce(&p, &placed);
     }
     if (p.is_reserved)
-        (void)hth_index_release(publisher->index, &meta->id, 1, NULL); /* else its deadline does */
+        (void)hth_index_release(publisher->index, &meta->id, 1, NULL); /* otherwise its deadline releases it */
     hth_fs_step(publisher->fs, "announced");
     if (status == HEARTH_OK)
         *out = result;

@@ -11,9 +11,9 @@
 #include "cache/index.h"
 
 /*
- * How a complete file gets its final name; which of them works is found out at the start, best first. All are safe on a
- * network file system, where the second and third are the ones there are: a link or rename that was carried out and
- * whose answer got lost is seen by reading what has the name.
+ * How a complete file gets its final name. A probe at the start picks the first way that works. All are safe on a
+ * network file system, which has only the second and third: if the answer to a link or rename gets lost, reading the
+ * file with the final name shows whether it was carried out.
  */
 typedef enum hth_publish_way {
     HTH_PUBLISH_PROBED,  /* as an option: the first that works */
@@ -28,43 +28,44 @@ typedef struct hth_publisher {
     hth_index *index;
     const char *rows_directory;
     const char *temporary_directory;  /* on the same device */
-    const char *quarantine_directory; /* likewise, for what has a row's name and is no file */
+    const char *quarantine_directory; /* likewise, for entries with the name of a row that are no files */
     hth_publish_way way;
     bool durable;
-    _Atomic uint64_t n_temporaries; /* makes their names differ */
-    /* Inodes of fan-out folders that only we can write to and, where durable, whose own names are durable; 0: none. */
+    _Atomic uint64_t n_temporaries; /* makes the names of temporary files differ */
+    /* Inodes of fan-out folders that only we can write to and, if durable, whose own names are durable; 0: none. */
     _Atomic uint64_t folders_known[256];
 } hth_publisher;
 
 typedef enum hth_publish_result {
     HTH_PUBLISH_WRITTEN,  /* the row was not there */
-    HTH_PUBLISH_REPLACED, /* what had its name was no such row */
+    HTH_PUBLISH_REPLACED, /* the entry with its name was no such row */
     HTH_PUBLISH_ADOPTED,  /* the file was there, and the index did not know it */
     HTH_PUBLISH_EXISTED,  /* the row was there */
-    HTH_PUBLISH_TAKEN,    /* somebody else is writing it */
+    HTH_PUBLISH_TAKEN,    /* another writer holds the reservation */
 } hth_publish_result;
 
 /*
- * Find out which way works in this directory, or whether the wanted one does. Fails when none does: then nothing can be
+ * Find out which way works in this directory, or whether the wanted one works. Fails if none does: then nothing can be
  * written there.
  */
 hearth_status hth_publish_probe(const hth_fs *fs, const char *temporary_directory, uint64_t token,
                                 hth_publish_way wanted, hth_publish_way *out, hearth_error *err);
 
 /*
- * Learn which fan-out folders are there, and make their names durable. HEARTH_PERMISSION when others can write to one
- * of them, or it belongs to another user: they could put rows into it.
+ * Find the existing fan-out folders, and make their names durable. HEARTH_PERMISSION if other users own one of them or
+ * can write to it: they could put rows into it.
  */
 hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *err);
-/* Make the names in the fan-out folder of a row durable, where the tier is. 0 or -errno. */
+/* Make the names in the fan-out folder of a row durable, if the tier is durable. 0 or -errno. */
 int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id);
 
 /*
- * Publish a complete KVC image as the row meta. It is checked in full before. Any status but HEARTH_OK leaves nothing
- * of ours behind, or the complete row (when only the sync of its directory failed). HEARTH_MISUSE or HEARTH_CORRUPT
- * when the image is not that row; HEARTH_FULL, HEARTH_IO, HEARTH_PERMISSION, HEARTH_NO_MEMORY. Writer threads only.
+ * Publish a complete KVC file as the row meta, after checking it in full. Any status but HEARTH_OK leaves nothing of
+ * ours behind, or the complete row (if only the sync of its directory failed). *is_known_out, whatever the status: the
+ * index is known to have the row. HEARTH_MISUSE or HEARTH_CORRUPT if the file is not that row; HEARTH_FULL, HEARTH_IO,
+ * HEARTH_PERMISSION, HEARTH_NO_MEMORY. Writer threads only.
  */
 hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
-                          hth_publish_result *out, hearth_error *err);
+                          hth_publish_result *out, bool *is_known_out, hearth_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * quarantine.c - moving files aside, the oldest out
  *
- * A file's name begins with the time at which it was set aside, twelve digits of Unix seconds, so that the order of
- * names is that of age. A directory gets "other-" and a number before it, and is neither counted nor removed: nobody knows what
- * is in it.
+ * The name of a quarantined file begins with twelve digits of Unix seconds, so the order of names is that of age. A
+ * directory gets "other-" and a number before its name. It is neither counted nor removed, because its content is
+ * unknown.
  */
 #include "cache/quarantine.h"
 
@@ -26,7 +26,7 @@ static bool count_file(const char *name, void *user_data)
 {
     census *c = user_data;
 
-    /* Only what was put here by us is counted and removed: the time, a row's name. */
+    /* Only our own files are counted and removed: their names are the time and the name of a row. */
     if (strlen(name) >= NAME_BYTES || strspn(name, "0123456789") != TIME_DIGITS || name[TIME_DIGITS] != '-')
         return true;
     if (c->n++ == 0 || strcmp(name, c->oldest) < 0)
@@ -58,7 +58,7 @@ int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path
 
     hth_row_file_name(id, name);
     if (hth_fs_stat_path(fs, path, &st) == 0 && st.is_directory) {
-        hth_os_random(&number, sizeof(number)); /* unlike a file it cannot take the place of one of its name */
+        hth_os_random(&number, sizeof(number)); /* a directory cannot replace one of the same name, as a file can */
         n = snprintf(target, sizeof(target), "%s/other-%08" PRIx32 "-%012llu-%s", directory, number, now, name);
     } else {
         n = snprintf(target, sizeof(target), "%s/%012llu-%s", directory, now, name);

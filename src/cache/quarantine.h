@@ -1,6 +1,4 @@
-/*
- * quarantine.h - a folder for rows that failed their checks, so that somebody can look at them
- */
+/* quarantine.h - a folder for rows that failed their checks, so that people can examine them */
 #ifndef HTH_CACHE_QUARANTINE_H
 #define HTH_CACHE_QUARANTINE_H
 
@@ -10,13 +8,13 @@
 #define HTH_QUARANTINE_FILES_MAX 64
 
 /*
- * Move what is at path, the row id's file, into the quarantine directory, and remove the oldest files there until at
- * most HTH_QUARANTINE_FILES_MAX are left. A directory that has a row's name is moved, too, and then left to people. 0
- * or -errno; -ENOENT when it is gone already.
+ * Move the file of row id at path into the quarantine directory, then remove the oldest files there until at most
+ * HTH_QUARANTINE_FILES_MAX are left. A directory with the name of a row is moved, too, and never removed. 0 or -errno;
+ * -ENOENT if it is gone already.
  */
 int hth_quarantine_row(const hth_fs *fs, const char *directory, const char *path, const hth_row_id *id);
 
-/* How many files are there. */
+/* The number of quarantined files. */
 size_t hth_quarantine_count(const hth_fs *fs, const char *directory);
 
 #endif

@@ -12,15 +12,16 @@
  *       32      4    CRC32C of the bytes before
  *     4096    32 n   slots
  *
- *   a slot: 0  8  commit word: 0, or 0x48524F57 << 32 | CRC32C of (slot number u32, slab offset, image bytes)
+ *   a slot: 0  8  commit word: 0, or 0x48524F57 << 32 | CRC32C of (slot number u32, slab offset, file bytes)
  *           8  8  offset of the slab, from where slabs begin
- *          16  8  bytes of the image
+ *          16  8  bytes of the file
  *          24  8  last use, a growing number; not covered by the checksum
  *
- * Order: the image is complete before its entry; an entry's fields are written while its commit word is 0, and the
+ * Order: the file is complete before its entry; an entry's fields are written while its commit word is 0, and the
  * commit word last; the commit word is 0 before the slab is written to again. A kill falls between two instructions and
- * every store before it is made, so it is enough that the compiler keeps this order, and that threads hand slabs to each
- * other under a lock. The header is written once, checksum last; a file whose header does not check out is cleared.
+ * every store before it is made, so it is enough that the compiler keeps this order, and that threads hand slabs to
+ * each other under a lock. The header is written once, checksum last; a file whose header does not check out is
+ * cleared.
  *
  * Pages are allocated before a slot in them is used for the first time: a write through the mapping to a page that the
  * system has no memory for would end the process.
@@ -73,7 +74,7 @@ typedef struct header {
 } header;
 static_assert(offsetof(header, crc32c) == 32, "the layout above");
 
-/* A slot as it is read from the file at the opening. */
+/* A slot in the file, as read at the opening. */
 typedef struct stored_slot {
     uint64_t commit;
     uint64_t offset;
@@ -82,13 +83,13 @@ typedef struct stored_slot {
 } stored_slot;
 
 struct hth_ram_directory {
-    int fd; /* locked; nobody else has it */
+    int fd; /* locked by this process */
     uint8_t *memory;
     entry_slot *slots; /* [N_SLOTS], in memory */
     uint32_t n_backed; /* slots whose pages were allocated by this process */
     uint32_t n_words;  /* of taken */
     uint32_t first_free_word;
-    uint64_t *taken; /* a bit a slot; slots beyond are free */
+    uint64_t *taken; /* a bit a slot; slots behind n_words are free */
 };
 
 static uint64_t commit_word(uint32_t number, uint64_t offset, uint64_t bytes)
@@ -113,7 +114,7 @@ static header header_now(void)
     return now;
 }
 
-/* Exactly n_bytes of the file; false when they are not there. */
+/* Read exactly n_bytes of the file; false if it has fewer. */
 static bool read_at(int fd, void *bytes, size_t n_bytes, uint64_t offset)
 {
     uint8_t *at = bytes;
@@ -140,7 +141,7 @@ static bool is_ours(int fd, uint64_t file_bytes)
            memcmp(&there, &expected, sizeof(there)) == 0;
 }
 
-/* Whatever the file holds is given up, and it becomes an empty directory. */
+/* Drop the content of the file; it becomes an empty directory. */
 static hearth_status format(hth_ram_directory *directory, uint64_t file_bytes, hearth_error *err)
 {
     header now = header_now();
@@ -212,7 +213,7 @@ void hth_ram_directory_close(hth_ram_directory *directory)
     if (directory->memory)
         (void)munmap(directory->memory, HTH_RAM_DIRECTORY_BYTES); /* our own mapping */
     if (directory->fd >= 0)
-        (void)close(directory->fd); /* memory has nothing to report */
+        (void)close(directory->fd); /* closing a file in memory reports no errors */
     free(directory->taken);
     free(directory);
 }
@@ -222,7 +223,7 @@ int hth_ram_directory_fd(const hth_ram_directory *directory)
     return directory->fd;
 }
 
-/* Note a slot as taken; false without memory. */
+/* Mark a slot as taken; false without memory. */
 static bool take_slot(hth_ram_directory *directory, uint32_t number)
 {
     uint32_t word = number / 64;
@@ -260,7 +261,7 @@ static bool append(entry_list *list, const hth_ram_entry *entry)
     return true;
 }
 
-/* Look at n slots from first on; what is no entry and not zero is cleared in the file. False without memory. */
+/* Read n slots from first on. Slots that are neither entries nor zero are cleared in the file. False without memory. */
 static bool collect(hth_ram_directory *directory, uint32_t first, const stored_slot *slots, uint32_t n,
                     entry_list *list)
 {
@@ -285,7 +286,7 @@ hearth_status hth_ram_directory_entries(hth_ram_directory *directory, hth_ram_en
                                         hearth_error *err)
 {
     stored_slot *slots =
-        calloc(READ_SLOTS, sizeof(*slots)); /* read, not mapped: reading a hole through a mapping would fill it */
+        calloc(READ_SLOTS, sizeof(*slots)); /* no mapping: reading a hole through one allocates its pages */
     entry_list list = { .entries = NULL };
     uint32_t first = 0;
     hearth_status status = HEARTH_OK;
@@ -319,7 +320,7 @@ hearth_status hth_ram_directory_entries(hth_ram_directory *directory, hth_ram_en
 
 /* ---- entries ---- */
 
-/* A free slot whose page is there. */
+/* A free slot with an allocated page. */
 static uint32_t free_slot(hth_ram_directory *directory)
 {
     uint32_t word = directory->first_free_word, number;
@@ -364,7 +365,7 @@ void hth_ram_directory_remove(hth_ram_directory *directory, uint32_t slot)
         return;
     assert(slot / 64 < directory->n_words);
     atomic_store_explicit(&directory->slots[slot].commit, 0, memory_order_release);
-    atomic_signal_fence(memory_order_seq_cst); /* what the caller does to the slab stays behind the store */
+    atomic_signal_fence(memory_order_seq_cst); /* later writes of the caller to the slab stay behind the store */
     directory->taken[slot / 64] &= ~(UINT64_C(1) << slot % 64);
     if (slot / 64 < directory->first_free_word)
         directory->first_free_word = slot / 64;

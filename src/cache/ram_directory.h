@@ -1,12 +1,13 @@
 /*
- * ram_directory.h - which slabs of a memory file hold rows, written down in the file itself
+ * ram_directory.h - the list of slabs that hold rows, inside a memory file
  *
- * The RAM tier may live in a file in memory (a memfd) that outlives the process. The file then begins with this
- * directory, and slabs follow. What a slab holds is not written here: it is a complete KVC image, which says so itself.
- * A process that opens the same file later reads the entries, claims the slabs and keeps or removes each entry.
+ * The RAM tier may live in a file in memory (a memfd) that outlives the process. The file begins with this directory,
+ * and slabs follow. The directory does not describe the content of a slab: the slab is a complete KVC file and
+ * describes itself. A later process that opens the file reads the entries, claims the slabs and keeps or removes each
+ * entry.
  *
- * One process at a time has the file: the lock ends with the process. Functions are called by one thread at a time,
- * which is the RAM tier's lock's care.
+ * One process at a time has the file: the lock ends with the process. One thread at a time may call the functions; the
+ * lock of the RAM tier ensures that.
  */
 #ifndef HTH_CACHE_RAM_DIRECTORY_H
 #define HTH_CACHE_RAM_DIRECTORY_H
@@ -19,16 +20,16 @@
 typedef struct hth_ram_directory hth_ram_directory;
 
 typedef struct hth_ram_entry {
-    uint64_t offset;  /* of the slab, from the directory's end on */
-    uint64_t bytes;   /* of the row's image */
+    uint64_t offset;  /* of the slab, from the end of the directory on */
+    uint64_t bytes;   /* of the row's file */
     uint64_t used_at; /* a later use has a larger number */
     uint32_t slot;
 } hth_ram_entry;
 
 /*
- * Lock the file behind fd, which stays the caller's, and begin with what it holds: nothing, where it is not the memory
- * of a RAM tier of this version. HEARTH_BUSY when another process has it; HEARTH_UNSUPPORTED where the system cannot
- * lock such a file; HEARTH_MISUSE when fd is no file; HEARTH_IO; HEARTH_NO_MEMORY.
+ * Lock the file behind fd, which stays the property of the caller, and start with its content. If it is not the memory
+ * of a RAM tier of this version, start empty. HEARTH_BUSY if another process has it; HEARTH_UNSUPPORTED if the system
+ * cannot lock such a file; HEARTH_MISUSE if fd is no file; HEARTH_IO; HEARTH_NO_MEMORY.
  */
 hearth_status hth_ram_directory_open(int fd, hth_ram_directory **out, hearth_error *err);
 /* The entries stay for the next process. Accepts NULL. */
@@ -38,19 +39,19 @@ void hth_ram_directory_close(hth_ram_directory *directory);
 int hth_ram_directory_fd(const hth_ram_directory *directory);
 
 /*
- * The complete entries that were found at the opening, in no order, as a new array that the caller frees; NULL with
- * *n_out == 0 when there are none. Anything else is cleared. What an entry says of its slab is to be checked. Called
- * once, before the functions below.
+ * The complete entries that the file had at the opening, in no order, as a new array that the caller frees; NULL with
+ * *n_out == 0 if there are none. Everything else is cleared. The caller checks what an entry says about its slab.
+ * Called once, before the functions below.
  */
 hearth_status hth_ram_directory_entries(hth_ram_directory *directory, hth_ram_entry **out, size_t *n_out,
                                         hearth_error *err);
 
 /*
- * Enter a slab that holds a whole row. A process that is killed at any instruction leaves the entry or none. Returns its
- * slot; HTH_RAM_DIRECTORY_NO_SLOT when the directory or the memory is full: the row then ends with this process.
+ * Add an entry for a slab that holds a whole row. A kill at any instruction leaves the entry or none. Returns its slot;
+ * HTH_RAM_DIRECTORY_NO_SLOT if the directory or the memory is full: the row then ends with this process.
  */
 uint32_t hth_ram_directory_put(hth_ram_directory *directory, uint64_t offset, uint64_t bytes, uint64_t used_at);
-/* Remove an entry, before its slab is written to or given back. NO_SLOT does nothing, here and below. */
+/* Remove an entry, before its slab is overwritten or given back. NO_SLOT does nothing, here and below. */
 void hth_ram_directory_remove(hth_ram_directory *directory, uint32_t slot);
 void hth_ram_directory_note_use(hth_ram_directory *directory, uint32_t slot, uint64_t used_at);
 

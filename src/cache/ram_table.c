@@ -1,8 +1,8 @@
 /*
  * ram_table.c - two chained hash tables that double when there are twice as many rows as buckets
  *
- * A family is the list of rows that have one parent. Only its first row is in a bucket's chain; when another one becomes
- * the first, it takes that place.
+ * A family is the list of rows of one parent. Only its first row is in the chain of a bucket. A new first row takes
+ * that place.
  */
 #include "cache/ram_table.h"
 
@@ -44,7 +44,7 @@ hth_ram_row *hth_ram_table_find(const hth_ram_table *table, const hth_row_id *id
     return row;
 }
 
-/* The place that points to the first row of a family, or to NULL at its chain's end. */
+/* The pointer to the first row of a family, or to NULL at the end of its chain. */
 static hth_ram_row **family_of(const hth_ram_table *table, const hth_key *parent)
 {
     hth_ram_row **link = &table->families[bucket_of(table, parent)];
@@ -59,7 +59,7 @@ hth_ram_row *hth_ram_table_children(const hth_ram_table *table, const hth_key *p
     return *family_of(table, parent);
 }
 
-/* Put all rows into tables of twice the size; without memory the old ones stay. */
+/* Put all rows into tables of twice the size; without memory the old tables stay. */
 static void grow(hth_ram_table *table)
 {
     hth_ram_table larger = { .n_buckets = 2 * table->n_buckets };

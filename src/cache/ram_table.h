@@ -1,11 +1,11 @@
 /*
  * ram_table.h - finds rows of the RAM tier by id, and the rows that follow a prefix
  *
- * Two chained hash tables over the same rows. Keys are SHA-256 digests, of which any eight bytes are a hash already. The
- * links are in the rows, so adding one needs no memory and cannot fail; where the tables cannot grow, chains do. (uthash
- * would need 112 bytes of handles a row, which is more than the rest of it.)
+ * Two chained hash tables over the same rows. Keys are SHA-256 digests, so any eight bytes of a key are a hash. The
+ * links are in the rows, so adding a row needs no memory and cannot fail. If the tables cannot grow, the chains do.
+ * (uthash would need 112 bytes of handles a row, more than all other bookkeeping of a row.)
  *
- * No thread of its own: the RAM tier's lock guards it.
+ * The lock of the RAM tier guards the tables.
  */
 #ifndef HTH_CACHE_RAM_TABLE_H
 #define HTH_CACHE_RAM_TABLE_H
@@ -19,15 +19,15 @@ typedef struct hth_ram_table {
     hth_ram_row **families; /* [n_buckets], first children by their parent's key */
 } hth_ram_table;
 
-/* False when there is no memory; table may then be deinitialised, too. */
+/* False without memory; table may then be deinitialised, too. */
 bool hth_ram_table_init(hth_ram_table *table);
-void hth_ram_table_deinit(hth_ram_table *table); /* rows are the caller's */
+void hth_ram_table_deinit(hth_ram_table *table); /* the rows belong to the caller */
 
-/* NULL when it is not there. */
+/* NULL if there is no such row. */
 hth_ram_row *hth_ram_table_find(const hth_ram_table *table, const hth_row_id *id);
-/* The youngest row whose parent is that key; the others by their older. NULL when there is none. */
+/* The youngest row with that parent; `older` leads to the others. NULL if there is none. */
 hth_ram_row *hth_ram_table_children(const hth_ram_table *table, const hth_key *parent);
-/* A row whose meta is set and whose id is not in the table. */
+/* Add a row with its meta set. No row of the same id may be in the table. */
 void hth_ram_table_add(hth_ram_table *table, hth_ram_row *row);
 void hth_ram_table_remove(hth_ram_table *table, hth_ram_row *row);
 

@@ -1,19 +1,19 @@
 /*
  * ram_tier.c - rows over slabs: pins, ages, eviction, adoption
  *
- * All bookkeeping is guarded by one lock: slabs are filled, read, checksummed, faulted in and written without it. What
- * is done under it besides bookkeeping is that the arena may map and unmap segments and give pages back to the system.
+ * One lock guards all bookkeeping. Slabs are filled, read, checksummed, faulted in and written without it. Beside
+ * bookkeeping, only the arena works under the lock: it may map and unmap segments and return pages to the system.
  *
- * Idle rows (visible, no pins) are in one of two lists by their last use: leaves, and inner rows, which something in the
- * tier stands on. Evicting takes the first leaf, or the first inner row when all leaves are pinned, so it looks at one
- * row however many there are. When a leaf goes, its last use is handed to the row that it stood on, which may become a
- * leaf and then lies where its last use says, most often at the very front.
+ * Idle rows (visible, no pins) are in one of two lists by their last use: leaves, and inner rows, which other rows of
+ * the tier stand on. Eviction takes the first leaf, or the first inner row if all leaves are pinned, so its cost does
+ * not depend on the number of rows. When a leaf goes, the row that it stood on inherits its last use. That row may
+ * become a leaf; its place follows from its last use, most often at the very front.
  *
  *   reserved  -> visible            hth_ram_tier_insert
- *   visible   -> hidden             evicted, removed, or found damaged: not in table, lists or directory any more
+ *   visible   -> hidden             evicted, removed, or found damaged: no longer in table, lists or directory
  *   reserved, hidden -> freed       with the last pin
  *
- * Invariants: a row is in a list exactly when it is visible and has no pins. A row of a memory file is in the directory
+ * Invariants: a row is in a list exactly if it is visible and has no pins. A row of a memory file is in the directory
  * only while it is visible, so the slab of an entry is never written to.
  */
 #include "cache/ram_tier.h"
@@ -38,7 +38,10 @@ struct hth_ram_tier {
     const hth_signing_key *key;   /* NULL: none; fixed at opening */
     hth_past *past;               /* NULL: none; fixed at opening */
 
-    /* Guards the fields below and the rows' guarded fields. Held around the arena's lock and the past's, no other. */
+    /*
+     * Guards the fields below and the guarded fields of rows. Under it, only the locks of the arena and the past are
+     * taken.
+     */
     pthread_mutex_t lock;
     uint64_t bytes_max;
     hth_ram_table table;
@@ -59,7 +62,7 @@ static uint64_t slab_bytes_of(const hth_ram_row *row)
 
 /* ---- idle rows by age ---- */
 
-/* Does another row begin where this one ends? Rows without tokens end a chain. */
+/* Does another row begin at the end of this one? A row without tokens ends a chain. */
 static bool has_children_locked(const hth_ram_tier *tier, const hth_ram_row *row)
 {
     const hth_ram_row *child;
@@ -67,7 +70,7 @@ static bool has_children_locked(const hth_ram_tier *tier, const hth_ram_row *row
     if (row->meta.id.kind == HTH_ROW_LOGITS || row->meta.id.kind == HTH_ROW_STATE)
         return false;
     child = hth_ram_table_children(&tier->table, &row->meta.id.key);
-    return child && (child != row || child->older); /* a row is no child of its own */
+    return child && (child != row || child->older); /* a row is not its own child */
 }
 
 static hth_ram_row **list_of(hth_ram_tier *tier, const hth_ram_row *row)
@@ -82,7 +85,10 @@ static void list_out_locked(hth_ram_tier *tier, hth_ram_row *row)
     DL_DELETE(*list, row);
 }
 
-/* Most rows belong at an end: just used, or the parent of what was just evicted. So look from both. */
+/*
+ * Most rows belong at an end: they were just used, or are the parent of a row that was just evicted. So search from
+ * both.
+ */
 static void list_in_locked(hth_ram_tier *tier, hth_ram_row *row)
 {
     hth_ram_row **list, *old, *new;
@@ -107,8 +113,8 @@ static void list_in_locked(hth_ram_tier *tier, hth_ram_row *row)
 }
 
 /*
- * A child of that key came or went: the rows that it stands on may have become inner rows or leaves. used_at is the last
- * use of a child that went, which counts as theirs; else 0.
+ * A child of that key came or went: the rows that it stands on may have become inner rows or leaves. used_at is the
+ * last use of a child that went, which counts as their own; else 0.
  */
 static void note_child_locked(hth_ram_tier *tier, const hth_key *parent, uint64_t used_at)
 {
@@ -151,7 +157,7 @@ static void hide_locked(hth_ram_tier *tier, hth_ram_row *row)
         return;
     if (row->pins == 0)
         list_out_locked(tier, row);
-    if (tier->directory) /* first of all: the slab may be another row's soon */
+    if (tier->directory) /* first, because another row may get the slab soon */
         hth_ram_directory_remove(tier->directory, row->slot);
     row->slot = HTH_RAM_DIRECTORY_NO_SLOT;
     hth_ram_table_remove(&tier->table, row);
@@ -164,11 +170,11 @@ static void free_locked(hth_ram_tier *tier, hth_ram_row *row)
     assert(!row->visible);
     assert(row->pins == 0);
     tier->bytes -= slab_bytes_of(row);
-    hth_arena_give(tier->arena, row->image, row->bytes);
+    hth_arena_give(tier->arena, row->slab, row->bytes);
     free(row);
 }
 
-/* Evict the row that is wanted least; returns the bytes freed, 0 when everything is held. */
+/* Evict the least wanted row. Returns the freed bytes; 0 if all rows are pinned. */
 static uint64_t evict_one_locked(hth_ram_tier *tier)
 {
     hth_ram_row *row = tier->leaves ? tier->leaves : tier->inner;
@@ -202,7 +208,7 @@ static void drop_pin_locked(hth_ram_tier *tier, hth_ram_row *row)
         list_in_locked(tier, row);
     else
         free_locked(tier, row);
-    keep_quota_locked(tier); /* it may have been lowered while the row was held */
+    keep_quota_locked(tier); /* the quota may have been lowered while the row was pinned */
 }
 
 /* ---- adoption ---- */
@@ -216,50 +222,50 @@ static int by_use(const void *a, const void *b)
     return x->slot < y->slot ? -1 : 1;
 }
 
-/* Where in an image its tokens are; 0: it cannot be a leaf, or is not what meta says. */
-static uint32_t tokens_at(const hth_kvc_info *info, const uint8_t *image, const hth_row_meta *meta)
+/* Offset of the tokens in a slab; 0: the row cannot be a leaf, or contradicts meta. */
+static uint32_t tokens_at(const hth_kvc_info *info, const uint8_t *slab, const hth_row_meta *meta)
 {
     if (!hth_row_can_be_leaf(&meta->id, meta->n_tokens) || hth_kvc_n_tokens(info) != meta->n_tokens)
         return 0;
-    return (uint32_t)(info->tokens.data - image); /* before them lie 48 bytes and the row's text */
+    return (uint32_t)(info->tokens.data - slab); /* behind 48 bytes and the text of the row */
 }
 
 /*
- * What the head of an image says that it is; false when it is no row of ours. Its checksum covers all of the head, so
- * what is read of it now stays inside the image whatever becomes of the memory.
+ * Read the head of a slab; false if it is no row of ours. The checksum covers the whole head, so the offsets read now
+ * stay inside the slab, whatever becomes of the memory.
  */
-static bool read_head(const uint8_t *image, size_t n_bytes, hth_row_meta *out, uint32_t *tokens_at_out)
+static bool read_head(const uint8_t *slab, size_t n_bytes, hth_row_meta *out, uint32_t *tokens_at_out)
 {
     hth_kvc_info info;
     hth_kvc_fault fault;
     hth_row_id id;
 
-    if (!hth_kvc_parse_meta(image, n_bytes, n_bytes, &info, &fault, NULL) || !info.has_own_key || !info.has_kind ||
+    if (!hth_kvc_parse_meta(slab, n_bytes, n_bytes, &info, &fault, NULL) || !info.has_own_key || !info.has_kind ||
         !info.has_head_crc)
         return false;
     id = (hth_row_id){ .key = info.own_key, .kind = (hth_row_kind)info.kind };
     if (!hth_row_file_meta_of(&info, &id, n_bytes, 0, out))
         return false;
-    *tokens_at_out = tokens_at(&info, image, out);
+    *tokens_at_out = tokens_at(&info, slab, out);
     return true;
 }
 
-/* Make a row of an entry, unless something is wrong with it or a later entry was the same row. */
+/* Make a row of an entry, unless it is damaged or a later entry was the same row. */
 static void adopt_locked(hth_ram_tier *tier, const hth_ram_entry *entry, uint64_t used_at)
 {
-    uint8_t *image = hth_arena_claim(tier->arena, entry->offset, entry->bytes);
-    hth_ram_row *row = image ? calloc(1, sizeof(*row)) : NULL;
-    bool sound = row && read_head(image, (size_t)entry->bytes, &row->meta, &row->tokens_at);
+    uint8_t *slab = hth_arena_claim(tier->arena, entry->offset, entry->bytes);
+    hth_ram_row *row = slab ? calloc(1, sizeof(*row)) : NULL;
+    bool sound = row && read_head(slab, (size_t)entry->bytes, &row->meta, &row->tokens_at);
 
     if (!sound || hth_ram_table_find(&tier->table, &row->meta.id)) {
         tier->rows_adopted_dropped += !sound;
         hth_ram_directory_remove(tier->directory, entry->slot);
-        if (image)
-            hth_arena_give(tier->arena, image, (size_t)entry->bytes);
+        if (slab)
+            hth_arena_give(tier->arena, slab, (size_t)entry->bytes);
         free(row);
         return;
     }
-    row->image = image;
+    row->slab = slab;
     row->bytes = (size_t)entry->bytes;
     row->slot = entry->slot;
     row->unverified = true;
@@ -294,7 +300,7 @@ static hearth_status adopt_all(hth_ram_tier *tier, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Read a row whole, as a file would be: with a key it must be signed. */
+/* Check a whole row like a file: with a key it must be signed. */
 static bool verifies(const hth_ram_tier *tier, const hth_ram_row *row)
 {
     hth_kvc_info info;
@@ -302,17 +308,17 @@ static bool verifies(const hth_ram_tier *tier, const hth_ram_row *row)
     hth_row_meta meta;
     uint32_t at;
 
-    return hth_kvc_parse(row->image, row->bytes, NULL, &info, &fault) &&
-           read_head(row->image, row->bytes, &meta, &at) && at == row->tokens_at &&
-           hth_row_id_equal(&meta.id, &row->meta.id) && hth_key_equal(&meta.parent, &row->meta.parent) &&
-           meta.first_position == row->meta.first_position && meta.n_tokens == row->meta.n_tokens &&
-           (!tier->key || hth_kvc_verify_signature(row->image, row->bytes, &info, tier->key, &fault));
+    return hth_kvc_parse(row->slab, row->bytes, NULL, &info, &fault) && read_head(row->slab, row->bytes, &meta, &at) &&
+           at == row->tokens_at && hth_row_id_equal(&meta.id, &row->meta.id) &&
+           hth_key_equal(&meta.parent, &row->meta.parent) && meta.first_position == row->meta.first_position &&
+           meta.n_tokens == row->meta.n_tokens &&
+           (!tier->key || hth_kvc_verify_signature(row->slab, row->bytes, &info, tier->key, &fault));
 }
 
-/* The row is pinned by the caller and was adopted. True when it may be used; else it is gone, pin and all. */
+/* Check an adopted row that the caller pinned. True: it may be used. False: it is gone, and so is the pin. */
 static bool check_adopted(hth_ram_tier *tier, hth_ram_row *row)
 {
-    bool sound = verifies(tier, row); /* two threads may do this at once, and agree */
+    bool sound = verifies(tier, row); /* two threads may do this at once, with the same result */
 
     pthread_mutex_lock(&tier->lock);
     if (sound) {
@@ -380,7 +386,7 @@ void hth_ram_tier_close(hth_ram_tier *tier)
     if (!tier)
         return;
     assert(tier->bytes_pinned == 0);
-    /* The slabs go with the arena or stay in the file, where the directory still names them. */
+    /* The slabs go with the arena, or stay in the file under the entries of the directory. */
     free_rows(tier->leaves);
     free_rows(tier->inner);
     hth_arena_close(tier->arena);
@@ -392,18 +398,21 @@ void hth_ram_tier_close(hth_ram_tier *tier)
 
 /* ---- rows ---- */
 
-/* A slab below the quota, evicting what must go; NULL when nothing more may. */
+/* Take a slab below the quota, evicting rows as needed; NULL if no more may be evicted. */
 static uint8_t *slab_locked(hth_ram_tier *tier, size_t n_bytes, bool *cold_out)
 {
     size_t bytes = hth_arena_slab_bytes(n_bytes);
     uint8_t *slab;
 
     if (bytes > tier->bytes_max || tier->bytes_pinned > tier->bytes_max - bytes)
-        return NULL; /* nothing that may be evicted would make room */
+        return NULL; /* evicting all unpinned rows would not make room */
     while (tier->bytes > tier->bytes_max - bytes)
         if (evict_one_locked(tier) == 0)
             return NULL;
-    /* Below the quota the arena has a slab, unless the system refuses it new addresses: then an old place must do. */
+    /*
+     * Below the quota the arena has a slab, unless the system refuses it new addresses. Then an older row must give its
+     * place.
+     */
     while (!(slab = hth_arena_take(tier->arena, n_bytes, cold_out)))
         if (evict_one_locked(tier) == 0)
             return NULL;
@@ -414,13 +423,13 @@ static uint8_t *slab_locked(hth_ram_tier *tier, size_t n_bytes, bool *cold_out)
 static bool slab_take(hth_ram_tier *tier, hth_ram_row *row, bool *cold_out)
 {
     pthread_mutex_lock(&tier->lock);
-    row->image = slab_locked(tier, row->bytes, cold_out);
-    if (row->image) {
+    row->slab = slab_locked(tier, row->bytes, cold_out);
+    if (row->slab) {
         tier->bytes += slab_bytes_of(row);
         tier->bytes_pinned += slab_bytes_of(row);
     }
     pthread_mutex_unlock(&tier->lock);
-    return row->image != NULL;
+    return row->slab != NULL;
 }
 
 static void slab_give(hth_ram_tier *tier, hth_ram_row *row)
@@ -428,30 +437,30 @@ static void slab_give(hth_ram_tier *tier, hth_ram_row *row)
     pthread_mutex_lock(&tier->lock);
     tier->bytes -= slab_bytes_of(row);
     tier->bytes_pinned -= slab_bytes_of(row);
-    hth_arena_give(tier->arena, row->image, row->bytes);
-    row->image = NULL;
-    keep_quota_locked(tier); /* it may have been lowered meanwhile */
+    hth_arena_give(tier->arena, row->slab, row->bytes);
+    row->slab = NULL;
+    keep_quota_locked(tier); /* the quota may have been lowered meanwhile */
     pthread_mutex_unlock(&tier->lock);
 }
 
-/* A slab whose pages are there. */
+/* Give the row a slab with allocated pages. */
 static bool slab_take_committed(hth_ram_tier *tier, hth_ram_row *row)
 {
     bool cold = false;
 
     if (!slab_take(tier, row, &cold))
         return false;
-    if (!cold || hth_arena_commit(tier->arena, row->image, row->bytes))
+    if (!cold || hth_arena_commit(tier->arena, row->slab, row->bytes))
         return true;
     slab_give(tier, row);
     /*
-     * The system has no memory for the file now. That may pass, so the quota stays as it is; this time, as at every one
-     * until then, older rows make room in the system itself. Once: if somebody else takes that, this reserve fails.
+     * The system has no memory for the file now. That may pass, so the quota stays. Until then, each reserve frees the
+     * memory of older rows in the system. It tries once: if another process takes that memory, this reserve fails.
      */
-    (void)hth_ram_tier_evict_bytes(tier, slab_bytes_of(row)); /* fewer where the rest is pinned: the next try says */
+    (void)hth_ram_tier_evict_bytes(tier, slab_bytes_of(row)); /* if this frees too little, the next try fails */
     if (!slab_take(tier, row, &cold))
         return false;
-    if (!cold || hth_arena_commit(tier->arena, row->image, row->bytes))
+    if (!cold || hth_arena_commit(tier->arena, row->slab, row->bytes))
         return true;
     slab_give(tier, row);
     return false;
@@ -482,16 +491,16 @@ void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes)
     assert(row->pins == 1);
     assert(n_bytes <= row->bytes);
     fewer = slab_bytes_of(row) - hth_arena_slab_bytes(n_bytes);
-    hth_arena_shrink(tier->arena, row->image, row->bytes, n_bytes);
+    hth_arena_shrink(tier->arena, row->slab, row->bytes, n_bytes);
     row->bytes = n_bytes;
     tier->bytes -= fewer;
     tier->bytes_pinned -= fewer;
     pthread_mutex_unlock(&tier->lock);
 }
 
-uint8_t *hth_ram_row_image(hth_ram_row *row)
+uint8_t *hth_ram_row_slab(hth_ram_row *row)
 {
-    return row->image;
+    return row->slab;
 }
 
 size_t hth_ram_row_bytes(const hth_ram_row *row)
@@ -520,9 +529,9 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     hth_kvc_info info;
     hth_kvc_fault fault;
 
-    row->meta = *meta; /* nobody else sees it yet */
-    row->tokens_at = hth_kvc_parse_meta(row->image, row->bytes, row->bytes, &info, &fault, NULL)
-                       ? tokens_at(&info, row->image, meta)
+    row->meta = *meta; /* no other thread sees it yet */
+    row->tokens_at = hth_kvc_parse_meta(row->slab, row->bytes, row->bytes, &info, &fault, NULL)
+                       ? tokens_at(&info, row->slab, meta)
                        : 0;
     pthread_mutex_lock(&tier->lock);
     assert(!row->visible);
@@ -535,9 +544,9 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     } else {
         note_use_locked(tier, row);
         if (tier->directory)
-            row->slot = hth_ram_directory_put(tier->directory, hth_arena_offset(tier->arena, row->image), row->bytes,
+            row->slot = hth_ram_directory_put(tier->directory, hth_arena_offset(tier->arena, row->slab), row->bytes,
                                               row->used_at);
-        if (there) { /* nobody knows whether it is any good; this one is, and is in the directory by now */
+        if (there) { /* the old row is unverified; the new one is sound, and is in the directory by now */
             hide_locked(tier, there);
             if (there->pins == 0)
                 free_locked(tier, there);
@@ -550,7 +559,7 @@ hth_ram_row *hth_ram_tier_insert(hth_ram_tier *tier, hth_ram_row *row, const hth
     return row;
 }
 
-/* What a row was inserted as, with the uses since. */
+/* The meta of the insert, with the uses since. */
 static hth_row_meta known_meta_locked(const hth_ram_row *row)
 {
     hth_row_meta meta = row->meta;
@@ -604,7 +613,7 @@ size_t hth_ram_tier_tokens(hth_ram_tier *tier, const hth_row_id *id, hearth_toke
     row = hth_ram_table_find(&tier->table, id);
     if (row && row->tokens_at > 0)
         for (; n < row->meta.n_tokens && n < capacity; n++)
-            out[n] = (hearth_token)hth_get_u32(row->image + row->tokens_at + 4 * n);
+            out[n] = (hearth_token)hth_get_u32(row->slab + row->tokens_at + 4 * n);
     pthread_mutex_unlock(&tier->lock);
     return n;
 }
@@ -619,7 +628,7 @@ void hth_ram_tier_find_leaf(hth_ram_tier *tier, hth_leaf_search *search)
          row && n < search->n_rows_max && !hth_leaf_search_is_done(search); row = row->older, n++)
         if (row->tokens_at > 0 &&
             hth_leaf_search_wants(search, &row->meta.id, row->meta.first_position, row->meta.n_tokens) &&
-            hth_leaf_search_compare(search, row->image + row->tokens_at, row->meta.n_tokens))
+            hth_leaf_search_compare(search, row->slab + row->tokens_at, row->meta.n_tokens))
             search->row = known_meta_locked(row);
     search->is_cut = search->is_cut || (row && !hth_leaf_search_is_done(search));
     pthread_mutex_unlock(&tier->lock);
@@ -700,7 +709,7 @@ uint64_t hth_ram_tier_evict_bytes(hth_ram_tier *tier, uint64_t n_bytes)
         n_evicted += freed;
     }
     pthread_mutex_unlock(&tier->lock);
-    (void)hth_arena_release(tier->arena, n_evicted); /* fewer where a whole segment went already */
+    (void)hth_arena_release(tier->arena, n_evicted); /* less if a whole segment went already */
     return n_evicted;
 }
 

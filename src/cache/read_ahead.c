@@ -1,12 +1,12 @@
 /*
  * read_ahead.c - a window of rows between one reading thread and one unpacking thread
  *
- * Rows [n_taken, n_started) are in the window: being read, or done. n_ready is the end of those that are done without a
- * gap; only they are given out. What the system has in memory already is copied at once, a few rows ahead, so that a
- * row is still in the processor's caches when it is unpacked. The first row that would wait for a device shows that
- * the rows are cold: from then on all that the window holds go out to the device together.
+ * Rows [n_taken, n_started) are in the window: being read, or done. n_ready is the end of the done rows without a gap;
+ * only these are given out. Rows that the system has in memory are copied at once, only a few rows ahead, so that a row
+ * is still in the caches of the processor when it is unpacked. The first row that would wait for a device shows that
+ * the rows are cold: from then on all reads of the window go to the device together.
  *
- * A failure is put into the window like a row, and nothing after it is given out.
+ * A failure is put into the window like a row, and no row after it is given out.
  */
 #include "cache/read_ahead.h"
 
@@ -18,13 +18,13 @@
 #include "cache/cache_inside.h"
 
 enum {
-    WARM_ROWS = 3, /* read ahead of the unpacking where no device is waited for */
+    WARM_ROWS = 3, /* rows read ahead if no device is involved */
 };
 
 typedef enum place_state { PLACE_EMPTY, PLACE_OUT, PLACE_DONE } place_state;
 
 typedef struct place {
-    place_state state; /* guarded by the lock; the rest is the reader's until it is PLACE_DONE */
+    place_state state; /* guarded by the lock; the other fields belong to the reader until PLACE_DONE */
     hth_row_read read;
     size_t index;
     hearth_status status;
@@ -44,7 +44,7 @@ struct hth_read_ahead {
     hth_read_ring *ring; /* NULL until a row was cold */
     bool is_cold;
     size_t n_out;
-    bool failed; /* a row cannot be had; none after it is started */
+    bool failed; /* a row failed; no row after it is started */
 
     /* Guards the fields below. Innermost lock; no row is read while it is held. */
     pthread_mutex_t lock;
@@ -52,7 +52,7 @@ struct hth_read_ahead {
     size_t n_started;
     size_t n_ready;
     size_t n_taken;
-    size_t n_asked; /* calls of next; when one begins, the row of the one before was given back */
+    size_t n_asked; /* calls of next; each call gives back the row of the previous one */
     bool ending;
     place window[HTH_COLD_ROWS];
 };
@@ -81,7 +81,7 @@ static void set_done(hth_read_ahead *ahead, place *at)
     pthread_mutex_unlock(&ahead->lock);
 }
 
-/* The bytes are there, or are not to be had: make it a row. A damaged file is replaced by that of another tier. */
+/* The read ended: make it a row. The file of another tier replaces a damaged file. */
 static void finish(hth_read_ahead *ahead, place *at)
 {
     const hth_row_meta *meta = meta_of(ahead, at->index);
@@ -97,7 +97,7 @@ static void finish(hth_read_ahead *ahead, place *at)
     set_done(ahead, at);
 }
 
-/* Read the rest of a row here and now. */
+/* Read the rest of a row on this thread. */
 static void read_here(hth_read_ahead *ahead, place *at)
 {
     hth_read_rest(ahead->cache->fs, &at->read.ring);
@@ -105,15 +105,15 @@ static void read_here(hth_read_ahead *ahead, place *at)
 }
 
 /*
- * A file on tmpfs is in memory, but the system (Linux 6.18) refuses to say so: asked for what can be read without waiting
- * it gives nothing. Through the ring the same rows took 8 ms each instead of 0.5.
+ * A file on tmpfs is in memory, but the system (Linux 6.18) does not tell: a read without waiting returns nothing.
+ * Through the ring the same rows took 8 ms each instead of 0.5.
  */
 static bool is_memory_file(const hth_read_ahead *ahead, const place *at)
 {
     return ahead->cache->levels[at->read.level].tier == HEARTH_TIER_RAM_FILE;
 }
 
-/* Send a row's read to the device, with others. Without a ring it is waited for here. */
+/* Send the read of a row to the device, together with others. Without a ring, wait for it here. */
 static void send_out(hth_read_ahead *ahead, place *at)
 {
     if (!ahead->ring)
@@ -126,7 +126,7 @@ static void send_out(hth_read_ahead *ahead, place *at)
     }
 }
 
-/* Wait until the rows before row i were given back: then no pin of this restore is in the way of its slab. */
+/* Wait until the rows before row i were given back: then no pin of this restore keeps its slab from being freed. */
 static void await_room(hth_read_ahead *ahead, size_t i)
 {
     pthread_mutex_lock(&ahead->lock);
@@ -135,7 +135,7 @@ static void await_room(hth_read_ahead *ahead, size_t i)
     pthread_mutex_unlock(&ahead->lock);
 }
 
-/* Begin to read row i, or have it at once. False, with nothing begun, when its slab must wait for what is out. */
+/* Begin to read row i, or finish it at once. False, with nothing begun, if its slab must wait for reads in flight. */
 static bool start(hth_read_ahead *ahead, size_t i)
 {
     const hth_row_meta *meta = meta_of(ahead, i);
@@ -182,7 +182,7 @@ static bool may_start_locked(const hth_read_ahead *ahead)
            ahead->n_started - ahead->n_taken < n_most;
 }
 
-/* The next row to start; false when none may be now. Waits for it only when nothing is out. */
+/* The next row to start; false if none may start now. Waits only if no read is in flight. */
 static bool next_to_start(hth_read_ahead *ahead, size_t *i_out)
 {
     bool may;
@@ -272,7 +272,7 @@ hearth_status hth_read_ahead_next(hth_read_ahead *ahead, hth_borrowed_row *out, 
     pthread_cond_broadcast(&ahead->changed);
     pthread_mutex_unlock(&ahead->lock);
     if (status == HEARTH_OK)
-        out->lent_ns = hth_os_monotonic_ns(); /* it was waiting here before */
+        out->lent_ns = hth_os_monotonic_ns(); /* the row waited in the window before */
     return status;
 }
 

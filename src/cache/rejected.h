@@ -1,9 +1,10 @@
 /*
- * rejected.h - rows of file tiers that count as not there until they were set aside
+ * rejected.h - rows of file tiers that count as missing until they are set aside
  *
- * A row that failed its checks is quarantined by a writer thread, a row whose file is gone leaves the index with the
- * next maintenance. Until then it is remembered here, so that what is computed instead is saved. A full list forgets
- * its oldest, which is then found bad once more. A row that cannot be set aside, because the device fails, stays in it.
+ * A writer thread quarantines a row that failed its checks, and the next maintenance removes a row without a file from
+ * the index. Until then this list remembers the row, so that the recomputed one is saved. A full list forgets its
+ * oldest row, which then fails its checks again. A row that cannot be set aside, because the device fails, stays in the
+ * list.
  */
 #ifndef HTH_CACHE_REJECTED_H
 #define HTH_CACHE_REJECTED_H
@@ -22,7 +23,7 @@ typedef struct hth_rejected_row {
 
 typedef struct hth_rejected {
     pthread_mutex_t lock; /* innermost */
-    _Atomic size_t n;     /* read without the lock to see that there is none, which is nearly always so */
+    _Atomic size_t n;     /* read without the lock to see that the list is empty, as it nearly always is */
     hth_rejected_row rows[HTH_REJECTED_MAX];
 } hth_rejected;
 
@@ -34,7 +35,7 @@ bool hth_rejected_has(hth_rejected *rejected, const hth_row_id *id, hearth_tier 
 void hth_rejected_add(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
 /* The row was saved anew: forget it in every tier. */
 void hth_rejected_forget(hth_rejected *rejected, const hth_row_id *id);
-/* The tier itself knows now that the row is not there. */
+/* The tier itself now knows that the row is gone. */
 void hth_rejected_forget_in(hth_rejected *rejected, const hth_row_id *id, hearth_tier tier);
 
 #endif

@@ -5,17 +5,14 @@
 
 #include <string.h>
 
+const char *const hth_row_kind_names[HTH_ROW_KINDS + 1] = {
+    [HTH_ROW_BLOCK] = "block", [HTH_ROW_TAIL] = "tail",     [HTH_ROW_SNAPSHOT] = "snapshot",
+    [HTH_ROW_STATE] = "state", [HTH_ROW_LOGITS] = "logits", [HTH_ROW_KINDS] = NULL,
+};
+
 const char *hth_row_kind_name(hth_row_kind kind)
 {
-    switch (kind) {
-    case HTH_ROW_BLOCK: return "block";
-    case HTH_ROW_TAIL: return "tail";
-    case HTH_ROW_SNAPSHOT: return "snapshot";
-    case HTH_ROW_STATE: return "state";
-    case HTH_ROW_LOGITS: return "logits";
-    case HTH_ROW_KINDS: break;
-    }
-    return "unknown";
+    return (unsigned)kind < HTH_ROW_KINDS ? hth_row_kind_names[kind] : "unknown";
 }
 
 size_t hth_row_insert_by_age(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta)

@@ -1,15 +1,17 @@
 /*
- * row.h - what a row is, apart from its bytes
+ * row.h - the identity and the metadata of a row
  *
- * A row is one cached piece of a prefix: a block, a tail, a whole snapshot, a recurrent state, or the logits at a
- * prompt's end. Its name is (key, kind), where the key names the prefix that the row ends.
+ * A row is one cached piece of a prefix: a block, a tail, a whole snapshot, a recurrent state, or the logits at the end
+ * of a prompt. Its name is (key, kind); the key names the prefix that ends with the row.
  */
 #ifndef HTH_CACHE_ROW_H
 #define HTH_CACHE_ROW_H
 
+#include <string.h>
+
 #include "cache/key.h"
 
-/* Tokens in a block. Part of the rows' meaning, hence of ctx_params_hash. */
+/* Tokens in a block. Part of the meaning of rows, so ctx_params_hash contains it. */
 #define HTH_BLOCK_TOKENS 256u
 
 typedef enum hth_row_kind {
@@ -38,28 +40,38 @@ typedef struct hth_row_meta {
     uint8_t save_reason; /* hearth_save_reason */
 } hth_row_meta;
 
-/* Can a prompt that goes on from the row's parent be covered by a part of it? Then its tokens are worth knowing. */
+/* Can a part of the row cover a prompt that continues its parent? Then its tokens are worth knowing. */
 static inline bool hth_row_can_be_leaf(const hth_row_id *id, uint32_t n_tokens)
 {
     return (id->kind == HTH_ROW_BLOCK || id->kind == HTH_ROW_TAIL) && n_tokens > 0 && n_tokens <= HTH_BLOCK_TOKENS;
 }
 
-/* What a row's head says: what it is and, of one that can be a leaf, its own tokens. */
+/* Facts from the head of a row: its meta and, if it can be a leaf, its own tokens. */
 typedef struct hth_row_head {
     hth_row_meta meta;
     bool has_tokens;
     hearth_token tokens[HTH_BLOCK_TOKENS]; /* [meta.n_tokens] */
 } hth_row_head;
 
+/* The names by kind; the last one is NULL. */
+extern const char *const hth_row_kind_names[HTH_ROW_KINDS + 1];
 /* "block", "tail", "snapshot", "state", "logits"; "unknown" for other values. A static string. */
 const char *hth_row_kind_name(hth_row_kind kind);
 
-/* Put meta into out[n of capacity], kept the most recently used first; the new n. */
+/* Insert meta into out[n of capacity], ordered by use, the most recently used first. Returns the new n. */
 size_t hth_row_insert_by_age(hth_row_meta *out, size_t n, size_t capacity, const hth_row_meta *meta);
 
 static inline bool hth_row_id_equal(const hth_row_id *a, const hth_row_id *b)
 {
     return a->kind == b->kind && hth_key_equal(&a->key, &b->key);
+}
+
+/* The order by key, then by kind, as qsort wants it. */
+static inline int hth_row_id_compare(const hth_row_id *a, const hth_row_id *b)
+{
+    int order = memcmp(a->key.bytes, b->key.bytes, HTH_KEY_BYTES);
+
+    return order ? order : (int)a->kind - (int)b->kind;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * row_file.c - names of row files, and what a file's head says of its row
+ * row_file.c - names of row files, and facts from the head of a file
  *
- * The time of the last use is kept in the file's modification time, which costs no write to the row: so the order of
+ * The time of the last use is the modification time of the file, which costs no write to the row. So the order of
  * eviction survives the loss of the index.
  */
 #include "cache/row_file.h"
@@ -16,7 +16,7 @@
 
 enum {
     HEAD_BYTES = 8192,          /* holds the whole head of any row of one block */
-    HEAD_BYTES_MAX = 256 << 20, /* of a snapshot: four bytes a token and its prompt */
+    HEAD_BYTES_MAX = 256 << 20, /* for a snapshot: four bytes a token, and its prompt */
     KEY_DIGITS = 2 * HTH_KEY_BYTES,
     PATH_BYTES = 4096,
 };
@@ -41,7 +41,7 @@ bool hth_row_file_parse_name(const char *name, hth_row_id *out)
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
         id.kind = (hth_row_kind)kind;
         hth_row_file_name(&id, expected);
-        if (strcmp(name, expected) == 0) { /* the digits, too: only lower case is looked for by name */
+        if (strcmp(name, expected) == 0) { /* compares the digits, too: lookups use lower case only */
             *out = id;
             return true;
         }
@@ -121,7 +121,7 @@ bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64
         .first_position = info->has_first_position ? info->first_position : 0,
         .n_tokens = (uint32_t)hth_kvc_n_tokens(info),
         .bytes = file_bytes,
-        .last_used_time = last_used_time < now ? last_used_time : now, /* a clock that was wrong once must not last */
+        .last_used_time = last_used_time < now ? last_used_time : now, /* corrects times from a clock that was ahead */
         .hit_count = info->hit_count,
         .save_reason = info->save_reason,
     };
@@ -152,7 +152,7 @@ bool hth_row_file_head_of(const hth_kvc_info *info, const hth_row_id *id, uint64
     return true;
 }
 
-/* Read and parse the head of an open file. Two reads at most: the first tells how long a long head is. */
+/* Read and parse the head of an open file, with at most two reads: the first tells the length of a long head. */
 static hearth_status read_head(const hth_fs *fs, int fd, const char *path, const hth_row_id *id, const hth_fs_stat *st,
                                hth_row_head *out, hearth_error *err)
 {

@@ -1,8 +1,8 @@
 /*
  * save.c - rows into the cache
  *
- * The payload is packed straight into a slab of the RAM tier, behind the room for its head; the commit writes the head,
- * makes the row visible and hands it to the writer. So a row is in memory once, from the engine to the file.
+ * The image is packed straight into a slab of the RAM tier, behind the room for its head. The commit writes the head,
+ * makes the row visible and hands it to the writer. So from the engine to the file, a row is in memory once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "cache/cache_inside.h"
 #include "cache/kvc_signature.h"
 
-struct hth_save_slot {
+struct hth_slab {
     hth_ram_row *row;
     hth_row_meta meta;
-    hth_save save;     /* what it points to is there until the commit */
+    hth_save save;     /* its pointers are valid until the commit */
     hth_kvc_info info; /* borrows from it */
     size_t head_bytes;
-    size_t payload_bytes;
+    size_t image_bytes;
     bool has_superseded;
     hth_row_id superseded;
     uint64_t begun_ns;
@@ -38,12 +38,12 @@ bool hth_cache_is_saved(hth_cache *cache, const hth_row_id *id)
     return true;
 }
 
-/* Remember which row holds what the superseded one held, for when that one goes, too. */
+/* Remember the row that holds the content of the superseded one, in case it goes, too. */
 static void note_superseded(hth_cache *cache, const hth_row_id *superseded, const hth_row_id *by)
 {
     hth_row_meta meta = { .id = *superseded };
 
-    (void)hth_cache_find(cache, superseded, &meta); /* not found: it is remembered by its name alone */
+    (void)hth_cache_find(cache, superseded, &meta); /* if not found, its name alone is remembered */
     hth_past_note_gone(&cache->past, &meta, HTH_GONE_SUPERSEDED, by);
 }
 
@@ -57,7 +57,7 @@ void hth_cache_supersede(hth_cache *cache, const hth_row_id *id, const hth_row_i
         return;
     }
     hth_ram_tier_remove(cache->ram, superseded);
-    (void)hth_writer_supersede(cache->writer, row, superseded); /* a full queue is counted there */
+    (void)hth_writer_supersede(cache->writer, row, superseded); /* the writer counts a full queue */
     hth_ram_tier_unpin(cache->ram, row);
 }
 
@@ -67,7 +67,7 @@ uint64_t hth_cache_n_lost(hth_cache *cache)
            hth_counted(cache->counters, HTH_COUNT_WRITES_FAILED);
 }
 
-/* Bits a weight, as far as the quant type's name tells: "q4_k_m" 4, "bf16" 16. Only shown to people. */
+/* Bits a weight, from the name of the quant type: "q4_k_m" 4, "bf16" 16. Only for display. */
 static uint8_t quant_bits(uint8_t quant_byte)
 {
     const char *name = hth_quant_name(quant_byte);
@@ -87,15 +87,15 @@ static hth_kvc_bytes text_bytes(const char *text)
     return (hth_kvc_bytes){ .data = (const uint8_t *)text, .n = text ? (uint32_t)strlen(text) : 0 };
 }
 
-hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
+hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
 {
-    hth_save_slot *slot = calloc(1, sizeof(*slot));
+    hth_slab *slab = calloc(1, sizeof(*slab));
     uint64_t now = hth_os_unix_seconds();
-    size_t image_bytes;
+    size_t file_bytes;
 
-    if (!slot)
+    if (!slab)
         goto dropped;
-    slot->info = (hth_kvc_info){
+    slab->info = (hth_kvc_info){
         .quant_bits = quant_bits(save->keyspace->quant_byte),
         .save_reason = (uint8_t)save->reason,
         .cached_token_count = save->n_tokens,
@@ -118,12 +118,12 @@ hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
         .has_head_crc = true,
     };
     if (save->text)
-        slot->info.prompt = (hth_kvc_bytes){ .data = (const uint8_t *)save->text, .n = (uint32_t)save->n_text_bytes };
+        slab->info.prompt = (hth_kvc_bytes){ .data = (const uint8_t *)save->text, .n = (uint32_t)save->n_text_bytes };
     if (cache->key)
-        slot->info.hmac = hth_kvc_signature_room(); /* the writer signs: hashing is not for the scheduler's thread */
-    slot->save = *save;
-    slot->begun_ns = hth_os_monotonic_ns();
-    slot->meta = (hth_row_meta){
+        slab->info.hmac = hth_kvc_signature_room(); /* the writer signs: the thread of the scheduler must not hash */
+    slab->save = *save;
+    slab->begun_ns = hth_os_monotonic_ns();
+    slab->meta = (hth_row_meta){
         .id = save->id,
         .parent = save->parent,
         .first_position = save->first_position,
@@ -132,51 +132,51 @@ hth_save_slot *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
         .save_reason = (uint8_t)save->reason,
     };
     if (save->superseded) {
-        slot->superseded = *save->superseded;
-        slot->has_superseded = true;
+        slab->superseded = *save->superseded;
+        slab->has_superseded = true;
     }
-    slot->head_bytes = hth_kvc_head_bytes(&slot->info);
-    slot->payload_bytes = save->payload_bytes;
-    if (slot->head_bytes == SIZE_MAX || __builtin_add_overflow(slot->head_bytes, save->payload_bytes, &image_bytes))
+    slab->head_bytes = hth_kvc_head_bytes(&slab->info);
+    slab->image_bytes = save->image_bytes;
+    if (slab->head_bytes == SIZE_MAX || __builtin_add_overflow(slab->head_bytes, save->image_bytes, &file_bytes))
         goto dropped;
-    slot->meta.bytes = image_bytes;
-    slot->row = hth_ram_tier_reserve(cache->ram, image_bytes);
-    if (!slot->row)
+    slab->meta.bytes = file_bytes;
+    slab->row = hth_ram_tier_reserve(cache->ram, file_bytes);
+    if (!slab->row)
         goto dropped;
-    return slot;
+    return slab;
 
 dropped:
     hth_count(cache->counters, HTH_COUNT_SAVES_DROPPED, 1);
-    free(slot);
+    free(slab);
     return NULL;
 }
 
-uint8_t *hth_save_slot_payload(hth_save_slot *slot)
+uint8_t *hth_slab_image(hth_slab *slab)
 {
-    return hth_ram_row_image(slot->row) + slot->head_bytes;
+    return hth_ram_row_slab(slab->row) + slab->head_bytes;
 }
 
 /*
- * Where a new row goes: into the file tiers, at once or, where rows are written at their second use only, later. What is
- * saved because memory or the process is about to go has no second use here.
+ * Hand a new row to the file tiers: at once or, if rows are written at their second use only, later. Rows that are
+ * saved because memory or the process is about to go have no second use here.
  */
-static void store(hth_cache *cache, hth_ram_row *row, const hth_save_slot *slot)
+static void store(hth_cache *cache, hth_ram_row *row, const hth_slab *slab)
 {
-    bool is_last_chance = slot->meta.save_reason == HEARTH_SAVE_EVICT || slot->meta.save_reason == HEARTH_SAVE_SHUTDOWN;
+    bool is_last_chance = slab->meta.save_reason == HEARTH_SAVE_EVICT || slab->meta.save_reason == HEARTH_SAVE_SHUTDOWN;
 
     if (!cache->writer || (cache->save_on_second_use && !is_last_chance))
         return;
     hth_cache_fill_faster(cache, cache->n_levels - 1, row);
-    if (slot->has_superseded)
-        (void)hth_writer_supersede(cache->writer, row, &slot->superseded);
+    if (slab->has_superseded)
+        (void)hth_writer_supersede(cache->writer, row, &slab->superseded);
     else
         hth_cache_store(cache, row);
 }
 
-/* Remember under which keyspace a prompt's beginning was kept. */
-static void note_beginning(hth_cache *cache, const hth_save_slot *slot)
+/* Remember the keyspace that keeps the beginning of a prompt. */
+static void note_beginning(hth_cache *cache, const hth_slab *slab)
 {
-    const hth_save *save = &slot->save;
+    const hth_save *save = &slab->save;
     hth_index_sighting sighting;
 
     if (save->first_position > 0 || save->n_tokens == 0 || save->n_tokens > HTH_BLOCK_TOKENS ||
@@ -189,47 +189,47 @@ static void note_beginning(hth_cache *cache, const hth_save_slot *slot)
         hth_file_tier_set_note_beginning(cache->levels[cache->n_levels - 1].files, &sighting);
 }
 
-/* The pinned row, which is found from now on. */
+/* Makes the row visible and returns it, pinned. */
 static hth_ram_row *make_visible(hth_cache *cache, hth_ram_row *slab, const hth_row_meta *meta)
 {
     hth_ram_row *row = hth_ram_tier_insert(cache->ram, slab, meta);
 
-    hth_rejected_forget(&cache->rejected, &meta->id); /* a quarantine of the old one is before us in the queue */
+    hth_rejected_forget(&cache->rejected, &meta->id); /* a quarantine of the old file comes first in the queue */
     hth_past_forget_gone(&cache->past, &meta->id);
     return row;
 }
 
-void hth_cache_save_commit(hth_cache *cache, hth_save_slot *slot)
+void hth_cache_save_commit(hth_cache *cache, hth_slab *slab)
 {
-    uint8_t *image = hth_ram_row_image(slot->row);
-    uint32_t crc = hth_crc32c(0, image + slot->head_bytes, slot->payload_bytes);
+    uint8_t *bytes = hth_ram_row_slab(slab->row);
+    uint32_t crc = hth_crc32c(0, bytes + slab->head_bytes, slab->image_bytes);
     hth_ram_row *row;
 
-    hth_kvc_encode_head(&slot->info, slot->payload_bytes, crc, image);
-    row = make_visible(cache, slot->row, &slot->meta);
+    hth_kvc_encode_head(&slab->info, slab->image_bytes, crc, bytes);
+    row = make_visible(cache, slab->row, &slab->meta);
     hth_count(cache->counters, HTH_COUNT_ROWS_SAVED, 1);
     hth_count(cache->counters, HTH_COUNT_BYTES_SAVED, hth_ram_row_bytes(row));
-    hth_count_save(cache->counters, (hearth_save_reason)slot->meta.save_reason);
-    hth_histogram_add(cache->counters, HTH_PATH_PACK, hth_os_monotonic_ns() - slot->begun_ns);
-    note_beginning(cache, slot);
-    store(cache, row, slot);
-    if (slot->has_superseded) {
-        note_superseded(cache, &slot->superseded, &slot->meta.id);
-        hth_ram_tier_remove(cache->ram, &slot->superseded);
+    hth_count_save(cache->counters, (hearth_save_reason)slab->meta.save_reason);
+    hth_histogram_add(cache->counters, HTH_PATH_PACK, hth_os_monotonic_ns() - slab->begun_ns);
+    note_beginning(cache, slab);
+    store(cache, row, slab);
+    if (slab->has_superseded) {
+        note_superseded(cache, &slab->superseded, &slab->meta.id);
+        hth_ram_tier_remove(cache->ram, &slab->superseded);
     }
     hth_ram_tier_unpin(cache->ram, row);
-    free(slot);
+    free(slab);
 }
 
-void hth_cache_save_abort(hth_cache *cache, hth_save_slot *slot)
+void hth_cache_save_abort(hth_cache *cache, hth_slab *slab)
 {
-    if (!slot)
+    if (!slab)
         return;
-    hth_ram_tier_unpin(cache->ram, slot->row);
-    free(slot);
+    hth_ram_tier_unpin(cache->ram, slab->row);
+    free(slab);
 }
 
-hearth_status hth_cache_put(hth_cache *cache, const hth_row_meta *meta, const uint8_t *image, size_t n_bytes,
+hearth_status hth_cache_put(hth_cache *cache, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
                             bool *is_new_out, hearth_error *err)
 {
     hth_ram_row *row;
@@ -241,7 +241,7 @@ hearth_status hth_cache_put(hth_cache *cache, const hth_row_meta *meta, const ui
     row = hth_ram_tier_reserve(cache->ram, n_bytes);
     if (!row)
         return hth_fail(err, HEARTH_FULL, "no room in the RAM tier for a row of %zu bytes", n_bytes);
-    memcpy(hth_ram_row_image(row), image, n_bytes);
+    memcpy(hth_ram_row_slab(row), bytes, n_bytes);
     row = make_visible(cache, row, meta);
     if (cache->writer) {
         hth_cache_fill_faster(cache, cache->n_levels - 1, row);

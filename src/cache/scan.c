@@ -1,9 +1,9 @@
 /*
- * scan.c - going through a tier's files: after a crash, and to fill the index
+ * scan.c - walks the files of a tier: after a crash, and to fill the index
  *
- * Both only add what is there as a complete row, so they may run while rows are published, read and removed, here and
- * in other processes. That the file is there is asked once more inside the transaction that adopts it: who removes a file
- * reserves its row first, so no entry stays behind.
+ * Both walks only add complete rows, so they may run while this and other processes publish, read and remove rows. The
+ * transaction that adopts a row checks again that its file exists. A process that removes a file reserves its row
+ * first, so no entry stays behind.
  */
 #include "cache/scan.h"
 
@@ -29,7 +29,7 @@ static bool is_stopped(const hth_scan *scan)
 
 /* ---- after a crash ---- */
 
-/* The owner's token at the beginning of a temporary file's name; 0 when it is no such name. */
+/* The token of the owner, from the beginning of the name of a temporary file; 0 for other names. */
 static uint64_t temporary_owner(const char *name)
 {
     if (strlen(name) < TOKEN_DIGITS + 2 || strspn(name, "0123456789abcdef") != TOKEN_DIGITS ||
@@ -48,7 +48,7 @@ static bool remove_temporary(const char *name, void *user_data)
     if (is_stopped(scan))
         return false;
     if (owner == 0 || hth_index_owner_lives(scan->index, owner))
-        return true; /* not made by us, or still being written */
+        return true; /* not ours, or still being written */
     if (snprintf(path, sizeof(path), "%s/%s", scan->temporary_directory, name) >= (int)sizeof(path))
         return true;
     if (scan->foreign_s > 0 &&
@@ -63,7 +63,7 @@ static hth_row_files files_of(const hth_scan *scan)
     return (hth_row_files){ .fs = scan->fs, .rows_directory = scan->rows_directory };
 }
 
-/* Which of these rows are there, into found[n]. Their owners may have died before they made the names durable. */
+/* Which of these rows have files, into found[n]? Their owners may have died before they made the names durable. */
 static size_t read_heads(const hth_scan *scan, const hth_row_id *ids, size_t n, hth_row_head *found)
 {
     char path[PATH_BYTES], folder[PATH_BYTES];
@@ -74,13 +74,13 @@ static size_t read_heads(const hth_scan *scan, const hth_row_id *ids, size_t n, 
             hth_row_file_head(scan->fs, path, &ids[i], &found[n_found], NULL) != HEARTH_OK)
             continue;
         if (scan->durable && hth_row_file_folder(scan->rows_directory, &ids[i], folder, sizeof(folder)))
-            (void)hth_fs_sync_directory(scan->fs, folder); /* a row is not worth more than the attempt */
+            (void)hth_fs_sync_directory(scan->fs, folder); /* a failure costs at most the row */
         n_found++;
     }
     return n_found;
 }
 
-/* Adopt what a dead owner linked, and drop its reservation in any case. */
+/* Adopt the rows that a dead owner linked, and drop its reservations in any case. */
 static bool recover_rows(hth_scan *scan, const hth_row_id *ids, size_t n)
 {
     hth_row_files files = files_of(scan);
@@ -131,7 +131,7 @@ static void flush_batch(rebuild *r)
     hth_row_files files = files_of(r->scan);
     size_t n_adopted = 0;
 
-    /* Without an index the scan goes on to the end: the sum of the sizes is wanted all the same. */
+    /* Without an index the scan goes on to the end, because the caller wants the sum of the sizes. */
     if (r->n_batch > 0 && hth_index_adopt(r->scan->index, r->batch, r->n_batch, hth_row_file_is_there, &files,
                                           &n_adopted, NULL) != HEARTH_OK)
         r->failed = true;
@@ -139,7 +139,7 @@ static void flush_batch(rebuild *r)
     r->n_batch = 0;
 }
 
-/* Keys are evenly spread, so the folders behind tell how many rows are in those ahead. False: it is to end. */
+/* Keys are spread evenly, so the folders so far give an estimate of all rows. False: end the scan. */
 static bool tell_progress(rebuild *r)
 {
     unsigned n_behind = r->n_folders > 0 ? r->n_folders : 1;
@@ -157,7 +157,7 @@ static void note_foreign(rebuild *r, const char *path)
         (void)snprintf(r->first_foreign, sizeof(r->first_foreign), "%s", path);
 }
 
-/* It would take room that no quota counts, and would never be found. */
+/* A damaged file would take room outside of any quota, and would never be found. */
 static bool is_taken_away(const rebuild *r, const hth_row_id *id, hearth_status status)
 {
     return status == HEARTH_CORRUPT && r->scan->damaged && r->scan->damaged(id, r->scan->damaged_user_data);
@@ -186,7 +186,7 @@ static bool rebuild_file(const char *name, void *user_data)
             flush_batch(r);
             return tell_progress(r);
         }
-    } else if (status != HEARTH_NOT_FOUND && !is_taken_away(r, &id, status)) { /* it went away meanwhile, or does now */
+    } else if (status != HEARTH_NOT_FOUND && !is_taken_away(r, &id, status)) { /* not removed before or by this call */
         note_foreign(r, path);
     }
     return true;
@@ -209,7 +209,7 @@ static bool rebuild_folder(const char *name, void *user_data)
     r->folder = name;
     r->n_folders++;
     if (r->scan->durable)
-        (void)hth_fs_sync_directory(r->scan->fs, path); /* who linked a row may have died before it did this */
+        (void)hth_fs_sync_directory(r->scan->fs, path); /* its process may have died before this sync */
     rc = hth_fs_list(r->scan->fs, path, rebuild_file, r);
     if (rc == -ENOTDIR)
         note_foreign(r, path);
@@ -231,7 +231,7 @@ bool hth_scan_rebuild(hth_scan *scan)
         r->failed = true;
     flush_batch(r);
     if (r->n_rows > 0 && !r->is_cancelled) {
-        r->n_folders = FOLDERS; /* all are behind */
+        r->n_folders = FOLDERS; /* all folders are done */
         (void)tell_progress(r);
     }
     if (r->n_foreign > 0)

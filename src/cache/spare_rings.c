@@ -37,8 +37,8 @@ static void *open_rings(void *context)
 }
 
 /*
- * On a thread that is over with it: when a queue is closed, Linux interrupts the thread that made it, which would be the
- * application's own, and its next blocking call would fail with EINTR.
+ * Make the queues on a thread that then ends. When a queue is closed, Linux interrupts the thread that made it. That
+ * would be a thread of the application, whose next blocking call would fail with EINTR.
  */
 void hth_spare_rings_init(hth_spare_rings *spare, const hth_fs *fs, unsigned depth, size_t n)
 {
@@ -49,7 +49,7 @@ void hth_spare_rings_init(hth_spare_rings *spare, const hth_fs *fs, unsigned dep
     pthread_mutex_init(&spare->lock, NULL);
     assert(n <= HTH_SPARE_RINGS_MAX);
     if (fs == hth_fs_system() && pthread_create(&thread, NULL, open_rings, &todo) == 0)
-        (void)pthread_join(thread, NULL); /* it was just made */
+        (void)pthread_join(thread, NULL); /* the thread was just made */
 }
 
 void hth_spare_rings_deinit(hth_spare_rings *spare)

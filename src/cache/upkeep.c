@@ -1,9 +1,9 @@
 /*
  * upkeep.c - verify, gc, repair and remove
  *
- * verify takes the rows in the order of their first positions, so that what a row stands on comes before it. A row
- * whose key is right leaves the state of its key's hash behind; the rows that begin where it ends go on from there. So
- * every row is read once and every token hashed once, and a state is freed when no row can begin there any more.
+ * verify takes the rows in the order of their first positions, so a row comes after the rows that it stands on. A row
+ * with a right key keeps the hash state of that key for the rows that begin at its end. So every row is read once and
+ * every token hashed once. A state is freed when no more rows can begin there.
  */
 #include "cache/upkeep.h"
 
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "cache/row_file.h"
 
 enum { PATH_BYTES = 4096, TOKENS_AT_ONCE = 1024, LOST_AT_ONCE = 256 };
@@ -27,15 +28,11 @@ typedef struct list {
 /* Append a copy of an item; false: no memory. */
 static bool list_add(list *l, const void *item, size_t item_bytes)
 {
-    if (l->n == l->capacity) {
-        size_t capacity = 2 * l->capacity + 256;
-        void *larger = realloc(l->items, capacity * item_bytes);
+    void *items = hth_grown(l->items, l->n, &l->capacity, item_bytes);
 
-        if (!larger)
-            return false;
-        l->items = larger;
-        l->capacity = capacity;
-    }
+    if (!items)
+        return false;
+    l->items = items;
     memcpy((uint8_t *)l->items + l->n++ * item_bytes, item, item_bytes);
     return true;
 }
@@ -44,14 +41,14 @@ static bool list_add(list *l, const void *item, size_t item_bytes)
 
 typedef struct checked_row {
     hth_file_tier *tier;
-    hth_row_meta meta;      /* as the index or the file's head has it */
-    hth_key_stream *stream; /* at the row's end, once its key was found to be right; NULL: not, or freed */
+    hth_row_meta meta;      /* from the index or the head of the file */
+    hth_key_stream *stream; /* at the end of the row, if its key was found right; NULL: not, or freed */
     hth_keyspace keyspace;  /* of stream */
-    bool has_key;           /* its key was found to be right */
+    bool has_key;           /* its key was found right */
 } checked_row;
 
 typedef struct verification {
-    hth_file_tier *tier; /* whose files are listed */
+    hth_file_tier *tier; /* the tier whose files are listed now */
     hth_upkeep_progress_fn progress;
     void *user_data;
     hth_upkeep_progress done;
@@ -61,8 +58,8 @@ typedef struct verification {
     list rows;            /* of checked_row, by first position */
     checked_row **by_key; /* [rows.n] */
     checked_row **by_end; /* [rows.n] */
-    size_t n_ended;       /* of by_end: their streams are freed */
-    uint8_t *bytes;       /* of the row at hand */
+    size_t n_ended;       /* rows of by_end with freed streams */
+    uint8_t *bytes;       /* of the current row */
     size_t bytes_capacity;
     bool no_memory;
 } verification;
@@ -74,7 +71,7 @@ static uint64_t end_of(const hth_row_meta *meta)
 
 static bool is_unsound(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data);
 
-/* A file with a row's name. */
+/* A file with the name of a row. */
 static bool add_file(const char *name, void *user_data)
 {
     verification *v = user_data;
@@ -109,7 +106,7 @@ static bool add_folder(const char *name, void *user_data)
     if (strlen(name) != 2 || strspn(name, "0123456789abcdef") != 2 ||
         snprintf(v->folder, sizeof(v->folder), "%s/%s", hth_file_tier_rows_directory(v->tier), name) >= PATH_BYTES)
         return true;
-    (void)hth_fs_list(hth_file_tier_fs(v->tier), v->folder, add_file, v); /* gone, or no folder: nothing of ours */
+    (void)hth_fs_list(hth_file_tier_fs(v->tier), v->folder, add_file, v); /* without the folder there are no rows */
     return !v->no_memory;
 }
 
@@ -168,7 +165,7 @@ static hearth_status list_rows(verification *v, hth_file_tier *const *tiers, siz
 
 /* ---- verify: one row ---- */
 
-/* A row of that key with tokens of its own, whose key was found to be right; NULL: none. */
+/* A row of that key with tokens, whose key was found right; NULL: none. */
 static checked_row *find_ended(const verification *v, const hth_key *key)
 {
     size_t low = 0, high = v->rows.n;
@@ -209,7 +206,10 @@ typedef enum finding {
     FINDING_NO_MEMORY,
 } finding;
 
-/* Is the row's key that of the tokens of parent (NULL: there are none before) and its own? *stream_out stands there. */
+/*
+ * Is the key of the row the key of the tokens of parent (NULL: no earlier tokens) and its own? *stream_out is at its
+ * end.
+ */
 static finding check_key(const checked_row *parent, const hth_kvc_info *info, hth_key_stream **stream_out)
 {
     hth_key_stream *stream;
@@ -233,8 +233,8 @@ static finding check_key(const checked_row *parent, const hth_kvc_info *info, ht
 }
 
 /*
- * Check a whole file as row id. parent: the row it stands on, or for one without tokens the row of its own key; NULL:
- * not here. *stream_out is written for a sound row with tokens.
+ * Check a whole file as row id. parent: the row that it stands on, or for a row without tokens the row of its own key;
+ * NULL: not here. *stream_out is written for a sound row with tokens.
  */
 static finding check_row(const hth_row_id *id, const checked_row *parent, const uint8_t *bytes, size_t n_bytes,
                          hth_keyspace *keyspace_out, hth_key_stream **stream_out)
@@ -254,7 +254,7 @@ static finding check_row(const hth_row_id *id, const checked_row *parent, const 
         return FINDING_UNVERIFIABLE;
     if (hth_kvc_n_tokens(&info) == 0) {
         if (!hth_key_equal(&parent->meta.id.key, &id->key))
-            return FINDING_UNVERIFIABLE; /* nothing here has its key */
+            return FINDING_UNVERIFIABLE; /* no row here has its key */
         return end_of(&parent->meta) == info.first_position ? FINDING_SOUND : FINDING_BAD;
     }
     return check_key(parent, &info, stream_out);
@@ -276,14 +276,14 @@ static uint8_t *take_bytes(size_t n_bytes, void *user_data)
     verification *v = user_data;
 
     if (n_bytes > v->bytes_capacity) {
-        free(v->bytes); /* what it held was looked at */
+        free(v->bytes); /* its content was checked */
         v->bytes = malloc(n_bytes);
         v->bytes_capacity = v->bytes ? n_bytes : 0;
     }
     return v->bytes;
 }
 
-/* What the row's key is computed from or told by; NULL: not here. */
+/* The row that the key of this row is computed from or compared with; NULL: not here. */
 static checked_row *find_basis(const verification *v, const hth_row_meta *meta)
 {
     bool has_cells = meta->id.kind != HTH_ROW_STATE && meta->id.kind != HTH_ROW_LOGITS;
@@ -291,7 +291,7 @@ static checked_row *find_basis(const verification *v, const hth_row_meta *meta)
 
     if (meta->first_position == 0)
         return NULL;
-    /* A state inside a block names the block's beginning as its parent; what ends with it is the tail of its own key. */
+    /* A state inside a block has the beginning of the block as its parent; the tail of its own key ends there, too. */
     same_key = has_cells ? NULL : find_ended(v, &meta->id.key);
     return same_key ? same_key : find_ended(v, &meta->parent);
 }
@@ -310,7 +310,7 @@ static finding verify_row(verification *v, checked_row *row)
     if (status == HEARTH_NO_MEMORY)
         return FINDING_NO_MEMORY;
     if (parent && !parent->stream)
-        parent = NULL; /* ends before this one begins: a file that is not what its head said a while ago */
+        parent = NULL; /* its end is before this row: the file changed since its head was read */
     if (status == HEARTH_OK)
         found = check_row(&row->meta.id, parent, v->bytes, n, &row->keyspace, &row->stream);
     row->has_key = row->stream != NULL;
@@ -344,7 +344,7 @@ static hearth_status verify_rows(verification *v, hearth_error *err)
         v->done.n_rows++;
         v->done.bytes += rows[i].meta.bytes;
     }
-    (void)tell(v); /* it is at its end in any case */
+    (void)tell(v); /* the end is reached, whatever the answer */
     return HEARTH_OK;
 }
 
@@ -363,7 +363,7 @@ static void drop_lost(hth_file_tier *tier, hth_verify_counts *counts)
     size_t n_lost = 0;
     hth_row_id *id;
 
-    (void)hth_index_visit(index, false, add_id, &ids, NULL); /* a damaged index is made anew by others */
+    (void)hth_index_visit(index, false, add_id, &ids, NULL); /* other code rebuilds a damaged index */
     id = ids.items;
     for (size_t i = 0; i < ids.n; i++)
         if (hth_row_file_is_gone(&id[i], &files))
@@ -410,7 +410,7 @@ hearth_status hth_file_tier_verify(hth_file_tier *tier, hth_upkeep_progress_fn p
 
 static void tidy(hth_file_tier *tier)
 {
-    hth_file_tier_maintain(tier); /* uses that the index does not know yet decide, too */
+    hth_file_tier_maintain(tier); /* brings uses into the index that it does not know yet, because they decide */
     hth_file_tier_settle(tier);   /* an incomplete index evicts nothing */
     hth_file_tier_recover(tier);
 }
@@ -450,7 +450,7 @@ hearth_status hth_file_tier_repair(hth_file_tier *tier, hth_upkeep_progress_fn p
 {
     repair r = { .progress = progress, .user_data = user_data };
 
-    hth_file_tier_maintain(tier); /* one that is damaged is replaced first */
+    hth_file_tier_maintain(tier); /* replaces a damaged index first */
     if (hth_file_tier_rebuild_index(tier, tell_repair, &r))
         return HEARTH_OK;
     if (r.is_cancelled)
@@ -461,13 +461,13 @@ hearth_status hth_file_tier_repair(hth_file_tier *tier, hth_upkeep_progress_fn p
 
 /* ---- remove ---- */
 
-/* A row and the root that it lies in. */
+/* A row and its root. */
 typedef struct placed_row {
     hth_file_tier *tier;
     hth_row_meta meta;
 } placed_row;
 
-/* Append the rows of a root that stand on above; false: no memory. */
+/* Append the rows of a root that stand on `above`; false: no memory. */
 static bool add_children(hth_file_tier *tier, const hth_row_meta *above, list *rows)
 {
     size_t capacity = 64, n;
@@ -484,7 +484,7 @@ static bool add_children(hth_file_tier *tier, const hth_row_meta *above, list *r
         for (size_t k = 0; n < capacity && k < n && added; k++) {
             placed_row row = { .tier = tier, .meta = children[k] };
 
-            if (row.meta.first_position >= end_of(above)) /* so that rows that name each other end, too */
+            if (row.meta.first_position >= end_of(above)) /* ends the walk, even if rows name each other as parent */
                 added = list_add(rows, &row, sizeof(row));
         }
         free(children);
@@ -494,7 +494,10 @@ static bool add_children(hth_file_tier *tier, const hth_row_meta *above, list *r
     }
 }
 
-/* The row, in every root that has it, and all that stands on it; each after what it stands on. False: no memory. */
+/*
+ * The row, in every root that has it, and all rows that stand on it; each after the rows that it stands on. False: no
+ * memory.
+ */
 static bool list_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id, list *rows)
 {
     for (size_t i = 0; i < n; i++) {
@@ -513,7 +516,7 @@ static bool list_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *i
     return true;
 }
 
-/* Of a row that no root could describe: it is damaged, or not there, and its removal says which. */
+/* Remove a row that no root could describe. It is damaged or missing, and the removal tells which. */
 static hearth_status remove_unlisted(hth_file_tier *const *tiers, size_t n, const hth_row_id *id, uint64_t *removed_out,
                                      hearth_error *err)
 {
@@ -521,10 +524,8 @@ static hearth_status remove_unlisted(hth_file_tier *const *tiers, size_t n, cons
 
     for (size_t i = 0; i < n && status == HEARTH_NOT_FOUND; i++)
         status = hth_file_tier_remove(tiers[i], id, err);
-    for (size_t i = 0; i < n; i++)
-        (void)hth_file_tier_unpin(tiers[i], &id->key, NULL); /* it was not pinned, as a rule */
     *removed_out = status == HEARTH_OK;
-    return status;
+    return status == HEARTH_OK ? hth_file_tiers_drop_pin(tiers, n, &id->key, err) : status;
 }
 
 hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, const hth_row_id *id,
@@ -548,12 +549,13 @@ hearth_status hth_file_tiers_remove_tree(hth_file_tier *const *tiers, size_t n, 
                 hth_fail(err, HEARTH_CANCELLED, "removal ended after %zu of %zu rows", (size_t)done.n_rows, rows.n);
             break;
         }
-        (void)hth_file_tier_unpin(row->tier, &row->meta.id.key, NULL); /* it was not pinned, as a rule */
         status = hth_file_tier_remove(row->tier, &row->meta.id, err);
         done.n_rows += status == HEARTH_OK;
         done.bytes += status == HEARTH_OK ? row->meta.bytes : 0;
         if (status == HEARTH_NOT_FOUND)
             status = HEARTH_OK;
+        if (status == HEARTH_OK)
+            status = hth_file_tiers_drop_pin(tiers, n, &row->meta.id.key, err);
     }
     free(rows.items);
     if (removed_out)

@@ -1,8 +1,8 @@
 /*
  * why.c - questions to the past, each about one name
  *
- * Rows are evicted leaves first, so of a prompt's blocks those that are known to have been there lead: the last of them
- * is found by halving. What a probe says of a key it proves, whatever was forgotten around it.
+ * Leaves are evicted first, so the blocks of a prompt that are known to have been there come before the others: a
+ * binary search finds the last of them. A probe that knows a key proves it, whatever was forgotten around it.
  */
 #include "cache/why.h"
 
@@ -11,9 +11,9 @@
 #include "cache/cache_inside.h"
 
 enum {
-    SUCCESSORS_MAX = 64, /* rows that superseded one another */
-    CHILDREN_MAX = 8,    /* rows that are compared token by token where the lookup did not */
-    STATES_MAX = 64,     /* boundaries that are asked for a state that is gone */
+    SUCCESSORS_MAX = 64, /* longest chain of rows that superseded one another */
+    CHILDREN_MAX = 8,    /* rows that are compared token by token if the lookup did not */
+    STATES_MAX = 64,     /* boundaries that are checked for a lost state */
 };
 
 typedef struct question {
@@ -25,14 +25,14 @@ typedef struct question {
     uint32_t n_prompt;
     uint32_t n_known;
     size_t n_blocks; /* of the prompt */
-    bool is_gone;    /* something after the known tokens was there once: */
+    bool is_gone;    /* a row behind the known tokens was lost: `gone` */
     hth_gone gone;
-    uint32_t left_at; /* as far as was found so far */
+    uint32_t left_at; /* the farthest so far */
 } question;
 
 /* ---- rows that are gone ---- */
 
-/* Call ask for the index of every root of every file tier. */
+/* A question to one index; ask_indexes asks every root of every file tier. */
 typedef void (*ask_fn)(hth_index *index, void *user_data);
 
 static void ask_indexes(hth_cache *cache, ask_fn ask, void *user_data)
@@ -68,7 +68,7 @@ static void ask_gone(hth_index *index, void *user_data)
         keep_later(l, &gone);
 }
 
-/* What happened last to the row of that name, which is not there. */
+/* The last event of a missing row. */
 static bool last_event(hth_cache *cache, const hth_past_name *name, hth_gone *out)
 {
     latest l = { .name = name };
@@ -81,7 +81,7 @@ static bool last_event(hth_cache *cache, const hth_past_name *name, hth_gone *ou
     return l.found;
 }
 
-/* Was the row lost? Not if the last one of those that took its place is there, as far as is known. */
+/* Was the row lost? Not if the last row that took its place is still there, as far as is known. */
 static bool was_lost(hth_cache *cache, const hth_row_id *id, hth_gone *out)
 {
     hth_past_name name;
@@ -96,7 +96,7 @@ static bool was_lost(hth_cache *cache, const hth_row_id *id, hth_gone *out)
     return found && out->reason != HTH_GONE_SUPERSEDED;
 }
 
-/* Note that a row which ends there was lost; the first that is found is what the answer is about. */
+/* If the row, which ends there, was lost, note it. The answer is about the first one found. */
 static bool note_if_lost(question *q, const hth_key *key, hth_row_kind kind, uint32_t end)
 {
     hth_row_id id = { .key = *key, .kind = kind };
@@ -127,7 +127,7 @@ static bool is_known_block(question *q, size_t i)
     hth_row_id id = { .key = *key, .kind = HTH_ROW_BLOCK };
     uint32_t end = (uint32_t)i * HTH_BLOCK_TOKENS;
 
-    /* A lookup of cells went as far as there are blocks. */
+    /* A lookup of cells found all blocks that exist. */
     if (q->lookup->way == HTH_LOOKUP_CELLS_AND_STATES && hth_cache_find(q->cache, &id, NULL) != HEARTH_TIER_NONE) {
         if (q->left_at < end)
             q->left_at = end;
@@ -136,12 +136,12 @@ static bool is_known_block(question *q, size_t i)
     return note_if_lost(q, key, HTH_ROW_BLOCK, end);
 }
 
-/* The last boundary up to which the prompt's blocks are or were known. */
+/* The last boundary up to which the blocks of the prompt are or were known. */
 static size_t last_known_block(question *q)
 {
     size_t known = q->n_known / HTH_BLOCK_TOKENS, unknown = q->n_blocks + 1;
 
-    /* The next one first, which nearly always is the last question. */
+    /* The next boundary first: its answer is nearly always no, which ends the search. */
     if (!has_blocks(q) || known + 1 >= unknown || !is_known_block(q, known + 1))
         return known;
     known++;
@@ -158,7 +158,7 @@ static size_t last_known_block(question *q)
 
 /* ---- inside a block ---- */
 
-/* Rows that go on from a boundary: how far does the prompt agree with them? Where the lookup did not compare them. */
+/* If the lookup did not compare the rows behind a boundary: how far does the prompt agree with them? */
 static void compare_children(question *q, size_t i)
 {
     uint32_t begin = (uint32_t)i * HTH_BLOCK_TOKENS;
@@ -179,7 +179,7 @@ static void compare_children(question *q, size_t i)
 
 typedef struct lost_ends {
     const hth_key *boundary;
-    bool is_lost[HTH_BLOCK_TOKENS]; /* by how far beyond the boundary */
+    bool is_lost[HTH_BLOCK_TOKENS]; /* index: tokens beyond the boundary */
     bool any;
 } lost_ends;
 
@@ -198,7 +198,7 @@ static void ask_ends(hth_index *index, void *user_data)
         add_ends(l, &ends);
 }
 
-/* Rows that ended inside the block after boundary i, at ends that earlier prompts had: were they this prompt's? */
+/* Earlier prompts had rows that ended inside the block after boundary i: were they rows of this prompt? */
 static void ask_lost_ends(question *q, size_t i)
 {
     lost_ends l = { .boundary = &q->lookup->boundary_keys[i] };
@@ -212,7 +212,7 @@ static void ask_lost_ends(question *q, size_t i)
     stream = l.any ? hth_key_stream_new(q->keyspace) : NULL;
     if (!stream)
         return;
-    /* From the start, since nobody keeps the stream of a boundary. */
+    /* From the first token, because no stream at the boundary is kept. */
     for (uint32_t end = 1; end < HTH_BLOCK_TOKENS && begin + end < q->n_prompt; end++) {
         hth_key key;
 
@@ -229,7 +229,7 @@ static void ask_lost_ends(question *q, size_t i)
 
 /* ---- states ---- */
 
-/* The last boundary where a state of this prompt was lost. */
+/* Find the last boundary where a state of this prompt was lost. */
 static void ask_lost_states(question *q)
 {
     size_t step = (size_t)q->policy->snapshot_interval / HTH_BLOCK_TOKENS;
@@ -254,7 +254,7 @@ static void ask_end(question *q)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         (void)note_if_lost(q, key, kinds[i], q->n_prompt); /* tells by itself */
     if (!q->is_gone && hth_cache_find(q->cache, &logits, NULL) != HEARTH_TIER_NONE) {
-        q->is_gone = true; /* what they came from was saved before them */
+        q->is_gone = true; /* their cells were saved before them */
         q->gone = (hth_gone){ .reason = HTH_GONE_EVICTED };
         q->left_at = q->n_prompt;
     }
@@ -266,10 +266,10 @@ typedef struct other {
     question *q;
     hth_beginning_name name;
     hth_beginning_space own;
-    hearth_miss miss; /* the nearest that was found */
+    hearth_miss miss; /* the nearest reason so far */
 } other;
 
-/* Is the row in which that keyspace kept the beginning there, or another one that took its place? */
+/* Does that keyspace still have the row of the beginning, or one that took its place? */
 static bool is_kept(hth_cache *cache, const hth_beginning_space *space)
 {
     hth_row_id id = { .kind = (hth_row_kind)space->kind };
@@ -333,7 +333,7 @@ static hearth_miss ask_others(question *q)
     return o.miss;
 }
 
-/* Rows in which other tenants of the same model kept the beginning: as many as are asked for. */
+/* Collect rows that keep the beginning for other tenants of the same model, up to a limit. */
 enum { TENANTS_MAX = 64 };
 
 typedef struct tenants {
@@ -360,7 +360,7 @@ static void ask_tenants_of(hth_index *index, void *user_data)
     hth_index_visit_beginnings(index, note_tenant, user_data);
 }
 
-/* Is the beginning known under another salt? The rows are looked for afterwards: no visitor may ask the index. */
+/* Is the beginning known under another salt? The rows are looked up afterwards: a visitor may not ask the index. */
 static bool is_of_another_tenant(question *q)
 {
     tenants t = { .n = 0 };

@@ -1,26 +1,28 @@
 /*
- * why.h - why a lookup did not find more, and where the prompt left what is known
+ * why.h - why a lookup did not find more, and where the prompt parted from the known prefix
  *
- * A lookup covers the first tokens of a prompt. Of those after them this says, from what is remembered (past.h):
+ * A lookup covers the first tokens of a prompt. For the tokens after them, these functions give a reason from the
+ * records of past.h:
  *
- *   damaged, evicted   the block that would come next, the row at the prompt's end, or one that ends in between was kept
- *                      once. A row that was superseded counts as what became of the row that took its place. A prompt
- *                      whose logits are kept and whose cells are not was evicted
- *   below_policy       the policy does not keep prompts of this length; or the cells are there, and no state was to be
- *                      saved where the prompt parts from others
- *   other_parameters,  nothing was found at all, and the same first tokens are kept (a row that is there now, or that a
- *   other_model        longer one superseded) under other parameters of this model, or of another model, by the same
- *                      tenant. Told by the first block or, of shorter prompts, by all of their tokens; not of models
- *                      that are kept as states alone, whose rows have no tokens
- *   never_seen         nothing of this is known for certain
+ *   damaged, evicted   the next block, the row at the end of the prompt, or a row that ends in between was kept once. A
+ *                      superseded row counts as the row that took its place: its fate decides. If the logits of the
+ *                      prompt are kept and its cells are not, it was evicted
+ *   below_policy       the policy does not keep prompts of this length; or the cells are there, and the policy saves no
+ *                      state where the prompt parts from others
+ *   other_parameters,  nothing was found, and the same tenant keeps the same first tokens (in a row that is there now,
+ *   other_model        or that a longer one superseded) under other parameters of this model, or for another model. The
+ *                      first block decides or, for shorter prompts, all tokens. Not for models that are kept as states
+ *                      alone: their rows have no tokens
+ *   never_seen         none of these is known for certain
  *
- * in_flight and refused are known to who waited for a row or tried to restore it, and other_adapter comes with adapters.
+ * Two reasons come from elsewhere: in_flight and refused are known to the code that waited for a row or tried to
+ * restore it. other_adapter comes with adapters.
  *
- * Where the prompt left the longest prefix known is told to the token where cells are kept, and where the last block,
- * tail or state ended where that is gone. It counts what is known to have been there once, too.
+ * The position where the prompt parted is exact to the token where cells are kept. Where they are gone, it is the end
+ * of the last block, tail or state. Rows that were there once count, too.
  *
- * Everything is asked of keys of the prompt's own keyspace and of beginnings noted by the same tenant: an answer depends
- * on no other tenant's tokens. The operator may ask for more.
+ * All keys are of the keyspace of the prompt, and all beginnings were noted by the same tenant. So an answer depends on
+ * no tokens of another tenant. The operator may ask for more.
  */
 #ifndef HTH_CACHE_WHY_H
 #define HTH_CACHE_WHY_H
@@ -30,25 +32,25 @@
 
 typedef struct hth_why_answer {
     hearth_miss miss;
-    uint32_t left_at;   /* n_prompt: nowhere */
-    uint64_t gone_time; /* with HEARTH_MISS_EVICTED and HEARTH_MISS_DAMAGED: when, in Unix seconds; 0: not known */
+    uint32_t left_at;   /* n_prompt: the whole prompt is known */
+    uint64_t gone_time; /* Unix seconds of the event for HEARTH_MISS_EVICTED and HEARTH_MISS_DAMAGED; 0: not known */
 } hth_why_answer;
 
 /*
- * Why did lookup, which was made of prompt [n_prompt] in that keyspace, not cover all of it? n_known tokens are at hand
- * from elsewhere, the cells of the context; the tokens that the answer is about come after those. HEARTH_MISS_NONE when
- * all are known, or all but the last; HEARTH_MISS_NOT_READ for a lookup that only made keys.
+ * Why did lookup, made for prompt [n_prompt] in that keyspace, not cover all of it? n_known tokens come from elsewhere,
+ * the cells of the context; the answer is about the tokens after those. HEARTH_MISS_NONE if all tokens are known, or
+ * all but the last; HEARTH_MISS_NOT_READ for a lookup that only made keys.
  *
- * Never fails. Reads memory and indexes, and of models that keep cells and states a few rows' heads: about ten
- * microseconds, and where a row was lost inside the next block the time that hashing the prompt takes, 3 ns a token. Any
- * thread.
+ * Never fails. Reads memory and indexes and, for models that keep cells and states, the heads of a few rows: about ten
+ * microseconds. If a row was lost inside the next block, it takes the time of hashing the prompt as well, 3 ns a token.
+ * Any thread.
  */
 void hth_why(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup *lookup, const hth_policy *policy,
              const hearth_token *prompt, size_t n_prompt, uint32_t n_known, hth_why_answer *out);
 
 /*
- * The same for somebody who may read all of the cache: a prompt that was never seen may be told to be known under
- * another salt (HEARTH_MISS_OTHER_TENANT). Goes through all beginnings that are remembered: milliseconds.
+ * The same for a caller who may read all of the cache: if a prompt was never seen, the answer may be that another salt
+ * knows it (HEARTH_MISS_OTHER_TENANT). Walks all remembered beginnings: milliseconds.
  */
 void hth_why_of_all(hth_cache *cache, const hth_keyspace *keyspace, const hth_lookup *lookup, const hth_policy *policy,
                     const hearth_token *prompt, size_t n_prompt, uint32_t n_known, hth_why_answer *out);

@@ -1,5 +1,5 @@
 /*
- * writer.c - threads, a mailbox each, and a count of what is under way
+ * writer.c - threads, a message queue each, and a count of what is under way
  *
  * The first thread also does the tiers' maintenance, once a second while it is busy or whenever it is idle.
  */
@@ -11,15 +11,15 @@
 #include <stdlib.h>
 
 #include "base/deadline.h"
-#include "base/mailbox.h"
+#include "base/message_queue.h"
 #include "base/os.h"
 #include "cache/kvc_signature.h"
 
 enum {
-    MAILBOX_ROWS = 65536, /* a thread; queue_rows_max holds before */
+    QUEUED_ROWS_MAX = 65536, /* for each thread; queue_rows_max is the usual limit */
     MAINTAIN_EVERY_MS = 1000,
     LOOK_AGAIN_MS = 1000,
-    STUCK_MS = 10000,  /* what one write may take when the writer closes */
+    STUCK_MS = 10000,  /* longest wait for one write at the close */
     WARN_EVERY = 1000, /* failed writes between two warnings: a full disk fails every one of them */
 };
 
@@ -29,15 +29,15 @@ typedef struct job {
     job_kind kind;
     hth_ram_row *row; /* to publish, pinned */
     size_t tier;
-    hth_row_id id;      /* superseded by row, to quarantine, or to remove from all tiers */
-    bool has_successor; /* of a row to remove */
+    hth_row_id id;      /* row that `row` supersedes, or to quarantine, or to remove from all tiers */
+    bool has_successor; /* for a row to remove */
     hth_row_id successor;
     const char *reason;
 } job;
 
 typedef struct worker {
     hth_writer *writer;
-    hth_mailbox *jobs;
+    hth_message_queue *jobs;
     pthread_t thread;
 
     /* Guarded by the writer's lock. Jobs are done in order, so job i is done once n_done >= i. */
@@ -46,20 +46,20 @@ typedef struct worker {
 } worker;
 
 struct hth_writer {
-    hth_writer_options options; /* but for the limits, fixed at opening */
+    hth_writer_options options; /* fixed at opening, except the limits */
     _Atomic uint64_t n_failed;
 
-    /* Guards the fields below and the workers'; a mailbox's lock may be taken inside. */
+    /* Guards the fields below and the workers'; the lock of a message queue may be taken inside. */
     pthread_mutex_t lock;
     pthread_cond_t progressed;
     hth_writer_limits limits;
     size_t queue_rows;
     uint64_t queue_bytes;
-    size_t n_flushing;  /* who waits for the queue's end: speed limits do not hold then */
+    size_t n_flushing;  /* threads that wait for the queue to empty: no speed limit applies */
     bool dropping;      /* closing ran out of time */
-    uint64_t paused_ns; /* the monotonic moment until which what was written uses up the limit of bytes a second */
+    uint64_t paused_ns; /* monotonic time until which the written bytes use up the limit of bytes a second */
 
-    size_t n_ended; /* threads that are done */
+    size_t n_ended; /* ended threads */
     size_t n_workers;
     worker workers[HTH_WRITER_THREADS_MAX];
 };
@@ -76,10 +76,10 @@ static bool put(hth_writer *writer, worker *to, job *next, size_t bytes)
     bool accepted;
 
     pthread_mutex_lock(&writer->lock);
-    /* What writes nothing is never refused while the mailbox takes it. */
+    /* Jobs that write nothing are refused only if the message queue is full. */
     accepted = (!next->row || (writer->queue_rows < writer->limits.queue_rows_max &&
                                writer->queue_bytes + bytes <= writer->limits.queue_bytes_max)) &&
-               hth_mailbox_put(to->jobs, next) == HTH_MAILBOX_OK;
+               hth_message_queue_put(to->jobs, next) == HTH_MESSAGE_QUEUE_OK;
     if (accepted) {
         writer->queue_rows++;
         writer->queue_bytes += bytes;
@@ -89,13 +89,13 @@ static bool put(hth_writer *writer, worker *to, job *next, size_t bytes)
     return accepted;
 }
 
-/* By the thread that writes the row, should it still wait to be written. */
+/* Queue a removal on the thread that writes the row, in case the row still waits to be written. */
 void hth_writer_remove(hth_writer *writer, const hth_row_id *id, const hth_row_id *successor)
 {
     job *next = calloc(1, sizeof(*next));
 
     if (!next)
-        return; /* it is evicted one day */
+        return; /* eviction will remove it */
     *next = (job){ .kind = JOB_REMOVE, .id = *id, .has_successor = successor != NULL };
     if (successor)
         next->successor = *successor;
@@ -105,7 +105,7 @@ void hth_writer_remove(hth_writer *writer, const hth_row_id *id, const hth_row_i
 
 /* ---- one job ---- */
 
-/* Wait until a write of so many bytes keeps the limit of bytes a second, or somebody waits for the queue's end. */
+/* Wait until a write of n_bytes keeps the limit of bytes a second, or a thread waits for the queue to empty. */
 static void keep_pace(hth_writer *writer, size_t n_bytes)
 {
     pthread_mutex_lock(&writer->lock);
@@ -135,9 +135,9 @@ static bool is_last_tier(const hth_writer *writer, size_t tier)
 }
 
 /*
- * Sign a row's image in place. Readers of the image look at the signature only where they read it from a file. All jobs
- * of one row go through one thread, so nobody else signs it now. False without memory, and for a row of another process
- * that has no room for a signature where our encoder has it: unsigned it would be refused when it is read.
+ * Sign the file of a row in place. Other threads look at the signature only in files. One thread does all jobs of a
+ * row, so no other thread signs it now. False without memory, and for a row of another process without room for a
+ * signature in the place of our encoder: unsigned, a reader would refuse it.
  */
 static bool sign(hth_writer *writer, hth_ram_row *row)
 {
@@ -146,8 +146,8 @@ static bool sign(hth_writer *writer, hth_ram_row *row)
     size_t n_bytes = hth_ram_row_bytes(row);
 
     return !writer->options.key ||
-           (hth_kvc_parse_meta(hth_ram_row_image(row), n_bytes, n_bytes, &info, &fault, NULL) && info.hmac.n > 0 &&
-            hth_kvc_sign(hth_ram_row_image(row), n_bytes, writer->options.key));
+           (hth_kvc_parse_meta(hth_ram_row_slab(row), n_bytes, n_bytes, &info, &fault, NULL) && info.hmac.n > 0 &&
+            hth_kvc_sign(hth_ram_row_slab(row), n_bytes, writer->options.key));
 }
 
 static void publish(hth_writer *writer, const job *next)
@@ -164,7 +164,7 @@ static void publish(hth_writer *writer, const job *next)
     begun_ns = hth_os_monotonic_ns();
     if (sign(writer, row))
         status = hth_file_tier_set_publish(writer->options.tiers[next->tier], hth_ram_row_meta(row),
-                                           hth_ram_row_image(row), hth_ram_row_bytes(row), &published, &err);
+                                           hth_ram_row_slab(row), hth_ram_row_bytes(row), &published, &err);
     else
         status = hth_fail(&err, HEARTH_NO_MEMORY, "it cannot be signed");
     if (status != HEARTH_OK) {
@@ -176,7 +176,7 @@ static void publish(hth_writer *writer, const job *next)
         return;
     }
     if (!published && !hth_file_tier_set_has(writer->options.tiers[next->tier], &hth_ram_row_meta(row)->id, NULL)) {
-        /* Somebody else is writing it, and may never come to its end: it is not stored as far as we know. */
+        /* Another process is writing it, and may never finish. So it does not count as stored. */
         if (is_last_tier(writer, next->tier))
             hth_ram_row_set_stored(row, false);
         return;
@@ -190,18 +190,6 @@ static void publish(hth_writer *writer, const job *next)
         hth_writer_remove(writer, &next->id, &hth_ram_row_meta(row)->id);
 }
 
-/*
- * From one tier, remembering which row holds what it held. A pinned row stays: to those who take rows away that nobody will
- * want, it is none.
- */
-static hearth_status remove_from(hth_file_tier_set *tier, const job *next)
-{
-    if (hth_file_tier_set_is_pinned(tier, &next->id.key))
-        return HEARTH_NOT_FOUND;
-    return next->has_successor ? hth_file_tier_set_remove_superseded(tier, &next->id, &next->successor, NULL)
-                               : hth_file_tier_set_remove(tier, &next->id, NULL);
-}
-
 static void tell_taken_away(const hth_writer *writer, const hth_row_id *id, size_t tier)
 {
     if (writer->options.on_taken_away)
@@ -213,10 +201,11 @@ static void remove_row(hth_writer *writer, const job *next)
     bool removed = false;
 
     for (size_t i = 0; i < writer->options.n_tiers; i++) {
-        hearth_status status = remove_from(writer->options.tiers[i], next);
+        hearth_status status = hth_file_tier_set_remove_unwanted(writer->options.tiers[i], &next->id,
+                                                                 next->has_successor ? &next->successor : NULL, NULL);
 
         removed = status == HEARTH_OK || removed;
-        if (status == HEARTH_OK || status == HEARTH_NOT_FOUND) /* not there, as a rule, in some */
+        if (status == HEARTH_OK || status == HEARTH_NOT_FOUND) /* usually some tiers do not have it */
             tell_taken_away(writer, &next->id, i);
     }
     if (removed)
@@ -274,7 +263,7 @@ static void *write_rows(void *context)
     hth_os_thread_name("hearth-writer");
     hth_os_thread_nice(HTH_OS_NICE_HELPER); /* decoding keeps its speed while rows are written */
     for (;;) {
-        job *next = hth_mailbox_take(self->jobs, MAINTAIN_EVERY_MS);
+        job *next = hth_message_queue_take(self->jobs, MAINTAIN_EVERY_MS);
         uint64_t now = hth_os_monotonic_ns();
 
         if (maintains && (!next || now - maintained_ns > MAINTAIN_EVERY_MS * UINT64_C(1000000))) {
@@ -283,7 +272,8 @@ static void *write_rows(void *context)
         }
         if (next)
             run_job(self, next);
-        else if (hth_mailbox_is_closed(self->jobs) && hth_mailbox_count(self->jobs) == 0) /* none came meanwhile */
+        else if (hth_message_queue_is_closed(self->jobs) &&
+                 hth_message_queue_count(self->jobs) == 0) /* no job came meanwhile */
             break;
     }
     pthread_mutex_lock(&writer->lock);
@@ -295,7 +285,7 @@ static void *write_rows(void *context)
 
 /* ---- opening and closing ---- */
 
-/* Tell the threads to end, and wait for it. False when one does not within timeout_ms. */
+/* Tell the threads to end, and wait. False if a thread does not end within timeout_ms. */
 static bool end_workers(hth_writer *writer, uint32_t timeout_ms)
 {
     struct timespec deadline = hth_deadline_after(timeout_ms);
@@ -303,7 +293,7 @@ static bool end_workers(hth_writer *writer, uint32_t timeout_ms)
     bool ended;
 
     for (size_t i = 0; i < writer->n_workers; i++)
-        hth_mailbox_close(writer->workers[i].jobs);
+        hth_message_queue_close(writer->workers[i].jobs);
     pthread_mutex_lock(&writer->lock);
     while (writer->n_ended < writer->n_workers && waited != ETIMEDOUT)
         waited = pthread_cond_timedwait(&writer->progressed, &writer->lock, &deadline);
@@ -312,14 +302,14 @@ static bool end_workers(hth_writer *writer, uint32_t timeout_ms)
     return ended;
 }
 
-/* The threads have ended, or are just about to return. */
+/* Free the writer. Its threads have ended, or are just about to return. */
 static void writer_free(hth_writer *writer)
 {
     for (size_t i = 0; i < writer->n_workers; i++)
         (void)pthread_join(writer->workers[i].thread, NULL); /* started, and joined nowhere else */
-    /* Only now: until its end each of them may try to queue a removal with another one. */
+    /* Only now: until it ends, each thread may queue a removal for another one. */
     for (size_t i = 0; i < writer->n_workers; i++)
-        hth_mailbox_free(writer->workers[i].jobs);
+        hth_message_queue_free(writer->workers[i].jobs);
     pthread_cond_destroy(&writer->progressed);
     pthread_mutex_destroy(&writer->lock);
     free(writer);
@@ -331,12 +321,12 @@ static int start_worker(hth_writer *writer)
     worker *self = &writer->workers[writer->n_workers];
     int failed;
 
-    *self = (worker){ .writer = writer, .jobs = hth_mailbox_new(MAILBOX_ROWS) };
+    *self = (worker){ .writer = writer, .jobs = hth_message_queue_new(QUEUED_ROWS_MAX) };
     if (!self->jobs)
         return ENOMEM;
     failed = pthread_create(&self->thread, NULL, write_rows, self);
     if (failed)
-        hth_mailbox_free(self->jobs);
+        hth_message_queue_free(self->jobs);
     else
         writer->n_workers++;
     return failed;
@@ -359,7 +349,7 @@ hearth_status hth_writer_open(const hth_writer_options *options, hth_writer **ou
     hth_condition_init(&writer->progressed);
     for (unsigned i = 0; i < options->n_threads && !failed; i++)
         failed = start_worker(writer);
-    if (failed && writer->n_workers == 0) { /* with fewer threads it is only slower */
+    if (failed && writer->n_workers == 0) { /* fewer threads are only slower */
         writer_free(writer);
         return hth_fail_errno(err, failed, "cannot start the cache's writer threads");
     }
@@ -396,7 +386,7 @@ static bool queue_row(hth_writer *writer, size_t tier, hth_ram_row *row, const h
         *next = (job){ .kind = superseded ? JOB_SUPERSEDE : JOB_PUBLISH, .row = row, .tier = tier };
         if (superseded)
             next->id = *superseded;
-        /* Before it is queued: the worker may be done with it at once. */
+        /* Before the job is queued, because the worker may finish at once. */
         hth_ram_tier_pin_again(writer->options.ram, row);
         if (is_last)
             hth_ram_row_set_stored(row, true);
@@ -427,7 +417,7 @@ void hth_writer_quarantine(hth_writer *writer, size_t tier, const hth_row_id *id
 
     assert(tier < writer->options.n_tiers);
     if (!next)
-        return; /* the row stays and fails its check again the next time */
+        return; /* the row stays and fails its check again */
     *next = (job){ .kind = JOB_QUARANTINE, .tier = tier, .id = *id, .reason = reason };
     if (!put(writer, worker_of(writer, id), next, 0))
         free(next);
@@ -444,7 +434,7 @@ void hth_writer_limits_set(hth_writer *writer, const hth_writer_limits *limits)
 {
     pthread_mutex_lock(&writer->lock);
     writer->limits = *limits;
-    pthread_cond_broadcast(&writer->progressed); /* another pace */
+    pthread_cond_broadcast(&writer->progressed); /* waiting writes apply the new limit */
     pthread_mutex_unlock(&writer->lock);
 }
 
@@ -475,7 +465,7 @@ bool hth_writer_flush(hth_writer *writer, uint32_t timeout_ms)
     for (size_t i = 0; i < writer->n_workers; i++)
         targets[i] = writer->workers[i].n_queued;
     writer->n_flushing++;
-    pthread_cond_broadcast(&writer->progressed); /* whoever keeps a pace is in a hurry now */
+    pthread_cond_broadcast(&writer->progressed); /* paced writes stop waiting */
     while (!reached_locked(writer, targets) && waited != ETIMEDOUT)
         waited = pthread_cond_timedwait(&writer->progressed, &writer->lock, &deadline);
     done = reached_locked(writer, targets);

@@ -1,8 +1,8 @@
 /*
  * api_keys.c - see api_keys.h
  *
- * Digests alone are kept. What was read from the file is wiped; the command line cannot be, since a reload reads it
- * again, and is visible to others anyway, of which is warned.
+ * Only digests are kept. The text that was read from the file is wiped. The command line cannot be wiped, since a
+ * reload reads it again; others on the machine can see it anyway, and a warning says so.
  */
 #include "cli/api_keys.h"
 
@@ -22,7 +22,7 @@ typedef struct list {
     hth_problems *problems;
     hth_server_key *keys; /* [capacity] */
     size_t n, capacity;
-    size_t n_seen; /* also those said twice */
+    size_t n_seen; /* also repeated keys */
     unsigned n_named;
 } list;
 
@@ -42,7 +42,7 @@ static bool has_name(const list *l, const char *name)
     return false;
 }
 
-/* The next name that nobody has. */
+/* The next unused name. */
 static const char *next_name(list *l)
 {
     char name[NAME_BYTES];
@@ -53,7 +53,7 @@ static const char *next_name(list *l)
     return hth_pool_text(l->pool, name, strlen(name));
 }
 
-/* n bytes without spaces around them; where says of what, for messages. False: no more can be added. */
+/* Add a key of n bytes; where names its source in messages. False: no more keys can be added. */
 static bool add(list *l, const char *text, size_t n, const char *where)
 {
     hth_server_key key = { .name = NULL };
@@ -68,19 +68,21 @@ static bool add(list *l, const char *text, size_t n, const char *where)
     }
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f) {
-            hth_problems_add(l->problems,
-                             "a key of %s has a space or a control character, which no header brings along", where);
+            hth_problems_add(
+                l->problems,
+                "a key of %s has a space or a control character, which no HTTP header can carry; take it out", where);
             return false;
         }
     if (l->n == l->capacity) {
-        hth_problems_add(l->problems, "there are more than %d keys in %s; 'keys' (--keys) names a file of more",
+        hth_problems_add(l->problems,
+                         "there are more than %d keys in %s; 'keys' (--keys) names a file that may have more",
                          HTH_API_KEYS_MAX, where);
         return false;
     }
     l->n_seen++;
     hth_sha256_of(text, n, digest);
     if (has_digest(l, digest))
-        return true; /* said twice */
+        return true; /* the key was given twice */
     key.name = next_name(l);
     memcpy(key.sha256, digest, sizeof(key.sha256));
     if (!key.name) {
@@ -91,7 +93,7 @@ static bool add(list *l, const char *text, size_t n, const char *where)
     return true;
 }
 
-/* Keys between commas. */
+/* Add the keys of a list with commas. */
 static void add_given(list *l, const char *given)
 {
     const size_t n_before = l->n_seen, n_errors = l->problems->n_errors;
@@ -115,10 +117,10 @@ static void add_line(list *l, char *line, const char *path)
     while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
         n--;
     if (line[0] != '#')
-        (void)add(l, line, n, path); /* what is wrong is said */
+        (void)add(l, line, n, path); /* problems has the error */
 }
 
-/* Who can write to it gives himself a key, and who can read it has one. */
+/* Anyone who can write the file can give himself a key, and anyone who can read it has one. */
 static bool may_be_read(FILE *file, const char *path, hth_problems *problems)
 {
     struct stat st;
@@ -126,12 +128,13 @@ static bool may_be_read(FILE *file, const char *path, hth_problems *problems)
     if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode))
         return true;
     if (st.st_mode & S_IWOTH) {
-        hth_problems_add(problems, "others may write to the keys in '%s', and so give themselves keys: chmod 600 '%s'",
-                         path, path);
+        hth_problems_add(problems,
+                         "others may write to the keys in '%s' and so give themselves keys; run chmod 600 '%s'", path,
+                         path);
         return false;
     }
     if (st.st_mode & S_IROTH)
-        hth_problems_warn(problems, "others may read the keys in '%s': chmod 600 '%s'", path, path);
+        hth_problems_warn(problems, "others may read the keys in '%s'; run chmod 600 '%s'", path, path);
     return true;
 }
 
@@ -148,7 +151,7 @@ static void add_file(list *l, const char *path)
     if (may_be_read(file, path, l->problems)) {
         while (l->problems->n_errors == n_errors && fgets(line, sizeof(line), file)) {
             if (!strchr(line, '\n') && strlen(line) == sizeof(line) - 1)
-                hth_problems_add(l->problems, "a line of '%s' is longer than a key may be, %d bytes", path,
+                hth_problems_add(l->problems, "a line of '%s' is longer than %d bytes, the limit of a key", path,
                                  HTH_API_KEY_BYTES_MAX);
             else
                 add_line(l, line, path);
@@ -157,7 +160,9 @@ static void add_file(list *l, const char *path)
             hth_problems_add(l->problems, "cannot read the keys in '%s': %s", path, strerror(errno));
         else if (l->n_seen == n_before && l->problems->n_errors == n_errors)
             hth_problems_add(l->problems,
-                             "there is no key in '%s', which has one a line; without any, all would be let in", path);
+                             "there is no key in '%s'; write one key on each line, because without keys the server "
+                             "would admit everyone",
+                             path);
     }
     hth_wipe(line, sizeof(line));
     (void)fclose(file); /* only read */

@@ -62,7 +62,7 @@ static int verify(const hth_cache_command_options *options, hth_file_tier_set *f
     return counts.quarantined > 0 ? HTH_EXIT_FAILED : HTH_EXIT_OK;
 }
 
-/* Every root, also where one fails: the first failure is told. */
+/* Repair every root, even after one fails; the first failure is reported. */
 static int repair(hth_file_tier_set *files, work *w)
 {
     hearth_error err = { .message = "" };
@@ -107,6 +107,10 @@ static int collect_garbage(const hth_cache_command_options *options, hth_file_ti
 /* Remove the rows of a key, of one kind or of all. */
 static int remove_rows(const hth_cache_command_options *options, hth_file_tier_set *files, work *w)
 {
+    hth_file_tier *const *roots = hth_file_tier_set_roots(files);
+    size_t n_roots = hth_file_tier_set_n_roots(files);
+    hearth_error why = { .message = "" };
+    hearth_status unpinned;
     uint64_t n_removed = 0;
 
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
@@ -115,12 +119,10 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
         hearth_status status;
         uint64_t n = 1;
 
-        if (options->has_kind && id.kind != options->kind)
+        if (options->kind != HTH_ROW_KINDS && id.kind != options->kind)
             continue;
-        (void)hth_file_tier_set_unpin(files, &id.key, NULL); /* it was not pinned, as a rule */
         if (options->with_descendants)
-            status = hth_file_tiers_remove_tree(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files), &id,
-                                                show_progress, w, &n, &err);
+            status = hth_file_tiers_remove_tree(roots, n_roots, &id, show_progress, w, &n, &err);
         else
             status = hth_file_tier_set_remove(files, &id, &err);
         hth_progress_end(&w->progress);
@@ -129,23 +131,28 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
         else if (status != HEARTH_NOT_FOUND)
             return hth_cache_command_fail(status, &err);
     }
+    unpinned = hth_file_tiers_drop_pin(roots, n_roots, &options->key, &why);
+    if (unpinned != HEARTH_OK)
+        return hth_cache_command_fail(unpinned, &why);
     printf("%" PRIu64 " rows removed\n", n_removed);
     if (n_removed == 0)
         (void)fputs("hearth: the cache has no such row; 'hearth cache ls' lists its rows\n", stderr);
     return n_removed > 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
 }
 
-/* Pin a prefix, or unpin it, and say what is pinned now. */
+/* Pin or unpin a prefix, and print what is pinned now. */
 static int change_pin(const hth_cache_command_options *options, hth_file_tier_set *files)
 {
     hearth_error err = { .message = "" };
+    hth_pins broken = { .keys = NULL };
     hth_pin_totals totals;
     char bytes[32], most[32];
     hearth_status status = options->verb == HTH_CACHE_PIN ? hth_file_tier_set_pin(files, &options->key, &err)
                                                           : hth_file_tier_set_unpin(files, &options->key, &err);
 
     if (status == HEARTH_OK)
-        status = hth_file_tier_set_pin_totals(files, &totals, &err);
+        status = hth_file_tier_set_pin_totals(files, &broken, &totals, &err);
+    hth_pins_deinit(&broken);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
     printf("%" PRIu64 " prefixes are pinned: %" PRIu64 " rows, %s", totals.prefixes, totals.rows,

@@ -1,6 +1,4 @@
-/*
- * cache_command.c - `hearth cache`: what its verbs share, and which is called
- */
+/* cache_command.c - `hearth cache`: calls its verbs, and has the code that they share */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 
-/* What an import leaves free on a device, as 'hearth run' does by default. */
+/* Free space that an import leaves on a device, like the default of 'hearth run'. */
 #define FREE_MIN (UINT64_C(1) << 30)
 
 /* Set by the thread that waits for signals. */
@@ -27,7 +25,7 @@ static void note_interrupt(void *user_data)
 void hth_cache_command_watch(void)
 {
     (void)hth_interrupt_watch(note_interrupt,
-                              NULL); /* without it Ctrl-C ends the command at once, which is safe, too */
+                              NULL); /* if it fails, Ctrl-C ends the command at once, which is safe, too */
 }
 
 bool hth_cache_command_interrupted(void)
@@ -51,7 +49,7 @@ static void print_warning(hearth_log_level level, const char *source, const char
     (void)fprintf(stderr, "hearth: %s\n", message);
 }
 
-/* What a single root has to say is the command's own message. */
+/* For several roots. With one root, the message of the command says it all. */
 static const hth_log log_of_several = { .level = HEARTH_LOG_WARNING, .write = print_warning };
 
 static const char *directory_of(const hth_cache_command_options *options, size_t i)
@@ -79,7 +77,7 @@ static hearth_status plan_root(const hth_cache_command_options *options, const c
         .bytes_max = UINT64_MAX,
         .with_noted_quota = purpose == HTH_CACHE_TO_ADD,
         .free_min = purpose == HTH_CACHE_TO_ADD ? FREE_MIN : 0,
-        .spares_rows = true, /* how much servers leave free is not known here */
+        .spares_rows = true, /* the free space that servers keep is not known here */
         .durable = true,
         .log = options->n_more_directories > 0 ? &log_of_several : NULL,
     };
@@ -93,7 +91,7 @@ static hearth_status plan_root(const hth_cache_command_options *options, const c
     return HEARTH_OK;
 }
 
-/* The roots to open; without any, HEARTH_NOT_FOUND. */
+/* Plan the roots to open; HEARTH_NOT_FOUND if there are none. */
 static hearth_status plan_roots(const hth_cache_command_options *options, hth_cache_purpose purpose, roots_plan *plan,
                                 hearth_error *err)
 {
@@ -163,11 +161,11 @@ int hth_command_cache(int argc, char **argv)
     int result;
 
     if (argc < 2) {
-        hth_cache_help_print(true);
+        hth_cache_help_print(stderr);
         return HTH_EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        hth_cache_help_print(false);
+        hth_cache_help_print(stdout);
         return HTH_EXIT_OK;
     }
     if (strcmp(argv[1], "why") == 0)

@@ -4,9 +4,12 @@
 #ifndef HTH_CLI_CACHE_OPTIONS_H
 #define HTH_CLI_CACHE_OPTIONS_H
 
+#include <stdio.h>
+
 #include "cache/file_tier_set.h"
 
 enum { HTH_CACHE_PATH_BYTES = 4096 };
+#define HTH_CACHE_NO_SIZE UINT64_MAX
 
 typedef enum hth_cache_verb {
     HTH_CACHE_STAT,
@@ -24,19 +27,19 @@ typedef enum hth_cache_verb {
 
 typedef struct hth_cache_command_options {
     hth_cache_verb verb;
-    char directory[HTH_CACHE_PATH_BYTES];
+    const char *directory; /* a text of the command line, or default_directory */
+    char default_directory[HTH_CACHE_PATH_BYTES];
     const char *more_directories[HTH_FILE_TIER_ROOTS_MAX - 1];
     size_t n_more_directories;
     const char *index_directory; /* NULL: beside the rows */
     bool as_json;
     bool quiet;
-    bool has_kind;
-    hth_row_kind kind;
+    bool help;
+    hth_row_kind kind;      /* HTH_ROW_KINDS: any */
     const char *key_prefix; /* ls: hex digits, NULL: any */
-    uint64_t limit;
-    uint64_t hits_min;
-    bool has_to_bytes;
-    uint64_t to_bytes;
+    uint32_t limit;
+    uint32_t hits_min;
+    uint64_t to_bytes; /* gc; HTH_CACHE_NO_SIZE: not given */
     bool with_descendants;
     bool replace;
     const char *signing_key_file;
@@ -44,9 +47,12 @@ typedef struct hth_cache_command_options {
     const char *file; /* export, import */
 } hth_cache_command_options;
 
-/* argv[0] is the verb. True when options are complete; otherwise *exit_out is the exit code and all was said. */
+/*
+ * Read a command line; argv[0] is the verb. True when the options are complete. Otherwise *exit_out is the exit code, and
+ * the help or a message is printed. out may point into argv and into itself: use it in place.
+ */
 bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out);
-/* The text of --help. */
-void hth_cache_help_print(bool to_stderr);
+/* Print the text of --help. */
+void hth_cache_help_print(FILE *out);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * cache_show.c - `hearth cache stat` and `hearth cache ls`: look into a cache
  *
- * A directory that is no cache is never made into one. What is shown is collected first and printed afterwards, so that
- * a slow terminal keeps no transaction open and other processes write on meanwhile.
+ * Looking never makes a directory into a cache. All facts are collected first and printed afterwards, so a slow
+ * terminal keeps no transaction open and other processes can write.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -30,10 +30,10 @@ typedef struct contents {
     bool out_of_memory;
 
     bool complete;
-    uint64_t quota; /* of all roots; 0: not known */
+    uint64_t quota; /* of all roots; 0: unknown */
     size_t n_quarantined;
-    hth_pins pins[HTH_FILE_TIER_ROOTS_MAX]; /* of each root, [n_roots] */
-    size_t n_roots;
+    hth_pins pins;
+    hth_pins broken; /* pins of prefixes with missing rows */
     hth_pin_totals pinned;
 } contents;
 
@@ -41,7 +41,7 @@ static bool passes(const hth_row_meta *meta, const options *o)
 {
     char hex[2 * HTH_KEY_BYTES + 1];
 
-    if ((o->has_kind && meta->id.kind != o->kind) || meta->hit_count < o->hits_min)
+    if ((o->kind != HTH_ROW_KINDS && meta->id.kind != o->kind) || meta->hit_count < o->hits_min)
         return false;
     if (!o->key_prefix)
         return true;
@@ -69,7 +69,7 @@ static bool collect(const hth_row_meta *meta, void *user_data)
     return true;
 }
 
-/* Add what a root's index says; nothing is added on failure but memory. */
+/* Add the rows and totals of the index of a root. A failure adds nothing. */
 static hearth_status ask_index(hth_index *index, contents *out, uint64_t *quota_out, hearth_error *err)
 {
     size_t n_before = out->n_rows;
@@ -112,7 +112,7 @@ static int compare_use(const void *a, const void *b)
     return memcmp(left->id.key.bytes, right->id.key.bytes, HTH_KEY_BYTES);
 }
 
-/* To be followed by contents_deinit, in any case. */
+/* The caller calls contents_deinit, whatever the status. */
 static hearth_status look(const options *o, contents *out, hearth_error *err)
 {
     hth_file_tier_set *files = NULL;
@@ -131,12 +131,11 @@ static hearth_status look(const options *o, contents *out, hearth_error *err)
         status = look_at_root(hth_file_tier_set_roots(files)[i], out, &quota, err);
         knows_quotas = knows_quotas && quota > 0;
         out->quota += quota;
-        if (status == HEARTH_OK)
-            status = hth_file_tier_pins(hth_file_tier_set_roots(files)[i], &out->pins[i], err);
-        out->n_roots += status == HEARTH_OK;
     }
     if (status == HEARTH_OK)
-        status = hth_file_tier_set_pin_totals(files, &out->pinned, err);
+        status = hth_file_tier_set_pins(files, &out->pins, err);
+    if (status == HEARTH_OK)
+        status = hth_file_tier_set_pin_totals(files, &out->broken, &out->pinned, err);
     if (!knows_quotas)
         out->quota = 0;
     if (n_roots > 1 && out->n_rows > 0)
@@ -147,17 +146,9 @@ static hearth_status look(const options *o, contents *out, hearth_error *err)
 
 static void contents_deinit(contents *c)
 {
-    for (size_t i = 0; i < c->n_roots; i++)
-        hth_pins_deinit(&c->pins[i]);
+    hth_pins_deinit(&c->pins);
+    hth_pins_deinit(&c->broken);
     free(c->rows);
-}
-
-static bool is_pinned(const contents *c, const hth_row_meta *row)
-{
-    for (size_t i = 0; i < c->n_roots; i++)
-        if (hth_pins_has(&c->pins[i], &row->id.key))
-            return true;
-    return false;
 }
 
 /* ---- printing ---- */
@@ -173,7 +164,7 @@ static const char *time_text(uint64_t seconds, char text[32])
     return text;
 }
 
-/* Print a JSON value and give it up; false when there was no memory for it. */
+/* Print and release a JSON value; false if it is NULL for lack of memory. */
 static bool print_json(json_t *value)
 {
     bool printed = value && json_dumpf(value, stdout, JSON_INDENT(2)) == 0 && fputc('\n', stdout) != EOF;
@@ -187,7 +178,7 @@ typedef struct sums {
     uint64_t bytes[HTH_ROW_KINDS];
     uint64_t n_bytes;
     uint64_t n_hits;
-    uint64_t n_used; /* rows that served a request since they were made */
+    uint64_t n_used; /* rows that served a request */
 } sums;
 
 static sums sum_up(const contents *c)
@@ -204,7 +195,7 @@ static sums sum_up(const contents *c)
     return s;
 }
 
-/* The prompts' beginnings that served most. */
+/* The beginnings of prompts that served most. */
 static bool print_prefixes(const contents *c)
 {
     hth_prefix top[PREFIXES_SHOWN];
@@ -252,7 +243,21 @@ static json_t *more_directories_json(const options *o)
     json_t *array = o->n_more_directories > 0 ? json_array() : NULL;
 
     for (size_t i = 0; i < o->n_more_directories; i++)
-        (void)json_array_append_new(array, json_string(o->more_directories[i])); /* one that is no UTF-8 is missing */
+        (void)json_array_append_new(array, json_string(o->more_directories[i])); /* non-UTF-8 names are missing */
+    return array;
+}
+
+/* NULL without memory. */
+static json_t *broken_json(const contents *c)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; array && i < c->broken.n; i++) {
+        char key[2 * HTH_KEY_BYTES + 1];
+
+        hth_hex_encode(c->broken.keys[i].bytes, HTH_KEY_BYTES, key);
+        (void)json_array_append_new(array, json_string(key)); /* a lack of memory shows at the end */
+    }
     return array;
 }
 
@@ -276,8 +281,9 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
     if (o->n_more_directories > 0)
         (void)json_object_set_new(object, "more_directories", more_directories_json(o));
     (void)json_object_set_new(object, "pinned",
-                              json_pack("{s:I, s:I, s:I}", "prefixes", (json_int_t)c->pinned.prefixes, "rows",
-                                        (json_int_t)c->pinned.rows, "bytes", (json_int_t)c->pinned.bytes));
+                              json_pack("{s:I, s:I, s:I, s:o}", "prefixes", (json_int_t)c->pinned.prefixes, "rows",
+                                        (json_int_t)c->pinned.rows, "bytes", (json_int_t)c->pinned.bytes, "broken",
+                                        broken_json(c)));
     (void)json_object_set_new(object, "quota_bytes", c->quota ? json_integer((json_int_t)c->quota) : json_null());
     (void)json_object_set_new(object, "oldest_use",
                               c->n_rows ? json_integer((json_int_t)c->rows[0].last_used_time) : json_null());
@@ -312,6 +318,12 @@ static bool print_stat(const options *o, const contents *c)
     if (c->pinned.prefixes > 0)
         printf("pinned       %" PRIu64 " prefixes: %" PRIu64 " rows, %s\n", c->pinned.prefixes, c->pinned.rows,
                hth_size_text(c->pinned.bytes, a));
+    for (size_t i = 0; i < c->broken.n; i++) {
+        char key[2 * HTH_KEY_BYTES + 1];
+
+        hth_hex_encode(c->broken.keys[i].bytes, HTH_KEY_BYTES, key);
+        printf("  broken     %s (rows are missing: run its prompt again, or unpin it)\n", key);
+    }
     printf("quarantined  %zu\n", c->n_quarantined);
     return print_prefixes(c);
 }
@@ -330,7 +342,7 @@ static bool print_rows_json(const contents *c, uint64_t limit)
                                                    (json_int_t)row->first_position, "tokens", (json_int_t)row->n_tokens,
                                                    "bytes", (json_int_t)row->bytes, "last_used_time",
                                                    (json_int_t)row->last_used_time, "hits", (json_int_t)row->hit_count,
-                                                   "pinned", (int)is_pinned(c, row))) != 0) {
+                                                   "pinned", (int)hth_pins_has(&c->pins, &row->id.key))) != 0) {
             json_decref(array);
             return false;
         }
@@ -353,7 +365,8 @@ static bool print_rows(const options *o, const contents *c)
         hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
         printf("%s  %-8s  %8" PRIu32 "  %6" PRIu32 "  %12" PRIu64 "  %-19s  %6" PRIu32 "%s\n", key,
                hth_row_kind_name(row->id.kind), row->first_position, row->n_tokens, row->bytes,
-               time_text(row->last_used_time, time), row->hit_count, is_pinned(c, row) ? "  pinned" : "");
+               time_text(row->last_used_time, time), row->hit_count,
+               hth_pins_has(&c->pins, &row->id.key) ? "  pinned" : "");
     }
     return true;
 }

@@ -47,7 +47,7 @@ static int export_prefix(const hth_cache_command_options *options, hth_file_tier
     return HTH_EXIT_OK;
 }
 
-/* Into the first root that has room for it; where none has, into the first that makes room. */
+/* Import into the first root with room; if none has room, into the first that can make room. */
 static hearth_status import_somewhere(hth_file_tier_set *files, const char *path, const hth_import_options *options,
                                       hth_imported *out, hearth_error *err)
 {
@@ -55,7 +55,7 @@ static hearth_status import_somewhere(hth_file_tier_set *files, const char *path
     hearth_status status = HEARTH_FULL;
     hth_fs_stat st;
 
-    /* The file's size is about that of its rows; one that cannot be looked at is refused below. */
+    /* The file is about as large as its rows. If it cannot be examined, the import below refuses it. */
     if (hth_fs_stat_path(hth_fs_system(), path, &st) == 0)
         with_room = hth_file_tier_set_with_room(files, st.bytes);
     if (with_room < n_roots)

@@ -1,35 +1,35 @@
-/*
- * cache_verbs.h - what `hearth cache` does, a function a verb; the result is the exit code
- */
+/* cache_verbs.h - the verbs of `hearth cache`, a function each; the result is the exit code */
 #ifndef HTH_CLI_CACHE_VERBS_H
 #define HTH_CLI_CACHE_VERBS_H
 
 #include "cli/cache_options.h"
 
 typedef enum hth_cache_purpose {
-    HTH_CACHE_TO_LOOK, /* and to take away; makes no cache where there is none */
-    HTH_CACHE_TO_ADD,  /* makes one; the quota that was noted and a reserve of free space hold */
+    HTH_CACHE_TO_LOOK, /* or to remove rows; makes no cache where there is none */
+    HTH_CACHE_TO_ADD,  /* makes a cache if needed; keeps the noted quota and a reserve of free space */
 } hth_cache_purpose;
 
 /*
- * Open the roots that options name and wait until their indexes are complete. One that is not there costs a warning;
- * HEARTH_NOT_FOUND when nothing was ever cached in any, HEARTH_MISUSE when a path is too long, and as
+ * Open the roots of the options and wait until their indexes are complete. A missing root costs a warning.
+ * HEARTH_NOT_FOUND if nothing was ever cached in any root, HEARTH_MISUSE if a path is too long, and as
  * hth_file_tier_set_open.
  */
 hearth_status hth_cache_command_open(const hth_cache_command_options *options, hth_cache_purpose purpose,
                                      hth_file_tier_set **out, hearth_error *err);
 /* "46.3 MiB". */
 const char *hth_size_text(uint64_t bytes, char text[32]);
-/* True after Ctrl-C, once hth_cache_command_watch was called; what goes on for long asks now and then. */
+/* True after Ctrl-C, if hth_cache_command_watch was called before; long operations ask now and then. */
 void hth_cache_command_watch(void);
 bool hth_cache_command_interrupted(void);
-/* Say what went wrong and give the exit code for it. */
+/* Print the error. Returns the exit code for it. */
 int hth_cache_command_fail(hearth_status status, const hearth_error *err);
 
 int hth_cache_show(const hth_cache_command_options *options);     /* stat, ls */
 int hth_cache_care(const hth_cache_command_options *options);     /* verify, gc, rm, repair */
 int hth_cache_transfer(const hth_cache_command_options *options); /* export, import */
-/* why: argv[0] is the verb, the rest the options of `hearth run`. 0: all of the prompt is known, 1: not all, 2: failed. */
+/*
+ * why: argv[0] is the verb; the options of `hearth run` follow. 0: all of the prompt is known, 1: not all, 2: failed.
+ */
 int hth_cache_why(int argc, char **argv);
 
 #endif

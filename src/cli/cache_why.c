@@ -2,7 +2,7 @@
  * cache_why.c - `hearth cache why`: why was this prompt cold?
  *
  * Takes the command line of the `hearth run` in question, so that model, parameters, salt and prompt are the same, and
- * asks the library. The model is loaded and nothing is evaluated; the cache is read and nothing is added to it.
+ * asks the library. It loads the model but evaluates nothing; it reads the cache but adds nothing.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -19,13 +19,13 @@
 #include "cli/text_file.h"
 
 enum {
-    BEFORE_TOKENS = 16,  /* that are shown before the one where the prompt left */
-    RAM_BYTES = 64 << 20 /* for rows that are looked into */
+    BEFORE_TOKENS = 16,  /* shown before the token where the prompt parted */
+    RAM_BYTES = 64 << 20 /* for rows that are read */
 };
 
 typedef struct answer {
     hearth_explanation explanation;
-    char *before; /* text before the token where the prompt left; NULL: it did not */
+    char *before; /* text before the token where the prompt parted; NULL: it did not */
 } answer;
 
 static void say_error(const hearth_error *err)
@@ -43,7 +43,7 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
 
 /* ---- asking ---- */
 
-/* Was anything ever cached where the options say? Looking makes no cache. */
+/* Was anything ever cached in the directory of the options? The check makes no cache. */
 static bool has_cache(const hth_run_options *options)
 {
     char directory[HTH_CACHE_PATH_BYTES], path[HTH_CACHE_PATH_BYTES + 16];
@@ -66,7 +66,7 @@ static hearth_status open_runtime(const hth_run_options *options, hearth_runtime
 
     if (runtime.ram_bytes_max == 0)
         runtime.ram_bytes_max = RAM_BYTES;
-    runtime.disk_bytes_max = UINT64_MAX; /* nothing is written; the quota that others noted stays */
+    runtime.disk_bytes_max = UINT64_MAX; /* nothing is written; the quota that other processes noted stays */
     runtime.ram_file_bytes_max = UINT64_MAX;
     runtime.log = options->quiet ? NULL : log_line;
     runtime.log_level = HEARTH_LOG_WARNING;
@@ -88,29 +88,19 @@ static hearth_status load(hearth_runtime *runtime, const hth_run_options *option
     return status;
 }
 
-/* The prompt as it goes to the tokenizer, a new string; NULL where that was said or is in err. */
-static char *make_prompt(const hth_run_options *options, hearth_model *model, unsigned *tokenize_flags,
-                         hearth_error *err)
-{
-    char *text = options->prompt ? strdup(options->prompt) : hth_text_file_read(options->prompt_file);
-    char *rendered = text ? hth_prompt_render(model, options, text, tokenize_flags, err) : NULL;
-
-    free(text);
-    return rendered;
-}
-
-/* The text of the tokens before the one where the prompt left what is known. */
+/* The text of the tokens before the one where the prompt parted from the known prefix. */
 static hearth_status text_before(hearth_model *model, const hearth_request *request, const hearth_explanation *e,
                                  char **out, hearth_error *err)
 {
     uint32_t begin = e->left_at > BEFORE_TOKENS ? e->left_at - BEFORE_TOKENS : 0;
     hearth_token *tokens = calloc(e->prompt_tokens, sizeof(*tokens));
     hearth_status status = HEARTH_NO_MEMORY;
+    const char *text = request->chat ? request->chat->text : request->prompt;
+    unsigned flags = request->chat ? HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS : request->tokenize_flags;
     size_t n = 0;
 
     if (tokens)
-        status = hearth_tokenize(model, request->prompt, strlen(request->prompt), request->tokenize_flags, tokens,
-                                 e->prompt_tokens, &n, err);
+        status = hearth_tokenize(model, text, strlen(text), flags, tokens, e->prompt_tokens, &n, err);
     if (status == HEARTH_OK)
         status = hearth_detokenize(model, tokens + begin, e->left_at - begin, true, out, NULL, err);
     free(tokens);
@@ -120,20 +110,21 @@ static hearth_status text_before(hearth_model *model, const hearth_request *requ
 static hearth_status ask(hearth_model *model, const hth_run_options *options, answer *out, hearth_error *err)
 {
     hearth_request request = hearth_request_default();
-    char *prompt;
+    char *text = options->prompt ? strdup(options->prompt) : hth_text_file_read(options->prompt_file);
     hearth_status status;
 
+    if (!text)
+        return HEARTH_FAILED; /* said */
     request.tokenize_flags = options->request.tokenize_flags;
     request.no_cache_read = options->request.no_cache_read;
-    prompt = make_prompt(options, model, &request.tokenize_flags, err);
-    if (!prompt)
-        return HEARTH_FAILED; /* said, or in err */
-    request.prompt = prompt;
     out->explanation = (hearth_explanation){ .struct_size = sizeof(out->explanation) };
-    status = hearth_explain(model, &request, &out->explanation, err);
+    status = hth_prompt_render(model, options, text, &request, err);
+    if (status == HEARTH_OK)
+        status = hearth_explain(model, &request, &out->explanation, err);
     if (status == HEARTH_OK && out->explanation.left_at < out->explanation.prompt_tokens)
         status = text_before(model, &request, &out->explanation, &out->before, err);
-    free(prompt);
+    hearth_chat_prompt_free(request.chat);
+    free(text);
     return status;
 }
 
@@ -155,12 +146,12 @@ static bool print_answer_json(const answer *a)
     return written;
 }
 
-/* On one line, however many the text has. */
+/* Print on one line, however many the text has. */
 static void print_text(const char *text)
 {
     for (; *text; text++) {
         if (*text == '\n')
-            (void)fputs("\\n", stdout); /* whether all was written is asked at the end */
+            (void)fputs("\\n", stdout); /* the end checks whether all was written */
         else
             (void)putchar((unsigned char)*text < 0x20 || *text == 0x7F ? ' ' : *text);
     }
@@ -210,7 +201,7 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-/* As grep has it: 0 all is known, 1 not all is, 2 that could not be told. */
+/* Exit codes like grep: 0 all is known, 1 not all, 2 unknown. */
 int hth_cache_why(int argc, char **argv)
 {
     static hth_run_options options;
@@ -222,7 +213,7 @@ int hth_cache_why(int argc, char **argv)
     hearth_status status;
 
     if (wants_help(argc, argv)) {
-        hth_cache_help_print(false);
+        hth_cache_help_print(stdout);
         return HTH_EXIT_OK;
     }
     if (!hth_run_options_parse(argc, argv, &options, &result))

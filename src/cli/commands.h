@@ -1,8 +1,8 @@
 /*
- * commands.h - the commands of the program, one function each
+ * commands.h - the commands of the program, one function for each
  *
- * argv[0] is the command's name. The result is the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
- * Messages go to standard error and begin with "hearth: "; what a command is asked for goes to standard output.
+ * argv[0] is the name of the command. The result is the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+ * Messages go to standard error and begin with "hearth: "; results go to standard output.
  */
 #ifndef HTH_CLI_COMMANDS_H
 #define HTH_CLI_COMMANDS_H

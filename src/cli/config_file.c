@@ -1,8 +1,8 @@
 /*
  * config_file.c - from the text of a configuration to its tree
  *
- * A reader of one pass that looks ahead at most over white space and comments. Depth and size are bounded; a line that is
- * wrong ends it, with the line's number.
+ * The reader makes one pass and looks ahead only over white space and comments. Depth and size are bounded. The first
+ * wrong line ends it with an error that has the number of the line.
  */
 #include "cli/config_file.h"
 
@@ -29,7 +29,7 @@ typedef struct scanner {
     hearth_error *err;
 } scanner;
 
-/* All that go into a list or section. */
+/* The end of the list of nodes in a list or section. */
 typedef struct chain {
     const hth_config_node **link;
 } chain;
@@ -62,7 +62,7 @@ static bool is_at(const scanner *s, const char *text)
     return (size_t)(s->end - s->at) >= n && memcmp(s->at, text, n) == 0;
 }
 
-/* Comments of this kind nest, as UCL's do. */
+/* Comments of this kind nest, as in UCL. */
 static hearth_status skip_long_comment(scanner *s)
 {
     unsigned begin = s->line, depth = 0;
@@ -81,7 +81,7 @@ static hearth_status skip_long_comment(scanner *s)
     return HEARTH_OK;
 }
 
-/* Go over spaces, comments and, where they may be, ends of lines. */
+/* Skip spaces, comments and, with lines, ends of lines. */
 static hearth_status skip(scanner *s, bool lines)
 {
     hearth_status status = HEARTH_OK;
@@ -102,7 +102,7 @@ static hearth_status skip(scanner *s, bool lines)
     return status;
 }
 
-/* Is an opening brace next, perhaps in a later line? Goes there only if so. */
+/* Is an opening brace next, perhaps on a later line? Moves there only then. */
 static hearth_status skip_to_brace(scanner *s, bool *found_out)
 {
     scanner ahead = *s;
@@ -114,7 +114,7 @@ static hearth_status skip_to_brace(scanner *s, bool *found_out)
     return status;
 }
 
-/* What stands here, for messages. */
+/* The text at the scanner, for messages. */
 static const char *found_here(const scanner *s, char text[8])
 {
     if (s->at == s->end)
@@ -122,7 +122,7 @@ static const char *found_here(const scanner *s, char text[8])
     if (*s->at == '\n')
         return "the end of the line";
     if ((unsigned char)*s->at < ' ' || (unsigned char)*s->at >= 0x7f)
-        return "a character that belongs into quotes";
+        return "a character that belongs in quotes";
     (void)snprintf(text, 8, "'%c'", *s->at); /* sized for it */
     return text;
 }
@@ -145,7 +145,10 @@ static int hex_digits(const scanner *s, const char *at)
     return value;
 }
 
-/* \uXXXX, and the second one of a pair; at is behind the 'u'. How many bytes it takes there; 0: it is wrong. */
+/*
+ * Read \uXXXX, and the second half of a pair; at is behind the 'u'. Returns the bytes that were read; 0: the escape is
+ * wrong.
+ */
 static size_t read_unicode(const scanner *s, const char *at, uint32_t *out)
 {
     int high = hex_digits(s, at), low;
@@ -164,7 +167,7 @@ static size_t read_unicode(const scanner *s, const char *at, uint32_t *out)
     return 10;
 }
 
-/* What follows a backslash; the scanner stands there. */
+/* Read the rest of an escape; the scanner is behind the backslash. */
 static hearth_status read_escape(scanner *s, char *out, size_t *n)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -193,7 +196,7 @@ static hearth_status read_quoted(scanner *s, const char **out)
     size_t n = 0;
     const char *line_end = memchr(s->at, '\n', (size_t)(s->end - s->at));
     const char *end = line_end ? line_end : s->end;
-    char *text = hth_pool_alloc(s->pool, (size_t)(end - s->at) + 1); /* no escape is shorter than what it means */
+    char *text = hth_pool_alloc(s->pool, (size_t)(end - s->at) + 1); /* no escape is shorter than its meaning */
 
     if (!text)
         return no_memory(s);
@@ -257,7 +260,7 @@ static hth_config_node *add_node(const scanner *s, chain *to)
     return node;
 }
 
-/* After a value: what separates it from the next one, or the end of what it is in. */
+/* After a value: a separator, or the end of the list or section. */
 static hearth_status read_end(scanner *s, char closing, const char *of)
 {
     char text[8];
@@ -267,7 +270,7 @@ static hearth_status read_end(scanner *s, char closing, const char *of)
         return status;
     return fail_at(s, s->line,
                    "after the value of '%s' there must be ';' or the end of the line, not %s; a text with "
-                   "spaces or brackets belongs into quotes",
+                   "spaces or brackets belongs in quotes",
                    of, found_here(s, text));
 }
 
@@ -328,7 +331,7 @@ static hearth_status read_value_here(scanner *s, hth_config_node *out)
         return read_plain(s, &out->text);
     }
     if (s->depth == HTH_CONFIG_DEPTH_MAX)
-        return fail_at(s, s->line, "sections and lists lie more than %d deep in each other", HTH_CONFIG_DEPTH_MAX);
+        return fail_at(s, s->line, "sections and lists are nested more than %d deep", HTH_CONFIG_DEPTH_MAX);
     s->depth++;
     status = *s->at == '{' ? read_section(s, out, true) : read_list(s, out);
     s->depth--;
@@ -370,7 +373,7 @@ static hearth_status read_key(scanner *s, const char **out)
     return *out ? HEARTH_OK : no_memory(s);
 }
 
-/* A word after a key without '=': the value, or the title of a section that follows. */
+/* Read a word after a key without '=': the value, or the title of a section that follows. */
 static hearth_status read_word(scanner *s, hth_config_node *node)
 {
     chain inside = { &node->first };
@@ -449,7 +452,7 @@ static hearth_status read_section(scanner *s, hth_config_node *section, bool has
     if (has_braces && s->at == s->end)
         return fail_at(s, section->line, "the section that begins here has no end, '}'");
     if (!has_braces && s->at < s->end)
-        return fail_at(s, s->line, "there is a '}' more than there are '{'");
+        return fail_at(s, s->line, "there are more '}' than '{'; take one out");
     s->at += has_braces;
     return HEARTH_OK;
 }
@@ -467,7 +470,7 @@ hearth_status hth_config_file_parse(hth_pool *pool, const char *name, const char
     if (memchr(text, '\0', n) || !hth_utf8_is_valid(text, n))
         return hth_fail(err, HEARTH_CORRUPT, "'%s' is no text in UTF-8, so it is no configuration", name);
     root->line = root->key_line = 1;
-    status = skip_to_brace(&s, &has_braces); /* as JSON */
+    status = skip_to_brace(&s, &has_braces); /* as in JSON */
     if (status == HEARTH_OK)
         status = read_section(&s, root, has_braces);
     if (status == HEARTH_OK && has_braces)
@@ -528,7 +531,7 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
         return hth_fail_errno(err, errno, "cannot open '%s'", name);
     *out = (hth_config_file){ .name = name };
     if (fstat(fd, &st) != 0)
-        status = hth_fail_errno(err, errno, "cannot look at '%s'", name);
+        status = hth_fail_errno(err, errno, "cannot read the type of '%s'", name);
     if (status == HEARTH_OK)
         status = read_all(pool, fd, name, &text, &n, err);
     if (!is_stdin)

@@ -1,7 +1,7 @@
 /*
- * config_file.h - a configuration file as a tree, every value with its line
+ * config_file.h - a configuration file as a tree; each value has its line
  *
- * The syntax is the everyday part of UCL, of which JSON is a part:
+ * The syntax is the common part of UCL, which contains JSON:
  *
  *     # a comment, and one of the other kind: / * ... * /
  *     key = value;                 '=' or ':' or nothing; ';' or ',' or the end of the line
@@ -9,9 +9,9 @@
  *     section { key = value }
  *     section "title" { ... }      the same as section { title { ... } }
  *
- * Texts are plain words, or in "double quotes" with JSON's escapes, or in 'single quotes' as they are. What UCL has beyond
- * that (commands such as .include, variables, here-documents) is refused where it would be seen. A key may come several
- * times; what that means is the reader's business.
+ * Texts are plain words, or texts in "double quotes" with JSON's escapes, or in 'single quotes' without escapes. Other
+ * features of UCL (commands such as .include, variables, here-documents) are errors at their place. A key may occur
+ * several times; its reader decides about the meaning.
  */
 #ifndef HTH_CLI_CONFIG_FILE_H
 #define HTH_CLI_CONFIG_FILE_H
@@ -35,13 +35,13 @@ typedef enum hth_config_kind {
 typedef struct hth_config_node hth_config_node;
 struct hth_config_node {
     hth_config_kind kind;
-    const char *key; /* NULL in a list, and of the file */
+    const char *key; /* NULL in a list, and for the whole file */
     unsigned line;   /* of the value */
     unsigned key_line;
-    /* Where it is in the text, in bytes: a member from its key or title, its value, and behind that. */
+    /* Offsets in the text: the key or title of a member, its value, and the end. */
     size_t begin, value_begin, end;
-    const char *text;             /* of a QUOTED or PLAIN one */
-    const hth_config_node *first; /* of a SECTION or LIST: what is in it, in the file's order */
+    const char *text;             /* of a QUOTED or PLAIN node */
+    const hth_config_node *first; /* of a SECTION or LIST: its nodes, in the order of the file */
     const hth_config_node *next;
 };
 
@@ -50,13 +50,13 @@ typedef struct hth_config_file {
     const hth_config_node *root; /* a SECTION */
     uint32_t permissions;        /* of the file: the lower nine bits of its mode */
     bool is_regular;
-    const char *text; /* as it was read, n_text bytes */
+    const char *text; /* the content, n_text bytes */
     size_t n_text;
 } hth_config_file;
 
 /*
- * Read a file; all of it belongs to pool. A path of "-" is standard input. HEARTH_NOT_FOUND, HEARTH_PERMISSION, HEARTH_IO;
- * HEARTH_CORRUPT with "NAME:LINE: what is wrong"; HEARTH_NO_MEMORY.
+ * Read a file; everything in *out belongs to pool. The path "-" is standard input. HEARTH_NOT_FOUND, HEARTH_PERMISSION,
+ * HEARTH_IO; HEARTH_CORRUPT with "NAME:LINE: ..."; HEARTH_NO_MEMORY.
  */
 hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_file *out, hearth_error *err);
 /* The same from memory, n bytes. */

@@ -1,8 +1,8 @@
 /*
- * config_reader.c - keys to rows, values to text, text to options
+ * config_reader.c - finds the row of each key and reads the value through it
  *
- * Types are those of the file: a number or a word is plain, a text may be in quotes, and is so wherever it looks like a
- * number or like true and false. Sizes and times may be in quotes, since JSON has no other way to write their units.
+ * Types are those of the file: numbers and words are plain, texts may be in quotes, and a text that looks like a
+ * number, true or false must be. Sizes and times may be in quotes, since JSON cannot write their units otherwise.
  */
 #include "cli/config_reader.h"
 
@@ -18,7 +18,7 @@
 
 enum { SHOWN_BYTES = 160, PAIR_BYTES = 256 };
 
-/* A member and where it goes. */
+/* A member of the file and the option that it sets. */
 typedef struct member {
     const hth_config_reader *reader;
     const hth_option *option;
@@ -51,7 +51,7 @@ const char *hth_config_directory(hth_pool *pool, const char *path)
     if (path[0] == '/')
         return hth_pool_text(pool, path, (size_t)n);
     if (!getcwd(here, sizeof(here)))
-        return hth_pool_text(pool, path, (size_t)n); /* relative ones still lead there */
+        return hth_pool_text(pool, path, (size_t)n); /* a relative path still leads there */
     while (strncmp(path, "./", 2) == 0 && n > 2)
         return hth_config_directory(pool, path + 2);
     return hth_pool_format(pool, "%s/%.*s", strcmp(here, "/") == 0 ? "" : here, n, path);
@@ -68,7 +68,7 @@ const char *hth_config_path(hth_pool *pool, const char *directory, const char *p
 
 /* ---- single values ---- */
 
-/* Is this a word that means true (1) or false (0) in UCL? Otherwise -1. */
+/* Is it UCL's word for true (1) or false (0)? Otherwise -1. */
 static int truth(const char *word)
 {
     static const char *const words[] = { "false", "true", "no", "yes", "off", "on" };
@@ -79,14 +79,14 @@ static int truth(const char *word)
     return -1;
 }
 
-/* Would UCL take a plain word for something else than a text? */
+/* Would UCL read a plain word as another type than text? */
 static bool is_no_text(const char *word)
 {
     char *end;
 
     if (truth(word) >= 0 || strcasecmp(word, "null") == 0)
         return true;
-    (void)strtod(word, &end); /* where it ends is asked */
+    (void)strtod(word, &end); /* only its end matters */
     return end != word && *end == '\0';
 }
 
@@ -128,14 +128,14 @@ static void read_flag(const member *m, const hth_config_node *value)
         hth_option_set_flag(m->option, m->options, on);
 }
 
-/* A number, size or time. In quotes only where it has a unit. */
+/* Read a number, size or time. Only values with a unit may be in quotes. */
 static void read_number(const member *m, const hth_config_node *value)
 {
     static const char *const stand_ins[] = { "{...}", "[...]", "\"...\"" };
     const hth_option_kind kind = m->option->kind;
     const bool may_quote = kind == HTH_OPTION_SIZE || kind == HTH_OPTION_MS;
 
-    /* What is no number at all is refused by the row's own reader, which knows what it must be. */
+    /* Other types are refused by the reader of the row, which knows the expected values. */
     if (value->kind == HTH_CONFIG_PLAIN || (value->kind == HTH_CONFIG_QUOTED && may_quote))
         read_text(m, value->line, value->text);
     else
@@ -145,12 +145,12 @@ static void read_number(const member *m, const hth_config_node *value)
 static void read_single(const member *m, const hth_config_node *value)
 {
     const bool is_single = value->kind == HTH_CONFIG_PLAIN || value->kind == HTH_CONFIG_QUOTED;
-    const bool is_text = m->option->kind == HTH_OPTION_TEXT;
+    const bool is_text = m->option->kind == HTH_OPTION_TEXT && !m->option->check;
 
     if (!is_single)
         wrong_type(m, value, m->option->is_path ? "a path" : is_text ? "a text" : "a single value");
     else if (is_text && value->kind == HTH_CONFIG_PLAIN && is_no_text(value->text))
-        wrong_type(m, value, "a text; one that looks like a number, true, false or null belongs into quotes");
+        wrong_type(m, value, "a text; one that looks like a number, true, false or null belongs in quotes");
     else if (!*value->text)
         say(m->reader, value->line, "%s is empty; leave it out, or give it a value", m->shown);
     else if (m->option->is_path && !(m->option->is_word && m->option->is_word(value->text)))
@@ -171,7 +171,7 @@ static void read_list(const member *m, const hth_config_node *value)
         read_single(m, element);
 }
 
-/* { min_tokens = 64 } is "min_tokens=64". */
+/* Read { min_tokens = 64 } as "min_tokens=64". */
 static void read_pairs(const member *m, const hth_config_node *value)
 {
     if (value->kind != HTH_CONFIG_SECTION) {
@@ -218,7 +218,7 @@ static void read_value(const member *m, const hth_config_node *value)
         read_section(m, value);
     else if (option->kind == HTH_OPTION_FLAG)
         read_flag(m, value);
-    else if (option->kind == HTH_OPTION_TEXT || option->kind == HTH_OPTION_OWN)
+    else if (option->kind == HTH_OPTION_TEXT || option->kind == HTH_OPTION_WORD || option->kind == HTH_OPTION_OWN)
         read_single(m, value);
     else
         read_number(m, value);
@@ -234,7 +234,7 @@ static const hth_placed_option *find(const hth_flat_table *table, const char *ke
     return NULL;
 }
 
-/* The section of the whole file that has such a key; NULL: none. */
+/* The section of the file that has such a key; NULL: none. */
 static const char *section_with(const hth_option_table *root, const char *key)
 {
     hth_flat_table flat;
@@ -270,14 +270,14 @@ static void say_unknown(const hth_config_reader *reader, const hth_config_node *
     if (nearest.name)
         say(reader, node->key_line, "'%.64s' is no key %s; did you mean '%s'?", node->key, scope->where, nearest.name);
     else if (section)
-        say(reader, node->key_line, "'%.64s' is no key %s; it belongs into the section '%s'", node->key, scope->where,
+        say(reader, node->key_line, "'%.64s' is no key %s; it belongs in the section '%s'", node->key, scope->where,
             section);
     else
         say(reader, node->key_line, "'%.64s' is no key %s; docs/operating.md and 'hearth serve --print-keys' list them",
             node->key, scope->where);
 }
 
-/* The line of the first of several members of this key; 0: this is the first. */
+/* The line of an earlier member with this key; 0: there is none. */
 static unsigned given_before(const hth_config_node *section, const hth_config_node *node)
 {
     for (const hth_config_node *other = section->first; other != node; other = other->next)
@@ -299,7 +299,7 @@ void hth_config_read(const hth_config_reader *reader, const hth_config_node *sec
         unsigned before;
 
         if (reader->problems->n_errors > HTH_PROBLEMS_MAX)
-            return; /* it is something else than a configuration */
+            return; /* this is no configuration */
         if (scope->own_key && strcmp(node->key, scope->own_key) == 0) {
             scope->read_own(reader, node, scope->user_data);
             continue;
@@ -313,8 +313,7 @@ void hth_config_read(const hth_config_reader *reader, const hth_config_node *sec
         (void)snprintf(m.shown, sizeof(m.shown), "%.80s%.70s", scope->prefix, node->key); /* cut */
         before = given_before(section, node);
         if (before == 0 && row->option->repeats)
-            (void)hth_option_read(m.option, m.options, m.shown, NULL,
-                                  &err); /* what it held from elsewhere is forgotten */
+            (void)hth_option_read(m.option, m.options, m.shown, NULL, &err); /* drop values from other sources */
         if (before > 0 && !row->option->repeats)
             say(reader, node->key_line, "'%s' was given before, in line %u", m.shown, before);
         else

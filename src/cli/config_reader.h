@@ -1,9 +1,9 @@
 /*
- * config_reader.h - sections of a configuration file into options, by the rows that the command line has, too
+ * config_reader.h - reads sections of a configuration file into options, by the rows of the command line
  *
- * A member is read by the row that has its key; a row of the kind HTH_OPTION_TABLE with a key is a section. What is wrong
- * is said with the file's name, the line, the key and what was expected, and reading goes on, so that all that is wrong is
- * found at once.
+ * The row with the key of a member reads the value; a row of the kind HTH_OPTION_TABLE with a key is a section. An
+ * error has the name of the file, the line, the key and the expected value. Reading continues after an error, so that
+ * all errors are found at once.
  */
 #ifndef HTH_CLI_CONFIG_READER_H
 #define HTH_CLI_CONFIG_READER_H
@@ -14,21 +14,21 @@
 
 typedef struct hth_config_reader {
     const char *name;             /* of the file, as messages show it */
-    const char *directory;        /* where its relative paths begin; ends with '/' */
-    const hth_option_table *root; /* the whole file's, to tell where a key belongs; may be NULL */
+    const char *directory;        /* the directory that its relative paths start from; ends with '/' */
+    const hth_option_table *root; /* that of the whole file, to find the section of a misplaced key; may be NULL */
     hth_pool *pool;               /* for paths */
     hth_problems *problems;
 } hth_config_reader;
 
-/* The directory of a file, for a reader: absolute, ends with '/'. NULL without memory. */
+/* The directory of a file, for a reader: absolute, with '/' at its end. NULL without memory. */
 const char *hth_config_directory(hth_pool *pool, const char *path);
-/* path where it is absolute or for an engine without files, otherwise behind directory; NULL without memory. */
+/* path itself when it is absolute or names no file for its engine, otherwise path in directory; NULL without memory. */
 const char *hth_config_path(hth_pool *pool, const char *directory, const char *path);
 
 typedef struct hth_config_scope {
     const char *prefix; /* of keys in messages: "limits."; "": none */
     const char *where;  /* "here", "of a model" */
-    /* A key that the caller reads by itself; NULL: none. May come several times. */
+    /* A key that the caller reads itself; NULL: none. It may occur several times. */
     const char *own_key;
     void (*read_own)(const hth_config_reader *reader, const hth_config_node *node, void *user_data);
     void *user_data;

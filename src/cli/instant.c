@@ -10,7 +10,7 @@
 
 static const int64_t instant_max_s = INT64_C(253402300799); /* the last second of the year 9999 */
 
-/* n digits; false: they are fewer. */
+/* Read n digits; false when there are fewer. */
 static bool read_digits(const char **at, int n, int *out)
 {
     int value = 0;
@@ -84,7 +84,7 @@ static bool read_absolute(const char *text, int64_t *out)
     if (*at && (!read_separator(&at, 'T') || !read_time(&at, &seconds) || !read_separator(&at, 'Z') || *at))
         return false;
     if (days == 0 && seconds == 0)
-        return false; /* which would be never */
+        return false; /* 0 means "never" */
     *out = 86400 * days + seconds;
     return true;
 }

@@ -30,7 +30,7 @@ static void *wait_for_signals(void *context)
 
 bool hth_interrupt_watch(hth_interrupt_fn on_first, void *user_data)
 {
-    watch *w = malloc(sizeof(*w)); /* lives as long as the process: the thread waits until the end */
+    watch *w = malloc(sizeof(*w)); /* lives as long as the process, because the thread waits until the end */
     pthread_t thread;
 
     if (!w)
@@ -41,7 +41,7 @@ bool hth_interrupt_watch(hth_interrupt_fn on_first, void *user_data)
     sigaddset(&w->signals, SIGINT);
     sigaddset(&w->signals, SIGTERM);
     if (pthread_sigmask(SIG_BLOCK, &w->signals, NULL) != 0 || pthread_create(&thread, NULL, wait_for_signals, w) != 0) {
-        (void)pthread_sigmask(SIG_UNBLOCK, &w->signals, NULL); /* so that Ctrl-C at least ends the program */
+        (void)pthread_sigmask(SIG_UNBLOCK, &w->signals, NULL); /* so that Ctrl-C still ends the program */
         free(w);
         return false;
     }

@@ -1,14 +1,14 @@
 /*
- * key_command.c - `hearth key`: keys for a server's clients
+ * key_command.c - `hearth key`: keys for the clients of a server
  *
- *   new      draw a key, show it once, and write the block for the file of keys, which has its digest only
+ *   new      draw a key, show it once, and write the block for the file of keys, which has only its digest
  *   list     the keys of a file
- *   remove   take a key out of a file
- *   expire   say when a key is refused from
- *   hash     the digest of a key that there is
+ *   remove   remove a key from a file
+ *   expire   set the time from which a key is refused
+ *   hash     the digest of an existing key
  *
- * A file is changed by writing the whole of it anew beside it and renaming it, so that a server that reads it meanwhile
- * sees the old one or the new one.
+ * A change writes the whole new file beside the old one and renames it, so a server that reads it meanwhile sees the
+ * old file or the new one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ typedef struct key_options {
 
 /* ---- options ---- */
 
-/* Names between commas. The text of a command line is ours to cut. */
+/* Names between commas. The text of a command line may be cut. */
 static bool add_models(void *options, const char *shown, const char *value, hearth_error *err)
 {
     key_options *out = options;
@@ -140,7 +140,7 @@ static void digest_of(const char *key, char hex[2 * HTH_SHA256_BYTES + 1])
     hth_hex_encode(digest, sizeof(digest), hex);
 }
 
-/* "hk_" and 43 of 62 characters, 256 bits. Bytes that would make some of them likelier are drawn again. */
+/* "hk_" and 43 of 62 characters, 256 bits. Bytes that would make some characters likelier are drawn again. */
 static void draw_key(char key[KEY_BYTES])
 {
     static const char characters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -158,7 +158,7 @@ static void draw_key(char key[KEY_BYTES])
     key[n] = '\0';
 }
 
-/* A block as it is put together. */
+/* A block that is being written. */
 typedef struct block {
     char text[BLOCK_BYTES];
     size_t n;
@@ -243,7 +243,7 @@ static bool make_block(const key_options *o, const char *key, block *b)
 
 /* ---- the file of keys ---- */
 
-/* What a file holds now, and whose it is. False when it is no file of keys, which is said. */
+/* Read the file of keys and its owner. False, with a message, if it is no file of keys. */
 static bool read_old(hth_pool *pool, const char *path, hth_config_file *out, hth_server_options *keys, struct stat *st)
 {
     hth_problems *problems = hth_pool_alloc(pool, sizeof(*problems));
@@ -258,7 +258,7 @@ static bool read_old(hth_pool *pool, const char *path, hth_config_file *out, hth
         return false;
     }
     if (out->n_text > 0)
-        hth_key_file_read(pool, path, keys, problems); /* which refuses one that others may write to */
+        hth_key_file_read(pool, path, keys, problems); /* refuses a file that others may write to */
     if (problems->n_errors > 0)
         (void)fprintf(stderr, "hearth: %s; nothing was changed\n", hth_problems_first(problems));
     return problems->n_errors == 0;
@@ -273,8 +273,9 @@ static bool has_key(const hth_server_options *keys, const char *name)
 }
 
 /*
- * Keep other 'hearth key' from changing a file of this folder between the reading and the writing. The file itself cannot
- * be locked, since another one gets its name. A descriptor, to be closed; -1: there is none, and it goes on without.
+ * Keep other 'hearth key' processes from changing a file of this folder between our read and our write. A lock on the
+ * file itself would not help, because another file gets its name. Returns a descriptor to close; -1: no lock, and the
+ * command goes on without.
  */
 static int lock_folder_of(const char *path)
 {
@@ -297,7 +298,7 @@ static void unlock_folder(int fd)
         (void)close(fd);
 }
 
-/* The new file belongs to whom the old one did, and the same group may read it; before it has its name. */
+/* Give the new file the owner of the old one, and let the same group read it, before it has its name. */
 static void keep_owner(int fd, const char *path, const struct stat *old)
 {
     const mode_t mode = old->st_mode & (S_IRUSR | S_IWUSR | S_IRGRP);
@@ -309,7 +310,9 @@ static void keep_owner(int fd, const char *path, const struct stat *old)
         (void)fprintf(stderr, "hearth: warning: the mode of '%s' cannot be kept: %s\n", path, strerror(errno));
 }
 
-/* The text as the whole file; old: whose it was, NULL: there is none yet. A link goes on leading to the file. */
+/*
+ * Write the text as the whole file. old: the old file, for its owner; NULL: none yet. A link still leads to the file.
+ */
 static bool write_file(const char *path, const struct stat *old, const char *text, size_t n)
 {
     hth_whole_file *file = NULL;
@@ -332,7 +335,7 @@ static bool write_file(const char *path, const struct stat *old, const char *tex
     return status == HEARTH_OK;
 }
 
-/* Does the new text have one key more than the old file? Otherwise it is said why nothing is written. */
+/* Does the new text have one key more than the old file? Otherwise print why nothing is written. */
 static bool check_appended(hth_pool *pool, const hth_config_file *old, const char *path, const char *text, size_t n,
                            size_t n_keys)
 {
@@ -441,7 +444,7 @@ static void print_keys(const hth_server_options *keys)
 
 /* ---- the command ---- */
 
-/* The key is shown once it is where it has to be. */
+/* Show the key only after it is in its place. */
 static int make_new(const key_options *o)
 {
     char key[KEY_BYTES];
@@ -467,7 +470,7 @@ static int make_new(const key_options *o)
         if (isatty(STDERR_FILENO))
             (void)fprintf(stderr, "The first line is the key, which is shown only now. %s\n",
                           o->file ? "A running server takes it over with SIGHUP."
-                                  : "What follows belongs into the file that 'keys' (--keys) names.");
+                                  : "What follows belongs in the file that 'keys' (--keys) names.");
     }
     hth_wipe(key, sizeof(key));
     hth_pool_free(pool);
@@ -530,7 +533,7 @@ static int command_new(int argc, char **argv)
     return exit_code;
 }
 
-/* Of the commands on a file that there is: the options, and n arguments. An exit code; -1: go on. */
+/* Read the options and n arguments of a command on an existing file. An exit code; -1: go on. */
 static int read_arguments(const char *command, const char *needs, int n, int argc, char **argv, key_options *o,
                           int *first_out)
 {

@@ -1,11 +1,11 @@
 /*
  * key_edit.c - see key_edit.h
  *
- *   1. find the key's block in the tree of the text
+ *   1. find the block of the key in the tree of the text
  *   2. cut bytes out of the text, and put others in their place
- *   3. read the new text, and compare what keys it has with what it should have
+ *   3. parse the new text, and compare its keys with the expected ones
  *
- * Comments and the order of blocks stay. What people wrote in ways that 2 does not foresee fails in 3, and nothing changes.
+ * Comments and the order of blocks stay. Unusual forms that step 2 does not know fail in step 3, and nothing changes.
  */
 #include "cli/key_edit.h"
 
@@ -16,14 +16,14 @@
 #include "cli/instant.h"
 #include "cli/key_file.h"
 
-/* A key's section, and the member of the file that it is in. */
+/* The section of a key, and the member of the file that contains it. */
 typedef struct place {
     const hth_config_node *member; /* key "a" { ... }, or key { a { ... } b { ... } } */
     const hth_config_node *entry;
     size_t n_keys; /* in the file */
 } place;
 
-/* What is in the place of text[begin, end). */
+/* The replacement of text[begin, end). */
 typedef struct change {
     size_t begin, end;
     const char *text;
@@ -53,7 +53,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* A member as a whole: what separates it from the next one, and its lines where nothing else is in them. */
+/* The extent of a member: with its separator, and with its lines if nothing else is in them. */
 static change whole_member(const hth_config_file *file, const hth_config_node *node)
 {
     change out = { .begin = node->begin, .end = node->end, .text = "" };
@@ -96,7 +96,7 @@ static const hth_server_key *key_of(const hth_server_options *options, const cha
     return NULL;
 }
 
-/* Apply a change, after which there are n keys, of which this one expires then; expires_s -1: it is gone. */
+/* Apply a change. The result must have n keys, and this key must expire at expires_s; -1: it must be gone. */
 static hearth_status change_text(hth_pool *pool, const hth_config_file *file, const change *c, const char *name,
                                  size_t n_keys, int64_t expires_s, const char **text_out, size_t *n_out,
                                  hearth_error *err)
@@ -141,7 +141,7 @@ hearth_status hth_key_text_remove(hth_pool *pool, const hth_config_file *file, c
     return change_text(pool, file, &c, name, at.n_keys - 1, -1, text_out, n_out, err);
 }
 
-/* A new member at the beginning of the key's section, in the way that its others are written. */
+/* Add a member at the beginning of the section, in the style of the other members. */
 static change new_expiry(hth_pool *pool, const hth_config_file *file, const place *at, const char *when)
 {
     const size_t begin = at->entry->value_begin + 1; /* behind the brace */

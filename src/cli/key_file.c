@@ -1,8 +1,8 @@
 /*
  * key_file.c - keys from a configuration file of their own
  *
- * Whoever can write to the file can give himself a key, so one that others may write to is refused. It holds no keys, only
- * their digests; but limits and salts are nobody's business either, so one that others may read is warned of.
+ * A user who can write to the file can add a key for himself. So a file that others may write to is refused. The file
+ * holds only digests of keys, but limits and salts are private, too. So a file that others may read gets a warning.
  */
 #include "cli/key_file.h"
 
@@ -86,7 +86,7 @@ typedef struct key_reader {
     hth_server_key *keys; /* [capacity] */
     size_t n;
     size_t capacity;
-    const hth_server_options *options; /* NULL: models are not looked at */
+    const hth_server_options *options; /* NULL: models are not checked */
 } key_reader;
 
 static bool has_model(const hth_server_options *options, const char *name)
@@ -114,7 +114,7 @@ static bool add_key(key_reader *k, const hth_server_key *key)
     return true;
 }
 
-/* Why this key cannot be one of them; NULL: it can. */
+/* The reason why this key is not valid; NULL: it is valid. */
 static const char *fault_of(const key_reader *k, const hth_key_entry *entry)
 {
     if (!hth_key_name_is_valid(entry->key.name))

@@ -23,24 +23,24 @@
 
 enum { HTH_KEY_NAME_BYTES_MAX = 64, HTH_KEY_MODELS_MAX = 64, HTH_KEYS_MAX = 10000, HTH_KEY_SALT_BYTES_MAX = 256 };
 
-/* One key as it is read. */
+/* One key of the file. */
 typedef struct hth_key_entry {
     hth_server_key key;
     bool has_sha256;
     const char *models[HTH_KEY_MODELS_MAX];
 } hth_key_entry;
 
-extern const hth_option_table
-    hth_key_entry_keys; /* in an hth_key_entry; the rows with flags are those of `hearth key new` */
+/* The options of an hth_key_entry; those with flags are options of `hearth key new`, too. */
+extern const hth_option_table hth_key_entry_keys;
 
 bool hth_key_name_is_valid(const char *name);
 
 /*
- * Read the keys into options, from pool; a file that anybody may write to is refused. Models that options->models does not
- * have are warned of.
+ * Read the keys into options, from pool; refuses a file that others may write to. Warns about models that
+ * options->models does not have.
  */
 void hth_key_file_read(hth_pool *pool, const char *path, hth_server_options *options, hth_problems *problems);
-/* The same of a file that was read, whose models are not looked at. */
+/* The same for a parsed file, without looking at models. */
 void hth_key_file_read_tree(hth_pool *pool, const char *name, const hth_config_node *root, hth_server_options *options,
                             hth_problems *problems);
 

@@ -1,11 +1,10 @@
 /*
- * kvc_command.c - `hearth kvc`, and of it `inspect`: what every field of a row file holds, and whether the file verifies
+ * kvc_command.c - `hearth kvc` and its verb `inspect`: shows every field of a row file, and whether the file verifies
  *
- * Files are read, never mapped: a file that another process cuts short must not end this one.
+ * Files are read, never mapped: if another process cuts a mapped file short, this process would end.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -19,6 +18,8 @@
 #include "cache/kvc_signature.h"
 #include "cli/commands.h"
 #include "cli/kvc_verbs.h"
+#include "cli/option_table.h"
+#include "cli/values.h"
 
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
 
@@ -34,12 +35,11 @@ int hth_kvc_usage_error(const char *command, const char *format, ...)
     return HTH_EXIT_USAGE;
 }
 
-int hth_kvc_option_error(const char *command, int result, char **argv)
+bool hth_kvc_check_hash(const char *shown, const char *value, hearth_error *err)
 {
-    const char *option = argv[optind - 1];
+    uint8_t bytes[HTH_KEY_BYTES];
 
-    return hth_kvc_usage_error(
-        command, result == ':' ? "option '%s' needs a value" : "'%s' is no option, or takes no value", option);
+    return hth_hex_decode(value, bytes, sizeof(bytes)) || hth_value_wrong(shown, value, "64 hex digits", err);
 }
 
 int hth_kvc_finish_output(int exit_code)
@@ -65,7 +65,7 @@ static const char *fingerprint_mode_name(uint8_t mode)
 
 typedef enum signature {
     SIGNATURE_NONE,
-    SIGNATURE_UNCHECKED, /* there is one, and no key to check it with */
+    SIGNATURE_UNCHECKED, /* there is one, but no key to check it */
     SIGNATURE_GOOD,
     SIGNATURE_BAD,
 } signature;
@@ -77,7 +77,7 @@ static const char *const signature_names[] = {
     [SIGNATURE_BAD] = "bad",
 };
 
-/* What the command line asks of every file. */
+/* Requirements of the command line for every file. */
 typedef struct expectation {
     const hth_key *key;                 /* NULL: any */
     const hth_signing_key *signing_key; /* NULL: signatures are shown and not checked */
@@ -88,13 +88,13 @@ typedef struct inspection {
     uint8_t *bytes; /* the whole file */
     size_t n_bytes;
 
-    bool head_sound; /* info and key are there */
+    bool head_sound; /* info and key are valid */
     hth_kvc_fault head_fault;
     hth_kvc_info info; /* borrows from bytes */
-    hth_key key;       /* of the tokens; of a row from the middle: the one it claims */
+    hth_key key;       /* the key of the tokens; for a row from the middle, the key that it claims */
     signature signature;
 
-    bool sound; /* everything verifies, the expected key and the signature included */
+    bool sound; /* everything verifies, also the expected key and the signature */
     hth_kvc_fault fault;
 } inspection;
 
@@ -123,7 +123,7 @@ static hearth_status read_all(int fd, const char *path, uint8_t *bytes, size_t n
 
 static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_out, hearth_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* so that a pipe without a writer does not hold us up */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer must not block us */
     hearth_status status;
     uint8_t *bytes = NULL;
     struct stat st;
@@ -138,7 +138,7 @@ static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_
         status = hth_fail(err, HEARTH_UNSUPPORTED, "'%s' is no regular file; give the path of a row file", path);
         goto out;
     }
-    bytes = malloc((size_t)st.st_size + 1); /* an empty file has an address, too */
+    bytes = malloc((size_t)st.st_size + 1); /* an empty file needs an address, too */
     if (!bytes) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the %jd bytes of '%s'", (intmax_t)st.st_size, path);
         goto out;
@@ -152,11 +152,11 @@ static hearth_status read_file(const char *path, uint8_t **bytes_out, size_t *n_
     bytes = NULL;
 out:
     free(bytes);
-    (void)close(fd); /* was only read */
+    (void)close(fd); /* only read, so no data can be lost */
     return status;
 }
 
-/* A file of which only the signature is wrong is no longer sound; other faults are told first. */
+/* A file with a bad signature alone is not sound; other faults are reported first. */
 static void check_signature(inspection *file, const hth_signing_key *key)
 {
     hth_kvc_fault fault;
@@ -209,10 +209,10 @@ static void inspection_deinit(inspection *file)
 
 static bool set(json_t *object, const char *name, json_t *value)
 {
-    return json_object_set_new(object, name, value) == 0; /* which refuses NULL, so that no memory is noticed here */
+    return json_object_set_new(object, name, value) == 0; /* fails for NULL, so a lack of memory shows here */
 }
 
-/* As a number where JSON readers take it for one, else in digits: a time can be any 64 bits. */
+/* A number if JSON readers accept it, else digits: a time can be any 64 bits. */
 static json_t *json_u64(uint64_t value)
 {
     char digits[24];
@@ -242,12 +242,12 @@ static bool is_text(hth_kvc_bytes bytes)
 
     if (memchr(bytes.data, '\0', bytes.n))
         return false;
-    text = json_stringn((const char *)bytes.data, bytes.n); /* NULL where it is no UTF-8 */
+    text = json_stringn((const char *)bytes.data, bytes.n); /* NULL if it is not UTF-8 */
     json_decref(text);
     return text != NULL;
 }
 
-/* null where the record is absent; where it is no text, its bytes in hex stand beside a null. */
+/* null if the record is absent. If it is not text, its bytes follow in hex beside a null. */
 static bool set_text(json_t *object, const char *name, hth_kvc_bytes bytes)
 {
     char hex_name[64];
@@ -297,7 +297,7 @@ static bool set_own_records(json_t *object, const hth_kvc_info *info)
     return ok;
 }
 
-/* NULL when there is no memory, like all that make JSON here. */
+/* NULL without memory, like all functions that make JSON here. */
 static json_t *json_info(const hth_kvc_info *info)
 {
     json_t *object = json_object();
@@ -312,10 +312,10 @@ static json_t *json_info(const hth_kvc_info *info)
         set(object, "context_size", json_integer(info->context_size)) &&
         set(object, "creation_time", json_u64(info->creation_time)) &&
         set(object, "last_used_time", json_u64(info->last_used_time)) &&
-        set(object, "payload_byte_count", json_u64(info->payload_byte_count)) &&
-        set(object, "payload_offset", json_u64(info->payload_offset)) &&
-        set(object, "payload_length", json_u64(info->payload_byte_count)) &&
-        set(object, "payload_crc32c", json_integer(info->payload_crc32c)) &&
+        set(object, "payload_byte_count", json_u64(info->image_byte_count)) &&
+        set(object, "payload_offset", json_u64(info->image_offset)) &&
+        set(object, "payload_length", json_u64(info->image_byte_count)) &&
+        set(object, "payload_crc32c", json_integer(info->image_crc32c)) &&
         set(object, "prompt_text",
             is_text(info->prompt) ? json_stringn((const char *)info->prompt.data, info->prompt.n) : json_null()) &&
         set(object, "prompt_text_hex", json_hex(info->prompt.data, info->prompt.n)) &&
@@ -366,18 +366,18 @@ static json_t *json_verdict(bool sound, const hth_kvc_fault *fault)
                      json_arguments(fault));
 }
 
-static json_t *json_payload(const inspection *file)
+static json_t *json_image(const inspection *file)
 {
-    const uint8_t *payload = file->bytes + file->info.payload_offset;
-    size_t n_payload = (size_t)file->info.payload_byte_count;
+    const uint8_t *image = file->bytes + file->info.image_offset;
+    size_t n_image = (size_t)file->info.image_byte_count;
     uint8_t digest[HTH_SHA256_BYTES];
 
-    hth_sha256_of(payload, n_payload, digest);
-    return json_pack("{s:I,s:o,s:I}", "length", (json_int_t)n_payload, "sha256", json_hex(digest, sizeof(digest)),
-                     "crc32c", (json_int_t)hth_crc32c(0, payload, n_payload));
+    hth_sha256_of(image, n_image, digest);
+    return json_pack("{s:I,s:o,s:I}", "length", (json_int_t)n_image, "sha256", json_hex(digest, sizeof(digest)),
+                     "crc32c", (json_int_t)hth_crc32c(0, image, n_image));
 }
 
-/* A path is whatever bytes the system allows; JSON is not. */
+/* A path may be any bytes, but JSON may not. */
 static json_t *json_path(const char *path)
 {
     json_t *text = json_string(path);
@@ -396,7 +396,7 @@ static bool print_json(const inspection *file)
         ok = set(object, "key", json_hex(file->key.bytes, HTH_KEY_BYTES)) &&
              set(object, "key_basis", json_string(starts_at_0(&file->info) ? "tokens" : "own_key")) &&
              set(object, "signature", json_string(signature_names[file->signature])) &&
-             set(object, "info", json_info(&file->info)) && set(object, "payload", json_payload(file));
+             set(object, "info", json_info(&file->info)) && set(object, "payload", json_image(file));
     if (ok)
         ok = json_dumpf(object, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
     json_decref(object);
@@ -420,7 +420,7 @@ static void print_hex(const char *label, const uint8_t *bytes, size_t n_bytes)
     putchar('\n');
 }
 
-/* DEL and the control characters from U+0080 on, which JSON need not escape and a terminal may obey. */
+/* DEL and the control characters from U+0080 on: JSON need not escape them, and a terminal may obey them. */
 static bool has_late_controls(hth_kvc_bytes text)
 {
     for (uint32_t i = 0; i < text.n; i++)
@@ -429,7 +429,9 @@ static bool has_late_controls(hth_kvc_bytes text)
     return false;
 }
 
-/* The first bytes of a text in quotes, cut at a character; in hex where it is none. A terminal sees no controls. */
+/*
+ * Print the first bytes of a text in quotes, cut at a character; in hex if it is not text. A terminal gets no controls.
+ */
 static void print_text(const char *label, hth_kvc_bytes bytes)
 {
     hth_kvc_bytes shown = bytes;
@@ -468,7 +470,7 @@ static void print_time(const char *label, uint64_t seconds)
     if (seconds <= UINT32_MAX && gmtime_r(&at, &utc) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &utc) > 0)
         printf("%s (%" PRIu64 ")\n", text, seconds);
     else
-        printf("%" PRIu64 "\n", seconds); /* no time that anybody meant */
+        printf("%" PRIu64 "\n", seconds); /* not a real time */
 }
 
 static void print_tokens(const hth_kvc_info *info)
@@ -529,8 +531,8 @@ static void print_info(const inspection *file)
 
     print_hex(starts_at_0(info) ? "key of its tokens" : "key it claims", file->key.bytes, HTH_KEY_BYTES);
     print_label("size");
-    printf("%zu bytes: %" PRIu64 " of payload from byte %" PRIu64 ", CRC32C %08" PRIx32 "\n", file->n_bytes,
-           info->payload_byte_count, info->payload_offset, info->payload_crc32c);
+    printf("%zu bytes: %" PRIu64 " of image from byte %" PRIu64 ", CRC32C %08" PRIx32 "\n", file->n_bytes,
+           info->image_byte_count, info->image_offset, info->image_crc32c);
     print_label("save reason");
     printf("%s\n", hearth_save_reason_name(info->save_reason));
     if (info->save_reason_detail.data)
@@ -578,19 +580,35 @@ static bool print_for_people(const inspection *file)
 
 /* ---- hearth kvc inspect ---- */
 
-static const char inspect_help[] =
-    "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] FILE...\n"
-    "\n"
-    "Reads KVC files whole and shows their content and whether they verify.\n"
-    "\n"
-    "  --json              one JSON object a line for each file, numbers over 2^63 as\n"
-    "                      strings\n"
-    "  --key HEX           the key that every file must have\n"
-    "  --signing-key FILE  the key that every file must be signed with: 64 hex digits, or\n"
-    "                      32 bytes and more, which others may neither read nor write\n"
-    "  -h, --help\n"
-    "\n"
-    "Exit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
+typedef struct inspect_options {
+    bool json;
+    const char *key; /* NULL: any */
+    const char *signing_key_file;
+    bool help;
+} inspect_options;
+
+#define AT(field) offsetof(inspect_options, field)
+
+static const hth_option inspect_rows[] = {
+    { "json", 0, HTH_OPTION_FLAG, NULL, "one JSON object a line for each file, numbers over 2^63 as strings",
+      .offset = AT(json) },
+    { "key", 0, HTH_OPTION_TEXT, "HEX", "the key that every file must have", .offset = AT(key),
+      .check = hth_kvc_check_hash },
+    { "signing-key", 0, HTH_OPTION_TEXT, "FILE",
+      "the key that every file must be signed with: 64 hex digits, or 32 bytes and more, which others may neither read "
+      "nor write",
+      .offset = AT(signing_key_file) },
+    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+};
+
+static const hth_option_table inspect_table = { inspect_rows, sizeof(inspect_rows) / sizeof(inspect_rows[0]) };
+
+static const char inspect_usage[] = "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] FILE...\n"
+                                    "\n"
+                                    "Reads KVC files whole and shows their content and whether they verify.\n"
+                                    "\n";
+static const char inspect_closing[] =
+    "\nExit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
 
 static const char *remedy(hth_kvc_reason reason)
 {
@@ -613,7 +631,7 @@ static void report_fault(const inspection *file)
     (void)fprintf(stderr, "hearth: '%s' does not verify: %s; %s\n", file->path, text, remedy(file->fault.reason));
 }
 
-/* False, with a message, when the file does not verify or cannot be read. */
+/* Inspect one file. False, with a message, if it does not verify or cannot be read. */
 static bool inspect(const char *path, const expectation *expected, bool (*print)(const inspection *file))
 {
     hearth_error err = { .message = "" };
@@ -629,64 +647,54 @@ static bool inspect(const char *path, const expectation *expected, bool (*print)
         (void)fprintf(stderr, "hearth: no memory to describe '%s'; try it without --json\n", path);
         sound = false;
     }
-    (void)fflush(stdout); /* checked at the end; here for the order of the two streams */
+    (void)fflush(stdout); /* keeps the order of the two streams; the end checks the result */
     if (!file.sound)
         report_fault(&file);
     inspection_deinit(&file);
     return sound;
 }
 
-static int inspect_files(int argc, char **argv, const expectation *expected, bool (*print)(const inspection *file))
+static int inspect_files(int n_paths, char **paths, const expectation *expected, bool (*print)(const inspection *file))
 {
     bool all_sound = true;
 
-    for (int i = optind; i < argc; i++) {
-        if (i > optind && print == print_for_people)
+    for (int i = 0; i < n_paths; i++) {
+        if (i > 0 && print == print_for_people)
             putchar('\n');
-        all_sound = inspect(argv[i], expected, print) && all_sound;
+        all_sound = inspect(paths[i], expected, print) && all_sound;
     }
     return hth_kvc_finish_output(all_sound ? HTH_EXIT_OK : HTH_EXIT_FAILED);
 }
 
 static int command_inspect(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "json", no_argument, NULL, 'j' },
-        { "key", required_argument, NULL, 'k' },
-        { "signing-key", required_argument, NULL, 's' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    bool (*print)(const inspection *file) = print_for_people;
-    const char *signing_key_path = NULL;
+    inspect_options options = { .json = false };
+    int first = hth_option_table_parse(&inspect_table, "hearth kvc inspect", argc, argv, &options);
     hth_signing_key *signing_key = NULL;
     expectation expected = { .key = NULL };
     hearth_error err = { .message = "" };
-    hth_key expected_key;
-    int option, exit_code;
+    hth_key key;
+    int exit_code;
 
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (option) {
-        case 'j': print = print_json; break;
-        case 'k':
-            if (!hth_hex_decode(optarg, expected_key.bytes, HTH_KEY_BYTES))
-                return hth_kvc_usage_error("kvc inspect", "'%s' is no key, which has %d hex digits", optarg,
-                                           2 * HTH_KEY_BYTES);
-            expected.key = &expected_key;
-            break;
-        case 's': signing_key_path = optarg; break;
-        case 'h': (void)fputs(inspect_help, stdout); return hth_kvc_finish_output(HTH_EXIT_OK);
-        default: return hth_kvc_option_error("kvc inspect", option, argv);
-        }
+    if (first < 0)
+        return HTH_EXIT_USAGE;
+    if (options.help) {
+        (void)fputs(inspect_usage, stdout);
+        hth_option_table_print(&inspect_table, true, stdout);
+        (void)fputs(inspect_closing, stdout);
+        return hth_kvc_finish_output(HTH_EXIT_OK);
     }
-    if (optind == argc)
+    if (first == argc)
         return hth_kvc_usage_error("kvc inspect", "no file to inspect");
-    if (signing_key_path && hth_signing_key_load(NULL, signing_key_path, &signing_key, &err) != HEARTH_OK) {
+    if (options.key && hth_hex_decode(options.key, key.bytes, HTH_KEY_BYTES))
+        expected.key = &key;
+    if (options.signing_key_file &&
+        hth_signing_key_load(NULL, options.signing_key_file, &signing_key, &err) != HEARTH_OK) {
         (void)fprintf(stderr, "hearth: %s\n", err.message);
         return HTH_EXIT_FAILED;
     }
     expected.signing_key = signing_key;
-    exit_code = inspect_files(argc, argv, &expected, print);
+    exit_code = inspect_files(argc - first, argv + first, &expected, options.json ? print_json : print_for_people);
     hth_signing_key_free(signing_key);
     return exit_code;
 }
@@ -712,8 +720,6 @@ int hth_command_kvc(int argc, char **argv)
         (void)fputs(kvc_help, stdout);
         return hth_kvc_finish_output(HTH_EXIT_OK);
     }
-    optind = 0; /* from the start, also where getopt was used before */
-    opterr = 0; /* messages are ours */
     if (strcmp(name, "inspect") == 0)
         return command_inspect(argc - 1, argv + 1);
     if (strcmp(name, "key") == 0)

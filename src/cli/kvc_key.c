@@ -2,7 +2,6 @@
  * kvc_key.c - `hearth kvc key`: the key of a list of tokens
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,22 +11,35 @@
 #include "cache/key.h"
 #include "cli/commands.h"
 #include "cli/kvc_verbs.h"
+#include "cli/option_table.h"
 
-static const char key_help[] =
+typedef struct key_options {
+    const char *fingerprint, *quant, *ctx_params_hash;
+    bool help;
+} key_options;
+
+static const hth_option rows[] = {
+    { "fingerprint", 0, HTH_OPTION_TEXT, "HEX", "the model's effective fingerprint, 64 hex digits",
+      .offset = offsetof(key_options, fingerprint), .check = hth_kvc_check_hash },
+    { "quant", 0, HTH_OPTION_TEXT, "NAME", "quant type in lower case, such as q4_k_m",
+      .offset = offsetof(key_options, quant) },
+    { "ctx-params-hash", 0, HTH_OPTION_TEXT, "HEX", "hash of the context's parameters, 64 hex digits",
+      .offset = offsetof(key_options, ctx_params_hash), .check = hth_kvc_check_hash },
+    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = offsetof(key_options, help) },
+};
+
+static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+static const char usage[] =
     "usage: hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
     "\n"
     "Prints the key that names a prefix: SHA-256 over fingerprint, quant type, hash of the context's parameters and\n"
-    "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix.\n"
-    "\n"
-    "  --fingerprint HEX       the model's effective fingerprint, 64 hex digits\n"
-    "  --quant NAME            quant type in lower case, such as q4_k_m\n"
-    "  --ctx-params-hash HEX   64 hex digits\n"
-    "  -                       read the tokens from standard input, separated by spaces, lines or commas\n"
-    "  -h, --help\n"
-    "\n"
-    "Exit codes: 0 done, 1 failed, 2 wrong usage.\n";
+    "the tokens, which are numbers from 0 to 4294967295. No tokens name the empty prefix. '-' reads the tokens from\n"
+    "standard input, separated by spaces, lines or commas.\n"
+    "\n";
+static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n";
 
-/* Tokens while they come in. */
+/* Tokens so far. */
 typedef struct token_list {
     hearth_token *tokens;
     size_t n;
@@ -45,7 +57,7 @@ static bool add_token(token_list *list, uint32_t token)
     return true;
 }
 
-/* Add the token written in word. The exit code. */
+/* Add the token of a word. Returns the exit code. */
 static int add_word(token_list *list, const char *word)
 {
     unsigned long long value = 0;
@@ -69,10 +81,10 @@ static bool separates_tokens(int c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',';
 }
 
-/* Add the tokens of standard input. The exit code. */
+/* Add the tokens of standard input. Returns the exit code. */
 static int add_input(token_list *list)
 {
-    char word[32]; /* a longer one is cut, with an end that no number has */
+    char word[32]; /* a longer word is cut and ends with a character that no number has */
     size_t n_word = 0;
     int c;
 
@@ -128,35 +140,25 @@ static int print_key(const hth_keyspace *keyspace, int n_words, char **words)
 
 int hth_kvc_key(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "fingerprint", required_argument, NULL, 'f' },
-        { "quant", required_argument, NULL, 'q' },
-        { "ctx-params-hash", required_argument, NULL, 'c' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
     hth_keyspace keyspace = { .quant_byte = 0 };
-    const char *fingerprint = NULL, *quant = NULL, *ctx_params_hash = NULL;
-    int option;
+    key_options options = { .quant = NULL };
+    int first = hth_option_table_parse(&table, "hearth kvc key", argc, argv, &options);
 
-    while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (option) {
-        case 'f': fingerprint = optarg; break;
-        case 'q': quant = optarg; break;
-        case 'c': ctx_params_hash = optarg; break;
-        case 'h': (void)fputs(key_help, stdout); return hth_kvc_finish_output(HTH_EXIT_OK);
-        default: return hth_kvc_option_error("kvc key", option, argv);
-        }
+    if (first < 0)
+        return HTH_EXIT_USAGE;
+    if (options.help) {
+        (void)fputs(usage, stdout);
+        hth_option_table_print(&table, true, stdout);
+        (void)fputs(closing, stdout);
+        return hth_kvc_finish_output(HTH_EXIT_OK);
     }
-    if (!fingerprint || !quant || !ctx_params_hash)
+    if (!options.quant || !options.fingerprint || !options.ctx_params_hash ||
+        !hth_hex_decode(options.fingerprint, keyspace.fingerprint, sizeof(keyspace.fingerprint)) ||
+        !hth_hex_decode(options.ctx_params_hash, keyspace.ctx_params_hash, sizeof(keyspace.ctx_params_hash)))
         return hth_kvc_usage_error("kvc key", "a key needs --fingerprint, --quant and --ctx-params-hash");
-    if (!hth_hex_decode(fingerprint, keyspace.fingerprint, sizeof(keyspace.fingerprint)))
-        return hth_kvc_usage_error("kvc key", "'%s' is no fingerprint, which has 64 hex digits", fingerprint);
-    if (!hth_hex_decode(ctx_params_hash, keyspace.ctx_params_hash, sizeof(keyspace.ctx_params_hash)))
-        return hth_kvc_usage_error("kvc key", "'%s' is no hash of parameters, which has 64 hex digits",
-                                   ctx_params_hash);
-    keyspace.quant_byte = hth_quant_byte(quant);
+    keyspace.quant_byte = hth_quant_byte(options.quant);
     if (!hth_quant_name(keyspace.quant_byte))
-        (void)fprintf(stderr, "hearth: quant type '%s' is not known; its key is that of every unknown type\n", quant);
-    return print_key(&keyspace, argc - optind, argv + optind);
+        (void)fprintf(stderr, "hearth: quant type '%s' is not known; its key is that of every unknown type\n",
+                      options.quant);
+    return print_key(&keyspace, argc - first, argv + first);
 }

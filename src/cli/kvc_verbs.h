@@ -1,17 +1,21 @@
 /*
- * kvc_verbs.h - what the verbs of `hearth kvc` share; all return an exit code
+ * kvc_verbs.h - code that the verbs of `hearth kvc` share
  */
 #ifndef HTH_CLI_KVC_VERBS_H
 #define HTH_CLI_KVC_VERBS_H
 
-/* Say what is wrong with how command ("kvc key") was called, and where help is. */
+#include <stdbool.h>
+
+#include "hearth.h"
+
+/* Print the error in the command line of command ("kvc key") and a hint to the help. Returns the exit code. */
 int hth_kvc_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What getopt_long found wrong; result is '?' or ':', argv as it was given. */
-int hth_kvc_option_error(const char *command, int result, char **argv);
-/* Output that could not be written is a failure, whatever was to be told. */
+/* Is value a SHA-256 hash in hex? An hth_option_check_fn. */
+bool hth_kvc_check_hash(const char *shown, const char *value, hearth_error *err);
+/* Flush standard output. Returns exit_code, or that of a failure, with a message, when output was not written. */
 int hth_kvc_finish_output(int exit_code);
 
-/* `hearth kvc key`; argv begins with "key". */
+/* Run `hearth kvc key`; argv begins with "key". Returns the exit code. */
 int hth_kvc_key(int argc, char **argv);
 
 #endif

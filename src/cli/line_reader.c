@@ -17,12 +17,12 @@ enum { BYTES_FIRST = 64 << 10 };
 struct hth_line_reader {
     const char *name;
     int fd;
-    char *bytes; /* [capacity]; [begin, end) was read and not given yet */
+    char *bytes; /* [capacity]; [begin, end) was read and not given out yet */
     size_t begin;
-    size_t searched; /* from begin to here there is no line end */
+    size_t searched; /* there is no line end between begin and here */
     size_t end;
     size_t capacity;
-    uint64_t number; /* of the line that was given last */
+    uint64_t number; /* of the last line that was given out */
     bool has_ended;
 };
 
@@ -68,7 +68,7 @@ int hth_line_reader_fd(const hth_line_reader *reader)
     return reader->fd;
 }
 
-/* Room for at least two more bytes: one to read, and one to terminate a last line that has no line end. */
+/* Make room for two more bytes: one to read, and one to terminate a last line without a line end. */
 static hearth_status reserve(hth_line_reader *reader, hearth_error *err)
 {
     size_t n = reader->end - reader->begin;
@@ -83,8 +83,8 @@ static hearth_status reserve(hth_line_reader *reader, hearth_error *err)
     if (reader->capacity - n >= 2)
         return HEARTH_OK;
     if (n > HTH_TEXT_FILE_BYTES_MAX)
-        return hth_fail(err, HEARTH_TOO_LONG, "%s, line %llu: longer than %d MiB, the most that a prompt may have",
-                        reader->name, (unsigned long long)reader->number + 1, HTH_TEXT_FILE_BYTES_MAX >> 20);
+        return hth_fail(err, HEARTH_TOO_LONG, "%s, line %llu: longer than %d MiB, the limit of a prompt", reader->name,
+                        (unsigned long long)reader->number + 1, HTH_TEXT_FILE_BYTES_MAX >> 20);
     grown = realloc(reader->bytes, 2 * reader->capacity);
     if (!grown)
         return hth_fail(err, HEARTH_NO_MEMORY, "%s, line %llu: no memory for it", reader->name,
@@ -123,9 +123,9 @@ char *hth_line_reader_next(hth_line_reader *reader, size_t *n, uint64_t *number)
     reader->begin = end ? (size_t)(end + 1 - reader->bytes) : reader->end;
     reader->searched = reader->begin;
     if (!end)
-        end = reader->bytes + reader->end; /* the room that filling leaves */
+        end = reader->bytes + reader->end; /* filling leaves room for this byte */
     if (end > line && end[-1] == '\r')
-        end--; /* as some systems end their lines */
+        end--; /* some systems end lines with it */
     *end = '\0';
     *n = (size_t)(end - line);
     *number = ++reader->number;

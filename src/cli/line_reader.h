@@ -1,7 +1,7 @@
 /*
- * line_reader.h - the lines of a file or a pipe, by someone who has other things to wait for
+ * line_reader.h - the lines of a file or a pipe, for a caller that waits for other events, too
  *
- * Reading is the caller's to time: when no whole line is there, it polls the descriptor and fills.
+ * The caller decides when to read: when there is no whole line, it polls the descriptor and fills the reader.
  */
 #ifndef HTH_CLI_LINE_READER_H
 #define HTH_CLI_LINE_READER_H
@@ -18,20 +18,20 @@ typedef struct hth_line_reader hth_line_reader; /* one thread at a time */
 hearth_status hth_line_reader_open(const char *path, hth_line_reader **out, hearth_error *err);
 void hth_line_reader_close(hth_line_reader *reader); /* accepts NULL */
 
-/* What messages call the file: its path, "standard input". */
+/* The name of the file for messages: its path, or "standard input". */
 const char *hth_line_reader_name(const hth_line_reader *reader);
-/* What to poll for input before filling. */
+/* The descriptor to poll before filling. */
 int hth_line_reader_fd(const hth_line_reader *reader);
 
-/* Read once; blocks where nothing is there. HEARTH_IO; HEARTH_TOO_LONG for a line beyond what a text may have. */
+/* Read once; blocks while there is no input. HEARTH_IO; HEARTH_TOO_LONG for a line that exceeds the limit of a text. */
 hearth_status hth_line_reader_fill(hth_line_reader *reader, hearth_error *err);
 
 /*
- * The next line that is there: terminated, without its line end, n bytes, which may hold zeros; ours until the next call
- * of any function. NULL: fill first, or hth_line_reader_is_done.
+ * The next whole line: terminated, without its line end, n bytes, which may contain zeros. It is valid until the next
+ * call of any function here. NULL: fill the reader first, or the file is done.
  */
 char *hth_line_reader_next(hth_line_reader *reader, size_t *n, uint64_t *number);
-/* True when the file has ended and every line was given. */
+/* True when the file has ended and all lines were given out. */
 bool hth_line_reader_is_done(const hth_line_reader *reader);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * llama_flags.c - see llama_flags.h
  *
- * One pass over the words. A word that is an option of ours goes through, and so does its value, whatever it looks like. One
- * that is llama-server's becomes ours, or nothing.
+ * One pass over the words. Our own options pass unchanged with their values, whatever the values look like. An option
+ * of llama-server becomes ours, or nothing.
  */
 #include "cli/llama_flags.h"
 
@@ -10,22 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES_MAX = 4, WORDS_PER_WORD = 130 /* a list of values becomes an option each */ };
+enum { NAMES_MAX = 4, WORDS_PER_WORD = 130 /* each value of a list becomes an option */ };
 
 typedef enum takes { NOTHING, VALUE, PERHAPS /* on, off, auto */ } takes;
 
 typedef enum kind { RENAMED, WITHOUT_EFFECT, REFUSED } kind;
 
-/* What a value is here; NULL: the default, for which neither option nor value is needed. */
+/* Translates a value; NULL: it is the default here, and needs no option. */
 typedef const char *(*map_fn)(hth_pool *pool, const char *value);
 
 typedef struct flag {
     const char *names[NAMES_MAX];
     takes takes;
     kind kind;
-    const char *to; /* RENAMED: our option; otherwise why it is so */
-    map_fn map;     /* NULL: a value is what it is there */
-    bool is_list;   /* of values with commas, which are an option each here */
+    const char *to; /* RENAMED: our option; otherwise the reason */
+    map_fn map;     /* NULL: the value stays the same */
+    bool is_list;   /* of values with commas, each of which becomes an option */
 } flag;
 
 /* ---- values ---- */
@@ -43,14 +43,14 @@ static const char *map_layers(hth_pool *pool, const char *value)
     return strcmp(value, "all") == 0 ? "-1" : strcmp(value, "auto") == 0 ? NULL : value;
 }
 
-/* 0 or less is the program's own choice there. */
+/* 0 or less lets llama-server choose. */
 static const char *map_count(hth_pool *pool, const char *value)
 {
     (void)pool;
     return is_number(value, 0) || is_number(value, -1) ? NULL : value;
 }
 
-/* MiB, of which 0 is none: the least that there is. */
+/* A number of MiB. 0 means none there, and becomes the smallest value here. */
 static const char *map_mib(hth_pool *pool, const char *value)
 {
     if (is_number(value, -1))
@@ -79,23 +79,29 @@ static const flag flags[] = {
     { { "--n-predict" }, VALUE, RENAMED, .to = "--predict" },
     { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },
 
-    { { "--flash-attn", "-fa" }, PERHAPS, WITHOUT_EFFECT, .to = "it is on wherever the model and the device have it" },
+    { { "--flash-attn", "-fa" },
+      PERHAPS,
+      WITHOUT_EFFECT,
+      .to = "it is on wherever the model and the device support it" },
     { { "--ubatch-size", "-ub" }, VALUE, WITHOUT_EFFECT, .to = "it follows --batch, up to 512" },
-    { { "--threads-batch", "-tb" }, VALUE, WITHOUT_EFFECT, .to = "--threads is for prompts and replies" },
+    { { "--threads-batch", "-tb" }, VALUE, WITHOUT_EFFECT, .to = "--threads applies to prompts and replies" },
     { { "--threads-http" }, VALUE, WITHOUT_EFFECT, .to = "connections need no threads" },
     { { "--kv-unified", "-kvu" }, NOTHING, WITHOUT_EFFECT, .to = "one context is always shared by all requests" },
     { { "--cont-batching", "-cb" }, NOTHING, WITHOUT_EFFECT, .to = "requests are always batched together" },
     { { "--cache-prompt" }, NOTHING, WITHOUT_EFFECT, .to = "prompts are always cached; --no-cache turns it off" },
-    { { "--cache-reuse" }, VALUE, WITHOUT_EFFECT, .to = "what begins alike is reused, and nothing else is exact" },
-    { { "--slot-prompt-similarity", "-sps" }, VALUE, WITHOUT_EFFECT, .to = "any slot has any cached prefix" },
+    { { "--cache-reuse" },
+      VALUE,
+      WITHOUT_EFFECT,
+      .to = "equal prefixes are always reused; other reuse would not be exact" },
+    { { "--slot-prompt-similarity", "-sps" }, VALUE, WITHOUT_EFFECT, .to = "every slot can use every cached prefix" },
     { { "--no-context-shift" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
     { { "--metrics" }, NOTHING, WITHOUT_EFFECT, .to = "they are always there; --admin gives them an address" },
     { { "--slots" }, NOTHING, WITHOUT_EFFECT, .to = "they are always there" },
     { { "--jinja" }, NOTHING, WITHOUT_EFFECT, .to = "templates are always Jinja's" },
     { { "--no-ui", "--no-webui" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
-    { { "--warmup" }, NOTHING, WITHOUT_EFFECT, .to = "a model is ready when it says so" },
+    { { "--warmup" }, NOTHING, WITHOUT_EFFECT, .to = "a model that reports ready needs no warm-up" },
     { { "--no-warmup" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
-    { { "--mlock" }, NOTHING, WITHOUT_EFFECT, .to = "weights are mapped, and shared by all that map them" },
+    { { "--mlock" }, NOTHING, WITHOUT_EFFECT, .to = "weights are mapped, and all processes that map them share them" },
     { { "--offline" }, NOTHING, WITHOUT_EFFECT, .to = "nothing is fetched" },
     { { "--log-colors" }, PERHAPS, WITHOUT_EFFECT, .to = "the log has none" },
     { { "--log-timestamps" }, NOTHING, WITHOUT_EFFECT, .to = "every line has its time" },
@@ -104,19 +110,16 @@ static const flag flags[] = {
     { { "--context-shift" },
       NOTHING,
       REFUSED,
-      .to = "a shifted context is not what the model would have computed; a reply ends when the context is full" },
+      .to = "a shifted context differs from the one that the model computes; a reply ends when the context is full" },
     { { "--cors-credentials" },
       NOTHING,
       REFUSED,
-      .to = "pages show keys, not cookies, and an origin is listed with --cors-origin before it may" },
-    { { "--api-prefix" }, VALUE, REFUSED, .to = "a proxy in front can take a prefix away" },
-    { { "--path" }, VALUE, REFUSED, .to = "pages are not served; their origin is listed with --cors-origin" },
+      .to = "pages send keys, not cookies; --cors-origin lists the origins that may" },
+    { { "--api-prefix" }, VALUE, REFUSED, .to = "a proxy in front can remove a prefix" },
+    { { "--path" }, VALUE, REFUSED, .to = "pages are not served; --cors-origin lists their origins" },
     { { "--mmproj", "-mm" }, VALUE, REFUSED, .to = "pictures and sound are not read" },
     { { "--reranking", "--rerank" }, NOTHING, REFUSED, .to = "documents are not ranked" },
-    { { "--model-draft", "-md", "--spec-draft-model" },
-      VALUE,
-      REFUSED,
-      .to = "replies are not drafted by another model" },
+    { { "--model-draft", "-md", "--spec-draft-model" }, VALUE, REFUSED, .to = "there are no draft models" },
     { { "--lora" }, VALUE, REFUSED, .to = "adapters are not loaded; merge them into the model's file" },
 };
 
@@ -133,7 +136,7 @@ const char *hth_llama_flag_name(size_t i)
 
 /* ---- words ---- */
 
-/* Up to its '=': how a word names an option. */
+/* Is the first part of a word, n bytes up to its '=', this name? */
 static bool is_named(const char *word, size_t n, const char *name)
 {
     return strlen(name) == n && strncmp(word, name, n) == 0;
@@ -148,7 +151,7 @@ static const flag *flag_of(const char *word, size_t n)
     return NULL;
 }
 
-/* Our own option that a word is, n bytes up to its '='; NULL: none. */
+/* Our own option in a word, n bytes up to its '='; NULL: none. */
 static const hth_option *own_of(const hth_flat_table *own, const char *word, size_t n)
 {
     for (size_t i = 0; i < own->n; i++) {
@@ -163,7 +166,7 @@ static const hth_option *own_of(const hth_flat_table *own, const char *word, siz
     return NULL;
 }
 
-/* The line as it is put together. */
+/* The new command line while it is made. */
 typedef struct line {
     hth_pool *pool;
     hth_problems *problems;
@@ -175,18 +178,18 @@ static bool add(line *l, const char *word)
 {
     if (!word || l->n + 1 >= l->capacity)
         return false;
-    l->words[l->n++] = (char *)word; /* getopt moves words, and changes none */
+    l->words[l->n++] = (char *)word; /* getopt moves words and does not change them */
     return true;
 }
 
-/* An option of ours, and its value, as one word; of a list each. */
+/* Add our option and its value as one word, once for each value of a list. */
 static bool add_renamed(line *l, const flag *f, const char *value)
 {
     if (f->takes == NOTHING)
         return add(l, f->to);
     value = f->map ? f->map(l->pool, value) : value;
     if (!value)
-        return true; /* what is the default here, too */
+        return true; /* it is the default here */
     do {
         const size_t n = f->is_list ? strcspn(value, ",") : strlen(value);
 
@@ -207,7 +210,10 @@ static bool is_switch(const char *word)
     return false;
 }
 
-/* One of llama-server's, with its value behind '=', or next; *skip_out: words that were its. */
+/*
+ * Translate an option of llama-server, with its value behind '=' or in the next word; *skip_out: the number of words
+ * that were read.
+ */
 static bool take(line *l, const flag *f, const char *word, size_t n, const char *next, int *skip_out)
 {
     const bool takes_next = !word[n] && (f->takes == VALUE || (f->takes == PERHAPS && is_switch(next)));
@@ -241,12 +247,12 @@ static bool translate(line *l, const hth_flat_table *own, int argc, char **argv)
         const flag *f = is_option ? flag_of(word, n) : NULL;
         int skip = 1;
 
-        if (strcmp(word, "--") == 0) { /* no options behind it */
+        if (strcmp(word, "--") == 0) { /* no options follow */
             for (; ok && i < argc; i++)
                 ok = add(l, argv[i]);
             break;
         }
-        /* Of our own options those whose values llama-server has more of. */
+        /* An option that both have is translated when llama-server knows more values. */
         if (f && (!row || f->map || f->is_list)) {
             ok = take(l, f, word, n, i + 1 < argc ? argv[i + 1] : NULL, &skip);
         } else {

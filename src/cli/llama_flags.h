@@ -1,9 +1,9 @@
 /*
  * llama_flags.h - llama-server's flags on the command line of `hearth serve`
  *
- * A command line of llama-server mostly means the same here under another name. Each of its flags that people use is one of
- * three kinds: it has another name here, or no effect, which is warned of, or something stands against it, which is said.
- * docs/api.md has the table. Flags of our own are never taken for one of its flags, nor are values of options.
+ * Most flags of llama-server exist here under another name. Each of its flags in common use is of one of three kinds:
+ * it has another name here; it has no effect, which is a warning; or it is refused with a reason. docs/api.md has the
+ * table. Our own flags and values of options are never taken for its flags.
  */
 #ifndef HTH_CLI_LLAMA_FLAGS_H
 #define HTH_CLI_LLAMA_FLAGS_H
@@ -13,13 +13,14 @@
 #include "cli/problems.h"
 
 /*
- * The command line as `own` has its options: *argv_out, of *argc_out words and NULL, belongs to pool, words also to argv.
- * What has no effect is a warning, what cannot be had an error. False without memory, which is said in problems, too.
+ * Translate a command line to the options of `own`: *argv_out has *argc_out words and then NULL. The list belongs to
+ * pool, its words belong to pool and argv. A flag without effect is a warning, a refused flag an error. False without
+ * memory; problems has that error, too.
  */
 bool hth_llama_flags_translate(hth_pool *pool, const hth_option_table *own, int argc, char **argv, int *argc_out,
                                char ***argv_out, hth_problems *problems);
 
-/* Name i of those that are known, "--ctx-size"; NULL: there are not so many. For the test of the document. */
+/* Name i of the flags of llama-server, "--ctx-size"; NULL: there are fewer. For the test of the document. */
 const char *hth_llama_flag_name(size_t i);
 
 #endif

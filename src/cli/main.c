@@ -1,5 +1,5 @@
 /*
- * main.c - the program `hearth`: finds the command and hands over
+ * main.c - the program `hearth`: finds the command and runs it
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@ static const struct command {
     { "serve", hth_command_serve, "serve models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp" },
     { "key", hth_command_key, "manage the keys of a server's clients: new, hash, list, remove, expire" },
     { "worker", hth_command_worker, "serve one model on a unix socket; 'hearth serve' starts such processes" },
-    { "cache", hth_command_cache, "look after the cache: stat, ls, why, verify, gc, rm, export, import, repair" },
+    { "cache", hth_command_cache,
+      "look after the cache: stat, ls, why, verify, gc, rm, export, import, pin, unpin, repair" },
     { "kvc", hth_command_kvc, "inspect row files; compute keys: inspect, key" },
     { "version", hth_command_version, "show versions of program, engine and formats" },
 };
@@ -42,15 +43,16 @@ static void print_help(FILE *out)
 }
 
 /*
- * The engine's threads meet at a barrier after every operation, about a thousand times a token, and by default spin there
- * for up to a millisecond or so. On an idle machine that is quickest; when something else wants the CPUs, each barrier
- * waits for a thread that the spinning keeps off its CPU, and generation was measured 60 times slower. A short spin and
- * then sleep costs little alone and keeps working in company (docs/performance.md). Read when the engine is loaded.
+ * The engine's threads meet at a barrier after every operation, about a thousand times for each token, and spin there
+ * by default for up to about a millisecond. On an idle machine this is fastest. When other programs want the CPUs, each
+ * barrier waits for a thread that the spinning keeps off its CPU, and generation was measured 60 times slower. A short
+ * spin before sleeping costs little on an idle machine and avoids this (docs/performance.md). The engine reads the
+ * variable when it is loaded.
  */
 static void spin_briefly(void)
 {
     if (!getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT"))
-        (void)setenv("GOMP_SPINCOUNT", "3000", 0); /* without memory for it the default stays */
+        (void)setenv("GOMP_SPINCOUNT", "3000", 0); /* without memory the default stays */
 }
 
 static void say_unknown(const char *name)
@@ -68,9 +70,9 @@ static void say_unknown(const char *name)
 
 int main(int argc, char **argv)
 {
-    spin_briefly(); /* before any thread exists */
+    spin_briefly(); /* before any thread starts */
 
-    /* A reader that went away is an error of the write, which is reported, not the end of the process. */
+    /* When the reader of a pipe has gone, the write fails and is reported; the process does not end. */
     (void)signal(SIGPIPE, SIG_IGN);
 
     if (argc < 2) {

@@ -1,8 +1,8 @@
 /*
- * model_options.c - the rows of the options that say what a model runs with, and their readers
+ * model_options.c - the rows of the options of a model, and their readers
  *
- * Four tables, because the commands show them in different places of their help. A command puts one into its own table
- * with a row of the kind HTH_OPTION_TABLE, at the place where it keeps its hth_model_setup.
+ * There are several tables, because the commands show them at different places of their help. A command includes one in
+ * its own table by a row of the kind HTH_OPTION_TABLE, at the offset of its hth_model_setup.
  */
 #include "cli/model_options.h"
 
@@ -15,73 +15,20 @@
 
 /* ---- readers of single options ----------------------------------------------------------------------------------- */
 
-static bool add_directory(void *options, const char *shown, const char *value, hearth_error *err)
+static bool check_prefill_chunk(const char *shown, const char *value, hearth_error *err)
 {
-    hth_model_setup *out = options;
+    static const char *const chunks[] = { "64", "128", "256", NULL };
+    int i;
 
-    return hth_value_add_text(out->more_directories, &out->runtime.n_more_directories, HTH_MODEL_DIRECTORIES_MAX, shown,
-                              value, err);
-}
-
-static bool write_directory(const void *options, size_t i, char *text, size_t capacity)
-{
-    const hth_model_setup *setup = options;
-
-    return i < setup->runtime.n_more_directories &&
-           (size_t)snprintf(text, capacity, "%s", setup->more_directories[i]) < capacity;
-}
-
-static bool read_prefill_chunk(void *options, const char *shown, const char *value, hearth_error *err)
-{
-    hth_model_setup *out = options;
-    static const uint32_t chunks[] = { 64, 128, 256 };
-    char text[16];
-
-    for (size_t i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
-        (void)snprintf(text, sizeof(text), "%u", chunks[i]); /* sized for it */
-        if (strcmp(value, text) == 0) {
-            out->model.prefill_chunk = chunks[i];
-            return true;
-        }
-    }
-    return hth_value_wrong(shown, value, "64, 128 or 256", err);
-}
-
-static bool write_prefill_chunk(const void *options, size_t i, char *text, size_t capacity)
-{
-    const hth_model_setup *setup = options;
-
-    return i == 0 && (size_t)snprintf(text, capacity, "%u", setup->model.prefill_chunk) < capacity;
+    return hth_value_word(shown, value, chunks, &i, err);
 }
 
 static const char *const fingerprint_modes[] = {
     [HEARTH_FINGERPRINT_SAFE] = "safe",
     [HEARTH_FINGERPRINT_GGUF_CHUNKED] = "gguf_chunked",
     [HEARTH_FINGERPRINT_FAST_UNSAFE] = "fast_unsafe",
+    [HEARTH_FINGERPRINT_FAST_UNSAFE + 1] = NULL,
 };
-
-enum { N_FINGERPRINT_MODES = sizeof(fingerprint_modes) / sizeof(fingerprint_modes[0]) };
-
-static bool read_fingerprint_mode(void *options, const char *shown, const char *value, hearth_error *err)
-{
-    hth_model_setup *out = options;
-
-    for (int mode = 0; mode < N_FINGERPRINT_MODES; mode++) {
-        if (strcmp(value, fingerprint_modes[mode]) != 0)
-            continue;
-        out->model.fingerprint_mode = (hearth_fingerprint_mode)mode;
-        return true;
-    }
-    return hth_value_wrong(shown, value, "safe, gguf_chunked or fast_unsafe", err);
-}
-
-static bool write_fingerprint_mode(const void *options, size_t i, char *text, size_t capacity)
-{
-    const hth_model_setup *setup = options;
-
-    return i == 0 &&
-           (size_t)snprintf(text, capacity, "%s", fingerprint_modes[setup->model.fingerprint_mode]) < capacity;
-}
 
 static const struct policy_key {
     const char *key;
@@ -144,7 +91,7 @@ static const hth_option template_rows[] = {
       "vicuna, "
       "zephyr, or a file of Jinja (default for a model without one: chatml, with a warning)",
       .offset = AT(chat_template), .key = "chat_template", .is_path = true, .is_word = hth_chat_template_is_name },
-    { "chat-template-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, always a file", .offset = AT(chat_template_file),
+    { "chat-template-file", 0, HTH_OPTION_TEXT, "FILE", "the same, always a file", .offset = AT(chat_template_file),
       .key = "chat_template_file", .is_path = true },
 };
 
@@ -152,7 +99,7 @@ const hth_option_table hth_model_template_options = TABLE(template_rows);
 
 static const hth_option reply_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options },
-    { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody reads is cancelled after this time (default 30000)",
+    { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody reads is cancelled after this time",
       .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX, .key = "stalled_ms" },
 };
 
@@ -168,24 +115,21 @@ static const hth_option serving_rows[] = {
 
 static const hth_option scheduling_rows[] = {
     { "n-parallel", 0, HTH_OPTION_U32, "N",
-      "requests that the model runs at once, 1 to 128 (default 8; 'hearth run': as many as --parallel, or as --n)",
+      "requests that the model runs at once, 1 to 128 (with 'hearth run': as many as --parallel, or as --n)",
       .offset = AT(model.n_parallel), .low = 1, .high = HTH_MODEL_PARALLEL_MAX, .key = "n_parallel" },
-    { "queue-max", 0, HTH_OPTION_U32, "N", "requests that may wait, 1 to 65536 (default 1024)",
-      .offset = AT(model.queue_max), .low = 1, .high = 65536, .key = "queue_max" },
+    { "queue-max", 0, HTH_OPTION_U32, "N", "requests that may wait, 1 to 65536", .offset = AT(model.queue_max),
+      .low = 1, .high = 65536, .key = "queue_max" },
     { "strategy", 0, HTH_OPTION_TEXT, "NAME",
       "choice of tokens for a batch: decode_maximal (default), prefill_priority, balanced",
       .offset = AT(model.strategy), .key = "strategy" },
-    { "prefill-chunk", 0, HTH_OPTION_OWN, "N",
-      "prompt tokens that a request evaluates at once: 64, 128 or 256 (default)", .read = read_prefill_chunk,
-      .key = "prefill_chunk", .write = write_prefill_chunk },
-    { "max-tick-ms", 0, HTH_OPTION_MS, "MS", "longest evaluation while a reply is being generated (default 250)",
+    { "prefill-chunk", 0, HTH_OPTION_U32, "N", "prompt tokens that a request evaluates at once: 64, 128 or 256",
+      .offset = AT(model.prefill_chunk), .low = 64, .high = 256, .check = check_prefill_chunk, .key = "prefill_chunk" },
+    { "max-tick-ms", 0, HTH_OPTION_MS, "MS", "longest evaluation while a reply is being generated",
       .offset = AT(model.max_tick_ms), .low = 1, .high = 60000, .key = "max_tick_ms" },
-    { "session-idle-ms", 0, HTH_OPTION_MS, "MS",
-      "a session gives up its cells after this time without use (default 300000)", .offset = AT(model.session_idle_ms),
-      .low = 1, .high = UINT32_MAX, .key = "session_idle_ms" },
-    { "aging-ms", 0, HTH_OPTION_MS, "MS",
-      "a waiting request rises by one priority after each such time (default 10000)", .offset = AT(model.aging_ms),
-      .low = 1, .high = UINT32_MAX, .key = "aging_ms" },
+    { "session-idle-ms", 0, HTH_OPTION_MS, "MS", "a session gives up its cells after this time without use",
+      .offset = AT(model.session_idle_ms), .low = 1, .high = UINT32_MAX, .key = "session_idle_ms" },
+    { "aging-ms", 0, HTH_OPTION_MS, "MS", "a waiting request rises by one priority after each such time",
+      .offset = AT(model.aging_ms), .low = 1, .high = UINT32_MAX, .key = "aging_ms" },
 };
 
 static const hth_option cache_rows[] = {
@@ -204,22 +148,23 @@ static const hth_option cache_rows[] = {
       .offset = AT(runtime.ram_file_bytes_max), .low = 1 << 20, .key = "ram_file_bytes_max" },
     { "disk", 0, HTH_OPTION_SIZE, "SIZE", "disk space for rows, of all processes on this directory (default 32G)",
       .offset = AT(runtime.disk_bytes_max), .low = 1 << 20, .key = "disk_bytes_max" },
-    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE",
-      "space of the device to leave free; rows are evicted for it (default 1G)", .offset = AT(runtime.disk_free_min),
-      .low = 1 << 20, .key = "disk_free_min" },
-    { "more-cache", 0, HTH_OPTION_OWN, "DIR", "one more directory for rows, on another device; may be given 15 times",
-      .read = add_directory, .repeats = true, .key = "more_directories", .is_path = true, .write = write_directory },
+    { "disk-free", 0, HTH_OPTION_SIZE, "SIZE", "space of the device to leave free; rows are evicted for it",
+      .offset = AT(runtime.disk_free_min), .low = 1 << 20, .key = "disk_free_min" },
+    { "more-cache", 0, HTH_OPTION_TEXTS, "DIR",
+      "one more directory for rows, on another device; may be repeated up to 15 times", .offset = AT(more_directories),
+      .n_offset = AT(runtime.n_more_directories), .n_max = HTH_MODEL_DIRECTORIES_MAX, .repeats = true,
+      .key = "more_directories", .is_path = true },
     { "index", 0, HTH_OPTION_TEXT, "DIR", "directory of the index; for a --cache on NFS, a local directory",
       .offset = AT(runtime.index_directory), .key = "index_directory", .is_path = true },
-    { "writers", 0, HTH_OPTION_U32, "N", "threads that write rows to files (default 2)",
-      .offset = AT(runtime.n_writer_threads), .low = 1, .high = 16, .key = "writer_threads" },
+    { "writers", 0, HTH_OPTION_U32, "N", "threads that write rows to files", .offset = AT(runtime.n_writer_threads),
+      .low = 1, .high = 16, .key = "writer_threads" },
     { "write-speed", 0, HTH_OPTION_SIZE, "SIZE",
       "limit of bytes written per second, to spare a device (default: no limit)",
       .offset = AT(runtime.disk_write_bytes_per_s), .low = 1 << 10, .key = "write_bytes_per_s" },
     { "second-use", 0, HTH_OPTION_FLAG, NULL,
       "write a row to disk when it is used for the first time, not when it is made",
       .offset = AT(runtime.save_on_second_use), .key = "save_on_second_use" },
-    { "resume-wait", 0, HTH_OPTION_MS, "MS", "wait for a --parent-key that another process is writing (default 500)",
+    { "resume-wait", 0, HTH_OPTION_MS, "MS", "wait for a --parent-key that another process is writing",
       .offset = AT(runtime.session_resume_wait_ms), .low = 0, .high = 600000, .key = "resume_wait_ms" },
     { "signing-key", 0, HTH_OPTION_TEXT, "FILE",
       "sign rows with this key (32 bytes or more), and use only rows signed with it",
@@ -232,9 +177,8 @@ static const hth_option cache_rows[] = {
       "boundary_trim_tokens, "
       "boundary_align_tokens or snapshot_interval; may be repeated",
       .read = set_policy, .key = "policy", .write = write_policy, .is_pairs = true },
-    { "fingerprint", 0, HTH_OPTION_OWN, "MODE",
-      "identification of the model file: safe, gguf_chunked, fast_unsafe (default safe)", .read = read_fingerprint_mode,
-      .key = "fingerprint", .write = write_fingerprint_mode },
+    { "fingerprint", 0, HTH_OPTION_WORD, "MODE", "identification of the model file: safe, gguf_chunked, fast_unsafe",
+      .offset = AT(model.fingerprint_mode), .words = fingerprint_modes, .key = "fingerprint" },
 };
 
 static const hth_option engine_rows[] = {
@@ -242,11 +186,11 @@ static const hth_option engine_rows[] = {
       "context in tokens, for all requests together, rounded up to 256 (default: the training length of the model, as "
       "far as memory allows)",
       .offset = AT(model.n_ctx), .low = 1, .high = 1 << 24, .is_common = true, .key = "context" },
-    { "batch", 'b', HTH_OPTION_U32, "N", "limit of tokens of one evaluation (default 512)", .offset = AT(model.n_batch),
-      .low = 1, .high = 65536, .key = "batch" },
+    { "batch", 'b', HTH_OPTION_U32, "N", "limit of tokens of one evaluation", .offset = AT(model.n_batch), .low = 1,
+      .high = 65536, .key = "batch" },
     { "threads", 't', HTH_OPTION_U32, "N", "threads (default: the machine's CPUs)", .offset = AT(model.n_threads),
       .low = 1, .high = 1024, .is_common = true, .key = "threads" },
-    { "gpu-layers", 0, HTH_OPTION_I32, "N", "layers on GPUs and RPC servers; -1: all (default), 0: none",
+    { "gpu-layers", 0, HTH_OPTION_I32, "N", "layers on GPUs and RPC servers; -1: all, 0: none",
       .offset = AT(model.n_gpu_layers), .low = -1, .high = 10000, .is_common = true, .key = "gpu_layers" },
     { "rpc", 0, HTH_OPTION_TEXT, "HOST:PORT,...",
       "use the devices of these RPC servers of llama.cpp; not encrypted, for networks of your own only",

@@ -1,7 +1,7 @@
 /*
- * model_options.h - what a model runs with: the options that `hearth run`, `hearth worker` and `hearth serve` share
+ * model_options.h - the options of a model, which `hearth run`, `hearth worker` and `hearth serve` share
  *
- * Of the runtime (its tiers), of the model (context, engine, scheduling) and of the cache's policy.
+ * They are those of the runtime (its tiers), of the model (context, engine, scheduling) and of the cache policy.
  */
 #ifndef HTH_CLI_MODEL_OPTIONS_H
 #define HTH_CLI_MODEL_OPTIONS_H
@@ -12,25 +12,25 @@
 
 enum { HTH_MODEL_DIRECTORIES_MAX = 15, HTH_MODEL_PARALLEL_MAX = 128 };
 
-/* Plain values: a copy is complete, but for the strings, which belong to the command line or the configuration. */
+/* Plain values: a copy is complete, except for the strings, which belong to the command line or the configuration. */
 typedef struct hth_model_setup {
     const char *path;
-    const char *chat_template; /* the name of one of ours, or a file */
+    const char *chat_template; /* the name of a built-in template, or a file */
     const char *chat_template_file;
     const char *more_directories[HTH_MODEL_DIRECTORIES_MAX];
     bool has_policy;
     hearth_cache_policy policy;
     hearth_runtime_options runtime; /* without arrays and log */
     hearth_model_options model;     /* without policy, template text and callbacks */
-    hth_api_defaults defaults;      /* of requests; of no use to the library */
+    hth_api_defaults defaults;      /* of requests; the library does not use them */
 } hth_model_setup;
 
 /*
- * Rows of options in an hth_model_setup, for rows of the kind HTH_OPTION_TABLE; without headings. Their keys are those of a
- * configuration file.
+ * Rows of options in an hth_model_setup, for rows of the kind HTH_OPTION_TABLE; without headings. Their keys are those
+ * of the configuration file.
  */
-extern const hth_option_table hth_model_serving_options;  /* path, name, and those of the next */
-extern const hth_option_table hth_model_reply_options;    /* what else only a server needs to be told */
+extern const hth_option_table hth_model_serving_options;  /* path, name, and the rows of the next table */
+extern const hth_option_table hth_model_reply_options;    /* the other options that only a server needs */
 extern const hth_option_table hth_model_template_options; /* the chat template */
 extern const hth_option_table hth_model_scheduling_options;
 extern const hth_option_table hth_model_cache_options;
@@ -38,11 +38,11 @@ extern const hth_option_table hth_model_engine_options;
 
 void hth_model_setup_init(hth_model_setup *out); /* the defaults */
 /*
- * The chat template that was asked for, as hearth_model_options takes it: *out, for free(); NULL: none. False when it cannot be
- * read, which was said, or when there are two, which is said.
+ * Read the chat template of the options, as hearth_model_options takes it: *out, for free(); NULL: none. False, with a
+ * message on standard error, when it cannot be read or when there are two.
  */
 bool hth_model_setup_template(const hth_model_setup *setup, char **out);
-/* As the library takes them, with pointers into setup. The chat template is the caller's to read. */
+/* The options in the form of the library, with pointers into setup. The caller reads the chat template. */
 hearth_runtime_options hth_model_setup_runtime(const hth_model_setup *setup);
 hearth_model_options hth_model_setup_model(const hth_model_setup *setup);
 

@@ -1,8 +1,8 @@
 /*
  * nearest.c - edit distance
  *
- * Letters put in, left out, changed, or swapped with their neighbour count one each (optimal string alignment). A name is
- * near when at most a third of its letters differ; '-' and '_' are the same here.
+ * An inserted, missing or changed letter counts one, as does a swap of neighbours (optimal string alignment). A name is
+ * near when at most a third of its letters differ. '-' and '_' are equal here.
  */
 #include "cli/nearest.h"
 
@@ -22,7 +22,7 @@ static char plain(char c)
 
 static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
-    /* Three rows of the table: the one before the last is needed for swaps. */
+    /* Three rows of the table: swaps need the row before the last. */
     size_t rows[3][NAME_BYTES_MAX + 1];
 
     for (size_t j = 0; j <= n_b; j++)

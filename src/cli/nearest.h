@@ -1,5 +1,5 @@
 /*
- * nearest.h - which of some names a misspelt one was meant to be
+ * nearest.h - finds the name that a misspelt one was meant to be
  */
 #ifndef HTH_CLI_NEAREST_H
 #define HTH_CLI_NEAREST_H
@@ -12,7 +12,7 @@ typedef struct hth_nearest {
     size_t distance;
 } hth_nearest;
 
-/* wanted and the names tried are borrowed. */
+/* wanted and the names are borrowed. */
 void hth_nearest_init(hth_nearest *nearest, const char *wanted);
 void hth_nearest_try(hth_nearest *nearest, const char *name);
 

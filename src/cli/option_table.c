@@ -1,5 +1,5 @@
 /*
- * option_table.c - a table of options as getopt_long wants it, as help, and as readers of single values
+ * option_table.c - a table of options as getopt_long needs it, as help, and as readers of single values
  */
 #include "cli/option_table.h"
 
@@ -16,6 +16,7 @@ enum {
     NAME_MAX_BYTES = 256,
     HELP_COLUMN = 30,
     HELP_WIDTH = 118,
+    HELP_BYTES = 1024,
     FIRST_LONG = 1000, /* getopt's value of row i is FIRST_LONG + i */
 };
 
@@ -28,25 +29,22 @@ bool hth_option_read(const hth_option *option, void *options, const char *shown,
 {
     void *field = (char *)options + option->offset;
 
+    if (option->check && value && !option->check(shown, value, err))
+        return false;
     switch (option->kind) {
     case HTH_OPTION_HEADING:
     case HTH_OPTION_TABLE: return false;
     case HTH_OPTION_FLAG:
     case HTH_OPTION_END: *(bool *)field = true; return true;
     case HTH_OPTION_TEXT: *(const char **)field = value; return true;
+    case HTH_OPTION_TEXTS:
+        return hth_value_add_text(field, (size_t *)((char *)options + option->n_offset), option->n_max, shown, value,
+                                  err);
+    case HTH_OPTION_WORD: return hth_value_word(shown, value, option->words, field, err);
     case HTH_OPTION_I32:
         return hth_value_i32(shown, value, (long long)option->low, (long long)option->high, field, err);
     case HTH_OPTION_U32:
         return hth_value_u32(shown, value, (long long)option->low, (long long)option->high, field, err);
-    case HTH_OPTION_U64: {
-        long long number;
-
-        if (!hth_value_integer(shown, value, (long long)option->low, (long long)option->high, &number, err))
-            return false;
-        *(uint64_t *)field = (uint64_t)number;
-        return true;
-    }
-    case HTH_OPTION_FLOAT: return hth_value_float(shown, value, option->low, option->high, field, err);
     case HTH_OPTION_NUMBER: return hth_value_number(shown, value, option->low, option->high, field, err);
     case HTH_OPTION_COUNT: {
         long long number;
@@ -63,7 +61,7 @@ bool hth_option_read(const hth_option *option, void *options, const char *shown,
     return false;
 }
 
-/* With the largest unit that it is a multiple of. */
+/* Write a number with the largest unit that divides it. */
 static int write_units(uint64_t number, uint64_t factor, const char *const *units, size_t n_units, char *text,
                        size_t capacity)
 {
@@ -85,9 +83,15 @@ bool hth_option_write(const hth_option *option, const void *options, size_t i, c
 
     if (option->kind == HTH_OPTION_OWN)
         return option->write && option->write(options, i, text, capacity);
+    if (option->kind == HTH_OPTION_TEXTS) {
+        if (i < *(const size_t *)((const char *)options + option->n_offset))
+            n = snprintf(text, capacity, "%s", ((const char *const *)field)[i]);
+        return n >= 0 && (size_t)n < capacity;
+    }
     if (i > 0)
         return false;
     switch (option->kind) {
+    case HTH_OPTION_WORD: n = snprintf(text, capacity, "%s", option->words[*(const int *)field]); break;
     case HTH_OPTION_FLAG: n = snprintf(text, capacity, "%s", *(const bool *)field ? "true" : "false"); break;
     case HTH_OPTION_TEXT:
         if (*(const char *const *)field)
@@ -95,18 +99,32 @@ bool hth_option_write(const hth_option *option, const void *options, size_t i, c
         break;
     case HTH_OPTION_I32: n = snprintf(text, capacity, "%d", *(const int32_t *)field); break;
     case HTH_OPTION_U32: n = snprintf(text, capacity, "%u", *(const uint32_t *)field); break;
-    case HTH_OPTION_U64: n = snprintf(text, capacity, "%llu", (unsigned long long)*(const uint64_t *)field); break;
     case HTH_OPTION_NUMBER:
     case HTH_OPTION_COUNT:
         if (!isnan(*(const double *)field))
-            n = snprintf(text, capacity, "%.16g", *(const double *)field); /* a whole number of 53 bits as it is */
+            n = snprintf(text, capacity, "%.16g", *(const double *)field); /* exact for whole numbers of 53 bits */
         break;
-    case HTH_OPTION_FLOAT: n = snprintf(text, capacity, "%.9g", (double)*(const float *)field); break;
     case HTH_OPTION_MS: n = write_units(*(const uint32_t *)field, 1000, ms_units, 2, text, capacity); break;
     case HTH_OPTION_SIZE: n = write_units(*(const uint64_t *)field, 1024, size_units, 5, text, capacity); break;
     default: break;
     }
     return n >= 0 && (size_t)n < capacity;
+}
+
+bool hth_option_has_value(const hth_option *option, const void *options)
+{
+    const void *field = (const char *)options + option->offset;
+
+    switch (option->kind) {
+    case HTH_OPTION_U32:
+    case HTH_OPTION_MS: return *(const uint32_t *)field >= option->low && *(const uint32_t *)field <= option->high;
+    case HTH_OPTION_I32: return *(const int32_t *)field >= option->low && *(const int32_t *)field <= option->high;
+    case HTH_OPTION_SIZE: return (double)*(const uint64_t *)field >= option->low;
+    case HTH_OPTION_NUMBER:
+    case HTH_OPTION_COUNT: return !isnan(*(const double *)field);
+    case HTH_OPTION_TEXT: return *(const char *const *)field;
+    default: return true;
+    }
 }
 
 void hth_option_set_flag(const hth_option *option, void *options, bool on)
@@ -151,7 +169,7 @@ static void make_getopt(const hth_flat_table *table, struct option *long_options
 {
     size_t n_long = 0, n_letters = 0;
 
-    letters[n_letters++] = ':'; /* tell a value that is missing from an option that is unknown */
+    letters[n_letters++] = ':'; /* distinguish a missing value from an unknown option */
     for (size_t i = 0; i < table->n; i++) {
         const hth_option *row = table->rows[i].option;
         int argument = !row->value                    ? no_argument
@@ -181,7 +199,7 @@ static const hth_placed_option *row_of(const hth_flat_table *table, int option)
     return NULL;
 }
 
-/* getopt takes a value that may be left out only after '='; a number in the next word is meant for it, too. */
+/* getopt reads an optional value only behind '='. A number in the next word is read, too. */
 static const char *next_number(int argc, char **argv)
 {
     if (optind >= argc || !isdigit((unsigned char)argv[optind][0]) ||
@@ -190,7 +208,7 @@ static const char *next_number(int argc, char **argv)
     return argv[optind++];
 }
 
-/* Say that there is no option "--name", or that it is short for several, and what it may have been meant to be. */
+/* Print that there is no option "--name", or that it is ambiguous, and the options that it may mean. */
 static void say_unknown(const hth_flat_table *table, const char *command, const char *given)
 {
     size_t n = strcspn(given, "="), n_alike = 0;
@@ -219,7 +237,10 @@ static void say_unknown(const hth_flat_table *table, const char *command, const 
         (void)fprintf(stderr, "%s: unrecognized option '--%s'; '%s --help' lists them\n", command, name, command);
 }
 
-/* What getopt found wrong: result is ':' for a value that is missing, '?' otherwise; optopt the option, where it knows it. */
+/*
+ * Print the error that getopt found: result is ':' for a missing value, '?' otherwise; optopt is the option, if getopt
+ * knows it.
+ */
 static void say_wrong(const hth_flat_table *table, const char *command, int result, char **argv)
 {
     const hth_placed_option *row = row_of(table, optopt);
@@ -247,7 +268,7 @@ int hth_option_table_parse(const hth_option_table *table, const char *command, i
     hth_option_table_flatten(table, true, &flat);
     make_getopt(&flat, long_options, letters);
     opterr = 0;
-    optind = 1; /* also where the same command line is read once more */
+    optind = 1; /* also when the same command line is read again */
     while (!ended && (option = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
         const hth_placed_option *row = option == '?' || option == ':' ? NULL : row_of(&flat, option);
         const char *value = optarg;
@@ -260,9 +281,10 @@ int hth_option_table_parse(const hth_option_table *table, const char *command, i
         if (hth_option_may_omit_value(row->option) && !value)
             value = next_number(argc, argv);
         (void)snprintf(shown, sizeof(shown), "--%s", row->option->name); /* sized for it */
-        /* What the options held before, from elsewhere, gives way to the command line's list. */
+        /* The list of the command line replaces a list from another source. */
         if (row->option->repeats && !was_given[row - flat.rows])
-            (void)hth_option_read(row->option, (char *)options + row->offset, shown, NULL, &err); /* forgets it */
+            /* NULL empties the list */
+            (void)hth_option_read(row->option, (char *)options + row->offset, shown, NULL, &err);
         was_given[row - flat.rows] = true;
         if (!hth_option_read(row->option, (char *)options + row->offset, shown, value, &err)) {
             (void)fprintf(stderr, "hearth: %s\n", err.message); /* nowhere else to say it */
@@ -276,7 +298,7 @@ int hth_option_table_parse(const hth_option_table *table, const char *command, i
 
 /* ---- help ---- */
 
-/* Print text from column on, broken at spaces; the cursor is at `at`. */
+/* Print text from HELP_COLUMN on, broken at spaces; the cursor is at column at. */
 static void print_wrapped(const char *text, int at, FILE *out)
 {
     if (at + 2 > HELP_COLUMN) {
@@ -299,10 +321,23 @@ static void print_wrapped(const char *text, int at, FILE *out)
     }
 }
 
-static void print_row(const hth_option *option, FILE *out)
+/* Write " (default 8)" for kinds with short values; "" when there is no default. */
+static void write_default(const hth_option *option, const void *defaults, char *text, size_t capacity)
+{
+    char value[NAME_MAX_BYTES];
+
+    *text = '\0';
+    if (!defaults || option->kind == HTH_OPTION_FLAG || option->kind == HTH_OPTION_END ||
+        option->kind == HTH_OPTION_TEXT || option->kind == HTH_OPTION_TEXTS || option->kind == HTH_OPTION_OWN)
+        return;
+    if (hth_option_has_value(option, defaults) && hth_option_write(option, defaults, 0, value, sizeof(value)))
+        (void)snprintf(text, capacity, " (default %s)", value); /* sized for it */
+}
+
+static void print_row(const hth_option *option, const void *defaults, FILE *out)
 {
     char letter[8] = "    ";
-    char left[NAME_MAX_BYTES];
+    char left[NAME_MAX_BYTES], usual[NAME_MAX_BYTES + 16], help[HELP_BYTES];
     int n;
 
     if (option->letter)
@@ -310,10 +345,12 @@ static void print_row(const hth_option *option, FILE *out)
     n = snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name, option->value ? " " : "",
                  option->value ? option->value : "");
     (void)fputs(left, out);
-    print_wrapped(option->help, n, out);
+    write_default(option, defaults, usual, sizeof(usual));
+    (void)snprintf(help, sizeof(help), "%s%s", option->help, usual); /* sized for it */
+    print_wrapped(help, n, out);
 }
 
-void hth_option_table_print(const hth_option_table *table, bool all, FILE *out)
+void hth_option_table_help(const hth_option_table *table, bool all, const void *defaults, FILE *out)
 {
     hth_flat_table flat;
     const hth_option *heading = NULL;
@@ -331,6 +368,6 @@ void hth_option_table_print(const hth_option_table *table, bool all, FILE *out)
         if (heading)
             (void)fprintf(out, "%s\n", heading->help);
         heading = NULL;
-        print_row(row, out);
+        print_row(row, defaults ? (const char *)defaults + flat.rows[i].offset : NULL, out);
     }
 }

@@ -1,9 +1,9 @@
 /*
- * option_table.h - a command's options as rows of one table: flag, value, help and where it goes
+ * option_table.h - the options of a command as rows of one table: flag, value, help, and place
  *
- * A row says everything about an option, so that the help cannot lie about the parser. The same rows read the members
- * of a JSON object, where a command takes options from there, too. A table may contain other tables, so that commands share
- * rows whose options lie in a struct within theirs.
+ * A row knows everything about an option, so that the help always matches the parser. The same rows read the members of
+ * a JSON object or of a configuration file. A table may contain other tables, so that commands share rows whose options
+ * lie in a struct inside theirs.
  */
 #ifndef HTH_CLI_OPTION_TABLE_H
 #define HTH_CLI_OPTION_TABLE_H
@@ -15,20 +15,20 @@
 #include "hearth.h"
 
 typedef enum hth_option_kind {
-    HTH_OPTION_HEADING, /* no option: `help` is a heading in the help */
+    HTH_OPTION_HEADING, /* no option: `help` is a heading of the help */
     HTH_OPTION_FLAG,    /* sets a bool */
-    HTH_OPTION_END,     /* likewise, and what follows on the command line is not looked at: --help */
+    HTH_OPTION_END,     /* the same, and ends the reading of the command line: --help */
     HTH_OPTION_TEXT,    /* a const char *, which points to the value */
+    HTH_OPTION_TEXTS,   /* a list of those, const char *[n_max], with their number, a size_t, at `n_offset` */
+    HTH_OPTION_WORD,    /* an int or an enumeration: the index of the value in `words` */
     HTH_OPTION_I32,
     HTH_OPTION_U32,
-    HTH_OPTION_U64,
-    HTH_OPTION_FLOAT,
-    HTH_OPTION_NUMBER, /* a double that may be missing: NAN, which has no value to write */
-    HTH_OPTION_COUNT,  /* likewise, a whole number */
+    HTH_OPTION_NUMBER, /* a double that may be missing: NAN */
+    HTH_OPTION_COUNT,  /* the same for a whole number */
     HTH_OPTION_MS,     /* a uint32_t of milliseconds; its value may have a unit, "30s" */
     HTH_OPTION_SIZE,   /* a uint64_t of bytes, at least `low` */
     HTH_OPTION_OWN,    /* read by a function */
-    HTH_OPTION_TABLE,  /* no option: the rows of `table` stand here, their options begin at `offset` */
+    HTH_OPTION_TABLE,  /* no option: the rows of `table` stand here; `offset` is that of their options */
 } hth_option_kind;
 
 typedef struct hth_option hth_option;
@@ -38,40 +38,50 @@ typedef struct hth_option_table {
 } hth_option_table;
 
 /*
- * Read a value into the command's options. shown is how messages name the option. value NULL, only where the option
- * repeats or its value may be left out: forget what was given before. False when the value is wrong, with a message in err.
+ * Read a value into the options. shown is the name of the option in messages. value is NULL to empty a list, or to
+ * reset an option whose value may be left out. False, with a message in err, when the value is wrong.
  */
 typedef bool (*hth_option_read_fn)(void *options, const char *shown, const char *value, hearth_error *err);
-/* Write value i as the command line would have it; false: there are not so many, or text has no room. */
+/* Write value i in the form of the command line; false: there are fewer values, or text is too short. */
 typedef bool (*hth_option_write_fn)(const void *options, size_t i, char *text, size_t capacity);
+
+/* Is value allowed? False with a message in err. */
+typedef bool (*hth_option_check_fn)(const char *shown, const char *value, hearth_error *err);
 
 struct hth_option {
     const char *name; /* without the dashes */
     int letter;       /* 0: none */
     hth_option_kind kind;
-    const char *value; /* how the help names its value, NULL: it takes none; in brackets: it may be left out */
+    /* the name of its value in the help; NULL: it takes none; in brackets: the value may be left out */
+    const char *value;
     const char *help;
-    size_t offset; /* in the command's options; not with a function */
+    size_t offset; /* in the options of the command; unused by OWN */
     double low, high;
+    const char *const *words;  /* of a WORD; NULL ends them */
+    size_t n_offset, n_max;    /* of TEXTS */
+    hth_option_check_fn check; /* of a value, before it is read; NULL: none */
     hth_option_read_fn read;
-    /* Its name in a JSON object or a configuration file, where a table with a key is a section; NULL: not allowed there. */
+    /*
+     * Its name in a JSON object or a configuration file, where a table with a key is a section; NULL: it is not allowed
+     * there.
+     */
     const char *key;
     const hth_option_table *table;
-    hth_option_write_fn write;          /* of what is read by a function; where values are printed */
-    bool (*is_word)(const char *value); /* of a path: values that are none; NULL: there are no such */
-    bool is_common;                     /* in the short help, too */
-    bool repeats;                       /* each value adds to a list; with a function, which takes NULL to empty it */
-    bool is_path;                       /* in a configuration file, a relative one begins at the file's folder */
-    bool is_pairs;                      /* "KEY=VALUE"; in a configuration file, a section of keys with values */
+    hth_option_write_fn write;          /* of OWN; needed where values are printed */
+    bool (*is_word)(const char *value); /* of a path: is the value a word instead? NULL: never */
+    bool is_common;                     /* also in the short help */
+    bool repeats;                       /* each value is appended to a list; NULL empties the list */
+    bool is_path;                       /* a relative path in a configuration file starts from the folder of the file */
+    bool is_pairs;                      /* "KEY=VALUE"; in a configuration file, a section of keys and values */
 };
 
 /*
- * Read a command line into options. The index of the first argument that is no option, or -1 when an option is wrong,
- * which was said. command begins the messages.
+ * Read a command line into options. Returns the index of the first argument that is no option; -1, with a message on
+ * standard error, when an option is wrong. command begins the messages.
  */
 int hth_option_table_parse(const hth_option_table *table, const char *command, int argc, char **argv, void *options);
 
-/* A row, and where the options of its table begin. */
+/* A row, and the offset of the options of its table. */
 typedef struct hth_placed_option {
     const hth_option *option;
     size_t offset;
@@ -83,24 +93,34 @@ typedef struct hth_flat_table {
     size_t n;
 } hth_flat_table;
 
-/* A table with the rows of the tables within it in their places; those with a key stay as they are if sections is false. */
+/* Replace the tables inside a table by their rows; tables with a key stay when sections is false. */
 void hth_option_table_flatten(const hth_option_table *table, bool sections, hth_flat_table *out);
 
-/* The row of a JSON key, not those of tables within; NULL when there is none. */
+/* The row with this key in the table itself; NULL when there is none. */
 const hth_option *hth_option_table_find(const hth_option_table *table, const char *key);
 /* Read one value; for a flag, value is ignored. */
 bool hth_option_read(const hth_option *option, void *options, const char *shown, const char *value, hearth_error *err);
 /*
- * Write value i as hth_option_read would read it. False: there are not so many values (a text that is not given has none),
- * or text has no room.
+ * Write value i as hth_option_read would read it. False: there are fewer values (a text that is not given has none), or
+ * text is too short.
  */
 bool hth_option_write(const hth_option *option, const void *options, size_t i, char *text, size_t capacity);
-/* Is its value, on a command line, one that may be left out? */
+/* May its value be left out on a command line? */
 bool hth_option_may_omit_value(const hth_option *option);
 /* Set or clear an HTH_OPTION_FLAG. */
 void hth_option_set_flag(const hth_option *option, void *options, bool on);
 
-/* Print the options under their headings, all or the common ones. Headings without a row are left out. */
-void hth_option_table_print(const hth_option_table *table, bool all, FILE *out);
+/* Does the option, which is no list, have a value that may be given? A number below its range means "not chosen". */
+bool hth_option_has_value(const hth_option *option, const void *options);
+
+/*
+ * Print the options under their headings, all or the common ones. Headings without a row are left out. defaults (NULL:
+ * none) are the options before anything was read; a row shows its number, size, time or word among them as its default.
+ */
+void hth_option_table_help(const hth_option_table *table, bool all, const void *defaults, FILE *out);
+static inline void hth_option_table_print(const hth_option_table *table, bool all, FILE *out)
+{
+    hth_option_table_help(table, all, NULL, out);
+}
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * pool.c - a list of allocations
  *
- * A configuration has some hundred texts and is read now and then, so every allocation is its own: what reads or writes
- * beyond one is seen by the tools that look for such.
+ * A configuration has some hundred texts and is read rarely. So each of them is an allocation of its own, and memory
+ * checkers find accesses beyond one.
  */
 #include "cli/pool.h"
 

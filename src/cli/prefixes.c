@@ -1,7 +1,7 @@
 /*
- * prefixes.c - rows sorted by key, then from each row up to its root
+ * prefixes.c - sorts rows by key, then walks from each row up to its root
  *
- * The roots that were found are remembered for every row on the way, so each row is walked over once.
+ * The root is stored in every row on the way, so each row is visited once.
  */
 #include "cli/prefixes.h"
 
@@ -10,7 +10,7 @@
 
 typedef struct node {
     const hth_row_meta *row;
-    size_t root; /* index of a node; its own for a root; SIZE_MAX: not known yet */
+    size_t root; /* the index of a node; its own index for a root; SIZE_MAX: unknown yet */
     hth_prefix sum;
 } node;
 
@@ -19,7 +19,7 @@ static int compare_keys(const void *a, const void *b)
     return memcmp(((const node *)a)->row->id.key.bytes, ((const node *)b)->row->id.key.bytes, HTH_KEY_BYTES);
 }
 
-/* The node of the row with cells that ends in key; SIZE_MAX when there is none. */
+/* The node of the row with cells that has this key; SIZE_MAX when there is none. */
 static size_t find(const node *nodes, size_t n, const hth_key *key)
 {
     size_t low = 0, high = n;
@@ -39,7 +39,7 @@ static size_t find(const node *nodes, size_t n, const hth_key *key)
     return SIZE_MAX;
 }
 
-/* What row i stands on: rows without tokens of their own stand on the cells that end where they do. */
+/* The parent of row i. The parent of a row without tokens is the row of the cells at the same position. */
 static size_t parent_of(const node *nodes, size_t n, size_t i)
 {
     const hth_row_meta *row = nodes[i].row;
@@ -49,7 +49,7 @@ static size_t parent_of(const node *nodes, size_t n, size_t i)
         at = find(nodes, n, &row->id.key);
     if (at == SIZE_MAX && row->first_position > 0)
         at = find(nodes, n, &row->parent);
-    /* A parent begins earlier, whatever a damaged index says: so no walk goes round in circles. */
+    /* A parent begins earlier; checked, because a damaged index must not cause an endless walk. */
     return at != SIZE_MAX && at != i && nodes[at].row->first_position < row->first_position ? at : SIZE_MAX;
 }
 
@@ -66,7 +66,7 @@ static size_t root_of(node *nodes, size_t n, size_t i)
             at = parent;
     }
     root = nodes[at].root;
-    for (at = i; nodes[at].root == SIZE_MAX;) { /* the same way once more */
+    for (at = i; nodes[at].root == SIZE_MAX;) { /* walk the same way again */
         size_t parent = parent_of(nodes, n, at);
 
         nodes[at].root = root;
@@ -109,7 +109,7 @@ bool hth_prefixes_rank(const hth_row_meta *rows, size_t n_rows, hth_prefix *top,
         for (size_t i = 0; i < n_rows; i++)
             add(&nodes[root_of(nodes, n_rows, i)].sum, nodes[i].row);
         for (size_t i = 0; i < n_rows; i++)
-            if (nodes[i].root == i && nodes[i].row->n_tokens > 0) { /* logits alone begin nothing */
+            if (nodes[i].root == i && nodes[i].row->n_tokens > 0) { /* logits alone are no prefix */
                 nodes[i].sum.root = nodes[i].row->id.key;
                 roots[n_roots++] = nodes[i].sum;
             }

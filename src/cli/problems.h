@@ -1,5 +1,5 @@
 /*
- * problems.h - all that is wrong with a configuration, said together
+ * problems.h - all problems of a configuration, reported together
  */
 #ifndef HTH_CLI_PROBLEMS_H
 #define HTH_CLI_PROBLEMS_H
@@ -18,13 +18,13 @@ typedef struct hth_problems {
         char message[512];
     } list[HTH_PROBLEMS_MAX]; /* further ones are only counted */
     size_t n;
-    size_t n_errors; /* also beyond the list */
+    size_t n_errors; /* also those beyond the list */
 } hth_problems;
 
 void hth_problems_add(hth_problems *problems, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The server may start all the same. */
+/* Add a warning: the server may start all the same. */
 void hth_problems_warn(hth_problems *problems, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* One line each: "hearth: warning: ...". */
+/* Print one line for each: "hearth: warning: ...". */
 void hth_problems_print(const hth_problems *problems, FILE *out);
 /* The first error. */
 const char *hth_problems_first(const hth_problems *problems);

@@ -1,5 +1,5 @@
 /*
- * progress.c - drawing and wiping of the bar
+ * progress.c - draws and wipes the bar
  */
 #include "cli/progress.h"
 

@@ -1,8 +1,8 @@
 /*
  * prompt_line.c - lines of prompts, and the JSON members that are options
  *
- * A member is read by the row of the command line's table that has its name, so a line accepts what the command line
- * accepts, with the same messages. A list replaces what the command line gave.
+ * The row of the command line that has the name of a member reads its value. So a line accepts the same values as the
+ * command line, with the same messages. A list replaces the list of the command line.
  */
 #include "cli/prompt_line.h"
 
@@ -14,7 +14,7 @@ enum { SHOWN_BYTES = 320, NUMBER_BYTES = 64 };
 
 typedef struct member {
     const hth_option *option;
-    hth_run_options *options;
+    void *options;
     const char *shown;
 } member;
 
@@ -28,7 +28,7 @@ static hearth_status wrong_type(const member *m, const char *expected, hearth_er
     return hth_fail(err, HEARTH_MISUSE, "%s must be %s", m->shown, expected);
 }
 
-/* A text, or a number as the command line would have it. */
+/* Read a text, or a number in the form of the command line. */
 static hearth_status read_plain(const member *m, const json_t *value, hearth_error *err)
 {
     char number[NUMBER_BYTES];
@@ -42,13 +42,13 @@ static hearth_status read_plain(const member *m, const json_t *value, hearth_err
     if (json_is_integer(value))
         (void)snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value)); /* sized for it */
     else if (json_is_real(value))
-        (void)snprintf(number, sizeof(number), "%.9g", json_real_value(value)); /* likewise; enough for a float */
+        (void)snprintf(number, sizeof(number), "%.9g", json_real_value(value)); /* likewise; exact for a float */
     else
         return wrong_type(m, "a number or a text", err);
     return read_text(m, number, err);
 }
 
-/* {"15": -1.5} is "15=-1.5". */
+/* Read {"15": -1.5} as "15=-1.5". */
 static hearth_status read_pairs(const member *m, json_t *pairs, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
@@ -73,7 +73,7 @@ static hearth_status read_pairs(const member *m, json_t *pairs, hearth_error *er
     return status;
 }
 
-/* A text that is written as JSON itself, such as a schema; object keeps it. */
+/* Read a text that is given as JSON, such as a schema; object keeps the text. */
 static hearth_status read_nested(const member *m, json_t *object, const char *key, hearth_error *err)
 {
     char *text = json_dumps(json_object_get(object, key), JSON_COMPACT | JSON_ENCODE_ANY);
@@ -99,7 +99,7 @@ static hearth_status read_member(const member *m, json_t *object, const char *ke
         hth_option_set_flag(m->option, m->options, json_is_true(value));
         return HEARTH_OK;
     }
-    if (m->option->value[0] == '[' && json_is_boolean(value)) /* one whose value may be left out */
+    if (m->option->value[0] == '[' && json_is_boolean(value)) /* its value may be left out */
         return read_text(m, json_is_true(value) ? "" : NULL, err);
     if (m->option->kind == HTH_OPTION_TEXT && (json_is_object(value) || json_is_array(value)))
         return read_nested(m, object, key, err);
@@ -116,7 +116,7 @@ static hearth_status read_member(const member *m, json_t *object, const char *ke
     return status;
 }
 
-/* Also the members' order is the command line's: as written. */
+/* The members are read in the order in which they are written. */
 static hearth_status read_object(hth_prompt_line *out, const char *where, hearth_error *err)
 {
     json_t *prompt = json_object_get(out->object, "prompt");
@@ -132,7 +132,9 @@ static hearth_status read_object(hth_prompt_line *out, const char *where, hearth
     json_object_foreach_safe(out->object, next, key, value)
     {
         char shown[SHOWN_BYTES];
-        member m = { .option = hth_run_option_of_request(key), .options = &out->options, .shown = shown };
+        size_t offset;
+        const hth_option *option = hth_run_option_of_request(key, &offset);
+        const member m = { .option = option, .options = (char *)&out->options + offset, .shown = shown };
 
         if (strcmp(key, "prompt") == 0 || strcmp(key, "id") == 0)
             continue;

@@ -1,5 +1,5 @@
 /*
- * prompt_render.h - a prompt of the command line as it goes to the tokenizer
+ * prompt_render.h - a prompt of the command line in the form for the tokenizer
  */
 #ifndef HTH_CLI_PROMPT_RENDER_H
 #define HTH_CLI_PROMPT_RENDER_H
@@ -7,10 +7,11 @@
 #include "cli/run_options.h"
 
 /*
- * Rendered through the model's chat template where it is a chat, with the flags that it then needs; as it is otherwise. A
- * new string; NULL with a message.
+ * Put prompt, which stays the caller's and in place, into *request: as it is or, if options ask for a chat, as a
+ * rendered conversation in request->chat, to be released with hearth_chat_prompt_free. request is not changed on
+ * failure.
  */
-char *hth_prompt_render(hearth_model *model, const hth_run_options *options, const char *prompt,
-                        unsigned *tokenize_flags, hearth_error *err);
+hearth_status hth_prompt_render(hearth_model *model, const hth_run_options *options, const char *prompt,
+                                hearth_request *request, hearth_error *err);
 
 #endif

@@ -32,13 +32,13 @@ static json_t *logprob_json(const hearth_logprob *logprob, hearth_model *model)
     if (hearth_detokenize(model, &logprob->token, 1, true, &text, &n, NULL) == HEARTH_OK)
         json_object_set_new(object, "text", json_stringn(text, n));
     hearth_free(text);
-    /* JSON has no infinity, which is the logarithm of what cannot be. */
+    /* JSON has no infinity, the logarithm of zero. */
     json_object_set_new(object, "logprob",
                         isfinite(logprob->logprob) ? json_real((double)logprob->logprob) : json_null());
     return object;
 }
 
-/* [{"token", "text", "logprob", "top": [...]}, ...], an object for each token of the reply */
+/* The array [{"token", "text", "logprob", "top": [...]}, ...] with an object for each token of the reply. */
 static json_t *logprobs_json(const hearth_result *result, hearth_model *model)
 {
     const hearth_logprob *logprob = result->logprobs;
@@ -56,7 +56,7 @@ static json_t *logprobs_json(const hearth_result *result, hearth_model *model)
     return list;
 }
 
-json_t *hth_result_json(const hearth_result *result, hearth_model *model, uint64_t seed)
+json_t *hth_result_json(const hearth_result *result, hearth_model *model)
 {
     const hearth_stats *stats = result->stats;
     json_t *object = json_object();
@@ -87,7 +87,7 @@ json_t *hth_result_json(const hearth_result *result, hearth_model *model, uint64
     json_object_set_new(object, "prefill_evaluations", json_integer(stats->n_prefill_evaluations));
     json_object_set_new(object, "decode_evaluations", json_integer(stats->n_decode_evaluations));
     json_object_set_new(object, "n_preempted", json_integer(stats->n_preempted));
-    json_object_set_new(object, "seed", json_integer((json_int_t)seed));
+    json_object_set_new(object, "seed", json_integer((json_int_t)result->seed));
     if (result->logprobs)
         json_object_set_new(object, "logprobs", logprobs_json(result, model));
     if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED) {

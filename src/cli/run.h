@@ -1,5 +1,5 @@
 /*
- * run.h - what the forms of `hearth run`, one prompt and several, share
+ * run.h - the state that the two forms of `hearth run` share: one prompt, and several
  */
 #ifndef HTH_CLI_RUN_H
 #define HTH_CLI_RUN_H
@@ -21,19 +21,19 @@ typedef struct hth_run {
     hearth_model *model;
 
     atomic_bool interrupted;
-    /* Guards what is called when a Ctrl-C comes. */
+    /* Guards the two fields below. */
     pthread_mutex_t interrupt_lock;
-    void (*on_interrupt)(void *user_data); /* NULL: nothing is to be done but to see the flag */
+    void (*on_interrupt)(void *user_data); /* NULL: the flag is enough */
     void *interrupt_user_data;
 } hth_run;
 
-/* Do the prompt, or the prompts, and write what came of it. The model is loaded. The exit code. */
+/* Run the prompt or the prompts and write the results. The model is loaded. Returns the exit code. */
 int hth_run_one(hth_run *run);
 int hth_run_many(hth_run *run);
 
 /*
- * Call function when a Ctrl-C comes, at once if it has come, from now until it is set to NULL. On the thread that waits
- * for signals, at most once.
+ * Call function after a Ctrl-C, or at once if there was one. It runs on the thread that waits for signals, at most
+ * once. NULL ends this.
  */
 void hth_run_set_interrupt(hth_run *run, void (*function)(void *user_data), void *user_data);
 

@@ -1,10 +1,10 @@
 /*
- * run_command.c - `hearth run`: the main job in one process
+ * run_command.c - `hearth run`: generates text in one process
  *
  *   open the runtime -> load the model -> one prompt (run_one.c) or several (run_many.c) -> save, flush
  *
- * Ctrl-C cancels the requests, which end like any other: what was computed is saved. The reply is complete before the
- * rows are durable; the program stays until they are.
+ * Ctrl-C cancels the requests, which end like all others: the computed part is saved. The reply is complete before its
+ * rows are durable; the program waits for them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +20,6 @@
 
 enum { FLUSH_MS = 60000 };
 
-void hth_run_say_error(const hearth_error *err)
-{
-    (void)fprintf(stderr, "hearth: %s\n", err->message); /* nowhere else to say it */
-}
-
 /* ---- interruption ---- */
 
 static void interrupt(void *user_data)
@@ -38,16 +33,6 @@ static void interrupt(void *user_data)
     pthread_mutex_unlock(&run->interrupt_lock);
 }
 
-void hth_run_set_interrupt(hth_run *run, void (*function)(void *user_data), void *user_data)
-{
-    pthread_mutex_lock(&run->interrupt_lock);
-    run->on_interrupt = function;
-    run->interrupt_user_data = user_data;
-    if (function && atomic_load(&run->interrupted))
-        function(user_data);
-    pthread_mutex_unlock(&run->interrupt_lock);
-}
-
 /* ---- open and load ---- */
 
 static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
@@ -55,7 +40,7 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
     static const char *const names[] = { "error", "warning", "info", "debug" };
     hth_run *run = user_data;
 
-    /* What the engine finds worth a warning is not always so for its user, and its failures come back as messages. */
+    /* Warnings of the engine rarely concern users, and its failures come back as messages. */
     if (!run->options.verbose && strcmp(source, "hearth") != 0)
         return;
     hth_progress_end(&run->progress);
@@ -73,7 +58,7 @@ static bool show_loading(float fraction, void *user_data)
     return !atomic_load(&run->interrupted);
 }
 
-/* Grammar and schema are needed as text as long as requests are submitted. */
+/* The texts of grammar and schema must live as long as requests are submitted. */
 static bool read_grammar_files(hth_run *run)
 {
     hth_run_options *options = &run->options;
@@ -125,42 +110,21 @@ static bool open_and_load(hth_run *run)
 
 /* ---- the command ---- */
 
-static void choose_seed(hth_run *run)
+/* Values that the command line does not give are those that a server would use. */
+static void take_recommendations(hth_run *run)
 {
-    uint64_t *seed = &run->options.sampling.seed;
-
-    if (run->options.has_seed)
-        return;
-    if (getentropy(seed, sizeof(*seed)) != 0)
-        *seed = run->begin_ns;
-    /* Room for the seeds of further replies. */
-    *seed = (*seed & HTH_RUN_SEED_MAX) >> 1;
-}
-
-/* The same values as a server would have. */
-static void take_recommendations(hth_run *run, int argc, char **argv)
-{
-    const hth_api_defaults beside = hth_default_options_beside(run->options.setup.path);
+    hth_run_options *options = &run->options;
+    const hth_api_defaults beside = hth_default_options_beside(options->setup.path);
     hearth_model_info info = { .struct_size = sizeof(info) };
     hth_sampling_advice advice;
     hth_api_defaults recommended;
 
     hth_model_advice(run->model, &advice);
     recommended = hth_api_defaults_of_model(&advice);
-    hth_api_defaults_add(&recommended, &beside);
+    hth_api_defaults_add(&options->setup.defaults, &recommended);
+    hth_api_defaults_add(&options->setup.defaults, &beside);
     if (hearth_model_info_get(run->model, &info, NULL) == HEARTH_OK)
-        hth_run_options_recommend(argc, argv, &recommended, info.n_ctx, &run->options);
-}
-
-/* A template of ours says which texts end a reply; the model may have no token for them. */
-static void take_stops(hth_run *run)
-{
-    hth_run_options *options = &run->options;
-    const hth_chat_template *of = options->chat ? hth_model_chat_template(run->model) : NULL;
-
-    for (size_t i = 0; of && i < HTH_CHAT_TEMPLATE_STOPS_MAX && of->stop[i]; i++)
-        if (options->request.n_stop < HTH_RUN_STOPS_MAX)
-            options->stop[options->request.n_stop++] = of->stop[i];
+        options->window_max = info.n_ctx < HTH_API_LAST_N_MAX ? info.n_ctx : HTH_API_LAST_N_MAX;
 }
 
 int hth_command_run(int argc, char **argv)
@@ -180,14 +144,12 @@ int hth_command_run(int argc, char **argv)
         return exit_code;
     }
     exit_code = HTH_EXIT_FAILED;
-    choose_seed(run);
     hth_progress_init(&run->progress, !run->options.quiet);
     if (!hth_interrupt_watch(interrupt, run))
         (void)fputs("hearth: warning: Ctrl-C will end the program at once, without saving\n", stderr);
 
     if (open_and_load(run)) {
-        take_recommendations(run, argc, argv);
-        take_stops(run);
+        take_recommendations(run);
         exit_code = run->options.prompts_file ? hth_run_many(run) : hth_run_one(run);
         if (hearth_runtime_flush(run->runtime, FLUSH_MS, &err) != HEARTH_OK && !run->options.quiet)
             hth_run_say_error(&err);
@@ -198,6 +160,6 @@ int hth_command_run(int argc, char **argv)
     hearth_runtime_close(run->runtime);
     free(run->grammar);
     free(run->json_schema);
-    /* run itself stays: the thread that waits for signals may still look at it. */
+    /* run is not freed, because the thread that waits for signals may still use it. */
     return exit_code;
 }

@@ -1,14 +1,15 @@
 /*
- * run_many.c - `hearth run --prompts`: a file of prompts, run together, written in the file's order
+ * run_many.c - `hearth run --prompts`: runs the prompts of a file together and writes results in the order of the file
  *
- *   lines -> [a window of prompts, of which some are in the model's hands] -> results, the oldest first
+ *   lines -> [a window of prompts, some of them submitted to the model] -> results, the oldest first
  *
- * One thread does everything but generate. It waits on a pipe, into which finished requests and Ctrl-C write, and on the
- * file, where the window has room. So memory is bounded however long the file is, a slow pipe holds nothing up, and
- * results leave as soon as those before them have left. The scheduler's thread only puts results into their items.
+ * One thread does everything except generating. It waits for a pipe, into which finished requests and Ctrl-C write, and
+ * for the file while the window has room. So memory is bounded however long the file is, a slow pipe delays nothing,
+ * and each result is written once those before it are written. The scheduler's thread only stores results in their
+ * items.
  *
- * A prompt that fails is told and does not stop the others. A Ctrl-C cancels what is in flight; the loop then ends like
- * after the last line. When the model is busy the prompt at hand is tried again after something has ended.
+ * A prompt that fails is reported and does not stop the others. A Ctrl-C cancels the running prompts, and the loop ends
+ * as after the last line. When the model is busy, the current prompt is submitted again after another one has ended.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +30,8 @@
 #include "cli/run.h"
 
 enum {
-    WINDOW_FACTOR = 8,    /* prompts that are read and not written, for each that runs */
-    IN_FLIGHT_FACTOR = 2, /* prompts that were submitted and have not ended: one waits behind each that runs */
+    WINDOW_FACTOR = 8,    /* prompts that were read and not written, for each running one */
+    IN_FLIGHT_FACTOR = 2, /* prompts that were submitted and have not ended: for each running one, one that waits */
     PROGRESS_MS = 200,
     WHERE_BYTES = 256,
 };
@@ -45,16 +46,15 @@ typedef struct reply {
 /* A prompt between its line and its results. */
 typedef struct item {
     many *owner;
-    uint64_t index; /* among the prompts */
-    uint64_t line;  /* in the file */
-    json_t *id;     /* a reference; NULL: none */
-    uint64_t seed;
-    hearth_error failure; /* why it was not accepted; status HEARTH_OK where it was */
+    uint64_t index;       /* among the prompts */
+    uint64_t line;        /* in the file */
+    json_t *id;           /* a reference; NULL: none */
+    hearth_error failure; /* the error when it was not accepted; status HEARTH_OK otherwise */
     uint64_t request_id;  /* of the first reply */
     uint32_t n;           /* replies */
     /* Guarded by the lock. */
     uint32_t n_done;
-    reply *replies; /* [n], the first n_done of them filled, as they came */
+    reply *replies; /* [n], of which the first n_done are filled, in the order of their ends */
 } item;
 
 struct many {
@@ -62,22 +62,22 @@ struct many {
     hth_line_reader *reader;
     item *items; /* [window], a ring */
     uint64_t window;
-    uint64_t n_begun;   /* items that were made */
-    uint64_t n_written; /* and that have left */
+    uint64_t n_begun;   /* items that were begun */
+    uint64_t n_written; /* items that were written */
 
-    hth_prompt_line line; /* the prompt at hand, while the model is busy */
-    char *prompt;         /* likewise, rendered; NULL: there is none */
-    unsigned tokenize_flags;
-    bool is_busy; /* wait for an end before the next attempt */
+    hth_prompt_line line;   /* the current prompt, while the model is busy */
+    hearth_request request; /* likewise, with a reference of its rendering */
+    bool has_prompt;        /* there is one */
+    bool is_busy;           /* wait until a prompt ends before the next attempt */
 
     bool is_cancelled;
     bool input_failed;
     bool output_failed;
     uint64_t begin_ns;
-    uint64_t n_complete, n_failed, n_cut, n_untouched; /* prompts; each is one of them */
+    uint64_t n_complete, n_failed, n_cut, n_untouched; /* prompts; each counts in one of them */
     uint64_t prompt_tokens, cached_tokens, completion_tokens;
 
-    int wake[2];                  /* whoever ends something writes a byte */
+    int wake[2];                  /* a pipe: each end of a request writes a byte */
     atomic_uint_fast64_t n_drawn; /* tokens */
 
     /* Guards the fields below and those of items that say so. */
@@ -92,7 +92,7 @@ static void wake_up(void *user_data)
     many *m = user_data;
     ssize_t written = write(m->wake[1], "", 1);
 
-    (void)written; /* full: then it will wake anyway */
+    (void)written; /* a full pipe wakes the reader anyway */
 }
 
 static bool count_token(uint64_t id, const hearth_token_event *event, void *user_data)
@@ -116,7 +116,7 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
     r->result = hearth_result_ref(result);
     if (it->n_done == it->n)
         m->n_in_flight--;
-    /* Under the lock: who finds the last result without being woken ends, and closes the pipe. */
+    /* Under the lock: the loop ends when it sees the last result, also without being woken, and closes the pipe. */
     wake_up(m);
     pthread_mutex_unlock(&m->lock);
 }
@@ -133,18 +133,19 @@ static uint64_t n_in_flight(many *m)
     return n;
 }
 
-/* The item that is being made. */
+/* The item of the current prompt. */
 static item *item_at_hand(many *m)
 {
     return &m->items[m->n_begun % m->window];
 }
 
-/* The prompt at hand was accepted or refused. */
+/* The current prompt was accepted or refused. */
 static void put_away(many *m)
 {
     hth_prompt_line_deinit(&m->line);
-    free(m->prompt);
-    m->prompt = NULL;
+    hearth_chat_prompt_free(m->request.chat);
+    m->request.chat = NULL;
+    m->has_prompt = false;
     m->n_begun++;
 }
 
@@ -164,26 +165,20 @@ static void where_of(const many *m, const item *it, char where[WHERE_BYTES])
     hth_end_at_character(where, WHERE_BYTES); /* of a long path */
 }
 
-/* Hand the prompt at hand to the model, unless it is busy. */
+/* Submit the current prompt, unless the model is busy. */
 static void submit(many *m)
 {
     item *it = item_at_hand(m);
-    hearth_request request = hth_run_options_request(&m->line.options);
     bool alone = n_in_flight(m) == 0;
     hearth_error err = { .message = "" };
     char where[WHERE_BYTES];
     hearth_status status;
 
     where_of(m, it, where);
-    request.prompt = m->prompt;
-    request.tokenize_flags = m->tokenize_flags;
-    request.on_token = count_token;
-    request.on_done = take_result;
-    request.user_data = it;
     pthread_mutex_lock(&m->lock);
     m->n_in_flight++;
     pthread_mutex_unlock(&m->lock);
-    status = hearth_submit(m->run->model, &request, &it->request_id, &err);
+    status = hearth_submit(m->run->model, &m->request, &it->request_id, &err);
     if (status == HEARTH_OK) {
         put_away(m);
         return;
@@ -197,30 +192,32 @@ static void submit(many *m)
         refuse(m, where, &err);
 }
 
-/* Make an item of a line, and submit it. */
+/* Make an item of a line and submit it. */
 static void begin(many *m, const char *text, size_t n, uint64_t number)
 {
     item *it = item_at_hand(m);
     hearth_error err = { .message = "" };
     char where[WHERE_BYTES];
+    hearth_status status;
 
     *it = (item){ .owner = m, .index = m->n_begun, .line = number };
     where_of(m, it, where);
     if (hth_prompt_line_init(&m->line, &m->run->options, where, text, n, &err) != HEARTH_OK) {
         it->id = json_incref(m->line.id);
-        refuse(m, NULL, &err); /* the message says where */
+        refuse(m, NULL, &err); /* the message has the place */
         return;
     }
     it->id = json_incref(m->line.id);
     it->n = m->line.options.request.n;
-    it->seed = m->line.options.sampling.seed;
     it->replies = calloc(it->n, sizeof(*it->replies));
-    m->tokenize_flags = m->line.options.request.tokenize_flags;
-    if (it->replies)
-        m->prompt = hth_prompt_render(m->run->model, &m->run->options, m->line.prompt, &m->tokenize_flags, &err);
-    else
-        (void)hth_fail(&err, HEARTH_NO_MEMORY, "no memory for the replies"); /* reported below */
-    if (m->prompt)
+    m->request = hth_run_options_request(&m->line.options);
+    m->request.on_token = count_token;
+    m->request.on_done = take_result;
+    m->request.user_data = it;
+    status = it->replies ? hth_prompt_render(m->run->model, &m->run->options, m->line.prompt, &m->request, &err)
+                         : hth_fail(&err, HEARTH_NO_MEMORY, "no memory for the replies");
+    m->has_prompt = status == HEARTH_OK;
+    if (m->has_prompt)
         submit(m);
     else
         refuse(m, where, &err);
@@ -265,7 +262,7 @@ static bool write_failure(const many *m, const item *it)
 static bool write_json(const many *m, const item *it, uint32_t index, const hearth_result *result)
 {
     json_t *object = head_json(it);
-    json_t *rest = hth_result_json(result, m->run->model, it->seed + index);
+    json_t *rest = hth_result_json(result, m->run->model);
 
     if (it->n > 1)
         json_object_set_new(object, "reply", json_integer(index));
@@ -284,7 +281,7 @@ static bool write_text(const item *it, uint32_t index, const hearth_result *resu
     return written && fputs("\n\n", stdout) >= 0 && fflush(stdout) == 0;
 }
 
-/* Write one reply. One that was cancelled before it said anything is left out: there is nothing to tell. */
+/* Write one reply. A reply that was cancelled before its first text is left out. */
 static bool write_reply(many *m, const item *it, uint32_t index, const hearth_result *result)
 {
     char where[WHERE_BYTES];
@@ -397,14 +394,14 @@ static void cancel_all(many *m)
         item *it = &m->items[i % m->window];
 
         for (uint32_t j = 0; it->failure.status == HEARTH_OK && j < it->n; j++)
-            (void)hearth_cancel(m->run->model, it->request_id + j, NULL); /* not found: it has ended */
+            (void)hearth_cancel(m->run->model, it->request_id + j, NULL); /* not found: it has just ended */
     }
-    if (m->prompt) { /* it was never begun */
+    if (m->has_prompt) { /* it was never submitted */
         hth_prompt_line_deinit(&m->line);
         free(item_at_hand(m)->replies);
         json_decref(item_at_hand(m)->id);
-        free(m->prompt);
-        m->prompt = NULL;
+        hearth_chat_prompt_free(m->request.chat);
+        m->has_prompt = false;
         m->n_untouched++;
     }
 }
@@ -414,8 +411,8 @@ static bool reads_on(const many *m)
     return !m->is_cancelled && !m->input_failed && !hth_line_reader_is_done(m->reader);
 }
 
-/* Wait until something ended, or there is input where that is wanted, or the display is due. */
-static void wait_for_news(many *m, bool wants_input)
+/* Wait until a request ends, or input comes (if wanted), or the display is due. */
+static void wait_for_events(many *m, bool wants_input)
 {
     struct pollfd fds[2] = { { .fd = m->wake[0], .events = POLLIN },
                              { .fd = hth_line_reader_fd(m->reader), .events = POLLIN } };
@@ -424,7 +421,7 @@ static void wait_for_news(many *m, bool wants_input)
     char bytes[256];
 
     show_progress(m);
-    (void)poll(fds, wants_input ? 2 : 1, timeout_ms); /* what it could fail with is tried again */
+    (void)poll(fds, wants_input ? 2 : 1, timeout_ms); /* failures are temporary */
     while (read(m->wake[0], bytes, sizeof(bytes)) > 0)
         ;
     m->is_busy = false;
@@ -435,18 +432,18 @@ static void wait_for_news(many *m, bool wants_input)
     hth_run_say_error(&err);
 }
 
-/* Go one step on with the input. False when there is nothing to do before news come. */
+/* Process the next step of the input. False when it must wait for events. */
 static bool take_input(many *m, bool *wants_input)
 {
     char *text;
     size_t n;
     uint64_t number;
 
-    if (m->prompt && !m->is_busy) {
+    if (m->has_prompt && !m->is_busy) {
         submit(m);
         return !m->is_busy;
     }
-    if (m->prompt || !reads_on(m) || m->n_begun - m->n_written == m->window ||
+    if (m->has_prompt || !reads_on(m) || m->n_begun - m->n_written == m->window ||
         n_in_flight(m) >= (uint64_t)IN_FLIGHT_FACTOR * m->run->options.parallel)
         return false;
     text = hth_line_reader_next(m->reader, &n, &number);
@@ -465,11 +462,11 @@ static void run_prompts(many *m)
         write_complete_items(m);
         if (!m->is_cancelled && (atomic_load(&m->run->interrupted) || m->output_failed))
             cancel_all(m);
-        if (m->n_written == m->n_begun && !m->prompt && !reads_on(m))
+        if (m->n_written == m->n_begun && !m->has_prompt && !reads_on(m))
             return;
         went_on = take_input(m, &wants_input);
         if (!went_on)
-            wait_for_news(m, wants_input);
+            wait_for_events(m, wants_input);
     }
 }
 
@@ -534,7 +531,7 @@ int hth_run_many(hth_run *run)
             if (!run->options.quiet)
                 print_summary(m);
             exit_code = exit_code_of(m);
-            (void)close(m->wake[0]); /* nothing is in them */
+            (void)close(m->wake[0]); /* nothing is buffered */
             (void)close(m->wake[1]);
         } else {
             (void)hth_fail_errno(&err, errno, "cannot make a pipe"); /* said below */

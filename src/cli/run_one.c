@@ -1,8 +1,8 @@
 /*
- * run_one.c - `hearth run` with one prompt: a reply that leaves as it is generated, or several that leave whole
+ * run_one.c - `hearth run` with one prompt: one streamed reply, or several whole ones
  *
- * One reply is streamed. Of several (--n) each is written when it and those before it are complete, so that they do not
- * mix; what tells them apart goes to standard error, or is a member of their JSON.
+ * One reply is streamed. Of several replies (--n) each is written when it and those before it are complete, so that
+ * they do not mix. Their numbers go to standard error, or into their JSON.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,13 +26,14 @@ typedef struct reply {
 typedef struct one {
     hth_run *run;
     uint32_t n;
-    uint64_t first_text_ns; /* when the first piece of the reply left; the scheduler's until it is done */
-    bool output_failed;     /* likewise */
+    /* the time of the first piece of text; owned by the scheduler's thread until the reply is done */
+    uint64_t first_text_ns;
+    bool output_failed; /* likewise */
 
     /* Guards the fields below. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t request_id; /* of the first reply, the others follow; 0 before the submit */
+    uint64_t request_id; /* of the first reply; the others have the next ids; 0 before the submit */
     reply *replies;      /* [n] */
 } one;
 
@@ -73,7 +74,7 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
     one *o = user_data;
     reply *r;
 
-    pthread_mutex_lock(&o->lock); /* free once the id is known */
+    pthread_mutex_lock(&o->lock); /* submit() holds the lock until the id is known */
     r = &o->replies[id - o->request_id];
     r->result = hearth_result_ref(result);
     r->done = true;
@@ -87,7 +88,7 @@ static void cancel(void *user_data)
 
     pthread_mutex_lock(&o->lock);
     for (uint32_t i = 0; o->request_id != 0 && i < o->n; i++)
-        (void)hearth_cancel(o->run->model, o->request_id + i, NULL); /* not found: it has just ended by itself */
+        (void)hearth_cancel(o->run->model, o->request_id + i, NULL); /* not found: it has just ended */
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -110,7 +111,7 @@ static void print_statistics(const hearth_result *result)
                   stats->ttft_ms, stats->completion_tokens, stats->decode_tps, stats->finish_tokens ? key : "none");
 }
 
-/* Did a reply end with something to show, be it cut short? */
+/* Does a reply have content to show, even if it was cut short? */
 static bool has_outcome(const hearth_result *result)
 {
     return result->status == HEARTH_OK || result->status == HEARTH_CANCELLED || result->status == HEARTH_TIMED_OUT;
@@ -119,7 +120,7 @@ static bool has_outcome(const hearth_result *result)
 static bool write_json(const one *o, uint32_t index, const hearth_result *result)
 {
     uint64_t first_ns = o->first_text_ns ? o->first_text_ns : hth_os_monotonic_ns();
-    json_t *object = hth_result_json(result, o->run->model, o->run->options.sampling.seed + index);
+    json_t *object = hth_result_json(result, o->run->model);
 
     json_object_set_new(object, "since_start_ms", hth_milliseconds_json((double)(first_ns - o->run->begin_ns) / 1e6));
     json_object_set_new(object, "load_ms", hth_milliseconds_json(o->run->load_ms));
@@ -134,7 +135,7 @@ static bool write_text(const one *o, uint32_t index, const hearth_result *result
 
     if (o->n > 1) {
         (void)fprintf(stderr, "--- reply %" PRIu32 " of %" PRIu32 ", seed %" PRIu64 " ---\n", index + 1, o->n,
-                      o->run->options.sampling.seed + index); /* only a display */
+                      result->seed); /* only a display */
         written = result->n_bytes == 0 || fwrite(result->text, 1, result->n_bytes, stdout) == result->n_bytes;
     }
     if (result->n_bytes > 0 && result->text[result->n_bytes - 1] != '\n')
@@ -142,7 +143,7 @@ static bool write_text(const one *o, uint32_t index, const hearth_result *result
     return written && fflush(stdout) == 0;
 }
 
-/* What is left to write of a reply that is complete. False when it failed, or could not be written. */
+/* Write the rest of a reply that is complete. False when it failed or could not be written. */
 static bool conclude(const one *o, uint32_t index, const hearth_result *result)
 {
     const hth_run_options *options = &o->run->options;
@@ -161,10 +162,9 @@ static bool conclude(const one *o, uint32_t index, const hearth_result *result)
     if (!has_outcome(result))
         return false;
     if (options->has_parent_key && result->stats->hit != HEARTH_HIT_RESUME && !options->quiet && index == 0)
-        (void)fputs(
-            "hearth: warning: the prompt does not go on where --parent-key ends, or nothing is kept under it; the "
-            "longest known prefix was used\n",
-            stderr);
+        (void)fputs("hearth: warning: the prompt does not continue the conversation of --parent-key, or the cache has "
+                    "no rows of that key; the longest known prefix was used\n",
+                    stderr);
     if (!options->quiet && !options->json)
         print_statistics(result);
     return result->status != HEARTH_TIMED_OUT;
@@ -178,34 +178,34 @@ static bool submit(one *o)
     char *text = options->prompt ? strdup(options->prompt) : hth_text_file_read(options->prompt_file);
     hearth_request request = hth_run_options_request(options);
     hearth_error err = { .message = "" };
-    char *prompt =
-        text ? hth_prompt_render(o->run->model, &o->run->options, text, &request.tokenize_flags, &err) : NULL;
+    hearth_status status =
+        text ? hth_prompt_render(o->run->model, options, text, &request, &err) : HEARTH_IO; /* said */
     uint64_t id = 0;
-    hearth_status status;
 
-    if (text && !prompt)
+    if (text && status != HEARTH_OK)
         hth_run_say_error(&err);
-    free(text);
-    if (!prompt)
+    if (status != HEARTH_OK) {
+        free(text);
         return false;
-    request.prompt = prompt;
+    }
     request.on_text = show_text;
     request.on_progress = show_prefill;
     request.on_done = take_result;
     request.user_data = o;
-    /* The lock keeps on_done, and a Ctrl-C, from falling between the submit and the note of its id. */
+    /* The lock keeps on_done and Ctrl-C out until the id of the request is stored. */
     pthread_mutex_lock(&o->lock);
     status = hearth_submit(o->run->model, &request, &id, &err);
     if (status == HEARTH_OK)
         o->request_id = id;
     pthread_mutex_unlock(&o->lock);
-    free(prompt);
+    hearth_chat_prompt_free(request.chat);
+    free(text);
     if (status != HEARTH_OK)
         hth_run_say_error(&err);
     return status == HEARTH_OK;
 }
 
-/* Write every reply as it and those before it are complete. */
+/* Write each reply once it and those before it are complete. */
 static bool write_replies(one *o)
 {
     bool ok = true;

@@ -1,8 +1,8 @@
 /*
- * run_options.c - reading and checking of the options of `hearth run`
+ * run_options.c - reads and checks the options of `hearth run`
  *
- * The table below has every option of the command. Those with a key are options of one request; a line of
- * --prompts-json may set them, too, under the name that the field has in hearth.h.
+ * The table below has all options of the command. Those with a key are options of a request; a line of --prompts-json
+ * may set them, too, under the name of the field in hearth.h.
  */
 #include "cli/run_options.h"
 
@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/request.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "cli/commands.h"
@@ -29,23 +28,7 @@ static bool read_seed(void *options, const char *shown, const char *value, heart
     if (!hth_value_integer(shown, value, 0, (long long)HTH_RUN_SEED_MAX, &number, err))
         return false;
     out->sampling.seed = (uint64_t)number;
-    out->has_seed = true;
     return true;
-}
-
-static bool add_stop(void *options, const char *shown, const char *value, hearth_error *err)
-{
-    hth_run_options *out = options;
-
-    return hth_value_add_text(out->stop, &out->request.n_stop, HTH_RUN_STOPS_MAX, shown, value, err);
-}
-
-static bool add_breaker(void *options, const char *shown, const char *value, hearth_error *err)
-{
-    hth_run_options *out = options;
-
-    return hth_value_add_text(out->dry_breakers, &out->sampling.n_dry_breakers, HTH_RUN_BREAKERS_MAX, shown, value,
-                              err);
 }
 
 static bool add_stop_token(void *options, const char *shown, const char *value, hearth_error *err)
@@ -93,7 +76,7 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
     return true;
 }
 
-/* The next free trigger; NULL when there is none. */
+/* The next free trigger; NULL, with a message, when there is none. */
 static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, const char *value, hearth_error *err)
 {
     size_t n = out->sampling.n_triggers;
@@ -119,7 +102,7 @@ static bool add_text_trigger(hth_run_options *out, hearth_trigger_kind kind, con
     return true;
 }
 
-/* Forget the triggers of one kind. */
+/* Remove the triggers of one kind. */
 static bool clear_triggers(hth_run_options *out, hearth_trigger_kind kind)
 {
     size_t n = 0;
@@ -158,7 +141,7 @@ static bool add_trigger_token(void *options, const char *shown, const char *valu
     return true;
 }
 
-/* Its value may be left out: "" then. */
+/* The value may be left out; it is "" then. */
 static bool read_logprobs(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_run_options *out = options;
@@ -202,21 +185,21 @@ static const hth_option rows[] = {
       "lines are skipped",
       .offset = AT(prompts_text_file), .is_common = true },
     { "prompts-json", 0, HTH_OPTION_TEXT, "FILE",
-      "likewise, each line a JSON object: prompt, id (given back), and options of the request by their names in "
+      "the same, each line a JSON object: prompt, id (given back), and options of the request by their names in "
       "hearth.h, such as n_predict, temperature, priority, stop",
       .offset = AT(prompts_json_file), .is_common = true },
     { "parallel", 0, HTH_OPTION_U32, "N", "run N of them at once, 1 to 128 (default 8)", .offset = AT(parallel),
       .low = 1, .high = HTH_MODEL_PARALLEL_MAX, .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Reply" },
-    { "predict", 'n', HTH_OPTION_I32, "N", "at most N tokens (default: until the model ends or the context is full)",
+    { "predict", 'n', HTH_OPTION_I32, "N", "at most N tokens; -1: until the model ends or the context is full",
       .offset = AT(request.n_predict), .low = -1, .high = INT32_MAX, .key = "n_predict", .is_common = true },
-    { "n", 0, HTH_OPTION_U32, "K",
-      "K replies to the one prompt, computed together, with seeds S, S+1, ...; 1 to 128 (default 1)",
+    { "n", 0, HTH_OPTION_U32, "K", "K replies to the one prompt, computed together, with seeds S, S+1, ...; 1 to 128",
       .offset = AT(request.n), .low = 1, .high = 128, .key = "n" },
     { "min-tokens", 0, HTH_OPTION_U32, "N", "the model cannot end its reply before N tokens",
       .offset = AT(request.min_tokens), .low = 0, .high = INT32_MAX, .key = "min_tokens" },
-    { "stop", 0, HTH_OPTION_OWN, "TEXT", "end before TEXT, which is not part of the reply; may be repeated",
-      .read = add_stop, .repeats = true, .key = "stop", .is_common = true },
+    { "stop", 0, HTH_OPTION_TEXTS, "TEXT", "end before TEXT, which is not part of the reply; may be repeated",
+      .offset = AT(stop), .n_offset = AT(request.n_stop), .n_max = HTH_RUN_STOPS_MAX, .repeats = true, .key = "stop",
+      .is_common = true },
     { "stop-token", 0, HTH_OPTION_OWN, "TOKEN", "end at the token with this id; may be repeated",
       .read = add_stop_token, .repeats = true, .key = "stop_tokens" },
     { "ignore-eos", 0, HTH_OPTION_FLAG, NULL, "continue after the model ended its reply",
@@ -233,59 +216,26 @@ static const hth_option rows[] = {
       "print one JSON object at the end instead of streaming text; one a line where there are several",
       .offset = AT(json), .is_common = true },
     { .kind = HTH_OPTION_HEADING,
-      .help = "Sampling; the order is: bias, grammar, penalties, DRY, top-k, typical-p, top-p, min-p, XTC, "
-              "temperature, draw" },
-    { "temp", 0, HTH_OPTION_FLOAT, "T",
-      "temperature; 0 always takes the likeliest token (default: the model's, or 0.8)",
-      .offset = AT(sampling.temperature), .low = 0, .high = 1000, .key = "temperature", .is_common = true },
-    { "seed", 0, HTH_OPTION_OWN, "S", "draws depend on S and the position only (default: a new one each run)",
+      .help =
+          "Sampling; the order is: bias, grammar, penalties, DRY, top-k, typical-p, top-p, min-p, XTC, "
+          "temperature, draw.\nThe defaults are those of the model, otherwise temperature 0.8, top-k 40, top-p 0.95, "
+          "min-p 0.05" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_sampling_options, .offset = AT(setup.defaults) },
+    { "seed", 0, HTH_OPTION_OWN, "S", "draws depend on S and the position only (default: a new one each request)",
       .read = read_seed, .key = "seed", .is_common = true },
-    { "top-k", 0, HTH_OPTION_I32, "K", "keep the K likeliest tokens; 0 keeps all (default: the model's, or 40)",
-      .offset = AT(sampling.top_k), .low = 0, .high = INT32_MAX, .key = "top_k", .is_common = true },
-    { "top-p", 0, HTH_OPTION_FLOAT, "P", "keep the likeliest tokens that sum to P (default: the model's, or 0.95)",
-      .offset = AT(sampling.top_p), .low = 0, .high = 1, .key = "top_p", .is_common = true },
-    { "min-p", 0, HTH_OPTION_FLOAT, "P",
-      "keep tokens at least P times as likely as the likeliest (default: the model's, or 0.05)",
-      .offset = AT(sampling.min_p), .low = 0, .high = 1, .key = "min_p" },
-    { "typical-p", 0, HTH_OPTION_FLOAT, "P", "keep the locally typical tokens that sum to P (default 1: all)",
-      .offset = AT(sampling.typical_p), .low = 0, .high = 1, .key = "typical_p" },
-    { "repeat-penalty", 0, HTH_OPTION_FLOAT, "X", "divide the logits of recent tokens by X (default 1: off)",
-      .offset = AT(sampling.repeat_penalty), .low = 0.01, .high = 1000, .key = "repeat_penalty" },
-    { "repeat-last-n", 0, HTH_OPTION_U32, "N", "number of recent tokens, for the three penalties (default 64)",
-      .offset = AT(sampling.repeat_last_n), .low = 0, .high = 65536, .key = "repeat_last_n" },
-    { "frequency-penalty", 0, HTH_OPTION_FLOAT, "X",
-      "subtract X for each time that a token is among the recent ones, -2 to 2 (default 0: off)",
-      .offset = AT(sampling.frequency_penalty), .low = -2, .high = 2, .key = "frequency_penalty" },
-    { "presence-penalty", 0, HTH_OPTION_FLOAT, "X",
-      "subtract X once for a token among the recent ones, -2 to 2 (default 0: off)",
-      .offset = AT(sampling.presence_penalty), .low = -2, .high = 2, .key = "presence_penalty" },
-    { "dry-multiplier", 0, HTH_OPTION_FLOAT, "X", "DRY, against repeated phrases: strength (default 0: off)",
-      .offset = AT(sampling.dry_multiplier), .low = 0, .high = 1000, .key = "dry_multiplier" },
-    { "dry-base", 0, HTH_OPTION_FLOAT, "X",
-      "DRY: growth of the penalty with the length of the phrase, from 1 on (default 1.75)",
-      .offset = AT(sampling.dry_base), .low = 1, .high = 1000, .key = "dry_base" },
-    { "dry-allowed-length", 0, HTH_OPTION_U32, "N", "DRY: repetitions up to N tokens are free (default 2)",
-      .offset = AT(sampling.dry_allowed_length), .low = 0, .high = INT32_MAX, .key = "dry_allowed_length" },
-    { "dry-last-n", 0, HTH_OPTION_U32, "N", "DRY: tokens to look back (default 1024)",
-      .offset = AT(sampling.dry_last_n), .low = 0, .high = 65536, .key = "dry_last_n" },
-    { "dry-breaker", 0, HTH_OPTION_OWN, "TEXT",
-      "DRY: TEXT ends a phrase; may be repeated (default: newline, colon, quote, asterisk)", .read = add_breaker,
-      .repeats = true, .key = "dry_breakers" },
-    { "xtc-probability", 0, HTH_OPTION_FLOAT, "P", "XTC, exclude top choices: probability (default 0: off)",
-      .offset = AT(sampling.xtc_probability), .low = 0, .high = 1, .key = "xtc_probability" },
-    { "xtc-threshold", 0, HTH_OPTION_FLOAT, "P",
-      "XTC: remove all tokens at least this likely, except the least likely of them (default 0.1)",
-      .offset = AT(sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
+    { "dry-breaker", 0, HTH_OPTION_TEXTS, "TEXT",
+      "DRY: TEXT ends a phrase; may be repeated (default: newline, colon, quote, asterisk)", .offset = AT(dry_breakers),
+      .n_offset = AT(sampling.n_dry_breakers), .n_max = HTH_RUN_BREAKERS_MAX, .repeats = true, .key = "dry_breakers" },
     { "logit-bias", 0, HTH_OPTION_OWN, "TOKEN=BIAS",
       "add BIAS to a token's logit; +inf: only this token, -inf: never; may be repeated", .read = add_logit_bias,
       .repeats = true, .key = "logit_bias" },
     { .kind = HTH_OPTION_HEADING, .help = "Grammar" },
     { "grammar", 0, HTH_OPTION_TEXT, "TEXT", "GBNF that the reply must follow", .offset = AT(sampling.grammar),
       .key = "grammar" },
-    { "grammar-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, from a file", .offset = AT(grammar_file) },
+    { "grammar-file", 0, HTH_OPTION_TEXT, "FILE", "the same, from a file", .offset = AT(grammar_file) },
     { "json-schema", 0, HTH_OPTION_TEXT, "TEXT", "JSON schema that the reply must follow",
       .offset = AT(sampling.json_schema), .key = "json_schema" },
-    { "json-schema-file", 0, HTH_OPTION_TEXT, "FILE", "likewise, from a file", .offset = AT(json_schema_file) },
+    { "json-schema-file", 0, HTH_OPTION_TEXT, "FILE", "the same, from a file", .offset = AT(json_schema_file) },
     { "grammar-lazy", 0, HTH_OPTION_FLAG, NULL, "apply the grammar or schema from a trigger on",
       .offset = AT(sampling.grammar_is_lazy), .key = "grammar_is_lazy" },
     { "trigger-word", 0, HTH_OPTION_OWN, "TEXT", "from the first TEXT in the reply on; may be repeated",
@@ -297,15 +247,15 @@ static const hth_option rows[] = {
       .repeats = true, .key = "trigger_patterns" },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
     { "priority", 0, HTH_OPTION_I32, "N",
-      "-100 to 100; a request of higher priority runs first and may preempt running ones (default 0)",
+      "-100 to 100; a request of higher priority runs first and may preempt running ones",
       .offset = AT(request.priority), .low = -100, .high = 100, .key = "priority" },
     { "session-id", 0, HTH_OPTION_TEXT, "NAME", "keep the sequence for the next prompt with this name",
       .offset = AT(request.session_id), .key = "session_id" },
-    { "queue-timeout-ms", 0, HTH_OPTION_U32, "MS", "longest wait until the request first runs (default 0: never)",
+    { "queue-timeout-ms", 0, HTH_OPTION_U32, "MS", "longest wait until the request first runs (0: no limit)",
       .offset = AT(request.queue_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "queue_timeout_ms" },
-    { "run-timeout-ms", 0, HTH_OPTION_U32, "MS", "longest time of running (default 0: never)",
+    { "run-timeout-ms", 0, HTH_OPTION_U32, "MS", "longest time of running (0: no limit)",
       .offset = AT(request.run_timeout_ms), .low = 0, .high = UINT32_MAX, .key = "run_timeout_ms" },
-    { "deadline-ms", 0, HTH_OPTION_U32, "MS", "longest time from submission to the end (default 0: never)",
+    { "deadline-ms", 0, HTH_OPTION_U32, "MS", "longest time from submission to the end (0: no limit)",
       .offset = AT(request.deadline_ms), .low = 0, .high = UINT32_MAX, .key = "deadline_ms" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_scheduling_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Cache" },
@@ -345,9 +295,12 @@ static const char closing[] =
     "  hearth run model.gguf --chat -p 'Why is the sky blue?' -n 200\n"
     "  hearth run model.gguf --prompts questions.txt --parallel 16 --json > answers.jsonl\n";
 
-const hth_option *hth_run_option_of_request(const char *key)
+const hth_option *hth_run_option_of_request(const char *key, size_t *offset)
 {
-    return hth_option_table_find(&table, key);
+    const hth_option *row = hth_option_table_find(&table, key);
+
+    *offset = row ? 0 : AT(setup.defaults);
+    return row ? row : hth_option_table_find(&hth_sampling_options, key);
 }
 
 /* ---- what fits together and what is missing ---------------------------------------------------------------------- */
@@ -390,7 +343,7 @@ static bool check_grammar(const hth_run_options *out)
 
     if (n_grammars > 1)
         return wrong("--grammar, --grammar-file, --json-schema and --json-schema-file exclude each other; give one");
-    if (out->prompts_json_file) /* its lines may have what is missing here */
+    if (out->prompts_json_file) /* its lines may give the missing options */
         return true;
     if (sampling->grammar_is_lazy && n_grammars == 0)
         return wrong("--grammar-lazy needs a --grammar or --json-schema");
@@ -423,45 +376,22 @@ static void init(hth_run_options *out)
     out->sampling = hearth_sampling_default();
 }
 
-void hth_run_options_recommend(int argc, char **argv, const hth_api_defaults *recommended, uint32_t n_ctx,
-                               hth_run_options *options)
-{
-    hth_run_options *again = malloc(sizeof(*again));
-    hearth_sampling *to = &options->sampling;
-
-    if (!again)
-        return; /* the usual values are as good */
-    init(again);
-    hth_api_defaults_fill(recommended, &again->request, &again->sampling);
-    if (again->sampling.repeat_last_n > HTH_API_LAST_N_MAX) /* all of the context */
-        again->sampling.repeat_last_n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
-    /* It was read before, so it has no fault; what it says, it says over what is recommended. */
-    (void)hth_option_table_parse(&table, "hearth run", argc, argv, again);
-    to->temperature = again->sampling.temperature;
-    to->top_k = again->sampling.top_k;
-    to->top_p = again->sampling.top_p;
-    to->min_p = again->sampling.min_p;
-    to->typical_p = again->sampling.typical_p;
-    to->repeat_penalty = again->sampling.repeat_penalty;
-    to->repeat_last_n = again->sampling.repeat_last_n;
-    to->xtc_probability = again->sampling.xtc_probability;
-    to->xtc_threshold = again->sampling.xtc_threshold;
-    free(again);
-}
-
 bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out)
 {
     int first;
 
     init(out);
-    out->setup.model.n_parallel = 0; /* until it is known how many run */
+    out->setup.model.n_parallel = 0; /* until the number of running requests is known */
     *exit_out = HTH_EXIT_USAGE;
     first = hth_option_table_parse(&table, "hearth run", argc, argv, out);
     if (first < 0)
         return false;
     if (out->help || out->help_all) {
+        const bool all = out->help_all;
+
+        init(out); /* the defaults, without options before --help */
         (void)fputs(usage, stdout);
-        hth_option_table_print(&table, out->help_all, stdout);
+        hth_option_table_help(&table, all, out, stdout);
         (void)fputs(closing, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
@@ -480,6 +410,11 @@ hearth_request hth_run_options_request(hth_run_options *options)
     hearth_sampling *sampling = &options->sampling;
     hearth_request request = options->request;
 
+    hth_api_defaults_fill(&options->setup.defaults, &request, sampling);
+    if (sampling->repeat_last_n == HTH_API_WHOLE_CONTEXT)
+        sampling->repeat_last_n = options->window_max;
+    if (sampling->dry_last_n == HTH_API_WHOLE_CONTEXT)
+        sampling->dry_last_n = options->window_max;
     request.stop = options->stop;
     request.stop_tokens = options->stop_tokens;
     request.parent_key = options->has_parent_key ? options->parent_key : NULL;

@@ -16,10 +16,12 @@ enum {
     HTH_RUN_BIASES_MAX = 4096,
 };
 
-/* Seeds are shown as JSON numbers, which many readers keep as doubles: 2^53 - 1. */
+/* Seeds appear as JSON numbers, which many readers store as doubles: 2^53 - 1. */
 #define HTH_RUN_SEED_MAX ((UINT64_C(1) << 53) - 1)
 
-/* Plain values: a copy is complete, but for the strings, which belong to the command line (or a line of prompts). */
+/*
+ * Plain values: a copy is complete, except for the strings, which belong to the command line or to a line of prompts.
+ */
 typedef struct hth_run_options {
     const char *prompt;       /* -p; NULL: from a file */
     const char *prompt_file;  /* -f; "-": standard input */
@@ -36,7 +38,6 @@ typedef struct hth_run_options {
     bool verbose;
     bool help;
     bool help_all;
-    bool has_seed;
     bool has_parent_key;
     uint8_t parent_key[32];
     const char *stop[HTH_RUN_STOPS_MAX];
@@ -44,28 +45,22 @@ typedef struct hth_run_options {
     hearth_trigger triggers[HTH_RUN_TRIGGERS_MAX];
     const char *dry_breakers[HTH_RUN_BREAKERS_MAX];
     hearth_logit_bias logit_bias[HTH_RUN_BIASES_MAX];
-    hth_model_setup setup;
+    hth_model_setup setup;    /* its defaults are the numbers that choose tokens, and how much to think */
+    uint32_t window_max;      /* the window of penalties that have the whole context; set once the model is loaded */
     hearth_sampling sampling; /* likewise */
-    hearth_request request;   /* counts of arrays, but not the arrays; without prompt and callbacks */
+    hearth_request request;   /* counts of arrays, without the arrays, prompt and callbacks */
 } hth_run_options;
 
-/* True when options are complete; otherwise *exit_out is the exit code and what is to be said was said. */
+/* True when the options are complete. Otherwise *exit_out is the exit code, and all messages were printed. */
 bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out);
 
 /*
- * Put what a model recommends in place of sampling values that this command line, which was parsed into options, does not
- * give. n_ctx is of the context.
+ * The row of an option that a line of --prompts-json may have, and the offset in hth_run_options that its own offset is
+ * relative to; NULL when no option of a request has this name, such as "top_k". hth_option_read reads its value.
  */
-void hth_run_options_recommend(int argc, char **argv, const hth_api_defaults *recommended, uint32_t n_ctx,
-                               hth_run_options *options);
+const hth_option *hth_run_option_of_request(const char *key, size_t *offset);
 
-/*
- * The row of an option that a line of --prompts-json may have; NULL when there is none of that name, such as "top_k".
- * Its value is read by hth_option_read into a copy of the options.
- */
-const hth_option *hth_run_option_of_request(const char *key);
-
-/* The request that options describe, with pointers into them; those in options->sampling are set. */
+/* The request that the options describe, with pointers into them; options->sampling is completed. */
 hearth_request hth_run_options_request(hth_run_options *options);
 
 #endif

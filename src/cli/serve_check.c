@@ -1,8 +1,8 @@
 /*
- * serve_check.c - the files and folders that a configuration names
+ * serve_check.c - checks the files and folders that a configuration names
  *
- * What the server cannot do without is an error; a cache that cannot be written is one only where somebody asked for a
- * check, since the server runs without it, slower.
+ * A missing file that the server needs is an error. A cache that cannot be written is an error only for --check, since
+ * the server runs without it, only slower.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void check_readable(const char *what, const char *path, hth_problems *pro
         hth_problems_add(problems, "%s '%s' cannot be read: %s", what, path, strerror(errno));
 }
 
-/* The directory, or where it would be made. */
+/* Check the directory, or the existing one in which it would be made. */
 static void check_writable(const char *what, const char *path, hth_problems *problems)
 {
     char place[PATH_MAX];
@@ -76,7 +76,7 @@ static void check_writable(const char *what, const char *path, hth_problems *pro
         hth_problems_add(problems, "%s '%s' cannot be written: '%s': %s", what, path, place, strerror(errno));
 }
 
-/* Nobody makes it: a name that is spelled wrong is no folder for what clients save. */
+/* Check a folder that must exist: a misspelt name must not become a folder for the clients' files. */
 static void check_folder(const char *what, const char *path, hth_problems *problems)
 {
     struct stat st;
@@ -135,7 +135,7 @@ static void check_tls(const hth_server_options *options, hth_problems *problems)
     hth_tls_free(tls);
 }
 
-/* The directory of a file that will be written, which nobody makes. */
+/* Check the directory of a file that the server writes; it must exist. */
 static void check_parent(const char *what, const char *path, hth_problems *problems)
 {
     char *parent = path ? strdup(path) : NULL;
@@ -172,8 +172,8 @@ static void check_memory(const hth_server_options *options, hth_problems *proble
         sum += options->models[i].ram_bytes;
     if (memory > 0 && sum > memory / 2)
         hth_problems_warn(problems,
-                          "the models' rows may take %llu MiB of the %llu MiB of memory that there are, weights not "
-                          "counted; 'ram' (--ram) says how much each may have",
+                          "the rows of the models may take %llu MiB of this machine's %llu MiB of memory, without the "
+                          "weights; 'ram' (--ram) limits each model",
                           (unsigned long long)(sum >> 20), (unsigned long long)(memory >> 20));
 }
 
@@ -188,7 +188,7 @@ static void check_model(const hth_serve_set *set, size_t i, bool thorough, hth_p
     check_signing_key(&model->setup, problems);
     for (size_t j = 0; j < i; j++)
         if (is_same_cache(&model->setup, &set->models[j].setup))
-            return; /* looked at */
+            return; /* already checked */
     if (thorough)
         check_cache(&model->setup, problems);
 }

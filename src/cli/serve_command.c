@@ -1,9 +1,9 @@
 /*
- * serve_command.c - `hearth serve`: the front, with what flags and configuration file say
+ * serve_command.c - `hearth serve`: the front, with the options of flags and configuration file
  *
  *   flags -> file -> set of options -> files that they name -> serve
  *
- * With SIGHUP all of it is done once more, and the front takes the new set over or keeps the old one.
+ * SIGHUP repeats all of it. The front then takes over the new set, or keeps the old one.
  */
 #include <errno.h>
 #include <limits.h>
@@ -40,11 +40,11 @@ static const char closing[] =
     "  hearth serve --config /etc/hearth/hearth.conf --check\n";
 
 typedef struct serve {
-    hth_pool *pool; /* of the command line, as our options have it */
+    hth_pool *pool; /* of the translated command line */
     int argc;
     char **argv;
     hth_serve_options flags;
-    const hth_serve_set *set; /* of the start */
+    const hth_serve_set *set; /* at the start */
     char program[PATH_MAX];
 } serve;
 
@@ -61,7 +61,7 @@ static const hth_server_options *reload(void *user_data, hearth_error *err)
     if (!set || problems->n_errors > 0) {
         const size_t n = problems ? problems->n_errors : 1;
 
-        /* The front keeps what it has. */
+        /* The front keeps the old set. */
         (void)hth_fail(err, HEARTH_MISUSE, "%s%s", problems ? hth_problems_first(problems) : "no memory",
                        n > 1 ? " (and more; 'hearth serve --check' with the same flags shows all)" : "");
         if (set)
@@ -107,7 +107,7 @@ static void print_address(const char *what, const hth_server_address *address, u
         (void)fprintf(stderr, "%s %s://%s:%u\n", what, scheme, address->host, port);
 }
 
-/* Whoever reads standard error: people, scripts that wait for it, and what gathers the log. */
+/* For people, for scripts that wait for it, and for log collectors. */
 static void on_listening(const uint16_t *ports, size_t n, void *user_data)
 {
     const serve *s = user_data;
@@ -126,7 +126,7 @@ static void on_listening(const uint16_t *ports, size_t n, void *user_data)
 
 /* ---- the command ---- */
 
-/* Of the workers: what runs here, or what was called. */
+/* Find the file of this program, which starts the workers. */
 static bool find_program(serve *s)
 {
     if (hth_os_program_path(s->program, sizeof(s->program)))
@@ -151,7 +151,7 @@ static int run(serve *s)
         return HTH_EXIT_FAILED;
     status = hth_front_run(&s->set->options, &hooks, &err);
     if (s->flags.port_file)
-        (void)unlink(s->flags.port_file); /* it may never have been written */
+        (void)unlink(s->flags.port_file); /* it may not exist */
     if (status == HEARTH_OK)
         return HTH_EXIT_OK;
     (void)fprintf(stderr, "hearth: %s\n", err.message);
@@ -175,12 +175,12 @@ static void print_summary(const hth_serve_set *set)
     (void)printf("%s\n", set->options.tls_certificate ? ", TLS" : "");
 }
 
-/* The set is there, and what is wrong with it. */
+/* The set is complete, and its problems are known. */
 static int act(serve *s, hth_problems *problems)
 {
     const bool only_prints = s->flags.print_config && !s->flags.check;
 
-    if (!only_prints && (problems->n_errors == 0 || s->flags.check)) /* a check tells all that is wrong */
+    if (!only_prints && (problems->n_errors == 0 || s->flags.check)) /* a check reports all problems */
         hth_serve_set_check(s->set, s->flags.check, problems);
     hth_problems_print(problems, stderr);
     if (problems->n_errors > 0)
@@ -198,6 +198,16 @@ static int act(serve *s, hth_problems *problems)
     return s->flags.check || s->flags.print_config ? HTH_EXIT_OK : run(s);
 }
 
+static void print_help(hth_serve_options *options)
+{
+    const bool all = options->help_all;
+
+    hth_serve_options_init(options); /* the defaults, without options before --help */
+    (void)fputs(usage, stdout);
+    hth_option_table_help(&hth_serve_flags, all, options, stdout);
+    (void)fputs(closing, stdout);
+}
+
 static bool parse(serve *s, hth_problems *problems, int *exit_out)
 {
     int first;
@@ -205,7 +215,7 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
     *exit_out = HTH_EXIT_USAGE;
     hth_serve_options_init(&s->flags);
     (void)hth_llama_flags_translate(s->pool, &hth_serve_flags, s->argc, s->argv, &s->argc, &s->argv,
-                                    problems); /* what is wrong is said */
+                                    problems); /* problems has the errors */
     if (problems->n_errors > 0) {
         hth_problems_print(problems, stderr);
         return false;
@@ -215,9 +225,7 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
         return false;
     *exit_out = HTH_EXIT_OK;
     if (s->flags.help || s->flags.help_all) {
-        (void)fputs(usage, stdout);
-        hth_option_table_print(&hth_serve_flags, s->flags.help_all, stdout);
-        (void)fputs(closing, stdout);
+        print_help(&s->flags);
         return false;
     }
     if (s->flags.print_keys) {

@@ -1,14 +1,14 @@
 /*
- * serve_config.c - what wins over what
+ * serve_config.c - the order in which sources of options win
  *
  *   1. defaults
  *   2. the configuration file, without its models
- *   3. of a model in the file, its section
+ *   3. for a model in the file, its section
  *   4. flags
  *
- * so a flag of models is for all of them. The flags are read once for what is not a model's, and once more over each
- * section. A worker is told what differs from the defaults, in the
- * order of the rows: the same options give the same command line, by which a reload sees whether a worker may stay.
+ * A later source wins, so a flag of models applies to all of them. The flags are read once for options of the server,
+ * and once more over each section. A worker receives the options that differ from the defaults, in the order of the
+ * rows: the same options give the same command line, by which a reload decides whether a worker may stay.
  */
 #include "cli/serve_config.h"
 
@@ -20,6 +20,7 @@
 
 #include "base/status.h"
 #include "cache/policy.h"
+#include "cli/address.h"
 #include "cli/api_keys.h"
 #include "cli/config_reader.h"
 #include "cli/key_file.h"
@@ -27,11 +28,11 @@
 #include "sched/strategy.h"
 #include "server/model_names.h"
 
-enum { VALUE_BYTES = (64 << 10) + 64, HOST_BYTES = 256, WORKER_ARGS_MAX = 512 };
+enum { VALUE_BYTES = (64 << 10) + 64, WORKER_ARGS_MAX = 512 };
 
-/* While a set is made. */
+/* The state while a set is made. */
 typedef struct loader {
-    int argc; /* of the flags; 0: none */
+    int argc; /* of the flags; 0: there are none */
     char **argv;
     hth_serve_set *set;
     hth_serve_options *o; /* set->effective */
@@ -39,7 +40,7 @@ typedef struct loader {
     hth_problems *problems;
     hth_serve_model *models; /* [n_models] so far */
     size_t n_models;
-    /* Sections of models in the file. */
+    /* The sections of models in the file. */
     hth_config_reader reader;
     const hth_config_node *sections[HTH_SERVE_MODELS_MAX];
     size_t n_sections;
@@ -78,7 +79,7 @@ static void add_model_sections(const hth_config_reader *reader, const hth_config
                          reader->name, node->line);
 }
 
-/* Read the tree of a file whose relative paths begin where path is. */
+/* Read the tree of a file; its relative paths start from the folder of path. */
 static void read_tree(loader *l, const char *name, const char *path, const hth_config_node *root)
 {
     const hth_config_scope scope = {
@@ -93,7 +94,7 @@ static void read_tree(loader *l, const char *name, const char *path, const hth_c
     if (l->reader.directory)
         hth_config_read(&l->reader, root, &hth_serve_keys, l->o, &scope);
     else
-        (void)no_memory(l); /* which is said */
+        (void)no_memory(l); /* problems has the error */
 }
 
 static void read_file(loader *l, const char *path)
@@ -119,7 +120,7 @@ static const char *absolute(const loader *l, const char *path)
     return result ? result : path;
 }
 
-/* Make the paths among the rows of a table absolute, so that they mean the same to everybody. */
+/* Make the paths of a table absolute, so that every process reads them alike. */
 static void make_absolute(const loader *l, const hth_option_table *table, void *options)
 {
     hth_flat_table flat;
@@ -156,19 +157,21 @@ static bool is_model_name(const char *name)
 
 #define NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
 
-/* Does another model have this name, or this alias? An alias that is given twice would never mean the second one. */
+/* Does another model have this name or alias? The second model of two with the same alias would never be used. */
 static void check_alias(const loader *l, const hth_serve_model *model, const char *alias, const char *where)
 {
     for (size_t i = 0; i < l->n_models; i++) {
         const hth_serve_model *other = &l->models[i];
 
         if (strcmp(other->name, alias) == 0)
-            hth_problems_add(l->problems, "%sthe alias '%s' of model '%s' is the name of another model", where, alias,
-                             model->name);
+            hth_problems_add(l->problems,
+                             "%sthe alias '%s' of model '%s' is the name of another model; choose another alias", where,
+                             alias, model->name);
         for (size_t j = 0; j < other->n_aliases; j++)
             if (strcmp(other->aliases[j], alias) == 0)
-                hth_problems_add(l->problems, "%sthe alias '%s' is that of the models '%s' and '%s'; it can mean one",
-                                 where, alias, other->name, model->name);
+                hth_problems_add(l->problems,
+                                 "%sthe alias '%s' belongs to the models '%s' and '%s'; give it to one of them", where,
+                                 alias, other->name, model->name);
     }
 }
 
@@ -179,11 +182,11 @@ static void check_aliases(const loader *l, const hth_serve_model *model, const c
     for (size_t i = 0; i < l->n_models; i++)
         for (size_t j = 0; j < l->models[i].n_aliases; j++)
             if (strcmp(l->models[i].aliases[j], model->name) == 0)
-                hth_problems_add(l->problems, "%sthe model's name '%s' is an alias of model '%s'", where, model->name,
-                                 l->models[i].name);
+                hth_problems_add(l->problems, "%sthe model's name '%s' is an alias of model '%s'; rename one of them",
+                                 where, model->name, l->models[i].name);
 }
 
-/* The options of a model are complete: what is still to be seen to, whoever named it. where begins messages. */
+/* Check a model whose options are complete, and add it. where begins messages. */
 static void finish_model(loader *l, hth_serve_model *model, const char *where)
 {
     const hearth_cache_policy *given = &model->setup.policy;
@@ -229,7 +232,7 @@ static void finish_model(loader *l, hth_serve_model *model, const char *where)
     l->models[l->n_models++] = *model;
 }
 
-/* "FILE" or "NAME=FILE"; what is there as a whole is a file, whatever its name looks like. */
+/* Add a model given as "FILE" or "NAME=FILE". A path that exists as a whole is a file, also with '=' in it. */
 static void add_flag_model(loader *l, const char *given)
 {
     hth_serve_model model = l->o->defaults;
@@ -260,14 +263,14 @@ static void add_flag_model(loader *l, const char *given)
         finish_model(l, &model, "");
 }
 
-/* Read the flags over options, once more: they were parsed before, so they have no fault. */
+/* Read the flags into options again. They were parsed before, so they have no error. */
 static void apply_flags(const loader *l, hth_serve_options *options)
 {
     if (l->argc > 0)
         (void)hth_option_table_parse(&hth_serve_flags, "hearth serve", l->argc, l->argv, options);
 }
 
-/* What flags say of all models, over what this one says of itself. */
+/* Apply the flags, which concern all models, to this one. */
 static bool apply_flags_to_model(const loader *l, hth_serve_model *model)
 {
     hth_serve_options *options = hth_pool_alloc(l->pool, sizeof(*options));
@@ -297,26 +300,9 @@ static void add_file_model(loader *l, const hth_config_node *section)
     if (!apply_flags_to_model(l, &model))
         return;
     if (!model.setup.path && l->problems->n_errors == n_before)
-        hth_problems_add(l->problems, "%smodel '%s' lacks its 'path', the GGUF file", where, model.name);
+        hth_problems_add(l->problems, "%smodel '%s' has no 'path'; give the path of its GGUF file", where, model.name);
     else
         finish_model(l, &model, where);
-}
-
-static void check_unknown_fields(loader *l)
-{
-    const char *word = l->o->server.unknown_fields;
-
-    if (word && strcmp(word, HTH_UNKNOWN_PASS) != 0 && strcmp(word, HTH_UNKNOWN_REFUSE) != 0)
-        hth_problems_add(l->problems, "unknown_fields is '%s'; it must be " HTH_UNKNOWN_PASS " or " HTH_UNKNOWN_REFUSE,
-                         word);
-}
-
-static void check_normalize(loader *l)
-{
-    const char *word = l->o->server.normalize;
-
-    if (word && strcmp(word, HTH_NORMALIZE_ON) != 0 && strcmp(word, HTH_NORMALIZE_OFF) != 0)
-        hth_problems_add(l->problems, "normalize is '%s'; it must be " HTH_NORMALIZE_ON " or " HTH_NORMALIZE_OFF, word);
 }
 
 static bool read_models(loader *l)
@@ -330,8 +316,6 @@ static bool read_models(loader *l)
         add_flag_model(l, l->o->models[i]);
     for (size_t i = 0; i < l->n_sections; i++)
         add_file_model(l, l->sections[i]);
-    check_unknown_fields(l);
-    check_normalize(l);
     if (n == 0 && l->problems->n_errors == 0)
         hth_problems_add(l->problems, "there is no model to serve; give one with -m FILE, or with a section "
                                       "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");
@@ -341,7 +325,7 @@ static bool read_models(loader *l)
 
 /* ---- workers ---- */
 
-/* The arguments of a worker, as they are put together. */
+/* The arguments of a worker while they are made. */
 typedef struct argument_list {
     const char *list[WORKER_ARGS_MAX + 1];
     size_t n;
@@ -357,7 +341,7 @@ static void add_argument(const loader *l, argument_list *out, const char *text)
         out->list[out->n++] = copy;
 }
 
-/* Flags for the values of a table's options that are not the defaults'. */
+/* Add flags for the options of a table whose values differ from the defaults. */
 static void add_arguments(const loader *l, const hth_option_table *table, const void *options, const void *defaults,
                           argument_list *out)
 {
@@ -408,7 +392,7 @@ static bool make_worker(const loader *l, const hth_serve_model *model, hth_serve
         .name = model->name,
         .worker = list,
         .ram_bytes = model->setup.runtime.cache_disabled ? 0 : model->setup.runtime.ram_bytes_max,
-        .on_demand = model->on_demand,
+        .on_demand = model->start == HTH_START_ON_DEMAND,
         .aliases = model->aliases,
         .n_aliases = model->n_aliases,
         .tags = model->tags,
@@ -446,10 +430,13 @@ static void add_listen(loader *l, const char *text)
         o->listen[o->n_listen++] = text;
 }
 
-/* One host of --host: a name, an address, with or without brackets, or a unix socket, which llama-server tells by ".sock". */
+/*
+ * Add one host of --host: a name, an address with or without brackets, or a unix socket, which llama-server recognises
+ * by ".sock".
+ */
 static void add_host(loader *l, const char *host, size_t n)
 {
-    const unsigned port = l->o->has_port ? l->o->port : HTH_SERVE_PORT;
+    const unsigned port = l->o->has_port ? l->o->port : HTH_ADDRESS_PORT;
 
     while (n > 0 && host[0] == ' ') {
         host++;
@@ -468,7 +455,7 @@ static void add_host(loader *l, const char *host, size_t n)
                                       host, port));
 }
 
-/* In place of the list: --host, --port, or the default. */
+/* --host and --port replace the list; without any of them the default address is used. */
 static void choose_listen(loader *l, const hth_serve_options *flags)
 {
     hth_serve_options *o = l->o;
@@ -497,12 +484,12 @@ static void choose_listen(loader *l, const hth_serve_options *flags)
 
 static bool read_address(const loader *l, const char *shown, const char **text, hth_server_address *out)
 {
-    char host[HOST_BYTES];
+    char host[HTH_ADDRESS_HOST_BYTES];
     const char *path;
     hearth_error err;
 
     *out = (hth_server_address){ .host = NULL };
-    if (!hth_serve_address_read(shown, *text, host, sizeof(host), &out->port, &path, &err)) {
+    if (!hth_address_read(shown, *text, host, sizeof(host), &out->port, &path, &err)) {
         hth_problems_add(l->problems, "%s", err.message);
         return false;
     }
@@ -515,7 +502,7 @@ static bool read_address(const loader *l, const char *shown, const char **text, 
     return out->host || no_memory(l);
 }
 
-/* Can only this machine reach it? */
+/* Is the address reachable from this machine only? */
 static bool is_private(const hth_server_address *address)
 {
     static const char digits[] = "0123456789.";
@@ -549,7 +536,7 @@ static void check_addresses(const loader *l, const hth_server_address *list, siz
         if (!is_private(&list[i]) && !hth_serve_asks_for_keys(o) && !o->server.allow_public_without_keys)
             hth_problems_add(
                 l->problems,
-                "'%s' can be reached from other machines, but no keys are asked for: make a file of keys "
+                "'%s' can be reached from other machines, but no keys are required: make a file of keys "
                 "with 'hearth key new --name NAME --file keys.conf' and name it with 'keys' (--keys), give one with "
                 "--api-key-file FILE, or say "
                 "allow_public_without_keys = true (--allow-public-without-keys)",
@@ -583,7 +570,7 @@ static bool read_addresses(loader *l)
 
 /* ---- all of it ---- */
 
-/* Is there a model of that name? Asked when all are known. */
+/* Is there a model of the default's name? Checked when all models are known. */
 static void check_default_model(const loader *l)
 {
     const char *name = l->o->server.default_model;
@@ -612,7 +599,7 @@ static void check_server(const loader *l)
         hth_problems_warn(l->problems, "bodies of requests go into the log, prompts included (log.prompts)");
 }
 
-/* The file and the flags were read: what they come to. */
+/* The file and the flags were read: complete the set. */
 static void finish(loader *l, const hth_serve_options *flags)
 {
     hth_server_options *options = &l->set->options;
@@ -629,7 +616,7 @@ static void finish(loader *l, const hth_serve_options *flags)
     options->n_cors_origins = l->o->n_origins;
 }
 
-/* A loader with an empty set; NULL without memory, which is said. */
+/* A loader with an empty set; NULL without memory, with the error in problems. */
 static loader *loader_new(hth_problems *problems)
 {
     hth_pool *pool = hth_pool_new();

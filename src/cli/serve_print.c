@@ -1,9 +1,9 @@
 /*
- * serve_print.c - a set of options as a configuration file, and all keys as a table
+ * serve_print.c - prints a set of options as a configuration file, and all keys as a table
  *
- * What is printed and read again gives the same set: every value that a file may have is there, also where it is the
- * default, so that a later version with other defaults changes nothing. What has no value is a comment. A model's section
- * says of the cache only what the section for all does not.
+ * The printed file gives the same set when it is read again. It has every value that a file may have, also the
+ * defaults, so that a later version with other defaults behaves the same. A key without a value is a comment. The
+ * section of a model has only the values of the cache that differ from those for all models.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -56,10 +56,11 @@ static void print_quoted(const printer *p, const char *text)
     (void)fputc('"', p->out);
 }
 
-/* Numbers and words stand as they are, texts in quotes. */
+/* Print numbers and words as they are, and texts in quotes. */
 static void print_value(const printer *p, const hth_option *row, const char *value)
 {
-    const bool is_text = row->kind == HTH_OPTION_TEXT || row->kind == HTH_OPTION_OWN;
+    const bool is_text = row->kind == HTH_OPTION_TEXT || row->kind == HTH_OPTION_TEXTS ||
+                         row->kind == HTH_OPTION_WORD || row->kind == HTH_OPTION_OWN;
     const bool is_number = value[0] && strspn(value, "0123456789") == strlen(value);
 
     if (is_text && !(is_number && row->kind == HTH_OPTION_OWN))
@@ -68,23 +69,9 @@ static void print_value(const printer *p, const hth_option *row, const char *val
         (void)fputs(value, p->out);
 }
 
-/* May a file have the value that the options hold? A number below the least one means "choose one". */
-static bool is_in_range(const hth_option *row, const void *options)
-{
-    const void *field = (const char *)options + row->offset;
-
-    switch (row->kind) {
-    case HTH_OPTION_U32:
-    case HTH_OPTION_MS: return *(const uint32_t *)field >= row->low && *(const uint32_t *)field <= row->high;
-    case HTH_OPTION_I32: return *(const int32_t *)field >= row->low && *(const int32_t *)field <= row->high;
-    case HTH_OPTION_SIZE: return (double)*(const uint64_t *)field >= row->low;
-    default: return true;
-    }
-}
-
 static bool has_value(const printer *p, const hth_option *row, const void *options)
 {
-    return is_in_range(row, options) && hth_option_write(row, options, 0, p->value, VALUE_BYTES);
+    return hth_option_has_value(row, options) && hth_option_write(row, options, 0, p->value, VALUE_BYTES);
 }
 
 /* ---- rows ---- */
@@ -99,7 +86,7 @@ static void print_list(const printer *p, const hth_option *row, const void *opti
     (void)fputc(']', p->out);
 }
 
-/* "min_tokens=64" is min_tokens = 64. */
+/* Print "min_tokens=64" as min_tokens = 64. */
 static void print_pairs(const printer *p, const hth_option *row, const void *options, int indent)
 {
     (void)fprintf(p->out, "%*s%s {\n", indent, "", row->key);
@@ -129,7 +116,7 @@ static void print_row(const printer *p, const hth_option *row, const void *optio
     }
 }
 
-/* Do two sets of options say the same here? */
+/* Do two sets of options have the same values of this row? */
 static bool is_same(const printer *p, const hth_option *row, const void *a, const void *b)
 {
     for (size_t i = 0;; i++) {
@@ -168,13 +155,13 @@ static void print_table(const printer *p, const hth_option_table *table, const v
 
 /* ---- models ---- */
 
-/* What a model's section has otherwise than that of all. The cache's memory is the model's own key. */
+/* Print the values of a model that differ from those of all models. The cache's memory is a key of the model itself. */
 static void print_model_section(const printer *p, const char *name, const hth_option_table *table, const void *own,
                                 const void *of_all)
 {
     const printer plain = { .out = p->out, .value = p->value, .other = p->other };
     bool has_begun = false;
-    hth_flat_table flat; /* of rows that all lie in one struct */
+    hth_flat_table flat; /* all rows lie in one struct */
 
     hth_option_table_flatten(table, true, &flat);
     for (size_t i = 0; i < flat.n; i++) {
@@ -221,7 +208,7 @@ bool hth_serve_config_print(const hth_serve_set *set, FILE *out)
         print_table(&p, &hth_serve_keys, &set->effective, 0);
         for (size_t i = 0; i < set->options.n_models; i++) {
             print_model(&p, &set->models[i], &set->effective);
-            p.has_comments = false; /* once is enough */
+            p.has_comments = false; /* comments are printed once */
         }
     }
     free(p.value);

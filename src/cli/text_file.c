@@ -48,7 +48,7 @@ char *hth_text_file_read(const char *path)
         free(text);
         return NULL;
     }
-    /* The line end that editors and echo put at the end of a text is not part of it. */
+    /* Editors and echo put a line end at the end; it is not part of the text. */
     if (n > 0 && text[n - 1] == '\n')
         n--;
     text[n] = '\0';

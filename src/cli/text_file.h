@@ -4,12 +4,12 @@
 #ifndef HTH_CLI_TEXT_FILE_H
 #define HTH_CLI_TEXT_FILE_H
 
-/* The most that is read of a file, or of a line of prompts. */
+/* The limit of a file, and of a line of prompts. */
 enum { HTH_TEXT_FILE_BYTES_MAX = 256 << 20 };
 
 /*
- * A whole file, without its last line end, as a new string; "-" is standard input. NULL when it cannot be read, is too
- * large or holds a zero byte, which was said.
+ * Read a whole file, without its last line end, as a new string; "-" is standard input. NULL, with a message on
+ * standard error, when it cannot be read, is too large or contains a zero byte.
  */
 char *hth_text_file_read(const char *path);
 

@@ -1,5 +1,5 @@
 /*
- * values.c - numbers and sizes from strings, all of the string or nothing
+ * values.c - reads numbers, sizes and words; the whole string must match
  */
 #include "cli/values.h"
 
@@ -11,10 +11,11 @@
 #include <strings.h>
 
 #include "base/status.h"
+#include "base/words.h"
 
 bool hth_value_wrong(const char *name, const char *value, const char *expected, hearth_error *err)
 {
-    (void)hth_fail(err, HEARTH_MISUSE, "%s is '%s'; it must be %s", name, value, expected); /* false says it */
+    (void)hth_fail(err, HEARTH_MISUSE, "%s is '%s'; it must be %s", name, value, expected); /* the result says it */
     return false;
 }
 
@@ -69,16 +70,6 @@ bool hth_value_number(const char *name, const char *value, double low, double hi
     return true;
 }
 
-bool hth_value_float(const char *name, const char *value, double low, double high, float *out, hearth_error *err)
-{
-    double number;
-
-    if (!hth_value_number(name, value, low, high, &number, err))
-        return false;
-    *out = (float)number;
-    return true;
-}
-
 bool hth_value_ms(const char *name, const char *value, uint32_t low, uint32_t high, uint32_t *out, hearth_error *err)
 {
     static const struct {
@@ -105,7 +96,7 @@ bool hth_value_ms(const char *name, const char *value, uint32_t low, uint32_t hi
     return true;
 }
 
-/* What may follow the letter of a unit: nothing, "b" or "ib". */
+/* Is it the rest of a unit behind its letter: nothing, "b" or "ib"? */
 static bool is_byte_unit(const char *rest)
 {
     return !*rest || strcasecmp(rest, "b") == 0 || strcasecmp(rest, "ib") == 0;
@@ -138,10 +129,23 @@ bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t 
     return true;
 }
 
+bool hth_value_word(const char *name, const char *value, const char *const *words, int *out, hearth_error *err)
+{
+    char expected[128];
+
+    for (int i = 0; words[i]; i++)
+        if (strcmp(value, words[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    hth_words_list(words, expected, sizeof(expected));
+    return hth_value_wrong(name, value, expected, err);
+}
+
 bool hth_value_too_many(const char *name, const char *value, size_t n_max, hearth_error *err)
 {
     (void)hth_fail(err, HEARTH_MISUSE, "%s '%s' is one too many; at most %zu are allowed", name, value, n_max);
-    return false; /* which says it */
+    return false; /* the result says it */
 }
 
 bool hth_value_add_text(const char **list, size_t *n, size_t n_max, const char *name, const char *value,

@@ -1,8 +1,8 @@
 /*
- * values.h - the values of options
+ * values.h - reads the values of options
  *
- * Each reads the text value of an option into *out and answers true; otherwise it writes into err what the value must
- * be, and answers false with *out unchanged. name is how the message calls the option: "--top-k".
+ * Each function reads the text of an option's value into *out and returns true. Otherwise it writes the expected value
+ * into err, returns false and leaves *out unchanged. name is the option in messages: "--top-k".
  */
 #ifndef HTH_CLI_VALUES_H
 #define HTH_CLI_VALUES_H
@@ -13,7 +13,7 @@
 
 #include "hearth.h"
 
-/* "NAME is 'VALUE'; it must be EXPECTED", and false. */
+/* Write "NAME is 'VALUE'; it must be EXPECTED" into err. Returns false. */
 bool hth_value_wrong(const char *name, const char *value, const char *expected, hearth_error *err);
 
 bool hth_value_integer(const char *name, const char *value, long long low, long long high, long long *out,
@@ -21,16 +21,18 @@ bool hth_value_integer(const char *name, const char *value, long long low, long 
 bool hth_value_u32(const char *name, const char *value, long long low, long long high, uint32_t *out,
                    hearth_error *err);
 bool hth_value_i32(const char *name, const char *value, long long low, long long high, int32_t *out, hearth_error *err);
-bool hth_value_float(const char *name, const char *value, double low, double high, float *out, hearth_error *err);
 bool hth_value_number(const char *name, const char *value, double low, double high, double *out, hearth_error *err);
 /* Milliseconds, with an optional ms, s, min, h or d. */
 bool hth_value_ms(const char *name, const char *value, uint32_t low, uint32_t high, uint32_t *out, hearth_error *err);
-/* Bytes, with an optional K, M, G or T, which may be written KB or KiB and is 1024 each time, at least low. */
+/* Bytes, at least low, with an optional unit K, M, G or T (also KB or KiB), each 1024 times the one before. */
 bool hth_value_size(const char *name, const char *value, uint64_t low, uint64_t *out, hearth_error *err);
 
-/* "NAME 'VALUE' is one too many", and false. */
+/* Read one of words, which end with NULL, as its index. */
+bool hth_value_word(const char *name, const char *value, const char *const *words, int *out, hearth_error *err);
+
+/* Write "NAME 'VALUE' is one too many" into err. Returns false. */
 bool hth_value_too_many(const char *name, const char *value, size_t n_max, hearth_error *err);
-/* One more text, not an empty one, for a list of *n, at most n_max; value NULL empties it. */
+/* Append a text, which must not be empty, to a list of *n texts with room for n_max; value NULL empties the list. */
 bool hth_value_add_text(const char **list, size_t *n, size_t n_max, const char *name, const char *value,
                         hearth_error *err);
 

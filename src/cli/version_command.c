@@ -1,7 +1,6 @@
 /*
- * version_command.c - `hearth version`: what exactly is running here
+ * version_command.c - `hearth version`: shows exact versions
  */
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,28 +9,37 @@
 #include "cache/cache.h"
 #include "cache/kvc.h"
 #include "cli/commands.h"
+#include "cli/option_table.h"
 #include "engine/backend.h"
 
 enum { DEVICES_MAX = 64 };
 
-/* What is known of the engine. */
+/* Facts about the engine. */
 typedef struct engine_facts {
-    const char *build; /* "": there is none, and err says why */
+    const char *build; /* "": there is no engine, and err has the reason */
     hth_engine_device devices[DEVICES_MAX];
     size_t n_devices;
     hearth_error err;
 } engine_facts;
 
-static void print_help(void)
-{
-    puts("usage: hearth version [--json]\n"
-         "\n"
-         "Shows the version of Hearth, of the engine module beside it, of the row format, and what the engine can "
-         "compute\n"
-         "on in this machine: its back ends, each with its devices.\n"
-         "\n"
-         "  --json    as one JSON object");
-}
+typedef struct version_options {
+    bool json;
+    bool help;
+} version_options;
+
+static const hth_option rows[] = {
+    { "json", 0, HTH_OPTION_FLAG, NULL, "print one JSON object", .offset = offsetof(version_options, json) },
+    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = offsetof(version_options, help) },
+};
+
+static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+static const char usage[] = "usage: hearth version [--json]\n"
+                            "\n"
+                            "Shows the versions of Hearth, of the engine module and of the row format, and the devices "
+                            "that the engine can\n"
+                            "compute on in this machine, by back end.\n"
+                            "\n";
 
 static void ask_engine(engine_facts *out)
 {
@@ -54,7 +62,7 @@ static bool print_json(const engine_facts *engine)
     for (size_t i = 0; i < engine->n_devices; i++) {
         const hth_engine_device *device = &engine->devices[i];
 
-        (void)json_array_append_new(devices, /* what is missing of it makes json_pack fail below */
+        (void)json_array_append_new(devices, /* if it fails, json_pack fails below */
                                     json_pack("{s:s, s:s, s:s, s:I}", "backend", device->backend, "name", device->name,
                                               "description", device->description, "memory_bytes",
                                               (json_int_t)device->memory_bytes));
@@ -92,30 +100,23 @@ static void print_text(const engine_facts *engine)
 
 int hth_command_version(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
+    version_options options = { .json = false };
+    int first = hth_option_table_parse(&table, "hearth version", argc, argv, &options);
     engine_facts engine;
-    bool as_json = false;
-    int option;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'h') {
-            print_help();
-            return HTH_EXIT_OK;
-        }
-        if (option != 'j')
-            return HTH_EXIT_USAGE;
-        as_json = true;
+    if (first < 0)
+        return HTH_EXIT_USAGE;
+    if (options.help) {
+        (void)fputs(usage, stdout); /* a failure cannot be reported */
+        hth_option_table_print(&table, true, stdout);
+        return HTH_EXIT_OK;
     }
-    if (optind < argc) {
-        (void)fprintf(stderr, "hearth: version takes no argument '%s'\n", argv[optind]);
+    if (first < argc) {
+        (void)fprintf(stderr, "hearth: version takes no argument '%s'; leave it out\n", argv[first]);
         return HTH_EXIT_USAGE;
     }
     ask_engine(&engine);
-    if (!as_json)
+    if (!options.json)
         print_text(&engine);
     else if (!print_json(&engine))
         return HTH_EXIT_FAILED;

@@ -1,8 +1,8 @@
 /*
- * worker_command.c - `hearth worker`: one model in a process of its own, asked on a unix socket
+ * worker_command.c - `hearth worker`: one model in a process of its own, reached through a unix socket
  *
- * The front starts it with descriptors for what the two tell each other. Started by hand it serves whoever may open the
- * socket, which is its owner.
+ * The front starts it with descriptors for the messages between the two. A worker started by hand serves everyone who
+ * may open the socket, which is its owner.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -11,9 +11,8 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/model_options.h"
+#include "cli/serve_options.h"
 #include "cli/text_file.h"
-#include "server/options.h"
 #include "server/worker.h"
 
 enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };
@@ -25,16 +24,7 @@ typedef struct worker_options {
     int32_t ram_fd;
     uint32_t drain_ms;
     uint32_t save_ms;
-    uint32_t keep_alive_ms;
-    uint32_t linger_ms;
-    uint32_t json_depth_max;
-    uint32_t messages_max;
-    uint64_t body_bytes_max;
-    uint64_t schema_bytes_max;
-    const char *unknown_fields;
-    const char *normalize;
-    const char *slot_directory;
-    uint64_t headers_bytes_max;
+    hth_server_options server; /* the options of its tables for workers */
     uint32_t connections_max;
     bool no_sandbox;
     bool quiet;
@@ -52,36 +42,17 @@ static const hth_option rows[] = {
     { "socket", 0, HTH_OPTION_TEXT, "PATH", "the unix socket to answer on", .offset = AT(socket_path),
       .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Limits" },
-    { "body-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of a request's body (default 32M)", .offset = AT(body_bytes_max),
-      .low = 1 << 10 },
-    { "headers-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of a request's head (default 32K)",
-      .offset = AT(headers_bytes_max), .low = 1 << 10 },
-    { "json-depth-max", 0, HTH_OPTION_U32, "N", "how deep a body's JSON may be nested (default 64)",
-      .offset = AT(json_depth_max), .low = 1, .high = 1024 },
-    { "messages-max", 0, HTH_OPTION_U32, "N", "messages of a conversation (default 16384)", .offset = AT(messages_max),
-      .low = 1, .high = 16384 },
-    { "schema-bytes-max", 0, HTH_OPTION_SIZE, "SIZE", "of a JSON schema or a grammar (default 256K, which is the most)",
-      .offset = AT(schema_bytes_max), .low = 1 },
-    { "unknown-fields", 0, HTH_OPTION_TEXT, "WORD", "of a request: pass or refuse (default pass)",
-      .offset = AT(unknown_fields) },
-    { "normalize", 0, HTH_OPTION_TEXT, "WORD", "of prompts: on or off (default on)", .offset = AT(normalize) },
-    { "slot-save-path", 0, HTH_OPTION_TEXT, "DIR",
-      "clients may save slots here, and restore them (default: they may not)", .offset = AT(slot_directory) },
-    { "connections-max", 0, HTH_OPTION_U32, "N", "at once (default 16384)", .offset = AT(connections_max), .low = 1,
+    { .kind = HTH_OPTION_TABLE, .table = &hth_worker_request_options, .offset = AT(server) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_worker_slot_options, .offset = AT(server) },
+    { "connections-max", 0, HTH_OPTION_U32, "N", "open connections", .offset = AT(connections_max), .low = 1,
       .high = 1 << 20 },
     { "drain-ms", 0, HTH_OPTION_U32, "MS",
       "time for running replies to end when the worker stops (default 30000; with --control-fd 0: the "
       "front has waited for them)",
       .offset = AT(drain_ms), .low = 0, .high = 3600000 },
-    { "save-ms", 0, HTH_OPTION_U32, "MS", "longest time to save the content of the context afterwards (default 30000)",
+    { "save-ms", 0, HTH_OPTION_U32, "MS", "longest time to save the content of the context afterwards",
       .offset = AT(save_ms), .low = 0, .high = 3600000 },
-    { "keep-alive-ms", 0, HTH_OPTION_MS, "MS",
-      "a stream that was silent for so long shows that it is alive (default 5000; 0: never)",
-      .offset = AT(keep_alive_ms), .low = 0, .high = 3600000 },
-    { "linger-ms", 0, HTH_OPTION_MS, "MS",
-      "the prompt of a request whose client left is read on for so long at most, while nobody waits for its place "
-      "(default 60000; 0: not at all)",
-      .offset = AT(linger_ms), .low = 0, .high = 3600000 },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_worker_stream_options, .offset = AT(server) },
     { .kind = HTH_OPTION_HEADING, .help = "Defaults of requests" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = AT(setup.defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },
@@ -91,13 +62,14 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Engine" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "For the front that starts it" },
-    { "status-fd", 0, HTH_OPTION_I32, "FD", "memory in which it shows its state", .offset = AT(status_fd), .low = 0,
-      .high = 1 << 20 },
-    { "control-fd", 0, HTH_OPTION_I32, "FD", "where it says how loading goes; it ends when nobody holds the other end",
-      .offset = AT(control_fd), .low = 0, .high = 1 << 20 },
-    { "ram-fd", 0, HTH_OPTION_I32, "FD", "memory for rows that outlives it", .offset = AT(ram_fd), .low = 0,
-      .high = 1 << 20 },
-    { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "do not give up unneeded rights of the worker",
+    { "status-fd", 0, HTH_OPTION_I32, "FD", "descriptor of memory for the state of the worker", .offset = AT(status_fd),
+      .low = 0, .high = 1 << 20 },
+    { "control-fd", 0, HTH_OPTION_I32, "FD",
+      "descriptor for reports of loading; the worker ends when the other end is closed", .offset = AT(control_fd),
+      .low = 0, .high = 1 << 20 },
+    { "ram-fd", 0, HTH_OPTION_I32, "FD", "descriptor of memory for rows that outlives the worker", .offset = AT(ram_fd),
+      .low = 0, .high = 1 << 20 },
+    { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "let the worker keep rights that it does not need",
       .offset = AT(no_sandbox) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "errors only", .offset = AT(quiet), .is_common = true },
@@ -109,47 +81,45 @@ static const hth_option rows[] = {
 
 static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
-static const char usage[] =
-    "usage: hearth worker --model FILE --socket PATH [OPTIONS]\n"
-    "\n"
-    "Serve one model on a unix socket that only its owner can open, with the HTTP of 'hearth serve',\n"
-    "which starts such processes itself. By hand:\n"
-    "\n"
-    "  hearth worker --model models/hearth-tiny.gguf --socket /tmp/tiny.sock &\n"
-    "  curl --unix-socket /tmp/tiny.sock http://worker/v1/chat/completions \\\n"
-    "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story.\"}]}'\n"
-    "\n";
+static const char usage[] = "usage: hearth worker --model FILE --socket PATH [OPTIONS]\n"
+                            "\n"
+                            "Serves one model on a unix socket that only its owner can open, with the HTTP interface "
+                            "of\n'hearth serve', which starts such processes itself. By hand:\n\n"
+                            "  hearth worker --model models/hearth-tiny.gguf --socket /tmp/tiny.sock &\n"
+                            "  curl --unix-socket /tmp/tiny.sock http://worker/v1/chat/completions \\\n"
+                            "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me a story.\"}]}'\n"
+                            "\n";
 
-/* True when options are complete; otherwise *exit_out is the exit code and what is to be said was said. */
-static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
+static void init(worker_options *out)
 {
-    const hth_api_limits limits = hth_api_limits_default();
-    const hth_http_options http = hth_http_options_default();
-    int first;
-
     *out = (worker_options){
         .status_fd = -1,
         .control_fd = -1,
         .ram_fd = -1,
         .drain_ms = UINT32_MAX,
         .save_ms = SAVE_MS,
-        .keep_alive_ms = HTH_KEEP_ALIVE_MS,
-        .linger_ms = HTH_LINGER_MS,
-        .json_depth_max = (uint32_t)limits.depth_max,
-        .messages_max = (uint32_t)limits.messages_max,
-        .body_bytes_max = limits.body_bytes_max,
-        .schema_bytes_max = limits.schema_bytes_max,
-        .headers_bytes_max = http.headers_bytes_max,
-        .connections_max = http.connections_max,
+        .server = hth_server_options_default(),
+        .connections_max = hth_http_options_default().connections_max,
     };
     hth_model_setup_init(&out->setup);
+}
+
+/* True when the options are complete. Otherwise *exit_out is the exit code, and all messages were printed. */
+static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
+{
+    int first;
+
+    init(out);
     *exit_out = HTH_EXIT_USAGE;
     first = hth_option_table_parse(&table, "hearth worker", argc, argv, out);
     if (first < 0)
         return false;
     if (out->help || out->help_all) {
-        (void)fputs(usage, stdout); /* nowhere else to say that it failed, here and below */
-        hth_option_table_print(&table, out->help_all, stdout);
+        const bool all = out->help_all;
+
+        init(out);                  /* the defaults, without options before --help */
+        (void)fputs(usage, stdout); /* a failure cannot be reported, here and below */
+        hth_option_table_help(&table, all, out, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }
@@ -168,7 +138,7 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
     static const char *const names[] = { "error", "warning", "info", "debug" };
     const worker_options *options = user_data;
 
-    /* What the engine finds worth a warning is not always so for its user, and its failures come back as messages. */
+    /* Warnings of the engine rarely concern users, and its failures come back as messages. */
     if (!options->verbose && strcmp(source, "hearth") != 0)
         return;
     (void)fprintf(stderr, "%s: %s: %s\n", source, names[level], message);
@@ -176,6 +146,7 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
 
 static hearth_status run(const worker_options *options, const char *template_text, hearth_error *err)
 {
+    const hth_server_options *server = &options->server;
     hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
     hearth_model_options model = hth_model_setup_model(&options->setup);
     const hth_api_defaults advice = hth_default_options_beside(options->setup.path);
@@ -190,9 +161,9 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .limits = hth_api_limits_default(),
         .defaults = &options->setup.defaults,
         .advice = &advice,
-        .slot_directory = options->slot_directory,
-        .linger_ms = options->linger_ms,
-        .silence_ms = options->keep_alive_ms,
+        .slot_directory = server->slot_directory,
+        .linger_ms = server->linger_ms,
+        .silence_ms = server->keep_alive_ms,
         .drain_timeout_ms = options->drain_ms,
         .save_timeout_ms = options->save_ms,
         .sandbox = !options->no_sandbox,
@@ -200,24 +171,23 @@ static hearth_status run(const worker_options *options, const char *template_tex
 
     runtime.ram_memory_fd = options->ram_fd;
     if (!model.cache_salt)
-        model.cache_salt = getenv(HTH_SERVER_SECRET_VARIABLE); /* command lines are everybody's to read */
+        model.cache_salt = getenv(HTH_SERVER_SECRET_VARIABLE); /* command lines are visible to other users */
     runtime.log = log_line;
-    runtime.log_user_data = (void *)options; /* which the log reads only */
+    runtime.log_user_data = (void *)options; /* the log only reads it */
     runtime.log_level = options->verbose ? HEARTH_LOG_DEBUG : options->quiet ? HEARTH_LOG_ERROR : HEARTH_LOG_INFO;
     model.chat_template = template_text;
-    worker.http.headers_bytes_max = options->headers_bytes_max;
+    worker.http.headers_bytes_max = server->headers_bytes_max;
     worker.http.connections_max = options->connections_max;
     if (options->control_fd >= 0) {
-        worker.http.idle_timeout_ms = IDLE_MS; /* the front keeps its connections, and decides about its clients */
+        worker.http.idle_timeout_ms = IDLE_MS; /* the front keeps its connections open and handles slow clients */
         worker.http.write_timeout_ms = 0;
     }
-    worker.limits.body_bytes_max = options->body_bytes_max;
-    worker.limits.depth_max = options->json_depth_max;
-    worker.limits.messages_max = options->messages_max;
-    if (options->schema_bytes_max < worker.limits.schema_bytes_max)
-        worker.limits.schema_bytes_max = options->schema_bytes_max;
-    worker.limits.normalizes = !options->normalize || strcmp(options->normalize, HTH_NORMALIZE_OFF) != 0;
-    worker.limits.refuses_unknown = options->unknown_fields && strcmp(options->unknown_fields, HTH_UNKNOWN_REFUSE) == 0;
+    worker.limits.body_bytes_max = server->body_bytes_max;
+    worker.limits.depth_max = server->json_depth_max;
+    worker.limits.messages_max = server->messages_max;
+    worker.limits.schema_bytes_max = server->schema_bytes_max;
+    worker.limits.normalizes = server->normalize == HTH_NORMALIZE_ON;
+    worker.limits.refuses_unknown = server->unknown_fields == HTH_UNKNOWN_REFUSE;
     if (options->drain_ms == UINT32_MAX)
         worker.drain_timeout_ms = options->control_fd >= 0 ? 0 : 30000;
     return hth_worker_run(&worker, err);

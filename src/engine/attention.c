@@ -1,28 +1,29 @@
 /*
  * attention.c - the CPU engine's flash attention, over the cells that each row sees
  *
- * All sequences share one KV buffer (kv_unified), so a row's mask closes every cell of every other sequence, running or
- * idle. The engine's kernels look at closed cells again for each head and each layer, its kernel for few rows one by one
- * (docs/engine.md, "Attention over own cells"). They also split the buffer, not the sequence, over the threads, so that
- * neighbours, idle cells and the number of threads change the bits of a row.
+ * All sequences share one KV buffer (kv_unified), so the mask of a row closes every cell of every other sequence,
+ * running or idle. The engine's kernels look at closed cells again for each head and each layer; its kernel for few
+ * rows looks at them one by one (docs/engine.md, "Attention over own cells"). The kernels also split the buffer, not
+ * the sequence, over the threads. So neighbours, idle cells and the number of threads change the bits of a row.
  *
- * Here the masks of an evaluation are read once, and become groups of rows with bits for their open cells
- * (attention_mask.h). Rows that decode, and short ends of prompts, are walks over their own cells (attention_row.h);
- * chunks of prompts, runs of 16 rows and more of one sequence, go 64 rows by 64 cells (attention_chunk.h). Open cells are
- * counted into tiles and parts by themselves alone, parts are added up in their order, and who computes a part does not
- * matter. So a row's attention depends on the values of its own cells and on the order in which they lie in the buffer,
- * on whether it is in a chunk, and on nothing else: neither on where they lie, nor on what lies between them, nor on
- * other sequences' rows, nor on threads. Operations of another form (several streams, no mask, transposed results, ...)
- * are the engine's.
+ * Here the masks of an evaluation are read once and become groups of rows, with bits for their open cells
+ * (attention_mask.h). Rows that decode, and short ends of prompts, walk over their own cells (attention_row.h). Chunks
+ * of prompts (runs of 16 or more rows of one sequence) are computed in blocks of 64 rows by 64 cells
+ * (attention_chunk.h). Tiles and parts are counted in open cells only. Parts are added in their order, whichever thread
+ * computed them. So a row's attention depends only on the values of its own cells, on their order in the buffer, and on
+ * whether the row is in a chunk. It does not depend on where the cells lie, on the cells between them, on other
+ * sequences' rows, or on threads. The engine computes operations of other forms (several streams, no mask, transposed
+ * results, ...).
  *
- * How it gets there: the linker redirects the engine's call of ggml_compute_forward_flash_attn_ext to the function
- * here (--wrap), which is possible where the engine is a set of static libraries in one module. Nothing of the engine is
- * changed. Every thread of the engine's pool enters with its number and a work buffer that all of them share. The call of
- * ggml_graph_compute is redirected, too, which tells that masks are new. What is relied on, of llama.cpp v0.5.0: the
- * struct below, that masks stay as they are while a graph is computed, that the work buffer is not smaller than the tiled
- * kernel's need, and the functions that are declared below. src/CMakeLists.txt builds this in only where the engine is
- * that version and has these symbols with calls between its objects; the size of the work buffer is checked at each call;
- * and tests/unit/attention_test.c holds the results against the engine's own kernel.
+ * The linker redirects the engine's call of ggml_compute_forward_flash_attn_ext to the function here (--wrap). This
+ * works because the engine is a set of static libraries in one module. The engine itself is not changed. Every thread
+ * of the engine's pool enters with its number and a work buffer that all of them share. The call of ggml_graph_compute
+ * is redirected, too; it tells that masks are new.
+ *
+ * This relies on llama.cpp v0.5.0: on the struct below, on the functions declared below, on masks that do not change
+ * while a graph is computed, and on a work buffer not smaller than the tiled kernel needs. src/CMakeLists.txt builds
+ * this in only when the engine is that version and has these symbols with calls between its objects. Each call checks
+ * the size of the work buffer. tests/unit/attention_test.c compares the results with the engine's own kernel.
  */
 #include "engine/attention.h"
 
@@ -67,7 +68,7 @@ static_assert(sizeof(void *) == 8 && offsetof(engine_task, work_bytes) == 8 && o
 static_assert(GGML_MAX_SRC >= 5 && sizeof(((struct ggml_tensor *)NULL)->op_params) >= 4 * sizeof(int32_t),
               "what the operation's parameters are read from");
 
-/* Functions of the engine that it does not declare in public. */
+/* Functions of the engine that its public headers do not declare. */
 void ggml_barrier(struct ggml_threadpool *pool);
 void ggml_threadpool_chunk_set(struct ggml_threadpool *pool, int value);
 int ggml_threadpool_chunk_add(struct ggml_threadpool *pool, int value);
@@ -93,7 +94,7 @@ bool hth_attention_is_on(void)
 
 /* ---- masks, read once a graph ------------------------------------------------------------------------------------ */
 
-/* Counts the graphs that the process has begun to compute: what was read of a mask is of use within one. */
+/* Counts the graphs that the process began to compute. A mask that was read is valid within one graph. */
 static atomic_uint n_graphs;
 
 typedef struct known_mask {
@@ -104,7 +105,7 @@ typedef struct known_mask {
     hth_mask_plan plan;
 } known_mask;
 
-/* Each of the engine's threads reads the masks for itself, so that none waits for another. */
+/* Each of the engine's threads reads the masks itself, so that none waits for another. */
 typedef struct thread_masks {
     known_mask masks[PLANS_MAX];
     size_t oldest;
@@ -138,7 +139,10 @@ static thread_masks *masks_of_thread(void)
     return own_masks;
 }
 
-/* The plan of an operation's mask. Threads cannot part ways here, so without memory the process ends, as in the engine. */
+/*
+ * The plan of an operation's mask. All threads must take the same way, so without memory the process ends, as in the
+ * engine.
+ */
 static const hth_mask_plan *plan_of(const hth_attention *a)
 {
     thread_masks *own = masks_of_thread();
@@ -163,7 +167,7 @@ static const hth_mask_plan *plan_of(const hth_attention *a)
 
 enum ggml_status __wrap_ggml_graph_compute(struct ggml_cgraph *graph, struct ggml_cplan *cplan)
 {
-    /* 0 means that nothing is known, so it is passed over. */
+    /* 0 means unknown, so it is skipped. */
     if (atomic_fetch_add_explicit(&n_graphs, 1, memory_order_relaxed) == UINT_MAX)
         atomic_fetch_add_explicit(&n_graphs, 1, memory_order_relaxed);
     return __real_ggml_graph_compute(graph, cplan);
@@ -266,7 +270,7 @@ static void lay_out(const engine_task *task, plan *p)
     }
 }
 
-/* The heads of slice i of a row. */
+/* The heads in slice i of a row. */
 static size_t slice_heads(const plan *p, size_t i, size_t *head)
 {
     size_t first = i % p->group_slices * p->slice_heads; /* in its group */
@@ -319,7 +323,7 @@ static void do_part(const plan *p, size_t i_row, size_t i, size_t i_part)
                         p->n_parts * hth_attention_part_floats(a));
 }
 
-/* Add the kept parts of a head up, in the same order as do_slice. */
+/* Add up the kept parts of a head, in the same order as do_slice. */
 static void add_parts(const plan *p, size_t i_row, size_t head)
 {
     hth_attention_part_clear(&p->attention, p->total);
@@ -330,7 +334,10 @@ static void add_parts(const plan *p, size_t i_row, size_t head)
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
-/* An item is a head of a chunk, or a slice of a row, or a part of one. Of a prompt's chunks the last sees most cells. */
+/*
+ * An item is a head of a chunk, a slice of a row, or a part of a slice. A prompt's last chunk sees most cells: it is
+ * first.
+ */
 static void do_item(const plan *p, size_t i)
 {
     size_t n_chunk_items = p->n_chunks * p->attention.n_heads;
@@ -349,7 +356,7 @@ static void do_item(const plan *p, size_t i)
         do_part(p, i_slice / p->n_slices, i_slice % p->n_slices, i % p->n_parts);
 }
 
-/* Items are taken one by one, since other work may hold a thread up. */
+/* Threads take items one by one, because other work may delay a thread. */
 static void do_items(const engine_task *task, const plan *p)
 {
     size_t n_items = p->n_chunks * p->attention.n_heads + p->n_rows * p->n_slices * p->n_parts;

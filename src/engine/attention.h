@@ -1,7 +1,7 @@
 /*
- * attention.h - the engine's attention of rows that decode, replaced where the build allows it
+ * attention.h - replace the engine's attention of rows that decode, where the build allows it
  *
- * See attention.c. Where it is not built in, everything here says so and the engine is as it was.
+ * attention.c explains it. A build without it has the engine's own attention, and the functions here say so.
  */
 #ifndef HTH_ENGINE_ATTENTION_H
 #define HTH_ENGINE_ATTENTION_H
@@ -10,7 +10,7 @@
 
 #ifdef HTH_ATTENTION_RANGES
 
-/* Reads HEARTH_ATTENTION ("engine" leaves the engine's own in place). Once, before the first context. */
+/* Read HEARTH_ATTENTION ("engine": keep the engine's own attention). Call it once, before the first context. */
 void hth_attention_start(void);
 /* Fixed from hth_attention_start on; any thread. */
 bool hth_attention_is_on(void);

@@ -1,13 +1,13 @@
 /*
  * attention_chunk.c - the attention of a chunk: up to 64 neighbouring rows of one sequence
  *
- * The chunk's open cells are taken 64 at a time, counted over those cells only, like a single row's: what a chunk
- * computes does not depend on where its cells lie, nor on what lies between them. Scores, weights and sums are f32.
+ * The chunk's open cells are taken 64 at a time. As for a single row, only open cells are counted, so the results do
+ * not depend on where the cells lie, or on the cells between them. Scores, weights and sums are f32.
  *
- * Rows are the lanes of vectors. Q is turned once, so that Q[d] is a vector of rows; scores[cell] = sum over d of
+ * Rows are the lanes of vectors. Q is transposed once, so that Q[d] is a vector of rows; scores[cell] = sum over d of
  * K[cell][d] * Q[d], out[d] += sum over cells of V[cell][d] * weights[cell]. So K and V are used as they lie, and the
- * highest score, the weights and their sum never leave their lanes. A lane's arithmetic is that of its row alone; cells
- * that it does not see have weight 0.
+ * highest score, the weights and their sum stay in their lanes. The arithmetic of a lane is that of its row alone; a
+ * cell that the row does not see has weight 0.
  */
 #include "engine/attention_chunk.h"
 
@@ -65,8 +65,8 @@ static work lay_out(const hth_attention *a, float *scratch)
 /* ---- products ---- */
 
 /*
- * to[i] (+)= sum over s of a[i * a_row + s * a_step] * b[s], for n rows and n_wide vectors from b on, both known when this is
- * compiled. The order of the additions is the same for every element.
+ * to[i] (+)= sum over s of a[i * a_row + s * a_step] * b[s], for n rows and n_wide vectors from b on, both known when
+ * this is compiled. The order of the additions is the same for every element.
  */
 static inline __attribute__((always_inline)) void block(float *to, const float *a, size_t a_row, size_t a_step,
                                                         const float *b, size_t n_steps, size_t n, size_t n_wide,
@@ -108,8 +108,8 @@ static inline __attribute__((always_inline)) void stripe(float *to, const float 
 }
 
 /*
- * to[n][N_ROWS] (+)= a * b[n_steps][N_ROWS], the first n_vectors of the rows; a's element (i, s) lies at i * a_row + s *
- * a_step.
+ * to[n][N_ROWS] (+)= a * b[n_steps][N_ROWS], the first n_vectors of the rows; a's element (i, s) lies at i * a_row + s
+ * * a_step.
  */
 static inline __attribute__((always_inline)) void multiply(float *to, const float *a, size_t a_row, size_t a_step,
                                                            size_t n, const float *b, size_t n_steps, size_t n_vectors,
@@ -125,7 +125,7 @@ static inline __attribute__((always_inline)) void multiply(float *to, const floa
 
 /* ---- a tile ---- */
 
-/* Q, turned and scaled; rows that the chunk does not have are 0. */
+/* Q, transposed and scaled; rows that the chunk does not have are 0. */
 static void load_queries(const hth_attention *a, const hth_mask_group *group, size_t head, float *to)
 {
     const float *from[N_ROWS];
@@ -178,7 +178,7 @@ static void close_cell(float *scores, uint64_t rows)
     }
 }
 
-/* What the mask adds where its values are more than open and closed. */
+/* Add the mask's values, when they are not only open and closed. */
 static void add_values(const hth_attention *a, const hth_mask_group *group, size_t head, work *w)
 {
     float factor = hth_attention_slope(a, head);
@@ -216,7 +216,7 @@ static lanes finite_or_zero(lanes x)
     return x;
 }
 
-/* Scores to weights relative to the highest so far; what was added up before is made relative to it, too. */
+/* Turn scores into weights relative to the highest so far, and scale the earlier sums to it, too. */
 static void weigh(const hth_attention *a, work *w)
 {
     for (size_t j = 0; j < w->n_vectors * N_LANES; j += N_LANES) {

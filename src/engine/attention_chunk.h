@@ -6,7 +6,7 @@
 
 #include "engine/attention_row.h"
 
-/* Floats that hth_attention_chunk needs to work in. */
+/* The size of hth_attention_chunk's scratch, in floats. */
 size_t hth_attention_chunk_floats(const hth_attention *attention);
 
 /* Compute a head of a group of rows that is a chunk. */

@@ -1,9 +1,9 @@
 /*
  * attention_lanes.h - vectors of floats, as wide as the machine's registers
  *
- * A vector that is wider than a register would lie in memory between any two operations: a chunk's attention took six times
- * as long so. What comes of the arithmetic does not depend on the width, since sums over lanes always go through 16 of them
- * (N_PARTS vectors together). Values in memory are aligned as floats only.
+ * A vector wider than a register would be written to memory between any two operations; that made a chunk's attention
+ * six times slower. Results do not depend on the width, because sums over lanes always go through 16 lanes (N_PARTS
+ * vectors together). Values in memory are aligned as floats only.
  */
 #ifndef HTH_ENGINE_ATTENTION_LANES_H
 #define HTH_ENGINE_ATTENTION_LANES_H
@@ -31,9 +31,9 @@ typedef uint32_t bit_lanes __attribute__((vector_size(LANES_BYTES)));
 #define STORE(at, value) (*(loose_lanes *)(at) = (value))
 
 /*
- * x to e^x, for x <= 0; below -87, where it is nothing beside 1, 0; right to about 2 units in the last place. x = n ln 2 +
- * r; e^r by its series, 2^n by the bits of a float. Adding 1.5 * 2^23 rounds to a whole number, and leaves it in the
- * lowest bits.
+ * x to e^x, for x <= 0, right to about 2 units in the last place. Below -87 e^x is nothing beside 1, and the result is
+ * 0. x = n ln 2 + r; a series gives e^r, and the bits of a float give 2^n. Adding 1.5 * 2^23 rounds to a whole number
+ * and leaves it in the lowest bits.
  */
 static inline void exponential(lanes *x)
 {
@@ -46,15 +46,15 @@ static inline void exponential(lanes *x)
     bit_lanes kept = ~(bit_lanes)(*x < -87);
 
     memcpy(&bits, &shifted, sizeof(bits));
-    exponent = (bits << 23) + (127u << 23); /* what the rounder left above the number falls out */
+    exponent = (bits << 23) + (127u << 23); /* the shift drops the rounder's bits above the number */
     memcpy(&shifted, &exponent, sizeof(shifted));
     power *= shifted;
     memcpy(&bits, &power, sizeof(bits));
-    bits &= kept; /* of what is no number, nothing is kept back */
+    bits &= kept; /* NaN passes through */
     memcpy(x, &bits, sizeof(bits));
 }
 
-/* The larger of each two; of equals, and where one is no number, the second. */
+/* The larger of each pair. Of equals, and when one is NaN, the second. */
 static inline lanes larger(lanes a, lanes b)
 {
     bit_lanes takes_a = (bit_lanes)(a > b);

@@ -1,12 +1,13 @@
 /*
  * attention_mask.c - bits of a mask, and its rows in groups
  *
- * A row of a prompt follows the row before it when it sees one cell more, its own. A window may have dropped one cell,
- * which the row before the last still sees: else it is the last cell of another sequence's row, which no other row sees.
- * Of a run's first two rows that cannot be told; there the third decides, which a window makes drop one as well. Rows
- * that follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut into groups of HTH_CHUNK_ROWS.
+ * A row of a prompt follows the row before it when it sees one more cell, its own. A window may have dropped one cell;
+ * then the row two before still sees it. Otherwise the lost cell is the last cell of another sequence's row, and no
+ * other row sees it. For the first two rows of a run this cannot be told; the third row decides, because a window makes
+ * it drop one cell as well. Rows that follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut into
+ * groups of HTH_CHUNK_ROWS.
  *
- * Most of a row is as the row before, so 64 cells whose values are the same are not looked at again.
+ * Most of a row equals the row before, so 64 cells with the same values are not looked at again.
  */
 #include "engine/attention_mask.h"
 
@@ -56,7 +57,7 @@ static const uint16_t *values_at(const uint16_t *row, size_t n_cells, size_t cel
 
 /* ---- making a plan ---- */
 
-/* What is known while the rows are read. */
+/* The state while the rows are read. */
 typedef struct reader {
     hth_mask_plan *plan;
     size_t n_words;  /* of a row */
@@ -280,7 +281,7 @@ void hth_mask_plan_free(hth_mask_plan *plan)
 
 /* ---- walking ---- */
 
-/* Until some are at hand; false at the end. */
+/* Go to the next word with open cells; false at the end. */
 static bool look_further(hth_open_cells *walk)
 {
     while (walk->open == 0 && walk->next < walk->n_words)

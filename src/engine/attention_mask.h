@@ -1,9 +1,9 @@
 /*
- * attention_mask.h - which cells the rows of an attention mask leave open
+ * attention_mask.h - the cells that the rows of an attention mask leave open
  *
- * A mask is read once and becomes groups of rows with bits for their open cells: a row alone, or up to 64 neighbouring
- * rows of one sequence. Whoever computes with a group looks at its bits only, from its first open cell to its last, so
- * that cells of other sequences cost next to nothing.
+ * A mask is read once and becomes groups of rows, each with the bits of its open cells. A group is one row, or up to 64
+ * neighbouring rows of one sequence. The computation of a group looks only at its bits, from its first open cell to its
+ * last, so cells of other sequences cost next to nothing.
  */
 #ifndef HTH_ENGINE_ATTENTION_MASK_H
 #define HTH_ENGINE_ATTENTION_MASK_H
@@ -15,21 +15,21 @@
 /* A mask's values are added to the scores; this one, minus infinity as f16, closes a cell. */
 #define HTH_MASK_CLOSED 0xfc00u
 
-/* Rows of a chunk's group at most. */
+/* Most rows of a chunk's group. */
 #define HTH_CHUNK_ROWS ((size_t)64)
-/* A run of fewer rows of one sequence is no chunk, and each of them a group of its own. */
+/* Fewest rows of a chunk. In a shorter run of one sequence, each row is a group. */
 #define HTH_RUN_ROWS ((size_t)16)
 
-/* Offsets are into the plan's words: those move while it is being made. */
+/* Fields hold offsets into the plan's words, because the words move while the plan is being made. */
 typedef struct hth_mask_group {
     size_t row; /* the first */
     size_t n_rows;
     bool is_chunk;
     size_t first_cell; /* of the first word, a multiple of 64 */
     size_t n_words;
-    size_t n_open; /* cells that any of the rows sees */
+    size_t n_open; /* number of cells that any row sees */
     size_t any;    /* [n_words]: bits of the cells that any row sees */
-    size_t all;    /* [n_words], of a chunk: that all see */
+    size_t all;    /* [n_words], of a chunk: bits of the cells that all rows see */
     size_t
         columns; /* [n_words], of a chunk: where these differ the offset of 64 words, a cell's bits of rows; else 0 */
 } hth_mask_group;
@@ -41,10 +41,10 @@ typedef struct hth_mask_plan {
     uint64_t *words;
     size_t n_words;
     size_t words_capacity;
-    bool has_values; /* some open cells have another value than 0 */
+    bool has_values; /* an open cell has a value other than 0 */
 } hth_mask_plan;
 
-/* A mask of rows row_bytes apart, made into a plan that may hold an older one. False when there is no memory. */
+/* Make the plan of a mask whose rows lie row_bytes apart. plan may hold an older plan. False: no memory. */
 bool hth_mask_plan_make(hth_mask_plan *plan, const void *mask, size_t row_bytes, size_t n_rows, size_t n_cells);
 void hth_mask_plan_free(hth_mask_plan *plan);
 
@@ -54,7 +54,7 @@ typedef struct hth_open_cells {
     size_t n_words;
     size_t first_cell;
     size_t next;   /* word to look at */
-    uint64_t open; /* cells of the word before that which were not given out yet */
+    uint64_t open; /* cells of the word before next that are still to be returned */
 } hth_open_cells;
 
 static inline hth_open_cells hth_mask_group_walk(const hth_mask_plan *plan, const hth_mask_group *group)

@@ -3,8 +3,8 @@
  *
  * Cells are taken 64 at a time, counted over the row's open cells only, so that the arithmetic cannot depend on where
  * they lie or on what lies between them. K and V of such a tile are converted to f32 once for all heads that share
- * them; scores, weights and sums are f32 throughout. K of a quantised type is multiplied by the engine's own function for
- * that type, with Q converted as it wants it, as the engine does.
+ * them; scores, weights and sums are f32 throughout. K of a quantised type is multiplied by the engine's own function
+ * for that type, with Q converted as it wants it, as the engine does.
  */
 #include "engine/attention_row.h"
 

@@ -12,10 +12,10 @@
 
 struct ggml_tensor;
 
-/* Heads that one pass over the cells serves, of those that share their K and V. */
+/* Most heads, of those that share K and V, in one pass over the cells. */
 #define HTH_ATTENTION_HEADS_MAX ((size_t)8)
 
-/* What the engine wants computed, in the terms of its operation. */
+/* The engine's operation. */
 typedef struct hth_attention {
     const struct ggml_tensor *q, *k, *v, *mask, *out;
     const hth_mask_plan *plan; /* of the mask; the caller's */
@@ -31,12 +31,12 @@ typedef struct hth_attention {
     float bias; /* of ALiBi; 0: none */
 } hth_attention;
 
-/* Read an operation, all but the plan; false: it is of a form that is not dealt with here. */
+/* Read an operation, without the plan. False: this code does not handle its form. */
 bool hth_attention_read(const struct ggml_tensor *operation, hth_attention *out);
 
 /* A row of the mask, [n_cells]. */
 const uint16_t *hth_attention_mask(const hth_attention *attention, size_t row);
-/* How much a mask's values count for a head. */
+/* The factor of a mask's values for a head. */
 float hth_attention_slope(const hth_attention *attention, size_t head);
 /* A row's Q of a head, [dk]. */
 const float *hth_attention_query(const hth_attention *attention, size_t row, size_t head);
@@ -51,12 +51,12 @@ size_t hth_attention_part_floats(const hth_attention *attention);
 void hth_attention_part_clear(const hth_attention *attention, float *part);
 void hth_attention_part_add(const hth_attention *attention, float *part, const float *later);
 
-/* Floats that hth_attention_cells needs to work in. */
+/* The size of hth_attention_cells' scratch, in floats. */
 size_t hth_attention_scratch_floats(const hth_attention *attention);
 
 /*
- * Parts of heads head .. head + n_heads - 1, which share their K and V, of the next n open cells of walk. Heads' parts
- * lie part_stride floats apart.
+ * Compute the parts of the heads head .. head + n_heads - 1, which share K and V, over the next n open cells of walk.
+ * The parts of two heads lie part_stride floats apart.
  */
 void hth_attention_cells(const hth_attention *attention, size_t row, size_t head, size_t n_heads, hth_open_cells *walk,
                          size_t n, float *scratch, float *parts, size_t part_stride);

@@ -1,20 +1,20 @@
 /*
  * backend_llama.c - the llama.cpp engine behind backend.h
  *
- * llama.cpp v0.5.0 aborts the process, lies or throws on many wrong arguments. Everything that was measured to do so is
- * checked here first; exceptions end in llama_shim.cpp. Three rules keep the rest simple:
+ * On many wrong arguments llama.cpp v0.5.0 aborts the process, returns wrong results or throws. All cases that were
+ * measured are checked here first; exceptions end in llama_shim.cpp. Three rules keep the rest simple:
  *
- *   - What every sequence holds is tracked here, and a batch must continue it exactly. The engine tells the highest
- *     position that all of its caches have, which says nothing about a sequence that is being put together.
+ *   - The contents of every sequence are tracked here, and a batch must continue them exactly. The engine tells the
+ *     highest position that all of its caches have, which says nothing about a sequence that is being restored.
  *   - Only plain attention is ever rewound. Sequences of other kinds are emptied whole or not at all.
- *   - A blob is parsed before the engine sees it, and after each one the sequence must end where the blob says;
- *     otherwise it is emptied, since the engine may leave cells of a refused blob behind.
+ *   - An image is parsed before the engine sees it. Afterwards the sequence must end where the image says; otherwise it
+ *     is emptied, because the engine may leave cells of a refused image behind.
  *
- * The engine copies recurrent state along with a range of cells. A state of no cells, set as the partial state, takes
- * it away again without touching the cells, so a hybrid's block is written without it, straight into its row.
+ * The engine copies recurrent state along with a range of cells. An image of no cells, set as the partial state,
+ * removes it again and leaves the cells. So a hybrid's block is written without recurrent state, straight into its row.
  *
- * What a context's blobs look like is learned, for each part, from the first one that the engine wrote or accepted; all
- * others must equal it. If the engine writes something else than the model's kind promises, the model becomes HTH_MODEL_UNCACHED.
+ * The first image of a part that the engine writes or accepts in a context defines the layout of all others. When the
+ * engine writes a form that the model's kind does not promise, the model becomes HTH_MODEL_UNCACHED.
  */
 #include "engine/backend_llama_inside.h"
 
@@ -57,7 +57,6 @@ const hth_backend *hearth_backend(void)
         .metadata_count = hth_backend_llama_metadata_count,
         .metadata_key = hth_backend_llama_metadata_key,
         .metadata = hth_backend_llama_metadata,
-        .chat_render = hth_backend_llama_chat_render,
         .chat_prompt = hth_backend_llama_chat_prompt,
         .chat_reader_new = hth_backend_llama_chat_reader_new,
         .chat_reader_free = hth_backend_llama_chat_reader_free,

@@ -1,5 +1,5 @@
 /*
- * backend_llama_context.c - making a context, and the text of everything that decides what its cells' bytes mean
+ * backend_llama_context.c - make a context, and the text of all settings that decide the meaning of its cells' bytes
  */
 #include "engine/backend_llama_inside.h"
 
@@ -14,7 +14,7 @@
 
 #define N_UBATCH_MAX 512
 #define ROW_FORMAT_PLAIN 1 /* blocks and tails of plain attention */
-#define ROW_FORMAT 2       /* of the other kinds; 1 were snapshots */
+#define ROW_FORMAT 2       /* of the other kinds; 1 was snapshots */
 #define IDLE_ROW_PS 400    /* docs/performance.md, "Idle sequences" */
 #define IDLE_SEQUENCE_PS 3000
 #define IDLE_CELLS_MAX 1024
@@ -68,8 +68,8 @@ static double cell_bytes(const hth_engine_model *model, enum ggml_type type_k, e
 }
 
 /*
- * About how much memory the KV buffer takes, or 0 where that cannot be told from outside: some layers keep less, or the
- * buffer is not in this machine's main memory.
+ * About how many bytes the KV buffer takes. 0: unknown, because some layers keep less, or the buffer is not in this
+ * machine's main memory.
  */
 static uint64_t kv_bytes(const hth_engine_model *model, const struct llama_context_params *params)
 {
@@ -99,7 +99,7 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
     if (model->on_gpu) {
         hth_llama_devices_memory(&model->devices, &out->free_bytes, &out->total_bytes);
     } else {
-        /* Mapped weights are in the page cache, which counts as free; they are needed all the same. */
+        /* Mapped weights are in the page cache, which counts as free although the weights are needed. */
         out->free_bytes = less(hth_os_memory_available_bytes(), model->is_mapped ? weight_bytes : 0);
         out->total_bytes = hth_os_memory_bytes();
     }
@@ -114,7 +114,9 @@ uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model)
              : 0;
 }
 
-/* Everything that decides what a cell's bytes mean. Models carry their own RoPE values; those are named as they are. */
+/*
+ * All settings that decide the meaning of a cell's bytes. Models carry their own RoPE values, which enter as they are.
+ */
 static void write_params_text(hth_engine_context *context, const struct llama_context_params *params)
 {
     static const char *const rope_keys[] = {
@@ -171,12 +173,12 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
     }
 }
 
-static hth_blob_format format_of(const hth_engine_model *model)
+static hth_image_format format_of(const hth_engine_model *model)
 {
     hth_model_kind kind = (hth_model_kind)atomic_load(&model->kind);
     int32_t rope_type = model->facts.rope_type;
 
-    return (hth_blob_format){
+    return (hth_image_format){
         .has_attention = kind != HTH_MODEL_RECURRENT,
         .has_window = kind != HTH_MODEL_RECURRENT && model->facts.n_swa > 0,
         .has_recurrent = kind == HTH_MODEL_RECURRENT || kind == HTH_MODEL_HYBRID,
@@ -254,15 +256,18 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
         return hth_fail(err, HEARTH_MISUSE,
                         "'%s' is no type for the KV cache: f16, f32, bf16, q8_0, q5_0, q5_1, q4_0, q4_1 and iq4_nl are",
                         type_by_name(type_k, &out->type_k) ? type_v : type_k);
-    /* The engine rounds up to that anyway, but only after it has bounded the batch by what was asked for. */
+    /* The engine rounds up anyway, but bounds the batch by the requested size before. */
     out->n_ctx = (n_ctx + HTH_CONTEXT_STEP - 1) / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP;
-    /* It aborts where a batch has no place for one row of every sequence; hth_backend_llama_decode() keeps to what was asked for. */
+    /*
+     * It aborts where a batch has no place for one row of every sequence; hth_backend_llama_decode() keeps to what was
+     * asked for.
+     */
     out->n_batch = params->n_batch > params->n_seq_max ? params->n_batch : params->n_seq_max;
     out->n_ubatch = out->n_batch < N_UBATCH_MAX ? out->n_batch : N_UBATCH_MAX;
     out->n_seq_max = params->n_seq_max;
     out->n_threads = (int32_t)n_threads;
     out->n_threads_batch = (int32_t)n_threads;
-    /* Not "auto": what it resolves to cannot be asked for, and it belongs into the parameters' hash. */
+    /* Not "auto": its resolution cannot be queried, and it belongs in the parameters' hash. */
     out->flash_attn_type =
         strcmp(model->facts.architecture, "grok") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
     out->abort_callback = params->abort;
@@ -274,7 +279,7 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
     return HEARTH_OK;
 }
 
-/* With flash attention, or without where the engine refuses that. */
+/* With flash attention, or without it when the engine refuses it. */
 static hearth_status make_context(hth_engine_context *context, struct llama_context_params *params, hearth_error *err)
 {
     hearth_status status = hth_shim_context_new(context->model->llama, params, &context->llama, err);
@@ -296,7 +301,7 @@ static hearth_status make_context(hth_engine_context *context, struct llama_cont
     return status;
 }
 
-/* Sequence 0 is empty: keep what its partial state looks like. */
+/* Keep the partial state of sequence 0, which is empty. */
 static hearth_status learn_empty_rest(hth_engine_context *context, hearth_error *err)
 {
     size_t n_bytes = hth_shim_state_size(context->llama, 0, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
@@ -357,9 +362,10 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
 }
 
 /*
- * With our own attention a row pays for the mask that the engine fills, a copy of the row before, and that is read once;
- * a sequence's first row for the cells that the engine looks at one by one. Elsewhere attention itself may look at all
- * cells, and its rows cost too little on a fast device to tell: few idle cells are right there, whatever they cost.
+ * With our own attention a row pays for the mask that the engine fills, a copy of the row before, and that is read
+ * once; a sequence's first row for the cells that the engine looks at one by one. Elsewhere attention itself may look
+ * at all cells, and its rows cost too little on a fast device to tell: few idle cells are right there, whatever they
+ * cost.
  */
 static hth_idle_cost idle_cost(const hth_engine_model *model)
 {

@@ -1,5 +1,5 @@
 /*
- * backend_llama_engine.c - the engine as a whole, which there is one of in a process: its start, its log, its devices
+ * backend_llama_engine.c - the engine as a whole, one per process: its start, its log, its devices
  */
 #include "engine/backend_llama_inside.h"
 
@@ -15,16 +15,16 @@
 enum { PATH_BYTES = 4096 };
 
 /*
- * The engine has one log callback and one initialisation a process, so this is one a process, too. A line goes to the
- * log of the model on whose behalf the calling thread is in the engine; lines of the engine's own threads go to the log
- * of the model loaded last.
+ * The engine has one log callback and one initialisation per process, so this state is process-wide, too. A line goes
+ * to the log of the model for which the calling thread is in the engine. Lines of the engine's own threads go to the
+ * log of the model that was loaded last.
  */
 static struct {
     pthread_mutex_t start_lock; /* held while the engine starts, so that one thread does it */
     bool started;
     char features[512]; /* of CPU and devices; fixed once started */
 
-    pthread_mutex_t log_lock; /* held while a line is delivered to `latest`, so that model_free cannot pull it away */
+    pthread_mutex_t log_lock; /* held while a line goes to `latest`, so that model_free waits */
     const hth_log *latest;
 } engine = { .start_lock = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -59,7 +59,7 @@ static void deliver_line(void)
 /* Called by the engine, on any thread, with pieces of lines. */
 static void receive_log(enum ggml_log_level level, const char *text, void *user_data)
 {
-    (void)user_data; /* there is none */
+    (void)user_data;
     if (level != GGML_LOG_LEVEL_CONT) {
         if (here.n_line > 0)
             deliver_line();
@@ -76,7 +76,9 @@ static void receive_log(enum ggml_log_level level, const char *text, void *user_
     }
 }
 
-/* Called by the engine just before it ends the process. Not one of its own lines, which not everybody wants to see. */
+/*
+ * The engine calls this just before it ends the process. The line is not one of the engine's own, which may be hidden.
+ */
 static void receive_last_words(const char *message)
 {
     if (here.log) {
@@ -88,7 +90,6 @@ static void receive_last_words(const char *message)
     hth_module_unlock(&engine.log_lock);
 }
 
-/* To be called before anything that makes the engine talk. */
 void hth_backend_llama_enter(const hth_log *log)
 {
     here.log = log;
@@ -103,7 +104,6 @@ void hth_backend_llama_leave(void)
     here.log = NULL;
 }
 
-/* What the engine said first since hth_backend_llama_enter(), without its function's name; fallback when it said nothing. */
 const char *hth_backend_llama_reason(const char *fallback)
 {
     const char *text = here.first_error;

@@ -1,12 +1,12 @@
 /*
- * backend_llama_inside.h - what the files of the llama.cpp back end share
+ * backend_llama_inside.h - shared by the files of the llama.cpp back end
  *
- *   backend_llama.c            the table, and what holds for all of them
+ *   backend_llama.c            the table, and the rules for all files
  *   backend_llama_engine.c     the engine as a whole: its start, its log, its devices
- *   backend_llama_model.c      loading a model, and what is asked of one: tokens, texts, chats
- *   backend_llama_context.c    making a context; the text that its parameters' hash is of
- *   backend_llama_sequences.c  evaluating, and what each sequence holds
- *   backend_llama_state.c      parts of a sequence out of the engine and in again
+ *   backend_llama_model.c      loading a model; its facts, tokens, texts and chats
+ *   backend_llama_context.c    making a context; the text that is hashed into ctx_params_hash
+ *   backend_llama_sequences.c  evaluation, and the contents of each sequence
+ *   backend_llama_state.c      reading and writing parts of a sequence's state
  *   backend_llama_chat.c, backend_llama_sampler.c  with headers of their own
  */
 #ifndef HTH_ENGINE_BACKEND_LLAMA_INSIDE_H
@@ -15,8 +15,8 @@
 #include <stdatomic.h>
 
 #include "engine/backend.h"
-#include "engine/blob.h"
-#include "engine/blob_part.h"
+#include "engine/image.h"
+#include "engine/image_part.h"
 #include "engine/grammar_memo.h"
 #include "engine/llama_chat.h"
 #include "engine/llama_devices.h"
@@ -35,61 +35,63 @@ struct hth_engine_model {
     bool has_long_rope_factors;
     hth_llama_devices devices;
     bool on_gpu;          /* there are some */
-    int32_t n_gpu_layers; /* as asked for; layers elsewhere round differently */
+    int32_t n_gpu_layers; /* as requested; it enters ctx_params_hash, because devices round differently */
     hth_shim_model_facts facts;
     hth_texts *texts;
     hth_grammar_memo *grammars;
 };
 
-/* What a sequence holds. All zero in an empty one. */
+/* The contents of a sequence; all zero when it is empty. */
 typedef struct hth_llama_holding {
-    uint32_t begin; /* its positions */
+    uint32_t begin; /* its positions: [begin, end) */
     uint32_t end;
-    uint32_t window_begin; /* the window's cells go from here to end without a gap; end: there are none */
-    uint32_t rest_end;     /* one more than the position after which its recurrent state is; 0: it has none */
+    uint32_t window_begin; /* the window's cells are [window_begin, end), without a gap; end: none */
+    uint32_t rest_end;     /* the position after which its recurrent state is, plus 1; 0: no such state */
 } hth_llama_holding;
 
-/* Parts whose blobs differ in layout. */
+/* Number of parts whose images differ in layout. */
 enum { HTH_LLAMA_LAYOUTS = 2 };
 
 struct hth_engine_context {
     hth_engine_model *model;
     struct llama_context *llama;
     hth_engine_context_info info;
-    hth_blob_format format;
+    hth_image_format format;
 
-    hth_llama_holding *held; /* what each sequence holds, [n_seq_max] */
+    hth_llama_holding *held; /* [n_seq_max] */
     uint8_t *empty_rest;     /* the partial state of an empty sequence, for HTH_MODEL_HYBRID */
     size_t empty_rest_bytes;
-    uint8_t *bounce; /* a blob on its way to becoming a shorter one */
+    uint8_t *bounce; /* an image that is being cut down */
     size_t bounce_bytes;
 
     /* The batch, arrays of n_batch. */
     struct llama_batch batch;
     llama_seq_id *sequences;
     uint32_t *next; /* [n_seq_max], while a batch is checked */
-    size_t n_rows;  /* of the last evaluation; 0 where it failed */
+    size_t n_rows;  /* of the last evaluation; 0: it failed */
 
     bool layout_known[HTH_LLAMA_LAYOUTS]; /* of HTH_STATE_CELLS, and of HTH_STATE_REST */
-    hth_blob_layout layouts[HTH_LLAMA_LAYOUTS];
-    hth_blob_layout parsed; /* of the blob at hand */
+    hth_image_layout layouts[HTH_LLAMA_LAYOUTS];
+    hth_image_layout parsed; /* of the image at hand */
 };
 
 /* ---- the engine as a whole ---- */
 
-/* To be called before and after anything that makes the engine talk: its lines go to log meanwhile. Not nested. */
+/*
+ * Call these before and after any engine call that may log. In between, the lines of this thread go to log. Not nested.
+ */
 void hth_backend_llama_enter(const hth_log *log);
 void hth_backend_llama_leave(void);
-/* What the engine said first since enter, without its function's name; fallback when it said nothing. Until leave. */
+/* The engine's first message since enter, without its function's name, or fallback. Valid until leave. */
 const char *hth_backend_llama_reason(const char *fallback);
-/* Start it once a process. */
+/* Start the engine, once per process. */
 hearth_status hth_backend_llama_start(hearth_error *err);
-/* Of CPU and devices, as one word. Once it was started. */
+/* The features of CPU and devices, as one word. Only after the start. */
 const char *hth_backend_llama_features(void);
-/* Lines of the engine's own threads go to this log; and to none, if it was this one. */
+/* Send the lines of the engine's own threads to this log; forget ends that, if it is still this log. */
 void hth_backend_llama_log_latest(const hth_log *log);
 void hth_backend_llama_log_forget(const hth_log *log);
-/* HEARTH_NO_MEMORY where the machine has not so much, as far as it says. */
+/* HEARTH_NO_MEMORY when the machine says that it has less memory. */
 hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *what, hearth_error *err);
 
 /* ---- models, sequences ---- */
@@ -109,13 +111,13 @@ static inline hth_model_kind hth_backend_llama_kind(const hth_engine_context *co
     return (hth_model_kind)atomic_load(&context->model->kind);
 }
 
-/* The first of the positions before end that a layer with a window keeps. */
+/* The first position before end that a layer with a window keeps. */
 static inline uint32_t hth_backend_llama_window_begin(const hth_engine_context *context, uint32_t end)
 {
     return end > context->format.n_window ? end - context->format.n_window : 0;
 }
 
-/* Has the sequence all that its next token depends on? An empty one has. */
+/* Has the sequence all state that its next token depends on? An empty one has. */
 bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id);
 void hth_backend_llama_seq_empty(hth_engine_context *context, uint32_t id);
 
@@ -143,8 +145,6 @@ hearth_status hth_backend_llama_metadata(const hth_engine_model *model, const ch
 hearth_status hth_backend_llama_piece(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
                                       size_t capacity, size_t *n_out, hearth_error *err);
 bool hth_backend_llama_is_end(const hth_engine_model *model, hearth_token token);
-hearth_status hth_backend_llama_chat_render(const hth_engine_model *model, const hearth_chat_message *messages,
-                                            size_t n_messages, char **text_out, hearth_error *err);
 hearth_status hth_backend_llama_chat_prompt(const hth_engine_model *model, const hearth_conversation *conversation,
                                             hearth_chat_prompt *out, hearth_error *err);
 hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_engine_context_params *params,

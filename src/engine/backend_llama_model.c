@@ -1,7 +1,7 @@
 /*
- * backend_llama_model.c - loading a model, and what is asked of one: its facts, tokens, texts, chats
+ * backend_llama_model.c - load a model, and answer questions about it: facts, tokens, texts, chats
  *
- * A model is freed by the same calls whether it was loaded or loading failed half-way.
+ * The same calls free a model after a load and after a load that failed half-way.
  */
 #include "engine/backend_llama_inside.h"
 
@@ -12,7 +12,7 @@
 
 #include "engine/model_files.h"
 
-/* Architectures of v0.5.0 whose cache has parts of its own kind: indexers, shared cells, chunked windows. */
+/* Architectures of v0.5.0 whose cache has special parts: indexers, shared cells, chunked windows. */
 static const char *const uncached_architectures[] = {
     "deepseek32",       "deepseek4", "dflash", "dots3note",  "eagle3",
     "gemma4-assistant", "glm-dsa",   "hy_v4",  "minimax-m3", "qwen4exp",
@@ -231,7 +231,7 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
         status = read_chat_template(model, params, err);
     if (status != HEARTH_OK)
         goto out;
-    /* Only its first file is fingerprinted, so two models that differ in another one would share rows. */
+    /* Only the first file is fingerprinted, so two models that differ in another file would share rows. */
     atomic_init(&model->kind, (int)(file.split_count > 1 ? HTH_MODEL_UNCACHED : kind_of(&model->facts)));
 
     hth_backend_llama_log_latest(model->log);
@@ -411,16 +411,6 @@ hearth_status hth_backend_llama_metadata(const hth_engine_model *model, const ch
     return hth_shim_metadata(model->llama, key, out, err);
 }
 
-static hearth_status check_template(const hth_engine_model *model, hearth_error *err)
-{
-    if (!model->chat && model->chat_problem[0])
-        return hth_fail(err, HEARTH_ENGINE, "the model's chat template cannot be used: %s; give another one",
-                        model->chat_problem);
-    if (!model->chat)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no chat template; give one or use plain completion");
-    return HEARTH_OK;
-}
-
 hearth_status hth_backend_llama_chat_prompt(const hth_engine_model *model, const hearth_conversation *conversation,
                                             hearth_chat_prompt *out, hearth_error *err)
 {
@@ -428,30 +418,13 @@ hearth_status hth_backend_llama_chat_prompt(const hth_engine_model *model, const
 
     if (!model || !conversation || !out)
         return hth_fail(err, HEARTH_MISUSE, "a prompt needs a conversation");
-    status = check_template(model, err);
-    if (status != HEARTH_OK)
-        return status;
+    if (!model->chat && model->chat_problem[0])
+        return hth_fail(err, HEARTH_ENGINE, "the model's chat template cannot be used: %s; give another one",
+                        model->chat_problem);
+    if (!model->chat)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no chat template; give one or use plain completion");
     hth_backend_llama_enter(model->log);
     status = hth_llama_chat_prompt(model->chat, conversation, out, err);
-    hth_backend_llama_leave();
-    return status;
-}
-
-hearth_status hth_backend_llama_chat_render(const hth_engine_model *model, const hearth_chat_message *messages,
-                                            size_t n_messages, char **text_out, hearth_error *err)
-{
-    hearth_status status;
-
-    if (!model || !messages || n_messages == 0 || !text_out)
-        return hth_fail(err, HEARTH_MISUSE, "a chat needs at least one message");
-    for (size_t i = 0; i < n_messages; i++)
-        if (!messages[i].role || !messages[i].content)
-            return hth_fail(err, HEARTH_MISUSE, "chat message %zu has no role or no content", i);
-    status = check_template(model, err);
-    if (status != HEARTH_OK)
-        return status;
-    hth_backend_llama_enter(model->log);
-    status = hth_llama_chat_render(model->chat, messages, n_messages, text_out, err);
     hth_backend_llama_leave();
     return status;
 }

@@ -1,15 +1,16 @@
 /*
- * backend_llama_sampler.c - what of sampling needs llama.cpp: its vocabulary and its tokenizer
+ * backend_llama_sampler.c - the part of sampling that needs llama.cpp: its vocabulary and its tokenizer
  *
- * The engine's own samplers are not used. Its grammars end the process where a reply ends too early, throw where a token
- * is refused, print what they cannot read to the terminal, and take time and memory without end for a grammar that is
- * ambiguous enough; its XTC draws from a generator with a state; several filters allocate for each token. So the chain
- * is ours (sampler.c), with the engine's definitions.
+ * The engine's own samplers are not used. Its grammars end the process when a reply ends too early, throw when a token
+ * is refused, print syntax errors to the terminal, and take unbounded time and memory for a very ambiguous grammar. Its
+ * XTC draws from a generator with a state. Several filters allocate for each token. So the chain is ours (sampler.c),
+ * with the engine's definitions.
  */
 #include "engine/backend_llama_sampler.h"
 
 #include <string.h>
 
+#include "engine/gbnf_reader.h"
 #include "engine/llama_shim.h"
 #include "engine/sampler.h"
 #include "engine/sampling.h"

@@ -1,14 +1,13 @@
 /*
- * backend_llama_sequences.c - evaluating, and what each sequence holds
+ * backend_llama_sequences.c - evaluate batches, and track the contents of each sequence
  *
- * A batch continues what its sequences hold exactly, or is refused before the engine sees it. After an evaluation that
- * failed, sequences of plain attention hold what the engine says; others are empty.
+ * A batch that does not continue its sequences exactly is refused before the engine sees it. After a failed evaluation,
+ * the engine tells the contents of sequences of plain attention; others are empty.
  */
 #include "engine/backend_llama_inside.h"
 
 /* ---- evaluating ---- */
 
-/* Has the sequence all that its next token depends on? An empty one has. */
 bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id)
 {
     const hth_llama_holding *held = &context->held[id];
@@ -19,7 +18,7 @@ bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id)
            (!context->format.has_window || held->window_begin <= hth_backend_llama_window_begin(context, held->end));
 }
 
-/* Ask the engine what a sequence holds, after something that is not exact about it. */
+/* Ask the engine for the contents of a sequence, after an operation whose effect is not known exactly. */
 static void refresh(hth_engine_context *context, uint32_t id)
 {
     llama_pos last = hth_shim_seq_pos_max(context->llama, (llama_seq_id)id);
@@ -131,7 +130,7 @@ bool hth_backend_llama_seq_remove(hth_engine_context *context, uint32_t id, uint
     }
     if (begin >= end || begin >= context->held[id].end)
         return true;
-    /* The engine would say true and be silently wrong, or leave the recurrent state as it is. */
+    /* The engine would return true and be silently wrong, or leave the recurrent state unchanged. */
     if (hth_backend_llama_kind(context) != HTH_MODEL_PLAIN)
         return false;
     if (end > context->held[id].end)
@@ -142,7 +141,7 @@ bool hth_backend_llama_seq_remove(hth_engine_context *context, uint32_t id, uint
     return true;
 }
 
-/* Take the recurrent state away that came with a range of cells. */
+/* Remove the recurrent state that came with a range of cells. */
 static hearth_status drop_rest(hth_engine_context *context, uint32_t id, hearth_error *err)
 {
     if (hth_shim_state_set(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY, context->empty_rest,

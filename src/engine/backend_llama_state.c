@@ -1,9 +1,9 @@
 /*
- * backend_llama_state.c - parts of a sequence's state out of the engine, and in again
+ * backend_llama_state.c - read parts of a sequence's state from the engine, and write them back
  *
- * A blob is parsed before the engine sees it, and what the engine wrote is parsed as if it were to be given back. What a
- * context's blobs look like is learned, for each part, from the first one that the engine wrote or accepted; all others
- * must equal it. A sequence that could not be set is empty.
+ * An image is parsed before the engine sees it, and an image that the engine wrote is parsed as if it were given back.
+ * The first image of a part that the engine writes or accepts in a context defines the layout of all others. A sequence
+ * is empty after a failed set.
  */
 #include "engine/backend_llama_inside.h"
 
@@ -66,21 +66,21 @@ static hearth_status grow_bounce(hth_engine_context *context, size_t n_bytes, he
     return HEARTH_OK;
 }
 
-/* What the engine wrote must be what it would be given back. */
-static hearth_status check_own_blob(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
-                                    size_t n_bytes, hearth_error *err)
+/* An image that the engine wrote must pass the checks of an image that it is given. */
+static hearth_status check_own_image(hth_engine_context *context, uint32_t id, hth_state_part part,
+                                     const uint8_t *bytes, size_t n_bytes, hearth_error *err)
 {
-    hth_blob_format format = hth_blob_part_format(&context->format, part);
+    hth_image_format format = hth_image_part_format(&context->format, part);
     uint32_t begin = part == HTH_STATE_REST ? 0 : context->held[id].begin;
     bool *known = &context->layout_known[part == HTH_STATE_REST];
-    hth_blob_layout *layout = &context->layouts[part == HTH_STATE_REST];
+    hth_image_layout *layout = &context->layouts[part == HTH_STATE_REST];
     hearth_error problem = { .message = "" };
     hearth_status status =
-        hth_blob_parse(&format, bytes, n_bytes, begin, context->held[id].end, &context->parsed, &problem);
+        hth_image_parse(&format, bytes, n_bytes, begin, context->held[id].end, &context->parsed, &problem);
 
     if (status == HEARTH_NO_MEMORY)
         return hth_fail(err, status, "%s", problem.message);
-    if (status == HEARTH_OK && *known && !hth_blob_layout_equal(&context->parsed, layout))
+    if (status == HEARTH_OK && *known && !hth_image_layout_equal(&context->parsed, layout))
         return hth_fail(err, HEARTH_ENGINE, "the engine wrote sequence %u with other layers than before", id);
     if (status == HEARTH_OK) {
         *layout = context->parsed;
@@ -99,17 +99,17 @@ static hearth_status check_own_blob(hth_engine_context *context, uint32_t id, ht
 static size_t get_bare(hth_engine_context *context, uint32_t id, uint8_t *bytes, size_t n_bytes)
 {
     size_t n_whole = hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_NONE);
-    hth_blob_format format = hth_blob_part_format(&context->format, HTH_STATE_CELLS);
+    hth_image_format format = hth_image_part_format(&context->format, HTH_STATE_CELLS);
 
     format.window_is_empty = false;
     if (n_whole == 0 || grow_bounce(context, n_whole, NULL) != HEARTH_OK ||
         hth_shim_state_get(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_NONE, context->bounce, n_whole) !=
             n_whole ||
-        hth_blob_parse(&format, context->bounce, n_whole, context->held[id].begin, context->held[id].end,
-                       &context->parsed, NULL) != HEARTH_OK ||
-        hth_blob_bare_bytes(&context->parsed, n_whole) != n_bytes)
+        hth_image_parse(&format, context->bounce, n_whole, context->held[id].begin, context->held[id].end,
+                        &context->parsed, NULL) != HEARTH_OK ||
+        hth_image_bare_bytes(&context->parsed, n_whole) != n_bytes)
         return 0;
-    hth_blob_write_bare(&context->parsed, context->bounce, n_whole, bytes);
+    hth_image_write_bare(&context->parsed, context->bounce, n_whole, bytes);
     return n_bytes;
 }
 
@@ -142,16 +142,16 @@ hearth_status hth_backend_llama_state_get(hth_engine_context *context, uint32_t 
         status = hth_fail(err, HEARTH_ENGINE, "the engine wrote %zu of %zu bytes of sequence %u: %s", n_written,
                           n_bytes, id, hth_backend_llama_reason("it does not say why"));
     else
-        status = check_own_blob(context, id, part, bytes, n_bytes, err);
+        status = check_own_image(context, id, part, bytes, n_bytes, err);
     hth_backend_llama_leave();
     if (status == HEARTH_OK)
         *n_out = n_bytes;
     return status;
 }
 
-/* Give the engine a checked blob. Of HTH_MODEL_HYBRID it cannot tell where cells alone end. */
-static hearth_status give_blob(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
-                               size_t n_bytes, uint32_t end, hearth_error *err)
+/* Give the engine a checked image. Of HTH_MODEL_HYBRID it cannot tell where cells alone end. */
+static hearth_status give_image(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
+                                size_t n_bytes, uint32_t end, hearth_error *err)
 {
     llama_state_seq_flags flags =
         part == HTH_STATE_REST ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE;
@@ -195,7 +195,7 @@ hearth_status hth_backend_llama_state_set(hth_engine_context *context, uint32_t 
 {
     hth_state_part stored = part == HTH_STATE_CELLS_BARE ? HTH_STATE_CELLS : part;
     bool is_rest = part == HTH_STATE_REST;
-    hth_blob_format format;
+    hth_image_format format;
     hearth_status status;
 
     if (!context || !bytes || !hth_backend_llama_is_sequence(context, id) || begin >= end || end > INT32_MAX / 2)
@@ -210,24 +210,24 @@ hearth_status hth_backend_llama_state_set(hth_engine_context *context, uint32_t 
     }
     if (!is_rest || !context->format.has_attention)
         hth_backend_llama_seq_empty(context, id);
-    format = hth_blob_part_format(&context->format, stored);
-    status = hth_blob_parse(&format, bytes, n_bytes, begin, end, &context->parsed, err);
+    format = hth_image_part_format(&context->format, stored);
+    status = hth_image_parse(&format, bytes, n_bytes, begin, end, &context->parsed, err);
     if (status == HEARTH_OK && context->layout_known[is_rest] &&
-        !hth_blob_layout_equal(&context->parsed, &context->layouts[is_rest]))
-        status = hth_fail(err, HEARTH_CORRUPT, "state blob has other layers than this context");
+        !hth_image_layout_equal(&context->parsed, &context->layouts[is_rest]))
+        status = hth_fail(err, HEARTH_CORRUPT, "state image has other layers than this context");
     if (status == HEARTH_OK && part == HTH_STATE_CELLS_BARE) {
-        size_t n_bare = hth_blob_bare_bytes(&context->parsed, n_bytes);
+        size_t n_bare = hth_image_bare_bytes(&context->parsed, n_bytes);
 
         status = grow_bounce(context, n_bare, err);
         if (status == HEARTH_OK) {
-            hth_blob_write_bare(&context->parsed, bytes, n_bytes, context->bounce);
+            hth_image_write_bare(&context->parsed, bytes, n_bytes, context->bounce);
             bytes = context->bounce;
             n_bytes = n_bare;
         }
     }
     if (status == HEARTH_OK) {
         hth_backend_llama_enter(context->model->log);
-        status = give_blob(context, id, part, bytes, n_bytes, end, err);
+        status = give_image(context, id, part, bytes, n_bytes, end, err);
         hth_backend_llama_leave();
     }
     if (status != HEARTH_OK) {

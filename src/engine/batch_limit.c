@@ -1,11 +1,11 @@
 /*
- * batch_limit.c - the engine's checks of a batch, bounded by the sequences that are in it
+ * batch_limit.c - limit the engine's checks of a batch to the sequences in it
  *
  * With a unified KV buffer llama.cpp v0.5.0 checks each batch for every pair of its 256 possible sequences, whatever
- * n_seq_max is: 0.05 to 0.08 ms a decode, a tenth of a small model's. The number up to which it checks is a parameter,
- * and is lowered here to the highest sequence of the batch. Ids above it are not in the batch, so that no check is lost.
- * The linker redirects the call, as attention.c describes; the symbol's name holds the parameters' types, so that another
- * version's function would not be found.
+ * n_seq_max is. This takes 0.05 to 0.08 ms per evaluation, a tenth of a small model's. The number of checked sequences
+ * is a parameter. It is lowered here to the highest sequence of the batch; higher ids are not in the batch, so no check
+ * is lost. The linker redirects the call, as attention.c describes. The symbol's name holds the parameters' types, so a
+ * function of another version with other types would not be found.
  */
 #include <llama.h>
 #include <stdbool.h>

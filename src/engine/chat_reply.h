@@ -1,7 +1,7 @@
 /*
- * chat_reply.h - what an engine hands upwards of conversations: a reply taken apart, and the parts of a prompt
+ * chat_reply.h - the results of an engine for conversations: the parts of a prompt, and of a reply
  *
- * Everything is malloc'ed, so that the module which holds an engine and the library can free each other's.
+ * All memory comes from malloc, so that the library can free the results of an engine's module.
  */
 #ifndef HTH_ENGINE_CHAT_REPLY_H
 #define HTH_ENGINE_CHAT_REPLY_H
@@ -25,7 +25,11 @@ typedef struct hth_chat_reply {
     size_t n_calls;
 } hth_chat_reply;
 
-/* Free what it holds; zeros afterwards. */
+/* Free the triggers; there are none afterwards. */
+void hth_chat_prompt_clear_triggers(hearth_chat_prompt *prompt);
+/* Free everything in it; zeros afterwards. */
+void hth_chat_prompt_clear(hearth_chat_prompt *prompt);
+/* Likewise. */
 void hth_chat_reply_clear(hth_chat_reply *reply);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * dfa.c - subset construction
  *
- *   1. the characters are cut into atoms, which every set of every part has whole or not at all
- *   2. from the state where the text begins on, states are found breadth first: the instructions of each part that wait
- *      for a character, and the count; each is looked up in a hash table by that key
- *   3. states that lead to no accepting one are dropped
+ *   1. cut the characters into atoms: every set of every part has an atom whole or not at all
+ *   2. find the states breadth first, from the beginning of the text. A state is the instructions of each part that
+ *      wait for a character, and the count. A hash table finds a state by this key.
+ *   3. drop states that lead to no accepting state
  *
- * A part that has matched, whatever may come, is at its MATCH alone. Atoms that let the same instructions go on lead to
- * the same state, and are not followed twice in a row.
+ * A part whose match is certain, whatever follows, is only at its MATCH. Atoms that advance the same instructions lead
+ * to the same state, and are not followed twice in a row.
  */
 #include "engine/dfa.h"
 

@@ -1,9 +1,9 @@
 /*
- * gbnf_builder.h - the tables of a grammar while they are written
+ * gbnf_builder.h - write the tables of a grammar
  *
- * Rules are numbers. The elements of an alternative are pushed onto a stack and moved to the tables when it ends; those
- * of another rule may be written in between, above them. The first failure is kept in status, and everything after it
- * does nothing, so that it is enough to look at the status now and then.
+ * Rules are numbers. The elements of an alternative are pushed onto a stack; when the alternative ends, they move to
+ * the tables. Alternatives of another rule may be written in between, above them on the stack. status keeps the first
+ * failure. After it all functions do nothing, so the caller need not look at the status after each call.
  *
  * For the readers of grammars and schemas only. One thread.
  */
@@ -20,38 +20,38 @@ typedef struct hth_gbnf_builder {
     size_t elements_capacity, alternatives_capacity, rules_capacity, classes_capacity, ranges_capacity;
     uint32_t *last_alternative; /* of each rule, [rules_capacity] */
     size_t last_capacity;
-    hth_gbnf_element *stack; /* elements of alternatives that are being written */
+    hth_gbnf_element *stack; /* elements of unfinished alternatives */
     size_t n_stack, stack_capacity;
     uint32_t line; /* of the text that is read, for messages; 0: none */
     hearth_status status;
     hearth_error *err;
 } hth_gbnf_builder;
 
-/* Begin an empty grammar. Whatever it returns, the builder is to be ended. HEARTH_NO_MEMORY. */
+/* Begin an empty grammar. The caller must end the builder, also after a failure. HEARTH_NO_MEMORY. */
 hearth_status hth_gbnf_builder_init(hth_gbnf_builder *builder, hearth_error *err);
-/* End it. *out is the grammar, with one reference, where the status is HEARTH_OK. Returns the status. */
+/* End the builder and return its status. With HEARTH_OK, *out is the grammar, with one reference. */
 hearth_status hth_gbnf_builder_end(hth_gbnf_builder *builder, hth_gbnf **out);
 
-/* Room for one more in an array of at most limit; false, with the builder failed, when there is none. */
+/* Make room for one more element in an array of at most limit. False, with the builder failed: there is none. */
 bool hth_gbnf_reserve(hth_gbnf_builder *builder, void **array, size_t n, size_t *capacity, size_t size, size_t limit,
                       const char *what);
 
 void hth_gbnf_push(hth_gbnf_builder *builder, hth_gbnf_type type, uint32_t value);
 /* A rule without alternatives; 0 after a failure. */
 uint32_t hth_gbnf_add_rule(hth_gbnf_builder *builder);
-/* End an alternative of rule: the elements on the stack from base on. */
+/* End an alternative of rule. Its elements are those on the stack from base on. */
 void hth_gbnf_end_alternative(hth_gbnf_builder *builder, uint32_t rule, size_t base);
-/* A rule "item rest |", without rest where it is HTH_GBNF_NONE, and with itself as rest where self is set. */
+/* A rule "item rest |". rest HTH_GBNF_NONE: no rest. self: the rule itself is the rest. */
 uint32_t hth_gbnf_add_optional(hth_gbnf_builder *builder, hth_gbnf_element item, uint32_t rest, bool self);
 
-/* Copy another grammar's rules; its root's number here. */
+/* Copy another grammar's rules. Returns the number of its root here. */
 uint32_t hth_gbnf_add_grammar(hth_gbnf_builder *builder, const hth_gbnf *from);
 
-/* A class is the ranges of the grammar that were added since its n_ranges was begin. */
+/* Add a range. A class consists of the ranges that were added since the grammar's n_ranges was begin. */
 void hth_gbnf_add_range(hth_gbnf_builder *builder, uint32_t first, uint32_t last);
-/* Sort the ranges from begin on and join those that touch. */
+/* Sort the ranges from begin on, and join ranges that touch. */
 void hth_gbnf_join_ranges(hth_gbnf *grammar, size_t begin);
-/* Make a class of the joined ranges from begin on; one that is there already is used again. */
+/* Make a class of the joined ranges from begin on, or use an equal class again. */
 uint32_t hth_gbnf_end_class(hth_gbnf_builder *builder, size_t begin);
 
 #endif

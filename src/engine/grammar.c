@@ -1,14 +1,11 @@
 /*
  * grammar.c - generalised LL recognition over a graph-structured stack, a byte at a time
  *
- * A state is the threads that wait for a character or a token (grammar_graph.h); the next character takes those along
- * whose class has it, and everything that can be reached from there without another character is followed.
+ * grammar_graph.h explains states, threads and closures. Characters are assembled from bytes, because a token may end
+ * inside a character. A state remembers the bytes so far, and refuses a byte as soon as no allowed character begins so.
  *
- * Characters are put together from bytes, because a token may hold a part of one: a state remembers what it has, and a
- * byte is refused as soon as no character that begins so would do.
- *
- * Trying a token pushes states, threads, nodes and edges onto their arrays; going back cuts the arrays. Nothing below
- * the cut ever refers to what was above it. Only what is accepted stays.
+ * Trying a token pushes states, threads, nodes and edges onto their arrays. Going back cuts the arrays. Nothing below
+ * the cut ever refers to anything above it. Only accepted text stays.
  */
 #include "engine/grammar.h"
 
@@ -18,13 +15,13 @@
 #include "engine/grammar_graph.h"
 
 enum {
-    THREADS_FEW = 64,    /* so many are looked at for each token, more of them for all tokens at once */
+    THREADS_FEW = 64,    /* up to so many are checked for each token, more for all tokens at once */
     LOOKS_PER_STEP = 16, /* threads that are only looked at cost less */
 };
 
 /* ---- characters -------------------------------------------------------------------------------------------------- */
 
-/* All threads of a state are about to be looked at. False: too much. */
+/* Count a look at all threads of a state. False: too much work. */
 static bool look_at(hth_grammar *g, const hth_graph_state *from)
 {
     g->n_steps += 1 + (from->end - from->begin) / LOOKS_PER_STEP;
@@ -60,7 +57,7 @@ static bool could_take(hth_grammar *g, const hth_graph_state *from, uint32_t fir
     return false;
 }
 
-/* The beginning of a character; false for a byte that none begins with. */
+/* Begin a character. False: no character begins with this byte. */
 static bool begin_character(uint8_t byte, hth_graph_partial *out)
 {
     if (byte >= 0xC2 && byte < 0xE0)
@@ -122,7 +119,7 @@ static bool take_byte(hth_grammar *g, const hth_graph_state *from, uint8_t byte,
     return !g->too_much && !g->no_memory && hth_graph_close(g, into);
 }
 
-/* Begin something that may take HTH_GRAPH_STEPS_MAX. */
+/* Begin work of at most HTH_GRAPH_STEPS_MAX. */
 static void begin_steps(hth_grammar *g)
 {
     g->n_steps = 0;
@@ -201,7 +198,7 @@ static bool takes_end(const hth_grammar *g)
     return g->states[0].is_complete && g->states[0].partial.n_more == 0;
 }
 
-/* Try bytes from states[depth] on; how many were taken. */
+/* Try bytes from states[depth] on. Returns how many were taken. */
 static uint32_t try_bytes(hth_grammar *g, const uint8_t *bytes, uint32_t depth, uint32_t n_bytes)
 {
     while (depth < n_bytes) {

@@ -3,6 +3,7 @@
  */
 #include "engine/grammar_check.h"
 
+#include "engine/gbnf_reader.h"
 #include "engine/schema.h"
 
 _Static_assert((int)HTH_CHECK_STEPS_MAX == (int)HTH_SCHEMA_STEPS_MAX, "one limit");

@@ -6,24 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 enum { NODES_MAX = 1 << 20 }; /* of the graph */
 
 /* ---- threads of a closure ---- */
 
 bool hth_graph_reserve(hth_grammar *g, void **array, size_t n, size_t *capacity, size_t size)
 {
-    size_t more = *capacity ? 2 * *capacity : 256;
-    void *grown;
+    void *grown = hth_grown(*array, n, capacity, size);
 
-    if (n < *capacity)
-        return true;
-    grown = realloc(*array, more * size);
     if (!grown) {
         g->no_memory = true;
         return false;
     }
     *array = grown;
-    *capacity = more;
     return true;
 }
 
@@ -197,7 +194,7 @@ bool hth_graph_close(hth_grammar *g, hth_graph_state *into)
 
 /* ---- what stays ---- */
 
-/* Give calls made in this closure, which are all final now, the edges of their callers where they were last. */
+/* Calls made in this closure are final now: where they were last elements, give them the edges of their callers. */
 static bool shorten(hth_grammar *g, size_t first_new)
 {
     for (size_t id = first_new; id < g->n_nodes; id++) {
@@ -232,7 +229,7 @@ static bool shorten(hth_grammar *g, size_t first_new)
     return true;
 }
 
-/* Drop the calls that no thread of states[0] leads to. Without memory for that they stay. */
+/* Drop the calls that no thread of states[0] leads to; without memory they stay. */
 static void collect(hth_grammar *g)
 {
     uint32_t *place = calloc(g->n_nodes, sizeof(place[0])); /* 0: not reached; later one more than the new place */

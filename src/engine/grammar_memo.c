@@ -1,5 +1,5 @@
 /*
- * grammar_memo.c - a few grammars, those that were used last, within a bound of bytes
+ * grammar_memo.c - the few grammars that were used last, within a bound of bytes
  */
 #include "engine/grammar_memo.h"
 

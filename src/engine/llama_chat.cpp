@@ -145,9 +145,11 @@ bool write_triggers(const llama_vocab *vocab, const common_chat_params &params, 
 {
     if (params.grammar_triggers.empty() || params.grammar_triggers.size() > triggers_max)
         return false;
-    out->triggers = array_of<hearth_trigger>(params.grammar_triggers.size());
+    hearth_trigger *triggers = array_of<hearth_trigger>(params.grammar_triggers.size());
+
+    out->triggers = triggers;
     for (const common_grammar_trigger &from : params.grammar_triggers) {
-        hearth_trigger &to = out->triggers[out->n_triggers];
+        hearth_trigger &to = triggers[out->n_triggers];
         to.struct_size = sizeof(to);
         hearth_token token = -1;
 
@@ -174,33 +176,10 @@ bool write_triggers(const llama_vocab *vocab, const common_chat_params &params, 
     return true;
 }
 
-void free_triggers(hearth_chat_prompt *prompt)
-{
-    for (size_t i = 0; i < prompt->n_triggers; i++)
-        std::free(const_cast<char *>(prompt->triggers[i].text));
-    std::free(prompt->triggers);
-    prompt->triggers = nullptr;
-    prompt->n_triggers = 0;
-}
-
-void clear(hearth_chat_prompt *prompt)
-{
-    free_triggers(prompt);
-    for (size_t i = 0; i < prompt->n_stop; i++)
-        std::free(prompt->stop[i]);
-    std::free(prompt->stop);
-    std::free(prompt->shown_tokens);
-    std::free(prompt->text);
-    std::free(prompt->grammar);
-    std::free(prompt->grammar_prefix);
-    std::free(prompt->parser);
-    *prompt = {};
-}
-
 struct prompt_clearer {
     void operator()(hearth_chat_prompt *prompt) const
     {
-        clear(prompt);
+        hth_chat_prompt_clear(prompt);
     }
 };
 
@@ -224,17 +203,19 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
         if (!params.grammar_lazy && !params.generation_prompt.empty())
             out->grammar_prefix = copied(params.generation_prompt);
     } else {
-        free_triggers(out);
+        hth_chat_prompt_clear_triggers(out);
     }
-    out->stop = array_of<char *>(params.additional_stops.size());
+    char **stops = array_of<char *>(params.additional_stops.size());
+    out->stop = stops;
     for (const std::string &stop : params.additional_stops)
-        out->stop[out->n_stop++] = copied(stop);
-    out->shown_tokens = array_of<hearth_token>(params.preserved_tokens.size());
+        stops[out->n_stop++] = copied(stop);
+    hearth_token *shown = array_of<hearth_token>(params.preserved_tokens.size());
+    out->shown_tokens = shown;
     for (const std::string &name : params.preserved_tokens) {
         hearth_token token = token_of(vocab, name);
 
         if (token >= 0 && is_control(vocab, token) && out->n_shown_tokens < 64)
-            out->shown_tokens[out->n_shown_tokens++] = token;
+            shown[out->n_shown_tokens++] = token;
     }
     out->parser = copied(parser.dump());
 }
@@ -502,24 +483,6 @@ const char *hth_llama_chat_source(const hth_llama_chat *chat)
 void hth_llama_chat_free(hth_llama_chat *chat)
 {
     delete chat;
-}
-
-hearth_status hth_llama_chat_render(const hth_llama_chat *chat, const hearth_chat_message *messages, size_t n_messages,
-                                    char **text_out, hearth_error *err)
-{
-    return guarded(err, "apply the chat template", [&] {
-        common_chat_templates_inputs inputs;
-
-        for (size_t i = 0; i < n_messages; i++) {
-            common_chat_msg message;
-
-            message.role = messages[i].role;
-            message.content = messages[i].content;
-            inputs.messages.push_back(std::move(message));
-        }
-        *text_out = copied(common_chat_templates_apply(chat->templates.get(), inputs).prompt);
-        return HEARTH_OK;
-    });
 }
 
 hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversation *conversation,

@@ -27,10 +27,7 @@ void hth_llama_chat_free(hth_llama_chat *chat);
 /* The template as it was given, or as the model has it; as long as chat. */
 const char *hth_llama_chat_source(const hth_llama_chat *chat);
 
-/* Both are thread-safe. *text_out is malloc'ed. */
-hearth_status hth_llama_chat_render(const hth_llama_chat *chat, const hearth_chat_message *messages, size_t n_messages,
-                                    char **text_out, hearth_error *err);
-/* As hth_backend.chat_prompt; *out is left as zeros on failure. */
+/* As hth_backend.chat_prompt. Any thread; *out is left as zeros on failure. */
 hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversation *conversation,
                                     hearth_chat_prompt *out, hearth_error *err);
 

@@ -1,14 +1,14 @@
 /*
  * llama_devices.cpp - what llama.cpp can compute on
  *
- * A model is always given its devices by name. Left alone the engine would take all that it knows, which after one model
- * with RPC servers would be those of every later one in the process, too. Which of this machine's devices count is the engine's
- * own choice (llama_prepare_model_devices in src/llama.cpp of v0.5.0) repeated: each GPU once, however many back ends see
- * it, and integrated ones only where there are no others.
+ * A model is always given its devices by name. Left alone the engine would take all that it knows, which after one
+ * model with RPC servers would be those of every later one in the process, too. Which of this machine's devices count
+ * is the engine's own choice (llama_prepare_model_devices in src/llama.cpp of v0.5.0) repeated: each GPU once, however
+ * many back ends see it, and integrated ones only where there are no others.
  *
- * What an RPC server computes with cannot be asked, so its address stands for it in ctx_params_hash. A server has one client
- * at a time, and the engine one connection to it for all models of a process. So only the first of them asks the server
- * whether it is there; which servers have models is counted.
+ * What an RPC server computes with cannot be asked, so its address stands for it in ctx_params_hash. A server has one
+ * client at a time, and the engine one connection to it for all models of a process. So only the first of them asks the
+ * server whether it is there; which servers have models is counted.
  */
 #include "engine/llama_devices.h"
 

@@ -1,5 +1,5 @@
 /*
- * llama_devices.h - what llama.cpp can compute on: its back ends and their devices, here and on RPC servers
+ * llama_devices.h - the back ends of llama.cpp and their devices, here and on RPC servers
  */
 #ifndef HTH_ENGINE_LLAMA_DEVICES_H
 #define HTH_ENGINE_LLAMA_DEVICES_H
@@ -18,26 +18,26 @@ extern "C" { /* our own headers are C and do not say so themselves */
 
 enum { HTH_LLAMA_DEVICES_MAX = 16 }; /* llama_max_devices() of v0.5.0 */
 
-/* Where layers of a model can be put besides the CPU. */
+/* The devices besides the CPU that can take layers of a model. */
 typedef struct hth_llama_devices {
     ggml_backend_dev_t all[HTH_LLAMA_DEVICES_MAX + 1]; /* ending with NULL; they live as long as the process */
     size_t n;
-    /* What computes, as one word for ctx_params_hash: "Vulkan:llvmpipe(LLVM15.0.6)", "RPC:host:port". "" for none. */
+    /* The devices as one word for ctx_params_hash: "Vulkan:llvmpipe(LLVM15.0.6)", "RPC:host:port". "": none. */
     char word[2048];
     hth_rpc_addresses servers;
-    unsigned n_servers; /* of them, those that are in use */
+    unsigned n_servers; /* servers in use */
 } hth_llama_devices;
 
 /*
- * The devices for a model: those of the RPC servers ("host:port,host:port"; NULL: none), then this machine's, as the engine picks
- * them itself. The engine has been started. HEARTH_MISUSE: rpc_servers is no list of addresses; HEARTH_ENGINE: one of
- * the servers does not answer; HEARTH_UNSUPPORTED: the engine was built without RPC.
+ * Pick the devices for a model: first those of the RPC servers ("host:port,host:port"; NULL: none), then those of this
+ * machine that the engine itself would pick. The engine has been started. HEARTH_MISUSE: rpc_servers is no list of
+ * addresses. HEARTH_ENGINE: a server does not answer. HEARTH_UNSUPPORTED: the engine was built without RPC.
  */
 hearth_status hth_llama_devices_pick(const char *rpc_servers, hth_llama_devices *out, hearth_error *err);
-/* The model is gone; also after a pick that failed, and for zeros. */
+/* Release the devices after the model is gone. Accepts a failed pick, and zeros. */
 void hth_llama_devices_release(hth_llama_devices *devices);
 
-/* How many bytes of all of them are free now, and how many there are; 0: not known. */
+/* The free and the total bytes of all devices together; 0: unknown. */
 void hth_llama_devices_memory(const hth_llama_devices *devices, uint64_t *free_bytes_out, uint64_t *total_bytes_out);
 
 /* All back ends and devices of this machine, as hth_backend.devices gives them. The engine has been started. */

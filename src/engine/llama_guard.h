@@ -1,5 +1,5 @@
 /*
- * llama_guard.h - exceptions of the engine end here; for the C++ files of this folder only
+ * llama_guard.h - turn the engine's exceptions into statuses; for the C++ files of this folder only
  */
 #ifndef HTH_ENGINE_LLAMA_GUARD_H
 #define HTH_ENGINE_LLAMA_GUARD_H
@@ -11,7 +11,7 @@ extern "C" {
 #include "base/status.h"
 }
 
-/* Run call; turn what it throws into a status. */
+/* Run call. An exception becomes a status. */
 template <typename Call> hearth_status hth_guarded(hearth_error *err, const char *what, Call call) noexcept
 {
     try {

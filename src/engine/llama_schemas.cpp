@@ -3,8 +3,8 @@
  *
  * A shape is found by walking the schema along references, allOf and alternatives, within accounts of steps and members
  * that all tools of a conversation share. Shapes decide how the engine reads a reply: a member that may be a string is
- * text in most notations, and JSON otherwise. So an account that is used up is an error, and never a wrong shape. References
- * and parts more than 24 deep in one another are not looked at: what lies there counts as any JSON.
+ * text in most notations, and JSON otherwise. So an account that is used up is an error, and never a wrong shape.
+ * References and parts more than 24 deep in one another are not looked at: what lies there counts as any JSON.
  */
 #include "engine/llama_schemas.h"
 

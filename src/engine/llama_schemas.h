@@ -1,18 +1,20 @@
 /*
- * llama_schemas.h - schemas of tools and replies, compiled by us and not by the engine
+ * llama_schemas.h - compile the schemas of tools and replies here, not in the engine
  *
- * The engine's templates make a parser and a grammar out of tools. What they ask of a schema is little: the names of an
- * object's members, which of them are required, and their types. Its reader and its converter of schemas take time
- * without bound, though, and know a part of JSON Schema. So the engine is given shapes, schemas that say this little;
- * prompts are rendered with the true ones elsewhere; and the grammar is written once more from the engine's parser, with
- * "%json" and the true schema (gbnf.h) at each place where the parser has a schema. The parser knows such a place by a
- * name, "tool-NAME-schema" or "tool-NAME-arg-MEMBER-schema". Any JSON goes where a place cannot be given its schema: two have
- * one name, several parts speak of one member, no room is left, or the parameters do not compile. So the grammar may let
- * through more than the schema, but for a root that stands whole; it never lets through less.
+ * The engine's templates make a parser and a grammar from the tools. They need little of a schema: the names of an
+ * object's members, the required ones, and their types. But the engine's reader and converter of schemas take unbounded
+ * time and know only a part of JSON Schema. So the engine gets shapes: schemas that say only this little. Prompts are
+ * rendered with the true schemas elsewhere. The grammar is then written once more from the engine's parser. At each
+ * place where the parser has a schema, the grammar has "%json" and the true schema (gbnf.h).
+ *
+ * The parser names such a place "tool-NAME-schema" or "tool-NAME-arg-MEMBER-schema". A place accepts any JSON when it
+ * cannot get its schema: two places have one name, several parts describe one member, no room is left, or the
+ * parameters do not compile. So the grammar may accept more than the schema (except for a root that stands whole), but
+ * never less.
  *
  * Made for llama.cpp v0.5.0: the names, common_peg_arena::build_grammar, and the members that shapes have.
  *
- * C++, for the engine's files only. An object is one thread's at a time.
+ * C++, for the engine's files only. One thread at a time uses an object.
  */
 #ifndef HTH_ENGINE_LLAMA_SCHEMAS_H
 #define HTH_ENGINE_LLAMA_SCHEMAS_H
@@ -31,12 +33,12 @@ class llama_schemas
 {
   public:
     /*
-     * How a template writes a call: all arguments as one JSON object (none); each argument in markup of its own (members);
-     * members of arguments, too (members_of_members, MiniMax M3).
+     * The form of a call in a template: all arguments as one JSON object (none), each argument in its own markup
+     * (members), or members of arguments in markup, too (members_of_members, MiniMax M3).
      */
     enum class markup { none, members, members_of_members };
 
-    /* More members, or longer names, than the engine gets done with in a tenth of a second. */
+    /* More members, or longer names, than the engine can handle in a tenth of a second. */
     struct too_much : std::runtime_error {
         using std::runtime_error::runtime_error;
     };
@@ -48,8 +50,8 @@ class llama_schemas
     llama_schemas(llama_schemas &&) = default;
 
     /*
-     * The shape of a tool's parameters, or of a reply, which are objects. Where parameters cannot be compiled
-     * (is_compiled false), the tool may be called with any, each of its type. Throws too_much.
+     * The shape of a tool's parameters, or of a reply; both are objects. When the parameters cannot be compiled
+     * (is_compiled false), the tool accepts any arguments of the right types. Throws too_much.
      */
     common_json tool(const std::string &name, const common_json &parameters, bool is_compiled);
     common_json reply(const common_json &schema);
@@ -58,12 +60,12 @@ class llama_schemas
     std::string grammar(const std::string &parser, bool is_lazy) const;
 
   private:
-    /* A subschema of a root, and the way to it, "#/a/b". */
+    /* A subschema of a root, and the path to it, "#/a/b". */
     struct place {
         const common_json *schema;
         std::string path;
     };
-    /* What is said of one member: by all of these places, and by one of the alternatives' where there are some. */
+    /* The places that describe one member: it must meet all of all and, if there are alternatives, one of them. */
     struct member {
         std::string name;
         std::vector<place> all, alternatives;
@@ -73,7 +75,7 @@ class llama_schemas
         std::map<std::string, size_t> index;
         std::set<std::string> required;
     };
-    /* Of a grammar: JSON by this schema. */
+    /* A grammar's element: JSON that this schema accepts. */
     struct element {
         const common_json *root;
         member of;
@@ -93,10 +95,10 @@ class llama_schemas
 
     markup known_;
     size_t n_steps_left_ = 200000, n_members_left_ = 8192; /* of all tools */
-    std::deque<common_json> roots_;                        /* never moves what is in it */
-    const common_json *root_ = nullptr;                    /* at work: the last of them */
+    std::deque<common_json> roots_;                        /* a deque never moves its elements */
+    const common_json *root_ = nullptr;                    /* the root at hand: the last one */
     bool is_compiled_ = true;
-    std::vector<const common_json *> open_;   /* objects whose members are being looked at */
+    std::vector<const common_json *> open_;   /* objects whose members are being read */
     std::map<std::string, element> elements_; /* by the parser's names */
 };
 

@@ -1,5 +1,6 @@
 /*
- * llama_shim.cpp - calls of llama.cpp whose exceptions end here; with llama_chat.cpp and what belongs to it the only C++ of Hearth
+ * llama_shim.cpp - calls of llama.cpp whose exceptions end here; with llama_chat.cpp and what belongs to it the only
+ * C++ of Hearth
  *
  * See llama_shim.h. Every function is noexcept. Where no status can be returned, the value that means failure is.
  */

@@ -3,7 +3,7 @@
  *
  * Each function is one call of the engine, or the shortest series of calls that belong together. None throws: an
  * exception becomes HEARTH_ENGINE with its text, or HEARTH_NO_MEMORY; a null result becomes HEARTH_ENGINE. None checks
- * its arguments: what the engine would abort on is the business of backend_llama*.c.
+ * its arguments: backend_llama*.c keeps away arguments on which the engine would abort.
  */
 #ifndef HTH_ENGINE_LLAMA_SHIM_H
 #define HTH_ENGINE_LLAMA_SHIM_H
@@ -24,19 +24,21 @@ extern "C" { /* our own headers are C and do not say so themselves */
 const char *hth_shim_version(void);
 
 /*
- * Start the engine: log callback, tables, backends. aborting is told the reason before the engine ends the process, in
- * place of a backtrace on standard error. directory is where to look for backends that are separate
- * libraries; NULL: none are. To be called once.
+ * Start the engine: log callback, tables, backends. Call it once. aborting receives the reason before the engine ends
+ * the process, in place of a backtrace on standard error. directory has the backends that are separate libraries; NULL:
+ * none.
  */
 hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *message), const char *directory,
                             hearth_error *err);
 
-/* Features of the CPU and other devices that this build uses, as the engine names them. After init; not thread-safe. */
+/*
+ * The features of the CPU and other devices that this build uses, in the engine's words. After init; not thread-safe.
+ */
 hearth_status hth_shim_system_info(char *text, size_t capacity, hearth_error *err);
 
 /* ---- model files ---- */
 
-/* What a GGUF file says about itself. */
+/* The header of a GGUF file. */
 typedef struct hth_shim_file {
     uint64_t bytes_needed; /* up to the end of the last tensor */
     uint64_t weight_bytes;
@@ -48,7 +50,10 @@ typedef struct hth_shim_file {
 /* Read the header of a GGUF file. HEARTH_CORRUPT when the engine cannot read it. */
 hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_error *err);
 
-/* The path of part split_no of a split model, given that of part 0. HEARTH_CORRUPT when it is not named like a part. */
+/*
+ * The path of part split_no of a split model, from the path of part 0. HEARTH_CORRUPT when path is not named like a
+ * part.
+ */
 hearth_status hth_shim_split_path(const char *path, uint32_t split_no, uint32_t split_count, char *out, size_t capacity,
                                   hearth_error *err);
 
@@ -81,13 +86,13 @@ typedef struct hth_shim_model_facts {
     hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; -1: none */
 } hth_shim_model_facts;
 
-/* devices ends with NULL and is read during the call only; none: the CPU computes. */
+/* devices ends with NULL and is read during the call only. Without devices the CPU computes. */
 hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers, bool no_mmap,
                                   llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
                                   hearth_error *err);
 void hth_shim_model_free(struct llama_model *model);
 hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shim_model_facts *out, hearth_error *err);
-/* A metadata value as text; false, with text "", when there is none or it does not fit. */
+/* A metadata value as text. False, with text "": there is none, or it does not fit. */
 bool hth_shim_model_meta(const struct llama_model *model, const char *key, char *text, size_t capacity);
 
 /* *n_out as llama_tokenize returns it: negative when capacity is too small. */
@@ -98,10 +103,10 @@ hearth_status hth_shim_tokenize(const struct llama_model *model, const char *tex
 hearth_status hth_shim_piece(const struct llama_model *model, hearth_token token, bool special, char *bytes,
                              int32_t capacity, int32_t *n_out, hearth_error *err);
 bool hth_shim_is_end(const struct llama_model *model, hearth_token token);
-/* LLAMA_TOKEN_ATTR_..., of a token of a vocabulary. */
+/* The LLAMA_TOKEN_ATTR_... of a token that is in the vocabulary. */
 enum llama_token_attr hth_shim_token_attr(const struct llama_model *model, hearth_token token);
 
-/* Metadata as new strings, released with free. HEARTH_NOT_FOUND. */
+/* Metadata as new strings; the caller frees them. HEARTH_NOT_FOUND. */
 size_t hth_shim_metadata_count(const struct llama_model *model);
 hearth_status hth_shim_metadata_key(const struct llama_model *model, size_t index, char **out, hearth_error *err);
 hearth_status hth_shim_metadata(const struct llama_model *model, const char *key, char **out, hearth_error *err);

@@ -1,8 +1,8 @@
 /*
- * model_files.c - is a model's file whole, and are all parts of a split one there?
+ * model_files.c - see model_files.h
  *
- * The engine maps a file and believes what its header says. So the header is read first, and the file must be as long
- * as its tensors need.
+ * The engine maps a file and trusts its header. So the header is read first, and the file must be as long as its
+ * tensors need.
  */
 #include "engine/model_files.h"
 

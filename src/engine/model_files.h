@@ -1,5 +1,5 @@
 /*
- * model_files.h - is a model's file whole, and are all parts of a split one there?
+ * model_files.h - check that a model's file is whole, and that all parts of a split model exist
  */
 #ifndef HTH_ENGINE_MODEL_FILES_H
 #define HTH_ENGINE_MODEL_FILES_H
@@ -7,8 +7,8 @@
 #include "engine/llama_shim.h"
 
 /*
- * Look at a model's file, or at all parts of a split one whose first part is named; *total sums them up. HEARTH_CORRUPT
- * and HEARTH_IO say what is wrong with which file, HEARTH_MISUSE that another part was named.
+ * Check a model's file, or all parts of a split model, given the first part; *total is their sum. HEARTH_CORRUPT and
+ * HEARTH_IO name the file and its fault. HEARTH_MISUSE when path is another part.
  */
 hearth_status hth_model_files_check(const char *path, hth_shim_file *total, hearth_error *err);
 

@@ -1,11 +1,12 @@
 /*
  * module.c - find and load engine modules
  *
- * llama.cpp is megabytes of C++ with its own threads and static state, so it is loaded only where a model is. Once
- * loaded, a module stays until the process ends: its libraries cannot be unloaded safely.
+ * llama.cpp is megabytes of C++ with its own threads and static state, so it is loaded only with a model. A loaded
+ * module stays until the process ends, because its libraries cannot be unloaded safely. So a process has one module of
+ * a name. A runtime whose engine directory has another file of that name gets an error.
  *
- * Only files "hearth-NAME.so" of the engine directory are loaded, and NAME is made of letters: no path of a model leads
- * anywhere else.
+ * Only files "hearth-NAME.so" of the engine directory are loaded, and NAME consists of letters, so no path of a model
+ * leads anywhere else.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "engine/backend.h"
 
 #define LLAMA "llama"
@@ -28,8 +30,10 @@
 #endif
 
 typedef struct module {
+    const hth_backend *backend; /* NULL: not loaded, and nothing else is set */
     char name[NAME_BYTES];
-    const hth_backend *backend; /* NULL: not loaded, and the name is not set */
+    char *path;                       /* of its file, without links; never freed */
+    uint8_t digest[HTH_SHA256_BYTES]; /* of its file; LLAMA's is not computed: its models are files */
 } module;
 
 /* The engines of this process. A dynamic library is process-wide state by nature, so its handle is, too. */
@@ -98,7 +102,7 @@ static bool look_beside(search *at)
     return false;
 }
 
-/* A directory that somebody named is the only place looked at: a module from elsewhere would be a surprise. */
+/* Look only in a directory that the caller named: a module from elsewhere would be a surprise. */
 static bool find_module(const char *directory, search *at)
 {
     const char *named = directory ? directory : getenv("HEARTH_ENGINE_DIRECTORY");
@@ -106,7 +110,25 @@ static bool find_module(const char *directory, search *at)
     return named && *named ? look_in(at, named) : look_beside(at);
 }
 
-static hearth_status load_module(const char *path, const hth_backend **out, hearth_error *err)
+static bool digest_file(const char *path, uint8_t out[HTH_SHA256_BYTES])
+{
+    char piece[1 << 16];
+    FILE *file = fopen(path, "rb");
+    hth_sha256 *sha = hth_sha256_new();
+    bool ok = file && sha;
+
+    for (size_t n; ok && (n = fread(piece, 1, sizeof(piece), file)) > 0;)
+        hth_sha256_update(sha, piece, n);
+    ok = ok && !ferror(file);
+    if (ok)
+        hth_sha256_peek(sha, out);
+    hth_sha256_free(sha);
+    if (file)
+        (void)fclose(file); /* it was only read */
+    return ok;
+}
+
+static hearth_status open_module(const char *path, const hth_backend **out, hearth_error *err)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const hth_backend *backend;
@@ -133,6 +155,29 @@ static hearth_status load_module(const char *path, const hth_backend **out, hear
     return HEARTH_OK;
 }
 
+/* Read the file before and after loading, so that the digest is that of the loaded code. */
+static hearth_status load_module(const char *path, const char *name, module *to, hearth_error *err)
+{
+    uint8_t before[HTH_SHA256_BYTES] = { 0 };
+    module made = { .path = realpath(path, NULL) };
+    bool has_digest = strcmp(name, LLAMA) != 0;
+    hearth_status status = HEARTH_OK;
+
+    memcpy(made.name, name, strlen(name) + 1);
+    if (!made.path || (has_digest && !digest_file(path, before)))
+        status = hth_fail_errno(err, errno, "cannot read the engine '%s'", path);
+    if (status == HEARTH_OK)
+        status = open_module(path, &made.backend, err);
+    if (status == HEARTH_OK && has_digest &&
+        (!digest_file(path, made.digest) || memcmp(before, made.digest, sizeof(before)) != 0))
+        status = hth_fail(err, HEARTH_IO, "the engine '%s' changed while it was loaded; load it again", path);
+    if (status == HEARTH_OK)
+        *to = made;
+    else
+        free(made.path);
+    return status;
+}
+
 /* The module of that name, or the place for one more; NULL: there is none. */
 static module *module_named_locked(const char *name)
 {
@@ -142,35 +187,49 @@ static module *module_named_locked(const char *name)
     return NULL;
 }
 
+/* A loaded module serves the file that it came from. found is NULL when no file is there any more. */
+static hearth_status use_loaded(const module *has, const char *found, const hth_backend **out, hearth_error *err)
+{
+    char *path = found ? realpath(found, NULL) : NULL;
+    bool is_other = path && strcmp(path, has->path) != 0;
+
+    free(path);
+    if (is_other)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "cannot load the engine '%s': this process has loaded '%s' under the same name; start another "
+                        "process for it",
+                        found, has->path);
+    *out = has->backend;
+    return HEARTH_OK;
+}
+
 static hearth_status load_once_locked(const char *directory, const char *name, const hth_backend **out,
                                       hearth_error *err)
 {
     module *to = module_named_locked(name);
     search at = { .name = name };
+    bool is_found;
     hearth_status status;
 
-    if (to && to->backend) {
-        *out = to->backend;
-        return HEARTH_OK;
-    }
+    is_found = find_module(directory, &at);
+    if (to && to->backend && (is_found || !directory))
+        return use_loaded(to, is_found ? at.path : NULL, out, err);
     if (!to)
         return hth_fail(
             err, HEARTH_UNSUPPORTED,
             "cannot load the engine 'hearth-%s': a process can load %d engines, and has loaded as many; start "
             "another process for it",
             name, N_MODULES_MAX);
-    if (!find_module(directory, &at))
+    if (!is_found)
         return hth_fail(
             err, HEARTH_NOT_FOUND,
             "no engine: 'hearth-%s.so' is not in %s; install it there or set HEARTH_ENGINE_DIRECTORY to its "
             "folder",
             name, at.places);
-    status = load_module(at.path, &to->backend, err);
-    if (status != HEARTH_OK)
-        return status;
-    memcpy(to->name, name, strlen(name) + 1);
-    *out = to->backend;
-    return HEARTH_OK;
+    status = load_module(at.path, name, to, err);
+    if (status == HEARTH_OK)
+        *out = to->backend;
+    return status;
 }
 
 static hearth_status load_once(const char *directory, const char *name, const hth_backend **out, hearth_error *err)
@@ -214,4 +273,23 @@ hearth_status hth_backend_of_model(const char *directory, const char *model_path
     char name[NAME_BYTES];
 
     return load_once(directory, names_module(directory, model_path, name) ? name : LLAMA, out, err);
+}
+
+void hth_module_fingerprint(const char *model_path, uint8_t out[32])
+{
+    struct {
+        char label[17];
+        uint8_t module[HTH_SHA256_BYTES], path[HTH_SHA256_BYTES];
+    } parts = { .label = "hearth-module-v1" };
+
+    pthread_mutex_lock(&loaded.lock);
+    for (size_t i = 0; i < N_MODULES_MAX && loaded.modules[i].backend; i++) {
+        size_t n = strlen(loaded.modules[i].name);
+
+        if (strncmp(model_path, loaded.modules[i].name, n) == 0 && model_path[n] == ':')
+            memcpy(parts.module, loaded.modules[i].digest, sizeof(parts.module));
+    }
+    pthread_mutex_unlock(&loaded.lock);
+    hth_sha256_of(model_path, strlen(model_path), parts.path);
+    hth_sha256_of(&parts, sizeof(parts), out);
 }

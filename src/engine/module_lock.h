@@ -1,8 +1,8 @@
 /*
  * module_lock.h - locks of our code in the engine's module, seen by ThreadSanitizer
  *
- * The engine is not instrumented, so ThreadSanitizer leaves out what its module calls (tests/tsan.supp), and with that the
- * locking by our own code there. Here it is told of it; without that all that such a lock guards looks like a race.
+ * The engine is not instrumented, so ThreadSanitizer ignores all calls from its module (tests/tsan.supp), and our own
+ * locks there with them. Without these annotations, all data that such a lock guards would look like a race.
  */
 #ifndef HTH_ENGINE_MODULE_LOCK_H
 #define HTH_ENGINE_MODULE_LOCK_H
@@ -19,7 +19,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-/* A mutex of the default kind that its holder does not take again: neither can fail. */
+/* A mutex of the default kind, which its holder does not lock again, so neither call can fail. */
 static inline void hth_module_lock(pthread_mutex_t *lock)
 {
     (void)pthread_mutex_lock(lock);

@@ -1,8 +1,8 @@
 /*
- * pattern.c - compiling a pattern to instructions, and running all its threads in step
+ * pattern.c - compile a pattern to instructions, and run all its threads in step
  *
- * Jumps are relative, so that what was compiled can be moved (a split is put before it) and copied (a repetition is
- * written out). Threads are kept in the order of their priority; an instruction holds at most one of them.
+ * Jumps are relative, so compiled code can be moved (to put a split before it) and copied (to write out a repetition).
+ * Threads are kept in the order of their priority; an instruction holds at most one of them.
  */
 #include "engine/pattern.h"
 

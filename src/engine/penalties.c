@@ -1,9 +1,9 @@
 /*
- * penalties.c - rings of the last tokens, and what follows from them
+ * penalties.c - rings of the last tokens, and the changes that follow from them
  *
- * DRY asks, for each earlier place, how many tokens before it equal the last tokens of all. With the tokens reversed
- * that is the Z function of one sequence, linear to compute (Gusfield, "Algorithms on Strings, Trees, and Sequences",
- * 1997, 1.4).
+ * DRY needs, for each earlier place, how many tokens before it equal the last tokens of all. With the tokens reversed,
+ * this is the Z function of one sequence, which takes linear time (Gusfield, "Algorithms on Strings, Trees, and
+ * Sequences", 1997, 1.4).
  */
 #include "engine/penalties.h"
 

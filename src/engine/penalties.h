@@ -1,13 +1,13 @@
 /*
- * penalties.h - what the last tokens change about the next one
+ * penalties.h - change logits by the last tokens: penalties, and DRY
  *
- * Penalties for tokens that are among the last (Keskar et al., "CTRL", arXiv:1909.05858, with the engine's correction
- * for negative logits; frequency and presence as the OpenAI API has them), and DRY, against repeated phrases (P. E.
- * Weidmann, text-generation-webui pull request 5677): a token that would make a repetition of n tokens longer loses
+ * Penalties lower the logits of the last tokens (Keskar et al., "CTRL", arXiv:1909.05858, with the engine's correction
+ * for negative logits; frequency and presence as in the OpenAI API). DRY works against repeated phrases (P. E.
+ * Weidmann, text-generation-webui pull request 5677): a token that would lengthen a repetition of n tokens loses
  * multiplier * base ^ (n - allowed length). Tokens of the prompt count, too.
  *
- * DRY's phrase breakers are looked for in the text: no repetition reaches back over the token in which a breaker ends,
- * and a token that contains one is never penalized. (The engine guesses how a breaker may be tokenized.)
+ * DRY's phrase breakers are looked for in the text. No repetition reaches back over the token in which a breaker ends,
+ * and a token that contains a breaker is never penalized. (The engine guesses how a breaker may be tokenized.)
  */
 #ifndef HTH_ENGINE_PENALTIES_H
 #define HTH_ENGINE_PENALTIES_H
@@ -17,16 +17,16 @@
 typedef struct hth_penalties hth_penalties;
 
 /*
- * What sampling asks for, checked; it is copied. vocabulary is borrowed, and needed with DRY only (else NULL).
+ * sampling is checked by the caller, and copied. vocabulary is borrowed; only DRY needs it (else NULL).
  * HEARTH_NO_MEMORY.
  */
 hearth_status hth_penalties_new(const hearth_sampling *sampling, uint32_t n_vocab, const hth_vocabulary *vocabulary,
                                 hth_penalties **out, hearth_error *err);
 void hth_penalties_free(hth_penalties *penalties); /* accepts NULL */
 
-/* A token came, of the prompt or of the reply. */
+/* Accept a token of the prompt or of the reply. */
 void hth_penalties_accept(hth_penalties *penalties, hearth_token token);
-/* Change the logits, [n_vocab]. Linear in the last tokens; allocates nothing. */
+/* Change the logits, [n_vocab]. Linear in the number of last tokens; allocates nothing. */
 void hth_penalties_apply(hth_penalties *penalties, float *logits);
 
 #endif

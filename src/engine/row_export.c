@@ -1,12 +1,12 @@
 /*
  * row_export.c - a cached prefix as one plain KVC file
-  *
- *   1. find the row of the key and, parent by parent, those that it stands on, back to token 0
- *   2. read each and check all of it; the keys of all their tokens in turn must be those of the rows
- *   3. join the states (blob_join.h): once for their CRC32C, which stands in the head, once more for the signature where
- *      there is a key, and once into the file
  *
- * Only the rows are held in memory. The file appears under its name when it is whole.
+ *   1. find the row of the key and, parent by parent, the rows that it stands on, back to token 0
+ *   2. read and check each row; the key of each row must be that of all tokens up to its end
+ *   3. join the states (image_join.h): once for their CRC32C, which stands in the head, once for the signature if there
+ *      is a key, and once into the file
+ *
+ * Memory holds only the rows. The file gets its name when it is whole.
  */
 #include "base/grow.h"
 #include "engine/row_transfer.h"
@@ -19,7 +19,7 @@
 #include "base/os.h"
 #include "base/whole_file.h"
 #include "cache/kvc_signature.h"
-#include "engine/blob_join.h"
+#include "engine/image_join.h"
 
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
 
@@ -38,16 +38,16 @@ typedef struct exporter {
     hth_key key;  /* of the prefix */
     const char *path;
 
-    part *parts; /* the last row first, until they are turned round */
+    part *parts; /* the last row first, until they are reversed */
     size_t n_parts;
     size_t capacity;
     bool has_logits;
-    part logits; /* bytes NULL: there are none */
+    part logits; /* bytes NULL: no logits */
 
-    uint8_t *tokens; /* of the whole prefix, as they stand in files */
+    uint8_t *tokens; /* of the whole prefix, in the form of files */
     uint32_t n_tokens;
-    hth_blob_chain *chain; /* NULL: one snapshot, whose payload is taken as it is */
-    uint64_t payload_bytes;
+    hth_image_chain *chain; /* NULL: one snapshot, whose image is copied */
+    uint64_t image_bytes;
     uint8_t *head;
     size_t n_head;
 
@@ -64,7 +64,7 @@ static hearth_status progress(exporter *e, size_t n_bytes, hearth_error *err)
 {
     const hth_export_options *options = e->options;
 
-    /* Sizes that the index has wrong are no reason to tell more than all. */
+    /* Sizes in the index may be wrong; progress never exceeds the total. */
     e->bytes_done = n_bytes < e->bytes_total - e->bytes_done ? e->bytes_done + n_bytes : e->bytes_total;
     if (options->progress && !options->progress(e->bytes_done, e->bytes_total, options->progress_user_data))
         return hth_fail(err, HEARTH_CANCELLED, "the export to '%s' was cancelled", e->path);
@@ -105,7 +105,7 @@ static hearth_status find_last(exporter *e, part *out, hearth_error *err)
                     hex);
 }
 
-/* A model with recurrent layers keeps in a row of its own what its blocks cannot hold. */
+/* Models with recurrent layers keep the state that blocks cannot hold in a row of its own. */
 static hearth_status check_has_no_state(const exporter *e, const part *found, hearth_error *err)
 {
     part state = { .bytes = NULL };
@@ -116,7 +116,7 @@ static hearth_status check_has_no_state(const exporter *e, const part *found, he
     return HEARTH_OK;
 }
 
-/* The rows from the key back to token 0. Every step goes to lower positions, so it ends. */
+/* Find the rows from the key back to token 0. Every step goes to a lower position, so it ends. */
 static hearth_status find_parts(exporter *e, hearth_error *err)
 {
     part found = { .bytes = NULL };
@@ -180,7 +180,7 @@ static hearth_status read_bytes(const exporter *e, part *row, hearth_error *err)
                     hth_row_kind_name(row->meta.id.kind));
 }
 
-/* Read a row and check all that can be seen from it alone. */
+/* Read a row and make all checks that need no other row. */
 static hearth_status read_part(exporter *e, part *row, hearth_error *err)
 {
     hearth_status status = read_bytes(e, row, err);
@@ -207,7 +207,7 @@ static hearth_status read_part(exporter *e, part *row, hearth_error *err)
     return progress(e, row->n_bytes, err);
 }
 
-/* Leave out what the last row has behind the prefix's end. */
+/* Cut the tokens behind the end of the prefix from the last row. */
 static hearth_status cut_tokens(exporter *e, hearth_error *err)
 {
     const hth_keyspace *keyspace = &e->parts[0].info.keyspace;
@@ -225,7 +225,7 @@ static hearth_status cut_tokens(exporter *e, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Put the rows' tokens behind one another, and see that each row's key is that of all tokens up to its end. */
+/* Join the tokens of the rows, and check that the key of each row is that of all tokens up to its end. */
 static hearth_status collect_tokens(exporter *e, hearth_error *err)
 {
     const hth_keyspace *keyspace = &e->parts[0].info.keyspace;
@@ -270,7 +270,7 @@ static hearth_status read_logits(exporter *e, hearth_error *err)
     part *logits = &e->logits;
     hearth_status status = read_part(e, logits, err);
 
-    if (status == HEARTH_NOT_FOUND) { /* evicted meanwhile: the file is as good without them */
+    if (status == HEARTH_NOT_FOUND) { /* evicted meanwhile: the file is good without them */
         free(logits->bytes);
         *logits = (part){ .bytes = NULL };
         return HEARTH_OK;
@@ -279,8 +279,8 @@ static hearth_status read_logits(exporter *e, hearth_error *err)
         return status;
     if (!hth_keyspace_equal(&logits->info.keyspace, &e->parts[0].info.keyspace))
         return bad_row(logits, "it belongs to another model", err);
-    if (logits->info.payload_byte_count == 0 || logits->info.payload_byte_count % 4 != 0 ||
-        logits->info.payload_byte_count > INT32_MAX)
+    if (logits->info.image_byte_count == 0 || logits->info.image_byte_count % 4 != 0 ||
+        logits->info.image_byte_count > INT32_MAX)
         return bad_row(logits, "its size is not that of logits", err);
     return HEARTH_OK;
 }
@@ -300,24 +300,24 @@ static hearth_status read_parts(exporter *e, hearth_error *err)
 
 /* ---- joining ---- */
 
-/* What goes into the file: bytes of the payload, in order. */
-static hearth_status write_payload(const exporter *e, hth_blob_write_fn write, void *user_data, hearth_error *err)
+/* What goes into the file: bytes of the image, in order. */
+static hearth_status write_image(const exporter *e, hth_image_write_fn write, void *user_data, hearth_error *err)
 {
     const part *only = &e->parts[0];
 
     if (e->chain)
-        return hth_blob_chain_write(e->chain, 0, e->n_tokens, write, user_data, err);
-    return write(only->bytes + only->info.payload_offset, (size_t)e->payload_bytes, user_data, err);
+        return hth_image_chain_write(e->chain, 0, e->n_tokens, write, user_data, err);
+    return write(only->bytes + only->info.image_offset, (size_t)e->image_bytes, user_data, err);
 }
 
 static hearth_status join_states(exporter *e, hearth_error *err)
 {
-    hth_blob_piece *pieces;
-    hth_blob_format format;
+    hth_image_piece *pieces;
+    hth_image_format format;
     hearth_status status;
 
     if (e->n_parts == 1 && e->parts[0].meta.id.kind == HTH_ROW_SNAPSHOT && e->n_tokens == e->parts[0].meta.n_tokens) {
-        e->payload_bytes = e->parts[0].info.payload_byte_count;
+        e->image_bytes = e->parts[0].info.image_byte_count;
         return HEARTH_OK;
     }
     assert(e->n_parts > 0);
@@ -325,21 +325,21 @@ static hearth_status join_states(exporter *e, hearth_error *err)
     if (!pieces)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to join %zu rows", e->n_parts);
     for (size_t i = 0; i < e->n_parts; i++)
-        pieces[i] = (hth_blob_piece){
-            .bytes = e->parts[i].bytes + e->parts[i].info.payload_offset,
-            .n_bytes = (size_t)e->parts[i].info.payload_byte_count,
+        pieces[i] = (hth_image_piece){
+            .bytes = e->parts[i].bytes + e->parts[i].info.image_offset,
+            .n_bytes = (size_t)e->parts[i].info.image_byte_count,
             .begin = e->parts[i].meta.first_position,
             .end = e->parts[i].meta.first_position + e->parts[i].meta.n_tokens,
         };
-    if (hth_blob_plain_format(&pieces[0], &format))
-        status = hth_blob_chain_new(&format, pieces, e->n_parts, &e->chain, err);
+    if (hth_image_plain_format(&pieces[0], &format))
+        status = hth_image_chain_new(&format, pieces, e->n_parts, &e->chain, err);
     else
         status =
             hth_fail(err, HEARTH_UNSUPPORTED,
                      "the rows of this model cannot be joined into a file: their states are not of plain attention");
     free(pieces);
     if (status == HEARTH_OK)
-        e->payload_bytes = hth_blob_chain_bytes(e->chain, 0, e->n_tokens);
+        e->image_bytes = hth_image_chain_bytes(e->chain, 0, e->n_tokens);
     return status;
 }
 
@@ -359,7 +359,7 @@ static hearth_status add_to_signature(const uint8_t *bytes, size_t n_bytes, void
     return HEARTH_OK;
 }
 
-/* The file's head: that of a snapshot row, with what its last row says of model, engine and save. */
+/* The head of the file: that of a snapshot row, with model, engine and save of its last row. */
 static hearth_status make_head(exporter *e, hearth_error *err)
 {
     const hth_kvc_info *last = &e->parts[e->n_parts - 1].info;
@@ -389,8 +389,8 @@ static hearth_status make_head(exporter *e, hearth_error *err)
     };
 
     if (e->logits.bytes)
-        info.logits = (hth_kvc_bytes){ .data = e->logits.bytes + e->logits.info.payload_offset,
-                                       .n = (uint32_t)e->logits.info.payload_byte_count };
+        info.logits = (hth_kvc_bytes){ .data = e->logits.bytes + e->logits.info.image_offset,
+                                       .n = (uint32_t)e->logits.info.image_byte_count };
     if (!hth_key_of_bytes(&info.keyspace, e->tokens, (size_t)4 * n_before, &info.parent))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a key");
     e->n_head = hth_kvc_head_bytes(&info);
@@ -399,14 +399,14 @@ static hearth_status make_head(exporter *e, hearth_error *err)
     e->head = malloc(e->n_head);
     if (!e->head)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a head of %zu bytes", e->n_head);
-    (void)write_payload(e, add_to_crc, &crc, NULL); /* add_to_crc does not fail */
-    hth_kvc_encode_head(&info, e->payload_bytes, crc, e->head);
+    (void)write_image(e, add_to_crc, &crc, NULL); /* add_to_crc does not fail */
+    hth_kvc_encode_head(&info, e->image_bytes, crc, e->head);
     if (!e->options->signing_key)
         return HEARTH_OK;
     signing = hth_kvc_sign_begin(e->head, e->n_head, e->options->signing_key);
     if (!signing)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to sign '%s'", e->path);
-    (void)write_payload(e, add_to_signature, signing, NULL); /* add_to_signature does not fail */
+    (void)write_image(e, add_to_signature, signing, NULL); /* add_to_signature does not fail */
     hth_kvc_sign_end(signing, e->head, e->n_head);
     return HEARTH_OK;
 }
@@ -432,13 +432,13 @@ static hearth_status write_file(exporter *e, hth_whole_file *file, hearth_error 
     hearth_status status = write_to_file(e->head, e->n_head, &to, err);
 
     if (status == HEARTH_OK)
-        status = write_payload(e, write_to_file, &to, err);
+        status = write_image(e, write_to_file, &to, err);
     return status == HEARTH_OK ? progress(e, SIZE_MAX, err) : status; /* that is all */
 }
 
 /*
- * What is written is nearly what was read: all states and tokens, but not the heads and descriptions of every row. So
- * the total of the progress counts what is read twice.
+ * The file is nearly as large as the rows: it has all states and tokens, but not the heads and descriptions of every
+ * row. So the total of the progress is twice the bytes read.
  */
 static hearth_status run(exporter *e, hth_whole_file **file, hearth_error *err)
 {
@@ -485,11 +485,11 @@ hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *l
             .n_tokens = e.n_tokens,
             .n_rows = e.n_parts,
             .has_logits = e.logits.bytes != NULL,
-            .bytes = e.n_head + e.payload_bytes,
+            .bytes = e.n_head + e.image_bytes,
         };
 
     free(e.head);
-    hth_blob_chain_free(e.chain);
+    hth_image_chain_free(e.chain);
     free(e.tokens);
     part_deinit(&e.logits);
     for (size_t i = 0; i < e.n_parts; i++)

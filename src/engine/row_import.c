@@ -1,11 +1,11 @@
 /*
  * row_import.c - a plain KVC file as rows of a cache
  *
- *   1. read the file and check all of it, the key of its tokens and its signature included
- *   2. see what its state is: of plain attention it can be cut, anything else must be a snapshot that Hearth wrote
+ *   1. read the file and check all of it, with the key of its tokens and its signature
+ *   2. find the kind of its state: that of plain attention can be cut, any other must be a snapshot from Hearth
  *   3. publish block after block, then the tail or the snapshot, then the logits
  *
- * Parents come before what stands on them, so what is there after a failure or a crash is the beginning of the prefix.
+ * Parents come before rows that stand on them, so a failure or a crash leaves the beginning of the prefix.
  */
 #include "engine/row_transfer.h"
 
@@ -18,7 +18,7 @@
 #include "base/os.h"
 #include "cache/kvc_signature.h"
 #include "cache/row_file.h"
-#include "engine/blob_join.h"
+#include "engine/image_join.h"
 
 typedef struct importer {
     const hth_row_sink *sink;
@@ -29,11 +29,11 @@ typedef struct importer {
     size_t n_bytes;
     hth_kvc_info info; /* borrows from bytes */
     uint32_t n_tokens;
-    hth_blob_chain *chain; /* NULL: the state cannot be cut */
+    hth_image_chain *chain; /* NULL: the state cannot be cut */
     hth_key_stream *stream;
-    hth_key key; /* of what was pushed into the stream */
+    hth_key key; /* of the tokens in the stream */
 
-    uint8_t *image; /* of one row, and then of the next */
+    uint8_t *file; /* of the current row; reused for the next */
     size_t capacity;
 
     hth_imported done;
@@ -108,7 +108,7 @@ static hearth_status check_file(importer *in, hearth_error *err)
     return hth_fail(err, HEARTH_CORRUPT, "'%s' cannot be imported: %s; export it again", in->path, text);
 }
 
-/* Is it a prefix from its beginning, and one that was asked for? */
+/* Does the file hold a prefix from token 0, and one that the options allow? */
 static hearth_status check_kind(importer *in, hearth_error *err)
 {
     const hth_keyspace *wanted = in->options->keyspace;
@@ -130,18 +130,18 @@ static hearth_status check_kind(importer *in, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Make a chain of a state that can be cut; a snapshot of ours that cannot stays whole. */
+/* Make a chain if the state can be cut; a snapshot of ours that cannot be cut stays whole. */
 static hearth_status open_state(importer *in, hearth_error *err)
 {
-    hth_blob_piece piece = {
-        .bytes = in->bytes + in->info.payload_offset,
-        .n_bytes = (size_t)in->info.payload_byte_count,
+    hth_image_piece piece = {
+        .bytes = in->bytes + in->info.image_offset,
+        .n_bytes = (size_t)in->info.image_byte_count,
         .end = in->n_tokens,
     };
-    hth_blob_format format;
+    hth_image_format format;
 
-    if (hth_blob_plain_format(&piece, &format))
-        return hth_blob_chain_new(&format, &piece, 1, &in->chain, err);
+    if (hth_image_plain_format(&piece, &format))
+        return hth_image_chain_new(&format, &piece, 1, &in->chain, err);
     if (in->info.has_kind && in->info.kind == HTH_ROW_SNAPSHOT && in->info.has_own_key)
         return HEARTH_OK;
     return hth_fail(err, HEARTH_UNSUPPORTED,
@@ -157,7 +157,7 @@ static hearth_token token_at(const importer *in, uint32_t i)
     return hth_kvc_token(&in->info, i);
 }
 
-/* Append tokens to the stream; in->key is then that of all so far. */
+/* Append tokens to the stream; in->key is then the key of all tokens so far. */
 static void push_tokens(importer *in, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; i++) {
@@ -194,45 +194,45 @@ static hth_kvc_info head_of(const importer *in, const hth_row_meta *meta)
     return info;
 }
 
-/* Room for an image of that head and payload; where the payload goes, or NULL. */
-static uint8_t *reserve_image(importer *in, const hth_kvc_info *info, size_t payload_bytes)
+/* Make room for a file of that head and image. Returns the place of the image, or NULL. */
+static uint8_t *reserve_file(importer *in, const hth_kvc_info *info, size_t image_bytes)
 {
     size_t n_head = hth_kvc_head_bytes(info), n_bytes;
-    uint8_t *image;
+    uint8_t *file;
 
-    if (n_head == SIZE_MAX || !hth_add_size(n_head, payload_bytes, &n_bytes))
+    if (n_head == SIZE_MAX || !hth_add_size(n_head, image_bytes, &n_bytes))
         return NULL;
     if (n_bytes > in->capacity) {
-        image = realloc(in->image, n_bytes);
-        if (!image)
+        file = realloc(in->file, n_bytes);
+        if (!file)
             return NULL;
-        in->image = image;
+        in->file = file;
         in->capacity = n_bytes;
     }
-    return in->image + n_head;
+    return in->file + n_head;
 }
 
-/* Publish the image whose payload is in place. */
-static hearth_status publish(importer *in, hth_row_meta *meta, const hth_kvc_info *info, size_t payload_bytes,
+/* Publish the file whose image is in place. */
+static hearth_status publish(importer *in, hth_row_meta *meta, const hth_kvc_info *info, size_t image_bytes,
                              hearth_error *err)
 {
     size_t n_head = hth_kvc_head_bytes(info);
     bool published = false;
     hearth_status status;
 
-    hth_kvc_encode_head(info, payload_bytes, hth_crc32c(0, in->image + n_head, payload_bytes), in->image);
-    meta->bytes = n_head + payload_bytes;
-    if (in->options->signing_key && !hth_kvc_sign(in->image, (size_t)meta->bytes, in->options->signing_key))
+    hth_kvc_encode_head(info, image_bytes, hth_crc32c(0, in->file + n_head, image_bytes), in->file);
+    meta->bytes = n_head + image_bytes;
+    if (in->options->signing_key && !hth_kvc_sign(in->file, (size_t)meta->bytes, in->options->signing_key))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to sign a row of '%s'", in->path);
     if (meta->bytes > HTH_ROW_FILE_BYTES_MAX)
         return hth_fail(err, HEARTH_UNSUPPORTED, "a row of '%s' would have %" PRIu64 " bytes, more than a row may have",
                         in->path, meta->bytes);
-    status = in->sink->publish(meta, in->image, (size_t)meta->bytes, &published, in->sink->user_data, err);
+    status = in->sink->publish(meta, in->file, (size_t)meta->bytes, &published, in->sink->user_data, err);
     if (status != HEARTH_OK)
         return status;
     in->done.n_rows++;
     in->done.n_published += published;
-    return progress(in, payload_bytes, err);
+    return progress(in, image_bytes, err);
 }
 
 static hth_row_meta meta_of(const importer *in, hth_row_kind kind, const hth_key *parent, uint32_t begin,
@@ -251,20 +251,20 @@ static hth_row_meta meta_of(const importer *in, hth_row_kind kind, const hth_key
 static hearth_status publish_range(importer *in, uint32_t begin, uint32_t end, hearth_error *err)
 {
     hth_row_kind kind = end - begin == HTH_BLOCK_TOKENS ? HTH_ROW_BLOCK : HTH_ROW_TAIL;
-    size_t payload_bytes = hth_blob_chain_bytes(in->chain, begin, end);
+    size_t image_bytes = hth_image_chain_bytes(in->chain, begin, end);
     hth_key parent = in->key;
     hth_row_meta meta;
     hth_kvc_info info;
-    uint8_t *payload;
+    uint8_t *image;
 
     push_tokens(in, begin, end);
     meta = meta_of(in, kind, &parent, begin, end - begin);
     info = head_of(in, &meta);
-    payload = reserve_image(in, &info, payload_bytes);
-    if (!payload)
+    image = reserve_file(in, &info, image_bytes);
+    if (!image)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
-    hth_blob_chain_get(in->chain, begin, end, payload);
-    return publish(in, &meta, &info, payload_bytes, err);
+    hth_image_chain_get(in->chain, begin, end, image);
+    return publish(in, &meta, &info, image_bytes, err);
 }
 
 static hearth_status publish_ranges(importer *in, hearth_error *err)
@@ -283,33 +283,33 @@ static hearth_status publish_ranges(importer *in, hearth_error *err)
 static hearth_status publish_snapshot(importer *in, hearth_error *err)
 {
     uint32_t boundary = (in->n_tokens - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
-    size_t payload_bytes = (size_t)in->info.payload_byte_count;
+    size_t image_bytes = (size_t)in->info.image_byte_count;
     hth_row_meta meta;
     hth_kvc_info info;
     hth_key parent;
-    uint8_t *payload;
+    uint8_t *image;
 
     push_tokens(in, 0, boundary);
     parent = in->key;
     push_tokens(in, boundary, in->n_tokens);
     meta = meta_of(in, HTH_ROW_SNAPSHOT, &parent, 0, in->n_tokens);
     info = head_of(in, &meta);
-    payload = reserve_image(in, &info, payload_bytes);
-    if (!payload)
+    image = reserve_file(in, &info, image_bytes);
+    if (!image)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
-    memcpy(payload, in->bytes + in->info.payload_offset, payload_bytes);
-    return publish(in, &meta, &info, payload_bytes, err);
+    memcpy(image, in->bytes + in->info.image_offset, image_bytes);
+    return publish(in, &meta, &info, image_bytes, err);
 }
 
 static hearth_status publish_logits(importer *in, hearth_error *err)
 {
     hth_row_meta meta = meta_of(in, HTH_ROW_LOGITS, &in->key, in->n_tokens, 0);
     hth_kvc_info info = head_of(in, &meta);
-    uint8_t *payload = reserve_image(in, &info, in->info.logits.n);
+    uint8_t *image = reserve_file(in, &info, in->info.logits.n);
 
-    if (!payload)
+    if (!image)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of '%s'", in->path);
-    memcpy(payload, in->info.logits.data, in->info.logits.n);
+    memcpy(image, in->info.logits.data, in->info.logits.n);
     in->done.has_logits = true;
     return publish(in, &meta, &info, in->info.logits.n, err);
 }
@@ -365,8 +365,8 @@ hearth_status hth_row_import_into(const hth_row_sink *sink, const char *path, co
         *out = in.done;
     }
     hth_key_stream_free(in.stream);
-    hth_blob_chain_free(in.chain);
-    free(in.image);
+    hth_image_chain_free(in.chain);
+    free(in.file);
     free(in.bytes);
     return status;
 }

@@ -1,17 +1,17 @@
 /*
- * row_transfer.h - a cached prefix as one file, to take along, and back into rows
+ * row_transfer.h - exports a cached prefix to one file, and imports it into rows
  *
- * Exporting walks from a row to the beginning of its prefix, reads and verifies every row on the way and joins their
- * states into one plain KVC file, which any reader of the format can load: it starts at token 0, holds all tokens and
- * the engine's state of the whole sequence, and is a snapshot row to Hearth (docs/format.md, "Exported files"). With it
- * go the logits after the last token, where the cache has them.
+ * An export walks from a row to the beginning of its prefix, reads and verifies every row on the way and joins their
+ * states into one plain KVC file, which any reader of the format can load. The file starts at token 0, holds all tokens
+ * and the engine's state of the whole sequence, and is a snapshot row to Hearth (docs/format.md, "Exported files"). It
+ * contains the logits after the last token, if the cache has them.
  *
- * Importing verifies such a file and puts its rows into a cache: cut into blocks and a tail where its state is that of
- * plain attention, as one snapshot row where it is not. A prompt that begins with those tokens then hits, by the model
- * and under the context parameters that the file names.
+ * An import verifies such a file and puts its rows into a cache. If its state is that of plain attention, it is cut
+ * into blocks and a tail; otherwise it is one snapshot row. A prompt that begins with those tokens then hits, with the
+ * model and context parameters that the file names.
  *
- * Both work on a file tier by hand, beside any processes that use it, or through a cache that is open (row_transfer_cache.c).
- * They may be called from any thread that may block.
+ * Both work either directly on a file tier, beside any processes that use it, or through an open cache
+ * (row_transfer_cache.c). Any thread that may block may call them.
  */
 #ifndef HTH_ENGINE_ROW_TRANSFER_H
 #define HTH_ENGINE_ROW_TRANSFER_H
@@ -21,8 +21,8 @@
 #include "cache/signing_key.h"
 
 /*
- * Told now and then how many of how many bytes are done; the total does not change, and the last call of a success says
- * that all are. false ends the transfer with HEARTH_CANCELLED. On the calling thread; may not use the tiers.
+ * Called now and then with the bytes done and the total, which does not change. On success, the last call reports all
+ * bytes. false ends the transfer with HEARTH_CANCELLED. On the calling thread; may not use the tiers.
  */
 typedef bool (*hth_transfer_progress_fn)(uint64_t bytes_done, uint64_t bytes_total, void *user_data);
 
@@ -32,7 +32,7 @@ typedef bool (*hth_transfer_progress_fn)(uint64_t bytes_done, uint64_t bytes_tot
 typedef struct hth_export_options {
     bool replace;        /* a file of that name is replaced; otherwise it is left alone */
     bool without_logits; /* leave the logits out */
-    uint32_t n_tokens;   /* the prefix ends there, inside the last row; 0: with it. Not of rows that cannot be cut */
+    uint32_t n_tokens;   /* the prefix ends there, inside the last row; 0: at its end. Only for rows that can be cut */
     const hth_signing_key *signing_key; /* rows not signed with it are refused, and the file is signed; NULL: neither */
     const hth_fs *fs;                   /* for the file; NULL: the system's */
     hth_transfer_progress_fn progress;  /* may be NULL */
@@ -47,35 +47,35 @@ typedef struct hth_exported {
 } hth_exported;
 
 /*
- * Write the prefix that key names, which is that of a tail, a block or a snapshot row, into a file at path. Its rows may
- * lie in any of tiers[n_tiers], n_tiers >= 1; where several have one, the first is asked. The file gets its name when it
- * is whole and durable (whole_file.h); its mode is 0600.
+ * Write the prefix that key names, the key of a tail, block or snapshot row, into a file at path. Its rows may lie in
+ * any of tiers[n_tiers], n_tiers >= 1; the first tier that has a row is asked. The file gets its name when it is whole
+ * and durable (whole_file.h); its mode is 0600.
  *
  * Memory: the rows of the prefix, once.
  *
- * Returns HEARTH_OK and *out. HEARTH_NOT_FOUND when no tier has such a row, or one that it stands on; HEARTH_CORRUPT
- * when a row does not verify or is not signed with the key (it stays where it is); HEARTH_UNSUPPORTED when the rows
- * cannot be joined, as those of models with a window or recurrent layers and of other engines; HEARTH_MISUSE when the
- * file exists and is not to be replaced, or path is no name for a file; HEARTH_CANCELLED; HEARTH_FULL, HEARTH_PERMISSION,
- * HEARTH_IO, HEARTH_NO_MEMORY. After a failure what has the name is what had it before or, when only the sync of its
- * folder failed, the whole file.
+ * Returns HEARTH_OK and *out. HEARTH_NOT_FOUND if no tier has the row, or a row that it stands on; HEARTH_CORRUPT if a
+ * row does not verify or is not signed with the key (it stays in its place); HEARTH_UNSUPPORTED if the rows cannot be
+ * joined, as those of models with a window or recurrent layers and of other engines; HEARTH_MISUSE if the file exists
+ * and is not to be replaced, or path is no name for a file; HEARTH_CANCELLED; HEARTH_FULL, HEARTH_PERMISSION,
+ * HEARTH_IO, HEARTH_NO_MEMORY. After a failure the name leads to the earlier file, if any, or to the whole new file if
+ * only the sync of its folder failed.
  */
 hearth_status hth_row_export(hth_file_tier *const *tiers, size_t n_tiers, const hth_key *key, const char *path,
                              const hth_export_options *options, hth_exported *out, hearth_error *err);
 
 /*
- * The same out of an open cache, from whichever tier has a row, of the keyspace that it has to be of. last is the key of the
- * row in which the prefix ends, key that of the prefix itself; they differ where options->n_tokens cuts the row. The
- * cache has checked its rows, and signs in its own time: the file alone is signed with the key.
+ * The same from an open cache, from whichever tier has a row. keyspace is the required keyspace. last is the key of the
+ * row in which the prefix ends, key that of the prefix itself; they differ if options->n_tokens cuts the row. The cache
+ * has checked its rows, and signs them in its own time: only the file is signed with the key.
  */
 hearth_status hth_row_export_cached(hth_cache *cache, const hth_keyspace *keyspace, const hth_key *last,
                                     const hth_key *key, const char *path, const hth_export_options *options,
                                     hth_exported *out, hearth_error *err);
 
-/* Where the rows of an export come from. */
+/* The source of the rows of an export. */
 typedef struct hth_row_source {
     bool (*find)(const hth_row_id *id, hth_row_meta *out, void *user_data);
-    /* A row's bytes, a new array that is released with free. HEARTH_NOT_FOUND: it is gone. */
+    /* Reads a row into a new array, released with free. HEARTH_NOT_FOUND: the row is gone. */
     hearth_status (*read)(const hth_row_meta *meta, uint8_t **bytes_out, size_t *n_out, void *user_data,
                           hearth_error *err);
     void *user_data;
@@ -90,9 +90,9 @@ hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *l
 
 /* All zeros are good defaults. What it points to is read during the call only. */
 typedef struct hth_import_options {
-    const hth_keyspace *keyspace;       /* refuse files that are not of this model and context; NULL: take any */
+    const hth_keyspace *keyspace;       /* refuse files of another model or context; NULL: accept any */
     uint32_t n_tokens_max;              /* refuse longer prefixes; 0: any length */
-    bool keeps_tokens;                  /* they are wanted afterwards */
+    bool keeps_tokens;                  /* the result has the tokens */
     const hth_signing_key *signing_key; /* a file not signed with it is refused, and rows are signed; NULL: neither */
     const hth_fs *fs;                   /* for the file; NULL: the system's */
     hth_transfer_progress_fn progress;  /* may be NULL */
@@ -102,25 +102,24 @@ typedef struct hth_import_options {
 typedef struct hth_imported {
     hth_key key; /* names the prefix: exporting it again gives the file back */
     uint32_t n_tokens;
-    size_t n_rows;      /* that the prefix has now, with that of the logits */
-    size_t n_published; /* those of them that were not there before */
+    size_t n_rows;      /* rows of the prefix, including that of the logits */
+    size_t n_published; /* rows that are new to the cache */
     bool has_logits;
     uint64_t bytes;       /* of the file */
     hearth_token *tokens; /* [n_tokens], released with free; NULL: not asked for */
 } hth_imported;
 
 /*
- * Put the prefix of a plain KVC file into a tier. Rows that are there already stay. Opens write transactions of the
- * tier's index, so never on a scheduler's thread.
+ * Put the prefix of a plain KVC file into a tier. Existing rows stay. Opens write transactions of the index of the
+ * tier, so never on a scheduler's thread.
  *
  * Memory: the file and one row.
  *
  * Returns HEARTH_OK and *out. HEARTH_NOT_FOUND, HEARTH_PERMISSION or HEARTH_IO for a file that cannot be read;
- * HEARTH_CORRUPT when it does not verify, is not signed with the key, or its state is not one of its tokens;
- * HEARTH_UNSUPPORTED for a row that starts later than token 0 or has no state, a file of another keyspace, and a state
- * that cannot be cut and comes from another writer; HEARTH_FULL when quota or device have no room; HEARTH_CANCELLED;
- * HEARTH_NO_MEMORY. After a failure some rows may have been published: each is whole, and they are the beginning of the
- * prefix.
+ * HEARTH_CORRUPT if it does not verify, is not signed with the key, or its state does not belong to its tokens;
+ * HEARTH_UNSUPPORTED for a row that starts after token 0 or has no state, a file of another keyspace, and a state of
+ * another writer that cannot be cut; HEARTH_FULL if quota or device have no room; HEARTH_CANCELLED; HEARTH_NO_MEMORY.
+ * After a failure some rows may have been published: each is whole, and they are the beginning of the prefix.
  */
 hearth_status hth_row_import(hth_file_tier *tier, const char *path, const hth_import_options *options,
                              hth_imported *out, hearth_error *err);
@@ -129,9 +128,9 @@ hearth_status hth_row_import(hth_file_tier *tier, const char *path, const hth_im
 hearth_status hth_row_import_cached(hth_cache *cache, const char *path, const hth_import_options *options,
                                     hth_imported *out, hearth_error *err);
 
-/* Where the rows of an import go. */
+/* The destination of the rows of an import. */
 typedef struct hth_row_sink {
-    /* *published_out: it was not there before. */
+    /* *published_out: the row is new. */
     hearth_status (*publish)(const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes, bool *published_out,
                              void *user_data, hearth_error *err);
     void *user_data;

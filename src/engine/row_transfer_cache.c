@@ -1,15 +1,15 @@
 /*
  * row_transfer_cache.c - exports from an open cache, and imports into it
  *
- * What was saved a moment ago may be in RAM only, and need not have a file at all. So rows are borrowed as a restore borrows
- * them, and put where a save puts them; no file tier is touched behind the cache's back.
+ * A row that was just saved may be in RAM only, and need not have a file at all. So an export borrows rows as a restore
+ * does, and an import puts them where a save puts them. Neither touches a file tier behind the back of the cache.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/row_transfer.h"
 
-enum { FLUSH_MS = 60000 }; /* for room in RAM, which rows leave once they are written */
+enum { FLUSH_MS = 60000 }; /* longest wait for room in RAM: written rows can be evicted */
 
 typedef struct place {
     hth_cache *cache;
@@ -32,12 +32,14 @@ static hearth_status read(const hth_row_meta *meta, uint8_t **bytes_out, size_t 
     size_t n_bytes;
     uint8_t *bytes;
 
+    if (status == HEARTH_NOT_FOUND)
+        hth_cache_note_gone(p->cache, &meta->id); /* so the next lookup finds another row */
     if (status != HEARTH_OK)
         return status;
     n_bytes = hth_ram_row_bytes(row.pin);
     bytes = malloc(n_bytes);
     if (bytes)
-        memcpy(bytes, hth_ram_row_image(row.pin), n_bytes);
+        memcpy(bytes, hth_ram_row_slab(row.pin), n_bytes);
     hth_cache_return_unused(p->cache, &row);
     if (!bytes)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a row of %zu bytes", n_bytes);

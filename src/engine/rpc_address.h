@@ -14,14 +14,14 @@ extern "C" { /* our own headers are C and do not say so themselves */
 
 enum { HTH_RPC_SERVERS_MAX = 16, HTH_RPC_ADDRESS_BYTES = 300 };
 
-/* "host:port,host:port" as single ones, in its order. */
+/* The addresses of "host:port,host:port", in its order. */
 typedef struct hth_rpc_addresses {
     char texts[HTH_RPC_SERVERS_MAX][HTH_RPC_ADDRESS_BYTES]; /* "host:port" */
     uint16_t ports[HTH_RPC_SERVERS_MAX];
     unsigned n;
 } hth_rpc_addresses;
 
-/* HEARTH_MISUSE names what is no address, an address that is given twice, and one too many. */
+/* HEARTH_MISUSE names a text that is no address, an address given twice, and the first address too many. */
 hearth_status hth_rpc_addresses_read(const char *text, hth_rpc_addresses *out, hearth_error *err);
 
 #ifdef __cplusplus

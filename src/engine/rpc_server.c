@@ -8,10 +8,11 @@
  *   to the server    u8 14 (hello), u64 24, 24 bytes of transports that we know: none but TCP
  *   from the server  u64 28, u8 major, u8 minor, u8 patch, u8 0, 24 bytes of transports
  *
- * in the machine's byte order, little-endian on all that it runs on. Then the connection is closed, and the server waits
- * for its next client. It is reset rather than closed: a server that was busy finds the greeting later, and answering a
- * connection that was closed in the meantime would kill it (SIGPIPE), where one that was reset is an error to it. What happens between this and the engine's own connection cannot be known; then the engine ends
- * the process, and says why.
+ * in the machine's byte order, little-endian on all that it runs on. Then the connection is closed, and the server
+ * waits for its next client. It is reset rather than closed: a server that was busy finds the greeting later, and
+ * answering a connection that was closed in the meantime would kill it (SIGPIPE), where one that was reset is an error
+ * to it. What happens between this and the engine's own connection cannot be known; then the engine ends the process,
+ * and says why.
  */
 #include "engine/rpc_server.h"
 

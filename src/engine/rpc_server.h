@@ -1,5 +1,5 @@
 /*
- * rpc_server.h - is there a server of the engine's RPC back end, and does it answer?
+ * rpc_server.h - check that a server of the engine's RPC back end answers
  */
 #ifndef HTH_ENGINE_RPC_SERVER_H
 #define HTH_ENGINE_RPC_SERVER_H
@@ -11,10 +11,10 @@ extern "C" { /* our own headers are C and do not say so themselves */
 #include "base/status.h"
 
 /*
- * Speak to a server as the engine will: connect, greet, read its version. The engine ends the process where that fails.
- * HEARTH_ENGINE when nobody listens there, when the name is unknown, when the answer is that of another version or none,
- * or when it does not come: a server serves one client at a time. Blocks for at most ten seconds, and for as long as
- * the system takes to find a name.
+ * Connect, greet and read the server's version, as the engine will. The check comes first, because the engine ends the
+ * process when this fails. HEARTH_ENGINE when nobody listens there, the name is unknown, the answer is missing or of
+ * another version, or it comes too late: a server serves one client at a time. Blocks for at most ten seconds, plus the
+ * time that the system takes to resolve the name.
  */
 hearth_status hth_rpc_server_check(const char *address, hearth_error *err);
 

@@ -1,11 +1,11 @@
 /*
- * sampler.c - logits to candidates, looking at as few tokens as will do
+ * sampler.c - turn logits into candidates, looking at as few tokens as possible
  *
- * logit_bias, grammar, penalties and DRY change single logits, in a copy that is made only where one of them has
- * something to change. The first three commute with the grammar, which only forbids; so the likeliest tokens are found
- * first and the grammar is asked about those, and about the whole vocabulary only where too few of them are allowed.
- * Then top_k, typical_p, top_p, min_p and XTC shorten a sorted list. Without top_k that list begins as the PREFIX_MAX
- * likeliest, and is made whole only where a filter turns out to need more.
+ * logit_bias, grammar, penalties and DRY change single logits, in a copy that is made only when one of them has
+ * something to change. The grammar only forbids, so it commutes with the others. So the likeliest tokens are found
+ * first, and the grammar is asked about these; it is asked about the whole vocabulary only when too few of them are
+ * allowed. Then top_k, typical_p, top_p, min_p and XTC shorten a sorted list. Without top_k the list begins with the
+ * PREFIX_MAX likeliest, and is completed only when a filter needs more.
  */
 #include "engine/sampler.h"
 

@@ -1,8 +1,8 @@
 /*
- * sampler.h - the chain of hearth_sampling, for any engine
+ * sampler.h - the sampling chain of hearth_sampling, for any engine
  *
- * A backend gives what it knows of its vocabulary, and takes the functions below into its table. The chain, its order
- * and its arithmetic are the same in all of them.
+ * A backend passes in the parts of its vocabulary, and puts the functions below into its table. So the chain, its order
+ * and its arithmetic are the same with every engine.
  */
 #ifndef HTH_ENGINE_SAMPLER_H
 #define HTH_ENGINE_SAMPLER_H
@@ -11,11 +11,11 @@
 #include "engine/gbnf.h"
 #include "engine/vocabulary.h"
 
-/* A control token of sampling.shown_tokens, and its name: its text for the grammar and for triggers. */
+/* A control token of sampling.shown_tokens. For the grammar and for triggers, its name is its text. */
 typedef struct hth_shown_token {
     hearth_token token;
     uint32_t n_bytes;
-    uint8_t bytes[120]; /* a longer name is cut, and then is no text of any grammar */
+    uint8_t bytes[120]; /* a longer name is cut and then matches no grammar */
 } hth_shown_token;
 enum { HTH_SHOWN_TOKENS_MAX = 64 };
 
@@ -23,16 +23,16 @@ typedef struct hth_sampler_parts {
     uint32_t n_vocab;
     const hearth_token *ends; /* tokens that end a reply; outlives the samplers */
     size_t n_ends;
-    const hth_vocabulary *vocabulary; /* where hth_sampler_needs_text says so; outlives the samplers */
+    const hth_vocabulary *vocabulary; /* only if hth_sampler_needs_text; outlives the samplers */
     const hth_shown_token *shown;     /* [n_shown], copied */
     size_t n_shown;
-    hth_gbnf *gbnf_take; /* of the grammar or the schema; taken over, also on failure */
+    hth_gbnf *gbnf_take; /* of the grammar or the schema; taken, also on failure */
 } hth_sampler_parts;
 
-/* Does it ask for something that looks at the text of tokens: DRY, or a grammar? */
+/* Does an option need the text of tokens: DRY, or a grammar? */
 bool hth_sampler_needs_text(const hearth_sampling *sampling);
 
-/* As hth_backend.sampler_new; sampling was checked. */
+/* As hth_backend.sampler_new. The caller has checked sampling. */
 hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler_parts *parts, hth_engine_sampler **out,
                               hearth_error *err);
 

@@ -6,8 +6,8 @@
  *
  *   rule(i, c...) ::= item i rule(i + 1, c...) | item i that is counted rule(i + 1, c + 1...) | end
  *
- * Items that must be unique are honoured where their values are listed: each comes at most once, in any order where they
- * are few, else in the order of the list.
+ * Items that must be unique are honoured where their values are listed: each comes at most once, in any order where
+ * they are few, else in the order of the list.
  */
 #include <stdlib.h>
 

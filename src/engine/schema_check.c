@@ -1,9 +1,9 @@
 /*
  * schema_check.c - what can be said of values: which of "enum" and "const" are left, and which goals have none
  *
- * A check follows the schema along the value, so it is bounded by the value's size; references that go round are cut off
- * by a limit of depth, with the answer that it is not known. A search for emptiness is for telling alternatives apart; it
- * looks at types, listed values, bounds and required members, and gives up early.
+ * A check follows the schema along the value, so it is bounded by the value's size; references that go round are cut
+ * off by a limit of depth, with the answer that it is not known. A search for emptiness is for telling alternatives
+ * apart; it looks at types, listed values, bounds and required members, and gives up early.
  */
 #include <math.h>
 #include <string.h>

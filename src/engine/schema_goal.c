@@ -1,5 +1,6 @@
 /*
- * schema_goal.c - the rule of one goal: a rule for each alternative that is still open, or else its values, or its types
+ * schema_goal.c - the rule of one goal: a rule for each alternative that is still open, or else its values, or its
+ * types
  *
  * Where alternatives are open, one anyOf is taken, and each of its alternatives joined to the items is another goal;
  * those that surely have no value are left out, which keeps combinations from multiplying for nothing.

@@ -2,8 +2,8 @@
  * schema_items.c - which subschemas hold together: what one refers to and implies, each once
  *
  * The items of a goal are closed under "$ref", "allOf", and under what schema_not.c makes of oneOf, not, if,
- * dependencies and nullable, which is anyOf. An item that says nothing beyond these is left out then. Each is taken once,
- * so circles of references end. What remains to be decided is one alternative of each anyOf.
+ * dependencies and nullable, which is anyOf. An item that says nothing beyond these is left out then. Each is taken
+ * once, so circles of references end. What remains to be decided is one alternative of each anyOf.
  */
 #include <math.h>
 #include <stdlib.h>

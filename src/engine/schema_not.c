@@ -8,8 +8,8 @@
  *   dependencies  of a name: anyOf of "there is no such member" and what it asks for.
  *   nullable      anyOf of the schema without it, and null.
  *
- * The parts are the schema's own, shared, so that what is known of them stays known; what is made is kept by what it was
- * made of and made once.
+ * The parts are the schema's own, shared, so that what is known of them stays known; what is made is kept by what it
+ * was made of and made once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,9 @@ static const json_t *keep(hth_schema_work *w, const void *from, int kind, json_t
     return made_take;
 }
 
-/* ---- writing JSON; without memory it is found out by the caller, since what it gets is NULL ------------------------ */
+/*
+ * ---- writing JSON; without memory it is found out by the caller, since what it gets is NULL ------------------------
+ */
 
 static json_t *shared(const json_t *value)
 {

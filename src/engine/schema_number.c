@@ -7,8 +7,8 @@
  *   whether all of them are those of the lower bound, or of the upper one, so that the next may not go beyond it
  *   what they leave when divided by the step, in units of the step's last digit
  *
- * Two chains of rules run along the bounds; what has left them is free, and its rules are shared by the number of digits
- * that are left and the remainder. So rules are at most (digits of the bounds) + (digits) * (remainders).
+ * Two chains of rules run along the bounds; what has left them is free, and its rules are shared by the number of
+ * digits that are left and the remainder. So rules are at most (digits of the bounds) + (digits) * (remainders).
  *
  * Bounds are taken as decimals, as they were written. A step of many remainders is honoured where its multiples between
  * the bounds are few enough to be listed, or where it is a small one with zeros behind it.

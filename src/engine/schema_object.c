@@ -1,13 +1,14 @@
 /*
  * schema_object.c - objects: the members that are named, and those that are not
  *
- * Members come in an order: those that are required, then the others, each as the schema has them, as llama.cpp's converter
- * writes them; then any others. "x-any-order": true next to "properties" lets up to HTH_SCHEMA_ANY_ORDER_MAX come in any.
+ * Members come in an order: those that are required, then the others, each as the schema has them, as llama.cpp's
+ * converter writes them; then any others. "x-any-order": true next to "properties" lets up to HTH_SCHEMA_ANY_ORDER_MAX
+ * come in any.
  *
  * What a member must hold to is all that the items say of its name: "properties", every "patternProperties" that it
  * matches, and where neither is, "additionalProperties". Names that are not given fall into groups by the patterns that
- * they match; the names of a group are a machine (dfa.h), which has its patterns and none of the others nor of the names
- * that are given.
+ * they match; the names of a group are a machine (dfa.h), which has its patterns and none of the others nor of the
+ * names that are given.
  */
 #include <stdlib.h>
 #include <string.h>

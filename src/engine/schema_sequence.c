@@ -2,7 +2,8 @@
  * schema_sequence.c - members, or values, that come at most once each, with commas and counts
  *
  * A rule says what may follow where the first i parts were decided upon (or, in any order, where this set of them came)
- * and c came in all; c stops at the highest count that matters. So there are at most (parts + 2) * (counts + 1) rules, or
+ * and c came in all; c stops at the highest count that matters. So there are at most (parts + 2) * (counts + 1) rules,
+ * or
  * 2 ^ parts * (counts + 1) in any order.
  *
  *   rule(i, c) ::= part i rule(i + 1, c + 1) | rule(i + 1, c)     the latter where part i need not come

@@ -1,13 +1,13 @@
 /*
  * schema_string.c - strings with patterns, formats and lengths
  *
- * Lengths alone are a chain of characters, one chain for all strings. With a pattern, or a format, which is one, all that
- * binds the string becomes one machine (dfa.h), and each of its states a rule:
+ * Lengths alone are a chain of characters, one chain for all strings. With a pattern, or a format, which is one, all
+ * that binds the string becomes one machine (dfa.h), and each of its states a rule:
  *
  *   state ::= character-of-class state' | ... | "\""
  *
- * A character stands as JSON writes it: itself, or the short escape that it must have. A bound that makes the machine too
- * large is dropped.
+ * A character stands as JSON writes it: itself, or the short escape that it must have. A bound that makes the machine
+ * too large is dropped.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /*
- * trigger.c - words are compared at every byte, patterns run along
+ * trigger.c - compare words at every byte, and run patterns along
  *
  * The whole reply is kept until a trigger fires, because a pattern's group may begin anywhere.
  *
- * What is asked about tokens that may come costs next to nothing where they hold no byte with which a match may begin
- * and none has begun. Of all tokens, those that begin alike are read together (hth_triggers_mask). Whatever patterns do
- * is counted step by step, for one choice may take STEPS_MAX; patterns that could only ever take longer are refused
+ * While no match has begun, a candidate token costs next to nothing if no match may begin with any of its bytes. When
+ * all tokens are asked about, tokens with the same beginning are read together (hth_triggers_mask). Every step of a
+ * pattern is counted, because one choice may take at most STEPS_MAX. Patterns that would always take longer are refused
  * before they run.
  */
 #include "engine/trigger.h"
@@ -43,7 +43,9 @@ struct hth_triggers {
     bool begins[256]; /* bytes with which a pattern may begin or a word ends */
 };
 
-/* The runs after some bytes of a token, as words: for each pattern that is not idle its number, a count, and so many. */
+/*
+ * The runs after some bytes of a token, as words: for each pattern that is not idle its number, a count, and so many.
+ */
 typedef struct levels {
     uint64_t *words;
     size_t capacity;
@@ -345,8 +347,8 @@ static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
 }
 
 /*
- * Put the trial back to where it was after n bytes of a token, which begins at `from`. is_busy: whether it is; returned:
- * whether it is then.
+ * Put the trial back to where it was after n bytes of a token, which begins at `from`. is_busy: whether it is;
+ * returned: whether it is then.
  */
 static bool pop_to_level(hth_triggers *triggers, levels *l, uint32_t n, size_t from, bool is_busy)
 {

@@ -1,8 +1,8 @@
 /*
- * vocabulary.c - reading and sorting a vocabulary
+ * vocabulary.c - read and sort a vocabulary
  *
- * Sorted pieces with the lengths of shared beginnings are a trie laid flat: who walks them in order, keeping a state for
- * each byte, does the work of a shared beginning once, and skips all that begin with what was refused.
+ * Sorted pieces with the lengths of their shared beginnings are a flat trie. A walk in this order that keeps a state
+ * for each byte does the work of a shared beginning once, and skips all pieces that begin with a refused text.
  */
 #include "engine/vocabulary.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/chat_reply.h"
 #include "models/given.h"
 #include "models/model_inside.h"
 
@@ -108,7 +109,8 @@ void hth_model_warn_of_template(hearth_model *model)
 /* Texts that end a reply by one of our templates: a model may have no token for them. */
 static hearth_status add_stops(const hth_chat_template *of, hearth_chat_prompt *prompt, hearth_error *err)
 {
-    char **stop = realloc((void *)prompt->stop, (prompt->n_stop + HTH_CHAT_TEMPLATE_STOPS_MAX) * sizeof(*stop));
+    size_t room = prompt->n_stop + HTH_CHAT_TEMPLATE_STOPS_MAX;
+    const char **stop = (const char **)realloc((void *)prompt->stop, room * sizeof(*stop));
 
     if (!stop)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
@@ -122,34 +124,52 @@ static hearth_status add_stops(const hth_chat_template *of, hearth_chat_prompt *
     return HEARTH_OK;
 }
 
+static hearth_status render(hearth_model *model, const hearth_conversation *conversation, hearth_chat_prompt *out,
+                            hearth_error *err)
+{
+    hearth_status status = check_conversation(conversation, err);
+
+    if (status == HEARTH_OK)
+        status = hth_model_enter(model, "hearth_conversation_render", err);
+    if (status != HEARTH_OK)
+        return status;
+    status = model->backend->chat_prompt(model->engine_model, conversation, out, err);
+    hth_model_leave(model);
+    hth_model_warn_of_template(model);
+    return status == HEARTH_OK && model->chat_template ? add_stops(model->chat_template, out, err) : status;
+}
+
 hearth_status hearth_conversation_render(hearth_model *model, const hearth_conversation *conversation,
-                                         hearth_chat_prompt *out, hearth_error *err)
+                                         const hearth_chat_prompt **out, hearth_error *err)
 {
     hth_given_conversation given;
-    hearth_chat_prompt prompt = { .text = NULL };
+    hearth_chat_prompt *prompt;
     hearth_status status;
 
     if (!conversation || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_conversation_render: conversation or out is NULL");
+    prompt = calloc(1, sizeof(*prompt));
+    if (!prompt)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
     status = hth_given_conversation_read(conversation, &given, err);
-    if (status != HEARTH_OK)
-        return status;
-    status = check_conversation(&given.conversation, err);
-    if (status == HEARTH_OK)
-        status = hth_model_enter(model, "hearth_conversation_render", err);
-    if (status != HEARTH_OK) {
+    if (status == HEARTH_OK) {
+        status = render(model, &given.conversation, prompt, err);
         hth_given_conversation_free(&given);
+    }
+    if (status != HEARTH_OK) {
+        hearth_chat_prompt_free(prompt);
         return status;
     }
-    status = model->backend->chat_prompt(model->engine_model, &given.conversation, &prompt, err);
-    hth_model_leave(model);
-    hth_given_conversation_free(&given);
-    hth_model_warn_of_template(model);
-    if (status == HEARTH_OK && model->chat_template)
-        status = add_stops(model->chat_template, &prompt, err);
-    if (status == HEARTH_OK)
-        *out = prompt;
-    else
-        hearth_chat_prompt_free(&prompt);
-    return status;
+    prompt->struct_size = sizeof(*prompt);
+    *out = prompt;
+    return HEARTH_OK;
+}
+
+void hearth_chat_prompt_free(const hearth_chat_prompt *prompt)
+{
+    hearth_chat_prompt *own = (hearth_chat_prompt *)prompt; /* const for the caller only */
+
+    if (own)
+        hth_chat_prompt_clear(own);
+    free(own);
 }

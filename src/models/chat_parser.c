@@ -1,11 +1,11 @@
 /*
- * chat_parser.c - a reply as it comes, taken apart
+ * chat_parser.c - parse a reply while it is generated
  *
- * The engine reads a text from its beginning each time. Here that becomes a stream: what a reading says beyond what was
- * given already is given now, and what it no longer says stays given.
+ * The engine always reads the whole text. This file makes a stream of its readings: each reading gives the text beyond
+ * the text that was given before. Text that a later reading lacks stays given.
  *
- * Reading again for each token would take time in the square of the reply. It is done for each piece up to STEP_FROM
- * bytes and then whenever a 64th of the reply has come, so that all readings together cost at most 128 times the last.
+ * A reading for each token would take time in the square of the reply. So each piece is read up to STEP_FROM bytes, and
+ * after that the text is read whenever it has grown by a 64th. All readings together cost at most 128 times the last.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,14 +19,14 @@ enum {
     REPLY_BYTES_MAX = 16 << 20,
 };
 
-/* What reads replies to one prompt; not changed by reading. */
+/* The reader of replies to one prompt. A reading does not change it. */
 typedef struct shared_reader {
     const hth_backend *backend;
     hth_engine_chat_reader *reader;
     atomic_uint references;
 } shared_reader;
 
-/* Text that was given, which may have NUL bytes within; text NULL: nothing. */
+/* Text that was given; it may contain NUL bytes. text is NULL for none. */
 typedef struct given_text {
     char *text;
     size_t n;
@@ -37,14 +37,14 @@ struct hearth_chat_parser {
     char *text;
     size_t n_text;
     size_t capacity;
-    size_t n_read;  /* of it, when it was read last */
-    bool is_broken; /* it cannot be read; no more is tried before the end */
+    size_t n_read;  /* bytes of text at the last reading */
+    bool is_broken; /* a reading failed; the next one is at the end */
     bool has_ended;
     given_text content;
     given_text reasoning;
     given_text *arguments; /* of each call, [n_calls] */
     size_t n_calls;
-    hth_chat_reply reply; /* of the last reading; what deltas point to */
+    hth_chat_reply reply; /* the last reading; deltas point into it */
     hearth_chat_delta *deltas;
     size_t n_deltas;
     size_t deltas_capacity;
@@ -58,7 +58,7 @@ static void reader_unref(shared_reader *shared)
     free(shared);
 }
 
-/* shared's reference becomes the parser's, or is given back. */
+/* Takes over the reference to shared. */
 static hearth_status parser_new(shared_reader *shared_take, hearth_chat_parser **out, hearth_error *err)
 {
     hearth_chat_parser *parser = shared_take ? calloc(1, sizeof(*parser)) : NULL;
@@ -82,7 +82,7 @@ hearth_status hearth_chat_parser_new(hearth_model *model, const hearth_chat_prom
         return hth_fail(err, HEARTH_MISUSE, "hearth_chat_parser_new: a model, a rendered prompt and out are needed");
     shared = calloc(1, sizeof(*shared));
     if (shared) {
-        shared->backend = model->backend; /* which is never unloaded */
+        shared->backend = model->backend; /* back ends are never unloaded */
         atomic_init(&shared->references, 1);
         status = shared->backend->chat_reader_new(prompt->parser, &shared->reader, err);
         if (status != HEARTH_OK) {
@@ -145,12 +145,12 @@ static bool extend(given_text *given, const char *more, size_t n_more)
     return true;
 }
 
-/* Give what delta's text, all of it that a reading has, says beyond *given, which becomes that. False without memory. */
+/* Give the part of delta's text (all text of a reading) beyond *given, and extend *given. False without memory. */
 static bool give(hearth_chat_parser *parser, hearth_chat_delta delta, given_text *given)
 {
     size_t n_given = given->n;
 
-    /* A reading that says something else: what was given stays, and the rest is not told until it goes on from there. */
+    /* A reading that differs from the given text gives nothing. A later one that continues the given text may. */
     if (delta.n_bytes <= n_given || (n_given > 0 && memcmp(delta.text, given->text, n_given) != 0))
         return true;
     delta.text += n_given;
@@ -159,7 +159,7 @@ static bool give(hearth_chat_parser *parser, hearth_chat_delta delta, given_text
     return extend(given, delta.text, delta.n_bytes) && add_delta(parser, delta);
 }
 
-/* A call is told of when its name can no longer grow: there are arguments, or another call, or no more text. */
+/* Give a call when its name is complete: when arguments, another call or the end of the text follow. */
 static bool give_calls(hearth_chat_parser *parser, bool is_last)
 {
     const hth_chat_reply *reply = &parser->reply;
@@ -197,8 +197,9 @@ static bool give_calls(hearth_chat_parser *parser, bool is_last)
 }
 
 /*
- * The reply has ended without the form that its template leads to expect, as where a brace in a sentence is no call. What
- * was not given of it is content as it is; unless there are calls, whose text cannot be told from the rest.
+ * The reply has ended in a form that its template does not expect, for example with a brace that begins no call. The
+ * text that was not given becomes content as it is. If there were calls, nothing is given, because the text of calls
+ * cannot be told from the rest.
  */
 static bool give_rest(hearth_chat_parser *parser)
 {
@@ -212,7 +213,7 @@ static bool give_rest(hearth_chat_parser *parser)
         const char *at = memmem(rest, n_rest, given[i]->text ? given[i]->text : "", given[i]->n);
 
         if (!at)
-            return true; /* it was written otherwise than it was given */
+            return true; /* the given text differs from the written text */
         n_rest -= (size_t)(at - rest) + given[i]->n;
         rest = at + given[i]->n;
     }
@@ -222,7 +223,7 @@ static bool give_rest(hearth_chat_parser *parser)
                       (hearth_chat_delta){ .kind = HEARTH_DELTA_CONTENT, .text = rest, .n_bytes = n_rest, .id = "" }));
 }
 
-/* Read the text anew, and give what is new. */
+/* Read the whole text again, and give the new part. */
 static hearth_status read_all(hearth_chat_parser *parser, bool is_last, hearth_error *err)
 {
     hth_chat_reply reply = { NULL };

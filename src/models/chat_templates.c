@@ -1,8 +1,8 @@
 /*
  * chat_templates.c - see chat_templates.h
  *
- * What stands before every text (the token that begins it) is the tokenizer's business. Where a family has no place for a
- * system message, it goes before the first message of the user.
+ * What stands before every text (the token that begins it) is the tokenizer's business. Where a family has no place for
+ * a system message, it goes before the first message of the user.
  */
 #include "models/chat_templates.h"
 

@@ -1,18 +1,19 @@
 /*
  * default_context.c - see default_context.h
  *
- * What is free differs from day to day, and so does the number. It enters no key, so that a start with less memory finds
- * what one with more has kept. But models with two sets of RoPE factors compute otherwise beyond their original context:
- * there the rows of one day would be none of the next. So that border is crossed by what does not change.
+ * Free memory differs from day to day, and so does the size of the context. The size enters no key, so a start with
+ * less memory finds the rows of a start with more. But a model with two sets of RoPE factors computes other cells with
+ * a context beyond its original size, and rows of one side are useless on the other. So the total memory, which does
+ * not change, decides on which side of that border the size is.
  */
 #include "models/default_context.h"
 
 enum {
-    N_CTX_UNKNOWN = 8192,     /* where a model does not say what it was trained with */
-    N_CTX_BLIND_MAX = 32768,  /* where it cannot be told what cells take */
-    N_CTX_DEFAULT_MIN = 2048, /* less is of no use: then the engine says what is missing */
-    DEVICE_SHARE = 2,         /* of what is free there, one in so many bytes goes into cells */
-    HOST_SHARE = 4,           /* less of this machine's, where other models and the tiers live, too */
+    N_CTX_UNKNOWN = 8192,     /* if the model does not tell the size of its training */
+    N_CTX_BLIND_MAX = 32768,  /* most, if the bytes of a cell are unknown */
+    N_CTX_DEFAULT_MIN = 2048, /* less is useless: the engine then reports the missing memory */
+    DEVICE_SHARE = 2,         /* cells get this part of free device memory: a half */
+    HOST_SHARE = 4,           /* and a quarter of host memory, which other models and the tiers use, too */
 };
 
 static uint64_t n_cells(uint64_t bytes, const hth_cell_room *room)

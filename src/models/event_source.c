@@ -1,13 +1,13 @@
 /*
- * event_source.c - who puts events into a queue: the replies of a request, and loads
+ * event_source.c - the producers of events: the replies of a request, and loads
  *
- * A request with a queue gets callbacks like any other, which are those here. They run on its model's scheduler thread,
- * copy what they are told into the queue, and pause the reply when there is more than the queue's bound. The pause is
- * asked for under the queue's lock, like its end (events.c): otherwise a taker could be overtaken by the pause that it
- * answers, and the reply would stand still for ever.
+ * A request with a queue gets the callbacks of this file. They run on the scheduler thread of its model, copy their
+ * arguments into the queue, and pause the reply when the queue exceeds a bound. The queue's lock is held when a pause
+ * begins and when it ends (events.c). Otherwise a pause could begin after the take that should end it, and the reply
+ * would stand still for ever.
  *
- * A source that has told something is in a list of its model's until the round is over, when takers are woken; one whose
- * replies have all ended is freed then.
+ * A source that has told something is in a list of its model's until the round is over, when takers are woken; one
+ * whose replies have all ended is freed then.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -16,7 +16,6 @@
 #include <utlist.h>
 
 #include "models/events_inside.h"
-#include "models/model_inside.h"
 
 /* ---- making and freeing ---- */
 
@@ -33,7 +32,7 @@ static void source_free(hth_event_source *source)
     hth_events_unref(queue);
 }
 
-/* NULL without memory. */
+/* Call enlist next. NULL without memory. */
 static hth_event_source *source_new(hearth_events *queue, uint32_t n_replies, void *user_data)
 {
     hth_event_source *source = calloc(1, sizeof(*source) + n_replies * sizeof(source->replies[0]));
@@ -53,11 +52,18 @@ static hth_event_source *source_new(hearth_events *queue, uint32_t n_replies, vo
     source->queue = queue;
     source->n_replies = n_replies;
     source->user_data = user_data;
+    return source;
+}
+
+/* Add a source to its queue. From now on, closing the queue cancels it, so its model or runtime is set before. */
+static void enlist(hth_event_source *source)
+{
+    hearth_events *queue = source->queue;
+
     pthread_mutex_lock(&queue->lock);
     hth_events_ref_locked(queue);
     DL_APPEND(queue->sources, source);
     pthread_mutex_unlock(&queue->lock);
-    return source;
 }
 
 void hth_events_drop(hth_event_source *source)
@@ -68,7 +74,9 @@ void hth_events_drop(hth_event_source *source)
 
 void hth_events_begin(hth_event_source *source, uint64_t first_id)
 {
+    pthread_mutex_lock(&source->queue->lock); /* hearth_events_close reads it */
     source->first_id = first_id;
+    pthread_mutex_unlock(&source->queue->lock);
 }
 
 void hth_events_release(hth_event_source *source)
@@ -82,8 +90,8 @@ void hth_events_release(hth_event_source *source)
     is_over = source->is_over;
     if (source->has_ended_round)
         hth_events_tell_locked(queue);
-    else /* the round that is under way tells, so that takers find all of it */
-        atomic_store_explicit(&queue->has_news, true, memory_order_relaxed);
+    else /* the present round wakes takers at its end, so that they find all its events */
+        atomic_store_explicit(&queue->needs_wake, true, memory_order_relaxed);
     pthread_mutex_unlock(&queue->lock);
     if (is_over)
         source_free(source);
@@ -97,7 +105,7 @@ static hth_event_reply *reply_of(hth_event_source *source, uint64_t id)
     return &source->replies[id - source->first_id];
 }
 
-/* The rest of an event is the caller's. */
+/* An event with its common fields; the caller sets the others. */
 static hearth_event event_of(const hth_event_reply *reply, hearth_event_kind kind)
 {
     const hth_event_source *source = reply->source;
@@ -116,7 +124,7 @@ static void note_told(hth_event_source *source)
     if (source->is_told)
         return;
     source->is_told = true;
-    LL_PREPEND2(source->model->told, source, next_told);
+    LL_PREPEND2(source->teller->told, source, next_told);
 }
 
 static void pause_locked(hth_event_reply *reply)
@@ -124,12 +132,12 @@ static void pause_locked(hth_event_reply *reply)
     hth_event_source *source = reply->source;
     uint64_t id = source->first_id + (uint64_t)(reply - source->replies);
 
-    reply->is_paused = hth_model_pause(source->model, id, HTH_PAUSE_EVENTS, true);
+    reply->is_paused = source->teller->pause(source->teller->model, id, HTH_PAUSE_EVENTS, true);
     if (reply->is_paused)
         DL_APPEND2(source->queue->paused, reply, prev_paused, next_paused);
 }
 
-/* False: the reply is to end. */
+/* False: end the reply. */
 static bool put(hth_event_reply *reply, const hearth_event *event)
 {
     hth_event_source *source = reply->source;
@@ -138,7 +146,7 @@ static bool put(hth_event_reply *reply, const hearth_event *event)
 
     pthread_mutex_lock(&queue->lock);
     if (!queue->is_closed) {
-        is_put = hth_events_put_locked(source, event, 0, NULL);
+        is_put = hth_events_put_locked(source, event, NULL);
         reply->lost_events |= !is_put;
         if (hth_events_are_many_locked(queue) && !reply->is_paused)
             pause_locked(reply);
@@ -153,7 +161,6 @@ static bool on_token(uint64_t id, const hearth_token_event *told, void *user_dat
     hth_event_reply *reply = reply_of(user_data, id);
     hearth_event event = event_of(reply, HEARTH_EVENT_TOKEN);
 
-    reply->n_due = told->n_bytes;
     event.text = told->text;
     event.n_bytes = told->n_bytes;
     event.token = told->token;
@@ -169,11 +176,7 @@ static bool on_text(uint64_t id, const char *text, size_t n_bytes, void *user_da
 {
     hth_event_reply *reply = reply_of(user_data, id);
     hearth_event event = event_of(reply, HEARTH_EVENT_TEXT);
-    bool came_with_token = reply->n_due > 0;
 
-    reply->n_due = 0;
-    if (came_with_token)
-        return true;
     event.text = text;
     event.n_bytes = n_bytes;
     return put(reply, &event);
@@ -189,7 +192,7 @@ static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32
     event.phase = phase;
     event.n_done = n_done;
     event.n_total = n_total;
-    (void)put(reply, &event); /* that it is lost is told at the end */
+    (void)put(reply, &event); /* the last event reports a loss */
 }
 
 static void on_done(uint64_t id, const hearth_result *result, void *user_data)
@@ -203,11 +206,10 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
     event.status = reply->lost_events ? HEARTH_NO_MEMORY : result->status;
     if (event.status != HEARTH_OK)
         event.error = reply->lost_events ? &no_memory : &result->error;
-    event.prompt = source->flags & HEARTH_EVENTS_PROMPT ? result->prompt : NULL;
     pthread_mutex_lock(&queue->lock);
     if (!queue->is_closed) {
         event.result = hearth_result_ref(result);
-        (void)hth_events_put_locked(source, &event, result->stats->prompt_tokens, &reply->reserve); /* has memory */
+        (void)hth_events_put_locked(source, &event, &reply->reserve); /* has memory */
     }
     if (reply->is_paused)
         DL_DELETE2(queue->paused, reply, prev_paused, next_paused);
@@ -220,11 +222,11 @@ static void on_done(uint64_t id, const hearth_result *result, void *user_data)
 
 /* ---- the end of a round ---- */
 
-void hth_events_round(hth_event_source **told)
+void hth_events_round(hth_event_teller *teller)
 {
     hth_event_source *source, *next;
 
-    LL_FOREACH_SAFE2(*told, source, next, next_told)
+    LL_FOREACH_SAFE2(teller->told, source, next, next_told)
     {
         hearth_events *queue = source->queue;
         bool is_over;
@@ -232,7 +234,7 @@ void hth_events_round(hth_event_source **told)
         source->is_told = false;
         pthread_mutex_lock(&queue->lock);
         source->has_ended_round = true;
-        if (atomic_load_explicit(&queue->has_news, memory_order_relaxed))
+        if (atomic_load_explicit(&queue->needs_wake, memory_order_relaxed))
             hth_events_tell_locked(queue);
         source->is_over = source->n_ended == source->n_replies;
         is_over = source->is_over && !source->is_held;
@@ -240,13 +242,13 @@ void hth_events_round(hth_event_source **told)
         if (is_over)
             source_free(source);
     }
-    *told = NULL;
+    teller->told = NULL;
 }
 
 /* ---- requests ---- */
 
-hearth_status hth_events_connect(hearth_model *model, hearth_request *request, bool is_held, hth_event_source **out,
-                                 hearth_error *err)
+hearth_status hth_events_connect(hth_event_teller *teller, hearth_request *request, bool is_held,
+                                 hth_event_source **out, hearth_error *err)
 {
     hth_event_source *source;
 
@@ -257,9 +259,10 @@ hearth_status hth_events_connect(hearth_model *model, hearth_request *request, b
     source = source_new(request->events, request->n, request->user_data);
     if (!source)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the events of a request");
-    source->model = model;
+    source->teller = teller;
     source->flags = request->event_flags;
     source->is_held = is_held;
+    enlist(source);
     request->on_text = on_text;
     request->on_token = on_token;
     request->on_progress = on_progress;
@@ -279,7 +282,8 @@ hearth_status hth_events_load_new(hearth_events *queue, hearth_runtime *runtime,
     if (!source)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the events of a load");
     source->runtime = runtime;
-    hth_events_begin(source, id);
+    source->first_id = id;
+    enlist(source);
     *out = source;
     return HEARTH_OK;
 }
@@ -292,7 +296,7 @@ void hth_events_load_progress(hth_event_source *source, float fraction)
     event.fraction = fraction;
     pthread_mutex_lock(&queue->lock);
     if (!queue->is_closed)
-        (void)hth_events_put_locked(source, &event, 0, NULL);
+        (void)hth_events_put_locked(source, &event, NULL);
     hth_events_tell_locked(queue);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -309,7 +313,7 @@ void hth_events_load_end(hth_event_source *source, hearth_model *model_take, hea
     event.error = status != HEARTH_OK ? error : NULL;
     pthread_mutex_lock(&queue->lock);
     if (!queue->is_closed)
-        is_put = hth_events_put_locked(source, &event, 0, &source->replies[0].reserve);
+        is_put = hth_events_put_locked(source, &event, &source->replies[0].reserve);
     hth_events_tell_locked(queue);
     pthread_mutex_unlock(&queue->lock);
     if (!is_put)

@@ -1,14 +1,14 @@
 /*
- * events.c - a queue of events: its memory, its takers, and how they are woken
+ * events.c - a queue of events: memory, taking, waking
  *
  *   source --put--> waiting --take--> taken --the next take--> spare --> waiting ...
  *
- * Events are written once, into blocks of memory, and handed out where they lie: a block is used again when all of it was
- * taken and the taker has come back. So a queue whose taker keeps up works in one or two blocks and allocates nothing.
+ * Events are written once, into blocks of memory, and handed out in place. A block is used again when all its events
+ * were taken and the next take has begun. So a queue whose taker keeps up uses one or two blocks and allocates nothing.
  *
- * A put does not wake anybody. Who has put something tells so at the end of the scheduler's round (hth_events_round), and
- * a taker finds all that the round has brought. The descriptor is a pipe, made when it is asked for, with one byte in
- * it from such a moment on until no event waits; the byte goes in and out under the queue's lock, so the two agree.
+ * A put does not wake anybody. Who has put something tells so at the end of the scheduler's round (hth_events_round),
+ * and a taker finds all that the round has brought. The descriptor is a pipe, made when it is asked for, with one byte
+ * in it from such a moment on until no event waits; the byte goes in and out under the queue's lock, so the two agree.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,7 +23,6 @@
 #include "base/deadline.h"
 #include "base/structs.h"
 #include "models/events_inside.h"
-#include "models/model_inside.h"
 
 enum {
     BLOCK_BYTES = 16 << 10,
@@ -63,7 +62,7 @@ hth_event_block *hth_event_block_small(void)
     return block_new(sizeof(hth_event_record) + aligned(sizeof(hearth_error)));
 }
 
-/* What was in it is not needed any more. */
+/* Reuse or free a block whose events are not needed any more. */
 static void give_back_locked(hearth_events *queue, hth_event_block *block)
 {
     if (block->capacity != BLOCK_BYTES || queue->n_spare == SPARE_MAX) {
@@ -141,22 +140,18 @@ static const void *copy_behind(char **at, const void *bytes, size_t n)
     return copy;
 }
 
-bool hth_events_put_locked(hth_event_source *source, const hearth_event *event, uint32_t n_prompt,
-                           hth_event_block **reserve)
+bool hth_events_put_locked(hth_event_source *source, const hearth_event *event, hth_event_block **reserve)
 {
     hearth_events *queue = source->queue;
     hth_event_chain *chain = source->is_held ? &source->kept : &queue->waiting;
     size_t n_logprobs = event->logprobs ? (1 + (size_t)event->n_top_logprobs) * sizeof(*event->logprobs) : 0;
     size_t n_stats = event->stats ? sizeof(*event->stats) : 0, n_error = event->error ? sizeof(*event->error) : 0;
-    size_t n_text = event->text ? event->n_bytes + 1 : 0,
-           n_tokens = event->prompt ? n_prompt * sizeof(hearth_token) : 0;
-    size_t n_bytes =
-        sizeof(hth_event_record) + n_logprobs + n_stats + aligned(n_error) + aligned(n_tokens) + aligned(n_text);
+    size_t n_text = event->text ? event->n_bytes + 1 : 0;
+    size_t n_bytes = sizeof(hth_event_record) + n_logprobs + n_stats + aligned(n_error) + aligned(n_text);
     hth_event_record *record = make_room_locked(queue, chain, n_bytes);
-    bool is_short = !record;
     char *at;
 
-    if (is_short && reserve && *reserve) {
+    if (!record && reserve && *reserve) {
         n_bytes = sizeof(*record) + aligned(n_error);
         append_block(chain, *reserve);
         *reserve = NULL;
@@ -172,7 +167,6 @@ bool hth_events_put_locked(hth_event_source *source, const hearth_event *event, 
     record->event.error = copy_behind(&at, event->error, n_error);
     record->event.logprobs = copy_behind(&at, event->logprobs, n_logprobs);
     record->event.stats = copy_behind(&at, event->stats, n_stats);
-    record->event.prompt = is_short ? NULL : copy_behind(&at, event->prompt, n_tokens);
     if (n_text > 0) {
         memcpy(at, event->text, n_text - 1);
         at[n_text - 1] = '\0';
@@ -181,7 +175,7 @@ bool hth_events_put_locked(hth_event_source *source, const hearth_event *event, 
     chain->n_events++;
     queue->n_events++;
     queue->n_bytes += n_bytes;
-    atomic_store_explicit(&queue->has_news, true, memory_order_relaxed);
+    atomic_store_explicit(&queue->needs_wake, true, memory_order_relaxed);
     return true;
 }
 
@@ -252,7 +246,7 @@ void hth_events_unref(hearth_events *queue)
     free(queue);
 }
 
-/* Free blocks, and what events that nobody has taken own. */
+/* Free blocks, and the results and models of events that were not taken. */
 static void free_blocks(hth_event_block *blocks)
 {
     while (blocks) {
@@ -293,9 +287,9 @@ void hearth_events_close(hearth_events *queue)
     {
         hth_event_chain_move(&dropped, &source->kept);
         for (uint32_t i = 0; i < source->n_replies; i++)
-            if (source->model && !source->replies[i].has_ended) /* not found: it is about to end */
-                (void)hearth_cancel(source->model, source->first_id + i, NULL);
-            else if (!source->model)
+            if (source->teller && !source->replies[i].has_ended) /* one that is not found is about to end */
+                (void)hearth_cancel(source->teller->model, source->first_id + i, NULL);
+            else if (!source->teller)
                 (void)hearth_model_load_cancel(source->runtime, source->first_id, NULL);
     }
     hth_event_chain_move(&dropped, &queue->waiting);
@@ -305,7 +299,7 @@ void hearth_events_close(hearth_events *queue)
     queue->taken = queue->spare = NULL;
     queue->given = NULL;
     pthread_mutex_unlock(&queue->lock);
-    free_given(given); /* which lie in what follows */
+    free_given(given); /* before taken, which contains them */
     free_blocks(taken);
     free_blocks(dropped.first);
     free_blocks(spare);
@@ -316,7 +310,7 @@ void hearth_events_close(hearth_events *queue)
 
 void hth_events_tell_locked(hearth_events *queue)
 {
-    atomic_store_explicit(&queue->has_news, false, memory_order_relaxed);
+    atomic_store_explicit(&queue->needs_wake, false, memory_order_relaxed);
     if (queue->waiting.n_events == 0 && !queue->is_woken)
         return;
     if (queue->has_descriptors && !queue->is_readable) {
@@ -371,7 +365,7 @@ int hearth_events_fd(hearth_events *queue)
 
 /* ---- taking ---- */
 
-/* What was taken before is not needed any more. */
+/* Recycle the events of the take before. */
 static void recycle_locked(hearth_events *queue)
 {
     hth_event_block *last = queue->waiting.last;
@@ -393,7 +387,7 @@ static void recycle_locked(hearth_events *queue)
     }
 }
 
-/* The next event that waits; NULL: none does. */
+/* Take the next event; NULL: none waits. */
 static const hearth_event *next_locked(hearth_events *queue)
 {
     hth_event_chain *chain = &queue->waiting;
@@ -418,7 +412,7 @@ static const hearth_event *next_locked(hearth_events *queue)
     return &record->event;
 }
 
-/* Requests that were paused for what waited go on, or hear at least that there is somebody who takes. */
+/* End the pauses if the queue is half empty again. Otherwise renew them, to show that the reader is alive. */
 static void go_on_locked(hearth_events *queue)
 {
     bool waits = queue->n_events > queue->n_events_max / 2 || queue->n_bytes > queue->n_bytes_max / 2;
@@ -428,9 +422,9 @@ static void go_on_locked(hearth_events *queue)
     {
         const hth_event_source *source = reply->source;
 
-        /* Pausing again begins stalled_ms anew. Not found: it is about to end. */
-        (void)hth_model_pause(source->model, source->first_id + (uint64_t)(reply - source->replies), HTH_PAUSE_EVENTS,
-                              waits);
+        /* A repeated pause restarts stalled_ms. A request that is not found is about to end. */
+        (void)source->teller->pause(source->teller->model, source->first_id + (uint64_t)(reply - source->replies),
+                                    HTH_PAUSE_EVENTS, waits);
         if (waits)
             continue;
         reply->is_paused = false;

@@ -1,48 +1,54 @@
 /*
- * events.h - the inside of a queue of events: how the library puts in what hearth_events_take hands out
+ * events.h - the producers of the events that hearth_events_take hands out
  *
- * A source is whoever tells: the replies of one hearth_submit, or a model that is being loaded. It lives until it has told
- * its last, and holds the queue for so long, which may be closed before.
+ * A source produces events: the replies of one hearth_submit, or the loading of one model. It lives until its last
+ * event, and holds a reference to the queue, which the caller may close before that.
  *
- * A source that is held keeps its events to itself until it is released. That is for who has to prepare something
- * after submitting, and before hearing of it.
+ * A held source keeps its events until it is released. A caller uses that to prepare something between submitting and
+ * the first event.
  */
 #ifndef HTH_MODELS_EVENTS_H
 #define HTH_MODELS_EVENTS_H
 
-#include "models/model.h"
+#include "base/status.h"
+#include "sched/request.h"
 
 typedef struct hth_event_source hth_event_source;
 typedef struct hth_event_block hth_event_block;
 
-/* The events of a request: its callbacks become those that put them in. HEARTH_MISUSE, HEARTH_NO_MEMORY. */
-hearth_status hth_events_connect(hearth_model *model, hearth_request *request, bool is_held, hth_event_source **out,
-                                 hearth_error *err);
-/* Its replies have the ids first_id, first_id + 1, ... from now on. Before the scheduler knows them. */
+/* The model as its event sources use it. Outlives them. */
+typedef struct hth_event_teller {
+    hearth_model *model;
+    /* hth_model_pause: set or end the pause of a request by one of its holders. False when the id is not known. */
+    bool (*pause)(hearth_model *model, uint64_t request_id, hth_pause by, bool paused);
+    hth_event_source *told; /* sources with events of this round; scheduler thread */
+} hth_event_teller;
+
+/* Make a source for a request, and give the request callbacks that put events. HEARTH_MISUSE, HEARTH_NO_MEMORY. */
+hearth_status hth_events_connect(hth_event_teller *teller, hearth_request *request, bool is_held,
+                                 hth_event_source **out, hearth_error *err);
+/* Set the ids of its replies: first_id, first_id + 1, ... Call before the scheduler gets them. */
 void hth_events_begin(hth_event_source *source, uint64_t first_id);
-/* It was not submitted after all. Accepts NULL. */
+/* Free a source that was not submitted. Accepts NULL. */
 void hth_events_drop(hth_event_source *source);
 
-/* hearth_submit, of a request with a queue, whose events are held. *source_out: to be released, once. */
+/* hearth_submit for a request with a queue. The source is held: release *source_out once. */
 hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, uint64_t *id_out,
                               hth_event_source **source_out, hearth_error *err);
-/* The queue gets what has come, and what comes. Any thread. */
+/* Pass the kept events and all later ones to the queue. Any thread. */
 void hth_events_release(hth_event_source *source);
 
-/*
- * A round of the scheduler is over, or what follows takes long: wake who waits for the events that it brought.
- * told is the model's list of sources that have told something. Scheduler thread.
- */
-void hth_events_round(hth_event_source **told);
+/* Wake the takers of new events: at the end of a round of the scheduler, or before long work. Scheduler thread. */
+void hth_events_round(hth_event_teller *teller);
 
 /* ---- of loading ---- */
 
-/* A source of one load, numbered id, which is given back with user_data. HEARTH_NO_MEMORY. */
+/* Make a source for the load id. Its events carry id and user_data. HEARTH_NO_MEMORY. */
 hearth_status hth_events_load_new(hearth_events *queue, hearth_runtime *runtime, uint64_t id, void *user_data,
                                   hth_event_source **out, hearth_error *err);
-/* How far it is. Lost without memory: the next one says more. */
+/* Report progress. Lost without memory; the next report tells more. */
 void hth_events_load_progress(hth_event_source *source, float fraction);
-/* The last that it tells; model is taken over, NULL where status is not HEARTH_OK. Frees source. */
+/* Put the last event and free source. model_take is taken over; NULL unless status is HEARTH_OK. */
 void hth_events_load_end(hth_event_source *source, hearth_model *model_take, hearth_status status,
                          const hearth_error *error);
 

@@ -1,9 +1,9 @@
 /*
- * fingerprint.h - which model a file is
+ * fingerprint.h - the digest that identifies a model file
  *
- * A fingerprint stands at the beginning of every cache key, so two files with one fingerprint would share rows. Hashing
- * all of a large file takes seconds; a memo keeps the result under (device, inode, size, modification and status-change
- * time), so that a restart does not hash it again.
+ * Every cache key begins with a fingerprint, so two files with one fingerprint would share rows. To hash a large file
+ * takes seconds. So a memo keeps the result under (device, inode, size, modification time, status-change time), and a
+ * restart does not hash the file again.
  *
  *   safe          SHA-256 of every byte
  *   gguf_chunked  SHA-256("hearth-gguf-chunked-v1" || size u64le || first MiB || 256 samples of 64 KiB, evenly spaced
@@ -20,20 +20,20 @@
 
 typedef struct hth_fingerprint {
     uint8_t bytes[32];
-    struct stat file; /* as it was before it was read */
+    struct stat file; /* before the file was read */
     bool is_from_memo;
 } hth_fingerprint;
 
-/* Who goes along while a file is read. */
+/* A watch on the reading of a file. */
 typedef struct hth_fingerprint_watch {
-    atomic_bool is_cancelled;          /* once it is true, HEARTH_CANCELLED ends it */
-    void (*on_piece)(void *user_data); /* before each piece of it, a megabyte; may be NULL */
+    atomic_bool is_cancelled;          /* true ends the reading with HEARTH_CANCELLED */
+    void (*on_piece)(void *user_data); /* called before each piece of a MiB; may be NULL */
     void *user_data;
 } hth_fingerprint_watch;
 
 /*
- * Fingerprint the file at path. memo_directory (NULL: no memo) is created when missing; a memo that cannot be read or
- * written is only slower. watch may be NULL. Other statuses are those of hth_fail_errno.
+ * Fingerprint the file at path. memo_directory (NULL: no memo) is created when missing. A memo that cannot be read or
+ * written costs time only. watch may be NULL. Other statuses are those of hth_fail_errno.
  */
 hearth_status hth_fingerprint_file(const char *path, hearth_fingerprint_mode mode, const char *memo_directory,
                                    const hth_fingerprint_watch *watch, hth_fingerprint *out, hearth_error *err);

@@ -1,8 +1,8 @@
 /*
- * fingerprinting.h - a file's fingerprint, made on a thread of its own while the file is loaded
+ * fingerprinting.h - make the fingerprint of a file on an own thread while the file is loaded
  *
- * Hashing all of a file takes about as long as loading it, and neither needs the other: the engine reads the file from the
- * page cache, which the hashing fills or finds filled.
+ * Hashing takes about as long as loading, and neither needs the other. The file is read from the device once, because
+ * the engine reads it from the page cache, which the hashing fills or finds filled.
  */
 #ifndef HTH_MODELS_FINGERPRINTING_H
 #define HTH_MODELS_FINGERPRINTING_H
@@ -12,8 +12,8 @@
 typedef struct hth_fingerprinting hth_fingerprinting;
 
 /*
- * Begin with the file at path. As hth_fingerprint_file; what is wrong with the file is told by waiting. on_work (NULL:
- * nobody watches) is told of work while it is waited for: each piece that is read begins anew.
+ * Begin with the file at path. Arguments as hth_fingerprint_file. hth_fingerprinting_wait reports errors of the file.
+ * During that wait each piece that is read calls on_work (NULL: no calls), which shows that the work goes on.
  */
 hearth_status hth_fingerprinting_new(const char *path, hearth_fingerprint_mode mode, const char *memo_directory,
                                      hearth_work_fn on_work, void *work_user_data, hth_fingerprinting **out,
@@ -22,11 +22,11 @@ hearth_status hth_fingerprinting_new(const char *path, hearth_fingerprint_mode m
 void hth_fingerprinting_free(hth_fingerprinting *fingerprinting);
 
 /*
- * Wait for the fingerprint, once. HEARTH_IO when the file at path is not, or is not any more, the one that was there when
- * this began, as it was then: what was read from it meanwhile is not what the fingerprint says. HEARTH_CANCELLED.
+ * Wait for the fingerprint, once. HEARTH_IO when the file at path has changed, or was replaced, since the beginning:
+ * then the engine may have loaded other bytes than were hashed. HEARTH_CANCELLED.
  */
 hearth_status hth_fingerprinting_wait(hth_fingerprinting *fingerprinting, uint8_t out[32], hearth_error *err);
-/* Have it end soon. Any thread. */
+/* Make it end soon. Any thread. */
 void hth_fingerprinting_cancel(hth_fingerprinting *fingerprinting);
 
 #endif

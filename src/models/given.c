@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/structs.h"
-#include "sched/request.h"
 
 enum {
     TURNS_MAX = 16384,
@@ -36,6 +35,46 @@ static hearth_status read_sampling(const hearth_sampling *sampling, hth_given_re
     return status;
 }
 
+/* Put a rendering in the places that it has in a request without one. */
+static hearth_status read_chat(hth_given_request *out, hearth_error *err)
+{
+    hearth_request *request = &out->request;
+    hearth_sampling *sampling = &out->sampling;
+    const hearth_chat_prompt *chat = request->chat;
+
+    if (request->prompt)
+        return hth_fail(err, HEARTH_MISUSE, "a request with chat has its text as the prompt; set prompt to NULL");
+    if (sampling->n_shown_tokens > 0 || (chat->grammar && (sampling->grammar || sampling->json_schema)))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "the rendered conversation has a grammar or shown tokens, and sampling has "
+                        "others; leave those of sampling out");
+    if (request->n_stop > HTH_STOPS_MAX || chat->n_stop > HTH_STOPS_MAX - request->n_stop)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "stop has %zu texts, and the chat template has %zu; at most %d are allowed together",
+                        request->n_stop, chat->n_stop, HTH_STOPS_MAX);
+    for (size_t i = 0; i < request->n_stop; i++)
+        out->stop[i] = request->stop ? request->stop[i] : NULL; /* which is refused later */
+    for (size_t i = 0; i < chat->n_stop; i++)
+        out->stop[request->n_stop + i] = chat->stop[i];
+    request->n_stop += chat->n_stop;
+    request->stop = out->stop;
+    sampling->shown_tokens = chat->shown_tokens;
+    sampling->n_shown_tokens = chat->n_shown_tokens;
+    if (chat->grammar) {
+        sampling->grammar = chat->grammar;
+        sampling->grammar_prefix = chat->grammar_prefix;
+        sampling->grammar_is_lazy = chat->grammar_is_lazy;
+        sampling->triggers = chat->triggers;
+        sampling->n_triggers = chat->n_triggers;
+    }
+    if (!request->tokens) {
+        request->prompt = chat->text;
+        request->tokenize_flags = HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS;
+    }
+    request->chat = NULL;
+    return HEARTH_OK;
+}
+
 hearth_status hth_given_request_read(const hearth_request *request, hth_given_request *out, hearth_error *err)
 {
     hearth_request *given = &out->request;
@@ -49,11 +88,13 @@ hearth_status hth_given_request_read(const hearth_request *request, hth_given_re
         status = read_sampling(given->sampling, out, err);
     if (status != HEARTH_OK)
         return status;
-    if (!given->prompt == !given->tokens)
-        return hth_fail(err, HEARTH_MISUSE, "a request needs either prompt or tokens, and not both");
+    if (given->chat)
+        status = read_chat(out, err);
+    if (status == HEARTH_OK && !given->prompt == !given->tokens)
+        return hth_fail(err, HEARTH_MISUSE, "a request needs one of prompt, tokens and chat");
     if (given->n < 1 || given->n > HTH_REPLIES_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n is %u; it must be 1 to %d", given->n, HTH_REPLIES_MAX);
-    return HEARTH_OK;
+    return status;
 }
 
 /* ---- conversations ---- */

@@ -1,21 +1,26 @@
 /*
- * given.h - the caller's structs as structs of this version
+ * given.h - copy the caller's structs into structs of this version
  *
- * A caller may have been compiled against another hearth.h. Requests and conversations are copied, with the arrays of
- * structs in them, into structs of this library's size; everything behind works with those. Texts are not copied.
+ * A caller may be compiled with another version of hearth.h. So requests and conversations, with their arrays of
+ * structs, are copied into structs of this library's size. All other code uses the copies. Texts are not copied.
  */
 #ifndef HTH_MODELS_GIVEN_H
 #define HTH_MODELS_GIVEN_H
 
 #include "engine/sampling.h"
+#include "sched/request.h"
 
 typedef struct hth_given_request {
-    hearth_request request; /* its sampling is never NULL, and points to the next field */
+    hearth_request request; /* its sampling is never NULL, and points to the next field; its chat is NULL */
     hearth_sampling sampling;
     hearth_trigger triggers[HTH_TRIGGERS_MAX];
+    const char *stop[HTH_STOPS_MAX]; /* also those of a rendered conversation */
 } hth_given_request;
 
-/* HEARTH_MISUSE or HEARTH_UNSUPPORTED for its size, or without exactly one prompt. *out must stay where it is. */
+/*
+ * HEARTH_MISUSE or HEARTH_UNSUPPORTED for a wrong struct_size, without exactly one prompt, or if chat contradicts
+ * sampling. *out must not be moved, because it points into itself.
+ */
 hearth_status hth_given_request_read(const hearth_request *request, hth_given_request *out, hearth_error *err);
 
 typedef struct hth_given_conversation {
@@ -26,7 +31,8 @@ typedef struct hth_given_conversation {
 } hth_given_conversation;
 
 /*
- * HEARTH_MISUSE or HEARTH_UNSUPPORTED for a size or a number of elements; HEARTH_NO_MEMORY. To be freed after success.
+ * HEARTH_MISUSE or HEARTH_UNSUPPORTED for a wrong struct_size or number of elements; HEARTH_NO_MEMORY. After success
+ * call hth_given_conversation_free.
  */
 hearth_status hth_given_conversation_read(const hearth_conversation *conversation, hth_given_conversation *out,
                                           hearth_error *err);

@@ -4,8 +4,8 @@
  *   1. the engine loads the file and makes a context; a thread beside it makes the file's fingerprint
  *   2. when both are there, the model has its keyspace and its scheduler starts
  *
- * After the first step a model can do what needs no keys: templates, tokens. A request waits for the second one, so no row
- * is looked up or saved under a fingerprint that is not known to be that of the file which was loaded.
+ * After the first step a model can do what needs no keys: templates, tokens. A request waits for the second one, so no
+ * row is looked up or saved under a fingerprint that is not known to be that of the file which was loaded.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -190,7 +190,7 @@ static void note_work(const hearth_work *work, void *user_data)
     hearth_model *model = user_data;
 
     if (work->kind == HEARTH_WORK_ENDS || work->kind == HEARTH_WORK_TOLD)
-        hth_events_round(&model->told);
+        hth_events_round(&model->teller);
     if (model->on_work)
         model->on_work(work, model->work_user_data);
 }
@@ -307,6 +307,13 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
     atomic_init(&model->references, 1);
     model->runtime = runtime;
     hth_runtime_ref(runtime);
+    model->member = (hth_runtime_member){
+        .model = model,
+        .try_ref = hth_model_try_ref,
+        .shut_down = hth_model_shut_down,
+        .end = hth_model_end,
+    };
+    model->teller = (hth_event_teller){ .model = model, .pause = hth_model_pause };
     model->name = given.name ? strdup(given.name) : name_of_path(path);
     model->path = strdup(path);
     model->cache_salt = given.cache_salt ? strdup(given.cache_salt) : NULL;
@@ -335,7 +342,7 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
     if (model->fingerprinting)
         status = hth_fingerprinting_wait(model->fingerprinting, plain, err);
     else
-        hth_sha256_of(model->path, strlen(model->path), plain);
+        hth_module_fingerprint(model->path, plain);
     if (status != HEARTH_OK)
         return status;
     pthread_mutex_lock(&model->lock);
@@ -360,7 +367,7 @@ hearth_status hth_model_identify(hearth_model *model, hearth_error *err)
         return status;
     status = identify(model, err);
     hth_model_leave(model);
-    if (status == HEARTH_OK && !hth_runtime_add(model->runtime, model))
+    if (status == HEARTH_OK && !hth_runtime_add(model->runtime, &model->member))
         status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
     return status;
 }

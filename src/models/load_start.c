@@ -1,9 +1,11 @@
 /*
- * load_start.c - loading on a thread of the library, which tells a queue of events
+ * load_start.c - load a model on a thread of the library, with events of its progress
  *
- * A load is in its runtime's list from hearth_model_load_start until its last event was told, which is how it is
- * cancelled: by its id, with its queue, or with the runtime, which waits for the list to become empty. The engine asks
- * between two pieces of a file whether to go on; making the fingerprint, which may take as long, is cancelled at its model.
+ * A load is in the list of its runtime from hearth_model_load_start to its last event. During that time it can be
+ * cancelled by its id, with its queue, or with the runtime. The engine asks between two pieces of a file whether to
+ * continue. The fingerprint, which may take as long, is cancelled through its model.
+ *
+ * The next start, or the closing of the runtime, joins the threads of ended loads. So no thread outlives its runtime.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +19,8 @@
 
 typedef struct load load;
 struct load {
-    hearth_runtime *runtime; /* a hold */
+    hearth_runtime *runtime; /* borrowed: its end waits for that of the thread */
+    pthread_t thread;
     hth_event_source *source;
     uint64_t id;
     char *path;
@@ -35,7 +38,8 @@ struct load {
 struct hth_loads {
     pthread_mutex_t lock; /* held around that of a fingerprinting */
     pthread_cond_t changed;
-    load *list;
+    load *list;  /* that run */
+    load *ended; /* whose threads are to be joined */
     bool is_ending;
 };
 
@@ -66,11 +70,10 @@ static void load_free(load *one)
     for (size_t i = 0; i < sizeof(one->texts) / sizeof(one->texts[0]); i++)
         free(one->texts[i]);
     free(one->path);
-    hth_runtime_unref(one->runtime);
     free(one);
 }
 
-/* Copy what options point to. False without memory. */
+/* Copy all that options point to. False without memory. */
 static bool copy_options(load *one, const hearth_model_options *given)
 {
     hearth_model_options *options = &one->options;
@@ -146,45 +149,54 @@ static void *run_load(void *user_data)
     hearth_status status;
 
     hth_os_thread_name("hearth-load");
+    pthread_mutex_lock(&loads->lock); /* whoever has started this thread gives the load's id away first */
+    pthread_mutex_unlock(&loads->lock);
     status = run(one, &model, &error);
     hth_events_load_end(one->source, model, status, &error);
     pthread_mutex_lock(&loads->lock);
     DL_DELETE(loads->list, one);
+    LL_PREPEND(loads->ended, one);
     pthread_cond_broadcast(&loads->changed);
     pthread_mutex_unlock(&loads->lock);
-    load_free(one); /* its hold on the runtime was what kept loads */
     return NULL;
+}
+
+static void join_ended(hth_loads *loads)
+{
+    load *ended, *one, *next;
+
+    pthread_mutex_lock(&loads->lock);
+    ended = loads->ended;
+    loads->ended = NULL;
+    pthread_mutex_unlock(&loads->lock);
+    LL_FOREACH_SAFE(ended, one, next)
+    {
+        pthread_join(one->thread, NULL);
+        load_free(one);
+    }
 }
 
 /* ---- starting ---- */
 
-static hearth_status start_thread(load *one, hearth_error *err)
+static hearth_status start_thread(load *one, uint64_t *id_out, hearth_error *err)
 {
     hth_loads *loads = hth_runtime_loads(one->runtime);
     hearth_status status = HEARTH_OK;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    int failed;
+    int failed = 0;
 
+    join_ended(loads);
     pthread_mutex_lock(&loads->lock);
     if (loads->is_ending)
         status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
-    else
+    else if ((failed = pthread_create(&one->thread, NULL, run_load, one)) != 0)
+        status = hth_fail_errno(err, failed, "cannot start a thread to load '%s'", one->path);
+    if (status == HEARTH_OK) {
         DL_APPEND(loads->list, one);
+        if (id_out)
+            *id_out = one->id;
+    }
     pthread_mutex_unlock(&loads->lock);
-    if (status != HEARTH_OK)
-        return status;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    failed = pthread_create(&thread, &attributes, run_load, one);
-    pthread_attr_destroy(&attributes);
-    if (!failed)
-        return HEARTH_OK;
-    pthread_mutex_lock(&loads->lock);
-    DL_DELETE(loads->list, one);
-    pthread_cond_broadcast(&loads->changed);
-    pthread_mutex_unlock(&loads->lock);
-    return hth_fail_errno(err, failed, "cannot start a thread to load '%s'", one->path);
+    return status;
 }
 
 hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
@@ -192,7 +204,6 @@ hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path,
 {
     hearth_model_options given;
     hearth_status status;
-    uint64_t id;
     load *one;
 
     if (!runtime || !path || !queue)
@@ -207,20 +218,17 @@ hearth_status hearth_model_load_start(hearth_runtime *runtime, const char *path,
     one = calloc(1, sizeof(*one));
     if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
-    id = one->id = hth_runtime_next_request_ids(runtime, 1);
+    one->id = hth_runtime_next_request_ids(runtime, 1);
     one->runtime = runtime;
-    hth_runtime_ref(runtime);
     one->path = strdup(path);
     if (!one->path || !copy_options(one, &given))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
     one->options.progress = on_progress;
     one->options.progress_user_data = one;
     if (status == HEARTH_OK)
-        status = hth_events_load_new(queue, runtime, id, user_data, &one->source, err);
-    if (status == HEARTH_OK && id_out)
-        *id_out = id; /* before the thread runs: its events may be taken at once */
+        status = hth_events_load_new(queue, runtime, one->id, user_data, &one->source, err);
     if (status == HEARTH_OK)
-        status = start_thread(one, err);
+        status = start_thread(one, id_out, err);
     if (status != HEARTH_OK) {
         hth_events_drop(one->source);
         load_free(one);
@@ -266,4 +274,5 @@ void hth_loads_end(hth_loads *loads)
     while (loads->list)
         pthread_cond_wait(&loads->changed, &loads->lock);
     pthread_mutex_unlock(&loads->lock);
+    join_ended(loads);
 }

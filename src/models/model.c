@@ -205,7 +205,7 @@ static void model_free(hearth_model *model)
 void hth_model_end(hearth_model *model)
 {
     hth_model_shut_down(model);
-    hth_runtime_remove(model->runtime, model); /* after: a runtime that closes waits for this */
+    hth_runtime_remove(model->runtime, &model->member); /* after: a runtime that closes waits for this */
     model_free(model);
 }
 
@@ -223,15 +223,10 @@ void hearth_model_unref(hearth_model *model)
         return;
     }
     cancel_work(model);
-    hth_runtime_end_model(model->runtime, model);
+    hth_runtime_end_member(model->runtime, &model->member);
 }
 
 /* ---- what it is ---- */
-
-const hth_chat_template *hth_model_chat_template(const hearth_model *model)
-{
-    return model->chat_template;
-}
 
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out)
 {

@@ -1,5 +1,5 @@
 /*
- * model.h - what the runtime needs of a model
+ * model.h - calls into a model, beyond hearth.h, for other files of the library and the server
  */
 #ifndef HTH_MODELS_MODEL_H
 #define HTH_MODELS_MODEL_H
@@ -9,48 +9,39 @@
 #include "models/chat_templates.h"
 
 /*
- * hearth_model_load in two steps, for who has a use for a model that does not take requests yet.
+ * hearth_model_load in two steps. Between them the model can be used, but takes no requests.
  *
- * After the first, *out is not in the runtime's list. Tokens, templates and hearth_model_info_get work (the fingerprint in
- * it is zeros); nothing else is called but hth_model_identify, once, hth_model_shut_down and hearth_model_unref.
+ * After the first step *out is not in the runtime's list. Tokens, templates and hearth_model_info_get work, with a
+ * fingerprint of zeros. The only other legal calls are hth_model_identify (once), hth_model_shut_down and
+ * hearth_model_unref.
  */
 hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
                                     hearth_model **out, hearth_error *err);
 /*
- * Wait for the file's fingerprint and start the scheduler. Blocks for as long as the file is read. Failed, the model
- * stays as it was, to be given back. HEARTH_CANCELLED when it is shut down meanwhile; else as hearth_model_load.
+ * The second step: wait for the file's fingerprint and start the scheduler. Blocks while the file is read. After a
+ * failure the model is as before, and the caller unrefs it. HEARTH_CANCELLED when it is shut down meanwhile; other
+ * statuses as hearth_model_load.
  */
 hearth_status hth_model_identify(hearth_model *model, hearth_error *err);
 
-/*
- * Take a reference of a model that is in the runtime's list, unless its last one is being given back. Called with the
- * runtime's list locked, which a dying model takes before it goes.
- */
-bool hth_model_try_ref(hearth_model *model);
-
-/* A copy of the model's chat template, released with free; *out is NULL, with HEARTH_OK, where it has none. Any thread. */
+/* A copy of the model's chat template, released with free; HEARTH_OK with NULL when it has none. Any thread. */
 hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err);
 
 /*
- * The control tokens that come before a text, between it and the text that follows, and before what stands between the two.
- * False: the model was not made for that. Any thread.
+ * The control tokens of fill-in-the-middle: before the text in front of the gap, before the text behind it, and before
+ * the text of the gap. False: the model has none. Any thread.
  */
 bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3]);
 
-/* What the model's file recommends for sampling. Fixed as long as the handle lives. */
+/* The recommendations of the model's file for sampling. They never change. */
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out);
 
-/* The template of ours that its conversations have; NULL: the model's, or one that was given. Likewise. */
-const hth_chat_template *hth_model_chat_template(const hearth_model *model);
-
-/* Is a prompt of so many tokens kept for later ones, as far as there is room? Fixed as long as the model is loaded. */
+/* Does the policy save a prompt of n_tokens, if there is room? The answer is fixed while the model is loaded. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 
-/*
- * End a model's work at once: cancel its requests, save, free the engine's part. The handle stays. Blocks. Accepts NULL.
- */
+/* Cancel the model's requests, save, and free the engine part. The handle stays. Blocks. Accepts NULL. */
 void hth_model_shut_down(hearth_model *model);
-/* Shut down and free a model without references. Blocks; on no scheduler's thread. */
+/* Shut down and free a model without references. Blocks. Not on a scheduler's thread. */
 void hth_model_end(hearth_model *model);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * model_inside.h - what the files of a model share
+ * model_inside.h - shared by the files of a model
  */
 #ifndef HTH_MODELS_MODEL_INSIDE_H
 #define HTH_MODELS_MODEL_INSIDE_H
@@ -15,90 +15,94 @@
 #include "models/runtime.h"
 
 struct hearth_model {
-    /* Fixed after the first step of loading, but for the fingerprint in place.keyspace. */
+    /* Fixed after the first step of loading, except the fingerprint in place.keyspace. */
     hearth_runtime *runtime;
     char *name;
     char *path;
     char *cache_salt; /* NULL: none */
     const hth_backend *backend;
     hth_engine_model_info info;
-    const hth_chat_template *chat_template; /* one of ours; NULL: the model's, or one that was given */
-    atomic_bool has_warned;                 /* that its conversations have a template which it may not know */
+    const hth_chat_template *chat_template; /* a built-in one; NULL: the model's or the caller's */
+    atomic_bool has_warned;                 /* that the model may not know the template in use */
     hth_workplace place;
     hth_schedule schedule;
     uint32_t queue_max;
-    hth_fingerprinting *fingerprinting; /* NULL: of no file */
+    hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
 
     _Atomic unsigned references;
-    hearth_model *next_to_end; /* the runtime's, once there are none */
-    hearth_work_fn on_work;    /* the caller's; NULL: nobody watches */
+    hth_runtime_member member;
+    hearth_work_fn on_work; /* the caller's; NULL: none */
     void *work_user_data;
-    hth_event_source *told; /* the scheduler thread's: they have told something in this round */
+    hth_event_teller teller; /* of its requests' events */
     hth_pulse pulse;
 
-    /* The engine part; changed only while `users` is 0 and `unloading` is set. */
+    /* The engine part; changes only while `users` is 0 and `unloading` is set. */
     hth_engine_model *engine_model;
     hth_engine_context *context;
 
     /*
-     * Guards the fields below, and place.keyspace until the second step of loading has ended. Held around the scheduler's
-     * lock, no other.
+     * Guards the fields below, and place.keyspace until the end of the second step of loading. Only the scheduler's
+     * lock is taken while it is held.
      */
     pthread_mutex_t lock;
-    hth_scheduler *scheduler; /* NULL before that; may be used without the lock by those who entered after it */
+    hth_scheduler *scheduler; /* NULL before the second step; users that entered after it need no lock */
     pthread_cond_t users_changed;
     unsigned users;   /* calls inside the engine part */
     bool unloading;   /* no new users */
-    bool is_claimed;  /* somebody is about to free the engine part */
+    bool is_claimed;  /* a thread is about to free the engine part */
     bool engine_gone; /* it was freed */
     bool has_unloader;
     pthread_t unloader;
 };
 
 /*
- * Count a call into the engine part, so that it is not freed meanwhile. HEARTH_MISUSE without a model, HEARTH_CANCELLED
- * when it is unloaded; function is the public one that asks.
+ * Enter the engine part, which is not freed before the caller leaves. function names the public function in messages.
+ * HEARTH_MISUSE without a model, HEARTH_CANCELLED when it is unloaded.
  */
 hearth_status hth_model_enter(hearth_model *model, const char *function, hearth_error *err);
 void hth_model_leave(hearth_model *model);
 
-/* The options as they are used: checked, newer fields as their defaults. */
+/* The runtime's try_ref, see hth_runtime_member. */
+bool hth_model_try_ref(hearth_model *model);
+
+/* Check the caller's options and copy them; fields that an older caller lacks get their defaults. */
 hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err);
-/* Have hth_model_identify end soon, where it waits for a fingerprint (HEARTH_CANCELLED). Any thread. */
+/* Make hth_model_identify end soon with HEARTH_CANCELLED, if it waits for a fingerprint. Any thread. */
 void hth_model_stop_identifying(hearth_model *model);
 
-/* Is that UTF-8 of a length that is read? what names it in the message. */
+/* Check that a text is UTF-8 and not too long. what names it in messages. */
 hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes, hearth_error *err);
 /* A new array of the text's tokens. The model is entered. */
 hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
                                  hearth_token **tokens_out, size_t *n_out, hearth_error *err);
 
-/* A new array of its prompt's tokens, at least one, at most the context's. The model is entered. */
+/* A new array of the tokens of the request's prompt, 1 to the size of the context. The model is entered. */
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
                                       size_t *n_out, hearth_error *err);
 /* The model's keyspace, with a request's salt (NULL: none). */
 hth_keyspace hth_model_keyspace(const hearth_model *model, const char *cache_salt);
 
-/* A request's prompt, read and checked as hearth_submit does it, and what it is looked up with. */
+/* The prompt of a request, read and checked as in hearth_submit, and the inputs of its lookup. */
 typedef struct hth_model_prompt {
     hth_keyspace keyspace; /* with the request's salt */
     hearth_token *tokens;  /* [n_tokens] */
     size_t n_tokens;
+    const char *cache_salt; /* the request's; NULL: none */
     bool no_cache_read;
 } hth_model_prompt;
 
 /*
- * Statuses as hearth_submit; function is its name for messages. To be followed by hth_model_prompt_give_back, until when
- * the model is entered.
+ * Read a request's prompt and enter the model, until hth_model_prompt_give_back. function names the public function in
+ * messages. Statuses as hearth_submit.
  */
 hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *request, const char *function,
                                     hth_model_prompt *out, hearth_error *err);
 void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt);
 
-/* Mark a request as paused by who holds it, or not by him any more. False when it is not there. */
+/* hth_scheduler_pause. False also without a scheduler. */
 bool hth_model_pause(hearth_model *model, uint64_t request_id, hth_pause by, bool paused);
 
-/* Say once that a model without a chat template is asked to converse. */
+/* Warn once that a conversation is rendered with a template that the model may not know. */
 void hth_model_warn_of_template(hearth_model *model);
 
 #endif

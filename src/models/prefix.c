@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "cache/read_ahead.h"
 #include "engine/row_transfer.h"
 #include "models/model_inside.h"
@@ -13,7 +14,8 @@
 
 enum {
     SAVE_MS = 60000,
-    FORGET_ROWS = 64, /* between two waits for the writers; fewer than a cache remembers as gone (rejected.h) */
+    SAVE_TRIES = 8,   /* another try follows when a row was removed before it was read */
+    FORGET_ROWS = 64, /* rows between two waits for the writers; fewer than a cache remembers as gone (rejected.h) */
 };
 
 static hearth_status check_has_cache(const hearth_model *model, hearth_error *err)
@@ -25,7 +27,7 @@ static hearth_status check_has_cache(const hearth_model *model, hearth_error *er
     return HEARTH_OK;
 }
 
-/* For a tenant's rows; ends with hth_model_leave. */
+/* Enter the model for the rows of a salt; ends with hth_model_leave. */
 static hearth_status enter(hearth_model *model, const char *function, const char *cache_salt,
                            hth_keyspace *keyspace_out, hearth_error *err)
 {
@@ -100,12 +102,22 @@ static hearth_status save(hearth_model *model, const hth_keyspace *keyspace, con
     if (status == HEARTH_OK && lookup.n_cached < n_tokens) {
         hth_lookup_deinit(&lookup);
         lookup = (hth_lookup){ .n_rows = 0 };
-        /* What the policy does not keep, or no device has room for, is not saved, and not counted either. */
+        /* Cells that the policy does not save, or that no device has room for, are not in the file. */
         (void)hth_scheduler_save(model->scheduler, HEARTH_SAVE_EVICT, SAVE_MS, NULL);
         status = look_up(model, keyspace, tokens, n_tokens, &lookup, err);
     }
-    if (status == HEARTH_OK)
+    /*
+     * A row may be removed between the lookup and its export: the writer removes a tail that a longer row supersedes.
+     * The next lookup finds the longer row, which has the same tokens, or the rest of the prompt.
+     */
+    for (unsigned i = 1; status == HEARTH_OK; i++) {
         status = export(model, keyspace, &lookup, tokens, path, out, err);
+        if (status != HEARTH_NOT_FOUND || lookup.n_cached == 0 || i == SAVE_TRIES)
+            break;
+        hth_lookup_deinit(&lookup);
+        lookup = (hth_lookup){ .n_rows = 0 };
+        status = look_up(model, keyspace, tokens, n_tokens, &lookup, err);
+    }
     hth_lookup_deinit(&lookup);
     return status;
 }
@@ -140,7 +152,7 @@ hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, co
     status = check_is_plain(model, err);
     if (status == HEARTH_OK) {
         status = hth_row_import_cached(model->place.cache, path, &options, &imported, err);
-        if (status == HEARTH_UNSUPPORTED) { /* it is the file that does not fit */
+        if (status == HEARTH_UNSUPPORTED) { /* the file does not fit the model */
             status = HEARTH_MISUSE;
             if (err)
                 err->status = status;
@@ -155,7 +167,7 @@ hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, co
 
 /* ---- into RAM ---- */
 
-/* A row that went after the lookup is no failure: fewer tokens are warm then. */
+/* A row that is removed after the lookup is no failure: fewer tokens are warm then. */
 static hearth_status warm(const hearth_model *model, const hth_keyspace *keyspace, const hth_lookup *lookup,
                           uint32_t *n_warm_out, hearth_error *err)
 {
@@ -202,9 +214,17 @@ hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const
     return status;
 }
 
+/* Wait until all rows that are being saved have their files. */
+static hearth_status flush(hth_cache *cache, hearth_error *err)
+{
+    if (hth_cache_flush(cache, SAVE_MS))
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_TIMED_OUT, "what is being stored did not come to its end within %d s", SAVE_MS / 1000);
+}
+
 /* ---- away ---- */
 
-/* Rows that were found, from the beginning of a prompt to its end. */
+/* The found rows, from the beginning of a prompt to its end. */
 typedef struct found_rows {
     hth_row_id *ids; /* [n] */
     size_t n, capacity;
@@ -212,22 +232,18 @@ typedef struct found_rows {
 
 static bool add_found(found_rows *rows, const hth_row_id *id)
 {
-    if (rows->n == rows->capacity) {
-        size_t capacity = rows->capacity ? 2 * rows->capacity : 64;
-        hth_row_id *grown = realloc(rows->ids, capacity * sizeof(*grown));
+    hth_row_id *ids = (hth_row_id *)hth_grown(rows->ids, rows->n, &rows->capacity, sizeof(*ids));
 
-        if (!grown)
-            return false;
-        rows->ids = grown;
-        rows->capacity = capacity;
-    }
+    if (!ids)
+        return false;
+    rows->ids = ids;
     rows->ids[rows->n++] = *id;
     return true;
 }
 
 /*
- * Rows may end anywhere: tails where a turn ended, logits where a prompt did whose tail a later one superseded. So every
- * position is asked for.
+ * A row may end at any position: a tail ends with a turn; logits stay where a prompt ended whose tail was superseded.
+ * So look at every position.
  */
 static hearth_status find_rows(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, found_rows *out, hearth_error *err)
@@ -252,7 +268,7 @@ static hearth_status find_rows(hth_cache *cache, const hth_keyspace *keyspace, c
     return ok ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory to erase a prompt");
 }
 
-/* What stands on others goes first. What a device does not take away in time stays. */
+/* Remove rows before the rows that they stand on. After a time-out the rest stays. */
 static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
                                 uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
 {
@@ -260,7 +276,9 @@ static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, 
     hearth_status status = find_rows(cache, keyspace, tokens, n_tokens, n_kept, &rows, err);
 
     for (size_t i = rows.n; status == HEARTH_OK && i-- > 0;) {
-        (void)hth_cache_unpin(cache, &rows.ids[i].key, NULL); /* it was not pinned, as a rule */
+        status = hth_cache_unpin_to_remove(cache, &rows.ids[i].key, err);
+        if (status != HEARTH_OK)
+            break;
         hth_cache_forget(cache, &rows.ids[i]);
         if (i % FORGET_ROWS == 0 && !hth_cache_flush(cache, SAVE_MS))
             status = hth_fail(err, HEARTH_TIMED_OUT, "not all rows were erased within %d s", SAVE_MS / 1000);
@@ -275,10 +293,8 @@ static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, co
     hth_lookup before = { .n_rows = 0 }, after = { .n_rows = 0 };
     hearth_status status = hth_scheduler_forget(model->scheduler, keyspace->fingerprint, tokens, n_tokens, n_kept, err);
 
-    /* A row that is still being stored would come back. */
-    if (status == HEARTH_OK && !hth_cache_flush(model->place.cache, SAVE_MS))
-        status =
-            hth_fail(err, HEARTH_TIMED_OUT, "what is being stored did not come to its end within %d s", SAVE_MS / 1000);
+    if (status == HEARTH_OK)
+        status = flush(model->place.cache, err); /* a row that is still being saved would come back */
     if (status == HEARTH_OK)
         status = look_up(model, keyspace, tokens, n_tokens, &before, err);
     if (status == HEARTH_OK && n_kept < n_tokens)
@@ -307,7 +323,7 @@ hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, cons
 
 /* ---- pinned ---- */
 
-/* The longest prefix of these tokens at whose end a row is, and its length. */
+/* The longest prefix of these tokens with a row at its end, and its length. */
 static hearth_status find_end(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
                               uint32_t n_tokens, hth_key *key_out, uint32_t *n_out, hearth_error *err)
 {
@@ -333,13 +349,10 @@ static hearth_status pin(hearth_model *model, const hth_keyspace *keyspace, cons
                          uint32_t n_tokens, hth_key *key_out, uint32_t *n_out, hearth_error *err)
 {
     hth_cache *cache = model->place.cache;
-    hearth_status status = HEARTH_OK;
+    hearth_status status = flush(cache, err); /* a row that has no file yet cannot be pinned */
     hth_key key;
     uint32_t n = 0;
 
-    if (!hth_cache_flush(cache, SAVE_MS)) /* a row that has no file yet cannot be pinned */
-        status =
-            hth_fail(err, HEARTH_TIMED_OUT, "what is being stored did not come to its end within %d s", SAVE_MS / 1000);
     if (status == HEARTH_OK)
         status = find_end(cache, keyspace, tokens, n_tokens, &key, &n, err);
     if (status == HEARTH_OK)
@@ -364,7 +377,7 @@ hearth_status hth_prefix_pin(hearth_model *model, const char *cache_salt, const 
     return status;
 }
 
-/* The longest one that is pinned, and its length, 0 where none is. */
+/* The longest pinned prefix, and its length; 0: none. */
 static hearth_status find_pinned(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens,
                                  uint32_t n_tokens, hth_key *key_out, uint32_t *n_out, hearth_error *err)
 {

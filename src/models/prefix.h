@@ -1,14 +1,14 @@
 /*
- * prefix.h - a prompt's rows as a file, back into the cache, and away
+ * prefix.h - save the rows of a prompt to a file, restore, warm, erase and pin them
  *
- * For the operator's and the client's hand on single prompts: what `hearth cache export` and `import` do with a key, done with
- * tokens while the model serves. All of it blocks, on files and on the scheduler, and belongs on no thread that others
- * wait for. A prefix is one of tokens under a salt, the model's own included: nobody gets at rows of another salt.
+ * `hearth cache export` and `import` work with a key. These functions do the same with tokens, while the model serves.
+ * They block on files and on the scheduler. Any thread that may block can call them, and calls may overlap. Tokens, the
+ * salt of the caller and the salt of the model name a prefix. So no caller gets rows of another salt.
  *
- * Files are those of row_transfer.h, and so is what they hold: models of plain attention. Of others a save or a restore is
- * HEARTH_UNSUPPORTED, and so is everything without a cache or of a model that is not cached. HEARTH_CANCELLED once the
- * model is unloaded. What is out is written on success only. Any thread that may block; calls may overlap. A path is taken
- * as it is: it must not be a client's.
+ * The files are those of row_transfer.h, which exist for plain attention only. With other models, save and restore
+ * return HEARTH_UNSUPPORTED; without a cache, or with a model that is not cached, all functions do. HEARTH_CANCELLED
+ * once the model is unloaded. Outputs are written on success only. A path is used as it is, so it must not come from a
+ * client.
  */
 #ifndef HTH_MODELS_PREFIX_H
 #define HTH_MODELS_PREFIX_H
@@ -17,17 +17,18 @@
 #include "hearth.h"
 
 typedef struct hth_prefix_saved {
-    hth_key key;       /* names them */
-    uint32_t n_tokens; /* as many of the leading tokens as are cached */
-    size_t n_rows;     /* without that of the logits */
+    hth_key key;       /* of the leading tokens that are cached */
+    uint32_t n_tokens; /* number of these tokens */
+    size_t n_rows;     /* without the logits row */
     bool has_logits;
     uint64_t bytes; /* of the file */
 } hth_prefix_saved;
 
 /*
- * Write what is cached of these tokens, n_tokens >= 1, into a file at path, which is replaced when it is there. What of them
- * is in the context alone is saved first: then all finished sequences of the model are saved and given up, which may take up
- * to 60 s, and what was not saved by then is not in the file. HEARTH_NOT_FOUND: nothing of them is cached. Others as hth_row_export.
+ * Write the cached rows of these tokens, n_tokens >= 1, to a file at path, and replace an old file. If some tokens are
+ * in the context only, all finished sequences of the model are saved and emptied first. That takes at most 60 s; cells
+ * that are not saved by then are not in the file. HEARTH_NOT_FOUND: none of the tokens are cached. Others as
+ * hth_row_export.
  */
 hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                               uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err);
@@ -39,43 +40,41 @@ typedef struct hth_prefix_restored {
 } hth_prefix_restored;
 
 /*
- * Put a file's rows into the cache. A file of another model or salt, or of more tokens than the context has, is
- * HEARTH_MISUSE. Others as hth_row_import.
+ * Put the rows of a file into the cache. HEARTH_MISUSE for a file of another model or salt, or of more tokens than the
+ * context has. Others as hth_row_import.
  */
 hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, const char *path,
                                  hth_prefix_restored *out, hearth_error *err);
 
 /*
- * Bring the rows that cover these tokens, n_tokens >= 1, and the logits after the last one into RAM, verified.
- * *n_warm_out: how many of the leading tokens they cover. HEARTH_CORRUPT, HEARTH_NO_MEMORY (pinned rows leave no room),
+ * Verify the rows of these tokens, n_tokens >= 1, and the logits after the last one, and put them into the RAM tier.
+ * *n_warm_out: the leading tokens that they cover. HEARTH_CORRUPT, HEARTH_NO_MEMORY (pinned rows leave no room),
  * HEARTH_IO.
  */
 hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                               uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err);
 
-/*
- * How many of the leading tokens the longest pinned prefix of them has; 0: none is pinned. Statuses as hth_prefix_warm.
- */
+/* *n_pinned_out: the length of the longest pinned prefix of these tokens; 0: none. Statuses as hth_prefix_warm. */
 hearth_status hth_prefix_pinned(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                                 uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err);
 
 /*
- * Take these tokens out of the cache, in all its tiers, and out of finished sequences, but for the first n_kept of them. Rows of
- * prompts that part from them earlier stay; those that stand on a row that goes are not found any more and age out.
- * A running request that has these tokens keeps them and saves them again. *n_erased_out: how many of the tokens were
- * cached before and are not now. HEARTH_BUSY, HEARTH_NO_MEMORY, HEARTH_TIMED_OUT (a device takes no work for 60 s): some
- * rows may be gone.
+ * Remove the rows of these tokens from all tiers, and from finished sequences, except the rows of the first n_kept
+ * tokens. Rows of prompts that differ earlier stay. Rows that stand on a removed row are not found any more, and age
+ * out. A running request with these tokens keeps them and saves them again. *n_erased_out: the tokens that were cached
+ * before and are not now. HEARTH_BUSY, HEARTH_NO_MEMORY, HEARTH_TIMED_OUT (a device takes no work for 60 s): some rows
+ * may be gone.
  */
 hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err);
 
 /*
- * Pin the longest prefix of these tokens at whose end a row is: *key_out and *n_pinned_out. What is being stored is
- * waited for. HEARTH_NOT_FOUND: there is none; HEARTH_TIMED_OUT; others as hth_cache_pin.
+ * Pin the longest prefix of these tokens that has a row at its end: *key_out and *n_pinned_out. Waits for rows that are
+ * being written. HEARTH_NOT_FOUND: there is none; HEARTH_TIMED_OUT; others as hth_cache_pin.
  */
 hearth_status hth_prefix_pin(hearth_model *model, const char *cache_salt, const hearth_token *tokens, uint32_t n_tokens,
                              hth_key *key_out, uint32_t *n_pinned_out, hearth_error *err);
-/* Unpin the longest prefix of these tokens that is pinned. HEARTH_NOT_FOUND: none is. */
+/* Unpin the longest pinned prefix of these tokens. HEARTH_NOT_FOUND: none is pinned. */
 hearth_status hth_prefix_unpin(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err);
 

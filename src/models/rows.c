@@ -8,7 +8,6 @@
 
 #include "cache/chain.h"
 #include "engine/row_transfer.h"
-#include "models/given.h"
 #include "models/model_inside.h"
 #include "models/prefix.h"
 
@@ -154,7 +153,9 @@ hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[3
 
         if (hth_cache_find(cache, &id, NULL) == HEARTH_TIER_NONE)
             continue;
-        (void)hth_cache_unpin(cache, &id.key, NULL); /* it was not pinned, as a rule */
+        status = hth_cache_unpin_to_remove(cache, &id.key, err);
+        if (status != HEARTH_OK)
+            return status;
         hth_cache_forget(cache, &id);
         n_rows++;
     }
@@ -223,36 +224,21 @@ hearth_status hearth_runtime_unpin(hearth_runtime *runtime, const uint8_t key[32
 
 /* ---- by prompt ---- */
 
-/* A request's prompt. To be followed by hth_model_prompt_give_back. */
-static hearth_status take_prompt(hearth_model *model, const hearth_request *request, const char *function,
-                                 const char **salt_out, hth_model_prompt *out, hearth_error *err)
-{
-    hth_given_request given;
-    hearth_status status = hth_given_request_read(request, &given, err);
-
-    if (status == HEARTH_OK)
-        status = hth_model_prompt_take(model, request, function, out, err);
-    if (status == HEARTH_OK)
-        *salt_out = given.request.cache_salt;
-    return status;
-}
-
 hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *request, const char *path,
                                    hearth_transfer *out, hearth_error *err)
 {
     hth_prefix_saved saved;
     hth_model_prompt prompt;
-    const char *salt;
     hearth_status status;
 
     if (!path)
         return hth_fail(err, HEARTH_MISUSE, "hearth_prompt_export: path is NULL");
     status = check_transfer(out, "hearth_prompt_export", err);
     if (status == HEARTH_OK)
-        status = take_prompt(model, request, "hearth_prompt_export", &salt, &prompt, err);
+        status = hth_model_prompt_take(model, request, "hearth_prompt_export", &prompt, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_save(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, path, &saved, err);
+    status = hth_prefix_save(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, path, &saved, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK)
         tell(out,
@@ -268,13 +254,12 @@ hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *re
                                    hearth_error *err)
 {
     hth_model_prompt prompt;
-    const char *salt;
-    hearth_status status = take_prompt(model, request, "hearth_prompt_remove", &salt, &prompt, err);
+    hearth_status status = hth_model_prompt_take(model, request, "hearth_prompt_remove", &prompt, err);
     uint32_t n_tokens = 0;
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_erase(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, 0, &n_tokens, err);
+    status = hth_prefix_erase(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, 0, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && n_tokens_out)
         *n_tokens_out = n_tokens;
@@ -285,13 +270,12 @@ hearth_status hearth_prompt_warm(hearth_model *model, const hearth_request *requ
                                  hearth_error *err)
 {
     hth_model_prompt prompt;
-    const char *salt;
-    hearth_status status = take_prompt(model, request, "hearth_prompt_warm", &salt, &prompt, err);
+    hearth_status status = hth_model_prompt_take(model, request, "hearth_prompt_warm", &prompt, err);
     uint32_t n_tokens = 0;
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_warm(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
+    status = hth_prefix_warm(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && n_tokens_out)
         *n_tokens_out = n_tokens;
@@ -302,14 +286,13 @@ hearth_status hearth_prompt_pin(hearth_model *model, const hearth_request *reque
                                 uint32_t *n_tokens_out, hearth_error *err)
 {
     hth_model_prompt prompt;
-    const char *salt;
-    hearth_status status = take_prompt(model, request, "hearth_prompt_pin", &salt, &prompt, err);
+    hearth_status status = hth_model_prompt_take(model, request, "hearth_prompt_pin", &prompt, err);
     uint32_t n_tokens = 0;
     hth_key key;
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_pin(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, &key, &n_tokens, err);
+    status = hth_prefix_pin(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, &key, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && key_out)
         memcpy(key_out, key.bytes, sizeof(key.bytes));
@@ -322,13 +305,12 @@ hearth_status hearth_prompt_unpin(hearth_model *model, const hearth_request *req
                                   hearth_error *err)
 {
     hth_model_prompt prompt;
-    const char *salt;
-    hearth_status status = take_prompt(model, request, "hearth_prompt_unpin", &salt, &prompt, err);
+    hearth_status status = hth_model_prompt_take(model, request, "hearth_prompt_unpin", &prompt, err);
     uint32_t n_tokens = 0;
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_unpin(model, salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
+    status = hth_prefix_unpin(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && n_tokens_out)
         *n_tokens_out = n_tokens;

@@ -16,15 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/os.h"
 #include "base/structs.h"
 #include "cache/directory.h"
-#include "models/model_inside.h"
 
-enum { CLOSE_WRITES_MS = 10000 };
-
-/* A list of borrowed model handles; small, so an array. */
-enum { STRATEGIES_MAX = 16 };
+enum { CLOSE_WRITES_MS = 10000, STRATEGIES_MAX = 16 };
 
 struct hearth_runtime {
     /* Fixed while open. */
@@ -39,16 +36,16 @@ struct hearth_runtime {
     _Atomic uint64_t last_request_id;
     _Atomic unsigned holders;
 
-    /* Guards the fields below. Held around hth_model_try_ref, no other lock. */
+    /* Guards the fields below. Held around a member's try_ref, no other lock. */
     pthread_mutex_t lock;
     pthread_cond_t models_changed;
-    hearth_model **models;
-    size_t n_models;
-    size_t capacity_models;
+    hth_runtime_member **members; /* [n_members], borrowed */
+    size_t n_members;
+    size_t capacity_members;
     bool closing;
-    hearth_model *to_end; /* models whose last reference was given back */
-    bool ender_works;     /* on to_end */
-    bool has_ender;       /* to be joined */
+    hth_runtime_member *to_end; /* models whose last reference was given back */
+    bool ender_works;           /* on to_end */
+    bool has_ender;             /* to be joined */
     pthread_t ender;
     hth_strategy strategies[STRATEGIES_MAX]; /* added ones, [n_strategies] */
     size_t n_strategies;
@@ -173,7 +170,7 @@ void hth_runtime_unref(hearth_runtime *runtime)
         return;
     pthread_cond_destroy(&runtime->models_changed);
     pthread_mutex_destroy(&runtime->lock);
-    free(runtime->models);
+    free(runtime->members);
     free(runtime->memo_directory);
     free(runtime->engine_directory);
     hth_signing_key_free(runtime->signing_key);
@@ -315,11 +312,11 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
 static void end_models_locked(hearth_runtime *runtime)
 {
     while (runtime->to_end) {
-        hearth_model *model = runtime->to_end;
+        hth_runtime_member *member = runtime->to_end;
 
-        runtime->to_end = model->next_to_end;
+        runtime->to_end = member->next_to_end;
         pthread_mutex_unlock(&runtime->lock);
-        hth_model_end(model);
+        member->end(member->model);
         pthread_mutex_lock(&runtime->lock);
     }
 }
@@ -345,11 +342,11 @@ static void join_ender(hearth_runtime *runtime)
     runtime->has_ender = false;
 }
 
-void hth_runtime_end_model(hearth_runtime *runtime, hearth_model *model)
+void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member)
 {
     pthread_mutex_lock(&runtime->lock);
-    model->next_to_end = runtime->to_end;
-    runtime->to_end = model;
+    member->next_to_end = runtime->to_end;
+    runtime->to_end = member;
     if (!runtime->ender_works) {
         join_ender(runtime); /* it is past its last use of the lock */
         runtime->has_ender = pthread_create(&runtime->ender, NULL, run_ender, runtime) == 0;
@@ -368,21 +365,21 @@ void hearth_runtime_close(hearth_runtime *runtime)
     hth_loads_end(runtime->loads);
     pthread_mutex_lock(&runtime->lock);
     runtime->closing = true;
-    while (runtime->n_models > 0 || runtime->to_end || runtime->ender_works) {
-        hearth_model *model = runtime->n_models > 0 ? runtime->models[runtime->n_models - 1] : NULL;
+    while (runtime->n_members > 0 || runtime->to_end || runtime->ender_works) {
+        hth_runtime_member *member = runtime->n_members > 0 ? runtime->members[runtime->n_members - 1] : NULL;
 
         if (runtime->to_end && !runtime->ender_works) { /* no thread could be started for it */
             end_models_locked(runtime);
             continue;
         }
-        if (!model || !hth_model_try_ref(model)) {
+        if (!member || !member->try_ref(member->model)) {
             pthread_cond_wait(&runtime->models_changed, &runtime->lock); /* its last reference was given back */
             continue;
         }
-        runtime->n_models--;
+        runtime->n_members--;
         pthread_mutex_unlock(&runtime->lock);
-        hth_model_shut_down(model);
-        hearth_model_unref(model);
+        member->shut_down(member->model);
+        hearth_model_unref(member->model);
         pthread_mutex_lock(&runtime->lock);
     }
     pthread_mutex_unlock(&runtime->lock);
@@ -407,36 +404,32 @@ hearth_status hearth_runtime_flush(hearth_runtime *runtime, uint32_t timeout_ms,
 
 /* ---- the list ---- */
 
-bool hth_runtime_add(hearth_runtime *runtime, hearth_model *model)
+bool hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member)
 {
+    hth_runtime_member **members;
     bool added = false;
 
     pthread_mutex_lock(&runtime->lock);
-    if (runtime->n_models == runtime->capacity_models) {
-        size_t capacity = 2 * runtime->capacity_models + 8;
-        hearth_model **models = realloc(runtime->models, capacity * sizeof(hearth_model *));
-
-        if (models) {
-            runtime->models = models;
-            runtime->capacity_models = capacity;
-        }
+    members = (hth_runtime_member **)hth_grown(runtime->members, runtime->n_members, &runtime->capacity_members,
+                                               sizeof(hth_runtime_member *));
+    if (members) {
+        runtime->members = members;
+        added = !runtime->closing;
     }
-    if (!runtime->closing && runtime->n_models < runtime->capacity_models) {
-        runtime->models[runtime->n_models++] = model;
-        added = true;
-    }
+    if (added)
+        runtime->members[runtime->n_members++] = member;
     pthread_mutex_unlock(&runtime->lock);
     return added;
 }
 
-void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model)
+void hth_runtime_remove(hearth_runtime *runtime, const hth_runtime_member *member)
 {
     pthread_mutex_lock(&runtime->lock);
-    for (size_t i = 0; i < runtime->n_models; i++)
-        if (runtime->models[i] == model) {
-            memmove(&runtime->models[i], &runtime->models[i + 1],
-                    (runtime->n_models - i - 1) * sizeof(runtime->models[0]));
-            runtime->n_models--;
+    for (size_t i = 0; i < runtime->n_members; i++)
+        if (runtime->members[i] == member) {
+            memmove(&runtime->members[i], &runtime->members[i + 1],
+                    (runtime->n_members - i - 1) * sizeof(hth_runtime_member *));
+            runtime->n_members--;
             break;
         }
     pthread_cond_broadcast(&runtime->models_changed);
@@ -451,11 +444,13 @@ hearth_status hearth_runtime_models(hearth_runtime *runtime, hearth_model **mode
     if (!runtime || !n_out || (capacity > 0 && !models))
         return hth_fail(err, HEARTH_MISUSE, "hearth_runtime_models: runtime, n_out or models is NULL");
     pthread_mutex_lock(&runtime->lock);
-    for (size_t i = 0; i < runtime->n_models; i++) {
+    for (size_t i = 0; i < runtime->n_members; i++) {
+        const hth_runtime_member *member = runtime->members[i];
+
         if (n < capacity) {
-            if (!hth_model_try_ref(runtime->models[i]))
+            if (!member->try_ref(member->model))
                 continue;
-            models[n] = runtime->models[i];
+            models[n] = member->model;
         }
         n++;
     }

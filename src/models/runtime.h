@@ -1,5 +1,5 @@
 /*
- * runtime.h - what all models of a process share: cache, log, counters, the list of models
+ * runtime.h - shared by all models of a runtime: cache, log, counters, the list of models
  */
 #ifndef HTH_MODELS_RUNTIME_H
 #define HTH_MODELS_RUNTIME_H
@@ -7,7 +7,7 @@
 #include "cache/cache.h"
 #include "sched/scheduler.h"
 
-/* Take and give back a hold on the runtime's memory; a model holds it, so that close leaves it valid handles. */
+/* References to the memory of the runtime. Each model has one, so its handle stays valid after the runtime closes. */
 void hth_runtime_ref(hearth_runtime *runtime);
 void hth_runtime_unref(hearth_runtime *runtime);
 
@@ -15,37 +15,52 @@ const hth_log *hth_runtime_log(const hearth_runtime *runtime);
 hth_cache *hth_runtime_cache(const hearth_runtime *runtime);             /* NULL: disabled */
 const char *hth_runtime_memo_directory(const hearth_runtime *runtime);   /* NULL: none */
 const char *hth_runtime_engine_directory(const hearth_runtime *runtime); /* NULL: the default */
-/* What models take over from the runtime's options. */
+/* Options of the runtime that models use. */
 typedef struct hth_runtime_settings {
     uint32_t resume_wait_ms;
     bool keeps_text;
 } hth_runtime_settings;
 const hth_runtime_settings *hth_runtime_settings_of(const hearth_runtime *runtime);
 hth_counters *hth_runtime_counters(hearth_runtime *runtime);
-/* The first of n ids in a row. */
+/* Reserve n consecutive ids; returns the first. */
 uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n);
-/* The last one that was given; 0: none was. */
+/* The last reserved id; 0: none. */
 uint64_t hth_runtime_last_request_id(const hearth_runtime *runtime);
-/* A strategy by name; NULL: the default. HEARTH_MISUSE naming those that there are. */
+/* A strategy by name; NULL: the default. HEARTH_MISUSE lists the names that exist. */
 hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, hth_strategy *out, hearth_error *err);
 
-/* What the RAM tier may hold where nobody says: an eighth of the memory, at most 4 GiB. */
+/* The default quota of the RAM tier: an eighth of the memory, at most 4 GiB. */
 uint64_t hth_runtime_ram_bytes_default(void);
 
-/* Enter a model into the list; false when the runtime is closing. */
-bool hth_runtime_add(hearth_runtime *runtime, hearth_model *model);
-void hth_runtime_remove(hearth_runtime *runtime, hearth_model *model);
-/* Have a model without references ended (hth_model_end) on a thread of the runtime's. Does not block. */
-void hth_runtime_end_model(hearth_runtime *runtime, hearth_model *model);
+/* A model as the runtime sees it: a handle and three functions. */
+typedef struct hth_runtime_member {
+    hearth_model *model;
+    /*
+     * Take a reference. False when the last one is being given back. Called with the lock of the list, which a dying
+     * model takes before it is freed.
+     */
+    bool (*try_ref)(hearth_model *model);
+    /* Cancel the requests and free the engine part; the handle stays. Blocks. */
+    void (*shut_down)(hearth_model *model);
+    /* Shut down and free a model without references. Calls hth_runtime_remove. Blocks. */
+    void (*end)(hearth_model *model);
+    struct hth_runtime_member *next_to_end; /* used by the runtime */
+} hth_runtime_member;
 
-/* ---- loads on threads of their own (load_start.c) ---- */
+/* Add a model to the list, borrowed until it is removed. False when the runtime is closing. */
+bool hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member);
+void hth_runtime_remove(hearth_runtime *runtime, const hth_runtime_member *member);
+/* Let a thread of the runtime end a model without references. Does not block. */
+void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member);
+
+/* ---- loads on own threads (load_start.c) ---- */
 
 typedef struct hth_loads hth_loads;
 /* NULL without memory. */
 hth_loads *hth_loads_new(void);
-/* Accepts NULL; there is none any more. */
+/* No load is left. Accepts NULL. */
 void hth_loads_free(hth_loads *loads);
-/* Refuse new ones, cancel those that run, and wait for their ends. */
+/* Refuse new loads, cancel the running ones, and wait for their ends. */
 void hth_loads_end(hth_loads *loads);
 hth_loads *hth_runtime_loads(const hearth_runtime *runtime);
 

@@ -1,13 +1,14 @@
 /*
  * submit.c - public requests to slots, and their results back
  *
- * Everything that can be wrong with a request is found here, on the caller's thread: its options, its prompt, its grammar.
- * What reaches the scheduler can run.
+ * Everything that can be wrong with a request is found here, on the caller's thread: its options, its prompt, its
+ * grammar. What reaches the scheduler can run.
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/draw.h"
 #include "models/given.h"
 #include "models/model_inside.h"
 
@@ -116,7 +117,10 @@ static hearth_status find_parent(hth_request *request, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Reply i of a request. What was found, or read, for the first of them, its parent and its grammar, is the others', too. */
+/*
+ * Reply i of a request. What was found, or read, for the first of them, its parent and its grammar, is the others',
+ * too.
+ */
 static hearth_status make_slot(hearth_model *model, const hearth_request *given, const hearth_token *tokens,
                                size_t n_tokens, uint64_t first_id, uint32_t i, hth_slot **slots, hearth_error *err)
 {
@@ -166,6 +170,7 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
         return status;
     }
     prompt.keyspace = hth_model_keyspace(model, given.request.cache_salt);
+    prompt.cache_salt = given.request.cache_salt;
     prompt.no_cache_read = given.request.no_cache_read;
     *out = prompt;
     return HEARTH_OK;
@@ -208,8 +213,10 @@ static hearth_status submit(hearth_model *model, const hearth_request *request, 
         status = hth_model_enter(model, "hearth_submit", err);
     if (status != HEARTH_OK)
         return status;
+    if (given.sampling.seed == HEARTH_SEED_RANDOM)
+        given.sampling.seed = hth_draw_seed();
     if (given.request.events)
-        status = hth_events_connect(model, &given.request, source_out != NULL, &source, err);
+        status = hth_events_connect(&model->teller, &given.request, source_out != NULL, &source, err);
     if (status == HEARTH_OK)
         status = make_slots(model, &given.request, slots, &id, err);
     if (status == HEARTH_OK && id_out)
@@ -269,7 +276,7 @@ static bool pass_token(uint64_t id, const hearth_token_event *event, void *user_
 {
     completion *c = user_data;
 
-    return !c->request->on_token || c->request->on_token(id, event, c->request->user_data);
+    return c->request->on_token(id, event, c->request->user_data);
 }
 
 static void take_result(uint64_t id, const hearth_result *result, void *user_data)
@@ -311,7 +318,7 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     c.request = &given.request;
     inner = given.request;
     inner.on_text = pass_text;
-    inner.on_token = pass_token;
+    inner.on_token = given.request.on_token ? pass_token : NULL; /* with it, text goes there and not to on_text */
     inner.on_progress = pass_progress;
     inner.on_done = take_result;
     inner.user_data = &c;

@@ -1,5 +1,5 @@
 /*
- * text.c - text to tokens, and conversations to text
+ * text.c - text to tokens
  */
 #include <stdlib.h>
 #include <string.h>
@@ -97,33 +97,4 @@ hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *
     if (status == HEARTH_OK)
         *out = copy;
     return status;
-}
-
-hearth_status hearth_chat_render(hearth_model *model, const hearth_chat_message *messages, size_t n_messages,
-                                 char **text_out, size_t *n_out, hearth_error *err)
-{
-    char *text = NULL;
-    hearth_status status;
-
-    if (!messages || n_messages == 0 || !text_out)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_chat_render: at least one message and text_out are needed");
-    for (size_t i = 0; i < n_messages; i++) {
-        if (!messages[i].role || !messages[i].content)
-            return hth_fail(err, HEARTH_MISUSE, "hearth_chat_render: message %zu has no role or no content", i);
-        status = hth_check_text("a message", messages[i].content, strlen(messages[i].content), err);
-        if (status != HEARTH_OK)
-            return status;
-    }
-    status = hth_model_enter(model, "hearth_chat_render", err);
-    if (status != HEARTH_OK)
-        return status;
-    status = model->backend->chat_render(model->engine_model, messages, n_messages, &text, err);
-    hth_model_leave(model);
-    hth_model_warn_of_template(model);
-    if (status != HEARTH_OK)
-        return status;
-    *text_out = text;
-    if (n_out)
-        *n_out = strlen(text);
-    return HEARTH_OK;
 }

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 enum {
-    SPARE_PART = 10, /* of a tick is left for drawing and saving */
-    IDLE_PART = 50,  /* of an evaluation's time idle cells may cost */
+    SPARE_PART = 10, /* drawing and saving have this part of a tick: a tenth */
+    IDLE_PART = 50,  /* idle cells may cost this part of an evaluation: a fiftieth */
 };
 
 struct hth_batch {
@@ -21,8 +21,8 @@ struct hth_batch {
     hth_batch_row *rows;     /* [n_batch] */
     uint32_t n_rows;
     uint32_t n_sequences; /* with rows */
-    uint64_t row_ns;      /* what a row of a prompt costs, lately; 0: not known yet */
-    uint64_t small_ns;    /* likewise an evaluation of few rows */
+    uint64_t row_ns;      /* recent cost of a prompt's row; 0: unknown */
+    uint64_t small_ns;    /* recent cost of an evaluation of few rows; 0: unknown */
 };
 
 bool hth_pulse_wants_abort(void *user_data)
@@ -82,7 +82,7 @@ void hth_batch_add(hth_batch *batch, hth_slot *slot)
     uint32_t i = batch->n_slots++;
 
     slot->n_in_batch = 0;
-    /* Nearly all were in the last tick, so this is short: a long prompt takes turns with the others. */
+    /* The loop is short, because nearly all slots were in the last tick. Long prompts take turns. */
     for (; i > 0 && batch->slots[i - 1]->last_ticked > slot->last_ticked; i--)
         batch->slots[i] = batch->slots[i - 1];
     batch->slots[i] = slot;
@@ -105,7 +105,7 @@ uint32_t hth_batch_n_rows(const hth_batch *batch)
 
 /* ---- planning ---- */
 
-/* Tokens of prompts that fit into a tick's time: whole minimal chunks, at least one. */
+/* Tokens of prompts that fit into the time of a tick: whole minimal chunks, at least one. */
 static uint32_t n_in_time(const hth_batch *batch, const hth_schedule *schedule)
 {
     uint64_t tick_ns = hth_ms_to_ns(schedule->max_tick_ms);
@@ -119,7 +119,7 @@ static uint32_t n_in_time(const hth_batch *batch, const hth_schedule *schedule)
     return n < batch->place->n_batch ? (uint32_t)n : batch->place->n_batch;
 }
 
-/* Give each slot its place among the rows: 0 whole chunks of prompts, 1 other parts of prompts, 2 single tokens. */
+/* The rank of an item in the order of rows: 0 whole chunks of prompts, 1 other parts of prompts, 2 single tokens. */
 static int rank_of(const hearth_plan_item *item, uint32_t n_tokens)
 {
     return item->is_decode ? 2 : n_tokens % HTH_CHUNK_MIN != 0 || item->position % HTH_CHUNK_MIN != 0;
@@ -201,7 +201,7 @@ static void move_mean(uint64_t *mean, uint64_t value)
     *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
 }
 
-/* Rows are counted where rows of prompts are most of the work; a few rows cost little more than one. */
+/* A few rows cost little more than one. So the cost of a row is measured on evaluations of many rows only. */
 static void note_cost(hth_batch *batch, uint64_t spent_ns)
 {
     if (batch->n_rows < HTH_CHUNK_MIN)
@@ -217,7 +217,7 @@ const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot)
     return batch->rows[last].wants_logits ? batch->place->backend->logits(batch->place->context, last) : NULL;
 }
 
-/* Of slots that want the logits after each token of their prompts. */
+/* Pass logits to the slots that want them after each token of their prompts. */
 static void note_prompt_logits(hth_batch *batch)
 {
     const hth_workplace *place = batch->place;
@@ -228,7 +228,7 @@ static void note_prompt_logits(hth_batch *batch)
         if (!hth_slot_wants_prompt_logprobs(slot))
             continue;
         for (uint32_t k = 0; k < slot->n_in_batch && slot->state == HTH_SLOT_EVALUATE; k++) {
-            if (hth_slot_is_cancelled(slot)) /* nobody waits for them */
+            if (hth_slot_is_cancelled(slot)) /* the rest is not needed */
                 hth_slot_stop(slot, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED, "the request was cancelled");
             else
                 hth_slot_note_prompt_logits(slot, k, place->backend->logits(place->context, slot->first_row + k));
@@ -257,7 +257,7 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
         return status;
     note_prompt_logits(batch);
     end = hth_workplace_now(place);
-    note_cost(batch, end - begin); /* with what those rows cost beyond the evaluation */
+    note_cost(batch, end - begin); /* includes the time of the prompts' log probabilities */
     for (uint32_t i = 0; i < batch->n_slots; i++)
         if (batch->slots[i]->n_in_batch > 0)
             hth_slot_note_evaluated(batch->slots[i], batch->slots[i]->n_in_batch,

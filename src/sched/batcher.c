@@ -166,7 +166,7 @@ static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     else if (!waits && request->run_timeout_ms > 0 &&
              slot->ran_ns + now - slot->started_ns >= hth_ms_to_ns(request->run_timeout_ms))
         problem = "the request has run for its run_timeout_ms";
-    else if ((!waits || slot->has_begun) && is_stalled(batcher, slot, now))
+    else if ((!waits || slot->has_begun || slot->tells) && is_stalled(batcher, slot, now))
         problem = "the request's reader has taken nothing for too long";
     if (!problem)
         return false;
@@ -241,8 +241,9 @@ static bool is_busy(const hth_batcher *batcher)
     for (uint32_t i = 0; i < batcher->n_running; i++) {
         const hth_slot *slot = batcher->running[i];
 
-        if (hth_batcher_is_ready(slot) || slot->state == HTH_SLOT_TELL || slot->state == HTH_SLOT_RESTORE ||
-            slot->state == HTH_SLOT_ENDING || (slot->is_short && hth_batcher_n_available(batcher) > 0) ||
+        if (hth_batcher_is_ready(slot) || (slot->state == HTH_SLOT_TELL && !hth_slot_is_paused(slot)) ||
+            slot->state == HTH_SLOT_RESTORE || slot->state == HTH_SLOT_ENDING ||
+            (slot->is_short && hth_batcher_n_available(batcher) > 0) ||
             (slot->state == HTH_SLOT_PREFIX &&
              (!slot->leader || hth_batcher_n_evaluated(slot->leader) >= slot->n_awaited)))
             return true;

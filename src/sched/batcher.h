@@ -3,81 +3,54 @@
  *
  * A tick is one evaluation and what goes with it:
  *
- *   end what is cancelled or out of time
- *   admit what waits, by the cells that it needs; of a higher priority also in the place of what runs
- *   tell what comes before a reply's first token, where it is asked for
- *   begin: share what is live, wait for what another request is computing, restore rows
- *   draw where logits were saved
- *   fill a batch by the strategy, evaluate it
- *   draw and emit; save what was completed; end what is complete
+ *   end requests that are cancelled or out of time
+ *   admit waiting requests whose cells fit; a higher priority may preempt running requests
+ *   deliver echoed prompts and replayed replies
+ *   begin: share live cells, wait for a prefix that another request computes, restore rows
+ *   draw from saved logits
+ *   let the strategy fill a batch, evaluate it
+ *   draw and deliver tokens; save completed rows; end complete requests
  *
  * A batcher has no thread and takes no lock: the scheduler's thread ticks it, and a test may do so with a clock of its
- * own. What it answers depends on the order of calls, the clock, and the engine alone.
+ * own. Its results depend only on the order of calls, the clock and the engine.
  */
 #ifndef HTH_SCHED_BATCHER_H
 #define HTH_SCHED_BATCHER_H
 
-#include "sched/pool.h"
-#include "sched/slot.h"
-#include "sched/strategy.h"
-
-enum { HTH_PARALLEL_MAX = 128 };
-
-/*
- * What the engine asks in the middle of an evaluation. It exists before the context, whose abort callback gets it; the
- * batcher points it to the flags of the requests in the batch.
- */
-typedef struct hth_pulse {
-    _Atomic uint32_t n; /* 0: nothing is evaluated */
-    _Atomic(const atomic_bool *) cancelled[HTH_PARALLEL_MAX];
-} hth_pulse;
-/* For the context's abort callback; user_data is an hth_pulse. True when every request in the batch is cancelled. */
-bool hth_pulse_wants_abort(void *user_data);
-
-typedef struct hth_schedule {
-    uint32_t n_parallel;  /* requests that run at once, 1 .. HTH_PARALLEL_MAX */
-    uint32_t n_sequences; /* at least one more than n_parallel; the context has one more still, for cutting rows */
-    hth_strategy strategy;
-    uint32_t prefill_chunk; /* 64, 128 or 256 */
-    uint32_t max_tick_ms;
-    uint32_t session_idle_ms;
-    uint32_t stalled_ms;
-    uint32_t aging_ms;
-    uint32_t n_tell; /* tokens of prompts that are echoed, and of replies that are replayed, told of in a tick; >= 1 */
-} hth_schedule;
-
-enum { HTH_TELL_TOKENS = 2048 }; /* what n_tell is, where nobody wants to see the steps: a millisecond or so */
+#include "sched/batch.h"
 
 /* A request has ended: its result is complete. The slot is freed when this returns. */
 typedef void (*hth_ended_fn)(hth_slot *slot, void *user_data);
 
 typedef struct hth_batcher hth_batcher;
 
-/* The workplace and the schedule are copied; what they point to, and pulse, outlive the batcher. */
+/* workplace and schedule are copied. Everything that they point to must outlive the batcher, and so must pulse. */
 hearth_status hth_batcher_open(const hth_workplace *workplace, const hth_schedule *schedule, hth_pulse *pulse,
                                hth_ended_fn ended, void *user_data, hth_batcher **out, hearth_error *err);
-/* Nothing runs or waits any more (asserted). Nothing is saved. Accepts NULL. */
+/* No request runs or waits any more (asserted). Nothing is saved. Accepts NULL. */
 void hth_batcher_close(hth_batcher *batcher);
-/* As copied: what slots are made with. */
+/* The copy: the argument of hth_slot_new. */
 const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher);
 
-/* Let a slot wait for its turn; taken over. Without memory it ends at once. */
+/* Put a slot into the waiting line; taken over. Without memory it ends at once. */
 void hth_batcher_add(hth_batcher *batcher, hth_slot *slot);
 /* Cancel a request whose slot was added, or will be, and has not ended: it ends with the next tick. Any thread. */
 void hth_batcher_cancel(hth_batcher *batcher, hth_request *request);
-/* Likewise: nobody waits for its reply, but its prompt is read on for ms at most, as long as nobody waits for a place. */
+/*
+ * Likewise, but let the prefill of the request continue for at most ms, as long as no other request waits. Nobody waits
+ * for its reply.
+ */
 void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms);
-/* One tick. True when there is more to do at once; else nothing happens before hth_batcher_wake_ns, or a call. */
+/* One tick. False when nothing is left to do before hth_batcher_wake_ns or the next call. */
 bool hth_batcher_tick(hth_batcher *batcher);
 uint64_t hth_batcher_wake_ns(const hth_batcher *batcher); /* UINT64_MAX: never */
-/* Nothing waits or runs. */
+/* No request waits or runs. */
 bool hth_batcher_is_idle(const hth_batcher *batcher);
 
 /* Save every sequence; with HEARTH_SAVE_EVICT empty the finished ones. */
 void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason);
 /* False when no cells are kept for the session. */
 bool hth_batcher_end_session(hth_batcher *batcher, const uint8_t fingerprint[32], const char *session);
-/* hth_pool_forget. */
 void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,
                         uint32_t n_tokens, uint32_t n_kept);
 

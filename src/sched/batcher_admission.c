@@ -1,15 +1,15 @@
 /*
- * batcher_admission.c - who gets a place, by the cells that it needs, and who makes room for it
+ * batcher_admission.c - admit waiting slots by the cells that they need, and preempt others for them
  */
 #include "sched/batcher_inside.h"
 
-enum { TICKS_AS_BEFORE = 64 }; /* after which it is looked again who could make room */
+enum { TICKS_AS_BEFORE = 64 }; /* a refused preemption is tried again after so many */
 
 static uint32_t n_outstanding(const hth_slot *slot)
 {
     uint32_t n = hth_batcher_n_evaluated(slot);
 
-    if (!slot->seat)
+    if (!slot->entry)
         return slot->n_needed;
     return slot->n_room > n ? slot->n_room - n : 0;
 }
@@ -27,21 +27,21 @@ uint32_t hth_batcher_n_available(const hth_batcher *batcher)
 
 uint32_t hth_batcher_n_needed(const hth_batcher *batcher, const hth_slot *slot)
 {
-    hth_guest guest = hth_slot_guest(slot);
+    hth_pool_query query = hth_slot_pool_query(slot);
     uint32_t n_held = 0, n_led = 0;
-    uint32_t n_have = hth_pool_n_shared(batcher->pool, &guest, &n_held);
+    uint32_t n_have = hth_pool_n_shared(batcher->pool, &query, &n_held);
 
     if (batcher->place.kind == HTH_MODEL_PLAIN && hth_batcher_find_leader(batcher, slot, n_have, &n_led) &&
         n_led > n_held)
         n_held = n_led;
-    if (n_held == guest.n_tokens)
+    if (n_held == query.n_tokens)
         n_held--; /* the last one may be evaluated once more, for its logits */
     return hth_slot_n_expected(slot) - n_held;
 }
 
 /*
- * May a waiting slot push a running one out? It has to be of higher priority, and not behind it in the queue: what has
- * risen by waiting is not sent back to wait.
+ * May a waiting slot preempt a running one? It needs a higher priority, and an earlier place in the queue: a slot that
+ * rose by waiting is not sent back to wait.
  */
 static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, const hth_slot *running)
 {
@@ -54,7 +54,9 @@ static bool may_push_out(const hth_batcher *batcher, const hth_slot *waiting, co
 
 /* ---- who makes room ---- */
 
-/* The running slot that makes room first for a waiting one: of the lowest priority, the youngest. NULL: none is left. */
+/*
+ * The running slot that makes room first for a waiting one: of the lowest priority, the youngest. NULL: none is left.
+ */
 static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting)
 {
     hth_slot *found = NULL;
@@ -71,15 +73,15 @@ static hth_slot *next_victim(const hth_batcher *batcher, const hth_slot *waiting
     return found;
 }
 
-/* Count it as gone, or as it is again. */
+/* Count the slot as preempted, or undo that. */
 static void set_going(hth_slot *slot, bool is_going)
 {
     slot->is_going = is_going;
-    if (slot->seat)
-        hth_pool_pretend_left(slot->seat, is_going);
+    if (slot->entry)
+        hth_pool_pretend_released(slot->entry, is_going);
 }
 
-/* Is there a place, and are there cells, for a waiting slot, once those are gone who are counted as such? */
+/* Are there a place and cells for a waiting slot, when the slots counted as preempted are gone? */
 static bool fits(const hth_batcher *batcher, const hth_slot *waiting)
 {
     uint32_t n_staying = 0;
@@ -91,9 +93,9 @@ static bool fits(const hth_batcher *batcher, const hth_slot *waiting)
 }
 
 /*
- * Choose who makes room for a waiting slot: of those who may be pushed out the first that are enough together, and of
- * them only who is needed for it. Cells that stay with somebody else, or that the waiting slot shares, are no gain. How
- * many; 0: all together are not enough.
+ * Choose the slots to preempt for a waiting slot: the first candidates that together free enough, without those that
+ * are not needed for it. Cells that other slots keep, or that the waiting slot shares, count as no gain. Returns how
+ * many; 0: all candidates together are not enough.
  */
 static uint32_t choose_victims(const hth_batcher *batcher, const hth_slot *waiting, hth_slot **victims)
 {
@@ -111,7 +113,7 @@ static uint32_t choose_victims(const hth_batcher *batcher, const hth_slot *waiti
         return 0;
     while (n < n_all && !fits(batcher, waiting))
         set_going(victims[n++], true);
-    for (uint32_t i = n; i-- > 0;) { /* who would be the last to go is spared first */
+    for (uint32_t i = n; i-- > 0;) { /* the last candidate is spared first */
         set_going(victims[i], false);
         if (!fits(batcher, waiting))
             set_going(victims[i], true);
@@ -124,7 +126,7 @@ static uint32_t choose_victims(const hth_batcher *batcher, const hth_slot *waiti
     return n_chosen;
 }
 
-/* Back into the line, with everything saved. */
+/* Send a slot whose cells are saved back into the waiting line. */
 static void suspend(hth_batcher *batcher, hth_slot *slot)
 {
     uint32_t i = 0;
@@ -140,7 +142,7 @@ static void suspend(hth_batcher *batcher, hth_slot *slot)
 
 static bool save_all(hth_slot *slot)
 {
-    slot->cannot_suspend = !hth_slot_save_all(slot); /* it is not asked again */
+    slot->cannot_suspend = !hth_slot_save_all(slot); /* it is not tried again */
     return !slot->cannot_suspend;
 }
 
@@ -153,8 +155,8 @@ bool hth_batcher_suspend_at(hth_batcher *batcher, uint32_t i)
 }
 
 /*
- * To count what all would leave takes a look at each of their cells. It comes out as before while nobody leaves or begins
- * and nobody rises; only who pauses, or goes on, may change it, which is seen a little later.
+ * To count what all would leave takes a look at each of their cells. It comes out as before while nobody leaves or
+ * begins and nobody rises; only who pauses, or goes on, may change it, which is seen a little later.
  */
 static uint64_t n_changes(const hth_batcher *batcher)
 {
@@ -175,7 +177,7 @@ static void note_refused(hth_batcher *batcher, const hth_slot *waiting)
         hth_waiting_line_next_rise(&batcher->line, batcher->looked_ns, hth_batcher_aging_ns(batcher));
 }
 
-/* Let those of lower priority make room for a waiting slot: all that it takes, once they are saved, or nobody. */
+/* Preempt slots of lower priority for a waiting slot, after all of them were saved: as many as it takes, or none. */
 static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
 {
     hth_slot *victims[HTH_PARALLEL_MAX];
@@ -187,7 +189,7 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
     while (n_saved < n) {
         if (save_all(victims[n_saved++]))
             continue;
-        n = choose_victims(batcher, waiting, victims); /* without that one */
+        n = choose_victims(batcher, waiting, victims); /* without the slot that could not be saved */
         n_saved = 0;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -197,7 +199,7 @@ static bool preempt_for(hth_batcher *batcher, const hth_slot *waiting)
     return n > 0;
 }
 
-/* Can it not be admitted, whatever it shares? Said without comparing its prompt with anybody's, for most ticks. */
+/* True when the slot cannot be admitted whatever it shares. A cheap test: it compares no prompts. */
 static bool is_hopeless(const hth_batcher *batcher, const hth_slot *slot)
 {
     uint32_t n_alone = hth_slot_n_expected(slot);
@@ -216,7 +218,7 @@ static bool is_hopeless(const hth_batcher *batcher, const hth_slot *slot)
 
 /* ---- admission ---- */
 
-/* Admit the first of the line; false when it has to wait, and so all others. */
+/* Admit the first slot of the line. False when it has to wait; then all others wait too. */
 static bool admit_one(hth_batcher *batcher, uint64_t now)
 {
     hth_slot *slot = hth_waiting_line_first(&batcher->line, now, hth_batcher_aging_ns(batcher));

@@ -1,5 +1,5 @@
 /*
- * batcher_beginning.c - what was admitted waits for what others compute, or takes a seat and brings in what is known
+ * batcher_beginning.c - an admitted slot waits for a prefix that another computes, or occupies a sequence and restores
  */
 #include "sched/batcher_inside.h"
 
@@ -7,12 +7,12 @@
 
 enum { QUIET_PART = 10 };
 
-/* ---- who computes what another needs ---- */
+/* ---- waiting for a common prefix ---- */
 
-/* Tokens of their prompts that two slots have in common, as far as one can take them from the other. */
+/* Leading tokens that slot can take from other, because both prompts begin with them. */
 static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, const hth_slot *other)
 {
-    hth_guest mine = hth_slot_guest(slot), theirs = hth_slot_guest(other);
+    hth_pool_query mine = hth_slot_pool_query(slot), theirs = hth_slot_pool_query(other);
     uint32_t end = mine.n_tokens < theirs.n_tokens ? mine.n_tokens : theirs.n_tokens;
     uint32_t n;
 
@@ -21,7 +21,7 @@ static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, co
     if (end > mine.n_limit)
         end = mine.n_limit;
     n = hth_tokens_common(mine.tokens, theirs.tokens, end);
-    /* Rows are all that such a model can pass on: blocks, and what is saved where the prompt ends. */
+    /* Other kinds of models share only rows: whole blocks, and the row at the end of an equal prompt. */
     if (batcher->place.kind != HTH_MODEL_PLAIN && !(n == mine.n_tokens && n == theirs.n_tokens))
         n = n / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
     return n;
@@ -29,11 +29,11 @@ static uint32_t n_in_common(const hth_batcher *batcher, const hth_slot *slot, co
 
 uint32_t hth_batcher_n_evaluated(const hth_slot *slot)
 {
-    return slot->seat ? hth_sequence_n_tokens(slot->seat->sequence) : 0;
+    return slot->entry ? hth_sequence_n_tokens(slot->entry->sequence) : 0;
 }
 
 /*
- * Can others wait for it? Those that wait themselves only for who came before them, so that no two wait for each other.
+ * Can slot wait for leader? A leader that waits itself must have come before slot, so that no two wait for each other.
  */
 static bool can_lead(const hth_slot *leader, const hth_slot *slot)
 {
@@ -70,17 +70,17 @@ hth_slot *hth_batcher_find_leader(const hth_batcher *batcher, const hth_slot *sl
 
 /* ---- beginning ---- */
 
-/* Are the parent's tokens in the context, or in rows? On failure they might be: the real lookup tells. */
+/* Are the parent's tokens in the context or in rows? True after a failure too: the real lookup will tell. */
 static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
 {
     const hth_request *request = slot->request;
     hth_prompt_place place = hth_workplace_prompt_place(&batcher->place);
-    hth_guest guest = hth_slot_guest(slot);
+    hth_pool_query query = hth_slot_pool_query(slot);
     uint32_t n_held;
     hth_lookup lookup;
     bool known;
 
-    if (hth_pool_n_shared(batcher->pool, &guest, &n_held) >= request->n_parent)
+    if (hth_pool_n_shared(batcher->pool, &query, &n_held) >= request->n_parent)
         return true;
     if (hth_prompt_lookup(&place, &request->keyspace, request->prompt, request->n_prompt, true, &lookup, NULL) !=
         HEARTH_OK)
@@ -91,9 +91,10 @@ static bool parent_is_known(const hth_batcher *batcher, const hth_slot *slot)
 }
 
 /*
- * A parent key that is not known yet may name rows that another process is still writing. They are waited for as long as
- * anything is written at all, at most resume_wait_ms: what is not heard of for a tenth of that time is not coming. Only
- * this request's own lookup decides, so that the wait tells nothing of rows under other salts. True while it waits.
+ * A parent key that is not known yet may name rows that another process is still writing. They are waited for as long
+ * as anything is written at all, at most resume_wait_ms: what is not heard of for a tenth of that time is not coming.
+ * Only this request's own lookup decides, so that the wait tells nothing of rows under other salts. True while it
+ * waits.
  */
 static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
@@ -124,7 +125,7 @@ static bool waits_for_parent(const hth_batcher *batcher, hth_slot *slot, uint64_
 
 void hth_batcher_start(hth_batcher *batcher, hth_slot *slot)
 {
-    hth_guest guest = hth_slot_guest(slot);
+    hth_pool_query query = hth_slot_pool_query(slot);
     uint32_t n_held;
 
     if (!hth_slot_tell(slot, &batcher->n_to_tell))
@@ -132,7 +133,7 @@ void hth_batcher_start(hth_batcher *batcher, hth_slot *slot)
     if (waits_for_parent(batcher, slot, hth_batcher_now(batcher)))
         return;
     slot->leader =
-        hth_batcher_find_leader(batcher, slot, hth_pool_n_shared(batcher->pool, &guest, &n_held), &slot->n_awaited);
+        hth_batcher_find_leader(batcher, slot, hth_pool_n_shared(batcher->pool, &query, &n_held), &slot->n_awaited);
     if (slot->leader) {
         slot->n_awaited_before = batcher->place.kind == HTH_MODEL_PLAIN ? 0 : slot->n_awaited;
         slot->leader->has_followers = true;
@@ -144,7 +145,7 @@ void hth_batcher_start(hth_batcher *batcher, hth_slot *slot)
     hth_slot_begin(slot, batcher->pool);
 }
 
-/* What it could share has changed since it was admitted: it may need more cells now. */
+/* The prefix that it can share has changed since its admission, so it may need more cells now. */
 static void start_again(hth_batcher *batcher, uint32_t i)
 {
     hth_slot *slot = batcher->running[i];
@@ -200,5 +201,5 @@ void hth_batcher_advance(hth_batcher *batcher)
         if (batcher->n_running < n_running)
             i--;
     }
-    hth_batcher_end_complete(batcher); /* what needs no evaluation; it does not make room for others any more */
+    hth_batcher_end_complete(batcher); /* slots that need no evaluation; they cannot be preempted any more */
 }

@@ -1,9 +1,9 @@
 /*
- * batcher_evaluation.c - one evaluation: who is ready for it, and what comes of it
+ * batcher_evaluation.c - one evaluation: gather the ready slots, and use its results
  */
 #include "sched/batcher_inside.h"
 
-/* Where a reply has outgrown what it was admitted for: more room, or it waits in place. */
+/* A reply has outgrown the cells that it was admitted for: reserve more, or let it wait in place. */
 static void grow_room(hth_batcher *batcher, hth_slot *slot)
 {
     uint32_t n = HTH_BLOCK_TOKENS, n_max = batcher->place.n_ctx - slot->n_room;
@@ -19,29 +19,27 @@ static void grow_room(hth_batcher *batcher, hth_slot *slot)
     slot->is_short = slot->n_tokens > slot->n_room;
 }
 
-static bool is_paused(const hth_slot *slot)
-{
-    return slot->was_prefilled && hth_slot_is_paused(slot);
-}
-
 /*
- * Everybody who runs has outgrown the context, or is paused. Who is paused makes room first, for nobody is to wait for a
- * slow reader; then the youngest does, and goes on when there is some. What cannot be saved for that ends here, as in a
- * context that is full.
+ * Everybody who runs has outgrown the context, or is paused. Who is paused makes room first, for nobody is to wait for
+ * a slow reader; then the youngest does, and goes on when there is some. What cannot be saved for that ends here, as in
+ * a context that is full.
  */
 static void relieve(hth_batcher *batcher)
 {
     bool any_paused = false;
 
     for (uint32_t i = batcher->n_running; i-- > 0;) {
-        if (batcher->running[i]->state != HTH_SLOT_EVALUATE || !is_paused(batcher->running[i]))
+        const hth_slot *slot = batcher->running[i];
+
+        /* One that tells has few cells or none, but cells are promised to it. */
+        if ((slot->state != HTH_SLOT_EVALUATE && slot->state != HTH_SLOT_TELL) || !hth_slot_waits_for_reader(slot))
             continue;
-        if (!batcher->running[i]->cannot_suspend && hth_batcher_suspend_at(batcher, i))
+        if (!slot->cannot_suspend && hth_batcher_suspend_at(batcher, i))
             return;
         any_paused = true;
     }
     if (any_paused)
-        return; /* what it has cannot be saved: it goes on, or is given up, before long */
+        return; /* a paused slot that cannot be saved continues, or ends as stalled, before long */
     for (uint32_t i = batcher->n_running; i-- > 0;) {
         hth_slot *slot = batcher->running[i];
 
@@ -57,7 +55,7 @@ static void relieve(hth_batcher *batcher)
 
 bool hth_batcher_is_ready(const hth_slot *slot)
 {
-    return slot->state == HTH_SLOT_EVALUATE && !slot->is_short && !is_paused(slot);
+    return slot->state == HTH_SLOT_EVALUATE && !slot->is_short && !hth_slot_waits_for_reader(slot);
 }
 
 void hth_batcher_gather_ready(hth_batcher *batcher)
@@ -71,19 +69,19 @@ void hth_batcher_gather_ready(hth_batcher *batcher)
         if (slot->state == HTH_SLOT_EVALUATE)
             grow_room(batcher, slot);
         any_short |= slot->is_short;
-        any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX && !is_paused(slot);
+        any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX && !hth_slot_waits_for_reader(slot);
         if (hth_batcher_is_ready(slot))
-            hth_batch_add(batcher->batch, slot); /* who was served least lately comes first */
+            hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
     }
     if (any_short && !any_other)
         relieve(batcher);
 }
 
-/* After an evaluation that went well. */
+/* Draw and save after an evaluation that succeeded. */
 static void use_logits(hth_batcher *batcher)
 {
     for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++)
-        hth_slot_draw(hth_batch_slot(batcher->batch, i)); /* first, for somebody waits for it */
+        hth_slot_draw(hth_batch_slot(batcher->batch, i)); /* first, because a reader waits for it */
     hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
     for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++) {
         hth_slot *slot = hth_batch_slot(batcher->batch, i);
@@ -95,18 +93,18 @@ static void use_logits(hth_batcher *batcher)
     }
 }
 
-/* A sequence that was emptied under its slot is brought in again. */
+/* The sequence was emptied under its slot: restore or compute it again. */
 static void begin_again(hth_batcher *batcher, hth_slot *slot)
 {
     hth_slot_note_broken(slot);
     if (slot->n_breaks++ >= HTH_BREAKS_MAX)
-        return; /* what is left of it is evaluated; the next failure is its own */
-    if (hth_sequence_n_tokens(slot->seat->sequence) == 0) {
-        hth_slot_leave(slot, batcher->pool, hth_batcher_session_until(batcher));
-        slot->n_needed = slot->n_room; /* with its reply it may need more: the next tick sees whether that is there */
+        return; /* evaluate the rest; the next failure is its own */
+    if (hth_sequence_n_tokens(slot->entry->sequence) == 0) {
+        hth_slot_release(slot, batcher->pool, hth_batcher_session_until(batcher));
+        slot->n_needed = slot->n_room; /* its reply may need more cells; the next tick checks */
         slot->leader = NULL;
         slot->state = HTH_SLOT_PREFIX;
-        hth_batcher_leave_followers(batcher, slot); /* else it might choose one of them, and both would wait */
+        hth_batcher_leave_followers(batcher, slot); /* else they could wait for each other */
     }
 }
 
@@ -124,11 +122,11 @@ void hth_batcher_evaluate(hth_batcher *batcher)
     if (batcher->one_by_one > 0)
         batcher->one_by_one--;
     hth_pool_limit_idle(batcher->pool, hth_batch_n_idle_max(batcher->batch));
-    (void)hth_pool_make_room(batcher->pool, hth_batch_n_rows(batcher->batch)); /* what was promised is there */
+    (void)hth_pool_make_room(batcher->pool, hth_batch_n_rows(batcher->batch)); /* the promised cells are there */
     status = hth_batch_evaluate(batcher->batch, &result, &err);
     if (status == HEARTH_OK && result == HTH_DECODE_NO_ROOM &&
         hth_pool_make_room(batcher->pool, hth_cells_n_unheld(hth_pool_cells(batcher->pool))))
-        status = hth_batch_evaluate(batcher->batch, &result, &err); /* the engine sees it otherwise: all that can go */
+        status = hth_batch_evaluate(batcher->batch, &result, &err); /* empty all finished ones */
     if (status == HEARTH_OK && result == HTH_DECODE_OK) {
         use_logits(batcher);
         return;
@@ -151,6 +149,6 @@ void hth_batcher_evaluate(hth_batcher *batcher)
         else
             hth_slot_stop(slot, HEARTH_ENGINE, HEARTH_FINISH_NONE, "the engine has no room for the prompt");
     }
-    if (n_slots > 1) /* whose fault it is shows when each is evaluated alone */
+    if (n_slots > 1) /* evaluate each alone, to find the one that fails */
         batcher->one_by_one = n_slots;
 }

@@ -1,5 +1,5 @@
 /*
- * cells.c - two counts a cell, and a stack of the unused ones
+ * cells.c - two counts for each cell, and a stack of unused cells
  */
 #include "sched/cells.h"
 
@@ -8,14 +8,14 @@
 
 typedef struct cell {
     uint16_t n_sequences;
-    uint16_t n_held; /* of those */
+    uint16_t n_held; /* of them, held */
 } cell;
 
 struct hth_cells {
     cell *cells;     /* [n_total] */
-    uint32_t *freed; /* [n_freed], a stack of those that were used before */
+    uint32_t *freed; /* [n_freed], a stack of unused cells that were used before */
     uint32_t n_freed;
-    uint32_t n_fresh; /* the rest: [n_total - n_fresh, n_total) were never used, nor their memory touched */
+    uint32_t n_fresh; /* cells [n_total - n_fresh, n_total) were never used, and their memory never touched */
     uint32_t n_total;
     uint32_t n_unheld;
 };

@@ -1,12 +1,11 @@
 /*
- * cells.h - which cells of the context are used, by whom, and how many are left
+ * cells.h - the books of a context: its used cells, and the sequences that have them
  *
- * The engine says no more than "no room", so this keeps its books: every cell that a sequence has is numbered here, with
- * how many sequences share it and how many of those are held by running requests. From that follows exactly how many
- * cells are free, and how many would be if all finished sequences went. The numbers are our own; the engine places cells
- * as it likes.
+ * The engine only reports "no room". So the books number every cell of a sequence, and count the sequences that share
+ * it and those among them that running requests hold. From these counts follow the cells that are unused, and those
+ * that emptying all finished sequences would leave unused. The engine has other numbers for its cells.
  *
- * For models whose state does not grow with the tokens (recurrent ones) n_cells is as many as can ever be asked for.
+ * The state of a recurrent model does not grow with the tokens. Its n_cells is the largest number that can be needed.
  */
 #ifndef HTH_SCHED_CELLS_H
 #define HTH_SCHED_CELLS_H
@@ -17,26 +16,26 @@
 
 typedef struct hth_cells hth_cells; /* one thread at a time */
 
-hth_cells *hth_cells_new(uint32_t n_cells); /* NULL when there is no memory */
+hth_cells *hth_cells_new(uint32_t n_cells); /* NULL without memory */
 void hth_cells_free(hth_cells *cells);      /* accepts NULL */
 
 uint32_t hth_cells_n_total(const hth_cells *cells);
 /* In no sequence at all. */
 uint32_t hth_cells_n_unused(const hth_cells *cells);
-/* In no sequence that is held: unused, or of finished sequences alone. */
+/* In no sequence that is held: unused, or in finished sequences only. */
 uint32_t hth_cells_n_unheld(const hth_cells *cells);
 
-/* Number n cells that the engine filled for one sequence. There are as many unused (asserted). */
+/* Number n cells that the engine filled for one sequence. At least n are unused (asserted). */
 void hth_cells_take(hth_cells *cells, uint32_t *ids_out, size_t n, bool held);
-/* One more sequence has these. */
+/* One more sequence has these cells. */
 void hth_cells_share(hth_cells *cells, const uint32_t *ids, size_t n, bool held);
-/* One less. */
+/* One sequence less has them. */
 void hth_cells_drop(hth_cells *cells, const uint32_t *ids, size_t n, bool held);
-/* A sequence that has these becomes held, or is no longer. */
+/* A sequence with these cells becomes held, or is held no longer. */
 void hth_cells_set_held(hth_cells *cells, const uint32_t *ids, size_t n, bool held);
-/* How many of these are held by anybody. */
+/* How many of these are in a held sequence. */
 uint32_t hth_cells_count_held(const hth_cells *cells, const uint32_t *ids, size_t n);
-/* How many are held by two sequences or more. */
+/* How many of these are in two or more held sequences. */
 uint32_t hth_cells_count_held_twice(const hth_cells *cells, const uint32_t *ids, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * logprobs.c - one pass that keeps a running maximum, the sum relative to it, and a sorted list of the likeliest
+ * logprobs.c - one pass with a running maximum, the sum relative to it, and a sorted list of the likeliest tokens
  *
  * The sum is rescaled whenever the maximum rises (Milakov and Gimelshein, "Online normalizer calculation for softmax",
  * arXiv:1805.02867). While the list is made, its logprob fields hold logits.
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Put a token into the sorted list of n, of which the last one falls off. Ids come in rising order. */
+/* Insert a token into the sorted list of n tokens, and drop the last one. Ids come in rising order. */
 static void insert(hearth_logprob *top, uint32_t n, hearth_token token, float logit)
 {
     uint32_t at = n - 1;

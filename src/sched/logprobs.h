@@ -1,5 +1,5 @@
 /*
- * logprobs.h - how likely tokens were to the model itself
+ * logprobs.h - log probabilities of tokens, from logits
  */
 #ifndef HTH_SCHED_LOGPROBS_H
 #define HTH_SCHED_LOGPROBS_H
@@ -9,12 +9,10 @@
 #include "hearth.h"
 
 /*
- * Natural logarithms of probabilities in the model's own distribution (the softmax of logits, before sampling changed
- * them): out[0] of token, out[1 .. n_top] the likeliest tokens, likeliest first and of equals the lower id. A logit that
- * is no finite number, and a token outside the vocabulary, has probability 0: -INFINITY. Where the vocabulary is smaller
- * than n_top, the rest of out has token -1 and -INFINITY.
- *
- * Allocates nothing; one pass over the logits for the sum and the likeliest. out has room for 1 + n_top.
+ * Natural logarithms of the model's own probabilities: the softmax of logits, before sampling. out [1 + n_top]: out[0]
+ * is for token; out[1 .. n_top] are the likeliest tokens, the likeliest first, of equals the lower id first. A logit
+ * that is not finite, or a token outside the vocabulary, has -INFINITY. If the vocabulary is smaller than n_top, the
+ * rest of out has token -1 and -INFINITY. Allocates nothing.
  */
 void hth_logprobs(const float *logits, size_t n_vocab, hearth_token token, uint32_t n_top, hearth_logprob *out);
 

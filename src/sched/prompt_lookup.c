@@ -1,5 +1,5 @@
 /*
- * prompt_lookup.c - from the kind of a model to the way of its lookups
+ * prompt_lookup.c - the way of a lookup follows from the kind of the model
  */
 #include "sched/prompt_lookup.h"
 

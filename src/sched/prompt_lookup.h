@@ -1,8 +1,8 @@
 /*
- * prompt_lookup.h - how the rows of a model are looked for
+ * prompt_lookup.h - look up the rows of a prompt
  *
- * One place for what follows from the kind of a model, for all who look prompts up: sequences, which then restore what
- * was found, and whoever only wants to know.
+ * The kind of a model decides how its rows are looked up. This is the one place for that, for sequences, which restore
+ * the found rows, and for callers that only ask.
  */
 #ifndef HTH_SCHED_PROMPT_LOOKUP_H
 #define HTH_SCHED_PROMPT_LOOKUP_H
@@ -10,14 +10,14 @@
 #include "cache/lookup.h"
 #include "engine/backend.h"
 
-/* What of a model a lookup depends on besides the keyspace. */
+/* The inputs of a lookup besides prompt and keyspace. */
 typedef struct hth_prompt_place {
     hth_cache *cache; /* NULL: nothing is cached */
     hth_model_kind kind;
     uint32_t n_window; /* 0: none */
 } hth_prompt_place;
 
-/* Options for a lookup of n_limit tokens at most. Without read_cache, and where nothing is cached, only for keys. */
+/* Options for a lookup of at most n_limit tokens. Without read_cache or a cache, the lookup computes keys only. */
 hth_lookup_options hth_prompt_lookup_options(const hth_prompt_place *place, size_t n_limit, bool read_cache);
 
 /*
@@ -27,7 +27,7 @@ hth_lookup_options hth_prompt_lookup_options(const hth_prompt_place *place, size
 hearth_status hth_prompt_lookup(const hth_prompt_place *place, const hth_keyspace *keyspace, const hearth_token *prompt,
                                 size_t n_prompt, bool read_cache, hth_lookup *out, hearth_error *err);
 
-/* The slowest tier that a row of the lookup would come from now; HEARTH_TIER_NONE: there are none. */
+/* The slowest tier of the rows of the lookup, as of now; HEARTH_TIER_NONE: it has no rows. */
 hearth_tier hth_prompt_lookup_tier(const hth_prompt_place *place, const hth_lookup *lookup);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * queue.h - in which order waiting requests get their turn
+ * queue.h - the order of waiting requests
  *
- * By priority, and within one by arrival. A request rises by one priority for each aging_ns that it has waited, so that
- * nothing starves. What made room for another keeps its place.
+ * By priority, then by arrival. A request rises by one priority for each aging_ns that it has waited, so that none
+ * starves. A preempted request keeps its number.
  */
 #ifndef HTH_SCHED_QUEUE_H
 #define HTH_SCHED_QUEUE_H
@@ -12,11 +12,11 @@
 
 typedef struct hth_queue_place {
     int32_t priority;
-    uint64_t since_ns; /* of its arrival */
-    uint64_t number;   /* likewise, counted */
+    uint64_t since_ns; /* of the arrival, later by the time that it has run */
+    uint64_t number;   /* counted at the arrival */
 } hth_queue_place;
 
-/* Does a come before b? A strict order for any now_ns >= both arrivals; aging_ns > 0. */
+/* Does a come before b? A strict order for any now_ns >= both since_ns; aging_ns > 0. */
 bool hth_queue_is_before(const hth_queue_place *a, const hth_queue_place *b, uint64_t now_ns, uint64_t aging_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * reply.c - draw, emit, stop
+ * reply.c - replay, draw, deliver, stop
  */
 #include "sched/reply.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/os.h"
 #include "engine/sampling.h"
 #include "sched/draw.h"
@@ -16,7 +17,7 @@
 
 enum {
     TOKEN_BYTES_EXPECTED = 8,
-    RESERVED_MAX = 4096, /* tokens to reserve memory for */
+    RESERVED_MAX = 4096, /* most tokens to reserve memory for */
 };
 
 struct hth_reply {
@@ -25,18 +26,18 @@ struct hth_reply {
     hth_engine_sampler *sampler;
     hth_text_stream *text;
     uint32_t n_max;
-    bool refused; /* its reader wants no more */
+    bool refused; /* a callback of the reader returned false */
     bool ended;
-    bool has_told;  /* what comes before the first token that is drawn */
-    bool is_silent; /* no callbacks: tokens are replayed */
-    bool was_whole; /* the last replayed token ended it */
+    bool has_told;  /* all text before the first drawn token was delivered */
+    bool is_silent; /* no callbacks, during the replay */
+    bool was_whole; /* the last replayed token ended the reply */
 
-    hth_text_stream *echo; /* of the prompt; NULL: it has not begun */
+    hth_text_stream *echo; /* for the text of the prompt; NULL: not begun */
     uint32_t n_prompt_told;
 
-    uint32_t *pieces; /* [n_pieces], bytes of text in what callbacks are to hear of replayed tokens; NULL: nothing */
+    uint32_t *pieces; /* [n_pieces], lengths of the texts of a replay to deliver, in bytes; NULL: none */
     uint32_t n_pieces;
-    uint32_t n_echoed; /* of them, those before the first token's */
+    uint32_t n_echoed; /* leading pieces that are the echoed prompt */
     uint32_t n_pieces_told;
     size_t n_bytes_told;
 
@@ -101,22 +102,17 @@ hth_counted_result *hth_reply_result(hth_reply *reply)
 
 /* ---- growing ---- */
 
-/* Room for needed elements; false when there is no memory and nothing changed. */
+/* Make room for needed elements. False without memory; nothing changes then. */
 static bool grow(void **array, size_t *capacity, size_t needed, size_t size)
 {
-    size_t wanted = *array ? *capacity : 0;
     void *grown;
 
-    if (needed <= wanted)
+    if (needed <= *capacity)
         return true;
-    while (wanted < needed)
-        wanted = 2 * wanted + 64;
-    grown = realloc(*array, wanted * size);
-    if (!grown)
-        return false;
-    *array = grown;
-    *capacity = wanted;
-    return true;
+    grown = hth_grown_by(*array, 0, needed, capacity, size);
+    if (grown)
+        *array = grown;
+    return grown != NULL;
 }
 
 static bool grow_text(hth_reply *reply, size_t needed)
@@ -153,7 +149,7 @@ void hth_reply_reserve(hth_reply *reply, uint32_t n)
         n = reply->n_max;
     if (n > RESERVED_MAX)
         n = RESERVED_MAX;
-    (void)grow_tokens(reply, n); /* else as they come */
+    (void)grow_tokens(reply, n); /* after a failure each token tries again */
     (void)grow_text(reply, (size_t)n * TOKEN_BYTES_EXPECTED + 1);
 }
 
@@ -194,16 +190,12 @@ static void end_refused(hth_reply *reply)
     hth_reply_end(reply, HEARTH_CANCELLED, HEARTH_FINISH_CANCELLED);
 }
 
-/* Hand text to the result and to the reader; false when that ended the reply. */
-static bool emit(hth_reply *reply, const char *text, size_t n)
+/* Deliver text with on_text. False when the reply has ended. */
+static bool tell_text(hth_reply *reply, const char *text, size_t n)
 {
     const hth_request *request = reply->request;
 
-    if (n == 0)
-        return true;
-    if (!append_text(reply, text, n))
-        end_without_memory(reply);
-    else if (!reply->is_silent && request->on_text && !request->on_text(request->id, text, n, request->user_data))
+    if (n > 0 && request->on_text && !request->on_text(request->id, text, n, request->user_data))
         end_refused(reply);
     return !reply->ended;
 }
@@ -214,12 +206,11 @@ void hth_reply_flush(hth_reply *reply)
     const char *text = "";
     size_t n = 0;
 
-    /* What is held back belongs to the reply, unless its reader wants no more of it. */
-    if (reply->refused)
+    if (reply->refused) /* the reader wants no held text either */
         return;
     if (hth_text_stream_finish(reply->text, &text, &n) && (n == 0 || append_text(reply, text, n))) {
         if (n > 0 && request->on_text)
-            (void)request->on_text(request->id, text, n, request->user_data); /* it has ended anyway */
+            (void)request->on_text(request->id, text, n, request->user_data); /* the reply has ended anyway */
     } else if (reply->result->shown.status == HEARTH_OK) {
         reply->ended = false; /* ended well so far */
         end_without_memory(reply);
@@ -250,13 +241,16 @@ static bool append_token(hth_reply *reply, hearth_token token, const float *logi
     if (reply->request->logprobs && logits)
         hth_logprobs(logits, reply->place->n_vocab, token, result->shown.n_top_logprobs, result->logprobs + n * n_each);
     else if (reply->request->logprobs)
-        for (size_t i = 0; i < n_each; i++) /* a replayed token's are not known */
+        for (size_t i = 0; i < n_each; i++) /* unknown for a replayed token */
             result->logprobs[n * n_each + i] = (hearth_logprob){ .token = i == 0 ? token : -1, .logprob = NAN };
     result->stats.completion_tokens++;
     return true;
 }
 
-/* Tell of token index, which has released text. False when that ended the reply. */
+/*
+ * Deliver token index and the text that it released with on_token; without on_token, deliver the text with on_text.
+ * False when that ended the reply.
+ */
 static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const char *text, size_t n_text)
 {
     const hth_request *request = reply->request;
@@ -272,7 +266,7 @@ static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const c
     };
 
     if (!request->on_token)
-        return true;
+        return tell_text(reply, text, n_text);
     if (request->logprobs)
         event.logprobs = reply->result->logprobs + (size_t)index * (1 + event.n_top_logprobs);
     if (request->on_token(request->id, &event, request->user_data))
@@ -281,7 +275,7 @@ static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const c
     return false;
 }
 
-/* The text of a token, through the stream. False when that failed and ended the reply. */
+/* Feed the text of a token to the stream. False after a failure, which ends the reply. */
 static bool feed(hth_reply *reply, hearth_token token, const char **text_out, size_t *n_out, bool *stopped_out)
 {
     char piece[HTH_PIECE_BYTES_MAX];
@@ -302,7 +296,7 @@ static double ms_between(uint64_t begin_ns, uint64_t end_ns)
     return (double)(end_ns - begin_ns) / 1e6;
 }
 
-/* Stamp the times of the first two tokens that are drawn, and of the last one so far. */
+/* Note the times of the first two drawn tokens, and of the latest one. */
 static void note_token_time(hth_reply *reply)
 {
     hearth_stats *stats = &reply->result->stats;
@@ -317,7 +311,7 @@ static void note_token_time(hth_reply *reply)
     stats->decode_ms = ms_between(reply->first_token_ns, now);
 }
 
-/* A token has come: keep it, emit what it releases, see whether it ends the reply. True when the reply goes on. */
+/* Append a token, deliver the text that it releases, and end the reply if it must. True while the reply continues. */
 static bool take_token(hth_reply *reply, hearth_token token, const float *logits)
 {
     const hth_request *request = reply->request;
@@ -333,9 +327,11 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
         note_token_time(reply);
     if (reply->pieces && reply->is_silent)
         reply->pieces[reply->n_pieces++] = (uint32_t)n_text;
-    if (!reply->is_silent && !announce(reply, reply->result->stats.completion_tokens - 1, false, text, n_text))
+    if (n_text > 0 && !append_text(reply, text, n_text)) {
+        end_without_memory(reply);
         return false;
-    if (!emit(reply, text, n_text))
+    }
+    if (!reply->is_silent && !announce(reply, reply->result->stats.completion_tokens - 1, false, text, n_text))
         return false;
     if (stopped)
         reply->result->shown.stop_number = (uint32_t)hth_text_stream_stop(reply->text) + 1; /* there are few */
@@ -371,12 +367,15 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
 
 /* ---- the beginning ---- */
 
-/* Emit a piece of the prompt's text. */
+/* Append a piece of the prompt's text, and deliver it. */
 static void echo_piece(hth_reply *reply, const char *text, size_t n)
 {
     if (reply->pieces && n > 0)
         reply->pieces[reply->n_pieces++] = (uint32_t)n;
-    (void)emit(reply, text, n); /* that it has ended is seen */
+    if (n > 0 && !append_text(reply, text, n))
+        end_without_memory(reply);
+    else if (!reply->is_silent)
+        (void)tell_text(reply, text, n); /* the caller sees when the reply has ended */
 }
 
 /* The text of one token of the prompt. */
@@ -389,14 +388,14 @@ static void echo_token(hth_reply *reply, hearth_token token)
 
     if (reply->place->backend->piece(reply->place->engine_model, token, false, piece, sizeof(piece), &n_piece, NULL) !=
         HEARTH_OK)
-        return; /* longer than any text */
+        return; /* longer than any token's text */
     if (!hth_text_stream_feed(reply->echo, piece, n_piece, &text, &n, &stopped))
         end_without_memory(reply);
     else
         echo_piece(reply, text, n);
 }
 
-/* Emit the text of at most n more of the prompt's tokens, and with the last of them what is left of it; of how many. */
+/* Echo at most n more tokens of the prompt; the last one also releases the held text. Returns how many. */
 static uint32_t echo_some(hth_reply *reply, uint32_t n)
 {
     const hth_request *request = reply->request;
@@ -405,7 +404,7 @@ static uint32_t echo_some(hth_reply *reply, uint32_t n)
     size_t n_left = 0;
 
     if (!reply->echo)
-        reply->echo = hth_text_stream_new(NULL, 0); /* of its own: a stop text in the prompt stops nothing */
+        reply->echo = hth_text_stream_new(NULL, 0); /* without stop texts: they do not count in the prompt */
     if (!reply->echo)
         end_without_memory(reply);
     while (!reply->ended && reply->n_prompt_told < request->n_prompt && reply->n_prompt_told - n_before < n)
@@ -420,10 +419,9 @@ static uint32_t echo_some(hth_reply *reply, uint32_t n)
     return reply->n_prompt_told - n_before;
 }
 
-/* Tell of at most n more pieces of what was replayed; of how many. */
+/* Deliver at most n more pieces of the replay; returns how many. */
 static uint32_t tell_some(hth_reply *reply, uint32_t n)
 {
-    const hth_request *request = reply->request;
     uint32_t n_before = reply->n_pieces_told;
 
     while (!reply->refused && reply->n_pieces_told < reply->n_pieces && reply->n_pieces_told - n_before < n) {
@@ -431,10 +429,11 @@ static uint32_t tell_some(hth_reply *reply, uint32_t n)
         char *text = reply->result->text + reply->n_bytes_told;
         char after = text[n_bytes];
 
-        text[n_bytes] = '\0'; /* while it is told: pieces are terminated */
-        if ((i < reply->n_echoed || announce(reply, i - reply->n_echoed, true, text, n_bytes)) && n_bytes > 0 &&
-            request->on_text && !request->on_text(request->id, text, n_bytes, request->user_data))
-            end_refused(reply);
+        text[n_bytes] = '\0'; /* callbacks get terminated text */
+        if (i < reply->n_echoed)
+            (void)tell_text(reply, text, n_bytes);
+        else
+            (void)announce(reply, i - reply->n_echoed, true, text, n_bytes);
         text[n_bytes] = after;
         reply->n_bytes_told += n_bytes;
     }
@@ -464,7 +463,7 @@ bool hth_reply_was_whole(const hth_reply *reply)
     return reply->was_whole && !reply->refused;
 }
 
-/* The sampler, having seen the end of the prompt. */
+/* Make the sampler, and let it accept the last tokens of the prompt. */
 static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampling, const hth_reply *like,
                                   hearth_error *err)
 {
@@ -498,7 +497,7 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
     }
     reply->is_silent = true;
     if (request->echo)
-        (void)echo_some(reply, request->n_prompt); /* what ended it is told below */
+        (void)echo_some(reply, request->n_prompt); /* the loop below reports an end */
     reply->has_told = false;
     reply->n_echoed = reply->n_pieces;
     for (uint32_t i = 0; i < request->n_replayed; i++) {
@@ -543,6 +542,7 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
     reply->result->shown.n_top_logprobs = request->n_top_logprobs;
     reply->result->stats.prompt_tokens = request->n_prompt;
     reply->result->shown.prompt = request->prompt;
+    reply->result->shown.seed = request->sampling.seed;
     reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
     if (!reply->text || !append_text(reply, "", 0)) { /* an empty reply is an empty text, not a missing one */
         discard(reply);

@@ -1,9 +1,9 @@
 /*
- * reply.h - what a request has generated: tokens drawn, text released, and the result that comes of it
+ * reply.h - the reply of a request: its drawn tokens, its text and its result
  *
- * Everything that a reply needs besides logits is here, and depends on its tokens alone: the sampler chain with its
- * grammar and penalties, the text that is held back, the counts. So it goes on after a break with any sequence that holds
- * the same tokens, and a reply that was broken off elsewhere is replayed from its tokens.
+ * A reply needs logits from outside. All its other state depends on its tokens alone: the sampler chain with grammar
+ * and penalties, the held text, the counts. So a preempted reply continues with any sequence that holds the same
+ * tokens, and a reply that was interrupted in another process is replayed from its tokens.
  */
 #ifndef HTH_SCHED_REPLY_H
 #define HTH_SCHED_REPLY_H
@@ -15,47 +15,46 @@
 typedef struct hth_reply hth_reply; /* one thread at a time */
 
 /*
- * A reply to request, which is borrowed, with its replayed tokens. sampling is the public one, with grammar and lists.
- * May take long where there is a grammar, unless like, which nobody uses meanwhile, is a reply with the same sampling but
- * for the seed (NULL: there is none). HEARTH_MISUSE naming the option; HEARTH_NO_MEMORY.
+ * Make a reply to request, which is borrowed, and replay the request's tokens. sampling is the public one, with grammar
+ * and lists. like is NULL, or a reply with the same sampling except the seed that no other thread uses during the call.
+ * A grammar without like may take long. HEARTH_MISUSE names the option; HEARTH_NO_MEMORY.
  */
 hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
                             const hth_reply *like, hth_reply **out, hearth_error *err);
-/* Accepts NULL. The request's prompt becomes the result's, which others may have kept; so the request is freed after it. */
+/*
+ * Accepts NULL. The result takes over the prompt of the request, because others may hold references to the result. So
+ * free the request after the reply.
+ */
 void hth_reply_free(hth_reply *reply);
 
-/* Most tokens it can have: n_predict, or what the context has room for. */
+/* Most tokens of the reply: n_predict, or as many as the context has room for. */
 uint32_t hth_reply_n_max(const hth_reply *reply);
 uint32_t hth_reply_n_tokens(const hth_reply *reply);
-/* When the first token was drawn; 0: none was yet. */
+/* Time of the first drawn token; 0: none yet. */
 uint64_t hth_reply_first_token_ns(const hth_reply *reply);
-/* Token i. */
 hearth_token hth_reply_token(const hth_reply *reply, uint32_t i);
 
-/* Memory for n tokens and their text ahead of need. Without it they get theirs as they come. */
+/* Allocate memory for n tokens and their text. A failure does no harm: each token allocates its own later. */
 void hth_reply_reserve(hth_reply *reply, uint32_t n);
 /*
- * Tell what comes before the first token that is drawn, where that is asked for: the prompt's text, or what was replayed;
- * of at most n more tokens. Of how many. It may end the reply.
+ * Deliver the text before the first drawn token, if the request asks for it: the echoed prompt, the replayed reply. At
+ * most n more tokens; returns how many. The reader may refuse, which ends the reply.
  */
 uint32_t hth_reply_tell(hth_reply *reply, uint32_t n);
-/* Nothing of that is left. */
+/* All of that is delivered. */
 bool hth_reply_has_told(const hth_reply *reply);
-/* It has ended because its replayed tokens are all of it. */
+/* It has ended because the replayed tokens are the whole reply. */
 bool hth_reply_was_whole(const hth_reply *reply);
-/*
- * Draw the next token from logits, emit it, and see whether the reply goes on. When it does not, status and finish reason
- * are in the result.
- */
+/* Draw the next token from logits and deliver it. False when the reply has ended; the result tells why. */
 bool hth_reply_draw(hth_reply *reply, const float *logits);
 
-/* End it, if it has not ended: status HEARTH_OK with a reason, or a failure with what is in the result's error. */
+/* End it, if it has not ended: HEARTH_OK with a reason, or a failure whose message is in the result's error. */
 void hth_reply_end(hth_reply *reply, hearth_status status, hearth_finish_reason reason);
 bool hth_reply_has_ended(const hth_reply *reply);
-/* Release what text is held back. Once, after the end. */
+/* Deliver the held text. Once, after the end. */
 void hth_reply_flush(hth_reply *reply);
 
-/* The statistics are the scheduler's to fill. Borrowed until hth_reply_free. */
+/* The scheduler fills the statistics. Borrowed until hth_reply_free. */
 hth_counted_result *hth_reply_result(hth_reply *reply);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * request.c - copying and checking of requests
+ * request.c - check and copy requests
  */
 #include "sched/request.h"
 
@@ -11,7 +11,6 @@
 #include "sched/text_stream.h"
 
 enum {
-    STOPS_MAX = 64,
     STOP_BYTES_MAX = 1024,
     STOP_TOKENS_MAX = 64,
     SHOWN_TOKENS_MAX = 64,
@@ -28,8 +27,8 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
     if (from->n_top_logprobs > TOP_LOGPROBS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_top_logprobs is %u; it must be at most %d", from->n_top_logprobs,
                         TOP_LOGPROBS_MAX);
-    if (from->n_stop > STOPS_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "stop has %zu texts; at most %d are allowed", from->n_stop, STOPS_MAX);
+    if (from->n_stop > HTH_STOPS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "stop has %zu texts; at most %d are allowed", from->n_stop, HTH_STOPS_MAX);
     if (from->n_stop_tokens > STOP_TOKENS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "stop_tokens has %zu tokens; at most %d are allowed", from->n_stop_tokens,
                         STOP_TOKENS_MAX);
@@ -75,7 +74,7 @@ static hearth_status copy_stops(hth_request *request, const hearth_request *from
     return HEARTH_OK;
 }
 
-/* A copy of tokens [n] in *out, NULL for none. False when there is no memory. */
+/* Copy tokens [n] to *out; n of 0 leaves *out as it is. False without memory. */
 static bool copy_tokens(const hearth_token *tokens, size_t n, hearth_token **out)
 {
     if (n == 0)
@@ -139,7 +138,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .on_done = from->on_done,
         .user_data = from->user_data,
     };
-    request->sampling.dry_breakers = NULL; /* the caller's, and the sampler's to copy */
+    request->sampling.dry_breakers = NULL; /* the caller owns it; the sampler makes its copy */
     request->sampling.logit_bias = NULL;
     request->sampling.grammar = request->sampling.json_schema = NULL;
     request->sampling.triggers = NULL;

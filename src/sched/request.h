@@ -1,5 +1,5 @@
 /*
- * request.h - a request as the scheduler holds it: everything copied, tokenized and checked
+ * request.h - a request inside the scheduler: copied, tokenized and checked
  */
 #ifndef HTH_SCHED_REQUEST_H
 #define HTH_SCHED_REQUEST_H
@@ -11,11 +11,12 @@
 #include "engine/backend.h"
 
 enum {
-    HTH_REPLIES_MAX = 128,  /* to one prompt */
-    HTH_PRIORITY_MAX = 100, /* and -100 is the lowest */
+    HTH_REPLIES_MAX = 128,  /* of one prompt */
+    HTH_STOPS_MAX = 64,     /* texts that end a reply */
+    HTH_PRIORITY_MAX = 100, /* the lowest is -HTH_PRIORITY_MAX */
 };
 
-/* Who holds a request back. It goes on when nobody does. */
+/* A holder of a request's pause. The request continues when it has no holder. */
 typedef enum hth_pause {
     HTH_PAUSE_CALLER = 1, /* hearth_pause */
     HTH_PAUSE_EVENTS = 2, /* its queue of events is full */
@@ -28,7 +29,7 @@ struct hth_request {
     uint64_t id;
     hearth_token *prompt; /* owned, [n_prompt], n_prompt >= 1 */
     uint32_t n_prompt;
-    int32_t n_predict; /* 0 where it only reads its prompt */
+    int32_t n_predict; /* 0: prefill only */
     uint32_t min_tokens;
     bool ignore_eos;
     bool no_cache_read;
@@ -37,7 +38,7 @@ struct hth_request {
     bool prompt_logprobs;
     uint32_t n_top_logprobs;
     int32_t priority;
-    hearth_sampling sampling; /* numbers only: what it pointed to is gone */
+    hearth_sampling sampling; /* numbers only: its pointers are NULL */
     char **stop;              /* owned, [n_stop] */
     size_t n_stop;
     hearth_token *stop_tokens; /* owned, [n_stop_tokens] */
@@ -53,7 +54,7 @@ struct hth_request {
     uint8_t parent_key[32];
     uint32_t n_parent;         /* tokens of the prompt that parent_key names */
     hth_keyspace keyspace;     /* the model's, with the request's salt */
-    uint32_t queue_timeout_ms; /* 0: none, and so those below */
+    uint32_t queue_timeout_ms; /* 0: none; likewise the next two */
     uint32_t run_timeout_ms;
     uint32_t deadline_ms;
     hearth_text_fn on_text;
@@ -63,26 +64,27 @@ struct hth_request {
     void *user_data;
     uint64_t submitted_ns;
 
-    /* Set by anybody, read by the scheduler between evaluations and by the engine's abort callback. */
+    /* Set by any thread. The scheduler reads them between evaluations; the engine's abort callback reads cancelled. */
     atomic_bool cancelled;
-    atomic_uint paused;   /* a set of hth_pause; 0: it is not */
-    atomic_uint n_pauses; /* times that this was asked for */
-    /* Nobody waits for the reply: the prompt is read on until then, by the workplace's clock; 0: somebody does. */
+    atomic_uint paused;   /* a set of hth_pause; 0: not paused */
+    atomic_uint n_pauses; /* counts the calls that paused it: each shows that its reader is alive */
+    /* No client waits for the reply, and prefill continues until this time of the workplace's clock. 0: one waits. */
     _Atomic uint64_t linger_until_ns;
 
-    /* The scheduler's list of requests that are known by id; guarded by its lock. */
+    /* The scheduler's list of known requests; guarded by its lock. */
     hth_request *prev, *next;
 };
 
 /*
- * Copy a public request, whose sampling is not NULL, with these tokens (taken over, also on failure). HEARTH_MISUSE naming an option out of range;
- * HEARTH_NO_MEMORY. keyspace and n_parent are the caller's to set.
+ * Copy a public request, whose sampling is not NULL, with the tokens of its prompt (taken over, also on failure). The
+ * caller sets keyspace and n_parent. HEARTH_MISUSE names an option that is out of range; HEARTH_INVALID_TEXT;
+ * HEARTH_NO_MEMORY.
  */
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,
                               hth_request **out, hearth_error *err);
 void hth_request_free(hth_request *request); /* accepts NULL */
 
-/* Is it one of that session, of that effective fingerprint? session may be NULL: none. */
+/* Does it belong to the session of that effective fingerprint? A session of NULL has no requests. */
 bool hth_request_is_of_session(const hth_request *request, const uint8_t fingerprint[32], const char *session);
 
 #endif

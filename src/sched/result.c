@@ -1,5 +1,5 @@
 /*
- * result.c - see result.h; and the public names of what a request did
+ * result.c - results and their references, and the names of enums in results
  */
 #include "sched/result.h"
 
@@ -9,7 +9,7 @@
 
 hth_counted_result *hth_counted_result_new(void)
 {
-    static const hearth_token no_tokens[1]; /* so that nobody copies 0 bytes from NULL */
+    static const hearth_token no_tokens[1]; /* a copy of 0 bytes from NULL is undefined */
     hth_counted_result *result = calloc(1, sizeof(*result));
 
     if (!result)
@@ -23,7 +23,7 @@ hth_counted_result *hth_counted_result_new(void)
     return result;
 }
 
-/* The whole of which a public result is the first member; the library made it, and not as a constant. */
+/* The whole around a public result. The cast is sound, because the library made it, and not as a constant. */
 static hth_counted_result *whole_of(const hearth_result *result)
 {
     return (hth_counted_result *)result;

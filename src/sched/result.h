@@ -1,8 +1,8 @@
 /*
- * result.h - a result while its reply fills it, and its references
+ * result.h - a result with a reference count
  *
- * A reply makes its result and holds the first reference. Until the request ends only the scheduler's thread knows it;
- * afterwards nobody changes it, so whoever takes a reference may keep it and read it on any thread.
+ * A reply makes its result, fills it and holds the first reference. Until the request ends, only the scheduler's thread
+ * uses the result. Afterwards it never changes, so every holder of a reference may read it on any thread.
  */
 #ifndef HTH_SCHED_RESULT_H
 #define HTH_SCHED_RESULT_H
@@ -12,7 +12,7 @@
 #include "hearth.h"
 
 typedef struct hth_counted_result {
-    hearth_result shown; /* first, so that hearth_result_ref finds the rest; its arrays are those below */
+    hearth_result shown; /* first, so that hearth_result_ref finds the rest; points to the arrays below */
     hearth_stats stats;
     char *text;
     hearth_token *tokens;
@@ -22,9 +22,9 @@ typedef struct hth_counted_result {
     atomic_uint references;
 } hth_counted_result;
 
-/* An empty result with one reference, which hearth_result_unref(&result->shown) gives back. NULL without memory. */
+/* An empty result with one reference, for hearth_result_unref(&result->shown). NULL without memory. */
 hth_counted_result *hth_counted_result_new(void);
-/* Only before the result was shown to anybody else: it has failed after all. */
+/* Turn the result into a failure. Only while no other holder knows it. */
 void hth_counted_result_fail(const hearth_result *result, hearth_status status, const char *message);
 
 #endif

@@ -4,9 +4,9 @@
  *   loop: take messages (wait for one only when the batcher has nothing to do)
  *         one tick
  *
- * A request is in `known` from submit until its on_done is called, which is how cancel finds it; from then on its session
- * and its place in the queue are free, for whoever was waiting for on_done goes on at once. Requests that still wait or run
- * when the scheduler closes are answered as cancelled; on_done is called for each exactly once.
+ * A request is in `known` from submit until just before its on_done, so that cancel finds it. Its session and its place
+ * in the queue are free before on_done, because the caller may submit the next request there. Requests that wait or run
+ * when the scheduler closes end as cancelled. Each request gets on_done exactly once.
  */
 #include "sched/scheduler.h"
 
@@ -19,10 +19,13 @@
 #include <utlist.h>
 
 #include "base/deadline.h"
-#include "base/mailbox.h"
+#include "base/message_queue.h"
 #include "base/os.h"
 
-/* Besides requests: saves, ends of sessions, wake-ups. There is room for a full queue and one that comes from elsewhere. */
+/*
+ * Messages besides requests: saves, ends of sessions, wake-ups. The message queue has room for two full queues of
+ * requests: its own, and one that resumes from another process.
+ */
 enum { MESSAGES_SPARE = 256 };
 
 typedef enum message_kind { MESSAGE_SLOTS, MESSAGE_ORDER, MESSAGE_WAKE } message_kind;
@@ -30,8 +33,8 @@ typedef enum message_kind { MESSAGE_SLOTS, MESSAGE_ORDER, MESSAGE_WAKE } message
 typedef enum order_kind { ORDER_SAVE, ORDER_END_SESSION, ORDER_FORGET } order_kind;
 
 /*
- * Something to be done between two ticks, for which somebody waits. Shared by the asking thread and the scheduler; the
- * last of the two frees it, since the asker may time out first.
+ * Work between two ticks for a thread that waits for it. Asking thread and scheduler share the order, and the last of
+ * them frees it, because the asking thread may time out first.
  */
 typedef struct order {
     pthread_mutex_t lock;
@@ -43,7 +46,7 @@ typedef struct order {
     uint8_t fingerprint[32];
     char session[HTH_SESSION_BYTES_MAX + 1];
     bool found;                 /* the session */
-    const hearth_token *tokens; /* [n_tokens], the asker's, who waits for it */
+    const hearth_token *tokens; /* [n_tokens], borrowed from the asking thread, which waits */
     uint32_t n_tokens;
     uint32_t n_kept;
 } order;
@@ -55,16 +58,16 @@ typedef struct message {
     hth_slot *slots[]; /* [n_slots] */
 } message;
 
-/* The one message that is nobody's to free, so that waking needs no memory. */
+/* The only message that is not freed, so that a wake-up needs no memory. */
 static const message wake_up = { .kind = MESSAGE_WAKE };
 
-/* Set once by each scheduler's thread, of itself. */
+/* True on the threads of schedulers; each sets its own. */
 static _Thread_local bool is_scheduler;
 
 struct hth_scheduler {
     hth_batcher *batcher;
     hth_counters *counters;
-    hth_mailbox *mailbox;
+    hth_message_queue *messages;
     pthread_t thread;
     uint32_t queue_max;
     uint32_t n_parallel;
@@ -75,8 +78,8 @@ struct hth_scheduler {
     pthread_cond_t known_changed; /* a request has ended */
     hth_request *known;           /* waiting and running */
     size_t n_known;
-    uint64_t ending_id;  /* whose on_done runs; 0: none does */
-    uint64_t request_ms; /* that a request takes, lately: for those who are told to come again */
+    uint64_t ending_id;  /* the request whose on_done runs; 0: none */
+    uint64_t request_ms; /* recent mean time of a request, for retry_after_s */
     bool refusing;
     hth_batcher_status status;
 };
@@ -169,7 +172,7 @@ static void handle(hth_scheduler *scheduler, message *received)
     free(received);
 }
 
-/* Milliseconds until the batcher has something to do by itself; UINT32_MAX: never. */
+/* Milliseconds until the next work of the batcher; UINT32_MAX: never. */
 static uint32_t ms_to_sleep(const hth_scheduler *scheduler)
 {
     uint64_t wake = hth_batcher_wake_ns(scheduler->batcher);
@@ -185,14 +188,14 @@ static uint32_t ms_to_sleep(const hth_scheduler *scheduler)
 static void take_messages(hth_scheduler *scheduler, bool busy)
 {
     uint32_t ms = busy ? 0 : ms_to_sleep(scheduler);
-    message *received =
-        ms == UINT32_MAX ? hth_mailbox_wait(scheduler->mailbox) : hth_mailbox_take(scheduler->mailbox, ms);
+    message *received = ms == UINT32_MAX ? hth_message_queue_wait(scheduler->messages)
+                                         : hth_message_queue_take(scheduler->messages, ms);
 
     while (received) {
         handle(scheduler, received);
-        received = hth_mailbox_take(scheduler->mailbox, 0);
+        received = hth_message_queue_take(scheduler->messages, 0);
     }
-    scheduler->stopping = hth_mailbox_is_closed(scheduler->mailbox);
+    scheduler->stopping = hth_message_queue_is_closed(scheduler->messages);
 }
 
 /* ---- the thread ---- */
@@ -203,7 +206,7 @@ static void publish_status(hth_scheduler *scheduler)
 
     hth_batcher_status_get(scheduler->batcher, &status);
     pthread_mutex_lock(&scheduler->lock);
-    status.n_waiting = (uint32_t)scheduler->n_known - status.n_running; /* those in the mailbox too */
+    status.n_waiting = (uint32_t)scheduler->n_known - status.n_running; /* with those in the message queue */
     scheduler->status = status;
     pthread_mutex_unlock(&scheduler->lock);
 }
@@ -247,7 +250,7 @@ static void *run(void *context)
 static void deinit(hth_scheduler *scheduler)
 {
     hth_batcher_close(scheduler->batcher);
-    hth_mailbox_free(scheduler->mailbox);
+    hth_message_queue_free(scheduler->messages);
     pthread_cond_destroy(&scheduler->known_changed);
     pthread_mutex_destroy(&scheduler->lock);
     free(scheduler);
@@ -267,10 +270,10 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
     scheduler->n_parallel = schedule->n_parallel;
     pthread_mutex_init(&scheduler->lock, NULL);
     hth_condition_init(&scheduler->known_changed);
-    scheduler->mailbox = hth_mailbox_new(2 * ((size_t)queue_max + schedule->n_parallel) + MESSAGES_SPARE);
-    status = scheduler->mailbox
+    scheduler->messages = hth_message_queue_new(2 * ((size_t)queue_max + schedule->n_parallel) + MESSAGES_SPARE);
+    status = scheduler->messages
                ? hth_batcher_open(workplace, schedule, pulse, request_ended, scheduler, &scheduler->batcher, err)
-               : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler's mailbox");
+               : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a scheduler's message queue");
     if (status != HEARTH_OK) {
         deinit(scheduler);
         return status;
@@ -286,9 +289,9 @@ hearth_status hth_scheduler_open(const hth_workplace *workplace, const hth_sched
 
 void hth_scheduler_wake(hth_scheduler *scheduler)
 {
-    /* Where the box is full, or closed, the scheduler is awake anyway. */
-    if (hth_mailbox_count(scheduler->mailbox) == 0)
-        (void)hth_mailbox_put(scheduler->mailbox, (void *)&wake_up);
+    /* A scheduler with messages, or with a closed queue, is awake anyway. */
+    if (hth_message_queue_count(scheduler->messages) == 0)
+        (void)hth_message_queue_put(scheduler->messages, (void *)&wake_up);
 }
 
 void hth_scheduler_close(hth_scheduler *scheduler)
@@ -296,8 +299,8 @@ void hth_scheduler_close(hth_scheduler *scheduler)
     if (!scheduler)
         return;
     hth_scheduler_refuse(scheduler);
-    hth_scheduler_cancel_all(scheduler); /* at once, so that a long evaluation is broken off */
-    hth_mailbox_close(scheduler->mailbox);
+    hth_scheduler_cancel_all(scheduler); /* now, so that a long evaluation is aborted */
+    hth_message_queue_close(scheduler->messages);
     pthread_join(scheduler->thread, NULL);
     deinit(scheduler);
 }
@@ -312,7 +315,7 @@ bool hth_scheduler_is_this_thread(void)
     return is_scheduler;
 }
 
-/* Has the session a request that has not ended? Without a session (NULL) there is none. */
+/* Does the session (NULL: none) have a request that has not ended? */
 static bool session_is_busy_locked(const hth_scheduler *scheduler, const uint8_t fingerprint[32], const char *session)
 {
     const hth_request *request;
@@ -327,7 +330,7 @@ static bool session_is_busy_locked(const hth_scheduler *scheduler, const uint8_t
 
 static hearth_status refuse_busy(const hth_scheduler *scheduler, hearth_error *err)
 {
-    uint64_t ms = (scheduler->request_ms + 1) / scheduler->n_parallel; /* until the next place is free, on average */
+    uint64_t ms = (scheduler->request_ms + 1) / scheduler->n_parallel; /* mean time until a place is free */
     uint32_t seconds = ms < 3600000u ? (uint32_t)(ms / 1000) + 1 : 3600;
     hearth_status status = hth_fail(err, HEARTH_BUSY, "the queue is full with %u requests; try again in %u s",
                                     scheduler->queue_max, seconds);
@@ -348,7 +351,7 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
         return hth_fail(err, HEARTH_MISUSE,
                         "n is %zu; this model takes at most %zu requests at once, its n_parallel and its queue_max", n,
                         n_max);
-    /* A reply that goes on had its place before it was broken off; those who came since do not take it. */
+    /* A resumed reply had its place before its interruption; later requests do not take that place. */
     if (scheduler->n_known + n > n_max && !first->is_resumed)
         return refuse_busy(scheduler, err);
     if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->session))
@@ -360,7 +363,7 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
 
 hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *slots, size_t n, hearth_error *err)
 {
-    message *sent = malloc(sizeof(*sent) + n * sizeof(sent->slots[0])); /* one for all: they come together, or not */
+    message *sent = malloc(sizeof(*sent) + n * sizeof(sent->slots[0])); /* one message: all slots come, or none */
     hearth_status status;
 
     if (!sent)
@@ -369,7 +372,7 @@ hearth_status hth_scheduler_submit(hth_scheduler *scheduler, hth_slot *const *sl
     memcpy(sent->slots, slots, n * sizeof(sent->slots[0]));
     pthread_mutex_lock(&scheduler->lock);
     status = check_submit_locked(scheduler, slots, n, err);
-    if (status == HEARTH_OK && hth_mailbox_put(scheduler->mailbox, sent) != HTH_MAILBOX_OK)
+    if (status == HEARTH_OK && hth_message_queue_put(scheduler->messages, sent) != HTH_MESSAGE_QUEUE_OK)
         status = refuse_busy(scheduler, err);
     for (size_t i = 0; status == HEARTH_OK && i < n; i++) {
         DL_APPEND(scheduler->known, slots[i]->request);
@@ -440,7 +443,7 @@ bool hth_scheduler_pause(hth_scheduler *scheduler, uint64_t id, hth_pause by, bo
 
     pthread_mutex_lock(&scheduler->lock);
     request = find_locked(scheduler, id);
-    if (request && paused) /* said again it means that the reader still reads */
+    if (request && paused) /* a repeated pause shows that the reader is alive */
         atomic_fetch_add_explicit(&request->n_pauses, 1, memory_order_relaxed);
     if (request && paused)
         atomic_fetch_or_explicit(&request->paused, (unsigned)by, memory_order_relaxed);
@@ -482,7 +485,7 @@ static order *order_new(order_kind kind)
     return one;
 }
 
-/* Give an order and wait for it, until deadline (NULL: for as long as it takes). *done_out: it was obeyed in time. */
+/* Give an order and wait for it, until deadline (NULL: no limit). *done_out: it was done in time. */
 static hearth_status give_order(hth_scheduler *scheduler, order *one, const struct timespec *deadline, bool *done_out,
                                 bool *found_out, hearth_error *err)
 {
@@ -491,11 +494,11 @@ static hearth_status give_order(hth_scheduler *scheduler, order *one, const stru
 
     if (sent)
         *sent = (message){ .kind = MESSAGE_ORDER, .order = one };
-    if (!sent || hth_mailbox_put(scheduler->mailbox, sent) != HTH_MAILBOX_OK) {
+    if (!sent || hth_message_queue_put(scheduler->messages, sent) != HTH_MESSAGE_QUEUE_OK) {
         free(sent);
-        one->holders = 1; /* nobody else will see it */
+        one->holders = 1; /* the scheduler has not got it */
         order_release(one);
-        return hth_fail(err, HEARTH_BUSY, "the model's mailbox is full; try again later");
+        return hth_fail(err, HEARTH_BUSY, "the model's message queue is full; try again later");
     }
     pthread_mutex_lock(&one->lock);
     while (!one->done && waited != ETIMEDOUT)

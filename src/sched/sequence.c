@@ -33,7 +33,7 @@ hearth_status hth_sequence_open(const hth_workplace *workplace, hth_books *books
         sequence->books = books;
         sequence->keyspace = workplace->keyspace;
         sequence->id = id;
-        /* As long as the context: memory that is never touched costs nothing. */
+        /* As long as the context: untouched memory costs nothing. */
         sequence->tokens = calloc(workplace->n_ctx, sizeof(*sequence->tokens));
         sequence->cells = calloc(workplace->n_ctx, sizeof(*sequence->cells));
         sequence->boundary_keys = calloc(workplace->n_ctx / HTH_BLOCK_TOKENS + 1, sizeof(*sequence->boundary_keys));
@@ -100,14 +100,14 @@ void hth_sequence_empty_scratch(hth_sequence *sequence)
     empty_engine(sequence, sequence->books->scratch);
 }
 
-/* The books' side of keeping the first n_tokens. */
+/* Note in the books that only the first n_tokens are left. */
 static void note_shortened(hth_sequence *sequence, uint32_t n_tokens)
 {
     hth_cells_drop(sequence->books->cells, sequence->cells + n_tokens, sequence->n_tokens - n_tokens,
                    sequence->is_held);
     sequence->n_tokens = n_tokens;
     if (sequence->end_logits_at > n_tokens)
-        sequence->end_logits_at = 0; /* other tokens may come in their place */
+        sequence->end_logits_at = 0; /* other tokens may follow */
 }
 
 static void empty(hth_sequence *sequence)
@@ -131,7 +131,7 @@ uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens)
         sequence->place->backend->seq_remove(sequence->place->context, sequence->id, n_tokens, UINT32_MAX))
         note_shortened(sequence, n_tokens);
     else
-        empty(sequence); /* also where it has no tokens: parts of a restore may be there */
+        empty(sequence); /* also with no tokens, because parts of a restore may be there */
     return sequence->n_tokens;
 }
 
@@ -219,7 +219,7 @@ void hth_sequence_roll_back(hth_sequence *sequence)
 {
     const hth_workplace *place = sequence->place;
 
-    /* Cells of the unfinished evaluation may have stayed: they go, with all before them where need be. */
+    /* Remove the cells that the failed evaluation may have left, or all cells if that is not possible. */
     if (!(sequence->n_tokens > 0 && hth_sequence_can_be_shortened(sequence) &&
           place->backend->seq_remove(place->context, sequence->id, sequence->n_tokens, UINT32_MAX)))
         empty(sequence);
@@ -255,7 +255,7 @@ hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspa
     return HEARTH_OK;
 }
 
-/* The tail that the prompt goes on from, if it does from all of one, is what its own rows will supersede. */
+/* Note the whole tail that the prompt continues, which its own rows will supersede; and a longer row with its end. */
 static void note_found_tail(hth_sequence *sequence, const hth_lookup *lookup)
 {
     const hth_lookup_row *last = lookup->n_rows > 0 ? &lookup->rows[lookup->n_rows - 1] : NULL;
@@ -314,5 +314,5 @@ void hth_sequence_key(hth_sequence *sequence, hth_key *out)
     else if (sequence->n_tokens % HTH_BLOCK_TOKENS == 0)
         *out = sequence->boundary_keys[sequence->n_tokens / HTH_BLOCK_TOKENS];
     else if (!hth_key_of(&sequence->keyspace, sequence->tokens, sequence->n_tokens, out))
-        *out = (hth_key){ { 0 } }; /* no memory for one digest: a key that names nothing */
+        *out = (hth_key){ { 0 } }; /* no memory: a key that names nothing */
 }

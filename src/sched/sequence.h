@@ -1,15 +1,15 @@
 /*
- * sequence.h - one sequence of a context: which tokens its cells hold, and how they travel to and from the cache
+ * sequence.h - one sequence of a context: its tokens, its cells, and the rows that it saves and restores
  *
- * The sequence knows its tokens, the keys of their block boundaries, and how much of it is in the cache. It can be
- * shortened, given another's prefix, restored from rows (sequence_restore.h), extended by evaluation, and cut into rows.
- * What attention keeps is cut into blocks and tails through a scratch sequence; recurrent state, which is "as of now", is
- * saved at boundaries: where a prompt ends, where a reply ends, and every snapshot_interval tokens. Only plain attention
- * is ever shortened in place, or shared.
+ * The sequence knows its tokens and the keys of their block boundaries. It can be shortened, share the prefix of
+ * another sequence, be restored from rows (sequence_restore.h), be extended by evaluation, and be saved as rows. Cells
+ * of attention become blocks and tails, through a scratch sequence. Recurrent state exists for the present end only, so
+ * it is saved where a prompt ends, where a reply ends, and every snapshot_interval tokens. Only sequences of plain
+ * attention can be shortened in place or shared.
  *
- * Invariant: the state of the sequence is that of tokens[0, n_tokens), at positions 0 .. n_tokens-1, and whole (but for
- * the time of a restore). Whenever the engine leaves that in doubt, or a restore cannot bring all of it, the sequence is
- * emptied. The books say the same as the engine.
+ * Invariant: the state of the sequence is the whole state of tokens[0, n_tokens), at positions 0 .. n_tokens-1, except
+ * during a restore. When the engine leaves a doubt about that, or a restore fails, the sequence is emptied. The books
+ * agree with the engine.
  */
 #ifndef HTH_SCHED_SEQUENCE_H
 #define HTH_SCHED_SEQUENCE_H
@@ -21,7 +21,7 @@
 #include "sched/cells.h"
 #include "sched/prompt_lookup.h"
 
-/* What a scheduler and its sequences work on. Everything is borrowed from the model that owns it. */
+/* The model, context and cache of a scheduler and its sequences. All are borrowed from the model. */
 typedef struct hth_workplace {
     const hth_backend *backend;
     hth_engine_model *engine_model;
@@ -37,7 +37,7 @@ typedef struct hth_workplace {
     const char *engine_build;
     hth_cache *cache; /* NULL: nothing is cached */
     const hth_log *log;
-    uint32_t resume_wait_ms;         /* for a parent key that another process may be writing */
+    uint32_t resume_wait_ms;         /* most time to wait for the rows of a parent key */
     bool keeps_text;                 /* rows keep the text of their tokens */
     uint64_t (*now_ns)(void *clock); /* monotonic; NULL: the system's */
     void *clock;
@@ -45,7 +45,7 @@ typedef struct hth_workplace {
     void *work_user_data;
 } hth_workplace;
 
-/* Tell who watches what is being done; keys only of rows. Scheduler thread. */
+/* Tell on_work the present work; keys only with rows. Scheduler thread. */
 static inline void hth_workplace_note(const hth_workplace *workplace, hearth_work_kind kind,
                                       const uint8_t (*keys)[HTH_KEY_BYTES], size_t n_keys)
 {
@@ -69,11 +69,11 @@ static inline hth_prompt_place hth_workplace_prompt_place(const hth_workplace *w
     };
 }
 
-/* What the sequences of one context share. */
+/* Shared by the sequences of one context. */
 typedef struct hth_books {
     hth_cells *cells;
-    uint32_t scratch; /* the sequence id through which rows are cut and put back */
-    bool cannot_save; /* the engine gave state that cannot be trusted; said once */
+    uint32_t scratch; /* id of the scratch sequence, through which rows are saved and restored */
+    bool cannot_save; /* nothing is saved any more: the engine gave no sound state; logged once */
 } hth_books;
 
 typedef struct hth_sequence hth_sequence;
@@ -87,13 +87,13 @@ uint32_t hth_sequence_n_tokens(const hth_sequence *sequence);
 uint32_t hth_sequence_id(const hth_sequence *sequence);
 
 /*
- * Serve requests of that keyspace from now on: where its effective fingerprint is another one, the sequence is emptied, for cells
- * are not shared between salts. HEARTH_NO_MEMORY leaves it as it was.
+ * Serve requests of keyspace from now on. A change of the effective fingerprint empties the sequence, because cells are
+ * not shared between salts. HEARTH_NO_MEMORY leaves it as it was.
  */
 hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspace *keyspace, hearth_error *err);
 bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fingerprint[32]);
 
-/* Leading tokens that two arrays of n_max have in common. */
+/* Number of equal leading tokens of two arrays of n_max tokens. */
 static inline uint32_t hth_tokens_common(const hearth_token *a, const hearth_token *b, uint32_t n_max)
 {
     uint32_t n = 0;
@@ -103,69 +103,69 @@ static inline uint32_t hth_tokens_common(const hearth_token *a, const hearth_tok
     return n;
 }
 
-/* Leading tokens that the sequence and those given have in common. */
+/* Number of equal leading tokens of the sequence and tokens. */
 uint32_t hth_sequence_common(const hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens);
 
-/* Held by a running request, or not: what is not is there only while nobody needs its cells. */
+/* A running request holds the sequence, or no longer. A sequence that none holds is emptied when cells are needed. */
 void hth_sequence_set_held(hth_sequence *sequence, bool held);
-/* How many cells of its first n_tokens are held by anybody. */
+/* How many cells of its first n_tokens running requests hold. */
 uint32_t hth_sequence_count_held(const hth_sequence *sequence, uint32_t n_tokens);
-/* How many of its cells after n_tokens others hold, too. */
+/* How many of its cells after n_tokens two or more running requests hold. */
 uint32_t hth_sequence_count_shared(const hth_sequence *sequence, uint32_t n_tokens);
 
 /*
- * Keep only the first n_tokens, or nothing where the model cannot be shortened: returns how many are left. Never more
- * than asked for.
+ * Keep the first n_tokens only, or nothing if the sequence cannot be shortened. Returns how many are left, never more
+ * than n_tokens.
  */
 uint32_t hth_sequence_shorten(hth_sequence *sequence, uint32_t n_tokens);
-/* Can it be shortened to any length, and its cells shared; or only be emptied? */
+/* Can it be shortened to any length, and its cells be shared? Otherwise it can only be emptied. */
 bool hth_sequence_can_be_shortened(const hth_sequence *sequence);
 /*
- * Empty the sequence and share the first n_tokens of another one of the same fingerprint with it, logits after them
- * included. False when the engine would not; it is empty then.
+ * Empty the sequence, and share the first n_tokens of another sequence of the same fingerprint with it, with the kept
+ * logits after them. False when that is not possible; it is empty then.
  */
 bool hth_sequence_share(hth_sequence *sequence, const hth_sequence *from, uint32_t n_tokens);
 
 /*
- * Find the longest known prefix of a prompt, of n_limit tokens at most. The sequence's keys become those of the prompt,
- * so the prompt is what the sequence is about from here on: shorten, restore and evaluate only toward it. *lookup is
- * released by the caller.
+ * Find the longest known prefix of a prompt, of n_limit tokens at most. The keys of the sequence become the prompt's
+ * keys. Afterwards the sequence may be shortened, restored and evaluated only toward this prompt. The caller releases
+ * *lookup.
  */
 hearth_status hth_sequence_lookup(hth_sequence *sequence, const hearth_token *prompt, size_t n_prompt, size_t n_limit,
                                   bool read_cache, hth_lookup *lookup, hearth_error *err);
 /* ---- evaluation: several sequences share one ---- */
 
-/* Write the batch rows that go on with tokens [n]. With wants_logits, those of the last. */
+/* Write the batch rows for tokens [n] after the present end. wants_logits: ask for the logits after the last. */
 void hth_sequence_fill_rows(const hth_sequence *sequence, const hearth_token *tokens, uint32_t n, bool wants_logits,
                             hth_batch_row *rows);
-/* Those rows were evaluated: append the tokens. */
+/* The rows were evaluated: append their tokens. */
 void hth_sequence_extend(hth_sequence *sequence, const hearth_token *tokens, uint32_t n);
-/* They were not, or only in part: the sequence ends where it ended before, or is empty. */
+/* The evaluation failed, or did a part: go back to the end before it, or empty the sequence. */
 void hth_sequence_roll_back(hth_sequence *sequence);
 
-/* Keep a copy of the logits after the present end, for others that share all of it. Without memory they are not kept. */
+/* Keep a copy of the logits after the present end, for sequences that share all of it. Not kept without memory. */
 void hth_sequence_keep_logits(hth_sequence *sequence, const float *logits);
-/* Those of the present end, valid until it changes; NULL where they were not kept. */
+/* The kept logits after the present end, valid until the end changes; NULL: none. */
 const float *hth_sequence_end_logits(const hth_sequence *sequence);
 
 /* ---- rows out ---- */
 
 /*
- * Save the block that ends exactly at the present end, if it does and is not cached, and the state there where one is
- * due. Call after each evaluation: later it cannot be had any more.
+ * If the present end is a block boundary, save the block that ends there, unless it is saved, and the state if the
+ * policy wants one. Call after each evaluation: after the next one, neither can be had.
  */
 void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason);
 /*
- * Save what follows the last block, and the state; then drop the states that this one supersedes. False when the present
- * end is not kept, also where the block that it stands on is not.
+ * Save the cells after the last block, and the state, then drop the states that it supersedes. False when a row could
+ * not be saved, or the block before it is not in the cache.
  */
 bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason);
-/* Is the present end in the cache, with everything that it stands on? */
+/* Are the rows of the present end, and the block before it, in the cache? */
 bool hth_sequence_end_is_saved(hth_sequence *sequence);
 /* Save the logits after the present end. */
 void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, hearth_save_reason reason);
 
-/* The key of all its tokens. */
+/* The key of all its tokens; without memory, a key that names nothing. */
 void hth_sequence_key(hth_sequence *sequence, hth_key *out);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * sequence_restore.c - rows into a sequence, one after the other
+ * sequence_restore.c - restore rows into a sequence, one after the other
  *
- * A window's cells come with every row, for a prefix may end at any of them, but only the rows that cover the window of
- * the prefix that is restored bring theirs into the context: there is not room for more. Recurrent state comes last,
- * from a row of its own.
+ * With a sliding window, every row has cells of the window layers, because a prefix may end in any row. The context has
+ * no room for all of them. So only the rows in the window at the end of the restored prefix bring theirs. Recurrent
+ * state comes last, from a row of its own.
  */
 #include "sched/sequence_restore.h"
 
@@ -15,9 +15,9 @@
 #include "cache/read_ahead.h"
 #include "sched/sequence_inside.h"
 
-enum { ROWS_NOTED = 4 }; /* the one that is put back, and those that are read ahead where no device is waited for */
+enum { ROWS_NOTED = 4 }; /* the restored row, and the rows that are read ahead while no device is waited for */
 
-/* A row's tokens must be the prompt's, and a row of which only a part is used must have the key of its own tokens. */
+/* Are the used tokens of a row the prompt's? A row that is used in part must also have the key of its own tokens. */
 static bool row_is_of_prompt(const hth_sequence *sequence, const hth_kvc_info *info, const hth_lookup_row *row,
                              const hearth_token *prompt)
 {
@@ -30,7 +30,7 @@ static bool row_is_of_prompt(const hth_sequence *sequence, const hth_kvc_info *i
         if (hth_kvc_token(info, i) != tokens[i])
             return false;
     if (row->n_use == n_tokens)
-        return true; /* its id was made from these very tokens */
+        return true; /* its id is the key of these tokens */
 
     stream = hth_key_stream_new(&sequence->keyspace);
     if (!stream)
@@ -46,7 +46,7 @@ static bool row_is_of_prompt(const hth_sequence *sequence, const hth_kvc_info *i
     return hth_key_equal(&key, &row->meta.id.key);
 }
 
-/* Put the payload into the context: cells through the scratch sequence, the state after target tokens in place. */
+/* Put an image into the context: cells through the scratch sequence, recurrent state directly. */
 static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
                               uint32_t target, hearth_error *err)
 {
@@ -59,11 +59,11 @@ static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *bo
     hearth_status status;
 
     if (row->meta.id.kind == HTH_ROW_STATE)
-        return backend->state_set(context, sequence->id, HTH_STATE_REST, borrowed->payload, borrowed->payload_bytes, 0,
+        return backend->state_set(context, sequence->id, HTH_STATE_REST, borrowed->image, borrowed->image_bytes, 0,
                                   begin, err);
     status =
         backend->state_set(context, sequence->books->scratch, is_before_window ? HTH_STATE_CELLS_BARE : HTH_STATE_CELLS,
-                           borrowed->payload, borrowed->payload_bytes, begin, end, err);
+                           borrowed->image, borrowed->image_bytes, begin, end, err);
     if (status == HEARTH_OK)
         status = backend->seq_copy(context, sequence->books->scratch, sequence->id, sequence->n_tokens,
                                    begin + row->n_use, err);
@@ -76,7 +76,7 @@ static hearth_tier slower(hearth_tier a, hearth_tier b)
     return a > b ? a : b;
 }
 
-/* Check a borrowed row against the prompt and put it into the context; what it turns out to be decides what is said. */
+/* Check a borrowed row against the prompt and put it into the context. Reject or report it when that fails. */
 static hth_restore_result use_row(hth_sequence *sequence, const hth_borrowed_row *borrowed, const hth_lookup_row *row,
                                   uint32_t target, const hearth_token *prompt)
 {
@@ -113,27 +113,27 @@ static size_t rows_to_restore(const hth_sequence *sequence, const hth_lookup *lo
     while (first + n < lookup->n_rows &&
            lookup->rows[first + n].meta.first_position + lookup->rows[first + n].meta.n_tokens <=
                sequence->place->n_ctx)
-        n++; /* of a longer row of which a part is wanted, the rest might not fit for a moment */
+        n++; /* all cells of a row must fit for a moment, also when only a part is used */
     *first_out = first;
     return n;
 }
 
-/* Say why a row was not to be had, and what follows from that. */
+/* Report a row that could not be read, and return the result of the restore. */
 static hth_restore_result row_not_read(hth_sequence *sequence, hearth_status status, const hth_lookup_row *rows,
                                        size_t n, const hearth_error *err)
 {
-    /* Where one file is gone others may be, too: what is computed instead is to be saved. */
+    /* When one file is gone, others may be too. Note all as gone, so that their cells are saved again. */
     for (size_t i = 0; status == HEARTH_NOT_FOUND && i < n; i++)
         hth_cache_note_gone(sequence->place->cache, &rows[i].meta.id);
-    if (status == HEARTH_CORRUPT || status == HEARTH_NOT_FOUND) /* those are told, or no trouble at all */
+    if (status == HEARTH_CORRUPT || status == HEARTH_NOT_FOUND) /* logged elsewhere, or normal */
         return HTH_RESTORE_ROW_LOST;
     hth_warn(sequence->place->log, "cache row not read, the prompt is computed instead: %s", err->message);
     return HTH_RESTORE_FAILED;
 }
 
 /*
- * Where one row is refused for its signature the next ones will be: set them aside now, not one a request, so that all
- * that is computed instead is saved. The first sound one ends this.
+ * When one row has a bad signature, the next rows probably have one too. Set them aside now rather than one a request,
+ * so that all recomputed rows can be saved. Stop at the first sound row.
  */
 static void check_next_rows(const hth_sequence *sequence, const hth_lookup_row *rows, size_t n)
 {
@@ -184,7 +184,7 @@ uint32_t hth_restore_n_cells(const hth_restore *restore)
     return restore->next < restore->n_rows ? restore->rows[restore->next].meta.n_tokens : 0;
 }
 
-/* What came before a row that is lost is of use where any prefix is; elsewhere it is all or nothing. */
+/* End a restore. Before a lost row, a sequence that can be shortened keeps its cells; any other is emptied. */
 static hth_restore_result ended(const hth_restore *restore, hth_restore_result result, hth_restored *out)
 {
     hth_sequence *sequence = restore->sequence;
@@ -192,17 +192,17 @@ static hth_restore_result ended(const hth_restore *restore, hth_restore_result r
 
     if (hth_sequence_can_be_shortened(sequence))
         return result == HTH_RESTORE_ROW_LOST ? result : HTH_RESTORE_DONE;
-    /* The engine has the last word on whether the parts make a whole. */
+    /* The engine decides whether the parts make a whole. */
     if (result == HTH_RESTORE_DONE && place->backend->seq_end(place->context, sequence->id) != sequence->n_tokens)
         result = HTH_RESTORE_FAILED;
     if (result != HTH_RESTORE_DONE) {
-        (void)hth_sequence_shorten(sequence, 0); /* none are left */
+        (void)hth_sequence_shorten(sequence, 0); /* to 0 tokens */
         *out = (hth_restored){ .tier = HEARTH_TIER_NONE };
     }
     return result;
 }
 
-/* Say which row comes next, and those that are being read behind it. */
+/* Tell on_work the next row, and the rows that are read ahead behind it. */
 static void note_rows(const hth_restore *restore)
 {
     uint8_t keys[ROWS_NOTED][HTH_KEY_BYTES];
@@ -225,7 +225,7 @@ static hth_restore_result step(hth_restore *restore, hth_restored *out)
 
     if (restore->next == restore->n_rows)
         return ended(restore, HTH_RESTORE_DONE, out);
-    if (row->meta.n_tokens > hth_cells_n_unused(sequence->books->cells)) /* for a moment all of the row is there */
+    if (row->meta.n_tokens > hth_cells_n_unused(sequence->books->cells)) /* the whole row is there for a moment */
         return ended(restore, HTH_RESTORE_FAILED, out);
     status = hth_read_ahead_next(restore->ahead, &borrowed, &err);
     if (status != HEARTH_OK) {
@@ -241,7 +241,7 @@ static hth_restore_result step(hth_restore *restore, hth_restored *out)
     if (result == HTH_RESTORE_DONE) {
         out->tier = slower(out->tier, borrowed.tier);
         out->n_rows++;
-        out->n_bytes += borrowed.payload_bytes;
+        out->n_bytes += borrowed.image_bytes;
     }
     hth_cache_return(cache, &borrowed);
     if (result != HTH_RESTORE_DONE)
@@ -287,17 +287,17 @@ bool hth_sequence_restore_logits(hth_sequence *sequence, const hth_lookup *looku
     if (status == HEARTH_NOT_FOUND)
         hth_cache_note_gone(cache, &meta.id); /* so that they are saved again */
     if (status != HEARTH_OK)
-        return false; /* one more evaluation gives them; a damaged row was reported where it was found */
-    if (borrowed.payload_bytes != sequence->place->n_vocab * sizeof(float)) {
+        return false; /* one more evaluation gives them; the cache reported a damaged row */
+    if (borrowed.image_bytes != sequence->place->n_vocab * sizeof(float)) {
         hth_cache_return(cache, &borrowed);
         hth_cache_reject(cache, &meta.id, "it has not one logit a token of the vocabulary");
         return false;
     }
     for (size_t i = 0; i < sequence->place->n_vocab; i++)
-        logits[i] = hth_get_f32(borrowed.payload + 4 * i);
+        logits[i] = hth_get_f32(borrowed.image + 4 * i);
     restored->tier = slower(restored->tier, borrowed.tier);
     restored->n_rows++;
-    restored->n_bytes += borrowed.payload_bytes;
+    restored->n_bytes += borrowed.image_bytes;
     hth_cache_return(cache, &borrowed);
     hth_cache_touch(cache, &meta.id, 1);
     return true;

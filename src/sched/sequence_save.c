@@ -1,11 +1,11 @@
 /*
- * sequence_save.c - rows out of a sequence
+ * sequence_save.c - save parts of a sequence as rows
  *
- * Cutting: the range is shared with the scratch sequence, whose state is then exactly that range; it is packed straight
- * into a slab of the cache and the scratch sequence emptied. The blob contains the id of the sequence it was cut through,
- * so it always goes through the same one: equal KV gives equal bytes.
+ * To save cells, their range is copied to the scratch sequence, packed into a slab of the cache, and the scratch
+ * sequence is emptied. An image contains the id of its sequence. All cells go through the same scratch sequence, so
+ * equal cells give equal bytes.
  *
- * A block must be cut right after the evaluation that ends it; hth_sequence_save_block is called then.
+ * A block must be saved right after the evaluation that ends it; hth_sequence_save_block is called then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,39 +21,36 @@ static void stop_saving(hth_sequence *sequence, const char *reason)
     hth_warn(sequence->place->log, "nothing more of this model is cached: %s", reason);
 }
 
-/* Pack a part of the state of one sequence of the context into a row. */
+/* Pack a part of the state of sequence id into a row. */
 static bool pack(hth_sequence *sequence, uint32_t id, hth_state_part part, hth_save *save)
 {
     const hth_workplace *place = sequence->place;
     hearth_error err = { .message = "" };
-    hth_save_slot *slot;
+    hth_slab *slab;
     size_t n_bytes = 0;
 
-    save->payload_bytes = place->backend->state_size(place->context, id, part);
-    if (save->payload_bytes == 0) {
+    save->image_bytes = place->backend->state_size(place->context, id, part);
+    if (save->image_bytes == 0) {
         stop_saving(sequence, "the engine gives no state");
         return false;
     }
-    slot = hth_cache_save_begin(place->cache, save);
-    if (!slot)
-        return false; /* no room: counted */
-    if (place->backend->state_get(place->context, id, part, hth_save_slot_payload(slot), save->payload_bytes, &n_bytes,
-                                  &err) != HEARTH_OK) {
+    slab = hth_cache_save_begin(place->cache, save);
+    if (!slab)
+        return false; /* no room; the cache counts it */
+    if (place->backend->state_get(place->context, id, part, hth_slab_image(slab), save->image_bytes, &n_bytes, &err) !=
+        HEARTH_OK) {
         stop_saving(sequence, err.message);
-    } else if (n_bytes != save->payload_bytes) {
+    } else if (n_bytes != save->image_bytes) {
         stop_saving(sequence, "the engine's state is not as long as it said");
     } else {
-        hth_cache_save_commit(place->cache, slot);
+        hth_cache_save_commit(place->cache, slab);
         return true;
     }
-    hth_cache_save_abort(place->cache, slot);
+    hth_cache_save_abort(place->cache, slab);
     return false;
 }
 
-/*
- * The text of a row's tokens, where rows keep it: as much of it as there is room for. NULL where they do not, which is
- * the rule.
- */
+/* The text of a row's tokens, as much as fits. NULL if rows keep no text, which is usual, or without memory. */
 static const char *text_of(hth_sequence *sequence, const hearth_token *tokens, size_t n_tokens, size_t *n_out)
 {
     size_t n = 0;
@@ -67,7 +64,7 @@ static const char *text_of(hth_sequence *sequence, const hearth_token *tokens, s
 
         if (sequence->place->backend->piece(sequence->place->engine_model, tokens[i], true, sequence->text + n,
                                             HTH_ROW_TEXT_BYTES_MAX - n, &n_piece, NULL) != HEARTH_OK)
-            break; /* the rest is not shown */
+            break; /* the rest is left out */
         n += n_piece;
     }
     *n_out = n;
@@ -75,8 +72,8 @@ static const char *text_of(hth_sequence *sequence, const hearth_token *tokens, s
 }
 
 /*
- * Of a tail of a model that can be used in part, all is in the longer row that begins where it does, for every prompt.
- * A row that is being saved as meta is one.
+ * The tail that row id supersedes; NULL: none. With a model whose rows can be used in part, a longer row makes a tail
+ * with the same begin superfluous for every prompt.
  */
 static const hth_row_id *superseded_by(hth_sequence *sequence, const hth_row_id *id, uint32_t begin)
 {
@@ -86,7 +83,7 @@ static const hth_row_id *superseded_by(hth_sequence *sequence, const hth_row_id 
     return &sequence->tail;
 }
 
-/* Are the cells from begin to the present end the first ones of a longer row, which can be used in part? */
+/* Does a longer row, of which a part can be used, begin with the cells from begin to the present end? */
 static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
 {
     uint32_t n_tokens = sequence->n_tokens - begin;
@@ -98,7 +95,7 @@ static bool is_in_longer(const hth_sequence *sequence, uint32_t begin)
            memcmp(theirs, sequence->tokens + begin, n_tokens * sizeof(*theirs)) == 0;
 }
 
-/* Is the block that ends at begin kept? A row that stands on nothing would never be found. */
+/* Is the block that ends at begin in the cache? Without it, a row after it would never be found. */
 static bool has_parent(const hth_sequence *sequence, uint32_t begin)
 {
     hth_row_id parent = { .key = sequence->boundary_keys[begin / HTH_BLOCK_TOKENS], .kind = HTH_ROW_BLOCK };
@@ -106,7 +103,7 @@ static bool has_parent(const hth_sequence *sequence, uint32_t begin)
     return begin == 0 || hth_cache_find(sequence->place->cache, &parent, NULL) != HEARTH_TIER_NONE;
 }
 
-/* Save the cells from the last block boundary before the present end, as a row of that kind; false when it is not. */
+/* Save the cells from the last block boundary before the present end as row id. False when that failed. */
 static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
@@ -150,7 +147,7 @@ static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
     return saved;
 }
 
-/* Save the state after the present end; false when it could not be. Its key is given. */
+/* Save the state after the present end, whose key is given. False when that failed. */
 static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_reason reason)
 {
     const hth_workplace *place = sequence->place;
@@ -180,10 +177,10 @@ void hth_sequence_save_block(hth_sequence *sequence, hearth_save_reason reason)
         return;
     if (hth_sequence_has_states(sequence) && !sequence->books->cannot_save &&
         hth_policy_should_save_state(end, &sequence->place->policy))
-        (void)save_state(sequence, &id.key, reason); /* a later boundary does, too */
+        (void)save_state(sequence, &id.key, reason); /* after a failure, the state of a later boundary will do */
 }
 
-/* Drop the states inside blocks that a later one supersedes, with the tails that only they need. */
+/* Drop the states inside blocks that a later state supersedes, with the tails that only those states need. */
 static void forget_stale(hth_sequence *sequence)
 {
     for (size_t i = 0; i < sequence->n_stale; i++) {
@@ -206,7 +203,7 @@ bool hth_sequence_save_end(hth_sequence *sequence, hearth_save_reason reason)
     hth_sequence_key(sequence, &id.key);
     if (hth_sequence_has_blocks(sequence)) {
         bool kept = end % HTH_BLOCK_TOKENS != 0 ? save_cells(sequence, &id, reason)
-                                                : has_parent(sequence, end); /* the last block is the end */
+                                                : has_parent(sequence, end); /* the end is the end of the last block */
 
         if (!kept || !hth_sequence_has_states(sequence))
             return kept;
@@ -248,9 +245,9 @@ void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, heart
         .context_size = place->n_ctx,
         .reason = reason,
         .engine_build = place->engine_build,
-        .payload_bytes = place->n_vocab * sizeof(float),
+        .image_bytes = place->n_vocab * sizeof(float),
     };
-    hth_save_slot *slot;
+    hth_slab *slab;
 
     if (!hth_sequence_is_cached(sequence) || sequence->books->cannot_save)
         return;
@@ -258,10 +255,10 @@ void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, heart
     save.parent = save.id.key;
     if (hth_cache_is_saved(place->cache, &save.id))
         return;
-    slot = hth_cache_save_begin(place->cache, &save);
-    if (!slot)
+    slab = hth_cache_save_begin(place->cache, &save);
+    if (!slab)
         return;
     for (size_t i = 0; i < place->n_vocab; i++)
-        hth_put_f32(hth_save_slot_payload(slot) + 4 * i, logits[i]);
-    hth_cache_save_commit(place->cache, slot);
+        hth_put_f32(hth_slab_image(slab) + 4 * i, logits[i]);
+    hth_cache_save_commit(place->cache, slab);
 }

@@ -1,5 +1,5 @@
 /*
- * slot.c - beginning, going on, making room, ending
+ * slot.c - begin, restore, evaluate, preempt, save, end
  */
 #include "sched/slot.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/os.h"
 #include "cache/why.h"
 #include "sched/logprobs.h"
@@ -15,8 +16,8 @@
 #include "sched/token_text.h"
 
 enum {
-    RESTORES_MAX = 4,     /* of one prompt, each after a row of the one before was lost */
-    REPLY_EXPECTED = 512, /* tokens, where a request does not ask for fewer */
+    RESTORES_MAX = 4,     /* attempts for one prompt; each follows the loss of a row */
+    REPLY_EXPECTED = 512, /* tokens of a reply, unless the request asks for fewer */
 };
 
 static double ms_between(uint64_t begin_ns, uint64_t end_ns)
@@ -44,6 +45,11 @@ bool hth_slot_is_paused(const hth_slot *slot)
     return atomic_load_explicit(&slot->request->paused, memory_order_relaxed) != 0;
 }
 
+bool hth_slot_waits_for_reader(const hth_slot *slot)
+{
+    return hth_slot_is_paused(slot) && (slot->was_prefilled || slot->state == HTH_SLOT_TELL);
+}
+
 /* ---- making ---- */
 
 static void drop_saved_logits(hth_slot *slot)
@@ -56,7 +62,7 @@ void hth_slot_free(hth_slot *slot)
 {
     if (!slot)
         return;
-    assert(!slot->seat);
+    assert(!slot->entry);
     hth_restore_end(slot->restore);
     hth_lookup_deinit(&slot->lookup);
     hth_reply_free(slot->reply);
@@ -87,21 +93,17 @@ hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request,
     return HEARTH_OK;
 }
 
-/* The tokens so far, and room for those that are expected. False when there is no memory. */
+/* Copy prompt and reply into tokens, with room for the expected tokens. False without memory. */
 static bool gather_tokens(hth_slot *slot)
 {
     uint32_t n_reply = hth_reply_n_tokens(slot->reply);
     uint32_t n = slot->request->n_prompt + n_reply;
-    uint32_t capacity = hth_slot_n_expected(slot) + 1;
+    hearth_token *grown =
+        hth_grown_by(slot->tokens, 0, hth_slot_n_expected(slot) + 1, &slot->tokens_capacity, sizeof(*grown));
 
-    if (slot->tokens_capacity < capacity) {
-        hearth_token *grown = realloc(slot->tokens, capacity * sizeof(*grown));
-
-        if (!grown)
-            return false;
-        slot->tokens = grown;
-        slot->tokens_capacity = capacity;
-    }
+    if (!grown)
+        return false;
+    slot->tokens = grown;
     memcpy(slot->tokens, slot->request->prompt, slot->request->n_prompt * sizeof(*slot->tokens));
     for (uint32_t i = 0; i < n_reply; i++)
         slot->tokens[slot->request->n_prompt + i] = hth_reply_token(slot->reply, i);
@@ -120,15 +122,15 @@ bool hth_slot_may_read(const hth_slot *slot)
 
     if (request->prompt_logprobs && !slot->was_prefilled)
         return false;
-    return !request->no_cache_read || slot->has_begun; /* what it has computed itself, it may */
+    return !request->no_cache_read || slot->has_begun; /* it may use cells that it computed itself */
 }
 
-hth_guest hth_slot_guest(const hth_slot *slot)
+hth_pool_query hth_slot_pool_query(const hth_slot *slot)
 {
     uint32_t n_reply = hth_reply_n_tokens(slot->reply);
 
-    /* Before the first beginning there is only the prompt, or what is replayed; that is compared later. */
-    return (hth_guest){
+    /* Before the first hth_slot_begin the query has the prompt only; replayed tokens are compared later. */
+    return (hth_pool_query){
         .keyspace = &slot->request->keyspace,
         .tokens = slot->tokens ? slot->tokens : slot->request->prompt,
         .n_tokens = slot->tokens ? slot->request->n_prompt + n_reply : slot->request->n_prompt,
@@ -148,7 +150,7 @@ uint32_t hth_slot_n_expected(const hth_slot *slot)
 
 /* ---- the end ---- */
 
-/* Those of a prompt that was not read to its end would be handed out half filled. */
+/* The log probabilities of a prompt that was not evaluated to its end are half filled. */
 static void drop_prompt_logprobs(hth_slot *slot)
 {
     hth_counted_result *result = hth_reply_result(slot->reply);
@@ -163,36 +165,36 @@ void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason re
 
     if (!hth_reply_has_ended(slot->reply) && message)
         (void)hth_fail(&result->shown.error, status, "%s", message);
-    if (status != HEARTH_OK && !slot->was_prefilled) /* also while the last of the prompt's logits are read */
+    if (status != HEARTH_OK && !slot->was_prefilled) /* also while the last logits of the prompt are read */
         drop_prompt_logprobs(slot);
     hth_reply_end(slot->reply, status, reason);
     slot->state = HTH_SLOT_ENDING;
 }
 
-/* The result's error has its message already. */
+/* The error of the result already has its message. */
 static void fail(hth_slot *slot, hearth_status status)
 {
     hth_slot_stop(slot, status, HEARTH_FINISH_NONE, NULL);
 }
 
-/* Let go of a restore that is not over; what it left is of use only where any prefix is. */
+/* End an unfinished restore. Only a sequence that can be shortened keeps its cells. */
 static void abandon_restore(hth_slot *slot)
 {
-    if (slot->restore && !hth_sequence_can_be_shortened(slot->seat->sequence))
-        (void)hth_sequence_shorten(slot->seat->sequence, 0);
+    if (slot->restore && !hth_sequence_can_be_shortened(slot->entry->sequence))
+        (void)hth_sequence_shorten(slot->entry->sequence, 0);
     hth_restore_end(slot->restore);
     slot->restore = NULL;
     hth_lookup_deinit(&slot->lookup);
     drop_saved_logits(slot);
     slot->logits = NULL;
-    if (slot->seat)
-        slot->seat->is_partial = false;
+    if (slot->entry)
+        slot->entry->is_partial = false;
 }
 
 static void note_finish_key(hth_slot *slot)
 {
     hearth_stats *stats = stats_of(slot);
-    hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence = slot->entry->sequence;
     hth_key key;
 
     stats->finish_tokens = hth_sequence_n_tokens(sequence);
@@ -211,15 +213,15 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
     if (!slot->was_prefilled)
         drop_prompt_logprobs(slot);
     hth_reply_flush(slot->reply);
-    if (slot->seat) {
-        hth_sequence *sequence = slot->seat->sequence;
+    if (slot->entry) {
+        hth_sequence *sequence = slot->entry->sequence;
 
         abandon_restore(slot);
         if (hth_policy_should_save_finish(hth_sequence_n_tokens(sequence), &slot->place->policy))
-            (void)hth_sequence_save_end(sequence, HEARTH_SAVE_FINISH); /* what is not kept is computed again */
+            (void)hth_sequence_save_end(sequence, HEARTH_SAVE_FINISH); /* cells that are not saved are computed again */
         note_finish_key(slot);
-        hth_pool_leave(pool, slot->seat, slot->request->session, session_until_ns);
-        slot->seat = NULL;
+        hth_pool_release(pool, slot->entry, slot->request->session, session_until_ns);
+        slot->entry = NULL;
     } else {
         hth_pool_keep_session(pool, slot->request->keyspace.fingerprint, slot->request->session, session_until_ns);
     }
@@ -230,14 +232,14 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
     slot->state = HTH_SLOT_DONE;
 }
 
-void hth_slot_leave(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
+void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 {
-    if (!slot->seat)
+    if (!slot->entry)
         return;
     abandon_restore(slot);
-    note_finish_key(slot); /* should it end while it waits */
-    hth_pool_leave(pool, slot->seat, slot->request->session, session_until_ns);
-    slot->seat = NULL;
+    note_finish_key(slot); /* for the case that it ends while it waits */
+    hth_pool_release(pool, slot->entry, slot->request->session, session_until_ns);
+    slot->entry = NULL;
 }
 
 bool hth_slot_save_all(hth_slot *slot)
@@ -245,22 +247,22 @@ bool hth_slot_save_all(hth_slot *slot)
     hth_sequence *sequence;
 
     if (slot->state != HTH_SLOT_EVALUATE)
-        return true; /* it has nothing, or what came from elsewhere */
-    sequence = slot->seat->sequence;
+        return true; /* it has no cells, or restored ones */
+    sequence = slot->entry->sequence;
     hth_sequence_save_block(sequence, HEARTH_SAVE_EVICT);
     return hth_sequence_n_tokens(sequence) == 0 || hth_sequence_save_end(sequence, HEARTH_SAVE_EVICT);
 }
 
 void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 {
-    hth_slot_leave(slot, pool, session_until_ns);
+    hth_slot_release(slot, pool, session_until_ns);
     stats_of(slot)->n_preempted++;
     slot->state = HTH_SLOT_WAITING;
 }
 
 /* ---- the beginning ---- */
 
-/* Try to take the logits after the prompt from their row. */
+/* Try to read the logits after the prompt from their row. */
 static bool take_saved_logits(hth_slot *slot)
 {
     if (!slot->place->cache || slot->request->no_cache_read)
@@ -268,7 +270,7 @@ static bool take_saved_logits(hth_slot *slot)
     if (!slot->saved_logits)
         slot->saved_logits = malloc(slot->place->n_vocab * sizeof(float));
     if (slot->saved_logits &&
-        hth_sequence_restore_logits(slot->seat->sequence, &slot->lookup, slot->saved_logits, &slot->restored))
+        hth_sequence_restore_logits(slot->entry->sequence, &slot->lookup, slot->saved_logits, &slot->restored))
         return true;
     drop_saved_logits(slot);
     return false;
@@ -277,33 +279,33 @@ static bool take_saved_logits(hth_slot *slot)
 static void report_progress(const hth_slot *slot, hearth_phase phase)
 {
     const hth_request *request = slot->request;
-    uint32_t n = hth_sequence_n_tokens(slot->seat->sequence);
+    uint32_t n = hth_sequence_n_tokens(slot->entry->sequence);
 
-    if (request->on_progress && !slot->was_prefilled) /* a row may hold some of a reply that is known, too */
+    if (request->on_progress && !slot->was_prefilled) /* the cells may include some of a known reply */
         request->on_progress(request->id, phase, n < request->n_prompt ? n : request->n_prompt, request->n_prompt,
                              request->user_data);
 }
 
-/* Does a reply still have to be drawn from what comes after these tokens? */
+/* Is the next token drawn from the logits after these tokens? No, if the last token is still to evaluate. */
 static bool needs_logits(const hth_slot *slot)
 {
     return slot->n_tokens == slot->n_limit;
 }
 
 /*
- * Can it do without the cells after n_tokens? Those that others hold stay where they are, and it was not admitted for
- * cells of its own instead of them.
+ * Can it give up its cells after n_tokens? Cells that other slots hold are not freed by that, and it was not admitted
+ * for cells of its own in their place. So there must be spare cells for them.
  */
 static bool can_give_up(const hth_slot *slot, uint32_t n_tokens)
 {
-    return hth_sequence_count_shared(slot->seat->sequence, n_tokens) <= slot->n_spare;
+    return hth_sequence_count_shared(slot->entry->sequence, n_tokens) <= slot->n_spare;
 }
 
 /*
- * The prompt is known, but not the logits after it. Its last token alone, evaluated once more, may differ in rounding
- * from what the chunk that it was part of gave; so with a cache, which promises the same answer warm as cold, all of
- * that chunk is, if there is room for it. Without one the sequence is only the last request's, and its last token is
- * enough.
+ * The prompt is known, but not the logits after it. How many tokens to keep for an evaluation that gives these logits?
+ * The last token alone may give other roundings than the chunk that it was part of. A cache promises the same answer
+ * warm and cold, so with a cache the whole last block is evaluated again, if there is room. Without a cache the last
+ * token is enough.
  */
 static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
 {
@@ -313,12 +315,12 @@ static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
 }
 
 /*
- * One attempt to bring the longest known prefix of at most n_limit tokens into the sequence: what is still live, then
- * rows. HTH_RESTORE_ROW_LOST asks for another one, with n_limit as it is then; HTH_RESTORE_MORE has begun a restore.
+ * Try once to get the longest known prefix of at most n_limit tokens into the sequence: live cells, then rows.
+ * HTH_RESTORE_ROW_LOST asks for another attempt, perhaps with a smaller n_limit; HTH_RESTORE_MORE: a restore has begun.
  */
 static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
 {
-    hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence = slot->entry->sequence;
     hth_counted_result *reply = hth_reply_result(slot->reply);
     uint64_t begin = hth_workplace_now(slot->place);
     bool reads = hth_slot_may_read(slot);
@@ -326,7 +328,7 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
     bool is_whole;
     hearth_status status;
 
-    if (!hth_sequence_can_be_shortened(sequence)) /* else what an earlier attempt restored is live now */
+    if (!hth_sequence_can_be_shortened(sequence)) /* otherwise cells of an earlier attempt are live now */
         slot->restored = (hth_restored){ .tier = HEARTH_TIER_NONE };
     *result = HTH_RESTORE_DONE;
     hth_lookup_deinit(&slot->lookup);
@@ -334,14 +336,14 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
                                  &reply->shown.error);
     if (status != HEARTH_OK) {
         slot->lookup = (hth_lookup){ .n_tokens = 0 };
-        (void)hth_sequence_shorten(sequence, 0); /* what lives there is another request's, its keys too */
+        (void)hth_sequence_shorten(sequence, 0); /* its cells and keys belong to an earlier request */
         return status;
     }
     if (!slot->has_begun && slot->n_tokens == slot->request->n_prompt)
         memcpy(reply->stats.prompt_key, slot->lookup.prompt_key.bytes, sizeof(reply->stats.prompt_key));
     reply->stats.lookup_ms += ms_between(begin, hth_workplace_now(slot->place));
 
-    /* The state after the last token is of use with its logits only, where it cannot go back by one token. */
+    /* All tokens are known, but not the logits. A sequence that cannot be shortened cannot evaluate its end again. */
     is_whole = live == slot->n_tokens || slot->lookup.n_cached == slot->n_tokens;
     if (needs_logits(slot) && is_whole && !hth_sequence_end_logits(sequence) && !take_saved_logits(slot)) {
         slot->lacks_logits = true;
@@ -353,11 +355,11 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
         }
     }
     /*
-     * Rows go on where live cells end at a block boundary. When they reach further than the live cells, those are cut
-     * back to the boundary; otherwise, and where there is no room for that, the live cells are all that is used.
+     * Rows continue at a block boundary. If rows reach further than the live cells, the live cells are cut back to the
+     * boundary. Otherwise, or if there is no room for that, only the live cells are used.
      */
     if (slot->lookup.n_cached <= live || !can_give_up(slot, live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS)) {
-        /* A use of the cells is one of the rows that would replace them. */
+        /* A use of live cells counts as a use of the rows that would replace them. */
         if (slot->lookup.n_rows > 0)
             hth_cache_touch(slot->place->cache, &slot->lookup.rows[slot->lookup.n_rows - 1].meta.id, 1);
         return HEARTH_OK;
@@ -365,11 +367,11 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
     (void)hth_sequence_shorten(sequence, live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
     slot->restore = hth_restore_begin(sequence, &slot->lookup, slot->tokens);
     *result = slot->restore ? HTH_RESTORE_MORE : HTH_RESTORE_FAILED;
-    slot->seat->is_partial = slot->restore && !hth_sequence_can_be_shortened(sequence);
+    slot->entry->is_partial = slot->restore && !hth_sequence_can_be_shortened(sequence);
     return HEARTH_OK;
 }
 
-/* What the first beginning found, for the statistics. */
+/* Write the hit of the first restore into the statistics. */
 static void note_hit(hth_slot *slot, uint32_t n_known)
 {
     const hth_request *request = slot->request;
@@ -393,7 +395,7 @@ static void note_hit(hth_slot *slot, uint32_t n_known)
         stats->hit = HEARTH_HIT_PREFIX;
 }
 
-/* Why more was not known, and where the prompt left what was. */
+/* Write the reason of the miss, and where the prompt left the known tokens. */
 static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result result)
 {
     const hth_workplace *place = slot->place;
@@ -418,8 +420,8 @@ static void note_miss(hth_slot *slot, uint32_t n_known, hth_restore_result resul
 }
 
 /*
- * How much needs no prefill is told before the first token, also where nothing had to be restored for it, or where what
- * was told of a restore came to less in the end.
+ * Tell the tokens that need no prefill before the first token: also when they came without a restore, or when a restore
+ * that was told brought less in the end.
  */
 static void tell_known(const hth_slot *slot)
 {
@@ -430,10 +432,10 @@ static void tell_known(const hth_slot *slot)
         request->on_progress(request->id, HEARTH_PHASE_RESTORE, n_cached, request->n_prompt, request->user_data);
 }
 
-/* Everything that is known is in: what is left is evaluated. */
+/* The known prefix is in the sequence: evaluate the rest. */
 static void begun(hth_slot *slot, hth_restore_result result)
 {
-    hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence = slot->entry->sequence;
     uint32_t n_known = hth_sequence_n_tokens(sequence);
 
     slot->logits = NULL;
@@ -457,11 +459,11 @@ static void begun(hth_slot *slot, hth_restore_result result)
     report_progress(slot, HEARTH_PHASE_PREFILL);
     if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
-    if (hth_reply_was_whole(slot->reply)) /* what is known of it is in the statistics now; nothing is left to do */
+    if (hth_reply_was_whole(slot->reply)) /* the statistics are complete, and nothing is left to do */
         slot->state = HTH_SLOT_ENDING;
 }
 
-/* Attempt until one works out, or begins a restore. */
+/* Repeat attempts until one succeeds or begins a restore. */
 static void attempt_all(hth_slot *slot)
 {
     hth_restore_result result = HTH_RESTORE_ROW_LOST;
@@ -478,8 +480,8 @@ static void attempt_all(hth_slot *slot)
         slot->state = HTH_SLOT_RESTORE;
         return;
     }
-    if (result != HTH_RESTORE_DONE && !hth_sequence_can_be_shortened(slot->seat->sequence))
-        (void)hth_sequence_shorten(slot->seat->sequence, 0);
+    if (result != HTH_RESTORE_DONE && !hth_sequence_can_be_shortened(slot->entry->sequence))
+        (void)hth_sequence_shorten(slot->entry->sequence, 0);
     begun(slot, result);
 }
 
@@ -490,7 +492,8 @@ bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
     if (slot->state != HTH_SLOT_TELL)
         hth_reply_reserve(slot->reply, hth_reply_n_max(slot->reply));
     slot->state = HTH_SLOT_TELL;
-    *n_tokens -= hth_reply_tell(slot->reply, *n_tokens);
+    slot->tells = true;
+    *n_tokens -= hth_reply_tell(slot->reply, hth_slot_is_paused(slot) ? 0 : *n_tokens);
     if (hth_reply_has_ended(slot->reply) && !hth_reply_was_whole(slot->reply))
         slot->state = HTH_SLOT_ENDING;
     return slot->state == HTH_SLOT_TELL && hth_reply_has_told(slot->reply);
@@ -499,7 +502,7 @@ bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens)
 void hth_slot_begin(hth_slot *slot, hth_pool *pool)
 {
     hth_counted_result *result = hth_reply_result(slot->reply);
-    hth_guest guest;
+    hth_pool_query query;
     hearth_status status;
 
     if (!gather_tokens(slot)) {
@@ -508,8 +511,8 @@ void hth_slot_begin(hth_slot *slot, hth_pool *pool)
         return;
     }
     slot->n_room = hth_slot_n_expected(slot);
-    guest = hth_slot_guest(slot);
-    status = hth_pool_seat(pool, &guest, &slot->seat, &slot->n_shared, &result->shown.error);
+    query = hth_slot_pool_query(slot);
+    status = hth_pool_assign(pool, &query, &slot->entry, &slot->n_shared, &result->shown.error);
     if (status != HEARTH_OK) {
         fail(slot, status);
         return;
@@ -527,9 +530,9 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
 
     assert(slot->state == HTH_SLOT_RESTORE);
     while (result == HTH_RESTORE_MORE) {
-        (void)hth_pool_make_room(pool, hth_restore_n_cells(slot->restore)); /* else it ends here */
+        (void)hth_pool_make_room(pool, hth_restore_n_cells(slot->restore)); /* otherwise the step ends the restore */
         result = hth_restore_step(slot->restore, &slot->restored);
-        if (result == HTH_RESTORE_MORE && !slot->has_begun) { /* what is its own is no news of what was cached */
+        if (result == HTH_RESTORE_MORE && !slot->has_begun) { /* a later restore finds its own rows */
             report_progress(slot, HEARTH_PHASE_RESTORE);
             slot->has_told_restore = true;
         }
@@ -541,7 +544,7 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
         return;
     hth_restore_end(slot->restore);
     slot->restore = NULL;
-    slot->seat->is_partial = false;
+    slot->entry->is_partial = false;
     if (result == HTH_RESTORE_ROW_LOST && slot->n_attempts < RESTORES_MAX)
         attempt_all(slot);
     else
@@ -552,20 +555,20 @@ void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns)
 
 hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
 {
-    uint32_t n_known = hth_sequence_n_tokens(slot->seat->sequence);
+    uint32_t n_known = hth_sequence_n_tokens(slot->entry->sequence);
     uint32_t n_prompt = slot->request->n_prompt;
     bool is_decode = n_known >= n_prompt;
     uint32_t n_ready = slot->n_tokens - n_known;
 
     /*
-     * What is known of a reply and is not in the cache is evaluated as it was when it was drawn, since many rows at once
-     * have other bits than single ones: a chunk ends where the prompt does, and then it goes token by token.
+     * Many rows at once give other bits than single rows. So the known part of a reply is evaluated as when it was
+     * drawn: a chunk ends at the end of the prompt, and the reply follows token by token.
      */
     if (is_decode && n_ready > 1)
         n_ready = 1;
     else if (!is_decode && slot->n_tokens > n_prompt)
         n_ready = n_prompt - n_known;
-    /* A row whose logits are wanted takes as many numbers as there are tokens, so few of them are evaluated at once. */
+    /* The logits of each row take n_vocab numbers, so few rows that want logits are evaluated at once. */
     if (hth_slot_wants_prompt_logprobs(slot) && n_ready > HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN)
         n_ready = HTH_CHUNK_MIN - n_known % HTH_CHUNK_MIN;
     return (hearth_plan_item){
@@ -578,9 +581,9 @@ hearth_plan_item hth_slot_plan_item(const hth_slot *slot)
 
 void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows)
 {
-    uint32_t n_known = hth_sequence_n_tokens(slot->seat->sequence);
+    uint32_t n_known = hth_sequence_n_tokens(slot->entry->sequence);
 
-    hth_sequence_fill_rows(slot->seat->sequence, slot->tokens + n_known, n, n_known + n == slot->n_tokens, rows);
+    hth_sequence_fill_rows(slot->entry->sequence, slot->tokens + n_known, n, n_known + n == slot->n_tokens, rows);
     for (uint32_t i = 0; hth_slot_wants_prompt_logprobs(slot) && i < n; i++)
         rows[i].wants_logits = true;
 }
@@ -590,7 +593,7 @@ bool hth_slot_wants_prompt_logprobs(const hth_slot *slot)
     return slot->request->prompt_logprobs && !slot->was_prefilled;
 }
 
-/* Memory for them; the first token's are known: none. False without memory. */
+/* Allocate the prompt's log probabilities. The first token has none. False without memory. */
 static bool begin_prompt_logprobs(const hth_slot *slot, hth_counted_result *result)
 {
     size_t n_each = 1 + (size_t)result->shown.n_top_logprobs;
@@ -606,7 +609,7 @@ static bool begin_prompt_logprobs(const hth_slot *slot, hth_counted_result *resu
 void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits)
 {
     hth_counted_result *result = hth_reply_result(slot->reply);
-    uint32_t next = hth_sequence_n_tokens(slot->seat->sequence) + i + 1;
+    uint32_t next = hth_sequence_n_tokens(slot->entry->sequence) + i + 1;
 
     if (!logits) {
         hth_slot_stop(slot, HEARTH_ENGINE, HEARTH_FINISH_NONE,
@@ -624,7 +627,7 @@ void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits
 
 void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns)
 {
-    hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence = slot->entry->sequence;
     uint32_t n_known = hth_sequence_n_tokens(sequence);
     hearth_stats *stats = stats_of(slot);
 
@@ -642,21 +645,17 @@ void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, ui
 
 void hth_slot_note_broken(hth_slot *slot)
 {
-    hth_sequence_roll_back(slot->seat->sequence);
+    hth_sequence_roll_back(slot->entry->sequence);
     slot->logits = NULL;
 }
 
 static bool append_token(hth_slot *slot, hearth_token token)
 {
-    if (slot->n_tokens == slot->tokens_capacity) {
-        uint32_t capacity = 2 * slot->tokens_capacity;
-        hearth_token *grown = realloc(slot->tokens, capacity * sizeof(*grown));
+    hearth_token *grown = hth_grown(slot->tokens, slot->n_tokens, &slot->tokens_capacity, sizeof(*grown));
 
-        if (!grown)
-            return false;
-        slot->tokens = grown;
-        slot->tokens_capacity = capacity;
-    }
+    if (!grown)
+        return false;
+    slot->tokens = grown;
     slot->tokens[slot->n_tokens++] = token;
     return true;
 }
@@ -683,10 +682,10 @@ void hth_slot_draw(hth_slot *slot)
 
 /* ---- saving ---- */
 
-/* The prompt's end: keep what makes the next exact hit need no evaluation at all. */
+/* Save the end of the prompt and its logits, so that the next exact hit needs no evaluation. */
 static void save_prompt_end(hth_slot *slot, const float *logits, bool keep_logits)
 {
-    hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence = slot->entry->sequence;
 
     if (hth_policy_should_save_prompt(slot->request->n_prompt, &slot->place->policy) &&
         hth_sequence_save_end(sequence, HEARTH_SAVE_COLD) && logits)
@@ -696,11 +695,11 @@ static void save_prompt_end(hth_slot *slot, const float *logits, bool keep_logit
     slot->n_saved = slot->request->n_prompt;
 }
 
-/* A growing reply: each block when it is full, and in between where the policy asks for shorter intervals. */
+/* Save a growing reply: each full block, and tails in between if the policy asks for shorter intervals. */
 static void save_continued(hth_slot *slot)
 {
     const hth_policy *policy = &slot->place->policy;
-    hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence = slot->entry->sequence;
     uint32_t n_live = hth_sequence_n_tokens(sequence);
 
     if (!hth_policy_should_save_finish(n_live, policy))
@@ -717,12 +716,11 @@ static void save_continued(hth_slot *slot)
 
 void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits)
 {
-    hth_sequence *sequence = slot->seat->sequence;
+    hth_sequence *sequence = slot->entry->sequence;
     uint32_t n_live = hth_sequence_n_tokens(sequence);
     uint32_t n_prompt = slot->request->n_prompt;
 
-    if (slot->was_prefilled ||
-        n_live > n_prompt) /* beyond it at once: a reply that is replayed, or goes on elsewhere */
+    if (slot->was_prefilled || n_live > n_prompt) /* a restored prompt, perhaps with a part of its reply */
         save_continued(slot);
     else if (n_live <= hth_policy_cold_save(n_prompt, &slot->place->policy))
         hth_sequence_save_block(sequence, HEARTH_SAVE_COLD);

@@ -1,20 +1,19 @@
 /*
- * slot.h - one request on its way: from the queue through its prompt to the end of its reply
+ * slot.h - the place of one request: from the queue through its prompt to the end of its reply
  *
- *   WAITING   in the queue: it has not run yet, or made room for another
- *   TELL      has a place; its prompt's text, or what was replayed, is told, some each tick
- *   PARENT    has a place; rows that another process may be writing are waited for
- *   PREFIX    has a place; another request is computing what it needs
- *   RESTORE   has a sequence; rows come into it
- *   EVALUATE  tokens are left to evaluate: those of the prompt, or the last one drawn
- *   ENDING    the reply is complete; what came of it is to be saved
+ *   WAITING   in the queue: the request has not run yet, or it was preempted
+ *   TELL      runs; each tick delivers a part of the echoed prompt or of the replayed reply
+ *   PARENT    runs; waits for rows that another process may be writing
+ *   PREFIX    runs; waits for a prefix that another request is computing
+ *   RESTORE   has a sequence; rows are being restored
+ *   EVALUATE  has a sequence; tokens of the prompt, or the last drawn token, are still to evaluate
+ *   ENDING    the reply has ended; its cells are still to save
  *   DONE      the result is complete
  *
- * The tokens that a slot wants in its sequence are the prompt and the reply so far. While the reply goes on all but its
- * last one are evaluated; so a slot that lost its sequence in the middle goes on like one that begins: look up, restore,
- * evaluate what is missing.
+ * The sequence of a slot should hold the prompt and the reply so far, without the last drawn token. A slot that lost
+ * its sequence continues as a new one begins: it looks up the tokens, restores rows and evaluates the rest.
  *
- * A slot never evaluates: it says what it wants in a batch, and is told what came of it. Scheduler thread only, but for
+ * A slot never evaluates. It asks for rows in a batch, and the batch reports the result. Scheduler thread only, except
  * hth_slot_new.
  */
 #ifndef HTH_SCHED_SLOT_H
@@ -42,118 +41,126 @@ struct hth_slot {
     const hth_workplace *place;
     hth_request *request; /* owned */
 
-    /* The slot's own. */
+    /* Used by the slot. */
     hth_slot_state state;
     hth_reply *reply;
-    hth_seat *seat;       /* NULL: none */
-    hearth_token *tokens; /* [n_tokens], prompt and reply */
+    hth_pool_entry *entry; /* the assigned sequence; NULL: none */
+    hearth_token *tokens;  /* [n_tokens], prompt and reply; NULL before the first hth_slot_begin */
     uint32_t n_tokens;
-    uint32_t tokens_capacity;
-    uint32_t n_room;      /* tokens that it may have in the context without asking again */
-    uint32_t n_saved;     /* tokens that the latest row that was saved of the reply covers */
+    size_t tokens_capacity;
+    uint32_t n_room;      /* tokens whose cells the batcher has promised */
+    uint32_t n_saved;     /* tokens of the sequence at the latest save */
     const float *logits;  /* the next token is drawn from these; NULL: none yet */
-    float *saved_logits;  /* [n_vocab], while a restore brings their sequence */
-    hth_lookup lookup;    /* with restore */
+    float *saved_logits;  /* [n_vocab], from a logits row; kept until the restore has ended */
+    hth_lookup lookup;    /* used by restore */
     hth_restore *restore; /* in HTH_SLOT_RESTORE */
     hth_restored restored;
-    uint32_t n_limit;  /* tokens to bring in at most */
-    uint32_t n_shared; /* tokens it was seated with */
-    int n_attempts;    /* restores of one beginning */
-    bool lacks_logits; /* the prompt's end is known, and what follows it is not */
-    bool has_begun;    /* its first beginning is over: statistics say what was known */
+    uint32_t n_limit;  /* most tokens to restore */
+    uint32_t n_shared; /* leading tokens that the sequence had when it was assigned */
+    int n_attempts;    /* to restore, since hth_slot_begin */
+    bool lacks_logits; /* all of the prompt was known, but not the logits after it */
+    bool has_begun;    /* the first restore is over: the statistics tell the hit */
+    bool tells;        /* it tells known text, or did so when it was suspended */
     bool has_told_restore;
-    bool was_prefilled; /* the prompt's end was evaluated, or restored */
+    bool was_prefilled; /* the end of the prompt was evaluated or restored */
 
-    /* The waiting line's. */
+    /* Used by the waiting line. */
     hth_slot *prev, *next;
-    uint64_t waits_since_ns; /* its first coming */
-    uint64_t limit_ns;       /* of a newcomer's time; UINT64_MAX: none */
-    uint32_t limited_place;
-    bool has_returned; /* it has had a place before */
+    uint64_t waits_since_ns; /* the first arrival */
+    uint64_t limit_ns;       /* a newcomer's time limit; UINT64_MAX: none */
+    uint32_t limited_place;  /* index in the heap of time limits */
+    bool has_returned;       /* it has run before */
 
-    /* The batcher's. */
-    uint64_t number;     /* of its arrival */
-    uint64_t started_ns; /* this run; 0 while it waits */
-    uint64_t ran_ns;     /* in runs before */
-    uint64_t paused_ns;  /* since then; 0: it is not */
-    unsigned n_pauses;   /* seen */
-    hth_slot *leader;    /* in HTH_SLOT_PREFIX: who computes */
-    uint32_t n_awaited;  /* tokens of it that are waited for */
-    uint32_t n_awaited_before;
-    uint32_t n_needed;       /* cells that it was admitted for, while it has no seat */
-    uint32_t n_spare;        /* cells that nobody was promised, when it begins or restores */
-    uint64_t parent_wait_ns; /* in HTH_SLOT_PARENT: until when */
-    uint64_t quiet_ns;       /* and until when something has to happen */
-    uint32_t cache_changes;  /* seen */
+    /* Used by the batcher. */
+    uint64_t number;           /* counted at arrival */
+    uint64_t started_ns;       /* of this run; 0 while it waits */
+    uint64_t ran_ns;           /* in earlier runs */
+    uint64_t paused_ns;        /* start of the pause; 0: not paused */
+    unsigned n_pauses;         /* the request's, as last seen */
+    hth_slot *leader;          /* in HTH_SLOT_PREFIX: the slot that computes the prefix */
+    uint32_t n_awaited;        /* tokens of that prefix */
+    uint32_t n_awaited_before; /* a slot waits again only for more than these tokens */
+    uint32_t n_needed;         /* cells of its admission, while it has no sequence */
+    uint32_t n_spare;          /* cells that no slot was promised, when this one begins or restores */
+    uint64_t parent_wait_ns;   /* in HTH_SLOT_PARENT: end of the wait */
+    uint64_t quiet_ns;         /* in HTH_SLOT_PARENT: end of the wait unless the cache changes before */
+    uint32_t cache_changes;    /* the cache's counter, as last seen */
     bool waited_for_parent;
-    bool has_followers;  /* somebody waits, or waited, for what it computes */
-    bool cannot_suspend; /* it was tried: it could not be saved */
-    bool is_going;       /* while it is chosen who makes room: it would */
-    bool is_short;       /* of cells: it waits in place until others have ended */
-    uint32_t n_breaks;   /* evaluations that failed under it */
-    uint32_t n_in_batch; /* rows of it */
-    uint32_t first_row;
-    uint64_t last_ticked; /* number of the tick that evaluated something of it */
+    bool has_followers;   /* a slot waits, or has waited, for the prefix that this one computes */
+    bool cannot_suspend;  /* an attempt failed: its cells could not be saved */
+    bool is_going;        /* set while the batcher counts the cells that preempting this slot would free */
+    bool is_short;        /* it lacks cells, and keeps its place until other requests have ended */
+    uint32_t n_breaks;    /* evaluations that failed with its rows */
+    uint32_t n_in_batch;  /* its rows in the batch */
+    uint32_t first_row;   /* index of the first of them */
+    uint64_t last_ticked; /* number of the last tick that evaluated its rows */
 };
 
 /*
- * A slot for a request, which it takes over on HEARTH_OK only. sampling is the public one. Any thread; may take long
- * where there is a grammar, unless like, which no batcher has heard of yet, is a slot with the same sampling but for the
- * seed (NULL: there is none). HEARTH_MISUSE, HEARTH_NO_MEMORY.
+ * Make a slot for a request, which it takes over on HEARTH_OK only. sampling is the public one. like is NULL, or a slot
+ * with the same sampling except the seed that no batcher has yet. A grammar without like may take long. Any thread.
+ * HEARTH_MISUSE, HEARTH_NO_MEMORY.
  */
 hearth_status hth_slot_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
                            const hth_slot *like, hth_slot **out, hearth_error *err);
-void hth_slot_free(hth_slot *slot); /* accepts NULL; it has no seat */
+void hth_slot_free(hth_slot *slot); /* accepts NULL; it occupies no sequence */
 
-/* The prompt and what was drawn: all, or all but the last where the reply has begun, can be brought in from elsewhere. */
+/* Most tokens to share or restore: the prompt and the reply so far, without the last drawn token. */
 uint32_t hth_slot_n_limit(const hth_slot *slot);
-hth_guest hth_slot_guest(const hth_slot *slot);
-/* Tokens that it will have in the context, as far as is expected. */
+hth_pool_query hth_slot_pool_query(const hth_slot *slot);
+/* Tokens that it is expected to have in the context at its end. */
 uint32_t hth_slot_n_expected(const hth_slot *slot);
 bool hth_slot_is_cancelled(const hth_slot *slot);
-/* Its reader asked it to wait. */
-/* Nobody waits for its reply, only its prompt is read on for a while. */
+/* No client waits for the reply any more, but the prompt is evaluated for a while. */
 bool hth_slot_lingers(const hth_slot *slot);
 bool hth_slot_is_paused(const hth_slot *slot);
+/* It is paused, and its next step would give text to its reader. A pause does not stop prefill. */
+bool hth_slot_waits_for_reader(const hth_slot *slot);
 
 /*
- * Tell what comes before the first token that is drawn; of at most *n_tokens tokens, which becomes how many are left. True
- * when all is told and the slot goes on; else it is in TELL, or in ENDING.
+ * Deliver the echoed prompt or the replayed reply: at most *n_tokens tokens, and *n_tokens becomes the rest. True when
+ * everything is delivered and the slot can begin; otherwise it is in TELL or ENDING.
  */
 bool hth_slot_tell(hth_slot *slot, uint32_t *n_tokens);
-/* Take a seat and begin to bring in what is known. Ends in RESTORE, EVALUATE, or ENDING where it failed. */
+/* Assign a sequence and begin to restore the known prefix. Ends in RESTORE or EVALUATE; ENDING after a failure. */
 void hth_slot_begin(hth_slot *slot, hth_pool *pool);
-/* Go on with a restore until it is over, or until_ns. */
+/* Continue a restore to its end, but no longer than until_ns. */
 void hth_slot_restore(hth_slot *slot, hth_pool *pool, uint64_t until_ns);
 
-/* In EVALUATE: what it could have in the next batch. */
+/* In EVALUATE: the tokens that the next batch can take. */
 hearth_plan_item hth_slot_plan_item(const hth_slot *slot);
-/* May it take what others have computed, from rows or from the context? */
+/* May it use rows, and cells of other sequences? */
 bool hth_slot_may_read(const hth_slot *slot);
-/* Rows for its next n tokens. */
+/* Write the batch rows of its next n tokens. */
 void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows);
-/* Are the logits after each of them wanted? */
+/* Does it need the logits after each of these tokens? */
 bool hth_slot_wants_prompt_logprobs(const hth_slot *slot);
-/* They were evaluated, and these are the logits after the i-th of them. Before hth_slot_note_evaluated. */
+/* The rows were evaluated: take the logits after row i. Called before hth_slot_note_evaluated. */
 void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits);
-/* They were evaluated; logits are those of the last where all tokens are, valid until the next evaluation. */
+/*
+ * n rows were evaluated. logits are those of the last row; they count when no token is left to evaluate, and stay valid
+ * until the next evaluation.
+ */
 void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns);
-/* They were not, and the sequence is in doubt: go on from what is left of it. */
+/* The evaluation failed: remove the cells that it may have left, or empty the sequence. */
 void hth_slot_note_broken(hth_slot *slot);
-/* Draw a token where there are logits. */
+/* Draw the next token, if there are logits. */
 void hth_slot_draw(hth_slot *slot);
-/* Save what the last evaluation completed; before the next one, and before the end. */
+/*
+ * Save the rows that the last evaluation completed. Call before the next evaluation and before the end. With
+ * keep_logits, the sequence keeps the logits after the prompt for other slots.
+ */
 void hth_slot_save(hth_slot *slot, const float *logits, bool keep_logits);
 
-/* End it early; what it has is kept. err's message is the result's. */
+/* End the reply now; its tokens and text stay. message (NULL: none) becomes the result's error. */
 void hth_slot_stop(hth_slot *slot, hearth_status status, hearth_finish_reason reason, const char *message);
-/* ENDING to DONE: save, release the rest of the text, complete the statistics, leave the seat. */
+/* ENDING to DONE: release the held text, save, complete the statistics, release the sequence. */
 void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
-/* Save everything. False where it could not go on from that later without computing something again. */
+/* Save all of its cells. False when a part could not be saved and would have to be computed again. */
 bool hth_slot_save_all(hth_slot *slot);
-/* Make room for another, with everything saved: leave the seat, and wait. */
+/* Preempt it after hth_slot_save_all: release the sequence, and wait. */
 void hth_slot_suspend(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
-/* Leave a seat in the middle of a beginning, to wait for somebody else. */
-void hth_slot_leave(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
+/* Release the sequence, if there is one. The slot must begin again. */
+void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns);
 
 #endif

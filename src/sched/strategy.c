@@ -1,5 +1,5 @@
 /*
- * strategy.c - the built-in strategies, and the cut that makes any plan sound
+ * strategy.c - the built-in strategies, and the check of their plans
  */
 #include "sched/strategy.h"
 
@@ -10,13 +10,13 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Tokens of an item up to the next multiple of chunk, or the prompt's end. */
+/* Tokens of an item up to the next multiple of chunk, or the end of the prompt. */
 static uint32_t one_chunk(const hearth_plan_item *item, uint32_t chunk)
 {
     return smaller(item->n_ready, chunk - item->position % chunk);
 }
 
-/* Give room to items of one kind in their order; what is left of it. */
+/* Give room to items of one kind in their order. Returns the rest of the room. */
 static uint32_t fill(const hearth_plan_item *items, size_t n, bool decodes, uint32_t room, uint32_t chunk,
                      uint32_t *n_tokens_out)
 {
@@ -49,7 +49,7 @@ static void decode_maximal(const hearth_plan_item *items, size_t n, uint32_t n_b
     (void)fill(items, n, false, room, chunk, n_tokens_out);
 }
 
-/* Replies keep kept tokens of the batch, where they need them; prompts go first otherwise. */
+/* Prompts first. Replies keep up to kept tokens of the batch. */
 static void prompts_first(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk, uint32_t kept,
                           uint32_t *n_tokens_out)
 {
@@ -93,7 +93,10 @@ bool hth_strategy_builtin(const char *name, hth_strategy *out)
     return false;
 }
 
-/* How many of the planned tokens of an item can go, with so much room left, of n_for_prompts where nothing was planned. */
+/*
+ * The planned tokens of an item that fit into room. A chunk inside a prompt is cut to a multiple of HTH_CHUNK_MIN,
+ * unless n_for_prompts, the room without replies, is smaller than that: then prompts would stand still.
+ */
 static uint32_t sound(const hearth_plan_item *item, uint32_t planned, uint32_t room, uint32_t n_for_prompts,
                       uint32_t chunk)
 {
@@ -106,7 +109,7 @@ static uint32_t sound(const hearth_plan_item *item, uint32_t planned, uint32_t r
     return end > item->position ? end - item->position : 0;
 }
 
-/* Room that is left when every planned reply has its token: with less than a small chunk prompts would stand still. */
+/* The room of the batch without the tokens of the planned replies. */
 static uint32_t n_for_prompts(const hearth_plan_item *items, size_t n, uint32_t n_batch, const uint32_t *n_planned)
 {
     for (size_t i = 0; i < n && n_batch > 0; i++)

@@ -1,14 +1,16 @@
 /*
- * text_stream.c - two stages: bytes to characters, then characters past the stop texts
+ * text_stream.c - two stages: bytes become characters, then stop texts are searched
  *
- * `held` keeps, in order, valid text that may begin a stop text, then up to three bytes of an unfinished character.
- * Stop texts are found by comparison at every position: replies are short and stops are few.
+ * `held` has valid text that may begin a stop text, then up to three bytes of an unfinished character. The search
+ * compares every stop text at every position, because `held` is short and stop texts are few.
  */
 #include "sched/text_stream.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/grow.h"
 
 struct hth_text_stream {
     char **stop;        /* [n_stop] */
@@ -18,7 +20,7 @@ struct hth_text_stream {
     size_t n_held;
     size_t n_text; /* leading bytes of held that are whole characters */
     size_t capacity;
-    char *out; /* what the last call released */
+    char *out; /* the text that the last call released */
     size_t out_capacity;
     bool stopped;
     size_t stopped_by; /* the index of the stop text */
@@ -63,10 +65,7 @@ void hth_text_stream_free(hth_text_stream *stream)
     free(stream);
 }
 
-/*
- * Length of the character that begins at bytes: 1..4; 0 when n bytes are a beginning that more bytes may complete; -1
- * when no character begins so.
- */
+/* Length of the character at bytes: 1..4; 0 when n bytes are an unfinished character; -1 when they are invalid. */
 static int character_length(const unsigned char *bytes, size_t n)
 {
     unsigned char lead = bytes[0];
@@ -114,28 +113,22 @@ bool hth_utf8_is_valid(const char *bytes, size_t n_bytes)
 
 static bool reserve(char **buffer, size_t *capacity, size_t needed)
 {
-    char *grown;
+    char *grown = hth_grown_by(*buffer, 0, needed, capacity, 1);
 
-    if (needed <= *capacity)
-        return true;
-    needed = needed < 128 ? 256 : 2 * needed;
-    grown = realloc(*buffer, needed);
-    if (!grown)
-        return false;
-    *buffer = grown;
-    *capacity = needed;
-    return true;
+    if (grown)
+        *buffer = grown;
+    return grown != NULL;
 }
 
 static const char replacement[] = "\xEF\xBF\xBD";
 
 /*
- * Turn the bytes after the whole characters into characters where they are complete. The caller has made sure that held
- * has room for every byte to become a replacement.
+ * Append bytes to held: whole characters, replacements for invalid bytes, then an unfinished character. The caller has
+ * made sure that held has room for a replacement of every byte.
  */
 static void settle_characters(hth_text_stream *stream, const char *bytes, size_t n_bytes)
 {
-    /* At most 3 bytes wait; they and the new ones are re-read from a copy, as replacements may overtake them. */
+    /* At most 3 bytes wait. They are read from a copy, because replacements may overwrite them in held. */
     unsigned char waiting[4];
     size_t n_waiting = stream->n_held - stream->n_text;
     size_t at = 0;
@@ -167,7 +160,7 @@ static void settle_characters(hth_text_stream *stream, const char *bytes, size_t
     stream->n_held = stream->n_text;
 }
 
-/* Where the earliest stop text begins in the settled text, and which it is; n_text where none is whole. */
+/* Position of the first whole stop text, and its index; n_text: none. */
 static size_t find_stop(const hth_text_stream *stream, size_t *which_out)
 {
     for (size_t at = 0; at < stream->n_text; at++)
@@ -182,7 +175,7 @@ static size_t find_stop(const hth_text_stream *stream, size_t *which_out)
     return stream->n_text;
 }
 
-/* Where a stop text may have begun that is not complete yet; n_text where none may. */
+/* Position of the first unfinished stop text; n_text: none. */
 static size_t find_beginning(const hth_text_stream *stream)
 {
     for (size_t at = 0; at < stream->n_text; at++)

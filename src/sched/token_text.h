@@ -1,5 +1,5 @@
 /*
- * token_text.h - the text of one token, for people
+ * token_text.h - the text of one token, for display
  */
 #ifndef HTH_SCHED_TOKEN_TEXT_H
 #define HTH_SCHED_TOKEN_TEXT_H
@@ -9,8 +9,8 @@
 enum { HTH_TOKEN_TEXT_BYTES = 64 };
 
 /*
- * Whole characters of the token's text, control tokens by name, terminated; what is no character becomes U+FFFD, and
- * what does not fit is left out. "" where the text cannot be had.
+ * The text of the token, terminated, cut after a whole character. Control tokens give their names. Bytes that are no
+ * character become U+FFFD. "" on failure.
  */
 void hth_token_text(const hth_backend *backend, const hth_engine_model *model, hearth_token token,
                     char text[HTH_TOKEN_TEXT_BYTES]);

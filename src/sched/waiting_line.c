@@ -1,5 +1,5 @@
 /*
- * waiting_line.c - a file of newcomers for each priority, a list of those who came back, and a heap of time limits
+ * waiting_line.c - a list of newcomers for each priority, a list of returned slots, a heap of time limits
  */
 #include "sched/waiting_line.h"
 
@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include <utlist.h>
+
+#include "base/grow.h"
 
 enum { N_PRIORITIES = 2 * HTH_PRIORITY_MAX + 1 };
 
@@ -18,7 +20,7 @@ void hth_waiting_line_deinit(hth_waiting_line *line)
 
 /* ---- time limits ---- */
 
-/* When a newcomer's time is over; UINT64_MAX: never. */
+/* The time limit of a newcomer; UINT64_MAX: none. */
 static uint64_t limit_of(const hth_request *request)
 {
     uint32_t ms = request->deadline_ms;
@@ -39,7 +41,7 @@ static void put_limited(hth_waiting_line *line, uint32_t i, hth_slot *slot)
     slot->limited_place = i;
 }
 
-/* Put a slot where it belongs in the heap, whose place i is free. */
+/* Put a slot into the heap, whose place i is free. */
 static void sift(hth_waiting_line *line, uint32_t i, hth_slot *slot)
 {
     while (i > 0 && slot->limit_ns < line->limited[(i - 1) / 2]->limit_ns) {
@@ -57,18 +59,14 @@ static void sift(hth_waiting_line *line, uint32_t i, hth_slot *slot)
     put_limited(line, i, slot);
 }
 
-/* False when there is no memory. */
+/* False without memory. */
 static bool add_limited(hth_waiting_line *line, hth_slot *slot)
 {
-    if (line->n_limited == line->limited_capacity) {
-        uint32_t capacity = 2 * line->limited_capacity + 16;
-        hth_slot **grown = realloc(line->limited, capacity * sizeof(hth_slot *));
+    hth_slot **grown = hth_grown(line->limited, line->n_limited, &line->limited_capacity, sizeof(hth_slot *));
 
-        if (!grown)
-            return false;
-        line->limited = grown;
-        line->limited_capacity = capacity;
-    }
+    if (!grown)
+        return false;
+    line->limited = grown;
     line->n_limited++;
     sift(line, line->n_limited - 1, slot);
     return true;
@@ -108,7 +106,7 @@ bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot)
     slot->limit_ns = limit_of(slot->request);
     if (has_limit(slot) && !add_limited(line, slot))
         return false;
-    /* Two threads may submit in one order and be heard of in the other. */
+    /* Messages of two threads may arrive in another order than their times. */
     slot->waits_since_ns = submitted_ns > line->latest_ns ? submitted_ns : line->latest_ns;
     line->latest_ns = slot->waits_since_ns;
     DL_APPEND(line->newcomers[file_of(slot)], slot);
@@ -135,7 +133,7 @@ void hth_waiting_line_remove(hth_waiting_line *line, hth_slot *slot)
     line->n--;
 }
 
-/* The first newcomer of the first file that has one, of those from here on; NULL: none has. */
+/* The first newcomer of list file or of a later one; NULL: none. */
 static hth_slot *first_of_files(const hth_waiting_line *line, uint32_t file)
 {
     while (file < N_PRIORITIES && !line->newcomers[file])
@@ -167,16 +165,16 @@ hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now)
 
 bool hth_slot_is_parked(const hth_slot *slot)
 {
-    return slot->has_begun && hth_slot_is_paused(slot);
+    return (slot->has_begun || slot->tells) && hth_slot_is_paused(slot);
 }
 
-/* The next one after slot that may be the first of all, of NULL the first; NULL: there are no more. */
+/* Iterate over the slots that can be the next to run, as hth_waiting_line_next does over all. */
 static hth_slot *next_candidate(const hth_waiting_line *line, const hth_slot *slot)
 {
     hth_slot *next =
         slot && !slot->has_returned ? first_of_files(line, file_of(slot) + 1) : hth_waiting_line_next(line, slot);
 
-    while (next && hth_slot_is_parked(next)) /* who has begun has returned */
+    while (next && hth_slot_is_parked(next)) /* only returned slots can be parked */
         next = hth_waiting_line_next(line, next);
     return next;
 }

@@ -1,16 +1,17 @@
 /*
- * waiting_line.h - those who wait for a place: whose turn it is, and whose time is over
+ * waiting_line.h - the slots that wait for a place: the next to run, and the next time limit
  *
- * Requests rise while they wait, so who of two comes first depends on the time (queue.h). But of newcomers of one priority,
- * who have never run, the first to come is the first at any time: its number is the least, and it has waited longest. So
- * newcomers stand in one file a priority, and only the first of each is compared. Who has run and came back has an old
- * number and has waited less than it says; each of them is compared by itself. They are few, for each has made room.
+ * A waiting request rises in priority, so the order of two requests depends on the time (queue.h). Newcomers have never
+ * run. Among newcomers of one priority the order never changes: the first has the least number and has waited longest.
+ * So each priority has one list of newcomers, and only the first of each list is compared. A returned slot has run
+ * before. It has an old number but has waited for a shorter time, so each returned slot is compared by itself. Returned
+ * slots are few, because each was preempted.
  *
- * The time limits of newcomers are fixed when they come; a heap has the next one. Those of who came back are the batcher's
- * to look at.
+ * The time limit of a newcomer is fixed when it arrives. A heap gives the next limit. The batcher watches the limits of
+ * returned slots.
  *
- * So to look costs as much as there are priorities in use and requests that came back, however many newcomers there are.
- * Scheduler thread only.
+ * So the cost of a look grows with the priorities in use and the returned slots, but not with the newcomers. Scheduler
+ * thread only.
  */
 #ifndef HTH_SCHED_WAITING_LINE_H
 #define HTH_SCHED_WAITING_LINE_H
@@ -19,39 +20,39 @@
 #include "sched/slot.h"
 
 typedef struct hth_waiting_line {
-    hth_slot *newcomers[2 * HTH_PRIORITY_MAX + 1]; /* by priority, lists in the order of their coming */
+    hth_slot *newcomers[2 * HTH_PRIORITY_MAX + 1]; /* lists by priority, in the order of arrival */
     hth_slot *returned;                            /* a list */
     uint32_t n;                                    /* in all */
-    uint64_t latest_ns;                            /* since when the latest newcomer waits */
-    hth_slot **limited; /* [n_limited], a heap of newcomers: limit_ns of the first is the least */
+    uint64_t latest_ns;                            /* arrival of the latest newcomer */
+    hth_slot **limited;                            /* [n_limited], a heap of newcomers with the least limit_ns first */
     uint32_t n_limited;
-    uint32_t limited_capacity;
+    size_t limited_capacity;
 } hth_waiting_line;
 
-/* A line of zeros is empty. It borrows its slots; there are none left (asserted). */
+/* A line of zeros is empty, and borrows its slots. deinit asserts that no slot is left. */
 void hth_waiting_line_deinit(hth_waiting_line *line);
 
-/* A slot that comes for the first time, with the number of its arrival. False when there is no memory. */
+/* Add a newcomer, whose number is set. False without memory. */
 bool hth_waiting_line_add(hth_waiting_line *line, hth_slot *slot);
-/* One that was removed, ran, and waits again. */
+/* Add a slot that was removed, has run, and waits again. */
 void hth_waiting_line_return(hth_waiting_line *line, hth_slot *slot);
 void hth_waiting_line_remove(hth_waiting_line *line, hth_slot *slot);
 
-/* Where a slot stands, waiting or running: only the time that it has waited lets it rise. */
+/* The place of a slot in the order, waiting or running. It rises only by the time that it has waited. */
 hth_queue_place hth_place_of(const hth_slot *slot, uint64_t now);
-/* Whose turn it is; nobody's where all are parked: NULL. */
+/* The next slot to run; NULL when all are parked. */
 hth_slot *hth_waiting_line_first(const hth_waiting_line *line, uint64_t now, uint64_t aging_ns);
-/* What made room because nobody reads it does not come back before somebody does. */
+/* A slot that was preempted because of its pause is parked: it does not run again before the pause ends. */
 bool hth_slot_is_parked(const hth_slot *slot);
-/* When it may come to be another's turn, or somebody's to push out another, because somebody rises; UINT64_MAX: never. */
+/* The next time when a slot rises, which may change the next to run or allow a preemption; UINT64_MAX: never. */
 uint64_t hth_waiting_line_next_rise(const hth_waiting_line *line, uint64_t now, uint64_t aging_ns);
 
-/* The newcomer whose time is over first, if it is; else NULL. */
+/* A newcomer whose time limit has passed; NULL: none. */
 hth_slot *hth_waiting_line_overdue(const hth_waiting_line *line, uint64_t now);
-/* When the next newcomer's time is over; UINT64_MAX: never. */
+/* The next time limit of a newcomer; UINT64_MAX: none. */
 uint64_t hth_waiting_line_next_limit(const hth_waiting_line *line);
 
-/* All of them one by one: the one after slot, of NULL the first; NULL: there are no more. Who came back comes first. */
+/* Iterate: the slot after slot, or the first for NULL; NULL at the end. Returned slots come first. */
 hth_slot *hth_waiting_line_next(const hth_waiting_line *line, const hth_slot *slot);
 
 #endif

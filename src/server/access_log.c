@@ -1,9 +1,9 @@
 /*
  * access_log.c - lines for people and lines for programs
  *
- * A program's line is a JSON object that begins with time, level and msg; texts that are empty are left out, and bounds of
- * texts are such that a line always fits. A person's line has columns. The lock is held while a line is written, which
- * never waits; so lines of several threads do not mix and none of them is held up.
+ * A program's line is a JSON object that begins with time, level and msg. Empty texts are left out, and texts are
+ * bounded so that a line always fits. A person's line has columns. The lock is held while a line is written, so that
+ * lines of several threads do not mix. Writing never waits, so no thread is held up.
  */
 #include "server/access_log.h"
 
@@ -18,7 +18,7 @@
 #include "server/log_line.h"
 #include "server/log_sink.h"
 
-/* Bounds of texts, in bytes as they are written; all of one line and its numbers are fewer than HTH_SERVER_LOG_LINE_MAX. */
+/* Bounds of texts, in bytes as written. All texts and numbers of a line are below HTH_SERVER_LOG_LINE_MAX. */
 enum { ID_MAX = 64, NAME_MAX_BYTES = 256, PATH_MAX_BYTES = 1024, WHY_MAX = 640, MESSAGE_MAX = 3000 };
 
 struct hth_server_log {
@@ -31,7 +31,7 @@ struct hth_server_log {
     /* Guards the fields below; no other lock is taken while it is held. */
     pthread_mutex_t lock;
     hth_log_sink sink;
-    uint64_t n_lost; /* lines, since the last that was told of */
+    uint64_t n_lost; /* lost lines since the last report */
 };
 
 hearth_status hth_server_log_new(const char *file, hth_log_format format, hearth_log_level level, hth_server_log **out,
@@ -158,7 +158,7 @@ static void format_event(const hth_server_log *log, hearth_log_level level, cons
 
 /* ---- writing ---- */
 
-/* Say how many lines were lost, before the next one. False: that cannot be said either. */
+/* Report the number of lost lines, before the next one. False: the report cannot be written either. */
 static bool tell_lost_locked(hth_server_log *log)
 {
     hth_line line, message = { .n = 0 };
@@ -234,7 +234,7 @@ static void json_summary(const hth_record *record, hth_line *line)
     hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
 }
 
-/* path up to its query, in which there may be anything. */
+/* The path up to its query: a query may hold secrets. */
 static void path_only(const char *path, char *out, size_t capacity)
 {
     size_t n = strcspn(path, "?");
@@ -273,7 +273,7 @@ static void format_json(const hth_record *record, const char *path, hth_line *li
     end_json(line);
 }
 
-/* A column: the text, and spaces up to its width and one more. */
+/* A column: the text, padded with spaces to its width, and one more space. */
 static void add_column(hth_line *line, const char *text, size_t width, size_t n_max)
 {
     size_t begin = line->n;

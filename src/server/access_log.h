@@ -1,9 +1,10 @@
 /*
- * access_log.h - the server's log: one line a request and one an event, text for people or JSON for programs
+ * access_log.h - the server's log: one line a request and one an event, as text for people or JSON for programs
  *
- * Never a prompt, never a key. A line is one write of at most HTH_SERVER_LOG_LINE_MAX bytes, with control characters
- * escaped. Nobody waits for a reader: a line that a full pipe or disk does not take is lost, and how many were is said
- * with the next that is taken. The process ignores SIGPIPE. Any thread may call everything but new and free.
+ * The log never has a prompt or a key. A line is one write of at most HTH_SERVER_LOG_LINE_MAX bytes, with control
+ * characters escaped. Logging never waits for a reader: a line that a full pipe or disk refuses is lost, and the next
+ * successful line is preceded by the number of lost ones. The process ignores SIGPIPE. Any thread may call everything
+ * but new and free.
  */
 #ifndef HTH_SERVER_ACCESS_LOG_H
 #define HTH_SERVER_ACCESS_LOG_H
@@ -14,22 +15,17 @@
 
 typedef struct hth_server_log hth_server_log;
 
-/* What Linux' pipes take whole or not at all, so that lines of several processes on one pipe do not mix. */
-enum { HTH_SERVER_LOG_LINE_MAX = 4096 };
-
-/* file NULL: standard error. HEARTH_IO, HEARTH_PERMISSION where it cannot be opened for appending. */
+/* file NULL: standard error. HEARTH_IO, HEARTH_PERMISSION: the file cannot be opened for appending. */
 hearth_status hth_server_log_new(const char *file, hth_log_format format, hearth_log_level level, hth_server_log **out,
                                  hearth_error *err);
 void hth_server_log_free(hth_server_log *log); /* accepts NULL */
-/* Open the file anew, after it was moved away; a file that cannot be opened leaves the old one in use. */
+/* Open the file anew after it was moved away. On failure the old file stays in use. */
 hearth_status hth_server_log_reopen(hth_server_log *log, hearth_error *err);
 void hth_server_log_level_set(hth_server_log *log, hearth_log_level level);
 
-/*
- * A hearth_log_fn; user_data is the log. A source "worker NAME" is shown as the source "worker" and the model NAME.
- */
+/* A hearth_log_fn; user_data is the log. A source "worker NAME" becomes the source "worker" and the model NAME. */
 void hth_server_log_fn(hearth_log_level level, const char *source, const char *message, void *user_data);
-/* One line of the access log, whatever the level. */
+/* One line of the access log, at any level. */
 void hth_server_log_request(hth_server_log *log, const hth_record *record);
 
 #endif

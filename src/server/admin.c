@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "api/error.h"
-#include "server/admin_pages.h"
+#include "server/admin_models.h"
 #include "server/routes.h"
 
 static const char content_type_json[] = "application/json";
@@ -194,7 +194,7 @@ static void answer_models(const hth_admin *admin, hth_http_exchange *exchange)
     hth_http_numbers numbers = hth_http_server_numbers(admin->http);
     hth_buffer out = { .text = NULL };
 
-    hth_admin_write_models(admin, &numbers, &out);
+    hth_admin_models_write(admin->supervisor, admin->is_draining, admin->n_requests, &numbers, &out);
     reply_take(exchange, 200, content_type_json, &out);
 }
 

@@ -1,17 +1,17 @@
 /*
  * admin.h - pages for operators: /health, /ready, /metrics, /admin/...
  *
- *   GET  /health              200 while the front lives and every model can be had; 503 names those that are broken
+ *   GET  /health              200 while every model is available; 503 names the broken ones
  *   GET  /ready               200 when requests are taken; 503 while starting or draining
  *   GET  /metrics             Prometheus
- *   GET  /admin/models        workers: state, pid, restarts, last death, cache and scheduler in numbers
+ *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
  *   POST /admin/models/NAME/restart
- *   POST /admin/explain       why a prompt is cold: a body as that of the endpoint named by ?endpoint=/v1/chat/completions
+ *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
  *                             (default), relayed to the worker
- *   GET  /admin/config        what is in force, without secrets
+ *   GET  /admin/config        the options in force, without secrets
  *   POST /admin/drain         as SIGTERM; POST /admin/reload as SIGHUP
  *
- * Which listener and key they need is the front's business. Event loop only.
+ * The front checks the listener and the key. Event loop only.
  */
 #ifndef HTH_SERVER_ADMIN_H
 #define HTH_SERVER_ADMIN_H

@@ -1,8 +1,8 @@
 /*
  * admin_options.c - /admin/config: the options in force, under the names that the configuration file has for them
  *
- * Of a key its name and limits are shown, never its digest or its salt: from the one keys could be guessed, with the other
- * a tenant's rows could be named.
+ * Of a key its name and limits are shown, never its digest or its salt: from the one keys could be guessed, with the
+ * other a tenant's rows could be named.
  */
 #include "server/admin.h"
 

@@ -1,8 +1,8 @@
 /*
  * cors.c - the headers that a browser asks for
  *
- * The origin is repeated rather than answered with "*", so that one list serves all; credentials (cookies) are never
- * allowed, keys are headers.
+ * The reply repeats the origin instead of "*", so one list serves all. Credentials (cookies) are never allowed; keys
+ * are headers.
  */
 #include "server/cors.h"
 
@@ -16,7 +16,7 @@
 
 enum { NAME_BYTES = 256, REQUESTED_BYTES_MAX = 2048 };
 
-/* Of browsers that do not name theirs: what the clients of the APIs send. */
+/* For browsers that do not name theirs: the headers that the APIs' clients send. */
 static const char usual_headers[] =
     "Authorization, Content-Type, Accept, X-Api-Key, Api-Key, X-Goog-Api-Key, Anthropic-Version, Anthropic-Beta, "
     "Anthropic-Dangerous-Direct-Browser-Access, OpenAI-Organization, OpenAI-Project, OpenAI-Beta, X-Stainless-Arch, "
@@ -31,7 +31,7 @@ static bool is_allowed(const hth_server_options *options, const char *origin)
     return false;
 }
 
-/* Names of headers and commas, and not too many: what a page may ask for is told back to it. */
+/* Names of headers and commas, of a bounded length: the reply repeats a page's wish. */
 static bool is_list_of_names(const char *text)
 {
     static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_., ";
@@ -51,7 +51,7 @@ static void add_preflight(hth_http_exchange *exchange)
     const char *headers = hth_http_header(exchange, "Access-Control-Request-Headers");
     const char *private_network = hth_http_header(exchange, "Access-Control-Request-Private-Network");
 
-    /* Which of them a path takes, the request itself is told. */
+    /* The request itself learns which methods its path takes. */
     hth_http_header_add(exchange, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     hth_http_header_add(exchange, "Access-Control-Allow-Headers",
                         headers && is_list_of_names(headers) ? headers : usual_headers);
@@ -95,7 +95,7 @@ static bool is_address(const char *name)
     return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-/* What follows a host's name: nothing, or a port. */
+/* The end of a host's name: the end of the text, or a port. */
 static bool is_end_of_host(const char *text, bool has_brackets)
 {
     if (has_brackets && *text++ != ']')
@@ -105,7 +105,7 @@ static bool is_end_of_host(const char *text, bool has_brackets)
     return *text == '\0';
 }
 
-/* The name of a Host, without port and brackets; false: it is too long, or something else follows. */
+/* The name in a Host, without port and brackets. False: it is too long, or something else follows. */
 static bool read_name(const char *host, char name[NAME_BYTES])
 {
     const bool has_brackets = host[0] == '[';
@@ -137,7 +137,7 @@ bool hth_host_is_own(const hth_server_options *options, const char *host)
     return false;
 }
 
-/* Names that no registry gives out, by which containers call the machine that they run on: host.docker.internal. */
+/* Names that no registry gives out. Containers use them for their machine: host.docker.internal. */
 static bool is_private_name(const char *name)
 {
     static const char below[] = ".internal";
@@ -180,7 +180,7 @@ bool hth_cors_is_foreign(const hth_server_options *options, const hth_http_excha
 
 void hth_cors_refusal(const char *origin, char *text, size_t n)
 {
-    if (hth_origin_rule_fault(origin)) /* "null", or nothing that a list could name */
+    if (hth_origin_rule_fault(origin)) /* "null", or another origin that no list could name */
         (void)snprintf(text, n,
                        "pages of the origin '%.60s' may not use this server, and cannot be told from others (files and "
                        "frames in a sandbox have none of their own): serve the page from http://localhost, and allow "

@@ -11,7 +11,7 @@
 
 enum { NUMBER_BYTES = 32 };
 
-void hth_histogram_note(hth_histogram *histogram, const hth_scale *scale, double value, uint64_t n)
+void hth_observations_add(hth_observations *observations, const hth_scale *scale, double value, uint64_t n)
 {
     size_t i = 0;
 
@@ -19,11 +19,11 @@ void hth_histogram_note(hth_histogram *histogram, const hth_scale *scale, double
         value = 0;
     while (i < scale->n && value > scale->upper[i])
         i++;
-    histogram->n[i] += n;
-    histogram->sum += value * (double)n;
+    observations->n[i] += n;
+    observations->sum += value * (double)n;
 }
 
-/* The shortest text that is the same number again. */
+/* The shortest text that reads back as the same number. */
 static const char *number_text(double value, char text[NUMBER_BYTES])
 {
     for (int digits = 6; digits <= 17; digits++) {
@@ -57,7 +57,7 @@ static void add_label(hth_buffer *out, bool is_first, const char *name, const ch
     hth_buffer_add_text(out, "\"");
 }
 
-/* A line up to the value; le is the bound of a bucket, or NULL. */
+/* A line up to the value. le is the bound of a bucket, or NULL. */
 static void begin_sample(hth_buffer *out, const char *name, const char *suffix, hth_labels labels, const char *le)
 {
     hth_buffer_add_text(out, name);
@@ -106,18 +106,18 @@ void hth_exposition_number(hth_buffer *out, const char *name, hth_labels labels,
 }
 
 void hth_exposition_histogram(hth_buffer *out, const char *name, hth_labels labels, const hth_scale *scale,
-                              const hth_histogram *histogram)
+                              const hth_observations *observations)
 {
     char text[NUMBER_BYTES];
     uint64_t count = 0;
 
     for (size_t i = 0; i <= scale->n; i++) {
-        count += histogram->n[i];
+        count += observations->n[i];
         begin_sample(out, name, "_bucket", labels, i < scale->n ? number_text(scale->upper[i], text) : "+Inf");
         end_with_count(out, count);
     }
     begin_sample(out, name, "_sum", labels, NULL);
-    end_sample(out, number_text(histogram->sum, text));
+    end_sample(out, number_text(observations->sum, text));
     begin_sample(out, name, "_count", labels, NULL);
     end_with_count(out, count);
 }

@@ -2,11 +2,11 @@
  * front.c - the life of the front: begin, reload, drain, end
  *
  *   SERVING   requests come and go
- *   DRAINING  after SIGTERM: /ready is 503, new requests are refused, running ones finish up to a limit
+ *   DRAINING  after SIGTERM: /ready is 503, new requests are refused, running ones may finish within a limit
  *   STOPPING  no request is left: workers save and end
  *
- * A second signal while draining or stopping ends everything at once. A reload replaces the set of options whole; requests
- * that began under the old one keep it until they are over.
+ * A second signal while draining or stopping ends everything at once. A reload replaces the whole set of options.
+ * Requests that began under the old set keep it until they end.
  */
 #include "server/front.h"
 
@@ -27,9 +27,9 @@
 
 enum {
     SAVE_TIMEOUT_MS = 60000, /* for the workers' shutdown saves */
-    LAST_REPLIES_MS = 5000,  /* for clients to take what they are still owed then */
+    LAST_REPLIES_MS = 5000,  /* for clients to take their last replies after that */
     LAST_LOOK_MS = 10,
-    OPERATORS_CONNECTIONS = 16, /* on their own listener, beyond all others */
+    OPERATORS_CONNECTIONS = 16, /* on their own listener, beyond all other connections */
 };
 
 /* ---- sets of options ---- */
@@ -49,7 +49,7 @@ void hth_front_options_drop(hth_front *front, hth_front_options *options)
     free(options);
 }
 
-/* Take a set into use; false without memory. */
+/* Put a set into use. False without memory. */
 static bool use_options(hth_front *front, const hth_server_options *options, bool is_first)
 {
     hth_front_options *set = calloc(1, sizeof(*set));
@@ -110,8 +110,8 @@ static bool listens_alike(const hth_server_options *a, const hth_server_options 
 }
 
 /*
- * Listeners stay as they are for the life of the process. A set that was found safe without keys because it has other
- * addresses would open those that are still listened on to everybody.
+ * Listeners stay as they are for the life of the process. A set without keys may be safe only because of its new
+ * addresses. Then the old addresses, which stay open, would serve everybody.
  */
 static bool check_listeners(const hth_front *front, const hth_server_options *options, hearth_error *err)
 {
@@ -162,7 +162,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
         front->hooks->release(options, front->hooks->user_data);
         return false;
     }
-    /* The supervisor reads the set without holding it: it is told of the new one before the old one goes. */
+    /* The supervisor reads the set without holding a reference, so it gets the new set before the old one goes. */
     hth_supervisor_reconfigure(front->supervisor, options);
     if (!use_options(front, options, false)) {
         hth_supervisor_reconfigure(front->supervisor, front->options->options);
@@ -183,7 +183,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
 
 /* ---- the end ---- */
 
-/* Workers have ended: so does the front once clients have their last replies, or take none. */
+/* Workers have ended. The front ends once clients have taken their last replies, or have stopped taking them. */
 static void end_when_taken(hth_front *front)
 {
     const struct timeval delay = { .tv_usec = (suseconds_t)LAST_LOOK_MS * 1000 };
@@ -231,7 +231,7 @@ static void end_requests(hth_front *front)
     stop_workers(front);
 }
 
-/* Of two phases, one after the other: requests finish, and replies are taken. */
+/* Of two phases, one after the other: requests finish, then clients take their replies. */
 static void on_timer(int fd, short what, void *user_data)
 {
     hth_front *front = user_data;
@@ -362,7 +362,7 @@ static hearth_status make_kept_streams(hth_front *front, const hth_server_option
     return hth_kept_streams_new(front->base, &kept, &front->kept, err);
 }
 
-/* Once addresses are listened on: a second server finds them in use before it loads anything. */
+/* Called once the addresses are bound: a second server finds them in use before it loads anything. */
 static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     hearth_status status = hth_upstream_new(front->base, &front->upstream, err);
@@ -413,9 +413,9 @@ static bool is_listed(const hth_server_options *options, const char *host, uint1
 }
 
 /*
- * "localhost" is both loopback addresses, of which clients try either first; on one port, and as far as the system has
- * them. A port that somebody else has at one of them fails, since some clients would ask him, but not where any free port
- * was wanted.
+ * "localhost" means both loopback addresses, and clients try either first. So the front listens at both, on one port,
+ * as far as the system has them. If another process has the port at one of them, some clients would ask that process:
+ * then the start fails, unless any free port was wanted.
  */
 static hearth_status listen_at_localhost(hth_front *front, const hth_server_options *options, uint16_t port,
                                          uint16_t *port_out, hearth_error *err)
@@ -431,13 +431,13 @@ static hearth_status listen_at_localhost(hth_front *front, const hth_server_opti
     if (status != HEARTH_OK)
         return listen_at(front, &v6, HTH_FRONT_PUBLIC, port_out, err);
     if (is_listed(options, v6.host, *port_out))
-        return HEARTH_OK; /* comes by itself */
+        return HEARTH_OK; /* the list has this address itself */
     v6.port = *port_out;
     other = listen_at(front, &v6, HTH_FRONT_PUBLIC, &same_port, &problem);
     return other == HEARTH_BUSY && port != 0 ? hth_fail(err, other, "%s", problem.message) : HEARTH_OK;
 }
 
-/* ports: [n_listen + 1], the operators' last. */
+/* ports: [n_listen + 1], the operators' port last. */
 static hearth_status listen_all(hth_front *front, const hth_server_options *options, uint16_t *ports, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;

@@ -17,20 +17,20 @@
 struct event;
 struct event_base;
 
-/* Which listener an exchange came by. */
+/* The listener of an exchange. */
 typedef enum hth_front_tag { HTH_FRONT_PUBLIC, HTH_FRONT_ADMIN } hth_front_tag;
 
-/* A set of options, kept while requests use strings of it. */
+/* Options, which live while requests use their strings. */
 typedef struct hth_front_options {
     const hth_server_options *options;
     size_t n_users; /* requests, and the front itself */
-    bool is_first;  /* the caller's: not to be released */
+    bool is_first;  /* the caller's, never released */
 } hth_front_options;
 
 typedef struct hth_front {
     struct event_base *base;
     const hth_front_hooks *hooks;
-    const hth_server_options *first_options; /* of the start: what is listened on */
+    const hth_server_options *first_options; /* of the start; its addresses stay in use */
     hth_front_options *options;              /* in force */
     hth_server_log *server_log;
     hth_log log;
@@ -43,32 +43,32 @@ typedef struct hth_front {
     hth_kept_streams *kept;
     hth_proxy *proxy;
     hth_response_store *responses;
-    hth_running_response *running; /* responses that nobody waits for */
-    int64_t started_s;             /* Unix time: what models are said to be created at */
-    char id_prefix[17];            /* of the ids that this process gives out */
+    hth_running_response *running; /* responses in the background */
+    int64_t started_s;             /* Unix time; shown as the creation time of models */
+    char id_prefix[17];            /* of ids of requests */
     uint64_t n_ids;
     hth_passed_over passed_over;
-    hth_refusals refusals; /* what the log was told of them */
-    size_t n_requests;     /* begun and not over */
+    hth_refusals refusals; /* the log's allowance */
+    size_t n_requests;     /* in progress */
     bool is_draining;
-    bool is_stopping; /* the workers were told */
+    bool is_stopping; /* the workers are stopping */
     bool was_killed;  /* a second signal */
     struct event *signals[3];
-    struct event *end_timer;   /* while it drains, and again when workers have ended */
-    uint64_t end_by_ns;        /* then */
+    struct event *end_timer;   /* while draining, and after the end of the workers */
+    uint64_t end_by_ns;        /* the time of end_timer */
     hth_buffer protocol_error; /* the last one written */
 } hth_front;
 
 /* A hth_http_handler; user_data is the front. */
 void hth_front_handle(hth_http_exchange *exchange, void *user_data);
-/* A hth_http_gate_fn: who shows no key, or asks for what there is not, need not send more than his head. */
+/* A hth_http_gate_fn: without a valid key, or for an unknown path, the body is not read. */
 bool hth_front_wants_body(hth_http_exchange *exchange, void *user_data);
 /* A hth_http_error_fn. */
 const char *hth_front_protocol_error(int status, const char *why, const char *path, void *user_data);
 
-/* One request is over: a front that drains may end. */
+/* A request is over: a draining front may end now. */
 void hth_front_note_over(hth_front *front);
-/* What the pages for operators are made of. */
+/* Fill *out for the pages of operators. */
 void hth_front_admin_fill(hth_front *front, hth_admin *out);
 /* SIGTERM, or an operator's order. */
 void hth_front_drain(hth_front *front);

@@ -1,5 +1,5 @@
 /*
- * front_models.c - which model a request is for, and pages about models that the front answers itself
+ * front_models.c - the model of a request, and pages about models that the front answers itself
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
     return model;
 }
 
-/* What is known of a model without asking its worker. Strings of *view live as long as the supervisor's. */
+/* The facts about a model that need no question to its worker. Strings of *view live as long as the supervisor's. */
 static hth_api_listed_model listed(const hth_front *front, const hth_server_model *of, hth_worker_view *view)
 {
     hth_api_listed_model model = {

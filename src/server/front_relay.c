@@ -1,8 +1,8 @@
 /*
- * front_relay.c - a request's way from the front to its worker, and to responses and streams that were kept
+ * front_relay.c - a request's way from the front to its worker, and to kept responses and streams
  *
- * The relay (proxy.h) has the rest of the request, and tells its end. A response goes on from earlier ones, which are
- * looked for first; it is kept for questions about it, and in the background nobody waits for it.
+ * The relay (proxy.h) does the rest of the request, and reports its end. If a response continues earlier ones, these
+ * are looked up first. A response is stored for later questions about it. A background response has no waiting client.
  */
 #include <assert.h>
 #include <ctype.h>
@@ -16,7 +16,7 @@
 
 /* ---- responses that were kept ---- */
 
-/* What those show who may have a stream or a response again that this client asked for. */
+/* The key that a client must show to get this client's streams and responses again. */
 static const uint8_t *key_of(const hth_front_request *r)
 {
     static const uint8_t nobody[HTH_KEPT_KEY_BYTES] = { 0 };
@@ -25,7 +25,7 @@ static const uint8_t *key_of(const hth_front_request *r)
     return r->use ? hth_key_use_key(r->use)->sha256 : nobody;
 }
 
-/* What the response to this request is kept under. */
+/* The store's key for the response to this request. */
 static void key_of_response(const hth_front_request *r, uint8_t key[HTH_SHA256_BYTES])
 {
     char id[64];
@@ -53,7 +53,7 @@ static void on_begun(const void *bytes, size_t n, void *user_data)
     hth_running_begin(&r->running, &r->front->running, r->front->responses, key, bytes, n);
 }
 
-/* The client has left while something was looked for. */
+/* The client left during a look-up. */
 static void on_gone(void *user_data)
 {
     hth_front_request *r = user_data;
@@ -118,7 +118,7 @@ void hth_front_serve_stream(hth_front_request *r)
 
 enum { TARGET_BYTES = 128 };
 
-/* What a client wrote, as a word of a target: cut, and without what means something there. No word that is known has such bytes. */
+/* Copy a client's word into a target: cut, and without special characters, which no known word has. */
 static void copy_word(char out[TARGET_BYTES / 4], const char *text)
 {
     (void)snprintf(out, TARGET_BYTES / 4, "%s", text);
@@ -127,7 +127,7 @@ static void copy_word(char out[TARGET_BYTES / 4], const char *text)
             *out = '_';
 }
 
-/* Which slot, and what is to become of it. */
+/* The slot, and the action on it. */
 static void write_slot_target(const hth_front_request *r, char target[TARGET_BYTES])
 {
     const char *action = hth_http_query(r->exchange, "action");
@@ -184,7 +184,7 @@ void hth_front_relay(hth_front_request *r)
         if (asked)
             (void)snprintf(target, sizeof(target), "%s?endpoint=%s", r->route->path, asked->path);
     }
-    /* Who has the id can ask for it again, without keys anybody: it is not to be guessed. */
+    /* Whoever has the id can fetch the reply again; without keys, that is anybody. So the id must not be guessable. */
     if (wants_kept || r->route->api == HTH_API_RESPONSES)
         hth_front_stream_id(r->id);
     relayed = hth_proxy_relay(r->front->proxy, r->exchange,
@@ -209,7 +209,7 @@ void hth_front_relay(hth_front_request *r)
                                   .on_over = on_relayed,
                                   .user_data = r,
                               });
-    if (relayed) /* otherwise there is no request any more */
+    if (relayed) /* otherwise the request is gone */
         r->running.relay = relayed;
 }
 
@@ -224,7 +224,7 @@ void hth_front_relay_response(hth_front_request *r)
     const char *body = hth_http_body(r->exchange, &n);
 
     r->past = (hth_past_search){ .store = r->front->responses, .on_done = on_past, .user_data = r };
-    (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* what is malformed is the worker's to refuse */
+    (void)hth_api_peek_past(body ? body : "", n, &r->past.past); /* the worker refuses a malformed body */
     memcpy(r->past.owner, key_of(r), sizeof(r->past.owner));
     hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = r });
     hth_past_search_begin(&r->past);

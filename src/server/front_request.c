@@ -3,11 +3,11 @@
  *
  *   1. the path's route, the request's id, CORS
  *   2. the client's key and its limits (front_access.c)
- *   3. the model that the body names (front_models.c), and earlier responses that it goes on from
+ *   3. the model that the body names (front_models.c), and the earlier responses that it continues
  *   4. the relay (front_relay.c), or a page that the front answers itself
  *
- * What is wrong on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
- * when they are over, whoever answered them; pages for operators are not.
+ * An error on the way is answered at once in the shape of the path's API. Requests to models are logged and counted
+ * when they end, whoever answered them. Operators' pages are not logged or counted.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -29,8 +29,8 @@ enum {
 /* ---- ends ---- */
 
 /*
- * What its key has used. Who leaves before the end has had tokens all the same: those of the reply are known, those of the
- * prompt are guessed.
+ * The tokens that count against the request's key. They count even if the client left early: the number of the reply's
+ * tokens is known then, the number of the prompt's is a guess.
  */
 static uint64_t n_tokens_used(const hth_record *record)
 {
@@ -41,7 +41,7 @@ static uint64_t n_tokens_used(const hth_record *record)
              : 0;
 }
 
-/* May one more refusal be logged? Says before it how many were not. */
+/* May one more refusal be logged? Before it, logs the number of refusals that were not. */
 static bool may_log_refusal(hth_front *front)
 {
     uint64_t n_untold = 0;
@@ -54,7 +54,7 @@ static bool may_log_refusal(hth_front *front)
     return true;
 }
 
-/* A line of the access log; of a refusal also without one, since a client's trouble begins there. */
+/* A line of the access log. A refusal has one even without an access log, because a client's trouble begins there. */
 static void log_request(const hth_front_request *r)
 {
     hth_front *front = r->front;
@@ -71,7 +71,7 @@ static void log_request(const hth_front_request *r)
                  record->why);
 }
 
-/* It is over and was answered: tell logs, metrics and the key's limits. */
+/* The request is over and answered: tell logs, metrics and the key's limits. */
 void hth_front_request_end(hth_front_request *r)
 {
     hth_front *front = r->front;
@@ -118,7 +118,7 @@ void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, 
     hth_buffer_deinit(&body);
 }
 
-/* Pages that are not logged: the request ends with them. */
+/* Pages without a log line: the request ends with them. */
 static void operate(hth_front_request *r)
 {
     hth_front *front = r->front;
@@ -151,7 +151,7 @@ static void refuse_path(hth_front_request *r)
     hth_front_request_refuse(r, &error, NULL);
 }
 
-/* Without keys, any page that the user of this machine looks at could have a model work for it. */
+/* Without keys, any page that this machine's user opens could make a model work for it. */
 static void refuse_foreign(hth_front_request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -162,7 +162,7 @@ static void refuse_foreign(hth_front_request *r)
     hth_front_request_refuse(r, &error, "forbidden");
 }
 
-/* Likewise a page whose name was made to lead here: what it only reads, it asks for without telling its origin. */
+/* Likewise a page whose name was made to lead here (DNS rebinding): its reads carry no Origin. */
 static void refuse_strange(hth_front_request *r)
 {
     const char *host = hth_http_header(r->exchange, "Host");
@@ -187,7 +187,7 @@ static void refuse_method(hth_front_request *r)
     hth_front_request_refuse(r, &error, NULL);
 }
 
-/* Bodies are read as they are; what is in a compressed one would be told to be no JSON. */
+/* Bodies are not decompressed, and the error for a compressed one would be that it is no JSON. */
 static void refuse_encoding(hth_front_request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -199,7 +199,7 @@ static void refuse_encoding(hth_front_request *r)
     hth_front_request_refuse(r, &error, NULL);
 }
 
-/* llama-server's order to change what /props tells. */
+/* llama-server's request to change what /props reports. */
 static bool sets_props(const hth_route *route, const char *method)
 {
     return route->kind == HTH_ROUTE_PROPS && strcmp(method, "POST") == 0;
@@ -211,8 +211,8 @@ static bool takes(const hth_route *route, const char *method)
 }
 
 /*
- * There is nothing yet that can be changed while the server runs, here as in llama-server: where the order is allowed, it is
- * answered, and every field of it is told as one without effect.
+ * No property can change while the server runs yet, here as in llama-server. Where the request is allowed, it succeeds,
+ * and every field is reported as ignored.
  */
 static void set_props(hth_front_request *r)
 {
@@ -248,7 +248,7 @@ static void set_props(hth_front_request *r)
     hth_buffer_deinit(&body);
 }
 
-/* Pages in an operator's browser reach what he reaches: whose they are, nobody knows there. */
+/* A page in an operator's browser reaches the operator's addresses, and this listener cannot know whose page it is. */
 static void refuse_page(hth_front_request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -258,7 +258,7 @@ static void refuse_page(hth_front_request *r)
     hth_front_request_refuse(r, &error, "forbidden");
 }
 
-/* A page whose name was made to lead here reads what it asks for without telling its origin. */
+/* A page whose name was made to lead here (DNS rebinding) reads without an Origin. */
 static bool is_rebound(const hth_front_request *r)
 {
     const char *host = hth_http_header(r->exchange, "Host");
@@ -312,7 +312,7 @@ static void serve(hth_front_request *r)
         refuse_strange(r);
         return;
     }
-    /* Who reaches the operators' listener needs no key. */
+    /* A client that reaches the operators' listener needs no key. */
     if (!is_admins && !hth_front_identify(r))
         return;
     switch (route->kind) {
@@ -359,7 +359,7 @@ static void name_request(hth_front_request *r)
     hth_trace trace;
 
     (void)snprintf(r->id, sizeof(r->id), "%s%08" PRIx64, r->front->id_prefix, ++r->front->n_ids); /* 32 at most */
-    /* What the client gave is missing or malformed: ours is as good. */
+    /* If the client's id is missing or malformed, our own stands in. */
     (void)hth_request_id_begin(hth_http_header(r->exchange, "X-Request-Id"), record->request_id);
     (void)hth_trace_begin(hth_http_header(r->exchange, "Traceparent"), &trace);
     hth_trace_write(&trace, r->traceparent);

@@ -1,7 +1,7 @@
 /*
  * front_stream.c - see front_stream.h
  *
- * Whether a stream is not there or belongs to another key is not told: both are 404.
+ * A missing stream and a stream of another key get the same answer, 404.
  */
 #include "server/front_stream.h"
 

@@ -13,8 +13,8 @@ bool hth_front_wants_kept(const hth_http_exchange *exchange);
 void hth_front_stream_id(char out[HTH_KEPT_ID_BYTES]);
 
 /*
- * Reply with the stream id, from where the query ("after") or the header Last-Event-ID says, else from its beginning; key,
- * [HTH_KEPT_KEY_BYTES], is what the client shows. True: the exchange is taken over. False: error is filled.
+ * Reply with the stream id, from where the query ("after") or the header Last-Event-ID says, else from its beginning;
+ * key, [HTH_KEPT_KEY_BYTES], is what the client shows. True: the exchange is taken over. False: error is filled.
  */
 bool hth_front_stream_read(hth_kept_streams *kept, hth_http_exchange *exchange, const char *id, const uint8_t *key,
                            hth_api_error *error);

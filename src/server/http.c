@@ -1,8 +1,8 @@
 /*
- * http.c - the server: its listeners, how many connections it takes, and the clock that ends what waits too long
+ * http.c - the server: its listeners, the number of its connections, and the timer that ends overdue waits
  *
- * Connections wait in one list for each thing they may wait for, and in a list all have the same limit of time, so that
- * the one that waited longest is first: one timer, set to the earliest of these, serves any number of connections.
+ * There is one list of connections for each kind of wait. All waits of a list have the same time limit, so the first
+ * connection has waited longest. One timer, set to the earliest end, serves any number of connections.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 enum {
     BREATH_MS = 200,
     SWEEP_MS_MIN = 10,
-    HEAD_BYTES_MAX = 64 << 20, /* whatever is allowed: its fields are found by numbers of 32 bits */
+    HEAD_BYTES_MAX = 64 << 20, /* at most, whatever the options allow: numbers of 32 bits locate the fields */
 };
 
 static struct timeval timeval_of(uint64_t ms)
@@ -61,7 +61,7 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
 
         if (limit_ms == 0)
             continue;
-        /* What has expired is in another list or gone; callbacks may end others, so begin anew each time. */
+        /* An expired connection is now in another list or gone. Callbacks may end others, so begin anew each time. */
         while ((first = TAILQ_FIRST(&server->waiting[wait])) && now - first->since_ms >= limit_ms &&
                first->since_ms <= now)
             hth_http_connection_expire(first);
@@ -78,7 +78,7 @@ static void set_accepting(hth_http_server *server, bool accepts)
 
     LIST_FOREACH(listener, &server->listeners, next)
     {
-        /* What cannot be enabled now is tried again with the next connection that ends. */
+        /* A listener that cannot be enabled now is tried again when the next connection ends. */
         if (accepts)
             (void)evconnlistener_enable(listener->listener);
         else
@@ -101,7 +101,7 @@ void hth_http_server_breathe(hth_http_server *server)
     }
 }
 
-/* Out of descriptors or memory: a connection waits in the queue, and accepting at once would spin. */
+/* Descriptors or memory ran out. A connection waits in the queue, and accepting at once would spin. */
 static void on_accept_error(struct evconnlistener *evlistener, void *user_data)
 {
     hth_http_listener *listener = user_data;
@@ -146,7 +146,7 @@ static void on_accept(struct evconnlistener *evlistener, evutil_socket_t fd, str
         server->numbers.n_refused++;
 }
 
-/* Takes the listening descriptor. path: of a unix socket; NULL: TCP. */
+/* Takes the listening descriptor. path is the path of a unix socket; NULL: TCP. */
 static hearth_status listener_new_take(hth_http_server *server, int fd, const char *path,
                                        const hth_http_listener *settings, hth_http_listener **out, hearth_error *err)
 {
@@ -161,7 +161,7 @@ static hearth_status listener_new_take(hth_http_server *server, int fd, const ch
             listener->device = (uint64_t)st.st_dev;
             listener->inode = (uint64_t)st.st_ino;
         }
-        /* 0: it listens already. Disabled, because the library keeps a failure to enable to itself here. */
+        /* 0: it listens already. It starts disabled, because libevent hides a failure to enable it here. */
         if (!path || listener->path)
             listener->listener =
                 evconnlistener_new(server->base, on_accept, listener,
@@ -171,7 +171,7 @@ static hearth_status listener_new_take(hth_http_server *server, int fd, const ch
         if (listener && listener->listener)
             evconnlistener_free(listener->listener);
         else
-            (void)close(fd); /* nobody was served by it */
+            (void)close(fd); /* no client was served by it */
         if (listener)
             free(listener->path);
         free(listener);
@@ -222,7 +222,7 @@ void hth_http_listener_close(hth_http_listener *listener)
     if (!listener)
         return;
     LIST_REMOVE(listener, next);
-    /* Not a successor's socket of the same name. */
+    /* Do not remove a successor's socket of the same name. */
     if (listener->path && lstat(listener->path, &st) == 0 && (uint64_t)st.st_dev == listener->device &&
         (uint64_t)st.st_ino == listener->inode)
         (void)unlink(listener->path); /* at best */
@@ -283,14 +283,14 @@ void hth_http_server_set_options(hth_http_server *server, const hth_http_options
     free(server->server_name);
     server->server_name = options->server_name && hth_http_is_value(options->server_name)
                             ? strndup(options->server_name, 100)
-                            : NULL; /* without memory: without the header */
+                            : NULL; /* without memory the header is left out */
     server->options = *options;
     server->options.server_name = NULL;
     if (server->options.headers_bytes_max < 4)
         server->options.headers_bytes_max = 4;
     if (server->options.headers_bytes_max > HEAD_BYTES_MAX)
         server->options.headers_bytes_max = HEAD_BYTES_MAX;
-    /* Limits of time may be shorter now. */
+    /* Time limits may be shorter now. */
     hth_http_server_sweep_by(server, hth_http_now_ms());
 }
 

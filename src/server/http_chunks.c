@@ -23,7 +23,7 @@ enum {
     END_LF,
 };
 
-/* The byte behind the last digit of a size decides what follows it. */
+/* The byte behind the last digit of a size selects the next state. */
 static int after_size(const hth_http_chunks *chunks, char c)
 {
     if (chunks->n_digits == 0)
@@ -35,13 +35,13 @@ static int after_size(const hth_http_chunks *chunks, char c)
     return c == ' ' || c == '\t' ? SIZE_SPACE : -1;
 }
 
-/* A byte of a line whose length is bounded: the state it leads to. */
+/* The next state after a byte of a line whose length is bounded. */
 static int in_line(hth_http_chunks *chunks, uint32_t n_max, int state)
 {
     return ++chunks->n_line > n_max ? -1 : state;
 }
 
-/* One byte outside of data: the state it leads to; -1: none. */
+/* The next state after one byte outside of data; -1: the byte is not allowed. */
 static int next_state(hth_http_chunks *chunks, char c)
 {
     int digit;

@@ -1,8 +1,8 @@
 /*
  * http_chunks.h - the pieces of a chunked request body
  *
- * A reader that is fed bytes as they come and says which of them are the body's. Nothing is kept but its state. Bounded:
- * the lines of sizes, and the trailer, which is read and dropped.
+ * The caller feeds bytes as they arrive, and the reader says which of them belong to the body. It keeps only its state.
+ * The lines of sizes are bounded, and so is the trailer, which is read and dropped.
  */
 #ifndef HTH_SERVER_HTTP_CHUNKS_H
 #define HTH_SERVER_HTTP_CHUNKS_H
@@ -13,13 +13,13 @@
 typedef struct hth_http_chunks {
     int state;         /* all zero at first */
     uint64_t n_left;   /* of the chunk */
-    uint32_t n_digits; /* of its size */
+    uint32_t n_digits; /* of the chunk's size */
     uint32_t n_line;   /* bytes of this line, or of the trailer */
 } hth_http_chunks;
 
 typedef enum hth_http_chunks_result {
-    HTH_HTTP_CHUNKS_MORE, /* all bytes are used, none is the body's, and the body is not complete */
-    HTH_HTTP_CHUNKS_DATA, /* piece_out[0..n_piece_out) are the body's; call again with what is not used */
+    HTH_HTTP_CHUNKS_MORE, /* all bytes are used, none belongs to the body, and the body is not complete */
+    HTH_HTTP_CHUNKS_DATA, /* piece_out[0..n_piece_out) belongs to the body; call again with the unused bytes */
     HTH_HTTP_CHUNKS_END,  /* the body is complete */
     HTH_HTTP_CHUNKS_BAD,
 } hth_http_chunks_result;

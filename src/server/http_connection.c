@@ -1,9 +1,9 @@
 /*
- * http_connection.c - from bytes to exchanges, and when a connection ends
+ * http_connection.c - from bytes to exchanges, and the end of a connection
  *
- * Every event of a connection (bytes came, bytes went, its end, a time limit) leads to go_on, which makes steps from state
- * to state (http_inside.h) until the next one needs an event. A handler may reply, abort or write while a step runs:
- * whatever ends the connection then only marks it, and go_on frees it when the step is over.
+ * Every event of a connection (bytes came, bytes left, its end, a time limit) leads to go_on. It steps from state to
+ * state (http_inside.h) until the next step needs an event. A handler may reply, abort or write during a step. If that
+ * ends the connection, the connection is only marked, and go_on frees it after the step.
  */
 #include <assert.h>
 #include <errno.h>
@@ -68,7 +68,7 @@ static hth_http_wait wait_of(const hth_http_connection *connection)
     return HTH_HTTP_WAIT_LINGER;
 }
 
-/* Its time runs from now on. */
+/* The time limit runs from now on. */
 static void wait_anew(hth_http_connection *connection)
 {
     hth_http_server *server = connection->server;
@@ -83,7 +83,7 @@ static void wait_anew(hth_http_connection *connection)
         hth_http_server_sweep_by(server, connection->since_ms + limit_ms);
 }
 
-/* Its time runs from now on if it waits for something else than before. */
+/* The time limit runs from now on if the wait is another one than before. */
 static void set_state(hth_http_connection *connection, hth_http_state state)
 {
     assert(!connection->is_dead);
@@ -104,7 +104,7 @@ static void on_output(struct evbuffer *output, const struct evbuffer_cb_info *ch
 
 /* ---- writing ---- */
 
-/* What is to be written from now on leaves as the client takes it. False: the connection is broken. */
+/* From now on the event loop writes the output as the client takes it. False: the connection is broken. */
 static bool write_later(hth_http_connection *connection)
 {
     connection->writes_later = true;
@@ -112,8 +112,8 @@ static bool write_later(hth_http_connection *connection)
 }
 
 /*
- * Write what waits. Most replies leave whole with one call, without the event loop having to watch the socket for it (two
- * system calls more, and a turn of the loop). False: the connection is broken.
+ * Write the output now. One call sends most replies whole, and the event loop need not watch the socket, which would
+ * cost two more system calls and a turn of the loop. False: the connection is broken.
  */
 static bool write_now(hth_http_connection *connection)
 {
@@ -122,7 +122,7 @@ static bool write_now(hth_http_connection *connection)
 
     if (connection->writes_later || evbuffer_get_length(output) == 0)
         return true;
-    /* The buffer's end that the library alone takes from. */
+    /* Unfreeze the end of the buffer from which only libevent takes. */
     (void)evbuffer_unfreeze(output, 1);
     n = evbuffer_write(output, bufferevent_getfd(connection->bev));
     (void)evbuffer_freeze(output, 1);
@@ -144,7 +144,7 @@ static void connection_free(hth_http_connection *connection)
 
     TAILQ_REMOVE(&server->waiting[connection->wait], connection, next);
     server->numbers.n_connections--;
-    /* The bufferevent itself may go a little later. */
+    /* libevent may free the bufferevent a little later. */
     bufferevent_setcb(connection->bev, NULL, NULL, NULL, NULL);
     (void)evbuffer_remove_cb(bufferevent_get_output(connection->bev), on_output, connection); /* it is there */
     bufferevent_free(connection->bev);
@@ -169,7 +169,7 @@ void hth_http_connection_cut(hth_http_connection *connection)
         connection_free(connection);
 }
 
-/* Read again. False: it cannot, and is cut. */
+/* Read again. False: that failed, and the connection is cut. */
 static bool resume(hth_http_connection *connection)
 {
     if (connection->is_paused && bufferevent_enable(connection->bev, EV_READ) != 0) {
@@ -180,7 +180,7 @@ static bool resume(hth_http_connection *connection)
     return true;
 }
 
-/* Tell a client of TLS that this end is meant. */
+/* Tell a TLS client that the end is intended. */
 static void say_end(hth_http_connection *connection)
 {
     struct ssl_st *ssl = bufferevent_openssl_get_ssl(connection->bev);
@@ -191,7 +191,7 @@ static void say_end(hth_http_connection *connection)
     ERR_clear_error();
 }
 
-/* The last reply is taken. */
+/* The client has taken the last reply. */
 static void finish(hth_http_connection *connection)
 {
     struct evbuffer *input = bufferevent_get_input(connection->bev);
@@ -202,8 +202,8 @@ static void finish(hth_http_connection *connection)
         return;
     }
     (void)shutdown(bufferevent_getfd(connection->bev),
-                   SHUT_WR); /* fails only when the connection is gone, which comes next */
-    (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail on what is there */
+                   SHUT_WR); /* fails only when the connection is gone, which is noticed next */
+    (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail: the bytes are there */
     if (resume(connection))
         set_state(connection, HTH_HTTP_LINGER);
 }
@@ -212,7 +212,7 @@ static void finish(hth_http_connection *connection)
 
 static const char no_memory[] = "the server is out of memory; try again later";
 
-/* Refuse what came as a request. */
+/* Refuse a malformed request. */
 static bool refuse(hth_http_connection *connection, int status, const char *why)
 {
     hth_http_write_error(connection, status, why);
@@ -220,8 +220,8 @@ static bool refuse(hth_http_connection *connection, int status, const char *why)
 }
 
 /*
- * Forget empty lines before a request's line, which some clients send after a body. False while what is there may be the
- * first half of one.
+ * Skip empty lines before a request's line: some clients send them after a body. False while the input may be the first
+ * half of one.
  */
 static bool skip_empty_lines(struct evbuffer *input)
 {
@@ -233,7 +233,7 @@ static bool skip_empty_lines(struct evbuffer *input)
     return n != 1 || two[0] != '\r';
 }
 
-/* With room for a head. NULL: no memory. */
+/* An exchange with room for a head. NULL: no memory. */
 static hth_http_exchange *exchange_new(hth_http_connection *connection, size_t n_head)
 {
     hth_http_exchange *exchange = calloc(1, sizeof(*exchange));
@@ -249,7 +249,7 @@ static hth_http_exchange *exchange_new(hth_http_connection *connection, size_t n
     return exchange;
 }
 
-/* The request is complete, or as much of it as is wanted. */
+/* The request is complete, or as complete as the handler wants it. */
 static void handle(hth_http_connection *connection)
 {
     hth_http_server *server = connection->server;
@@ -259,10 +259,10 @@ static void handle(hth_http_connection *connection)
     set_state(connection, HTH_HTTP_PENDING);
     server->handler(connection->exchange, server->user_data);
     if (!connection->is_dead && connection->state == HTH_HTTP_PENDING && connection->is_at_end)
-        hth_http_connection_cut(connection); /* it was gone before it could be answered */
+        hth_http_connection_cut(connection); /* the client was gone before the handler could answer */
 }
 
-/* What is here already is read in any case: small bodies come with their heads. */
+/* Bytes that are here already are read in any case: small bodies come with their heads. */
 static bool is_unwanted(const hth_http_connection *connection)
 {
     hth_http_exchange *exchange = connection->exchange;
@@ -350,7 +350,7 @@ static bool read_head(hth_http_connection *connection)
     return begin_body(connection);
 }
 
-/* Bytes for more of a body; false when there is no memory, or when bodies have all of it that they may have. */
+/* Make room for more of a body. False: no memory, or all bodies together have reached their limit. */
 static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
 {
     size_t n = exchange->n_body + n_more + 1, capacity = exchange->body_capacity;
@@ -379,7 +379,7 @@ static bool body_reserve(hth_http_exchange *exchange, size_t n_more)
 
 static const char no_room[] = "the server has no memory for another request's body now; try again later";
 
-/* 0: go on; or the status of a refusal with its reason. */
+/* 0: go on. Otherwise the status of a refusal, with its reason. */
 static int read_chunks(hth_http_connection *connection, bool *is_complete, const char **why_out)
 {
     hth_http_exchange *exchange = connection->exchange;
@@ -472,7 +472,7 @@ void hth_http_connection_flush(hth_http_connection *connection, bool is_cut)
     set_state(connection, HTH_HTTP_FLUSH);
     if (n_unsent(connection) > 0 || connection->is_going_on)
         return;
-    /* Who replied is not to meet the next request's handler before it is done with this one. */
+    /* The replier must be done with this request before the handler is called with the next one. */
     if (connection->closes || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
         bufferevent_trigger(connection->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
     else
@@ -482,8 +482,8 @@ void hth_http_connection_flush(hth_http_connection *connection, bool is_cut)
 /* ---- steps ---- */
 
 /*
- * Read no more while what was sent ahead of its turn fills the input. (A high-water mark of the library would do that, but
- * in 2.1 it calls the reader again and again as long as the mark is reached.)
+ * Pause reading while early input fills the buffer. libevent's high-water mark would do that, but in 2.1 it calls the
+ * reader again and again as long as the mark is reached.
  */
 static void pause_when_full(hth_http_connection *connection)
 {
@@ -498,7 +498,7 @@ static void pause_when_full(hth_http_connection *connection)
         wait_anew(connection);
 }
 
-/* True when another one follows. */
+/* True if another step follows. */
 static bool step(hth_http_connection *connection)
 {
     struct evbuffer *input = bufferevent_get_input(connection->bev);
@@ -517,7 +517,7 @@ static bool step(hth_http_connection *connection)
         set_state(connection, HTH_HTTP_IDLE);
         return resume(connection);
     case HTH_HTTP_LINGER:
-        (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail on what is there */
+        (void)evbuffer_drain(input, evbuffer_get_length(input)); /* cannot fail: the bytes are there */
         return false;
     case HTH_HTTP_HANDSHAKE:
     case HTH_HTTP_PENDING: break;
@@ -578,8 +578,8 @@ static void on_event(struct bufferevent *bev, short what, void *user_data)
         return;
     }
     connection->is_at_end = true;
-    /* A reply that is complete still goes to a client that closed only its half; nothing else has a reader. TLS has no
-     * halves here: the library has stopped writing as well. */
+    /* A client that closed only its writing half still gets a complete reply. Any other output has no reader. TLS
+     * has no halves here: libevent has stopped writing as well. */
     if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING) && connection->state == HTH_HTTP_FLUSH &&
         !bufferevent_openssl_get_ssl(bev))
         return;
@@ -644,7 +644,7 @@ hth_http_connection *hth_http_connection_new_take(hth_http_server *server, int f
         if (bev)
             bufferevent_free(bev);
         else
-            (void)close(fd); /* nothing was done with it */
+            (void)close(fd); /* no byte has left */
         free(connection);
         return NULL;
     }
@@ -664,7 +664,7 @@ hth_http_connection *hth_http_connection_new_take(hth_http_server *server, int f
     wait_anew(connection);
     bufferevent_setcb(bev, on_read, on_written, on_event, connection);
     bufferevent_setwatermark(bev, EV_WRITE, HTH_HTTP_BACKLOG_MAX / 2 - 1, 0);
-    /* A bufferevent of TLS has to write by itself. */
+    /* A TLS bufferevent has to write by itself. */
     if (bufferevent_enable(bev, EV_READ) != 0 ||
         (tls ? !write_later(connection) : bufferevent_disable(bev, EV_WRITE) != 0)) {
         hth_http_connection_cut(connection);

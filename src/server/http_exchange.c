@@ -1,7 +1,7 @@
 /*
- * http_exchange.c - a request as its handler sees it, and the reply as its client will
+ * http_exchange.c - a request as its handler sees it, and the reply as its client sees it
  *
- * A reply's head is written in one place, from texts that cannot hold a line break: nobody's value begins a new line.
+ * One place writes a reply's head, from texts without line breaks: no value can begin a new line.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ static char *decode(const char *text, size_t n)
 
 const char *hth_http_query(const hth_http_exchange *exchange, const char *name)
 {
-    /* The text that the last call returned lives in the exchange; nothing else of it changes. */
+    /* The exchange keeps the text that the last call returned; nothing else of it changes. */
     hth_http_exchange *owner = exchange->connection->exchange;
     const char *at = exchange->head.query;
 
@@ -192,7 +192,7 @@ static const char *date_of(hth_http_server *server)
     return server->date;
 }
 
-/* How a reply's end is told. */
+/* How a client recognises the end of a reply. */
 typedef enum framing { FRAMING_LENGTH, FRAMING_CHUNKS, FRAMING_END, FRAMING_NONE } framing;
 
 /* The head of a reply. exchange may be NULL. False: no memory. */
@@ -241,7 +241,7 @@ static bool write_reply(hth_http_connection *connection, const hth_http_exchange
     struct evbuffer *output = bufferevent_get_output(connection->bev);
     bool has_body = n > 0 && !is_bodyless(status) && !is_head_request(exchange);
 
-    /* HEAD of what comes from elsewhere: its length is not known here. */
+    /* A HEAD request for a body from elsewhere: its length is unknown here. */
     framing how = is_bodyless(status) || (n == 0 && is_head_request(exchange)) ? FRAMING_NONE : FRAMING_LENGTH;
 
     if (connection->server->is_draining)
@@ -274,7 +274,7 @@ void hth_http_write_error(hth_http_connection *connection, int status, const cha
 
 /* ---- the reply ---- */
 
-/* What the server itself says of a reply. */
+/* Headers that the server itself writes. */
 static bool is_own_header(const char *name)
 {
     return strcasecmp(name, "content-length") == 0 || strcasecmp(name, "transfer-encoding") == 0 ||
@@ -289,7 +289,7 @@ void hth_http_header_add(hth_http_exchange *exchange, const char *name, const ch
         return;
     if (!exchange->headers)
         exchange->headers = evbuffer_new();
-    /* Without memory the reply goes out without it, or does not go out. */
+    /* Without memory the reply goes out without this header, or not at all. */
     if (exchange->headers)
         (void)evbuffer_add_printf(exchange->headers, "%s: %s\r\n", name, value);
 }
@@ -303,7 +303,7 @@ void hth_http_reply(hth_http_exchange *exchange, int status, const char *content
     hth_http_connection_end_exchange(connection, !write_reply(connection, exchange, status, content_type, body, n));
 }
 
-/* Out of memory in the middle of a stream: the connection ends, but not while its writer is at work. */
+/* Memory ran out in the middle of a stream: end the connection, but not while its writer is at work. */
 static void fail_later(hth_http_connection *connection)
 {
     bufferevent_trigger_event(connection->bev, BEV_EVENT_WRITING | BEV_EVENT_ERROR, BEV_TRIG_DEFER_CALLBACKS);
@@ -370,7 +370,7 @@ void hth_http_abort(hth_http_exchange *exchange)
 {
     hth_http_connection *connection = exchange->connection;
 
-    /* Where the connection's end is the stream's end, only a reset tells that it is none. */
+    /* Where the connection's end is the stream's end, only a reset shows that the stream is incomplete. */
     if (exchange->has_begun && !exchange->is_chunked) {
         const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 

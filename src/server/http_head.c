@@ -1,5 +1,5 @@
 /*
- * http_head.c - cut a request's head into texts, and say no to what is doubtful
+ * http_head.c - cut a request's head into texts, and refuse a doubtful one
  */
 #include "server/http_head.h"
 
@@ -76,7 +76,7 @@ static int refuse(int status, const char *why, const char **why_out)
     return status;
 }
 
-/* Path and query, and who is asked where that is in the target, too. */
+/* Path and query, and the host if the target names it. */
 static int parse_target(char *target, hth_http_head *out, const char **why_out)
 {
     char *query;
@@ -194,7 +194,7 @@ static bool parse_length(const char *text, uint64_t *out)
     return true;
 }
 
-/* Fields that two readers could take different ones of: to be had once. */
+/* Fields of which two readers could take different ones: each may come once. */
 typedef enum once {
     ONCE_LENGTH,
     ONCE_CODING,
@@ -206,7 +206,7 @@ typedef enum once {
     N_ONCE
 } once;
 
-/* The values of those that there are. 0, or the status of the refusal. */
+/* The values of the fields that are present. 0, or the status of the refusal. */
 static int find_once(const char *text, const hth_http_head *head, const char *values[N_ONCE], const char **why_out)
 {
     static const struct {
@@ -233,7 +233,7 @@ static int find_once(const char *text, const hth_http_head *head, const char *va
     return 0;
 }
 
-/* What it says of the connection: who wants to close is believed, whoever says otherwise. */
+/* The fields about the connection. A wish to close wins over any other. */
 static void parse_connection(const char *text, hth_http_head *out)
 {
     bool closes = false, stays = false;
@@ -292,7 +292,7 @@ int hth_http_head_parse(char *text, size_t n, hth_http_head *out, const char **w
         char *end = memchr(line, '\n', (size_t)(text_end - line));
         size_t n_line;
 
-        assert(end && end > line); /* who found the head's end saw CR LF at every line's end */
+        assert(end && end > line); /* the search for the head's end saw CR LF at every line's end */
         n_line = (size_t)(end - 1 - line);
         end[-1] = '\0';
         if (line == text)

@@ -1,8 +1,8 @@
 /*
- * http_inside.h - what the files of the HTTP server share: server, listener, connection, exchange
+ * http_inside.h - the types that the HTTP server's files share: server, listener, connection, exchange
  *
  *   http.c             the server, its listeners and its limits
- *   http_connection.c  a connection: its states, what it reads, its deadlines and its end
+ *   http_connection.c  a connection: its states, its input, its deadlines and its end
  *   http_exchange.c    a request as its handler sees it, and its reply
  *
  * A connection's states:
@@ -11,15 +11,16 @@
  *                                                       \-> LINGER
  *
  *   IDLE     no byte of a request is here
- *   HEAD     some are, but not the whole head
+ *   HEAD     a part of the head is here
  *   BODY     the head is parsed; the body is not complete
  *   PENDING  the handler has the exchange
- *   FLUSH    the reply is complete; the client has not taken all of it. Only then the next request is looked at.
- *   LINGER   the reply is taken, and said that the connection ends here; what the client still sends is dropped for a
- *            moment, because closing over unread bytes would reset the connection and cost it the reply.
+ *   FLUSH    the reply is complete, and the client has not taken all of it. The next request waits until it has.
+ *   LINGER   the client has taken the reply, and the reply said that the connection ends. Closing over unread bytes
+ *            would reset the connection and lose the reply, so input is dropped for a moment.
  *
- * In all of them the socket is read, so that a client's end is noticed; what is read ahead of its turn is bounded. A client
- * that sends more than that behind a pending request is looked after now and then instead.
+ * The socket is read in every state, so that a client's end is noticed. Input that arrives ahead of its turn is
+ * bounded. If a client sends more than that behind a pending request, reading pauses, and a timer checks whether it has
+ * ended.
  */
 #ifndef HTH_SERVER_HTTP_INSIDE_H
 #define HTH_SERVER_HTTP_INSIDE_H
@@ -47,13 +48,13 @@ typedef enum hth_http_state {
     HTH_HTTP_LINGER,
 } hth_http_state;
 
-/* What a connection waits for, each with its limit of time. */
+/* What a connection waits for. Each wait has a time limit. */
 typedef enum hth_http_wait {
     HTH_HTTP_WAIT_REQUEST, /* a request's first byte */
     HTH_HTTP_WAIT_READ,    /* its last byte */
     HTH_HTTP_WAIT_WRITE,   /* the client takes a byte of the reply */
     HTH_HTTP_WAIT_LINGER,  /* the client's end */
-    HTH_HTTP_WAIT_LOOK,    /* a look whether the client has ended, which reading does not tell any more */
+    HTH_HTTP_WAIT_LOOK,    /* the next check whether the client has ended, while reading is paused */
     HTH_HTTP_WAIT_NONE,    /* the handler */
 } hth_http_wait;
 enum { HTH_HTTP_WAITS = HTH_HTTP_WAIT_NONE };
@@ -66,8 +67,8 @@ struct hth_http_connection {
     struct bufferevent *bev;
     hth_http_exchange *exchange;           /* from the head's end to the reply's end; else NULL */
     TAILQ_ENTRY(hth_http_connection) next; /* in server->waiting[wait] */
-    uint64_t since_ms;                     /* when it came there */
-    size_t n_scanned;                      /* HEAD: bytes of it that were looked at */
+    uint64_t since_ms;                     /* when it joined that list */
+    size_t n_scanned;                      /* HEAD: scanned bytes of it */
     size_t headers_bytes_max, body_bytes_max;
     int tag;
     uint8_t state;
@@ -75,9 +76,9 @@ struct hth_http_connection {
     bool closes;        /* after this reply */
     bool lingers;       /* before it closes */
     bool is_paused;     /* nothing is read */
-    bool is_at_end;     /* the client sends no more */
+    bool is_at_end;     /* the client has ended its sending */
     bool is_going_on;   /* inside hth_http_connection_go_on */
-    bool is_dead;       /* freed when that returns */
+    bool is_dead;       /* freed when that call returns */
     bool is_backlogged; /* on_room is owed */
     bool is_tls;
     bool writes_later; /* the event loop writes; always with TLS */
@@ -93,9 +94,9 @@ struct hth_http_exchange {
     hth_http_chunks chunks;
     char *body; /* n_body bytes and a NUL */
     size_t n_body, body_capacity;
-    struct evbuffer *headers; /* those of the reply that were added; NULL: none */
+    struct evbuffer *headers; /* headers added to the reply; NULL: none */
     hth_http_watch watch;
-    bool is_counted; /* the handler was told of it */
+    bool is_counted; /* the handler has been called with it */
     bool has_begun;  /* the reply is a stream */
     bool is_bare;    /* the stream has a head only: HEAD, 204, 304 */
     bool is_chunked; /* the stream */
@@ -105,7 +106,7 @@ struct hth_http_listener {
     hth_http_server *server;
     struct evconnlistener *listener;
     char *path;             /* of a unix socket; NULL: TCP */
-    uint64_t device, inode; /* of that */
+    uint64_t device, inode; /* of that socket file */
     int tag;
     hth_http_tls_fn tls;
     void *tls_user_data;
@@ -119,19 +120,19 @@ struct hth_http_server {
     hth_http_handler handler;
     void *user_data;
     hth_http_error_fn write_error;
-    hth_http_gate_fn wants_body; /* NULL: it wants all */
+    hth_http_gate_fn wants_body; /* NULL: the handler wants all bodies */
     int reserved_tag;
-    uint32_t n_reserved; /* connections of that tag, beyond the limit */
+    uint32_t n_reserved; /* connections for that tag, beyond the limit */
     LIST_HEAD(, hth_http_listener) listeners;
-    /* Each in the order of since_ms. HTH_HTTP_WAIT_NONE has a list, too. */
+    /* Each list in the order of since_ms. HTH_HTTP_WAIT_NONE has a list, too. */
     struct hth_http_connections waiting[HTH_HTTP_WAITS + 1];
-    struct event *sweep;  /* ends what waited too long */
-    uint64_t sweep_ms;    /* when it comes; UINT64_MAX: it does not */
+    struct event *sweep;  /* ends overdue waits */
+    uint64_t sweep_ms;    /* its time; UINT64_MAX: it is not set */
     struct event *breath; /* accepts again after descriptors ran out */
     bool is_draining;
     hth_http_numbers numbers;
     size_t bodies_bytes;   /* memory of the bodies of all exchanges */
-    uint64_t date_seconds; /* of date */
+    uint64_t date_seconds; /* the second that date shows */
     char date[40];
 };
 
@@ -139,7 +140,7 @@ uint64_t hth_http_now_ms(void);
 
 /* ---- the server (http.c) ---- */
 
-/* Look at time limits no later than that. */
+/* Check time limits no later than at ms. */
 void hth_http_server_sweep_by(hth_http_server *server, uint64_t ms);
 /* A connection has ended: there is room for others. */
 void hth_http_server_breathe(hth_http_server *server);
@@ -151,19 +152,19 @@ hth_http_connection *hth_http_connection_new_take(hth_http_server *server, int f
                                                   struct ssl_ctx_st *tls);
 /* Close it now. on_close of its pending exchange is called. */
 void hth_http_connection_cut(hth_http_connection *connection);
-/* The limit of time of what it waits for has passed. */
+/* The time limit of its wait has passed. */
 void hth_http_connection_expire(hth_http_connection *connection);
 /* Close it if it is idle. */
 void hth_http_connection_drain(hth_http_connection *connection);
-/* The reply of its exchange is complete, or will not be (is_cut). The exchange is gone after it. */
+/* The reply of its exchange is complete, or has been cut off (is_cut). This ends the exchange. */
 void hth_http_connection_end_exchange(hth_http_connection *connection, bool is_cut);
-/* A reply that has no exchange is complete. */
+/* A reply without an exchange is complete. */
 void hth_http_connection_flush(hth_http_connection *connection, bool is_cut);
-/* As far as it goes; not while it does already. */
+/* Step from state to state until an event is needed. Does nothing when called from such a step. */
 void hth_http_connection_go_on(hth_http_connection *connection);
-/* What is added to its output leaves as the client takes it, and not only with the reply's end. False: it is broken. */
+/* From now on the event loop writes the output as the client takes it. False: the connection is broken. */
 bool hth_http_connection_write_later(hth_http_connection *connection);
-/* For the server's sweep: how long a wait may be. */
+/* The time limit of a wait, for the server's sweep. */
 uint64_t hth_http_wait_ms(const hth_http_options *options, hth_http_wait wait);
 
 /* ---- exchanges (http_exchange.c) ---- */
@@ -171,7 +172,7 @@ uint64_t hth_http_wait_ms(const hth_http_options *options, hth_http_wait wait);
 /* False: the path is no text. */
 bool hth_http_exchange_decode_path(hth_http_exchange *exchange);
 void hth_http_exchange_free(hth_http_exchange *exchange);
-/* Reply to what is no request; exchange NULL: even its head was none. The connection closes after it. */
+/* Reply to a malformed request. exchange is NULL if even its head was malformed. The connection closes after it. */
 void hth_http_write_error(hth_http_connection *connection, int status, const char *why);
 
 #endif

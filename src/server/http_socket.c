@@ -1,9 +1,9 @@
 /*
- * http_socket.c - bind sockets, and say what is wrong where that fails
+ * http_socket.c - bind sockets, and say why that fails
  *
- * A unix socket's file must never be open to others, not even between bind and chmod: the mode comes from the umask, which
- * is the process' and is narrowed around bind only. Whoever makes the file holds its folder's lock, so that two servers
- * that start at once do not both find a stale socket and remove each other's.
+ * A unix socket's file must never be open to others, not even between bind and chmod. So the umask sets the mode. The
+ * umask belongs to the process and is narrowed around bind only. The maker of a file holds the lock of its folder:
+ * otherwise two servers that start at once could both find a stale socket, and one could remove the other's new one.
  */
 #include "server/http_socket.h"
 
@@ -82,13 +82,13 @@ static int listen_on(const struct addrinfo *address, bool is_any)
 
     if (fd < 0)
         return -1;
-    /* Without REUSEADDR a restart would wait for old connections; the others only matter to other families. */
+    /* Without REUSEADDR a restart would wait for old connections. The other options only matter to other families. */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
         (address->ai_family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) == 0) &&
         bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     saved = errno;
-    (void)close(fd); /* bind's failure is the one to tell */
+    (void)close(fd); /* report bind's failure */
     errno = saved;
     return -1;
 }
@@ -107,7 +107,7 @@ static uint16_t port_of(int fd)
     return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
-/* The first address of that family that can be had. */
+/* The first usable address of that family. */
 static int listen_on_family(const struct addrinfo *list, int family, bool is_any)
 {
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
@@ -143,8 +143,8 @@ hearth_status hth_http_bind_tcp(const char *host, uint16_t port, int *fd_out, ui
         return hth_fail(err, HEARTH_NOT_FOUND,
                         "cannot listen on '%s': %s; give an address of this machine, or 0.0.0.0 for all", name,
                         result == EAI_SYSTEM ? strerror(errno) : gai_strerror(result));
-    /* A name that has both kinds of addresses ("localhost") is reached by most clients over IPv4; "*" is one IPv6 socket
-     * that takes both, where the system has IPv6. */
+    /* Most clients reach a name with both kinds of addresses ("localhost") over IPv4. "*" is one IPv6 socket that
+     * takes both, where the system has IPv6. */
     errno = EADDRNOTAVAIL;
     fd = listen_on_family(list, is_any ? AF_INET6 : AF_INET, is_any);
     if (fd < 0 && errno != EADDRINUSE && errno != EACCES) {
@@ -175,7 +175,7 @@ static bool unix_address(const char *path, struct sockaddr_un *out)
     return true;
 }
 
-/* 0: somebody listens; otherwise an errno: ECONNREFUSED means that nobody does. */
+/* 0: a process listens. Otherwise an errno: ECONNREFUSED means that none does. */
 static int try_connect(const struct sockaddr_un *address)
 {
     int fd = new_socket(AF_UNIX), result;
@@ -184,10 +184,10 @@ static int try_connect(const struct sockaddr_un *address)
         return errno;
     result = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ? 0 : errno;
     (void)close(fd);                      /* it was for the answer only */
-    return result == EAGAIN ? 0 : result; /* EAGAIN: its queue is full, so there is one */
+    return result == EAGAIN ? 0 : result; /* EAGAIN: its queue is full, so a process listens */
 }
 
-/* Make place for a new socket: remove one that nobody listens on. */
+/* Make place for a new socket: remove a socket on which no process listens. */
 static hearth_status clear_path(const struct sockaddr_un *address, hearth_error *err)
 {
     const char *path = address->sun_path;
@@ -232,7 +232,7 @@ static hearth_status bind_unix(int fd, const struct sockaddr_un *address, hearth
     return result == 0 ? HEARTH_OK : hth_fail_errno(err, result, "cannot listen on '%s'", address->sun_path);
 }
 
-/* The lock of the folder that a path is in; -1: it cannot be had, and things go on without. */
+/* The lock of a path's folder. -1: there is none, and the bind goes on without it. */
 static int lock_folder(const char *path)
 {
     char *copy = strdup(path);
@@ -262,7 +262,7 @@ hearth_status hth_http_bind_unix(const char *path, int *fd_out, hearth_error *er
     lock = lock_folder(path);
     status = bind_unix(fd, &address, err);
     if (lock >= 0)
-        (void)close(lock); /* which unlocks it */
+        (void)close(lock); /* this unlocks it */
     if (status != HEARTH_OK) {
         (void)close(fd); /* the failure is told already */
         return status;

@@ -1,8 +1,8 @@
 /*
  * http_socket.h - bound sockets: TCP addresses by name, unix sockets by path
  *
- * Blocks (names are looked up), so it is for the start of a server. Descriptors are close-on-exec and non-blocking, and do
- * not listen yet.
+ * These functions block on the look-up of names, so call them while a server starts. Descriptors are close-on-exec and
+ * non-blocking, and they listen already.
  */
 #ifndef HTH_SERVER_HTTP_SOCKET_H
 #define HTH_SERVER_HTTP_SOCKET_H
@@ -19,8 +19,8 @@
 hearth_status hth_http_bind_tcp(const char *host, uint16_t port, int *fd_out, uint16_t *port_out, hearth_error *err);
 
 /*
- * Mode 0600 from its first moment, and listening when it has its name. HEARTH_BUSY: somebody listens there;
- * HEARTH_FAILED: something that is no socket has the name.
+ * The socket has mode 0600 from its first moment. HEARTH_BUSY: a process listens there; HEARTH_FAILED: the name belongs
+ * to a file that is no socket.
  */
 hearth_status hth_http_bind_unix(const char *path, int *fd_out, hearth_error *err);
 

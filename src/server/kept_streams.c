@@ -1,8 +1,9 @@
 /*
  * kept_streams.c - see kept_streams.h
  *
- * A stream's log is its last events, whole ones, each behind its line with its number where it is no line itself. The reader is a place in it: whenever
- * its connection takes more, it gets what comes next. What the writer has said of an event that is not whole waits apart.
+ * A stream's log holds its last events, whole ones. An event is preceded by an id line with its number, unless the
+ * stream consists of lines. The reader has a position in the log and gets the next bytes whenever its connection takes
+ * more. Bytes of an incomplete event wait apart.
  */
 #include "server/kept_streams.h"
 
@@ -33,21 +34,21 @@ struct hth_kept_stream {
     bool has_writer; /* RUNNING */
     bool is_whole;   /* ENDED: well */
     hth_kept_writer writer;
-    bool is_pumping;  /* the reader is being written to */
+    bool is_pumping;  /* the reader is being written to (pump) */
     hth_buffer log;   /* events first + 1 .. last */
-    hth_buffer piece; /* of an event that is not whole yet */
-    uint64_t first;   /* number of the last event that is not here any more */
+    hth_buffer piece; /* of an event that is not complete yet */
+    uint64_t first;   /* number of the last event that was dropped */
     uint64_t last;
     hth_http_exchange *reader; /* NULL: none */
-    size_t n_read;             /* bytes of the log that it has */
-    uint64_t alone_ns;         /* since when it has no reader, or has ended */
+    size_t n_read;             /* bytes of the log that the reader has */
+    uint64_t alone_ns;         /* the time since which it has no reader, or has ended */
 };
 
 struct hth_kept_streams {
     hth_kept_options options;
     hth_kept_stream *list; /* the oldest first */
     size_t n;
-    uint64_t reserved_bytes; /* bytes_max of all, and what their writers keep */
+    uint64_t reserved_bytes; /* bytes_max of all, and the memory of their writers */
     struct event *tick;
 };
 
@@ -61,7 +62,7 @@ static void watch_time(hth_kept_streams *streams)
     ms = ms < TICK_MS_MIN ? TICK_MS_MIN : ms > TICK_MS_MAX ? TICK_MS_MAX : ms;
     wait = (struct timeval){ .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
     if (streams->list && !event_pending(streams->tick, EV_TIMEOUT, NULL))
-        (void)event_add(streams->tick, &wait); /* fails without memory: the next stream tries again */
+        (void)event_add(streams->tick, &wait); /* without memory the next stream tries again */
 }
 
 static void stream_free(hth_kept_stream *stream)
@@ -77,7 +78,7 @@ static void stream_free(hth_kept_stream *stream)
     free(stream);
 }
 
-/* The writer is told that nothing is wanted any more. */
+/* Tell the writer that nobody wants the rest. */
 static void give_up(hth_kept_stream *stream)
 {
     if (!stream->has_writer)
@@ -148,7 +149,7 @@ static void leave_reader(hth_kept_stream *stream)
     stream->alone_ns = hth_os_monotonic_ns();
 }
 
-/* It has had everything: its reply ends. */
+/* The reader has everything: its reply ends. */
 static void end_reader(hth_kept_stream *stream)
 {
     hth_http_exchange *reader = stream->reader;
@@ -169,14 +170,14 @@ bool hth_kept_stream_is_full(const hth_kept_stream *stream)
     return stream->log.n >= stream->bytes_max;
 }
 
-/* The writer may go on, if it waits. */
+/* Tell a waiting writer to go on. */
 static void tell_room(hth_kept_stream *stream)
 {
     if (stream->has_writer && !hth_kept_stream_is_full(stream))
         stream->writer.on_room(stream->writer.user_data);
 }
 
-/* Give the reader what its connection takes. It may be gone, or have had everything, when this returns. */
+/* Give the reader as many bytes as its connection takes. The reader may be gone, or complete, when this returns. */
 static void pump(hth_kept_stream *stream)
 {
     if (stream->is_pumping)
@@ -232,7 +233,7 @@ bool hth_kept_streams_have_room(hth_kept_streams *streams, size_t n_bytes)
 
     if (options->keep_ms == 0 || n_bytes > options->bytes_max)
         return false;
-    /* Where there is none, those that have ended and that nobody reads go, the oldest first. */
+    /* Without room, ended streams without a reader go, the oldest first. */
     DL_FOREACH_SAFE(streams->list, stream, next)
     {
         if (streams->reserved_bytes + options->bytes_max + n_bytes <= options->total_bytes_max)
@@ -269,7 +270,7 @@ hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, hth_kept_form fo
     return stream;
 }
 
-/* Behind the first event of a text; NULL: there is no whole one. */
+/* The end of the first event of a text; NULL: there is no complete one. */
 static const char *end_of_event(const hth_kept_stream *stream, const char *text, size_t n)
 {
     const size_t n_end = stream->form == HTH_KEPT_LINES ? 1 : 2;
@@ -278,7 +279,7 @@ static const char *end_of_event(const hth_kept_stream *stream, const char *text,
     return end ? end + n_end : NULL;
 }
 
-/* Drop events that were read, so that there is room for those to come. */
+/* Drop events that were read, to make room for new ones. */
 static void trim(hth_kept_stream *stream)
 {
     size_t wanted = stream->log.n - (size_t)(stream->bytes_max - stream->bytes_max / 4), n = 0;
@@ -294,14 +295,14 @@ static void trim(hth_kept_stream *stream)
     stream->n_read -= n;
 }
 
-/* A comment, or a space: no news of the stream, and for who reads it now alone. */
+/* A comment, or a space: it is only for the current reader, and is not kept. */
 static void tell_reader(hth_kept_stream *stream, const char *text, size_t n)
 {
     if (stream->reader && stream->n_read == stream->log.n)
         hth_http_stream_write(stream->reader, text, n);
 }
 
-/* A whole event. */
+/* A complete event. */
 static void add_event(hth_kept_stream *stream, const char *event, size_t n)
 {
     char line[32] = "";
@@ -317,7 +318,7 @@ static void add_event(hth_kept_stream *stream, const char *event, size_t n)
     hth_buffer_add(&stream->log, event, n);
 }
 
-/* What stands for the beginning of the next line, to show that the stream is alive? */
+/* Is it a space, which shows before the next line that the stream is alive? */
 static bool is_space(const hth_kept_stream *stream, const char *text, size_t n)
 {
     size_t n_spaces = 0;
@@ -368,7 +369,7 @@ void hth_kept_stream_end(hth_kept_stream *stream, bool is_whole)
 
 /* ---- who comes for it ---- */
 
-/* Ids and keys are compared in a time that tells nothing of them. */
+/* Comparing ids and keys takes constant time, which tells nothing about them. */
 static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const uint8_t *key)
 {
     hth_kept_stream *stream;
@@ -380,7 +381,7 @@ static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const ui
     return NULL;
 }
 
-/* Where the event behind a number begins in the log. */
+/* The place in the log where the event after a number begins. */
 static size_t begin_of(const hth_kept_stream *stream, uint64_t after)
 {
     const char *at = hth_buffer_text(&stream->log), *end = at + stream->log.n;

@@ -1,13 +1,14 @@
 /*
- * keys.c - keys by their digests, and buckets that fill again
+ * keys.c - keys by their digests, and buckets that refill
  *
- * A key's limits are two buckets: requests, which are paid when they begin, and tokens, which are paid when a request is
- * over, because nobody knows before how many it takes. Each keeps what was used of a minute's worth, which decreases at
- * the rate of the limit; a request may begin while something is left. So a key that was idle may use a minute's worth at
- * once, and one request may go beyond what is left, for which those after it wait.
+ * A key's limits are two buckets. A request pays for itself when it begins, and for its tokens when it ends, because
+ * their number is not known before. A bucket holds the used part of a minute's worth, which decreases at the rate of
+ * the limit. A request may begin while something is left. So an idle key may use a minute's worth at once, and one
+ * request may exceed the rest; later requests wait for it.
  *
- * Every known digest is compared with the one shown, whatever the earlier comparisons said, so that the time it takes says
- * nothing about a key. What a name has used outlives a reload; a use whose key is gone lives until its requests are over.
+ * The digest of the client's key is compared with every known digest, whatever the earlier comparisons said, so that
+ * the time says nothing about a key. A key's use outlives a reload, by its name. A use whose key is gone lives until
+ * its requests end.
  */
 #include "server/keys.h"
 
@@ -23,13 +24,13 @@
 static_assert(HTH_SHA256_BYTES == HTH_HMAC_BYTES, "digests are compared as codes are");
 
 typedef struct bucket {
-    double used; /* of a minute's worth; more than that after a large request */
+    double used; /* of a minute's worth; a large request may exceed it */
     uint64_t at_ns;
 } bucket;
 
 struct hth_key_use {
     hth_keys *keys;
-    const hth_server_key *key; /* in the options in force; NULL: gone */
+    const hth_server_key *key; /* in the current options; NULL: gone */
     char *name;
     bucket requests;
     bucket tokens;
@@ -37,7 +38,7 @@ struct hth_key_use {
 };
 
 struct hth_keys {
-    hth_key_use **uses; /* [n]: those of the options in force, in their order, then those that are gone */
+    hth_key_use **uses; /* [n]: those of the current options, in their order, then those that are gone */
     size_t n;
 };
 
@@ -132,7 +133,7 @@ bool hth_keys_set(hth_keys *keys, const hth_server_options *options)
     return true;
 }
 
-/* A use that is gone is over. */
+/* The last request of a use that is gone has ended. */
 static void remove_use(hth_key_use *use)
 {
     hth_keys *keys = use->keys;
@@ -164,7 +165,7 @@ static hth_key_use *find_secret(hth_keys *keys, const char *secret)
     return found;
 }
 
-/* What follows "Bearer"; NULL: it is something else. */
+/* The text after "Bearer"; NULL: the scheme is another. */
 static const char *bearer(const char *authorization)
 {
     static const char scheme[] = "bearer";
@@ -208,7 +209,7 @@ static double rate_per_ns(uint32_t per_minute)
     return (double)per_minute / 60e9;
 }
 
-/* What has come back since the last look. */
+/* Subtract the part that has refilled since the last call. */
 static void refill(bucket *b, uint32_t per_minute, uint64_t now_ns)
 {
     if (now_ns > b->at_ns) {
@@ -219,7 +220,7 @@ static void refill(bucket *b, uint32_t per_minute, uint64_t now_ns)
         b->used = 0;
 }
 
-/* Until no more than `left` of the bucket is used; at least a second. */
+/* Seconds until at most `left` of the bucket is used; at least 1. */
 static uint32_t seconds_until(const bucket *b, uint32_t per_minute, double left)
 {
     double seconds = ceil((b->used - left) / rate_per_ns(per_minute) / 1e9);

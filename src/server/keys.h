@@ -1,8 +1,8 @@
 /*
- * keys.h - who a client is and what it may do now
+ * keys.h - which key a client shows, and what it may do now
  *
- * Keys are kept as SHA-256 and compared in constant time. Limits of a key are token buckets of a minute; what they count
- * survives a reload under the key's name. Event loop only.
+ * Keys are kept as SHA-256 digests and compared in constant time. The limits of a key are token buckets of a minute.
+ * Their contents survive a reload, by the key's name. Event loop only.
  */
 #ifndef HTH_SERVER_KEYS_H
 #define HTH_SERVER_KEYS_H
@@ -13,20 +13,20 @@ typedef struct hth_keys hth_keys;
 
 hth_keys *hth_keys_new(void);       /* NULL without memory */
 void hth_keys_free(hth_keys *keys); /* accepts NULL */
-/* Take over the keys of options, which outlive them or the next call; false without memory, nothing changed. */
+/* Use the keys of options, which live until the next call. False without memory: the old ones stay. */
 bool hth_keys_set(hth_keys *keys, const hth_server_options *options);
 
-/* A key and what it has used; valid until the next hth_keys_set, and while a request that it began runs. */
+/* A key and its use. Valid until the next hth_keys_set, and while a request of the key runs. */
 typedef struct hth_key_use hth_key_use;
 
 /*
- * Who shows this: "Bearer ..." (authorization) or the bare key (x-api-key), either NULL. NULL: nobody we know. Who it is may
- * have a key that is expired.
+ * The key of the header authorization ("Bearer ...") or x-api-key (the bare key); either may be NULL. NULL: an unknown
+ * key. The key may be expired.
  */
 hth_key_use *hth_keys_find(hth_keys *keys, const char *authorization, const char *bare_key);
-/* In the options in force, until the next hth_keys_set; NULL where that took the key away while a request ran. */
+/* Valid until the next hth_keys_set; NULL when a reload removed the key while a request ran. */
 const hth_server_key *hth_key_use_key(const hth_key_use *use);
-/* Is it one to be refused at now_s, Unix time? */
+/* now_s: Unix time. */
 bool hth_key_is_expired(const hth_server_key *key, int64_t now_s);
 bool hth_key_allows_model(const hth_server_key *key, const char *model);
 
@@ -38,8 +38,8 @@ typedef enum hth_key_verdict {
 } hth_key_verdict;
 
 /*
- * Begin a request at now_ns, in the turn of the event loop in which the use was found; OK is to be followed by
- * hth_key_use_end, with which the use may be gone. *retry_after_s is set otherwise.
+ * Begin a request at now_ns, in the same turn of the event loop as hth_keys_find. After OK, hth_key_use_end must
+ * follow; it may free the use. Otherwise *retry_after_s is set.
  */
 hth_key_verdict hth_key_use_begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_after_s);
 void hth_key_use_end(hth_key_use *use, uint64_t now_ns, uint64_t n_tokens);

@@ -51,7 +51,7 @@ void hth_lines_push(hth_lines *lines, const char *bytes, size_t n_bytes, hth_lin
         size_t n = end ? (size_t)(end - bytes) : n_bytes;
         size_t room = sizeof(lines->text) - 1 - lines->n;
 
-        memcpy(lines->text + lines->n, bytes, n < room ? n : room); /* the rest of a line that is too long is lost */
+        memcpy(lines->text + lines->n, bytes, n < room ? n : room); /* the rest of an overlong line is lost */
         lines->n += n < room ? n : room;
         if (!end)
             return;
@@ -68,7 +68,7 @@ void hth_last_lines_add(hth_last_lines *last, const char *line)
     size_t n = strlen(line);
 
     if (n >= sizeof(last->text))
-        return; /* no line is so long */
+        return; /* no line is that long */
     while (last->n + n + 1 > sizeof(last->text)) {
         const char *end = memchr(last->text, '\n', last->n);
         size_t n_oldest = end ? (size_t)(end - last->text) + 1 : last->n;
@@ -85,7 +85,7 @@ void hth_last_lines_tell(const hth_last_lines *last, char *out, size_t capacity)
 {
     size_t begin = last->n, n_needed = 1;
 
-    /* Go back a line at a time while it fits; between two lines stand two bytes more than their newline. */
+    /* Go back a line at a time while it fits. Two lines need two bytes more than their newline. */
     while (begin > 0) {
         size_t before = begin - 1;
 

@@ -1,5 +1,5 @@
 /*
- * lines.h - bytes from another process, as lines of text
+ * lines.h - splits bytes from another process into lines of text
  */
 #ifndef HTH_SERVER_LINES_H
 #define HTH_SERVER_LINES_H
@@ -18,15 +18,17 @@ typedef struct hth_lines {
 /* A line without its end, cut at HTH_LINE_BYTES_MAX - 1 bytes, made printable; valid for the call. */
 typedef void (*hth_line_fn)(char *line, void *user_data);
 
-/* Take bytes, and tell each line that they complete. Empty lines are not told. */
+/* Add bytes, and call on_line for each line that is complete now, except empty ones. */
 void hth_lines_push(hth_lines *lines, const char *bytes, size_t n_bytes, hth_line_fn on_line, void *user_data);
-/* No more will come: tell what is left. */
+/* No more bytes come: call on_line for an incomplete last line. */
 void hth_lines_end(hth_lines *lines, hth_line_fn on_line, void *user_data);
 
-/* Replace what is no character by question marks, and control characters by spaces, so that the text is UTF-8 for logs. */
+/*
+ * Replace invalid UTF-8 by question marks, and control characters by spaces.
+ */
 void hth_make_printable(char *text);
 
-/* ---- the last ones, for messages ---- */
+/* ---- the last lines, for messages ---- */
 
 enum { HTH_LAST_LINES_BYTES = 2048 };
 
@@ -37,7 +39,7 @@ typedef struct hth_last_lines {
 } hth_last_lines;
 
 void hth_last_lines_add(hth_last_lines *last, const char *line);
-/* As many of the last ones as fit, the oldest first, with " | " between them; "" where not even one does. */
+/* As many of the last lines as fit, the oldest first, with " | " between them; "" when none fits. */
 void hth_last_lines_tell(const hth_last_lines *last, char *out, size_t capacity);
 
 #endif

@@ -51,7 +51,7 @@ void hth_line_end(hth_line *line)
 
 /* ---- characters ---- */
 
-/* Bytes of the character that text begins with; 0: it begins with none. text is not at its end. */
+/* Bytes of the character at the beginning of text; 0: there is none. text is not at its end. */
 static size_t character_bytes(const char *text)
 {
     size_t n = 1;
@@ -61,7 +61,7 @@ static size_t character_bytes(const char *text)
     return hth_utf8_is_valid(text, n) ? n : 0;
 }
 
-/* Does it move a terminal's cursor rather than show something? C1 controls are two bytes of UTF-8. */
+/* Does it move a terminal's cursor? C1 controls are two bytes of UTF-8. */
 static bool is_control(const char *text, size_t n)
 {
     unsigned char first = (unsigned char)text[0];

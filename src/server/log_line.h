@@ -2,7 +2,8 @@
  * log_line.h - one line of a log, in memory of a fixed size
  *
  * Nothing that is added can break the line or what reads it: control characters, C1 controls and what is no UTF-8 are
- * escaped, for JSON or for people, and every text has a bound of its own. A line that is full takes no more; it still ends.
+ * escaped, for JSON or for people, and every text has a bound of its own. A line that is full takes no more; it still
+ * ends.
  */
 #ifndef HTH_SERVER_LOG_LINE_H
 #define HTH_SERVER_LOG_LINE_H
@@ -11,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/access_log.h"
+/* A Linux pipe takes so many bytes whole or not at all, so lines of several processes on one pipe do not mix. */
+enum { HTH_SERVER_LOG_LINE_MAX = 4096 };
 
 typedef struct hth_line {
     char text[HTH_SERVER_LOG_LINE_MAX]; /* not terminated */
@@ -24,8 +26,8 @@ void hth_line_add(hth_line *line, const char *text);
 void hth_line_addf(hth_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * For people: at most n_max bytes of text, cut at a character. Control characters, backslashes and what is no UTF-8 become
- * \xHH or \\; spaces, too, where is_word, so that a text cannot pretend to be the next field.
+ * For people: at most n_max bytes of text, cut at a character. Control characters, backslashes and what is no UTF-8
+ * become \xHH or \\; spaces, too, where is_word, so that a text cannot pretend to be the next field.
  */
 void hth_line_add_plain(hth_line *line, const char *text, size_t n_max, bool is_word);
 

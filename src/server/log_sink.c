@@ -1,9 +1,8 @@
 /*
  * log_sink.c - see log_sink.h
  *
- * Standard error is shared with whoever started the server, so it is not made non-blocking: poll() says whether a write
- * would wait. A pipe that is ready takes a page, and lines are no longer; a file is always ready, and says ENOSPC when it
- * is not.
+ * The server shares standard error with its parent, so it is not made non-blocking: poll() says whether a write would
+ * wait. A ready pipe takes a page, and no line is longer. A file is always ready, and returns ENOSPC when it is full.
  */
 #include "server/log_sink.h"
 
@@ -14,7 +13,7 @@
 
 hearth_status hth_log_sink_open(const char *path, hth_log_sink *out, hearth_error *err)
 {
-    /* Non-blocking and no terminal of ours, should it be a pipe or a device. */
+    /* Non-blocking, and not our terminal, in case it is a pipe or a device. */
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     int fd;
 
@@ -32,7 +31,7 @@ hearth_status hth_log_sink_open(const char *path, hth_log_sink *out, hearth_erro
 void hth_log_sink_close(hth_log_sink *sink)
 {
     if (sink->is_ours && sink->fd >= 0)
-        (void)close(sink->fd); /* what it does not have by now, it never gets */
+        (void)close(sink->fd); /* bytes that it does not have by now never arrive */
     sink->fd = -1;
 }
 
@@ -41,7 +40,7 @@ bool hth_log_sink_is_terminal(const hth_log_sink *sink)
     return isatty(sink->fd) == 1;
 }
 
-/* Would it be taken now? */
+/* Would a line be accepted now? */
 static bool is_ready(int fd)
 {
     struct pollfd ready = { .fd = fd, .events = POLLOUT };
@@ -60,7 +59,7 @@ bool hth_log_sink_write(hth_log_sink *sink, const char *line, size_t n)
 {
     size_t n_written;
 
-    /* A line that was cut, by a disk that became full, is ended before the next begins. */
+    /* A disk that became full may have cut a line: end it before the next begins. */
     if (sink->is_torn && write_once(sink->fd, "\n", 1) != 1)
         return false;
     n_written = write_once(sink->fd, line, n);

@@ -1,8 +1,8 @@
 /*
- * log_sink.h - where lines of the log go, without anybody waiting for it
+ * log_sink.h - writes lines of the log without ever waiting
  *
- * A line is written only when the system says that it can be taken now, in one write; otherwise it is lost, and counted.
- * Who holds the lock of the log uses this: nothing here is safe for several threads.
+ * A line is written in one call, and only when the system can take it now; otherwise it is lost. The caller counts lost
+ * lines and holds the lock of the log: nothing here is safe for several threads.
  */
 #ifndef HTH_SERVER_LOG_SINK_H
 #define HTH_SERVER_LOG_SINK_H

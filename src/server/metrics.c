@@ -2,8 +2,9 @@
  * metrics.c - counting
  *
  * Everything is a number in a struct, found by a short search: a token of a stream costs a comparison of names and two
- * additions. What labels are made of is bounded here, whatever is told: models by the configuration, endpoints, reasons
- * and statuses by room, with "other" for the rest. Without memory something is not counted; nothing else happens.
+ * additions. Labels are bounded whatever the callers pass: models by the configuration; endpoints, reasons and statuses
+ * by the size of their tables, with "other" for the rest. Without memory something is not counted; nothing else
+ * happens.
  */
 #include "base/grow.h"
 #include "server/metrics_inside.h"
@@ -18,7 +19,7 @@
 const hth_scale hth_metrics_duration_scale = {
     16, { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600 }
 };
-/* From restored prompts, a few milliseconds, to long ones that are computed. */
+/* From a few milliseconds of a restored prompt to the prefill of a long one. */
 const hth_scale hth_metrics_first_token_scale = {
     16, { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120 }
 };
@@ -31,7 +32,7 @@ const hth_scale hth_metrics_queue_scale = {
 
 /* ---- labels ---- */
 
-/* The number of a text; 0, "other", where there is no room for it. */
+/* The number of a text; 0, "other", if its table is full. */
 static size_t text_number(hth_metrics_texts *texts, size_t capacity, const char *text)
 {
     for (size_t i = 0; i < texts->n; i++)
@@ -43,7 +44,7 @@ static size_t text_number(hth_metrics_texts *texts, size_t capacity, const char 
     return texts->n++;
 }
 
-/* Where a model of that name is, or would be. */
+/* The place of a model of that name, or the place to insert it. */
 static size_t model_place(const hth_metrics *metrics, const char *name, bool *is_there)
 {
     size_t low = 0, high = metrics->n_models;
@@ -112,7 +113,7 @@ void hth_metrics_models_set(hth_metrics *metrics, const hth_server_options *opti
     }
 }
 
-/* The model that something is counted for. */
+/* The model to count for. */
 static hth_metrics_model *model_of(hth_metrics *metrics, const char *name)
 {
     bool is_there;
@@ -186,12 +187,12 @@ static void note_summary(hth_metrics_model *model, const hth_record *record)
     model->hits[hit][tier]++;
     if (figures->miss > HEARTH_MISS_NONE && figures->miss < HTH_METRICS_MISSES)
         model->misses[figures->miss]++;
-    hth_histogram_note(&model->queue, &hth_metrics_queue_scale, figures->queue_ms / 1000, 1);
-    /* A worker does not know how long its start was waited for, nor, when it takes over, that the reply had begun. */
+    hth_observations_add(&model->queue, &hth_metrics_queue_scale, figures->queue_ms / 1000, 1);
+    /* A worker does not know the wait for its start, nor, after a take-over, that the reply had begun. */
     if (record->is_stream && (record->n_resumed > 0 || record->first_byte_ms > first_token_ms))
         first_token_ms = record->first_byte_ms;
     if (first_token_ms > 0)
-        hth_histogram_note(&model->first_token, &hth_metrics_first_token_scale, first_token_ms / 1000, 1);
+        hth_observations_add(&model->first_token, &hth_metrics_first_token_scale, first_token_ms / 1000, 1);
 }
 
 void hth_metrics_note(hth_metrics *metrics, const hth_record *record)
@@ -203,11 +204,11 @@ void hth_metrics_note(hth_metrics *metrics, const hth_record *record)
     if (!series) {
         series = model->series[endpoint] = calloc(1, sizeof(*series));
         if (series)
-            series->n_statuses = 1; /* 0, the others */
+            series->n_statuses = 1; /* 0, for all others */
     }
     if (series) {
         count_status(series, record->status);
-        hth_histogram_note(&series->duration, &hth_metrics_duration_scale, record->duration_ms / 1000, 1);
+        hth_observations_add(&series->duration, &hth_metrics_duration_scale, record->duration_ms / 1000, 1);
     }
     model->n_resumed += record->n_resumed > 0;
     model->n_passed_over += record->notes && record->notes[0];
@@ -218,7 +219,8 @@ void hth_metrics_note(hth_metrics *metrics, const hth_record *record)
 void hth_metrics_note_tokens(hth_metrics *metrics, const char *model, double ms, uint32_t n_tokens)
 {
     if (n_tokens > 0)
-        hth_histogram_note(&model_of(metrics, model)->token, &hth_metrics_token_scale, ms / n_tokens / 1000, n_tokens);
+        hth_observations_add(&model_of(metrics, model)->token, &hth_metrics_token_scale, ms / n_tokens / 1000,
+                             n_tokens);
 }
 
 void hth_metrics_note_refused(hth_metrics *metrics, const char *reason)

@@ -1,13 +1,12 @@
 /*
- * metrics.h - what Prometheus reads
+ * metrics.h - the numbers that Prometheus reads
  *
- * Names and units follow Prometheus's guide (https://prometheus.io/docs/practices/naming/): base units, _total for what
- * only grows, one name for one thing. Labels are bounded: models are those that are or were configured, all others are
- * "other"; endpoints and reasons are those of our own code. docs/monitoring.md lists every metric.
+ * Names and units follow Prometheus's guide (https://prometheus.io/docs/practices/naming/): base units, _total for
+ * counters, one name for one thing. Labels are bounded: models are those that are or were configured, and "other";
+ * endpoints and reasons come from our own code. docs/monitoring.md lists every metric.
  *
- * What the front counts grows as long as the front lives. What workers count (hearth_cache_..., hearth_scheduler_...)
- * begins at zero with each process, as their numbers are shown as they are: rate() and increase() know about that.
- * Event loop only.
+ * Numbers of the front grow as long as the front lives. Numbers of workers (hearth_cache_..., hearth_scheduler_...) are
+ * shown as they are, so they begin at zero with each process; rate() and increase() handle that. Event loop only.
  */
 #ifndef HTH_SERVER_METRICS_H
 #define HTH_SERVER_METRICS_H
@@ -23,8 +22,8 @@ typedef struct hth_metrics hth_metrics;
 hth_metrics *hth_metrics_new(void);          /* NULL without memory */
 void hth_metrics_free(hth_metrics *metrics); /* accepts NULL */
 /*
- * The models that have a name of their own from now on. Those that were set before keep theirs: what was counted must not
- * vanish. Without memory, or beyond HTH_METRICS_MODELS_MAX, a model counts as "other".
+ * The models that have a name of their own from now on. Earlier ones keep theirs, because counts must not vanish.
+ * Without memory, or beyond HTH_METRICS_MODELS_MAX, a model counts as "other".
  */
 void hth_metrics_models_set(hth_metrics *metrics, const hth_server_options *options);
 enum { HTH_METRICS_MODELS_MAX = 1024 };

@@ -1,5 +1,5 @@
 /*
- * metrics_inside.h - what metrics.c counts and metrics_page.c shows
+ * metrics_inside.h - the numbers that metrics.c counts and metrics_page.c shows
  */
 #ifndef HTH_SERVER_METRICS_INSIDE_H
 #define HTH_SERVER_METRICS_INSIDE_H
@@ -25,26 +25,26 @@ extern const hth_scale hth_metrics_first_token_scale;
 extern const hth_scale hth_metrics_token_scale;
 extern const hth_scale hth_metrics_queue_scale;
 
-/* A few texts, the first of which, "other", stands for all that found no room. */
+/* A few texts. The first one is "other", for all that found no room. */
 typedef struct hth_metrics_texts {
     char texts[HTH_METRICS_ENDPOINTS_MAX][HTH_METRICS_TEXT_BYTES];
     size_t n;
 } hth_metrics_texts;
 static_assert(HTH_METRICS_REASONS_MAX <= (int)HTH_METRICS_ENDPOINTS_MAX, "both are texts");
 
-/* Requests to one endpoint that concerned one model. */
+/* Requests to one endpoint for one model. */
 typedef struct hth_metrics_series {
     struct {
-        int status; /* the first is 0, for those that found no room */
+        int status; /* the first is 0, for statuses that found no room */
         uint64_t n;
     } statuses[HTH_METRICS_STATUSES_MAX];
     size_t n_statuses;
-    hth_histogram duration;
+    hth_observations duration;
 } hth_metrics_series;
 
 typedef struct hth_metrics_model {
     char *name;
-    bool is_shown;                                         /* it is or was configured, or something was counted */
+    bool is_shown;                                         /* it is or was configured, or it has a count */
     hth_metrics_series *series[HTH_METRICS_ENDPOINTS_MAX]; /* NULL: no request yet */
     uint64_t n_prompt_tokens;
     uint64_t n_cached_tokens;
@@ -53,9 +53,9 @@ typedef struct hth_metrics_model {
     uint64_t n_passed_over;
     uint64_t hits[HTH_METRICS_HITS][HTH_METRICS_TIERS];
     uint64_t misses[HTH_METRICS_MISSES];
-    hth_histogram first_token;
-    hth_histogram token;
-    hth_histogram queue;
+    hth_observations first_token;
+    hth_observations token;
+    hth_observations queue;
 } hth_metrics_model;
 
 struct hth_metrics {

@@ -1,8 +1,8 @@
 /*
  * metrics_page.c - the page that Prometheus reads
  *
- * A family's samples stand together, so workers, whose views are large and cost system calls, are looked at once: their
- * numbers are copied into a table, a row a worker, from which the families are written.
+ * A family's samples stand together. A worker's view is large and costs system calls, so each is read once: its numbers
+ * are copied into a table with a row for each worker, and the families are written from the table.
  */
 #include "server/metrics_inside.h"
 
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "server/worker_facts.h"
 
 static const char counter[] = "counter", gauge[] = "gauge", histogram[] = "histogram";
 
@@ -80,7 +81,7 @@ static void write_refused(const hth_metrics *metrics, hth_buffer *out)
     }
 }
 
-/* Is there anything to say about what this model generated? The entry for no model never has. */
+/* Has this model generated anything? The entry for no model never has. */
 static bool generates(const hth_metrics_model *model)
 {
     return model->is_shown && model->name[0];
@@ -181,7 +182,7 @@ static void write_times(const hth_metrics *metrics, hth_buffer *out)
 
             if (generates(model))
                 hth_exposition_histogram(out, times[i].name, (hth_labels){ &label, 1 }, times[i].scale,
-                                         (const hth_histogram *)((const char *)model + times[i].offset));
+                                         (const hth_observations *)((const char *)model + times[i].offset));
         }
     }
 }
@@ -200,97 +201,14 @@ static void write_http(const hth_http_numbers *http, hth_buffer *out)
 
 /* ---- what workers count ---- */
 
-/* A sample of a worker: a number in its view. Samples of one name follow one another. */
-typedef struct worker_sample {
-    const char *name;
-    const char *type;
-    const char *help; /* of the first of a name */
-    const char *label;
-    const char *label_value;
-    size_t offset; /* in hth_worker_view */
-    size_t bytes;
-    bool is_of_process; /* there only while the worker tells its numbers */
-} worker_sample;
-
-#define PLACE(field) offsetof(hth_worker_view, field), sizeof(((const hth_worker_view *)NULL)->field)
-#define COUNT(field) PLACE(status.counters.field), true
-#define MODEL(field) PLACE(status.info.field), true
-
-static const worker_sample samples[] = {
-    { "hearth_worker_starts_total", counter, "Processes that were started for the model.", NULL, NULL, PLACE(n_starts),
-      false },
-    { "hearth_worker_deaths_total", counter, "Workers that ended without being told to.", NULL, NULL, PLACE(n_deaths),
-      false },
-    { "hearth_worker_hangs_total", counter, "Workers that were killed because they hung; they count as deaths, too.",
-      NULL, NULL, PLACE(n_hangs), false },
-    { "hearth_worker_waiting_requests", gauge, "Requests that wait for the worker to be ready.", NULL, NULL,
-      PLACE(n_waiters), false },
-    { "hearth_worker_resident_memory_bytes", gauge, "Memory of the worker's process that is in RAM.", NULL, NULL,
-      PLACE(resident_bytes), false },
-
-    { "hearth_scheduler_running", gauge, "Requests that run.", NULL, NULL, MODEL(n_running) },
-    { "hearth_scheduler_waiting", gauge, "Requests in the scheduler's queue.", NULL, NULL, MODEL(n_waiting) },
-    { "hearth_scheduler_parallel", gauge, "Requests that can run at once.", NULL, NULL, MODEL(n_parallel) },
-    { "hearth_scheduler_idle_sequences", gauge, "Finished requests whose cells are still in the context.", NULL, NULL,
-      MODEL(n_idle_sequences) },
-    { "hearth_scheduler_cells", gauge, "Cells of the context.", NULL, NULL, MODEL(n_ctx) },
-    { "hearth_scheduler_cells_used", gauge, "Cells in use; one that sequences share counts once.", NULL, NULL,
-      MODEL(n_cells_used) },
-    { "hearth_scheduler_evaluations_total", counter, "Evaluations of batches.", NULL, NULL, MODEL(n_ticks) },
-    { "hearth_scheduler_preempted_total", counter, "Requests that made room for others and went on later.", NULL, NULL,
-      MODEL(n_preempted) },
-
-    { "hearth_cache_rows", gauge, "Rows in a tier; directories that workers share count in each of them.", "tier",
-      "ram", COUNT(ram_rows) },
-    { "hearth_cache_rows", NULL, NULL, "tier", "ram_file", COUNT(ram_file_rows) },
-    { "hearth_cache_rows", NULL, NULL, "tier", "disk", COUNT(disk_rows) },
-    { "hearth_cache_bytes", gauge, "Bytes in a tier; directories that workers share count in each of them.", "tier",
-      "ram", COUNT(ram_bytes) },
-    { "hearth_cache_bytes", NULL, NULL, "tier", "ram_file", COUNT(ram_file_bytes) },
-    { "hearth_cache_bytes", NULL, NULL, "tier", "disk", COUNT(disk_bytes) },
-    { "hearth_cache_rows_restored_total", counter, "Rows put into the context.", NULL, NULL, COUNT(rows_restored) },
-    { "hearth_cache_bytes_restored_total", counter, "Bytes of them.", NULL, NULL, COUNT(bytes_restored) },
-    { "hearth_cache_rows_saved_total", counter, "Rows cut out of the context, by why they were saved.", "reason",
-      "unknown", COUNT(saves_by_reason[HEARTH_SAVE_UNKNOWN]) },
-    { "hearth_cache_rows_saved_total", NULL, NULL, "reason", "cold", COUNT(saves_by_reason[HEARTH_SAVE_COLD]) },
-    { "hearth_cache_rows_saved_total", NULL, NULL, "reason", "continued",
-      COUNT(saves_by_reason[HEARTH_SAVE_CONTINUED]) },
-    { "hearth_cache_rows_saved_total", NULL, NULL, "reason", "evict", COUNT(saves_by_reason[HEARTH_SAVE_EVICT]) },
-    { "hearth_cache_rows_saved_total", NULL, NULL, "reason", "shutdown", COUNT(saves_by_reason[HEARTH_SAVE_SHUTDOWN]) },
-    { "hearth_cache_rows_saved_total", NULL, NULL, "reason", "finish", COUNT(saves_by_reason[HEARTH_SAVE_FINISH]) },
-    { "hearth_cache_bytes_saved_total", counter, "Bytes of rows cut out of the context.", NULL, NULL,
-      COUNT(bytes_saved) },
-    { "hearth_cache_rows_written_total", counter, "Rows published as files.", NULL, NULL, COUNT(rows_written) },
-    { "hearth_cache_bytes_written_total", counter, "Bytes of them.", NULL, NULL, COUNT(bytes_written) },
-    { "hearth_cache_rows_evicted_total", counter, "Rows that made room for others.", NULL, NULL, COUNT(rows_evicted) },
-    { "hearth_cache_rows_removed_total", counter, "Rows that longer ones superseded.", NULL, NULL,
-      COUNT(rows_removed) },
-    { "hearth_cache_rows_quarantined_total", counter, "Rows that failed their checks and were set aside.", NULL, NULL,
-      COUNT(rows_quarantined) },
-    { "hearth_cache_saves_dropped_total", counter, "Rows not kept, the write queue or the RAM tier being full.", NULL,
-      NULL, COUNT(saves_dropped) },
-    { "hearth_cache_writes_failed_total", counter, "Rows not written: no space, no permission, an error.", NULL, NULL,
-      COUNT(writes_failed) },
-    { "hearth_cache_write_queue_rows", gauge, "Rows waiting to be written, or being written.", NULL, NULL,
-      COUNT(write_queue_rows) },
-    { "hearth_cache_write_queue_bytes", gauge, "Bytes of them.", NULL, NULL, COUNT(write_queue_bytes) },
-};
-
-enum { N_SAMPLES = sizeof(samples) / sizeof(samples[0]), N_STATES = HTH_WORKER_BROKEN + 1 };
+enum { N_STATES = HTH_WORKER_BROKEN + 1 };
 
 typedef struct worker_row {
     const char *model; /* the view's; valid until the next reconfiguration */
     hth_worker_state state;
     bool has_numbers;
-    uint64_t values[N_SAMPLES];
+    uint64_t values[HTH_WORKER_FACTS];
 } worker_row;
-
-static uint64_t value_of(const hth_worker_view *view, const worker_sample *sample)
-{
-    const char *place = (const char *)view + sample->offset;
-
-    return sample->bytes == sizeof(uint64_t) ? *(const uint64_t *)place : *(const uint32_t *)place;
-}
 
 static void read_worker(const hth_supervisor *supervisor, size_t i, worker_row *row)
 {
@@ -298,8 +216,8 @@ static void read_worker(const hth_supervisor *supervisor, size_t i, worker_row *
 
     hth_supervisor_view(supervisor, i, &view);
     *row = (worker_row){ .model = view.model, .state = view.state, .has_numbers = view.status.has_numbers };
-    for (size_t j = 0; j < N_SAMPLES; j++)
-        row->values[j] = value_of(&view, &samples[j]);
+    for (size_t j = 0; j < HTH_WORKER_FACTS; j++)
+        row->values[j] = hth_worker_fact_value(&hth_worker_facts[j], &view);
 }
 
 static void write_states(const worker_row *rows, size_t n, hth_buffer *out)
@@ -323,16 +241,18 @@ static void write_states(const worker_row *rows, size_t n, hth_buffer *out)
     }
 }
 
-/* Samples [begin, end) are those of one name. */
+/* Facts [begin, end) are of one metric. */
 static void write_worker_family(const worker_row *rows, size_t n, size_t begin, size_t end, hth_buffer *out)
 {
-    hth_exposition_family(out, samples[begin].name, samples[begin].type, samples[begin].help);
+    const hth_worker_fact *facts = hth_worker_facts;
+
+    hth_exposition_family(out, facts[begin].metric, facts[begin].type, facts[begin].help);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = begin; j < end; j++) {
-            const hth_label labels[] = { { "model", rows[i].model }, { samples[j].label, samples[j].label_value } };
+            const hth_label labels[] = { { "model", rows[i].model }, { facts[j].label, facts[j].label_value } };
 
-            if (rows[i].has_numbers || !samples[j].is_of_process)
-                hth_exposition_count(out, samples[j].name, (hth_labels){ labels, samples[j].label ? 2 : 1 },
+            if (rows[i].has_numbers || !facts[j].is_of_process)
+                hth_exposition_count(out, facts[j].metric, (hth_labels){ labels, facts[j].label ? 2 : 1 },
                                      rows[i].values[j]);
         }
     }
@@ -350,10 +270,11 @@ static void write_workers(const hth_supervisor *supervisor, hth_buffer *out)
     for (size_t i = 0; i < n; i++)
         read_worker(supervisor, i, &rows[i]);
     write_states(rows, n, out);
-    for (size_t begin = 0, end; begin < N_SAMPLES; begin = end) {
-        for (end = begin + 1; end < N_SAMPLES && !samples[end].type; end++)
-            continue;
-        write_worker_family(rows, n, begin, end, out);
+    for (size_t begin = 0, end; begin < HTH_WORKER_FACTS; begin = end) {
+        for (end = begin + 1; end < HTH_WORKER_FACTS && hth_worker_facts[end].metric && !hth_worker_facts[end].type;)
+            end++;
+        if (hth_worker_facts[begin].metric)
+            write_worker_family(rows, n, begin, end, out);
     }
     free(rows);
 }

@@ -8,7 +8,7 @@
 
 #include "server/keys.h"
 
-enum { NAME_BYTES = 257 }; /* longer names are none that clients may give */
+enum { NAME_BYTES = 257 }; /* clients cannot use longer names */
 
 bool hth_pattern_fits(const char *pattern, const char *text)
 {
@@ -41,7 +41,7 @@ static bool has_alias(const hth_server_model *model, const char *name)
     return false;
 }
 
-/* By its name, then by an alias. A pattern that is named as it stands is an alias, too: it comes from our own list. */
+/* By its name, then by an alias. A pattern that a client gives literally is an alias, too: it is from our own list. */
 static const hth_server_model *find_exactly(const hth_server_options *options, const char *name)
 {
     for (size_t i = 0; i < options->n_models; i++)

@@ -23,7 +23,9 @@ static bool refuse(hth_api_error *error, const char *param, const char *message)
     return false;
 }
 
-/* Is there a model of this name, or one that it is an alias of, for this client? The default one is not: it is another. */
+/*
+ * Is there a model of this name, or one that it is an alias of, for this client? The default one is not: it is another.
+ */
 static bool is_here(const hth_ollama_request *request, const char *name)
 {
     const hth_server_model *model = hth_model_named(request->options, name);

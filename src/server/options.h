@@ -1,8 +1,8 @@
 /*
- * options.h - what the front is told: read by the command line and the configuration file, taken as given here
+ * options.h - the options of the front, from the command line and the configuration file
  *
- * A set of options is built by the command (cli/serve_config.c), checked there against file and line, and handed over
- * whole; a reload hands over another one. Everything in a set belongs to it and lives until nobody uses the set.
+ * The command (cli/serve_config.c) builds a set of options and checks it, with file and line for errors. The server
+ * takes it as given. A reload hands over another set. Everything in a set belongs to it and lives until its last use.
  */
 #ifndef HTH_SERVER_OPTIONS_H
 #define HTH_SERVER_OPTIONS_H
@@ -13,28 +13,26 @@
 
 #include "hearth.h"
 
-/* An option of workers whose value nobody else is to see: a worker gets it in its environment, pages do not show it. */
+/* A secret option of workers: a worker gets it in its environment, and pages do not show it. */
 #define HTH_SERVER_SECRET_OPTION "--cache-salt"
 #define HTH_SERVER_SECRET_VARIABLE "HEARTH_CACHE_SALT"
 
 /* Defaults that a worker started by hand has, too. */
 enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
 
-/* Words for what becomes of fields of a request that nobody knows. */
-#define HTH_UNKNOWN_PASS "pass"
-#define HTH_UNKNOWN_REFUSE "refuse"
-/* Of prompts: is what clients write for themselves taken out (api/normalize.h)? */
-#define HTH_NORMALIZE_ON "on"
-#define HTH_NORMALIZE_OFF "off"
+/* The treatment of request fields that the server does not know. */
+typedef enum hth_unknown_fields { HTH_UNKNOWN_PASS, HTH_UNKNOWN_REFUSE } hth_unknown_fields;
+/* Does the server remove from prompts what clients write for themselves (api/normalize.h)? */
+typedef enum hth_normalizing { HTH_NORMALIZE_ON, HTH_NORMALIZE_OFF } hth_normalizing;
 
 typedef struct hth_server_model {
-    const char *name;           /* as clients name it */
+    const char *name;           /* the name that clients use */
     const char *const *worker;  /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
     uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
     bool on_demand;             /* start the worker with the first request, not with the server */
     const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
     size_t n_aliases;
-    const char *const *tags; /* [n_tags]: what lists of models say of it */
+    const char *const *tags; /* [n_tags]: shown in lists of models */
     size_t n_tags;
 } hth_server_model;
 
@@ -44,18 +42,18 @@ typedef struct hth_server_address {
     const char *path; /* of the unix socket */
 } hth_server_address;
 
-/* What a client may do who shows this key. */
+/* The rights of a client that shows this key. */
 typedef struct hth_server_key {
     const char *name;
     uint8_t sha256[32];        /* of the key */
     const char *const *models; /* [n_models]; none: all */
     size_t n_models;
     uint32_t requests_per_minute; /* 0: no limit, here and below */
-    uint32_t tokens_per_minute;   /* of prompts and replies, cached ones too */
+    uint32_t tokens_per_minute;   /* of prompts and replies, with cached ones */
     uint32_t concurrency;
-    const char *salt; /* its tenant's; NULL: shares the cache with all others without one */
+    const char *salt; /* its tenant's; NULL: it shares the cache with all others without one */
     bool is_admin;
-    int64_t expires_s; /* Unix time from which it is refused; 0: never */
+    int64_t expires_s; /* Unix time at which it expires; 0: never */
 } hth_server_key;
 
 typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log_format;
@@ -63,7 +61,7 @@ typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log
 typedef struct hth_server_options {
     const hth_server_model *models; /* [n_models] */
     size_t n_models;
-    /* Its name, for names that mean none and requests without one; NULL: the first; HTH_NO_DEFAULT_MODEL: 404. */
+    /* The model for requests without a name or with an unknown one. NULL: the first; HTH_NO_DEFAULT_MODEL: 404. */
     const char *default_model;
     const hth_server_address *listen; /* [n_listen] */
     size_t n_listen;
@@ -79,49 +77,48 @@ typedef struct hth_server_options {
     /* Limits of requests. */
     uint64_t headers_bytes_max;
     uint64_t body_bytes_max;
-    uint64_t bodies_bytes_max; /* of all requests that are read or served; more are 503 */
+    uint64_t bodies_bytes_max; /* of all requests that are read or served; beyond it: 503 */
     uint32_t json_depth_max;
     uint32_t messages_max;
-    uint32_t schema_bytes_max;  /* of schemas and grammars */
-    const char *normalize;      /* HTH_NORMALIZE_ON or HTH_NORMALIZE_OFF; NULL: on */
-    const char *unknown_fields; /* HTH_UNKNOWN_PASS or HTH_UNKNOWN_REFUSE; NULL: pass */
+    uint32_t schema_bytes_max; /* of schemas and grammars */
+    hth_normalizing normalize;
+    hth_unknown_fields unknown_fields;
     uint32_t connections_max;
-    uint32_t requests_max; /* at once, in all; more are 503 */
+    uint32_t requests_max; /* at once, in all; beyond it: 503 */
     uint32_t idle_timeout_ms;
     uint32_t request_timeout_ms;
     uint32_t write_timeout_ms;
 
-    /* Responses that clients may ask for again, or go on from. */
+    /* Responses that clients may fetch again, or continue. */
     const char *responses_directory; /* NULL: in memory */
     uint64_t responses_bytes_max;    /* 0: none is kept */
     uint32_t responses_days_max;
 
     /* Supervision. */
-    const char
-        *runtime_directory; /* for the workers' sockets, mode 0700; NULL: one of our own below the temporary folder */
-    uint32_t healthy_ms;    /* a worker that was ready for so long starts again at once, its deaths forgotten */
-    uint32_t hang_ms;       /* an evaluation that takes longer means that the worker hangs; 0: never */
-    uint32_t start_timeout_ms; /* likewise its loading, without any progress */
-    uint32_t wait_timeout_ms;  /* a request waits for its worker to start, or start again, at most so long */
-    uint32_t drain_timeout_ms; /* running requests may finish for so long when the server stops */
-    uint32_t retries_max;      /* a request whose workers died so often is not tried again; default 3 */
+    const char *runtime_directory; /* for the workers' sockets, mode 0700; NULL: an own one in the temporary folder */
+    uint32_t healthy_ms;       /* a worker that was ready this long restarts at once, and its deaths are forgotten */
+    uint32_t hang_ms;          /* a longer evaluation means that the worker hangs; 0: never */
+    uint32_t start_timeout_ms; /* likewise for its loading, without any progress */
+    uint32_t wait_timeout_ms;  /* a request waits at most this long for its worker to start, or start again */
+    uint32_t drain_timeout_ms; /* when the server stops, running requests may finish for this long */
+    uint32_t retries_max;      /* how often a request is tried again after its worker died; default 3 */
     bool no_sandbox;
 
-    const char *slot_directory; /* where clients may save what slots hold; NULL: nowhere */
+    const char *slot_directory; /* where clients may save slots; NULL: nowhere */
 
     /* Streams, and clients that leave. */
-    uint32_t keep_alive_ms;     /* a stream that was silent for so long shows that it is alive; 0: never */
-    uint32_t linger_ms;         /* the prompt of a request whose client left is read on for so long; 0: not at all */
-    uint32_t stream_keep_ms;    /* a stream whose client wants to come back is kept for so long; 0: not at all */
-    uint64_t stream_bytes_max;  /* of one of those */
-    uint64_t streams_bytes_max; /* of all */
+    uint32_t keep_alive_ms;     /* a stream that was silent this long sends a sign of life; 0: never */
+    uint32_t linger_ms;         /* the prefill of a request whose client left goes on for this long; 0: not at all */
+    uint32_t stream_keep_ms;    /* a stream whose client wants to come back is kept for this long; 0: not at all */
+    uint64_t stream_bytes_max;  /* for each of those streams */
+    uint64_t streams_bytes_max; /* for all of them */
 
     /* Logs. */
     hth_log_format log_format; /* AUTO: text on a terminal, JSON elsewhere */
     hearth_log_level log_level;
     const char *log_file; /* NULL: standard error */
     bool no_access_log;
-    bool log_prompts; /* debugging only: bodies of requests into the log */
+    bool log_prompts; /* for debugging only: log the bodies of requests */
     bool allow_public_without_keys;
     bool allows_props; /* POST /props is answered */
 } hth_server_options;
@@ -157,7 +154,7 @@ static inline hth_server_options hth_server_options_default(void)
     };
 }
 
-/* Have operators a listener of their own? */
+/* Do operators have a listener of their own? */
 static inline bool hth_server_has_admin(const hth_server_options *options)
 {
     return options->admin.host || options->admin.path;

@@ -1,5 +1,5 @@
 /*
- * proxy.c - all relays: their models and who has its turn, the clock, who is over
+ * proxy.c - all relays: their models, the turns of suspects, the clock, and the end of relays
  */
 #include "server/proxy.h"
 
@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "server/proxy_inside.h"
 
-enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000, SEED_BITS = 53 };
+enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000 };
 
 /* ---- models ---- */
 
@@ -40,7 +40,7 @@ static hth_proxy_model *model_ref(hth_proxy *proxy, const char *name)
     return model;
 }
 
-/* A model that has had a worker is kept: there are not more of these than were configured. */
+/* A model that has had a worker is kept. Configured models alone have workers, so this memory is bounded. */
 static void model_unref(hth_proxy *proxy, hth_proxy_model *model)
 {
     if (--model->n_relays > 0 || model->generation > 0)
@@ -72,7 +72,7 @@ void hth_relay_leave_line(hth_relay *relay)
     if (model->on_turn != relay)
         return;
     model->on_turn = NULL;
-    event_active(relay->proxy->soon, EV_TIMEOUT, 0); /* the next one */
+    event_active(relay->proxy->soon, EV_TIMEOUT, 0); /* gives the turn to the next one */
 }
 
 bool hth_relay_take_turn(hth_relay *relay)
@@ -118,8 +118,8 @@ static void fail_in_line(hth_relay *relay)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
-                 "workers of model '%s' died with this request, and others of which the same is true are tried first; "
-                 "it has waited for too long",
+                 "workers of model '%s' died with this request, so it waits while other such requests are tried; it "
+                 "waited too long",
                  relay->model->name);
     error.retry_after_s = 10;
     hth_relay_fail(relay, &error);
@@ -136,12 +136,12 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     (void)what;
     DL_FOREACH_SAFE(proxy->relays, relay, next)
     {
-        if (relay->is_events && proxy->options.keep_alive_ms > 0)
+        if (relay->form != HTH_FORM_BYTES && proxy->options.keep_alive_ms > 0)
             hth_relay_keep_alive(relay, now_ns);
         else if (hth_relay_may_begin_early(relay))
             hth_relay_begin_early(relay, now_ns);
-        is_needed =
-            is_needed || relay->is_events || relay->state == HTH_RELAY_IN_LINE || hth_relay_may_begin_early(relay);
+        is_needed = is_needed || relay->form != HTH_FORM_BYTES || relay->state == HTH_RELAY_IN_LINE ||
+                    hth_relay_may_begin_early(relay);
         if (relay->state == HTH_RELAY_IN_LINE && now_ns - relay->line_ns >= line_ns)
             fail_in_line(relay);
     }
@@ -261,7 +261,7 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
         memcpy(relay->key, request->key, sizeof(relay->key));
     relay->begun_ns = hth_os_monotonic_ns();
     relay->created_s = hth_os_unix_seconds();
-    relay->seed = (uint64_t)(hth_draw_uniform(proxy->seed, proxy->n_seeds++) * (double)(UINT64_C(1) << SEED_BITS));
+    relay->seed = hth_draw_seed();
     DL_APPEND(proxy->relays, relay);
     proxy->n_relays++;
     return relay;
@@ -310,7 +310,6 @@ hearth_status hth_proxy_new(const hth_proxy_options *options, hth_proxy **out, h
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the proxy");
     proxy->options = *options;
     hth_proxy_set_limits(proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
-    hth_os_random(&proxy->seed, sizeof(proxy->seed));
     proxy->soon = event_new(base, -1, 0, on_soon, proxy);
     proxy->tick = event_new(base, -1, 0, on_tick, proxy);
     if (!proxy->soon || !proxy->tick) {

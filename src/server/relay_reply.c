@@ -1,5 +1,5 @@
 /*
- * relay_reply.c - what a relay's client gets: a whole reply, a stream, an error, or nothing any more
+ * relay_reply.c - one relay and its client: whole replies, streams, errors and ends
  */
 #include <assert.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "server/proxy_inside.h"
 
 static const char body_type[] = "application/json";
-/* Said where there is no memory to say anything else. */
+/* For when there is no memory for another text. */
 static const char no_memory_body[] =
     "{\"error\":{\"message\":\"the server is out of memory\",\"type\":\"server_error\"}}";
 
@@ -27,7 +27,7 @@ static void note_byte(hth_relay *relay)
         relay->record.first_byte_ms = ms_since(relay->begun_ns);
 }
 
-/* The exchange has ended, or ends with what the caller does next. */
+/* The relay is over. The caller ends the exchange, if there still is one. */
 static hth_http_exchange *take_exchange(hth_relay *relay, int status)
 {
     hth_http_exchange *exchange = relay->exchange;
@@ -70,11 +70,11 @@ static void on_given_up(void *user_data)
 {
     hth_relay *relay = user_data;
 
-    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* there is none */
+    (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* kept had it */
     relay->kept = NULL;
 }
 
-/* Its client may go away, and the exchange with it: what a next worker needs of the request is copied. */
+/* The exchange may end before the reply: copy the parts of the request that another worker needs. */
 static bool keep_request(hth_relay *relay)
 {
     const char *type = hth_http_header(relay->exchange, "Content-Type"), *body;
@@ -115,8 +115,8 @@ static void keep_stream(hth_relay *relay)
     (void)hth_http_body(relay->exchange, &n);
     if (!hth_kept_streams_have_room(streams, n) || !keep_request(relay))
         return;
-    relay->kept = hth_kept_stream_new(streams, relay->is_lines ? HTH_KEPT_LINES : HTH_KEPT_EVENTS, relay->id,
-                                      relay->key, n, &writer);
+    relay->kept = hth_kept_stream_new(streams, relay->form == HTH_FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
+                                      relay->id, relay->key, n, &writer);
     if (relay->kept)
         hth_http_header_add(relay->exchange, HTH_HEADER_STREAM, relay->id);
 }
@@ -127,18 +127,18 @@ void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_ty
 {
     relay->has_begun = true;
     relay->record.status = status;
-    relay->is_lines = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0;
-    relay->is_events =
-        relay->is_lines || strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0;
-    relay->record.is_stream = relay->is_events;
-    if (relay->is_events && !relay->is_detached) {
-        hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
-        hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* nginx would collect them */
-    }
+    relay->form = strcmp(content_type, HTH_NDJSON_CONTENT_TYPE) == 0                             ? HTH_FORM_LINES
+                : strncmp(content_type, HTH_SSE_CONTENT_TYPE, strlen(HTH_SSE_CONTENT_TYPE)) == 0 ? HTH_FORM_EVENTS
+                                                                                                 : HTH_FORM_BYTES;
+    relay->record.is_stream = relay->form != HTH_FORM_BYTES;
     if (relay->is_detached)
         return;
+    if (relay->form != HTH_FORM_BYTES) {
+        hth_http_header_add(relay->exchange, "Cache-Control", "no-cache");
+        hth_http_header_add(relay->exchange, "X-Accel-Buffering", "no"); /* else nginx would buffer events */
+    }
     add_notes(relay);
-    if (relay->is_events && relay->wants_kept)
+    if (relay->form != HTH_FORM_BYTES && relay->wants_kept)
         keep_stream(relay);
     note_byte(relay);
     relay->written_ns = hth_os_monotonic_ns();
@@ -149,7 +149,7 @@ void hth_relay_begin_stream(hth_relay *relay, int status, const char *content_ty
         relay->exchange = NULL;
         hth_kept_stream_take_reader(relay->kept, exchange);
     }
-    if (relay->is_events)
+    if (relay->form != HTH_FORM_BYTES)
         hth_proxy_watch_time(relay->proxy);
 }
 
@@ -221,9 +221,9 @@ void hth_relay_reply(hth_relay *relay, int status, const char *content_type, con
 /* Is the stream between two events, so that another one can follow? */
 static bool is_between_events(const hth_relay *relay)
 {
-    if (!relay->is_events || relay->record.bytes_out == 0)
-        return relay->is_events;
-    if (relay->is_lines) /* behind a line, or the space that keeps the stream alive: lines leave whole */
+    if (relay->form == HTH_FORM_BYTES || relay->record.bytes_out == 0)
+        return relay->form != HTH_FORM_BYTES;
+    if (relay->form == HTH_FORM_LINES) /* after a whole line or a space of keep_alive */
         return relay->last_bytes[1] == '\n' || relay->last_bytes[1] == ' ';
     return memcmp(relay->last_bytes, "\n\n", 2) == 0;
 }
@@ -233,7 +233,7 @@ void hth_relay_fail(hth_relay *relay, const hth_api_error *error)
     int status = hth_api_error_http_status(relay->dialect, error);
     hth_buffer text = { .text = NULL };
 
-    if (!relay->record.why) { /* the caller's error ends with the call, the record is told of later */
+    if (!relay->record.why) {                                                 /* the record outlives error */
         (void)snprintf(relay->why, sizeof(relay->why), "%s", error->message); /* as long */
         relay->record.why = relay->why;
     }
@@ -265,6 +265,19 @@ void hth_relay_fail_status(hth_relay *relay, const hearth_error *err)
     hth_relay_fail(relay, &error);
 }
 
+void hth_relay_fail_with(hth_relay *relay, hth_api_error_kind kind, const char *message)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, kind, NULL, "%s", message);
+    hth_relay_fail(relay, &error);
+}
+
+void hth_relay_fail_without_memory(hth_relay *relay)
+{
+    hth_relay_fail_with(relay, HTH_API_OVERLOADED, "the server has no memory for the reply");
+}
+
 void hth_relay_on_close(void *user_data)
 {
     hth_relay *relay = user_data;
@@ -276,14 +289,14 @@ void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
 {
     if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.keep_alive_ms))
         return;
-    hth_buffer_clear(&relay->body); /* of a worker that is gone */
+    hth_buffer_clear(&relay->body); /* of an earlier worker */
     relay->has_head = true;
     relay->is_stream = true;
     relay->status = 200;
     (void)snprintf(relay->content_type, sizeof(relay->content_type), "%s",
                    hth_api_stream_type(relay->dialect)); /* fits */
     hth_relay_begin_stream(relay, relay->status, relay->content_type);
-    relay->written_ns = relay->begun_ns; /* nothing has been said yet */
+    relay->written_ns = relay->begun_ns; /* so that the comment leaves now */
     hth_relay_keep_alive(relay, now_ns);
 }
 
@@ -293,10 +306,10 @@ void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
     hth_buffer text = { .text = NULL };
 
     if (relay->state == HTH_RELAY_RUNNING)
-        silence_ns *= 2; /* the worker has its turn first */
+        silence_ns *= 2; /* the worker should do it */
     if (now_ns - relay->written_ns < silence_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
         return;
-    if (relay->is_lines)
+    if (relay->form == HTH_FORM_LINES)
         hth_ndjson_add_nothing(&text);
     else
         hth_sse_add_comment(&text);

@@ -1,9 +1,9 @@
 /*
  * response_store.c - see response_store.h
  *
- * The loop has the list of what is kept, oldest first; the thread has the files. Jobs go to the thread in order, and come
- * back through a pipe that wakes the loop. A record that is not in the list is looked for all the same: another server may
- * have put it.
+ * The loop has the list of records, oldest first. The thread has the files. Jobs go to the thread in order, and come
+ * back through a pipe that wakes the loop. A record that is not in the list is looked up on disk as well: another
+ * server may have stored it.
  */
 #include "server/response_store.h"
 
@@ -26,10 +26,10 @@
 
 enum {
     HEAD_BYTES = 16,
-    RECORD_BYTES_MAX = 64 << 20,  /* of a file; far more than records have */
-    WAITING_BYTES_MAX = 64 << 20, /* to be written; what comes beyond it is not kept */
+    RECORD_BYTES_MAX = 64 << 20,  /* of a file; far more than a record needs */
+    WAITING_BYTES_MAX = 64 << 20, /* waiting to be written; records beyond it are not kept */
     DAY_S = 24 * 60 * 60,
-    LEFTOVER_S = 60 * 60, /* a temporary file that is older is nobody's */
+    LEFTOVER_S = 60 * 60, /* an older temporary file has no owner */
 };
 
 static const char magic[4] = { 'H', 'R', 'F', '1' };
@@ -52,9 +52,9 @@ struct hth_response_job {
     uint8_t key[HTH_SHA256_BYTES];
     uint64_t stored_s;           /* WRITE */
     hth_response_lookup *lookup; /* READ: the loop's; NULL: nobody waits any more */
-    char *bytes;                 /* READ: what was found, NULL for nothing */
+    char *bytes;                 /* READ: the record, NULL for none */
     size_t n;
-    hearth_error error; /* WRITE: what went wrong */
+    hearth_error error; /* WRITE: the failure */
     char written[];     /* WRITE: [n] */
 };
 
@@ -72,7 +72,7 @@ struct hth_response_store {
     struct event *on_wake;
     uint64_t n_waiting_bytes; /* the loop's */
 
-    pthread_mutex_t lock;   /* guards what follows */
+    pthread_mutex_t lock;   /* guards the fields below */
     pthread_cond_t changed; /* to_do or is_ending */
     hth_response_job *to_do, *done;
     bool is_ending;
@@ -84,7 +84,7 @@ void hth_response_key(const uint8_t owner[HTH_RESPONSE_OWNER_BYTES], const char 
     static const char what[] = "hearth-response-v1";
     hth_sha256 *sha = hth_sha256_new();
 
-    memset(key, 0, HTH_SHA256_BYTES); /* without memory it is found by nobody */
+    memset(key, 0, HTH_SHA256_BYTES); /* without memory nobody finds it */
     if (!sha)
         return;
     hth_sha256_update(sha, what, sizeof(what));
@@ -126,7 +126,7 @@ static hearth_status write_file(const hth_response_store *store, hth_response_jo
     return status;
 }
 
-/* The record in an open file, or NULL where it is damaged or too old. */
+/* The record in an open file. NULL if it is damaged or too old. */
 static char *read_open(const hth_response_store *store, int fd, size_t *n_out)
 {
     uint8_t head[HEAD_BYTES];
@@ -201,7 +201,7 @@ static void *run(void *context)
         work_on(store, job);
         pthread_mutex_lock(&store->lock);
         LL_APPEND(store->done, job);
-        while (write(store->wake[1], "", 1) < 0 && errno == EINTR) /* full: it is awake */
+        while (write(store->wake[1], "", 1) < 0 && errno == EINTR) /* a full pipe means that the loop is awake */
             ;
     }
     pthread_mutex_unlock(&store->lock);
@@ -271,7 +271,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user_data)
 
 /* ---- what is kept ---- */
 
-/* Give up an entry, and its file. */
+/* Remove an entry and its file. */
 static void drop(hth_response_store *store, entry *e)
 {
     hth_response_job *job = store->directory ? job_new(JOB_REMOVE, e->key, 0) : NULL;

@@ -1,5 +1,5 @@
 /*
- * restart_policy.c - when a worker that died is started again
+ * restart_policy.c - when a dead worker is started again
  */
 #include "server/restart_policy.h"
 
@@ -18,7 +18,7 @@ static uint32_t upper_half(uint32_t pause_ms, double draw)
     return pause_ms - (uint32_t)((1.0 - draw) * (pause_ms / 2.0));
 }
 
-/* Were the last deaths all there can be within little service? */
+/* Did the last deaths follow each other with little service between them? */
 static bool is_crash_loop(const hth_restart_policy *policy, uint32_t healthy_ms)
 {
     uint64_t service_ms = 0;
@@ -39,7 +39,7 @@ hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy
     memmove(policy->ready_ms + 1, policy->ready_ms, sizeof(policy->ready_ms) - sizeof(policy->ready_ms[0]));
     policy->ready_ms[0] = ready_ms < UINT32_MAX ? (uint32_t)ready_ms : UINT32_MAX;
 
-    /* Once broken, the one try decides; it need not fail five times. */
+    /* After the first break, a single try decides; it need not fail five times. */
     if (policy->n_breaks > 0 || is_crash_loop(policy, healthy_ms)) {
         uint32_t pause_ms = doubled(HTH_RESTART_BROKEN_MS, policy->n_breaks, HTH_RESTART_BROKEN_MAX_MS);
 

@@ -1,12 +1,12 @@
 /*
- * restart_policy.h - when a worker that died is started again
+ * restart_policy.h - the pause before a dead worker is started again
  *
- * A worker that had been ready for healthy_ms (30 s by default) is started again at once. Each further death in a row doubles the
- * pause, up to HTH_RESTART_PAUSE_MAX_MS, with half of it drawn by lot, so that many workers do not start in step. Deaths
- * in a row that come with hardly any service between them (HTH_RESTART_DEATHS_MAX within twice healthy_ms of being
- * ready) break the circuit: the model is refused for a pause that doubles with every try that fails.
+ * A worker that had been ready for healthy_ms (30 s by default) is started again at once. Each further death in a row
+ * doubles the pause, up to HTH_RESTART_PAUSE_MAX_MS, with half of it random, so that many workers do not start in step.
+ * HTH_RESTART_DEATHS_MAX deaths in a row with less than twice healthy_ms of readiness between them break the circuit:
+ * requests are refused for a pause that doubles with every failed try.
  *
- * A pure function of what happened: time and the draw are passed in.
+ * A pure function: times and the random number are passed in.
  */
 #ifndef HTH_SERVER_RESTART_POLICY_H
 #define HTH_SERVER_RESTART_POLICY_H
@@ -23,11 +23,11 @@ enum {
     HTH_RESTART_BROKEN_MAX_MS = 600000,
 };
 
-/* What is remembered of a model's deaths. All zeros: there was none. */
+/* The recent deaths of a model's workers. All zeros: none. */
 typedef struct hth_restart_policy {
     uint32_t n_deaths;                         /* in a row */
     uint32_t n_breaks;                         /* in a row */
-    uint32_t ready_ms[HTH_RESTART_DEATHS_MAX]; /* how long each of the last lives had been ready, the latest first */
+    uint32_t ready_ms[HTH_RESTART_DEATHS_MAX]; /* time of readiness of the last processes, the latest first */
 } hth_restart_policy;
 
 typedef struct hth_restart {
@@ -35,7 +35,10 @@ typedef struct hth_restart {
     uint32_t pause_ms; /* before the next start */
 } hth_restart;
 
-/* A worker died. healthy_ms: of being ready, after which what went before is forgotten; ready_ms: how long it had been ready, 0 where it never was; draw: in [0, 1). */
+/*
+ * A worker died. ready_ms: its time of readiness; 0: it never was ready. After healthy_ms of readiness, earlier deaths
+ * are forgotten. draw: a random number in [0, 1).
+ */
 hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy_ms, uint64_t ready_ms, double draw);
 
 #endif

@@ -5,9 +5,9 @@
  *     lock               locked by it (flock) as long as it lives
  *     0-1/s              a worker's socket: model and generation
  *
- * Who makes a folder has it for sure only once it has locked its file and seen that the file is still there: between the
- * two somebody who cleans up may have taken the folder for one that was left, and locked it first. Then it makes another.
- * Who cleans up removes the lock's file last, so that what a kill leaves of that is found by the next one.
+ * Who makes a folder has it for sure only once it has locked its file and seen that the file is still there: between
+ * the two somebody who cleans up may have taken the folder for one that was left, and locked it first. Then it makes
+ * another. Who cleans up removes the lock's file last, so that what a kill leaves of that is found by the next one.
  *
  * A folder without the file is nobody's that is known here, and stays.
  */
@@ -220,4 +220,36 @@ void hth_runtime_folder_remove(hth_runtime_folder *folder)
     }
     (void)rmdir(folder->path); /* not where it has something in it */
     *folder = (hth_runtime_folder){ .lock_fd = -1 };
+}
+
+/* ---- one worker's socket ---- */
+
+hearth_status hth_socket_folder_make(const char *folder, unsigned model, uint64_t generation, char *path_out,
+                                     size_t capacity, hearth_error *err)
+{
+    int n = snprintf(path_out, capacity, "%s/%u-%llu/s", folder, model, (unsigned long long)generation);
+    char *slash;
+    bool is_made;
+
+    if (n < 0 || (size_t)n >= capacity) {
+        path_out[0] = '\0';
+        return hth_fail(err, HEARTH_MISUSE, "the runtime directory '%s' is too long for sockets in it", folder);
+    }
+    slash = strrchr(path_out, '/');
+    *slash = '\0';
+    is_made = mkdir(path_out, 0700) == 0 || errno == EEXIST; /* of a start that failed */
+    *slash = '/';
+    return is_made ? HEARTH_OK : hth_fail_errno(err, errno, "cannot make a folder for a socket in '%s'", folder);
+}
+
+void hth_socket_folder_remove(char *path)
+{
+    char *slash = strrchr(path, '/');
+
+    if (!slash)
+        return;
+    (void)unlink(path); /* mostly gone already */
+    *slash = '\0';
+    (void)rmdir(path); /* not where somebody else put a file into it */
+    *slash = '/';
 }

@@ -1,17 +1,17 @@
 /*
- * sandbox_linux.c - a worker gives up what it does not need: Landlock for files, seccomp for system calls
+ * sandbox_linux.c - a worker gives up rights: Landlock for files, seccomp for system calls
  *
- * Landlock (Linux 5.13; Salaün, "Landlock: unprivileged access control") takes a list of paths and what may be done below
- * each; all that is not listed is denied. Its second version is the first that lets files be renamed between folders, as
- * the cache does, so nothing is done on older kernels. What newer versions add is used where it is there: truncation,
- * TCP, signals to and abstract sockets of processes outside. Programs may be started from nowhere.
+ * Landlock (Linux 5.13; Salaün, "Landlock: unprivileged access control") takes a list of paths with the rights below
+ * each, and denies everything else. The cache renames files between folders, which Landlock allows only from its second
+ * version on. So older kernels get no restriction. Newer versions add truncation, TCP, and signals to and abstract
+ * sockets of outside processes; these are used where they exist. Programs may be started from nowhere.
  *
- * The filter of system calls is a list of what is denied: an engine with its device drivers uses calls that nobody can
- * foresee. What is on it has no use in a worker that serves. It does not see through io_uring, which the cache uses to read:
- * hence no queue can be made any more, and those that are there carry out reads only (os_linux_ring.c).
+ * The system call filter is a list of denied calls, because nobody can foresee the calls of an engine with its device
+ * drivers. A serving worker needs none of the denied ones. The filter does not see io_uring, which the cache uses to
+ * read: so no queue can be made any more, and existing queues carry out reads only (os_linux_ring.c).
  *
- * What a call does to another process is told from what it does to the own one by its arguments, where zero stands for the
- * own process or thread. The number of another thread cannot be told from that of another process, so it is denied.
+ * Arguments tell a call on another process from a call on the own one: zero stands for the own process or thread. The
+ * number of another thread looks like that of another process, so it is denied.
  */
 #include "server/sandbox.h"
 
@@ -54,7 +54,7 @@ enum { VERSION_QUERY = 1, RULE_PATH_BENEATH = 1, RULE_NET_PORT = 2, VERSION_MIN 
 #define FS_REFER (UINT64_C(1) << 13)    /* version 2: link and rename between folders */
 #define FS_TRUNCATE (UINT64_C(1) << 14) /* version 3 */
 
-#define FS_ALL_2 ((UINT64_C(1) << 14) - 1) /* with devices, pipes and symbolic links, which nobody here makes */
+#define FS_ALL_2 ((UINT64_C(1) << 14) - 1) /* with devices, pipes and symbolic links, which no worker makes */
 #define FS_OF_FILES (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE)
 #define FS_TO_READ (FS_READ_FILE | FS_READ_DIR)
 #define FS_TO_WRITE                                                                                           \
@@ -88,7 +88,7 @@ typedef struct ruleset {
     int errnum; /* of the first rule that could not be added; 0: all were */
 } ruleset;
 
-/* What does not exist needs no rule. */
+/* A missing path needs no rule. */
 static void allow(ruleset *set, const char *path, uint64_t rights)
 {
     path_beneath_attr rule = { .allowed = rights & set->handled };
@@ -101,7 +101,7 @@ static void allow(ruleset *set, const char *path, uint64_t rights)
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
-        rule.allowed &= FS_OF_FILES; /* others are refused for a file */
+        rule.allowed &= FS_OF_FILES; /* the kernel refuses other rights for a file */
     rule.parent_fd = fd;
     if (syscall(SYS_landlock_add_rule, set->fd, RULE_PATH_BENEATH, &rule, 0) != 0 && set->errnum == 0)
         set->errnum = errno;
@@ -137,7 +137,7 @@ static void allow_parts(ruleset *set, const char *path)
     }
 }
 
-/* The folder of this program, where its modules are, and the one for libraries beside it. */
+/* The program's folder, which has its modules, and the library folder beside it. */
 static void allow_program(ruleset *set)
 {
     char path[4096];
@@ -156,7 +156,7 @@ static void allow_program(ruleset *set)
     allow(set, path, FS_TO_READ);
 }
 
-/* Folders that the loader was told to look into, "a:b". */
+/* Folders "a:b" from the loader's search path. */
 static void allow_folders(ruleset *set, const char *list)
 {
     while (list && *list) {
@@ -172,10 +172,7 @@ static void allow_folders(ruleset *set, const char *list)
     }
 }
 
-/*
- * What libraries and devices' drivers read of the system's settings. Not all of them: the server's own are there, too,
- * with its keys.
- */
+/* System settings for libraries and drivers. Not the whole folder: it has the server's own settings, with its keys. */
 static void allow_settings(ruleset *set)
 {
     static const char *const readable[] = {
@@ -192,7 +189,7 @@ static void allow_settings(ruleset *set)
         allow(set, readable[i], FS_TO_READ);
 }
 
-/* Devices for computing; their drivers share memory between processes under names of their own. */
+/* Devices for computing. Their drivers share memory between processes under names of their own. */
 static void allow_devices(ruleset *set)
 {
     static const char *const devices[] = { "/dev/nvidiactl", "/dev/dri", "/dev/kfd", "/dev/dxg", "/dev/accel" };
@@ -227,7 +224,7 @@ static void allow_system(ruleset *set)
     allow_folders(set, getenv("LD_LIBRARY_PATH"));
 }
 
-/* Make a folder and those above it. A rule needs something to be about. */
+/* Make a folder and its parents: a rule needs an existing folder. */
 static void make_folder(const char *path)
 {
     char part[4096];
@@ -240,12 +237,12 @@ static void make_folder(const char *path)
         if (part[i] != '/' && part[i] != '\0')
             continue;
         part[i] = '\0';
-        (void)mkdir(part, 0700); /* mostly there; who needs it says so otherwise */
+        (void)mkdir(part, 0700); /* mostly there; its user reports a failure */
         part[i] = path[i];
     }
 }
 
-/* What the C library reads to find a machine by its name. */
+/* Files that the C library reads to resolve a host name. */
 static void allow_names(ruleset *set)
 {
     static const char *const readable[] = { "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/gai.conf" };
@@ -254,7 +251,7 @@ static void allow_names(ruleset *set)
         allow(set, readable[i], FS_TO_READ);
 }
 
-/* Before version 4 the kernel does not look at ports. */
+/* Before version 4 the kernel does not check ports. */
 static void allow_port(ruleset *set, uint16_t port, long version)
 {
     net_port_attr rule = { .allowed = NET_CONNECT, .port = port };
@@ -316,7 +313,7 @@ bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log)
 
 /* ---- system calls ---- */
 
-/* By name, so that older libraries and other architectures, which lack some, do not matter. */
+/* By name: older libraries and other architectures lack some of these calls. */
 static const char *const denied[] = {
     /* programs and processes */
     "execve",
@@ -333,7 +330,7 @@ static const char *const denied[] = {
     "pidfd_open",
     "pidfd_send_signal",
     "process_mrelease",
-    /* memory and messages of others, which have names that Landlock does not know */
+    /* memory and messages of others: Landlock does not know their names */
     "shmget",
     "shmat",
     "shmctl",
@@ -401,17 +398,17 @@ static const char *const denied[] = {
     "add_key",
     "request_key",
     "keyctl",
-    /* sockets, but for those that it has and those that it accepts */
+    /* sockets, except existing and accepted ones */
     "socket",
     "connect",
     "sendmsg",
     "sendmmsg",
-    /* all calls by another way */
+    /* any call by another way */
     "io_uring_setup",
     "io_uring_register",
 };
 
-/* A call that is denied when an argument is so. The kernel looks at 32 bits of these arguments; the filter sees 64. */
+/* A call that is denied for some values of an argument. The kernel reads 32 bits of these; the filter sees 64. */
 typedef struct denied_argument {
     const char *name;
     unsigned argument;
@@ -440,15 +437,15 @@ static int deny_arguments(scmp_filter_ctx filter)
         { "ioprio_set", IS_NOT(1, OWN) },
         { "move_pages", IS_NOT(0, OWN) },
         { "migrate_pages", IS_NOT(0, OWN) },
-        { "sendto", IS_NOT(4, 0) }, /* an address; without one it goes to whom the socket is connected */
-        /* A file that becomes ready sends a signal to its owner, whoever that is. */
+        { "sendto", IS_NOT(4, 0) }, /* an address; without one the data goes to the connected peer */
+        /* A file that becomes ready sends a signal to its owner, which may be any process. */
         { "fcntl", IS(1, F_SETOWN) },
         { "fcntl", IS(1, F_SETOWN_EX) },
         { "fcntl64", IS(1, F_SETOWN) },
         { "fcntl64", IS(1, F_SETOWN_EX) },
         { "ioctl", IS(1, FIOSETOWN) },
         { "ioctl", IS(1, SIOCSPGRP) },
-        /* Keys into the terminal that it was started from. */
+        /* Types keys into the terminal of the parent. */
         { "ioctl", IS(1, TIOCSTI) },
         { "ioctl", IS(1, TIOCLINUX) },
     };
@@ -465,7 +462,7 @@ static int deny_arguments(scmp_filter_ctx filter)
     return rc;
 }
 
-/* What the sanitizers, whose last report looks into the process from another one, have to be left. */
+/* Calls that sanitizers need: their last report inspects the process from another one. */
 static const char *const denied_without_sanitizers[] = { "ptrace", "fork", "vfork" };
 
 static int deny(scmp_filter_ctx filter, const char *name)
@@ -475,8 +472,10 @@ static int deny(scmp_filter_ctx filter, const char *name)
     return number == __NR_SCMP_ERROR ? 0 : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0);
 }
 
-/* A call that starts a thread says so in its flags, where these are an argument; clone3 has them in memory, and the C
- * library does with clone where there is none. */
+/*
+ * A call that starts a thread has a flag for it. clone3 has its flags in memory, where the filter cannot read them; the
+ * C library uses clone where there is no clone3.
+ */
 static int deny_processes(scmp_filter_ctx filter)
 {
     int rc = 0;
@@ -501,7 +500,7 @@ static int restrict_calls(scmp_filter_ctx filter)
 {
     int rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 
-    /* Older kernels slow a filtered process down to guard against speculation, which here has nothing to guard. */
+    /* Older kernels slow a filtered process down to guard against speculation. Here is nothing to guard. */
     (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
     (void)seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)); /* the default is to kill */
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]) && rc == 0; i++)

@@ -1,5 +1,5 @@
 /*
- * sandbox_none.c - where the system has no way for a process to give up rights, or none that is used here
+ * sandbox_none.c - for systems on which Hearth has no way to give up rights
  */
 #include "server/sandbox.h"
 

@@ -1,5 +1,5 @@
 /*
- * sandbox_paths.c - which paths a worker needs
+ * sandbox_paths.c - the paths that a worker needs
  */
 #include "server/sandbox.h"
 
@@ -13,7 +13,7 @@
 enum { READ_MAX = 5, WRITE_MAX = 24, PATH_BYTES = 4096 };
 
 typedef struct list {
-    hth_sandbox_paths paths; /* first: what is handed out */
+    hth_sandbox_paths paths; /* first: the caller gets this */
     const char *read[READ_MAX + 1];
     const char *write[WRITE_MAX + 1];
     uint16_t ports[HTH_RPC_SERVERS_MAX + 1];
@@ -23,7 +23,7 @@ typedef struct list {
     char given[]; /* the strings of the caller */
 } list;
 
-/* The strings of the caller, one behind the other. */
+/* The caller's strings, one behind the other. */
 typedef struct strings {
     char *at;
     size_t n_bytes;
@@ -78,15 +78,15 @@ static void fill_own(list *all, const char *socket_path)
         all->default_cache[0] = '\0';
     n = snprintf(all->socket_folder, sizeof(all->socket_folder), "%.*s", n, slash ? socket_path : ".");
     if (n < 0 || (size_t)n >= sizeof(all->socket_folder))
-        all->socket_folder[0] = '\0'; /* a socket of such a name cannot be made either */
+        all->socket_folder[0] = '\0'; /* binding a socket of such a name fails, too */
     if (n == 0)
         memcpy(all->socket_folder, "/", 2);
     n = home ? snprintf(all->nvidia_cache, sizeof(all->nvidia_cache), "%s/.nv", home) : -1;
     if (n < 0 || (size_t)n >= sizeof(all->nvidia_cache))
-        all->nvidia_cache[0] = '\0'; /* kernels are compiled anew each time then */
+        all->nvidia_cache[0] = '\0'; /* without it, kernels are compiled anew each time */
 }
 
-/* A list that cannot be read is refused where the model is loaded. */
+/* The loading of the model refuses a malformed list. */
 static void fill_ports(list *all, const char *rpc_servers)
 {
     hth_rpc_addresses addresses;

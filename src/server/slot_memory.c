@@ -1,7 +1,7 @@
 /*
  * slot_memory.c - see slot_memory.h
  *
- * A list in the order of use. It is short, and gone through for a request that ends or a client's order.
+ * A list in the order of use. It is short, and it is walked only when a request ends or a client gives an order.
  */
 #include "server/slot_memory.h"
 

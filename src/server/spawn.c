@@ -1,8 +1,8 @@
 /*
  * spawn.c - start a program that ends when its parent does
  *
- * Between fork and exec the child makes system calls only: another thread of the parent may have held any lock. All
- * signals are blocked across the fork, so that no handler of the parent runs in the child, where it would write to the
+ * Between fork and exec the child makes system calls only, because another thread of the parent may have held any lock.
+ * All signals are blocked across the fork. Otherwise a handler of the parent could run in the child and write to the
  * parent's pipes.
  */
 #include "server/spawn.h"
@@ -24,7 +24,7 @@ extern char **environ;
 
 /* ---- environment ---- */
 
-/* A name that ends with '*' stands for all that begin like it. */
+/* A name that ends with '*' stands for all names with that beginning. */
 static const char *const allowed[] = {
     "PATH",
     "HOME",
@@ -38,7 +38,7 @@ static const char *const allowed[] = {
     "HEARTH_CACHE",
     "HEARTH_ENGINE_DIRECTORY",
     "HEARTH_ATTENTION",
-    /* What the engine, its threads and devices read. */
+    /* read by the engine, its threads and devices */
     "OMP_*",
     "GOMP_*",
     "KMP_*",
@@ -71,7 +71,7 @@ static bool is_allowed(const char *variable)
     return false;
 }
 
-/* Names of whole families are allowed, and some of a family may be what only the front is to know: NVIDIA_API_KEY. */
+/* Whole families of names are allowed, but a member may be a secret of the front: NVIDIA_API_KEY. */
 static bool is_secret(const char *variable)
 {
     static const char *const words[] = { "KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL" };
@@ -101,7 +101,7 @@ char **hth_spawn_environment(const char *one_more)
         if (is_allowed(*all) && !is_secret(*all))
             some[n++] = *all;
     }
-    some[n] = (char *)one_more; /* which nobody writes to */
+    some[n] = (char *)one_more; /* nobody writes to it */
     return some;
 }
 
@@ -114,10 +114,10 @@ static void signals_to_default(void)
     memset(&action, 0, sizeof(action));
     action.sa_handler = SIG_DFL;
     for (int number = 1; number < NSIG; number++)
-        (void)sigaction(number, &action, NULL); /* refused for a few that cannot be handled anyway */
+        (void)sigaction(number, &action, NULL); /* refused for a few signals that cannot be handled anyway */
 }
 
-/* keep: ascending. */
+/* keep is ascending. */
 static void close_all_but(const int *keep, size_t n_keep)
 {
     unsigned from = 3;
@@ -130,7 +130,7 @@ static void close_all_but(const int *keep, size_t n_keep)
     hth_os_close_range(from, UINT_MAX);
 }
 
-/* Digits only, since there is no printf here. */
+/* Digits only, because printf is not available here. */
 static void tell_trouble(int fd, int errnum)
 {
     char text[32] = "exec ";
@@ -145,7 +145,7 @@ static void tell_trouble(int fd, int errnum)
         text[n++] = digits[--n_digits];
     text[n++] = '\n';
     if (write(fd, text, n) < 0)
-        return; /* then the exit status alone has to say it */
+        return; /* then the exit status alone reports it */
 }
 
 _Noreturn static void child(const hth_spawn_options *options, const int *keep, pid_t parent)
@@ -154,10 +154,10 @@ _Noreturn static void child(const hth_spawn_options *options, const int *keep, p
     int nothing;
 
     signals_to_default();
-    (void)setpgid(0, 0); /* the parent does the same, whoever comes first */
+    (void)setpgid(0, 0); /* the parent does this, too; either may be first */
     hth_os_end_with_parent();
     if (getppid() != parent)
-        _exit(127); /* it ended before it could be watched */
+        _exit(127); /* the parent ended before this process could watch it */
     nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(options->output, STDOUT_FILENO) < 0 ||
         dup2(options->output, STDERR_FILENO) < 0)
@@ -198,7 +198,7 @@ hearth_status hth_spawn(const hth_spawn_options *options, int *pid_out, hearth_e
         return hth_fail(err, HEARTH_MISUSE, "cannot start '%s': standard descriptors are closed", options->program);
 
     sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* with these arguments it cannot fail, and so below */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* cannot fail with these arguments, and below */
     pid = fork();
     if (pid == 0)
         child(options, keep, parent);
@@ -206,7 +206,7 @@ hearth_status hth_spawn(const hth_spawn_options *options, int *pid_out, hearth_e
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
         return hth_fail_errno(err, why, "cannot start a process for '%s'", options->program);
-    (void)setpgid(pid, pid); /* refused once the child executes; it has done so itself then */
+    (void)setpgid(pid, pid); /* refused once the child has executed; then it has done this itself */
     *pid_out = pid;
     return HEARTH_OK;
 }

@@ -1,10 +1,10 @@
 /*
  * spawn.h - start a program that ends when its parent does
  *
- * The new process leads a group of its own, so that a signal from the terminal is not its own and whatever it starts can
- * be killed with it. It is killed by the system when the thread that called hth_spawn ends, where the system can do
- * that: call it on the thread that lives as long as the process. It has standard descriptors, those that it is to have,
- * and no others; default signals; and an environment of names that are known to be of use and no secrets.
+ * The new process leads a group of its own. So signals of the terminal do not reach it, and its children can be killed
+ * with it. Where the system can do that, it kills the process when the thread that called hth_spawn ends: call it on a
+ * thread that lives as long as this process. The new process has the standard descriptors, the kept ones and no others,
+ * default signals, and an environment of useful names without secrets.
  */
 #ifndef HTH_SERVER_SPAWN_H
 #define HTH_SERVER_SPAWN_H
@@ -24,14 +24,14 @@ typedef struct hth_spawn_options {
 } hth_spawn_options;
 
 /*
- * Fork, and execute in the child. Returns at once: whether the program could be executed is told on trouble, and the exit
- * status is 127 where it could not. All descriptors must be above 2; HEARTH_MISUSE.
+ * Fork, and execute the program in the child. Returns at once. When the program cannot be executed, the child writes to
+ * trouble and exits with 127. All descriptors must be above 2; HEARTH_MISUSE.
  */
 hearth_status hth_spawn(const hth_spawn_options *options, int *pid_out, hearth_error *err);
 
 /*
- * Those of our environment's variables that a worker may have, and one more (NULL: none), as a new array that ends with
- * NULL, to be released by one free; the strings are the environment's and the caller's. NULL without memory.
+ * The variables of this process' environment that a worker may have, and one more (NULL: none), as an array that ends
+ * with NULL. Release the array with free; the strings are borrowed. NULL without memory.
  */
 char **hth_spawn_environment(const char *one_more);
 

@@ -1,19 +1,20 @@
 /*
- * status_page.c - memory that a worker writes and the front reads, also after the worker's death
+ * status_page.c - memory that a worker writes and the front reads, even after the worker's death
  *
- * The page is one struct of words that are written and read atomically, each by itself. What must fit together, the
- * numbers and the keys, lies in a pair of slots: the writer fills the slot that nobody is told to read and then counts the
- * pair's version up, whose lowest bit names the slot to read. So a writer that dies in the middle leaves what it had
- * published before. A reader that finds the version changed behind its copy reads again, a bounded number of times.
+ * The page is one struct of words, each written and read atomically. The numbers must fit together, and so must the
+ * keys. Each group therefore lies in a pair of slots: the writer fills the slot that readers do not use and then
+ * increments the pair's version, whose lowest bit selects the slot to read. A writer that dies in the middle leaves the
+ * state that it published before. A reader that sees the version change behind its copy reads again, a bounded number
+ * of times.
  *
  *   offset  bytes
- *        0      8  magic, with the version of this layout and of the frames: a worker of another build, whose file took
- *                  the program's place under a running server, is to refuse its page
- *        8      8  size of this struct, which changes with those of the numbers
+ *        0      8  magic, with the version of this layout and of the frames: the program file may be replaced under a
+ *                  running server, and a worker of another build shall refuse the page
+ *        8      8  size of this struct, which changes with the structs of the numbers
  *       64      8  when the evaluation in progress began, monotonic ns; 0: none
- *      128      8  when the event loop turned last; 0: never
+ *      128      8  time of the event loop's last turn; 0: never
  *      192         numbers: version, two slots
- *      ...         keys of rows that are coming into the context: version, two slots
+ *      ...         keys of rows that are being restored into the context: version, two slots
  *      ...         suspects: count, keys
  *
  * The file's size is sealed, so that no writer can take mapped pages away from a reader. Whatever the words hold, a
@@ -38,7 +39,7 @@
 
 #define MAGIC UINT64_C(0x3230656761707468) /* "htpage02" */
 
-/* A reader that is overtaken more often than this goes without; a writer publishes a few times in a second. */
+/* A reader gives up when it is overtaken more often than this. A writer publishes a few times a second. */
 enum { TRIES_MAX = 16, KEY_WORDS = 4 };
 
 typedef _Atomic uint64_t word;
@@ -63,7 +64,7 @@ struct hth_status_page {
     word magic;
     word page_bytes;
     uint8_t unused_1[48];
-    word tick_begin_ns; /* one writer a line of the processor's cache */
+    word tick_begin_ns; /* each writer has a cache line of its own */
     uint8_t unused_2[56];
     word loop_turn_ns;
     uint8_t unused_3[56];
@@ -81,7 +82,7 @@ static_assert(offsetof(struct hth_status_page, numbers_version) == 192, "layout"
 
 /* ---- pages ---- */
 
-/* A file for the page where the system has none in memory: one whose name is gone at once. */
+/* A file for the page on systems without memory files. Its name is removed at once. */
 static int plain_file_new(void)
 {
     const char *folder = getenv("TMPDIR");
@@ -96,7 +97,7 @@ static int plain_file_new(void)
     fd = mkstemp(path);
     if (fd < 0)
         return -1;
-    (void)unlink(path);                   /* a name that stays is untidy, no more */
+    (void)unlink(path);                   /* a remaining name is only untidy */
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* of a good descriptor */
     return fd;
 }
@@ -181,8 +182,8 @@ void hth_status_page_free(hth_status_page *page)
 /* ---- words ---- */
 
 /*
- * With release and acquire on every word no fence is needed: who reads a word of a later version also finds the pair's
- * version counted up. (Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012.)
+ * Release and acquire on every word make a fence unnecessary: a reader of a word of a later version also sees the
+ * pair's version incremented. (Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012.)
  */
 static void words_store(word *to, const void *from, size_t n_words)
 {
@@ -207,7 +208,7 @@ static void words_load(void *to, const word *from, size_t n_words)
     }
 }
 
-/* The first n_used words of a slot; what follows them there means nothing. */
+/* Publish the first n_used words of a slot; the words behind them mean nothing. */
 static void pair_publish(word *version, word *slots, size_t n_words, const void *from, size_t n_used)
 {
     uint64_t next = atomic_load_explicit(version, memory_order_relaxed) + 1;
@@ -280,7 +281,7 @@ static void end_text(char *text, size_t capacity)
     hth_make_printable(text);
 }
 
-/* Values that a reader's code could stumble over become ones that it knows. */
+/* Replace values outside their ranges, which readers do not handle, by valid ones. */
 static void check(hearth_counters *counters, hearth_model_info *info)
 {
     uint8_t flag;
@@ -293,13 +294,13 @@ static void check(hearth_counters *counters, hearth_model_info *info)
     end_text(info->chat_template_kind, sizeof(info->chat_template_kind));
     end_text(info->quant_type, sizeof(info->quant_type));
     end_text(info->strategy, sizeof(info->strategy));
-    memcpy(&flag, &info->rows_are_blocks, 1); /* a bool of another value than 0 and 1 must not be looked at as one */
+    memcpy(&flag, &info->rows_are_blocks, 1); /* reading a bool that is neither 0 nor 1 is undefined */
     info->rows_are_blocks = flag == 1;
     if ((uint32_t)info->activity > (uint32_t)HEARTH_UNLOADED)
         info->activity = HEARTH_IDLE;
 }
 
-/* How long ago, at least 1; 0 for a moment that has not come yet. */
+/* The time since then, at least 1; 0 for a moment that has not come yet. */
 static uint64_t since(uint64_t now_ns, uint64_t then_ns)
 {
     return then_ns < now_ns ? now_ns - then_ns : 0;

@@ -1,7 +1,7 @@
 /*
  * stored_responses.c - see stored_responses.h
  *
- * A response is given as it is kept; a list of items is made of their texts. Nothing is parsed.
+ * A response is returned as it is stored. A list of items is made of the items' texts. Nothing is parsed.
  */
 #include "server/stored_responses.h"
 
@@ -56,14 +56,14 @@ static void add_id(hth_buffer *out, const char *name, const hth_response_item *i
         hth_buffer_add_text(out, "null");
 }
 
-/* Item i in the order that is asked for. */
+/* Item i in the requested order. */
 static const hth_response_item *item_at(const hth_stored_question *question, const hth_response_item *items, size_t n,
                                         size_t i)
 {
     return &items[question->is_ascending ? i : n - 1 - i];
 }
 
-/* Where the list begins: behind the item that is named; false where there is none. */
+/* The beginning of the list: behind the named item. False: there is no such item. */
 static bool find_begin(const hth_stored_question *question, const hth_response_item *items, size_t n, size_t *out)
 {
     *out = 0;
@@ -155,7 +155,7 @@ static void on_found(const void *bytes, size_t n, void *user_data)
         give_response(question, &record);
 }
 
-/* The same of one that still runs, when it is only looked at. */
+/* The same for a running response that is only read. */
 static void answer_running(const hth_stored_question *question, const hth_running_response *one)
 {
     hth_response_record record;
@@ -168,7 +168,7 @@ static void answer_running(const hth_stored_question *question, const hth_runnin
         give_response(question, &record);
 }
 
-/* What the path behind the prefix names; false where it names nothing. */
+/* The part of the path behind the prefix. False: it names nothing. */
 static bool read_path(hth_stored_question *question, const char *path)
 {
     const char *slash = strchr(path, '/');
@@ -184,7 +184,7 @@ static bool read_path(hth_stored_question *question, const char *path)
     return question->what != HTH_STORED_CANCEL || strcmp(slash, "/cancel") == 0;
 }
 
-/* Query of a list; false with an error that was told. */
+/* The query of a list. False: an error was answered. */
 static bool read_query(hth_stored_question *question, const hth_http_exchange *exchange)
 {
     const char *limit = hth_http_query(exchange, "limit");
@@ -255,7 +255,7 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
         return;
     }
     if (one)
-        hth_running_cancel(one); /* and then it is in the store */
+        hth_running_cancel(one); /* after this the store has it */
     hth_response_store_find(question->store, key, &question->lookup);
 }
 

@@ -1,5 +1,5 @@
 /*
- * stored_responses.h - /v1/responses/ID and what is below it: responses that were kept, and their items
+ * stored_responses.h - /v1/responses/ID and the pages below it: stored responses and their items
  */
 #ifndef HTH_SERVER_STORED_RESPONSES_H
 #define HTH_SERVER_STORED_RESPONSES_H
@@ -15,9 +15,9 @@ typedef enum hth_stored_what { HTH_STORED_RESPONSE, HTH_STORED_ITEMS, HTH_STORED
 /* One question. Event loop. */
 typedef struct hth_stored_question {
     hth_response_store *store;
-    hth_running_response **running; /* those that have not ended */
+    hth_running_response **running; /* in the background, not ended */
     uint8_t owner[HTH_RESPONSE_OWNER_BYTES];
-    /* It is answered: a body and its status, or an error. May come before hth_stored_ask returns. */
+    /* The answer: a body and its status, or an error. May be called within hth_stored_ask. */
     void (*on_answer)(int status, const hth_buffer *body, const hth_api_error *error, void *user_data);
     void *user_data;
 
@@ -33,9 +33,9 @@ typedef struct hth_stored_question {
     bool is_ascending;
 } hth_stored_question;
 
-/* Ask what the exchange's method, path behind prefix, and query say; the fields at the top are filled. */
+/* Answer the exchange's method, path behind prefix, and query. The first fields of question are set by the caller. */
 void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exchange, const char *prefix);
-/* on_answer is not called any more. */
+/* on_answer will not be called. */
 void hth_stored_cancel(hth_stored_question *question);
 
 #endif

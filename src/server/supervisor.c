@@ -1,9 +1,9 @@
 /*
- * supervisor.c - the front's workers, one keeper a model
+ * supervisor.c - the front's workers, one a model
  *
- * Three things drive it: SIGCHLD, upon which every keeper looks whether its own process has ended (no other child of this
- * process is touched); a timer that looks for hangs and time-outs; and requests. A keeper whose model was taken away stays
- * on a second list until its process has ended.
+ * Three things drive it: SIGCHLD, upon which every worker looks whether its own process has ended (no other child of
+ * this process is touched); a timer that looks for hangs and time-outs; and requests. A worker whose model was taken
+ * away stays on a second list until its process has ended.
  */
 #include "server/supervisor.h"
 
@@ -15,56 +15,56 @@
 
 #include "base/os.h"
 #include "base/status.h"
-#include "server/keeper.h"
+#include "server/model_worker.h"
 #include "server/runtime_folder.h"
 
 enum {
     TICK_MS = 250,
     LATE_MS = 1000,         /* a tick that comes so much too late has seen nothing */
-    SOCKET_NAME_BYTES = 28, /* what a keeper puts behind the directory, for a hundred million processes */
+    SOCKET_NAME_BYTES = 28, /* that hth_socket_folder_make puts behind the directory, for a hundred million processes */
 };
 
-typedef struct keepers {
-    hth_keeper **at;
+typedef struct worker_list {
+    hth_model_worker **at;
     size_t n;
-} keepers;
+} worker_list;
 
 struct hth_supervisor {
-    hth_keeper_world world;
+    hth_worker_shared shared;
     hth_runtime_folder folder; /* of the sockets */
     char *program;
-    keepers present; /* in the order of the options */
-    keepers leaving; /* their models were taken away; they end */
+    worker_list present; /* in the order of the options */
+    worker_list leaving; /* their models were taken away; they end */
     unsigned n_slots;
     uint64_t ticked_ns;
     struct event *child_event;
     struct event *tick_event;
-    struct event *sweep_event; /* keepers have stopped */
+    struct event *sweep_event; /* workers have stopped */
     void (*on_stopped)(void *user_data);
     void *user_data;
 };
 
 /* ---- lists ---- */
 
-static hth_keeper *find(const keepers *list, const char *name)
+static hth_model_worker *find(const worker_list *list, const char *name)
 {
     for (size_t i = 0; i < list->n; i++) {
-        if (strcmp(hth_keeper_name(list->at[i]), name) == 0)
+        if (strcmp(hth_model_worker_name(list->at[i]), name) == 0)
             return list->at[i];
     }
     return NULL;
 }
 
-static bool contains(const keepers *list, const hth_keeper *keeper)
+static bool contains(const worker_list *list, const hth_model_worker *worker)
 {
     for (size_t i = 0; i < list->n; i++) {
-        if (list->at[i] == keeper)
+        if (list->at[i] == worker)
             return true;
     }
     return false;
 }
 
-static void for_each(hth_supervisor *supervisor, void (*act)(hth_keeper *keeper))
+static void for_each(hth_supervisor *supervisor, void (*act)(hth_model_worker *worker))
 {
     for (size_t i = 0; i < supervisor->present.n; i++)
         act(supervisor->present.at[i]);
@@ -78,7 +78,7 @@ static void on_child(evutil_socket_t number, short what, void *user_data)
 {
     (void)number;
     (void)what;
-    for_each(user_data, hth_keeper_reap);
+    for_each(user_data, hth_model_worker_reap);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *user_data)
@@ -89,19 +89,19 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     (void)fd;
     (void)what;
     if (now_ns - supervisor->ticked_ns > hth_ms_to_ns(TICK_MS + LATE_MS))
-        supervisor->world.watching_since_ns = now_ns;
+        supervisor->shared.watching_since_ns = now_ns;
     supervisor->ticked_ns = now_ns;
     for (size_t i = 0; i < supervisor->present.n; i++)
-        hth_keeper_tick(supervisor->present.at[i], now_ns);
+        hth_model_worker_tick(supervisor->present.at[i], now_ns);
     for (size_t i = 0; i < supervisor->leaving.n; i++)
-        hth_keeper_tick(supervisor->leaving.at[i], now_ns);
+        hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
 }
 
-static void on_keeper_stopped(hth_keeper *keeper, void *user_data)
+static void on_worker_stopped(hth_model_worker *worker, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
 
-    (void)keeper;
+    (void)worker;
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0); /* later: it is in use now */
 }
 
@@ -109,22 +109,22 @@ static void on_keeper_stopped(hth_keeper *keeper, void *user_data)
 static void sweep(evutil_socket_t fd, short what, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
-    keepers *leaving = &supervisor->leaving;
+    worker_list *leaving = &supervisor->leaving;
     void (*on_stopped)(void *user_data) = supervisor->on_stopped;
     size_t n = 0;
 
     (void)fd;
     (void)what;
     for (size_t i = 0; i < leaving->n; i++) {
-        if (hth_keeper_state(leaving->at[i]) == HTH_WORKER_STOPPED)
-            hth_keeper_free(leaving->at[i]);
+        if (hth_model_worker_state(leaving->at[i]) == HTH_WORKER_STOPPED)
+            hth_model_worker_free(leaving->at[i]);
         else
             leaving->at[n++] = leaving->at[i];
     }
     leaving->n = n;
     for (size_t i = 0; i < supervisor->present.n; i++)
-        n += hth_keeper_state(supervisor->present.at[i]) != HTH_WORKER_STOPPED;
-    if (!supervisor->world.is_stopping || n > 0 || !on_stopped)
+        n += hth_model_worker_state(supervisor->present.at[i]) != HTH_WORKER_STOPPED;
+    if (!supervisor->shared.is_stopping || n > 0 || !on_stopped)
         return;
     supervisor->on_stopped = NULL;
     on_stopped(supervisor->user_data);
@@ -134,44 +134,44 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
 
 void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_options *options)
 {
-    hth_keeper_world *world = &supervisor->world;
+    hth_worker_shared *shared = &supervisor->shared;
     size_t n_all = options->n_models + supervisor->present.n + supervisor->leaving.n;
-    keepers present = { .at = calloc(options->n_models + 1, sizeof(hth_keeper *)) };
-    keepers leaving = { .at = calloc(n_all + 1, sizeof(hth_keeper *)) };
-    keepers old[2] = { supervisor->present, supervisor->leaving };
+    worker_list present = { .at = calloc(options->n_models + 1, sizeof(hth_model_worker *)) };
+    worker_list leaving = { .at = calloc(n_all + 1, sizeof(hth_model_worker *)) };
+    worker_list old[2] = { supervisor->present, supervisor->leaving };
     hearth_error err;
 
-    world->options = options;
+    shared->options = options;
     if (!present.at || !leaving.at) {
         free(present.at);
         free(leaving.at);
-        hth_log_line(world->log, HEARTH_LOG_ERROR, "hearth", "no memory for a list of models; the old one stays");
+        hth_log_line(shared->log, HEARTH_LOG_ERROR, "hearth", "no memory for a list of models; the old one stays");
         return;
     }
     for (size_t i = 0; i < options->n_models; i++) {
         const hth_server_model *model = &options->models[i];
-        hth_keeper *keeper = find(&old[0], model->name);
-        bool was_leaving = !keeper;
+        hth_model_worker *worker = find(&old[0], model->name);
+        bool was_leaving = !worker;
         bool is_new = false;
 
-        if (!keeper)
-            keeper = find(&old[1], model->name);
-        if (!keeper) {
+        if (!worker)
+            worker = find(&old[1], model->name);
+        if (!worker) {
             is_new = true;
-            if (hth_keeper_new(world, model, supervisor->n_slots, &keeper, &err) != HEARTH_OK) {
-                hth_log_line(world->log, HEARTH_LOG_ERROR, "hearth", "%s", err.message);
+            if (hth_model_worker_new(shared, model, supervisor->n_slots, &worker, &err) != HEARTH_OK) {
+                hth_log_line(shared->log, HEARTH_LOG_ERROR, "hearth", "%s", err.message);
                 continue;
             }
             supervisor->n_slots++;
-        } else if (!hth_keeper_update(keeper, model)) {
-            hth_log_line(world->log, HEARTH_LOG_ERROR, "hearth", "no memory for model '%s'; its old options stay",
+        } else if (!hth_model_worker_update(worker, model)) {
+            hth_log_line(shared->log, HEARTH_LOG_ERROR, "hearth", "no memory for model '%s'; its old options stay",
                          model->name);
         }
-        present.at[present.n++] = keeper;
+        present.at[present.n++] = worker;
         if (was_leaving && !is_new)
-            hth_keeper_retire(keeper, true, hth_keeper_starts_with_server(keeper));
-        else if (hth_keeper_state(keeper) == HTH_WORKER_STOPPED && hth_keeper_starts_with_server(keeper))
-            hth_keeper_start(keeper);
+            hth_model_worker_retire(worker, true, hth_model_worker_starts_with_server(worker));
+        else if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && hth_model_worker_starts_with_server(worker))
+            hth_model_worker_start(worker);
     }
     supervisor->present = present;
     for (size_t k = 0; k < 2; k++) {
@@ -184,9 +184,10 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
     for (size_t i = 0; i < old[0].n; i++) {
         if (contains(&present, old[0].at[i]))
             continue;
-        (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more", hth_keeper_name(old[0].at[i]));
-        hth_keeper_fail_waiters(old[0].at[i], &err);
-        hth_keeper_retire(old[0].at[i], true, false);
+        (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more",
+                       hth_model_worker_name(old[0].at[i]));
+        hth_model_worker_fail_waiters(old[0].at[i], &err);
+        hth_model_worker_retire(old[0].at[i], true, false);
     }
     free(old[0].at);
     free(old[1].at);
@@ -198,7 +199,7 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
 static bool add_events(hth_supervisor *supervisor)
 {
     const struct timeval interval = { .tv_usec = TICK_MS * 1000L };
-    struct event_base *base = supervisor->world.base;
+    struct event_base *base = supervisor->shared.base;
 
     supervisor->child_event = evsignal_new(base, SIGCHLD, on_child, supervisor);
     supervisor->tick_event = event_new(base, -1, EV_PERSIST, on_tick, supervisor);
@@ -217,13 +218,13 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the workers");
     supervisor->ticked_ns = hth_os_monotonic_ns();
     supervisor->program = strdup(program);
-    supervisor->world = (hth_keeper_world){
+    supervisor->shared = (hth_worker_shared){
         .base = base,
         .program = supervisor->program,
         .options = options,
         .log = log,
         .watching_since_ns = supervisor->ticked_ns,
-        .on_stopped = on_keeper_stopped,
+        .on_stopped = on_worker_stopped,
         .user_data = supervisor,
     };
     if (!supervisor->program || !add_events(supervisor)) {
@@ -233,7 +234,7 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
     status = hth_runtime_folder_make(options->runtime_directory, SOCKET_NAME_BYTES, log, &supervisor->folder, err);
     if (status != HEARTH_OK)
         goto out;
-    supervisor->world.directory = supervisor->folder.path;
+    supervisor->shared.directory = supervisor->folder.path;
     hth_supervisor_reconfigure(supervisor, options);
     *out = supervisor;
     supervisor = NULL;
@@ -247,17 +248,17 @@ void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (
 {
     hearth_error err;
 
-    supervisor->world.is_stopping = true;
+    supervisor->shared.is_stopping = true;
     supervisor->on_stopped = on_stopped;
     supervisor->user_data = user_data;
     (void)hth_fail(&err, HEARTH_BUSY, "the server is shutting down");
     err.retry_after_s = HTH_STOPPING_RETRY_S;
     for (size_t i = 0; i < supervisor->present.n; i++) {
-        hth_keeper_fail_waiters(supervisor->present.at[i], &err);
-        hth_keeper_stop(supervisor->present.at[i], timeout_ms, false);
+        hth_model_worker_fail_waiters(supervisor->present.at[i], &err);
+        hth_model_worker_stop(supervisor->present.at[i], timeout_ms);
     }
     for (size_t i = 0; i < supervisor->leaving.n; i++)
-        hth_keeper_stop(supervisor->leaving.at[i], timeout_ms, false);
+        hth_model_worker_stop(supervisor->leaving.at[i], timeout_ms);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }
 
@@ -271,8 +272,8 @@ void hth_supervisor_free(hth_supervisor *supervisor)
 {
     if (!supervisor)
         return;
-    for_each(supervisor, hth_keeper_kill); /* all at once: each is waited for below */
-    for_each(supervisor, hth_keeper_free);
+    for_each(supervisor, hth_model_worker_kill); /* all at once: each is waited for below */
+    for_each(supervisor, hth_model_worker_free);
     free(supervisor->present.at);
     free(supervisor->leaving.at);
     free_event(supervisor->child_event);
@@ -285,33 +286,33 @@ void hth_supervisor_free(hth_supervisor *supervisor)
 
 /* ---- requests ---- */
 
-static hth_keeper *keeper_of(const hth_supervisor *supervisor, const char *model, hearth_error *err)
+static hth_model_worker *worker_of(const hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
-    hth_keeper *keeper = find(&supervisor->present, model);
+    hth_model_worker *worker = find(&supervisor->present, model);
 
-    if (!keeper)
+    if (!worker)
         (void)hth_fail(err, HEARTH_NOT_FOUND, "there is no model '%s' here", model);
-    return keeper;
+    return worker;
 }
 
 hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model, uint64_t after,
                                   hth_worker_waiter *waiter, hearth_error *err)
 {
-    hth_keeper *keeper = keeper_of(supervisor, model, err);
+    hth_model_worker *worker = worker_of(supervisor, model, err);
 
-    if (!keeper)
+    if (!worker)
         return HEARTH_NOT_FOUND;
     assert(!waiter->link);
-    hth_keeper_want(keeper, after, waiter);
+    hth_model_worker_want(worker, after, waiter);
     return HEARTH_OK;
 }
 
 void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation)
 {
-    hth_keeper *keeper = find(&supervisor->present, model);
+    hth_model_worker *worker = find(&supervisor->present, model);
 
-    if (keeper)
-        hth_keeper_note_broken(keeper, generation);
+    if (worker)
+        hth_model_worker_note_broken(worker, generation);
 }
 
 /* ---- pages and orders ---- */
@@ -324,24 +325,24 @@ size_t hth_supervisor_n(const hth_supervisor *supervisor)
 void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
 {
     assert(i < supervisor->present.n);
-    hth_keeper_view(supervisor->present.at[i], out);
+    hth_model_worker_view(supervisor->present.at[i], out);
 }
 
 bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
-    const hth_keeper *keeper = keeper_of(supervisor, model, err);
+    const hth_model_worker *worker = worker_of(supervisor, model, err);
 
-    return !keeper || hth_keeper_is_broken(keeper, err);
+    return !worker || hth_model_worker_is_broken(worker, err);
 }
 
 hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
-    hth_keeper *keeper = keeper_of(supervisor, model, err);
+    hth_model_worker *worker = worker_of(supervisor, model, err);
 
-    if (!keeper)
+    if (!worker)
         return HEARTH_NOT_FOUND;
-    if (supervisor->world.is_stopping)
+    if (supervisor->shared.is_stopping)
         return hth_fail(err, HEARTH_BUSY, "the server is shutting down");
-    hth_keeper_retire(keeper, false, true);
+    hth_model_worker_retire(worker, false, true);
     return HEARTH_OK;
 }

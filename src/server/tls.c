@@ -1,8 +1,8 @@
 /*
  * tls.c - one OpenSSL context at a time, replaced as a whole
  *
- * A context is built from both files before it takes the place of the old one, so that a broken pair changes nothing.
- * Tickets are bound to a context: after a reload clients make a full handshake once.
+ * A new context is built from both files before it replaces the old one, so a broken pair changes nothing. Tickets are
+ * bound to a context: after a reload each client makes one full handshake.
  */
 #include "server/tls.h"
 
@@ -24,7 +24,7 @@ struct hth_tls {
     SSL_CTX *context;
 };
 
-/* A failure with what OpenSSL says of it. */
+/* A failure with OpenSSL's reason. */
 static hearth_status fail_tls(hearth_error *err, hearth_status status, const char *format, const char *path)
 {
     unsigned long code = ERR_peek_last_error();
@@ -48,7 +48,7 @@ static hearth_status check_readable(const char *path, const char *what, hearth_e
     return is_readable ? HEARTH_OK : hth_fail_errno(err, saved, "cannot read the %s '%s'", what, path);
 }
 
-/* A key with a passphrase: nobody is there to type it. */
+/* For a key with a passphrase: nobody is there to type it. */
 static int no_passphrase(char *text, int capacity, int is_writing, void *user_data)
 {
     (void)text;
@@ -66,7 +66,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *n
 
     (void)ssl;
     (void)user_data;
-    /* A client that offers others only is told nothing, and may try HTTP/1.1. */
+    /* A client that offers only other protocols gets no answer, and may try HTTP/1.1. */
     if (SSL_select_next_proto(&chosen, n_out, known, sizeof(known) - 1, offered, n_offered) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_NOACK;
     *out = chosen;
@@ -94,7 +94,7 @@ static hearth_status load_pair(SSL_CTX *context, const char *certificate, const 
                             "the private key '%s' has a passphrase, which nobody can type here; write one without, for "
                             "example with 'openssl pkey'",
                             key);
-        /* With a certificate loaded, OpenSSL compares at once. */
+        /* With a certificate loaded, OpenSSL compares the key with it at once. */
         if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH ||
             ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_TYPE_MISMATCH)
             return fail_tls(err, HEARTH_FAILED, "the private key '%s' does not belong to the certificate", key);

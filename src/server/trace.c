@@ -1,10 +1,10 @@
 /*
- * trace.c - reading and writing of traceparent, and names of our own
+ * trace.c - read and write traceparent, and make request ids
  *
  *   version "-" trace-id "-" parent-id "-" trace-flags        lower-case hexadecimal: 2, 32, 16 and 2 digits
  *
- * Version ff is none. Version 00 has exactly these fields; a later one may have more behind another "-", and is read as
- * far as 00 knows it. We write 00, with the flags that are defined: sampled and, of Level 2, random-trace-id.
+ * Version ff is invalid. Version 00 has exactly these fields. A later version may have more behind another "-"; it is
+ * read as far as 00 goes. We write 00, with the defined flags: sampled and, of Level 2, random-trace-id.
  */
 #include "server/trace.h"
 
@@ -25,7 +25,7 @@ enum {
     HEADER_CHARACTERS = FLAGS_AT + 2,
     FLAGS_KNOWN = 3,
     FLAG_RANDOM = 2,
-    ID_BYTES = 12, /* of a request id of ours: enough that no two of a server are the same */
+    ID_BYTES = 12, /* of our own request ids: enough to be unique in a server */
 };
 static_assert(HEADER_CHARACTERS + 1 == HTH_TRACEPARENT_BYTES, "a header of version 00 and its terminator");
 
@@ -48,7 +48,7 @@ static bool is_id(const char *text, size_t n)
     return !is_zero;
 }
 
-/* Two digits as a number; -1: they are none. */
+/* Two digits as a number; -1: one is no digit. */
 static int byte_at(const char *text)
 {
     int high = digit(text[0]), low = high < 0 ? -1 : digit(text[1]);

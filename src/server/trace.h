@@ -28,7 +28,10 @@ bool hth_trace_begin(const char *header, hth_trace *out);
 /* The traceparent for the next hop: our span is its parent. */
 void hth_trace_write(const hth_trace *trace, char out[HTH_TRACEPARENT_BYTES]);
 
-/* The client's X-Request-Id where it is 1 to 64 characters of A-Z a-z 0-9 . _ -, else (also NULL) a new one; false then. */
+/*
+ * The client's X-Request-Id where it is 1 to 64 characters of A-Z a-z 0-9 . _ -, else (also NULL) a new one; false
+ * then.
+ */
 bool hth_request_id_begin(const char *header, char out[HTH_REQUEST_ID_BYTES]);
 
 #endif

@@ -2,17 +2,17 @@
  * upstream.c - libcurl's multi interface, driven by libevent
  *
  *   begin    an idle call (an easy handle whose constant options are set) gets the request, and is queued
- *   soon     an event without a descriptor: queued calls are handed to libcurl, paused ones go on, libcurl's timer of 0 ms
- *            runs. It is activated, not waited for, so that it runs in the same turn of the event loop, without a system
- *            call, and outside of whoever asked for it
- *   socket   libcurl reads and writes what is ready, and calls on_head and on_bytes
- *   drain    after each of these: calls that have ended leave libcurl, then on_done is called
+ *   soon     an event without a descriptor: it hands queued calls to libcurl, resumes paused ones and runs libcurl's
+ *            timer of 0 ms. It is activated, not waited for. So it runs in the same turn of the event loop, without a
+ *            system call, and never inside the function that asked for it
+ *   socket   libcurl reads and writes ready sockets, and calls on_head and on_bytes
+ *   drain    after each of these: ended calls leave libcurl, then on_done is called
  *
- * While libcurl is on the stack (is_inside) its handles may not be added or removed, so whoever cancels then is served by
- * soon. Sockets are made and closed by watched_sockets.c.
+ * While libcurl is on the stack (is_inside), its handles may not be added or removed, so soon carries out a
+ * cancellation. watched_sockets.c makes and closes sockets.
  *
- * Invariant: between turns of the event loop a call is in exactly one list, and it is handed over to libcurl when that is
- * running, noted or released.
+ * Invariant: between turns of the event loop a call is in exactly one list. libcurl has it while it is running, noted
+ * or released.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,11 +24,11 @@
 #include "server/upstream_inside.h"
 
 enum {
-    CONNECTIONS_IDLE_MAX = 256, /* kept for further requests, of all workers */
+    CONNECTIONS_IDLE_MAX = 256, /* kept for later requests, of all workers */
     CALLS_IDLE_MAX = 64,
-    BUSY_US_MIN = 1000,   /* a listener whose queue is full is tried again, each time so much later */
-    BUSY_TRIES_MAX = 100, /* and so many times: 5 s in all */
-    RELEASED_LOOK_S = 1,  /* between looks at released calls; the second one closes their connection */
+    BUSY_US_MIN = 1000,   /* before trying a listener with a full queue again; grows by this much each time */
+    BUSY_TRIES_MAX = 100, /* tries: 5 s in all */
+    RELEASED_LOOK_S = 1,  /* between looks at released calls; the second look closes the connection */
 };
 
 /* ---- lists ---- */
@@ -52,7 +52,7 @@ static void list_leave(hth_upstream_call *call)
     call->previous = NULL;
 }
 
-/* The first one, taken out; NULL: there is none. */
+/* The first one, taken out; NULL: the list is empty. */
 static hth_upstream_call *list_take(hth_call_list *list)
 {
     hth_upstream_call *call = list->first;
@@ -74,7 +74,7 @@ static void list_join(hth_call_list *list, hth_upstream_call *call)
     list->last = call;
 }
 
-/* For soon. */
+/* Put it on soon's list. */
 static void note(hth_upstream_call *call)
 {
     list_join(&call->upstream->noted, call);
@@ -90,7 +90,7 @@ static void cut_without_memory(hth_upstream_call *call)
 
 /* ---- sockets ---- */
 
-/* libcurl waits for other things than before. */
+/* libcurl waits for other events than before. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, void *socket_data)
 {
     hth_upstream *upstream = user_data;
@@ -101,9 +101,9 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user_data, vo
 
     (void)socket_data;
     if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) != CURLE_OK || !call)
-        return 0; /* it is none of ours: libcurl has its own for connections that it closes */
+        return 0; /* not one of our sockets: libcurl has its own for connections that it closes */
     call->is_watched = is_watched;
-    /* The system is out of memory. Saying so here would fail every transfer for good, so this one ends. */
+    /* The system is out of memory. A failure returned here would fail every later transfer, so only this one ends. */
     if (wanted && !is_watched)
         cut_without_memory(call);
     return 0;
@@ -128,7 +128,7 @@ static int on_timer(CURLM *multi, long timeout_ms, void *user_data)
     if (timeout_ms == 0)
         event_active(upstream->soon, EV_TIMEOUT, 0);
     if (timeout_ms > 0)
-        (void)event_add(upstream->timer, &wait); /* a connection that idles too long is closed later */
+        (void)event_add(upstream->timer, &wait); /* on failure an idle connection is closed later */
     else if (event_pending(upstream->timer, EV_TIMEOUT, NULL))
         (void)event_del(upstream->timer); /* it was assigned */
     return 0;
@@ -148,7 +148,7 @@ static hth_upstream_call *call_take(hth_upstream *upstream)
     return call;
 }
 
-/* It has left libcurl, and nobody knows it any more. */
+/* It has left libcurl, and nobody refers to it any more. */
 static void call_give(hth_upstream_call *call)
 {
     hth_upstream *upstream = call->upstream;
@@ -161,7 +161,7 @@ static void call_give(hth_upstream_call *call)
     upstream->n_idle++;
 }
 
-/* Out of libcurl's hands, which closes its connection unless the reply is complete. libcurl is not on the stack. */
+/* Take it back from libcurl, which closes its connection unless the reply is complete. libcurl is not on the stack. */
 static void call_take_back(hth_upstream_call *call)
 {
     if (call->is_handed_over)
@@ -182,7 +182,7 @@ static bool is_one_line(const char *text)
     return text[strcspn(text, "\r\n")] == '\0';
 }
 
-/* libcurl writes these into the request as they are. */
+/* libcurl writes these texts into the request as they are. */
 static bool is_well_formed(const hth_upstream_request *request)
 {
     for (size_t i = 0; i < request->n_headers; i++)
@@ -241,7 +241,7 @@ static void linger(hth_upstream *upstream)
     static const struct timeval look = { .tv_sec = RELEASED_LOOK_S };
 
     if (!event_pending(upstream->linger_timer, EV_TIMEOUT, NULL))
-        (void)event_add(upstream->linger_timer, &look); /* fails without memory: they last as long as their worker */
+        (void)event_add(upstream->linger_timer, &look); /* without memory they last as long as their worker */
 }
 
 void hth_upstream_release(hth_upstream_call *call)
@@ -249,7 +249,7 @@ void hth_upstream_release(hth_upstream_call *call)
     hth_upstream *upstream = call->upstream;
     curl_off_t n_sent = 0;
 
-    /* A reply that came before the whole request was sent: the rest is not ours to send any more. */
+    /* If the reply came before the whole request was sent, the rest of the body may go away: cancel. */
     if (call->list != &upstream->running || call->is_paused ||
         curl_easy_getinfo(call->easy, CURLINFO_SIZE_UPLOAD_T, &n_sent) != CURLE_OK ||
         (uint64_t)n_sent < call->body_bytes[0] + call->body_bytes[1]) {
@@ -274,8 +274,8 @@ static hearth_status tell_failure(const hth_upstream_call *call, CURLcode code, 
 }
 
 /*
- * The listener's queue may have been full, which is over in a moment. libcurl does not tell: it takes such a connection
- * for one that is being made.
+ * A full queue of the listener empties in a moment. libcurl does not report it, but takes such a connection for one in
+ * progress.
  */
 static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
 {
@@ -300,7 +300,7 @@ static bool is_to_be_tried_again(hth_upstream_call *call, CURLcode code)
     return true;
 }
 
-/* It is in no list, and out of libcurl's hands. */
+/* The call is in no list, and libcurl does not have it. */
 static void call_finish(hth_upstream_call *call, CURLcode code)
 {
     hth_upstream_watch watch = call->watch;
@@ -308,7 +308,7 @@ static void call_finish(hth_upstream_call *call, CURLcode code)
     hearth_error err = { .status = HEARTH_OK };
     hearth_status status = HEARTH_OK;
 
-    /* libcurl takes a head that breaks off for a whole one. */
+    /* libcurl accepts a head that breaks off as a whole one. */
     if (code == CURLE_OK && !call->has_head)
         code = CURLE_GOT_NOTHING;
     if (code != CURLE_OK && is_to_be_tried_again(call, code))
@@ -321,7 +321,7 @@ static void call_finish(hth_upstream_call *call, CURLcode code)
         watch.on_done(status, &err, watch.user_data);
 }
 
-/* Calls that have ended. on_done may begin and cancel any. */
+/* Finish ended calls. on_done may begin and cancel calls. */
 static void drain(hth_upstream *upstream)
 {
     CURLMsg *message;
@@ -329,7 +329,7 @@ static void drain(hth_upstream *upstream)
 
     while ((message = curl_multi_info_read(upstream->multi, &n_left)) != NULL) {
         hth_upstream_call *call = NULL;
-        CURLcode code = message->data.result; /* message is gone once its handle is removed */
+        CURLcode code = message->data.result; /* removing the handle frees message */
 
         if (message->msg != CURLMSG_DONE ||
             curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call) != CURLE_OK)
@@ -339,7 +339,7 @@ static void drain(hth_upstream *upstream)
     }
 }
 
-/* libcurl could not remember what a call waits for, and does not tell which: one that waits for nothing. */
+/* libcurl had no memory to note the wait of a call, and does not say which call: cut the ones without any wait. */
 static void cut_forgotten(hth_upstream *upstream)
 {
     for (hth_upstream_call *call = upstream->running.first, *next; call; call = next) {
@@ -381,7 +381,7 @@ static void go_on(hth_upstream_call *call)
     CURLcode code;
 
     call->is_paused = false;
-    upstream->is_inside = true; /* what was held back is told from in there */
+    upstream->is_inside = true; /* this calls back with the bytes that were held back */
     code = curl_easy_pause(call->easy, CURLPAUSE_CONT);
     upstream->is_inside = false;
     if (code == CURLE_OK || call->is_cut)
@@ -480,7 +480,7 @@ hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hear
 
     if (!upstream)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for requests to workers");
-    /* Nothing of TLS: these connections never leave the machine. */
+    /* No TLS: these connections never leave the machine. */
     if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
         free(upstream);
         return hth_fail(err, HEARTH_FAILED, "libcurl cannot be initialised");
@@ -520,7 +520,7 @@ void hth_upstream_free(hth_upstream *upstream)
     assert(upstream->numbers.n_calls == 0);
     while ((call = list_take(&upstream->idle)) != NULL)
         hth_upstream_call_free(call);
-    (void)curl_multi_cleanup(upstream->multi); /* closes what connections are left */
+    (void)curl_multi_cleanup(upstream->multi); /* closes the remaining connections */
     hth_watched_sockets_deinit(&upstream->sockets);
     event_free_if(upstream->soon);
     event_free_if(upstream->timer);

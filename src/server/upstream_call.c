@@ -1,9 +1,9 @@
 /*
  * upstream_call.c - one call: a request as libcurl's options, a reply as our callbacks
  *
- * A call is used again and again, so what is the same for every request is set once, and what a request changes is set
- * without allocating where that can be: headers lie in memory of the call, the body where the caller has it. The path goes
- * into the request as it came; libcurl sees the same URL each time.
+ * A call is used for many requests. Options that are the same for all are set once. The others are set without
+ * allocation where possible: headers lie in memory of the call, the body in the caller's. The path goes into the
+ * request as it came; libcurl sees the same URL each time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "server/upstream_inside.h"
 
 enum {
-    READ_BYTES = 16 << 10,         /* at once; memory of every running call */
-    RELEASED_BYTES_MAX = 64 << 10, /* that still come */
-    HEAD_BYTES_MAX = 64 << 10,     /* of a reply, with what follows a chunked body: libcurl 7.88 keeps all of it */
+    READ_BYTES = 16 << 10,         /* at once; each running call has a buffer of this size */
+    RELEASED_BYTES_MAX = 64 << 10, /* of bytes still to come */
+    HEAD_BYTES_MAX = 64 << 10,     /* of a reply, with the trailer of a chunked body: libcurl 7.88 keeps all of it */
 };
 
 /* ---- libcurl calls back ---- */
@@ -50,8 +50,8 @@ static void tell_head(hth_upstream_call *call)
     char *content_type = NULL;
 
     if (curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK || status < 200)
-        return; /* 1xx: the reply's own head is to come */
-    (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &content_type); /* NULL, 0 where there is none */
+        return;                                                                /* 1xx: the reply's own head follows */
+    (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &content_type); /* NULL and 0 if there is none */
     (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
     head.status = (int)status;
     if (content_type)
@@ -65,7 +65,7 @@ static void tell_head(hth_upstream_call *call)
         call->watch.on_head(&head, call->watch.user_data);
 }
 
-/* A line of the head, or of what may follow a chunked body. */
+/* A line of the head, or of a chunked body's trailer. */
 static size_t on_header(char *line, size_t size, size_t n, void *user_data)
 {
     hth_upstream_call *call = user_data;
@@ -128,7 +128,7 @@ static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
     return n_done;
 }
 
-/* libcurl sends a body anew where a kept connection turned out to be closed. */
+/* libcurl sends a body anew if a kept connection turned out to be closed. */
 static int on_seek(void *user_data, curl_off_t offset, int origin)
 {
     hth_upstream_call *call = user_data;
@@ -158,7 +158,7 @@ static CURLcode set_constants(hth_upstream_call *call)
         CURLoption option;
         long value;
     } numbers[] = {
-        { CURLOPT_NOSIGNAL, 1 }, /* libcurl would set a handler and back for each piece */
+        { CURLOPT_NOSIGNAL, 1 }, /* otherwise libcurl sets a signal handler and resets it for each piece */
         { CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1 },
         { CURLOPT_BUFFERSIZE, READ_BYTES },
     };
@@ -167,7 +167,7 @@ static CURLcode set_constants(hth_upstream_call *call)
         const char *text;
     } texts[] = {
         { CURLOPT_URL, "http://worker/" }, /* the path is in the request's target, as it came */
-        { CURLOPT_PROXY, "" },             /* and none from the environment */
+        { CURLOPT_PROXY, "" },             /* and no proxy from the environment */
     };
     CURL *easy = call->easy;
     CURLcode code = CURLE_OK;
@@ -178,7 +178,7 @@ static CURLcode set_constants(hth_upstream_call *call)
         code = curl_easy_setopt(easy, texts[i].option, texts[i].text);
     if (code)
         return code;
-    /* Pointers are kept as they are: nothing here can fail. */
+    /* libcurl stores these pointers as they are, so nothing here can fail. */
     (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
     (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error_text);
     (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
@@ -215,12 +215,12 @@ static void add_line(hth_buffer *out, const char *name, const char *separator, c
 {
     hth_buffer_add_text(out, name);
     hth_buffer_add_text(out, separator);
-    hth_buffer_add(out, value, strlen(value) + 1); /* with its end */
+    hth_buffer_add(out, value, strlen(value) + 1); /* with its NUL */
 }
 
 /*
- * The headers as libcurl's list, which lies in memory that the next request uses again. A name without a value is one
- * that libcurl shall not add.
+ * The headers as libcurl's list, in memory that the next request reuses. A name without a value keeps libcurl from
+ * adding that header.
  */
 static bool set_headers(hth_upstream_call *call, const hth_upstream_request *request)
 {
@@ -243,7 +243,7 @@ static bool set_headers(hth_upstream_call *call, const hth_upstream_request *req
     for (; n < request->n_headers; n++) {
         const hth_upstream_header *header = &request->headers[n];
 
-        /* "Name;" is a header that is empty. */
+        /* "Name;" is an empty header. */
         add_line(&call->header_text, header->name, header->value[0] ? ": " : ";", header->value);
         has_type = has_type || strcasecmp(header->name, "Content-Type") == 0;
     }
@@ -299,7 +299,7 @@ static bool set_socket(hth_upstream_call *call, const char *path)
     return true;
 }
 
-/* One piece is sent from where it is, with the head in one go where it is short. */
+/* One piece is sent from its place, in one write with the head if it is short. */
 static void set_body(hth_upstream_call *call, const hth_upstream_request *request)
 {
     size_t i = 0;
@@ -309,7 +309,7 @@ static void set_body(hth_upstream_call *call, const hth_upstream_request *reques
     call->n_body_read = 0;
     while (i + 1 < HTH_UPSTREAM_PIECES && request->body_bytes[i] == 0)
         i++;
-    /* None of these fails: the pointer and the number are kept as they are. */
+    /* None of these fails: libcurl stores the pointer and the number as they are. */
     if (request->body_bytes[i] == body_bytes_of(request->body_bytes))
         (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, request->body_bytes[i] ? request->body[i] : "");
     else

@@ -1,7 +1,7 @@
 /*
- * upstream_inside.h - what the files of requests to workers share
+ * upstream_inside.h - the types that the files of requests to workers share
  *
- *   upstream.c        all calls: which state each is in, and whose turn it is
+ *   upstream.c        all calls: the state of each, and whose turn it is
  *   upstream_call.c   one call: a request as libcurl's options, a reply as our callbacks
  */
 #ifndef HTH_SERVER_UPSTREAM_INSIDE_H
@@ -14,7 +14,7 @@
 #include "server/watched_sockets.h"
 
 typedef struct hth_call_list {
-    hth_upstream_call *first; /* the one that joined first */
+    hth_upstream_call *first; /* it joined first */
     hth_upstream_call *last;
 } hth_call_list;
 
@@ -31,14 +31,14 @@ struct hth_upstream {
     size_t n_idle;
     hth_call_list queued;   /* for soon to hand over */
     hth_call_list busy;     /* for busy_timer to queue again */
-    hth_call_list running;  /* in libcurl's hands, here and below */
-    hth_call_list noted;    /* for soon to end or to go on with */
-    hth_call_list released; /* whose end is awaited for the connection's sake */
+    hth_call_list running;  /* libcurl has these, and the calls of the lists below */
+    hth_call_list noted;    /* for soon to end or resume */
+    hth_call_list released; /* their end is awaited so that the connection can be reused */
     hth_watched_sockets sockets;
     hth_upstream_numbers numbers;
 };
 
-/* How libcurl was told to ask, so that options that stay are not set again. */
+/* The method that libcurl was set to. An option that stays is not set again. */
 typedef enum hth_call_mode { HTH_CALL_NONE, HTH_CALL_GET, HTH_CALL_HEAD, HTH_CALL_POST, HTH_CALL_OTHER } hth_call_mode;
 
 struct hth_upstream_call {
@@ -49,7 +49,7 @@ struct hth_upstream_call {
     hth_upstream_call *next, *previous;
 
     hth_call_mode mode;
-    char *socket_path; /* as libcurl was told it */
+    char *socket_path; /* as libcurl was told */
     struct curl_slist *headers;
     size_t n_headers_max;
     hth_buffer header_text;
@@ -60,10 +60,10 @@ struct hth_upstream_call {
     bool is_handed_over; /* to libcurl */
     bool has_head;
     bool is_quiet;   /* cancelled or released: no callbacks */
-    bool is_cut;     /* to be ended by soon */
+    bool is_cut;     /* soon is to end it */
     bool is_paused;  /* on_bytes said "not now" */
     bool is_watched; /* libcurl waits for its socket */
-    bool was_seen;   /* a released call: by one look */
+    bool was_seen;   /* a released call: one look has passed it */
     uint32_t n_busy_tries;
     int open_errno; /* of its connection; 0: it did not fail there */
     size_t n_head_bytes;

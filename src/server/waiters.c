@@ -1,9 +1,9 @@
 /*
- * waiters.c - those who wait for a worker of one model, first come, first served
+ * waiters.c - see waiters.h
  *
- * The list runs through the waiters, so that nothing is allocated and one can leave at any time. Callbacks may do that,
- * and add others, while the list is walked: each walk takes one from the front at a time, puts back at the end whom it
- * does not concern, and does so for as many as there were when it began.
+ * The list runs through the waiters, so it needs no memory, and a waiter can leave at any time. Callbacks may remove
+ * and add waiters during a walk. So each walk takes one waiter from the front at a time, puts it back at the end if it
+ * is not concerned, and does this as often as there were waiters at its beginning.
  */
 #include "server/waiters.h"
 
@@ -30,8 +30,9 @@ static void insert(hth_waiters *waiters, hth_worker_waiter **at, hth_worker_wait
 }
 
 /*
- * When a worker dies, its requests come back in the order in which their connections are found to be broken, which says
- * nothing: the first come would be served when it happens to be, and never where workers die often.
+ * When a worker dies, its requests come back in the order in which their broken connections are noticed, which is
+ * random. In that order an early request could wait for ever while workers die often. So the list is sorted by
+ * since_ns.
  */
 void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter)
 {

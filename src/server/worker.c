@@ -2,12 +2,12 @@
  * worker.c - a worker's life: load, serve, stop
  *
  *   LOADING   a thread loads the model; requests are told so
- *   READY     the file is still being fingerprinted; requests wait for that
+ *   READY     the file is still being fingerprinted, and requests wait
  *   SERVING
- *   DRAINING  it was told to stop: nothing new, what runs may end for a while
+ *   DRAINING  told to stop: new requests are refused, running ones may end for a while
  *
- * then, without the loop, everything that the context holds is saved. When the front is gone there is nobody to serve:
- * that ends a worker at once, saving what it can.
+ * Then the event loop has ended, and everything that the context holds is saved. When the front is gone, there is
+ * nobody to serve: the worker ends at once and saves what it can.
  */
 #include "server/worker.h"
 
@@ -42,12 +42,12 @@ typedef struct worker {
     const hth_worker_options *options;
     hth_log log;
     struct event_base *base;
-    struct event *on_term, *on_int, *on_turn, *on_news, *on_control, *on_drained;
+    struct event *on_term, *on_int, *on_turn, *on_events, *on_control, *on_drained;
     hth_http_server *http;
     hth_http_listener *listener;
-    hth_post *post;
+    hth_event_queue *queue;
     hth_worker_self self;
-    hth_api_defaults defaults; /* of requests: the operator's, then what is recommended; final once it has loaded */
+    hth_api_defaults defaults; /* for requests: the operator's, then the recommended ones; final after loading */
     hth_status_page *page;
     hth_buffer error_text;
     char name[NAME_BYTES];
@@ -56,23 +56,23 @@ typedef struct worker {
     int told_percent;
     bool is_serving;
     bool is_draining;
-    uint32_t drain_ms;    /* how long running replies may take then */
-    hearth_status status; /* of the serving */
+    uint32_t drain_ms;    /* the time limit of running replies while draining */
+    hearth_status status; /* how serving ended */
     hearth_error *err;
 
-    /* The loading thread's, until it says otherwise. */
+    /* These belong to the loading thread, unless marked otherwise. */
     pthread_t loading_thread;
     bool has_thread; /* the loop's: to be joined */
-    bool is_loading; /* the loop's: it does not know how loading has ended */
+    bool is_loading; /* the loop's: it has not yet handled the end of loading */
     atomic_bool stops_loading;
     atomic_bool is_ending; /* the loop has ended */
     atomic_int percent;
-    atomic_bool has_loaded; /* well or not: what follows may be read */
+    atomic_bool has_loaded; /* successfully or not: the fields below may be read */
     hearth_runtime *runtime;
     hearth_model *model;
     hearth_status load_status;
     hearth_error load_error;
-    atomic_bool has_identified; /* likewise */
+    atomic_bool has_identified; /* likewise for these */
     hearth_status identify_status;
     hearth_error identify_error;
 } worker;
@@ -97,7 +97,7 @@ static void tell(const worker *w, const char *format, ...)
     if ((size_t)n > sizeof(line) - 2)
         n = sizeof(line) - 2;
     line[n++] = '\n';
-    while (write(w->options->control_fd, line, (size_t)n) < 0 && errno == EINTR) /* nobody reads: it is not needed */
+    while (write(w->options->control_fd, line, (size_t)n) < 0 && errno == EINTR) /* nobody reads it */
         ;
 }
 
@@ -138,7 +138,7 @@ static bool on_progress(float fraction, void *user_data)
     return !atomic_load(&w->stops_loading);
 }
 
-/* Rows that the workers before may have died of. They stay suspects until all of them are set aside. */
+/* Rows that may have killed earlier workers. They stay suspects until all of them are set aside. */
 static void set_suspects_aside(worker *w)
 {
     uint8_t(*keys)[32] = calloc(HTH_STATUS_SUSPECTS_MAX, sizeof(*keys));
@@ -174,13 +174,14 @@ static void *load(void *context)
     if (w->load_status == HEARTH_OK)
         w->load_status = hth_model_load_engine(w->runtime, w->options->model_path, &model, &w->model, &w->load_error);
     atomic_store(&w->has_loaded, true);
-    hth_post_wake(w->post);
-    /* Looked at after has_loaded was set, and the other way round in end_loading: one of the two sees the other. */
+    hth_event_queue_wake(w->queue);
+    /* This thread sets has_loaded, then reads is_ending. end_loading works the other way round. So one of them sees
+     * the other. */
     if (w->load_status != HEARTH_OK || atomic_load(&w->is_ending))
         return NULL;
     w->identify_status = hth_model_identify(w->model, &w->identify_error);
     atomic_store(&w->has_identified, true);
-    hth_post_wake(w->post);
+    hth_event_queue_wake(w->queue);
     return NULL;
 }
 
@@ -209,7 +210,7 @@ static void add_text(hth_sha256 *sha, const char *text)
     hth_sha256_update(sha, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
-/* What of the defaults decides prompts and where replies end. False without memory. */
+/* A digest of the defaults that affect prompts and the ends of replies. False without memory. */
 static bool digest_defaults(const hth_api_defaults *defaults, uint8_t out[HTH_SHA256_BYTES])
 {
     hth_sha256 *sha = hth_sha256_new();
@@ -228,7 +229,7 @@ static bool digest_defaults(const hth_api_defaults *defaults, uint8_t out[HTH_SH
     return true;
 }
 
-/* What tokens of a reply mean something to: the model's file, and what made their prompt. */
+/* A digest of all that gives tokens of a reply their meaning: the model's file and the settings of its prompt. */
 static void digest_of(const worker *w, const hearth_model_info *info, uint8_t out[HTH_FRAME_MODEL_BYTES])
 {
     const char *chat_template = w->options->model->chat_template;
@@ -238,7 +239,7 @@ static void digest_of(const worker *w, const hearth_model_info *info, uint8_t ou
     if (chat_template)
         hth_sha256_of(chat_template, strlen(chat_template), parts + sizeof(info->fingerprint));
     (void)digest_defaults(&w->defaults,
-                          parts + sizeof(info->fingerprint) + HTH_SHA256_BYTES); /* zeros without memory */
+                          parts + sizeof(info->fingerprint) + HTH_SHA256_BYTES); /* zeros if there was no memory */
     hth_sha256_of(parts, sizeof(parts), digest);
     memcpy(out, digest, HTH_FRAME_MODEL_BYTES);
 }
@@ -261,7 +262,7 @@ static void loaded(worker *w)
     hearth_model_info info = { .struct_size = sizeof(info) };
 
     w->is_loading = false;
-    if (atomic_load(&w->stops_loading)) { /* told to stop: nobody was served, and nobody will be */
+    if (atomic_load(&w->stops_loading)) { /* told to stop: no request was served, and none will be */
         end_with(w, HEARTH_OK, NULL);
         return;
     }
@@ -283,7 +284,7 @@ static void loaded(worker *w)
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)
-        (void)hth_sandbox_calls(&w->log); /* it has said why not, here and below */
+        (void)hth_sandbox_calls(&w->log); /* on failure it has logged the reason, here and below */
     tell(w, "ready");
     hth_info(&w->log, "model '%s' is ready on %s: a context of %u tokens, %u sequences at once", w->name,
              w->options->socket_path, info.n_ctx, info.n_parallel);
@@ -311,7 +312,7 @@ static void identified(worker *w)
 
 /* ---- stopping ---- */
 
-/* Everything that was asked is answered, and what was answered has left. */
+/* Stop when every request is answered and every answer has left. */
 static void stop_if_drained(worker *w)
 {
     if (w->is_draining && !w->is_loading && hth_jobs_n(w->self.jobs) == 0 &&
@@ -329,7 +330,7 @@ static void drain(worker *w)
     w->is_draining = true;
     tell(w, "stopping");
     w->self.problem = "this model's worker is stopping";
-    /* From now on these signals do what they do to any program. */
+    /* From now on these signals have their default effect. */
     (void)event_del(w->on_term);
     (void)event_del(w->on_int);
     atomic_store(&w->stops_loading, true);
@@ -337,11 +338,11 @@ static void drain(worker *w)
     w->listener = NULL;
     hth_http_server_drain(w->http);
     hth_jobs_end_lingering(w->self.jobs);
-    (void)event_add(w->on_drained, &limit); /* without memory it waits for all that runs */
+    (void)event_add(w->on_drained, &limit); /* without memory it waits for all running requests */
     stop_if_drained(w);
 }
 
-/* "drain MS" is all that the front says. */
+/* "drain MS" is the front's only command. */
 static void obey(worker *w, const char *bytes, size_t n)
 {
     char text[64];
@@ -362,7 +363,7 @@ static void on_signal(evutil_socket_t number, short what, void *user_data)
     (void)number;
     (void)what;
     if (n > 0)
-        obey(w, bytes, (size_t)n); /* said before the signal, but perhaps not read before it */
+        obey(w, bytes, (size_t)n); /* sent before the signal, but perhaps not read yet */
     drain(w);
 }
 
@@ -372,7 +373,7 @@ static void on_drained(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    if (!w->is_loading) /* else when loading has ended, which was told to stop */
+    if (!w->is_loading) /* otherwise the end of loading, which was told to stop, does this */
         end_with(w, HEARTH_OK, NULL);
 }
 
@@ -410,13 +411,13 @@ static const char *on_protocol_error(int status, const char *why, const char *pa
     return hth_worker_protocol_error(status, why, path, &w->error_text);
 }
 
-static void on_news(evutil_socket_t fd, short what, void *user_data)
+static void on_events(evutil_socket_t fd, short what, void *user_data)
 {
     worker *w = user_data;
 
     (void)fd;
     (void)what;
-    hth_jobs_take_news(w->self.jobs);
+    hth_jobs_take_events(w->self.jobs);
     if (w->is_loading && atomic_load(&w->has_loaded))
         loaded(w);
     if (w->has_thread && !w->is_loading && atomic_load(&w->has_identified))
@@ -456,13 +457,13 @@ static hearth_status make_events(worker *w, hearth_error *err)
     w->on_term = evsignal_new(w->base, SIGTERM, on_signal, w);
     w->on_int = evsignal_new(w->base, SIGINT, on_signal, w);
     w->on_turn = event_new(w->base, -1, EV_PERSIST, on_turn, w);
-    w->on_news = event_new(w->base, hth_post_fd(w->post), EV_READ | EV_PERSIST, on_news, w);
+    w->on_events = event_new(w->base, hth_event_queue_fd(w->queue), EV_READ | EV_PERSIST, on_events, w);
     w->on_drained = event_new(w->base, -1, 0, on_drained, w);
     if (control >= 0)
         w->on_control = event_new(w->base, control, EV_READ | EV_PERSIST, on_control, w);
-    if (!w->on_term || !w->on_int || !w->on_turn || !w->on_news || !w->on_drained ||
+    if (!w->on_term || !w->on_int || !w->on_turn || !w->on_events || !w->on_drained ||
         (control >= 0 && (!w->on_control || event_add(w->on_control, NULL) != 0)) || event_add(w->on_term, NULL) != 0 ||
-        event_add(w->on_int, NULL) != 0 || event_add(w->on_turn, &turn) != 0 || event_add(w->on_news, NULL) != 0)
+        event_add(w->on_int, NULL) != 0 || event_add(w->on_turn, &turn) != 0 || event_add(w->on_events, NULL) != 0)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker's events");
     return HEARTH_OK;
 }
@@ -487,10 +488,10 @@ static hearth_status set_up(worker *w, hearth_error *err)
     if (options->status_fd >= 0)
         status = hth_status_page_open(options->status_fd, &w->page, err);
     if (w->page)
-        hth_status_page_loop_turns(w->page); /* from here on, also while it loads */
+        hth_status_page_loop_turns(w->page); /* from here on, while loading too */
     if (status == HEARTH_OK)
-        status = hth_post_new(&w->post, err);
-    jobs.post = w->post;
+        status = hth_event_queue_new(&w->queue, err);
+    jobs.queue = w->queue;
     if (status == HEARTH_OK)
         status = hth_jobs_new(&jobs, &w->self.jobs, err);
     if (status == HEARTH_OK)
@@ -514,7 +515,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Save what the context holds; the front, should it wait, sees that this goes on by the work it is told of. */
+/* Save what the context holds. A waiting front sees the progress in the reported work. */
 static void save(const worker *w)
 {
     hearth_error err;
@@ -523,7 +524,7 @@ static void save(const worker *w)
         hth_warn(&w->log, "at the end: %s", err.message);
 }
 
-/* The loop has ended before its time: the loading thread loads, waits for the fingerprint, or has just done either. */
+/* The loop has ended early: the loading thread loads, waits for the fingerprint, or has just done either. */
 static void end_loading(worker *w)
 {
     atomic_store(&w->stops_loading, true);
@@ -536,13 +537,13 @@ static void end_loading(worker *w)
 
 static void tear_down(worker *w)
 {
-    struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_news, w->on_drained, w->on_control };
+    struct event *events[] = { w->on_term, w->on_int, w->on_turn, w->on_events, w->on_drained, w->on_control };
 
     if (w->has_thread)
         end_loading(w);
     hth_http_listener_close(w->listener);
-    hth_http_server_free(w->http); /* whose requests are cancelled with this */
-    hth_jobs_free(w->self.jobs);   /* once what was cancelled has ended, which is soon */
+    hth_http_server_free(w->http); /* this cancels its requests */
+    hth_jobs_free(w->self.jobs);   /* after cancelled requests have ended, which is soon */
     if (w->is_serving)
         save(w);
     hearth_model_unref(w->model);
@@ -550,14 +551,14 @@ static void tear_down(worker *w)
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
         if (events[i])
             event_free(events[i]);
-    hth_post_free(w->post);
+    hth_event_queue_free(w->queue);
     hth_status_page_free(w->page);
     hth_buffer_deinit(&w->error_text);
     if (w->base)
         event_base_free(w->base);
 }
 
-/* Before any other thread exists: those that come have what this one has. */
+/* Called before any other thread exists, because later threads inherit the restrictions. */
 static void enter_sandbox(const worker *w)
 {
     const hth_worker_options *options = w->options;
@@ -588,11 +589,11 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
         enter_sandbox(&w);
     w.status = set_up(&w, err);
     if (w.status == HEARTH_OK)
-        (void)event_base_dispatch(w.base); /* until somebody breaks it */
+        (void)event_base_dispatch(w.base); /* until a handler breaks it */
     else
         tell(&w, "failed %s", err ? err->message : "to begin");
     if (w.page)
-        hth_status_page_loop_ends(w.page); /* what follows, saving for one, may take its time */
+        hth_status_page_loop_ends(w.page); /* the rest, such as saving, may take its time */
     tear_down(&w);
     return w.status;
 }

@@ -1,9 +1,8 @@
 /*
  * worker_job.c - all jobs: their preparation, their beginning and their end
  *
- * A job is known by its box, whose news are all that ever happens to it but for its client going away, or taking more of a
- * body. It is freed when its exchange has ended, its task is not at work, and every reply that was submitted has told its
- * end.
+ * A job advances when events of its request come, when its client takes bytes, and when its client leaves. It is freed
+ * when its exchange has ended, its task is not being prepared, and the DONE event of every submitted reply was read.
  */
 #include "server/worker_job_inside.h"
 
@@ -15,17 +14,28 @@
 
 #include <utlist.h>
 
+#include "base/draw.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "server/worker_slots.h"
 
 enum {
-    QUICK_BYTES_MAX = 4 << 10, /* longer bodies are prepared beside the loop: tokens of these take a millisecond */
-    PREPARING_MAX = 16384, /* that wait in one lane: when a worker died, all that it had come to the next one at once */
+    QUICK_BYTES_MAX = 4 << 10, /* longer bodies go to a lane: their tokenization takes a millisecond or more */
+    PREPARING_MAX = 16384,     /* in one lane: the requests of a dead worker come to the next one all at once */
     PROMPTS_BYTES_MAX = 32 << 20,
 };
 
 static void settle(hth_job *job);
+
+static void run(hth_task *task)
+{
+    if (task->kind == HTH_TASK_SLOT)
+        hth_slot_order_run(task);
+    else
+        hth_task_run(task);
+    if (task->answer.failed)
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
+}
 
 /* ---- the lanes ---- */
 
@@ -36,7 +46,7 @@ static void *prepare(void *context)
     hth_job *job;
 
     hth_os_thread_name("hearth-prepare");
-    while ((job = hth_mailbox_wait(l->waiting))) {
+    while ((job = hth_message_queue_wait(l->waiting))) {
         hth_task *task = &job->task;
         bool is_read = task->request != NULL;
 
@@ -45,12 +55,12 @@ static void *prepare(void *context)
         else if (!is_read)
             is_read = hth_task_read(task);
         if (is_read && l->kind == HTH_LANE_LARGE && hth_task_is_complicated(task) &&
-            hth_mailbox_put(jobs->lanes[HTH_LANE_COMPLICATED].waiting, job) == HTH_MAILBOX_OK)
+            hth_message_queue_put(jobs->lanes[HTH_LANE_COMPLICATED].waiting, job) == HTH_MESSAGE_QUEUE_OK)
             continue;
         if (is_read && task->error.kind == HTH_API_NO_ERROR)
-            hth_task_run(task);
-        (void)hth_mailbox_put(jobs->prepared, job); /* there is room */
-        hth_post_wake(jobs->options.post);
+            run(task);
+        (void)hth_message_queue_put(jobs->prepared, job); /* it has room for all */
+        hth_event_queue_wake(jobs->options.queue);
     }
     return NULL;
 }
@@ -64,7 +74,7 @@ static hearth_status open_lane(hth_jobs *jobs, hth_lane_kind kind, hearth_error 
 
     l->jobs = jobs;
     l->kind = kind;
-    l->waiting = hth_mailbox_new(PREPARING_MAX);
+    l->waiting = hth_message_queue_new(PREPARING_MAX);
     if (!l->waiting)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     failed = pthread_create(&l->thread, NULL, prepare, l);
@@ -82,12 +92,13 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     if (!jobs)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     jobs->options = *options;
-    jobs->prepared = hth_mailbox_new(HTH_LANES * (size_t)(PREPARING_MAX + 1)); /* those that wait, and those at work */
+    jobs->prepared = hth_message_queue_new(HTH_LANES * (size_t)(PREPARING_MAX + 1)); /* waiting and at work */
     jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
     jobs->slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
     if (!jobs->prepared || !jobs->prompts || !jobs->slots)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    for (int i = HTH_LANES - 1; i >= 0 && status == HEARTH_OK; i--) /* the first one hands over to the second */
+    for (int i = HTH_LANES - 1; i >= 0 && status == HEARTH_OK;
+         i--) /* LARGE hands over to COMPLICATED, so that opens first */
         status = open_lane(jobs, (hth_lane_kind)i, err);
     if (status != HEARTH_OK) {
         hth_jobs_free(jobs);
@@ -120,14 +131,14 @@ static void job_free(hth_job *job)
     free(job);
 }
 
-/* Is there nothing left that might touch it? */
+/* Free the job if nothing can use it any more. */
 static void free_if_over(hth_job *job)
 {
     if (!job->exchange && !job->is_preparing && job->n_ended == job->task.n_submitted)
         job_free(job);
 }
 
-/* No preparing any more. */
+/* End the lanes. */
 static void stop(hth_jobs *jobs)
 {
     hth_job *job;
@@ -136,24 +147,24 @@ static void stop(hth_jobs *jobs)
         hth_lane *l = &jobs->lanes[i];
 
         if (l->has_thread) {
-            hth_mailbox_close(l->waiting);
+            hth_message_queue_close(l->waiting);
             pthread_join(l->thread, NULL);
         }
         l->has_thread = false;
     }
-    while (jobs->prepared && (job = hth_mailbox_take(jobs->prepared, 0)))
+    while (jobs->prepared && (job = hth_message_queue_take(jobs->prepared, 0)))
         settle(job);
 }
 
-/* Every exchange has ended, and what was submitted is cancelled: wait until it has ended. */
+/* Every exchange has ended and every reply is cancelled: wait for the DONE events. */
 static void wait_for_all(hth_jobs *jobs)
 {
-    struct pollfd wake = { .fd = hth_post_fd(jobs->options.post), .events = POLLIN };
+    struct pollfd wake = { .fd = hth_event_queue_fd(jobs->options.queue), .events = POLLIN };
 
     while (jobs->list) {
-        hth_jobs_take_news(jobs);
+        hth_jobs_take_events(jobs);
         if (jobs->list)
-            (void)poll(&wake, 1, -1); /* when it fails, what has come is looked at once more */
+            (void)poll(&wake, 1, -1); /* when it fails, the loop looks again */
     }
 }
 
@@ -165,8 +176,8 @@ void hth_jobs_free(hth_jobs *jobs)
     hth_jobs_end_lingering(jobs);
     wait_for_all(jobs);
     for (int i = 0; i < HTH_LANES; i++)
-        hth_mailbox_free(jobs->lanes[i].waiting);
-    hth_mailbox_free(jobs->prepared);
+        hth_message_queue_free(jobs->lanes[i].waiting);
+    hth_message_queue_free(jobs->prepared);
     hth_memo_free(jobs->prompts);
     hth_slot_memory_free(jobs->slots);
     hth_buffer_deinit(&jobs->piece);
@@ -183,11 +194,11 @@ static void reply_answer(hth_job *job)
     hth_http_exchange *exchange = job->exchange;
 
     hth_job_add_notes(job);
-    job->exchange = NULL; /* it ends with this */
+    job->exchange = NULL; /* the reply ends it */
     hth_http_reply(exchange, 200, "application/json", hth_buffer_text(&job->task.answer), job->task.answer.n);
 }
 
-/* The task has been run. */
+/* The preparation is over. */
 static void settle(hth_job *job)
 {
     hth_task *task = &job->task;
@@ -206,7 +217,7 @@ static void settle(hth_job *job)
         hth_task_cancel(task);
     job->is_running = job->exchange != NULL;
     for (uint32_t i = 0; i < task->n_parts; i++)
-        hth_box_part_open(&task->parts[i]);
+        hth_request_part_open(&task->parts[i]);
     free_if_over(job);
 }
 
@@ -256,14 +267,15 @@ static void prepare_elsewhere(hth_job *job, hth_lane_kind kind)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_task *task = &job->task;
 
-    if (!task->request) { /* what is to be read has to outlive the exchange */
+    if (!task->request) { /* the thread reads the body, which may outlive the exchange */
         task->bytes_copy = malloc(task->n_bytes + 1);
         if (task->bytes_copy)
             memcpy(task->bytes_copy, task->bytes, task->n_bytes);
         task->bytes = task->bytes_copy;
     }
     job->is_preparing = true;
-    if ((task->request || task->bytes_copy) && hth_mailbox_put(job->jobs->lanes[kind].waiting, job) == HTH_MAILBOX_OK)
+    if ((task->request || task->bytes_copy) &&
+        hth_message_queue_put(job->jobs->lanes[kind].waiting, job) == HTH_MESSAGE_QUEUE_OK)
         return;
     job->is_preparing = false;
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many requests wait to be prepared; try again in a second");
@@ -295,7 +307,7 @@ static bool is_id(const char *text)
     return n > 0 && n < HTH_TASK_ID_BYTES && text[n] == '\0';
 }
 
-/* What the front says of the request; without one it is made up here. False without memory. */
+/* Read the headers of the front, and choose what it did not send. False without memory. */
 static bool read_headers(hth_job *job)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -303,17 +315,15 @@ static bool read_headers(hth_job *job)
     const hth_http_exchange *exchange = job->exchange;
     const char *id = hth_http_header(exchange, HTH_HEADER_ID), *salt = hth_http_header(exchange, HTH_HEADER_SALT);
     hth_task *task = &job->task;
-    uint8_t random[ID_LETTERS + 8];
+    uint8_t random[ID_LETTERS];
 
     hth_os_random(random, sizeof(random));
     for (size_t i = 0; i < ID_LETTERS; i++)
         task->id[i] = letters[random[i] % (sizeof(letters) - 1)];
     if (id && is_id(id))
         (void)snprintf(task->id, sizeof(task->id), "%s", id); /* fits */
-    memcpy(&task->seed, random + ID_LETTERS, sizeof(task->seed));
-    task->seed >>= 11; /* shown as a JSON number, which many readers keep as a double */
-    if (hth_http_header(exchange, HTH_HEADER_SEED))
-        task->seed = header_number(exchange, HTH_HEADER_SEED);
+    task->seed =
+        hth_http_header(exchange, HTH_HEADER_SEED) ? header_number(exchange, HTH_HEADER_SEED) : hth_draw_seed();
     task->created_s = (json_int_t)(header_number(exchange, HTH_HEADER_CREATED) & INT64_MAX);
     if (task->created_s == 0)
         task->created_s = (json_int_t)hth_os_unix_seconds();
@@ -339,7 +349,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
     job->begun_ns = job->said_ns = hth_os_monotonic_ns();
     job->task = (hth_task){
         .model = jobs->model,
-        .post = jobs->options.post,
+        .queue = jobs->options.queue,
         .prompts = jobs->prompts,
         .slots = jobs->slots,
         .slot_directory = jobs->options.slot_directory,
@@ -379,7 +389,7 @@ static void start(hth_job *job)
             prepare_elsewhere(job, HTH_LANE_COMPLICATED);
             return;
         }
-        hth_task_run(&job->task);
+        run(&job->task);
     }
     settle(job);
 }
@@ -418,23 +428,21 @@ void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BY
 
 /* ---- the loop ---- */
 
-static void take_box(hth_job *job)
+void hth_jobs_take_events(hth_jobs *jobs)
 {
-    hth_job_take_box(job);
-    free_if_over(job);
-}
-
-void hth_jobs_take_news(hth_jobs *jobs)
-{
-    hth_post *post = jobs->options.post;
-    hth_box *box;
+    hth_event_queue *queue = jobs->options.queue;
+    hth_request_events *events;
     hth_job *job;
 
-    hth_post_collect(post); /* before what is prepared is looked at: who prepares it wakes the loop afterwards */
-    while ((job = hth_mailbox_take(jobs->prepared, 0)))
+    /* Collect before looking at prepared jobs: a lane queues its job first and then wakes the loop. */
+    hth_event_queue_collect(queue);
+    while ((job = hth_message_queue_take(jobs->prepared, 0)))
         settle(job);
-    while ((box = hth_post_take(post)))
-        take_box(hth_box_owner(box));
+    while ((events = hth_event_queue_take(queue))) {
+        job = hth_request_events_owner(events);
+        hth_job_take_events(job);
+        free_if_over(job);
+    }
 }
 
 static void renew_pause(hth_job *job)
@@ -442,7 +450,7 @@ static void renew_pause(hth_job *job)
     size_t backlog = hth_http_stream_backlog(job->exchange);
 
     if (backlog < job->backlog)
-        hth_task_pause(&job->task, true); /* said again it means that the reader still reads */
+        hth_task_pause(&job->task, true); /* pausing again renews the pause: the reader still reads */
     job->backlog = backlog;
 }
 

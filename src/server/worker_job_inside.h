@@ -2,7 +2,7 @@
  * worker_job_inside.h - what the files of a worker's jobs share
  *
  *   worker_job.c        all jobs: their preparation, their beginning and their end
- *   worker_job_reply.c  one job: news into bytes, and bytes to its client
+ *   worker_job_reply.c  one job: events into bytes, and bytes to its client
  */
 #ifndef HTH_SERVER_WORKER_JOB_INSIDE_H
 #define HTH_SERVER_WORKER_JOB_INSIDE_H
@@ -10,11 +10,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/mailbox.h"
+#include "base/message_queue.h"
 #include "server/frames.h"
 #include "server/worker_job.h"
 
-/* What is told of a step, until it is written. */
+/* Tokens and text of one reply that leave together: a step frame, or bytes of a stream. */
 typedef struct hth_job_step {
     bool is_open;
     uint32_t reply;
@@ -26,52 +26,52 @@ typedef struct hth_job_step {
     size_t tokens_capacity, logprobs_capacity;
 } hth_job_step;
 
-/* What was told of a reply. */
+/* What the client was told of a reply. */
 typedef struct hth_job_reply {
     uint32_t n_tokens;
-    uint32_t n_cached;   /* tokens of its prompt, as far as they are known */
-    bool has_cached;     /* n_cached was told in another worker: it stays */
-    bool is_cached_told; /* to the front */
-    uint64_t read_ns;    /* since when its prompt is read; 0: nothing was told of that */
+    uint32_t n_cached;   /* tokens of its prompt, as far as is known yet */
+    bool has_cached;     /* n_cached is from the worker before: it stays */
+    bool is_cached_told; /* the front has the CACHED frame */
+    uint64_t read_ns;    /* when its first PREFILL event came; 0: none came */
 } hth_job_reply;
 
 struct hth_job {
     hth_jobs *jobs;
     hth_job *prev, *next;
     hth_job *prev_waiting, *next_waiting;
-    hth_http_exchange *exchange; /* NULL: it has ended */
+    hth_http_exchange *exchange; /* NULL: the exchange has ended */
     hth_api_dialect dialect;
     bool is_framed;
-    bool is_waiting;   /* for the model */
-    bool is_preparing; /* in a lane, or on the way back */
-    bool is_running;   /* its replies were submitted */
+    bool is_waiting;   /* WAITING */
+    bool is_preparing; /* PREPARING on another thread */
+    bool is_running;   /* RUNNING */
     uint64_t begun_ns;
-    uint64_t said_ns; /* when something was written last, or it began */
-    bool has_begun;   /* a stream, of frames or events, or a body that is longer than what leaves at once */
-    bool has_head;    /* the frame */
+    uint64_t said_ns; /* time of the last write, or of the beginning */
+    bool has_begun;   /* the chunked reply has begun */
+    bool has_head;    /* the HEAD frame was written */
     bool has_told_model;
     bool is_paused;
-    bool is_writing;        /* all replies have ended, and the body is on its way */
-    size_t backlog;         /* when that was last asked for */
-    atomic_bool is_gone;    /* the client: what waits to be prepared need not be */
-    uint32_t n_ended;       /* replies whose end was told */
+    bool is_writing;        /* all replies have ended; the body leaves piece by piece */
+    size_t backlog;         /* bytes, at the last look */
+    atomic_bool is_gone;    /* the client left: the preparation can be skipped */
+    uint32_t n_ended;       /* replies whose DONE was read */
     hth_job_reply *replies; /* [n_replies] */
     hth_frame_summary summary;
     hth_task task;
 };
 
-/* Requests that are prepared one after the other, on a thread of their own. */
+/* Each lane prepares requests one after the other on a thread of its own. */
 typedef enum hth_lane_kind {
-    HTH_LANE_LARGE,       /* takes milliseconds */
-    HTH_LANE_COMPLICATED, /* grammars, tools: who knows */
-    HTH_LANE_FILES,       /* reads or writes files, and waits for devices */
+    HTH_LANE_LARGE,       /* long bodies: milliseconds */
+    HTH_LANE_COMPLICATED, /* grammars, tools: no bound is known */
+    HTH_LANE_FILES,       /* reads or writes files, so it waits for devices */
     HTH_LANES,
 } hth_lane_kind;
 
 typedef struct hth_lane {
     hth_jobs *jobs;
     hth_lane_kind kind;
-    hth_mailbox *waiting;
+    hth_message_queue *waiting;
     pthread_t thread;
     bool has_thread;
 } hth_lane;
@@ -84,36 +84,36 @@ struct hth_jobs {
     uint8_t model_digest[HTH_FRAME_MODEL_BYTES];
     hth_job *list;
     size_t n;
-    hth_job *waiting; /* of the list, those that are */
+    hth_job *waiting; /* the WAITING ones */
     bool ends_lingering;
     hth_memo *prompts;
     hth_slot_memory *slots;
     hth_lane lanes[HTH_LANES];
-    hth_mailbox *prepared; /* with room for all */
+    hth_message_queue *prepared; /* has room for all */
 
-    /* Of the job that is at work. */
-    hth_buffer piece; /* what a step has released */
-    hth_buffer wire;  /* what is to be written */
+    /* Scratch memory of the job that is at work. */
+    hth_buffer piece; /* text of the open step */
+    hth_buffer wire;  /* bytes to write */
     hth_job_step step;
 };
 
 /* ---- worker_job_reply.c ---- */
 
-/* Its replies run from now on: the front is told, where the client does not wait for them. */
+/* The replies were submitted. Where the reply has a record that the front keeps, send it the record's beginning. */
 void hth_job_tell_begun(hth_job *job);
-/* Nothing has been written yet, and this is all there will be. The exchange ends. */
+/* Reply with an error; nothing was written before. The exchange ends. */
 void hth_job_fail(hth_job *job, const hth_api_error *error);
-/* The header that tells what of the request was passed over, where that is not the front's to add. */
+/* Add the header that names ignored fields of the request. In framed jobs the front adds it. */
 void hth_job_add_notes(hth_job *job);
-/* Make room for what is told of each reply, with what was told in another worker. False without memory. */
+/* Allocate job->replies, with the facts of the worker before. False without memory. */
 bool hth_job_begin_replies(hth_job *job);
-/* Write what the box that was taken from the post tells. The exchange may end. */
-void hth_job_take_box(hth_job *job);
-/* There is room for more: of a body that is on its way. The exchange may end. */
+/* Read the events of the request that was taken from the queue, and write their bytes. The exchange may end. */
+void hth_job_take_events(hth_job *job);
+/* The client took bytes: write more of the body, if one is on its way. The exchange may end. */
 void hth_job_write_on(hth_job *job);
 /*
- * Nothing has come of a stream for a while, because its prompt is long or others are before it: its head leaves now, and
- * something that means nothing, so that neither its client nor anybody on the way takes the connection for dead.
+ * A stream was silent for a while, because its prompt is long or it waits for others. Send its head and a sign of life,
+ * so that neither the client nor a proxy takes the connection for dead. The exchange may end.
  */
 void hth_job_say_idle(hth_job *job);
 

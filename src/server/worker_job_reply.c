@@ -1,27 +1,28 @@
 /*
- * worker_job_reply.c - one job: news into bytes, and bytes to its client
+ * worker_job_reply.c - one job: events into bytes, and bytes to its client
  *
- * A stream's bytes leave with the tokens that released them. A body is written once all of its replies have ended, piece by
- * piece as its reader takes it, so that no more than a piece of it is ever here.
+ * The bytes of a stream leave with the tokens that released them. A body is written after all of its replies have
+ * ended, piece by piece as its reader takes it, so that memory holds one piece only.
  *
- * Of a stream that goes on, what its known tokens release has left before, in another worker: it goes through the writer,
- * so that the writer knows it, and is thrown away. A body is written from its beginning, and who reads it throws away what
- * he has. What the other worker told of a reply beyond its tokens is said again here: their log probabilities, how much of
- * the prompt was cached, and how it ended. What this one finds is partly that one's own work, and would not be the same to
- * the last digit.
+ * When a reply is resumed after a worker died, the client has already received the text of the known tokens. The writer
+ * processes that text again to restore its state, and its output is discarded. A body is written from its beginning,
+ * and its reader discards the bytes that it has. Log probabilities, the number of cached tokens and the end of a reply
+ * repeat what the worker before told. This worker's own values could differ: it found rows that the worker before had
+ * made, and its log probabilities can differ in the last digit.
  */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/os.h"
 #include "server/worker_job_inside.h"
 
 enum {
-    STEP_BYTES_MAX = 64 << 10,              /* then a step is closed, and a frame leaves */
-    BODY_BYTES_AT_ONCE = 32 << 10,          /* in a piece */
-    BODY_WHOLE_BYTES = HTH_HTTP_BACKLOG_MAX /* a body that has its length before it */
+    STEP_BYTES_MAX = 64 << 10,              /* of a step; a larger one becomes a frame at once */
+    BODY_BYTES_AT_ONCE = 32 << 10,          /* of a piece */
+    BODY_WHOLE_BYTES = HTH_HTTP_BACKLOG_MAX /* a shorter body has a Content-Length */
 };
 
 static const char body_type[] = "application/json";
@@ -107,7 +108,7 @@ static bool is_streamed(const hth_job *job)
     return job->task.request->stream;
 }
 
-/* As a frame: its tokens with their log probabilities where bytes that have not left yet show them. */
+/* Add the step as a frame. Log probabilities go with it while bytes that show them have not left. */
 static void add_step(hth_job *job)
 {
     hth_api_reply *reply = job->task.reply;
@@ -125,7 +126,7 @@ static void add_step(hth_job *job)
         hth_frame_add_model(wire, job->jobs->model_digest);
     job->has_told_model = true;
     if (hth_api_reply_failure(reply) != 0)
-        flags |= HTH_STEP_FAILS; /* nothing is written after it */
+        flags |= HTH_STEP_FAILS; /* the last frame of the reply */
     if (piece->n > 0 && !job->has_head)
         add_head(job, hth_api_reply_http_status(reply), is_stream, 0);
     if (!is_stream)
@@ -133,7 +134,7 @@ static void add_step(hth_job *job)
     hth_frame_add_step(wire, s->reply, flags, &tokens, hth_buffer_text(piece), is_stream ? piece->n : 0);
 }
 
-/* The step that is open, as a frame or, for who wants none, as its bytes. */
+/* Add the open step to the wire: as a frame, or as bytes for a client. */
 static void close_step(hth_job *job)
 {
     hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
@@ -150,7 +151,7 @@ static void close_step(hth_job *job)
     s->n_tokens = 0;
 }
 
-/* One that is as large as a frame should be. */
+/* Is the open step as large as a frame should be? */
 static bool is_step_full(const hth_job *job)
 {
     const hth_job_step *s = &job->jobs->step;
@@ -158,90 +159,85 @@ static bool is_step_full(const hth_job *job)
     return job->jobs->piece.n >= STEP_BYTES_MAX || hth_frame_token_bytes(s->n_tokens, s->n_logprobs) >= STEP_BYTES_MAX;
 }
 
-static bool grow(void **array, size_t *capacity, size_t n_needed, size_t n_each)
+static bool add_logprobs(hth_job_step *s, const hearth_logprob *logprobs)
 {
-    size_t wanted = 2 * n_needed + 64;
-    void *grown;
+    size_t n = (size_t)s->n_tokens * s->n_logprobs;
+    hearth_logprob *grown;
 
-    if (n_needed <= *capacity)
+    if (s->n_logprobs == 0)
         return true;
-    grown = realloc(*array, wanted * n_each);
+    grown = hth_grown_by(s->logprobs, n, s->n_logprobs, &s->logprobs_capacity, sizeof(*grown));
     if (!grown)
         return false;
-    *array = grown;
-    *capacity = wanted;
+    s->logprobs = grown;
+    memcpy(grown + n, logprobs, s->n_logprobs * sizeof(*grown));
     return true;
 }
 
-static void add_token(hth_job *job, const hearth_token_event *event)
+static void add_token(hth_job *job, const hearth_token_event *token)
 {
     hth_job_step *s = &job->jobs->step;
-    void *tokens = s->tokens, *logprobs = s->logprobs;
-    bool has_room;
+    hearth_token *grown = hth_grown(s->tokens, s->n_tokens, &s->tokens_capacity, sizeof(*grown));
 
-    s->n_logprobs = event->logprobs ? 1 + event->n_top_logprobs : 0;
-    has_room = grow(&tokens, &s->tokens_capacity, (size_t)s->n_tokens + 1, sizeof(*s->tokens)) &&
-               grow(&logprobs, &s->logprobs_capacity, ((size_t)s->n_tokens + 1) * s->n_logprobs, sizeof(*s->logprobs));
-    s->tokens = tokens;
-    s->logprobs = logprobs;
-    if (!has_room) {
+    s->n_logprobs = token->logprobs ? 1 + token->n_top_logprobs : 0;
+    if (grown)
+        s->tokens = grown;
+    if (!grown || !add_logprobs(s, token->logprobs)) {
         job->jobs->wire.failed = true;
         return;
     }
-    if (s->n_logprobs > 0)
-        memcpy(s->logprobs + (size_t)s->n_tokens * s->n_logprobs, event->logprobs,
-               s->n_logprobs * sizeof(*s->logprobs));
-    s->tokens[s->n_tokens++] = event->token;
+    s->tokens[s->n_tokens++] = token->token;
 }
 
-/* ---- news into bytes ---- */
+/* ---- events into bytes ---- */
 
-/* Of a stream: has what comes of this already left, in another worker? */
-static bool has_left(const hth_job *job, const hth_news *news)
+/* Did the worker before already send the bytes of this event? Only of streams. */
+static bool has_left(const hth_job *job, const hth_reply_event *event)
 {
     const hth_known *known = &job->task.known;
 
     if (known->n_replies == 0 || !is_streamed(job))
         return false;
-    if (hth_known_has_ended(known, news->reply))
+    if (hth_known_has_ended(known, event->reply))
         return true;
-    switch (news->kind) {
-    case HTH_NEWS_TOKEN: return news->event.index < hth_known_n(known, news->reply);
-    case HTH_NEWS_TEXT:
-        return job->replies[news->reply].n_tokens < hth_known_n(known, news->reply); /* it leaves with that token */
-    case HTH_NEWS_PREFILL: return hth_known_n(known, news->reply) > 0; /* of tokens that it has is no progress */
+    switch (event->kind) {
+    case HTH_REPLY_EVENT_TOKEN: return event->token.index < hth_known_n(known, event->reply);
+    case HTH_REPLY_EVENT_TEXT:
+        return job->replies[event->reply].n_tokens <
+               hth_known_n(known, event->reply);                               /* the text leaves with that token */
+    case HTH_REPLY_EVENT_PREFILL: return hth_known_n(known, event->reply) > 0; /* the prompt was read before */
     default: return false;
     }
 }
 
-static void take_token(hth_job *job, const hth_news *news)
+static void take_token(hth_job *job, const hth_reply_event *event)
 {
     hth_api_reply *reply = job->task.reply;
     hth_buffer *piece = &job->jobs->piece;
-    hearth_token_event event = news->event;
+    hearth_token_event token = event->token;
     const hearth_logprob *known;
     hearth_stats stats;
     uint32_t n_known = 0;
 
-    job->replies[news->reply].n_tokens = event.index + 1;
-    known = hth_known_logprobs(&job->task.known, news->reply, event.index, &n_known);
-    if (event.logprobs && known && n_known == 1 + event.n_top_logprobs)
-        event.logprobs = known;
-    if (event.index >= hth_known_n(&job->task.known, news->reply))
-        add_token(job, &event);
-    if (event.stats) { /* as the client was told of the cache before */
-        stats = *event.stats;
-        stats.cached_tokens = job->replies[news->reply].n_cached;
-        event.stats = &stats;
+    job->replies[event->reply].n_tokens = token.index + 1;
+    known = hth_known_logprobs(&job->task.known, event->reply, token.index, &n_known);
+    if (token.logprobs && known && n_known == 1 + token.n_top_logprobs)
+        token.logprobs = known;
+    if (token.index >= hth_known_n(&job->task.known, event->reply))
+        add_token(job, &token);
+    if (token.stats) { /* with the number that the client has seen */
+        stats = *token.stats;
+        stats.cached_tokens = job->replies[event->reply].n_cached;
+        token.stats = &stats;
     }
-    hth_api_reply_token(reply, news->reply, &event, piece);
-    if (event.n_bytes > 0)
-        hth_api_reply_text(reply, news->reply, event.text, event.n_bytes, piece);
+    hth_api_reply_token(reply, event->reply, &token, piece);
+    if (token.n_bytes > 0)
+        hth_api_reply_text(reply, event->reply, token.text, token.n_bytes, piece);
 }
 
 /*
- * The news have left before, in another worker, but for the end of all replies, where this was the last one here but not
- * there.
+ * Discard the bytes of an event that the worker before has sent. The end of all replies stays, where this reply is the
+ * last one to end here but was not there.
  */
 static void drop_old(hth_job *job, size_t n_before)
 {
@@ -255,33 +251,34 @@ static void drop_old(hth_job *job, size_t n_before)
     if (n_end > 0)
         memmove(piece->text + n_before, piece->text + piece->n - n_end, n_end);
     piece->n = n_before + n_end;
-    job->jobs->step.has_ended |= n_end > 0; /* said once more: with what it ends */
+    job->jobs->step.has_ended |= n_end > 0; /* the step frame repeats the end of the reply */
 }
 
-/* How much of its prompt was cached: at the latest its first token says it for good. */
-static void take_cached(hth_job *job, const hth_news *news)
+/* Note how much of the prompt was cached. The number is final when the first token comes. */
+static void take_cached(hth_job *job, const hth_reply_event *event)
 {
-    hth_job_reply *reply = &job->replies[news->reply];
+    hth_job_reply *reply = &job->replies[event->reply];
 
-    if (news->kind == HTH_NEWS_PROGRESS && !reply->has_cached)
-        reply->n_cached = news->n_done;
-    if (news->kind == HTH_NEWS_DONE && !reply->has_cached)
-        reply->n_cached = news->result->stats->cached_tokens;
-    if (news->kind == HTH_NEWS_PROGRESS || news->kind == HTH_NEWS_PREFILL || reply->has_cached || reply->is_cached_told)
+    if (event->kind == HTH_REPLY_EVENT_PROGRESS && !reply->has_cached)
+        reply->n_cached = event->n_done;
+    if (event->kind == HTH_REPLY_EVENT_DONE && !reply->has_cached)
+        reply->n_cached = event->result->stats->cached_tokens;
+    if (event->kind == HTH_REPLY_EVENT_PROGRESS || event->kind == HTH_REPLY_EVENT_PREFILL || reply->has_cached ||
+        reply->is_cached_told)
         return;
     reply->is_cached_told = true;
-    if (job->is_framed && hth_known_n(&job->task.known, news->reply) == 0)
-        hth_frame_add_cached(&job->jobs->wire, news->reply, reply->n_cached);
+    if (job->is_framed && hth_known_n(&job->task.known, event->reply) == 0)
+        hth_frame_add_cached(&job->jobs->wire, event->reply, reply->n_cached);
 }
 
-static void take_prefill(hth_job *job, const hth_news *news)
+static void take_prefill(hth_job *job, const hth_reply_event *event)
 {
-    hth_job_reply *reply = &job->replies[news->reply];
+    hth_job_reply *reply = &job->replies[event->reply];
     uint64_t now_ns = hth_os_monotonic_ns();
 
     if (reply->read_ns == 0)
         reply->read_ns = now_ns;
-    hth_api_reply_prefill(job->task.reply, news->reply, news->n_done, (double)(now_ns - reply->read_ns) / 1e6,
+    hth_api_reply_prefill(job->task.reply, event->reply, event->n_done, (double)(now_ns - reply->read_ns) / 1e6,
                           &job->jobs->piece);
 }
 
@@ -318,7 +315,7 @@ static hth_frame_outcome outcome_of(const hearth_result *result)
     return outcome;
 }
 
-/* Of a result's statistics what the API's writers need. */
+/* The statistics that the API's writers need. */
 static hearth_stats stats_of(const hth_frame_outcome *outcome)
 {
     const hth_frame_figures *figures = &outcome->figures;
@@ -360,67 +357,68 @@ static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *re
     job->summary.finish = result->finish_reason;
 }
 
-static void take_end(hth_job *job, const hth_news *news)
+static void take_end(hth_job *job, const hth_reply_event *event)
 {
     const hth_known *known = &job->task.known;
-    const hth_frame_outcome *outcome = hth_known_outcome(known, news->reply);
-    hearth_result result = *news->result; /* borrows what it holds */
-    hearth_stats stats = *news->result->stats;
+    const hth_frame_outcome *outcome = hth_known_outcome(known, event->reply);
+    hearth_result result = *event->result; /* borrows what it holds */
+    hearth_stats stats = *event->result->stats;
     hth_frame_outcome told;
 
     result.stats = &stats;
-    stats.cached_tokens = job->replies[news->reply].n_cached;
-    /* It had ended before, and all that came of it is here. */
-    if (outcome && job->replies[news->reply].n_tokens == hth_known_n(known, news->reply)) {
+    stats.cached_tokens = job->replies[event->reply].n_cached;
+    /* It ended in the worker before, and all of its tokens are here. */
+    if (outcome && job->replies[event->reply].n_tokens == hth_known_n(known, event->reply)) {
         stats = stats_of(outcome);
         result.status = HEARTH_OK;
         result.finish_reason = (hearth_finish_reason)outcome->finish;
         result.stop_number = outcome->stop_number;
     }
-    add_to_summary(job, news->reply, &result);
-    hth_api_reply_done(job->task.reply, news->reply, &result, &job->jobs->piece);
-    if (!job->is_framed || hth_known_has_ended(known, news->reply) || hth_api_reply_failure(job->task.reply) != 0)
+    add_to_summary(job, event->reply, &result);
+    hth_api_reply_done(job->task.reply, event->reply, &result, &job->jobs->piece);
+    if (!job->is_framed || hth_known_has_ended(known, event->reply) || hth_api_reply_failure(job->task.reply) != 0)
         return;
     told = outcome_of(&result);
-    hth_frame_add_outcome(&job->jobs->wire, news->reply, &told);
+    hth_frame_add_outcome(&job->jobs->wire, event->reply, &told);
 }
 
-/* One thing, for a client who is still there. */
-static void take_news(hth_job *job, const hth_news *news)
+static void take_event(hth_job *job, const hth_reply_event *event)
 {
     hth_api_reply *reply = job->task.reply;
     hth_buffer *piece = &job->jobs->piece;
     hth_job_step *s = &job->jobs->step;
-    bool is_old = has_left(job, news);
+    bool is_old = has_left(job, event);
     size_t n_before;
 
-    if (s->is_open && s->reply != news->reply)
+    if (s->is_open && s->reply != event->reply)
         close_step(job);
-    take_cached(job, news);
+    take_cached(job, event);
     s->is_open = true;
-    s->reply = news->reply;
+    s->reply = event->reply;
     n_before = piece->n;
-    switch (news->kind) {
-    case HTH_NEWS_PROGRESS:
-        hth_api_reply_progress(reply, news->reply, HEARTH_PHASE_RESTORE, job->replies[news->reply].n_cached);
+    switch (event->kind) {
+    case HTH_REPLY_EVENT_PROGRESS:
+        hth_api_reply_progress(reply, event->reply, HEARTH_PHASE_RESTORE, job->replies[event->reply].n_cached);
         break;
-    case HTH_NEWS_PREFILL: take_prefill(job, news); break;
-    case HTH_NEWS_TEXT: hth_api_reply_text(reply, news->reply, news->event.text, news->event.n_bytes, piece); break;
-    case HTH_NEWS_TOKEN: take_token(job, news); break;
-    case HTH_NEWS_DONE:
-        take_end(job, news);
-        s->has_ended = !hth_known_has_ended(&job->task.known, news->reply);
+    case HTH_REPLY_EVENT_PREFILL: take_prefill(job, event); break;
+    case HTH_REPLY_EVENT_TEXT:
+        hth_api_reply_text(reply, event->reply, event->token.text, event->token.n_bytes, piece);
+        break;
+    case HTH_REPLY_EVENT_TOKEN: take_token(job, event); break;
+    case HTH_REPLY_EVENT_DONE:
+        take_end(job, event);
+        s->has_ended = !hth_known_has_ended(&job->task.known, event->reply);
         break;
     }
     if (is_old)
         drop_old(job, n_before);
-    if (news->kind == HTH_NEWS_DONE || (news->kind == HTH_NEWS_TOKEN && is_step_full(job)))
+    if (event->kind == HTH_REPLY_EVENT_DONE || (event->kind == HTH_REPLY_EVENT_TOKEN && is_step_full(job)))
         close_step(job);
 }
 
 /* ---- bytes to the client ---- */
 
-/* A client that takes too little makes its replies wait. */
+/* A client that reads too slowly makes its replies wait. */
 static void hold_back(hth_job *job)
 {
     job->backlog = hth_http_stream_backlog(job->exchange);
@@ -430,12 +428,15 @@ static void hold_back(hth_job *job)
     hth_task_pause(&job->task, true);
 }
 
-/* Write what the wire has; with is_over that is the rest, and the exchange ends. */
+/*
+ * Write the bytes of the wire. is_over: they are the last, and the exchange ends. When memory ran out, the exchange is
+ * aborted. Replies that still run when the exchange ends are cancelled.
+ */
 static void write_wire(hth_job *job, int status, const char *type, bool is_over)
 {
     hth_buffer *wire = &job->jobs->wire;
 
-    if (job->is_framed) { /* the frames have their own */
+    if (job->is_framed) { /* the HEAD frame has both */
         status = 200;
         type = HTH_FRAMES_CONTENT_TYPE;
     }
@@ -455,16 +456,18 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
             hth_http_stream_end(take_exchange(job));
     }
     hth_buffer_clear(wire);
+    if (!job->exchange && job->n_ended < job->task.n_submitted)
+        hth_task_cancel(&job->task);
 }
 
-/* What is to be kept of a reply that has ended well, for the front. */
+/* The front stores this record of a reply that ended well. */
 static void add_record(hth_job *job)
 {
     hth_buffer *wire = &job->jobs->wire;
     hth_buffer record = { .text = NULL };
 
     hth_api_reply_record(job->task.reply, &record);
-    if (!record.failed) /* without memory it is not kept */
+    if (!record.failed) /* without memory it is not stored */
         hth_frame_add_record(wire, 0, hth_buffer_text(&record), record.n);
     hth_buffer_deinit(&record);
 }
@@ -484,7 +487,7 @@ void hth_job_tell_begun(hth_job *job)
         write_wire(job, 200, body_type, false);
 }
 
-/* The next piece of the body, and what ends it. True: that was all. */
+/* Add the next piece of the body to the wire. True: it was the last, and its end was added. */
 static bool add_body_piece(hth_job *job)
 {
     hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
@@ -507,13 +510,13 @@ static bool add_body_piece(hth_job *job)
     return is_over;
 }
 
-/* What the wire has, and as much of the body behind it as its reader takes now. */
+/* Write the bytes of the wire, then as much of the body as the reader takes now. */
 static void write_body(hth_job *job)
 {
     const hth_buffer *wire = &job->jobs->wire;
 
     job->is_writing = true;
-    if (job->has_begun) /* which is told however much waits already */
+    if (job->has_begun) /* even while the backlog is full */
         write_wire(job, 200, body_type, false);
     while (job->exchange && hth_http_stream_backlog(job->exchange) < HTH_HTTP_BACKLOG_MAX) {
         bool is_over = add_body_piece(job);
@@ -530,8 +533,8 @@ void hth_job_write_on(hth_job *job)
         write_body(job);
 }
 
-/* Write what has come; the exchange ends with the reply. */
-static void write_news(hth_job *job)
+/* Write the bytes of all events that were read. The exchange ends with the reply. */
+static void write_events(hth_job *job)
 {
     const hth_api_reply *reply = job->task.reply;
     bool has_ended = hth_api_reply_has_ended(reply);
@@ -553,26 +556,24 @@ static void write_news(hth_job *job)
     write_wire(job, status, is_stream ? hth_api_stream_type(job->dialect) : body_type, has_ended);
     if (job->exchange && job->has_begun)
         hold_back(job);
-    if (!job->exchange && job->n_ended < job->task.n_submitted)
-        hth_task_cancel(&job->task); /* it failed while others of its replies run */
 }
 
-void hth_job_take_box(hth_job *job)
+void hth_job_take_events(hth_job *job)
 {
     hth_jobs *jobs = job->jobs;
-    hth_news news;
+    hth_reply_event event;
 
     hth_buffer_clear(&jobs->wire);
     hth_buffer_clear(&jobs->piece);
     jobs->step.is_open = jobs->step.has_ended = false;
     jobs->step.n_tokens = 0;
-    while (hth_post_read(jobs->options.post, &news)) {
-        job->n_ended += news.kind == HTH_NEWS_DONE;
+    while (hth_event_queue_read(jobs->options.queue, &event)) {
+        job->n_ended += event.kind == HTH_REPLY_EVENT_DONE;
         if (job->exchange && !hth_api_reply_has_ended(job->task.reply))
-            take_news(job, &news);
+            take_event(job, &event);
     }
     if (job->exchange)
-        write_news(job);
+        write_events(job);
 }
 
 /* ---- from the beginning ---- */
@@ -606,8 +607,8 @@ void hth_job_say_idle(hth_job *job)
         return;
     hth_buffer_clear(wire);
     hth_buffer_clear(piece);
-    if (!job->replies[0].has_cached) /* what was told of it by now: the first token says it for good */
-        hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, hth_box_n_restored(job->task.box, 0));
+    if (!job->replies[0].has_cached) /* as far as is known; final with the first token */
+        hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, hth_request_events_n_restored(job->task.events, 0));
     begins = hth_api_reply_idle(reply, piece);
     if (!job->is_framed) {
         hth_buffer_add(wire, hth_buffer_text(piece), piece->n);

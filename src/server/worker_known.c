@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 void hth_known_deinit(hth_known *known)
 {
     for (uint32_t i = 0; i < known->n_replies; i++) {
@@ -32,27 +34,12 @@ static hth_known_reply *reply_at(hth_known *known, uint32_t i)
     return &known->replies[i];
 }
 
-/* Room for the log probabilities of n tokens more. False without memory. */
-static bool reserve_logprobs(hth_known_reply *reply, uint32_t n)
-{
-    uint32_t n_needed = reply->n + n - reply->likely_begin, capacity = 2 * n_needed;
-    hearth_logprob *grown;
-
-    if (n_needed <= reply->logprobs_capacity)
-        return true;
-    grown = realloc(reply->logprobs, (size_t)capacity * reply->n_logprobs * sizeof(*grown));
-    if (!grown)
-        return false;
-    reply->logprobs = grown;
-    reply->logprobs_capacity = capacity;
-    return true;
-}
-
-/* Those of a step, before its tokens. False without memory. */
+/* Append a step's log probabilities; the tokens follow. False without memory. */
 static bool add_logprobs(hth_known_reply *reply, const hth_frame *step)
 {
     const hearth_logprob unknown = { .token = -1, .logprob = NAN };
-    hearth_logprob *at;
+    hearth_logprob *grown;
+    size_t n;
 
     if (step->n_tokens == 0 || (reply->n_logprobs == 0 && step->n_logprobs == 0))
         return true;
@@ -60,12 +47,15 @@ static bool add_logprobs(hth_known_reply *reply, const hth_frame *step)
         reply->likely_begin = reply->n;
         reply->n_logprobs = step->n_logprobs;
     }
-    if (!reserve_logprobs(reply, step->n_tokens))
+    n = (size_t)(reply->n - reply->likely_begin) * reply->n_logprobs;
+    grown = hth_grown_by(reply->logprobs, n, (size_t)step->n_tokens * reply->n_logprobs, &reply->logprobs_capacity,
+                         sizeof(*grown));
+    if (!grown)
         return false;
-    at = reply->logprobs + (size_t)(reply->n - reply->likely_begin) * reply->n_logprobs;
+    reply->logprobs = grown;
     for (uint32_t i = 0; i < step->n_tokens; i++)
         for (uint32_t k = 0; k < reply->n_logprobs; k++)
-            *at++ = k < step->n_logprobs ? hth_frame_logprob(step, i, k) : unknown;
+            grown[n++] = k < step->n_logprobs ? hth_frame_logprob(step, i, k) : unknown;
     return true;
 }
 
@@ -74,14 +64,12 @@ static bool add_step(hth_known_reply *reply, const hth_frame *frame)
 {
     if (frame->n_tokens > UINT32_MAX / 4 - reply->n || !add_logprobs(reply, frame))
         return false;
-    if (reply->n + frame->n_tokens > reply->capacity) {
-        uint32_t capacity = 2 * (reply->n + frame->n_tokens);
-        hearth_token *grown = realloc(reply->tokens, capacity * sizeof(*grown));
+    if (frame->n_tokens > 0) {
+        hearth_token *grown = hth_grown_by(reply->tokens, reply->n, frame->n_tokens, &reply->capacity, sizeof(*grown));
 
         if (!grown)
             return false;
         reply->tokens = grown;
-        reply->capacity = capacity;
     }
     for (uint32_t i = 0; i < frame->n_tokens; i++)
         reply->tokens[reply->n++] = hth_frame_token(frame, i);

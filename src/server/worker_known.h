@@ -11,13 +11,13 @@
 typedef struct hth_known_reply {
     hearth_token *tokens; /* [n] */
     uint32_t n;
-    uint32_t capacity;
+    size_t capacity;
     /* Log probabilities of the tokens from likely_begin on, n_logprobs of each: NaN where none were told. */
     uint32_t likely_begin;
     uint32_t n_logprobs; /* 0: none were told of any */
     hearth_logprob *logprobs;
-    uint32_t logprobs_capacity; /* of tokens */
-    bool has_begun;             /* the beginning of its stream has left */
+    size_t logprobs_capacity;
+    bool has_begun; /* the beginning of its stream has left */
     bool has_ended;
     bool has_outcome;
     hth_frame_outcome outcome; /* of its end */
@@ -34,8 +34,8 @@ typedef struct hth_known {
 } hth_known;
 
 /*
- * Read STEP, CACHED, MODEL and OUTCOME frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release with
- * hth_known_deinit. False with error filled, and nothing to be released. Any thread.
+ * Read STEP, CACHED, MODEL and OUTCOME frames, [n_bytes] and nothing else, of at most n_replies_max replies. Release
+ * with hth_known_deinit. False with error filled, and nothing to be released. Any thread.
  */
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);
 void hth_known_deinit(hth_known *known); /* zeros afterwards */

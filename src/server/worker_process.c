@@ -2,7 +2,8 @@
  * worker_process.c - one process of a worker, from its start to what it died of
  *
  * Until it is reaped, its pid and its group's number are not given to anybody else, so that signals meet it or nobody.
- * Hence the order at its end: see that it has ended, kill what is left of the group, read what is left in the pipes, reap.
+ * Hence the order at its end: see that it has ended, kill what is left of the group, read what is left in the pipes,
+ * reap.
  */
 #include "server/worker_process.h"
 

@@ -1,9 +1,10 @@
 /*
- * worker_process.h - one process of a worker, from its start to what it died of
+ * worker_process.h - one process of a worker, from its start to its end
  *
- * It writes log lines, "hearth: warning: text", to a pipe, which are passed on to the front's log and of which the last ones are kept; and lines to
- * a control socket: "loading 0.42", "ready", "stopping", "failed TEXT". It is told "drain MS" there, before SIGTERM, where running replies are to end in it. The other end of that socket closes with the front. Event
- * loop only; nothing blocks but hth_worker_process_free.
+ * The process writes log lines ("hearth: warning: text") to a pipe. They go to the front's log, and the last ones are
+ * kept. It writes lines to a control socket: "loading 0.42", "ready", "stopping", "failed TEXT". The front writes
+ * "drain MS" there before SIGTERM, if running replies may end in the process. The socket closes when the front ends.
+ * Event loop only; nothing blocks but hth_worker_process_free.
  */
 #ifndef HTH_SERVER_WORKER_PROCESS_H
 #define HTH_SERVER_WORKER_PROCESS_H
@@ -28,35 +29,35 @@ typedef struct hth_worker_process_options {
     /* Not called from within the functions below. */
     void (*on_progress)(float fraction, void *user_data); /* 0 .. 1 */
     void (*on_ready)(void *user_data);
-    void (*on_stopping)(void *user_data); /* somebody told it to end, the front or anybody else */
+    void (*on_stopping)(void *user_data); /* the front or another process told it to end */
     void *user_data;
 } hth_worker_process_options;
 
-/* Start it. Its strings and descriptors are needed for the call only, but for name and log. */
+/* Start a process. The strings and descriptors, except for name and log, are needed for the call only. */
 hearth_status hth_worker_process_start(const hth_worker_process_options *options, hth_worker_process **out,
                                        hearth_error *err);
-/* Kill its group and wait for it, at most a few seconds, where it has not ended. Accepts NULL. */
+/* If it has not ended, kill its group and wait for it, a few seconds at most. Accepts NULL. */
 void hth_worker_process_free(hth_worker_process *process);
 
 int hth_worker_process_pid(const hth_worker_process *process);
-/* Ask it to end in order. drain_ms: running replies may end for so long; 0: they go on elsewhere. */
+/* Tell it to end. drain_ms: running replies may end in it for so long; 0: other workers continue them. */
 void hth_worker_process_terminate(hth_worker_process *process, uint32_t drain_ms);
-/* Kill it and what it started. */
+/* Kill its process group. */
 void hth_worker_process_kill(hth_worker_process *process);
-/* Now and then: tell how many of its log lines were too many to be passed on. */
+/* Call periodically: logs how many of its lines were dropped because there were too many. */
 void hth_worker_process_tick(hth_worker_process *process);
-/* Has it ended? Then its group is killed, and all it had written has been read. No callbacks come any more. */
+/* Has it ended? Then its group is killed and all of its output is read. No callbacks come any more. */
 bool hth_worker_process_has_ended(hth_worker_process *process);
 
 /* ---- once it has ended ---- */
 
-/* Did it say that it was told to end? on_stopping may not have been called of it. */
+/* Did it report "stopping"? on_stopping may not have been called. */
 bool hth_worker_process_said_stopping(const hth_worker_process *process);
-/* Did it end as one that was asked to: with status 0, or by SIGTERM? */
+/* Did it end with status 0, or by SIGTERM? */
 bool hth_worker_process_ended_in_order(const hth_worker_process *process);
 /*
- * Why it ended, as a clause: "killed by signal 11 (segmentation fault)", "ended with exit status 3", or what it said had
- * failed.
+ * The cause of its end: "killed by signal 11 (segmentation fault)", "ended with exit status 3", or the text of
+ * "failed".
  */
 void hth_worker_process_cause(const hth_worker_process *process, char *out, size_t capacity);
 /* As many of its last lines as fit. */

@@ -8,8 +8,8 @@
  *   restore   a file becomes rows, and the slot remembers its tokens
  *   erase     its rows go, but for those that other slots begin with; the slot is empty
  *
- * A client sees the slots of its own salt. Files of clients without one lie in the folder itself, those of each salt in a
- * folder of their own in it, ".tenant-<32 hex digits>", so that nobody replaces another's.
+ * A client sees the slots of its own salt. Files of clients without one lie in the folder itself, those of each salt in
+ * a folder of their own in it, ".tenant-<32 hex digits>", so that nobody replaces another's.
  */
 #ifndef HTH_SERVER_WORKER_SLOTS_H
 #define HTH_SERVER_WORKER_SLOTS_H

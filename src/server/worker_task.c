@@ -8,17 +8,17 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/request_parse.h"
 #include "base/hash.h"
-#include "server/worker_slots.h"
 
 enum {
-    REPLIES_QUICK_MAX = 16, /* more are submitted beside the loop */
-    WORTH_TOKENS_MIN = 512, /* a guess: less is read within seconds on anything */
+    REPLIES_QUICK_MAX = 16, /* more are submitted by a lane */
+    WORTH_TOKENS_MIN = 512, /* a guess: any machine reads fewer within seconds */
 };
 
 void hth_task_deinit(hth_task *task)
 {
-    hth_box_free(task->box);
+    hth_request_events_free(task->events);
     if (task->has_slot)
         hth_slot_memory_give_back(task->slots, task->slot);
     hth_api_reply_free(task->reply);
@@ -84,8 +84,8 @@ static void add_text(hth_sha256 *sha, const char *text)
 }
 
 /*
- * The salt of a client's key and the one that the client chose make one that no other pair has, and that nobody can choose
- * who has not the key's.
+ * The hash of the key's salt and the request's salt: no other pair gives the same result, and nobody can choose the
+ * result without the salt of the key.
  */
 bool hth_task_join_salts(hth_task *task)
 {
@@ -110,7 +110,7 @@ bool hth_task_join_salts(hth_task *task)
     return true;
 }
 
-/* What the template or a grammar could not take is told as what the parser could not. */
+/* Notes of the template and of grammars join those of the parser. */
 static void join_notes(hth_task *task)
 {
     for (size_t i = 0; i < task->prepared.n_requests; i++)
@@ -129,7 +129,7 @@ static bool prepare(hth_task *task)
 
 /* ---- submitting ---- */
 
-/* One of the library's requests: all replies to a prompt, or one of them that goes on, whose sampling is put there. */
+/* Request number part of the library: all replies to one prompt, or one resumed reply, whose sampling is *sampling. */
 static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling *sampling)
 {
     uint32_t n = task->request->options.n;
@@ -144,7 +144,7 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     *sampling = *request.sampling;
     sampling->seed += part % n;
     request.sampling = sampling;
-    /* Where it ended for another reason than its tokens, a time limit, it ends there, too. */
+    /* A reply that ended by a time limit, say, ends at the same token again. */
     if (hth_known_has_ended(&task->known, part)) {
         request.n_predict = (int32_t)n_known;
         if (request.min_tokens > n_known)
@@ -158,31 +158,35 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     return request;
 }
 
+/* Replies of one submitted request. */
+static uint32_t n_each(const hth_task *task)
+{
+    return task->known.n_replies > 0 ? 1 : task->request->options.n;
+}
+
 static bool submit(hth_task *task)
 {
-    bool is_known = task->known.n_replies > 0;
-    uint32_t n_parts = is_known ? task->n_replies : (uint32_t)task->prepared.n_requests;
-    uint32_t n_each = is_known ? 1 : task->request->options.n;
+    uint32_t n_parts = task->known.n_replies > 0 ? task->n_replies : (uint32_t)task->prepared.n_requests;
 
     for (uint32_t i = 0; i < n_parts; i++) {
-        hth_box_part *part = &task->parts[i];
+        hth_request_part *part = &task->parts[i];
         hearth_sampling sampling;
         hearth_request request = request_of(task, i, &sampling);
         hearth_error err;
 
-        *part = (hth_box_part){ .box = task->box, .first = i * n_each };
-        hth_box_part_connect(part, &request);
+        *part = (hth_request_part){ .events = task->events, .first = i * n_each(task) };
+        hth_request_part_connect(part, &request);
         if (hth_submit_held(task->model, &request, &part->id, &part->source, &err) != HEARTH_OK) {
             hth_api_fail_status(&task->error, &err);
             return false;
         }
         task->n_parts++;
-        task->n_submitted += n_each;
+        task->n_submitted += n_each(task);
     }
     return true;
 }
 
-/* A number for what its first reply leaves behind. One that there is not is passed over. */
+/* Take the slot that will remember the first reply. A number that does not exist is ignored, with a note. */
 static void take_slot(hth_task *task)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -196,7 +200,7 @@ static void take_slot(hth_task *task)
 
 static bool make_reply(hth_task *task)
 {
-    const char *named = task->request->model; /* clients compare it with what they asked for */
+    const char *named = task->request->model; /* clients compare it with the requested name */
     hth_api_reply_options options = {
         .model = named && *named ? named : task->model_name,
         .id = task->id,
@@ -213,17 +217,17 @@ static bool make_reply(hth_task *task)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "more replies are known than are asked for");
         return false;
     }
-    task->box = hth_box_new(task->post, task->n_replies, task->owner);
-    if (task->box)
-        hth_box_remember(task->box, task->slots, task->request->options.cache_salt, task->slot);
-    if (task->box && task->request->wants_timings && task->request->stream)
-        hth_box_tell_stats(task->box);
-    if (task->box && task->request->wants_progress && task->request->stream)
-        hth_box_tell_prefill(task->box);
+    task->events = hth_request_events_new(task->queue, task->n_replies, task->owner);
+    if (task->events)
+        hth_request_events_remember(task->events, task->slots, task->request->options.cache_salt, task->slot);
+    if (task->events && task->request->wants_timings && task->request->stream)
+        hth_request_events_tell_stats(task->events);
+    if (task->events && task->request->wants_progress && task->request->stream)
+        hth_request_events_tell_prefill(task->events);
     task->parts = calloc(task->n_replies, sizeof(*task->parts));
-    if (!task->box || !task->parts)
+    if (!task->events || !task->parts)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
-    return task->box && task->parts;
+    return task->events && task->parts;
 }
 
 static void generate(hth_task *task)
@@ -267,10 +271,8 @@ void hth_task_run(hth_task *task)
                              &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
-    case HTH_TASK_SLOT: hth_slot_order_run(task); break;
+    case HTH_TASK_SLOT: assert(false && "worker_slots.h runs it"); break;
     }
-    if (task->answer.failed)
-        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
 }
 
 /* ---- steering ---- */
@@ -278,15 +280,15 @@ void hth_task_run(hth_task *task)
 void hth_task_cancel(const hth_task *task)
 {
     for (uint32_t i = 0; i < task->n_parts; i++)
-        for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
+        for (uint32_t k = 0; k < n_each(task); k++)
             (void)hearth_cancel(task->model, task->parts[i].id + k, NULL); /* not found: it has ended */
 }
 
-/* Is a prompt long, or has something like it been here before, so that it is worth reading for who asks once more? */
+/* Is a prompt long, or was a part of it restored, so that its rows will help when the client asks again? */
 static bool is_worth_reading(const hth_task *task)
 {
     for (uint32_t i = 0; i < task->n_replies; i++)
-        if (hth_box_n_restored(task->box, i) > 0)
+        if (hth_request_events_n_restored(task->events, i) > 0)
             return true;
     for (size_t i = 0; i < task->prepared.n_requests; i++)
         if (task->prepared.requests[i].n_tokens >= WORTH_TOKENS_MIN)
@@ -301,13 +303,13 @@ void hth_task_linger(const hth_task *task, uint32_t ms)
         return;
     }
     for (uint32_t i = 0; i < task->n_parts; i++)
-        for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
+        for (uint32_t k = 0; k < n_each(task); k++)
             (void)hearth_linger(task->model, task->parts[i].id + k, ms, NULL); /* not found: it has ended */
 }
 
 void hth_task_pause(const hth_task *task, bool pause)
 {
     for (uint32_t i = 0; i < task->n_parts; i++)
-        for (uint32_t k = 0; k < (task->known.n_replies > 0 ? 1 : task->request->options.n); k++)
-            (void)hearth_pause(task->model, task->parts[i].id + k, pause, NULL); /* likewise */
+        for (uint32_t k = 0; k < n_each(task); k++)
+            (void)hearth_pause(task->model, task->parts[i].id + k, pause, NULL); /* not found: it has ended */
 }

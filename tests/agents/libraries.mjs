@@ -1,6 +1,8 @@
-// libraries.mjs - the packages `ai` and `@langchain/openai` in a loop with tools, against a model that replies by script
+// libraries.mjs - the packages `ai` and `@langchain/openai` in a loop with tools, against a model that replies by
+// script
 //
-// Usage: node libraries.mjs ai|langchain. Environment: HEARTH_AGENTS, the directory that holds node_modules; SERVER_URL.
+// Usage: node libraries.mjs ai|langchain. Environment: HEARTH_AGENTS, the directory that holds node_modules;
+// SERVER_URL.
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'

@@ -2,10 +2,10 @@
 //
 // Usage: node turns.mjs LOG FROM STEP MIN [TOKENS_MIN]
 //
-// Reads the server's log from byte FROM on and prints a line a request: step, tokens of the prompt, reused, share. Requests of
-// fewer than TOKENS_MIN tokens are left out: agents make small ones besides, titles and the like. Every prompt has to have at
-// least MIN of its tokens known, but for the first one where MIN begins with "+": that one is new. Prints how many there
-// were as the last line, "turns N".
+// Reads the server's log from byte FROM on and prints a line a request: step, tokens of the prompt, reused, share.
+// Requests of fewer than TOKENS_MIN tokens are left out: agents make small ones besides, titles and the like. Every
+// prompt has to have at least MIN of its tokens known, but for the first one where MIN begins with "+": that one is
+// new. Prints how many there were as the last line, "turns N".
 import { readFileSync } from 'node:fs'
 
 const [log, from, step, min, tokensMin = '0'] = process.argv.slice(2)

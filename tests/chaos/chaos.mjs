@@ -3,14 +3,14 @@
 //   node chaos.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--template FILE] [--streams N] [--at-once N] [--seed S]
 //                  [--pause-ms MS] [--hang-ms MS] [--max-tokens N] [--only INDEX]
 //
-// Two servers, one after the other, each with an empty cache. The first answers every request in peace; the second answers
-// the same requests while its workers are tormented. Every reply has to be complete and the same, byte for byte (compare.mjs
-// says what may differ); the server has to end in order, and no worker may be left.
+// Two servers, one after the other, each with an empty cache. The first answers every request in peace; the second
+// answers the same requests while its workers are tormented. Every reply has to be complete and the same, byte for byte
+// (compare.mjs says what may differ); the server has to end in order, and no worker may be left.
 //
-// Models run where bits do not depend on neighbours and placement (docs/engine.md, "When bits stay the same"). The real one
-// has a token that it adds last of all that its context holds, always: one request at a time, which shares no cells with
-// others because each has a salt of its own. The stub's bits depend on nothing but tokens, so that it has eight at once,
-// which share what they have in common, and several replies a request.
+// Models run where bits do not depend on neighbours and placement (docs/engine.md, "When bits stay the same"). The real
+// one has a token that it adds last of all that its context holds, always: one request at a time, which shares no cells
+// with others because each has a salt of its own. The stub's bits depend on nothing but tokens, so that it has eight at
+// once, which share what they have in common, and several replies a request.
 //
 // The order of events between several replies of one stream is time's, so the streams of n > 1 are compared per reply.
 // Draws of the tormentor and of the requests follow the seed, which is printed; moments in time do not, so a seed that
@@ -108,8 +108,9 @@ const serve = (name, more) => {
     args: ['--config', settings(name), '--runtime-directory', join(options.work, name, 'run'), '--log-file', join(options.work, `${name}.log`), ...more],
   })
 }
-// Workers may be tormented while they start, too, but not two of one model in turn: where starting takes longer than being
-// found by the tormentor, nothing would ever be answered, and the server would be right to give the model up for a while.
+// Workers may be tormented while they start, too, but not two of one model in turn: where starting takes longer than
+// being found by the tormentor, nothing would ever be answered, and the server would be right to give the model up for
+// a while.
 const mayBeTormented = (pid) => {
   const log = readFileSync(join(options.work, 'chaos.log'), 'utf8')
   const isReady = (one) => log.includes(`its worker (pid ${one}) is ready`)

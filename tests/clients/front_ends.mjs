@@ -1,5 +1,5 @@
-// front_ends.mjs - requests in the shape that front ends and agents send them, written anew: each is answered, and the header
-// x-hearth-ignored names what of it had no effect, no more and no less
+// front_ends.mjs - requests in the shape that front ends and agents send them, written anew: each is answered, and the
+// header x-hearth-ignored names what of it had no effect, no more and no less
 //
 // Started by tests/e2e/front_ends_test.sh. No package is needed: what is tried here are bodies.
 import { assert, check, finish, raw } from './checks.mjs'

@@ -3,13 +3,14 @@
 #
 # Usage: install.sh [--print] [DIRECTORY]
 #
-# DIRECTORY holds the lock file, ../agents for example (default: this one). Prints the directory that holds node_modules as
-# the only line on standard output. npm fetches from the registry that it is set up for (the lock file names none) and checks
-# each package against the digest in the lock file. The result lies in the cache directory under the lock file's digest and
-# appears by one rename, so that it is there whole or not at all; several at once may install, and one wins. With --print,
-# nothing is installed.
+# DIRECTORY holds the lock file, ../agents for example (default: this one). Prints the directory that holds node_modules
+# as the only line on standard output. npm fetches from the registry that it is set up for (the lock file names none)
+# and checks each package against the digest in the lock file. The result lies in the cache directory under the lock
+# file's digest and appears by one rename, so that it is there whole or not at all; several at once may install, and one
+# wins. With --print, nothing is installed.
 #
-# Environment: HEARTH_CLIENTS_CACHE, where to keep them (default: $XDG_CACHE_HOME/hearth/clients or ~/.cache/hearth/clients).
+# Environment: HEARTH_CLIENTS_CACHE, where to keep them (default: $XDG_CACHE_HOME/hearth/clients or
+# ~/.cache/hearth/clients).
 set -eu
 print=
 if [ "${1:-}" = --print ]; then print=yes; shift; fi

@@ -214,7 +214,8 @@ const parameters = { type: 'object', properties: { which: { type: 'string', enum
 const tools = [{ type: 'function', function: { name: 'pick', description: 'Pick one.', parameters } }]
 const withTools = { model: 'tools', messages: user('Call a tool.'), tools, tool_choice: 'required' }
 
-// A small model may talk until its limit before it calls: other seeds call. As streams, whose beginnings are in no hurry.
+// A small model may talk until its limit before it calls: other seeds call. As streams, whose beginnings are in no
+// hurry.
 const calling = async () => {
   for (let seed = 1; seed <= 12; seed++) {
     const request = { ...withTools, options: { temperature: 1, num_predict: 300, seed } }

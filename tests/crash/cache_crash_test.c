@@ -4,8 +4,8 @@
  * Children save, borrow, supersede, evict and reject rows of a forest (support/forest.h) on shared file tiers. Each is
  * killed (SIGKILL) before a drawn step: a file operation, half a write, a point inside or between transactions of the
  * index, in its request thread or a writer's; or at any time by the parent. After each round every visible row is
- * checked to the last byte, the totals against the files, and that what was flushed is there. Then processes are stopped
- * (SIGSTOP) at steps of saving, while another one goes on.
+ * checked to the last byte, the totals against the files, and that what was flushed is there. Then processes are
+ * stopped (SIGSTOP) at steps of saving, while another one goes on.
  *
  * HTH_KILLS: how many children are killed, 500 by default. HTH_SEED replays the draws.
  */
@@ -267,7 +267,36 @@ static uint64_t a_round_of_kills(fixture *f)
     return n_kills;
 }
 
-static void kills_anywhere_leave_whole_rows_and_right_totals(void **state)
+static int fixture_setup(void **state)
+{
+    fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    test_forest_init(&f->forest);
+    f->directory = hth_test_directory_new();
+    (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
+    (void)snprintf(f->disk, sizeof(f->disk), "%s/disk", f->directory);
+    f->random = hth_test_seed();
+    (void)fflush(stdout); /* children would say it again */
+    f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(f->shared, MAP_FAILED);
+    *state = f;
+    return 0;
+}
+
+static int fixture_teardown(void **state)
+{
+    fixture *f = *state;
+
+    (void)munmap(f->shared, sizeof(*f->shared));
+    hth_test_directory_remove(f->directory);
+    free(f);
+    return 0;
+}
+
+#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+
+FIXTURE_TEST(kills_anywhere_leave_whole_rows_and_right_totals)
 {
     fixture *f = *state;
     uint64_t n_wanted = hth_test_number("HTH_KILLS", 500), n_kills = 0, n_rounds = 0;
@@ -386,7 +415,7 @@ static void make_room(fixture *f)
         atomic_store(&f->shared->is_kept[i], false);
 }
 
-static void a_process_that_is_stopped_anywhere_blocks_no_other(void **state)
+FIXTURE_TEST(a_process_that_is_stopped_anywhere_blocks_no_other)
 {
     fixture *f = *state;
 
@@ -395,42 +424,4 @@ static void a_process_that_is_stopped_anywhere_blocks_no_other(void **state)
         if (i % 3 == 0)
             make_room(f);
     }
-}
-
-static int fixture_setup(void **state)
-{
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
-    test_forest_init(&f->forest);
-    f->directory = hth_test_directory_new();
-    (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
-    (void)snprintf(f->disk, sizeof(f->disk), "%s/disk", f->directory);
-    f->random = hth_test_seed();
-    (void)fflush(stdout); /* children would say it again */
-    f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(f->shared, MAP_FAILED);
-    *state = f;
-    return 0;
-}
-
-static int fixture_teardown(void **state)
-{
-    fixture *f = *state;
-
-    (void)munmap(f->shared, sizeof(*f->shared));
-    hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(kills_anywhere_leave_whole_rows_and_right_totals),
-        TEST(a_process_that_is_stopped_anywhere_blocks_no_other),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /*
  * cache_fault_test.c - every file operation of a run of the cache fails in turn, and no request notices
  *
- * A script opens a cache, saves rows, flushes them, restores them from the files, supersedes and rejects. It is run with
- * the n-th operation failing, and with all from the n-th on; with each error, and with reads and writes that do less
- * than asked. What is lent is right, what is not kept is counted, and once the faults end everything works.
+ * A script opens a cache, saves rows, flushes them, restores them from the files, supersedes and rejects. It is run
+ * with the n-th operation failing, and with all from the n-th on; with each error, and with reads and writes that do
+ * less than asked. What is lent is right, what is not kept is counted, and once the faults end everything works.
  *
  * HTH_FAULTS: how many places are tried for each error, 12 by default, spread over the script.
  */
@@ -215,39 +215,6 @@ static void fail_everywhere(fixture *f, int errnum, bool from_then_on)
     }
 }
 
-static void one_operation_that_fails_costs_at_most_a_row(void **state)
-{
-    static const int errors[] = { ENOSPC, EIO, EINTR, ENOENT };
-
-    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-        fail_everywhere(*state, errors[i], false);
-}
-
-static void a_device_that_fails_for_good_costs_its_tiers(void **state)
-{
-    static const int errors[] = { ENOSPC, EIO, ENOENT };
-
-    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-        fail_everywhere(*state, errors[i], true);
-}
-
-static void reads_and_writes_that_do_less_than_asked_lose_nothing(void **state)
-{
-    fixture *f = *state;
-
-    new_directories(f);
-    f->step.short_io = true;
-    open_cache(f);
-    run_script(f);
-    assert_int_equal(hth_cache_n_lost(f->cache), 0);
-    evict_ram(f);
-    for (size_t i = 0; i < ROWS; i++)
-        assert_true(i == ROWS - 2 || borrow(f, f->rows[i]));
-    close_cache(f);
-    f->step.short_io = false;
-    check_that_all_works(f);
-}
-
 static int fixture_setup(void **state)
 {
     fixture *f = calloc(1, sizeof(*f));
@@ -289,14 +256,37 @@ static int fixture_teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(reads_and_writes_that_do_less_than_asked_lose_nothing),
-        TEST(one_operation_that_fails_costs_at_most_a_row),
-        TEST(a_device_that_fails_for_good_costs_its_tiers),
-    };
+#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+FIXTURE_TEST(one_operation_that_fails_costs_at_most_a_row)
+{
+    static const int errors[] = { ENOSPC, EIO, EINTR, ENOENT };
+
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        fail_everywhere(*state, errors[i], false);
+}
+
+FIXTURE_TEST(a_device_that_fails_for_good_costs_its_tiers)
+{
+    static const int errors[] = { ENOSPC, EIO, ENOENT };
+
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        fail_everywhere(*state, errors[i], true);
+}
+
+FIXTURE_TEST(reads_and_writes_that_do_less_than_asked_lose_nothing)
+{
+    fixture *f = *state;
+
+    new_directories(f);
+    f->step.short_io = true;
+    open_cache(f);
+    run_script(f);
+    assert_int_equal(hth_cache_n_lost(f->cache), 0);
+    evict_ram(f);
+    for (size_t i = 0; i < ROWS; i++)
+        assert_true(i == ROWS - 2 || borrow(f, f->rows[i]));
+    close_cache(f);
+    f->step.short_io = false;
+    check_that_all_works(f);
 }

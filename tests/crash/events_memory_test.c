@@ -1,9 +1,9 @@
 /*
  * events_memory_test.c - a queue without memory for its events loses none silently
  *
- * The program is linked so that our calls of malloc come through here (ld's --wrap); the queue's blocks, which are told by
- * their size, fail from the n-th on. Each reply then ends with HEARTH_NO_MEMORY, in memory that was set aside, and the queue
- * works again when there is memory.
+ * The linker sends allocations to support/failing_heap.h. The queue's blocks, which their size tells apart, fail from
+ * the n-th on. Each reply then ends with HEARTH_NO_MEMORY, in memory that was set aside, and the queue works again when
+ * there is memory.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,48 +11,20 @@
 
 #include "support/api.h"
 #include "support/cmocka_all.h"
+#include "support/failing_heap.h"
 
 enum { BLOCK_BYTES_MIN = 16 << 10, BLOCK_BYTES_MAX = BLOCK_BYTES_MIN + 256, PATIENCE_MS = 60000, TAKE_MAX = 256 };
 
-static atomic_int n_blocks_left; /* negative: any number */
+static atomic_int n_blocks_left = -1; /* negative: any number */
 
-#ifdef HTH_TEST_WRAPS_MALLOC
-/* The names are the linker's. NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *memory, size_t n);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *memory, size_t n);
-char *__wrap_strdup(const char *text);
-
-void *__wrap_malloc(size_t n)
+static bool allocation_fails(size_t n_bytes)
 {
-    if (n >= BLOCK_BYTES_MIN && n < BLOCK_BYTES_MAX && atomic_load(&n_blocks_left) >= 0 &&
-        atomic_fetch_sub(&n_blocks_left, 1) <= 0) {
-        atomic_store(&n_blocks_left, 0);
-        return NULL;
-    }
-    return __real_malloc(n);
+    if (n_bytes < BLOCK_BYTES_MIN || n_bytes >= BLOCK_BYTES_MAX || atomic_load(&n_blocks_left) < 0 ||
+        atomic_fetch_sub(&n_blocks_left, 1) > 0)
+        return false;
+    atomic_store(&n_blocks_left, 0);
+    return true;
 }
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *memory, size_t n)
-{
-    return __real_realloc(memory, n);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return __real_strdup(text);
-}
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-#endif
 
 typedef struct ends {
     uint32_t n_tokens;
@@ -87,7 +59,7 @@ static ends run(const hth_test_stub *f, int n_blocks)
     assert_int_equal(hearth_events_open(NULL, &queue, NULL), HEARTH_OK);
     request.n = 3;
     request.events = queue;
-    request.event_flags = HEARTH_EVENTS_STATS | HEARTH_EVENTS_PROMPT | HEARTH_EVENTS_PREFILL;
+    request.event_flags = HEARTH_EVENTS_STATS | HEARTH_EVENTS_PREFILL;
     atomic_store(&n_blocks_left, n_blocks);
     assert_int_equal(hearth_submit(f->model, &request, &id, NULL), HEARTH_OK);
     for (uint32_t i = 0; i < 3; i++)
@@ -103,13 +75,12 @@ static ends run(const hth_test_stub *f, int n_blocks)
     return e;
 }
 
-static void a_reply_without_memory_for_its_events_says_so(void **state)
+STUB_TEST(a_reply_without_memory_for_its_events_says_so)
 {
     hth_test_stub *f = *state;
 
-#ifndef HTH_TEST_WRAPS_MALLOC
-    skip();
-#endif
+    if (!WRAPS_MALLOC)
+        skip();
     for (int n_blocks = 0; n_blocks < 8; n_blocks++) {
         ends e = run(f, n_blocks);
 
@@ -118,15 +89,4 @@ static void a_reply_without_memory_for_its_events_says_so(void **state)
     }
     assert_int_equal(run(f, -1).n_without_memory, 0);
     assert_int_equal(run(f, -1).n_tokens, 900);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_reply_without_memory_for_its_events_says_so, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-    };
-
-    atomic_store(&n_blocks_left, -1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,9 @@
 /*
  * http_memory_test.c - every allocation of the HTTP server fails in turn, the library's below it included
  *
- * The program is linked so that our calls of malloc and its relatives come through here (ld's --wrap); libevent is given
- * functions that do the same. A server is made and a client says a few requests, with the n-th allocation failing, for
- * every n, and with all from the n-th on failing for a while. Nothing crashes, hangs or leaks; what comes back is replies;
- * and with memory again the next client is served.
+ * The linker and libevent send their allocations to support/failing_heap.h. A server is made and a client sends a few
+ * requests, with the n-th allocation failing, for every n, alone or with those that follow for a while. Nothing
+ * crashes, hangs or leaks, and the client receives nothing but replies. With memory again, the next client is served.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,70 +20,20 @@
 #include "base/os.h"
 #include "server/http.h"
 #include "support/cmocka_all.h"
+#include "support/failing_heap.h"
 #include "support/support.h"
 
 enum { FAILURES_MAX = 5000, TURNS = 40, HEARD_MAX = 1 << 20, BODY_BYTES = 4000, TEXT_BYTES = 8192 };
 
 /* ---- allocations ---- */
 
-static struct {
-    bool armed;
-    uint64_t n;       /* counted while armed */
-    uint64_t fail_at; /* the one to fail, from 1; 0: none */
-    uint64_t n_fails; /* and how many from there on */
-} heap;
+static failing_heap heap;
 
-static bool fails(void)
+static bool allocation_fails(size_t n_bytes)
 {
-    if (!heap.armed)
-        return false;
-    heap.n++;
-    if (heap.fail_at > 0 && heap.n >= heap.fail_at && heap.n < heap.fail_at + heap.n_fails) {
-        errno = ENOMEM;
-        return true;
-    }
-    return false;
+    (void)n_bytes;
+    return failing_heap_counts(&heap);
 }
-
-#ifdef HTH_TEST_WRAPS_MALLOC
-/* The names are the linker's. NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *memory, size_t n);
-char *__real_strdup(const char *text);
-char *__real_strndup(const char *text, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *memory, size_t n);
-char *__wrap_strdup(const char *text);
-char *__wrap_strndup(const char *text, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *memory, size_t n)
-{
-    return fails() ? NULL : __real_realloc(memory, n);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return fails() ? NULL : __real_strdup(text);
-}
-
-char *__wrap_strndup(const char *text, size_t n)
-{
-    return fails() ? NULL : __real_strndup(text, n);
-}
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-#endif
 
 /* ---- the server ---- */
 
@@ -231,14 +180,13 @@ static uint64_t run(stage *s, const char *text, char *heard, uint64_t fail_at, u
     return heap.n;
 }
 
-static void any_allocation_may_fail(void **state)
+TEST(any_allocation_may_fail)
 {
     static const uint64_t lengths[] = { 1, 2, 7, 1000000 };
     stage s = { .n_handled = 0 };
     char *directory = hth_test_directory_new(), *text = malloc(TEXT_BYTES), *heard = malloc(HEARD_MAX);
     uint64_t n;
 
-    (void)state;
     assert_true(text && heard);
     (void)snprintf(text, TEXT_BYTES, "%s%0*d%s", requests, BODY_BYTES, 7, "nonsense\r\n\r\n");
     (void)snprintf(s.path, sizeof(s.path), "%s/socket", directory);
@@ -261,11 +209,9 @@ static void silence(int severity, const char *message)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(any_allocation_may_fail) };
-
     event_set_mem_functions(malloc, realloc, free); /* ours */
     event_set_log_callback(silence);
     if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return hth_test_run("tests", NULL, NULL);
 }

@@ -27,11 +27,11 @@
 
 #include "cache/file_tier.h"
 #include "cache/row_file.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"
 
-enum { INODES_MAX = 256, NAMES_MAX = 256, PATH_BYTES = 1024, PAYLOAD_BYTES = 9000, ROWS = 3 };
+enum { INODES_MAX = 256, NAMES_MAX = 256, PATH_BYTES = 1024, IMAGE_BYTES = 9000, ROWS = 3 };
 
 /* ---- the model ---- */
 
@@ -461,8 +461,8 @@ static void lose_power_at_every_step(const way *w)
 {
     uint64_t random = hth_test_seed();
     test_row rows[ROWS] = {
-        test_row_make(1, 0, PAYLOAD_BYTES),
-        test_row_make(1, 1, PAYLOAD_BYTES),
+        test_row_make(1, 0, IMAGE_BYTES),
+        test_row_make(1, 1, IMAGE_BYTES),
         test_row_make_logits(1, 1, 100),
     };
     bool finished = false;
@@ -493,45 +493,27 @@ static void lose_power_at_every_step(const way *w)
         test_row_free(&rows[i]);
 }
 
-static void a_loss_of_power_leaves_whole_rows_where_files_are_unnamed_until_linked(void **state)
+TEST(a_loss_of_power_leaves_whole_rows_where_files_are_unnamed_until_linked)
 {
-    (void)state;
     lose_power_at_every_step(&(way){ .no_unnamed = false });
 }
 
-static void a_loss_of_power_leaves_whole_rows_where_files_have_temporary_names(void **state)
+TEST(a_loss_of_power_leaves_whole_rows_where_files_have_temporary_names)
 {
-    (void)state;
     lose_power_at_every_step(&(way){ .no_unnamed = true });
 }
 
-static void a_loss_of_power_leaves_whole_rows_where_there_are_no_links(void **state)
+TEST(a_loss_of_power_leaves_whole_rows_where_there_are_no_links)
 {
-    (void)state;
     lose_power_at_every_step(&(way){ .no_unnamed = true, .no_link = true });
 }
 
-static void a_loss_of_power_leaves_whole_rows_where_a_damaged_file_is_replaced(void **state)
+TEST(a_loss_of_power_leaves_whole_rows_where_a_damaged_file_is_replaced)
 {
-    (void)state;
     lose_power_at_every_step(&(way){ .damaged_before = true });
 }
 
-static void a_loss_of_power_leaves_whole_rows_where_rows_are_taken_away_and_written_again(void **state)
+TEST(a_loss_of_power_leaves_whole_rows_where_rows_are_taken_away_and_written_again)
 {
-    (void)state;
     lose_power_at_every_step(&(way){ .takes_away = true });
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_files_are_unnamed_until_linked),
-        cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_files_have_temporary_names),
-        cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_there_are_no_links),
-        cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_a_damaged_file_is_replaced),
-        cmocka_unit_test(a_loss_of_power_leaves_whole_rows_where_rows_are_taken_away_and_written_again),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

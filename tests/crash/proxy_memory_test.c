@@ -1,71 +1,29 @@
 /*
  * proxy_memory_test.c - every allocation on a request's way through the front fails in turn
  *
- * The program is linked so that our calls of malloc and its relatives come through here (ld's --wrap), and libcurl is told
- * to allocate here. Requests of each kind, of which some go on in a second worker, are made with the n-th allocation failing, for every n, and with several
- * in a row failing. Nothing crashes, hangs or leaks; a client has its reply, or an error, or sees that there is no end; and
- * what it has is right as far as it goes.
+ * The linker and libcurl send their allocations to support/failing_heap.h. Requests of each kind are made, and some of
+ * them go on in a second worker. The n-th allocation fails, for every n, alone or with several that follow. Nothing
+ * crashes, hangs or leaks. A client gets its reply, or an error, or sees that the reply has no end; the part that it
+ * got is right.
  */
 #include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/failing_heap.h"
 #include "support/relay_stage.h"
 
 enum { ALLOCATIONS_MAX = 5000 };
 
 /* ---- allocations ---- */
 
-static struct {
-    bool armed;
-    uint64_t n;       /* counted while armed */
-    uint64_t fail_at; /* the one to fail, from 1; 0: none */
-    uint64_t n_fails; /* and how many from there on */
-} heap;
+static failing_heap heap;
 
-#ifdef HTH_TEST_WRAPS_MALLOC
-static bool fails(void)
+static bool allocation_fails(size_t n_bytes)
 {
-    if (!heap.armed || fake_worker_depth > 0)
-        return false;
-    heap.n++;
-    return heap.fail_at > 0 && heap.n >= heap.fail_at && heap.n < heap.fail_at + heap.n_fails;
+    (void)n_bytes;
+    return fake_worker_depth == 0 && failing_heap_counts(&heap);
 }
-
-/* The names are the linker's. NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *memory, size_t n);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *memory, size_t n);
-char *__wrap_strdup(const char *text);
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *memory, size_t n)
-{
-    return fails() ? NULL : __real_realloc(memory, n);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return fails() ? NULL : __real_strdup(text);
-}
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-enum { WRAPS = 1 };
-#else
-enum { WRAPS = 0 };
-#endif
 
 /* ---- requests ---- */
 
@@ -150,10 +108,9 @@ static uint64_t exchange(const request_kind *kind, uint64_t fail_at, uint64_t n_
     return heap.n;
 }
 
-static void no_allocation_that_fails_does_more_than_end_a_request(void **state)
+TEST(no_allocation_that_fails_does_more_than_end_a_request)
 {
-    (void)state;
-    if (!WRAPS)
+    if (!WRAPS_MALLOC)
         skip();
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         uint64_t n = exchange(&kinds[i], 0, 0);
@@ -169,15 +126,11 @@ static void no_allocation_that_fails_does_more_than_end_a_request(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_allocation_that_fails_does_more_than_end_a_request),
-    };
-
     int result;
 
     if (curl_global_init_mem(CURL_GLOBAL_NOTHING, malloc, free, realloc, strdup, calloc) != CURLE_OK)
         return 1;
-    result = cmocka_run_group_tests(tests, NULL, NULL);
+    result = hth_test_run("tests", NULL, NULL);
     curl_global_cleanup();
     return result;
 }

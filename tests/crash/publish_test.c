@@ -21,11 +21,11 @@
 
 #include "cache/file_tier.h"
 #include "cache/row_file.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"
 
-enum { CHAINS = 6, CHAIN_ROWS = 5, PAYLOAD_BYTES = 1500, CHILDREN_MAX = 3, STEPS_MAX = 120 };
+enum { CHAINS = 6, CHAIN_ROWS = 5, IMAGE_BYTES = 1500, CHILDREN_MAX = 3, STEPS_MAX = 120 };
 enum { EXIT_NOT_NEEDED = 5 }; /* the row was there, or another process was writing it */
 
 typedef struct fixture {
@@ -66,7 +66,7 @@ static void run_child(const fixture *f, const plan *p)
     hearth_status status;
     hth_file_tier *tier;
     bool published = false;
-    test_row row = test_row_make(p->chain, p->row, PAYLOAD_BYTES);
+    test_row row = test_row_make(p->chain, p->row, IMAGE_BYTES);
 
     test_step_fs_init(&step, NULL);
     step.no_unnamed = p->no_unnamed;
@@ -205,7 +205,7 @@ static void check_after(fixture *f, const plan *plans, unsigned n_plans)
     check_totals(f, tier);
     for (uint32_t chain = 0; chain < CHAINS; chain++)
         for (uint32_t i = 0; i < CHAIN_ROWS; i++) {
-            test_row row = test_row_make(chain, i, PAYLOAD_BYTES);
+            test_row row = test_row_make(chain, i, IMAGE_BYTES);
 
             if (f->must_be_there[chain][i])
                 assert_true(hth_file_tier_has(tier, &row.meta.id, NULL));
@@ -215,7 +215,7 @@ static void check_after(fixture *f, const plan *plans, unsigned n_plans)
     assert_int_equal(count_names(f, "owners"), 1);
     assert_int_equal(count_names(f, "quarantine"), 0);
     for (unsigned i = 0; i < n_plans; i++) {
-        test_row row = test_row_make(plans[i].chain, plans[i].row, PAYLOAD_BYTES);
+        test_row row = test_row_make(plans[i].chain, plans[i].row, IMAGE_BYTES);
         uint8_t *bytes = NULL;
         size_t n = 0;
 
@@ -229,7 +229,7 @@ static void check_after(fixture *f, const plan *plans, unsigned n_plans)
     }
     check_totals(f, tier);
     if (hth_test_random(&f->random, 4) == 0) { /* make room, so that the next rounds have something to write */
-        assert_int_equal(hth_file_tier_evict_to(tier, 6 * PAYLOAD_BYTES, NULL, NULL), HEARTH_OK);
+        assert_int_equal(hth_file_tier_evict_to(tier, 6 * IMAGE_BYTES, NULL, NULL), HEARTH_OK);
         memset(f->must_be_there, 0, sizeof(f->must_be_there));
     }
     hth_file_tier_close(tier);
@@ -253,7 +253,7 @@ static plan draw_plan(fixture *f, uint64_t kill_at)
         .row = (uint32_t)hth_test_random(&f->random, CHAIN_ROWS),
         .kill_at = kill_at,
         .from_opening = hth_test_random(&f->random, 3) == 0,
-        .bytes_max = hth_test_random(&f->random, 4) == 0 ? 8 * PAYLOAD_BYTES : UINT64_C(1) << 30,
+        .bytes_max = hth_test_random(&f->random, 4) == 0 ? 8 * IMAGE_BYTES : UINT64_C(1) << 30,
     };
 
     p.no_unnamed = hth_test_random(&f->random, 2) == 0;
@@ -269,12 +269,11 @@ static void lose_index(const fixture *f)
     assert_int_equal(system(command), 0);
 }
 
-static void a_kill_at_any_step_of_publishing_leaves_whole_rows_only(void **state)
+TEST(a_kill_at_any_step_of_publishing_leaves_whole_rows_only)
 {
     uint64_t n_kills_wanted = hth_test_number("HTH_KILLS", 500), n_kills = 0, n_rounds = 0, step = 0;
     fixture f = { .directory = hth_test_directory_new(), .random = hth_test_seed() };
 
-    (void)state;
     while (n_kills < n_kills_wanted) {
         unsigned n_children = hth_test_random(&f.random, 4) == 0 ? CHILDREN_MAX : 1;
         plan plans[CHILDREN_MAX];
@@ -330,13 +329,4 @@ static void a_kill_at_any_step_of_publishing_leaves_whole_rows_only(void **state
     }
     printf("%llu kills in %llu rounds\n", (unsigned long long)n_kills, (unsigned long long)n_rounds);
     hth_test_directory_remove(f.directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kill_at_any_step_of_publishing_leaves_whole_rows_only),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@
 
 #include "base/os.h"
 #include "cache/ram_tier.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/support.h"
 
 enum { CHAINS = 10, CHAIN_ROWS = 6, ROWS = CHAINS * CHAIN_ROWS, WARM_EVERY = 16, DELAY_US_MAX = 4000 };
@@ -57,7 +57,7 @@ static void put_row(hth_ram_tier *tier, const test_row *made, uint64_t *random)
     if (!row)
         _exit(1);
     hth_ram_row_shrink(tier, row, made->n_bytes);
-    memcpy(hth_ram_row_image(row), made->bytes, made->n_bytes);
+    memcpy(hth_ram_row_slab(row), made->bytes, made->n_bytes);
     hth_ram_tier_unpin(tier, hth_ram_tier_insert(tier, row, &made->meta));
 }
 
@@ -124,7 +124,7 @@ static void check(fixture *f, const hth_ram_tier_options *options, bool may_evic
         if (row) {
             n--;
             assert_int_equal(hth_ram_row_bytes(row), f->rows[i].n_bytes);
-            assert_memory_equal(hth_ram_row_image(row), f->rows[i].bytes, f->rows[i].n_bytes);
+            assert_memory_equal(hth_ram_row_slab(row), f->rows[i].bytes, f->rows[i].n_bytes);
             assert_int_not_equal(known, ABSENT);
             hth_ram_tier_unpin(tier, row);
         } else if (!may_evict) {
@@ -167,12 +167,11 @@ static void one_kill(fixture *f, hth_ram_tier_options *options, bool may_evict, 
     check(f, options, may_evict);
 }
 
-static void a_kill_at_any_moment_leaves_whole_rows_and_right_totals(void **state)
+TEST(a_kill_at_any_moment_leaves_whole_rows_and_right_totals)
 {
     uint64_t kills = hth_test_number("HTH_KILLS", 300);
     fixture f = { .random = hth_test_seed() };
 
-    (void)state;
     f.fd = hth_os_memory_file_new("hearth-test");
     if (f.fd < 0)
         skip(); /* the system has none */
@@ -202,13 +201,4 @@ static void a_kill_at_any_moment_leaves_whole_rows_and_right_totals(void **state
         test_row_free(&f.rows[i]);
     (void)munmap(f.report, sizeof(*f.report));
     (void)close(f.fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kill_at_any_moment_leaves_whole_rows_and_right_totals),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

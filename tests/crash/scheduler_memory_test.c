@@ -1,16 +1,16 @@
 /*
  * scheduler_memory_test.c - every allocation of the scheduler fails in turn, and a steady tick makes none
  *
- * The program is linked so that our calls of malloc and its relatives come through here (ld's --wrap). A script of a few
- * requests, which share, wait, preempt, save and restore, is run with the n-th allocation failing, for every n, and with
- * several in a row failing. Nothing crashes or hangs or leaks, each accepted request ends once, and what ends well has the
- * right reply.
+ * The linker sends allocations to support/failing_heap.h. A script of a few requests, which share, wait, preempt, save
+ * and restore, is run with the n-th allocation failing, for every n, alone or with several that follow. Nothing
+ * crashes, hangs or leaks. Each accepted request ends once, and each that ends well has the right reply.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "stub/backend.h"
 #include "support/cmocka_all.h"
+#include "support/failing_heap.h"
 #include "support/solo.h"
 #include "support/stage.h"
 #include "support/support.h"
@@ -19,59 +19,13 @@ enum { REQUESTS = 5, TOKENS = 600, REPLY_MAX = 64, TICKS_MAX = 4000, FAILURES_MA
 
 /* ---- allocations ---- */
 
-static _Thread_local struct {
-    bool armed;
-    uint64_t n;       /* counted while armed */
-    uint64_t fail_at; /* the one to fail, from 1; 0: none */
-    uint64_t n_fails; /* and how many from there on */
-} heap;
+static _Thread_local failing_heap heap;
 
-static bool fails(void)
+static bool allocation_fails(size_t n_bytes)
 {
-    if (!heap.armed)
-        return false;
-    heap.n++;
-    return heap.fail_at > 0 && heap.n >= heap.fail_at && heap.n < heap.fail_at + heap.n_fails;
+    (void)n_bytes;
+    return failing_heap_counts(&heap);
 }
-
-#ifdef HTH_TEST_WRAPS_MALLOC
-/* The names are the linker's. NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *memory, size_t n);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *memory, size_t n);
-char *__wrap_strdup(const char *text);
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *memory, size_t n)
-{
-    return fails() ? NULL : __real_realloc(memory, n);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return fails() ? NULL : __real_strdup(text);
-}
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-#else
-static void skip_without_wrapping(void)
-{
-    (void)fails;
-    skip();
-}
-#endif
 
 /* ---- the script ---- */
 
@@ -282,41 +236,35 @@ static void fail_each(const char *model, bool cached, uint64_t n_fails, uint64_t
     free(s);
 }
 
-static void any_allocation_may_fail(void **state)
+TEST(any_allocation_may_fail)
 {
     static const char *const models[] = { "stub:", "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid" };
 
-    (void)state;
-#ifndef HTH_TEST_WRAPS_MALLOC
-    skip_without_wrapping();
-#endif
+    if (!WRAPS_MALLOC)
+        skip();
     for (size_t m = 0; m < 4; m++)
         for (unsigned cached = 0; cached < 2; cached++)
             fail_each(models[m], cached, 1, 1);
 }
 
-static void several_in_a_row_may_fail(void **state)
+TEST(several_in_a_row_may_fail)
 {
     static const uint64_t lengths[] = { 2, 5, 30, UINT64_C(1) << 32 };
 
-    (void)state;
-#ifndef HTH_TEST_WRAPS_MALLOC
-    skip_without_wrapping();
-#endif
+    if (!WRAPS_MALLOC)
+        skip();
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         fail_each("stub:", true, lengths[i], 3);
         fail_each("stub:kind=hybrid", true, lengths[i], 3);
     }
 }
 
-static void a_steady_tick_allocates_nothing(void **state)
+TEST(a_steady_tick_allocates_nothing)
 {
     enum { STREAMS = 64, STEADY_TICKS = 60 };
 
-    (void)state;
-#ifndef HTH_TEST_WRAPS_MALLOC
-    skip_without_wrapping();
-#endif
+    if (!WRAPS_MALLOC)
+        skip();
     for (unsigned cached = 0; cached < 2; cached++) {
         test_stage_options options = test_stage_options_default();
         static const char *const stops[] = { "\n\n\n", "\t" };
@@ -364,15 +312,4 @@ static void a_steady_tick_allocates_nothing(void **state)
         test_stage_run(&stage);
         test_stage_close(&stage);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_allocation_may_fail),
-        cmocka_unit_test(several_in_a_row_may_fail),
-        cmocka_unit_test(a_steady_tick_allocates_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

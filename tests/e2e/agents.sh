@@ -1,5 +1,5 @@
-# agents.sh - what the tests with agents share: a project with notes, scripts for the stub that is their model, and what of
-# each prompt was reused. Sourced after lib.sh and serve.sh.
+# agents.sh - what the tests with agents share: a project with notes, scripts for the stub that is their model, and what
+# of each prompt was reused. Sourced after lib.sh and serve.sh.
 project=$work/project
 mkdir -p "$project" "$work/home" "$work/scripts"
 printf 'Buy milk.\n' >"$project/notes.txt"

@@ -1,8 +1,10 @@
 #!/bin/sh
-# Agents as people install them, several turns with tools, and a restart in the middle: each prompt finds what was known of it.
+# Agents as people install them, several turns with tools, and a restart in the middle: each prompt finds what was known
+# of it.
 #
-# The model is the stub, which calls tools by a script (src/engine/stub_script.h); the agents run unchanged, with what makes
-# them talk to others switched off by their own variables. The table that is printed has tokens of the stub, which are bytes.
+# The model is the stub, which calls tools by a script (src/engine/stub_script.h); the agents run unchanged, with what
+# makes them talk to others switched off by their own variables. The table that is printed has tokens of the stub, which
+# are bytes.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 . "$(dirname "$0")/agents.sh"

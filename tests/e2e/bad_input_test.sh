@@ -1,6 +1,6 @@
 #!/bin/sh
-# Bad input gets one line that names the thing, the cause and the remedy, and the right exit code. Trouble with the cache
-# costs time, never the reply.
+# Bad input gets one line that names the thing, the cause and the remedy, and the right exit code. Trouble with the
+# cache costs time, never the reply.
 . "$(dirname "$0")/lib.sh"
 
 # as_nobody COMMAND...: runs refuse or reply with the rights of nobody, since root may do everything

@@ -147,6 +147,13 @@ status 0 "$hearth" cache stat
 grep -q '^pinned  *1 prefixes: ' "$work/out" || fail "stat does not show the pin: $(cat "$work/out")"
 run again "$work/system"
 expect "hit of a pinned prompt" "$(field hit "$work/again.json")" exact
+status 0 "$hearth" cache rm "$pinned_key" --kind logits
+status 0 "$hearth" cache ls --key "$pinned_key"
+grep -q ' pinned$' "$work/out" || fail "the pin went with the logits: $(cat "$work/out")"
+find "$cache/rows" -name "$pinned_key-*.kvc" -exec mv {} "$work/" \;
+status 0 "$hearth" cache repair
+status 0 "$hearth" cache stat
+grep -q "^  broken  *$pinned_key" "$work/out" || fail "stat does not show the broken pin: $(cat "$work/out")"
 status 0 "$hearth" cache unpin "$pinned_key"
 status 1 "$hearth" cache unpin "$pinned_key"
 said "is not pinned"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a request gets whose client says nothing: the operator's values, then the model's, then the documented set; the same
-# in every API and for `hearth run`.
+# What a request gets whose client says nothing: the operator's values, then the model's, then the documented set; the
+# same in every API and for `hearth run`.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 

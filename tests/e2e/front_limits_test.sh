@@ -1,5 +1,6 @@
 #!/bin/sh
-# What the front holds to: memory for bodies, who reaches the operators' address, keys across a reload, and the last reply.
+# What the front holds to: memory for bodies, who reaches the operators' address, keys across a reload, and the last
+# reply.
 . "$(dirname "$0")/lib.sh"
 . "$source/tests/e2e/serve.sh"
 

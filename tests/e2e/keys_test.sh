@@ -1,6 +1,6 @@
 #!/bin/sh
-# Keys as an operator has them: made, listed, expired and removed in a file; on the command line; in every header that clients
-# use. A server takes changes over with a reload.
+# Keys as an operator has them: made, listed, expired and removed in a file; on the command line; in every header that
+# clients use. A server takes changes over with a reload.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 

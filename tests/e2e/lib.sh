@@ -8,7 +8,8 @@ work=$(mktemp -d)
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# What a sanitizer finds in a worker stands in its server's log, and nobody else hears of it: a test whose files say so fails.
+# What a sanitizer finds in a worker stands in its server's log, and nobody else hears of it: a test whose files say so
+# fails.
 refuse_reports() {
   report='(WARNING|ERROR|FATAL): [A-Z][A-Za-z]+Sanitizer|[0-9]: runtime error: '
   found=$(grep -rslE --exclude='*.kvc' --exclude='*.mdb' "$report" "$work" | head -n 1)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A reply of any length leaves while little of it is in memory, and goes on where it was when its worker dies on the way.
+# A reply of any length leaves while little of it is in memory, and goes on where it was when its worker dies on the
+# way.
 . "$(dirname "$0")/lib.sh"
 . "$source/tests/e2e/serve.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What operators see of a server: where it listens, whatever standard error is; when it is there; who was refused, and why;
-# and that a flood of refusals does not fill the log.
+# What operators see of a server: where it listens, whatever standard error is; when it is there; who was refused, and
+# why; and that a flood of refusals does not fill the log.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Responses that are kept in files outlive the server; one that ran in the background when the server was killed has failed.
+# Responses that are kept in files outlive the server; one that ran in the background when the server was killed has
+# failed.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A model whose layers are on RPC servers restores like any other: cold, then warm in a new process, with the same reply.
-# Run by helpers/with_rpc_servers.c, which says in HTH_TEST_RPC where the servers are.
+# A model whose layers are on RPC servers restores like any other: cold, then warm in a new process, with the same
+# reply. Run by helpers/with_rpc_servers.c, which says in HTH_TEST_RPC where the servers are.
 . "$(dirname "$0")/lib.sh"
 [ -n "${HTH_TEST_RPC:-}" ] || fail "run this with with_rpc_servers"
 

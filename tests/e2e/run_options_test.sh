@@ -1,6 +1,6 @@
 #!/bin/sh
-# The options of `hearth run`: each is in the help, and a bad value ends with 2 and one line that names the flag, the value
-# and what is allowed.
+# The options of `hearth run`: each is in the help, and a bad value ends with 2 and one line that names the flag, the
+# value and what is allowed.
 . "$(dirname "$0")/lib.sh"
 
 # refuse PATTERN ARGUMENTS...
@@ -29,13 +29,13 @@ range --top-p "a number from 0 to 1" 1.01 -0.1
 range --min-p "a number from 0 to 1" 2
 range --typical-p "a number from 0 to 1" 2 -1 x
 range --repeat-penalty "a number from 0.01 to 1000" 0 -1
-range --repeat-last-n "a whole number from 0 to 65536" -1 65537
+range --repeat-last-n "a whole number from -1 to 65536" -2 65537
 range --frequency-penalty "a number from -2 to 2" -2.1 2.1 x
 range --presence-penalty "a number from -2 to 2" -3 3
 range --dry-multiplier "a number from 0" -1 x
 range --dry-base "a number from 1" 0.9
 range --dry-allowed-length "a whole number from 0" -1 1.5
-range --dry-last-n "a whole number from 0 to 65536" -1 65537
+range --dry-last-n "a whole number from -1 to 65536" -2 65537
 range --dry-breaker "a text of at least one character" ""
 range --xtc-probability "a number from 0 to 1" 1.1
 range --xtc-threshold "a number from 0 to 1" -1

@@ -12,7 +12,8 @@ template() { [ -f "$templates/$1" ] || fail "the engine's source has no template
 # What instrumented code needs more of is not what is measured.
 is_instrumented() { grep -q '^HEARTH_SANITIZE:[^=]*=..*' "$build/CMakeCache.txt"; }
 
-# serve_listening OPTIONS: start a server and wait until it listens. Sets server_pid, port and url; its log is in $work/log.
+# serve_listening OPTIONS: start a server and wait until it listens. Sets server_pid, port and url; its log is in
+# $work/log.
 serve_listening() {
   refuse_reports # of a log that the new server's replaces
   rm -f "$work/port"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What `hearth serve` is told, and `hearth key`: checks, the print that can be read, a server that takes all of it, keys,
-# TLS, a reload. The documents say the same as the program.
+# What `hearth serve` is told, and `hearth key`: checks, the print that can be read, a server that takes all of it,
+# keys, TLS, a reload. The documents say the same as the program.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -9,7 +9,7 @@ refuse 1 'there is no model to serve; give one with -m FILE' serve
 refuse 2 "unexpected argument 'model.gguf'; a model is given with -m" serve model.gguf
 refuse 2 "unrecognized option '--listn'; did you mean '--listen'" serve --listn 80
 refuse 2 "listen is 'nowhere:x'; it must be an address" serve --listen nowhere:x
-refuse 1 'can be reached from other machines, but no keys are asked for' serve -m "$tiny" --host 0.0.0.0
+refuse 1 'can be reached from other machines, but no keys are required' serve -m "$tiny" --host 0.0.0.0
 refuse 1 "cannot open '.*/none.gguf'" serve -m "$work/none.gguf"
 refuse 1 "is no GGUF file" serve -m "$source/README.md" --check
 refuse 2 "did you mean 'serve'" srve

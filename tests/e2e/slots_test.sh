@@ -1,4 +1,5 @@
-# slots_test.sh - llama-server's slots: what ran in one is saved, erased, and restored after a restart; strangers get nothing
+# slots_test.sh - llama-server's slots: what ran in one is saved, erased, and restored after a restart; strangers get
+# nothing
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 

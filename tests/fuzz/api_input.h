@@ -1,9 +1,10 @@
 /*
  * api_input.h - what the fuzz targets of the API's parsers do with an input
  *
- * An input is a body and, behind a zero byte, the reply of a model. The body is parsed and prepared for a stub model; where
- * it is one that generates, the reply is written twice, as a stream and as a body. What must hold: an error is one, whole
- * and in the API's shape, or there is none; every event is JSON; the stream says the text that the body says.
+ * An input is a body and, behind a zero byte, the reply of a model. The body is parsed and prepared for a stub model;
+ * where it is one that generates, the reply is written twice, as a stream and as a body. What must hold: an error is
+ * one, whole and in the API's shape, or there is none; every event is JSON; the stream says the text that the body
+ * says.
  */
 #ifndef HTH_TESTS_API_INPUT_H
 #define HTH_TESTS_API_INPUT_H
@@ -14,6 +15,7 @@
 
 #include "api/answers.h"
 #include "api/reply.h"
+#include "api/request_parse.h"
 
 static hearth_model *fuzz_model(void)
 {

@@ -15,7 +15,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static hearth_model *model;
-static hearth_chat_prompt prompts[4];
+static const hearth_chat_prompt *prompts[4];
 
 static void require(bool holds)
 {
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         return 0;
     json_decref(checked);
     n_piece = 1 + (bytes[0] >> 2);
-    require(hearth_chat_parser_new(model, &prompts[bytes[0] & 3], &parser, NULL) == HEARTH_OK);
+    require(hearth_chat_parser_new(model, prompts[bytes[0] & 3], &parser, NULL) == HEARTH_OK);
     for (bool is_last = false; !is_last;) {
         size_t n_now = n - at < n_piece ? n - at : n_piece, n_deltas;
         const hearth_chat_delta *deltas;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/backend.h"
+#include "engine/gbnf_reader.h"
 #include "engine/pattern.h"
 #include "engine/sampler.h"
 #include "engine/sampling.h"

@@ -2,8 +2,8 @@
  * http_fuzz.c - no bytes of a connection crash the HTTP server or stay in it, however they are cut
  *
  * An input goes through a connection twice, at once and in pieces, and the handler has to see the same requests both
- * times. The first byte of an input says how large the pieces are and how the client leaves. Afterwards no connection and
- * no exchange is left, and all that came back is replies.
+ * times. The first byte of an input says how large the pieces are and how the client leaves. Afterwards no connection
+ * and no exchange is left, and all that came back is replies.
  */
 #include <errno.h>
 #include <fcntl.h>

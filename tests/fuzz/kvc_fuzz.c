@@ -3,8 +3,8 @@
  *
  * What is held: nothing outside the bytes is read (a sanitizer sees it); reading the head in pieces gives the verdict
  * of the whole; what is accepted lies inside the file; and what is accepted and written again is accepted, with the
- * same contents. Checksums would keep random bytes out of most of this, so an input is also tried with its checksums put
- * right.
+ * same contents. Checksums would keep random bytes out of most of this, so an input is also tried with its checksums
+ * put right.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-enum { ROUNDS_MAX = 5, PAYLOAD_CRC_OFFSET = 64 };
+enum { ROUNDS_MAX = 5, IMAGE_CRC_OFFSET = 64 };
 
 static void check_inside(const uint8_t *bytes, size_t n_bytes, hth_kvc_bytes part)
 {
@@ -28,8 +28,8 @@ static void check_inside(const uint8_t *bytes, size_t n_bytes, hth_kvc_bytes par
 
 static void check_accepted(const uint8_t *bytes, size_t n_bytes, const hth_kvc_info *info)
 {
-    assert(info->payload_offset <= n_bytes);
-    assert(info->payload_byte_count == n_bytes - info->payload_offset);
+    assert(info->image_offset <= n_bytes);
+    assert(info->image_byte_count == n_bytes - info->image_offset);
     check_inside(bytes, n_bytes, info->prompt);
     check_inside(bytes, n_bytes, info->tokens);
     check_inside(bytes, n_bytes, info->hostname);
@@ -53,8 +53,8 @@ static bool same_bytes(hth_kvc_bytes a, hth_kvc_bytes b)
 /* Write an accepted file anew and read that. Only what the format does not carry twice may differ: unknown records. */
 static void check_rewritten(const uint8_t *bytes, const hth_kvc_info *info)
 {
-    size_t n_head = hth_kvc_head_bytes(info), n_payload = (size_t)info->payload_byte_count;
-    uint8_t *again = malloc(n_head + n_payload);
+    size_t n_head = hth_kvc_head_bytes(info), n_image = (size_t)info->image_byte_count;
+    uint8_t *again = malloc(n_head + n_image);
     hth_kvc_info read;
     hth_kvc_fault fault;
     bool sound;
@@ -62,10 +62,10 @@ static void check_rewritten(const uint8_t *bytes, const hth_kvc_info *info)
     assert(n_head != SIZE_MAX);
     if (!again)
         return;
-    hth_kvc_encode_head(info, n_payload, info->payload_crc32c, again);
-    if (n_payload > 0)
-        memcpy(again + n_head, bytes + info->payload_offset, n_payload);
-    sound = hth_kvc_parse(again, n_head + n_payload, NULL, &read, &fault);
+    hth_kvc_encode_head(info, n_image, info->image_crc32c, again);
+    if (n_image > 0)
+        memcpy(again + n_head, bytes + info->image_offset, n_image);
+    sound = hth_kvc_parse(again, n_head + n_image, NULL, &read, &fault);
     if (!sound) { /* without its unknown records a plain file may end like a row of ours, and be refused as one */
         assert(fault.reason == HTH_KVC_BAD_ROW);
         assert(!info->has_head_crc);
@@ -137,14 +137,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     hth_kvc_fault fault = check_file(bytes, n_bytes);
     uint8_t *mended = n_bytes > 0 ? malloc(n_bytes) : NULL;
 
-    /* A payload's checksum is part of the head, so the head's may have to be put right twice. */
+    /* An image's checksum is part of the head, so the head's may have to be put right twice. */
     for (int i = 0; mended && i < 3; i++) {
         if (i == 0)
             memcpy(mended, bytes, n_bytes);
         if (fault.reason == HTH_KVC_HEAD_CRC_MISMATCH)
             hth_put_u32(mended + hth_get_u64(mended + 48) - 4, (uint32_t)fault.computed);
         else if (fault.reason == HTH_KVC_CRC_MISMATCH)
-            hth_put_u32(mended + PAYLOAD_CRC_OFFSET, (uint32_t)fault.computed);
+            hth_put_u32(mended + IMAGE_CRC_OFFSET, (uint32_t)fault.computed);
         else
             break;
         fault = check_file(mended, n_bytes);

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     char *parameters = malloc(n_bytes + 1);
     hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = parameters };
     hearth_conversation c = hearth_conversation_default();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err = { .message = "" };
 
     if (!models[0])
@@ -59,8 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     for (size_t i = 0; i < TEMPLATES; i++) {
         err.message[0] = '\0';
         if (hearth_conversation_render(models[i], &c, &prompt, &err) == HEARTH_OK) {
-            require(!prompt.grammar || strlen(prompt.grammar) <= 256 * 1024);
-            hearth_chat_prompt_free(&prompt);
+            require(!prompt->grammar || strlen(prompt->grammar) <= 256 * 1024);
+            hearth_chat_prompt_free(prompt);
         } else {
             require(err.message[0] != '\0');
         }

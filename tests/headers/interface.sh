@@ -3,8 +3,9 @@
 #
 #   interface.sh COMPILER LIBHEARTH SOURCE [--write]
 #
-# The list has each exported function, each struct with its size and the offset of each field, and each enumeration with its
-# numbers. Lines may be added to it. A line that changes or goes breaks programs and bindings. --write writes the list anew.
+# The list has each exported function, each struct with its size and the offset of each field, and each enumeration with
+# its numbers. Lines may be added to it. A line that changes or goes breaks programs and bindings. --write writes the
+# list anew.
 set -eu
 compiler=$1 library=$2 source=$3
 list=$source/tests/headers/abi.txt

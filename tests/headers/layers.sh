@@ -1,5 +1,6 @@
 #!/bin/sh
-# layers.sh - a folder of src/ includes only from itself and from those to its left, and each outside library has one home
+# layers.sh - a folder of src/ includes only from itself and from those to its left, no two files include each other,
+# and each outside library has one home
 set -eu
 cd "$1/src"
 failed=0
@@ -15,6 +16,23 @@ for layer in base cache engine sched models api server cli; do
       case " $left " in *" $used "*) ;; *) fail "src/$file includes from $used/, which is not to the left of $layer/" ;; esac
     done
   done
+done
+
+# Two files NAME.c and NAME.h, with NAME_inside.h, count as one here. These pairs still include each other; add none.
+known='
+cache/arena cache/segment
+api/request api/responses
+engine/llama_chat engine/llama_conversation
+'
+pairs=$(grep -E '^# *include *"[a-z_]+/[a-z_0-9]+[.]h"' -- */*.c */*.cpp */*.h |
+  sed -E 's/^([^:]*)[.](c|cpp|h):# *include *"([^"]*)[.]h".*/\1 \3/; s/_inside( |$)/\1/g' | sort -u |
+  awk '$1 != $2 { uses[$0] = 1 }
+    END { for (p in uses) { split(p, f); if (f[1] < f[2] && (f[2] " " f[1]) in uses) print p } }')
+for found in $(echo "$pairs" | grep -vxF "$known" | tr ' ' '+'); do
+  fail "src/${found%+*} and src/${found#*+} include each other; make it one way"
+done
+for gone in $(echo "$known" | grep -vxF "$pairs" | tr ' ' '+'); do
+  fail "src/${gone%+*} and src/${gone#*+} do not include each other any more; take them off the list in $0"
 done
 
 # header:folder

@@ -3,9 +3,9 @@
  *
  *   with_rpc_servers N SERVER PROGRAM [ARGUMENT...]
  *
- * Starts SERVER N times, each on a free port of 127.0.0.1 with one thread, waits until all of them take connections, and
- * runs PROGRAM with HTH_TEST_RPC="127.0.0.1:port,..." and HTH_TEST_RPC_PIDS="pid ..." in its environment. Then it ends
- * the servers, by their process ids, and exits as PROGRAM did. Should it be killed, the servers end with it.
+ * Starts SERVER N times, each on a free port of 127.0.0.1 with one thread, waits until all of them take connections,
+ * and runs PROGRAM with HTH_TEST_RPC="127.0.0.1:port,..." and HTH_TEST_RPC_PIDS="pid ..." in its environment. Then it
+ * ends the servers, by their process ids, and exits as PROGRAM did. Should it be killed, the servers end with it.
  */
 #include <arpa/inet.h>
 #include <errno.h>

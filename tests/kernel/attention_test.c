@@ -1,5 +1,6 @@
 /*
- * attention_test.c - the attention that replaces the engine's computes the same, and a row of it knows nothing of others
+ * attention_test.c - the attention that replaces the engine's computes the same, and a row of it knows nothing of
+ * others
  *
  * Linked with the engine and with the replacement, in the same way as the engine module, so that single operations can
  * be given to both. What a cell holds is a function of the token in it, so that the same sequence can be laid into the
@@ -307,11 +308,10 @@ static operation *random_chunk(enum ggml_type type_k, enum ggml_type type_v)
     return op;
 }
 
-static void results_are_right_to_the_precision_of_floats(void **state)
+TEST(results_are_right_to_the_precision_of_floats)
 {
     static const enum ggml_type types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16 };
 
-    (void)state;
     for (int round = 0; round < 80; round++) {
         operation *op = round % 4 == 0 ? random_chunk(types[draw(3)], types[draw(3)])
                                        : random_operation(types[draw(3)], types[draw(3)], false);
@@ -338,12 +338,11 @@ static void results_are_right_to_the_precision_of_floats(void **state)
     }
 }
 
-static void quantised_cells_give_what_the_engines_kernel_gives(void **state)
+TEST(quantised_cells_give_what_the_engines_kernel_gives)
 {
     static const enum ggml_type types[] = { GGML_TYPE_Q8_0, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,  GGML_TYPE_Q4_0,
                                             GGML_TYPE_Q4_1, GGML_TYPE_F16,  GGML_TYPE_IQ4_NL };
 
-    (void)state;
     for (int round = 0; round < 60; round++) {
         operation *op = random_operation(types[round % 7], types[draw(7)], true);
         float *results = compute(op, OURS, 1 + (int)draw(4));
@@ -362,12 +361,11 @@ static void quantised_cells_give_what_the_engines_kernel_gives(void **state)
     }
 }
 
-static void a_row_is_the_same_wherever_its_cells_lie_and_whatever_threads_compute(void **state)
+TEST(a_row_is_the_same_wherever_its_cells_lie_and_whatever_threads_compute)
 {
     static const enum ggml_type types[] = { GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_F32 };
     static const size_t lengths[] = { 1, 63, 64, 65, 255, 256, 257, 511, 513, 1000, 1500 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         operation *alone = operation_new((lengths[i] + 255) / 256 * 256, 1);
         operation *among = operation_new(N_CELLS_MAX, 3 + draw(6));
@@ -404,13 +402,12 @@ static const struct {
 
 enum { N_MIXTURE = sizeof(mixture) / sizeof(mixture[0]) };
 
-static void a_chunk_and_rows_that_decode_do_not_change_each_other(void **state)
+TEST(a_chunk_and_rows_that_decode_do_not_change_each_other)
 {
     operation *all;
     float *results;
     size_t n_rows = 0;
 
-    (void)state;
     for (size_t i = 0; i < N_MIXTURE; i++)
         n_rows += mixture[i].n_own_rows;
     all = operation_new(N_CELLS_MAX, n_rows);
@@ -437,14 +434,13 @@ static void a_chunk_and_rows_that_decode_do_not_change_each_other(void **state)
     operation_free(all);
 }
 
-static void many_rows_that_share_a_prefix_are_no_chunk(void **state)
+TEST(many_rows_that_share_a_prefix_are_no_chunk)
 {
     enum { N = 80, N_PREFIX = 200 };
     operation *op = operation_new(512, N);
     operation *one = operation_new(512, 1);
     float *results, *expected;
 
-    (void)state;
     for (size_t cell = 0; cell < N_PREFIX + N; cell++)
         op->tokens[cell] = one->tokens[cell] = (uint32_t)cell;
     for (size_t row = 0; row < N; row++) {
@@ -503,13 +499,12 @@ static void assert_group_is_right(const hth_mask_plan *plan, const hth_mask_grou
     assert_int_equal(group->n_open, n_open);
 }
 
-static void a_plan_says_of_every_mask_which_rows_see_which_cells(void **state)
+TEST(a_plan_says_of_every_mask_which_rows_see_which_cells)
 {
     enum { N_CELLS = 700, N_ROWS = 200 };
     static uint16_t mask[N_CELLS * N_ROWS];
     hth_mask_plan plan = { .groups = NULL };
 
-    (void)state;
     for (int round = 0; round < 100; round++) {
         size_t n_cells = 1 + draw(N_CELLS), n_rows = 1 + draw(N_ROWS), at = 0;
         size_t dense = draw(101);
@@ -534,14 +529,13 @@ static void a_plan_says_of_every_mask_which_rows_see_which_cells(void **state)
     hth_mask_plan_free(&plan);
 }
 
-static void a_walk_can_skip_cells(void **state)
+TEST(a_walk_can_skip_cells)
 {
     static uint16_t mask[700];
     static uint32_t expected[700];
     hth_mask_plan plan = { .groups = NULL };
     uint32_t cells[64];
 
-    (void)state;
     for (int round = 0; round < 200; round++) {
         size_t n_cells = 1 + draw(700);
         size_t dense = draw(101);
@@ -591,11 +585,10 @@ static void assert_groups(const uint16_t *mask, const size_t *lengths)
     hth_mask_plan_free(&plan);
 }
 
-static void rows_of_a_window_follow_one_another_and_other_sequences_do_not(void **state)
+TEST(rows_of_a_window_follow_one_another_and_other_sequences_do_not)
 {
     static uint16_t mask[RUN_CELLS * RUN_ROWS];
 
-    (void)state;
     move_window(mask);
     assert_groups(mask, (size_t[]){ 64, 64, 2 });
     mask[64 * RUN_CELLS + 300] = 0; /* one cell more than the next token's: another sequence */
@@ -608,11 +601,10 @@ static void rows_of_a_window_follow_one_another_and_other_sequences_do_not(void 
     assert_groups(mask, (size_t[RUN_ROWS]){ 0 }); /* too few to be chunks */
 }
 
-static void a_sequence_that_goes_on_from_anothers_cells_is_not_taken_for_its_window(void **state)
+TEST(a_sequence_that_goes_on_from_anothers_cells_is_not_taken_for_its_window)
 {
     static uint16_t mask[RUN_CELLS * RUN_ROWS];
 
-    (void)state;
     /* Row 0 sees a prefix and a cell of its own; the others are a chunk that goes on from the same prefix. */
     for (size_t row = 0; row < RUN_ROWS; row++)
         for (size_t cell = 0; cell < RUN_CELLS; cell++)
@@ -630,17 +622,5 @@ static int start(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_right_to_the_precision_of_floats),
-        cmocka_unit_test(quantised_cells_give_what_the_engines_kernel_gives),
-        cmocka_unit_test(a_row_is_the_same_wherever_its_cells_lie_and_whatever_threads_compute),
-        cmocka_unit_test(a_chunk_and_rows_that_decode_do_not_change_each_other),
-        cmocka_unit_test(many_rows_that_share_a_prefix_are_no_chunk),
-        cmocka_unit_test(a_plan_says_of_every_mask_which_rows_see_which_cells),
-        cmocka_unit_test(a_walk_can_skip_cells),
-        cmocka_unit_test(rows_of_a_window_follow_one_another_and_other_sequences_do_not),
-        cmocka_unit_test(a_sequence_that_goes_on_from_anothers_cells_is_not_taken_for_its_window),
-    };
-
-    return cmocka_run_group_tests(tests, start, NULL);
+    return hth_test_run("tests", start, NULL);
 }

@@ -1,9 +1,10 @@
 /*
  * devices_test.c - the replaced attention is the CPU's: it never meets memory of another device
  *
- * A model is evaluated with all of its layers on RPC servers, with some, and with none. Each entry into the replaced attention is counted (the linker redirects hth_attention_read, the first that it
- * calls), and every tensor that it would touch must lie in memory of the host. The buffers of RPC servers do not: their
- * addresses mean nothing in this process.
+ * A model is evaluated with all of its layers on RPC servers, with some, and with none. Each entry into the replaced
+ * attention is counted (the linker redirects hth_attention_read, the first that it calls), and every tensor that it
+ * would touch must lie in memory of the host. The buffers of RPC servers do not: their addresses mean nothing in this
+ * process.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -110,18 +111,16 @@ static void run(int32_t n_gpu_layers)
     llama_model_free(model);
 }
 
-static void with_all_layers_on_servers_it_is_not_entered(void **state)
+TEST(with_all_layers_on_servers_it_is_not_entered)
 {
-    (void)state;
     run(ALL);
     assert_int_equal(atomic_load(&n_entries), 0);
 }
 
-static void with_some_layers_on_servers_it_sees_those_of_the_host(void **state)
+TEST(with_some_layers_on_servers_it_sees_those_of_the_host)
 {
     int n_of_all;
 
-    (void)state;
     run(0);
     n_of_all = atomic_load(&n_entries);
     assert_true(n_of_all > 0);
@@ -133,10 +132,5 @@ static void with_some_layers_on_servers_it_sees_those_of_the_host(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(with_all_layers_on_servers_it_is_not_entered),
-        cmocka_unit_test(with_some_layers_on_servers_it_sees_those_of_the_host),
-    };
-
-    return cmocka_run_group_tests(tests, open_devices, NULL);
+    return hth_test_run("tests", open_devices, NULL);
 }

@@ -163,11 +163,11 @@ static void save(worker *w)
 static void begin_a_save_and_abort_it(worker *w)
 {
     hth_save wanted = test_forest_save_of(&w->f->forest, draw_row(w), HEARTH_SAVE_COLD);
-    hth_save_slot *slot = hth_cache_save_begin(w->cache, &wanted);
+    hth_slab *slab = hth_cache_save_begin(w->cache, &wanted);
 
-    if (slot)
-        memset(hth_save_slot_payload(slot), 0xEE, wanted.payload_bytes);
-    hth_cache_save_abort(w->cache, slot);
+    if (slab)
+        memset(hth_slab_image(slab), 0xEE, wanted.image_bytes);
+    hth_cache_save_abort(w->cache, slab);
 }
 
 static void restore(worker *w, const hth_keyspace *keyspace, const hth_lookup *lookup)
@@ -548,20 +548,6 @@ static void a_round(fixture *f)
     check_at_rest(f, &plans[0], f->disk, plans[0].options.disk_bytes_max);
 }
 
-static void threads_and_processes_are_lent_exactly_what_was_saved(void **state)
-{
-    fixture *f = *state;
-    uint64_t n_rounds = hth_test_number("HTH_ROUNDS", 20);
-
-    for (uint64_t i = 0; i < n_rounds; i++)
-        a_round(f);
-    printf("%llu rows saved; borrowed from ram %llu, ram_file %llu, disk %llu\n",
-           (unsigned long long)atomic_load(&f->shared->n_saved),
-           (unsigned long long)atomic_load(&f->shared->n_borrowed[HEARTH_TIER_RAM]),
-           (unsigned long long)atomic_load(&f->shared->n_borrowed[HEARTH_TIER_RAM_FILE]),
-           (unsigned long long)atomic_load(&f->shared->n_borrowed[HEARTH_TIER_DISK]));
-}
-
 static int fixture_setup(void **state)
 {
     fixture *f = calloc(1, sizeof(*f));
@@ -589,12 +575,16 @@ static int fixture_teardown(void **state)
     return 0;
 }
 
-int main(void)
+TEST_WITH(threads_and_processes_are_lent_exactly_what_was_saved, fixture_setup, fixture_teardown)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(threads_and_processes_are_lent_exactly_what_was_saved),
-    };
+    fixture *f = *state;
+    uint64_t n_rounds = hth_test_number("HTH_ROUNDS", 20);
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (uint64_t i = 0; i < n_rounds; i++)
+        a_round(f);
+    printf("%llu rows saved; borrowed from ram %llu, ram_file %llu, disk %llu\n",
+           (unsigned long long)atomic_load(&f->shared->n_saved),
+           (unsigned long long)atomic_load(&f->shared->n_borrowed[HEARTH_TIER_RAM]),
+           (unsigned long long)atomic_load(&f->shared->n_borrowed[HEARTH_TIER_RAM_FILE]),
+           (unsigned long long)atomic_load(&f->shared->n_borrowed[HEARTH_TIER_DISK]));
 }

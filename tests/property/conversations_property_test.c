@@ -163,29 +163,17 @@ static void run_rounds(const char *path, int rounds)
     free(w);
 }
 
-static void replies_are_those_of_an_empty_cache_with_blocks(void **state)
+TEST(replies_are_those_of_an_empty_cache_with_blocks)
 {
-    (void)state;
     run_rounds("stub:", ROUNDS);
 }
 
-static void replies_are_those_of_an_empty_cache_with_windows_and_states(void **state)
+TEST(replies_are_those_of_an_empty_cache_with_windows_and_states)
 {
-    (void)state;
     run_rounds("stub:kind=recurrent", ROUNDS_OF_OTHER_KINDS);
     run_rounds("stub:kind=hybrid", ROUNDS_OF_OTHER_KINDS);
     run_rounds("stub:kind=window", ROUNDS_OF_OTHER_KINDS);
     run_rounds("stub:kind=window,window=300", ROUNDS_OF_OTHER_KINDS);
     run_rounds("stub:kind=window,window=600", ROUNDS_OF_OTHER_KINDS);
     run_rounds("stub:kind=hybrid,window=100", ROUNDS_OF_OTHER_KINDS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replies_are_those_of_an_empty_cache_with_blocks),
-        cmocka_unit_test(replies_are_those_of_an_empty_cache_with_windows_and_states),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /*
  * events_property_test.c - a queue of events under random hands
  *
- * Rounds of requests of random lengths, n and flags tell a queue with small random bounds, of two models. One thread takes
- * random numbers of events at random times, cancels and pauses at random; in some rounds the queue is closed in the
- * middle. Whatever happens: each reply's events are in order and its own, their texts are its result's, its end comes once
- * and last, and what ended well is what hearth_complete gives.
+ * Rounds of requests of random lengths, n and flags tell a queue with small random bounds, of two models. One thread
+ * takes random numbers of events at random times, cancels and pauses at random; in some rounds the queue is closed in
+ * the middle. Whatever happens: each reply's events are in order and its own, their texts are its result's, its end
+ * comes once and last, and what ended well is what hearth_complete gives.
  *
  * HTH_ROUNDS: how many (default 40). HTH_SEED replays a run that printed it.
  */
@@ -201,14 +201,13 @@ static void play_round(play *p)
         check_texts(p);
 }
 
-static void whatever_is_done_to_a_queue_its_events_are_right(void **state)
+TEST(whatever_is_done_to_a_queue_its_events_are_right)
 {
     const char *seed = getenv("HTH_SEED");
     char *directory = hth_test_directory_new();
     hearth_runtime_options options = hth_test_runtime_options(directory);
     play *p = calloc(1, sizeof(*p));
 
-    (void)state;
     p->random = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
     print_message("seed %llu\n", (unsigned long long)p->random);
     p->runtime = hth_test_runtime_open(&options);
@@ -221,11 +220,4 @@ static void whatever_is_done_to_a_queue_its_events_are_right(void **state)
     hearth_runtime_close(p->runtime);
     hth_test_directory_remove(directory);
     free(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(whatever_is_done_to_a_queue_its_events_are_right) };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

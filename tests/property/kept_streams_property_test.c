@@ -1,10 +1,10 @@
 /*
- * kept_streams_property_test.c - a stream read in pieces, by clients that go away anywhere and workers that die anywhere, is
- * the stream read at once
+ * kept_streams_property_test.c - a stream read in pieces, by clients that go away anywhere and workers that die
+ * anywhere, is the stream read at once
  *
- * Each round makes a random stream of events, or of lines, and has a client read it that leaves after a random number of bytes, comes
- * back with the number of the last whole event that it has seen, and so on until its end; meanwhile workers break off.
- * Together it has seen each event once, in their order, numbered from 1 on.
+ * Each round makes a random stream of events, or of lines, and has a client read it that leaves after a random number
+ * of bytes, comes back with the number of the last whole event that it has seen, and so on until its end; meanwhile
+ * workers break off. Together it has seen each event once, in their order, numbered from 1 on.
  */
 #include <string.h>
 
@@ -178,20 +178,10 @@ static void play_round(uint64_t seed)
     hth_buffer_deinit(&told.told);
 }
 
-static void what_was_seen_before_and_after_is_the_whole_stream(void **state)
+TEST(what_was_seen_before_and_after_is_the_whole_stream)
 {
     uint64_t seed = hth_test_seed(), n_rounds = hth_test_number("HTH_ROUNDS", ROUNDS);
 
-    (void)state;
     for (uint64_t i = 0; i < n_rounds; i++)
         play_round(seed + i);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_seen_before_and_after_is_the_whole_stream),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

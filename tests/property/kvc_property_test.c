@@ -15,7 +15,7 @@
 #include "support/support.h"
 
 enum { N_ROUND_TRIPS = 10000, N_MUTATED = 300, N_CUT = 100, N_PARTIAL = 100, ROUNDS_MAX = 5 };
-enum { TEXT_BYTES_MAX = 70, TOKENS_MAX = 40, PAYLOAD_BYTES_MAX = 120 };
+enum { TEXT_BYTES_MAX = 70, TOKENS_MAX = 40, IMAGE_BYTES_MAX = 120 };
 
 /* ---- chance ---- */
 
@@ -133,11 +133,11 @@ static void random_row(kvc_file *file)
 /* The info points into the file, so a file stays where it was made. */
 static void random_file(kvc_file *file, bool is_row)
 {
-    uint8_t payload[PAYLOAD_BYTES_MAX];
-    size_t n_payload = random_below(PAYLOAD_BYTES_MAX + 1);
+    uint8_t image[IMAGE_BYTES_MAX];
+    size_t n_image = random_below(IMAGE_BYTES_MAX + 1);
 
     memset(file, 0, sizeof(*file));
-    random_fill(payload, n_payload);
+    random_fill(image, n_image);
     random_fill(file->tokens, sizeof(file->tokens));
     file->info = (hth_kvc_info){
         .quant_bits = (uint8_t)random_number(),
@@ -161,12 +161,12 @@ static void random_file(kvc_file *file, bool is_row)
         random_row(file);
 
     file->n_head = hth_kvc_head_bytes(&file->info);
-    file->n_bytes = file->n_head + n_payload;
+    file->n_bytes = file->n_head + n_image;
     file->bytes = malloc(file->n_bytes); /* exactly, so that a sanitizer sees the encoder overrun it */
     assert_non_null(file->bytes);
     random_fill(file->bytes, file->n_head);
-    hth_kvc_encode_head(&file->info, n_payload, hth_crc32c(0, payload, n_payload), file->bytes);
-    memcpy(file->bytes + file->n_head, payload, n_payload);
+    hth_kvc_encode_head(&file->info, n_image, hth_crc32c(0, image, n_image), file->bytes);
+    memcpy(file->bytes + file->n_head, image, n_image);
 }
 
 static void file_deinit(kvc_file *file)
@@ -221,7 +221,17 @@ static void assert_same_info(const hth_kvc_info *read, const hth_kvc_info *given
     assert_same_row(read, given);
 }
 
-static void what_was_written_is_read_and_writes_the_same_bytes_again(void **state)
+static int use_file(void **state)
+{
+    static kvc_file file;
+
+    *state = &file;
+    return 0;
+}
+
+#define FILE_TEST(name) TEST_WITH(name, use_file, NULL)
+
+FILE_TEST(what_was_written_is_read_and_writes_the_same_bytes_again)
 {
     kvc_file *file = *state;
 
@@ -234,13 +244,13 @@ static void what_was_written_is_read_and_writes_the_same_bytes_again(void **stat
         random_file(file, is_row);
         assert_true(hth_kvc_parse(file->bytes, file->n_bytes, NULL, &read, &fault));
         assert_same_info(&read, &file->info);
-        assert_true(read.payload_offset == file->n_head);
-        assert_true(read.payload_byte_count == file->n_bytes - file->n_head);
+        assert_true(read.image_offset == file->n_head);
+        assert_true(read.image_byte_count == file->n_bytes - file->n_head);
 
         assert_int_equal(hth_kvc_head_bytes(&read), file->n_head);
         again = malloc(file->n_head);
         assert_non_null(again);
-        hth_kvc_encode_head(&read, read.payload_byte_count, read.payload_crc32c, again);
+        hth_kvc_encode_head(&read, read.image_byte_count, read.image_crc32c, again);
         assert_memory_equal(again, file->bytes, file->n_head);
         free(again);
         file_deinit(file);
@@ -259,7 +269,7 @@ static bool may_change(const kvc_file *file, const hth_kvc_info *info, size_t at
            (at >= hmac && at < hmac + sizeof(file->hmac));
 }
 
-static void every_single_bit_of_a_row_that_changes_is_noticed(void **state)
+FILE_TEST(every_single_bit_of_a_row_that_changes_is_noticed)
 {
     kvc_file *file = *state;
 
@@ -288,7 +298,7 @@ static void every_single_bit_of_a_row_that_changes_is_noticed(void **state)
     }
 }
 
-static void a_file_cut_short_anywhere_is_refused(void **state)
+FILE_TEST(a_file_cut_short_anywhere_is_refused)
 {
     kvc_file *file = *state;
 
@@ -312,7 +322,7 @@ static void a_file_cut_short_anywhere_is_refused(void **state)
     }
 }
 
-static void bytes_behind_a_file_are_refused(void **state)
+FILE_TEST(bytes_behind_a_file_are_refused)
 {
     kvc_file *file = *state;
 
@@ -336,7 +346,7 @@ static void bytes_behind_a_file_are_refused(void **state)
     }
 }
 
-static void a_head_can_be_read_from_any_part_of_a_file_by_asking_for_more(void **state)
+FILE_TEST(a_head_can_be_read_from_any_part_of_a_file_by_asking_for_more)
 {
     kvc_file *file = *state;
 
@@ -353,7 +363,7 @@ static void a_head_can_be_read_from_any_part_of_a_file_by_asking_for_more(void *
             while (!hth_kvc_parse_meta(guarded_copy(&memory, file->bytes, n), n, file->n_bytes, &read, &fault, &need)) {
                 assert_int_equal(fault.reason, HTH_KVC_OK);
                 assert_true(need > n);
-                assert_true(need <= file->n_head); /* never the payload */
+                assert_true(need <= file->n_head); /* never the image */
                 n = need;
                 assert_true(++n_rounds < ROUNDS_MAX);
             }
@@ -366,7 +376,7 @@ static void a_head_can_be_read_from_any_part_of_a_file_by_asking_for_more(void *
 }
 
 /* Damage of any extent, mostly in the lengths and positions: refused or not, nothing outside the file is touched. */
-static void a_file_with_random_damage_is_read_within_its_bounds(void **state)
+FILE_TEST(a_file_with_random_damage_is_read_within_its_bounds)
 {
     static const size_t fields[] = { 40, 48, 56, 72, 76, 81 };
     kvc_file *file = *state;
@@ -387,7 +397,7 @@ static void a_file_with_random_damage_is_read_within_its_bounds(void **state)
                 hth_put_u32(bytes + fields[random_below(6)], (uint32_t)random_number());
         }
         if (hth_kvc_parse(bytes, file->n_bytes, NULL, &read, &fault)) {
-            assert_true(read.payload_offset + read.payload_byte_count == file->n_bytes);
+            assert_true(read.image_offset + read.image_byte_count == file->n_bytes);
             for (size_t j = 0; j < hth_kvc_n_tokens(&read); j++)
                 (void)hth_kvc_token(&read, j); /* inside, or it faults */
         } else {
@@ -400,16 +410,6 @@ static void a_file_with_random_damage_is_read_within_its_bounds(void **state)
 
 int main(void)
 {
-    static kvc_file file;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(what_was_written_is_read_and_writes_the_same_bytes_again, &file),
-        cmocka_unit_test_prestate(every_single_bit_of_a_row_that_changes_is_noticed, &file),
-        cmocka_unit_test_prestate(a_file_cut_short_anywhere_is_refused, &file),
-        cmocka_unit_test_prestate(bytes_behind_a_file_are_refused, &file),
-        cmocka_unit_test_prestate(a_head_can_be_read_from_any_part_of_a_file_by_asking_for_more, &file),
-        cmocka_unit_test_prestate(a_file_with_random_damage_is_read_within_its_bounds, &file),
-    };
-
     random_state = hth_test_seed();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return hth_test_run("tests", NULL, NULL);
 }

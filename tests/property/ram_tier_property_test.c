@@ -15,7 +15,7 @@
 #include "cache/arena.h"
 #include "cache/ram_tier.h"
 #include "support/cmocka_all.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/support.h"
 
 enum { THREADS = 4, ROUNDS = 4000, IDS = 200, HELD_MAX = 6 };
@@ -67,17 +67,17 @@ static size_t bytes_of(uint64_t n)
 
 static void fill(hth_ram_row *row, uint64_t n)
 {
-    memset(hth_ram_row_image(row), (int)(n * 31 % 251), hth_ram_row_bytes(row));
+    memset(hth_ram_row_slab(row), (int)(n * 31 % 251), hth_ram_row_bytes(row));
 }
 
 static void check(hth_ram_row *row)
 {
     uint64_t n = hth_ram_row_meta(row)->n_tokens;
-    const uint8_t *image = hth_ram_row_image(row);
+    const uint8_t *file = hth_ram_row_slab(row);
     uint8_t expected = (uint8_t)(n * 31 % 251);
 
-    if (hth_ram_row_bytes(row) != bytes_of(n) || image[0] != expected || image[bytes_of(n) / 2] != expected ||
-        image[bytes_of(n) - 1] != expected)
+    if (hth_ram_row_bytes(row) != bytes_of(n) || file[0] != expected || file[bytes_of(n) / 2] != expected ||
+        file[bytes_of(n) - 1] != expected)
         abort(); /* cmocka's assertions belong to the main thread */
 }
 
@@ -191,27 +191,24 @@ static void work_on(hth_ram_tier *tier)
     hth_ram_tier_close(tier);
 }
 
-static void pinned_rows_keep_their_bytes_whatever_happens_around_them(void **state)
+TEST(pinned_rows_keep_their_bytes_whatever_happens_around_them)
 {
-    (void)state;
     work_on(open_tier(tier_bytes, true, -1));
 }
 
-static void and_so_they_do_in_a_memory_file(void **state)
+TEST(and_so_they_do_in_a_memory_file)
 {
     int fd = memory_file();
 
-    (void)state;
     work_on(open_tier(tier_bytes, true, fd));
     (void)close(fd);
 }
 
-static void the_least_recently_used_row_goes_first_and_a_pinned_one_never(void **state)
+TEST(the_least_recently_used_row_goes_first_and_a_pinned_one_never)
 {
     hth_ram_tier *tier;
     hth_ram_row *pinned;
 
-    (void)state;
     tier = open_tier(10 * 4096, false, -1);
     for (uint64_t n = 0; n < 10; n++) {
         hth_ram_row *row = hth_ram_tier_reserve(tier, 4096);
@@ -239,7 +236,7 @@ static void the_least_recently_used_row_goes_first_and_a_pinned_one_never(void *
     hth_ram_tier_close(tier);
 }
 
-static void slabs_never_overlap_and_all_memory_comes_back(void **state)
+TEST(slabs_never_overlap_and_all_memory_comes_back)
 {
     enum { SLABS = 300 };
     hth_arena *arena;
@@ -251,7 +248,6 @@ static void slabs_never_overlap_and_all_memory_comes_back(void **state)
     } slabs[SLABS] = { { NULL, 0, 0 } };
     uint64_t seed = hth_test_seed();
 
-    (void)state;
     assert_int_equal(hth_arena_open(&(hth_arena_options){ .bytes_max = UINT64_C(256) << 20, .fd = -1 }, &arena, NULL),
                      HEARTH_OK);
     for (int round = 0; round < 6000; round++) {
@@ -286,7 +282,7 @@ static void slabs_never_overlap_and_all_memory_comes_back(void **state)
 
 /* ---- fragments ---- */
 
-/* Sizes as a model's rows have them: a block's, the logits', a state's, tails of any number of tokens, and snapshots. */
+/* Sizes of a model's rows: a block, the logits, a state, tails of any number of tokens, and snapshots. */
 static size_t mixed_size(uint64_t *seed)
 {
     enum { TOKEN_BYTES = 22 << 10, HEAD_BYTES = 1100 };
@@ -303,7 +299,7 @@ static size_t mixed_size(uint64_t *seed)
     }
 }
 
-static void a_full_tier_evicts_what_a_row_needs_and_no_more(void **state)
+TEST(a_full_tier_evicts_what_a_row_needs_and_no_more)
 {
     enum { ROWS = 6000, HELD = 8 };
     static const uint64_t bytes_max = UINT64_C(300) << 20;
@@ -312,7 +308,6 @@ static void a_full_tier_evicts_what_a_row_needs_and_no_more(void **state)
     hth_ram_row *held[HELD] = { NULL };
     uint64_t seed = hth_test_seed(), full = 0, n_full = 0, largest = 0;
 
-    (void)state;
     for (uint64_t n = 0; n < ROWS; n++) {
         size_t place = hth_test_random(&seed, HELD);
         uint64_t slab = hth_arena_slab_bytes(mixed_size(&seed)), evicted, needed;
@@ -383,7 +378,7 @@ static void put_chains(hth_ram_tier *tier, const test_row *rows)
         hth_ram_row *row = hth_ram_tier_reserve(tier, rows[i].n_bytes);
 
         assert_non_null(row);
-        memcpy(hth_ram_row_image(row), rows[i].bytes, rows[i].n_bytes);
+        memcpy(hth_ram_row_slab(row), rows[i].bytes, rows[i].n_bytes);
         hth_ram_tier_unpin(tier, hth_ram_tier_insert(tier, row, &rows[i].meta));
     }
 }
@@ -404,7 +399,7 @@ static void *ask_for_all(void *context)
         if (!row)
             continue;
         if (hth_ram_row_bytes(row) != a->rows[i].n_bytes ||
-            memcmp(hth_ram_row_image(row), a->rows[i].bytes, a->rows[i].n_bytes) != 0)
+            memcmp(hth_ram_row_slab(row), a->rows[i].bytes, a->rows[i].n_bytes) != 0)
             abort();
         a->n_found++;
         hth_ram_tier_unpin(a->tier, row);
@@ -412,7 +407,7 @@ static void *ask_for_all(void *context)
     return NULL;
 }
 
-static void adopted_rows_are_checked_once_however_many_ask_for_them(void **state)
+TEST(adopted_rows_are_checked_once_however_many_ask_for_them)
 {
     int fd = memory_file();
     test_row rows[CHAINS * CHAIN_ROWS];
@@ -421,7 +416,6 @@ static void adopted_rows_are_checked_once_however_many_ask_for_them(void **state
     pthread_t threads[THREADS];
     asker askers[THREADS];
 
-    (void)state;
     for (uint32_t i = 0; i < CHAINS * CHAIN_ROWS; i++)
         rows[i] = chain_row(i);
     put_chains(tier, rows);
@@ -482,7 +476,7 @@ static void damage(int fd, uint64_t *seed)
         case 0: at = (off_t)hth_test_random(seed, 40); break; /* the header */
         case 1:
         case 2: at = (off_t)(4096 + hth_test_random(seed, 32 * (CHAINS * CHAIN_ROWS + 2))); break; /* the slots */
-        case 3: at = (off_t)(HTH_ARENA_SEGMENT_BYTES + hth_test_random(seed, 80) * 4096); break;   /* heads of images */
+        case 3: at = (off_t)(HTH_ARENA_SEGMENT_BYTES + hth_test_random(seed, 80) * 4096); break;   /* heads of files */
         case 4:
             at = (off_t)(HTH_ARENA_SEGMENT_BYTES + hth_test_random(seed, 80) * 4096 + hth_test_random(seed, 400));
             break;
@@ -494,13 +488,12 @@ static void damage(int fd, uint64_t *seed)
     }
 }
 
-static void whatever_is_in_a_memory_file_only_sound_rows_come_out(void **state)
+TEST(whatever_is_in_a_memory_file_only_sound_rows_come_out)
 {
     int fd = memory_file();
     test_row rows[CHAINS * CHAIN_ROWS];
     uint64_t seed = hth_test_seed(), n_adopted = 0, n_dropped = 0;
 
-    (void)state;
     for (uint32_t i = 0; i < CHAINS * CHAIN_ROWS; i++)
         rows[i] = chain_row(i);
     for (int round = 0; round < DAMAGES; round++) {
@@ -516,7 +509,7 @@ static void whatever_is_in_a_memory_file_only_sound_rows_come_out(void **state)
 
             if (!row)
                 continue;
-            assert_true(test_row_verifies(&states[i].meta.id, hth_ram_row_image(row), hth_ram_row_bytes(row)));
+            assert_true(test_row_verifies(&states[i].meta.id, hth_ram_row_slab(row), hth_ram_row_bytes(row)));
             bytes += states[i].bytes;
             hth_ram_tier_unpin(tier, row);
         }
@@ -536,19 +529,4 @@ static void whatever_is_in_a_memory_file_only_sound_rows_come_out(void **state)
     (void)close(fd);
     for (uint32_t i = 0; i < CHAINS * CHAIN_ROWS; i++)
         test_row_free(&rows[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pinned_rows_keep_their_bytes_whatever_happens_around_them),
-        cmocka_unit_test(and_so_they_do_in_a_memory_file),
-        cmocka_unit_test(a_full_tier_evicts_what_a_row_needs_and_no_more),
-        cmocka_unit_test(adopted_rows_are_checked_once_however_many_ask_for_them),
-        cmocka_unit_test(whatever_is_in_a_memory_file_only_sound_rows_come_out),
-        cmocka_unit_test(the_least_recently_used_row_goes_first_and_a_pinned_one_never),
-        cmocka_unit_test(slabs_never_overlap_and_all_memory_comes_back),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

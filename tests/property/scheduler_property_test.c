@@ -1,14 +1,14 @@
 /*
  * scheduler_property_test.c - whatever runs beside it, a request's reply is its reply alone
  *
- * A simulation: worlds with random limits, in which random requests come, wait, run, are paused, cancelled and preempted,
- * run out of cells and out of time, share prefixes, follow each other in sessions, and meet an engine that fails now and
- * then. Prompts come from a tree, so that much is shared and waited for. The stub engine's logits are a hash of all that
- * a sequence holds, so a wrong cell, or a row that went to the wrong request, changes the reply.
+ * A simulation: worlds with random limits, in which random requests come, wait, run, are paused, cancelled and
+ * preempted, run out of cells and out of time, share prefixes, follow each other in sessions, and meet an engine that
+ * fails now and then. Prompts come from a tree, so that much is shared and waited for. The stub engine's logits are a
+ * hash of all that a sequence holds, so a wrong cell, or a row that went to the wrong request, changes the reply.
  *
- * The oracle computes each reply on a fresh context of its own (support/solo.h), with no code of the scheduler. What was
- * cancelled or ran out of time has a beginning of it. After every tick the books are compared with an account of the
- * engine's cells that is kept apart (support/watch.h), and a cancel or a deadline must have taken effect.
+ * The oracle computes each reply on a fresh context of its own (support/solo.h), with no code of the scheduler. What
+ * was cancelled or ran out of time has a beginning of it. After every tick the books are compared with an account of
+ * the engine's cells that is kept apart (support/watch.h), and a cancel or a deadline must have taken effect.
  *
  * HEARTH_SIMULATION_TICKS: ticks in all, a quarter for each kind of model (default 60000). HTH_SEED replays a run,
  * HTH_WORLD=<number> one world of each kind.
@@ -150,8 +150,8 @@ static void free_chains(world *w)
 }
 
 /*
- * May a reply end before it has all its tokens? Where it was not known how long it gets, and it cannot be put aside; and
- * where the engine says that there is no room.
+ * May a reply end before it has all its tokens? Where it was not known how long it gets, and it cannot be put aside;
+ * and where the engine says that there is no room.
  */
 static bool may_end_early(const world *w, const job *j)
 {
@@ -647,38 +647,22 @@ static void run_kind(const char *kind)
     assert_true(seen.n_shared + seen.n_restored > 0);
 }
 
-static void a_reply_is_what_it_is_alone_with_plain_attention(void **state)
+TEST(a_reply_is_what_it_is_alone_with_plain_attention)
 {
-    (void)state;
     run_kind("plain");
 }
 
-static void a_reply_is_what_it_is_alone_with_windows(void **state)
+TEST(a_reply_is_what_it_is_alone_with_windows)
 {
-    (void)state;
     run_kind("window");
 }
 
-static void a_reply_is_what_it_is_alone_with_recurrent_state(void **state)
+TEST(a_reply_is_what_it_is_alone_with_recurrent_state)
 {
-    (void)state;
     run_kind("recurrent");
 }
 
-static void a_reply_is_what_it_is_alone_with_attention_and_recurrent_state(void **state)
+TEST(a_reply_is_what_it_is_alone_with_attention_and_recurrent_state)
 {
-    (void)state;
     run_kind("hybrid");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply_is_what_it_is_alone_with_plain_attention),
-        cmocka_unit_test(a_reply_is_what_it_is_alone_with_windows),
-        cmocka_unit_test(a_reply_is_what_it_is_alone_with_recurrent_state),
-        cmocka_unit_test(a_reply_is_what_it_is_alone_with_attention_and_recurrent_state),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,9 @@
  * scheduler_threads_test.c - the scheduler under the hands of many threads
  *
  * Some threads submit, cancel and pause requests of their own, others save, ask for the status and end sessions, all
- * through the public interface on one model. Every accepted request ends exactly once; what ends well is what the engine
- * alone says (support/solo.h), what ends early a beginning of it. In the end the model is unloaded under what still runs.
- * For ThreadSanitizer above all.
+ * through the public interface on one model. Every accepted request ends exactly once; what ends well is what the
+ * engine alone says (support/solo.h), what ends early a beginning of it. In the end the model is unloaded under what
+ * still runs. For ThreadSanitizer above all.
  *
  * HEARTH_STRESS_REQUESTS: requests a thread (default 60).
  */
@@ -246,20 +246,10 @@ static void stress(const char *path)
     free(w);
 }
 
-static void many_threads_at_one_model(void **state)
+TEST(many_threads_at_one_model)
 {
-    (void)state;
     stress("stub:");
     stress("stub:kind=window");
     stress("stub:kind=recurrent");
     stress("stub:kind=hybrid");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_threads_at_one_model),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

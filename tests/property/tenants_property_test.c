@@ -177,7 +177,7 @@ static void compare_answers(fixture *f, size_t step, unsigned n_by_miss[])
                  hearth_miss_name(shared.why.miss), shared.why.left_at);
 }
 
-static void other_tenants_change_no_answer(void **state)
+TEST_WITH(other_tenants_change_no_answer, set_up, tear_down)
 {
     fixture *f = *state;
     uint64_t n_steps = hth_test_number("HTH_STEPS", STEPS);
@@ -211,13 +211,4 @@ static void other_tenants_change_no_answer(void **state)
         assert_true(n_by_miss[HEARTH_MISS_OTHER_PARAMETERS] > 0);
     }
     assert_int_equal(n_by_miss[HEARTH_MISS_OTHER_TENANT], 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(other_tenants_change_no_answer, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

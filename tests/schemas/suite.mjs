@@ -8,12 +8,12 @@
 //   4. of those that it calls valid, count how many are of the literal grammar, in some order of their members
 //   5. texts of the grammar, found at random, must be valid for ajv; so must those of random schemas
 //
-// A grammar that has an invalid text is wrong; one that lacks a valid text is not. It fails where any is wrong, and where
-// fewer are supported than were once. With --list, what is refused or lacking is printed; with --table, the table of
-// docs/generation.md.
+// A grammar that has an invalid text is wrong; one that lacks a valid text is not. It fails where any is wrong, and
+// where fewer are supported than were once. With --list, what is refused or lacking is printed; with --table, the table
+// of docs/generation.md.
 //
-// Environment: HTH_SCHEMA_SUITE, a directory of the suite, with tests/draft7 and the like (default: where Debian's package
-// json-schema-test-suite puts it, or else the package of npm, which has draft 4 only).
+// Environment: HTH_SCHEMA_SUITE, a directory of the suite, with tests/draft7 and the like (default: where Debian's
+// package json-schema-test-suite puts it, or else the package of npm, which has draft 4 only).
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'

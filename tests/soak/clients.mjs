@@ -6,8 +6,8 @@
 //   cancel     gone before the reply's end            slow      read in small pieces, with pauses
 //   tooLong    more than the context                  bad       what the server has to refuse
 //
-// Each ends in one word: an answer's verdict (judge.mjs), `refused` with the server's cause (503, 529), `rejected` as it has
-// to be, `cancelled`, `cut` where the front was killed meanwhile, or `failed`.
+// Each ends in one word: an answer's verdict (judge.mjs), `refused` with the server's cause (503, 529), `rejected` as
+// it has to be, `cancelled`, `cut` where the front was killed meanwhile, or `failed`.
 import http from 'node:http'
 import { drawer } from '../chaos/draw.mjs'
 import { sleep } from '../support/server.mjs'

@@ -1,13 +1,13 @@
 // judge.mjs - is a reply the one that a server without a cache, without company and without trouble gives?
 //
-// The reference is asked with a salt that nobody else has, so that nothing it computed before is used (the names of rows in a
-// reply are of that salt, and not compared); the stub without, as it makes no difference there. A reply has to be the same,
-// byte for byte (../chaos/compare.mjs says what is no part of it).
+// The reference is asked with a salt that nobody else has, so that nothing it computed before is used (the names of
+// rows in a reply are of that salt, and not compared); the stub without, as it makes no difference there. A reply has
+// to be the same, byte for byte (../chaos/compare.mjs says what is no part of it).
 //
-// Where rounding may differ (design.md, section 8, rule 4), a greedy reply may leave the reference at a token that was as
-// good as equally likely: the reference is asked for its likeliest tokens there, and the reply has to go on with one that is
-// at most TIE below the chosen one. Rows of another prompt, or damaged ones, would not stay within that. What a grammar lets
-// through is not in that list: of a reply that has one it is only claimed then that it is valid.
+// Where rounding may differ (design.md, section 8, rule 4), a greedy reply may leave the reference at a token that was
+// as good as equally likely: the reference is asked for its likeliest tokens there, and the reply has to go on with one
+// that is at most TIE below the chosen one. Rows of another prompt, or damaged ones, would not stay within that. What a
+// grammar lets through is not in that list: of a reply that has one it is only claimed then that it is valid.
 import { compare, contradicts, firstDifference } from '../chaos/compare.mjs'
 import { ask } from '../support/server.mjs'
 
@@ -31,8 +31,8 @@ const textsOf = ({ path, stream }, text) => {
   return texts
 }
 
-// The same question, asked for one reply with the likeliest tokens at each place: [{ token, logprob, top: [[token, logprob]] }].
-// It goes on behind its end, so that what was likely there is told, too.
+// The same question, asked for one reply with the likeliest tokens at each place: [{ token, logprob, top: [[token,
+// logprob]] }]. It goes on behind its end, so that what was likely there is told, too.
 const withAlternatives = ({ path, body: text }) => {
   const body = { ...JSON.parse(text), stream: false, ignore_eos: true }
   for (const it of ['stream_options', 'stop', 'stop_sequences']) delete body[it]
@@ -55,9 +55,9 @@ const placesOf = (path, reply) => {
 // Tokens that are no text, as the engine writes them: what ends a text, or begins another.
 const isSilent = (token) => token === '' || /^<[|/]?\w+\|?>$/.test(token)
 
-// How much less likely than the reference's token the one was with which `text` may have left it; Infinity where there is no
-// such one. It may have left it before the texts differ: there is more than one way to cut a text into tokens. Where the
-// reference ends, its token is the end, and the place has the one that would have come next.
+// How much less likely than the reference's token the one was with which `text` may have left it; Infinity where there
+// is no such one. It may have left it before the texts differ: there is more than one way to cut a text into tokens.
+// Where the reference ends, its token is the end, and the place has the one that would have come next.
 const gapOf = (places, text) => {
   let gap = Infinity
   let at = 0

@@ -1,18 +1,21 @@
-// soak.mjs - hours of a server's life: every kind of request, deaths, damage and reloads, and nothing that grows or differs
+// soak.mjs - hours of a server's life: every kind of request, deaths, damage and reloads, and nothing that grows or
+// differs
 //
 //   node soak.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--seconds N] [--seed S] [--clients N] [--think-ms MS]
 //                 [--trouble-ms MS] [--sample-ms MS] [--hang-ms MS] [--front-kills N]
 //
-// Four models: the real one with one request at a time (`alone`), the stub (`stub`), and the real one twice with several
-// requests at once, a small context, and a small cache directory that both share (`crowd`, `steady`). Clients ask at random
-// (clients.mjs, questions.mjs), and every answer is compared with that of a reference server that has no cache (judge.mjs).
-// Meanwhile workers are killed, stopped and made to crash (../chaos/tormentor.mjs), operators and disks do what they do
-// (hand.mjs), and the front is killed, which the first and the last tenth of the time are for. In between it lives, and so
-// does the worker of `steady`, which nobody torments: whether these two grow is judged (watch.mjs), from 40 % of the time
-// on, when their memories are full. With less than half an hour there is too little to judge, and growth is only told.
+// Four models: the real one with one request at a time (`alone`), the stub (`stub`), and the real one twice with
+// several requests at once, a small context, and a small cache directory that both share (`crowd`, `steady`). Clients
+// ask at random (clients.mjs, questions.mjs), and every answer is compared with that of a reference server that has no
+// cache (judge.mjs). Meanwhile workers are killed, stopped and made to crash (../chaos/tormentor.mjs), operators and
+// disks do what they do (hand.mjs), and the front is killed, which the first and the last tenth of the time are for. In
+// between it lives, and so does the worker of `steady`, which nobody torments: whether these two grow is judged
+// (watch.mjs), from 40 % of the time on, when their memories are full. With less than half an hour there is too little
+// to judge, and growth is only told.
 //
-// SIGINT and SIGTERM end it early, in order. Ends with 0 where no reply was different or failed, nothing has grown, no file was left, and nothing is damaged that was
-// not damaged on purpose. `summary` has what is printed at the end, `samples` a line of JSON each sample.
+// SIGINT and SIGTERM end it early, in order. Ends with 0 where no reply was different or failed, nothing has grown, no
+// file was left, and nothing is damaged that was not damaged on purpose. `summary` has what is printed at the end,
+// `samples` a line of JSON each sample.
 import { appendFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeJudge } from './judge.mjs'
@@ -168,7 +171,8 @@ const widths = (gaps) => {
   return `between two likely tokens: median ${at(0.5)}, 90 % below ${at(0.9)}, most ${at(1)}`
 }
 
-// Why workers died, as the server's log has it: as often of each signal as somebody sent it, else of nothing but standing still.
+// Why workers died, as the server's log has it: as often of each signal as somebody sent it, else of nothing but
+// standing still.
 const checkDeaths = ({ kill, crash }) => {
   const causes = { SIGKILL: 0, SIGSEGV: 0, hang: 0 }
   for (const [, model, cause] of readFileSync(place('soak.log'), 'utf8').matchAll(/model '(\w+)': its worker failed: ([^;"]*)/g)) {

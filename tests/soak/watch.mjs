@@ -1,9 +1,9 @@
 // watch.mjs - what processes and directories of a soak hold, sampled, and whether it has grown
 //
-// Memory is what is resident without memory files (the RAM tier has a quota of its own and stays with the front). Growth is
-// judged between the first and the last quarter of the samples that are given: the median of the last may be above that of
-// the first by what `bounds` allows. A worker has memories that fill first, and then stay as they are: of prompts (32 MiB)
-// and of what is gone from its cache (7 MiB), and the map of the cache's index.
+// Memory is what is resident without memory files (the RAM tier has a quota of its own and stays with the front).
+// Growth is judged between the first and the last quarter of the samples that are given: the median of the last may be
+// above that of the first by what `bounds` allows. A worker has memories that fill first, and then stay as they are: of
+// prompts (32 MiB) and of what is gone from its cache (7 MiB), and the map of the cache's index.
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { childrenOf, openFiles } from '../support/server.mjs'
@@ -63,7 +63,8 @@ export const directoryNow = (directory) => ({
   temporary: entriesOf(join(directory, 'temporary')), owners: entriesOf(join(directory, 'owners')), quarantine: entriesOf(join(directory, 'quarantine')),
 })
 
-// All of a server and its directories at one moment. Workers by the name of their model; one between two lives is not there.
+// All of a server and its directories at one moment. Workers by the name of their model; one between two lives is not
+// there.
 export const sampleNow = (pid, directories, runtime) => {
   const workers = {}
   const children = childrenOf(pid)

@@ -2,7 +2,7 @@
  * backend.c - a deterministic engine without a model, for tests
  *
  * It behaves like the llama.cpp backend where the layers above can tell: one unified buffer of cells that sequences
- * share, blobs in the engine's own format, each kind's limits of cutting and rewinding, no room, aborts. What differs
+ * share, images in the engine's own format, each kind's limits of cutting and rewinding, no room, aborts. What differs
  * is the arithmetic. A cell's bytes are derived from everything that the sequence held before it, its token and its
  * position; logits are derived from the bytes and positions of all cells of the sequence. So a cell that is missing,
  * altered, misplaced or taken from another prefix changes every logit that follows, and a right restore changes none.
@@ -61,7 +61,6 @@ const hth_backend *hth_backend_stub(void)
         .metadata_count = hth_stub_metadata_count,
         .metadata_key = hth_stub_metadata_key,
         .metadata = hth_stub_metadata,
-        .chat_render = hth_stub_chat_render,
         .chat_prompt = hth_stub_chat_prompt,
         .chat_reader_new = hth_stub_chat_reader_new,
         .chat_reader_free = hth_stub_chat_reader_free,

@@ -51,7 +51,7 @@ hearth_status hth_stub_context_new(hth_engine_model *model, const hth_engine_con
     context->model = model;
     context->params = *params;
     context->params.n_ctx = n_ctx;
-    context->format = (hth_blob_format){
+    context->format = (hth_image_format){
         .has_attention = model->kind != HTH_MODEL_RECURRENT,
         .has_window = model->n_window > 0,
         .has_recurrent = model->kind == HTH_MODEL_RECURRENT || model->kind == HTH_MODEL_HYBRID,

@@ -11,9 +11,9 @@
  *
  *   <think>REASONING</think>CONTENT<call>NAME ARGUMENTS</call><call>...</call>
  *
- * The turn of a tool begins with "ID: " where it says which call it answers. Further variables of the template are written
- * behind everything else, as "<values>JSON</values>". A call is the one thing that a grammar knows: names are those of the
- * tools, arguments any JSON object.
+ * The turn of a tool begins with "ID: " where it says which call it answers. Further variables of the template are
+ * written behind everything else, as "<values>JSON</values>". A call is the one thing that a grammar knows: names are
+ * those of the tools, arguments any JSON object.
  */
 #include "stub/chat.h"
 
@@ -159,7 +159,9 @@ hearth_status hth_stub_chat_prompt(const hth_engine_model *model, const hearth_c
 {
     bool has_calls = conversation && conversation->n_tools > 0 && conversation->tool_choice != HEARTH_TOOL_NONE;
     hearth_chat_prompt made = { .can_think = true };
+    hearth_trigger *trigger;
     hearth_status status;
+    char *parser;
     size_t n;
 
     if (!model || !conversation || !out)
@@ -168,52 +170,23 @@ hearth_status hth_stub_chat_prompt(const hth_engine_model *model, const hearth_c
     if (status != HEARTH_OK)
         return status;
     made.text = written(put_prompt, conversation, &made.n_bytes);
-    made.parser = calloc(1, 8);
-    made.triggers = calloc(1, sizeof(*made.triggers));
+    made.parser = parser = calloc(1, 8);
+    made.triggers = trigger = calloc(1, sizeof(*trigger));
     if (has_calls)
         made.grammar = written(put_grammar, conversation, &n);
-    if (has_calls && made.triggers && conversation->tool_choice == HEARTH_TOOL_AUTO) {
+    if (has_calls && trigger && conversation->tool_choice == HEARTH_TOOL_AUTO) {
         made.grammar_is_lazy = true;
-        made.triggers[0] = (hearth_trigger){ .struct_size = sizeof(hearth_trigger),
-                                             .kind = HEARTH_TRIGGER_WORD,
-                                             .text = strdup(call_begin) };
+        *trigger = (hearth_trigger){ .struct_size = sizeof(*trigger),
+                                     .kind = HEARTH_TRIGGER_WORD,
+                                     .text = strdup(call_begin) };
         made.n_triggers = 1;
     }
-    if (!made.text || !made.parser || !made.triggers || (has_calls && !made.grammar) ||
-        (made.n_triggers > 0 && !made.triggers[0].text)) {
-        hearth_chat_prompt_free(&made);
+    if (!made.text || !parser || !trigger || (has_calls && !made.grammar) || (made.n_triggers > 0 && !trigger->text)) {
+        hth_chat_prompt_clear(&made);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
     }
-    (void)snprintf(made.parser, 8, "stub%s%s", has_calls ? "c" : "", conversation->reasoning_in_content ? "" : "r");
+    (void)snprintf(parser, 8, "stub%s%s", has_calls ? "c" : "", conversation->reasoning_in_content ? "" : "r");
     *out = made;
-    return HEARTH_OK;
-}
-
-/* ---- messages ---- */
-
-hearth_status hth_stub_chat_render(const hth_engine_model *model, const hearth_chat_message *messages,
-                                   size_t n_messages, char **text_out, hearth_error *err)
-{
-    static const char frame[] = "<|im_start|>%s\n%s<|im_end|>\n";
-    static const char prompt[] = "<|im_start|>assistant\n";
-    size_t n_bytes = sizeof(prompt);
-    size_t at = 0;
-    char *text;
-
-    if (!model || (!messages && n_messages > 0) || !text_out)
-        return hth_fail(err, HEARTH_MISUSE, "a chat needs messages");
-    for (size_t i = 0; i < n_messages; i++) {
-        if (!messages[i].role || !messages[i].content)
-            return hth_fail(err, HEARTH_MISUSE, "chat message %zu has no role or no content", i);
-        n_bytes += sizeof(frame) + strlen(messages[i].role) + strlen(messages[i].content);
-    }
-    text = malloc(n_bytes);
-    if (!text)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a chat of %zu bytes", n_bytes);
-    for (size_t i = 0; i < n_messages; i++)
-        at += (size_t)snprintf(text + at, n_bytes - at, frame, messages[i].role, messages[i].content);
-    memcpy(text + at, prompt, sizeof(prompt));
-    *text_out = text;
     return HEARTH_OK;
 }
 

@@ -7,8 +7,6 @@
 #include "engine/backend.h"
 
 /* As the functions of hth_backend; they need no model. */
-hearth_status hth_stub_chat_render(const hth_engine_model *model, const hearth_chat_message *messages,
-                                   size_t n_messages, char **text_out, hearth_error *err);
 hearth_status hth_stub_chat_prompt(const hth_engine_model *model, const hearth_conversation *conversation,
                                    hearth_chat_prompt *out, hearth_error *err);
 hearth_status hth_stub_chat_reader_new(const char *parser, hth_engine_chat_reader **out, hearth_error *err);

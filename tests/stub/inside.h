@@ -6,7 +6,7 @@
 
 #include "cache/row.h"
 #include "engine/backend.h"
-#include "engine/blob.h"
+#include "engine/image.h"
 #include "engine/sampler.h"
 #include "stub/script.h"
 
@@ -57,7 +57,7 @@ typedef struct sequence {
 struct hth_engine_context {
     const hth_engine_model *model;
     hth_engine_context_params params;
-    hth_blob_format format;
+    hth_image_format format;
 
     uint32_t *positions; /* of cells, [n_ctx]; EMPTY_CELL where there is none */
     cell_owners *owners; /* [n_ctx] */
@@ -73,7 +73,7 @@ struct hth_engine_context {
     uint32_t *logits_of; /* [n_batch], index into logits; UINT32_MAX where none were asked for */
     float *logits;
     size_t n_logits_rows_max;
-    hth_blob_layout layout; /* of the blob at hand */
+    hth_image_layout layout; /* of the image at hand */
 };
 
 /* ---- hash.c ---- */

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "engine/gbnf_reader.h"
 #include "engine/sampling.h"
 #include "stub/inside.h"
 

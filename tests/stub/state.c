@@ -1,12 +1,12 @@
 /*
- * state.c - the state of the stub's sequences as blobs of the llama.cpp engine's format, written and read back
+ * state.c - the state of the stub's sequences as images of the llama.cpp engine's format, written and read back
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "engine/blob_part.h"
+#include "engine/image_part.h"
 #include "stub/inside.h"
 
 #define TYPE_F16 1              /* ggml's number */
@@ -97,12 +97,12 @@ static void write_recurrent(const sequence *seq, bool is_empty, writer *to)
         put(to, seq->state, STATE_BYTES);
 }
 
-static void write_blob(const hth_engine_context *context, uint32_t id, hth_state_part part, writer *to)
+static void write_image(const hth_engine_context *context, uint32_t id, hth_state_part part, writer *to)
 {
-    hth_blob_format format = hth_blob_part_format(&context->format, part);
+    hth_image_format format = hth_image_part_format(&context->format, part);
     const sequence *seq = &context->sequences[id];
 
-    put_u32(to, HTH_BLOB_MAGIC);
+    put_u32(to, HTH_IMAGE_MAGIC);
     put_u32(to, id);
     if (format.has_attention)
         write_attention(context, id, 0, 0, format.has_window ? 1 : N_LAYERS, to);
@@ -130,7 +130,7 @@ size_t hth_stub_state_size(hth_engine_context *context, uint32_t id, hth_state_p
     if (!context || id >= context->params.n_seq_max || context->sequences[id].n_tokens == 0 ||
         !has_part(context, part) || part == HTH_STATE_CELLS_BARE)
         return 0;
-    write_blob(context, id, part, &count);
+    write_image(context, id, part, &count);
     return count.n_bytes;
 }
 
@@ -144,7 +144,7 @@ hearth_status hth_stub_state_get(hth_engine_context *context, uint32_t id, hth_s
         return hth_fail(err, HEARTH_MISUSE, "sequence %u has no state to get", id);
     if (n_bytes > capacity)
         return hth_fail(err, HEARTH_MISUSE, "the state of sequence %u needs %zu bytes, not %zu", id, n_bytes, capacity);
-    write_blob(context, id, part, &to);
+    write_image(context, id, part, &to);
     assert(to.n_bytes == n_bytes);
     *n_out = n_bytes;
     return HEARTH_OK;
@@ -159,7 +159,7 @@ static const uint8_t *read_rows(hth_engine_context *context, const uint8_t *at, 
     return at;
 }
 
-/* Read an attention section of a checked blob. places gives the cell for each position from begin on. */
+/* Read an attention section of a checked image. places gives the cell for each position from begin on. */
 static void read_attention(hth_engine_context *context, const uint8_t *at, const uint32_t *places, uint32_t begin,
                            uint32_t *order, int layer_begin, int layer_end)
 {
@@ -174,8 +174,8 @@ static void read_attention(hth_engine_context *context, const uint8_t *at, const
             at = read_rows(context, at, order, n_cells, layer, half);
 }
 
-/* Whether a parsed blob of that format has this context's layers. */
-static bool layout_fits(const hth_blob_layout *layout, const hth_blob_format *format)
+/* Whether a parsed image of that format has this context's layers. */
+static bool layout_fits(const hth_image_layout *layout, const hth_image_format *format)
 {
     uint32_t n_base = format->has_attention ? format->has_window ? 1 : N_LAYERS : 0;
     uint32_t n_window = format->has_window && !format->window_is_empty ? 1 : 0;
@@ -216,11 +216,11 @@ static uint32_t *find_places(hth_engine_context *context, uint32_t id, hth_state
     return places;
 }
 
-/* Put a checked blob into its place. */
-static hearth_status read_blob(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
-                               uint32_t begin, uint32_t end, hearth_error *err)
+/* Put a checked image into its place. */
+static hearth_status read_image(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
+                                uint32_t begin, uint32_t end, hearth_error *err)
 {
-    hth_blob_format format = hth_blob_part_format(&context->format, part);
+    hth_image_format format = hth_image_part_format(&context->format, part);
     uint32_t n_cells = hth_stub_has_cells(context) ? end - begin : 0;
     uint32_t *places = find_places(context, id, part, begin, end, err);
     const size_t *offsets = context->layout.section_offsets;
@@ -260,7 +260,7 @@ hearth_status hth_stub_state_set(hth_engine_context *context, uint32_t id, hth_s
                                  size_t n_bytes, uint32_t begin, uint32_t end, hearth_error *err)
 {
     bool is_added = part == HTH_STATE_REST && context && hth_stub_has_cells(context);
-    hth_blob_format format;
+    hth_image_format format;
     hearth_status status;
 
     if (!context || !bytes || id >= context->params.n_seq_max || begin >= end || end > INT32_MAX)
@@ -272,17 +272,17 @@ hearth_status hth_stub_state_set(hth_engine_context *context, uint32_t id, hth_s
     }
     if (!is_added)
         hth_stub_seq_remove(context, id, 0, UINT32_MAX);
-    /* Bare is what is taken of a blob, not how it looks. */
-    format = hth_blob_part_format(&context->format, part == HTH_STATE_CELLS_BARE ? HTH_STATE_CELLS : part);
-    status = hth_blob_parse(&format, bytes, n_bytes, begin, end, &context->layout, err);
+    /* Bare is what is taken of an image, not how it looks. */
+    format = hth_image_part_format(&context->format, part == HTH_STATE_CELLS_BARE ? HTH_STATE_CELLS : part);
+    status = hth_image_parse(&format, bytes, n_bytes, begin, end, &context->layout, err);
     if (status == HEARTH_OK && !layout_fits(&context->layout, &format))
-        status = hth_fail(err, HEARTH_CORRUPT, "state blob has other layers than this context");
+        status = hth_fail(err, HEARTH_CORRUPT, "state image has other layers than this context");
     if (status == HEARTH_OK && hth_stub_has_cells(context) && !is_added &&
         end - begin > context->params.n_ctx - context->n_used)
         status = hth_fail(err, HEARTH_ENGINE, "no room to restore %u cells: %u of %u are free", end - begin,
                           context->params.n_ctx - context->n_used, context->params.n_ctx);
     if (status == HEARTH_OK)
-        status = read_blob(context, id, part, bytes, begin, end, err);
+        status = read_image(context, id, part, bytes, begin, end, err);
     if (status != HEARTH_OK)
         hth_stub_seq_remove(context, id, 0, UINT32_MAX);
     return status;

@@ -7,6 +7,7 @@
 #define HTH_TESTS_API_H
 
 #include "hearth.h"
+#include "support/cmocka_all.h"
 
 /* Options of a runtime that keeps its rows in that directory, with a small RAM tier and no demand on free space. */
 hearth_runtime_options hth_test_runtime_options(const char *directory);
@@ -28,6 +29,8 @@ int hth_test_stub_set_up(void **state);
 /* The same without a model, which the test may load there. */
 int hth_test_runtime_set_up(void **state);
 int hth_test_stub_tear_down(void **state);
+#define STUB_TEST(name) TEST_WITH(name, hth_test_stub_set_up, hth_test_stub_tear_down)
+#define RUNTIME_TEST(name) TEST_WITH(name, hth_test_runtime_set_up, hth_test_stub_tear_down)
 
 /* The likeliest n_predict tokens, whatever they are. */
 hearth_request hth_test_greedy(const char *prompt, int32_t n_predict);

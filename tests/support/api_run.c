@@ -1,8 +1,8 @@
 /*
  * api_run.c - see api_run.h
  *
- * Callbacks run on the scheduler's thread, which may not ask the model anything: what they tell is put into a queue, and
- * the test's thread writes the reply.
+ * Callbacks run on the scheduler's thread, which may not ask the model anything: what they tell is put into a queue,
+ * and the test's thread writes the reply.
  */
 
 #include "support/api_run.h"
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/request_parse.h"
 #include "support/cmocka_all.h"
 
 typedef enum happening_kind { TOKEN, TEXT, PROGRESS, DONE } happening_kind;
@@ -72,21 +73,6 @@ static happening *happening_new(happening_kind kind, uint64_t id)
     return h;
 }
 
-static bool on_token(uint64_t id, const hearth_token_event *event, void *user_data)
-{
-    happening *h = happening_new(TOKEN, id);
-
-    h->token = *event;
-    h->token.text = NULL; /* it comes as text */
-    if (event->logprobs)
-        memcpy(h->logprobs, event->logprobs, (1 + event->n_top_logprobs) * sizeof(h->logprobs[0]));
-    h->token.logprobs = event->logprobs ? h->logprobs : NULL;
-    h->stats = *event->stats;
-    h->token.stats = &h->stats;
-    put(user_data, h);
-    return true;
-}
-
 static bool on_text(uint64_t id, const char *text, size_t n_bytes, void *user_data)
 {
     happening *h = happening_new(TEXT, id);
@@ -98,6 +84,21 @@ static bool on_text(uint64_t id, const char *text, size_t n_bytes, void *user_da
     h->n_text = n_bytes;
     put(user_data, h);
     return true;
+}
+
+static bool on_token(uint64_t id, const hearth_token_event *event, void *user_data)
+{
+    happening *h = happening_new(TOKEN, id);
+
+    h->token = *event;
+    h->token.text = NULL; /* it follows */
+    if (event->logprobs)
+        memcpy(h->logprobs, event->logprobs, (1 + event->n_top_logprobs) * sizeof(h->logprobs[0]));
+    h->token.logprobs = event->logprobs ? h->logprobs : NULL;
+    h->stats = *event->stats;
+    h->token.stats = &h->stats;
+    put(user_data, h);
+    return event->n_bytes == 0 || on_text(id, event->text, event->n_bytes, user_data);
 }
 
 static void on_progress(uint64_t id, hearth_phase phase, uint32_t n_done, uint32_t n_total, void *user_data)

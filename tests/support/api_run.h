@@ -18,7 +18,7 @@ hth_api_request *hth_test_parsed(hth_api_kind kind, const char *body);
 
 /* Parse, prepare, submit, and write what comes. Release with hth_buffer_deinit of text. */
 hth_test_answer hth_test_api_run(hearth_model *model, hth_api_kind kind, const char *body);
-/* The same without the model's part: these texts, in order, are the reply's; the last one ends it. NULL ends the list. */
+/* The same without the model: these texts, in order, are the reply, and the last one ends it. NULL ends the list. */
 hth_test_answer hth_test_api_script(hearth_model *model, hth_api_kind kind, const char *body, const char *const *texts,
                                     hearth_finish_reason finish);
 

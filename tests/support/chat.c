@@ -108,9 +108,9 @@ char *hth_test_chat_said(hearth_model *model, const hearth_chat_prompt *prompt, 
     return all;
 }
 
-hearth_chat_prompt hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation)
+const hearth_chat_prompt *hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation)
 {
-    hearth_chat_prompt prompt = { .text = NULL };
+    const hearth_chat_prompt *prompt = NULL;
     hearth_error err = { .message = "" };
 
     if (hearth_conversation_render(model, conversation, &prompt, &err) != HEARTH_OK)

@@ -8,7 +8,8 @@
 
 /*
  * What a parser for prompt says of text, fed in pieces of n_piece bytes at most, cut at characters: reasoning, content
- * and calls as "R:...", "C:...", "F:name(id)", "A:...", pieces of one kind joined, each ended by a newline. A new string.
+ * and calls as "R:...", "C:...", "F:name(id)", "A:...", pieces of one kind joined, each ended by a newline. A new
+ * string.
  */
 char *hth_test_chat_read(hearth_model *model, const hearth_chat_prompt *prompt, const char *text, size_t n_piece);
 
@@ -25,6 +26,6 @@ hearth_model *hth_test_template_model(hearth_runtime *runtime, const char *chat_
 hearth_model *hth_test_template_file_model(hearth_runtime *runtime, const char *path);
 
 /* The prompt of a conversation; ends the test where that fails. */
-hearth_chat_prompt hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation);
+const hearth_chat_prompt *hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation);
 
 #endif

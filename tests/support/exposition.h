@@ -1,8 +1,8 @@
 /*
  * exposition.h - a strict reader of Prometheus' text format
  *
- * Stricter than Prometheus: HELP, TYPE and the samples of a family follow one another, names fit their types, nothing is
- * there twice, and histograms are whole.
+ * Stricter than Prometheus: HELP, TYPE and the samples of a family follow one another, names fit their types, nothing
+ * is there twice, and histograms are whole.
  */
 #ifndef HTH_TESTS_EXPOSITION_H
 #define HTH_TESTS_EXPOSITION_H

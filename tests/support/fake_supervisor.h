@@ -27,13 +27,6 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
     *out = supervisor->views[i];
 }
 
-const char *hth_worker_state_name(hth_worker_state state)
-{
-    static const char *const names[] = { "stopped", "starting", "ready", "stopping", "waiting", "broken" };
-
-    return names[state];
-}
-
 hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
     for (size_t i = 0; i < supervisor->n; i++) {

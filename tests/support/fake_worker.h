@@ -1,8 +1,9 @@
 /*
- * fake_worker.h - a server on a unix socket that answers with the bytes it is told to, and breaks off where it is told to
+ * fake_worker.h - a server on a unix socket that answers with the bytes it is told to, and breaks off where it is told
+ * to
  *
- * On the test's event loop. A request is read whole (a head, and a body of Content-Length) and handed to the test, which
- * writes what it wants to: correct HTTP or not.
+ * On the test's event loop. A request is read whole (a head, and a body of Content-Length) and handed to the test,
+ * which writes what it wants to: correct HTTP or not.
  */
 #ifndef HTH_TESTS_FAKE_WORKER_H
 #define HTH_TESTS_FAKE_WORKER_H

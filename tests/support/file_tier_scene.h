@@ -22,11 +22,11 @@
 #include "cache/directory.h"
 #include "cache/file_tier.h"
 #include "cache/quarantine.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"
 
-enum { PAYLOAD_BYTES = 3000 };
+enum { IMAGE_BYTES = 3000 };
 
 typedef struct fixture {
     char *directory; /* of the test; the cache is below */
@@ -240,7 +240,19 @@ static const struct {
 };
 enum { N_WAYS = sizeof(ways) / sizeof(ways[0]) };
 
-#define CLOSED(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
-#define OPEN(test) cmocka_unit_test_setup_teardown(test, open_setup, fixture_teardown)
+/* The program's main(): each test, with each way. */
+static inline int run_in_every_way(void)
+{
+    int n_failed = 0;
+
+    for (int i = 0; i < N_WAYS; i++) {
+        forced_way = ways[i].way;
+        n_failed += hth_test_run(ways[i].name, NULL, NULL);
+    }
+    return n_failed;
+}
+
+#define CLOSED(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+#define OPEN(name) TEST_WITH(name, open_setup, fixture_teardown)
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * forest.c - tokens from the place in the tree, payloads from the id
+ * forest.c - tokens from the place in the tree, images from the id
  */
 #include "support/forest.h"
 
@@ -47,7 +47,7 @@ static int add_row(test_forest *forest, const hth_keyspace *keyspace, uint32_t p
         .tokens = tokens + begin,
         .superseded = -1,
     };
-    row->payload_bytes = 64 + (size_t)(row->meta.id.key.bytes[1] % 40 * 160);
+    row->image_bytes = 64 + (size_t)(row->meta.id.key.bytes[1] % 40 * 160);
     return (int)forest->n_rows++;
 }
 
@@ -101,19 +101,19 @@ const test_forest_row *test_forest_find(const test_forest *forest, const hth_row
     return NULL;
 }
 
-/* ---- payloads ---- */
+/* ---- images ---- */
 
-static uint8_t payload_byte(const test_forest_row *row, size_t i)
+static uint8_t image_byte(const test_forest_row *row, size_t i)
 {
     const uint8_t *key = row->meta.id.key.bytes;
 
     return (uint8_t)(key[i % HTH_KEY_BYTES] + i / HTH_KEY_BYTES * 7 + (unsigned)row->meta.id.kind * 41);
 }
 
-void test_forest_fill(const test_forest_row *row, uint8_t *payload)
+void test_forest_fill(const test_forest_row *row, uint8_t *image)
 {
-    for (size_t i = 0; i < row->payload_bytes; i++)
-        payload[i] = payload_byte(row, i);
+    for (size_t i = 0; i < row->image_bytes; i++)
+        image[i] = image_byte(row, i);
 }
 
 hth_save test_forest_save_of(const test_forest *forest, const test_forest_row *row, hearth_save_reason reason)
@@ -128,7 +128,7 @@ hth_save test_forest_save_of(const test_forest *forest, const test_forest_row *r
         .context_size = 4096,
         .reason = reason,
         .engine_build = "test",
-        .payload_bytes = row->payload_bytes,
+        .image_bytes = row->image_bytes,
         .superseded = row->superseded >= 0 ? &forest->rows[row->superseded].meta.id : NULL,
     };
 }
@@ -137,19 +137,19 @@ bool test_forest_save(const test_forest *forest, const test_forest_row *row, hea
                       hth_cache *cache)
 {
     hth_save save = test_forest_save_of(forest, row, reason);
-    hth_save_slot *slot = hth_cache_save_begin(cache, &save);
+    hth_slab *slab = hth_cache_save_begin(cache, &save);
 
-    if (!slot)
+    if (!slab)
         return false;
-    test_forest_fill(row, hth_save_slot_payload(slot));
-    hth_cache_save_commit(cache, slot);
+    test_forest_fill(row, hth_slab_image(slab));
+    hth_cache_save_commit(cache, slab);
     return true;
 }
 
 /* ---- checks ---- */
 
-static const char *difference(const test_forest_row *row, const hth_kvc_info *info, const uint8_t *payload,
-                              size_t payload_bytes)
+static const char *difference(const test_forest_row *row, const hth_kvc_info *info, const uint8_t *image,
+                              size_t image_bytes)
 {
     uint32_t first_position = info->has_first_position ? info->first_position : 0;
 
@@ -168,17 +168,17 @@ static const char *difference(const test_forest_row *row, const hth_kvc_info *in
     for (size_t i = 0; i < row->meta.n_tokens; i++)
         if (hth_kvc_token(info, i) != row->tokens[i])
             return "its tokens";
-    if (payload_bytes != row->payload_bytes)
+    if (image_bytes != row->image_bytes)
         return "its size";
-    for (size_t i = 0; i < payload_bytes; i++)
-        if (payload[i] != payload_byte(row, i))
-            return "its payload";
+    for (size_t i = 0; i < image_bytes; i++)
+        if (image[i] != image_byte(row, i))
+            return "its image";
     return NULL;
 }
 
 const char *test_forest_difference(const test_forest_row *row, const hth_borrowed_row *borrowed)
 {
-    return difference(row, &borrowed->info, borrowed->payload, borrowed->payload_bytes);
+    return difference(row, &borrowed->info, borrowed->image, borrowed->image_bytes);
 }
 
 const char *test_forest_file_difference(const test_forest_row *row, const uint8_t *bytes, size_t n_bytes)
@@ -188,7 +188,7 @@ const char *test_forest_file_difference(const test_forest_row *row, const uint8_
 
     if (!hth_kvc_parse(bytes, n_bytes, NULL, &info, &fault))
         return hth_kvc_reason_name(fault.reason);
-    return difference(row, &info, bytes + info.payload_offset, (size_t)info.payload_byte_count);
+    return difference(row, &info, bytes + info.image_offset, (size_t)info.image_byte_count);
 }
 
 void test_forest_path(const char *directory, const hth_row_id *id, char *path, size_t capacity)

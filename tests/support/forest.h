@@ -2,7 +2,7 @@
  * forest.h - rows whose right contents everybody knows: a forest of prompts that share prefixes
  *
  * Eight prompts in each of two keyspaces. Their blocks form binary trees (two roots, four, eight leaves); on them stand
- * tails of several lengths, the longer of which supersede the shorter, logits and states. Payload and size of a row
+ * tails of several lengths, the longer of which supersede the shorter, logits and states. Image and size of a row
  * follow from its id, so that any thread of any process can check completely what it borrowed, without a word from the
  * one that saved it.
  */
@@ -18,14 +18,14 @@ enum {
     TEST_FOREST_REST = 200, /* tokens after them */
     TEST_FOREST_TOKENS = TEST_FOREST_BLOCKS * (int)HTH_BLOCK_TOKENS + TEST_FOREST_REST,
     TEST_FOREST_ROWS_MAX = 160,
-    TEST_FOREST_ROW_BYTES_MAX = 12000, /* of a row's image */
+    TEST_FOREST_ROW_BYTES_MAX = 12000, /* of a row's file */
 };
 
 typedef struct test_forest_row {
     hth_row_meta meta; /* without bytes and uses */
     const hth_keyspace *keyspace;
     const hearth_token *tokens; /* its own */
-    size_t payload_bytes;
+    size_t image_bytes;
     int superseded; /* the row that it makes superfluous; -1: none */
     bool is_superseded;
 } test_forest_row;
@@ -44,7 +44,7 @@ const test_forest_row *test_forest_find(const test_forest *forest, const hth_row
 
 /* A save of the row; *superseded is for what it points to. */
 hth_save test_forest_save_of(const test_forest *forest, const test_forest_row *row, hearth_save_reason reason);
-void test_forest_fill(const test_forest_row *row, uint8_t *payload);
+void test_forest_fill(const test_forest_row *row, uint8_t *image);
 /* Save it whole; false when there was no room. */
 bool test_forest_save(const test_forest *forest, const test_forest_row *row, hearth_save_reason reason,
                       hth_cache *cache);

@@ -78,7 +78,9 @@ void hth_test_client_say(hth_test_client *client, const char *text);
 void hth_test_client_say_bytes(hth_test_client *client, const void *bytes, size_t n);
 /* Whatever is there now. */
 void hth_test_client_listen(hth_test_client *client);
-/* Until the text has come, behind what was heard before; from where on. Fails the test when the connection ends first. */
+/*
+ * Until the text has come, behind what was heard before; from where on. Fails the test when the connection ends first.
+ */
 const char *hth_test_client_hear(hth_test_client *client, const char *text);
 /* Until the server has closed. */
 void hth_test_client_hear_end(hth_test_client *client);

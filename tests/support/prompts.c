@@ -1,5 +1,5 @@
 /*
- * prompts.c - rows with the right names and payloads that nobody looks at
+ * prompts.c - rows with the right names and images that nobody looks at
  */
 #include "support/prompts.h"
 
@@ -40,18 +40,18 @@ void test_prompt_save_row(hth_cache *cache, const hth_keyspace *keyspace, const 
         .context_size = TEST_PROMPT_TOKENS_MAX,
         .reason = HEARTH_SAVE_COLD,
         .engine_build = "test",
-        .payload_bytes = TEST_PROMPT_PAYLOAD_BYTES,
+        .image_bytes = TEST_PROMPT_IMAGE_BYTES,
         .superseded = superseded,
     };
-    hth_save_slot *slot;
+    hth_slab *slab;
 
     /* A state is a child of the boundary before it, logits are one of their own prefix. */
     assert_true(hth_key_of(keyspace, tokens, kind == HTH_ROW_STATE ? end / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS : begin,
                            &save.parent));
-    slot = hth_cache_save_begin(cache, &save);
-    assert_non_null(slot);
-    memset(hth_save_slot_payload(slot), 7, TEST_PROMPT_PAYLOAD_BYTES);
-    hth_cache_save_commit(cache, slot);
+    slab = hth_cache_save_begin(cache, &save);
+    assert_non_null(slab);
+    memset(hth_slab_image(slab), 7, TEST_PROMPT_IMAGE_BYTES);
+    hth_cache_save_commit(cache, slab);
 }
 
 void test_prompt_save(hth_cache *cache, const hth_keyspace *keyspace, const hearth_token *tokens, size_t n_tokens)

@@ -6,7 +6,7 @@
 
 #include "cache/why.h"
 
-enum { TEST_PROMPT_TOKENS_MAX = 4096, TEST_PROMPT_PAYLOAD_BYTES = 3000 };
+enum { TEST_PROMPT_TOKENS_MAX = 4096, TEST_PROMPT_IMAGE_BYTES = 3000 };
 
 /* Prompt number n: two prompts part at their first token. */
 void test_prompt_tokens(uint32_t n, hearth_token *tokens, size_t n_tokens);

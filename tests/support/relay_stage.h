@@ -1,9 +1,10 @@
 /*
  * relay_stage.h - clients, the proxy, and workers that say what a script says and break off where the test wants
  *
- * All in one thread, on the event base of http_stage.h. The program that includes this has the functions below instead of
- * the supervisor's: a worker is a fake_worker.h, and what becomes of it when its connection is reported broken is the
- * test's choice. Workers know their trade: of a reply that goes on they check what is known, and send what comes after.
+ * All in one thread, on the event base of http_stage.h. The program that includes this has the functions below instead
+ * of the supervisor's: a worker is a fake_worker.h, and what becomes of it when its connection is reported broken is
+ * the test's choice. Workers know their trade: of a reply that goes on they check what is known, and send what comes
+ * after.
  */
 #ifndef HTH_TESTS_RELAY_STAGE_H
 #define HTH_TESTS_RELAY_STAGE_H

@@ -44,18 +44,24 @@ static test_reply *reply_of(void *user_data)
     return user_data;
 }
 
-static bool on_text(uint64_t id, const char *text, size_t n, void *user_data)
+static void stream(test_reply *reply, const char *text, size_t n)
 {
-    test_reply *reply = reply_of(user_data);
     char *grown = realloc(reply->streamed, reply->n_streamed + n + 1);
 
-    assert_int_equal(id, reply->id);
-    assert_int_equal(reply->n_done, 0);
     assert_non_null(grown);
     assert_int_equal(text[n], 0);
     memcpy(grown + reply->n_streamed, text, n + 1);
     reply->streamed = grown;
     reply->n_streamed += n;
+}
+
+static bool on_text(uint64_t id, const char *text, size_t n, void *user_data)
+{
+    test_reply *reply = reply_of(user_data);
+
+    assert_int_equal(id, reply->id);
+    assert_int_equal(reply->n_done, 0);
+    stream(reply, text, n);
     return true;
 }
 
@@ -78,6 +84,8 @@ static bool on_token(uint64_t id, const hearth_token_event *event, void *user_da
     assert_int_equal(event->index, reply->n_before + reply->n_events);
     assert_int_equal(reply->n_restored, event->stats->cached_tokens);
     reply->n_events++;
+    if (event->n_bytes > 0)
+        stream(reply, event->text, event->n_bytes);
     return reply->refuse_after == 0 || reply->n_events < reply->refuse_after;
 }
 
@@ -116,7 +124,7 @@ static void ended(hth_slot *slot, void *user_data)
     hth_request *request = slot->request;
 
     assert_int_equal(slot->state, HTH_SLOT_DONE);
-    assert_null(slot->seat);
+    assert_null(slot->entry);
     if (request->on_done)
         request->on_done(request->id, &hth_reply_result(slot->reply)->shown, request->user_data);
     if (request->on_done == on_done)
@@ -303,7 +311,7 @@ void test_stage_close(test_stage *stage)
 void test_stage_check(const test_stage *stage)
 {
     const hth_batcher *batcher = stage->batcher;
-    uint32_t running[HTH_PARALLEL_MAX], n_seated = 0, n_held;
+    uint32_t running[HTH_PARALLEL_MAX], n_assigned = 0, n_held;
     uint64_t n_promised = 0;
     hth_batcher_status status;
 
@@ -316,19 +324,19 @@ void test_stage_check(const test_stage *stage)
         const hth_slot *slot = batcher->running[i];
         uint32_t n;
 
-        if (!slot->seat) {
+        if (!slot->entry) {
             n_promised += slot->n_needed;
             continue;
         }
-        n = hth_sequence_n_tokens(slot->seat->sequence);
-        assert_int_equal(n, test_watch_n_tokens(&stage->watch, hth_sequence_id(slot->seat->sequence)));
+        n = hth_sequence_n_tokens(slot->entry->sequence);
+        assert_int_equal(n, test_watch_n_tokens(&stage->watch, hth_sequence_id(slot->entry->sequence)));
         n_promised += slot->n_room > n ? slot->n_room - n : 0;
-        running[n_seated] = hth_sequence_id(slot->seat->sequence);
-        for (uint32_t j = 0; j < n_seated; j++)
-            assert_int_not_equal(running[j], running[n_seated]);
-        n_seated++;
+        running[n_assigned] = hth_sequence_id(slot->entry->sequence);
+        for (uint32_t j = 0; j < n_assigned; j++)
+            assert_int_not_equal(running[j], running[n_assigned]);
+        n_assigned++;
     }
-    n_held = test_watch_n_cells_of(&stage->watch, running, n_seated);
+    n_held = test_watch_n_cells_of(&stage->watch, running, n_assigned);
     if (n_held + n_promised > stage->watch.n_cells)
         fail_msg("%u cells are held and %llu promised; there are %u", n_held, (unsigned long long)n_promised,
                  stage->watch.n_cells);

@@ -1,8 +1,8 @@
 /*
  * stage.h - a batcher without its thread: on a watched engine, with a clock that only the test moves
  *
- * Requests are submitted as the public structs that they are; each leaves a test_reply behind. Everything fails the test
- * where it goes wrong: a request that ends twice, text that was streamed and is not the result's.
+ * Requests are submitted as the public structs that they are; each leaves a test_reply behind. Everything fails the
+ * test where it goes wrong: a request that ends twice, text that was streamed and is not the result's.
  */
 #ifndef HTH_TEST_STAGE_H
 #define HTH_TEST_STAGE_H
@@ -33,7 +33,7 @@ typedef struct test_reply {
     unsigned n_done;
     uint64_t n_ticks;            /* ticks of the batcher when it ended */
     const hearth_result *result; /* a reference */
-    char *streamed;              /* what on_text was told */
+    char *streamed;              /* the text of both callbacks */
     size_t n_streamed;
     uint32_t n_events;     /* of on_token */
     uint32_t n_restored;   /* what on_progress said last of it; with the first token it is what statistics say */
@@ -63,7 +63,7 @@ void test_stage_close(test_stage *stage);
 
 /* The public request with these tokens; salt may be NULL. Released with test_reply_free. NULL where it is refused. */
 test_reply *test_stage_submit(test_stage *stage, const hearth_request *request, const char *salt, hearth_error *err);
-/* The two halves of that: a slot that nobody has heard of, as on its way through a mailbox; and its coming. */
+/* The two halves of that: a slot that nobody has heard of, as on its way through the message queue; and its coming. */
 test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request, const char *salt, hth_slot **slot_out,
                                hearth_error *err);
 void test_stage_add(test_stage *stage, hth_slot *slot);
@@ -75,7 +75,9 @@ void test_reply_free(test_reply *reply); /* accepts NULL; it has ended */
 void test_stage_check(const test_stage *stage);
 /* One tick, and the check. */
 bool test_stage_tick(test_stage *stage);
-/* Tick, and where there is nothing to do move the clock, until everything has ended. Fails when that does not happen. */
+/*
+ * Tick, and where there is nothing to do move the clock, until everything has ended. Fails when that does not happen.
+ */
 void test_stage_run(test_stage *stage);
 /* Tick until the reply has so many tokens, or has ended. */
 void test_stage_run_until(test_stage *stage, const test_reply *reply, uint32_t n_tokens);

@@ -1,8 +1,8 @@
 /*
  * supervisor_stage.h - a supervisor whose workers are tests/helpers/fake_worker.c, which does what its options say
  *
- * Nothing here depends on how fast things go: a test runs the event loop until what it waits for is the case, or a minute
- * has passed.
+ * Nothing here depends on how fast things go: a test runs the event loop until what it waits for is the case, or a
+ * minute has passed.
  */
 #ifndef HTH_TESTS_SUPERVISOR_STAGE_H
 #define HTH_TESTS_SUPERVISOR_STAGE_H

@@ -2,9 +2,9 @@
  * watch.h - an engine with a watch on it: what it was asked, which cells it must have, and failures on demand
  *
  * A backend that passes every call on to another one. On the way it keeps its own account of the cells, which knows
- * nothing of the scheduler's books: every position of a sequence has a numbered cell, decoding and setting state make new
- * ones, copying shares them, removing drops them. Calls can be counted, recorded, made to fail, and made to take time on
- * the test's own clock.
+ * nothing of the scheduler's books: every position of a sequence has a numbered cell, decoding and setting state make
+ * new ones, copying shares them, removing drops them. Calls can be counted, recorded, made to fail, and made to take
+ * time on the test's own clock.
  */
 #ifndef HTH_TEST_WATCH_H
 #define HTH_TEST_WATCH_H

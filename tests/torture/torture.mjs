@@ -2,10 +2,10 @@
 //
 //   node torture.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--idle N] [--seed S] [--memory 0]
 //
-// One server with a small model (tiny) and the stub, slow and brisk. Thousands of idle connections, requests in pieces, many
-// at once, broken, endless, half-closed, and replies that nobody reads: each has to end in the way that HTTP knows for it,
-// and a normal client has to be served all the while. What an idle connection costs the front is measured (--memory 0
-// leaves the claim out, where the program is instrumented).
+// One server with a small model (tiny) and the stub, slow and brisk. Thousands of idle connections, requests in pieces,
+// many at once, broken, endless, half-closed, and replies that nobody reads: each has to end in the way that HTTP knows
+// for it, and a normal client has to be served all the while. What an idle connection costs the front is measured
+// (--memory 0 leaves the claim out, where the program is instrumented).
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import net from 'node:net'

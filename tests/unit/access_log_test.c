@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "server/access_log.h"
+#include "server/log_line.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
@@ -44,6 +45,8 @@ static int tear_down(void **state)
     free(f);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
 
 static hth_server_log *log_open(fixture *f, hth_log_format format, hearth_log_level level)
 {
@@ -142,7 +145,7 @@ static hth_record record_of_chat(void)
 
 /* ---- requests ---- */
 
-static void a_request_is_one_line_of_json(void **state)
+FIXTURE_TEST(a_request_is_one_line_of_json)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_ERROR);
@@ -186,7 +189,7 @@ static void a_request_is_one_line_of_json(void **state)
     hth_server_log_free(log);
 }
 
-static void what_a_request_did_not_have_is_left_out(void **state)
+FIXTURE_TEST(what_a_request_did_not_have_is_left_out)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
@@ -212,7 +215,7 @@ static void what_a_request_did_not_have_is_left_out(void **state)
     hth_server_log_free(log);
 }
 
-static void each_kind_of_status_has_an_outcome(void **state)
+FIXTURE_TEST(each_kind_of_status_has_an_outcome)
 {
     static const struct {
         int status;
@@ -236,7 +239,7 @@ static void each_kind_of_status_has_an_outcome(void **state)
     }
 }
 
-static void a_request_for_people_is_one_short_line(void **state)
+FIXTURE_TEST(a_request_for_people_is_one_short_line)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
@@ -255,7 +258,7 @@ static void a_request_for_people_is_one_short_line(void **state)
     hth_server_log_free(log);
 }
 
-static void a_refusal_says_its_reason(void **state)
+FIXTURE_TEST(a_refusal_says_its_reason)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
@@ -283,7 +286,7 @@ static void a_refusal_says_its_reason(void **state)
     hth_server_log_free(log);
 }
 
-static void a_line_never_shows_a_query(void **state)
+FIXTURE_TEST(a_line_never_shows_a_query)
 {
     static const hth_log_format formats[] = { HTH_LOG_JSON, HTH_LOG_TEXT };
     fixture *f = *state;
@@ -312,7 +315,7 @@ static char *repeated(const char *pattern, size_t n)
     return text;
 }
 
-static void a_line_is_whole_and_bounded_whatever_is_in_it(void **state)
+FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
 {
     static const char *const patterns[] = { "a",
                                             "\"",
@@ -376,7 +379,7 @@ static void a_line_is_whole_and_bounded_whatever_is_in_it(void **state)
     }
 }
 
-static void a_text_cannot_pretend_to_be_the_next_field(void **state)
+FIXTURE_TEST(a_text_cannot_pretend_to_be_the_next_field)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
@@ -392,7 +395,7 @@ static void a_text_cannot_pretend_to_be_the_next_field(void **state)
 
 /* ---- events ---- */
 
-static void an_event_tells_its_level_its_source_and_its_model(void **state)
+FIXTURE_TEST(an_event_tells_its_level_its_source_and_its_model)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
@@ -419,7 +422,7 @@ static void an_event_tells_its_level_its_source_and_its_model(void **state)
     hth_server_log_free(log);
 }
 
-static void the_level_can_be_changed(void **state)
+FIXTURE_TEST(the_level_can_be_changed)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_WARNING);
@@ -441,7 +444,7 @@ static void *write_lines(void *user_data)
     return NULL;
 }
 
-static void lines_of_several_threads_do_not_mix(void **state)
+FIXTURE_TEST(lines_of_several_threads_do_not_mix)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
@@ -467,7 +470,7 @@ static void lines_of_several_threads_do_not_mix(void **state)
 
 /* ---- where it goes ---- */
 
-static void a_terminal_gets_text_with_the_time_of_day(void **state)
+FIXTURE_TEST(a_terminal_gets_text_with_the_time_of_day)
 {
     fixture *f = *state;
     int terminal = posix_openpt(O_RDWR | O_NOCTTY);
@@ -490,7 +493,7 @@ static void a_terminal_gets_text_with_the_time_of_day(void **state)
     (void)close(terminal); /* a test's */
 }
 
-static void a_file_gets_json_by_default(void **state)
+FIXTURE_TEST(a_file_gets_json_by_default)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_AUTO, HEARTH_LOG_INFO);
@@ -503,7 +506,7 @@ static void a_file_gets_json_by_default(void **state)
     hth_server_log_free(log);
 }
 
-static void a_file_that_cannot_be_opened_is_an_error_that_names_it(void **state)
+FIXTURE_TEST(a_file_that_cannot_be_opened_is_an_error_that_names_it)
 {
     fixture *f = *state;
     hth_server_log *log;
@@ -517,7 +520,7 @@ static void a_file_that_cannot_be_opened_is_an_error_that_names_it(void **state)
     hth_server_log_free(NULL);
 }
 
-static void a_log_that_was_moved_away_goes_on_in_a_new_file(void **state)
+FIXTURE_TEST(a_log_that_was_moved_away_goes_on_in_a_new_file)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
@@ -540,11 +543,10 @@ static void a_log_that_was_moved_away_goes_on_in_a_new_file(void **state)
     hth_server_log_free(log);
 }
 
-static void standard_error_is_never_closed(void **state)
+TEST(standard_error_is_never_closed)
 {
     hth_server_log *log;
 
-    (void)state;
     assert_int_equal(hth_server_log_new(NULL, HTH_LOG_TEXT, HEARTH_LOG_ERROR, &log, NULL), HEARTH_OK);
     assert_int_equal(hth_server_log_reopen(log, NULL), HEARTH_OK);
     hth_server_log_free(log);
@@ -553,7 +555,7 @@ static void standard_error_is_never_closed(void **state)
 
 /* ---- nobody waits ---- */
 
-static void lines_that_a_full_pipe_does_not_take_are_lost_and_told_of(void **state)
+FIXTURE_TEST(lines_that_a_full_pipe_does_not_take_are_lost_and_told_of)
 {
     fixture *f = *state;
     hth_server_log *log;
@@ -593,7 +595,7 @@ static void lines_that_a_full_pipe_does_not_take_are_lost_and_told_of(void **sta
     hth_server_log_free(log);
 }
 
-static void a_line_that_a_full_disk_cut_is_ended_before_the_next(void **state)
+FIXTURE_TEST(a_line_that_a_full_disk_cut_is_ended_before_the_next)
 {
     fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
@@ -620,28 +622,7 @@ static void a_line_that_a_full_disk_cut_is_ended_before_the_next(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_request_is_one_line_of_json, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_request_did_not_have_is_left_out, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(each_kind_of_status_has_an_outcome, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_request_for_people_is_one_short_line, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_refusal_says_its_reason, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_line_never_shows_a_query, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_line_is_whole_and_bounded_whatever_is_in_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_text_cannot_pretend_to_be_the_next_field, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_event_tells_its_level_its_source_and_its_model, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_level_can_be_changed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lines_of_several_threads_do_not_mix, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_terminal_gets_text_with_the_time_of_day, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_gets_json_by_default, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_opened_is_an_error_that_names_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_log_that_was_moved_away_goes_on_in_a_new_file, set_up, tear_down),
-        cmocka_unit_test(standard_error_is_never_closed),
-        cmocka_unit_test_setup_teardown(lines_that_a_full_pipe_does_not_take_are_lost_and_told_of, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_line_that_a_full_disk_cut_is_ended_before_the_next, set_up, tear_down),
-    };
-
     (void)signal(SIGPIPE, SIG_IGN); /* as the server does; cannot fail */
     (void)signal(SIGXFSZ, SIG_IGN); /* a limit that is met is an error here */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return hth_test_run("tests", NULL, NULL);
 }

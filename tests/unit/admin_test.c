@@ -79,6 +79,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static void begin(fixture *f, const char *method, const char *path)
 {
     f->exchange.method = method;
@@ -124,7 +126,7 @@ static void assert_error(fixture *f, const char *method, const char *path, int s
 
 /* ---- health and readiness ---- */
 
-static void health_is_ok_while_every_model_can_be_had(void **state)
+FIXTURE_TEST(health_is_ok_while_every_model_can_be_had)
 {
     static const hth_worker_state states[] = { HTH_WORKER_STOPPED, HTH_WORKER_STARTING, HTH_WORKER_READY,
                                                HTH_WORKER_STOPPING, HTH_WORKER_WAITING };
@@ -137,7 +139,7 @@ static void health_is_ok_while_every_model_can_be_had(void **state)
     assert_string_equal(ask(f, "HEAD", "/v1/health", 200), "{\"status\":\"ok\"}\n");
 }
 
-static void health_waits_for_the_first_model_of_the_start(void **state)
+FIXTURE_TEST(health_waits_for_the_first_model_of_the_start)
 {
     fixture *f = *state;
     hth_worker_view *chat = &f->supervisor.views[0], *embed = &f->supervisor.views[1];
@@ -159,7 +161,7 @@ static void health_waits_for_the_first_model_of_the_start(void **state)
     assert_string_equal(ask(f, "GET", "/health", 200), "{\"status\":\"ok\"}\n");
 }
 
-static void health_names_models_that_are_broken(void **state)
+FIXTURE_TEST(health_names_models_that_are_broken)
 {
     fixture *f = *state;
 
@@ -171,7 +173,7 @@ static void health_names_models_that_are_broken(void **state)
     assert_null(strstr(hth_buffer_text(&f->exchange.body), "secret"));
 }
 
-static void a_server_is_ready_once_its_models_were_loaded(void **state)
+FIXTURE_TEST(a_server_is_ready_once_its_models_were_loaded)
 {
     fixture *f = *state;
     hth_worker_view *view = &f->supervisor.views[0];
@@ -196,7 +198,7 @@ static void a_server_is_ready_once_its_models_were_loaded(void **state)
     assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
 }
 
-static void a_server_that_stops_or_has_no_working_model_is_not_ready(void **state)
+FIXTURE_TEST(a_server_that_stops_or_has_no_working_model_is_not_ready)
 {
     fixture *f = *state;
 
@@ -208,7 +210,7 @@ static void a_server_that_stops_or_has_no_working_model_is_not_ready(void **stat
     assert_error(f, "GET", "/ready", 503, "stopping");
 }
 
-static void many_broken_models_are_one_message_of_bounded_length(void **state)
+FIXTURE_TEST(many_broken_models_are_one_message_of_bounded_length)
 {
     fixture *f = *state;
     char name[400];
@@ -224,7 +226,7 @@ static void many_broken_models_are_one_message_of_bounded_length(void **state)
 
 /* ---- pages ---- */
 
-static void metrics_are_in_prometheus_format(void **state)
+FIXTURE_TEST(metrics_are_in_prometheus_format)
 {
     fixture *f = *state;
     char problem[512];
@@ -246,7 +248,7 @@ static json_int_t integer_at(const json_t *object, const char *a, const char *b)
     return json_integer_value(value);
 }
 
-static void workers_are_shown_with_their_state_and_numbers(void **state)
+FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
 {
     fixture *f = *state;
     hth_worker_view *view = &f->supervisor.views[0];
@@ -313,7 +315,7 @@ static void workers_are_shown_with_their_state_and_numbers(void **state)
     json_decref(page);
 }
 
-static void a_worker_without_a_process_shows_no_numbers_but_when_it_starts(void **state)
+FIXTURE_TEST(a_worker_without_a_process_shows_no_numbers_but_when_it_starts)
 {
     fixture *f = *state;
     json_t *page, *worker;
@@ -335,7 +337,7 @@ static void a_worker_without_a_process_shows_no_numbers_but_when_it_starts(void 
     json_decref(page);
 }
 
-static void the_configuration_is_shown_without_secrets(void **state)
+FIXTURE_TEST(the_configuration_is_shown_without_secrets)
 {
     static const char *const worker[] = { "--model", "x.gguf", NULL }, *const models[] = { "chat" },
                              *const origins[] = { "https://a.example" };
@@ -389,7 +391,7 @@ static void the_configuration_is_shown_without_secrets(void **state)
 
 /* ---- orders ---- */
 
-static void a_drain_is_answered_before_it_begins_and_begins_once(void **state)
+FIXTURE_TEST(a_drain_is_answered_before_it_begins_and_begins_once)
 {
     fixture *f = *state;
 
@@ -401,7 +403,7 @@ static void a_drain_is_answered_before_it_begins_and_begins_once(void **state)
     assert_int_equal(f->n_drains, 1);
 }
 
-static void a_reload_that_fails_says_why(void **state)
+FIXTURE_TEST(a_reload_that_fails_says_why)
 {
     fixture *f = *state;
 
@@ -411,7 +413,7 @@ static void a_reload_that_fails_says_why(void **state)
     assert_int_equal(f->n_reloads, 2);
 }
 
-static void a_worker_is_restarted_by_its_models_name(void **state)
+FIXTURE_TEST(a_worker_is_restarted_by_its_models_name)
 {
     fixture *f = *state;
     char path[700];
@@ -428,7 +430,7 @@ static void a_worker_is_restarted_by_its_models_name(void **state)
     assert_error(f, "POST", path, 404, "so long a name");
 }
 
-static void a_page_asked_for_in_the_wrong_way_says_which_is_right(void **state)
+FIXTURE_TEST(a_page_asked_for_in_the_wrong_way_says_which_is_right)
 {
     static const struct {
         const char *method, *path, *allowed;
@@ -452,7 +454,7 @@ static void a_page_asked_for_in_the_wrong_way_says_which_is_right(void **state)
     assert_string_equal(f->supervisor.restarted, "");
 }
 
-static void what_is_no_page_is_left_to_the_caller(void **state)
+FIXTURE_TEST(what_is_no_page_is_left_to_the_caller)
 {
     static const char *const paths[] = { "/",
                                          "/healthy",
@@ -474,28 +476,4 @@ static void what_is_no_page_is_left_to_the_caller(void **state)
     }
     begin(f, "GET", "/metrics"); /* not everybody's */
     assert_false(hth_admin_answer_public(&f->admin, &f->exchange));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(health_is_ok_while_every_model_can_be_had, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(health_waits_for_the_first_model_of_the_start, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(health_names_models_that_are_broken, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_server_is_ready_once_its_models_were_loaded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_server_that_stops_or_has_no_working_model_is_not_ready, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_broken_models_are_one_message_of_bounded_length, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(metrics_are_in_prometheus_format, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(workers_are_shown_with_their_state_and_numbers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_worker_without_a_process_shows_no_numbers_but_when_it_starts, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_configuration_is_shown_without_secrets, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_drain_is_answered_before_it_begins_and_begins_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reload_that_fails_says_why, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_worker_is_restarted_by_its_models_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_page_asked_for_in_the_wrong_way_says_which_is_right, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_page_is_left_to_the_caller, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,9 +34,8 @@ static void preempt(const char *model, bool by_cells)
     test_stage_close(&stage);
 }
 
-static void what_made_room_goes_on_without_a_recomputed_token(void **state)
+TEST(what_made_room_goes_on_without_a_recomputed_token)
 {
-    (void)state;
     preempt("stub:", false);
     preempt("stub:", true);
     preempt("stub:kind=window", false);
@@ -46,15 +45,14 @@ static void what_made_room_goes_on_without_a_recomputed_token(void **state)
     preempt("stub:kind=hybrid", true);
 }
 
-/* Its own rows, which it finds when it goes on, are no news of what was cached (stage.c asks at each token). */
-static void what_made_room_before_its_first_token_found_nothing_in_the_cache(void **state)
+/* Its own rows, which it finds when it goes on, say nothing of what was cached before (stage.c asks at each token). */
+TEST(what_made_room_before_its_first_token_found_nothing_in_the_cache)
 {
     test_stage_options options = with_cache();
     hearth_request low = test_request(text, 900, 10), high = test_request(other, 600, 10);
     test_reply *one, *two;
     test_stage stage;
 
-    (void)state;
     high.priority = 1;
     options.n_ctx = 1024;
     options.n_batch = 256;
@@ -75,14 +73,13 @@ static void what_made_room_before_its_first_token_found_nothing_in_the_cache(voi
     test_stage_close(&stage);
 }
 
-static void nobody_makes_room_for_an_equal(void **state)
+TEST(nobody_makes_room_for_an_equal)
 {
     test_stage_options options = with_cache();
     hearth_request requests[2] = { test_request(text, 100, 40), test_request(other, 100, 5) };
     test_reply *replies[2];
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     options.aging_ms = 1; /* the one that waits rises as it waits, and so does not push out what came before it */
     test_stage_open(&stage, &options);
@@ -108,7 +105,7 @@ static uint32_t n_running(const test_stage *stage)
     return status.n_running;
 }
 
-static void a_request_runs_when_there_are_cells_for_its_prompt_and_reply(void **state)
+TEST(a_request_runs_when_there_are_cells_for_its_prompt_and_reply)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request first = test_request(text, 300, 400), second = test_request(other, 200, 110),
@@ -116,7 +113,6 @@ static void a_request_runs_when_there_are_cells_for_its_prompt_and_reply(void **
     test_reply *replies[3];
     test_stage stage;
 
-    (void)state;
     options.n_ctx = 1000;
     test_stage_open(&stage, &options);
     replies[0] = submit(&stage, &first);
@@ -148,14 +144,13 @@ static void a_request_runs_when_there_are_cells_for_its_prompt_and_reply(void **
     test_stage_close(&stage);
 }
 
-static void shared_cells_are_counted_once(void **state)
+TEST(shared_cells_are_counted_once)
 {
     test_stage_options options = test_stage_options_default();
     hearth_token *prompts[4];
     test_reply *replies[4];
     test_stage stage;
 
-    (void)state;
     options.n_ctx = 300 + 4 * (20 + 10);
     test_stage_open(&stage, &options);
     for (unsigned i = 0; i < 4; i++) {
@@ -179,14 +174,13 @@ static void shared_cells_are_counted_once(void **state)
     test_stage_close(&stage);
 }
 
-static void an_overflow_hits_only_who_caused_it(void **state)
+TEST(an_overflow_hits_only_who_caused_it)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request endless = test_request(text, 100, -1), modest = test_request(other, 300, 250);
     test_reply *one, *two;
     test_stage stage;
 
-    (void)state;
     options.n_ctx = 1200;
     test_stage_open(&stage, &options); /* no cache: nothing can be put aside */
     one = submit(&stage, &endless);    /* 612 to begin with */
@@ -202,14 +196,13 @@ static void an_overflow_hits_only_who_caused_it(void **state)
     test_stage_close(&stage);
 }
 
-static void two_that_outgrow_the_context_take_turns(void **state)
+TEST(two_that_outgrow_the_context_take_turns)
 {
     test_stage_options options = with_cache();
     hearth_request requests[2] = { test_request(text, 100, -1), test_request(other, 100, -1) };
     test_reply *replies[2];
     test_stage stage;
 
-    (void)state;
     options.n_ctx = 1300;
     test_stage_open(&stage, &options);
     for (unsigned i = 0; i < 2; i++)
@@ -283,14 +276,13 @@ static void crowd_close(crowd *c)
 }
 
 /* 300 cells are left; two give 100 each, and not the 1400 that somebody else holds, too. */
-static void nobody_makes_room_in_vain(void **state)
+TEST(nobody_makes_room_in_vain)
 {
     static const uint32_t n_own[] = { 50, 50, 50 };
     hearth_request high = test_request(other, 451, 50);
     test_reply *reply;
     crowd c;
 
-    (void)state;
     crowd_open(&c, n_own, 3);
     reply = submit(&c.stage, &high);
     for (unsigned i = 0; i < 5; i++)
@@ -302,14 +294,13 @@ static void nobody_makes_room_in_vain(void **state)
 }
 
 /* One cell less, and both go for it. */
-static void those_make_room_whose_cells_suffice_together(void **state)
+TEST(those_make_room_whose_cells_suffice_together)
 {
     static const uint32_t n_own[] = { 50, 50, 50 };
     hearth_request high = test_request(other, 450, 50);
     test_reply *reply;
     crowd c;
 
-    (void)state;
     crowd_open(&c, n_own, 3);
     reply = submit(&c.stage, &high);
     (void)test_stage_tick(&c.stage);
@@ -320,14 +311,13 @@ static void those_make_room_whose_cells_suffice_together(void **state)
 }
 
 /* The youngest has too little to give, and who came before it has enough alone. */
-static void nobody_makes_room_who_need_not(void **state)
+TEST(nobody_makes_room_who_need_not)
 {
     static const uint32_t n_own[] = { 50, 200, 10 };
     hearth_request high = test_request(other, 350, 50); /* 190 are left */
     test_reply *reply;
     crowd c;
 
-    (void)state;
     crowd_open(&c, n_own, 3);
     reply = submit(&c.stage, &high);
     (void)test_stage_tick(&c.stage);
@@ -369,9 +359,8 @@ static void share_with_who_goes(uint32_t n_own, bool goes)
     test_stage_close(&stage);
 }
 
-static void what_is_shared_with_who_goes_is_no_gain(void **state)
+TEST(what_is_shared_with_who_goes_is_no_gain)
 {
-    (void)state;
     share_with_who_goes(200, true);
     share_with_who_goes(201, false);
 }
@@ -385,7 +374,7 @@ static bool refuses_second_copy(test_watch *watch, void *user_data)
 }
 
 /* One of two cannot be saved: what the other could give is not enough, so that it stays, too. */
-static void nobody_makes_room_beside_one_that_cannot(void **state)
+TEST(nobody_makes_room_beside_one_that_cannot)
 {
     static const uint32_t n_own[] = { 50, 50, 50 };
     hearth_request high = test_request(other, 450, 50);
@@ -393,7 +382,6 @@ static void nobody_makes_room_beside_one_that_cannot(void **state)
     crowd c;
     unsigned n_copies = 0;
 
-    (void)state;
     crowd_open(&c, n_own, 3);
     c.stage.watch.hooks.refuses_copy = refuses_second_copy;
     c.stage.watch.hooks.user_data = &n_copies;
@@ -406,7 +394,7 @@ static void nobody_makes_room_beside_one_that_cannot(void **state)
 }
 
 /* Nobody can make room for it while one of two has risen as far; and nothing happens but that time passes. */
-static void who_was_refused_is_asked_again_when_it_has_risen(void **state)
+TEST(who_was_refused_is_asked_again_when_it_has_risen)
 {
     test_stage_options options = with_cache();
     hearth_token *prompts[2] = { prompt_of(600, 10, 0), prompt_of(600, 10, 1) };
@@ -415,7 +403,6 @@ static void who_was_refused_is_asked_again_when_it_has_risen(void **state)
     test_reply *replies[4];
     test_stage stage;
 
-    (void)state;
     options.n_ctx = 1000;
     options.aging_ms = 10;
     options.stalled_ms = 60000;
@@ -453,21 +440,5 @@ static void who_was_refused_is_asked_again_when_it_has_risen(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_made_room_goes_on_without_a_recomputed_token),
-        cmocka_unit_test(what_made_room_before_its_first_token_found_nothing_in_the_cache),
-        cmocka_unit_test(nobody_makes_room_for_an_equal),
-        cmocka_unit_test(a_request_runs_when_there_are_cells_for_its_prompt_and_reply),
-        cmocka_unit_test(shared_cells_are_counted_once),
-        cmocka_unit_test(an_overflow_hits_only_who_caused_it),
-        cmocka_unit_test(two_that_outgrow_the_context_take_turns),
-        cmocka_unit_test(nobody_makes_room_in_vain),
-        cmocka_unit_test(those_make_room_whose_cells_suffice_together),
-        cmocka_unit_test(nobody_makes_room_who_need_not),
-        cmocka_unit_test(what_is_shared_with_who_goes_is_no_gain),
-        cmocka_unit_test(nobody_makes_room_beside_one_that_cannot),
-        cmocka_unit_test(who_was_refused_is_asked_again_when_it_has_risen),
-    };
-
-    return cmocka_run_group_tests(tests, make_texts, NULL);
+    return hth_test_run("tests", make_texts, NULL);
 }

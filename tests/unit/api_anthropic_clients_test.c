@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -33,7 +34,7 @@ static hth_api_request *parsed_quoted(const char *body)
     return request;
 }
 
-static void what_has_no_effect_here_is_noted(void **state)
+TEST(what_has_no_effect_here_is_noted)
 {
     static const struct {
         const char *fields, *notes;
@@ -62,7 +63,6 @@ static void what_has_no_effect_here_is_noted(void **state)
           "context_management.edits[].compact_20260112" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char *fields = quoted(rows[i].fields), body[1024];
         hth_api_request *r;
@@ -75,14 +75,13 @@ static void what_has_no_effect_here_is_noted(void **state)
     }
 }
 
-static void a_tool_that_a_server_runs_is_left_out_and_the_others_are_offered(void **state)
+TEST(a_tool_that_a_server_runs_is_left_out_and_the_others_are_offered)
 {
     hth_api_request *r =
         parsed_quoted("{'model':'m','max_tokens':9,'messages':[{'role':'user','content':'Hi'}],'tools':["
                       "{'name':'a','input_schema':{}},{'type':'code_execution_20250825','name':'x'},"
                       "{'type':'custom','name':'b','input_schema':{}}],'tool_choice':{'type':'tool','name':'b'}}");
 
-    (void)state;
     assert_int_equal(r->conversation.n_tools, 1);
     assert_string_equal(r->conversation.tools[0].name, "b");
     assert_int_equal(r->conversation.tool_choice, HEARTH_TOOL_REQUIRED);
@@ -90,13 +89,12 @@ static void a_tool_that_a_server_runs_is_left_out_and_the_others_are_offered(voi
     hth_api_request_free(r);
 }
 
-static void a_tool_whose_schema_leads_nowhere_may_be_called_with_any_parameters(void **state)
+TEST(a_tool_whose_schema_leads_nowhere_may_be_called_with_any_parameters)
 {
     hth_api_request *r =
         parsed_quoted("{'model':'m','max_tokens':9,'messages':[{'role':'user','content':'Hi'}],'tools':"
                       "[{'name':'a','description':'Does.','input_schema':{'$ref':'#/x'}}]}");
 
-    (void)state;
     assert_string_equal(r->conversation.tools[0].parameters,
                         "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}");
     assert_non_null(strstr(r->conversation.tools[0].description, "Does."));
@@ -104,7 +102,7 @@ static void a_tool_whose_schema_leads_nowhere_may_be_called_with_any_parameters(
     hth_api_request_free(r);
 }
 
-static void a_tool_of_openais_api_is_treated_alike(void **state)
+TEST(a_tool_of_openais_api_is_treated_alike)
 {
     char *body =
         quoted("{'messages':[{'role':'user','content':'Hi'}],'tools':[{'type':'function','function':{'name':'a',"
@@ -112,7 +110,6 @@ static void a_tool_of_openais_api_is_treated_alike(void **state)
     hth_api_error error;
     hth_api_request *r = hth_api_request_parse(HTH_API_CHAT, body, strlen(body), NULL, &error);
 
-    (void)state;
     assert_non_null(r);
     assert_string_equal(r->notes.text, "tools.a.parameters");
     assert_non_null(strstr(r->conversation.tools[0].description, "#/$defs/x"));
@@ -120,7 +117,7 @@ static void a_tool_of_openais_api_is_treated_alike(void **state)
     free(body);
 }
 
-static void blocks_that_cannot_be_read_become_a_short_text(void **state)
+TEST(blocks_that_cannot_be_read_become_a_short_text)
 {
     static const char body[] =
         "{'model':'m','max_tokens':9,'messages':["
@@ -138,7 +135,6 @@ static void blocks_that_cannot_be_read_become_a_short_text(void **state)
     hth_api_request *r = parsed_quoted(body);
     const hearth_chat_turn *t = r->conversation.turns;
 
-    (void)state;
     assert_int_equal(r->conversation.n_turns, 5);
     assert_int_equal(t[0].n_parts, 5);
     assert_string_equal(t[0].parts[0], "[image left out]");
@@ -161,19 +157,18 @@ static void blocks_that_cannot_be_read_become_a_short_text(void **state)
     hth_api_request_free(r);
 }
 
-static void a_message_of_the_system_stands_where_it_came(void **state)
+TEST(a_message_of_the_system_stands_where_it_came)
 {
     hth_api_request *r = parsed_quoted("{'model':'m','max_tokens':9,'system':'A','messages':[{'role':'user','content':"
                                        "'Hi'},{'role':'system','content':[{'type':'text','text':'Agents: none.'}]}]}");
 
-    (void)state;
     assert_int_equal(r->conversation.n_turns, 3);
     assert_string_equal(r->conversation.turns[2].role, "system");
     assert_string_equal(r->conversation.turns[2].parts[0], "Agents: none.");
     hth_api_request_free(r);
 }
 
-static void a_kept_conversation_is_refused_in_the_form_that_clients_know(void **state)
+STUB_TEST(a_kept_conversation_is_refused_in_the_form_that_clients_know)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer =
@@ -188,7 +183,7 @@ static void a_kept_conversation_is_refused_in_the_form_that_clients_know(void **
     hth_buffer_deinit(&answer.text);
 }
 
-static void a_reply_of_no_tokens_only_reads_the_prompt(void **state)
+STUB_TEST(a_reply_of_no_tokens_only_reads_the_prompt)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer =
@@ -225,7 +220,7 @@ typedef struct edited {
     uint32_t n_uses, n_thinking_turns;
 } edited;
 
-static void old_results_and_thoughts_are_cleared_as_the_client_asks(void **state)
+TEST(old_results_and_thoughts_are_cleared_as_the_client_asks)
 {
     static const edited rows[] = {
         { .edit = "'type':'clear_tool_uses_20250919'" }, /* far below the first 100,000 tokens */
@@ -252,7 +247,6 @@ static void old_results_and_thoughts_are_cleared_as_the_client_asks(void **state
         { .edit = "'type':'clear_thinking_20251015','keep':{'type':'all'}" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         static const size_t results[] = { 2, 4, 8 }, uses[] = { 1, 3, 7 };
         char body[4096];
@@ -282,7 +276,7 @@ static void old_results_and_thoughts_are_cleared_as_the_client_asks(void **state
 }
 
 /* An id stands twice: a result belongs to the last turn with it before its own, and there to the first call. */
-static void a_result_belongs_to_the_last_call_of_its_id_before_it(void **state)
+TEST(a_result_belongs_to_the_last_call_of_its_id_before_it)
 {
     hth_api_request *r = parsed_quoted("{'model':'m','max_tokens':9,'messages':[" RESULT("1") "," USE("1", "f") RESULT(
         "1") ",{'role':'assistant','content':[{'type':'tool_use','id':'1','name':'g','input':{'a':'bcd'}},"
@@ -293,7 +287,6 @@ static void a_result_belongs_to_the_last_call_of_its_id_before_it(void **state)
                            "'h'],'clear_tool_inputs':true}]}}");
     const hearth_chat_turn *turns = r->conversation.turns;
 
-    (void)state;
     assert_int_equal(r->conversation.n_turns, 7);
     assert_int_equal(strncmp(turns[0].content, "[result cleared", 15), 0); /* of no call */
     assert_int_equal(strncmp(turns[2].content, "[result cleared", 15), 0);
@@ -306,10 +299,10 @@ static void a_result_belongs_to_the_last_call_of_its_id_before_it(void **state)
 }
 
 /*
- * As many as a request may have, with as many edits. About a dozen comparisons a result and edit: were each result compared
- * with each call, there would be 2,000,000,000.
+ * As many as a request may have, with as many edits. About a dozen comparisons a result and edit: were each result
+ * compared with each call, there would be 2,000,000,000.
  */
-static void results_find_their_calls_in_the_longest_history(void **state)
+TEST(results_find_their_calls_in_the_longest_history)
 {
     enum { N = 8000, N_EDITS = 16, STEP = 7919 };
     hth_buffer body = { .text = NULL };
@@ -317,7 +310,6 @@ static void results_find_their_calls_in_the_longest_history(void **state)
     hth_api_request *r;
     char block[160];
 
-    (void)state;
     hth_buffer_add_text(&body, "{" HEAD ",\"messages\":[{\"role\":\"assistant\",\"content\":[");
     for (int i = 0; i < N; i++) {
         (void)snprintf(block, sizeof(block),
@@ -360,11 +352,11 @@ static void results_find_their_calls_in_the_longest_history(void **state)
     hth_buffer_deinit(&body);
 }
 
-static void a_wrong_edit_is_an_error_that_names_it(void **state)
+TEST(a_wrong_edit_is_an_error_that_names_it)
 {
     static const char *const rows[][2] = {
         { "'edits':{}", "'context_management.edits' is an object" },
-        { "'edits':[7]", "'context_management.edits' is a number" },
+        { "'edits':[7]", "'context_management.edits[0]' is a number" },
         { "'edits':[{}]", "'context_management.edits[0].type' is missing" },
         { "'edits':[{'type':'clear_tool_uses_20250919','keep':3}]", "'context_management.edits[0].keep' is a number" },
         { "'edits':[{'type':'clear_tool_uses_20250919','keep':{'type':'days','value':3}}]",
@@ -375,7 +367,6 @@ static void a_wrong_edit_is_an_error_that_names_it(void **state)
           "'context_management.edits[0].keep' is a text" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char *fields = quoted(rows[i][0]), body[1024];
         hth_api_error error;
@@ -388,7 +379,7 @@ static void a_wrong_edit_is_an_error_that_names_it(void **state)
     }
 }
 
-static void what_was_cleared_is_told_in_the_reply_and_its_stream(void **state)
+STUB_TEST(what_was_cleared_is_told_in_the_reply_and_its_stream)
 {
     static const char fields[] = "'model':'m','max_tokens':9," HISTORY
                                  ",'context_management':{'edits':[{'type':'clear_thinking_20251015'},{'type':"
@@ -423,26 +414,4 @@ static void what_was_cleared_is_told_in_the_reply_and_its_stream(void **state)
     answer = hth_test_api_run(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "}");
     assert_null(strstr(hth_buffer_text(&answer.text), "context_management"));
     hth_buffer_deinit(&answer.text);
-}
-
-int main(void)
-{
-#define STUB(name) cmocka_unit_test_setup_teardown(name, hth_test_stub_set_up, hth_test_stub_tear_down)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_has_no_effect_here_is_noted),
-        cmocka_unit_test(a_tool_that_a_server_runs_is_left_out_and_the_others_are_offered),
-        cmocka_unit_test(a_tool_whose_schema_leads_nowhere_may_be_called_with_any_parameters),
-        cmocka_unit_test(a_tool_of_openais_api_is_treated_alike),
-        cmocka_unit_test(blocks_that_cannot_be_read_become_a_short_text),
-        cmocka_unit_test(a_message_of_the_system_stands_where_it_came),
-        STUB(a_kept_conversation_is_refused_in_the_form_that_clients_know),
-        STUB(a_reply_of_no_tokens_only_reads_the_prompt),
-        cmocka_unit_test(old_results_and_thoughts_are_cleared_as_the_client_asks),
-        cmocka_unit_test(a_result_belongs_to_the_last_call_of_its_id_before_it),
-        cmocka_unit_test(results_find_their_calls_in_the_longest_history),
-        cmocka_unit_test(a_wrong_edit_is_an_error_that_names_it),
-        STUB(what_was_cleared_is_told_in_the_reply_and_its_stream),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -17,7 +18,7 @@
     "\"tools\":[{\"name\":\"weather\",\"input_schema\":{\"type\":\"object\"},\"cache_control\":{\"type\":" \
     "\"ephemeral\"}}]"
 
-static void blocks_become_turns_of_those_who_speak(void **state)
+TEST(blocks_become_turns_of_those_who_speak)
 {
     hth_api_request *r = hth_test_parsed(
         HTH_API_MESSAGES,
@@ -34,7 +35,6 @@ static void blocks_become_turns_of_those_who_speak(void **state)
         "\"metadata\":{\"user_id\":\"u\"},\"session_id\":\"s\"}");
     const hearth_conversation *c = &r->conversation;
 
-    (void)state;
     assert_int_equal(c->n_turns, 5);
     assert_string_equal(c->turns[0].role, "system");
     assert_string_equal(c->turns[0].parts[0], "Be brief.");
@@ -64,7 +64,7 @@ static void blocks_become_turns_of_those_who_speak(void **state)
     hth_api_request_free(r);
 }
 
-static void an_empty_last_message_is_as_none(void **state)
+TEST(an_empty_last_message_is_as_none)
 {
     static const char *const bodies[] = {
         "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"\"}]}",
@@ -72,7 +72,6 @@ static void an_empty_last_message_is_as_none(void **state)
         "{\"type\":\"text\",\"text\":\"\"}]}]}",
     };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         hth_api_request *r = hth_test_parsed(HTH_API_MESSAGES, bodies[i]);
 
@@ -82,7 +81,7 @@ static void an_empty_last_message_is_as_none(void **state)
     }
 }
 
-static void fields_of_newer_clients_are_read(void **state)
+TEST(fields_of_newer_clients_are_read)
 {
     hth_api_request *r = hth_test_parsed(
         HTH_API_MESSAGES, "{" HEAD "," MESSAGES ",\"inference_geo\":\"us\",\"speed\":\"fast\",\"diagnostics\":{},"
@@ -91,13 +90,12 @@ static void fields_of_newer_clients_are_read(void **state)
                           "\"tools\":[{\"name\":\"a\",\"input_schema\":{},\"defer_loading\":false,"
                           "\"allowed_callers\":[\"direct\"]}]}");
 
-    (void)state;
     assert_string_equal(r->conversation.json_schema, "{\"type\":\"object\"}");
     assert_string_equal(r->conversation.template_values, "{\"reasoning_effort\":\"high\"}");
     hth_api_request_free(r);
 }
 
-static void what_is_wrong_is_an_error_of_anthropics_shape(void **state)
+STUB_TEST(what_is_wrong_is_an_error_of_anthropics_shape)
 {
     static const struct {
         const char *body, *words;
@@ -112,6 +110,8 @@ static void what_is_wrong_is_an_error_of_anthropics_shape(void **state)
         { "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]}",
           "'messages[0].content' has nothing but blocks that this server does not read", 400 },
         { "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\"}]}]}",
+          "'messages[0].content[0].tool_use_id' is missing", 400 },
+        { "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"content\":\"a\"}]}]}",
           "'messages[0].content[0].tool_use_id' is missing", 400 },
         { "{" HEAD
           ",\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"b\","
@@ -133,7 +133,7 @@ static void what_is_wrong_is_an_error_of_anthropics_shape(void **state)
           400 },
         { "{" HEAD "," MESSAGES
           ",\"tools\":[{\"name\":\"w\",\"input_schema\":{}},{\"name\":\"w\",\"input_schema\":{}}]}",
-          "'tools[1].name' is 'w', as that of tool 0", 400 },
+          "'tools[1].name' is 'w', like the name of tool 0", 400 },
     };
     const hth_test_stub *f = *state;
 
@@ -154,7 +154,7 @@ static const char *const pieces[] = { "<think>",   "hm</think>", "I lo", "ok.<ca
                                       "\"Oslo\"}", "</call>",    NULL };
 #define THINKING ",\"thinking\":{\"type\":\"adaptive\"}"
 
-static void a_message_has_a_block_for_each_thing_said(void **state)
+STUB_TEST(a_message_has_a_block_for_each_thing_said)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(
@@ -176,7 +176,7 @@ static void a_message_has_a_block_for_each_thing_said(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void what_is_not_kept_creates_no_cache(void **state)
+STUB_TEST(what_is_not_kept_creates_no_cache)
 {
     static const char *const said[] = { "Yes.", NULL };
     static const struct {
@@ -207,7 +207,7 @@ static void what_is_not_kept_creates_no_cache(void **state)
     }
 }
 
-static void without_being_asked_for_thinking_is_not_shown(void **state)
+STUB_TEST(without_being_asked_for_thinking_is_not_shown)
 {
     const hth_test_stub *f = *state;
     static const char *const said[] = { "<think>hm</think>Yes.", NULL };
@@ -224,7 +224,7 @@ static void without_being_asked_for_thinking_is_not_shown(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void events_open_and_close_one_block_after_the_other(void **state)
+STUB_TEST(events_open_and_close_one_block_after_the_other)
 {
     static const char *const wanted[] = {
         "message_start",
@@ -273,7 +273,7 @@ static void events_open_and_close_one_block_after_the_other(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void a_models_stream_says_what_its_message_says_and_which_text_stopped_it(void **state)
+STUB_TEST(a_models_stream_says_what_its_message_says_and_which_text_stopped_it)
 {
     const hth_test_stub *f = *state;
     const char *request = "{\"model\":\"m\",\"max_tokens\":200,\"system\":\"fox\",\"stop_sequences\":[\"q\",\"a\","
@@ -306,7 +306,7 @@ static void a_models_stream_says_what_its_message_says_and_which_text_stopped_it
 }
 
 /* A text of the template's that stopped it is no stop sequence, even where a text of the client's is in the reply. */
-static void only_what_the_client_asked_for_is_a_stop_sequence(void **state)
+STUB_TEST(only_what_the_client_asked_for_is_a_stop_sequence)
 {
     static const char *const reasons[] = { "end_turn", "stop_sequence", "stop_sequence", "end_turn" };
     static const char *const sequences[] = { "", "zz", "text", "" };
@@ -324,7 +324,7 @@ static void only_what_the_client_asked_for_is_a_stop_sequence(void **state)
     }
 }
 
-static void counted_tokens_are_those_that_a_message_uses(void **state)
+STUB_TEST(counted_tokens_are_those_that_a_message_uses)
 {
     const hth_test_stub *f = *state;
     const char *question = "{\"model\":\"m\"," MESSAGES "," TOOLS "}";
@@ -350,12 +350,11 @@ static void counted_tokens_are_those_that_a_message_uses(void **state)
     hth_api_request_free(request);
 }
 
-static void an_error_in_a_stream_is_its_last_event(void **state)
+TEST(an_error_in_a_stream_is_its_last_event)
 {
     static const hth_api_dialect dialects[] = { HTH_API_OPENAI, HTH_API_ANTHROPIC, HTH_API_NATIVE };
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    (void)state;
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the queue is full");
     hth_api_fail(&error, HTH_API_INTERNAL, NULL, "another one"); /* the first counts */
     for (size_t i = 0; i < 3; i++) {
@@ -372,32 +371,4 @@ static void an_error_in_a_stream_is_its_last_event(void **state)
     }
     assert_int_equal(hth_api_error_http_status(HTH_API_OPENAI, &error), 503);
     assert_int_equal(hth_api_error_http_status(HTH_API_ANTHROPIC, &error), 529);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_become_turns_of_those_who_speak),
-        cmocka_unit_test(an_empty_last_message_is_as_none),
-        cmocka_unit_test(fields_of_newer_clients_are_read),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_anthropics_shape, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_message_has_a_block_for_each_thing_said, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_kept_creates_no_cache, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(without_being_asked_for_thinking_is_not_shown, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(events_open_and_close_one_block_after_the_other, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(only_what_the_client_asked_for_is_a_stop_sequence, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_models_stream_says_what_its_message_says_and_which_text_stopped_it,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(counted_tokens_are_those_that_a_message_uses, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test(an_error_in_a_stream_is_its_last_event),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/request.h"
+#include "api/request_parse.h"
 #include "support/cmocka_all.h"
 
 static hth_api_request *parsed(hth_api_kind kind, const char *body, const hth_api_defaults *defaults)
@@ -42,11 +42,10 @@ static hth_api_request *of_api(size_t i, const char *more, const hth_api_default
     return parsed(apis[i].kind, body, defaults);
 }
 
-static void one_set_holds_for_all_apis(void **state)
+TEST(one_set_holds_for_all_apis)
 {
     const hearth_sampling usual = hearth_sampling_default();
 
-    (void)state;
     for (size_t i = 0; i < N_APIS; i++) {
         hth_api_request *r = of_api(i, "", NULL);
         const hearth_sampling *s = &r->sampling;
@@ -55,7 +54,7 @@ static void one_set_holds_for_all_apis(void **state)
         assert_int_equal(s->top_k, usual.top_k);
         assert_true(s->repeat_penalty == usual.repeat_penalty);
         assert_int_equal(r->options.n_predict, apis[i].kind == HTH_API_MESSAGES ? 7 : -1);
-        assert_false(r->has_seed);
+        assert_true(r->sampling.seed == HEARTH_SEED_RANDOM);
         hth_api_request_free(r);
     }
 }
@@ -64,21 +63,21 @@ static hth_api_defaults some_defaults(void)
 {
     hth_api_defaults d = hth_api_defaults_none();
 
-    d.temperature = 0.5;
-    d.top_k = 3;
-    d.top_p = 0.25;
-    d.min_p = 0.125;
-    d.typical_p = 0.75;
-    d.repeat_penalty = 1.5;
-    d.repeat_last_n = -1;
-    d.frequency_penalty = -1;
-    d.presence_penalty = 2;
-    d.dry_multiplier = 0.5;
-    d.dry_base = 2;
-    d.dry_allowed_length = 4;
-    d.dry_last_n = 99;
-    d.xtc_probability = 0.5;
-    d.xtc_threshold = 0.25;
+    d.sampling.temperature = 0.5;
+    d.sampling.top_k = 3;
+    d.sampling.top_p = 0.25;
+    d.sampling.min_p = 0.125;
+    d.sampling.typical_p = 0.75;
+    d.sampling.repeat_penalty = 1.5;
+    d.sampling.repeat_last_n = -1;
+    d.sampling.frequency_penalty = -1;
+    d.sampling.presence_penalty = 2;
+    d.sampling.dry_multiplier = 0.5;
+    d.sampling.dry_base = 2;
+    d.sampling.dry_allowed_length = 4;
+    d.sampling.dry_last_n = 99;
+    d.sampling.xtc_probability = 0.5;
+    d.sampling.xtc_threshold = 0.25;
     d.n_predict = 11;
     d.seed = 9007199254740991.0;
     d.stop[0] = "END";
@@ -86,11 +85,10 @@ static hth_api_defaults some_defaults(void)
     return d;
 }
 
-static void defaults_stand_in_for_what_is_not_said(void **state)
+TEST(defaults_stand_in_for_what_is_not_said)
 {
     const hth_api_defaults d = some_defaults();
 
-    (void)state;
     for (size_t i = 0; i < N_APIS; i++) {
         hth_api_request *r = of_api(i, "", &d);
         const hearth_sampling *s = &r->sampling;
@@ -104,7 +102,6 @@ static void defaults_stand_in_for_what_is_not_said(void **state)
         assert_int_equal(s->dry_last_n, 99);
         assert_true(s->xtc_probability == 0.5f && s->xtc_threshold == 0.25f);
         assert_int_equal(r->options.n_predict, apis[i].kind == HTH_API_MESSAGES ? 7 : 11);
-        assert_true(r->has_seed);
         assert_true(s->seed == UINT64_C(9007199254740991));
         assert_int_equal(r->options.n_stop, 1);
         assert_string_equal(r->options.stop[0], "END");
@@ -112,12 +109,11 @@ static void defaults_stand_in_for_what_is_not_said(void **state)
     }
 }
 
-static void options_of_ollama_without_a_length_have_the_default_one(void **state)
+TEST(options_of_ollama_without_a_length_have_the_default_one)
 {
     hth_api_defaults d = hth_api_defaults_none();
     hth_api_request *r;
 
-    (void)state;
     d.n_predict = 11;
     r = parsed(HTH_API_OLLAMA_CHAT, "{" HI ",\"options\":{\"top_k\":3}}", &d);
     assert_int_equal(r->options.n_predict, 11);
@@ -127,12 +123,11 @@ static void options_of_ollama_without_a_length_have_the_default_one(void **state
     hth_api_request_free(r);
 }
 
-static void what_a_client_says_wins(void **state)
+TEST(what_a_client_says_wins)
 {
     const hth_api_defaults d = some_defaults();
     char more[512];
 
-    (void)state;
     for (size_t i = 0; i < N_APIS; i++) {
         const bool is_messages = apis[i].kind == HTH_API_MESSAGES;
         hth_api_request *r;
@@ -153,12 +148,11 @@ static void what_a_client_says_wins(void **state)
     }
 }
 
-static void no_limit_of_length_is_a_limit_of_nothing(void **state)
+TEST(no_limit_of_length_is_a_limit_of_nothing)
 {
     hth_api_defaults d = hth_api_defaults_none();
     hth_api_request *r;
 
-    (void)state;
     for (int n = -1; n <= 0; n++) {
         d.n_predict = n;
         r = of_api(0, "", &d);
@@ -170,12 +164,11 @@ static void no_limit_of_length_is_a_limit_of_nothing(void **state)
 
 /* ---- conversations ---- */
 
-static void a_system_prompt_stands_before_conversations_that_have_none(void **state)
+TEST(a_system_prompt_stands_before_conversations_that_have_none)
 {
     hth_api_defaults d = hth_api_defaults_none();
     hth_api_request *r;
 
-    (void)state;
     d.system = "Be brief.";
     r = parsed(HTH_API_CHAT, "{" HI "}", &d);
     assert_int_equal(r->conversation.n_turns, 2);
@@ -221,12 +214,11 @@ static bool thinks(hth_api_kind kind, const char *more, const hth_api_defaults *
     return result;
 }
 
-static void reasoning_is_on_or_off_unless_the_client_says_it(void **state)
+TEST(reasoning_is_on_or_off_unless_the_client_says_it)
 {
     static const char enabled[] = ",\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024}";
     hth_api_defaults d = hth_api_defaults_none();
 
-    (void)state;
     assert_true(thinks(HTH_API_CHAT, "", &d));
     assert_false(thinks(HTH_API_MESSAGES, "", &d));
     d.reasoning = HTH_API_REASONING_ON;
@@ -247,13 +239,12 @@ static void reasoning_is_on_or_off_unless_the_client_says_it(void **state)
     assert_true(thinks(HTH_API_CHAT, ",\"think\":true", &d));
 }
 
-static void a_client_s_variables_go_over_those_of_the_defaults(void **state)
+TEST(a_client_s_variables_go_over_those_of_the_defaults)
 {
     hth_api_defaults d = hth_api_defaults_none();
     hth_api_request *r;
     json_t *values;
 
-    (void)state;
     d.template_values = "{\"a\":1,\"b\":2,\"enable_thinking\":false}";
     r = parsed(HTH_API_CHAT, "{" HI ",\"chat_template_kwargs\":{\"b\":3,\"c\":4}}", &d);
     values = json_loads(r->conversation.template_values, 0, NULL);
@@ -272,11 +263,10 @@ static void a_client_s_variables_go_over_those_of_the_defaults(void **state)
     hth_api_request_free(r);
 }
 
-static void variables_that_are_the_server_s_are_no_defaults(void **state)
+TEST(variables_that_are_the_server_s_are_no_defaults)
 {
     hearth_error err;
 
-    (void)state;
     assert_true(hth_api_template_values_check("{\"a\":[1]}", &err));
     assert_false(hth_api_template_values_check("{\"messages\":[]}", &err));
     assert_non_null(strstr(err.message, "'messages'"));
@@ -287,37 +277,38 @@ static void variables_that_are_the_server_s_are_no_defaults(void **state)
 
 /* ---- where they come from ---- */
 
-static void what_is_said_first_counts(void **state)
+TEST(what_is_said_first_counts)
 {
     hth_api_defaults to = hth_api_defaults_none(), more = some_defaults(), none = hth_api_defaults_none();
 
-    (void)state;
-    to.temperature = 0.75;
+    to.sampling.temperature = 0.75;
     to.reasoning = HTH_API_REASONING_OFF;
     more.reasoning = HTH_API_REASONING_ON;
     more.system = "s";
     hth_api_defaults_add(&to, &more);
-    assert_true(to.temperature == 0.75 && to.top_k == 3 && to.seed == more.seed && to.n_predict == 11);
+    assert_true(to.sampling.temperature == 0.75 && to.sampling.top_k == 3 && to.seed == more.seed &&
+                to.n_predict == 11);
     assert_int_equal(to.reasoning, HTH_API_REASONING_OFF);
     assert_string_equal(to.system, "s");
     assert_int_equal(to.n_stop, 1);
     hth_api_defaults_add(&to, &none);
-    assert_true(to.temperature == 0.75 && to.top_k == 3);
+    assert_true(to.sampling.temperature == 0.75 && to.sampling.top_k == 3);
 }
 
-static void a_model_s_numbers_are_taken_if_they_may_be(void **state)
+TEST(a_model_s_numbers_are_taken_if_they_may_be)
 {
     const hth_sampling_advice good = { 0.6f, 20, 0.95f, NAN, 1.05f, -1, NAN, NAN };
     const hth_sampling_advice bad = { -1, 1.5f, 2, INFINITY, 0, 1e9f, -0.5f, -INFINITY };
     hth_api_defaults d = hth_api_defaults_of_model(&good);
 
-    (void)state;
-    assert_true((float)d.temperature == 0.6f && d.top_k == 20 && d.repeat_last_n == -1 && isnan(d.min_p));
-    assert_true(isnan(d.typical_p) && isnan(d.seed) && isnan(d.n_predict));
+    assert_true((float)d.sampling.temperature == 0.6f && d.sampling.top_k == 20 && d.sampling.repeat_last_n == -1 &&
+                isnan(d.sampling.min_p));
+    assert_true(isnan(d.sampling.typical_p) && isnan(d.seed) && isnan(d.n_predict));
     d = hth_api_defaults_of_model(&bad);
-    assert_true(isnan(d.temperature) && isnan(d.top_k) && isnan(d.top_p) && isnan(d.min_p));
-    assert_true(isnan(d.repeat_penalty) && isnan(d.repeat_last_n) && isnan(d.xtc_probability) &&
-                isnan(d.xtc_threshold));
+    assert_true(isnan(d.sampling.temperature) && isnan(d.sampling.top_k) && isnan(d.sampling.top_p) &&
+                isnan(d.sampling.min_p));
+    assert_true(isnan(d.sampling.repeat_penalty) && isnan(d.sampling.repeat_last_n) &&
+                isnan(d.sampling.xtc_probability) && isnan(d.sampling.xtc_threshold));
 }
 
 static hth_api_defaults of_config(const char *text)
@@ -325,7 +316,7 @@ static hth_api_defaults of_config(const char *text)
     return hth_api_defaults_of_config(text, strlen(text));
 }
 
-static void a_generation_config_says_what_it_can(void **state)
+TEST(a_generation_config_says_what_it_can)
 {
     hth_api_defaults d = of_config("{\"do_sample\":true,\"eos_token_id\":[1,2],\"temperature\":0.7,\"top_p\":0.8,"
                                    "\"top_k\":-1,\"repetition_penalty\":1.05,\"transformers_version\":\"4.37.0\"}");
@@ -333,31 +324,11 @@ static void a_generation_config_says_what_it_can(void **state)
         "", "[]", "{", "null", "{\"temperature\":\"hot\",\"top_k\":1.5,\"top_p\":7}", "{\"temperature\":null}", "\xff"
     };
 
-    (void)state;
-    assert_true(d.temperature == 0.7 && d.top_p == 0.8 && d.top_k == 0 && d.repeat_penalty == 1.05);
-    assert_true(isnan(d.min_p) && isnan(d.repeat_last_n));
+    assert_true(d.sampling.temperature == 0.7 && d.sampling.top_p == 0.8 && d.sampling.top_k == 0 &&
+                d.sampling.repeat_penalty == 1.05);
+    assert_true(isnan(d.sampling.min_p) && isnan(d.sampling.repeat_last_n));
     for (size_t i = 0; i < sizeof(nothing) / sizeof(nothing[0]); i++) {
         d = of_config(nothing[i]);
-        assert_true(isnan(d.temperature) && isnan(d.top_k) && isnan(d.top_p));
+        assert_true(isnan(d.sampling.temperature) && isnan(d.sampling.top_k) && isnan(d.sampling.top_p));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_set_holds_for_all_apis),
-        cmocka_unit_test(defaults_stand_in_for_what_is_not_said),
-        cmocka_unit_test(options_of_ollama_without_a_length_have_the_default_one),
-        cmocka_unit_test(what_a_client_says_wins),
-        cmocka_unit_test(no_limit_of_length_is_a_limit_of_nothing),
-        cmocka_unit_test(a_system_prompt_stands_before_conversations_that_have_none),
-        cmocka_unit_test(reasoning_is_on_or_off_unless_the_client_says_it),
-        cmocka_unit_test(a_client_s_variables_go_over_those_of_the_defaults),
-        cmocka_unit_test(variables_that_are_the_server_s_are_no_defaults),
-        cmocka_unit_test(what_is_said_first_counts),
-        cmocka_unit_test(a_model_s_numbers_are_taken_if_they_may_be),
-        cmocka_unit_test(a_generation_config_says_what_it_can),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,16 @@
 /*
- * api_fields_test.c - every field of docs/api.md takes what it says, up to its bounds, and refuses everything else by name
+ * api_fields_test.c - every field of docs/api.md takes what it says, up to its bounds, and refuses everything else by
+ * name
  *
- * A table has a row a field: its kind and its bounds. Values are made from that: those it must take, at the edges too, and
- * those it must not, of every other type and just beyond the edges.
+ * A table has a row a field: its kind and its bounds. Values are made from that: those it must take, at the edges too,
+ * and those it must not, of every other type and just beyond the edges.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request.h"
+#include "api/request_parse.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
 
@@ -318,9 +319,8 @@ static void check_whatever(const endpoint *e, const field *f)
     }
 }
 
-static void every_field_takes_what_it_says_and_nothing_else(void **state)
+TEST(every_field_takes_what_it_says_and_nothing_else)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++) {
         for (size_t j = 0; j < endpoints[i].n_fields; j++) {
             const endpoint *e = &endpoints[i];
@@ -347,7 +347,7 @@ static void every_field_takes_what_it_says_and_nothing_else(void **state)
 
 /* ---- what a table of kinds does not say ---- */
 
-static void values_are_checked_inside_of_fields_too(void **state)
+TEST(values_are_checked_inside_of_fields_too)
 {
     static const struct {
         hth_api_kind kind;
@@ -409,7 +409,7 @@ static void values_are_checked_inside_of_fields_too(void **state)
         { HTH_API_CHAT, "\"tool_choice\":1", "tool_choice", HTH_API_INVALID_TYPE },
         { HTH_API_CHAT, "\"tool_choice\":\"some\"", "tool_choice", HTH_API_INVALID_VALUE },
         { HTH_API_CHAT, "\"tool_choice\":{}", "tool_choice.type", HTH_API_MISSING },
-        { HTH_API_CHAT, "\"tool_choice\":{\"type\":\"allowed_tools\"}", "tool_choice", HTH_API_UNSUPPORTED },
+        { HTH_API_CHAT, "\"tool_choice\":{\"type\":\"allowed_tools\"}", "tool_choice.type", HTH_API_UNSUPPORTED },
         { HTH_API_CHAT, "\"tool_choice\":{\"type\":\"function\"}", "tool_choice.function", HTH_API_MISSING },
 
         { HTH_API_COMPLETION, "\"best_of\":2,\"n\":2", "", HTH_API_NO_ERROR },
@@ -433,7 +433,7 @@ static void values_are_checked_inside_of_fields_too(void **state)
           HTH_API_UNKNOWN_FIELD },
         { HTH_API_MESSAGES, "\"tool_choice\":\"auto\"", "tool_choice", HTH_API_INVALID_TYPE },
         { HTH_API_MESSAGES, "\"tool_choice\":{\"type\":\"auto\",\"x\":1}", "tool_choice.x", HTH_API_UNKNOWN_FIELD },
-        { HTH_API_MESSAGES, "\"tool_choice\":{\"type\":\"some\"}", "tool_choice", HTH_API_INVALID_VALUE },
+        { HTH_API_MESSAGES, "\"tool_choice\":{\"type\":\"some\"}", "tool_choice.type", HTH_API_INVALID_VALUE },
         { HTH_API_MESSAGES, "\"tool_choice\":{\"type\":\"tool\"}", "tool_choice.name", HTH_API_MISSING },
 
         { HTH_API_NATIVE_COMPLETION, "\"grammar\":\"\"", "", HTH_API_NO_ERROR },
@@ -452,15 +452,16 @@ static void values_are_checked_inside_of_fields_too(void **state)
         { HTH_API_NATIVE_COMPLETION, "\"stop\":[7]", "stop", HTH_API_INVALID_TYPE },
         { HTH_API_NATIVE_COMPLETION, "\"dry_sequence_breakers\":\"[\\\"x\\\"]\"", "", HTH_API_NO_ERROR },
         { HTH_API_NATIVE_COMPLETION, "\"dry_sequence_breakers\":[7]", "dry_sequence_breakers", HTH_API_INVALID_TYPE },
-        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{}]", "grammar_triggers.type", HTH_API_MISSING },
-        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{\"type\":0}]", "grammar_triggers.token", HTH_API_MISSING },
-        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{\"type\":1}]", "grammar_triggers.value", HTH_API_MISSING },
-        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{\"type\":3,\"value\":\"x\"}]", "grammar_triggers.type",
+        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{}]", "grammar_triggers[0].type", HTH_API_MISSING },
+        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{\"type\":0}]", "grammar_triggers[0].token",
+          HTH_API_MISSING },
+        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{\"type\":1}]", "grammar_triggers[0].value",
+          HTH_API_MISSING },
+        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[{\"type\":3,\"value\":\"x\"}]", "grammar_triggers[0].type",
           HTH_API_INVALID_VALUE },
-        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[7]", "grammar_triggers", HTH_API_INVALID_TYPE },
+        { HTH_API_NATIVE_COMPLETION, "\"grammar_triggers\":[7]", "grammar_triggers[0]", HTH_API_INVALID_TYPE },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char body[1024];
         hth_api_error error;
@@ -476,7 +477,7 @@ static void values_are_checked_inside_of_fields_too(void **state)
     }
 }
 
-static void prompts_have_the_forms_of_their_endpoint_and_no_others(void **state)
+TEST(prompts_have_the_forms_of_their_endpoint_and_no_others)
 {
     static const struct {
         const char *prompt;
@@ -500,7 +501,6 @@ static void prompts_have_the_forms_of_their_endpoint_and_no_others(void **state)
         { "[[[1]]]", HTH_API_INVALID_TYPE, HTH_API_INVALID_TYPE },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char body[128];
         hth_api_error_kind completion, native;
@@ -515,7 +515,7 @@ static void prompts_have_the_forms_of_their_endpoint_and_no_others(void **state)
 
 /* ---- texts that are no JSON, or more than is read ---- */
 
-static void what_is_no_json_is_refused_in_every_api(void **state)
+TEST(what_is_no_json_is_refused_in_every_api)
 {
     static const char *const bodies[] = {
         "",
@@ -553,7 +553,6 @@ static void what_is_no_json_is_refused_in_every_api(void **state)
         "{\"a\":{\"b\":1,\"b\":2}}",
     };
 
-    (void)state;
     for (hth_api_kind kind = HTH_API_CHAT; kind <= HTH_API_APPLY_TEMPLATE; kind++) {
         for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
             hth_api_error error = parse(kind, bodies[i]);
@@ -577,7 +576,7 @@ static void add_item(hth_buffer *body, const char *item, int number)
     hth_buffer_add_text(body, mark ? text : item);
 }
 
-static void lists_have_an_end(void **state)
+TEST(lists_have_an_end)
 {
     static const struct {
         hth_api_kind kind;
@@ -600,7 +599,6 @@ static void lists_have_an_end(void **state)
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"x\",\"logit_bias\":[", "[1,1]", "]}", "logit_bias", 4097 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (int n = rows[i].n - 1; n <= rows[i].n; n++) {
             hth_buffer body = { .text = NULL };
@@ -619,17 +617,4 @@ static void lists_have_an_end(void **state)
             hth_buffer_deinit(&body);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_field_takes_what_it_says_and_nothing_else),
-        cmocka_unit_test(values_are_checked_inside_of_fields_too),
-        cmocka_unit_test(prompts_have_the_forms_of_their_endpoint_and_no_others),
-        cmocka_unit_test(what_is_no_json_is_refused_in_every_api),
-        cmocka_unit_test(lists_have_an_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,16 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/model_pages.h"
 #include "api/prepare.h"
+#include "api/request_parse.h"
 #include "api/usage.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-static void every_option_of_sampling_arrives(void **state)
+TEST(every_option_of_sampling_arrives)
 {
     static const char body[] =
         "{\"prompt\":[\"a\",1,2,\"b\"],\"n_predict\":7,\"temperature\":0.25,\"top_k\":-1,\"top_p\":0.5,\"min_p\":0.125,"
@@ -30,7 +32,6 @@ static void every_option_of_sampling_arrives(void **state)
     hth_api_request *r = hth_api_request_parse(HTH_API_NATIVE_COMPLETION, body, strlen(body), NULL, &error);
     const hearth_sampling *s;
 
-    (void)state;
     if (!r)
         fail_msg("%s", error.message);
     s = &r->sampling;
@@ -43,7 +44,7 @@ static void every_option_of_sampling_arrives(void **state)
     assert_true(s->typical_p == 0.5f && s->repeat_penalty == 1.25f && s->repeat_last_n == 9);
     assert_true(s->frequency_penalty == 0.5f && s->presence_penalty == -0.5f && s->dry_multiplier == 0.5f);
     assert_true(s->dry_base == 2 && s->dry_allowed_length == 3 && s->dry_last_n == 5 && s->n_dry_breakers == 1);
-    assert_true(s->xtc_probability == 0.5f && s->xtc_threshold == 0.25f && s->seed == 42 && r->has_seed);
+    assert_true(s->xtc_probability == 0.5f && s->xtc_threshold == 0.25f && s->seed == 42);
     assert_true(r->options.ignore_eos && r->options.min_tokens == 2 && r->options.n_top_logprobs == 3);
     assert_true(s->logit_bias[0].bias == 1.5f && s->logit_bias[1].bias == -INFINITY);
     assert_string_equal(s->grammar, "root ::= \"a\"");
@@ -52,7 +53,7 @@ static void every_option_of_sampling_arrives(void **state)
     hth_api_request_free(r);
 }
 
-static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
+STUB_TEST(what_is_wrong_is_an_error_of_llama_cpps_shape)
 {
     static const struct {
         hth_api_kind kind;
@@ -88,7 +89,7 @@ static void what_is_wrong_is_an_error_of_llama_cpps_shape(void **state)
     }
 }
 
-static void a_completion_tells_what_it_did_streamed_or_not(void **state)
+STUB_TEST(a_completion_tells_what_it_did_streamed_or_not)
 {
     const hth_test_stub *f = *state;
     const char *request = "{\"prompt\":\"A prompt that is long enough to be kept in the cache.\",\"n_predict\":30,"
@@ -131,7 +132,7 @@ static void a_completion_tells_what_it_did_streamed_or_not(void **state)
     hth_buffer_deinit(&stream.text);
 }
 
-static void events_have_their_tokens_and_probabilities_the_bytes_of_theirs(void **state)
+STUB_TEST(events_have_their_tokens_and_probabilities_the_bytes_of_theirs)
 {
     const hth_test_stub *f = *state;
     /* Bytes: the first token is the first of two of a character. */
@@ -152,7 +153,7 @@ static void events_have_their_tokens_and_probabilities_the_bytes_of_theirs(void 
     hth_buffer_deinit(&stream.text);
 }
 
-static void timings_have_all_their_fields_in_every_event(void **state)
+STUB_TEST(timings_have_all_their_fields_in_every_event)
 {
     static const char *const names[] = {
         "cache_n",
@@ -193,13 +194,12 @@ static void timings_have_all_their_fields_in_every_event(void **state)
     hth_buffer_deinit(&stream.text);
 }
 
-static void tokens_a_second_are_the_inverse_of_the_time_a_token_takes(void **state)
+TEST(tokens_a_second_are_the_inverse_of_the_time_a_token_takes)
 {
     json_t *one = hth_api_timings(&(hearth_stats){ .completion_tokens = 1, .decode_ms = 4 });
     json_t *some = hth_api_timings(&(hearth_stats){ .completion_tokens = 5, .decode_ms = 10, .decode_tps = 400 });
     json_t *none = hth_api_timings(&(hearth_stats){ .completion_tokens = 1 });
 
-    (void)state;
     assert_true(json_real_value(hth_test_at(one, "predicted_per_token_ms")) == 4);
     assert_true(json_real_value(hth_test_at(one, "predicted_per_second")) == 250);
     assert_true(json_real_value(hth_test_at(some, "predicted_per_token_ms")) == 2);
@@ -210,7 +210,7 @@ static void tokens_a_second_are_the_inverse_of_the_time_a_token_takes(void **sta
     json_decref(none);
 }
 
-static void values_that_llama_cpp_gives_a_meaning_have_it(void **state)
+STUB_TEST(values_that_llama_cpp_gives_a_meaning_have_it)
 {
     static const char body[] = "{\"prompt\":\"\",\"n_predict\":1,\"repeat_last_n\":-1,\"dry_penalty_last_n\":-1,"
                                "\"stop\":[\"\",\"x\",\"\"]}";
@@ -237,7 +237,7 @@ static void values_that_llama_cpp_gives_a_meaning_have_it(void **state)
     hth_api_request_free(r);
 }
 
-static void a_reply_has_the_key_to_go_on_from(void **state)
+STUB_TEST(a_reply_has_the_key_to_go_on_from)
 {
     const hth_test_stub *f = *state;
     char text[512];
@@ -262,7 +262,7 @@ static void a_reply_has_the_key_to_go_on_from(void **state)
     json_decref(body);
 }
 
-static void a_prompt_that_does_not_fit_is_told_in_numbers(void **state)
+STUB_TEST(a_prompt_that_does_not_fit_is_told_in_numbers)
 {
     const hth_test_stub *f = *state;
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -285,7 +285,7 @@ static void a_prompt_that_does_not_fit_is_told_in_numbers(void **state)
     free(text);
 }
 
-static void a_stop_text_is_named(void **state)
+STUB_TEST(a_stop_text_is_named)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(
@@ -300,7 +300,7 @@ static void a_stop_text_is_named(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void a_stop_text_of_nobody_elses_is_named(void **state)
+STUB_TEST(a_stop_text_of_nobody_elses_is_named)
 {
     static const char *const types[] = { "eos", "word", "word", "eos" }, *const words[] = { "", "zz", "text", "" };
     const hth_test_stub *f = *state;
@@ -335,7 +335,7 @@ static json_t *joined(json_t *events, const char *path)
     return text;
 }
 
-static void a_nul_byte_in_a_reply_ends_nothing(void **state)
+STUB_TEST(a_nul_byte_in_a_reply_ends_nothing)
 {
     static const struct {
         hth_api_kind kind;
@@ -383,7 +383,7 @@ static void a_nul_byte_in_a_reply_ends_nothing(void **state)
     }
 }
 
-static void several_prompts_are_answered_in_their_order(void **state)
+STUB_TEST(several_prompts_are_answered_in_their_order)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
@@ -414,7 +414,7 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
     return answer;
 }
 
-static void texts_become_tokens_and_tokens_texts(void **state)
+STUB_TEST(texts_become_tokens_and_tokens_texts)
 {
     const hth_test_stub *f = *state;
     json_t *got = ask(f, HTH_API_TOKENIZE, "{\"content\":\"ab\"}"), *wanted = hth_test_json("{\"tokens\":[97,98]}");
@@ -459,7 +459,7 @@ static int tokenize_letters(const hth_test_stub *f, size_t n, const atomic_bool 
     return status;
 }
 
-static void tokens_of_a_text_are_answered_up_to_a_million(void **state)
+STUB_TEST(tokens_of_a_text_are_answered_up_to_a_million)
 {
     static const char first[] = "{\"tokens\":[{\"id\":97,\"piece\":\"a\"},";
     const hth_test_stub *f = *state;
@@ -474,7 +474,7 @@ static void tokens_of_a_text_are_answered_up_to_a_million(void **state)
     hth_buffer_deinit(&out);
 }
 
-static void tokens_that_nobody_waits_for_are_not_written(void **state)
+STUB_TEST(tokens_that_nobody_waits_for_are_not_written)
 {
     const hth_test_stub *f = *state;
     hth_buffer out = { .text = NULL };
@@ -486,7 +486,7 @@ static void tokens_that_nobody_waits_for_are_not_written(void **state)
     hth_buffer_deinit(&out);
 }
 
-static void a_model_is_described_by_models_props_slots_and_health(void **state)
+STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
 {
     const hth_test_stub *f = *state;
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -544,43 +544,4 @@ static void a_model_is_described_by_models_props_slots_and_health(void **state)
     hth_buffer_clear(&out);
     assert_int_equal(hth_api_health_write("loading", &out), 503);
     hth_buffer_deinit(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_option_of_sampling_arrives),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_an_error_of_llama_cpps_shape, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_completion_tells_what_it_did_streamed_or_not, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(events_have_their_tokens_and_probabilities_the_bytes_of_theirs,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(timings_have_all_their_fields_in_every_event, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test(tokens_a_second_are_the_inverse_of_the_time_a_token_takes),
-        cmocka_unit_test_setup_teardown(values_that_llama_cpp_gives_a_meaning_have_it, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_has_the_key_to_go_on_from, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_prompt_that_does_not_fit_is_told_in_numbers, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_stop_text_is_named, hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_stop_text_of_nobody_elses_is_named, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_nul_byte_in_a_reply_ends_nothing, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(several_prompts_are_answered_in_their_order, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(texts_become_tokens_and_tokens_texts, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(tokens_of_a_text_are_answered_up_to_a_million, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(tokens_that_nobody_waits_for_are_not_written, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_model_is_described_by_models_props_slots_and_health, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/request.h"
+#include "api/request_parse.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
 
@@ -13,11 +13,10 @@
 
 /* ---- the list ---- */
 
-static void a_list_has_each_note_once_and_nothing_that_a_header_must_not_have(void **state)
+TEST(a_list_has_each_note_once_and_nothing_that_a_header_must_not_have)
 {
     hth_api_notes notes = { .text = "" };
 
-    (void)state;
     hth_api_note(NULL, "a");
     hth_api_note(&notes, "");
     assert_string_equal(notes.text, "");
@@ -28,7 +27,7 @@ static void a_list_has_each_note_once_and_nothing_that_a_header_must_not_have(vo
     assert_string_equal(notes.text, "messages[].id, a??Set-Cookie:?x??y??, id");
 }
 
-static void a_full_list_says_that_there_are_more(void **state)
+TEST(a_full_list_says_that_there_are_more)
 {
     hth_api_notes notes = { .text = "" };
     char name[200];
@@ -36,7 +35,6 @@ static void a_full_list_says_that_there_are_more(void **state)
     char one[HTH_API_NOTE_BYTES + 1];
     unsigned n = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         (void)snprintf(name, sizeof(name), "%c%0150u", 'a' + (int)(i % 26), i);
         hth_api_note(&notes, name); /* cut, so that there are 26 */
@@ -52,7 +50,7 @@ static void a_full_list_says_that_there_are_more(void **state)
 
 /* ---- what is passed over ---- */
 
-static void what_is_passed_over_is_noted(void **state)
+TEST(what_is_passed_over_is_noted)
 {
     static const struct {
         hth_api_kind kind;
@@ -80,7 +78,6 @@ static void what_is_passed_over_is_noted(void **state)
         { HTH_API_DETOKENIZE, "{\"tokens\":[],\"x\":3}", "x" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_api_request *request = hth_test_parsed(rows[i].kind, rows[i].body);
 
@@ -90,13 +87,12 @@ static void what_is_passed_over_is_noted(void **state)
     }
 }
 
-static void a_strict_server_refuses_what_it_does_not_know(void **state)
+TEST(a_strict_server_refuses_what_it_does_not_know)
 {
     static const char body[] = "{" MESSAGES ",\"num_ctx\":1}";
     hth_api_limits limits = hth_api_limits_default();
     hth_api_error error;
 
-    (void)state;
     limits.refuses_unknown = true;
     assert_null(hth_api_request_parse(HTH_API_CHAT, body, sizeof(body) - 1, &limits, &error));
     assert_int_equal(error.kind, HTH_API_UNKNOWN_FIELD);
@@ -105,14 +101,13 @@ static void a_strict_server_refuses_what_it_does_not_know(void **state)
 
 /* ---- other servers' names for the same thing ---- */
 
-static void other_names_mean_the_same(void **state)
+TEST(other_names_mean_the_same)
 {
     hth_api_request *r =
         hth_test_parsed(CHAT("\"repetition_penalty\":1.5,\"n_predict\":7,\"repeat_last_n\":-1,\"typical_p\":0.5,"
                              "\"cache_prompt\":false,\"dry_sequence_breakers\":\"[\\\"a\\\",\\\"b\\\"]\","
                              "\"guided_json\":{\"type\":\"object\"},\"think\":false"));
 
-    (void)state;
     assert_true(r->sampling.repeat_penalty == 1.5f && r->sampling.typical_p == 0.5f);
     assert_int_equal(r->sampling.repeat_last_n, HTH_API_WHOLE_CONTEXT);
     assert_int_equal(r->options.n_predict, 7);
@@ -135,12 +130,11 @@ static void other_names_mean_the_same(void **state)
     hth_api_request_free(r);
 }
 
-static void functions_are_tools(void **state)
+TEST(functions_are_tools)
 {
     hth_api_request *r = hth_test_parsed(CHAT("\"functions\":[{\"name\":\"f\"},{\"name\":\"g\",\"parameters\":{}}],"
                                               "\"function_call\":{\"name\":\"g\"}"));
 
-    (void)state;
     assert_int_equal(r->conversation.n_tools, 1);
     assert_string_equal(r->conversation.tools[0].name, "g");
     assert_int_equal(r->conversation.tool_choice, HEARTH_TOOL_REQUIRED);
@@ -148,7 +142,7 @@ static void functions_are_tools(void **state)
     hth_api_request_free(r);
 }
 
-static void a_last_message_of_the_assistant_is_gone_on_with(void **state)
+TEST(a_last_message_of_the_assistant_is_gone_on_with)
 {
 #define BEGUN "\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]"
     static const struct {
@@ -165,7 +159,6 @@ static void a_last_message_of_the_assistant_is_gone_on_with(void **state)
     hth_api_error error;
     static const char wrong[] = "{" MESSAGES ",\"continue_final_message\":true}";
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_api_request *r = hth_test_parsed(HTH_API_CHAT, rows[i].body);
 
@@ -179,7 +172,7 @@ static void a_last_message_of_the_assistant_is_gone_on_with(void **state)
 
 /* ---- histories ---- */
 
-static void a_history_with_what_cannot_be_read_still_goes_on(void **state)
+TEST(a_history_with_what_cannot_be_read_still_goes_on)
 {
     hth_api_request *r = hth_test_parsed(
         HTH_API_CHAT,
@@ -190,7 +183,6 @@ static void a_history_with_what_cannot_be_read_still_goes_on(void **state)
         "{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\"},{\"type\":\"text\",\"text\":\"What?\"}]}]}");
     const hearth_conversation *c = &r->conversation;
 
-    (void)state;
     assert_string_equal(c->turns[0].parts[0], "[image left out]");
     assert_string_equal(c->turns[1].content, "n\xEF\xBF\xBDl");
     assert_string_equal(c->turns[1].calls[0].arguments, "{\"arguments\":\"oops\"}");
@@ -204,37 +196,17 @@ static void a_history_with_what_cannot_be_read_still_goes_on(void **state)
     hth_api_request_free(r);
 }
 
-static void a_question_of_pictures_alone_is_an_error_that_says_so(void **state)
+TEST(a_question_of_pictures_alone_is_an_error_that_says_so)
 {
     static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}";
     hth_api_error error;
 
-    (void)state;
     assert_null(hth_api_request_parse(HTH_API_CHAT, body, sizeof(body) - 1, NULL, &error));
     assert_int_equal(error.kind, HTH_API_UNSUPPORTED);
     assert_string_equal(error.param, "messages[0].content");
 }
 
-static void a_byte_order_mark_says_nothing(void **state)
+TEST(a_byte_order_mark_says_nothing)
 {
     hth_api_request_free(hth_test_parsed(HTH_API_CHAT, "\xEF\xBB\xBF{" MESSAGES "}"));
-    (void)state;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_has_each_note_once_and_nothing_that_a_header_must_not_have),
-        cmocka_unit_test(a_full_list_says_that_there_are_more),
-        cmocka_unit_test(what_is_passed_over_is_noted),
-        cmocka_unit_test(a_strict_server_refuses_what_it_does_not_know),
-        cmocka_unit_test(other_names_mean_the_same),
-        cmocka_unit_test(functions_are_tools),
-        cmocka_unit_test(a_last_message_of_the_assistant_is_gone_on_with),
-        cmocka_unit_test(a_history_with_what_cannot_be_read_still_goes_on),
-        cmocka_unit_test(a_question_of_pictures_alone_is_an_error_that_says_so),
-        cmocka_unit_test(a_byte_order_mark_says_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

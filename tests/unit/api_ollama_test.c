@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/answers.h"
 #include "api/ndjson.h"
 #include "api/ollama_answers.h"
 #include "api/prepare.h"
+#include "api/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -48,7 +50,7 @@ static json_t *lines_of(const char *text)
 
 /* ---- requests ---- */
 
-static void every_option_arrives(void **state)
+TEST(every_option_arrives)
 {
     hth_api_request *r = hth_test_parsed(
         HTH_API_OLLAMA_CHAT,
@@ -58,11 +60,10 @@ static void every_option_arrives(void **state)
         "\"session_id\":\"s\",\"think\":\"high\",\"format\":\"json\"}");
     const hearth_sampling *s = &r->sampling;
 
-    (void)state;
     assert_string_equal(r->model, "m");
     assert_true(s->temperature == 0.25f && s->top_k == 7 && s->top_p == 0.5f && s->min_p == 0.125f);
     assert_true(s->typical_p == 0.5f && s->repeat_penalty == 1.25f && s->repeat_last_n == 9);
-    assert_true(s->presence_penalty == -0.5f && s->frequency_penalty == 0.5f && s->seed == 42 && r->has_seed);
+    assert_true(s->presence_penalty == -0.5f && s->frequency_penalty == 0.5f && s->seed == 42);
     assert_int_equal(r->options.n_predict, 7);
     assert_int_equal(r->options.n_stop, 1);
     assert_true(r->options.logprobs && r->options.n_top_logprobs == 3);
@@ -74,26 +75,26 @@ static void every_option_arrives(void **state)
     hth_api_request_free(r);
 }
 
-static void what_nobody_says_is_as_everywhere(void **state)
+TEST(what_nobody_says_is_as_everywhere)
 {
     hth_api_request *r = hth_test_parsed(HTH_API_OLLAMA_CHAT, "{" ASK "}");
     const hearth_sampling defaults = hearth_sampling_default();
 
-    (void)state;
     assert_memory_equal(&r->sampling, &defaults, sizeof(defaults));
     assert_int_equal(r->options.n_predict, -1);
-    assert_true(r->stream && !r->has_seed && !r->conversation.no_thinking);
+    assert_true(r->stream && r->sampling.seed == HEARTH_SEED_RANDOM && !r->conversation.no_thinking);
     assert_null(r->conversation.json_schema);
     hth_api_request_free(r);
     r = hth_test_parsed(HTH_API_OLLAMA_CHAT,
                         "{" ASK ",\"stream\":false,\"think\":false,\"format\":\"\",\"options\":{\"seed\":-1,"
                         "\"num_predict\":-2,\"stop\":null},\"tools\":[]}");
-    assert_true(!r->stream && !r->has_seed && r->conversation.no_thinking && r->options.n_predict == -1);
+    assert_true(!r->stream && r->sampling.seed == HEARTH_SEED_RANDOM && r->conversation.no_thinking &&
+                r->options.n_predict == -1);
     assert_null(r->conversation.json_schema);
     hth_api_request_free(r);
 }
 
-static void what_has_no_effect_is_noted(void **state)
+TEST(what_has_no_effect_is_noted)
 {
     static const struct {
         const char *fields, *notes;
@@ -115,7 +116,6 @@ static void what_has_no_effect_is_noted(void **state)
         { "\"keep_alive\":null", "" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char body[512];
         hth_api_request *r;
@@ -128,7 +128,7 @@ static void what_has_no_effect_is_noted(void **state)
     }
 }
 
-static void what_is_wrong_names_the_field(void **state)
+TEST(what_is_wrong_names_the_field)
 {
     static const struct {
         hth_api_kind kind;
@@ -160,7 +160,6 @@ static void what_is_wrong_names_the_field(void **state)
         { HTH_API_OLLAMA_SHOW, "{\"model\":1}", "'model'" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_api_error error = refused(rows[i].kind, rows[i].body);
         hth_buffer out = { .text = NULL };
@@ -177,12 +176,11 @@ static void what_is_wrong_names_the_field(void **state)
     }
 }
 
-static void an_error_in_a_stream_is_a_line(void **state)
+TEST(an_error_in_a_stream_is_a_line)
 {
     hth_api_error error = { .kind = HTH_API_INTERNAL, .message = "it\nbroke" };
     hth_buffer out = { .text = NULL };
 
-    (void)state;
     hth_api_error_write_event(HTH_API_OLLAMA, &error, &out);
     assert_string_equal(hth_buffer_text(&out), "{\"error\":\"it\\nbroke\"}\n");
     assert_string_equal(hth_api_stream_type(HTH_API_OLLAMA), "application/x-ndjson");
@@ -219,7 +217,7 @@ static void assert_prompt(const hth_test_stub *f, hth_api_kind kind, const char 
     free(prompt);
 }
 
-static void histories_are_read(void **state)
+TEST(histories_are_read)
 {
     assert_prompt(*state, HTH_API_OLLAMA_CHAT,
                   "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"a\","
@@ -235,7 +233,7 @@ static void histories_are_read(void **state)
                   "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb");
 }
 
-static void results_find_their_calls(void **state)
+TEST(results_find_their_calls)
 {
 #define CALL(name) "{\"function\":{\"name\":\"" name "\",\"arguments\":{\"a\":1}}}"
 #define CALLS \
@@ -275,7 +273,7 @@ static void results_find_their_calls(void **state)
     }
 }
 
-static void prompts_are_questions_unless_they_are_raw(void **state)
+TEST(prompts_are_questions_unless_they_are_raw)
 {
     const hth_test_stub *f = *state;
 
@@ -290,7 +288,7 @@ static void prompts_are_questions_unless_they_are_raw(void **state)
                   "xy<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n");
 }
 
-static void a_text_is_asked_for_between_two(void **state)
+TEST(a_text_is_asked_for_between_two)
 {
     static const char body[] = "{\"prompt\":\"ab\",\"suffix\":\"cd\"}";
     static const hth_api_kind kinds[] = { HTH_API_OLLAMA_GENERATE, HTH_API_COMPLETION };
@@ -312,14 +310,13 @@ static void a_text_is_asked_for_between_two(void **state)
     hearth_model_unref(filling.model);
 }
 
-static void context_and_suffix_are_part_of_what_names_a_prompt(void **state)
+TEST(context_and_suffix_are_part_of_what_names_a_prompt)
 {
     static const char *const bodies[] = { "{\"prompt\":\"a\"}", "{\"prompt\":\"a\",\"context\":[1]}",
                                           "{\"prompt\":\"a\",\"context\":[2]}", "{\"prompt\":\"a\",\"raw\":true}",
                                           "{\"prompt\":\"a\",\"suffix\":\"b\"}" };
     uint8_t keys[5][HTH_MEMO_KEY_BYTES];
 
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         hth_api_request *request = hth_test_parsed(HTH_API_OLLAMA_GENERATE, bodies[i]);
 
@@ -356,7 +353,7 @@ static void assert_numbers(json_t *last)
     assert_string_equal(hth_test_text_at(last, "created_at"), "2023-11-14T22:13:20Z");
 }
 
-static void a_stream_s_pieces_are_the_reply(void **state)
+TEST(a_stream_s_pieces_are_the_reply)
 {
     static const struct {
         hth_api_kind kind;
@@ -414,7 +411,7 @@ static void a_stream_s_pieces_are_the_reply(void **state)
     }
 }
 
-static void calls_are_told_whole(void **state)
+TEST(calls_are_told_whole)
 {
     static const char *const texts[] = { "<think>h",         "m</think>So: ",       "<call>weather {\"city\":",
                                          "\"Oslo\"}</call>", "<call>now {}</call>", NULL };
@@ -449,7 +446,7 @@ static void calls_are_told_whole(void **state)
     hth_buffer_deinit(&stream.text);
 }
 
-static void a_call_that_is_cut_off_is_none(void **state)
+TEST(a_call_that_is_cut_off_is_none)
 {
     static const char *const texts[] = { "So ", "<call>weather {\"city\":", "\"Os", NULL };
     const hth_test_stub *f = *state;
@@ -465,7 +462,7 @@ static void a_call_that_is_cut_off_is_none(void **state)
     }
 }
 
-static void log_probabilities_come_with_their_lines(void **state)
+TEST(log_probabilities_come_with_their_lines)
 {
     static const char request[] = "{" ASK ",\"options\":{\"num_predict\":9,\"seed\":3},\"logprobs\":true%s}";
     const hth_test_stub *f = *state;
@@ -509,7 +506,7 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
     return answer;
 }
 
-static void who_asks_for_nothing_is_told_that_the_model_is_loaded(void **state)
+TEST(who_asks_for_nothing_is_told_that_the_model_is_loaded)
 {
     static const struct {
         hth_api_kind kind;
@@ -542,7 +539,7 @@ static bool has_text(json_t *array, const char *text)
     return false;
 }
 
-static void a_model_shows_what_it_can_do(void **state)
+TEST(a_model_shows_what_it_can_do)
 {
     static const char *const bodies[] = { "{\"model\":\"m\",\"verbose\":true}", "{\"name\":\"m\"}", "" };
 
@@ -564,7 +561,7 @@ static void a_model_shows_what_it_can_do(void **state)
     }
 }
 
-static void models_are_listed_whether_or_not_they_are_loaded(void **state)
+TEST(models_are_listed_whether_or_not_they_are_loaded)
 {
     hearth_model_info info = { .struct_size = sizeof(info),
                                .architecture = "llama",
@@ -580,7 +577,6 @@ static void models_are_listed_whether_or_not_they_are_loaded(void **state)
     hth_buffer out = { .text = NULL };
     json_t *list;
 
-    (void)state;
     info.fingerprint[0] = 0xab;
     hth_api_ollama_tags_write(models, 2, &out);
     list = hth_test_json(hth_buffer_text(&out));
@@ -606,25 +602,5 @@ static void models_are_listed_whether_or_not_they_are_loaded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_option_arrives),
-        cmocka_unit_test(what_nobody_says_is_as_everywhere),
-        cmocka_unit_test(what_has_no_effect_is_noted),
-        cmocka_unit_test(what_is_wrong_names_the_field),
-        cmocka_unit_test(an_error_in_a_stream_is_a_line),
-        cmocka_unit_test(histories_are_read),
-        cmocka_unit_test(results_find_their_calls),
-        cmocka_unit_test(prompts_are_questions_unless_they_are_raw),
-        cmocka_unit_test(a_text_is_asked_for_between_two),
-        cmocka_unit_test(context_and_suffix_are_part_of_what_names_a_prompt),
-        cmocka_unit_test(a_stream_s_pieces_are_the_reply),
-        cmocka_unit_test(calls_are_told_whole),
-        cmocka_unit_test(a_call_that_is_cut_off_is_none),
-        cmocka_unit_test(log_probabilities_come_with_their_lines),
-        cmocka_unit_test(who_asks_for_nothing_is_told_that_the_model_is_loaded),
-        cmocka_unit_test(a_model_shows_what_it_can_do),
-        cmocka_unit_test(models_are_listed_whether_or_not_they_are_loaded),
-    };
-
-    return cmocka_run_group_tests(tests, hth_test_stub_set_up, hth_test_stub_tear_down);
+    return hth_test_run("tests", hth_test_stub_set_up, hth_test_stub_tear_down);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -17,7 +18,7 @@
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"weather\",\"parameters\":{\"type\":\"object\"}}}," \
     "{\"type\":\"function\",\"function\":{\"name\":\"now\"}}]"
 
-static void every_field_of_a_chat_arrives(void **state)
+TEST(every_field_of_a_chat_arrives)
 {
     hth_api_request *r = hth_test_parsed(
         HTH_API_CHAT,
@@ -38,7 +39,6 @@ static void every_field_of_a_chat_arrives(void **state)
     const hearth_conversation *c = &r->conversation;
     const hearth_sampling *s = &r->sampling;
 
-    (void)state;
     assert_string_equal(r->model, "m");
     assert_int_equal(c->n_turns, 4);
     assert_string_equal(c->turns[0].role, "developer");
@@ -55,11 +55,11 @@ static void every_field_of_a_chat_arrives(void **state)
     assert_false(c->no_thinking);
     assert_non_null(strstr(c->template_values, "\"reasoning_effort\":\"high\""));
     assert_non_null(strstr(c->template_values, "\"k\":1"));
-    assert_true(r->stream && r->include_usage && r->has_seed);
+    assert_true(r->stream && r->include_usage);
     assert_int_equal(r->options.n_predict, 9);
     assert_true(s->temperature == 0.5f && s->top_p == 0.25f && s->frequency_penalty == -1 && s->presence_penalty == 1);
     assert_true(s->top_k == 7 && s->min_p == 0.5f && s->repeat_penalty == 1.5f);
-    assert_int_equal((int64_t)s->seed, -4);
+    assert_true(s->seed == ((uint64_t)-4 & INT64_MAX));
     assert_int_equal(r->options.n, 3);
     assert_int_equal(r->options.n_stop, 2);
     assert_string_equal(r->options.stop[1], "y");
@@ -74,21 +74,21 @@ static void every_field_of_a_chat_arrives(void **state)
     hth_api_request_free(r);
 }
 
-static void what_is_not_given_has_the_defaults_of_the_api(void **state)
+TEST(what_is_not_given_has_the_defaults_of_the_api)
 {
     hth_api_request *r =
         hth_test_parsed(HTH_API_CHAT, "{" MESSAGES ",\"temperature\":null,\"stop\":null,\"tools\":[]}");
 
-    (void)state;
     assert_true(r->sampling.temperature == 0.8f && r->sampling.top_p == 0.95f);
     assert_int_equal(r->sampling.top_k, 40);
     assert_int_equal(r->options.n_predict, -1);
     assert_int_equal(r->options.n, 1);
-    assert_false(r->stream || r->has_seed || r->options.logprobs);
+    assert_false(r->stream || r->options.logprobs);
+    assert_true(r->sampling.seed == HEARTH_SEED_RANDOM);
     hth_api_request_free(r);
 }
 
-static void integers_of_any_size_are_read_where_they_are_not_counts(void **state)
+TEST(integers_of_any_size_are_read_where_they_are_not_counts)
 {
     hth_api_request *r = hth_test_parsed(
         HTH_API_CHAT,
@@ -97,7 +97,6 @@ static void integers_of_any_size_are_read_where_they_are_not_counts(void **state
         "{\"type\":\"integer\",\"minimum\":-9223372036854775808,\"maximum\":18446744073709551615}}}}");
     hth_api_error error;
 
-    (void)state;
     assert_string_equal(r->conversation.turns[0].content, "\" 18446744073709551615");
     assert_int_equal((int64_t)r->sampling.seed, INT64_MAX);
     assert_non_null(strstr(r->conversation.json_schema, "1.8446744073709552e19"));
@@ -109,7 +108,7 @@ static void integers_of_any_size_are_read_where_they_are_not_counts(void **state
     assert_null(strstr(error.message, "JSON_ALLOW_NUL"));
 }
 
-static void what_is_wrong_is_named_with_its_field_and_code(void **state)
+STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
 {
     static const struct {
         const char *body, *param, *code;
@@ -199,7 +198,7 @@ static char *long_body(const char *format, size_t n)
     return body;
 }
 
-static void what_does_not_fit_the_context_is_an_error_or_cut(void **state)
+STUB_TEST(what_does_not_fit_the_context_is_an_error_or_cut)
 {
     static const struct {
         hth_api_kind kind;
@@ -238,13 +237,12 @@ static void what_does_not_fit_the_context_is_an_error_or_cut(void **state)
     free(text);
 }
 
-static void limits_hold_before_anything_is_parsed(void **state)
+TEST(limits_hold_before_anything_is_parsed)
 {
     hth_api_limits limits = hth_api_limits_default();
     hth_api_error error;
     char deep[4096];
 
-    (void)state;
     limits.body_bytes_max = 10;
     assert_null(hth_api_request_parse(HTH_API_CHAT, "{" MESSAGES "}", strlen("{" MESSAGES "}"), &limits, &error));
     assert_int_equal(error.kind, HTH_API_TOO_LARGE);
@@ -259,7 +257,7 @@ static void limits_hold_before_anything_is_parsed(void **state)
     assert_string_equal(error.param, "messages");
 }
 
-static void schemas_and_grammars_have_a_limit_in_every_api(void **state)
+TEST(schemas_and_grammars_have_a_limit_in_every_api)
 {
 #define SCHEMA "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}"
     static const struct {
@@ -281,7 +279,6 @@ static void schemas_and_grammars_have_a_limit_in_every_api(void **state)
     hth_api_limits limits = hth_api_limits_default();
     hth_api_error error;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         hth_api_request *request =
             hth_api_request_parse(cases[i].kind, cases[i].body, strlen(cases[i].body), NULL, &error);
@@ -307,7 +304,7 @@ static const char *const pieces[] = { "<think>",
                                       "}</call><call>now {}</call>",
                                       NULL };
 
-static void a_reply_has_content_reasoning_calls_and_usage_in_their_places(void **state)
+STUB_TEST(a_reply_has_content_reasoning_calls_and_usage_in_their_places)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer =
@@ -338,7 +335,7 @@ static void a_reply_has_content_reasoning_calls_and_usage_in_their_places(void *
     hth_buffer_deinit(&answer.text);
 }
 
-static void a_raw_reply_is_what_the_model_wrote(void **state)
+STUB_TEST(a_raw_reply_is_what_the_model_wrote)
 {
     static const char written[] =
         "<think>Let me see.</think>I look.<call>weather {\"city\":\"Oslo\"}</call><call>now {}</call>";
@@ -354,7 +351,7 @@ static void a_raw_reply_is_what_the_model_wrote(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void calls_of_the_older_form_are_functions(void **state)
+STUB_TEST(calls_of_the_older_form_are_functions)
 {
     static const char asked[] = "{" MESSAGES ",\"functions\":[{\"name\":\"weather\"},{\"name\":\"now\"}]%s}";
     const hth_test_stub *f = *state;
@@ -384,7 +381,7 @@ static void calls_of_the_older_form_are_functions(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void a_stream_tells_the_same_in_deltas(void **state)
+STUB_TEST(a_stream_tells_the_same_in_deltas)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(
@@ -426,7 +423,7 @@ static void a_stream_tells_the_same_in_deltas(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void a_stream_begins_with_its_first_token_though_nothing_shows_of_it(void **state)
+STUB_TEST(a_stream_begins_with_its_first_token_though_nothing_shows_of_it)
 {
     static const struct {
         hth_api_kind kind;
@@ -470,7 +467,7 @@ static void a_stream_begins_with_its_first_token_though_nothing_shows_of_it(void
     }
 }
 
-static void a_reply_that_was_cut_short_says_length(void **state)
+STUB_TEST(a_reply_that_was_cut_short_says_length)
 {
     static const char *const cut[] = { "I lo", NULL };
     const hth_test_stub *f = *state;
@@ -497,7 +494,7 @@ static void join_stream(json_t *events, hth_buffer *contents, size_t n)
     }
 }
 
-static void a_models_streamed_replies_are_those_that_are_not_streamed(void **state)
+STUB_TEST(a_models_streamed_replies_are_those_that_are_not_streamed)
 {
     static const char *const bodies[] = {
         "{" MESSAGES ",\"n\":3,\"seed\":5,\"max_tokens\":40%s}",
@@ -534,7 +531,7 @@ static void a_models_streamed_replies_are_those_that_are_not_streamed(void **sta
     }
 }
 
-static void a_prompt_that_was_seen_before_is_reported_as_cached(void **state)
+STUB_TEST(a_prompt_that_was_seen_before_is_reported_as_cached)
 {
     const hth_test_stub *f = *state;
     const char *body = "{\"messages\":[{\"role\":\"user\",\"content\":\"A question that is long enough to be kept.\"}],"
@@ -554,7 +551,7 @@ static void a_prompt_that_was_seen_before_is_reported_as_cached(void **state)
     hth_buffer_deinit(&second.text);
 }
 
-static void each_token_has_its_log_probabilities_streamed_or_not(void **state)
+STUB_TEST(each_token_has_its_log_probabilities_streamed_or_not)
 {
     const hth_test_stub *f = *state;
     hth_test_answer whole = hth_test_api_run(
@@ -580,11 +577,10 @@ static void each_token_has_its_log_probabilities_streamed_or_not(void **state)
 
 /* ---- completions ---- */
 
-static void prompts_of_completions_have_all_four_forms(void **state)
+TEST(prompts_of_completions_have_all_four_forms)
 {
     hth_api_request *r = hth_test_parsed(HTH_API_COMPLETION, "{\"prompt\":\"a\"}");
 
-    (void)state;
     assert_int_equal(r->n_prompts, 1);
     assert_string_equal(r->prompts[0].pieces[0].text, "a");
     assert_int_equal(r->options.n_predict, -1);
@@ -603,7 +599,7 @@ static void prompts_of_completions_have_all_four_forms(void **state)
     hth_api_request_free(r);
 }
 
-static void counted_tokens_are_those_that_a_chat_uses(void **state)
+STUB_TEST(counted_tokens_are_those_that_a_chat_uses)
 {
     const hth_test_stub *f = *state;
     hth_api_request *request = hth_test_parsed(HTH_API_CHAT_TOKENS, "{" MESSAGES "," TOOLS "}");
@@ -624,7 +620,7 @@ static void counted_tokens_are_those_that_a_chat_uses(void **state)
     hth_api_request_free(request);
 }
 
-static void what_is_wrong_with_a_completion_is_named(void **state)
+STUB_TEST(what_is_wrong_with_a_completion_is_named)
 {
     static const struct {
         const char *body, *param, *code;
@@ -653,7 +649,7 @@ static void what_is_wrong_with_a_completion_is_named(void **state)
     }
 }
 
-static void completions_of_several_prompts_are_told_apart_by_their_index(void **state)
+STUB_TEST(completions_of_several_prompts_are_told_apart_by_their_index)
 {
     const hth_test_stub *f = *state;
     const char *request = "{\"prompt\":[\"one\",\"two\"],\"n\":2,\"max_tokens\":20,\"seed\":9,\"echo\":true%s}";
@@ -687,7 +683,7 @@ static void completions_of_several_prompts_are_told_apart_by_their_index(void **
     hth_buffer_deinit(&stream.text);
 }
 
-static void log_probabilities_of_a_completion_are_arrays_side_by_side(void **state)
+STUB_TEST(log_probabilities_of_a_completion_are_arrays_side_by_side)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION,
@@ -702,48 +698,4 @@ static void log_probabilities_of_a_completion_are_arrays_side_by_side(void **sta
     assert_int_equal(json_array_size(hth_test_at(logprobs, "text_offset")), n);
     json_decref(body);
     hth_buffer_deinit(&answer.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_field_of_a_chat_arrives),
-        cmocka_unit_test(what_is_not_given_has_the_defaults_of_the_api),
-        cmocka_unit_test(integers_of_any_size_are_read_where_they_are_not_counts),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_named_with_its_field_and_code, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_the_context_is_an_error_or_cut, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test(limits_hold_before_anything_is_parsed),
-        cmocka_unit_test(schemas_and_grammars_have_a_limit_in_every_api),
-        cmocka_unit_test_setup_teardown(a_reply_has_content_reasoning_calls_and_usage_in_their_places,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_raw_reply_is_what_the_model_wrote, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(calls_of_the_older_form_are_functions, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_stream_tells_the_same_in_deltas, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_stream_begins_with_its_first_token_though_nothing_shows_of_it,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_that_was_cut_short_says_length, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_models_streamed_replies_are_those_that_are_not_streamed, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_prompt_that_was_seen_before_is_reported_as_cached, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(each_token_has_its_log_probabilities_streamed_or_not, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test(prompts_of_completions_have_all_four_forms),
-        cmocka_unit_test_setup_teardown(counted_tokens_are_those_that_a_chat_uses, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_completion_is_named, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(completions_of_several_prompts_are_told_apart_by_their_index,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(log_probabilities_of_a_completion_are_arrays_side_by_side, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

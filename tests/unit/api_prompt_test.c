@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/prepare.h"
+#include "api/request_parse.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 
@@ -33,7 +34,7 @@ static bool is_same(const key *a, const key *b)
 
 #define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
 
-static void every_part_of_a_conversation_is_in_its_key(void **state)
+TEST(every_part_of_a_conversation_is_in_its_key)
 {
     static const char *const bodies[] = {
         "{\"messages\":[" USER("ab") "," USER("c") "]}",
@@ -63,7 +64,6 @@ static void every_part_of_a_conversation_is_in_its_key(void **state)
     enum { N = sizeof(bodies) / sizeof(bodies[0]) };
     key keys[N], again;
 
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         keys[i] = key_of(HTH_API_CHAT, bodies[i], 0);
         for (size_t j = 0; j < i; j++)
@@ -75,7 +75,7 @@ static void every_part_of_a_conversation_is_in_its_key(void **state)
     assert_true(is_same(&again, &keys[2]));       /* how it is sampled is no part of the prompt */
 }
 
-static void texts_and_tokens_have_keys_of_their_own(void **state)
+TEST(texts_and_tokens_have_keys_of_their_own)
 {
     key text = key_of(HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"ab\"}", 0);
     key tokens = key_of(HTH_API_NATIVE_COMPLETION, "{\"prompt\":[1,2,3]}", 0);
@@ -83,7 +83,6 @@ static void texts_and_tokens_have_keys_of_their_own(void **state)
     key mixed = key_of(HTH_API_NATIVE_COMPLETION, "{\"prompt\":[\"ab\",1,2,3]}", 0);
     key second = key_of(HTH_API_COMPLETION, "{\"model\":\"m\",\"prompt\":[\"x\",\"ab\"]}", 1);
 
-    (void)state;
     assert_false(is_same(&text, &tokens));
     assert_false(is_same(&tokens, &others));
     assert_false(is_same(&text, &mixed));
@@ -117,13 +116,12 @@ static bool has_number(hth_memo *prompts, uint8_t number)
     return has(prompts, k.bytes);
 }
 
-static void the_least_recently_used_makes_room(void **state)
+TEST(the_least_recently_used_makes_room)
 {
     hth_memo *prompts = hth_api_prompts_new(100000);
     key k = { .bytes = { 1 } };
     hth_api_prompt *held;
 
-    (void)state;
     for (uint8_t i = 0; i < 9; i++)
         keep(prompts, i, 2000);          /* about 9 KB */
     assert_true(has_number(prompts, 0)); /* now the newest */
@@ -166,7 +164,7 @@ static bool is_remembered(hearth_model *model, hth_memo *prompts, size_t n_token
     return has(prompts, k.bytes);
 }
 
-static void a_prompt_that_the_context_has_no_room_for_takes_no_place(void **state)
+RUNTIME_TEST(a_prompt_that_the_context_has_no_room_for_takes_no_place)
 {
     enum { N_CTX = 64 };
     hth_test_stub *f = *state;
@@ -195,7 +193,7 @@ static hth_api_error prepare(hearth_model *model, const char *body, hth_api_requ
     return error;
 }
 
-static void every_token_of_a_text_has_its_bias(void **state)
+RUNTIME_TEST(every_token_of_a_text_has_its_bias)
 {
     static const char *const bodies[] = {
         "{\"prompt\":\"x\",\"logit_bias\":[[7,1],[\" <s>é\",-2.5],[\"\",3],[\"b\",false]]}",
@@ -227,7 +225,7 @@ static void every_token_of_a_text_has_its_bias(void **state)
     }
 }
 
-static void texts_have_no_more_tokens_than_a_request_may_name(void **state)
+RUNTIME_TEST(texts_have_no_more_tokens_than_a_request_may_name)
 {
     enum { TEXTS = 5, TEXT_BYTES = 1000 }; /* a token each byte */
     hth_test_stub *f = *state;
@@ -254,34 +252,15 @@ static void texts_have_no_more_tokens_than_a_request_may_name(void **state)
     hth_buffer_deinit(&body);
 }
 
-static void a_text_that_is_too_long_is_refused(void **state)
+TEST(a_text_that_is_too_long_is_refused)
 {
     char body[2048] = "{\"prompt\":\"x\",\"logit_bias\":{\"";
     size_t n = strlen(body);
     hth_api_error error;
 
-    (void)state;
     memset(body + n, 'a', 1025);
     memcpy(body + n + 1025, "\":1}}", 6);
     assert_null(hth_api_request_parse(HTH_API_NATIVE_COMPLETION, body, strlen(body), NULL, &error));
     assert_int_equal(error.kind, HTH_API_INVALID_VALUE);
     assert_string_equal(error.param, "logit_bias");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_part_of_a_conversation_is_in_its_key),
-        cmocka_unit_test(texts_and_tokens_have_keys_of_their_own),
-        cmocka_unit_test(the_least_recently_used_makes_room),
-        cmocka_unit_test_setup_teardown(a_prompt_that_the_context_has_no_room_for_takes_no_place,
-                                        hth_test_runtime_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(every_token_of_a_text_has_its_bias, hth_test_runtime_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(texts_have_no_more_tokens_than_a_request_may_name, hth_test_runtime_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test(a_text_that_is_too_long_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/request_parse.h"
 #include "api/response_record.h"
 #include "support/api.h"
 #include "support/api_run.h"
@@ -42,7 +43,7 @@ static hth_api_request *parsed(const char *body)
 
 /* ---- requests ---- */
 
-static void a_text_is_a_message_of_the_user_behind_the_instructions(void **state)
+TEST(a_text_is_a_message_of_the_user_behind_the_instructions)
 {
     hth_api_request *r = parsed("{'model':'m','instructions':'Be brief.','input':'Hi','max_output_tokens':9,"
                                 "'temperature':0.5,'top_p':0.25,'stream':true,'store':false,'metadata':{'a':'b'},"
@@ -50,7 +51,6 @@ static void a_text_is_a_message_of_the_user_behind_the_instructions(void **state
                                 "'prompt_cache_key':'k','safety_identifier':'s','service_tier':'auto'}");
     const hearth_conversation *c = &r->conversation;
 
-    (void)state;
     assert_string_equal(r->model, "m");
     assert_int_equal(c->n_turns, 2);
     assert_string_equal(c->turns[0].role, "system");
@@ -64,7 +64,7 @@ static void a_text_is_a_message_of_the_user_behind_the_instructions(void **state
     hth_api_request_free(r);
 }
 
-static void items_of_one_reply_are_one_turn_again(void **state)
+TEST(items_of_one_reply_are_one_turn_again)
 {
     hth_api_request *r = parsed(
         "{'input':[{'type':'message','role':'developer','content':[{'type':'input_text','text':'a'},"
@@ -85,7 +85,6 @@ static void items_of_one_reply_are_one_turn_again(void **state)
         "{'type':'web_search_call','id':'ws_1','status':'completed'},{'role':'user','content':'And now?'}]}");
     const hearth_conversation *c = &r->conversation;
 
-    (void)state;
     assert_int_equal(c->n_turns, 9);
     assert_string_equal(c->turns[0].parts[1], "b");
     assert_string_equal(c->turns[1].role, "developer");
@@ -109,7 +108,7 @@ static void items_of_one_reply_are_one_turn_again(void **state)
     hth_api_request_free(r);
 }
 
-static void a_further_item_of_an_assistant_that_has_no_place_begins_a_turn(void **state)
+TEST(a_further_item_of_an_assistant_that_has_no_place_begins_a_turn)
 {
     hth_api_request *r = parsed("{'input':[{'role':'assistant','content':'a'},{'role':'assistant','content':'b'},"
                                 "{'type':'function_call','call_id':'1','name':'f','arguments':'{}'},"
@@ -118,7 +117,6 @@ static void a_further_item_of_an_assistant_that_has_no_place_begins_a_turn(void 
                                 "{'type':'function_call','call_id':'2','name':'f','arguments':'{}'}]}");
     const hearth_conversation *c = &r->conversation;
 
-    (void)state;
     assert_int_equal(c->n_turns, 4);
     assert_string_equal(c->turns[1].content, "b");
     assert_int_equal(c->turns[1].n_calls, 1);
@@ -129,7 +127,7 @@ static void a_further_item_of_an_assistant_that_has_no_place_begins_a_turn(void 
 }
 
 /* A member 'tools' means something in a namespace alone; elsewhere it is passed over, and the tool counts. */
-static void thoughts_of_one_turn_are_joined_by_lines(void **state)
+TEST(thoughts_of_one_turn_are_joined_by_lines)
 {
     hth_api_request *r = parsed(
         "{'input':[{'type':'reasoning','summary':[],'content':[{'type':'reasoning_text','text':'a'},{'type':"
@@ -138,14 +136,13 @@ static void thoughts_of_one_turn_are_joined_by_lines(void **state)
         "{'role':'assistant','content':'x'},{'type':'reasoning','summary':[{'type':'summary_text','text':'e'}]},"
         "{'role':'assistant','content':'y'},{'role':'user','content':'z'}]}");
 
-    (void)state;
     assert_int_equal(r->conversation.n_turns, 3);
     assert_string_equal(r->conversation.turns[0].reasoning, "a\nbc\n\nd\na long one");
     assert_string_equal(r->conversation.turns[1].reasoning, "e");
     hth_api_request_free(r);
 }
 
-static void tools_of_what_is_no_namespace_do_not_count(void **state)
+TEST(tools_of_what_is_no_namespace_do_not_count)
 {
     hth_api_request *r = parsed(
         "{'input':'Hi','tools':[{'type':'function','name':'a'},{'type':'function','name':'b','tools':[]},"
@@ -154,7 +151,6 @@ static void tools_of_what_is_no_namespace_do_not_count(void **state)
         "{'type':'namespace','name':'o','tools':[{'type':'function','name':'f'}]}]}]}");
     const hearth_conversation *c = &r->conversation;
 
-    (void)state;
     assert_int_equal(c->n_tools, 5);
     assert_string_equal(c->tools[1].name, "b");
     assert_string_equal(c->tools[3].name, "d");
@@ -163,12 +159,11 @@ static void tools_of_what_is_no_namespace_do_not_count(void **state)
     hth_api_request_free(r);
 }
 
-static void tools_are_offered_as_functions_of_one_list(void **state)
+TEST(tools_are_offered_as_functions_of_one_list)
 {
     hth_api_request *r = parsed("{'input':'Hi'," TOOLS ",'parallel_tool_calls':false}");
     const hearth_conversation *c = &r->conversation;
 
-    (void)state;
     assert_int_equal(c->n_tools, 3);
     assert_string_equal(c->tools[0].name, "weather");
     assert_string_equal(c->tools[1].name, "mcp__calc__add");
@@ -181,7 +176,7 @@ static void tools_are_offered_as_functions_of_one_list(void **state)
     hth_api_request_free(r);
 }
 
-static void a_choice_of_tools_shows_those(void **state)
+TEST(a_choice_of_tools_shows_those)
 {
     static const struct {
         const char *choice, *first;
@@ -201,7 +196,6 @@ static void a_choice_of_tools_shows_those(void **state)
         { "{'type':'web_search'}", "weather", 3, HEARTH_TOOL_AUTO },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char body[4096];
         hth_api_request *r;
@@ -215,14 +209,13 @@ static void a_choice_of_tools_shows_those(void **state)
     }
 }
 
-static void formats_and_reasoning_arrive(void **state)
+TEST(formats_and_reasoning_arrive)
 {
     hth_api_request *r = parsed("{'input':'Hi','text':{'format':{'type':'json_schema','name':'n','schema':{'type':"
                                 "'object'},'strict':true}},'reasoning':{'effort':'high','summary':'auto'},"
                                 "'include':['reasoning.encrypted_content','message.output_text.logprobs'],"
                                 "'top_logprobs':2}");
 
-    (void)state;
     assert_string_equal(r->conversation.json_schema, "{\"type\":\"object\"}");
     assert_non_null(strstr(r->conversation.template_values, "\"reasoning_effort\":\"high\""));
     assert_true(r->responses->has_summary && r->responses->has_encrypted && r->options.logprobs);
@@ -238,7 +231,7 @@ static void formats_and_reasoning_arrive(void **state)
     hth_api_request_free(r);
 }
 
-static void what_is_wrong_is_named_with_its_field_and_code(void **state)
+TEST(what_is_wrong_is_named_with_its_field_and_code)
 {
     static const struct {
         const char *body, *param, *code;
@@ -262,7 +255,7 @@ static void what_is_wrong_is_named_with_its_field_and_code(void **state)
         { "{'input':'a','tools':[{'type':'function','name':'a b'}]}", "tools[0].name", "invalid_value" },
         { "{'input':'a','tools':[{'type':'function','name':'f'},{'type':'custom','name':'f'}]}", "tools[1].name",
           "invalid_value" },
-        { "{'input':'a','tools':[{'type':'namespace','name':'s','tools':[7]}]}", "tools[0].tools", "invalid_type" },
+        { "{'input':'a','tools':[{'type':'namespace','name':'s','tools':[7]}]}", "tools[0].tools[0]", "invalid_type" },
         { "{'input':'a','tool_choice':'required'}", "tool_choice", "invalid_value" },
         { "{'input':'a','tool_choice':{'type':'function','name':'f'}}", "tool_choice", "invalid_value" },
         { "{'input':'a','tool_choice':{'type':'function','name':7}}", "tool_choice.name", "invalid_type" },
@@ -298,7 +291,7 @@ static const char *const said[] = { "<think>hm",
                                     "<call>patch {\"input\":\"a\\nb\"}</call>",
                                     NULL };
 
-static void a_response_has_an_item_for_each_thing_said(void **state)
+TEST(a_response_has_an_item_for_each_thing_said)
 {
     hth_test_stub *stub = *state;
     hth_test_answer answer = hth_test_api_script(
@@ -339,7 +332,7 @@ static void a_response_has_an_item_for_each_thing_said(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void a_reply_that_is_cut_is_incomplete(void **state)
+TEST(a_reply_that_is_cut_is_incomplete)
 {
     static const char *const texts[] = { "I", " l", NULL };
     hth_test_stub *stub = *state;
@@ -374,7 +367,7 @@ static void name_events(json_t *events, char *out, size_t capacity)
     }
 }
 
-static void events_come_in_their_order_and_join_to_the_response(void **state)
+TEST(events_come_in_their_order_and_join_to_the_response)
 {
     static const char *const body = "{'input':'Hi'," TOOLS ",'stream':%s}";
     hth_test_stub *stub = *state;
@@ -417,7 +410,7 @@ static void events_come_in_their_order_and_join_to_the_response(void **state)
     hth_buffer_deinit(&stream.text);
 }
 
-static void a_summary_has_events_of_its_own(void **state)
+TEST(a_summary_has_events_of_its_own)
 {
     static const char *const texts[] = { "<think>a", "b</think>c", NULL };
     hth_test_stub *stub = *state;
@@ -438,7 +431,7 @@ static void a_summary_has_events_of_its_own(void **state)
     hth_buffer_deinit(&answer.text);
 }
 
-static void a_models_stream_says_what_its_response_says(void **state)
+TEST(a_models_stream_says_what_its_response_says)
 {
     static const char *const bodies[] = {
         "{'input':'Hi','max_output_tokens':24,'temperature':0,'stream':%s}",
@@ -472,7 +465,7 @@ static void a_models_stream_says_what_its_response_says(void **state)
     }
 }
 
-static void counted_tokens_are_those_that_a_response_uses(void **state)
+TEST(counted_tokens_are_those_that_a_response_uses)
 {
     static const char *const body = "{'model':'m','instructions':'Be brief.','input':'Hi','max_output_tokens':1}";
     hth_test_stub *stub = *state;
@@ -495,7 +488,7 @@ static void counted_tokens_are_those_that_a_response_uses(void **state)
     hth_api_request_free(request);
 }
 
-static void what_fails_in_a_stream_is_told_by_its_last_event(void **state)
+TEST(what_fails_in_a_stream_is_told_by_its_last_event)
 {
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
     hth_test_stub *stub = *state;
@@ -537,7 +530,7 @@ static void what_fails_in_a_stream_is_told_by_its_last_event(void **state)
     }
 }
 
-static void a_beginning_that_has_left_before_is_not_told_again(void **state)
+TEST(a_beginning_that_has_left_before_is_not_told_again)
 {
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
     const char *body = quoted("{'input':'Hi','stream':true}");
@@ -564,13 +557,12 @@ static void a_beginning_that_has_left_before_is_not_told_again(void **state)
     hth_api_request_free(request);
 }
 
-static void an_error_of_the_server_itself_is_an_event_of_its_own(void **state)
+TEST(an_error_of_the_server_itself_is_an_event_of_its_own)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer out = { .text = NULL };
     json_t *events;
 
-    (void)state;
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "it is full");
     hth_api_error_write_event(HTH_API_OPENAI_RESPONSES, &error, &out);
     events = hth_test_events(hth_buffer_text(&out));
@@ -582,7 +574,7 @@ static void an_error_of_the_server_itself_is_an_event_of_its_own(void **state)
     hth_buffer_deinit(&out);
 }
 
-static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
+TEST(a_response_goes_on_from_a_record_and_finds_items_in_it)
 {
     json_t *items = hth_test_json(quoted("[{'type':'message','id':'item_0','role':'user','content':'Hi'}]"));
     json_t *response = hth_test_json(quoted(
@@ -597,11 +589,10 @@ static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
     const char *body;
     hth_response_record record;
 
-    (void)state;
     hth_response_record_add(&out, "resp_a", response, items);
     past = (hth_api_past){ .bytes = out.text, .n_bytes = out.n };
     body = quoted("{'previous_response_id':'resp_a','instructions':'New.','input':'And?'}");
-    r = hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error);
+    r = hth_api_request_parse_with(HTH_API_RESPONSES, body, strlen(body), &past, NULL, NULL, &error);
     assert_non_null(r);
     assert_int_equal(r->conversation.n_turns, 4);
     assert_string_equal(r->conversation.turns[0].content, "New.");
@@ -613,13 +604,13 @@ static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
     assert_string_equal(hth_test_text_at(r->items, "3.id"), "item_3");
     hth_api_request_free(r);
     body = quoted("{'input':[{'id':'item_0'},{'type':'item_reference','id':'msg_a_1'},{'role':'user','content':'x'}]}");
-    r = hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error);
+    r = hth_api_request_parse_with(HTH_API_RESPONSES, body, strlen(body), &past, NULL, NULL, &error);
     assert_non_null(r);
     assert_string_equal(r->conversation.turns[0].content, "Hi");
     assert_string_equal(r->conversation.turns[1].content, "Yo");
     hth_api_request_free(r);
     body = quoted("{'input':[{'id':'item_0'},{'id':'msg_a_1'},{'id':'item_0'},{'id':'msg_a_1'},{'id':'rs_a_0'}]}");
-    r = hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error);
+    r = hth_api_request_parse_with(HTH_API_RESPONSES, body, strlen(body), &past, NULL, NULL, &error);
     assert_non_null(r);
     assert_int_equal(json_array_size(r->items), 5);
     assert_string_equal(hth_test_text_at(r->items, "2.id"), "item_0");
@@ -627,13 +618,13 @@ static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
     hth_api_request_free(r);
     limits.messages_max = 2; /* counted before any of them is looked for */
     body = quoted("{'input':[{'id':'item_0'},{'id':'none_at_all'},{'id':'item_0'}]}");
-    assert_null(hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, &limits, &error));
+    assert_null(hth_api_request_parse_with(HTH_API_RESPONSES, body, strlen(body), &past, &limits, NULL, &error));
     assert_string_equal(error.param, "input");
     body = quoted("{'previous_response_id':'resp_b','input':'And?'}");
-    assert_null(hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error));
+    assert_null(hth_api_request_parse_with(HTH_API_RESPONSES, body, strlen(body), &past, NULL, NULL, &error));
     assert_string_equal(error.param, "previous_response_id");
     body = quoted("{'input':[{'type':'item_reference','id':'msg_a_2'}]}");
-    assert_null(hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, NULL, &error));
+    assert_null(hth_api_request_parse_with(HTH_API_RESPONSES, body, strlen(body), &past, NULL, NULL, &error));
     assert_string_equal(error.param, "input[0].id");
 
     assert_true(hth_response_record_read(out.text, out.n, &record));
@@ -658,7 +649,7 @@ static void a_response_goes_on_from_a_record_and_finds_items_in_it(void **state)
 }
 
 /* A name is short, what it stands for is long: it counts as often as it is named. */
-static void what_a_request_names_is_bounded_like_a_body(void **state)
+TEST(what_a_request_names_is_bounded_like_a_body)
 {
     json_t *items = json_pack("[{s:s, s:s, s:s, s:s}]", "type", "message", "id", "item_0", "role", "user", "content",
                               "an item of a hundred bytes or so, with what is around it");
@@ -680,7 +671,6 @@ static void what_a_request_names_is_bounded_like_a_body(void **state)
     hth_buffer out = { .text = NULL };
     hth_api_past past;
 
-    (void)state;
     hth_response_record_add(&out, "resp_a", response, items);
     past = (hth_api_past){ .bytes = out.text, .n_bytes = out.n };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -690,7 +680,7 @@ static void what_a_request_names_is_bounded_like_a_body(void **state)
         hth_api_request *r;
 
         limits.body_bytes_max = rows[i].limit;
-        r = hth_api_request_parse_past(HTH_API_RESPONSES, body, strlen(body), &past, &limits, &error);
+        r = hth_api_request_parse_with(HTH_API_RESPONSES, body, strlen(body), &past, &limits, NULL, &error);
         if (!r != !!rows[i].param)
             fail_msg("%s: %s", body, error.message);
         if (!r) {
@@ -711,28 +701,5 @@ static void what_a_request_names_is_bounded_like_a_body(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_text_is_a_message_of_the_user_behind_the_instructions),
-        cmocka_unit_test(items_of_one_reply_are_one_turn_again),
-        cmocka_unit_test(a_further_item_of_an_assistant_that_has_no_place_begins_a_turn),
-        cmocka_unit_test(thoughts_of_one_turn_are_joined_by_lines),
-        cmocka_unit_test(tools_of_what_is_no_namespace_do_not_count),
-        cmocka_unit_test(tools_are_offered_as_functions_of_one_list),
-        cmocka_unit_test(a_choice_of_tools_shows_those),
-        cmocka_unit_test(formats_and_reasoning_arrive),
-        cmocka_unit_test(what_is_wrong_is_named_with_its_field_and_code),
-        cmocka_unit_test(a_response_has_an_item_for_each_thing_said),
-        cmocka_unit_test(a_reply_that_is_cut_is_incomplete),
-        cmocka_unit_test(events_come_in_their_order_and_join_to_the_response),
-        cmocka_unit_test(a_summary_has_events_of_its_own),
-        cmocka_unit_test(a_models_stream_says_what_its_response_says),
-        cmocka_unit_test(counted_tokens_are_those_that_a_response_uses),
-        cmocka_unit_test(what_fails_in_a_stream_is_told_by_its_last_event),
-        cmocka_unit_test(a_beginning_that_has_left_before_is_not_told_again),
-        cmocka_unit_test(an_error_of_the_server_itself_is_an_event_of_its_own),
-        cmocka_unit_test(a_response_goes_on_from_a_record_and_finds_items_in_it),
-        cmocka_unit_test(what_a_request_names_is_bounded_like_a_body),
-    };
-
-    return cmocka_run_group_tests(tests, hth_test_stub_set_up, hth_test_stub_tear_down);
+    return hth_test_run("tests", hth_test_stub_set_up, hth_test_stub_tear_down);
 }

@@ -6,6 +6,7 @@
 
 #include "api/prepare.h"
 #include "api/reply.h"
+#include "api/request_parse.h"
 #include "support/api.h"
 #include "support/api_run.h"
 #include "support/cmocka_all.h"
@@ -54,7 +55,7 @@ static void say_nothing(hth_api_reply *reply, uint32_t n_top, hth_buffer *out, s
     }
 }
 
-static void log_probabilities_do_not_wait_for_text_for_ever(void **state)
+STUB_TEST(log_probabilities_do_not_wait_for_text_for_ever)
 {
     static const struct {
         hth_api_kind kind;
@@ -94,14 +95,4 @@ static void log_probabilities_do_not_wait_for_text_for_ever(void **state)
         hth_api_prepared_deinit(&prepared);
         hth_api_request_free(request);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(log_probabilities_do_not_wait_for_text_for_ever, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
 #define TOOLS                                                                                               \
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"add\",\"parameters\":{\"type\":\"object\"," \
@@ -90,7 +92,7 @@ static json_t *calls_of(json_t *events)
     return calls;
 }
 
-static void a_required_call_comes_streamed_or_not(void **state)
+FIXTURE_TEST(a_required_call_comes_streamed_or_not)
 {
     const fixture *f = *state;
     hearth_model *models[] = { f->stub, f->tiny };
@@ -136,7 +138,7 @@ static void a_required_call_comes_streamed_or_not(void **state)
         }
 }
 
-static void a_response_format_is_followed(void **state)
+FIXTURE_TEST(a_response_format_is_followed)
 {
     const fixture *f = *state;
 
@@ -161,14 +163,4 @@ static void a_response_format_is_followed(void **state)
         json_decref(body);
         hth_buffer_deinit(&answer.text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_required_call_comes_streamed_or_not, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_response_format_is_followed, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

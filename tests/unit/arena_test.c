@@ -33,12 +33,11 @@ static hth_arena_totals totals_of(hth_arena *arena)
     return totals;
 }
 
-static void a_slab_goes_into_the_hole_that_one_of_its_size_left(void **state)
+TEST(a_slab_goes_into_the_hole_that_one_of_its_size_left)
 {
     hth_arena *arena = open_arena(32 * MIB, false);
     uint8_t *large, *small, *fence_a, *fence_b;
 
-    (void)state;
     large = hth_arena_take(arena, 5 * MIB, NULL);
     fence_a = hth_arena_take(arena, 1, NULL);
     small = hth_arena_take(arena, 100 * PAGE, NULL);
@@ -52,13 +51,12 @@ static void a_slab_goes_into_the_hole_that_one_of_its_size_left(void **state)
     hth_arena_close(arena);
 }
 
-static void free_bytes_in_pieces_still_make_one_large_slab(void **state)
+TEST(free_bytes_in_pieces_still_make_one_large_slab)
 {
     enum { PIECES = 256 };
     hth_arena *arena = open_arena(PIECES * 16 * PAGE, false);
     uint8_t *pieces[PIECES], *slab;
 
-    (void)state;
     for (int i = 0; i < PIECES; i++) {
         pieces[i] = hth_arena_take(arena, 16 * PAGE, NULL);
         assert_non_null(pieces[i]);
@@ -80,12 +78,11 @@ static void free_bytes_in_pieces_still_make_one_large_slab(void **state)
     hth_arena_close(arena);
 }
 
-static void the_end_of_a_slab_can_be_given_back(void **state)
+TEST(the_end_of_a_slab_can_be_given_back)
 {
     hth_arena *arena = open_arena(MIB, false);
     uint8_t *slab = hth_arena_take(arena, MIB, NULL), *rest;
 
-    (void)state;
     assert_non_null(slab);
     memset(slab, 7, MIB);
     hth_arena_shrink(arena, slab, MIB, 3 * PAGE + 1);
@@ -99,13 +96,12 @@ static void the_end_of_a_slab_can_be_given_back(void **state)
     hth_arena_close(arena);
 }
 
-static void a_slab_larger_than_a_segment_has_its_own_piece_which_goes_with_it(void **state)
+TEST(a_slab_larger_than_a_segment_has_its_own_piece_which_goes_with_it)
 {
     hth_arena *arena = open_arena(4 * HTH_ARENA_SEGMENT_BYTES, false);
     size_t n = HTH_ARENA_SEGMENT_BYTES + PAGE;
     uint8_t *slab = hth_arena_take(arena, n, NULL);
 
-    (void)state;
     assert_non_null(slab);
     slab[0] = slab[n - 1] = 1;
     assert_int_equal(totals_of(arena).mapped_bytes, n); /* only addresses are as long as two segments */
@@ -119,12 +115,11 @@ static void a_slab_larger_than_a_segment_has_its_own_piece_which_goes_with_it(vo
     hth_arena_close(arena);
 }
 
-static void a_lower_limit_gives_free_memory_back_and_a_higher_one_takes_more(void **state)
+TEST(a_lower_limit_gives_free_memory_back_and_a_higher_one_takes_more)
 {
     hth_arena *arena = open_arena(8 * MIB, false);
     uint8_t *kept = hth_arena_take(arena, MIB, NULL), *other = hth_arena_take(arena, 7 * MIB, NULL);
 
-    (void)state;
     assert_non_null(kept);
     assert_non_null(other);
     hth_arena_give(arena, other, 7 * MIB);
@@ -139,12 +134,11 @@ static void a_lower_limit_gives_free_memory_back_and_a_higher_one_takes_more(voi
     hth_arena_close(arena);
 }
 
-static void slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds(void **state)
+TEST(slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds)
 {
     hth_arena *arena = open_arena(HTH_ARENA_SEGMENT_BYTES + 8 * PAGE, true);
     uint8_t *slabs[65];
 
-    (void)state;
     for (int i = 0; i < 64; i++) {
         slabs[i] = hth_arena_take(arena, MIB, NULL);
         assert_non_null(slabs[i]);
@@ -184,7 +178,7 @@ static hth_arena *open_in(int fd, uint64_t bytes_max)
     return arena;
 }
 
-static void slabs_in_a_file_are_claimed_by_the_next_arena(void **state)
+TEST(slabs_in_a_file_are_claimed_by_the_next_arena)
 {
     int fd = memory_file();
     hth_arena *arena = open_in(fd, 300 * MIB);
@@ -193,7 +187,6 @@ static void slabs_in_a_file_are_claimed_by_the_next_arena(void **state)
     uint64_t offsets[3];
     bool cold = false;
 
-    (void)state;
     hth_arena_claims_end(arena);
     for (int i = 0; i < 3; i++) {
         size_t n = i == 2 ? large : MIB;
@@ -234,13 +227,12 @@ static void slabs_in_a_file_are_claimed_by_the_next_arena(void **state)
     (void)close(fd);
 }
 
-static void memory_in_a_file_goes_back_to_the_system_when_the_limit_falls(void **state)
+TEST(memory_in_a_file_goes_back_to_the_system_when_the_limit_falls)
 {
     int fd = memory_file();
     hth_arena *arena = open_in(fd, 16 * MIB);
     uint8_t *slab;
 
-    (void)state;
     hth_arena_claims_end(arena);
     slab = hth_arena_take(arena, 16 * MIB, NULL);
     assert_true(hth_arena_commit(arena, slab, 16 * MIB));
@@ -250,20 +242,4 @@ static void memory_in_a_file_goes_back_to_the_system_when_the_limit_falls(void *
     assert_true(held_by(fd) <= MIB);
     hth_arena_close(arena);
     (void)close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slab_goes_into_the_hole_that_one_of_its_size_left),
-        cmocka_unit_test(free_bytes_in_pieces_still_make_one_large_slab),
-        cmocka_unit_test(the_end_of_a_slab_can_be_given_back),
-        cmocka_unit_test(a_slab_larger_than_a_segment_has_its_own_piece_which_goes_with_it),
-        cmocka_unit_test(a_lower_limit_gives_free_memory_back_and_a_higher_one_takes_more),
-        cmocka_unit_test(slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds),
-        cmocka_unit_test(slabs_in_a_file_are_claimed_by_the_next_arena),
-        cmocka_unit_test(memory_in_a_file_goes_back_to_the_system_when_the_limit_falls),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,11 +184,10 @@ static void check_companies(const char *path, const company *companies, size_t n
 
 /* ---- tests ---- */
 
-static void a_sequence_goes_on_as_if_it_were_alone(void **state)
+TEST(a_sequence_goes_on_as_if_it_were_alone)
 {
     static const char *const types[] = { "f16", "q8_0" };
 
-    (void)state;
     if (!is_replaced(TINY))
         skip();
     for (size_t i = 0; i < 2; i++) {
@@ -210,7 +209,7 @@ static void a_sequence_goes_on_as_if_it_were_alone(void **state)
 }
 
 /* Shorter and longer than a window; two rows at least, because of the weights. */
-static void so_it_is_with_every_kind_of_model(void **state)
+TEST(so_it_is_with_every_kind_of_model)
 {
     static const char *const shapes[] = { "tiny-llama",  "tiny-window",        "tiny-window600", "tiny-recurrent",
                                           "tiny-hybrid", "tiny-hybrid-window", "tiny-qwen35" };
@@ -221,7 +220,6 @@ static void so_it_is_with_every_kind_of_model(void **state)
         { .n_prompt = 320, .n_neighbours = 3, .n_below = 128, .n_above = 200 },
     };
 
-    (void)state;
     if (!is_replaced(TINY))
         skip();
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
@@ -263,14 +261,13 @@ static int run_as_engine(const char *model, const char *to)
 
 static const char *own_program;
 
-static void it_goes_on_as_with_the_engines_own_attention(void **state)
+TEST(it_goes_on_as_with_the_engines_own_attention)
 {
     static const char *const shapes[] = { "tiny-llama",  "tiny-window",        "tiny-window600", "tiny-recurrent",
                                           "tiny-hybrid", "tiny-hybrid-window", "tiny-qwen35" };
     char *directory;
     char to[PATH_BYTES];
 
-    (void)state;
     if (!is_replaced(TINY))
         skip();
     directory = hth_test_directory_new();
@@ -305,14 +302,8 @@ static void it_goes_on_as_with_the_engines_own_attention(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sequence_goes_on_as_if_it_were_alone),
-        cmocka_unit_test(so_it_is_with_every_kind_of_model),
-        cmocka_unit_test(it_goes_on_as_with_the_engines_own_attention),
-    };
-
     own_program = argv[0];
     if (argc == 3)
         return run_as_engine(argv[1], argv[2]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return hth_test_run("tests", NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * batcher_test.c - each promise of the scheduler by itself: on the stub engine, tick by tick, with a clock of the test's own
+ * batcher_test.c - each promise of the scheduler by itself: on the stub engine, tick by tick, with a clock of the
+ * test's own
  *
  * What a request must answer comes from support/solo.h, which knows no scheduler; how much was computed, and when, from
  * the watch on the engine. Who gets a place is in admission_test.c, whose turn it is and for how long in turns_test.c,
@@ -13,14 +14,13 @@
 
 enum { AGENTS = 5 };
 
-static void requests_at_once_compute_what_they_share_once(void **state)
+TEST(requests_at_once_compute_what_they_share_once)
 {
     hearth_token *prompts[AGENTS];
     hearth_request requests[AGENTS];
     test_reply *replies[AGENTS];
     test_stage stage;
 
-    (void)state;
     test_stage_open(&stage, NULL);
     for (unsigned i = 0; i < AGENTS; i++) {
         prompts[i] = prompt_of(600, 20, i);
@@ -39,7 +39,7 @@ static void requests_at_once_compute_what_they_share_once(void **state)
     test_stage_close(&stage);
 }
 
-static void another_takes_over_when_the_first_is_cancelled_half_way(void **state)
+TEST(another_takes_over_when_the_first_is_cancelled_half_way)
 {
     test_stage_options options = test_stage_options_default();
     hearth_token *prompts[3];
@@ -47,7 +47,6 @@ static void another_takes_over_when_the_first_is_cancelled_half_way(void **state
     test_reply *replies[3];
     test_stage stage;
 
-    (void)state;
     options.n_batch = 64;
     test_stage_open(&stage, &options);
     for (unsigned i = 0; i < 3; i++) {
@@ -70,9 +69,8 @@ static void another_takes_over_when_the_first_is_cancelled_half_way(void **state
     test_stage_close(&stage);
 }
 
-static void replies_to_one_prompt_share_it_and_its_logits(void **state)
+TEST(replies_to_one_prompt_share_it_and_its_logits)
 {
-    (void)state;
     for (unsigned cached = 0; cached < 2; cached++) {
         test_stage_options options = cached ? with_cache() : test_stage_options_default();
         hearth_sampling samplings[AGENTS];
@@ -101,14 +99,13 @@ static void replies_to_one_prompt_share_it_and_its_logits(void **state)
     }
 }
 
-static void what_has_ended_is_shared_from_while_it_is_there(void **state)
+TEST(what_has_ended_is_shared_from_while_it_is_there)
 {
     hearth_token *prompt = prompt_of(333, 10, 1);
     hearth_request first = test_request(text, 400, 5), second = test_request(prompt, 343, 5);
     test_reply *one, *two;
     test_stage stage;
 
-    (void)state;
     test_stage_open(&stage, NULL);
     one = submit(&stage, &first);
     test_stage_run(&stage);
@@ -125,14 +122,13 @@ static void what_has_ended_is_shared_from_while_it_is_there(void **state)
     free(prompt);
 }
 
-static void tenants_share_nothing(void **state)
+TEST(tenants_share_nothing)
 {
     hearth_request request = test_request(text, 300, 3);
     test_stage_options options = with_cache();
     test_reply *replies[3];
     test_stage stage;
 
-    (void)state;
     test_stage_open(&stage, &options);
     replies[0] = test_stage_submit(&stage, &request, "one", NULL);
     replies[1] = test_stage_submit(&stage, &request, "two", NULL);
@@ -148,7 +144,7 @@ static void tenants_share_nothing(void **state)
 }
 
 /* Where the end of a sequence was, logits of that end were kept: other tokens of the same number have none of it. */
-static void logits_of_other_tokens_are_never_drawn_from(void **state)
+TEST(logits_of_other_tokens_are_never_drawn_from)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request short_one = test_request(other, 12, 1), longer = test_request(text, 30, 1),
@@ -156,7 +152,6 @@ static void logits_of_other_tokens_are_never_drawn_from(void **state)
     test_reply *replies[3];
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     options.n_sequences = 2;
     test_stage_open(&stage, &options);
@@ -196,13 +191,12 @@ static void hear(talk *t, const test_reply *reply)
     t->n += reply->result->stats->completion_tokens;
 }
 
-static void a_session_goes_on_in_place_whatever_came_between(void **state)
+TEST(a_session_goes_on_in_place_whatever_came_between)
 {
     test_stage_options options = test_stage_options_default();
     talk *t = calloc(1, sizeof(*t));
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 2;
     options.n_sequences = 4;
     options.n_ctx = 1000;
@@ -231,7 +225,7 @@ static void a_session_goes_on_in_place_whatever_came_between(void **state)
     free(t);
 }
 
-static void a_session_that_ended_or_expired_is_an_ordinary_sequence(void **state)
+TEST(a_session_that_ended_or_expired_is_an_ordinary_sequence)
 {
     test_stage_options options = with_cache();
     talk *t = calloc(1, sizeof(*t));
@@ -240,7 +234,6 @@ static void a_session_that_ended_or_expired_is_an_ordinary_sequence(void **state
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     options.session_idle_ms = 50;
     test_stage_open(&stage, &options);
     fingerprint = stage.place.keyspace.fingerprint;
@@ -283,14 +276,13 @@ static void a_session_that_ended_or_expired_is_an_ordinary_sequence(void **state
 }
 
 /* It made room, and was cancelled before it went on: its sequence is kept for as long as that of any other session. */
-static void a_session_that_is_cancelled_while_it_waits_expires(void **state)
+TEST(a_session_that_is_cancelled_while_it_waits_expires)
 {
     test_stage_options options = with_cache();
     hearth_request low = test_request(text, 100, 40), high = test_request(other, 100, 10);
     test_reply *one, *two;
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     options.session_idle_ms = 50;
     low.session_id = "a talk";
@@ -313,7 +305,7 @@ static void a_session_that_is_cancelled_while_it_waits_expires(void **state)
     test_stage_close(&stage);
 }
 
-static void a_finish_key_is_a_parent(void **state)
+TEST(a_finish_key_is_a_parent)
 {
     talk *t = calloc(1, sizeof(*t));
     test_stage_options options = with_cache();
@@ -323,7 +315,6 @@ static void a_finish_key_is_a_parent(void **state)
     test_stage stage;
     uint32_t n_parent;
 
-    (void)state;
     test_stage_open(&stage, &options);
     request = turn_of(t, 100);
     request.session_id = NULL;
@@ -349,7 +340,7 @@ static void a_finish_key_is_a_parent(void **state)
     free(t);
 }
 
-static void a_parent_that_nobody_writes_is_waited_for_a_moment_only(void **state)
+TEST(a_parent_that_nobody_writes_is_waited_for_a_moment_only)
 {
     test_stage_options options = with_cache();
     char *directory = hth_test_directory_new();
@@ -359,7 +350,6 @@ static void a_parent_that_nobody_writes_is_waited_for_a_moment_only(void **state
     uint64_t begin_ns;
     test_stage stage;
 
-    (void)state;
     options.directory = directory;
     options.resume_wait_ms = 400;
     test_stage_open(&stage, &options);
@@ -436,9 +426,8 @@ static uint32_t idle_cells_left(uint64_t row_us, uint32_t row_ps, uint32_t cells
     return n_used - 256;
 }
 
-static void idle_cells_cost_an_evaluation_a_fiftieth_of_its_time_at_most(void **state)
+TEST(idle_cells_cost_an_evaluation_a_fiftieth_of_its_time_at_most)
 {
-    (void)state;
     assert_int_equal(idle_cells_left(100, 0, UINT32_MAX), 1000);
     assert_int_equal(idle_cells_left(100, 0, 1000), 1000);
     assert_int_equal(idle_cells_left(100, 0, 350), 200); /* all go where there would be too many */
@@ -466,7 +455,7 @@ static uint32_t most_rows_beside_a_stream(const char *strategy, uint64_t row_us,
     stage.watch.hooks = (test_watch_hooks){ .after_decode = note_pace, .user_data = &p };
     stream = submit(&stage, &streaming);
     test_stage_run_until(&stage, stream, 5);
-    p.stream = hth_sequence_id(stage.batcher->running[0]->seat->sequence);
+    p.stream = hth_sequence_id(stage.batcher->running[0]->entry->sequence);
     p.watches = true;
     reader = submit(&stage, &reading);
     test_stage_run_until(&stage, reader, 1);
@@ -482,11 +471,10 @@ static uint32_t most_rows_beside_a_stream(const char *strategy, uint64_t row_us,
     return p.most_rows;
 }
 
-static void while_somebody_streams_an_evaluation_is_as_long_as_a_tick_may_be(void **state)
+TEST(while_somebody_streams_an_evaluation_is_as_long_as_a_tick_may_be)
 {
     static const char *const names[] = { "decode_maximal", "prefill_priority", "balanced" };
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(most_rows_beside_a_stream(names[i], 1000, 100), 64 + 1);  /* 90 rows would be in time */
         assert_int_equal(most_rows_beside_a_stream(names[i], 1000, 1), 64 + 1);    /* the smallest chunk */
@@ -495,11 +483,10 @@ static void while_somebody_streams_an_evaluation_is_as_long_as_a_tick_may_be(voi
     assert_in_range(most_rows_beside_a_stream("decode_maximal", 1, 250), 257, 512); /* there is time for a full batch */
 }
 
-static void no_reply_starves_behind_a_long_prompt(void **state)
+TEST(no_reply_starves_behind_a_long_prompt)
 {
     static const char *const names[] = { "decode_maximal", "prefill_priority", "balanced" };
 
-    (void)state;
     for (size_t s = 0; s < 3; s++) { /* more replies than a strategy keeps room for */
         test_stage_options options = test_stage_options_default();
         hearth_request streaming[5], reading = test_request(other, 600, 1);
@@ -533,11 +520,10 @@ static void no_reply_starves_behind_a_long_prompt(void **state)
     }
 }
 
-static void every_strategy_gives_the_same_replies(void **state)
+TEST(every_strategy_gives_the_same_replies)
 {
     static const char *const names[] = { "decode_maximal", "prefill_priority", "balanced" };
 
-    (void)state;
     for (size_t s = 0; s < 3; s++) {
         test_stage_options options = test_stage_options_default();
         hearth_request requests[6];
@@ -588,12 +574,11 @@ static test_decode_answer make_trouble(test_watch *watch, const hth_batch_row *r
     return t->answer;
 }
 
-static void one_bad_request_fails_and_the_others_do_not_notice(void **state)
+TEST(one_bad_request_fails_and_the_others_do_not_notice)
 {
     static const char *const models[] = { "stub:", "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid" };
     static const test_decode_answer answers[] = { TEST_DECODE_FAILS, TEST_DECODE_FAILS_INSIDE };
 
-    (void)state;
     for (size_t m = 0; m < 4; m++)
         for (size_t a = 0; a < 2; a++) {
             test_stage_options options = with_cache();
@@ -630,12 +615,11 @@ static void one_bad_request_fails_and_the_others_do_not_notice(void **state)
         }
 }
 
-static void a_failure_that_passes_hits_nobody(void **state)
+TEST(a_failure_that_passes_hits_nobody)
 {
     static const test_decode_answer answers[] = { TEST_DECODE_FAILS, TEST_DECODE_FAILS_INSIDE, TEST_DECODE_NO_ROOM };
     static const char *const models[] = { "stub:", "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid" };
 
-    (void)state;
     for (size_t m = 0; m < 4; m++)
         for (size_t a = 0; a < 3; a++)
             for (unsigned when = 0; when < 30; when += 7) {
@@ -664,14 +648,13 @@ static void a_failure_that_passes_hits_nobody(void **state)
             }
 }
 
-static void an_evaluation_that_everybody_cancelled_is_broken_off(void **state)
+TEST(an_evaluation_that_everybody_cancelled_is_broken_off)
 {
     hearth_request requests[2] = { test_request(text, 200, 20), test_request(other, 200, 20) };
     test_reply *replies[3] = { NULL };
     test_stage stage;
     trouble t = { .answer = TEST_DECODE_ABORTS, .n_left = 1, .stage = &stage, .cancels = replies };
 
-    (void)state;
     test_stage_open(&stage, NULL);
     stage.watch.hooks = (test_watch_hooks){ .before_decode = make_trouble, .user_data = &t };
     for (unsigned i = 0; i < 2; i++)
@@ -690,12 +673,11 @@ static void an_evaluation_that_everybody_cancelled_is_broken_off(void **state)
     test_stage_close(&stage);
 }
 
-static void the_engine_is_told_when_everybody_in_the_batch_has_cancelled(void **state)
+TEST(the_engine_is_told_when_everybody_in_the_batch_has_cancelled)
 {
     hth_pulse pulse = { .n = 0 };
     atomic_bool cancelled[2] = { false, false };
 
-    (void)state;
     assert_false(hth_pulse_wants_abort(&pulse));
     atomic_store(&pulse.cancelled[0], &cancelled[0]);
     atomic_store(&pulse.cancelled[1], &cancelled[1]);
@@ -711,11 +693,10 @@ static void the_engine_is_told_when_everybody_in_the_batch_has_cancelled(void **
 
 /* ---- saves ---- */
 
-static void a_save_while_requests_run_changes_nothing_for_them(void **state)
+TEST(a_save_while_requests_run_changes_nothing_for_them)
 {
     static const char *const models[] = { "stub:", "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid" };
 
-    (void)state;
     for (size_t m = 0; m < 4; m++) {
         test_stage_options options = with_cache();
         hearth_request requests[3];
@@ -745,28 +726,5 @@ static void a_save_while_requests_run_changes_nothing_for_them(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idle_cells_cost_an_evaluation_a_fiftieth_of_its_time_at_most),
-        cmocka_unit_test(requests_at_once_compute_what_they_share_once),
-        cmocka_unit_test(another_takes_over_when_the_first_is_cancelled_half_way),
-        cmocka_unit_test(replies_to_one_prompt_share_it_and_its_logits),
-        cmocka_unit_test(what_has_ended_is_shared_from_while_it_is_there),
-        cmocka_unit_test(tenants_share_nothing),
-        cmocka_unit_test(logits_of_other_tokens_are_never_drawn_from),
-        cmocka_unit_test(a_session_goes_on_in_place_whatever_came_between),
-        cmocka_unit_test(a_session_that_ended_or_expired_is_an_ordinary_sequence),
-        cmocka_unit_test(a_session_that_is_cancelled_while_it_waits_expires),
-        cmocka_unit_test(a_finish_key_is_a_parent),
-        cmocka_unit_test(a_parent_that_nobody_writes_is_waited_for_a_moment_only),
-        cmocka_unit_test(while_somebody_streams_an_evaluation_is_as_long_as_a_tick_may_be),
-        cmocka_unit_test(no_reply_starves_behind_a_long_prompt),
-        cmocka_unit_test(every_strategy_gives_the_same_replies),
-        cmocka_unit_test(one_bad_request_fails_and_the_others_do_not_notice),
-        cmocka_unit_test(a_failure_that_passes_hits_nobody),
-        cmocka_unit_test(an_evaluation_that_everybody_cancelled_is_broken_off),
-        cmocka_unit_test(the_engine_is_told_when_everybody_in_the_batch_has_cancelled),
-        cmocka_unit_test(a_save_while_requests_run_changes_nothing_for_them),
-    };
-
-    return cmocka_run_group_tests(tests, make_texts, NULL);
+    return hth_test_run("tests", make_texts, NULL);
 }

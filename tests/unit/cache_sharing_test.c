@@ -1,6 +1,6 @@
 /*
- * cache_sharing_test.c - with whom rows are shared and with whom not: salts, signatures, parents of other processes, and
- * memory that outlives its process
+ * cache_sharing_test.c - with whom rows are shared and with whom not: salts, signatures, parents of other processes,
+ * and memory that outlives its process
  */
 #include <pthread.h>
 #include <signal.h>
@@ -61,6 +61,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static const hearth_result *ask(hearth_model *model, const char *prompt, const char *salt)
 {
     hearth_request request = hth_test_greedy(prompt, REPLY_TOKENS);
@@ -90,9 +92,82 @@ static const hearth_result *ask_anew(const hearth_runtime_options *options, cons
     return result;
 }
 
+/* ---- memory that outlives its process: first, because it forks, and no other test may have started threads ---- */
+
+/* The child: fill the memory, say so, and wait for its end. Fails by ending early. */
+static void fill_and_wait(const fixture *f, int memory_fd, int ready_fd)
+{
+    hearth_runtime_options options = hth_test_runtime_options(f->directory);
+    hearth_runtime *runtime = NULL;
+    hearth_model *model = NULL;
+    hearth_request request = hth_test_greedy(f->prompt, REPLY_TOKENS);
+    const hearth_result *result;
+
+    options.ram_memory_fd = memory_fd;
+    if (hearth_runtime_open(&options, &runtime, NULL) != HEARTH_OK ||
+        hearth_model_load(runtime, "stub:", NULL, &model, NULL) != HEARTH_OK ||
+        hearth_complete(model, &request, &result, NULL) != HEARTH_OK || write(ready_fd, "x", 1) != 1)
+        _exit(1);
+    for (;;)
+        (void)pause(); /* until the signal that ends it */
+}
+
+FIXTURE_TEST(rows_in_given_memory_survive_the_death_of_their_process)
+{
+    fixture *f = *state;
+    int fd = hth_os_memory_file_new("hearth-test");
+    int ready[2], status = 0;
+    hearth_runtime_options options = hth_test_runtime_options(f->other_directory);
+    hearth_runtime *runtime;
+    hearth_model *model;
+    const hearth_result *warm, *cold;
+    hearth_request request = hth_test_greedy(f->prompt, REPLY_TOKENS);
+    char byte;
+    pid_t child;
+
+    if (fd < 0)
+        skip(); /* the system has none */
+    assert_int_equal(pipe(ready), 0);
+    child = fork(); /* no thread runs yet */
+    assert_true(child >= 0);
+    if (child == 0)
+        fill_and_wait(f, fd, ready[1]);
+    (void)close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    (void)close(ready[0]);
+
+    options.ram_memory_fd = fd;
+    options.log = count_warnings;
+    options.log_user_data = f;
+    runtime = hth_test_runtime_open(&options);
+    assert_int_equal(hth_test_counters(runtime).ram_rows, 4);
+    model = hth_test_model_load(runtime, "stub:", NULL);
+    warm = hth_test_complete(model, &request);
+    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
+    assert_int_equal(warm->stats->tier, HEARTH_TIER_RAM);
+    request.no_cache_read = true;
+    cold = hth_test_complete(model, &request);
+    assert_string_equal(warm->text, cold->text);
+    assert_int_equal(atomic_load(&f->n_warnings), 0);
+    hearth_result_unref(warm);
+    hearth_result_unref(cold);
+
+    /* Memory that is in use is not taken: the second runtime works with its own. */
+    hearth_runtime *second = hth_test_runtime_open(&options);
+    assert_int_equal(atomic_load(&f->n_warnings), 1);
+    assert_int_equal(hth_test_counters(second).ram_rows, 0);
+    hearth_runtime_close(second);
+    hearth_model_unref(model);
+    hearth_runtime_close(runtime);
+    (void)close(fd);
+}
+
 /* ---- salts ---- */
 
-static void requests_of_different_salts_share_nothing(void **state)
+FIXTURE_TEST(requests_of_different_salts_share_nothing)
 {
     fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
@@ -116,7 +191,7 @@ static void requests_of_different_salts_share_nothing(void **state)
     hearth_runtime_close(runtime);
 }
 
-static void a_shared_beginning_is_not_shared_with_another_salt(void **state)
+FIXTURE_TEST(a_shared_beginning_is_not_shared_with_another_salt)
 {
     fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
@@ -138,7 +213,7 @@ static void a_shared_beginning_is_not_shared_with_another_salt(void **state)
     free(longer);
 }
 
-static void a_requests_salt_adds_to_its_models(void **state)
+FIXTURE_TEST(a_requests_salt_adds_to_its_models)
 {
     fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
@@ -193,7 +268,7 @@ static void await_done(continuation *c)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* The turn after the fixture's prompt and its reply. Those are computed in another directory: nobody here knows them. */
+/* The turn after the fixture's prompt and reply, which another directory computes: nobody here knows them. */
 static continuation *continuation_new(const fixture *f)
 {
     continuation *c = calloc(1, sizeof(*c));
@@ -233,7 +308,7 @@ static void continuation_free(continuation *c)
     free(c);
 }
 
-static void a_request_waits_for_the_parent_that_another_writes(void **state)
+FIXTURE_TEST(a_request_waits_for_the_parent_that_another_writes)
 {
     fixture *f = *state;
     continuation *c = continuation_new(f);
@@ -261,7 +336,7 @@ static void a_request_waits_for_the_parent_that_another_writes(void **state)
 }
 
 /* A turn that is asked for again: its own rows have superseded the one that its parent key names. */
-static void a_parent_inside_a_longer_row_is_not_waited_for(void **state)
+FIXTURE_TEST(a_parent_inside_a_longer_row_is_not_waited_for)
 {
     fixture *f = *state;
     continuation *c = continuation_new(f);
@@ -286,7 +361,7 @@ static void a_parent_inside_a_longer_row_is_not_waited_for(void **state)
     continuation_free(c);
 }
 
-static void without_a_wait_an_unknown_parent_is_a_miss(void **state)
+FIXTURE_TEST(without_a_wait_an_unknown_parent_is_a_miss)
 {
     fixture *f = *state;
     continuation *c = continuation_new(f);
@@ -305,7 +380,7 @@ static void without_a_wait_an_unknown_parent_is_a_miss(void **state)
     continuation_free(c);
 }
 
-static void a_cancel_ends_the_wait(void **state)
+FIXTURE_TEST(a_cancel_ends_the_wait)
 {
     fixture *f = *state;
     continuation *c = continuation_new(f);
@@ -362,7 +437,7 @@ static void expect_refused(fixture *f, const hearth_runtime_options *options, co
     hearth_runtime_close(runtime);
 }
 
-static void signed_rows_are_accepted_with_their_key_only(void **state)
+FIXTURE_TEST(signed_rows_are_accepted_with_their_key_only)
 {
     fixture *f = *state;
     hearth_runtime_options with_key = f->options, with_other_key = f->options;
@@ -391,7 +466,7 @@ static void signed_rows_are_accepted_with_their_key_only(void **state)
     hearth_result_unref(cold);
 }
 
-static void unsigned_rows_are_refused_where_a_key_is_configured(void **state)
+FIXTURE_TEST(unsigned_rows_are_refused_where_a_key_is_configured)
 {
     fixture *f = *state;
     hearth_runtime_options with_key = f->options;
@@ -428,7 +503,7 @@ static bool file_holds(const char *path, const char *text)
     return found;
 }
 
-static void a_rows_text_is_kept_only_where_it_is_asked_for(void **state)
+FIXTURE_TEST(a_rows_text_is_kept_only_where_it_is_asked_for)
 {
     fixture *f = *state;
     const hearth_result *result;
@@ -457,98 +532,4 @@ static void a_rows_text_is_kept_only_where_it_is_asked_for(void **state)
     result = ask_anew(&f->options, text);
     assert_int_equal(result->stats->hit, HEARTH_HIT_EXACT);
     hearth_result_unref(result);
-}
-
-/* ---- memory that outlives its process ---- */
-
-/* The child: fill the memory, say so, and wait for its end. Fails by ending early. */
-static void fill_and_wait(const fixture *f, int memory_fd, int ready_fd)
-{
-    hearth_runtime_options options = hth_test_runtime_options(f->directory);
-    hearth_runtime *runtime = NULL;
-    hearth_model *model = NULL;
-    hearth_request request = hth_test_greedy(f->prompt, REPLY_TOKENS);
-    const hearth_result *result;
-
-    options.ram_memory_fd = memory_fd;
-    if (hearth_runtime_open(&options, &runtime, NULL) != HEARTH_OK ||
-        hearth_model_load(runtime, "stub:", NULL, &model, NULL) != HEARTH_OK ||
-        hearth_complete(model, &request, &result, NULL) != HEARTH_OK || write(ready_fd, "x", 1) != 1)
-        _exit(1);
-    for (;;)
-        (void)pause(); /* until the signal that ends it */
-}
-
-static void rows_in_given_memory_survive_the_death_of_their_process(void **state)
-{
-    fixture *f = *state;
-    int fd = hth_os_memory_file_new("hearth-test");
-    int ready[2], status = 0;
-    hearth_runtime_options options = hth_test_runtime_options(f->other_directory);
-    hearth_runtime *runtime;
-    hearth_model *model;
-    const hearth_result *warm, *cold;
-    hearth_request request = hth_test_greedy(f->prompt, REPLY_TOKENS);
-    char byte;
-    pid_t child;
-
-    if (fd < 0)
-        skip(); /* the system has none */
-    assert_int_equal(pipe(ready), 0);
-    child = fork(); /* no thread runs yet */
-    assert_true(child >= 0);
-    if (child == 0)
-        fill_and_wait(f, fd, ready[1]);
-    (void)close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    (void)close(ready[0]);
-
-    options.ram_memory_fd = fd;
-    options.log = count_warnings;
-    options.log_user_data = f;
-    runtime = hth_test_runtime_open(&options);
-    assert_int_equal(hth_test_counters(runtime).ram_rows, 4);
-    model = hth_test_model_load(runtime, "stub:", NULL);
-    warm = hth_test_complete(model, &request);
-    assert_int_equal(warm->stats->hit, HEARTH_HIT_EXACT);
-    assert_int_equal(warm->stats->tier, HEARTH_TIER_RAM);
-    request.no_cache_read = true;
-    cold = hth_test_complete(model, &request);
-    assert_string_equal(warm->text, cold->text);
-    assert_int_equal(atomic_load(&f->n_warnings), 0);
-    hearth_result_unref(warm);
-    hearth_result_unref(cold);
-
-    /* Memory that is in use is not taken: the second runtime works with its own. */
-    hearth_runtime *second = hth_test_runtime_open(&options);
-    assert_int_equal(atomic_load(&f->n_warnings), 1);
-    assert_int_equal(hth_test_counters(second).ram_rows, 0);
-    hearth_runtime_close(second);
-    hearth_model_unref(model);
-    hearth_runtime_close(runtime);
-    (void)close(fd);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rows_in_given_memory_survive_the_death_of_their_process), /* it forks: before threads were */
-        TEST(requests_of_different_salts_share_nothing),
-        TEST(a_shared_beginning_is_not_shared_with_another_salt),
-        TEST(a_requests_salt_adds_to_its_models),
-        TEST(a_request_waits_for_the_parent_that_another_writes),
-        TEST(a_parent_inside_a_longer_row_is_not_waited_for),
-        TEST(without_a_wait_an_unknown_parent_is_a_miss),
-        TEST(a_cancel_ends_the_wait),
-        TEST(signed_rows_are_accepted_with_their_key_only),
-        TEST(unsigned_rows_are_refused_where_a_key_is_configured),
-        TEST(a_rows_text_is_kept_only_where_it_is_asked_for),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "cache/cache.h"
+#include "cache/pins.h"
 #include "support/step_fs.h"
 #include "support/support.h"
 
-enum { PAYLOAD_BYTES = 5000, FLUSH_MS = 60000 };
+enum { IMAGE_BYTES = 5000, FLUSH_MS = 60000 };
 
 typedef struct fixture {
     char *directory; /* of the test; the tiers are below */
@@ -89,6 +90,8 @@ static int fixture_teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+
 /* Prompt number n: its tokens, and the row of its first n_tokens. */
 static void prompt_of(uint32_t n, hearth_token *tokens, size_t n_tokens)
 {
@@ -122,17 +125,17 @@ static bool save_tail(fixture *f, uint32_t n, uint32_t n_tokens, const hth_row_i
         .context_size = 4096,
         .reason = reason,
         .engine_build = "test",
-        .payload_bytes = PAYLOAD_BYTES,
+        .image_bytes = IMAGE_BYTES,
         .superseded = superseded,
     };
-    hth_save_slot *slot;
+    hth_slab *slab;
 
     prompt_of(n, tokens, n_tokens);
-    slot = hth_cache_save_begin(f->cache, &save);
-    if (!slot)
+    slab = hth_cache_save_begin(f->cache, &save);
+    if (!slab)
         return false;
-    memset(hth_save_slot_payload(slot), (int)n, PAYLOAD_BYTES);
-    hth_cache_save_commit(f->cache, slot);
+    memset(hth_slab_image(slab), (int)n, IMAGE_BYTES);
+    hth_cache_save_commit(f->cache, slab);
     return true;
 }
 
@@ -152,9 +155,9 @@ static hearth_tier borrow(fixture *f, uint32_t n, uint32_t n_tokens)
 
     if (hth_cache_borrow(f->cache, &f->keyspace, &meta, &row, NULL) != HEARTH_OK)
         return HEARTH_TIER_NONE;
-    assert_int_equal(row.payload_bytes, PAYLOAD_BYTES);
-    for (size_t i = 0; i < PAYLOAD_BYTES; i++)
-        assert_int_equal(row.payload[i], (uint8_t)n);
+    assert_int_equal(row.image_bytes, IMAGE_BYTES);
+    for (size_t i = 0; i < IMAGE_BYTES; i++)
+        assert_int_equal(row.image[i], (uint8_t)n);
     tier = row.tier;
     hth_cache_return(f->cache, &row);
     return tier;
@@ -173,7 +176,7 @@ static hearth_counters counters_of(fixture *f)
     return counters;
 }
 
-static void only_rows_that_are_used_count_as_restored(void **state)
+FIXTURE_TEST(only_rows_that_are_used_count_as_restored)
 {
     fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
@@ -190,7 +193,7 @@ static void only_rows_that_are_used_count_as_restored(void **state)
     assert_int_equal(hth_counted(counted, HTH_COUNT_TOKENS_RESTORED), 0);
     assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM);
     assert_int_equal(hth_counted(counted, HTH_COUNT_ROWS_RESTORED), 1);
-    assert_int_equal(hth_counted(counted, HTH_COUNT_BYTES_RESTORED), PAYLOAD_BYTES);
+    assert_int_equal(hth_counted(counted, HTH_COUNT_BYTES_RESTORED), IMAGE_BYTES);
     assert_int_equal(hth_counted(counted, HTH_COUNT_TOKENS_RESTORED), 40);
 }
 
@@ -202,7 +205,7 @@ static void path_of(const char *tier, const hth_row_id *id, char *path, size_t c
     (void)snprintf(path, capacity, "%s/rows/%.2s/%s-%s.kvc", tier, hex, hex, hth_row_kind_name(id->kind));
 }
 
-static void a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush(void **state)
+FIXTURE_TEST(a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush)
 {
     fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
@@ -221,7 +224,7 @@ static void a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush(void **
     assert_int_equal(counters_of(f).disk_rows, 1);
 }
 
-static void the_fastest_tier_that_has_a_row_gives_it(void **state)
+FIXTURE_TEST(the_fastest_tier_that_has_a_row_gives_it)
 {
     fixture *f = *state;
 
@@ -234,7 +237,7 @@ static void the_fastest_tier_that_has_a_row_gives_it(void **state)
     assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM);
 }
 
-static void a_row_that_comes_from_the_disk_goes_to_the_faster_tiers(void **state)
+FIXTURE_TEST(a_row_that_comes_from_the_disk_goes_to_the_faster_tiers)
 {
     fixture *f = *state;
 
@@ -253,7 +256,7 @@ static void a_row_that_comes_from_the_disk_goes_to_the_faster_tiers(void **state
     assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM_FILE);
 }
 
-static void a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_one(void **state)
+FIXTURE_TEST(a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_one)
 {
     fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
@@ -275,7 +278,7 @@ static void a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_on
     assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM_FILE);
 }
 
-static void a_row_damaged_everywhere_is_a_miss_and_can_be_saved_again(void **state)
+FIXTURE_TEST(a_row_damaged_everywhere_is_a_miss_and_can_be_saved_again)
 {
     fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
@@ -298,7 +301,7 @@ static void a_row_damaged_everywhere_is_a_miss_and_can_be_saved_again(void **sta
     assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_RAM_FILE);
 }
 
-static void a_superseded_row_goes_once_its_successor_is_durable(void **state)
+FIXTURE_TEST(a_superseded_row_goes_once_its_successor_is_durable)
 {
     fixture *f = *state;
     hth_row_meta old = tail_meta(f, 1, 40);
@@ -315,7 +318,7 @@ static void a_superseded_row_goes_once_its_successor_is_durable(void **state)
     assert_int_not_equal(access(path, R_OK), 0);
 }
 
-static void a_superseded_row_stays_when_its_successor_is_not_written(void **state)
+FIXTURE_TEST(a_superseded_row_stays_when_its_successor_is_not_written)
 {
     fixture *f = *state;
     hth_row_meta old = tail_meta(f, 1, 40);
@@ -335,7 +338,7 @@ static void a_superseded_row_stays_when_its_successor_is_not_written(void **stat
     assert_int_equal(tier_of(f, 1, 90), HEARTH_TIER_NONE);
 }
 
-static void a_full_write_queue_drops_saves_and_counts_them(void **state)
+FIXTURE_TEST(a_full_write_queue_drops_saves_and_counts_them)
 {
     fixture *f = *state;
 
@@ -353,7 +356,7 @@ static void a_full_write_queue_drops_saves_and_counts_them(void **state)
     assert_int_equal(counters_of(f).rows_written + counters_of(f).saves_dropped, 10);
 }
 
-static void the_bounds_of_the_write_queue_change_at_run_time(void **state)
+FIXTURE_TEST(the_bounds_of_the_write_queue_change_at_run_time)
 {
     fixture *f = *state;
     hth_writer_limits limits = { .queue_rows_max = 0, .queue_bytes_max = 1 << 20 };
@@ -367,13 +370,13 @@ static void the_bounds_of_the_write_queue_change_at_run_time(void **state)
     hth_cache_write_limits_set(f->cache, &limits);
     assert_true(save_tail(f, 2, 40, NULL, HEARTH_SAVE_COLD));
     assert_int_equal(counters_of(f).saves_dropped, 1);
-    limits.queue_bytes_max = PAYLOAD_BYTES; /* and a head */
+    limits.queue_bytes_max = IMAGE_BYTES; /* and a head */
     hth_cache_write_limits_set(f->cache, &limits);
     assert_true(save_tail(f, 3, 40, NULL, HEARTH_SAVE_COLD));
     assert_int_equal(counters_of(f).saves_dropped, 2);
 }
 
-static void a_row_that_was_dropped_is_queued_again_when_it_is_asked_for(void **state)
+FIXTURE_TEST(a_row_that_was_dropped_is_queued_again_when_it_is_asked_for)
 {
     fixture *f = *state;
     hth_writer_limits limits = { .queue_rows_max = 0, .queue_bytes_max = 1 << 20 };
@@ -390,7 +393,7 @@ static void a_row_that_was_dropped_is_queued_again_when_it_is_asked_for(void **s
     assert_int_equal(counters_of(f).disk_rows, 1);
 }
 
-static void with_save_on_second_use_only_used_rows_are_written(void **state)
+FIXTURE_TEST(with_save_on_second_use_only_used_rows_are_written)
 {
     fixture *f = *state;
 
@@ -408,7 +411,7 @@ static void with_save_on_second_use_only_used_rows_are_written(void **state)
     assert_int_equal(tier_of(f, 3, 40), HEARTH_TIER_DISK); /* the last chance */
 }
 
-static void a_file_tier_that_cannot_be_opened_costs_that_tier_only(void **state)
+FIXTURE_TEST(a_file_tier_that_cannot_be_opened_costs_that_tier_only)
 {
     fixture *f = *state;
     FILE *file = fopen(f->ram_files, "w"); /* in the place of the directory */
@@ -423,7 +426,7 @@ static void a_file_tier_that_cannot_be_opened_costs_that_tier_only(void **state)
     assert_int_equal(borrow(f, 1, 40), HEARTH_TIER_DISK);
 }
 
-static void a_directory_for_both_file_tiers_is_the_disks_alone(void **state)
+FIXTURE_TEST(a_directory_for_both_file_tiers_is_the_disks_alone)
 {
     fixture *f = *state;
 
@@ -440,7 +443,7 @@ static void a_directory_for_both_file_tiers_is_the_disks_alone(void **state)
     assert_int_equal(tier_of(f, 1, 40), HEARTH_TIER_DISK);
 }
 
-static void a_root_that_is_given_twice_is_opened_once(void **state)
+FIXTURE_TEST(a_root_that_is_given_twice_is_opened_once)
 {
     fixture *f = *state;
     const char *more[] = { f->disk };
@@ -455,7 +458,7 @@ static void a_root_that_is_given_twice_is_opened_once(void **state)
     assert_int_equal(tier_of(f, 1, 40), HEARTH_TIER_RAM_FILE);
 }
 
-static void a_row_of_another_keyspace_is_not_lent(void **state)
+FIXTURE_TEST(a_row_of_another_keyspace_is_not_lent)
 {
     fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
@@ -470,7 +473,7 @@ static void a_row_of_another_keyspace_is_not_lent(void **state)
     assert_int_equal(hth_cache_borrow(f->cache, &other, &meta, &row, NULL), HEARTH_CORRUPT);
 }
 
-static void children_are_listed_once_whatever_tiers_they_are_in(void **state)
+FIXTURE_TEST(children_are_listed_once_whatever_tiers_they_are_in)
 {
     fixture *f = *state;
     hth_row_meta parent = tail_meta(f, 1, 40);
@@ -488,28 +491,18 @@ static void children_are_listed_once_whatever_tiers_they_are_in(void **state)
     assert_int_equal(hth_cache_children(f->cache, &parent.parent, children, 2), 2);
 }
 
-int main(void)
+FIXTURE_TEST(a_pin_is_found_and_taken_away_in_whichever_tier_it_lies)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush),
-        TEST(only_rows_that_are_used_count_as_restored),
-        TEST(the_fastest_tier_that_has_a_row_gives_it),
-        TEST(a_row_that_comes_from_the_disk_goes_to_the_faster_tiers),
-        TEST(a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_one),
-        TEST(a_row_damaged_everywhere_is_a_miss_and_can_be_saved_again),
-        TEST(a_superseded_row_goes_once_its_successor_is_durable),
-        TEST(a_superseded_row_stays_when_its_successor_is_not_written),
-        TEST(a_full_write_queue_drops_saves_and_counts_them),
-        TEST(the_bounds_of_the_write_queue_change_at_run_time),
-        TEST(a_row_that_was_dropped_is_queued_again_when_it_is_asked_for),
-        TEST(with_save_on_second_use_only_used_rows_are_written),
-        TEST(a_file_tier_that_cannot_be_opened_costs_that_tier_only),
-        TEST(a_directory_for_both_file_tiers_is_the_disks_alone),
-        TEST(a_root_that_is_given_twice_is_opened_once),
-        TEST(a_row_of_another_keyspace_is_not_lent),
-        TEST(children_are_listed_once_whatever_tiers_they_are_in),
-    };
+    fixture *f = *state;
+    hth_key key = tail_meta(f, 1, 40).id.key;
+    char pins[4200];
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    open_cache(f);
+    (void)snprintf(pins, sizeof(pins), "%s/pins", f->ram_files);
+    assert_int_equal(hth_pin_add(hth_fs_system(), pins, &key, false, NULL, NULL), HEARTH_OK);
+    assert_true(hth_cache_is_pinned(f->cache, &key));
+    assert_int_equal(hth_cache_unpin(f->cache, &key, NULL), HEARTH_OK);
+    assert_false(hth_cache_is_pinned(f->cache, &key));
+    assert_int_equal(hth_cache_unpin(f->cache, &key, NULL), HEARTH_NOT_FOUND);
+    assert_int_equal(hth_cache_unpin_to_remove(f->cache, &key, NULL), HEARTH_OK);
 }

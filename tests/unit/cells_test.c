@@ -98,12 +98,11 @@ static void shorten(model *m, hth_cells *cells, sequence *one)
     one->n = n;
 }
 
-static void the_books_agree_with_a_naive_model(void **state)
+TEST(the_books_agree_with_a_naive_model)
 {
     hth_cells *cells = hth_cells_new(CELLS);
     model *m = calloc(1, sizeof(*m));
 
-    (void)state;
     assert_true(cells && m);
     m->seed = hth_test_seed();
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -124,24 +123,13 @@ static void the_books_agree_with_a_naive_model(void **state)
     hth_cells_free(cells);
 }
 
-static void there_may_be_no_cells_at_all(void **state)
+TEST(there_may_be_no_cells_at_all)
 {
     hth_cells *cells = hth_cells_new(0);
 
-    (void)state;
     assert_non_null(cells);
     assert_int_equal(hth_cells_n_unused(cells), 0);
     hth_cells_take(cells, NULL, 0, true);
     hth_cells_free(cells);
     hth_cells_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_books_agree_with_a_naive_model),
-        cmocka_unit_test(there_may_be_no_cells_at_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

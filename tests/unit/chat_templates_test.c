@@ -61,6 +61,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static hearth_model *load(const fixture *f, const char *path, const char *chat_template)
 {
     hearth_model_options options = hearth_model_options_default();
@@ -70,7 +72,7 @@ static hearth_model *load(const fixture *f, const char *path, const char *chat_t
 }
 
 /* A system message, one of the user, the reply, and another one of the user. */
-static hearth_chat_prompt render(hearth_model *model, size_t n_turns)
+static const hearth_chat_prompt *render(hearth_model *model, size_t n_turns)
 {
     static const hearth_chat_turn turns[] = {
         { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
@@ -79,7 +81,7 @@ static hearth_chat_prompt render(hearth_model *model, size_t n_turns)
         { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Bye" }
     };
     hearth_conversation conversation = hearth_conversation_default();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
     conversation.turns = turns + (n_turns < 4);
@@ -89,7 +91,7 @@ static hearth_chat_prompt render(hearth_model *model, size_t n_turns)
     return prompt;
 }
 
-static void each_of_our_templates_marks_who_speaks(void **state)
+FIXTURE_TEST(each_of_our_templates_marks_who_speaks)
 {
     static const struct {
         const char *name, *text;
@@ -118,14 +120,14 @@ static void each_of_our_templates_marks_who_speaks(void **state)
         const hth_chat_template *named = hth_chat_template_named(cases[i].name);
         hearth_model *model = load(f, MODEL, cases[i].name);
         hearth_model_info info = { .struct_size = sizeof(info) };
-        hearth_chat_prompt prompt = render(model, 4);
+        const hearth_chat_prompt *prompt = render(model, 4);
 
-        assert_string_equal(prompt.text, cases[i].text);
-        assert_true(prompt.n_stop >= 1);
-        assert_string_equal(prompt.stop[prompt.n_stop - (named->stop[1] ? 2 : 1)], named->stop[0]);
+        assert_string_equal(prompt->text, cases[i].text);
+        assert_true(prompt->n_stop >= 1);
+        assert_string_equal(prompt->stop[prompt->n_stop - (named->stop[1] ? 2 : 1)], named->stop[0]);
         assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
         assert_string_equal(info.chat_template_kind, "given");
-        hearth_chat_prompt_free(&prompt);
+        hearth_chat_prompt_free(prompt);
         hearth_model_unref(model);
     }
     assert_int_equal(f->n_warnings, 0);
@@ -133,46 +135,38 @@ static void each_of_our_templates_marks_who_speaks(void **state)
     assert_false(hth_chat_template_is_name(""));
 }
 
-static void a_model_without_a_template_gets_chatml_and_one_warning(void **state)
+FIXTURE_TEST(a_model_without_a_template_gets_chatml_and_one_warning)
 {
     fixture *f = *state;
     hearth_model *model = load(f, f->bare, NULL);
     hearth_model_info info = { .struct_size = sizeof(info) };
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
 
     assert_int_equal(f->n_warnings, 0); /* whoever completes texts need not know */
     assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
     assert_string_equal(info.chat_template_kind, "fallback");
     for (int i = 0; i < 2; i++) {
         prompt = render(model, 1);
-        assert_string_equal(prompt.text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
-        assert_string_equal(prompt.stop[prompt.n_stop - 2], "<|im_end|>");
-        hearth_chat_prompt_free(&prompt);
+        assert_string_equal(prompt->text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+        assert_string_equal(prompt->stop[prompt->n_stop - 2], "<|im_end|>");
+        hearth_chat_prompt_free(prompt);
     }
     assert_int_equal(f->n_warnings, 1);
     assert_non_null(strstr(f->log, "model 'bare' has no chat template"));
     hearth_model_unref(model);
 }
 
-static void a_model_s_own_template_is_left_alone(void **state)
+FIXTURE_TEST(a_model_s_own_template_is_left_alone)
 {
     fixture *f = *state;
     hearth_model *model = load(f, MODEL, NULL);
     hearth_model_info info = { .struct_size = sizeof(info) };
+    const hearth_chat_prompt *prompt;
 
     assert_int_equal(hearth_model_info_get(model, &info, NULL), HEARTH_OK);
     assert_string_equal(info.chat_template_kind, "model");
-    assert_null(hth_model_chat_template(model));
+    prompt = render(model, 1);
+    assert_int_equal(prompt->n_stop, 0); /* nor are stop texts of ours added */
+    hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_of_our_templates_marks_who_speaks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_model_without_a_template_gets_chatml_and_one_warning, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_model_s_own_template_is_left_alone, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static hearth_conversation asking(void)
     return c;
 }
 
-static void every_part_of_a_conversation_is_in_its_prompt(void **state)
+STUB_TEST(every_part_of_a_conversation_is_in_its_prompt)
 {
     const hth_test_stub *f = *state;
     const char *const parts[] = { "a", "b" };
@@ -47,54 +47,54 @@ static void every_part_of_a_conversation_is_in_its_prompt(void **state)
         { .struct_size = sizeof(hearth_chat_turn), .role = "tool", .content = "rain", .call_id = "x1" },
     };
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
 
     c.turns = turns;
     c.n_turns = 4;
     c.no_thinking = true;
     c.template_values = "{\"k\":1}";
     prompt = hth_test_chat_render(f->model, &c);
-    assert_string_equal(prompt.text, "<|im_start|>tools\nweather {\"type\":\"object\"}\n<|im_end|>\n"
-                                     "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nab<|im_end|>\n"
-                                     "<|im_start|>assistant\n<think>hm</think>Let me see."
-                                     "<call>weather {\"city\":\"Oslo\"}</call><|im_end|>\n"
-                                     "<|im_start|>tool\nx1: rain<|im_end|>\n"
-                                     "<|im_start|>assistant\n<think></think><values>{\"k\":1}</values>");
-    assert_int_equal(prompt.n_bytes, strlen(prompt.text));
-    hearth_chat_prompt_free(&prompt);
+    assert_string_equal(prompt->text, "<|im_start|>tools\nweather {\"type\":\"object\"}\n<|im_end|>\n"
+                                      "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nab<|im_end|>\n"
+                                      "<|im_start|>assistant\n<think>hm</think>Let me see."
+                                      "<call>weather {\"city\":\"Oslo\"}</call><|im_end|>\n"
+                                      "<|im_start|>tool\nx1: rain<|im_end|>\n"
+                                      "<|im_start|>assistant\n<think></think><values>{\"k\":1}</values>");
+    assert_int_equal(prompt->n_bytes, strlen(prompt->text));
+    hearth_chat_prompt_free(prompt);
 
     c = asking();
     c.continue_last = true;
     prompt = hth_test_chat_render(f->model, &c);
-    assert_string_equal(strstr(prompt.text, "<|im_start|>user"), "<|im_start|>user\nHow is the weather?");
-    hearth_chat_prompt_free(&prompt);
+    assert_string_equal(strstr(prompt->text, "<|im_start|>user"), "<|im_start|>user\nHow is the weather?");
+    hearth_chat_prompt_free(prompt);
 }
 
-static void a_grammar_comes_with_tools_and_is_lazy_unless_one_must_be_called(void **state)
+STUB_TEST(a_grammar_comes_with_tools_and_is_lazy_unless_one_must_be_called)
 {
     const hth_test_stub *f = *state;
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt = hth_test_chat_render(f->model, &c);
+    const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
 
-    assert_non_null(strstr(prompt.grammar, "\"weather\""));
-    assert_true(prompt.grammar_is_lazy);
-    assert_int_equal(prompt.n_triggers, 1);
-    assert_string_equal(prompt.triggers[0].text, "<call>");
-    hearth_chat_prompt_free(&prompt);
+    assert_non_null(strstr(prompt->grammar, "\"weather\""));
+    assert_true(prompt->grammar_is_lazy);
+    assert_int_equal(prompt->n_triggers, 1);
+    assert_string_equal(prompt->triggers[0].text, "<call>");
+    hearth_chat_prompt_free(prompt);
 
     c.tool_choice = HEARTH_TOOL_REQUIRED;
     prompt = hth_test_chat_render(f->model, &c);
-    assert_non_null(prompt.grammar);
-    assert_false(prompt.grammar_is_lazy);
-    hearth_chat_prompt_free(&prompt);
+    assert_non_null(prompt->grammar);
+    assert_false(prompt->grammar_is_lazy);
+    hearth_chat_prompt_free(prompt);
 
     c.tool_choice = HEARTH_TOOL_NONE;
     prompt = hth_test_chat_render(f->model, &c);
-    assert_null(prompt.grammar);
-    hearth_chat_prompt_free(&prompt);
+    assert_null(prompt->grammar);
+    hearth_chat_prompt_free(prompt);
 }
 
-static void a_reply_reads_the_same_whatever_pieces_it_comes_in(void **state)
+STUB_TEST(a_reply_reads_the_same_whatever_pieces_it_comes_in)
 {
     static const struct {
         const char *text, *wanted;
@@ -111,19 +111,19 @@ static void a_reply_reads_the_same_whatever_pieces_it_comes_in(void **state)
     };
     const hth_test_stub *f = *state;
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt = hth_test_chat_render(f->model, &c);
+    const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         for (size_t n_piece = 1; n_piece <= 64; n_piece = 2 * n_piece + 1) {
-            char *got = hth_test_chat_read(f->model, &prompt, rows[i].text, n_piece);
+            char *got = hth_test_chat_read(f->model, prompt, rows[i].text, n_piece);
 
             assert_string_equal(got, rows[i].wanted);
             free(got);
         }
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
 }
 
-static void a_nul_byte_ends_no_part_of_a_reply(void **state)
+STUB_TEST(a_nul_byte_ends_no_part_of_a_reply)
 {
     static const char text[] = "<think>a\0b</think>c\0d<call>weather {\0}</call>";
     static const struct {
@@ -134,60 +134,60 @@ static void a_nul_byte_ends_no_part_of_a_reply(void **state)
                  { HEARTH_DELTA_ARGUMENTS, "{\0}" } };
     const hth_test_stub *f = *state;
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt = hth_test_chat_render(f->model, &c);
+    const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t n;
-        char *got = hth_test_chat_said(f->model, &prompt, text, sizeof(text) - 1, rows[i].kind, &n);
+        char *got = hth_test_chat_said(f->model, prompt, text, sizeof(text) - 1, rows[i].kind, &n);
 
         assert_int_equal(n, 3);
         assert_memory_equal(got, rows[i].wanted, 3);
         free(got);
     }
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
 }
 
-static void marks_are_content_where_they_were_not_asked_for(void **state)
+STUB_TEST(marks_are_content_where_they_were_not_asked_for)
 {
     const hth_test_stub *f = *state;
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     char *got;
 
     c.tool_choice = HEARTH_TOOL_NONE;
     c.reasoning_in_content = true;
     prompt = hth_test_chat_render(f->model, &c);
-    got = hth_test_chat_read(f->model, &prompt, "<think>a</think><call>weather {}</call>", 3);
+    got = hth_test_chat_read(f->model, prompt, "<think>a</think><call>weather {}</call>", 3);
     assert_string_equal(got, "C:<think>a</think><call>weather {}</call>\n");
     free(got);
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
 }
 
-static void a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost(void **state)
+STUB_TEST(a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost)
 {
     enum { N = 200000 };
     const hth_test_stub *f = *state;
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt = hth_test_chat_render(f->model, &c);
+    const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
     char *text = malloc(N + 64), *got;
 
     memset(text, 'a', N);
     strcpy(text + N, "<call>weather {\"b\":2}</call>");
-    got = hth_test_chat_read(f->model, &prompt, text, 7);
+    got = hth_test_chat_read(f->model, prompt, text, 7);
     assert_int_equal(strspn(got + 2, "a"), N);
     assert_string_equal(got + 2 + N, "\nF:weather()\nA:{\"b\":2}\n");
     free(got);
     free(text);
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
 }
 
-static void what_is_wrong_with_a_conversation_is_named(void **state)
+STUB_TEST(what_is_wrong_with_a_conversation_is_named)
 {
     const hth_test_stub *f = *state;
     hearth_chat_turn turn = question;
     hearth_chat_tool tool = weather;
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
 #define REFUSED(words)                                                                            \
@@ -227,7 +227,7 @@ static void what_is_wrong_with_a_conversation_is_named(void **state)
 #undef REFUSED
 }
 
-static void control_tokens_are_part_of_the_text_where_they_are_asked_for(void **state)
+STUB_TEST(control_tokens_are_part_of_the_text_where_they_are_asked_for)
 {
     const hth_test_stub *f = *state;
     const hearth_token shown[] = { 258 };
@@ -252,9 +252,105 @@ static void control_tokens_are_part_of_the_text_where_they_are_asked_for(void **
     hearth_result_unref(result);
 }
 
-static void json_is_measured_without_parsing_it(void **state)
+STUB_TEST(a_request_takes_all_of_a_rendering_at_once)
 {
-    (void)state;
+    const hth_test_stub *f = *state;
+    hearth_conversation c = asking();
+    hearth_request request = hth_test_greedy(NULL, 40);
+    const hearth_chat_prompt *prompt;
+    hearth_token *tokens = calloc(4096, sizeof(*tokens));
+    const hearth_result *result;
+    char *said;
+    size_t n;
+
+    c.tool_choice = HEARTH_TOOL_REQUIRED;
+    prompt = hth_test_chat_render(f->model, &c);
+    assert_int_equal(prompt->struct_size, sizeof(*prompt));
+    request.chat = prompt;
+    result = hth_test_complete(f->model, &request);
+    assert_int_equal(hearth_tokenize(f->model, prompt->text, prompt->n_bytes,
+                                     HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, tokens, 4096, &n, NULL),
+                     HEARTH_OK);
+    assert_int_equal(result->stats->prompt_tokens, n);
+    assert_memory_equal(result->prompt, tokens, n * sizeof(*tokens));
+    said = hth_test_chat_read(f->model, prompt, result->text, 8);
+    assert_memory_equal(said, "F:weather()\nA:{", 14); /* which the grammar alone brings about */
+    free(said);
+    hearth_result_unref(result);
+
+    request.tokens = tokens + 1; /* tokens go before the text, and the grammar holds all the same */
+    request.n_tokens = n - 1;
+    result = hth_test_complete(f->model, &request);
+    assert_int_equal(result->stats->prompt_tokens, n - 1);
+    assert_memory_equal(result->text, "<call>weather {", 15);
+    hearth_result_unref(result);
+    free(tokens);
+    hearth_chat_prompt_free(prompt);
+}
+
+STUB_TEST(stop_texts_of_a_rendering_come_behind_those_of_the_request)
+{
+    const hth_test_stub *f = *state;
+    hearth_conversation c = asking();
+    hearth_request request = hth_test_greedy(NULL, 20);
+    const hearth_chat_prompt *prompt;
+    hearth_chat_prompt with_stop;
+    const char *own[64], *of_template[1];
+    const hearth_result *result;
+    char first[2] = "";
+
+    c.n_tools = 0;
+    prompt = hth_test_chat_render(f->model, &c);
+    request.chat = prompt;
+    result = hth_test_complete(f->model, &request);
+    first[0] = result->text[0];
+    hearth_result_unref(result);
+
+    with_stop = *prompt;
+    with_stop.stop = of_template;
+    with_stop.n_stop = 1;
+    of_template[0] = first;
+    for (size_t i = 0; i < 64; i++)
+        own[i] = "never said";
+    request.chat = &with_stop;
+    request.stop = own;
+    request.n_stop = 3;
+    result = hth_test_complete(f->model, &request);
+    assert_int_equal(result->n_bytes, 0);
+    assert_int_equal(result->stop_number, 4);
+    hearth_result_unref(result);
+    request.n_stop = 64;
+    assert_int_equal(hearth_submit(f->model, &request, NULL, NULL), HEARTH_MISUSE);
+    hearth_chat_prompt_free(prompt);
+}
+
+STUB_TEST(a_rendering_and_a_request_must_not_contradict_each_other)
+{
+    const hth_test_stub *f = *state;
+    static const hearth_token shown[] = { 258 };
+    hearth_conversation c = asking();
+    const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_request request = hth_test_greedy("abc", 2);
+    hearth_error err;
+
+    request.chat = prompt;
+    assert_int_equal(hearth_submit(f->model, &request, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "set prompt to NULL"));
+    request.prompt = NULL;
+    request.sampling = &sampling;
+    sampling.grammar = "root ::= \"a\"";
+    assert_int_equal(hearth_submit(f->model, &request, NULL, &err), HEARTH_MISUSE);
+    sampling.grammar = NULL;
+    sampling.shown_tokens = shown;
+    sampling.n_shown_tokens = 1;
+    assert_int_equal(hearth_submit(f->model, &request, NULL, &err), HEARTH_MISUSE);
+    hearth_chat_prompt_free(prompt);
+    hearth_chat_prompt_free(NULL);
+}
+
+TEST(json_is_measured_without_parsing_it)
+{
     assert_int_equal(hth_json_measure("", 0).depth, 0);
     assert_int_equal(hth_json_measure("[[],{\"a[[[\":1}]", 15).depth, 2);
     assert_int_equal(hth_json_measure("[1,2,3]", 7).n_values, 4);
@@ -264,29 +360,4 @@ static void json_is_measured_without_parsing_it(void **state)
     assert_true(hth_json_is_within("[[1]]", 5, 2, 3));
     assert_false(hth_json_is_within("[[1]]", 5, 1, 3));
     assert_false(hth_json_is_within("[1,2]", 5, 2, 2));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_part_of_a_conversation_is_in_its_prompt, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_grammar_comes_with_tools_and_is_lazy_unless_one_must_be_called,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_reads_the_same_whatever_pieces_it_comes_in, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_nul_byte_ends_no_part_of_a_reply, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(marks_are_content_where_they_were_not_asked_for, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_conversation_is_named, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(control_tokens_are_part_of_the_text_where_they_are_asked_for,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test(json_is_measured_without_parsing_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

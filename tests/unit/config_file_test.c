@@ -19,6 +19,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* A tree in one line: key=word, key="text", key[...], key{...}, with @line behind single values. */
 static void show(const hth_config_node *node, char *out, size_t capacity)
 {
@@ -65,7 +67,7 @@ static void assert_wrong(void **state, const char *text, const char *message)
         fail_msg("'%s' is refused with '%s', not '%s'", text, err.message, message);
 }
 
-static void keys_and_values_are_written_in_several_ways(void **state)
+FIXTURE_TEST(keys_and_values_are_written_in_several_ways)
 {
     assert_means(state, "a = 1; b: 2, c 3\nd=four", "a=1@1 b=2@1 c=3@1 d=four@2");
     assert_means(state, "  a\t=\r\n 1 ;;\n\n;b = x", "a=1@2 b=x@4");
@@ -75,7 +77,7 @@ static void keys_and_values_are_written_in_several_ways(void **state)
     assert_means(state, "# nothing", "");
 }
 
-static void escapes_are_those_of_json(void **state)
+FIXTURE_TEST(escapes_are_those_of_json)
 {
     assert_means(state, "a = \"\\\"\\\\\\/\\t\\u0041\\u00e4\\u20ac\\ud83d\\ude00\"",
                  "a=\"\"\\/\tA\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"@1");
@@ -88,7 +90,7 @@ static void escapes_are_those_of_json(void **state)
     assert_wrong(state, "\n\na = \"\\", "t.conf:3: a backslash");
 }
 
-static void comments_are_skipped_and_counted(void **state)
+FIXTURE_TEST(comments_are_skipped_and_counted)
 {
     assert_means(state, "# one\na = 1 # two\n/* three\n /* inside */ \n*/ b = 2 /* x */; c = 3", "a=1@2 b=2@5 c=3@5");
     assert_means(state, "a = x/* y */\nb = '#/*'", "a=x@1 b=\"#/*\"@2");
@@ -96,7 +98,7 @@ static void comments_are_skipped_and_counted(void **state)
     assert_wrong(state, "/* /* */", "t.conf:1: the comment");
 }
 
-static void lists_keep_their_elements_lines(void **state)
+FIXTURE_TEST(lists_keep_their_elements_lines)
 {
     assert_means(state, "a = [1, 'x',\n\"y\"\n z,]; b [ ]", "a[=1@1 =\"x\"@1 =\"y\"@2 =z@3] b[]");
     assert_means(state, "a = [[1], {b=2}]", "a[[=1@1] {b=2@1}]");
@@ -104,18 +106,18 @@ static void lists_keep_their_elements_lines(void **state)
     assert_wrong(state, "a = [1 2]", "t.conf:1: after the value of 'a' there must be ';'");
 }
 
-static void sections_may_have_titles(void **state)
+FIXTURE_TEST(sections_may_have_titles)
 {
     assert_means(state, "s { a = 1 }\nt = { b = 2; }", "s{a=1@1} t{b=2@2}");
     assert_means(state, "model \"chat\" { a = 1 }\nmodel org/x:7b\n{ a = 2 }",
                  "model{chat{a=1@1}} model{org/x:7b{a=2@3}}");
     assert_means(state, "s {}\nt\n{ }", "s{} t{}");
     assert_wrong(state, "s {\n a = 1\n", "t.conf:1: the section that begins here has no end");
-    assert_wrong(state, "a = 1\n}", "t.conf:2: there is a '}' more");
+    assert_wrong(state, "a = 1\n}", "t.conf:2: there are more '}'");
     assert_wrong(state, "s { a = 1 ]", "t.conf:1: after the value of 'a'");
 }
 
-static void json_is_accepted(void **state)
+FIXTURE_TEST(json_is_accepted)
 {
     assert_means(state, "{\"a\": 1, \"b\": [true, null, \"x\"], \"s\": {\"c\": -1.5e3}}\n",
                  "a=1@1 b[=true@1 =null@1 =\"x\"@1] s{c=-1.5e3@1}");
@@ -124,30 +126,30 @@ static void json_is_accepted(void **state)
     assert_wrong(state, "{\"a\": 1", "t.conf:1: the section that begins here has no end");
 }
 
-static void what_is_missing_is_said_with_its_line(void **state)
+FIXTURE_TEST(what_is_missing_is_said_with_its_line)
 {
     assert_wrong(state, "\na = ;", "t.conf:2: 'a' lacks its value; ';' is here");
     assert_wrong(state, "a =", "t.conf:1: 'a' lacks its value; the end of the file is here");
     assert_wrong(state, "a\nb = 1", "t.conf:1: 'a' lacks its value; the end of the line is here");
     assert_wrong(state, "a = 1 2",
                  "t.conf:1: after the value of 'a' there must be ';' or the end of the line, not '2'");
-    assert_wrong(state, "listen = [::1]:8080", "brackets belongs into quotes");
+    assert_wrong(state, "listen = [::1]:8080", "brackets belongs in quotes");
     assert_wrong(state, "\n= 1", "t.conf:2: a key is expected here, not '='");
     assert_wrong(state, "{{", "t.conf:1: a key is expected here, not '{'");
     assert_wrong(state, "a = \"x\nb = 2", "t.conf:1: the text that begins with \" has no end in its line");
     assert_wrong(state, "a = 'x", "t.conf:1: the text that begins with '");
     assert_wrong(state, "a = \xc3\xa4 \xc3\xa4",
                  "t.conf:1: after the value of 'a' there must be ';' or the end of the line, "
-                 "not a character that belongs into quotes");
+                 "not a character that belongs in quotes");
 }
 
-static void what_ucl_has_beyond_that_is_refused(void **state)
+FIXTURE_TEST(what_ucl_has_beyond_that_is_refused)
 {
     assert_wrong(state, "a = 1\n.include \"b.conf\"", "t.conf:2: commands such as '.include' are not supported");
     assert_wrong(state, "a = <<EOD\nx\nEOD", "t.conf:1: texts of several lines");
 }
 
-static void bounds_hold(void **state)
+FIXTURE_TEST(bounds_hold)
 {
     char deep[64] = "a = ";
     const hth_config_node *root;
@@ -158,21 +160,4 @@ static void bounds_hold(void **state)
     assert_int_equal(hth_config_file_parse(*state, "t.conf", "a = \0b", 6, &root, &err), HEARTH_CORRUPT);
     assert_int_equal(hth_config_file_parse(*state, "t.conf", "a = \xff", 5, &root, &err), HEARTH_CORRUPT);
     assert_non_null(strstr(err.message, "'t.conf' is no text in UTF-8"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(keys_and_values_are_written_in_several_ways, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(escapes_are_those_of_json, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(comments_are_skipped_and_counted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lists_keep_their_elements_lines, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(sections_may_have_titles, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(json_is_accepted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_missing_is_said_with_its_line, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_ucl_has_beyond_that_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(bounds_hold, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * conversation_test.c - what a conversation leaves behind while it grows, and what every earlier moment of it still finds
+ * conversation_test.c - what a conversation leaves behind while it grows, and what every earlier moment of it still
+ * finds
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,8 @@ static int tear_down(void **state)
     free(f);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
 
 static void open_again(fixture *f)
 {
@@ -125,7 +128,7 @@ static void talk(conversation *c, hearth_model *model)
         take_turn(c, i, model, 60 + i * 5);
 }
 
-static void a_growing_conversation_leaves_one_tail_and_every_turn_is_still_exact(void **state)
+FIXTURE_TEST(a_growing_conversation_leaves_one_tail_and_every_turn_is_still_exact)
 {
     fixture *f = *state;
     conversation *c = calloc(1, sizeof(*c));
@@ -149,7 +152,7 @@ static void a_growing_conversation_leaves_one_tail_and_every_turn_is_still_exact
     free(c);
 }
 
-static void each_turn_may_be_another_process(void **state)
+FIXTURE_TEST(each_turn_may_be_another_process)
 {
     fixture *f = *state;
     conversation *c = calloc(1, sizeof(*c));
@@ -165,7 +168,7 @@ static void each_turn_may_be_another_process(void **state)
     free(c);
 }
 
-static void replies_are_those_of_a_runtime_without_a_cache(void **state)
+FIXTURE_TEST(replies_are_those_of_a_runtime_without_a_cache)
 {
     static const char *const kinds[] = { "stub:", "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid" };
     fixture *f = *state;
@@ -193,7 +196,7 @@ static void replies_are_those_of_a_runtime_without_a_cache(void **state)
     free(without);
 }
 
-static void a_prompt_that_is_computed_anew_leaves_no_stale_tail(void **state)
+FIXTURE_TEST(a_prompt_that_is_computed_anew_leaves_no_stale_tail)
 {
     fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
@@ -213,7 +216,7 @@ static void a_prompt_that_is_computed_anew_leaves_no_stale_tail(void **state)
     free(c);
 }
 
-static void two_replies_to_one_prompt_keep_a_tail_each(void **state)
+FIXTURE_TEST(two_replies_to_one_prompt_keep_a_tail_each)
 {
     fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
@@ -241,7 +244,7 @@ static void two_replies_to_one_prompt_keep_a_tail_each(void **state)
 }
 
 /* More prompts begin alike than are compared token by token. */
-static void a_prompt_is_exact_however_many_others_begin_where_it_does(void **state)
+FIXTURE_TEST(a_prompt_is_exact_however_many_others_begin_where_it_does)
 {
     enum { PROMPTS = 300 };
     fixture *f = *state;
@@ -269,7 +272,7 @@ static void a_prompt_is_exact_however_many_others_begin_where_it_does(void **sta
 
 /* ---- known prompts whose logits are gone ---- */
 
-static void a_prompt_without_its_logits_is_evaluated_from_its_last_boundary(void **state)
+FIXTURE_TEST(a_prompt_without_its_logits_is_evaluated_from_its_last_boundary)
 {
     static const size_t lengths[] = { 100, 511, 512, 513, 700 }; /* one more token begins every text */
     fixture *f = *state;
@@ -305,21 +308,4 @@ static void a_prompt_without_its_logits_is_evaluated_from_its_last_boundary(void
         hearth_model_unref(model);
         free(prompt);
     }
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_growing_conversation_leaves_one_tail_and_every_turn_is_still_exact),
-        TEST(each_turn_may_be_another_process),
-        TEST(replies_are_those_of_a_runtime_without_a_cache),
-        TEST(a_prompt_that_is_computed_anew_leaves_no_stale_tail),
-        TEST(two_replies_to_one_prompt_keep_a_tail_each),
-        TEST(a_prompt_is_exact_however_many_others_begin_where_it_does),
-        TEST(a_prompt_without_its_logits_is_evaluated_from_its_last_boundary),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

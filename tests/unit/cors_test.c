@@ -9,7 +9,7 @@
 
 /* ---- hosts ---- */
 
-static void a_host_is_its_own_by_address_or_name_and_a_port(void **state)
+TEST(a_host_is_its_own_by_address_or_name_and_a_port)
 {
     static const char *const own[] = { "127.0.0.1",  "127.0.0.1:8080",   "[::1]",           "[::1]:8080",
                                        "localhost",  "LOCALHOST:1",      "app.localhost",   "10.1.2.3",
@@ -37,7 +37,6 @@ static void a_host_is_its_own_by_address_or_name_and_a_port(void **state)
                                                  { .path = "/x" } };
     const hth_server_options options = { .listen = listen, .n_listen = 3, .admin = { .host = "operator.example" } };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (!hth_host_is_own(&options, own[i]))
             fail_msg("'%s' is not taken for an own host", own[i]);
@@ -46,12 +45,11 @@ static void a_host_is_its_own_by_address_or_name_and_a_port(void **state)
             fail_msg("'%s' is taken for an own host", others[i]);
 }
 
-static void a_listed_origin_makes_its_host_known(void **state)
+TEST(a_listed_origin_makes_its_host_known)
 {
     static const char *const origins[] = { "localhost", "https://chat.example.com" };
     const hth_server_options options = { .cors_origins = origins, .n_cors_origins = 2 };
 
-    (void)state;
     assert_true(hth_host_is_known(&options, "chat.example.com"));
     assert_true(hth_host_is_known(&options, "chat.example.com:8443"));
     assert_true(hth_host_is_known(&options, "127.0.0.1:80"));
@@ -81,7 +79,7 @@ static hth_http_exchange ask(const char **headers, const char *origin, const cha
     return (hth_http_exchange){ .method = "POST", .path = "/completion", .peer = peer, .request_headers = headers };
 }
 
-static void a_page_of_elsewhere_is_foreign_unless_it_is_listed(void **state)
+TEST(a_page_of_elsewhere_is_foreign_unless_it_is_listed)
 {
     static const char *const origins[] = { "localhost", "app://" };
     static const struct {
@@ -102,7 +100,6 @@ static void a_page_of_elsewhere_is_foreign_unless_it_is_listed(void **state)
         { "http://127.0.0.1:8080", NULL, { true, false } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (size_t n = 0; n < 2; n++) {
             const hth_server_options options = { .cors_origins = origins, .n_cors_origins = 2 * n };
@@ -115,7 +112,7 @@ static void a_page_of_elsewhere_is_foreign_unless_it_is_listed(void **state)
         }
 }
 
-static void a_name_that_was_made_to_lead_here_is_strange_to_this_machine(void **state)
+TEST(a_name_that_was_made_to_lead_here_is_strange_to_this_machine)
 {
     static const char *const origins[] = { "https://chat.example.com" };
     const hth_server_options options = { .cors_origins = origins, .n_cors_origins = 1 };
@@ -134,7 +131,6 @@ static void a_name_that_was_made_to_lead_here_is_strange_to_this_machine(void **
         { NULL, "127.0.0.1", false },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *headers[5];
         hth_http_exchange exchange = ask(headers, NULL, cases[i].host, cases[i].peer);
@@ -153,7 +149,7 @@ static void expect_header(const hth_http_exchange *exchange, const char *line)
         fail_msg("'%s' is not among\n%s", line, exchange->headers);
 }
 
-static void a_preflight_is_told_all_that_it_asks_for(void **state)
+TEST(a_preflight_is_told_all_that_it_asks_for)
 {
     static const char *const origins[] = { "localhost" };
     const hth_server_options options = { .cors_origins = origins, .n_cors_origins = 1 };
@@ -168,7 +164,6 @@ static void a_preflight_is_told_all_that_it_asks_for(void **state)
                                            NULL };
     hth_http_exchange exchange = { .method = "OPTIONS", .request_headers = headers };
 
-    (void)state;
     assert_true(hth_cors_is_preflight(&exchange));
     assert_true(hth_cors_add(&options, &exchange));
     expect_header(&exchange, "Access-Control-Allow-Origin: http://localhost:5173\n");
@@ -180,7 +175,7 @@ static void a_preflight_is_told_all_that_it_asks_for(void **state)
     assert_null(strstr(exchange.headers, "Credentials"));
 }
 
-static void a_preflight_without_names_is_told_those_that_clients_send(void **state)
+TEST(a_preflight_without_names_is_told_those_that_clients_send)
 {
     static const char *const origins[] = { "*" };
     const hth_server_options options = { .cors_origins = origins, .n_cors_origins = 1 };
@@ -197,7 +192,6 @@ static void a_preflight_without_names_is_told_those_that_clients_send(void **sta
     hth_http_exchange exchanges[] = { { .method = "OPTIONS", .request_headers = plain },
                                       { .method = "OPTIONS", .request_headers = odd } };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         assert_true(hth_cors_add(&options, &exchanges[i]));
         for (size_t j = 0; j < sizeof(wanted) / sizeof(wanted[0]); j++)
@@ -207,7 +201,7 @@ static void a_preflight_without_names_is_told_those_that_clients_send(void **sta
     }
 }
 
-static void what_is_not_listed_is_told_nothing(void **state)
+TEST(what_is_not_listed_is_told_nothing)
 {
     static const char *const origins[] = { "https://app.example.com" };
     const hth_server_options none = { .n_cors_origins = 0 };
@@ -215,7 +209,6 @@ static void what_is_not_listed_is_told_nothing(void **state)
     const char *headers[5];
     hth_http_exchange exchange = ask(headers, "http://localhost:5173", NULL, NULL);
 
-    (void)state;
     assert_false(hth_cors_add(&none, &exchange));
     assert_string_equal(exchange.headers, "");
     assert_false(hth_cors_add(&one, &exchange));
@@ -223,11 +216,10 @@ static void what_is_not_listed_is_told_nothing(void **state)
     expect_header(&exchange, "Vary: Origin\n"); /* for caches in between */
 }
 
-static void a_refusal_says_how_to_allow_the_page(void **state)
+TEST(a_refusal_says_how_to_allow_the_page)
 {
     char text[640];
 
-    (void)state;
     hth_cors_refusal("http://localhost:5173", text, sizeof(text));
     assert_non_null(strstr(text, "--cors-origin http://localhost:5173"));
     assert_non_null(strstr(text, "cors { origins = [\"http://localhost:5173\"] }"));
@@ -238,20 +230,4 @@ static void a_refusal_says_how_to_allow_the_page(void **state)
     hth_cors_refusal("null", text, sizeof(text));
     assert_non_null(strstr(text, "--cors-origin localhost"));
     assert_null(strstr(text, "--cors-origin null"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_host_is_its_own_by_address_or_name_and_a_port),
-        cmocka_unit_test(a_listed_origin_makes_its_host_known),
-        cmocka_unit_test(a_page_of_elsewhere_is_foreign_unless_it_is_listed),
-        cmocka_unit_test(a_name_that_was_made_to_lead_here_is_strange_to_this_machine),
-        cmocka_unit_test(a_preflight_is_told_all_that_it_asks_for),
-        cmocka_unit_test(a_preflight_without_names_is_told_those_that_clients_send),
-        cmocka_unit_test(what_is_not_listed_is_told_nothing),
-        cmocka_unit_test(a_refusal_says_how_to_allow_the_page),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,11 +26,12 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* ---- counting ---- */
 
-static void what_is_counted_is_found_under_its_name_only(void **state)
+FIXTURE_TEST(what_is_counted_is_found_under_its_name_only)
 {
-    (void)state;
     hth_count(counters, HTH_COUNT_TOKENS_RESTORED, 256);
     hth_count(counters, HTH_COUNT_TOKENS_RESTORED, 1);
     hth_count_hit(counters, HEARTH_HIT_EXACT, HEARTH_TIER_DISK);
@@ -57,11 +58,10 @@ static void what_is_counted_is_found_under_its_name_only(void **state)
     assert_true(hth_counted(counters, HTH_COUNT_TOKENS_RESTORED) == 257);
 }
 
-static void a_reset_begins_snapshots_at_zero_and_leaves_the_totals(void **state)
+FIXTURE_TEST(a_reset_begins_snapshots_at_zero_and_leaves_the_totals)
 {
     static const hth_counters_snapshot nothing;
 
-    (void)state;
     hth_count(counters, HTH_COUNT_ROWS_SAVED, 3);
     hth_histogram_add(counters, HTH_PATH_READ, 70000);
     hth_counters_reset(counters);
@@ -78,9 +78,8 @@ static void a_reset_begins_snapshots_at_zero_and_leaves_the_totals(void **state)
     assert_true(hth_counted(counters, HTH_COUNT_ROWS_SAVED) == 7);
 }
 
-static void counters_that_overflow_still_count_what_comes_after_a_reset(void **state)
+FIXTURE_TEST(counters_that_overflow_still_count_what_comes_after_a_reset)
 {
-    (void)state;
     hth_count(counters, HTH_COUNT_BYTES_SAVED, UINT64_MAX - 1);
     hth_counters_reset(counters);
     hth_count(counters, HTH_COUNT_BYTES_SAVED, 10); /* wraps */
@@ -93,11 +92,10 @@ static void counters_that_overflow_still_count_what_comes_after_a_reset(void **s
 
 /* ---- histograms ---- */
 
-static void every_time_lies_in_its_bucket_and_buckets_are_at_most_a_quarter_wide(void **state)
+FIXTURE_TEST(every_time_lies_in_its_bucket_and_buckets_are_at_most_a_quarter_wide)
 {
     uint64_t random = hth_test_seed(), begin = 0;
 
-    (void)state;
     for (unsigned i = 0; i < HTH_HISTOGRAM_BUCKETS; i++) {
         uint64_t end = hth_histogram_bucket_end(i);
 
@@ -129,13 +127,12 @@ static int ascending(const void *a, const void *b)
 
 enum { TIMES_MAX = 2000 };
 
-static void percentiles_are_those_of_the_sorted_times_up_to_a_quarter(void **state)
+FIXTURE_TEST(percentiles_are_those_of_the_sorted_times_up_to_a_quarter)
 {
     static const double shares[] = { 0, 0.001, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999, 1 };
     static uint64_t times[TIMES_MAX];
     uint64_t random = hth_test_seed();
 
-    (void)state;
     for (int round = 0; round < 200; round++) {
         size_t n = 1 + hth_test_random(&random, TIMES_MAX);
         uint64_t bits = 1 + hth_test_random(&random, HTH_HISTOGRAM_MAX_BITS), total = 0;
@@ -166,12 +163,11 @@ static void percentiles_are_those_of_the_sorted_times_up_to_a_quarter(void **sta
     }
 }
 
-static void shares_outside_0_to_1_count_as_the_nearest(void **state)
+FIXTURE_TEST(shares_outside_0_to_1_count_as_the_nearest)
 {
     const hth_histogram *histogram = &snapshot.paths[HTH_PATH_WRITE];
     static const hth_histogram empty;
 
-    (void)state;
     hth_histogram_add(counters, HTH_PATH_WRITE, 3000);
     hth_histogram_add(counters, HTH_PATH_WRITE, 9000000);
     hth_counters_snapshot_get(counters, &snapshot);
@@ -181,9 +177,8 @@ static void shares_outside_0_to_1_count_as_the_nearest(void **state)
     assert_true(hth_histogram_percentile(&empty, 0.5) == 0);
 }
 
-static void a_clock_that_went_back_does_not_spoil_the_sum(void **state)
+FIXTURE_TEST(a_clock_that_went_back_does_not_spoil_the_sum)
 {
-    (void)state;
     hth_histogram_add(counters, HTH_PATH_READ, UINT64_MAX);
     hth_histogram_add(counters, HTH_PATH_READ, UINT64_MAX);
     hth_counters_snapshot_get(counters, &snapshot);
@@ -191,9 +186,8 @@ static void a_clock_that_went_back_does_not_spoil_the_sum(void **state)
     assert_true(hth_histogram_percentile(&snapshot.paths[HTH_PATH_READ], 0.5) == HTH_HISTOGRAM_NS_MAX);
 }
 
-static void paths_have_names(void **state)
+TEST(paths_have_names)
 {
-    (void)state;
     assert_string_equal(hth_path_name(HTH_PATH_LOOKUP), "lookup");
     assert_string_equal(hth_path_name(HTH_PATH_WRITE), "write");
     assert_string_equal(hth_path_name(HTH_PATHS), "unknown");
@@ -227,12 +221,11 @@ static void join(pthread_t *threads)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static void what_many_threads_count_adds_up_after_they_ended(void **state)
+FIXTURE_TEST(what_many_threads_count_adds_up_after_they_ended)
 {
     const hth_histogram *histogram = &snapshot.paths[HTH_PATH_UNPACK];
     pthread_t threads[N_THREADS];
 
-    (void)state;
     start(threads);
     join(threads);
     hth_counters_snapshot_get(counters, &snapshot);
@@ -244,12 +237,11 @@ static void what_many_threads_count_adds_up_after_they_ended(void **state)
     assert_true(histogram->max_ns == 1000 * N_THREADS + N_ADDS - 1);
 }
 
-static void nothing_is_lost_or_negative_while_others_count_and_reset(void **state)
+FIXTURE_TEST(nothing_is_lost_or_negative_while_others_count_and_reset)
 {
     pthread_t threads[N_THREADS];
     uint64_t in_total;
 
-    (void)state;
     start(threads);
     for (int i = 0; i < 200; i++) {
         hth_counters_snapshot_get(counters, &snapshot);
@@ -269,23 +261,4 @@ static void nothing_is_lost_or_negative_while_others_count_and_reset(void **stat
     join(threads);
     hth_counters_snapshot_get(counters, &snapshot);
     assert_true(snapshot.values[HTH_COUNT_BYTES_RESTORED] == in_total);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_counted_is_found_under_its_name_only, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reset_begins_snapshots_at_zero_and_leaves_the_totals, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(counters_that_overflow_still_count_what_comes_after_a_reset, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_time_lies_in_its_bucket_and_buckets_are_at_most_a_quarter_wide, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(percentiles_are_those_of_the_sorted_times_up_to_a_quarter, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(shares_outside_0_to_1_count_as_the_nearest, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_clock_that_went_back_does_not_spoil_the_sum, set_up, tear_down),
-        cmocka_unit_test(paths_have_names),
-        cmocka_unit_test_setup_teardown(what_many_threads_count_adds_up_after_they_ended, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nothing_is_lost_or_negative_while_others_count_and_reset, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

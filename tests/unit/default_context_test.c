@@ -49,6 +49,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static hearth_model_info info_of(const fixture *f, const char *path, uint32_t n_ctx)
 {
     hearth_model_options options = hearth_model_options_default();
@@ -62,7 +64,7 @@ static hearth_model_info info_of(const fixture *f, const char *path, uint32_t n_
     return info;
 }
 
-static void it_is_what_the_model_was_trained_with(void **state)
+FIXTURE_TEST(it_is_what_the_model_was_trained_with)
 {
     fixture *f = *state;
 
@@ -73,7 +75,7 @@ static void it_is_what_the_model_was_trained_with(void **state)
 }
 
 /* The stub says that 1 GiB is free; a quarter of it may be cells. */
-static void it_takes_no_more_memory_than_its_share(void **state)
+FIXTURE_TEST(it_takes_no_more_memory_than_its_share)
 {
     fixture *f = *state;
 
@@ -88,7 +90,7 @@ static void it_takes_no_more_memory_than_its_share(void **state)
     assert_int_equal(f->n_warnings, 0);
 }
 
-static void a_context_beyond_the_training_is_made_with_a_warning(void **state)
+FIXTURE_TEST(a_context_beyond_the_training_is_made_with_a_warning)
 {
     fixture *f = *state;
 
@@ -99,7 +101,7 @@ static void a_context_beyond_the_training_is_made_with_a_warning(void **state)
     assert_non_null(strstr(f->log, "was trained with 1000 tokens, and its context has 2048"));
 }
 
-static void the_size_does_not_enter_keys(void **state)
+FIXTURE_TEST(the_size_does_not_enter_keys)
 {
     fixture *f = *state;
     hearth_model_info a = info_of(f, "stub:n_ctx_train=8192", 0), b = info_of(f, "stub:n_ctx_train=8192", 1024);
@@ -109,10 +111,10 @@ static void the_size_does_not_enter_keys(void **state)
 }
 
 /*
- * A model as Phi-3 of 128k, whose cells of 384 KiB are computed with other factors beyond 4096: what is free today does not
- * decide on which side of it the context lies, as long as there is room for it.
+ * A model as Phi-3 of 128k, whose cells of 384 KiB are computed with other factors beyond 4096: what is free today does
+ * not decide on which side of it the context lies, as long as there is room for it.
  */
-static void the_memory_of_the_machine_decides_between_two_sets_of_factors(void **state)
+TEST(the_memory_of_the_machine_decides_between_two_sets_of_factors)
 {
     static const struct {
         uint32_t total_gib, free_gib, n_ctx;
@@ -123,7 +125,6 @@ static void the_memory_of_the_machine_decides_between_two_sets_of_factors(void *
         { 1024, 800, 131072 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const hth_cell_room room = { .cell_bytes = 384 << 10,
                                      .free_bytes = (uint64_t)rows[i].free_gib << 30,
@@ -133,28 +134,13 @@ static void the_memory_of_the_machine_decides_between_two_sets_of_factors(void *
     }
 }
 
-static void one_set_of_factors_is_no_border(void **state)
+TEST(one_set_of_factors_is_no_border)
 {
     const hth_cell_room room = { .cell_bytes = 384 << 10, .free_bytes = UINT64_C(8) << 30 };
     const hth_cell_room blind = { .free_bytes = UINT64_C(8) << 30 };
 
-    (void)state;
     assert_int_equal(hth_default_context(131072, 0, &room), 5376);
     assert_int_equal(hth_default_context(4096, 4096, &room), 4096); /* never beyond it */
     assert_int_equal(hth_default_context(131072, 4096, &blind), 32768);
     assert_int_equal(hth_default_context(0, 0, &blind), 8192);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(it_is_what_the_model_was_trained_with, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_takes_no_more_memory_than_its_share, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_context_beyond_the_training_is_made_with_a_warning, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_size_does_not_enter_keys, set_up, tear_down),
-        cmocka_unit_test(the_memory_of_the_machine_decides_between_two_sets_of_factors),
-        cmocka_unit_test(one_set_of_factors_is_no_border),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

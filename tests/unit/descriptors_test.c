@@ -22,9 +22,8 @@ static rlim_t limit_now(void)
 }
 
 /* In this order: the most that a process may have cannot be raised again. */
-static void the_limit_is_raised_as_far_as_it_is_needed_and_may_be(void **state)
+TEST(the_limit_is_raised_as_far_as_it_is_needed_and_may_be)
 {
-    (void)state;
     limit_set(128, 512);
     assert_int_equal(hth_descriptors_for(16, 16), 16); /* enough */
     assert_int_equal(limit_now(), 128);
@@ -34,23 +33,12 @@ static void the_limit_is_raised_as_far_as_it_is_needed_and_may_be(void **state)
     assert_int_equal(limit_now(), 512);
 }
 
-static void requests_keep_their_share_of_a_low_limit(void **state)
+TEST(requests_keep_their_share_of_a_low_limit)
 {
-    (void)state;
     limit_set(256, 256);
     assert_int_equal(hth_descriptors_for(16384, 4096), 256 - 64 - 96);
     assert_int_equal(hth_descriptors_for(16384, 10), 256 - 10 - 96);
     assert_int_equal(hth_descriptors_for(90, 4096), 90);
     limit_set(64, 64);
     assert_int_equal(hth_descriptors_for(100, 100), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_limit_is_raised_as_far_as_it_is_needed_and_may_be),
-        cmocka_unit_test(requests_keep_their_share_of_a_low_limit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,13 +83,12 @@ static bool has_gpu(void)
     return false;
 }
 
-static void the_processor_is_among_the_devices_with_its_name_and_memory(void **state)
+TEST(the_processor_is_among_the_devices_with_its_name_and_memory)
 {
     hth_engine_device devices[DEVICES_MAX];
     size_t n = list(devices);
     size_t n_found = 0;
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         if (strcmp(devices[i].backend, "CPU") != 0)
             continue;
@@ -101,13 +100,12 @@ static void the_processor_is_among_the_devices_with_its_name_and_memory(void **s
     assert_int_equal(n_found, 1);
 }
 
-static void no_more_devices_are_listed_than_there_is_room_for(void **state)
+TEST(no_more_devices_are_listed_than_there_is_room_for)
 {
     hth_engine_device devices[DEVICES_MAX];
     size_t n = DEVICES_MAX;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(llama->devices(NULL, 0, &n, &err), HEARTH_OK);
     assert_int_equal(n, 0);
     assert_int_equal(llama->devices(devices, 1, &n, &err), HEARTH_OK);
@@ -118,12 +116,11 @@ static void no_more_devices_are_listed_than_there_is_room_for(void **state)
 
 /* ---- layers without a device ---- */
 
-static void layers_for_a_gpu_that_is_not_there_are_warned_of_once(void **state)
+TEST(layers_for_a_gpu_that_is_not_there_are_warned_of_once)
 {
     hth_engine_model *model = NULL;
     hearth_error err;
 
-    (void)state;
     if (has_gpu())
         skip();
     assert_int_equal(load(7, NULL, &model, &err), HEARTH_OK);
@@ -132,12 +129,11 @@ static void layers_for_a_gpu_that_is_not_there_are_warned_of_once(void **state)
     llama->model_free(model);
 }
 
-static void all_layers_that_fit_nowhere_else_are_the_processor_s_without_a_word(void **state)
+TEST(all_layers_that_fit_nowhere_else_are_the_processor_s_without_a_word)
 {
     hth_engine_model *model = NULL;
     hearth_error err;
 
-    (void)state;
     for (int32_t n = -1; n <= 0; n++) {
         assert_int_equal(load(n, NULL, &model, &err), HEARTH_OK);
         assert_int_equal(warnings.n, 0);
@@ -145,11 +141,10 @@ static void all_layers_that_fit_nowhere_else_are_the_processor_s_without_a_word(
     }
 }
 
-static void what_the_processor_computes_has_one_name_however_it_was_asked_for(void **state)
+TEST(what_the_processor_computes_has_one_name_however_it_was_asked_for)
 {
     char texts[2][sizeof(((hth_engine_context_info *)NULL)->params_text)];
 
-    (void)state;
     if (has_gpu())
         skip();
     for (int32_t i = 0; i < 2; i++) {
@@ -172,12 +167,11 @@ static void what_the_processor_computes_has_one_name_however_it_was_asked_for(vo
 
 /* ---- addresses ---- */
 
-static void addresses_are_read_in_their_order(void **state)
+TEST(addresses_are_read_in_their_order)
 {
     hth_rpc_addresses addresses;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hth_rpc_addresses_read("localhost:1,10.0.0.2:65535", &addresses, &err), HEARTH_OK);
     assert_int_equal(addresses.n, 2);
     assert_string_equal(addresses.texts[0], "localhost:1");
@@ -186,7 +180,7 @@ static void addresses_are_read_in_their_order(void **state)
     assert_int_equal(addresses.ports[1], 65535);
 }
 
-static void what_is_no_address_is_misuse_and_names_it(void **state)
+TEST(what_is_no_address_is_misuse_and_names_it)
 {
     static const char *const wrong[] = {
         "",     "localhost", ":1",   "a:",   "a:0",      "a:65536", "a:1x",
@@ -196,7 +190,6 @@ static void what_is_no_address_is_misuse_and_names_it(void **state)
     hth_rpc_addresses addresses;
     hearth_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(hth_rpc_addresses_read(wrong[i], &addresses, &err), HEARTH_MISUSE);
         assert_non_null(strstr(err.message, "is no address"));
@@ -206,14 +199,13 @@ static void what_is_no_address_is_misuse_and_names_it(void **state)
     assert_non_null(strstr(err.message, "'a:1' is named twice"));
 }
 
-static void too_many_and_too_long_addresses_are_misuse(void **state)
+TEST(too_many_and_too_long_addresses_are_misuse)
 {
     char text[16 * (HTH_RPC_SERVERS_MAX + 1)] = "";
     char longer[HTH_RPC_ADDRESS_BYTES + 8];
     hth_rpc_addresses addresses;
     hearth_error err;
 
-    (void)state;
     for (int i = 0; i <= HTH_RPC_SERVERS_MAX; i++)
         (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sa:%d", i > 0 ? "," : "", i + 1);
     assert_int_equal(hth_rpc_addresses_read(text, &addresses, &err), HEARTH_MISUSE);
@@ -291,12 +283,11 @@ static void assert_answer_is_refused(const void *answer, size_t n_answer, const 
     assert_non_null(strstr(err.message, "cannot be reached"));
 }
 
-static void an_answer_that_is_not_an_rpc_server_s_is_a_status(void **state)
+TEST(an_answer_that_is_not_an_rpc_server_s_is_a_status)
 {
     static const char http[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
     uint8_t version[36] = { 28, 0, 0, 0, 0, 0, 0, 0, 99, 1, 2 };
 
-    (void)state;
     assert_answer_is_refused(http, sizeof(http) - 1, "no RPC server of this engine's version");
     assert_answer_is_refused("", 0, "no RPC server of this engine's version");
     assert_answer_is_refused(version, 20, "no RPC server of this engine's version");
@@ -304,13 +295,12 @@ static void an_answer_that_is_not_an_rpc_server_s_is_a_status(void **state)
 }
 
 /* The engine's server takes one client after the other; the next waits in the queue of its socket. */
-static void a_server_that_does_not_answer_is_not_waited_for(void **state)
+TEST(a_server_that_does_not_answer_is_not_waited_for)
 {
     fake_server server = { .fd = -1 };
     hth_engine_model *model = NULL;
     hearth_error err;
 
-    (void)state;
     listen_on_loopback(&server);
     assert_int_equal(load(-1, server.address, &model, &err), HEARTH_ENGINE);
     assert_non_null(strstr(err.message, "one client at a time"));
@@ -318,31 +308,16 @@ static void a_server_that_does_not_answer_is_not_waited_for(void **state)
     assert_int_equal(close(server.fd), 0);
 }
 
-static void a_server_is_not_asked_when_no_layer_goes_there(void **state)
+TEST(a_server_is_not_asked_when_no_layer_goes_there)
 {
     hth_engine_model *model = NULL;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(load(0, "127.0.0.1:1", &model, &err), HEARTH_OK);
     llama->model_free(model);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_processor_is_among_the_devices_with_its_name_and_memory),
-        cmocka_unit_test(no_more_devices_are_listed_than_there_is_room_for),
-        cmocka_unit_test(layers_for_a_gpu_that_is_not_there_are_warned_of_once),
-        cmocka_unit_test(all_layers_that_fit_nowhere_else_are_the_processor_s_without_a_word),
-        cmocka_unit_test(what_the_processor_computes_has_one_name_however_it_was_asked_for),
-        cmocka_unit_test(addresses_are_read_in_their_order),
-        cmocka_unit_test(what_is_no_address_is_misuse_and_names_it),
-        cmocka_unit_test(too_many_and_too_long_addresses_are_misuse),
-        cmocka_unit_test(an_answer_that_is_not_an_rpc_server_s_is_a_status),
-        cmocka_unit_test(a_server_that_does_not_answer_is_not_waited_for),
-        cmocka_unit_test(a_server_is_not_asked_when_no_layer_goes_there),
-    };
-
-    return cmocka_run_group_tests(tests, open_engine, NULL);
+    return hth_test_run("tests", open_engine, NULL);
 }

@@ -7,9 +7,8 @@
 #include "sched/draw.h"
 #include "support/cmocka_all.h"
 
-static void the_same_seed_and_position_draw_the_same(void **state)
+TEST(the_same_seed_and_position_draw_the_same)
 {
-    (void)state;
     for (uint64_t position = 0; position < 100; position++) {
         double first = hth_draw_uniform(42, position);
 
@@ -20,13 +19,12 @@ static void the_same_seed_and_position_draw_the_same(void **state)
     }
 }
 
-static void draws_are_uniform_over_positions_and_over_seeds(void **state)
+TEST(draws_are_uniform_over_positions_and_over_seeds)
 {
     enum { N = 100000, BINS = 20 };
     size_t by_position[BINS] = { 0 }, by_seed[BINS] = { 0 };
     double chi_position = 0, chi_seed = 0;
 
-    (void)state;
     for (uint64_t i = 0; i < N; i++) {
         by_position[(int)(hth_draw_uniform(7, i) * BINS)]++;
         by_seed[(int)(hth_draw_uniform(i, 7) * BINS)]++;
@@ -39,27 +37,15 @@ static void draws_are_uniform_over_positions_and_over_seeds(void **state)
     assert_true(chi_seed < 60);
 }
 
-static void candidates_are_drawn_as_often_as_they_are_likely(void **state)
+TEST(candidates_are_drawn_as_often_as_they_are_likely)
 {
     static const hth_candidate candidates[] = { { 5, 0.5f }, { 6, 0.3f }, { 7, 0.2f } };
     size_t counts[3] = { 0 };
 
-    (void)state;
     for (uint64_t i = 0; i < 100000; i++)
         counts[hth_draw_token(candidates, 3, 1, i) - 5]++;
     assert_in_range(counts[0], 49000, 51000);
     assert_in_range(counts[1], 29000, 31000);
     assert_in_range(counts[2], 19000, 21000);
     assert_int_equal(hth_draw_token(candidates, 1, 9, 9), 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_seed_and_position_draw_the_same),
-        cmocka_unit_test(draws_are_uniform_over_positions_and_over_seeds),
-        cmocka_unit_test(candidates_are_drawn_as_often_as_they_are_likely),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* ---- a taker that checks what it is given ---- */
 
 typedef struct heard {
@@ -192,7 +194,7 @@ static listener *listener_new(void)
 
 /* ---- what is told ---- */
 
-static void events_are_what_the_blocking_form_gives(void **state)
+FIXTURE_TEST(events_are_what_the_blocking_form_gives)
 {
     static const size_t at_once[] = { 1, 3, 64 };
     fixture *f = *state;
@@ -213,7 +215,7 @@ static void events_are_what_the_blocking_form_gives(void **state)
     free(l);
 }
 
-static void each_of_several_replies_says_that_it_is_its(void **state)
+FIXTURE_TEST(each_of_several_replies_says_that_it_is_its)
 {
     fixture *f = *state;
     listener *l = listener_new();
@@ -232,7 +234,7 @@ static void each_of_several_replies_says_that_it_is_its(void **state)
     free(l);
 }
 
-static void an_echoed_prompt_is_text_of_no_token(void **state)
+FIXTURE_TEST(an_echoed_prompt_is_text_of_no_token)
 {
     fixture *f = *state;
     listener *l = listener_new();
@@ -246,7 +248,7 @@ static void an_echoed_prompt_is_text_of_no_token(void **state)
     free(l);
 }
 
-static void what_was_not_asked_for_is_not_told(void **state)
+FIXTURE_TEST(what_was_not_asked_for_is_not_told)
 {
     fixture *f = *state;
     listener *l = listener_new();
@@ -254,10 +256,9 @@ static void what_was_not_asked_for_is_not_told(void **state)
 
     for (unsigned asks = 0; asks < 2; asks++) {
         hearth_request request = hth_test_greedy("Ask, and it is told", 3);
-        bool progress = false, stats = false, prompt = false, logprobs = false;
+        bool progress = false, stats = false, logprobs = false;
 
-        request.event_flags =
-            asks ? HEARTH_EVENTS_RESTORE | HEARTH_EVENTS_PREFILL | HEARTH_EVENTS_STATS | HEARTH_EVENTS_PROMPT : 0;
+        request.event_flags = asks ? HEARTH_EVENTS_RESTORE | HEARTH_EVENTS_PREFILL | HEARTH_EVENTS_STATS : 0;
         request.logprobs = asks;
         request.n_top_logprobs = asks ? 2 : 0;
         request.no_cache_read = true; /* all of it is read */
@@ -277,23 +278,21 @@ static void what_was_not_asked_for_is_not_told(void **state)
                     assert_int_equal(event->n_top_logprobs, 2);
                     assert_int_equal(event->logprobs[0].token, event->token);
                 }
-                if (event->prompt) {
-                    prompt = true;
+                if (event->result) {                                           /* always */
                     assert_int_equal(event->result->stats->prompt_tokens, 20); /* a token a byte, and one to begin */
-                    assert_int_equal(event->prompt[1], 'A');
-                    assert_int_equal(event->prompt[19], 'd');
+                    assert_int_equal(event->result->prompt[1], 'A');
+                    assert_int_equal(event->result->prompt[19], 'd');
                 }
             }
         assert_int_equal(progress, asks);
         assert_int_equal(stats, asks);
-        assert_int_equal(prompt, asks);
         assert_int_equal(logprobs, asks);
         assert_int_equal(l->replies[0].n_read, asks ? 20 : 0);
     }
     free(l);
 }
 
-static void a_request_that_fails_says_why(void **state)
+FIXTURE_TEST(a_request_that_fails_says_why)
 {
     fixture *f = *state;
     listener *l = listener_new();
@@ -313,7 +312,7 @@ static void a_request_that_fails_says_why(void **state)
 
 /* ---- taking ---- */
 
-static void what_was_taken_stays_until_the_next_take(void **state)
+FIXTURE_TEST(what_was_taken_stays_until_the_next_take)
 {
     enum { N = 3000 }; /* events of many blocks */
     fixture *f = *state;
@@ -344,7 +343,7 @@ static bool is_readable(int fd)
     return poll(&waits, 1, 0) == 1;
 }
 
-static void the_descriptor_is_readable_while_events_wait(void **state)
+FIXTURE_TEST(the_descriptor_is_readable_while_events_wait)
 {
     fixture *f = *state;
     listener *l = listener_new();
@@ -369,7 +368,7 @@ static void the_descriptor_is_readable_while_events_wait(void **state)
     free(l);
 }
 
-static void a_descriptor_that_is_asked_for_late_knows_of_what_waits(void **state)
+FIXTURE_TEST(a_descriptor_that_is_asked_for_late_knows_of_what_waits)
 {
     fixture *f = *state;
     listener *l = listener_new();
@@ -383,7 +382,7 @@ static void a_descriptor_that_is_asked_for_late_knows_of_what_waits(void **state
     free(l);
 }
 
-static void a_taker_is_woken_by_hand(void **state)
+FIXTURE_TEST(a_taker_is_woken_by_hand)
 {
     fixture *f = *state;
     const hearth_event *event;
@@ -407,7 +406,7 @@ static hearth_model_info info_of(hearth_model *model)
     return info;
 }
 
-static void a_reply_that_nobody_takes_waits_and_holds_nobody_up(void **state)
+FIXTURE_TEST(a_reply_that_nobody_takes_waits_and_holds_nobody_up)
 {
     enum { N_EVENTS_MAX = 64, TOKENS = 3000 };
     fixture *f = *state;
@@ -430,7 +429,7 @@ static void a_reply_that_nobody_takes_waits_and_holds_nobody_up(void **state)
     free(l);
 }
 
-static void a_slow_taker_gets_everything(void **state)
+FIXTURE_TEST(a_slow_taker_gets_everything)
 {
     fixture *f = *state;
     hearth_events *small = open_queue(4);
@@ -451,7 +450,7 @@ static void a_slow_taker_gets_everything(void **state)
     free(l);
 }
 
-static void a_reply_that_is_paused_twice_goes_on_when_neither_holds_it(void **state)
+FIXTURE_TEST(a_reply_that_is_paused_twice_goes_on_when_neither_holds_it)
 {
     enum { N_EVENTS_MAX = 8 };
     fixture *f = *state;
@@ -480,7 +479,7 @@ static void a_reply_that_is_paused_twice_goes_on_when_neither_holds_it(void **st
     free(l);
 }
 
-static void a_reply_that_nobody_takes_at_all_is_given_up(void **state)
+FIXTURE_TEST(a_reply_that_nobody_takes_at_all_is_given_up)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -504,7 +503,7 @@ static void a_reply_that_nobody_takes_at_all_is_given_up(void **state)
 
 /* ---- ends ---- */
 
-static void closing_a_queue_cancels_what_tells_it(void **state)
+FIXTURE_TEST(closing_a_queue_cancels_what_tells_it)
 {
     fixture *f = *state;
 
@@ -527,7 +526,7 @@ static void closing_a_queue_cancels_what_tells_it(void **state)
     assert_true(hth_test_counters(f->runtime).tokens_generated < 60000);
 }
 
-static void a_queue_outlives_the_runtime_and_tells_of_its_end(void **state)
+FIXTURE_TEST(a_queue_outlives_the_runtime_and_tells_of_its_end)
 {
     fixture *f = *state;
     listener *l = listener_new();
@@ -555,7 +554,7 @@ static void close_queue(uint64_t id, const hearth_result *result, void *user_dat
     hearth_events_close(user_data);
 }
 
-static void a_queue_may_be_closed_in_a_callback(void **state)
+FIXTURE_TEST(a_queue_may_be_closed_in_a_callback)
 {
     fixture *f = *state;
     hearth_events *queue = open_queue(65536);
@@ -580,7 +579,7 @@ static void wait_in_callback(uint64_t id, const hearth_result *result, void *use
     assert_int_equal(hearth_wait(f->model, id, 0, NULL), HEARTH_MISUSE);
 }
 
-static void waiting_ends_with_the_request(void **state)
+FIXTURE_TEST(waiting_ends_with_the_request)
 {
     fixture *f = *state;
     hearth_request request = hth_test_greedy("Wait", 60000);
@@ -619,7 +618,7 @@ static void expect_refused(fixture *f, const hearth_request *request, const char
         fail_msg("'%s' does not name %s", err.message, word);
 }
 
-static void what_a_queue_cannot_do_is_refused(void **state)
+FIXTURE_TEST(what_a_queue_cannot_do_is_refused)
 {
     fixture *f = *state;
     hearth_events_options options = hearth_events_options_default();
@@ -648,30 +647,4 @@ static void what_a_queue_cannot_do_is_refused(void **state)
     assert_int_equal(hearth_events_fd(NULL), -1);
     hearth_events_wake(NULL);
     assert_int_equal(take(f->queue, &event, 1, 0), 0); /* and nothing of it was told */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(events_are_what_the_blocking_form_gives, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(each_of_several_replies_says_that_it_is_its, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_echoed_prompt_is_text_of_no_token, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_not_asked_for_is_not_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_request_that_fails_says_why, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_taken_stays_until_the_next_take, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_descriptor_is_readable_while_events_wait, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_descriptor_that_is_asked_for_late_knows_of_what_waits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_taker_is_woken_by_hand, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_that_nobody_takes_waits_and_holds_nobody_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_slow_taker_gets_everything, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_that_is_paused_twice_goes_on_when_neither_holds_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_that_nobody_takes_at_all_is_given_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(closing_a_queue_cancels_what_tells_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_queue_outlives_the_runtime_and_tells_of_its_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_queue_may_be_closed_in_a_callback, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(waiting_ends_with_the_request, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_queue_cannot_do_is_refused, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
 }

@@ -38,6 +38,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static void run(hearth_model *model, const char *prompt)
 {
     hearth_request request = hth_test_greedy(prompt, 5);
@@ -78,7 +80,7 @@ static void check_against_a_run(hearth_model *model, const char *prompt, const h
     hearth_result_unref(result);
 }
 
-static void a_prompt_is_explained_as_it_then_runs(void **state)
+FIXTURE_TEST(a_prompt_is_explained_as_it_then_runs)
 {
     static const char *const kinds[] = { "stub:", "stub:kind=window,window=300", "stub:kind=recurrent",
                                          "stub:kind=hybrid" };
@@ -112,7 +114,7 @@ static void a_prompt_is_explained_as_it_then_runs(void **state)
     free(other);
 }
 
-static void where_a_prompt_leaves_is_told_with_its_text(void **state)
+FIXTURE_TEST(where_a_prompt_leaves_is_told_with_its_text)
 {
     fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
@@ -133,7 +135,7 @@ static void where_a_prompt_leaves_is_told_with_its_text(void **state)
     hearth_model_unref(model);
 }
 
-static void a_prompt_that_leaves_in_a_date_is_told_so(void **state)
+FIXTURE_TEST(a_prompt_that_leaves_in_a_date_is_told_so)
 {
     fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
@@ -152,7 +154,7 @@ static void a_prompt_that_leaves_in_a_date_is_told_so(void **state)
     hearth_model_unref(model);
 }
 
-static void a_salt_of_a_model_is_told_to_the_operator(void **state)
+FIXTURE_TEST(a_salt_of_a_model_is_told_to_the_operator)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -171,7 +173,7 @@ static void a_salt_of_a_model_is_told_to_the_operator(void **state)
     hearth_model_unref(salted);
 }
 
-static void a_request_that_does_not_read_is_told_so(void **state)
+FIXTURE_TEST(a_request_that_does_not_read_is_told_so)
 {
     fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
@@ -184,7 +186,7 @@ static void a_request_that_does_not_read_is_told_so(void **state)
     hearth_model_unref(model);
 }
 
-static void a_runtime_without_a_cache_knows_nothing(void **state)
+FIXTURE_TEST(a_runtime_without_a_cache_knows_nothing)
 {
     fixture *f = *state;
     hearth_runtime_options options = hearth_runtime_options_default();
@@ -203,7 +205,7 @@ static void a_runtime_without_a_cache_knows_nothing(void **state)
     hearth_runtime_close(runtime);
 }
 
-static void what_is_wrong_with_a_request_is_said_as_by_a_submit(void **state)
+FIXTURE_TEST(what_is_wrong_with_a_request_is_said_as_by_a_submit)
 {
     fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
@@ -228,7 +230,7 @@ static void what_is_wrong_with_a_request_is_said_as_by_a_submit(void **state)
     hearth_model_unref(model);
 }
 
-static void a_caller_of_an_older_header_gets_what_it_knows_of(void **state)
+FIXTURE_TEST(a_caller_of_an_older_header_gets_what_it_knows_of)
 {
     fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
@@ -242,21 +244,4 @@ static void a_caller_of_an_older_header_gets_what_it_knows_of(void **state)
     assert_int_equal(e.struct_size, offsetof(hearth_explanation, knows_logits));
     assert_int_equal((unsigned char)e.detail[0], 0x55);
     hearth_model_unref(model);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_prompt_is_explained_as_it_then_runs),
-        TEST(where_a_prompt_leaves_is_told_with_its_text),
-        TEST(a_prompt_that_leaves_in_a_date_is_told_so),
-        TEST(a_salt_of_a_model_is_told_to_the_operator),
-        TEST(a_request_that_does_not_read_is_told_so),
-        TEST(a_runtime_without_a_cache_knows_nothing),
-        TEST(what_is_wrong_with_a_request_is_said_as_by_a_submit),
-        TEST(a_caller_of_an_older_header_gets_what_it_knows_of),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

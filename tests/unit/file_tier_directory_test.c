@@ -6,11 +6,11 @@
 /* ---- directories ---- */
 
 /* As by `rm -r DIRECTORY/...`, which must not keep a server from storing until its next start. */
-static void a_cache_that_was_removed_while_it_is_in_use_begins_anew(void **state)
+OPEN(a_cache_that_was_removed_while_it_is_in_use_begins_anew)
 {
     static const char *const parts[] = { "rows", "temporary", "quarantine", "index", "owners" };
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     char removed[8192];
 
     assert_published(f, &row);
@@ -32,10 +32,10 @@ static void a_cache_that_was_removed_while_it_is_in_use_begins_anew(void **state
     test_row_free(&other);
 }
 
-static void what_is_made_belongs_to_its_owner_only(void **state)
+OPEN(what_is_made_belongs_to_its_owner_only)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     struct stat st;
 
     assert_published(f, &row);
@@ -49,7 +49,7 @@ static void what_is_made_belongs_to_its_owner_only(void **state)
     test_row_free(&row);
 }
 
-static void a_directory_that_others_can_write_to_is_refused_with_a_remedy(void **state)
+CLOSED(a_directory_that_others_can_write_to_is_refused_with_a_remedy)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
@@ -68,11 +68,11 @@ static void a_directory_that_others_can_write_to_is_refused_with_a_remedy(void *
     assert_int_equal(hth_file_tier_open(&options, &f->tier, &err), HEARTH_PERMISSION);
 }
 
-static void a_folder_of_rows_that_others_can_write_to_is_refused(void **state)
+OPEN(a_folder_of_rows_that_others_can_write_to_is_refused)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     hearth_error err = { .message = "" };
     char folder[8192];
 
@@ -95,7 +95,7 @@ static void a_folder_of_rows_that_others_can_write_to_is_refused(void **state)
     test_row_free(&other);
 }
 
-static void a_directory_below_one_where_everybody_renames_is_refused(void **state)
+CLOSED(a_directory_below_one_where_everybody_renames_is_refused)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
@@ -117,7 +117,7 @@ static int stat_as_of_another_user(void *context, const char *path, hth_fs_stat 
     return rc;
 }
 
-static void a_directory_of_another_user_is_refused(void **state)
+CLOSED(a_directory_of_another_user_is_refused)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
@@ -130,7 +130,7 @@ static void a_directory_of_another_user_is_refused(void **state)
     assert_non_null(strstr(err.message, "another user"));
 }
 
-static void a_read_only_file_system_is_a_permission_with_a_remedy(void **state)
+CLOSED(a_read_only_file_system_is_a_permission_with_a_remedy)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
@@ -154,12 +154,12 @@ static void a_read_only_file_system_is_a_permission_with_a_remedy(void **state)
     }
 }
 
-static void two_tiers_of_one_process_share_a_directory(void **state)
+OPEN(two_tiers_of_one_process_share_a_directory)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     hth_file_tier *second = NULL;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     bool published = true;
 
     assert_int_equal(hth_file_tier_open(&options, &second, NULL), HEARTH_OK);
@@ -173,10 +173,10 @@ static void two_tiers_of_one_process_share_a_directory(void **state)
     test_row_free(&row);
 }
 
-static void without_a_working_index_everything_goes_on_by_names(void **state)
+CLOSED(without_a_working_index_everything_goes_on_by_names)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 1, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 1, IMAGE_BYTES);
     hth_row_meta meta;
     bool published = true;
     char boot[64], path[8192];
@@ -212,10 +212,10 @@ static void without_a_working_index_everything_goes_on_by_names(void **state)
     test_row_free(&row);
 }
 
-static void the_quota_holds_without_an_index_too(void **state)
+CLOSED(the_quota_holds_without_an_index_too)
 {
     fixture *f = *state;
-    test_row a = test_row_make(1, 0, PAYLOAD_BYTES), b = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row a = test_row_make(1, 0, IMAGE_BYTES), b = test_row_make(2, 0, IMAGE_BYTES);
     hth_file_tier_options options = options_of(f);
     char boot[64], path[8192];
 
@@ -239,7 +239,7 @@ static void the_quota_holds_without_an_index_too(void **state)
 
 static void publish_and_replace(fixture *f)
 {
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(1, 1, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(1, 1, IMAGE_BYTES);
 
     open_tier(f);
     assert_published(f, &row);
@@ -255,7 +255,7 @@ static void publish_and_replace(fixture *f)
     test_row_free(&other);
 }
 
-static void rows_are_published_where_there_are_no_unnamed_files(void **state)
+CLOSED(rows_are_published_where_there_are_no_unnamed_files)
 {
     fixture *f = *state;
 
@@ -263,7 +263,7 @@ static void rows_are_published_where_there_are_no_unnamed_files(void **state)
     publish_and_replace(f);
 }
 
-static void rows_are_published_where_there_are_no_links(void **state)
+CLOSED(rows_are_published_where_there_are_no_links)
 {
     fixture *f = *state;
 
@@ -272,7 +272,7 @@ static void rows_are_published_where_there_are_no_links(void **state)
     publish_and_replace(f);
 }
 
-static void a_way_that_does_not_work_here_is_refused_when_it_is_asked_for(void **state)
+CLOSED(a_way_that_does_not_work_here_is_refused_when_it_is_asked_for)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
@@ -305,10 +305,10 @@ static int link_and_forget(void *context, const char *from, const char *to)
     return rc == 0 ? hth_fs_system()->link(context, from, to) : rc;
 }
 
-static void a_lost_answer_of_the_network_loses_no_row(void **state)
+CLOSED(a_lost_answer_of_the_network_loses_no_row)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     for (int i = 0; i < 2; i++) {
         hth_file_tier_options options = options_of(f);
@@ -331,11 +331,11 @@ static void a_lost_answer_of_the_network_loses_no_row(void **state)
     test_row_free(&row);
 }
 
-static void the_index_may_lie_elsewhere(void **state)
+CLOSED(the_index_may_lie_elsewhere)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     hth_file_tier *second = NULL;
     char here[4096], there[4096];
 
@@ -367,7 +367,7 @@ static void the_index_may_lie_elsewhere(void **state)
     test_row_free(&other);
 }
 
-static void a_temporary_file_of_another_machine_is_left_alone_for_a_day(void **state)
+CLOSED(a_temporary_file_of_another_machine_is_left_alone_for_a_day)
 {
     fixture *f = *state;
     hth_file_tier_options options = options_of(f);
@@ -388,7 +388,7 @@ static void a_temporary_file_of_another_machine_is_left_alone_for_a_day(void **s
     assert_int_equal(access(old, F_OK), -1);
 }
 
-static void short_reads_and_writes_are_no_matter(void **state)
+CLOSED(short_reads_and_writes_are_no_matter)
 {
     fixture *f = *state;
 
@@ -398,11 +398,10 @@ static void short_reads_and_writes_are_no_matter(void **state)
 
 /* ---- the default directory ---- */
 
-static void the_default_directory_follows_the_environment(void **state)
+TEST(the_default_directory_follows_the_environment)
 {
     char path[256] = "unchanged";
 
-    (void)state;
     unsetenv("HEARTH_CACHE");
     unsetenv("XDG_CACHE_HOME");
     setenv("HOME", "/home/x", 1);
@@ -426,31 +425,5 @@ static void the_default_directory_follows_the_environment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        OPEN(a_cache_that_was_removed_while_it_is_in_use_begins_anew),
-        OPEN(what_is_made_belongs_to_its_owner_only),
-        CLOSED(a_directory_that_others_can_write_to_is_refused_with_a_remedy),
-        OPEN(a_folder_of_rows_that_others_can_write_to_is_refused),
-        CLOSED(a_directory_below_one_where_everybody_renames_is_refused),
-        CLOSED(a_directory_of_another_user_is_refused),
-        CLOSED(a_read_only_file_system_is_a_permission_with_a_remedy),
-        OPEN(two_tiers_of_one_process_share_a_directory),
-        CLOSED(without_a_working_index_everything_goes_on_by_names),
-        CLOSED(the_quota_holds_without_an_index_too),
-        CLOSED(rows_are_published_where_there_are_no_unnamed_files),
-        CLOSED(rows_are_published_where_there_are_no_links),
-        CLOSED(a_way_that_does_not_work_here_is_refused_when_it_is_asked_for),
-        CLOSED(a_lost_answer_of_the_network_loses_no_row),
-        CLOSED(the_index_may_lie_elsewhere),
-        CLOSED(a_temporary_file_of_another_machine_is_left_alone_for_a_day),
-        CLOSED(short_reads_and_writes_are_no_matter),
-        cmocka_unit_test(the_default_directory_follows_the_environment),
-    };
-    int n_failed = 0;
-
-    for (int i = 0; i < N_WAYS; i++) {
-        forced_way = ways[i].way;
-        n_failed += cmocka_run_group_tests_name(ways[i].name, tests, NULL, NULL);
-    }
-    return n_failed;
+    return run_in_every_way();
 }

@@ -14,7 +14,7 @@ static void publish_with_each_step_failing(fixture *f, int errnum, bool from_the
     uint64_t n_last = 0, n_evicted = 0; /* rows that went because a device had no room for another one */
 
     for (uint64_t n = 1;; n++) {
-        test_row row = test_row_make((uint32_t)n, 0, PAYLOAD_BYTES);
+        test_row row = test_row_make((uint32_t)n, 0, IMAGE_BYTES);
         hth_file_tier_counts counts;
         hearth_error err = { .message = "" };
         hearth_status status;
@@ -54,7 +54,7 @@ static void publish_with_each_step_failing(fixture *f, int errnum, bool from_the
     assert_true(n_last > 8);
 }
 
-static void an_error_at_any_step_of_publishing_leaves_nothing_half_done(void **state)
+CLOSED(an_error_at_any_step_of_publishing_leaves_nothing_half_done)
 {
     fixture *f = *state;
     const int errnums[] = { EIO, ENOSPC, EACCES, ENOMEM, EINTR };
@@ -65,7 +65,7 @@ static void an_error_at_any_step_of_publishing_leaves_nothing_half_done(void **s
     }
 }
 
-static void a_device_that_fails_for_good_leaves_nothing_half_done(void **state)
+CLOSED(a_device_that_fails_for_good_leaves_nothing_half_done)
 {
     fixture *f = *state;
     const int errnums[] = { EIO, ENOSPC, EROFS };
@@ -76,7 +76,7 @@ static void a_device_that_fails_for_good_leaves_nothing_half_done(void **state)
     }
 }
 
-static void an_error_at_any_step_with_temporary_names_leaves_nothing_half_done(void **state)
+CLOSED(an_error_at_any_step_with_temporary_names_leaves_nothing_half_done)
 {
     fixture *f = *state;
 
@@ -88,7 +88,7 @@ static void an_error_at_any_step_with_temporary_names_leaves_nothing_half_done(v
     publish_with_each_step_failing(f, EIO, false);
 }
 
-static void an_error_at_any_step_of_opening_is_a_status_or_no_matter(void **state)
+CLOSED(an_error_at_any_step_of_opening_is_a_status_or_no_matter)
 {
     fixture *f = *state;
     const int errnums[] = { EIO, ENOSPC, EACCES, EINTR };
@@ -157,7 +157,7 @@ static void *race(void *context)
     return NULL;
 }
 
-static void threads_that_publish_the_same_rows_write_each_once(void **state)
+OPEN(threads_that_publish_the_same_rows_write_each_once)
 {
     fixture *f = *state;
     racer racers[RACERS];
@@ -178,7 +178,7 @@ static void threads_that_publish_the_same_rows_write_each_once(void **state)
     assert_int_equal(n_files(f, "rows"), RACE_ROWS);
 }
 
-static void processes_that_publish_the_same_rows_write_each_once(void **state)
+CLOSED(processes_that_publish_the_same_rows_write_each_once)
 {
     fixture *f = *state;
     pid_t children[RACERS];
@@ -209,19 +209,5 @@ static void processes_that_publish_the_same_rows_write_each_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        CLOSED(an_error_at_any_step_of_publishing_leaves_nothing_half_done),
-        CLOSED(a_device_that_fails_for_good_leaves_nothing_half_done),
-        CLOSED(an_error_at_any_step_with_temporary_names_leaves_nothing_half_done),
-        CLOSED(an_error_at_any_step_of_opening_is_a_status_or_no_matter),
-        OPEN(threads_that_publish_the_same_rows_write_each_once),
-        CLOSED(processes_that_publish_the_same_rows_write_each_once),
-    };
-    int n_failed = 0;
-
-    for (int i = 0; i < N_WAYS; i++) {
-        forced_way = ways[i].way;
-        n_failed += cmocka_run_group_tests_name(ways[i].name, tests, NULL, NULL);
-    }
-    return n_failed;
+    return run_in_every_way();
 }

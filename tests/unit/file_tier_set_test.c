@@ -11,10 +11,10 @@
 
 #include "cache/file_tier_set.h"
 #include "cache/upkeep.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/support.h"
 
-enum { ROOTS = 3, PAYLOAD_BYTES = 1000, CHAIN_ROWS = 6 };
+enum { ROOTS = 3, IMAGE_BYTES = 1000, CHAIN_ROWS = 6 };
 
 typedef struct fixture {
     char *directory;
@@ -81,6 +81,8 @@ static int teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
 static void publish(fixture *f, const test_row *row)
 {
     bool published = false;
@@ -131,7 +133,7 @@ static uint64_t total_rows(fixture *f)
 static void publish_into(fixture *f, size_t root, uint32_t chain, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; i++) {
-        test_row row = test_row_make(chain, i, PAYLOAD_BYTES);
+        test_row row = test_row_make(chain, i, IMAGE_BYTES);
 
         assert_int_equal(
             hth_file_tier_publish(hth_file_tier_set_roots(f->set)[root], &row.meta, row.bytes, row.n_bytes, NULL, NULL),
@@ -142,7 +144,7 @@ static void publish_into(fixture *f, size_t root, uint32_t chain, uint32_t begin
 
 /* ---- placing ---- */
 
-static void a_chain_stays_in_one_root_and_chains_spread_over_all(void **state)
+FIXTURE_TEST(a_chain_stays_in_one_root_and_chains_spread_over_all)
 {
     fixture *f = *state;
     unsigned used = 0;
@@ -151,7 +153,7 @@ static void a_chain_stays_in_one_root_and_chains_spread_over_all(void **state)
         unsigned first = 0;
 
         for (uint32_t i = 0; i < 3; i++) {
-            test_row row = test_row_make(chain, i, PAYLOAD_BYTES);
+            test_row row = test_row_make(chain, i, IMAGE_BYTES);
             unsigned here;
 
             publish(f, &row);
@@ -169,10 +171,10 @@ static void a_chain_stays_in_one_root_and_chains_spread_over_all(void **state)
     assert_int_equal(total_rows(f), 72);
 }
 
-static void a_row_whose_parents_root_is_full_goes_elsewhere_and_nothing_is_evicted(void **state)
+FIXTURE_TEST(a_row_whose_parents_root_is_full_goes_elsewhere_and_nothing_is_evicted)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 2, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 2, IMAGE_BYTES);
     hth_file_tier_counts counts;
 
     close_set(f);
@@ -187,10 +189,10 @@ static void a_row_whose_parents_root_is_full_goes_elsewhere_and_nothing_is_evict
     test_row_free(&row);
 }
 
-static void a_row_is_published_once_in_all_roots(void **state)
+FIXTURE_TEST(a_row_is_published_once_in_all_roots)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     bool published = true;
 
     publish(f, &row);
@@ -202,16 +204,16 @@ static void a_row_is_published_once_in_all_roots(void **state)
 
 /* ---- reading ---- */
 
-static void rows_of_all_roots_are_found_in_one_question(void **state)
+FIXTURE_TEST(rows_of_all_roots_are_found_in_one_question)
 {
     fixture *f = *state;
     hth_row_id ids[CHAIN_ROWS];
     hth_row_meta metas[CHAIN_ROWS], children[4];
     bool found[CHAIN_ROWS];
-    test_row first = test_row_make(1, 0, PAYLOAD_BYTES), logits = test_row_make_logits(1, 0, PAYLOAD_BYTES);
+    test_row first = test_row_make(1, 0, IMAGE_BYTES), logits = test_row_make_logits(1, 0, IMAGE_BYTES);
 
     for (uint32_t i = 0; i < CHAIN_ROWS; i++) {
-        test_row row = test_row_make(1, i, PAYLOAD_BYTES);
+        test_row row = test_row_make(1, i, IMAGE_BYTES);
 
         ids[i] = row.meta.id;
         test_row_free(&row);
@@ -231,10 +233,10 @@ static void rows_of_all_roots_are_found_in_one_question(void **state)
     test_row_free(&logits);
 }
 
-static void a_root_that_cannot_be_opened_costs_its_own_rows_only(void **state)
+FIXTURE_TEST(a_root_that_cannot_be_opened_costs_its_own_rows_only)
 {
     fixture *f = *state;
-    test_row rows[2] = { test_row_make(1, 0, PAYLOAD_BYTES), test_row_make(2, 0, PAYLOAD_BYTES) };
+    test_row rows[2] = { test_row_make(1, 0, IMAGE_BYTES), test_row_make(2, 0, IMAGE_BYTES) };
     hearth_error err = { .message = "" };
 
     publish_into(f, 0, 1, 0, 1);
@@ -258,7 +260,7 @@ static void a_root_that_cannot_be_opened_costs_its_own_rows_only(void **state)
         test_row_free(&rows[i]);
 }
 
-static void a_directory_that_is_given_twice_is_opened_once(void **state)
+FIXTURE_TEST(a_directory_that_is_given_twice_is_opened_once)
 {
     fixture *f = *state;
 
@@ -275,7 +277,7 @@ static void a_directory_that_is_given_twice_is_opened_once(void **state)
     assert_int_equal(total_rows(f), 0);
 }
 
-static void a_directory_is_known_as_a_roots_by_any_name(void **state)
+FIXTURE_TEST(a_directory_is_known_as_a_roots_by_any_name)
 {
     fixture *f = *state;
     char path[8192];
@@ -288,7 +290,7 @@ static void a_directory_is_known_as_a_roots_by_any_name(void **state)
     assert_false(hth_file_tier_set_is_in(f->set, path));
 }
 
-static void the_first_root_with_room_is_told(void **state)
+FIXTURE_TEST(the_first_root_with_room_is_told)
 {
     fixture *f = *state;
 
@@ -305,7 +307,7 @@ static void the_first_root_with_room_is_told(void **state)
 
 /* ---- taking away ---- */
 
-static void gc_counts_what_all_roots_hold_and_leaves_nothing_of_the_dead(void **state)
+FIXTURE_TEST(gc_counts_what_all_roots_hold_and_leaves_nothing_of_the_dead)
 {
     fixture *f = *state;
     char path[8192];
@@ -323,10 +325,10 @@ static void gc_counts_what_all_roots_hold_and_leaves_nothing_of_the_dead(void **
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void a_row_on_which_one_in_another_root_stands_is_not_evicted(void **state)
+FIXTURE_TEST(a_row_on_which_one_in_another_root_stands_is_not_evicted)
 {
     fixture *f = *state;
-    test_row parent = test_row_make(1, 0, PAYLOAD_BYTES), child = test_row_make(1, 1, PAYLOAD_BYTES);
+    test_row parent = test_row_make(1, 0, IMAGE_BYTES), child = test_row_make(1, 1, IMAGE_BYTES);
     hth_file_tier *const *roots = hth_file_tier_set_roots(f->set);
 
     publish_into(f, 0, 1, 0, 1);
@@ -341,7 +343,7 @@ static void a_row_on_which_one_in_another_root_stands_is_not_evicted(void **stat
     test_row_free(&child);
 }
 
-static void eviction_goes_round_until_what_is_asked_for_is_free(void **state)
+FIXTURE_TEST(eviction_goes_round_until_what_is_asked_for_is_free)
 {
     fixture *f = *state;
     uint64_t n_evicted = 0;
@@ -353,14 +355,14 @@ static void eviction_goes_round_until_what_is_asked_for_is_free(void **state)
     assert_int_equal(total_rows(f), 0);
 }
 
-static void a_use_is_one_of_ancestors_in_other_roots_too(void **state)
+FIXTURE_TEST(a_use_is_one_of_ancestors_in_other_roots_too)
 {
     fixture *f = *state;
     test_row rows[3];
     hth_row_meta meta;
 
     for (uint32_t i = 0; i < 3; i++) {
-        rows[i] = test_row_make(1, i, PAYLOAD_BYTES);
+        rows[i] = test_row_make(1, i, IMAGE_BYTES);
         publish_into(f, i, 1, i, i + 1);
     }
     hth_file_tier_set_touch(f->set, &rows[2].meta.id, 1);
@@ -372,10 +374,10 @@ static void a_use_is_one_of_ancestors_in_other_roots_too(void **state)
     }
 }
 
-static void a_row_is_removed_or_set_aside_wherever_it_is(void **state)
+FIXTURE_TEST(a_row_is_removed_or_set_aside_wherever_it_is)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_int_equal(hth_file_tier_set_remove(f->set, &row.meta.id, NULL), HEARTH_NOT_FOUND);
     publish_into(f, 0, 1, 0, 1);
@@ -389,10 +391,10 @@ static void a_row_is_removed_or_set_aside_wherever_it_is(void **state)
     test_row_free(&row);
 }
 
-static void a_chain_over_several_roots_verifies_and_is_removed_as_one(void **state)
+FIXTURE_TEST(a_chain_over_several_roots_verifies_and_is_removed_as_one)
 {
     fixture *f = *state;
-    test_row first = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row first = test_row_make(1, 0, IMAGE_BYTES);
     hth_verify_counts counts;
     uint64_t n_removed = 0;
 
@@ -409,10 +411,10 @@ static void a_chain_over_several_roots_verifies_and_is_removed_as_one(void **sta
     test_row_free(&first);
 }
 
-static void a_set_waits_for_a_row_of_any_root(void **state)
+FIXTURE_TEST(a_set_waits_for_a_row_of_any_root)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hth_reserve_result result;
     hth_index *index = hth_file_tier_index(hth_file_tier_set_roots(f->set)[1]);
 
@@ -423,29 +425,4 @@ static void a_set_waits_for_a_row_of_any_root(void **state)
     publish_into(f, 1, 1, 0, 1);
     assert_true(hth_file_tier_set_wait(f->set, &row.meta.id, 600000));
     test_row_free(&row);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_chain_stays_in_one_root_and_chains_spread_over_all),
-        TEST(a_row_whose_parents_root_is_full_goes_elsewhere_and_nothing_is_evicted),
-        TEST(a_row_is_published_once_in_all_roots),
-        TEST(rows_of_all_roots_are_found_in_one_question),
-        TEST(a_root_that_cannot_be_opened_costs_its_own_rows_only),
-        TEST(a_directory_that_is_given_twice_is_opened_once),
-        TEST(a_directory_is_known_as_a_roots_by_any_name),
-        TEST(the_first_root_with_room_is_told),
-        TEST(gc_counts_what_all_roots_hold_and_leaves_nothing_of_the_dead),
-        TEST(a_row_on_which_one_in_another_root_stands_is_not_evicted),
-        TEST(eviction_goes_round_until_what_is_asked_for_is_free),
-        TEST(a_use_is_one_of_ancestors_in_other_roots_too),
-        TEST(a_row_is_removed_or_set_aside_wherever_it_is),
-        TEST(a_chain_over_several_roots_verifies_and_is_removed_as_one),
-        TEST(a_set_waits_for_a_row_of_any_root),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

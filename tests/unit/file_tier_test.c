@@ -5,10 +5,10 @@
 
 /* ---- publishing and reading ---- */
 
-static void a_published_row_is_found_and_reads_back(void **state)
+OPEN(a_published_row_is_found_and_reads_back)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 2, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 2, IMAGE_BYTES);
     hth_row_meta meta;
 
     assert_false(hth_file_tier_has(f->tier, &row.meta.id, NULL));
@@ -23,13 +23,13 @@ static void a_published_row_is_found_and_reads_back(void **state)
     test_row_free(&row);
 }
 
-static void rows_outlive_the_tier_and_its_index(void **state)
+OPEN(rows_outlive_the_tier_and_its_index)
 {
     fixture *f = *state;
     test_row rows[4];
 
     for (uint32_t i = 0; i < 4; i++) {
-        rows[i] = test_row_make(1, i, PAYLOAD_BYTES);
+        rows[i] = test_row_make(1, i, IMAGE_BYTES);
         assert_published(f, &rows[i]);
     }
     close_tier(f);
@@ -48,10 +48,10 @@ static void rows_outlive_the_tier_and_its_index(void **state)
     assert_int_equal(f->n_warnings, 0);
 }
 
-static void publishing_a_row_that_is_there_writes_nothing(void **state)
+OPEN(publishing_a_row_that_is_there_writes_nothing)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hth_file_tier_counts counts;
     bool published = true;
 
@@ -64,10 +64,10 @@ static void publishing_a_row_that_is_there_writes_nothing(void **state)
     test_row_free(&row);
 }
 
-static void an_image_that_is_not_the_row_it_is_said_to_be_is_not_written(void **state)
+OPEN(an_image_that_is_not_the_row_it_is_said_to_be_is_not_written)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 1, PAYLOAD_BYTES), other = test_row_make(2, 1, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 1, IMAGE_BYTES), other = test_row_make(2, 1, IMAGE_BYTES);
 
     row.bytes[row.n_bytes - 1] ^= 1;
     assert_int_equal(publish(f, &row, NULL), HEARTH_CORRUPT);
@@ -80,10 +80,10 @@ static void an_image_that_is_not_the_row_it_is_said_to_be_is_not_written(void **
     test_row_free(&other);
 }
 
-static void rows_without_tokens_are_rows_too(void **state)
+OPEN(rows_without_tokens_are_rows_too)
 {
     fixture *f = *state;
-    test_row logits = test_row_make_logits(1, 1, PAYLOAD_BYTES);
+    test_row logits = test_row_make_logits(1, 1, IMAGE_BYTES);
     hth_row_meta found[2];
 
     assert_published(f, &logits);
@@ -93,10 +93,10 @@ static void rows_without_tokens_are_rows_too(void **state)
     test_row_free(&logits);
 }
 
-static void a_damaged_file_that_has_the_rows_name_is_replaced(void **state)
+OPEN(a_damaged_file_that_has_the_rows_name_is_replaced)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
     overwrite(row_path(f, &row), (long)row.n_bytes - 5, "XXXX", 4);
@@ -107,10 +107,10 @@ static void a_damaged_file_that_has_the_rows_name_is_replaced(void **state)
     test_row_free(&row);
 }
 
-static void a_directory_that_has_a_rows_name_is_moved_out_of_the_way(void **state)
+OPEN(a_directory_that_has_a_rows_name_is_moved_out_of_the_way)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     char path[9000];
 
     assert_published(f, &row);
@@ -134,10 +134,10 @@ static void a_directory_that_has_a_rows_name_is_moved_out_of_the_way(void **stat
     test_row_free(&row);
 }
 
-static void a_folder_that_was_removed_and_made_again_is_durable_again(void **state)
+OPEN(a_folder_that_was_removed_and_made_again_is_durable_again)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     char folder[8192];
 
     (void)snprintf(folder, sizeof(folder), "%s/rows/%02x", f->cache, row.meta.id.key.bytes[0]);
@@ -155,7 +155,7 @@ static void a_folder_that_was_removed_and_made_again_is_durable_again(void **sta
     test_row_free(&row);
 }
 
-static void many_rows_are_asked_for_at_once(void **state)
+OPEN(many_rows_are_asked_for_at_once)
 {
     fixture *f = *state;
     hth_row_id ids[4];
@@ -164,7 +164,7 @@ static void many_rows_are_asked_for_at_once(void **state)
     bool found[4];
 
     for (uint32_t i = 0; i < 4; i++) {
-        rows[i] = test_row_make(1, i, PAYLOAD_BYTES);
+        rows[i] = test_row_make(1, i, IMAGE_BYTES);
         ids[i] = rows[i].meta.id;
         if (i != 2)
             assert_published(f, &rows[i]);
@@ -182,10 +182,10 @@ static void many_rows_are_asked_for_at_once(void **state)
     assert_int_equal(index_rows(f), 3);
 }
 
-static void a_sound_file_that_the_index_does_not_know_is_adopted_when_it_is_published(void **state)
+OPEN(a_sound_file_that_the_index_does_not_know_is_adopted_when_it_is_published)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hth_file_tier_counts counts;
     bool published = true;
 
@@ -200,10 +200,10 @@ static void a_sound_file_that_the_index_does_not_know_is_adopted_when_it_is_publ
     test_row_free(&row);
 }
 
-static void a_row_found_by_its_name_is_adopted_by_the_next_maintenance(void **state)
+OPEN(a_row_found_by_its_name_is_adopted_by_the_next_maintenance)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 3, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 3, IMAGE_BYTES);
     hth_row_meta meta;
 
     assert_published(f, &row);
@@ -217,10 +217,10 @@ static void a_row_found_by_its_name_is_adopted_by_the_next_maintenance(void **st
     test_row_free(&row);
 }
 
-static void a_row_whose_file_was_removed_is_a_miss_and_can_be_published_again(void **state)
+OPEN(a_row_whose_file_was_removed_is_a_miss_and_can_be_published_again)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     buffer b = { .bytes = NULL };
 
     assert_published(f, &row);
@@ -236,10 +236,10 @@ static void a_row_whose_file_was_removed_is_a_miss_and_can_be_published_again(vo
     test_row_free(&row);
 }
 
-static void a_file_of_senseless_size_is_corrupt_and_a_lack_of_memory_is_said(void **state)
+OPEN(a_file_of_senseless_size_is_corrupt_and_a_lack_of_memory_is_said)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     buffer b = { .refuse = true };
 
     assert_published(f, &row);
@@ -265,10 +265,10 @@ static void assert_tokens_are_known(fixture *f, const test_row *row)
 }
 
 /* However it came into the index: published, adopted, put back, or found when that was made anew. */
-static void the_tokens_of_a_row_are_known_without_its_file(void **state)
+OPEN(the_tokens_of_a_row_are_known_without_its_file)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), logits = test_row_make_logits(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), logits = test_row_make_logits(1, 0, IMAGE_BYTES);
     hearth_token tokens[HTH_BLOCK_TOKENS];
 
     assert_published(f, &row);
@@ -299,10 +299,10 @@ static void the_tokens_of_a_row_are_known_without_its_file(void **state)
     test_row_free(&logits);
 }
 
-static void a_row_can_be_removed_once(void **state)
+OPEN(a_row_can_be_removed_once)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
     assert_int_equal(hth_file_tier_remove(f->tier, &row.meta.id, NULL), HEARTH_OK);
@@ -314,10 +314,10 @@ static void a_row_can_be_removed_once(void **state)
 
 /* ---- quota and eviction ---- */
 
-static void a_full_tier_evicts_the_least_recently_used_leaf(void **state)
+CLOSED(a_full_tier_evicts_the_least_recently_used_leaf)
 {
     fixture *f = *state;
-    test_row rows[4], chain = test_row_make(50, 0, PAYLOAD_BYTES);
+    test_row rows[4], chain = test_row_make(50, 0, IMAGE_BYTES);
     hth_file_tier_options options = options_of(f);
     hth_row_meta meta;
 
@@ -325,7 +325,7 @@ static void a_full_tier_evicts_the_least_recently_used_leaf(void **state)
     assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
     hth_file_tier_settle(f->tier);
     for (uint32_t i = 0; i < 4; i++) {
-        rows[i] = test_row_make(i, 0, PAYLOAD_BYTES);
+        rows[i] = test_row_make(i, 0, IMAGE_BYTES);
         assert_published(f, &rows[i]);
     }
     for (uint32_t i = 0; i < 4; i++)
@@ -344,7 +344,7 @@ static void a_full_tier_evicts_the_least_recently_used_leaf(void **state)
     test_row_free(&chain);
 }
 
-static void a_row_larger_than_the_quota_is_refused_and_evicts_nothing(void **state)
+CLOSED(a_row_larger_than_the_quota_is_refused_and_evicts_nothing)
 {
     fixture *f = *state;
     test_row small = test_row_make(1, 0, 100), large = test_row_make(2, 0, 100000);
@@ -360,7 +360,7 @@ static void a_row_larger_than_the_quota_is_refused_and_evicts_nothing(void **sta
     test_row_free(&large);
 }
 
-static void a_quota_that_was_noted_holds_for_those_who_ask_for_it(void **state)
+CLOSED(a_quota_that_was_noted_holds_for_those_who_ask_for_it)
 {
     fixture *f = *state;
     test_row small = test_row_make(1, 0, 100), large = test_row_make(2, 0, 100000);
@@ -390,10 +390,10 @@ static void a_quota_that_was_noted_holds_for_those_who_ask_for_it(void **state)
     test_row_free(&large);
 }
 
-static void a_device_that_is_nearly_full_takes_no_row(void **state)
+OPEN(a_device_that_is_nearly_full_takes_no_row)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hearth_error err;
 
     f->step.no_device_space = true;
@@ -404,7 +404,7 @@ static void a_device_that_is_nearly_full_takes_no_row(void **state)
     test_row_free(&row);
 }
 
-static void eviction_on_request_leaves_what_fits(void **state)
+OPEN(eviction_on_request_leaves_what_fits)
 {
     fixture *f = *state;
     uint64_t n_evicted = 0;
@@ -428,7 +428,7 @@ static void eviction_on_request_leaves_what_fits(void **state)
     }
 }
 
-static void the_order_of_eviction_survives_the_loss_of_the_index(void **state)
+OPEN(the_order_of_eviction_survives_the_loss_of_the_index)
 {
     fixture *f = *state;
     test_row old = test_row_make(1, 0, 100), used = test_row_make(2, 0, 100);
@@ -453,10 +453,10 @@ static void the_order_of_eviction_survives_the_loss_of_the_index(void **state)
 
 /* ---- setting aside ---- */
 
-static void a_row_that_failed_its_checks_is_set_aside(void **state)
+OPEN(a_row_that_failed_its_checks_is_set_aside)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hth_file_tier_counts counts;
 
     assert_published(f, &row);
@@ -472,7 +472,7 @@ static void a_row_that_failed_its_checks_is_set_aside(void **state)
     test_row_free(&row);
 }
 
-static void the_quarantine_keeps_its_64_newest_files(void **state)
+OPEN(the_quarantine_keeps_its_64_newest_files)
 {
     fixture *f = *state;
     char path[8192], target[8192 + 64];
@@ -493,10 +493,10 @@ static void the_quarantine_keeps_its_64_newest_files(void **state)
 
 /* ---- what else lies in the directory ---- */
 
-static void foreign_files_are_left_alone_with_one_warning(void **state)
+OPEN(foreign_files_are_left_alone_with_one_warning)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     char other_path[8192];
 
     assert_published(f, &row);
@@ -520,10 +520,10 @@ static void foreign_files_are_left_alone_with_one_warning(void **state)
 }
 
 /* Else it would lie there, counted by no quota, until somebody verifies the directory. */
-static void a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew(void **state)
+OPEN(a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), cut = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), cut = test_row_make(2, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
     assert_published(f, &cut);
@@ -544,10 +544,10 @@ static void a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew
     test_row_free(&cut);
 }
 
-static void a_row_of_another_version_of_the_format_is_left_to_it(void **state)
+OPEN(a_row_of_another_version_of_the_format_is_left_to_it)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
     overwrite(row_path(f, &row), 3, "\x7f", 1);
@@ -560,7 +560,7 @@ static void a_row_of_another_version_of_the_format_is_left_to_it(void **state)
     test_row_free(&row);
 }
 
-static void leftover_temporary_files_are_removed_and_files_of_others_are_not(void **state)
+OPEN(leftover_temporary_files_are_removed_and_files_of_others_are_not)
 {
     fixture *f = *state;
 
@@ -577,40 +577,5 @@ static void leftover_temporary_files_are_removed_and_files_of_others_are_not(voi
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        OPEN(a_published_row_is_found_and_reads_back),
-        OPEN(rows_outlive_the_tier_and_its_index),
-        OPEN(publishing_a_row_that_is_there_writes_nothing),
-        OPEN(an_image_that_is_not_the_row_it_is_said_to_be_is_not_written),
-        OPEN(rows_without_tokens_are_rows_too),
-        OPEN(a_damaged_file_that_has_the_rows_name_is_replaced),
-        OPEN(a_sound_file_that_the_index_does_not_know_is_adopted_when_it_is_published),
-        OPEN(a_directory_that_has_a_rows_name_is_moved_out_of_the_way),
-        OPEN(a_folder_that_was_removed_and_made_again_is_durable_again),
-        OPEN(many_rows_are_asked_for_at_once),
-        OPEN(a_row_found_by_its_name_is_adopted_by_the_next_maintenance),
-        OPEN(a_row_whose_file_was_removed_is_a_miss_and_can_be_published_again),
-        OPEN(a_file_of_senseless_size_is_corrupt_and_a_lack_of_memory_is_said),
-        OPEN(the_tokens_of_a_row_are_known_without_its_file),
-        OPEN(a_row_can_be_removed_once),
-        CLOSED(a_full_tier_evicts_the_least_recently_used_leaf),
-        CLOSED(a_row_larger_than_the_quota_is_refused_and_evicts_nothing),
-        CLOSED(a_quota_that_was_noted_holds_for_those_who_ask_for_it),
-        OPEN(a_device_that_is_nearly_full_takes_no_row),
-        OPEN(eviction_on_request_leaves_what_fits),
-        OPEN(the_order_of_eviction_survives_the_loss_of_the_index),
-        OPEN(a_row_that_failed_its_checks_is_set_aside),
-        OPEN(the_quarantine_keeps_its_64_newest_files),
-        OPEN(foreign_files_are_left_alone_with_one_warning),
-        OPEN(a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew),
-        OPEN(a_row_of_another_version_of_the_format_is_left_to_it),
-        OPEN(leftover_temporary_files_are_removed_and_files_of_others_are_not),
-    };
-    int n_failed = 0;
-
-    for (int i = 0; i < N_WAYS; i++) {
-        forced_way = ways[i].way;
-        n_failed += cmocka_run_group_tests_name(ways[i].name, tests, NULL, NULL);
-    }
-    return n_failed;
+    return run_in_every_way();
 }

@@ -30,6 +30,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static char *file_of(const char *name, size_t n_bytes, uint64_t seed)
 {
     char *path = malloc(4096);
@@ -67,14 +69,13 @@ static void fingerprint(const char *path, hearth_fingerprint_mode mode, uint8_t 
     memcpy(out, found.bytes, sizeof(found.bytes));
 }
 
-static void safe_mode_is_the_sha256_of_every_byte(void **state)
+FIXTURE_TEST(safe_mode_is_the_sha256_of_every_byte)
 {
     char *path = file_of("a", 3000000, 1);
     uint8_t before[32], after[32], expected[32];
     uint8_t *bytes = malloc(3000000);
     FILE *file = fopen(path, "r");
 
-    (void)state;
     assert_int_equal(fread(bytes, 1, 3000000, file), 3000000);
     (void)fclose(file);
     hth_sha256_of(bytes, 3000000, expected);
@@ -87,12 +88,11 @@ static void safe_mode_is_the_sha256_of_every_byte(void **state)
     free(path);
 }
 
-static void chunked_mode_sees_the_header_the_size_and_the_end(void **state)
+FIXTURE_TEST(chunked_mode_sees_the_header_the_size_and_the_end)
 {
     char *path = file_of("a", 30 << 20, 2);
     uint8_t before[32], after[32], twin[32];
 
-    (void)state;
     fingerprint(path, HEARTH_FINGERPRINT_GGUF_CHUNKED, before);
     char *copy = file_of("b", 30 << 20, 2);
     fingerprint(copy, HEARTH_FINGERPRINT_GGUF_CHUNKED, twin);
@@ -111,14 +111,13 @@ static void chunked_mode_sees_the_header_the_size_and_the_end(void **state)
     free(copy);
 }
 
-static void a_file_that_did_not_change_is_hashed_once(void **state)
+FIXTURE_TEST(a_file_that_did_not_change_is_hashed_once)
 {
     char *path = file_of("a", 100000, 3);
     char memo[4096];
     struct timespec pause = { .tv_sec = 3 };
     hth_fingerprint first, second;
 
-    (void)state;
     (void)snprintf(memo, sizeof(memo), "%s/memo", directory);
     nanosleep(&pause, NULL); /* files that changed just now are not noted */
     assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, NULL, &first, NULL), HEARTH_OK);
@@ -139,28 +138,13 @@ static void a_file_that_did_not_change_is_hashed_once(void **state)
     free(path);
 }
 
-static void what_is_no_readable_file_is_refused(void **state)
+FIXTURE_TEST(what_is_no_readable_file_is_refused)
 {
     hth_fingerprint out;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hth_fingerprint_file("/nowhere/at/all", HEARTH_FINGERPRINT_SAFE, NULL, NULL, &out, &err),
                      HEARTH_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nowhere/at/all"));
     assert_int_equal(hth_fingerprint_file(directory, HEARTH_FINGERPRINT_SAFE, NULL, NULL, &out, &err), HEARTH_CORRUPT);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(safe_mode_is_the_sha256_of_every_byte),
-        TEST(chunked_mode_sees_the_header_the_size_and_the_end),
-        TEST(a_file_that_did_not_change_is_hashed_once),
-        TEST(what_is_no_readable_file_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

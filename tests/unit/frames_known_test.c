@@ -49,13 +49,12 @@ static void add_known(hth_buffer *known, size_t *last, uint32_t reply, bool has_
     free(some);
 }
 
-static void what_is_known_of_one_reply_is_one_frame(void **state)
+TEST(what_is_known_of_one_reply_is_one_frame)
 {
     hth_buffer known = { .text = NULL };
     size_t last = 0, n_frames;
     bool has_ended;
 
-    (void)state;
     for (uint32_t i = 0; i < 500; i++)
         add_known(&known, &last, 5, i == 499, 2 * i, 2);
     assert_int_equal(count_known(&known, 5, &n_frames, &has_ended), 1000);
@@ -64,13 +63,12 @@ static void what_is_known_of_one_reply_is_one_frame(void **state)
     hth_buffer_deinit(&known);
 }
 
-static void what_is_known_of_several_keeps_its_order(void **state)
+TEST(what_is_known_of_several_keeps_its_order)
 {
     hth_buffer known = { .text = NULL };
     size_t last = 0, n_frames;
     bool has_ended;
 
-    (void)state;
     for (uint32_t i = 0; i < 100; i++)
         for (uint32_t reply = 0; reply < 3; reply++)
             add_known(&known, &last, reply, i == 99 && reply == 1, i, 1);
@@ -82,13 +80,12 @@ static void what_is_known_of_several_keeps_its_order(void **state)
     hth_buffer_deinit(&known);
 }
 
-static void an_end_without_tokens_is_known_too(void **state)
+TEST(an_end_without_tokens_is_known_too)
 {
     hth_buffer known = { .text = NULL };
     size_t last = 0, n_frames;
     bool has_ended;
 
-    (void)state;
     add_known(&known, &last, 1, false, 0, 3);
     add_known(&known, &last, 1, true, 3, 0);
     assert_int_equal(count_known(&known, 1, &n_frames, &has_ended), 3);
@@ -96,7 +93,7 @@ static void an_end_without_tokens_is_known_too(void **state)
     hth_buffer_deinit(&known);
 }
 
-static void what_was_cached_is_known_beside_the_tokens(void **state)
+TEST(what_was_cached_is_known_beside_the_tokens)
 {
     const hth_frame cached = { .kind = HTH_FRAME_CACHED, .reply = 2, .n_cached = 733 };
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -105,7 +102,6 @@ static void what_was_cached_is_known_beside_the_tokens(void **state)
     size_t last = 0;
     uint32_t n = 0;
 
-    (void)state;
     add_known(&out, &last, 2, false, 0, 3);
     hth_frame_add_known(&out, &last, &cached);
     add_known(&out, &last, 2, false, 3, 2);
@@ -163,7 +159,7 @@ static void expect_likely(const hth_known *known, uint32_t i, bool is_told)
 }
 
 /* Of a stream only those that have not left are told: here, and there. */
-static void log_probabilities_are_known_of_the_tokens_that_they_were_told_of(void **state)
+TEST(log_probabilities_are_known_of_the_tokens_that_they_were_told_of)
 {
     static const struct {
         uint32_t n;
@@ -176,7 +172,6 @@ static void log_probabilities_are_known_of_the_tokens_that_they_were_told_of(voi
     size_t last = 0;
     uint32_t n = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         add_likely(&out, &last, (hearth_token)n, steps[i].n, steps[i].is_told ? 3 : 0);
         n += steps[i].n;
@@ -196,7 +191,7 @@ static void log_probabilities_are_known_of_the_tokens_that_they_were_told_of(voi
 }
 
 /* It came before the tokens that did not come, and belongs to an end that was another. */
-static void the_outcome_of_a_reply_counts_once_it_has_ended(void **state)
+TEST(the_outcome_of_a_reply_counts_once_it_has_ended)
 {
     const hth_frame outcome = { .kind = HTH_FRAME_OUTCOME, .reply = 0, .outcome = { .figures.n_reply_tokens = 12 } };
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -204,7 +199,6 @@ static void the_outcome_of_a_reply_counts_once_it_has_ended(void **state)
     hth_known known;
     size_t last = 0;
 
-    (void)state;
     add_known(&out, &last, 0, false, 0, 3);
     hth_frame_add_known(&out, &last, &outcome);
     assert_true(hth_known_read(out.text, out.n, 1, &known, &error));
@@ -219,31 +213,15 @@ static void the_outcome_of_a_reply_counts_once_it_has_ended(void **state)
     hth_buffer_deinit(&out);
 }
 
-static void frames_of_what_is_known_are_bounded(void **state)
+TEST(frames_of_what_is_known_are_bounded)
 {
     hth_buffer known = { .text = NULL };
     size_t last = 0, n_frames, n = 0;
     bool has_ended;
 
-    (void)state;
     for (int i = 0; i < 12; i++, n += 100000)
         add_known(&known, &last, 0, false, (uint32_t)n, 100000);
     assert_int_equal(count_known(&known, 0, &n_frames, &has_ended), n);
     assert_true(n_frames > 4 && n_frames <= 12);
     hth_buffer_deinit(&known);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_known_of_one_reply_is_one_frame),
-        cmocka_unit_test(what_is_known_of_several_keeps_its_order),
-        cmocka_unit_test(an_end_without_tokens_is_known_too),
-        cmocka_unit_test(what_was_cached_is_known_beside_the_tokens),
-        cmocka_unit_test(log_probabilities_are_known_of_the_tokens_that_they_were_told_of),
-        cmocka_unit_test(the_outcome_of_a_reply_counts_once_it_has_ended),
-        cmocka_unit_test(frames_of_what_is_known_are_bounded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,14 +67,13 @@ static hth_buffer sample(void)
     return out;
 }
 
-static void what_was_written_is_read(void **state)
+TEST(what_was_written_is_read)
 {
     hth_buffer out = sample();
     const char *at = out.text;
     size_t n = out.n, n_used;
     hth_frame frame;
 
-    (void)state;
     assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
     assert_int_equal(frame.kind, HTH_FRAME_HEAD);
     assert_int_equal(frame.status, 503);
@@ -161,12 +160,11 @@ static hth_frame_result read_copy(const char *bytes, size_t n, hth_frame *frame,
     return result;
 }
 
-static void a_frame_that_is_not_whole_wants_more(void **state)
+TEST(a_frame_that_is_not_whole_wants_more)
 {
     hth_buffer out = sample();
     size_t at = 0;
 
-    (void)state;
     while (at < out.n) {
         hth_frame frame;
         size_t n_used = 0;
@@ -192,11 +190,10 @@ static void expect_bad(const char *bytes, size_t n)
     assert_int_equal(n_used, 99);
 }
 
-static void what_is_no_frame_is_refused(void **state)
+TEST(what_is_no_frame_is_refused)
 {
     hth_buffer out = { .text = NULL };
 
-    (void)state;
     expect_bad("\0\0\0\0\0", 5); /* no such kind */
     expect_bad("\0\0\0\0\4", 5);
     expect_bad("\1\0\20\0\2", 5); /* longer than any */
@@ -234,13 +231,12 @@ static void what_is_no_frame_is_refused(void **state)
     hth_buffer_deinit(&out);
 }
 
-static void a_head_carries_what_was_passed_over(void **state)
+TEST(a_head_carries_what_was_passed_over)
 {
     hth_buffer out = { .text = NULL };
     hth_frame frame;
     size_t n_used;
 
-    (void)state;
     hth_frame_add_head(&out, 200, true, 0, "text/plain", "a, b.c[]");
     assert_int_equal(hth_frame_read(out.text, out.n, &frame, &n_used), HTH_FRAME_OK);
     assert_string_equal(frame.content_type, "text/plain");
@@ -253,14 +249,13 @@ static void a_head_carries_what_was_passed_over(void **state)
     hth_buffer_deinit(&out);
 }
 
-static void long_content_types_are_cut(void **state)
+TEST(long_content_types_are_cut)
 {
     char type[200];
     hth_buffer out = { .text = NULL };
     hth_frame frame;
     size_t n_used;
 
-    (void)state;
     memset(type, 'x', sizeof(type) - 1);
     type[sizeof(type) - 1] = '\0';
     hth_frame_add_head(&out, 200, false, 0, type, NULL);
@@ -270,7 +265,7 @@ static void long_content_types_are_cut(void **state)
 }
 
 /* However much a step has released, no frame is longer than a front has to keep; the last one has the tokens. */
-static void what_is_too_long_for_a_frame_comes_in_several(void **state)
+TEST(what_is_too_long_for_a_frame_comes_in_several)
 {
     enum { N = 3000001 };
     char *bytes = malloc(N);
@@ -278,7 +273,6 @@ static void what_is_too_long_for_a_frame_comes_in_several(void **state)
     size_t n_used;
     hth_frame frame = { .kind = HTH_FRAME_END };
 
-    (void)state;
     for (size_t i = 0; i < N; i++)
         bytes[i] = (char)(i * i % 251);
     hth_frame_add_step(&out, 5, HTH_STEP_ENDS, &(hth_frame_tokens){ .ids = tokens, .n = 5 }, bytes, N);
@@ -296,12 +290,11 @@ static void what_is_too_long_for_a_frame_comes_in_several(void **state)
     free(bytes);
 }
 
-static void bytes_that_were_changed_never_read_beyond_their_end(void **state)
+TEST(bytes_that_were_changed_never_read_beyond_their_end)
 {
     uint64_t seed = hth_test_seed();
     hth_buffer out = sample();
 
-    (void)state;
     for (int i = 0; i < 20000; i++) {
         char *copy = malloc(out.n);
         size_t n = hth_test_random(&seed, out.n) + 1, n_used;
@@ -320,19 +313,4 @@ static void bytes_that_were_changed_never_read_beyond_their_end(void **state)
         free(copy);
     }
     hth_buffer_deinit(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(a_frame_that_is_not_whole_wants_more),
-        cmocka_unit_test(what_is_no_frame_is_refused),
-        cmocka_unit_test(a_head_carries_what_was_passed_over),
-        cmocka_unit_test(long_content_types_are_cut),
-        cmocka_unit_test(what_is_too_long_for_a_frame_comes_in_several),
-        cmocka_unit_test(bytes_that_were_changed_never_read_beyond_their_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,8 @@ static int directory_teardown(void **state)
     return 0;
 }
 
+#define IN_DIRECTORY(name) TEST_WITH(name, directory_setup, directory_teardown)
+
 static void write_file(const hth_fs *fs, const char *path, const void *bytes, size_t n_bytes)
 {
     int fd = hth_fs_open(fs, path, HTH_FS_CREATE);
@@ -64,11 +66,10 @@ static void assert_file_holds(const hth_fs *fs, const char *path, const void *by
     free(found);
 }
 
-static void a_new_file_is_readable_by_its_owner_only(void **state)
+IN_DIRECTORY(a_new_file_is_readable_by_its_owner_only)
 {
     hth_fs_stat st;
 
-    (void)state;
     write_file(hth_fs_system(), path_of("file"), "abc", 3);
     assert_int_equal(hth_fs_stat_path(hth_fs_system(), path_of("file"), &st), 0);
     assert_int_equal(st.permissions, 0600);
@@ -80,19 +81,17 @@ static void a_new_file_is_readable_by_its_owner_only(void **state)
     assert_true(st.is_directory);
 }
 
-static void creating_a_file_that_exists_is_refused(void **state)
+IN_DIRECTORY(creating_a_file_that_exists_is_refused)
 {
-    (void)state;
     write_file(hth_fs_system(), path_of("file"), "abc", 3);
     assert_int_equal(hth_fs_open(hth_fs_system(), path_of("file"), HTH_FS_CREATE), -EEXIST);
 }
 
-static void short_reads_and_writes_are_completed(void **state)
+IN_DIRECTORY(short_reads_and_writes_are_completed)
 {
     uint8_t bytes[10000];
     test_step_fs step;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)(i * 7);
     test_step_fs_init(&step, NULL);
@@ -102,9 +101,8 @@ static void short_reads_and_writes_are_completed(void **state)
     assert_true(atomic_load(&step.n_steps) > 40);
 }
 
-static void an_interrupted_operation_is_repeated(void **state)
+IN_DIRECTORY(an_interrupted_operation_is_repeated)
 {
-    (void)state;
     for (uint64_t n = 1; n <= 8; n++) {
         char name[32];
         test_step_fs step;
@@ -128,24 +126,22 @@ static int64_t take_nothing(void *context, int fd, const void *bytes, size_t n_b
     return 0;
 }
 
-static void a_file_that_takes_nothing_is_an_input_output_error(void **state)
+IN_DIRECTORY(a_file_that_takes_nothing_is_an_input_output_error)
 {
     hth_fs fs = *hth_fs_system();
     int fd = hth_fs_open(&fs, path_of("file"), HTH_FS_CREATE);
 
-    (void)state;
     fs.write = take_nothing;
     assert_int_equal(hth_fs_write_all(&fs, fd, "abc", 3), -EIO);
     hth_fs_close(&fs, fd);
 }
 
-static void a_read_ends_where_the_file_ends(void **state)
+IN_DIRECTORY(a_read_ends_where_the_file_ends)
 {
     char bytes[16];
     size_t n = 99;
     int fd;
 
-    (void)state;
     write_file(hth_fs_system(), path_of("file"), "abcdef", 6);
     fd = hth_fs_open(hth_fs_system(), path_of("file"), HTH_FS_READ);
     assert_int_equal(hth_fs_read_full(hth_fs_system(), fd, bytes, sizeof(bytes), 4, &n), 0);
@@ -156,11 +152,10 @@ static void a_read_ends_where_the_file_ends(void **state)
     hth_fs_close(hth_fs_system(), fd);
 }
 
-static void a_symbolic_link_and_a_pipe_are_not_followed_or_waited_for(void **state)
+IN_DIRECTORY(a_symbolic_link_and_a_pipe_are_not_followed_or_waited_for)
 {
     int fd;
 
-    (void)state;
     write_file(hth_fs_system(), path_of("file"), "abc", 3);
     assert_int_equal(symlink("file", path_of("link")), 0);
     assert_int_equal(hth_fs_open(hth_fs_system(), path_of("link"), HTH_FS_READ), -ELOOP);
@@ -170,11 +165,10 @@ static void a_symbolic_link_and_a_pipe_are_not_followed_or_waited_for(void **sta
     hth_fs_close(hth_fs_system(), fd);
 }
 
-static void an_unnamed_file_gets_a_name_only_when_it_is_linked(void **state)
+IN_DIRECTORY(an_unnamed_file_gets_a_name_only_when_it_is_linked)
 {
     int fd = hth_fs_open_unnamed(hth_fs_system(), directory_path);
 
-    (void)state;
     if (fd == -ENOTSUP)
         skip(); /* this file system has none */
     assert_true(fd >= 0);
@@ -187,13 +181,12 @@ static void an_unnamed_file_gets_a_name_only_when_it_is_linked(void **state)
     assert_int_equal(hth_fs_sync_directory(hth_fs_system(), directory_path), 0);
 }
 
-static void a_held_lock_is_seen_by_a_prober_until_it_is_closed(void **state)
+IN_DIRECTORY(a_held_lock_is_seen_by_a_prober_until_it_is_closed)
 {
     int held = hth_fs_open(hth_fs_system(), path_of("lock"), HTH_FS_SHARED);
     int prober = hth_fs_open(hth_fs_system(), path_of("lock"), HTH_FS_SHARED);
     int second = hth_fs_open(hth_fs_system(), path_of("lock"), HTH_FS_SHARED);
 
-    (void)state;
     assert_int_equal(hth_fs_lock(hth_fs_system(), held, HTH_FS_LOCK_HOLD), 0);
     assert_int_equal(hth_fs_lock(hth_fs_system(), prober, HTH_FS_LOCK_PROBE), -EWOULDBLOCK);
     hth_fs_close(hth_fs_system(), held);
@@ -211,11 +204,10 @@ static bool count_name(const char *name, void *user_data)
     return ++*n < 2;
 }
 
-static void listing_a_directory_can_be_ended_early(void **state)
+IN_DIRECTORY(listing_a_directory_can_be_ended_early)
 {
     size_t n = 0;
 
-    (void)state;
     write_file(hth_fs_system(), path_of("a"), "", 0);
     write_file(hth_fs_system(), path_of("b"), "", 0);
     write_file(hth_fs_system(), path_of("c"), "", 0);
@@ -224,23 +216,21 @@ static void listing_a_directory_can_be_ended_early(void **state)
     assert_int_equal(hth_fs_list(hth_fs_system(), path_of("missing"), count_name, &n), -ENOENT);
 }
 
-static void a_modification_time_can_be_set(void **state)
+IN_DIRECTORY(a_modification_time_can_be_set)
 {
     hth_fs_stat st;
 
-    (void)state;
     write_file(hth_fs_system(), path_of("file"), "", 0);
     assert_int_equal(hth_fs_set_mtime(hth_fs_system(), path_of("file"), 1234567890), 0);
     assert_int_equal(hth_fs_stat_path(hth_fs_system(), path_of("file"), &st), 0);
     assert_int_equal(st.mtime, 1234567890);
 }
 
-static void the_system_tells_about_the_machine(void **state)
+TEST(the_system_tells_about_the_machine)
 {
     char boot[64], again[64], host[256];
     uint64_t begin = hth_os_monotonic_ns(), a, b;
 
-    (void)state;
     assert_true(hth_os_boot_id(boot, sizeof(boot)));
     assert_true(hth_os_boot_id(again, sizeof(again)));
     assert_string_equal(boot, again);
@@ -257,39 +247,15 @@ static void the_system_tells_about_the_machine(void **state)
     assert_true(a != b);
 }
 
-static void prefaulting_memory_keeps_what_it_holds(void **state)
+TEST(prefaulting_memory_keeps_what_it_holds)
 {
     size_t n_bytes = 1 << 20;
     uint8_t *memory = aligned_alloc(4096, n_bytes);
 
-    (void)state;
     assert_non_null(memory);
     memset(memory, 0xA5, n_bytes);
     hth_os_memory_prefault(memory, n_bytes);
     for (size_t i = 0; i < n_bytes; i++)
         assert_int_equal(memory[i], 0xA5);
     free(memory);
-}
-
-#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, directory_setup, directory_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(a_new_file_is_readable_by_its_owner_only),
-        IN_DIRECTORY(creating_a_file_that_exists_is_refused),
-        IN_DIRECTORY(short_reads_and_writes_are_completed),
-        IN_DIRECTORY(an_interrupted_operation_is_repeated),
-        IN_DIRECTORY(a_file_that_takes_nothing_is_an_input_output_error),
-        IN_DIRECTORY(a_read_ends_where_the_file_ends),
-        IN_DIRECTORY(a_symbolic_link_and_a_pipe_are_not_followed_or_waited_for),
-        IN_DIRECTORY(an_unnamed_file_gets_a_name_only_when_it_is_linked),
-        IN_DIRECTORY(a_held_lock_is_seen_by_a_prober_until_it_is_closed),
-        IN_DIRECTORY(listing_a_directory_can_be_ended_early),
-        IN_DIRECTORY(a_modification_time_can_be_set),
-        cmocka_unit_test(the_system_tells_about_the_machine),
-        cmocka_unit_test(prefaulting_memory_keeps_what_it_holds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

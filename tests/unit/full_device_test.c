@@ -19,11 +19,11 @@
 
 #include "cache/file_tier_set.h"
 #include "support/child.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/small_device.h"
 #include "support/support.h"
 
-enum { ROOTS_MAX = 2, PAYLOAD_BYTES = 10000, ROWS_ROOM = 10 };
+enum { ROOTS_MAX = 2, IMAGE_BYTES = 10000, ROWS_ROOM = 10 };
 
 typedef struct fixture {
     char *directory;
@@ -60,7 +60,7 @@ static void open_roots(fixture *f, size_t n)
 static int setup(void **state)
 {
     fixture *f = calloc(1, sizeof(*f));
-    test_row row = test_row_make(0, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(0, 0, IMAGE_BYTES);
 
     assert_non_null(f);
     f->directory = hth_test_directory_new();
@@ -85,9 +85,11 @@ static int teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
 static bool has(fixture *f, uint32_t chain, uint32_t i)
 {
-    test_row row = test_row_make(chain, i, PAYLOAD_BYTES);
+    test_row row = test_row_make(chain, i, IMAGE_BYTES);
     bool found = hth_file_tier_set_has(f->set, &row.meta.id, NULL);
 
     test_row_free(&row);
@@ -97,7 +99,7 @@ static bool has(fixture *f, uint32_t chain, uint32_t i)
 /* Publish row i of a chain; the devices must have free what is to stay free, or others fill them. */
 static hearth_status publish(fixture *f, uint32_t chain, uint32_t i, hearth_error *err)
 {
-    test_row row = test_row_make(chain, i, PAYLOAD_BYTES);
+    test_row row = test_row_make(chain, i, IMAGE_BYTES);
     bool published = false;
     hearth_status status;
 
@@ -121,7 +123,7 @@ static uint64_t total_rows(fixture *f)
 
 /* ---- one root ---- */
 
-static void the_tiers_own_rows_make_room_on_a_device_that_is_nearly_full(void **state)
+FIXTURE_TEST(the_tiers_own_rows_make_room_on_a_device_that_is_nearly_full)
 {
     fixture *f = *state;
 
@@ -133,7 +135,7 @@ static void the_tiers_own_rows_make_room_on_a_device_that_is_nearly_full(void **
         assert_int_equal(has(f, i, 0), i >= 2 * ROWS_ROOM);
 }
 
-static void rows_go_leaves_first_and_what_the_new_one_stands_on_stays(void **state)
+FIXTURE_TEST(rows_go_leaves_first_and_what_the_new_one_stands_on_stays)
 {
     fixture *f = *state;
     hearth_error err;
@@ -153,7 +155,7 @@ static void rows_go_leaves_first_and_what_the_new_one_stands_on_stays(void **sta
     assert_non_null(strstr(err.message, f->paths[0]));
 }
 
-static void a_device_that_others_fill_gets_back_what_is_to_stay_free(void **state)
+FIXTURE_TEST(a_device_that_others_fill_gets_back_what_is_to_stay_free)
 {
     fixture *f = *state;
     hearth_error err;
@@ -175,10 +177,10 @@ static void a_device_that_others_fill_gets_back_what_is_to_stay_free(void **stat
     assert_int_equal(publish(f, ROWS_ROOM + 1, 0, NULL), HEARTH_OK);
 }
 
-static void a_row_that_can_never_fit_the_device_evicts_nothing(void **state)
+FIXTURE_TEST(a_row_that_can_never_fit_the_device_evicts_nothing)
 {
     fixture *f = *state;
-    test_row large = test_row_make(50, 0, (ROWS_ROOM + 1) * PAYLOAD_BYTES);
+    test_row large = test_row_make(50, 0, (ROWS_ROOM + 1) * IMAGE_BYTES);
 
     open_roots(f, 1);
     for (uint32_t i = 0; i < ROWS_ROOM / 2; i++)
@@ -189,7 +191,7 @@ static void a_row_that_can_never_fit_the_device_evicts_nothing(void **state)
     test_row_free(&large);
 }
 
-static void a_tier_that_spares_its_rows_refuses_what_would_leave_too_little_free(void **state)
+FIXTURE_TEST(a_tier_that_spares_its_rows_refuses_what_would_leave_too_little_free)
 {
     fixture *f = *state;
 
@@ -206,7 +208,7 @@ static void a_tier_that_spares_its_rows_refuses_what_would_leave_too_little_free
     assert_int_equal(total_rows(f), ROWS_ROOM + 1);
 }
 
-static void a_device_that_has_room_by_its_own_account_and_refuses_the_row_gets_room_too(void **state)
+FIXTURE_TEST(a_device_that_has_room_by_its_own_account_and_refuses_the_row_gets_room_too)
 {
     fixture *f = *state;
 
@@ -220,7 +222,7 @@ static void a_device_that_has_room_by_its_own_account_and_refuses_the_row_gets_r
 
 /* ---- several roots ---- */
 
-static void every_root_is_filled_before_a_row_goes_and_none_stops_taking_rows(void **state)
+FIXTURE_TEST(every_root_is_filled_before_a_row_goes_and_none_stops_taking_rows)
 {
     fixture *f = *state;
 
@@ -235,7 +237,7 @@ static void every_root_is_filled_before_a_row_goes_and_none_stops_taking_rows(vo
     assert_int_equal(total_rows(f), 2 * ROWS_ROOM);
 }
 
-static void a_root_whose_rows_all_bear_others_leaves_the_row_to_the_next_one(void **state)
+FIXTURE_TEST(a_root_whose_rows_all_bear_others_leaves_the_row_to_the_next_one)
 {
     fixture *f = *state;
     hth_file_tier *const *roots;
@@ -245,7 +247,7 @@ static void a_root_whose_rows_all_bear_others_leaves_the_row_to_the_next_one(voi
     /* The first root holds the beginnings of chains that go on in the second one. */
     for (uint32_t root = 0; root < 2; root++)
         for (uint32_t i = 0; i < ROWS_ROOM; i++) {
-            test_row row = test_row_make(i, root, PAYLOAD_BYTES);
+            test_row row = test_row_make(i, root, IMAGE_BYTES);
 
             assert_int_equal(hth_file_tier_publish(roots[root], &row.meta, row.bytes, row.n_bytes, NULL, NULL),
                              HEARTH_OK);
@@ -349,14 +351,14 @@ static void open_without_a_free_byte(void *context)
     test_row_free(&row);
 }
 
-static void a_tier_opens_on_a_device_without_a_free_byte(void **state)
+FIXTURE_TEST(a_tier_opens_on_a_device_without_a_free_byte)
 {
     fixture *f = *state;
 
     hth_test_in_child(open_without_a_free_byte, f->directory);
 }
 
-static void a_tier_on_a_small_file_system_goes_on_taking_rows(void **state)
+FIXTURE_TEST(a_tier_on_a_small_file_system_goes_on_taking_rows)
 {
     fixture *f = *state;
 
@@ -364,27 +366,3 @@ static void a_tier_on_a_small_file_system_goes_on_taking_rows(void **state)
 }
 
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_tiers_own_rows_make_room_on_a_device_that_is_nearly_full, setup, teardown),
-        cmocka_unit_test_setup_teardown(rows_go_leaves_first_and_what_the_new_one_stands_on_stays, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_device_that_others_fill_gets_back_what_is_to_stay_free, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_row_that_can_never_fit_the_device_evicts_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_tier_that_spares_its_rows_refuses_what_would_leave_too_little_free, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_device_that_has_room_by_its_own_account_and_refuses_the_row_gets_room_too,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(every_root_is_filled_before_a_row_goes_and_none_stops_taking_rows, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_root_whose_rows_all_bear_others_leaves_the_row_to_the_next_one, setup,
-                                        teardown),
-#ifdef __linux__
-        cmocka_unit_test_setup_teardown(a_tier_on_a_small_file_system_goes_on_taking_rows, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_tier_opens_on_a_device_without_a_free_byte, setup, teardown),
-#endif
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/gbnf_reader.h"
 #include "engine/grammar_memo.h"
 #include "support/cmocka_all.h"
 
@@ -34,12 +35,11 @@ static bool knows(hth_grammar_memo *memo, const char *text)
     return is_known;
 }
 
-static void a_grammar_is_found_by_its_text_and_its_notation(void **state)
+TEST(a_grammar_is_found_by_its_text_and_its_notation)
 {
     hth_grammar_memo *memo = hth_grammar_memo_new();
     hth_gbnf *gbnf = grammar_of("root ::= \"a\""), *found;
 
-    (void)state;
     assert_null(hth_grammar_memo_find(memo, false, "root ::= \"a\""));
     hth_grammar_memo_keep(memo, false, "root ::= \"a\"", gbnf);
     hth_grammar_memo_keep(memo, false, "root ::= \"a\"", gbnf);
@@ -55,12 +55,11 @@ static void a_grammar_is_found_by_its_text_and_its_notation(void **state)
     hth_grammar_memo_free(NULL);
 }
 
-static void those_that_were_used_last_stay(void **state)
+TEST(those_that_were_used_last_stay)
 {
     hth_grammar_memo *memo = hth_grammar_memo_new();
     char text[64];
 
-    (void)state;
     keep(memo, "root ::= \"first\"");
     for (int i = 0; i < 100; i++) {
         (void)snprintf(text, sizeof(text), "root ::= \"%d\"", i);
@@ -72,14 +71,13 @@ static void those_that_were_used_last_stay(void **state)
     hth_grammar_memo_free(memo);
 }
 
-static void large_grammars_make_room_or_are_not_kept(void **state)
+TEST(large_grammars_make_room_or_are_not_kept)
 {
     hth_grammar_memo *memo = hth_grammar_memo_new();
     size_t n = 200000;
     char *text = calloc(1, n + 64);
     int n_known = 0;
 
-    (void)state;
     for (int i = 0; i < 16; i++) { /* 2 MiB of elements each */
         (void)snprintf(text, 64, "root ::= \"%c", 'a' + i);
         memset(text + 11, 'x', n);
@@ -108,28 +106,15 @@ static void *use(void *memo)
     return NULL;
 }
 
-static void threads_may_share_it(void **state)
+TEST(threads_may_share_it)
 {
     enum { N = 4 };
     hth_grammar_memo *memo = hth_grammar_memo_new();
     pthread_t threads[N];
 
-    (void)state;
     for (int i = 0; i < N; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, use, memo), 0);
     for (int i = 0; i < N; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     hth_grammar_memo_free(memo);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_grammar_is_found_by_its_text_and_its_notation),
-        cmocka_unit_test(those_that_were_used_last_stay),
-        cmocka_unit_test(large_grammars_make_room_or_are_not_kept),
-        cmocka_unit_test(threads_may_share_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

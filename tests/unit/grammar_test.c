@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/gbnf_reader.h"
 #include "engine/grammar.h"
 #include "engine/schema.h"
 #include "support/cmocka_all.h"
@@ -101,7 +102,7 @@ static bool matches(const char *text, const char *subject)
     return ok;
 }
 
-static void texts_match_as_written(void **state)
+TEST(texts_match_as_written)
 {
     static const struct {
         const char *grammar, *yes[4], *no[4];
@@ -131,7 +132,6 @@ static void texts_match_as_written(void **state)
           { "[1]", "{}" } },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (size_t j = 0; j < 4; j++) {
             if (cases[i].yes[j] && !matches(cases[i].grammar, cases[i].yes[j]))
@@ -141,7 +141,7 @@ static void texts_match_as_written(void **state)
         }
 }
 
-static void bad_grammars_are_errors_with_their_line(void **state)
+TEST(bad_grammars_are_errors_with_their_line)
 {
     static const struct {
         const char *grammar, *why;
@@ -186,7 +186,6 @@ static void bad_grammars_are_errors_with_their_line(void **state)
     hth_grammar *grammar = NULL;
     hearth_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (open_text(cases[i].grammar, strlen(cases[i].grammar), &grammar, &err) != HEARTH_MISUSE)
             fail_msg("%s is taken", cases[i].grammar);
@@ -196,21 +195,20 @@ static void bad_grammars_are_errors_with_their_line(void **state)
     assert_int_equal(open_text("root ::= \"a\0b\"", 14, &grammar, &err), HEARTH_MISUSE);
 }
 
-static void groups_nested_too_deep_are_an_error(void **state)
+TEST(groups_nested_too_deep_are_an_error)
 {
     static char text[200000];
     size_t n = (size_t)snprintf(text, sizeof(text), "root ::= ");
     hth_grammar *grammar = NULL;
     hearth_error err;
 
-    (void)state;
     memset(text + n, '(', sizeof(text) - n);
     assert_int_equal(open_text(text, sizeof(text), &grammar, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "nested"));
 }
 
 /* The table of names has 4096 buckets by FNV-1a; whoever knows that can fill one of them. */
-static void names_that_were_chosen_to_be_slow_are_an_error(void **state)
+TEST(names_that_were_chosen_to_be_slow_are_an_error)
 {
     enum { N_NAMES = 1500, N_REFERENCES = 5000 };
     static char text[262144];
@@ -219,7 +217,6 @@ static void names_that_were_chosen_to_be_slow_are_an_error(void **state)
     hth_grammar *grammar = NULL;
     hearth_error err;
 
-    (void)state;
     for (unsigned i = 0, n_names = 0; n_names < N_NAMES; i++) {
         uint32_t hash = 2166136261u;
         char name[16];
@@ -241,12 +238,11 @@ static void names_that_were_chosen_to_be_slow_are_an_error(void **state)
     assert_non_null(strstr(err.message, "too many names"));
 }
 
-static void tokens_are_terminals_of_their_own(void **state)
+TEST(tokens_are_terminals_of_their_own)
 {
     hth_grammar *grammar = open_grammar("root ::= <none> !<[97]> \"b\"");
     static const hearth_token good[] = { END - 1, 'c', 'b', END };
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         hth_grammar_begin_choice(grammar);
         assert_false(hth_grammar_allows(grammar, 'a'));
@@ -266,8 +262,8 @@ static const char json[] = "root ::= object\n"
                            "number ::= \"-\"? [0-9]+ (\".\" [0-9]+)?\n"
                            "ws ::= [ \\t\\n]*\n";
 
-/* The mask, single questions, and accepting in a second grammar that replays everything, all agree along random texts. */
-static void masks_questions_and_replays_agree(void **state)
+/* Along random texts, the mask, single questions, and a second grammar that replays everything agree. */
+TEST(masks_questions_and_replays_agree)
 {
     static const char *const grammars[] = { json,
                                             "root ::= (\"a\"? \"b\"? \"c\"?)* \"é\"{0,3} [^x]",
@@ -277,7 +273,6 @@ static void masks_questions_and_replays_agree(void **state)
                                             "root ::= (!<[97]> \"b\" | !<[97]> \"x\" | \"é\")* <none>" };
     uint64_t seed = hth_test_seed();
 
-    (void)state;
     for (size_t g = 0; g < sizeof(grammars) / sizeof(grammars[0]); g++)
         for (int round = 0; round < 10; round++) {
             hth_grammar *grammar = open_grammar(grammars[g]);
@@ -317,7 +312,7 @@ static void masks_questions_and_replays_agree(void **state)
 }
 
 /* Each of these has more ways than atoms, or calls without end, in an implementation that keeps them apart. */
-static void ambiguous_grammars_end_or_are_refused(void **state)
+TEST(ambiguous_grammars_end_or_are_refused)
 {
     static const char *const grammars[] = {
         "root ::= (\"a\"?){1000}",
@@ -330,7 +325,6 @@ static void ambiguous_grammars_end_or_are_refused(void **state)
     };
     static bool allowed[N_TOKENS];
 
-    (void)state;
     for (size_t g = 0; g < sizeof(grammars) / sizeof(grammars[0]); g++) {
         hth_grammar *grammar = NULL;
         hearth_status status = open_text(grammars[g], strlen(grammars[g]), &grammar, NULL);
@@ -346,12 +340,11 @@ static void ambiguous_grammars_end_or_are_refused(void **state)
     }
 }
 
-static void a_long_text_does_not_make_the_grammar_grow(void **state)
+TEST(a_long_text_does_not_make_the_grammar_grow)
 {
     hth_grammar *grammar = open_grammar(json);
     static const char begin[] = "{\"a\":[";
 
-    (void)state;
     assert_int_equal(hth_grammar_accept_text(grammar, (const uint8_t *)begin, sizeof(begin) - 1, NULL), HEARTH_OK);
     for (int i = 0; i < 100000; i++) /* beyond the limit of nodes, if none were dropped */
         assert_int_equal(hth_grammar_accept_text(grammar, (const uint8_t *)"[1,\"xy\\n\"],  ", 13, NULL), HEARTH_OK);
@@ -367,7 +360,7 @@ static bool goes_on(hearth_token token, int place)
 }
 
 /* A token is looked up among thousands that the grammar names, and the limit of a choice is not used up by asking. */
-static void many_tokens_that_are_named_cost_no_more_than_few(void **state)
+TEST(many_tokens_that_are_named_cost_no_more_than_few)
 {
     enum { N = 7500, TEXT_BYTES = 1 << 18 };
     char *text = calloc(1, TEXT_BYTES);
@@ -375,7 +368,6 @@ static void many_tokens_that_are_named_cost_no_more_than_few(void **state)
     bool allowed[N_TOKENS];
     size_t n;
 
-    (void)state;
     assert_string_equal(words[0], "ab");
     n = (size_t)snprintf(text, TEXT_BYTES, "root ::= first second\nfirst ::= \"a\"");
     for (int i = 0; i < N; i++)
@@ -401,17 +393,5 @@ static void many_tokens_that_are_named_cost_no_more_than_few(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_match_as_written),
-        cmocka_unit_test(bad_grammars_are_errors_with_their_line),
-        cmocka_unit_test(groups_nested_too_deep_are_an_error),
-        cmocka_unit_test(names_that_were_chosen_to_be_slow_are_an_error),
-        cmocka_unit_test(tokens_are_terminals_of_their_own),
-        cmocka_unit_test(masks_questions_and_replays_agree),
-        cmocka_unit_test(ambiguous_grammars_end_or_are_refused),
-        cmocka_unit_test(many_tokens_that_are_named_cost_no_more_than_few),
-        cmocka_unit_test(a_long_text_does_not_make_the_grammar_grow),
-    };
-
-    return cmocka_run_group_tests(tests, open_vocabulary, close_vocabulary);
+    return hth_test_run("tests", open_vocabulary, close_vocabulary);
 }

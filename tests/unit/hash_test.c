@@ -20,25 +20,23 @@ static const char sha_of_nothing[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e464
 static const char sha_of_abc[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 static const char sha_of_million_a[] = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
 
-static void a_digest_is_the_published_one(void **state)
+TEST(a_digest_is_the_published_one)
 {
     uint8_t digest[HTH_SHA256_BYTES];
 
-    (void)state;
     hth_sha256_of("", 0, digest);
     assert_digest(digest, sha_of_nothing);
     hth_sha256_of("abc", 3, digest);
     assert_digest(digest, sha_of_abc);
 }
 
-static void a_stream_fed_in_pieces_gives_the_digest_of_the_whole(void **state)
+TEST(a_stream_fed_in_pieces_gives_the_digest_of_the_whole)
 {
     hth_sha256 *sha = hth_sha256_new();
     uint8_t digest[HTH_SHA256_BYTES];
     char piece[1009];
     size_t n_left = 1000000;
 
-    (void)state;
     assert_non_null(sha);
     memset(piece, 'a', sizeof(piece));
     while (n_left > 0) {
@@ -52,12 +50,11 @@ static void a_stream_fed_in_pieces_gives_the_digest_of_the_whole(void **state)
     hth_sha256_free(sha);
 }
 
-static void a_peek_leaves_the_stream_as_it_was(void **state)
+TEST(a_peek_leaves_the_stream_as_it_was)
 {
     hth_sha256 *sha = hth_sha256_new();
     uint8_t digest[HTH_SHA256_BYTES];
 
-    (void)state;
     assert_non_null(sha);
     hth_sha256_peek(sha, digest);
     assert_digest(digest, sha_of_nothing);
@@ -70,12 +67,11 @@ static void a_peek_leaves_the_stream_as_it_was(void **state)
     hth_sha256_free(sha);
 }
 
-static void a_reset_forgets_everything(void **state)
+TEST(a_reset_forgets_everything)
 {
     hth_sha256 *sha = hth_sha256_new();
     uint8_t digest[HTH_SHA256_BYTES];
 
-    (void)state;
     assert_non_null(sha);
     hth_sha256_update(sha, "something else", 14);
     hth_sha256_reset(sha);
@@ -85,12 +81,11 @@ static void a_reset_forgets_everything(void **state)
     hth_sha256_free(sha);
 }
 
-static void a_copied_stream_goes_its_own_way(void **state)
+TEST(a_copied_stream_goes_its_own_way)
 {
     hth_sha256 *first = hth_sha256_new(), *second = hth_sha256_new();
     uint8_t digest[HTH_SHA256_BYTES];
 
-    (void)state;
     assert_non_null(first);
     assert_non_null(second);
     hth_sha256_update(first, "ab", 2);
@@ -118,18 +113,16 @@ static uint32_t plain_crc32c(const uint8_t *bytes, size_t n_bytes)
     return ~crc;
 }
 
-static void a_crc_is_the_published_one(void **state)
+TEST(a_crc_is_the_published_one)
 {
-    (void)state;
     assert_int_equal(hth_crc32c(0, "", 0), 0);
     assert_int_equal(hth_crc32c(0, "123456789", 9), UINT32_C(0xE3069283));
 }
 
-static void a_crc_agrees_with_the_definition_at_every_length_and_alignment(void **state)
+TEST(a_crc_agrees_with_the_definition_at_every_length_and_alignment)
 {
     uint8_t bytes[700];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)(i * 167 + i / 256);
     for (size_t begin = 0; begin < 17; begin++)
@@ -137,12 +130,11 @@ static void a_crc_agrees_with_the_definition_at_every_length_and_alignment(void 
             assert_int_equal(hth_crc32c(0, bytes + begin, n), plain_crc32c(bytes + begin, n));
 }
 
-static void a_crc_taken_in_two_pieces_is_that_of_the_whole(void **state)
+TEST(a_crc_taken_in_two_pieces_is_that_of_the_whole)
 {
     uint8_t bytes[300];
     uint32_t whole;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)(i * 31 + 7);
     whole = hth_crc32c(0, bytes, sizeof(bytes));
@@ -150,23 +142,21 @@ static void a_crc_taken_in_two_pieces_is_that_of_the_whole(void **state)
         assert_int_equal(hth_crc32c(hth_crc32c(0, bytes, cut), bytes + cut, sizeof(bytes) - cut), whole);
 }
 
-static void hex_is_written_in_lower_case(void **state)
+TEST(hex_is_written_in_lower_case)
 {
     char text[9] = "xxxxxxxx";
 
-    (void)state;
     hth_hex_encode((const uint8_t[]){ 0x00, 0x9a, 0xbc, 0xff }, 4, text);
     assert_string_equal(text, "009abcff");
     hth_hex_encode(NULL, 0, text);
     assert_string_equal(text, "");
 }
 
-static void hex_is_read_in_either_case(void **state)
+TEST(hex_is_read_in_either_case)
 {
     const uint8_t expected[] = { 0x00, 0x9a, 0xbc, 0xff };
     uint8_t bytes[4];
 
-    (void)state;
     assert_true(hth_hex_decode("009abcff", bytes, 4));
     assert_memory_equal(bytes, expected, 4);
     memset(bytes, 0x55, sizeof(bytes));
@@ -175,35 +165,15 @@ static void hex_is_read_in_either_case(void **state)
     assert_true(hth_hex_decode("", bytes, 0));
 }
 
-static void hex_of_another_length_or_with_other_characters_is_refused_and_writes_nothing(void **state)
+TEST(hex_of_another_length_or_with_other_characters_is_refused_and_writes_nothing)
 {
     static const char *const wrong[] = { "",         "0",        "0011223",  "00112233 ", "001122334",
                                          "0011223g", "0x112233", "-0112233", "00 12233",  "0011223:",
                                          "0011223@", "0011223`", "0011223/", "0011223G" };
     uint8_t bytes[4] = { 1, 2, 3, 4 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_false(hth_hex_decode(wrong[i], bytes, 4));
         assert_memory_equal(bytes, ((uint8_t[]){ 1, 2, 3, 4 }), 4);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_digest_is_the_published_one),
-        cmocka_unit_test(a_stream_fed_in_pieces_gives_the_digest_of_the_whole),
-        cmocka_unit_test(a_peek_leaves_the_stream_as_it_was),
-        cmocka_unit_test(a_reset_forgets_everything),
-        cmocka_unit_test(a_copied_stream_goes_its_own_way),
-        cmocka_unit_test(a_crc_is_the_published_one),
-        cmocka_unit_test(a_crc_agrees_with_the_definition_at_every_length_and_alignment),
-        cmocka_unit_test(a_crc_taken_in_two_pieces_is_that_of_the_whole),
-        cmocka_unit_test(hex_is_written_in_lower_case),
-        cmocka_unit_test(hex_is_read_in_either_case),
-        cmocka_unit_test(hex_of_another_length_or_with_other_characters_is_refused_and_writes_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,11 +30,10 @@ static void assert_hmac(const void *key_bytes, size_t n_key, const void *text, s
     hth_hmac_key_free(key);
 }
 
-static void the_vectors_of_rfc_4231_come_out(void **state)
+TEST(the_vectors_of_rfc_4231_come_out)
 {
     uint8_t long_key[131], data[50];
 
-    (void)state;
     memset(long_key, 0x0b, sizeof(long_key));
     assert_hmac(long_key, 20, "Hi There", 8, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
     assert_hmac("Jefe", 4, "what do ya want for nothing?", 28,
@@ -46,11 +45,10 @@ static void the_vectors_of_rfc_4231_come_out(void **state)
                 "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-static void any_differing_bit_makes_two_hmacs_differ(void **state)
+TEST(any_differing_bit_makes_two_hmacs_differ)
 {
     uint8_t a[HTH_HMAC_BYTES] = { 1, 2, 3 }, b[HTH_HMAC_BYTES] = { 1, 2, 3 };
 
-    (void)state;
     assert_true(hth_hmac_equal(a, b));
     for (size_t bit = 0; bit < 8 * sizeof(b); bit++) {
         b[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -59,31 +57,17 @@ static void any_differing_bit_makes_two_hmacs_differ(void **state)
     }
 }
 
-static void a_wiped_secret_is_gone(void **state)
+TEST(a_wiped_secret_is_gone)
 {
     uint8_t secret[64], zeros[64] = { 0 };
 
-    (void)state;
     memset(secret, 0x5A, sizeof(secret));
     hth_wipe(secret, sizeof(secret));
     assert_memory_equal(secret, zeros, sizeof(secret));
 }
 
-static void nothing_can_be_freed(void **state)
+TEST(nothing_can_be_freed)
 {
-    (void)state;
     hth_hmac_key_free(NULL);
     hth_hmac_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_vectors_of_rfc_4231_come_out),
-        cmocka_unit_test(any_differing_bit_makes_two_hmacs_differ),
-        cmocka_unit_test(a_wiped_secret_is_gone),
-        cmocka_unit_test(nothing_can_be_freed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

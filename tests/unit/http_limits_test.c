@@ -46,6 +46,8 @@ static int open_standard(void **state)
     return open_stage(state, standard());
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, open_standard, close_stage)
+
 static int open_short_idle(void **state)
 {
     hth_http_options options = standard();
@@ -85,7 +87,7 @@ static hth_http_numbers numbers(hth_test_http *stage)
 
 /* ---- time ---- */
 
-static void an_idle_connection_is_closed_in_time(void **state)
+TEST_WITH(an_idle_connection_is_closed_in_time, open_short_idle, close_stage)
 {
     hth_test_client fresh, used;
 
@@ -120,23 +122,23 @@ static void drip(hth_test_http *stage, const char *beginning, const char *bytes,
     assert_int_equal(numbers(stage).n_timed_out, 1);
 }
 
-static void a_head_that_comes_byte_by_byte_has_a_limit_of_time(void **state)
+TEST_WITH(a_head_that_comes_byte_by_byte_has_a_limit_of_time, open_short_request, close_stage)
 {
     drip(*state, "G",
          "ET /hello HTTP/1.1\r\nHost: x\r\nX: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy", 408);
 }
 
-static void a_body_that_comes_byte_by_byte_has_a_limit_of_time(void **state)
+TEST_WITH(a_body_that_comes_byte_by_byte_has_a_limit_of_time, open_short_request, close_stage)
 {
     drip(*state, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", "x", 408);
 }
 
-static void chunks_that_come_byte_by_byte_have_a_limit_of_time(void **state)
+TEST_WITH(chunks_that_come_byte_by_byte_have_a_limit_of_time, open_short_request, close_stage)
 {
     drip(*state, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n", 408);
 }
 
-static void a_reply_that_nobody_takes_has_a_limit_of_time(void **state)
+TEST_WITH(a_reply_that_nobody_takes_has_a_limit_of_time, open_short_write, close_stage)
 {
     hth_test_http *stage = *state;
     hth_test_client whole, stream;
@@ -156,7 +158,7 @@ static void a_reply_that_nobody_takes_has_a_limit_of_time(void **state)
     free(piece);
 }
 
-static void a_slow_client_that_takes_some_bytes_is_served(void **state)
+FIXTURE_TEST(a_slow_client_that_takes_some_bytes_is_served)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -181,7 +183,7 @@ static void a_slow_client_that_takes_some_bytes_is_served(void **state)
     assert_int_equal(numbers(stage).n_timed_out, 0);
 }
 
-static void a_request_that_is_worked_on_has_no_limit_of_time_here(void **state)
+TEST_WITH(a_request_that_is_worked_on_has_no_limit_of_time_here, open_short_all, close_stage)
 {
     hth_test_http *stage = *state;
     hth_test_client hold, stream;
@@ -203,7 +205,7 @@ static void a_request_that_is_worked_on_has_no_limit_of_time_here(void **state)
     hth_test_http_until(stage, stage->n_closed == 1);
 }
 
-static void shorter_limits_of_time_hold_for_connections_that_are_there(void **state)
+FIXTURE_TEST(shorter_limits_of_time_hold_for_connections_that_are_there)
 {
     hth_test_http *stage = *state;
     hth_http_options options = standard();
@@ -217,7 +219,7 @@ static void shorter_limits_of_time_hold_for_connections_that_are_there(void **st
     hth_test_client_close(&client);
 }
 
-static void a_limit_of_zero_is_none(void **state)
+TEST_WITH(a_limit_of_zero_is_none, open_short_all, close_stage)
 {
     hth_test_http *stage = *state;
     hth_http_options options = standard();
@@ -234,7 +236,7 @@ static void a_limit_of_zero_is_none(void **state)
     hth_test_client_close(&client);
 }
 
-static void a_server_without_work_sleeps(void **state)
+FIXTURE_TEST(a_server_without_work_sleeps)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -251,7 +253,7 @@ static void a_server_without_work_sleeps(void **state)
 
 /* ---- connections ---- */
 
-static void connections_beyond_the_limit_are_refused_and_counted(void **state)
+FIXTURE_TEST(connections_beyond_the_limit_are_refused_and_counted)
 {
     hth_test_http *stage = *state;
     hth_http_options options = standard();
@@ -277,7 +279,7 @@ static void connections_beyond_the_limit_are_refused_and_counted(void **state)
     hth_test_client_close(&clients[2]);
 }
 
-static void when_descriptors_run_out_the_server_waits_without_spinning(void **state)
+FIXTURE_TEST(when_descriptors_run_out_the_server_waits_without_spinning)
 {
     hth_test_http *stage = *state;
     hth_test_client served, waiting;
@@ -310,7 +312,7 @@ static void when_descriptors_run_out_the_server_waits_without_spinning(void **st
     hth_test_client_close(&served);
 }
 
-static void bodies_together_have_a_limit(void **state)
+FIXTURE_TEST(bodies_together_have_a_limit)
 {
     hth_test_http *stage = *state;
     hth_http_options options = standard();
@@ -348,7 +350,7 @@ static bool wants_known(hth_http_exchange *exchange, void *user_data)
     return strcmp(hth_http_path(exchange), "/missing") != 0;
 }
 
-static void a_body_that_is_not_wanted_is_not_waited_for(void **state)
+FIXTURE_TEST(a_body_that_is_not_wanted_is_not_waited_for)
 {
     static const char *const heads[] = {
         "POST /missing HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n",
@@ -386,7 +388,7 @@ static void a_body_that_is_not_wanted_is_not_waited_for(void **state)
 
 /* ---- stopping ---- */
 
-static void a_server_that_drains_ends_connections_as_they_become_idle(void **state)
+FIXTURE_TEST(a_server_that_drains_ends_connections_as_they_become_idle)
 {
     hth_test_http *stage = *state;
     hth_test_client idle, pending, stream, reading, late;
@@ -437,28 +439,4 @@ static void a_server_that_drains_ends_connections_as_they_become_idle(void **sta
     hth_test_client_close(&reading);
     hth_test_client_close(&late);
     hth_test_client_close(&pending);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name, open) cmocka_unit_test_setup_teardown(name, open, close_stage)
-        TEST(an_idle_connection_is_closed_in_time, open_short_idle),
-        TEST(a_head_that_comes_byte_by_byte_has_a_limit_of_time, open_short_request),
-        TEST(a_body_that_comes_byte_by_byte_has_a_limit_of_time, open_short_request),
-        TEST(chunks_that_come_byte_by_byte_have_a_limit_of_time, open_short_request),
-        TEST(a_reply_that_nobody_takes_has_a_limit_of_time, open_short_write),
-        TEST(a_slow_client_that_takes_some_bytes_is_served, open_standard),
-        TEST(a_request_that_is_worked_on_has_no_limit_of_time_here, open_short_all),
-        TEST(shorter_limits_of_time_hold_for_connections_that_are_there, open_standard),
-        TEST(a_limit_of_zero_is_none, open_short_all),
-        TEST(a_server_without_work_sleeps, open_standard),
-        TEST(connections_beyond_the_limit_are_refused_and_counted, open_standard),
-        TEST(when_descriptors_run_out_the_server_waits_without_spinning, open_standard),
-        TEST(bodies_together_have_a_limit, open_standard),
-        TEST(a_body_that_is_not_wanted_is_not_waited_for, open_standard),
-        TEST(a_server_that_drains_ends_connections_as_they_become_idle, open_standard),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,8 @@ static int close_stage(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, open_stage, close_stage)
+
 static void dial_unix(hth_test_client *client, stage *s)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -65,7 +67,7 @@ static hearth_status listen_unix(stage *s, hth_http_listener **out, hearth_error
 
 /* ---- unix sockets ---- */
 
-static void a_unix_socket_is_its_owners_alone_and_serves(void **state)
+FIXTURE_TEST(a_unix_socket_is_its_owners_alone_and_serves)
 {
     stage *s = *state;
     hth_http_listener *listener;
@@ -92,7 +94,7 @@ static void a_unix_socket_is_its_owners_alone_and_serves(void **state)
     hth_test_client_close(&client);
 }
 
-static void a_client_that_leaves_a_unix_socket_is_noticed(void **state)
+FIXTURE_TEST(a_client_that_leaves_a_unix_socket_is_noticed)
 {
     stage *s = *state;
     hth_http_listener *listener;
@@ -114,7 +116,7 @@ static void a_client_that_leaves_a_unix_socket_is_noticed(void **state)
     }
 }
 
-static void a_socket_that_nobody_listens_on_is_replaced(void **state)
+FIXTURE_TEST(a_socket_that_nobody_listens_on_is_replaced)
 {
     stage *s = *state;
     hth_http_listener *listener;
@@ -130,7 +132,7 @@ static void a_socket_that_nobody_listens_on_is_replaced(void **state)
     hth_test_client_close(&client);
 }
 
-static void a_socket_in_use_stays_its_owners(void **state)
+FIXTURE_TEST(a_socket_in_use_stays_its_owners)
 {
     stage *s = *state;
     hth_http_listener *first, *second = NULL;
@@ -148,7 +150,7 @@ static void a_socket_in_use_stays_its_owners(void **state)
     hth_test_client_close(&client);
 }
 
-static void what_is_no_socket_is_not_touched(void **state)
+FIXTURE_TEST(what_is_no_socket_is_not_touched)
 {
     stage *s = *state;
     hth_http_listener *listener;
@@ -171,7 +173,7 @@ static void what_is_no_socket_is_not_touched(void **state)
     assert_int_equal(unlink(s->path), 0);
 }
 
-static void a_successors_socket_stays_when_the_old_listener_closes(void **state)
+FIXTURE_TEST(a_successors_socket_stays_when_the_old_listener_closes)
 {
     stage *s = *state;
     hth_http_listener *listener;
@@ -187,7 +189,7 @@ static void a_successors_socket_stays_when_the_old_listener_closes(void **state)
     assert_int_equal(unlink(s->path), 0);
 }
 
-static void a_path_that_is_no_place_for_a_socket_is_named(void **state)
+FIXTURE_TEST(a_path_that_is_no_place_for_a_socket_is_named)
 {
     stage *s = *state;
     hth_http_listener *listener;
@@ -256,7 +258,7 @@ static hearth_status listen_tcp(stage *s, const char *host, uint16_t port, uint1
     return hth_http_listen_tcp(s->http.server, host, port, 9, NULL, NULL, port_out, NULL, err);
 }
 
-static void a_port_in_use_is_said_to_be(void **state)
+FIXTURE_TEST(a_port_in_use_is_said_to_be)
 {
     stage *s = *state;
     hearth_error err = { .message = "" };
@@ -268,7 +270,7 @@ static void a_port_in_use_is_said_to_be(void **state)
     assert_non_null(strstr(err.message, "choose another port"));
 }
 
-static void a_port_is_free_again_at_once(void **state)
+FIXTURE_TEST(a_port_is_free_again_at_once)
 {
     stage *s = *state;
     uint16_t port = 0, again = 0;
@@ -287,7 +289,7 @@ static void a_port_is_free_again_at_once(void **state)
     assert_int_equal(again, port);
 }
 
-static void hosts_may_be_names_and_addresses_of_both_kinds(void **state)
+FIXTURE_TEST(hosts_may_be_names_and_addresses_of_both_kinds)
 {
     stage *s = *state;
     uint16_t port = 0;
@@ -312,7 +314,7 @@ static void hosts_may_be_names_and_addresses_of_both_kinds(void **state)
     assert_int_equal(listen_tcp(s, "0.0.0.0", port, NULL, NULL), HEARTH_OK);
 }
 
-static void an_address_that_cannot_be_had_is_named(void **state)
+FIXTURE_TEST(an_address_that_cannot_be_had_is_named)
 {
     stage *s = *state;
     hearth_error err = { .message = "" };
@@ -328,7 +330,7 @@ static void an_address_that_cannot_be_had_is_named(void **state)
     assert_int_equal(listen_tcp(s, name, 8080, NULL, &err), HEARTH_NOT_FOUND);
 }
 
-static void a_closed_listener_takes_no_connection(void **state)
+FIXTURE_TEST(a_closed_listener_takes_no_connection)
 {
     stage *s = *state;
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(s->http.port) };
@@ -339,25 +341,4 @@ static void a_closed_listener_takes_no_connection(void **state)
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), -1);
     assert_int_equal(errno, ECONNREFUSED);
     assert_int_equal(close(fd), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
-        TEST(a_unix_socket_is_its_owners_alone_and_serves),
-        TEST(a_client_that_leaves_a_unix_socket_is_noticed),
-        TEST(a_socket_that_nobody_listens_on_is_replaced),
-        TEST(a_socket_in_use_stays_its_owners),
-        TEST(what_is_no_socket_is_not_touched),
-        TEST(a_successors_socket_stays_when_the_old_listener_closes),
-        TEST(a_path_that_is_no_place_for_a_socket_is_named),
-        TEST(a_port_in_use_is_said_to_be),
-        TEST(a_port_is_free_again_at_once),
-        TEST(hosts_may_be_names_and_addresses_of_both_kinds),
-        TEST(an_address_that_cannot_be_had_is_named),
-        TEST(a_closed_listener_takes_no_connection),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /*
  * http_smuggling_test.c - what one reader takes for the end of a request and another for its middle is no request here
  *
- * Each case comes with a request right behind it. Where the case is refused, that one must not be seen: another reader on
- * the way may have taken it for a part of the first one's body, or the other way round.
+ * Each case comes with a request right behind it. Where the case is refused, that one must not be seen: another reader
+ * on the way may have taken it for a part of the first one's body, or the other way round.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +33,8 @@ static int close_stage(void **state)
     free(*state);
     return 0;
 }
+
+#define STAGED(name) TEST_WITH(name, open_stage, close_stage)
 
 typedef struct refused {
     int status;
@@ -72,7 +74,7 @@ static void expect_refused(hth_test_http *stage, const refused *cases, size_t n)
 
 #define REFUSED(state, cases) expect_refused(state, cases, sizeof(cases) / sizeof((cases)[0]))
 
-static void lines_that_could_be_read_in_two_ways_are_refused(void **state)
+STAGED(lines_that_could_be_read_in_two_ways_are_refused)
 {
     static const refused cases[] = {
         /* A longer word than any method: not taken for the one that it begins with. */
@@ -104,7 +106,7 @@ static void lines_that_could_be_read_in_two_ways_are_refused(void **state)
     REFUSED(*state, cases);
 }
 
-static void headers_that_could_be_read_in_two_ways_are_refused(void **state)
+STAGED(headers_that_could_be_read_in_two_ways_are_refused)
 {
     static const refused cases[] = {
         /* Of which does a proxy know, and of which a server? */
@@ -139,7 +141,7 @@ static void headers_that_could_be_read_in_two_ways_are_refused(void **state)
     REFUSED(*state, cases);
 }
 
-static void bodies_that_could_be_read_in_two_ways_are_refused(void **state)
+STAGED(bodies_that_could_be_read_in_two_ways_are_refused)
 {
     static const refused cases[] = {
         { 400, CHUNKED "1 x\r\nh\r\n0\r\n\r\n" },
@@ -188,7 +190,7 @@ static void expect_handled(hth_test_http *stage, const char *bytes, int n)
     hth_test_client_close(&client);
 }
 
-static void what_can_be_read_in_one_way_only_is_taken(void **state)
+STAGED(what_can_be_read_in_one_way_only_is_taken)
 {
     static const struct {
         int n;
@@ -225,7 +227,7 @@ static void what_can_be_read_in_one_way_only_is_taken(void **state)
         expect_handled(*state, rows[i].bytes, rows[i].n);
 }
 
-static void a_line_that_is_too_long_is_told_from_headers_that_are(void **state)
+STAGED(a_line_that_is_too_long_is_told_from_headers_that_are)
 {
     char *text = malloc(8192);
     refused cases[] = { { 414, text }, { 431, text } };
@@ -241,7 +243,7 @@ static void a_line_that_is_too_long_is_told_from_headers_that_are(void **state)
 }
 
 /* Headers without end, each of them short. */
-static void absurdly_many_headers_are_refused(void **state)
+STAGED(absurdly_many_headers_are_refused)
 {
     char text[4096] = "GET /hello HTTP/1.1\r\nHost: x\r\n";
     const refused cases[] = { { 431, text } };
@@ -250,20 +252,4 @@ static void absurdly_many_headers_are_refused(void **state)
         memcpy(text + strlen(text), "A: b\r\n", 7);
     memcpy(text + strlen(text), "\r\n", 3);
     expect_refused(*state, cases, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, open_stage, close_stage)
-        STAGED(lines_that_could_be_read_in_two_ways_are_refused),
-        STAGED(headers_that_could_be_read_in_two_ways_are_refused),
-        STAGED(bodies_that_could_be_read_in_two_ways_are_refused),
-        STAGED(what_can_be_read_in_one_way_only_is_taken),
-        STAGED(a_line_that_is_too_long_is_told_from_headers_that_are),
-        STAGED(absurdly_many_headers_are_refused),
-#undef STAGED
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

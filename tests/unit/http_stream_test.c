@@ -30,6 +30,8 @@ static int close_stage(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, open_stage, close_stage)
+
 /* A client whose request the handler has. */
 static void open_pending(hth_test_client *client, hth_test_http *stage, const char *request)
 {
@@ -45,7 +47,7 @@ static void write_text(hth_test_http *stage, const char *text)
 
 /* ---- pieces ---- */
 
-static void a_piece_arrives_before_the_next_is_written(void **state)
+FIXTURE_TEST(a_piece_arrives_before_the_next_is_written)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -71,7 +73,7 @@ static void a_piece_arrives_before_the_next_is_written(void **state)
     assert_int_equal(stage->n_closed, 0);
 }
 
-static void a_stream_of_http_1_0_ends_with_its_connection(void **state)
+FIXTURE_TEST(a_stream_of_http_1_0_ends_with_its_connection)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -89,7 +91,7 @@ static void a_stream_of_http_1_0_ends_with_its_connection(void **state)
     hth_test_client_close(&client);
 }
 
-static void a_stream_for_head_is_a_head(void **state)
+FIXTURE_TEST(a_stream_for_head_is_a_head)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -103,7 +105,7 @@ static void a_stream_for_head_is_a_head(void **state)
     hth_test_client_close(&client);
 }
 
-static void an_aborted_stream_is_seen_to_be_incomplete(void **state)
+FIXTURE_TEST(an_aborted_stream_is_seen_to_be_incomplete)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -127,7 +129,7 @@ static void an_aborted_stream_is_seen_to_be_incomplete(void **state)
     assert_int_equal(stage->n_closed, 0);
 }
 
-static void a_request_can_be_cut_off_without_a_reply(void **state)
+FIXTURE_TEST(a_request_can_be_cut_off_without_a_reply)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -142,7 +144,7 @@ static void a_request_can_be_cut_off_without_a_reply(void **state)
 
 /* ---- backlog ---- */
 
-static void a_writer_is_told_when_its_backlog_has_shrunk(void **state)
+FIXTURE_TEST(a_writer_is_told_when_its_backlog_has_shrunk)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -179,7 +181,7 @@ static void a_writer_is_told_when_its_backlog_has_shrunk(void **state)
     free(piece);
 }
 
-static void a_stream_may_end_before_it_is_taken(void **state)
+FIXTURE_TEST(a_stream_may_end_before_it_is_taken)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -215,7 +217,7 @@ static void leave(hth_test_client *client, leaving how)
     hth_test_client_close(client);
 }
 
-static void a_client_that_leaves_ends_what_it_asked_for(void **state)
+FIXTURE_TEST(a_client_that_leaves_ends_what_it_asked_for)
 {
     static const char *const requests[] = {
         GET("/hold"),
@@ -243,7 +245,7 @@ static void a_client_that_leaves_ends_what_it_asked_for(void **state)
     }
 }
 
-static void a_client_that_leaves_before_its_request_is_read_gets_no_work_done_for_long(void **state)
+FIXTURE_TEST(a_client_that_leaves_before_its_request_is_read_gets_no_work_done_for_long)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -254,7 +256,7 @@ static void a_client_that_leaves_before_its_request_is_read_gets_no_work_done_fo
     hth_test_http_until(stage, stage->n_handled == 1 && stage->n_closed == 1);
 }
 
-static void a_client_that_leaves_behind_a_lot_it_sent_ahead_is_missed_too(void **state)
+FIXTURE_TEST(a_client_that_leaves_behind_a_lot_it_sent_ahead_is_missed_too)
 {
     hth_test_http *stage = *state;
     char *ahead = calloc(1, AHEAD_BYTES);
@@ -278,7 +280,7 @@ static void a_client_that_leaves_behind_a_lot_it_sent_ahead_is_missed_too(void *
     free(ahead);
 }
 
-static void waiting_costs_no_time_whatever_was_sent_ahead(void **state)
+FIXTURE_TEST(waiting_costs_no_time_whatever_was_sent_ahead)
 {
     hth_test_http *stage = *state;
     char *ahead = calloc(1, AHEAD_BYTES);
@@ -308,7 +310,7 @@ static void waiting_costs_no_time_whatever_was_sent_ahead(void **state)
     free(ahead);
 }
 
-static void a_client_that_leaves_while_it_is_written_to_ends_the_stream(void **state)
+FIXTURE_TEST(a_client_that_leaves_while_it_is_written_to_ends_the_stream)
 {
     hth_test_http *stage = *state;
     char *piece = malloc(4 << 20);
@@ -331,7 +333,7 @@ static void a_client_that_leaves_while_it_is_written_to_ends_the_stream(void **s
     free(piece);
 }
 
-static void a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing(void **state)
+FIXTURE_TEST(a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing)
 {
     static const char request[] =
         "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
@@ -355,12 +357,11 @@ static void a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing(void 
     assert_int_equal(stage->n_handled, 0);
 }
 
-static void a_server_that_goes_away_tells_those_who_hold_exchanges(void **state)
+TEST(a_server_that_goes_away_tells_those_who_hold_exchanges)
 {
     hth_test_http stage;
     hth_test_client clients[3];
 
-    (void)state;
     hth_test_http_open(&stage, NULL);
     for (int i = 0; i < 3; i++) {
         stage.held = NULL;
@@ -378,27 +379,4 @@ static void a_server_that_goes_away_tells_those_who_hold_exchanges(void **state)
         hth_test_client_close(&clients[i]);
     }
     hth_test_http_close_base(&stage);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
-        TEST(a_piece_arrives_before_the_next_is_written),
-        TEST(a_stream_of_http_1_0_ends_with_its_connection),
-        TEST(a_stream_for_head_is_a_head),
-        TEST(an_aborted_stream_is_seen_to_be_incomplete),
-        TEST(a_request_can_be_cut_off_without_a_reply),
-        TEST(a_writer_is_told_when_its_backlog_has_shrunk),
-        TEST(a_stream_may_end_before_it_is_taken),
-        TEST(a_client_that_leaves_ends_what_it_asked_for),
-        TEST(a_client_that_leaves_before_its_request_is_read_gets_no_work_done_for_long),
-        TEST(a_client_that_leaves_behind_a_lot_it_sent_ahead_is_missed_too),
-        TEST(waiting_costs_no_time_whatever_was_sent_ahead),
-        TEST(a_client_that_leaves_while_it_is_written_to_ends_the_stream),
-        TEST(a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing),
-        cmocka_unit_test(a_server_that_goes_away_tells_those_who_hold_exchanges),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,8 @@ static int close_stage(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, open_stage, close_stage)
+
 /* The reply to what is said on a new connection, which is closed again; the client's heard is the caller's to free. */
 static int ask(hth_test_http *stage, const char *text, char **heard_out)
 {
@@ -45,7 +47,7 @@ static int ask(hth_test_http *stage, const char *text, char **heard_out)
     return status;
 }
 
-static void a_request_gets_a_reply_with_length_type_date_and_server(void **state)
+FIXTURE_TEST(a_request_gets_a_reply_with_length_type_date_and_server)
 {
     char *heard;
 
@@ -61,7 +63,7 @@ static void a_request_gets_a_reply_with_length_type_date_and_server(void **state
     free(heard);
 }
 
-static void a_request_may_come_byte_by_byte(void **state)
+FIXTURE_TEST(a_request_may_come_byte_by_byte)
 {
     static const char *const requests[] = {
         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
@@ -84,7 +86,7 @@ static void a_request_may_come_byte_by_byte(void **state)
     }
 }
 
-static void empty_lines_before_a_request_are_skipped_however_they_come(void **state)
+FIXTURE_TEST(empty_lines_before_a_request_are_skipped_however_they_come)
 {
     hth_test_client client;
 
@@ -101,7 +103,7 @@ static void empty_lines_before_a_request_are_skipped_however_they_come(void **st
     hth_test_client_close(&client);
 }
 
-static void a_handler_sees_method_path_headers_and_peer(void **state)
+FIXTURE_TEST(a_handler_sees_method_path_headers_and_peer)
 {
     char *heard;
 
@@ -120,7 +122,7 @@ static void a_handler_sees_method_path_headers_and_peer(void **state)
     assert_int_equal(ask(*state, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", NULL), 404);
 }
 
-static void queries_and_headers_are_found_by_name(void **state)
+FIXTURE_TEST(queries_and_headers_are_found_by_name)
 {
     hth_test_http *stage = *state;
     hth_test_client client;
@@ -144,7 +146,7 @@ static void queries_and_headers_are_found_by_name(void **state)
     hth_test_client_close(&client);
 }
 
-static void requests_sent_at_once_are_answered_in_order(void **state)
+FIXTURE_TEST(requests_sent_at_once_are_answered_in_order)
 {
     hth_test_client client;
     const char *one, *two, *three;
@@ -164,7 +166,7 @@ static void requests_sent_at_once_are_answered_in_order(void **state)
     hth_test_client_close(&client);
 }
 
-static void a_connection_stays_as_long_as_its_client_wants(void **state)
+FIXTURE_TEST(a_connection_stays_as_long_as_its_client_wants)
 {
     static const struct {
         const char *request;
@@ -197,7 +199,7 @@ static void a_connection_stays_as_long_as_its_client_wants(void **state)
     }
 }
 
-static void replies_without_a_body_leave_the_connection_in_step(void **state)
+FIXTURE_TEST(replies_without_a_body_leave_the_connection_in_step)
 {
     hth_test_client client;
 
@@ -218,7 +220,7 @@ static void replies_without_a_body_leave_the_connection_in_step(void **state)
     hth_test_client_close(&client);
 }
 
-static void a_client_that_asks_first_is_told_to_continue(void **state)
+FIXTURE_TEST(a_client_that_asks_first_is_told_to_continue)
 {
     hth_test_client client;
 
@@ -243,7 +245,7 @@ static void a_client_that_asks_first_is_told_to_continue(void **state)
 #define LINE "POST /echo HTTP/1.1\r\nHost: x\r\n"
 #define CHUNKED LINE "Transfer-Encoding: chunked\r\n\r\n"
 
-static void what_could_be_read_in_two_ways_is_refused(void **state)
+FIXTURE_TEST(what_could_be_read_in_two_ways_is_refused)
 {
     static const struct {
         int status;
@@ -332,7 +334,7 @@ static void what_could_be_read_in_two_ways_is_refused(void **state)
     }
 }
 
-static void a_nul_byte_is_refused_everywhere(void **state)
+FIXTURE_TEST(a_nul_byte_is_refused_everywhere)
 {
     static const char request[] = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -349,7 +351,7 @@ static void a_nul_byte_is_refused_everywhere(void **state)
     }
 }
 
-static void too_many_or_too_large_headers_are_refused_with_their_own_status(void **state)
+FIXTURE_TEST(too_many_or_too_large_headers_are_refused_with_their_own_status)
 {
     char text[8192] = "GET /hello HTTP/1.1\r\nHost: x\r\n";
     size_t n = strlen(text);
@@ -370,7 +372,7 @@ static void too_many_or_too_large_headers_are_refused_with_their_own_status(void
     assert_int_equal(ask(*state, text, NULL), 431);
 }
 
-static void a_body_at_its_limit_is_taken_and_one_beyond_is_not(void **state)
+FIXTURE_TEST(a_body_at_its_limit_is_taken_and_one_beyond_is_not)
 {
     for (int excess = 0; excess <= 1; excess++) {
         char *text = malloc(200000);
@@ -388,7 +390,7 @@ static void a_body_at_its_limit_is_taken_and_one_beyond_is_not(void **state)
     }
 }
 
-static void a_client_that_goes_on_sending_still_gets_its_refusal(void **state)
+FIXTURE_TEST(a_client_that_goes_on_sending_still_gets_its_refusal)
 {
     hth_test_client client;
     char *block = calloc(1, 1 << 20);
@@ -414,7 +416,7 @@ static const char *write_error(int status, const char *why, const char *path, vo
     return text;
 }
 
-static void a_refusal_has_the_servers_own_form(void **state)
+FIXTURE_TEST(a_refusal_has_the_servers_own_form)
 {
     hth_test_http *stage = *state;
     char *heard;
@@ -430,7 +432,7 @@ static void a_refusal_has_the_servers_own_form(void **state)
     free(heard);
 }
 
-static void nothing_that_a_handler_passes_on_breaks_a_reply(void **state)
+FIXTURE_TEST(nothing_that_a_handler_passes_on_breaks_a_reply)
 {
     static const struct {
         const char *name, *value, *type, *expected;
@@ -461,7 +463,7 @@ static void nothing_that_a_handler_passes_on_breaks_a_reply(void **state)
     }
 }
 
-static void a_large_reply_arrives_whole_at_a_client_that_reads_slowly(void **state)
+FIXTURE_TEST(a_large_reply_arrives_whole_at_a_client_that_reads_slowly)
 {
     hth_test_client client;
 
@@ -475,7 +477,7 @@ static void a_large_reply_arrives_whole_at_a_client_that_reads_slowly(void **sta
     hth_test_client_close(&client);
 }
 
-static void a_client_that_closed_its_half_behind_a_request_gets_the_reply_that_was_ready(void **state)
+FIXTURE_TEST(a_client_that_closed_its_half_behind_a_request_gets_the_reply_that_was_ready)
 {
     hth_test_client client;
 
@@ -487,31 +489,4 @@ static void a_client_that_closed_its_half_behind_a_request_gets_the_reply_that_w
     assert_int_equal(strspn(hth_test_client_body(&client), "b"), HTH_TEST_BIG_BYTES);
     assert_non_null(strstr(hth_test_client_body(&client), "hello\n"));
     hth_test_client_close(&client);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
-        TEST(a_request_gets_a_reply_with_length_type_date_and_server),
-        TEST(a_request_may_come_byte_by_byte),
-        TEST(empty_lines_before_a_request_are_skipped_however_they_come),
-        TEST(a_handler_sees_method_path_headers_and_peer),
-        TEST(queries_and_headers_are_found_by_name),
-        TEST(requests_sent_at_once_are_answered_in_order),
-        TEST(a_connection_stays_as_long_as_its_client_wants),
-        TEST(replies_without_a_body_leave_the_connection_in_step),
-        TEST(a_client_that_asks_first_is_told_to_continue),
-        TEST(what_could_be_read_in_two_ways_is_refused),
-        TEST(a_nul_byte_is_refused_everywhere),
-        TEST(too_many_or_too_large_headers_are_refused_with_their_own_status),
-        TEST(a_body_at_its_limit_is_taken_and_one_beyond_is_not),
-        TEST(a_client_that_goes_on_sending_still_gets_its_refusal),
-        TEST(a_refusal_has_the_servers_own_form),
-        TEST(nothing_that_a_handler_passes_on_breaks_a_reply),
-        TEST(a_large_reply_arrives_whole_at_a_client_that_reads_slowly),
-        TEST(a_client_that_closed_its_half_behind_a_request_gets_the_reply_that_was_ready),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

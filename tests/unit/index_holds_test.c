@@ -14,7 +14,7 @@
 
 #include "cache/file_tier.h"
 #include "support/child.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/index_rows.h"
 #include "support/support.h"
 
@@ -105,6 +105,8 @@ static int teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
 static hth_row_meta row_at(uint32_t i)
 {
     hth_row_meta meta = { .id = { .kind = HTH_ROW_BLOCK }, .n_tokens = 10, .bytes = 1000, .last_used_time = 100 };
@@ -153,7 +155,7 @@ static void lose_environment(fixture *f)
 
 /* ---- the environment is lost ---- */
 
-static void a_row_that_a_thread_has_reserved_stays_reserved_in_a_new_environment(void **state)
+FIXTURE_TEST(a_row_that_a_thread_has_reserved_stays_reserved_in_a_new_environment)
 {
     fixture *f = *state;
     hth_row_meta row = row_at(1);
@@ -181,7 +183,7 @@ static void publish_elsewhere(void *context)
     hth_index_close(f->index);
 }
 
-static void a_row_that_a_thread_has_reserved_is_not_evicted(void **state)
+FIXTURE_TEST(a_row_that_a_thread_has_reserved_is_not_evicted)
 {
     fixture *f = *state;
     hth_row_meta row = row_at(1);
@@ -196,7 +198,7 @@ static void a_row_that_a_thread_has_reserved_is_not_evicted(void **state)
 
 /* ---- a commit fails ---- */
 
-static void a_commit_that_fails_takes_no_hold_from_another_thread(void **state)
+FIXTURE_TEST(a_commit_that_fails_takes_no_hold_from_another_thread)
 {
     fixture *f = *state;
     hth_row_meta row = row_at(1), meta;
@@ -214,7 +216,7 @@ static void a_commit_that_fails_takes_no_hold_from_another_thread(void **state)
     assert_int_equal(reserve(f, &row), HTH_RESERVED);
 }
 
-static void what_a_failed_commit_was_to_reserve_is_free(void **state)
+FIXTURE_TEST(what_a_failed_commit_was_to_reserve_is_free)
 {
     fixture *f = *state;
     hth_row_meta row = row_at(1), kept = row_at(2), meta;
@@ -231,7 +233,7 @@ static void what_a_failed_commit_was_to_reserve_is_free(void **state)
     assert_int_equal(n_evicted(f, HEARTH_OK), 1);
 }
 
-static void a_row_that_is_written_without_a_reservation_leaves_that_of_another_thread_alone(void **state)
+FIXTURE_TEST(a_row_that_is_written_without_a_reservation_leaves_that_of_another_thread_alone)
 {
     fixture *f = *state;
     char cache[4096];
@@ -285,7 +287,7 @@ static void *contend(void *context)
     return NULL;
 }
 
-static void no_two_threads_ever_hold_a_row(void **state)
+FIXTURE_TEST(no_two_threads_ever_hold_a_row)
 {
     contest c = { .f = *state, .row = row_at(1) };
     pthread_t threads[THREADS];
@@ -296,20 +298,4 @@ static void no_two_threads_ever_hold_a_row(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_false(atomic_load(&c.met));
     assert_int_equal(reserve(*state, &c.row), HTH_RESERVED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_row_that_a_thread_has_reserved_stays_reserved_in_a_new_environment, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_row_that_a_thread_has_reserved_is_not_evicted, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_commit_that_fails_takes_no_hold_from_another_thread, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_failed_commit_was_to_reserve_is_free, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_row_that_is_written_without_a_reservation_leaves_that_of_another_thread_alone,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(no_two_threads_ever_hold_a_row, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

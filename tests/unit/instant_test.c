@@ -4,7 +4,7 @@
 #include "cli/instant.h"
 #include "support/cmocka_all.h"
 
-static void dates_are_their_seconds_in_utc(void **state)
+TEST(dates_are_their_seconds_in_utc)
 {
     static const struct {
         const char *text;
@@ -22,7 +22,6 @@ static void dates_are_their_seconds_in_utc(void **state)
     };
     char text[HTH_INSTANT_BYTES];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int64_t found = -1, again = -1;
 
@@ -38,11 +37,10 @@ static void dates_are_their_seconds_in_utc(void **state)
     assert_string_equal(text, "never");
 }
 
-static void times_from_now_are_for_command_lines(void **state)
+TEST(times_from_now_are_for_command_lines)
 {
     int64_t found = -1;
 
-    (void)state;
     assert_true(hth_instant_read("90d", 1000, &found));
     assert_int_equal(found, 1000 + 90 * 86400);
     assert_true(hth_instant_read("12h", 1000, &found));
@@ -62,7 +60,7 @@ static void times_from_now_are_for_command_lines(void **state)
     assert_int_equal(found, 7);
 }
 
-static void what_is_no_date_is_refused(void **state)
+TEST(what_is_no_date_is_refused)
 {
     static const char *const wrong[] = { "",
                                          "2027",
@@ -91,7 +89,6 @@ static void what_is_no_date_is_refused(void **state)
                                          "9999999999d",
                                          "999999999w" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         int64_t found = 7;
 
@@ -99,15 +96,4 @@ static void what_is_no_date_is_refused(void **state)
             fail_msg("'%s' is taken for %lld", wrong[i], (long long)found);
         assert_int_equal(found, 7);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dates_are_their_seconds_in_utc),
-        cmocka_unit_test(times_from_now_are_for_command_lines),
-        cmocka_unit_test(what_is_no_date_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

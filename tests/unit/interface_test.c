@@ -1,7 +1,8 @@
 /*
  * interface_test.c - programs that were compiled against an older or a newer hearth.h
  *
- * Each struct is given as such a program gives it: in memory of just its size, so that AddressSanitizer sees a look behind it.
+ * Each struct is given as such a program gives it: in memory of just its size, so that AddressSanitizer sees a look
+ * behind it.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static void *newer(const void *whole, size_t size, unsigned char byte)
     return one;
 }
 
-static void defaults_end_where_the_struct_of_the_program_ends(void **state)
+TEST(defaults_end_where_the_struct_of_the_program_ends)
 {
     typedef void (*init_fn)(void *, size_t);
     static const struct {
@@ -54,7 +55,6 @@ static void defaults_end_where_the_struct_of_the_program_ends(void **state)
     };
     unsigned char whole[2048], one[2048];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         rows[i].init(whole, rows[i].size);
         for (size_t size = sizeof(size_t); size <= rows[i].size + 16; size += sizeof(size_t)) {
@@ -72,7 +72,7 @@ static void defaults_end_where_the_struct_of_the_program_ends(void **state)
     }
 }
 
-static void a_request_of_an_older_program_has_the_defaults_of_later_fields(void **state)
+TEST(a_request_of_an_older_program_has_the_defaults_of_later_fields)
 {
     const hth_test_stub *f = *state;
     hearth_request request = hth_test_greedy("An old program asks for a reply", 8);
@@ -91,7 +91,7 @@ static void a_request_of_an_older_program_has_the_defaults_of_later_fields(void 
     free(sampling);
 }
 
-static void an_older_program_opens_loads_and_counts(void **state)
+TEST(an_older_program_opens_loads_and_counts)
 {
     const hth_test_stub *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -128,7 +128,7 @@ static void an_older_program_opens_loads_and_counts(void **state)
     free(old_info);
 }
 
-static void an_older_program_renders_a_conversation(void **state)
+TEST(an_older_program_renders_a_conversation)
 {
     const hth_test_stub *f = *state;
     enum { SIZE = offsetof(hearth_chat_turn, parts), N = 2 };
@@ -138,7 +138,7 @@ static void an_older_program_renders_a_conversation(void **state)
     };
     hearth_conversation conversation = hearth_conversation_default();
     unsigned char *turns = malloc(N * (size_t)SIZE);
-    hearth_chat_prompt now, then;
+    const hearth_chat_prompt *now, *then;
     void *old;
 
     assert_non_null(turns);
@@ -154,14 +154,14 @@ static void an_older_program_renders_a_conversation(void **state)
     conversation.turns = (const hearth_chat_turn *)(void *)turns;
     old = older(&conversation, offsetof(hearth_conversation, json_schema));
     assert_int_equal(hearth_conversation_render(f->model, old, &then, NULL), HEARTH_OK);
-    assert_string_equal(then.text, now.text);
-    hearth_chat_prompt_free(&now);
-    hearth_chat_prompt_free(&then);
+    assert_string_equal(then->text, now->text);
+    hearth_chat_prompt_free(now);
+    hearth_chat_prompt_free(then);
     free(old);
     free(turns);
 }
 
-static void a_newer_program_may_leave_new_fields_alone_and_not_set_them(void **state)
+TEST(a_newer_program_may_leave_new_fields_alone_and_not_set_them)
 {
     const hth_test_stub *f = *state;
     hearth_request request = hth_test_greedy("A new program asks", 4);
@@ -178,7 +178,7 @@ static void a_newer_program_may_leave_new_fields_alone_and_not_set_them(void **s
     free(with_more);
 }
 
-static void errors_and_versions_can_be_read_without_a_struct(void **state)
+TEST(errors_and_versions_can_be_read_without_a_struct)
 {
     const hth_test_stub *f = *state;
     hearth_error *err = malloc(hearth_error_size());
@@ -199,14 +199,5 @@ static void errors_and_versions_can_be_read_without_a_struct(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_end_where_the_struct_of_the_program_ends),
-        cmocka_unit_test(a_request_of_an_older_program_has_the_defaults_of_later_fields),
-        cmocka_unit_test(an_older_program_opens_loads_and_counts),
-        cmocka_unit_test(an_older_program_renders_a_conversation),
-        cmocka_unit_test(a_newer_program_may_leave_new_fields_alone_and_not_set_them),
-        cmocka_unit_test(errors_and_versions_can_be_read_without_a_struct),
-    };
-
-    return cmocka_run_group_tests(tests, hth_test_stub_set_up, hth_test_stub_tear_down);
+    return hth_test_run("tests", hth_test_stub_set_up, hth_test_stub_tear_down);
 }

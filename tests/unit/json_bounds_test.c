@@ -12,7 +12,7 @@ static hth_json_bounds measure(const char *text)
     return hth_json_measure(text, strlen(text));
 }
 
-static void depth_values_and_pairs_are_counted(void **state)
+TEST(depth_values_and_pairs_are_counted)
 {
     static const struct {
         const char *text;
@@ -35,7 +35,6 @@ static void depth_values_and_pairs_are_counted(void **state)
         { "\"\\", 0, 1, 0 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         hth_json_bounds bounds = measure(cases[i].text);
 
@@ -46,12 +45,11 @@ static void depth_values_and_pairs_are_counted(void **state)
     }
 }
 
-static void a_text_that_is_deeper_than_levels_are_kept_is_measured(void **state)
+TEST(a_text_that_is_deeper_than_levels_are_kept_is_measured)
 {
     enum { DEPTH = 1000 };
     char *text = malloc(DEPTH + 1);
 
-    (void)state;
     memset(text, '{', DEPTH);
     text[DEPTH] = '\0';
     assert_int_equal(measure(text).depth, DEPTH);
@@ -60,14 +58,4 @@ static void a_text_that_is_deeper_than_levels_are_kept_is_measured(void **state)
     assert_int_equal(measure(text).n_values, 1 + DEPTH);
     assert_false(hth_json_is_within(text, DEPTH, 64, DEPTH * 2));
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(depth_values_and_pairs_are_counted),
-        cmocka_unit_test(a_text_that_is_deeper_than_levels_are_kept_is_measured),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

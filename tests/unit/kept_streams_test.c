@@ -1,5 +1,6 @@
 /*
- * kept_streams_test.c - streams that are kept: who may read them, for how long, how much of them, and what else ends them
+ * kept_streams_test.c - streams that are kept: who may read them, for how long, how much of them, and what else ends
+ * them
  *
  * That pieces of a stream are the stream is tests/property/kept_streams_property_test.c.
  */
@@ -120,13 +121,12 @@ static void begin_and_leave(relay_stage *stage)
 
 /* ---- who asks for it, and who does not ---- */
 
-static void a_kept_stream_has_an_id_and_numbers(void **state)
+TEST(a_kept_stream_has_an_id_and_numbers)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
-    (void)state;
     client_ask(&client, stage, "{\"a\":1}");
     client_hear(&client, &reply);
     assert_non_null(strstr(client.heard, "x-hearth-stream: id0\r\n"));
@@ -139,13 +139,12 @@ static void a_kept_stream_has_an_id_and_numbers(void **state)
     stage_free(stage);
 }
 
-static void who_does_not_ask_has_it_as_ever(void **state)
+TEST(who_does_not_ask_has_it_as_ever)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
-    (void)state;
     stage->wants_kept = false;
     client_ask(&client, stage, "{\"a\":1}");
     client_hear(&client, &reply);
@@ -161,11 +160,10 @@ static void who_does_not_ask_has_it_as_ever(void **state)
     stage_free(stage);
 }
 
-static void a_stream_goes_on_in_another_worker_without_its_client(void **state)
+TEST(a_stream_goes_on_in_another_worker_without_its_client)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
 
-    (void)state;
     begin_and_leave(stage);
     assert_int_equal(stage->n_over, 0);
     worker_start(&stage->supervisor);
@@ -177,11 +175,10 @@ static void a_stream_goes_on_in_another_worker_without_its_client(void **state)
     stage_free(stage);
 }
 
-static void nobody_else_may_read_it(void **state)
+TEST(nobody_else_may_read_it)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
 
-    (void)state;
     begin_and_leave(stage);
     expect(stage, "GET", "id0?stranger=1", 404, "no stream 'id0'");
     expect(stage, "DELETE", "id0?stranger=1", 404, "no stream 'id0'");
@@ -191,11 +188,10 @@ static void nobody_else_may_read_it(void **state)
     stage_free(stage);
 }
 
-static void places_that_make_no_sense_are_refused(void **state)
+TEST(places_that_make_no_sense_are_refused)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
 
-    (void)state;
     begin_and_leave(stage);
     expect(stage, "GET", "id0?after=2", 400, "has come to event 1 only");
     expect(stage, "GET", "id0?after=x", 400, "'after' is 'x'");
@@ -207,13 +203,12 @@ static void places_that_make_no_sense_are_refused(void **state)
 
 /* ---- readers ---- */
 
-static void who_comes_takes_the_place_of_the_one_before(void **state)
+TEST(who_comes_takes_the_place_of_the_one_before)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client first, second;
     client_reply reply = { .status = 0 };
 
-    (void)state;
     ask_and_lose(stage, &first);
     (void)hth_test_client_hear(&first, "data: one\n\n");
     ask(stage, &second, "GET", "id0");
@@ -228,13 +223,12 @@ static void who_comes_takes_the_place_of_the_one_before(void **state)
     stage_free(stage);
 }
 
-static void signs_of_life_have_no_numbers(void **state)
+TEST(signs_of_life_have_no_numbers)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
-    (void)state;
     hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
     ask_and_lose(stage, &client);
     (void)hth_test_client_hear(&client, "data: one\n\n");
@@ -260,13 +254,12 @@ static const reply_script lines = {
 };
 
 /* Its lines are as ever; a reader counts them. */
-static void a_stream_of_lines_is_kept_by_their_numbers(void **state)
+TEST(a_stream_of_lines_is_kept_by_their_numbers)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
-    (void)state;
     stage->dialect = HTH_API_OLLAMA;
     stage->script = &lines;
     client_ask(&client, stage, "{\"a\":1}");
@@ -286,13 +279,12 @@ static void a_stream_of_lines_is_kept_by_their_numbers(void **state)
     stage_free(stage);
 }
 
-static void spaces_between_lines_are_for_who_reads_now(void **state)
+TEST(spaces_between_lines_are_for_who_reads_now)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
-    (void)state;
     stage->dialect = HTH_API_OLLAMA;
     stage->script = &lines;
     hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
@@ -310,7 +302,7 @@ static void spaces_between_lines_are_for_who_reads_now(void **state)
 
 /* ---- bounds ---- */
 
-static void of_a_long_stream_the_last_part_is_kept(void **state)
+TEST(of_a_long_stream_the_last_part_is_kept)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     client_reply reply = { .status = 0 };
@@ -319,7 +311,6 @@ static void of_a_long_stream_the_last_part_is_kept(void **state)
     char target[64];
     const char *at;
 
-    (void)state;
     make_many();
     stage->script = &many;
     client_ask(&client, stage, "{\"a\":1}");
@@ -342,14 +333,13 @@ static void of_a_long_stream_the_last_part_is_kept(void **state)
     stage_free(stage);
 }
 
-static void a_stream_that_is_full_waits_for_a_reader(void **state)
+TEST(a_stream_that_is_full_waits_for_a_reader)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
     client_reply reply = { .status = 0 };
     uint64_t last = 0;
 
-    (void)state;
     make_many();
     stage->script = &many;
     stage->supervisor.fate = FATE_GONE;
@@ -372,11 +362,10 @@ static void a_stream_that_is_full_waits_for_a_reader(void **state)
     stage_free(stage);
 }
 
-static void a_stream_that_nobody_reads_is_given_up(void **state)
+TEST(a_stream_that_nobody_reads_is_given_up)
 {
     relay_stage *stage = stage_new(/* keep_ms= */ 50, 1 << 20);
 
-    (void)state;
     begin_and_leave(stage);
     hth_test_http_until(&stage->http, stage->n_over == 1);
     assert_int_equal(stage->record.status, HTH_STATUS_CLIENT_GONE);
@@ -385,12 +374,11 @@ static void a_stream_that_nobody_reads_is_given_up(void **state)
     stage_free(stage);
 }
 
-static void an_ended_stream_is_forgotten(void **state)
+TEST(an_ended_stream_is_forgotten)
 {
     relay_stage *stage = stage_new(/* keep_ms= */ 50, 1 << 20);
     client_reply reply = { .status = 0 };
 
-    (void)state;
     exchange_whole(stage, &reply);
     assert_string_equal(hth_buffer_text(&reply.body), numbered);
     hth_test_http_until(&stage->http, hth_kept_streams_n(stage->kept) == 0);
@@ -398,12 +386,11 @@ static void an_ended_stream_is_forgotten(void **state)
     stage_free(stage);
 }
 
-static void beyond_the_bound_of_all_the_oldest_that_ended_goes(void **state)
+TEST(beyond_the_bound_of_all_the_oldest_that_ended_goes)
 {
     relay_stage *stage = stage_new(KEEP_MS, 2 * (uint64_t)(BYTES_MAX + 100));
     client_reply reply = { .status = 0 };
 
-    (void)state;
     exchange_whole(stage, &reply);
     begin_and_leave(stage); /* runs */
     worker_start(&stage->supervisor);
@@ -418,13 +405,12 @@ static void beyond_the_bound_of_all_the_oldest_that_ended_goes(void **state)
     stage_free(stage);
 }
 
-static void where_all_run_a_new_one_is_not_kept(void **state)
+TEST(where_all_run_a_new_one_is_not_kept)
 {
     relay_stage *stage = stage_new(KEEP_MS, BYTES_MAX + 100);
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
-    (void)state;
     make_many();
     stage->script = &many;
     stage->supervisor.fate = FATE_GONE;
@@ -448,11 +434,10 @@ static void where_all_run_a_new_one_is_not_kept(void **state)
 
 /* ---- other ends ---- */
 
-static void who_does_not_want_it_any_more_says_so(void **state)
+TEST(who_does_not_want_it_any_more_says_so)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
 
-    (void)state;
     begin_and_leave(stage);
     drop(stage, "id0");
     hth_test_http_until(&stage->http, stage->n_over == 1);
@@ -461,13 +446,12 @@ static void who_does_not_want_it_any_more_says_so(void **state)
     stage_free(stage);
 }
 
-static void an_error_ends_it_as_its_last_event(void **state)
+TEST(an_error_ends_it_as_its_last_event)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     client_reply reply = { .status = 0 };
 
-    (void)state;
     begin_and_leave(stage);
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server stops");
     hth_proxy_end_all(stage->proxy, &error);
@@ -478,29 +462,4 @@ static void an_error_ends_it_as_its_last_event(void **state)
         fail_msg("it ends with: %s", hth_buffer_text(&reply.body));
     client_reply_deinit(&reply);
     stage_free(stage);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kept_stream_has_an_id_and_numbers),
-        cmocka_unit_test(who_does_not_ask_has_it_as_ever),
-        cmocka_unit_test(a_stream_goes_on_in_another_worker_without_its_client),
-        cmocka_unit_test(nobody_else_may_read_it),
-        cmocka_unit_test(places_that_make_no_sense_are_refused),
-        cmocka_unit_test(who_comes_takes_the_place_of_the_one_before),
-        cmocka_unit_test(signs_of_life_have_no_numbers),
-        cmocka_unit_test(a_stream_of_lines_is_kept_by_their_numbers),
-        cmocka_unit_test(spaces_between_lines_are_for_who_reads_now),
-        cmocka_unit_test(of_a_long_stream_the_last_part_is_kept),
-        cmocka_unit_test(a_stream_that_is_full_waits_for_a_reader),
-        cmocka_unit_test(a_stream_that_nobody_reads_is_given_up),
-        cmocka_unit_test(an_ended_stream_is_forgotten),
-        cmocka_unit_test(beyond_the_bound_of_all_the_oldest_that_ended_goes),
-        cmocka_unit_test(where_all_run_a_new_one_is_not_kept),
-        cmocka_unit_test(who_does_not_want_it_any_more_says_so),
-        cmocka_unit_test(an_error_ends_it_as_its_last_event),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,9 +55,8 @@ static void expect_expiry(const char *before, const char *name, int64_t expires_
     hth_pool_free(pool);
 }
 
-static void a_block_goes_with_its_lines_alone(void **state)
+TEST(a_block_goes_with_its_lines_alone)
 {
-    (void)state;
     expect_removed("# ours\nkey \"a\" {\n  sha256 = \"" A "\";\n}\n# theirs\nkey b { sha256 = \"" B "\" }\n", "a",
                    "# ours\n# theirs\nkey b { sha256 = \"" B "\" }\n");
     expect_removed("key \"a\" {\n  sha256 = \"" A "\"; # a comment {\n}\n\nkey \"b\" {\n  sha256 = \"" B "\";\n}", "b",
@@ -67,16 +66,15 @@ static void a_block_goes_with_its_lines_alone(void **state)
                    " # of a\nkey b { sha256 = \"" B "\" }\n");
 }
 
-static void one_of_several_in_a_section_goes_alone(void **state)
+TEST(one_of_several_in_a_section_goes_alone)
 {
-    (void)state;
     expect_removed("key {\n  a { sha256 = \"" A "\" }\n  b { sha256 = \"" B "\" }\n}\nkey c { sha256 = \"" C "\" }\n",
                    "b", "key {\n  a { sha256 = \"" A "\" }\n}\nkey c { sha256 = \"" C "\" }\n");
     expect_removed("{\"key\": {\"a\": {\"sha256\": \"" A "\"}, \"b\": {\"sha256\": \"" B "\"}}}\n", "a",
                    "{\"key\": { \"b\": {\"sha256\": \"" B "\"}}}\n");
 }
 
-static void the_only_key_stays_and_a_missing_one_is_told(void **state)
+TEST(the_only_key_stays_and_a_missing_one_is_told)
 {
     hth_pool *pool = hth_pool_new();
     hth_config_file file = file_of(pool, "key a { sha256 = \"" A "\" }\n");
@@ -84,7 +82,6 @@ static void the_only_key_stays_and_a_missing_one_is_told(void **state)
     const char *text = NULL;
     size_t n;
 
-    (void)state;
     assert_int_equal(hth_key_text_remove(pool, &file, "a", &text, &n, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "'a' is the only key in 'keys.conf'"));
     assert_int_equal(hth_key_text_remove(pool, &file, "b", &text, &n, &err), HEARTH_NOT_FOUND);
@@ -94,11 +91,10 @@ static void the_only_key_stays_and_a_missing_one_is_told(void **state)
     hth_pool_free(pool);
 }
 
-static void an_expiry_is_added_changed_and_taken_away(void **state)
+TEST(an_expiry_is_added_changed_and_taken_away)
 {
     static const char without[] = "# all\nkey a {\n  sha256 = \"" A "\"; # mine\n}\nkey b { sha256 = \"" B "\" }\n";
 
-    (void)state;
     expect_expiry(without, "a", 1801418400,
                   "# all\nkey a {\n  expires = \"2027-01-31T18:00:00Z\";\n  sha256 = \"" A
                   "\"; # mine\n}\nkey b { sha256 = \"" B "\" }\n");
@@ -115,15 +111,14 @@ static void an_expiry_is_added_changed_and_taken_away(void **state)
 }
 
 /* Nothing is put into a comment: " expires = ...;" goes before it, where it means what it says. */
-static void a_comment_behind_the_brace_stays_one(void **state)
+TEST(a_comment_behind_the_brace_stays_one)
 {
-    (void)state;
     expect_expiry("key a {# mine\n  sha256 = \"" A "\"\n}\n", "a", 1801418400,
                   "key a { expires = \"2027-01-31T18:00:00Z\";# mine\n  sha256 = \"" A "\"\n}\n");
 }
 
 /* Read anew, it would be no file of keys: two have the same digest. */
-static void what_is_not_understood_is_left_as_it_is(void **state)
+TEST(what_is_not_understood_is_left_as_it_is)
 {
     hth_pool *pool = hth_pool_new();
     hth_config_file file = file_of(pool, "key a { sha256 = \"" A "\" }\nkey b { sha256 = \"" A "\" }\n"
@@ -132,23 +127,8 @@ static void what_is_not_understood_is_left_as_it_is(void **state)
     const char *text = NULL;
     size_t n;
 
-    (void)state;
     assert_int_equal(hth_key_text_remove(pool, &file, "c", &text, &n, &err), HEARTH_CORRUPT);
     assert_non_null(strstr(err.message, "by hand"));
     assert_null(text);
     hth_pool_free(pool);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_block_goes_with_its_lines_alone),
-        cmocka_unit_test(one_of_several_in_a_section_goes_alone),
-        cmocka_unit_test(the_only_key_stays_and_a_missing_one_is_told),
-        cmocka_unit_test(an_expiry_is_added_changed_and_taken_away),
-        cmocka_unit_test(a_comment_behind_the_brace_stays_one),
-        cmocka_unit_test(what_is_not_understood_is_left_as_it_is),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

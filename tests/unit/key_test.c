@@ -4,17 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/bytes.h"
 #include "cache/key.h"
-#include "support/cmocka_all.h"
+#include "support/kvc_vectors.h"
 
 /* The folder of the vectors: the state of every test that reads them. */
-#define FIXTURES HTH_TEST_FIXTURES "/kvc"
-#define SHARED_FIXTURES HTH_TEST_SHARED_DIR "/fixtures/kvc"
 
 /* ---- reading the vectors ---- */
 
@@ -127,7 +124,7 @@ static void check_key_line(const json_t *line)
     free(tokens);
 }
 
-static void every_key_is_the_references(void **state)
+VECTOR_TEST(every_key_is_the_references)
 {
     assert_in_range(for_each_line(*state, "keys.jsonl", check_key_line), 1, SIZE_MAX);
 }
@@ -158,7 +155,7 @@ static void check_key_line_in_pieces(const json_t *line)
     free(tokens);
 }
 
-static void a_stream_gives_the_key_of_every_prefix_on_its_way(void **state)
+VECTOR_TEST(a_stream_gives_the_key_of_every_prefix_on_its_way)
 {
     assert_in_range(for_each_line(*state, "keys.jsonl", check_key_line_in_pieces), 1, SIZE_MAX);
 }
@@ -166,12 +163,11 @@ static void a_stream_gives_the_key_of_every_prefix_on_its_way(void **state)
 static const hth_keyspace some_keyspace = { .fingerprint = { 1, 2, 3 }, .quant_byte = 7, .ctx_params_hash = { 9, 8 } };
 static const hearth_token some_tokens[] = { 5, 0, -1, 70000 };
 
-static void a_reset_stream_stands_at_the_empty_prefix(void **state)
+TEST(a_reset_stream_stands_at_the_empty_prefix)
 {
     hth_key_stream *stream = hth_key_stream_new(&some_keyspace);
     hth_key key, empty;
 
-    (void)state;
     assert_non_null(stream);
     assert_true(hth_key_of(&some_keyspace, NULL, 0, &empty));
     hth_key_stream_key(stream, &key);
@@ -186,12 +182,11 @@ static void a_reset_stream_stands_at_the_empty_prefix(void **state)
     hth_key_stream_free(NULL);
 }
 
-static void a_copied_stream_goes_on_from_the_same_prefix(void **state)
+TEST(a_copied_stream_goes_on_from_the_same_prefix)
 {
     hth_key_stream *first = hth_key_stream_new(&some_keyspace), *second = hth_key_stream_new(&some_keyspace);
     hth_key key, expected;
 
-    (void)state;
     assert_non_null(first);
     assert_non_null(second);
     hth_key_stream_push(first, some_tokens, 2);
@@ -206,12 +201,11 @@ static void a_copied_stream_goes_on_from_the_same_prefix(void **state)
     hth_key_stream_free(second);
 }
 
-static void the_fingerprint_mode_is_no_part_of_a_key(void **state)
+TEST(the_fingerprint_mode_is_no_part_of_a_key)
 {
     hth_keyspace other = some_keyspace;
     hth_key key, same;
 
-    (void)state;
     other.fingerprint_mode = 2;
     assert_true(hth_key_of(&some_keyspace, some_tokens, 4, &key));
     assert_true(hth_key_of(&other, some_tokens, 4, &same));
@@ -220,9 +214,8 @@ static void the_fingerprint_mode_is_no_part_of_a_key(void **state)
 
 /* ---- quant types ---- */
 
-static void a_quant_byte_and_its_name_lead_to_each_other(void **state)
+TEST(a_quant_byte_and_its_name_lead_to_each_other)
 {
-    (void)state;
     for (int byte = 0; byte < 30; byte++) {
         const char *name = hth_quant_name((uint8_t)byte);
 
@@ -233,16 +226,14 @@ static void a_quant_byte_and_its_name_lead_to_each_other(void **state)
     assert_string_equal(hth_quant_name(29), "bf16");
 }
 
-static void a_byte_from_30_on_has_no_quant_type(void **state)
+TEST(a_byte_from_30_on_has_no_quant_type)
 {
-    (void)state;
     for (int byte = 30; byte < 256; byte++)
         assert_null(hth_quant_name((uint8_t)byte));
 }
 
-static void an_unknown_quant_type_has_the_byte_255_and_case_matters(void **state)
+TEST(an_unknown_quant_type_has_the_byte_255_and_case_matters)
 {
-    (void)state;
     assert_int_equal(hth_quant_byte("Q4_K_M"), 255);
     assert_int_equal(hth_quant_byte("q4_k_m "), 255);
     assert_int_equal(hth_quant_byte("q4_k"), 255);
@@ -306,7 +297,7 @@ static void check_fingerprint_line(const json_t *line)
     assert_memory_equal(fingerprint, expected, 32);
 }
 
-static void every_effective_fingerprint_is_the_references(void **state)
+VECTOR_TEST(every_effective_fingerprint_is_the_references)
 {
     assert_in_range(for_each_line(*state, "effective_fp.jsonl", check_fingerprint_line), 1, SIZE_MAX);
 }
@@ -323,7 +314,7 @@ static void expected_for_one(const uint8_t fingerprint[32], const hth_adapter_re
     hth_sha256_of(bytes, sizeof(bytes), out);
 }
 
-static void a_scale_is_rounded_to_the_nearest_with_halves_away_from_zero(void **state)
+TEST(a_scale_is_rounded_to_the_nearest_with_halves_away_from_zero)
 {
     static const struct {
         double scaled;
@@ -342,7 +333,6 @@ static void a_scale_is_rounded_to_the_nearest_with_halves_away_from_zero(void **
     };
     uint8_t fingerprint[32] = { 7 }, expected[32], effective[32];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         hth_adapter_ref adapter = { .sha256 = { 3 }, .scale = cases[i].scaled * 0x1p-32 };
 
@@ -352,13 +342,12 @@ static void a_scale_is_rounded_to_the_nearest_with_halves_away_from_zero(void **
     }
 }
 
-static void a_scale_that_fits_no_64_bits_is_refused_by_name_and_writes_nothing(void **state)
+TEST(a_scale_that_fits_no_64_bits_is_refused_by_name_and_writes_nothing)
 {
     const double zero = 0.0;
     const double wrong[] = { 0x1p31, -0x1.0000000000001p31, 1e300, -1e300, 1.0 / zero, -1.0 / zero, zero / zero };
     uint8_t fingerprint[32] = { 7 }, effective[32];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         hth_adapter_ref adapters[2] = { { .scale = 1.0 }, { .scale = wrong[i] } };
         hearth_error err = { .message = "" };
@@ -374,7 +363,7 @@ static void a_scale_that_fits_no_64_bits_is_refused_by_name_and_writes_nothing(v
 /* ---- salts ---- */
 
 /* HMAC-SHA256(salt, "hearth-salt-v1" || 00 01 .. 1f), made by another implementation of HMAC. */
-static void a_salt_makes_a_fingerprint_of_its_own(void **state)
+TEST(a_salt_makes_a_fingerprint_of_its_own)
 {
     static const struct {
         const char *salt;
@@ -388,7 +377,6 @@ static void a_salt_makes_a_fingerprint_of_its_own(void **state)
     };
     uint8_t fingerprint[32], salted[32];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(fingerprint); i++)
         fingerprint[i] = (uint8_t)i;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -403,54 +391,13 @@ static void a_salt_makes_a_fingerprint_of_its_own(void **state)
     assert_memory_equal(fingerprint, salted, sizeof(salted)); /* in place */
 }
 
-static void no_salt_leaves_a_fingerprint_as_it_is(void **state)
+TEST(no_salt_leaves_a_fingerprint_as_it_is)
 {
     uint8_t fingerprint[32] = { 1, 2, 3, 4 }, salted[32];
 
-    (void)state;
     hth_salted_fingerprint(fingerprint, NULL, salted);
     assert_memory_equal(salted, fingerprint, 32);
     memset(salted, 0, sizeof(salted));
     hth_salted_fingerprint(fingerprint, "", salted);
     assert_memory_equal(salted, fingerprint, 32);
-}
-
-/* ---- */
-
-static int use_fixtures(void **state)
-{
-    *state = FIXTURES;
-    return 0;
-}
-
-static int use_shared_fixtures(void **state)
-{
-    *state = SHARED_FIXTURES;
-    return 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest vectors[] = {
-        cmocka_unit_test(every_key_is_the_references),
-        cmocka_unit_test(a_stream_gives_the_key_of_every_prefix_on_its_way),
-        cmocka_unit_test(every_effective_fingerprint_is_the_references),
-    };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reset_stream_stands_at_the_empty_prefix),
-        cmocka_unit_test(a_copied_stream_goes_on_from_the_same_prefix),
-        cmocka_unit_test(the_fingerprint_mode_is_no_part_of_a_key),
-        cmocka_unit_test(a_quant_byte_and_its_name_lead_to_each_other),
-        cmocka_unit_test(a_byte_from_30_on_has_no_quant_type),
-        cmocka_unit_test(an_unknown_quant_type_has_the_byte_255_and_case_matters),
-        cmocka_unit_test(a_scale_is_rounded_to_the_nearest_with_halves_away_from_zero),
-        cmocka_unit_test(a_scale_that_fits_no_64_bits_is_refused_by_name_and_writes_nothing),
-        cmocka_unit_test(a_salt_makes_a_fingerprint_of_its_own),
-        cmocka_unit_test(no_salt_leaves_a_fingerprint_as_it_is),
-    };
-    int n_failed = cmocka_run_group_tests(vectors, use_fixtures, NULL);
-
-    if (access(SHARED_FIXTURES, R_OK) == 0)
-        n_failed += cmocka_run_group_tests_name("vectors, shared copy", vectors, use_shared_fixtures, NULL);
-    return n_failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

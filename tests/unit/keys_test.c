@@ -51,6 +51,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static const char *name_found(fixture *f, const char *authorization, const char *bare)
 {
     const hth_key_use *use = hth_keys_find(f->keys, authorization, bare);
@@ -58,7 +60,7 @@ static const char *name_found(fixture *f, const char *authorization, const char 
     return use ? hth_key_use_key(use)->name : "nobody";
 }
 
-static void a_key_is_known_in_either_header(void **state)
+FIXTURE_TEST(a_key_is_known_in_either_header)
 {
     assert_string_equal(name_found(*state, "Bearer secret-of-bob", NULL), "bob");
     assert_string_equal(name_found(*state, "bearer   secret-of-carol", NULL), "carol");
@@ -67,7 +69,7 @@ static void a_key_is_known_in_either_header(void **state)
     assert_string_equal(name_found(*state, "Bearer nonsense", "secret-of-alice"), "alice");
 }
 
-static void what_is_no_key_is_nobody(void **state)
+FIXTURE_TEST(what_is_no_key_is_nobody)
 {
     assert_string_equal(name_found(*state, NULL, NULL), "nobody");
     assert_string_equal(name_found(*state, "", ""), "nobody");
@@ -80,12 +82,11 @@ static void what_is_no_key_is_nobody(void **state)
     assert_string_equal(name_found(*state, NULL, "alice"), "nobody");
 }
 
-static void a_key_without_models_may_use_all(void **state)
+FIXTURE_TEST(a_key_without_models_may_use_all)
 {
     static const char *const models[] = { "chat", "code" };
     hth_server_key key = { .name = "x" };
 
-    (void)state;
     assert_true(hth_key_allows_model(&key, "anything"));
     key.models = models;
     key.n_models = 2;
@@ -94,11 +95,10 @@ static void a_key_without_models_may_use_all(void **state)
     assert_false(hth_key_allows_model(&key, "codex"));
 }
 
-static void a_key_is_refused_from_its_last_second_on(void **state)
+TEST(a_key_is_refused_from_its_last_second_on)
 {
     hth_server_key key = { .name = "x" };
 
-    (void)state;
     assert_false(hth_key_is_expired(&key, INT64_MAX));
     key.expires_s = 1000;
     assert_false(hth_key_is_expired(&key, 999));
@@ -112,7 +112,7 @@ static hth_key_verdict begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_
     return hth_key_use_begin(use, now_ns, retry_after_s);
 }
 
-static void requests_come_back_one_by_one(void **state)
+FIXTURE_TEST(requests_come_back_one_by_one)
 {
     fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
@@ -134,7 +134,7 @@ static void requests_come_back_one_by_one(void **state)
     hth_key_use_end(use, now, 0);
 }
 
-static void an_idle_key_saves_no_more_than_a_minute(void **state)
+FIXTURE_TEST(an_idle_key_saves_no_more_than_a_minute)
 {
     fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
@@ -149,7 +149,7 @@ static void an_idle_key_saves_no_more_than_a_minute(void **state)
     assert_int_equal(begin(use, now, &retry), HTH_KEY_TOO_MANY_REQUESTS);
 }
 
-static void who_took_too_many_tokens_waits_for_them(void **state)
+FIXTURE_TEST(who_took_too_many_tokens_waits_for_them)
 {
     fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
@@ -166,7 +166,7 @@ static void who_took_too_many_tokens_waits_for_them(void **state)
     hth_key_use_end(use, 32 * SECOND, 5);
 }
 
-static void so_many_at_once_and_no_more(void **state)
+FIXTURE_TEST(so_many_at_once_and_no_more)
 {
     fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
@@ -183,7 +183,7 @@ static void so_many_at_once_and_no_more(void **state)
     hth_key_use_end(use, 3, 0);
 }
 
-static void a_clock_that_stands_still_gives_nothing_back(void **state)
+FIXTURE_TEST(a_clock_that_stands_still_gives_nothing_back)
 {
     fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
@@ -195,7 +195,7 @@ static void a_clock_that_stands_still_gives_nothing_back(void **state)
     assert_int_equal(begin(use, 30 * SECOND, &retry), HTH_KEY_TOO_MANY_REQUESTS);
 }
 
-static void what_was_used_outlives_a_reload(void **state)
+FIXTURE_TEST(what_was_used_outlives_a_reload)
 {
     fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-bob");
@@ -215,7 +215,7 @@ static void what_was_used_outlives_a_reload(void **state)
     assert_int_equal(begin(use, SECOND, &retry), HTH_KEY_TOO_MANY_REQUESTS);
 }
 
-static void a_key_that_is_taken_away_lets_its_requests_end(void **state)
+FIXTURE_TEST(a_key_that_is_taken_away_lets_its_requests_end)
 {
     fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-carol");
@@ -233,23 +233,4 @@ static void a_key_that_is_taken_away_lets_its_requests_end(void **state)
     assert_ptr_equal(hth_keys_find(f->keys, NULL, "secret-of-carol"), use);
     assert_true(hth_keys_set(f->keys, &none));
     hth_key_use_end(use, 3, 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_key_is_known_in_either_header, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_key_is_nobody, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_key_without_models_may_use_all, set_up, tear_down),
-        cmocka_unit_test(a_key_is_refused_from_its_last_second_on),
-        cmocka_unit_test_setup_teardown(requests_come_back_one_by_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_idle_key_saves_no_more_than_a_minute, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_took_too_many_tokens_waits_for_them, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(so_many_at_once_and_no_more, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_clock_that_stands_still_gives_nothing_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_used_outlives_a_reload, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_key_that_is_taken_away_lets_its_requests_end, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

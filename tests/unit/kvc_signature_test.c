@@ -13,14 +13,14 @@
 #include "support/support.h"
 
 static const uint8_t key_bytes[32] = { 9, 8, 7, 6, 5 };
-static const uint8_t payload[] = "what the engine computed";
+static const uint8_t image[] = "what the engine computed";
 static const uint8_t tokens[] = { 1, 0, 0, 0, 2, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF };
 
-typedef struct image {
+typedef struct kvc_file {
     uint8_t *bytes;
     size_t n_bytes;
     size_t n_head;
-} image;
+} kvc_file;
 
 static hth_signing_key *key;
 
@@ -38,7 +38,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static image image_new(bool with_room)
+static kvc_file file_new(bool with_room)
 {
     hth_kvc_info info = {
         .save_reason = HEARTH_SAVE_COLD,
@@ -54,28 +54,28 @@ static image image_new(bool with_room)
         .hmac = with_room ? hth_kvc_signature_room() : (hth_kvc_bytes){ .data = NULL },
         .has_head_crc = true,
     };
-    image made = { .bytes = NULL };
+    kvc_file made = { .bytes = NULL };
 
     assert_true(hth_key_of_bytes(&info.keyspace, tokens, sizeof(tokens), &info.own_key));
     made.n_head = hth_kvc_head_bytes(&info);
-    made.n_bytes = made.n_head + sizeof(payload);
+    made.n_bytes = made.n_head + sizeof(image);
     made.bytes = malloc(made.n_bytes);
     assert_non_null(made.bytes);
-    hth_kvc_encode_head(&info, sizeof(payload), hth_crc32c(0, payload, sizeof(payload)), made.bytes);
-    memcpy(made.bytes + made.n_head, payload, sizeof(payload));
+    hth_kvc_encode_head(&info, sizeof(image), hth_crc32c(0, image, sizeof(image)), made.bytes);
+    memcpy(made.bytes + made.n_head, image, sizeof(image));
     return made;
 }
 
-static image signed_image(void)
+static kvc_file signed_file(void)
 {
-    image made = image_new(true);
+    kvc_file made = file_new(true);
 
     assert_true(hth_kvc_sign(made.bytes, made.n_bytes, key));
     return made;
 }
 
 /* HTH_KVC_OK when the file is sound and signed with that key, else why not. */
-static hth_kvc_reason verdict(const image *file, const hth_signing_key *with)
+static hth_kvc_reason verdict(const kvc_file *file, const hth_signing_key *with)
 {
     hth_kvc_fault fault;
     hth_kvc_info info;
@@ -85,13 +85,12 @@ static hth_kvc_reason verdict(const image *file, const hth_signing_key *with)
     return fault.reason;
 }
 
-static void a_signed_row_verifies_with_its_key_and_reads_without_one(void **state)
+TEST(a_signed_row_verifies_with_its_key_and_reads_without_one)
 {
-    image file = signed_image();
+    kvc_file file = signed_file();
     hth_kvc_fault fault;
     hth_kvc_info info;
 
-    (void)state;
     assert_true(hth_kvc_parse(file.bytes, file.n_bytes, NULL, &info, &fault));
     assert_int_equal(info.hmac.n, HTH_HMAC_BYTES);
     assert_int_equal(verdict(&file, key), HTH_KVC_OK);
@@ -103,23 +102,21 @@ static void a_signed_row_verifies_with_its_key_and_reads_without_one(void **stat
  *   openssl dgst -sha256 -mac HMAC -macopt hexkey:0908070605000...000 FILE
  * says of that, with zeros for hit count, last-used time and the value of the HMAC.
  */
-static void the_signature_is_the_hmac_of_the_file_with_zeros_for_what_may_change(void **state)
+TEST(the_signature_is_the_hmac_of_the_file_with_zeros_for_what_may_change)
 {
-    image file = signed_image();
+    kvc_file file = signed_file();
     char hex[2 * HTH_HMAC_BYTES + 1];
 
-    (void)state;
     hth_hex_encode(file.bytes + file.n_head - 9 - HTH_HMAC_BYTES, HTH_HMAC_BYTES, hex);
     assert_string_equal(hex, "51cbf2f50231aac0bb7c9483f8ebdc1b8687e33d5f4c1df560cd46f89ef2a400");
     free(file.bytes);
 }
 
-static void signing_in_pieces_and_signing_again_give_the_same_bytes(void **state)
+TEST(signing_in_pieces_and_signing_again_give_the_same_bytes)
 {
-    image whole = signed_image(), pieces = image_new(true);
+    kvc_file whole = signed_file(), pieces = file_new(true);
     hth_hmac *signing = hth_kvc_sign_begin(pieces.bytes, pieces.n_head, key);
 
-    (void)state;
     assert_non_null(signing);
     for (size_t i = pieces.n_head; i < pieces.n_bytes; i++)
         hth_hmac_update(signing, pieces.bytes + i, 1);
@@ -132,14 +129,13 @@ static void signing_in_pieces_and_signing_again_give_the_same_bytes(void **state
 }
 
 /* Files of others may have their records in any order, or say anything about where they are. */
-static void an_image_that_is_laid_out_in_another_way_is_not_signed_and_unchanged(void **state)
+TEST(an_image_that_is_laid_out_in_another_way_is_not_signed_and_unchanged)
 {
-    image file = image_new(true), other = image_new(false);
+    kvc_file file = file_new(true), other = file_new(false);
     uint8_t *copy = malloc(file.n_bytes);
     size_t n_records = 2 * 5 + HTH_HMAC_BYTES + 4; /* the HMAC's and the checksum's: swap them */
     uint8_t *records = file.bytes + file.n_head - n_records;
 
-    (void)state;
     assert_non_null(copy);
     memcpy(copy, records, n_records);
     memcpy(records, copy + 5 + HTH_HMAC_BYTES, 5 + 4);
@@ -166,13 +162,12 @@ static void an_image_that_is_laid_out_in_another_way_is_not_signed_and_unchanged
     free(other.bytes);
 }
 
-static void another_key_is_told_from_a_missing_signature(void **state)
+TEST(another_key_is_told_from_a_missing_signature)
 {
     static const uint8_t other_bytes[32] = { 9, 8, 7, 6, 4 };
     hth_signing_key *other = hth_signing_key_new(other_bytes, sizeof(other_bytes));
-    image file = signed_image(), unsigned_file = image_new(false), unfilled = image_new(true);
+    kvc_file file = signed_file(), unsigned_file = file_new(false), unfilled = file_new(true);
 
-    (void)state;
     assert_non_null(other);
     assert_int_equal(verdict(&file, other), HTH_KVC_BAD_SIGNATURE);
     assert_int_equal(verdict(&unsigned_file, key), HTH_KVC_UNSIGNED);
@@ -185,11 +180,10 @@ static void another_key_is_told_from_a_missing_signature(void **state)
     free(unfilled.bytes);
 }
 
-static void uses_noted_in_place_leave_the_signature_right(void **state)
+TEST(uses_noted_in_place_leave_the_signature_right)
 {
-    image file = signed_image();
+    kvc_file file = signed_file();
 
-    (void)state;
     hth_put_u32(file.bytes + HTH_KVC_HIT_COUNT_OFFSET, UINT32_MAX);
     hth_put_u64(file.bytes + HTH_KVC_LAST_USED_OFFSET, UINT64_MAX);
     assert_int_equal(verdict(&file, key), HTH_KVC_OK);
@@ -202,11 +196,10 @@ static bool may_change(size_t offset)
            (offset >= HTH_KVC_LAST_USED_OFFSET && offset < HTH_KVC_LAST_USED_OFFSET + 8);
 }
 
-static void any_changed_bit_is_found(void **state)
+TEST(any_changed_bit_is_found)
 {
-    image file = signed_image();
+    kvc_file file = signed_file();
 
-    (void)state;
     for (size_t bit = 0; bit < 8 * file.n_bytes; bit++) {
         hth_kvc_reason reason;
 
@@ -219,8 +212,8 @@ static void any_changed_bit_is_found(void **state)
     free(file.bytes);
 }
 
-/* Write the checksums of a forged head and payload anew, as somebody could who has no key. */
-static void repair_checksums(image *file)
+/* Write the checksums of a forged head and image anew, as somebody could who has no key. */
+static void repair_checksums(kvc_file *file)
 {
     uint8_t *crc = file->bytes + file->n_head - 4, *value = crc - 5 - HTH_HMAC_BYTES;
     uint8_t *copy = malloc(file->n_head);
@@ -236,14 +229,13 @@ static void repair_checksums(image *file)
     free(copy);
 }
 
-static void changes_that_every_checksum_was_fitted_to_are_found(void **state)
+TEST(changes_that_every_checksum_was_fitted_to_are_found)
 {
     uint64_t random = hth_test_seed();
-    image file = signed_image();
+    kvc_file file = signed_file();
     uint8_t *original = malloc(file.n_bytes);
     size_t n_sound = 0;
 
-    (void)state;
     assert_non_null(original);
     memcpy(original, file.bytes, file.n_bytes);
     for (int i = 0; i < 20000; i++) {
@@ -298,7 +290,7 @@ static int inspect(const char *directory, const char *arguments, char *output, s
     return WEXITSTATUS(pclose(pipe));
 }
 
-static void the_command_shows_and_checks_signatures(void **state)
+TEST(the_command_shows_and_checks_signatures)
 {
     static const struct {
         const char *arguments;
@@ -319,11 +311,10 @@ static void the_command_shows_and_checks_signatures(void **state)
         { "--signing-key key signed unsigned", 1, "is not signed" },
     };
     static const uint8_t other_bytes[32] = { 1 };
-    image file = signed_image(), unsigned_file = image_new(false);
+    kvc_file file = signed_file(), unsigned_file = file_new(false);
     char *directory = hth_test_directory_new();
     char path[4096], output[16384];
 
-    (void)state;
     (void)snprintf(path, sizeof(path), "%s/signed", directory);
     write_file(path, file.bytes, file.n_bytes);
     (void)snprintf(path, sizeof(path), "%s/unsigned", directory);
@@ -345,17 +336,5 @@ static void the_command_shows_and_checks_signatures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_signed_row_verifies_with_its_key_and_reads_without_one),
-        cmocka_unit_test(the_signature_is_the_hmac_of_the_file_with_zeros_for_what_may_change),
-        cmocka_unit_test(signing_in_pieces_and_signing_again_give_the_same_bytes),
-        cmocka_unit_test(an_image_that_is_laid_out_in_another_way_is_not_signed_and_unchanged),
-        cmocka_unit_test(another_key_is_told_from_a_missing_signature),
-        cmocka_unit_test(uses_noted_in_place_leave_the_signature_right),
-        cmocka_unit_test(any_changed_bit_is_found),
-        cmocka_unit_test(changes_that_every_checksum_was_fitted_to_are_found),
-        cmocka_unit_test(the_command_shows_and_checks_signatures),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return hth_test_run("tests", set_up, tear_down);
 }

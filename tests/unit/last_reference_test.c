@@ -1,8 +1,8 @@
 /*
  * last_reference_test.c - a model's last reference may be given back anywhere, also in one of its own callbacks
  *
- * The end of a model joins the scheduler's thread. Who gives the last reference back does not wait for that: in a callback
- * he would wait for himself.
+ * The end of a model joins the scheduler's thread. Who gives the last reference back does not wait for that: in a
+ * callback he would wait for himself.
  */
 #include <pthread.h>
 
@@ -103,7 +103,7 @@ static void holder_deinit(holder *h)
 
 /* ---- in callbacks of the model itself ---- */
 
-static void the_last_reference_may_be_given_back_when_a_reply_ends(void **state)
+RUNTIME_TEST(the_last_reference_may_be_given_back_when_a_reply_ends)
 {
     hth_test_stub *f = *state;
     holder h;
@@ -121,7 +121,7 @@ static void the_last_reference_may_be_given_back_when_a_reply_ends(void **state)
     holder_deinit(&h);
 }
 
-static void given_back_in_the_middle_of_a_reply_it_cancels_the_reply(void **state)
+RUNTIME_TEST(given_back_in_the_middle_of_a_reply_it_cancels_the_reply)
 {
     hth_test_stub *f = *state;
     holder h;
@@ -134,7 +134,7 @@ static void given_back_in_the_middle_of_a_reply_it_cancels_the_reply(void **stat
     holder_deinit(&h);
 }
 
-static void its_other_requests_end_too(void **state)
+RUNTIME_TEST(its_other_requests_end_too)
 {
     enum { N_OTHERS = 3 };
     hth_test_stub *f = *state;
@@ -155,7 +155,7 @@ static void its_other_requests_end_too(void **state)
     holder_deinit(&first);
 }
 
-static void a_model_that_is_unloaded_may_be_given_back_there_too(void **state)
+RUNTIME_TEST(a_model_that_is_unloaded_may_be_given_back_there_too)
 {
     hth_test_stub *f = *state;
     hearth_model *model = load(f->runtime);
@@ -180,7 +180,7 @@ static bool unload_at_text(uint64_t id, const char *text, size_t n_bytes, void *
     return true;
 }
 
-static void a_model_may_be_unloaded_in_a_callback(void **state)
+RUNTIME_TEST(a_model_may_be_unloaded_in_a_callback)
 {
     hth_test_stub *f = *state;
     holder h;
@@ -223,7 +223,7 @@ static size_t n_models(hearth_runtime *runtime)
     return n;
 }
 
-static void giving_it_back_waits_for_nothing(void **state)
+RUNTIME_TEST(giving_it_back_waits_for_nothing)
 {
     hth_test_stub *f = *state;
     gate g = { .is_open = false };
@@ -249,7 +249,7 @@ static void giving_it_back_waits_for_nothing(void **state)
 
 /* ---- in those of another model ---- */
 
-static void two_models_may_give_each_other_back(void **state)
+RUNTIME_TEST(two_models_may_give_each_other_back)
 {
     enum { ROUNDS = 20 };
     hth_test_stub *f = *state;
@@ -273,7 +273,7 @@ static void two_models_may_give_each_other_back(void **state)
 
 /* ---- and the runtime ---- */
 
-static void closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks(void **state)
+RUNTIME_TEST(closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks)
 {
     enum { N = 8 };
     hth_test_stub *f = *state;
@@ -289,27 +289,4 @@ static void closing_the_runtime_waits_for_models_that_were_given_back_in_callbac
     for (int i = 0; i < N; i++)
         holder_deinit(&holders[i]);
     open_again(f);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_last_reference_may_be_given_back_when_a_reply_ends, hth_test_runtime_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(given_back_in_the_middle_of_a_reply_it_cancels_the_reply,
-                                        hth_test_runtime_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(its_other_requests_end_too, hth_test_runtime_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_model_that_is_unloaded_may_be_given_back_there_too, hth_test_runtime_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_model_may_be_unloaded_in_a_callback, hth_test_runtime_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(giving_it_back_waits_for_nothing, hth_test_runtime_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(two_models_may_give_each_other_back, hth_test_runtime_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks,
-                                        hth_test_runtime_set_up, hth_test_stub_tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

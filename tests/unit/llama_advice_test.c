@@ -29,17 +29,16 @@ static hth_sampling_advice advice_of(const char *path)
     return advice;
 }
 
-static void a_file_that_says_nothing_recommends_nothing(void **state)
+TEST(a_file_that_says_nothing_recommends_nothing)
 {
     const hth_sampling_advice advice = advice_of(MODEL);
 
-    (void)state;
     assert_true(isnan(advice.temperature) && isnan(advice.top_k) && isnan(advice.top_p) && isnan(advice.min_p));
     assert_true(isnan(advice.repeat_penalty) && isnan(advice.repeat_last_n));
     assert_true(isnan(advice.xtc_probability) && isnan(advice.xtc_threshold));
 }
 
-static void the_numbers_of_the_metadata_are_read(void **state)
+TEST(the_numbers_of_the_metadata_are_read)
 {
     static const hth_test_gguf_pair pairs[] = {
         { "general.sampling.temp", 0.625f, NULL },         { "general.sampling.top_k", 20, NULL },
@@ -51,7 +50,6 @@ static void the_numbers_of_the_metadata_are_read(void **state)
     char path[512];
     hth_sampling_advice advice;
 
-    (void)state;
     assert_non_null(directory);
     (void)snprintf(path, sizeof(path), "%s/advised.gguf", directory);
     hth_test_gguf_add(MODEL, path, pairs, sizeof(pairs) / sizeof(pairs[0]));
@@ -61,14 +59,4 @@ static void the_numbers_of_the_metadata_are_read(void **state)
     assert_true(isnan(advice.min_p)); /* a text that is no number */
     assert_true(isnan(advice.xtc_probability));
     hth_test_directory_remove(directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_that_says_nothing_recommends_nothing),
-        cmocka_unit_test(the_numbers_of_the_metadata_are_read),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

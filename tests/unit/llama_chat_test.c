@@ -1,8 +1,8 @@
 /*
  * llama_chat_test.c - the engine's own templates: calls of every family of models are found, hostile ones are survived
  *
- * Templates are those of the engine's source tree; where that is gone (the engine is kept without it), what needs them is
- * skipped.
+ * Templates are those of the engine's source tree; where that is gone (the engine is kept without it), what needs them
+ * is skipped.
  */
 #include <dirent.h>
 #ifdef __GLIBC__
@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/schema.h"
 #include "api/prepare.h"
+#include "api/request_parse.h"
+#include "engine/gbnf_reader.h"
+#include "engine/schema.h"
 #include "support/api.h"
 #include "support/chat.h"
 #include "support/cmocka_all.h"
@@ -77,7 +79,7 @@ static bool is_grammar(const char *text, hearth_error *err)
     return status == HEARTH_OK;
 }
 
-static void calls_of_every_family_are_found_in_their_notation(void **state)
+RUNTIME_TEST(calls_of_every_family_are_found_in_their_notation)
 {
     static const struct {
         const char *name, *reply, *wanted;
@@ -104,12 +106,12 @@ static void calls_of_every_family_are_found_in_their_notation(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hearth_model *model = model_of(f, rows[i].name);
         hearth_conversation c = asking();
-        hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+        const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
 
-        assert_non_null(strstr(prompt.text, "get_weather"));
-        assert_true(prompt.grammar_is_lazy || !prompt.grammar);
+        assert_non_null(strstr(prompt->text, "get_weather"));
+        assert_true(prompt->grammar_is_lazy || !prompt->grammar);
         for (size_t n_piece = 1; n_piece < 1000; n_piece = 3 * n_piece + 1) {
-            char *got = hth_test_chat_read(model, &prompt, rows[i].reply, n_piece);
+            char *got = hth_test_chat_read(model, prompt, rows[i].reply, n_piece);
 
             char *id = strstr(got, "123456789"); /* known at the beginning where the piece is the whole */
 
@@ -118,60 +120,60 @@ static void calls_of_every_family_are_found_in_their_notation(void **state)
             assert_string_equal(got, rows[i].wanted);
             free(got);
         }
-        hearth_chat_prompt_free(&prompt);
+        hearth_chat_prompt_free(prompt);
         hearth_model_unref(model);
     }
 }
 
-static void a_nul_byte_ends_no_part_of_a_reply(void **state)
+RUNTIME_TEST(a_nul_byte_ends_no_part_of_a_reply)
 {
     static const char text[] = "<think>\na\0b\n</think>\n\nc\0d {", plain[] = "{ \0 } x\0y";
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+    const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
     size_t n;
-    char *got = hth_test_chat_said(model, &prompt, text, sizeof(text) - 1, HEARTH_DELTA_REASONING, &n);
+    char *got = hth_test_chat_said(model, prompt, text, sizeof(text) - 1, HEARTH_DELTA_REASONING, &n);
 
     assert_true(n >= 3);
     assert_memory_equal(got, "a\0b", 3);
     free(got);
-    got = hth_test_chat_said(model, &prompt, text, sizeof(text) - 1, HEARTH_DELTA_CONTENT, &n);
+    got = hth_test_chat_said(model, prompt, text, sizeof(text) - 1, HEARTH_DELTA_CONTENT, &n);
     assert_int_equal(n, 5);
     assert_memory_equal(got, "c\0d {", 5);
     free(got);
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
 
     model = model_of(f, "meta-llama-Llama-3.1-8B-Instruct.jinja"); /* a brace begins a call, which this is not */
     prompt = hth_test_chat_render(model, &c);
-    got = hth_test_chat_said(model, &prompt, plain, sizeof(plain) - 1, HEARTH_DELTA_CONTENT, &n);
+    got = hth_test_chat_said(model, prompt, plain, sizeof(plain) - 1, HEARTH_DELTA_CONTENT, &n);
     assert_int_equal(n, sizeof(plain) - 1);
     assert_memory_equal(got, plain, n);
     free(got);
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
 }
 
-static void several_calls_of_one_reply_are_told_apart(void **state)
+RUNTIME_TEST(several_calls_of_one_reply_are_told_apart)
 {
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+    const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
     char *got = hth_test_chat_read(
-        model, &prompt,
+        model, prompt,
         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>\n"
         "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>",
         5);
 
     assert_string_equal(got, "F:get_weather()\nA:{\"city\": \"Oslo\"}\nF:now()\nA:{}\n");
     free(got);
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
 }
 
-static void a_reply_that_goes_on_is_told_without_its_beginning(void **state)
+RUNTIME_TEST(a_reply_that_goes_on_is_told_without_its_beginning)
 {
     static const char *const names[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "meta-llama-Llama-3.1-8B-Instruct.jinja",
                                          "mistralai-Mistral-Nemo-Instruct-2407.jinja" };
@@ -183,26 +185,26 @@ static void a_reply_that_goes_on_is_told_without_its_beginning(void **state)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         hearth_model *model = model_of(f, names[i]);
         hearth_conversation c = hearth_conversation_default();
-        hearth_chat_prompt prompt;
+        const hearth_chat_prompt *prompt;
 
         c.turns = turns;
         c.n_turns = 2;
         c.continue_last = true;
         prompt = hth_test_chat_render(model, &c);
-        assert_non_null(strstr(prompt.text, "In Oslo there"));
+        assert_non_null(strstr(prompt->text, "In Oslo there"));
         for (size_t n_piece = 1; n_piece < 100; n_piece = 3 * n_piece + 1) {
-            char *got = hth_test_chat_read(model, &prompt, " is rain.", n_piece);
+            char *got = hth_test_chat_read(model, prompt, " is rain.", n_piece);
 
             assert_string_equal(got + strcspn(got, " "), " is rain.\n");
             assert_true(strncmp(got, "C: ", 3) == 0);
             free(got);
         }
-        hearth_chat_prompt_free(&prompt);
+        hearth_chat_prompt_free(prompt);
         hearth_model_unref(model);
     }
 }
 
-static void what_is_remembered_of_a_template_changes_no_prompt(void **state)
+RUNTIME_TEST(what_is_remembered_of_a_template_changes_no_prompt)
 {
     const hth_test_stub *f = *state;
     const hearth_chat_turn turns[] = {
@@ -212,26 +214,26 @@ static void what_is_remembered_of_a_template_changes_no_prompt(void **state)
     hearth_model *warm = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_model *cold = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_conversation c = asking();
-    hearth_chat_prompt first = hth_test_chat_render(warm, &c), second, other;
+    const hearth_chat_prompt *first = hth_test_chat_render(warm, &c), *second, *other;
 
     c.turns = turns;
     c.n_turns = 2;
     second = hth_test_chat_render(warm, &c);
     other = hth_test_chat_render(cold, &c);
-    assert_string_not_equal(first.text, second.text);
-    assert_string_equal(second.text, other.text);
-    assert_string_equal(second.grammar, other.grammar);
-    assert_string_equal(second.parser, other.parser);
-    assert_int_equal(second.n_triggers, other.n_triggers);
-    hearth_chat_prompt_free(&first);
-    hearth_chat_prompt_free(&other);
+    assert_string_not_equal(first->text, second->text);
+    assert_string_equal(second->text, other->text);
+    assert_string_equal(second->grammar, other->grammar);
+    assert_string_equal(second->parser, other->parser);
+    assert_int_equal(second->n_triggers, other->n_triggers);
+    hearth_chat_prompt_free(first);
+    hearth_chat_prompt_free(other);
 
     /* Another tool is another grammar. */
     c.n_tools = 1;
     other = hth_test_chat_render(warm, &c);
-    assert_string_not_equal(second.grammar, other.grammar);
-    hearth_chat_prompt_free(&second);
-    hearth_chat_prompt_free(&other);
+    assert_string_not_equal(second->grammar, other->grammar);
+    hearth_chat_prompt_free(second);
+    hearth_chat_prompt_free(other);
     hearth_model_unref(warm);
     hearth_model_unref(cold);
 }
@@ -241,7 +243,7 @@ enum { RENDERING_THREADS = 3, RENDERINGS = 6 };
 typedef struct rendering {
     hearth_model *model;
     unsigned first; /* tools to begin with */
-    const hearth_chat_prompt *expected;
+    const hearth_chat_prompt *const *expected;
     bool is_same;
 } rendering;
 
@@ -253,27 +255,27 @@ static void *render_in_turns(void *context)
     r->is_same = true;
     for (unsigned i = 0; i < RENDERINGS; i++) {
         hearth_conversation c = asking();
-        hearth_chat_prompt prompt;
+        const hearth_chat_prompt *prompt;
 
         c.n_tools = 1 + (r->first + i) % 2;
         if (hearth_conversation_render(r->model, &c, &prompt, NULL) != HEARTH_OK) {
             r->is_same = false;
             return NULL;
         }
-        if (strcmp(prompt.text, r->expected[c.n_tools - 1].text) != 0 ||
-            strcmp(prompt.grammar, r->expected[c.n_tools - 1].grammar) != 0)
+        if (strcmp(prompt->text, r->expected[c.n_tools - 1]->text) != 0 ||
+            strcmp(prompt->grammar, r->expected[c.n_tools - 1]->grammar) != 0)
             r->is_same = false;
-        hearth_chat_prompt_free(&prompt);
+        hearth_chat_prompt_free(prompt);
     }
     return NULL;
 }
 
-static void threads_that_share_a_template_get_what_each_gets_alone(void **state)
+RUNTIME_TEST(threads_that_share_a_template_get_what_each_gets_alone)
 {
     const hth_test_stub *f = *state;
     hearth_model *alone = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_model *shared = model_of(f, "Qwen-Qwen3-0.6B.jinja");
-    hearth_chat_prompt expected[2];
+    const hearth_chat_prompt *expected[2];
     rendering all[RENDERING_THREADS];
     pthread_t threads[RENDERING_THREADS];
 
@@ -291,47 +293,47 @@ static void threads_that_share_a_template_get_what_each_gets_alone(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (unsigned i = 0; i < RENDERING_THREADS; i++)
         assert_true(all[i].is_same);
-    hearth_chat_prompt_free(&expected[0]);
-    hearth_chat_prompt_free(&expected[1]);
+    hearth_chat_prompt_free(expected[0]);
+    hearth_chat_prompt_free(expected[1]);
     hearth_model_unref(alone);
     hearth_model_unref(shared);
 }
 
-static void a_brace_that_is_no_call_loses_nothing_of_the_reply(void **state)
+RUNTIME_TEST(a_brace_that_is_no_call_loses_nothing_of_the_reply)
 {
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "meta-llama-Llama-3.1-8B-Instruct.jinja");
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+    const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
 
     for (size_t n_piece = 1; n_piece < 40; n_piece += 3) {
-        char *got = hth_test_chat_read(model, &prompt, "Write {a: 1}, I think.", n_piece);
+        char *got = hth_test_chat_read(model, prompt, "Write {a: 1}, I think.", n_piece);
 
         assert_string_equal(got, "C:Write {a: 1}, I think.\n");
         free(got);
     }
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
 }
 
-static void a_call_that_is_required_is_a_grammar_from_the_first_token_on(void **state)
+RUNTIME_TEST(a_call_that_is_required_is_a_grammar_from_the_first_token_on)
 {
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
 
     c.tool_choice = HEARTH_TOOL_REQUIRED;
     prompt = hth_test_chat_render(model, &c);
-    assert_non_null(prompt.grammar);
-    assert_false(prompt.grammar_is_lazy);
-    assert_string_equal(prompt.grammar_prefix, "<|im_start|>assistant\n");
-    hearth_chat_prompt_free(&prompt);
+    assert_non_null(prompt->grammar);
+    assert_false(prompt->grammar_is_lazy);
+    assert_string_equal(prompt->grammar_prefix, "<|im_start|>assistant\n");
+    hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
 }
 
 /* As programs generate them for unsigned integers, and worse. */
-static void bounds_of_tools_beyond_what_is_followed_are_left_out(void **state)
+RUNTIME_TEST(bounds_of_tools_beyond_what_is_followed_are_left_out)
 {
     static const char *const parameters[] = {
         "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":1."
@@ -354,21 +356,21 @@ static void bounds_of_tools_beyond_what_is_followed_are_left_out(void **state)
     c.n_tools = 1;
     for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
         for (int choice = 0; choice < 2; choice++) {
-            hearth_chat_prompt prompt;
+            const hearth_chat_prompt *prompt;
             hearth_error err;
 
             c.tool_choice = choice ? HEARTH_TOOL_REQUIRED : HEARTH_TOOL_AUTO;
             tool.parameters = parameters[i];
             prompt = hth_test_chat_render(model, &c);
-            assert_non_null(prompt.grammar);
-            if (!is_grammar(prompt.grammar, &err))
+            assert_non_null(prompt->grammar);
+            if (!is_grammar(prompt->grammar, &err))
                 fail_msg("%s: %s", parameters[i], err.message);
-            hearth_chat_prompt_free(&prompt);
+            hearth_chat_prompt_free(prompt);
         }
     hearth_model_unref(model);
 }
 
-static void a_call_cannot_be_demanded_where_the_template_has_no_tools(void **state)
+RUNTIME_TEST(a_call_cannot_be_demanded_where_the_template_has_no_tools)
 {
     static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
                                 "{% if add_generation_prompt %}assistant: {% endif %}";
@@ -377,7 +379,7 @@ static void a_call_cannot_be_demanded_where_the_template_has_no_tools(void **sta
     hearth_conversation c = asking();
     hth_api_error problem;
     hth_api_prepared prepared;
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
     c.tool_choice = HEARTH_TOOL_REQUIRED;
@@ -385,8 +387,8 @@ static void a_call_cannot_be_demanded_where_the_template_has_no_tools(void **sta
     assert_non_null(strstr(err.message, "has no place for tools"));
     c.tool_choice = HEARTH_TOOL_AUTO;
     prompt = hth_test_chat_render(model, &c);
-    assert_null(strstr(prompt.text, "get_weather"));
-    hearth_chat_prompt_free(&prompt);
+    assert_null(strstr(prompt->text, "get_weather"));
+    hearth_chat_prompt_free(prompt);
     for (int i = 0; i < 2; i++) {
         static const char *const bodies[] = {
             "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"required\","
@@ -407,7 +409,7 @@ static void a_call_cannot_be_demanded_where_the_template_has_no_tools(void **sta
 }
 
 /* Made with room for a token a byte; what is remembered of prompts is counted by their tokens (api/prompt.c). */
-static void a_prompt_holds_no_more_memory_than_its_tokens_take(void **state)
+RUNTIME_TEST(a_prompt_holds_no_more_memory_than_its_tokens_take)
 {
 #ifdef __GLIBC__
     enum { TIMES = 60 };
@@ -437,12 +439,11 @@ static void a_prompt_holds_no_more_memory_than_its_tokens_take(void **state)
     hth_buffer_deinit(&body);
     hearth_model_unref(model);
 #else
-    (void)state;
     skip();
 #endif
 }
 
-static void a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place(void **state)
+RUNTIME_TEST(a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place)
 {
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
                                     .name = "f",
@@ -450,7 +451,7 @@ static void a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place(void 
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
     c.tools = &tool;
@@ -461,7 +462,7 @@ static void a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place(void 
     hearth_model_unref(model);
 }
 
-static void counts_that_a_grammar_cannot_hold_do_not_fail_a_tool(void **state)
+RUNTIME_TEST(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool)
 {
     static const char *const templates[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "Qwen3-Coder.jinja" };
     static char parameters[4096];
@@ -479,22 +480,22 @@ static void counts_that_a_grammar_cannot_hold_do_not_fail_a_tool(void **state)
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++) {
         hearth_model *model = model_of(f, templates[i]);
         hearth_conversation c = asking();
-        hearth_chat_prompt prompt;
+        const hearth_chat_prompt *prompt;
         hearth_error err;
 
         c.tools = &tool;
         c.n_tools = 1;
         if (hearth_conversation_render(model, &c, &prompt, &err) != HEARTH_OK)
             fail_msg("%s", err.message);
-        assert_non_null(prompt.grammar);
-        if (!is_grammar(prompt.grammar, &err))
+        assert_non_null(prompt->grammar);
+        if (!is_grammar(prompt->grammar, &err))
             fail_msg("%s: %s", templates[i], err.message);
-        hearth_chat_prompt_free(&prompt);
+        hearth_chat_prompt_free(prompt);
         hearth_model_unref(model);
     }
 }
 
-static void every_template_of_the_engine_survives_tools_and_nonsense(void **state)
+RUNTIME_TEST(every_template_of_the_engine_survives_tools_and_nonsense)
 {
     static const char *const nonsense[] = {
         "",
@@ -517,7 +518,7 @@ static void every_template_of_the_engine_survives_tools_and_nonsense(void **stat
     while ((entry = readdir(directory))) {
         hearth_model *model;
         hearth_conversation c = asking();
-        hearth_chat_prompt prompt = { .text = NULL };
+        const hearth_chat_prompt *prompt = NULL;
         hearth_error err;
 
         if (!strstr(entry->d_name, ".jinja"))
@@ -525,17 +526,17 @@ static void every_template_of_the_engine_survives_tools_and_nonsense(void **stat
         model = model_of(f, entry->d_name);
         if (hearth_conversation_render(model, &c, &prompt, &err) == HEARTH_OK) {
             for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
-                free(hth_test_chat_read(model, &prompt, nonsense[i], 2)); /* it fails the test itself */
+                free(hth_test_chat_read(model, prompt, nonsense[i], 2)); /* it fails the test itself */
             n++;
         }
-        hearth_chat_prompt_free(&prompt);
+        hearth_chat_prompt_free(prompt);
         hearth_model_unref(model);
     }
     closedir(directory);
     assert_in_range(n, 50, 1000);
 }
 
-static void a_reply_of_nothing_but_brackets_ends_no_process(void **state)
+RUNTIME_TEST(a_reply_of_nothing_but_brackets_ends_no_process)
 {
     enum { N = 300000 };
     static const char *const beginnings[] = {
@@ -545,7 +546,7 @@ static void a_reply_of_nothing_but_brackets_ends_no_process(void **state)
     const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt = hth_test_chat_render(model, &c);
+    const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
 
     for (size_t i = 0; i < 2; i++)
         for (size_t depth = 64; depth < N; depth *= 8) {
@@ -554,15 +555,15 @@ static void a_reply_of_nothing_but_brackets_ends_no_process(void **state)
 
             memcpy(text, beginnings[i], n);
             memset(text + n, '[', depth);
-            got = hth_test_chat_read(model, &prompt, text, 997);
+            got = hth_test_chat_read(model, prompt, text, 997);
             free(got);
             free(text);
         }
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
 }
 
-static void schemas_beyond_the_limits_are_refused_by_name(void **state)
+RUNTIME_TEST(schemas_beyond_the_limits_are_refused_by_name)
 {
     enum { N = 20000 };
     const hth_test_stub *f = *state;
@@ -570,7 +571,7 @@ static void schemas_beyond_the_limits_are_refused_by_name(void **state)
     char *deep = malloc(N), *wide = malloc(N);
     hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
     size_t n = 0;
 
@@ -589,8 +590,8 @@ static void schemas_beyond_the_limits_are_refused_by_name(void **state)
     assert_non_null(strstr(err.message, "nested deeper"));
     tool.parameters = wide;
     prompt = hth_test_chat_render(model, &c);
-    assert_non_null(prompt.grammar);
-    hearth_chat_prompt_free(&prompt);
+    assert_non_null(prompt->grammar);
+    hearth_chat_prompt_free(prompt);
     tool.parameters = "{\"type\":";
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "not valid JSON"));
@@ -600,7 +601,7 @@ static void schemas_beyond_the_limits_are_refused_by_name(void **state)
 }
 
 /* Parameters of a tool that the engine would follow without end, or for very long; ours are compiled. */
-static void schemas_that_the_engine_would_not_get_done_with_make_grammars(void **state)
+RUNTIME_TEST(schemas_that_the_engine_would_not_get_done_with_make_grammars)
 {
     enum { N = 20000 };
     const hth_test_stub *f = *state;
@@ -611,7 +612,7 @@ static void schemas_that_the_engine_would_not_get_done_with_make_grammars(void *
     hearth_chat_tool two[2] = { { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = circle },
                                 { .struct_size = sizeof(hearth_chat_tool), .name = "g", .parameters = types } };
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
     for (int i = 0; i < 20; i++) /* each level is there once for each type */
@@ -624,17 +625,17 @@ static void schemas_that_the_engine_would_not_get_done_with_make_grammars(void *
     c.tools = two;
     c.n_tools = 2;
     prompt = hth_test_chat_render(model, &c);
-    assert_non_null(strstr(prompt.text, "allOf"));
-    assert_non_null(prompt.grammar);
-    if (!is_grammar(prompt.grammar, &err))
+    assert_non_null(strstr(prompt->text, "allOf"));
+    assert_non_null(prompt->grammar);
+    if (!is_grammar(prompt->grammar, &err))
         fail_msg("%s", err.message);
-    hearth_chat_prompt_free(&prompt);
+    hearth_chat_prompt_free(prompt);
     free(types);
     hearth_model_unref(model);
 }
 
 /* The grammar has the schemas as they were given, whole or by members, whatever the engine would have made of them. */
-static void grammars_have_the_schemas_of_their_tools(void **state)
+RUNTIME_TEST(grammars_have_the_schemas_of_their_tools)
 {
 #define CODE "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[A-Z]+$\"},\"uniqueItems\":false}"
 #define STEP "{\"type\":\"number\",\"multipleOf\":0.5}"
@@ -658,24 +659,24 @@ static void grammars_have_the_schemas_of_their_tools(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hearth_model *model = model_of(f, rows[i].template_name);
         hearth_conversation c = asking();
-        hearth_chat_prompt prompt;
+        const hearth_chat_prompt *prompt;
         hearth_error err;
 
         c.tools = &tool;
         c.n_tools = 1;
         prompt = hth_test_chat_render(model, &c);
-        assert_non_null(prompt.grammar);
+        assert_non_null(prompt->grammar);
         for (size_t j = 0; j < 3 && rows[i].wanted[j]; j++)
-            if (!strstr(prompt.grammar, rows[i].wanted[j]))
-                fail_msg("%s: no %s in %s", rows[i].template_name, rows[i].wanted[j], prompt.grammar);
-        if (!is_grammar(prompt.grammar, &err))
+            if (!strstr(prompt->grammar, rows[i].wanted[j]))
+                fail_msg("%s: no %s in %s", rows[i].template_name, rows[i].wanted[j], prompt->grammar);
+        if (!is_grammar(prompt->grammar, &err))
             fail_msg("%s: %s", rows[i].template_name, err.message);
-        hearth_chat_prompt_free(&prompt);
+        hearth_chat_prompt_free(prompt);
         hearth_model_unref(model);
     }
 }
 
-static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **state)
+RUNTIME_TEST(a_grammar_that_is_too_large_is_left_out_where_it_only_helps)
 {
     enum { N_TOOLS = 100, N = 8000 };
     const hth_test_stub *f = *state;
@@ -684,7 +685,7 @@ static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **s
     static hearth_chat_tool many[N_TOOLS];
     char *parameters = calloc(1, N), *end = parameters;
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
     end += snprintf(end, N, "{\"type\":\"object\",\"properties\":{");
@@ -700,10 +701,10 @@ static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **s
     c.tools = many;
     c.n_tools = N_TOOLS;
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_OK);
-    assert_null(prompt.grammar);
-    assert_int_equal(prompt.n_triggers, 0);
-    assert_non_null(strstr(prompt.text, "parameter_39"));
-    hearth_chat_prompt_free(&prompt);
+    assert_null(prompt->grammar);
+    assert_int_equal(prompt->n_triggers, 0);
+    assert_non_null(strstr(prompt->text, "parameter_39"));
+    hearth_chat_prompt_free(prompt);
     c.tool_choice = HEARTH_TOOL_REQUIRED;
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "fewer tools"));
@@ -711,7 +712,7 @@ static void a_grammar_that_is_too_large_is_left_out_where_it_only_helps(void **s
     hearth_model_unref(model);
 }
 
-static void hostile_templates_are_refused_or_fail_with_a_status(void **state)
+RUNTIME_TEST(hostile_templates_are_refused_or_fail_with_a_status)
 {
     enum { N = 700000 };
     const hth_test_stub *f = *state;
@@ -719,7 +720,7 @@ static void hostile_templates_are_refused_or_fail_with_a_status(void **state)
     hearth_model_options options = hearth_model_options_default();
     hearth_model *model = NULL;
     hearth_conversation c = asking();
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
     options.chat_template = text;
@@ -740,33 +741,4 @@ static void hostile_templates_are_refused_or_fail_with_a_status(void **state)
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_ENGINE);
     hearth_model_unref(model);
     free(text);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, hth_test_runtime_set_up, hth_test_stub_tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(calls_of_every_family_are_found_in_their_notation),
-        TEST(a_nul_byte_ends_no_part_of_a_reply),
-        TEST(several_calls_of_one_reply_are_told_apart),
-        TEST(threads_that_share_a_template_get_what_each_gets_alone),
-        TEST(a_brace_that_is_no_call_loses_nothing_of_the_reply),
-        TEST(a_reply_that_goes_on_is_told_without_its_beginning),
-        TEST(what_is_remembered_of_a_template_changes_no_prompt),
-        TEST(a_call_that_is_required_is_a_grammar_from_the_first_token_on),
-        TEST(bounds_of_tools_beyond_what_is_followed_are_left_out),
-        TEST(a_call_cannot_be_demanded_where_the_template_has_no_tools),
-        TEST(a_prompt_holds_no_more_memory_than_its_tokens_take),
-        TEST(a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place),
-        TEST(every_template_of_the_engine_survives_tools_and_nonsense),
-        TEST(a_reply_of_nothing_but_brackets_ends_no_process),
-        TEST(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool),
-        TEST(schemas_beyond_the_limits_are_refused_by_name),
-        TEST(schemas_that_the_engine_would_not_get_done_with_make_grammars),
-        TEST(grammars_have_the_schemas_of_their_tools),
-        TEST(a_grammar_that_is_too_large_is_left_out_where_it_only_helps),
-        TEST(hostile_templates_are_refused_or_fail_with_a_status),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,9 +47,8 @@ static void expect(const char *given, const char *expected)
     free(got);
 }
 
-static void a_usual_line_has_our_names(void **state)
+TEST(a_usual_line_has_our_names)
 {
-    (void)state;
     expect("-m x.gguf -c 4096 -ngl 99 -np 4 -ctk q8_0 -ctv q8_0 -b 256 -t 8 --host ::1 --port 80",
            "-m x.gguf --ctx=4096 --gpu-layers=99 --n-parallel=4 --type-k=q8_0 --type-v=q8_0 -b 256 --threads=8 "
            "--host ::1 --port 80");
@@ -62,18 +61,16 @@ static void a_usual_line_has_our_names(void **state)
     assert_int_equal(problems.n, 0);
 }
 
-static void values_that_stand_for_the_default_are_the_default(void **state)
+TEST(values_that_stand_for_the_default_are_the_default)
 {
-    (void)state;
     expect("-c 0 -ngl all -np -1 -t -1 --cache-ram -1 -m x", "--gpu-layers=-1 -m x");
     expect("-ngl auto --gpu-layers all --gpu-layers -1 -ngl 0", "--gpu-layers=-1 --gpu-layers=-1 --gpu-layers=0");
     expect("--threads=-1 --ctx-size=0", "");
     expect("-cram 0", "--ram=1M"); /* the least, and not the default */
 }
 
-static void what_has_no_effect_is_left_out_and_warned_of(void **state)
+TEST(what_has_no_effect_is_left_out_and_warned_of)
 {
-    (void)state;
     expect("-m x -fa on --jinja -cb --metrics -ub 512 --no-webui --flash-attn=off -kvu", "-m x");
     assert_int_equal(problems.n, 8);
     for (size_t i = 0; i < problems.n; i++)
@@ -83,7 +80,7 @@ static void what_has_no_effect_is_left_out_and_warned_of(void **state)
     expect("--threads-http 8 -m x", "-m x");
 }
 
-static void what_is_not_offered_says_why(void **state)
+TEST(what_is_not_offered_says_why)
 {
     static const struct {
         const char *given, *message;
@@ -95,7 +92,6 @@ static void what_is_not_offered_says_why(void **state)
         { "-ngl", "-ngl needs a value" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         free(translated(cases[i].given));
         assert_int_equal(problems.n_errors, 1);
@@ -104,9 +100,8 @@ static void what_is_not_offered_says_why(void **state)
     }
 }
 
-static void our_own_options_and_their_values_are_left_alone(void **state)
+TEST(our_own_options_and_their_values_are_left_alone)
 {
-    (void)state;
     expect("--api-key -np --api-key-file -ngl --cache-salt --metrics -m -cb", "--api-key -np --api-key-file -ngl "
                                                                               "--cache-salt --metrics -m -cb");
     expect("--ctx 4096 --ctx=7 -c4096 --no-mmap --check", "--ctx 4096 --ctx=7 -c4096 --no-mmap --check");
@@ -117,7 +112,7 @@ static void our_own_options_and_their_values_are_left_alone(void **state)
 }
 
 /* An option that is there by its name alone is not hidden behind one of llama-server's. */
-static void every_translation_is_an_option_of_ours(void **state)
+TEST(every_translation_is_an_option_of_ours)
 {
     static const char *const values[] = {
         "--ctx-size 5",       "--batch-size 5",           "--parallel 5",  "--threads 5",       "--n-gpu-layers 5",
@@ -127,7 +122,6 @@ static void every_translation_is_an_option_of_ours(void **state)
     };
     static hth_serve_options options; /* large */
 
-    (void)state;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         char *word = translated(values[i]), *argv[] = { (char *)"serve", word, NULL };
 
@@ -138,12 +132,11 @@ static void every_translation_is_an_option_of_ours(void **state)
     }
 }
 
-static void the_document_has_them_all(void **state)
+TEST(the_document_has_them_all)
 {
     char *text = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/api.md"), quoted[64];
     size_t n = 0;
 
-    (void)state;
     assert_non_null(text);
     for (const char *name; (name = hth_llama_flag_name(n)) != NULL; n++) {
         (void)snprintf(quoted, sizeof(quoted), "`%s`", name);
@@ -152,19 +145,4 @@ static void the_document_has_them_all(void **state)
     }
     assert_true(n > 40);
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_usual_line_has_our_names),
-        cmocka_unit_test(values_that_stand_for_the_default_are_the_default),
-        cmocka_unit_test(what_has_no_effect_is_left_out_and_warned_of),
-        cmocka_unit_test(what_is_not_offered_says_why),
-        cmocka_unit_test(our_own_options_and_their_values_are_left_alone),
-        cmocka_unit_test(every_translation_is_an_option_of_ours),
-        cmocka_unit_test(the_document_has_them_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

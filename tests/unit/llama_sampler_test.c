@@ -1,110 +1,10 @@
 /*
  * llama_sampler_test.c - each sampling option does to a real vocabulary what it says, against a naive computation
  */
-#include <jansson.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/draw.h"
-#include "engine/backend.h"
-#include "support/cmocka_all.h"
-#include "support/support.h"
-
-#define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
-
-enum { N_MAX = 65536, SCHEMA_BYTES = 262144 };
-
-static const hth_backend *llama;
-static hth_engine_model *model;
-static hth_engine_model_info info;
-static const hth_log silent = { .level = HEARTH_LOG_ERROR };
-static float logits[N_MAX];
-static uint64_t seed;
-
-static int open_model(void **state)
-{
-    hth_engine_model_params params = { .log = &silent };
-    hearth_error err = { .message = "" };
-
-    (void)state;
-    seed = hth_test_seed();
-    if (hth_backend_llama(HTH_TEST_ENGINE_DIR, &llama, &err) != HEARTH_OK ||
-        llama->model_load(MODEL, &params, &model, &err) != HEARTH_OK) {
-        print_error("%s\n", err.message);
-        return 1;
-    }
-    llama->model_info(model, &info);
-    return info.n_vocab > N_MAX;
-}
-
-static int close_model(void **state)
-{
-    (void)state;
-    llama->model_free(model);
-    return 0;
-}
-
-static void random_logits(void)
-{
-    for (uint32_t i = 0; i < info.n_vocab; i++)
-        logits[i] = (float)hth_test_random(&seed, 16000) / 1000 - 8;
-}
-
-/* Everything off. */
-static hearth_sampling plain(void)
-{
-    return (hearth_sampling){ .temperature = 1,
-                              .top_p = 1,
-                              .typical_p = 1,
-                              .repeat_penalty = 1,
-                              .repeat_last_n = 64,
-                              .dry_base = 1.75f,
-                              .dry_allowed_length = 2,
-                              .dry_last_n = 1024 };
-}
-
-static hth_engine_sampler *open_sampler(const hearth_sampling *sampling)
-{
-    hth_engine_sampler *sampler = NULL;
-    hearth_error err;
-
-    if (llama->sampler_new(model, sampling, &sampler, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-    return sampler;
-}
-
-static size_t apply(hth_engine_sampler *sampler, uint64_t position, bool forbids_end, const hth_candidate **out)
-{
-    hearth_error err;
-    size_t n = 0;
-
-    if (llama->sampler_apply(sampler, logits, &(hth_sample_at){ .position = position, .forbids_end = forbids_end }, out,
-                             &n, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-    return n;
-}
-
-static void accept(hth_engine_sampler *sampler, hearth_token token, bool is_reply)
-{
-    hearth_error err;
-
-    if (llama->sampler_accept(sampler, token, is_reply, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-}
-
-static size_t text_of(hearth_token token, char bytes[256])
-{
-    size_t n = 0;
-
-    if (llama->piece(model, token, false, bytes, 255, &n, NULL) != HEARTH_OK)
-        n = 0;
-    bytes[n] = '\0';
-    return n;
-}
+#include "support/sampler_scene.h"
 
 /* ---- filters ---- */
 
@@ -206,9 +106,8 @@ static void expect_naive(const hearth_sampling *s, hth_engine_sampler *sampler, 
     }
 }
 
-static void every_filter_keeps_what_its_definition_does(void **state)
+TEST(every_filter_keeps_what_its_definition_does)
 {
-    (void)state;
     for (int round = 0; round < 60; round++) {
         hearth_sampling s = plain();
         hth_engine_sampler *sampler;
@@ -238,14 +137,13 @@ static void every_filter_keeps_what_its_definition_does(void **state)
     }
 }
 
-static void penalties_count_the_last_tokens_of_prompt_and_reply(void **state)
+TEST(penalties_count_the_last_tokens_of_prompt_and_reply)
 {
     static float changed[N_MAX];
     hearth_sampling s = plain();
     hearth_token past[300];
     hth_engine_sampler *sampler;
 
-    (void)state;
     s.top_k = 100;
     s.repeat_penalty = 1.3f;
     s.frequency_penalty = 0.4f;
@@ -275,14 +173,13 @@ static void penalties_count_the_last_tokens_of_prompt_and_reply(void **state)
 }
 
 /* With breakers given as none; and with the usual ones, a repetition does not reach over a newline. */
-static void dry_penalizes_what_would_go_on_with_a_repetition(void **state)
+TEST(dry_penalizes_what_would_go_on_with_a_repetition)
 {
     static float changed[N_MAX];
     static const char *const none[] = { "\x01never" };
     hearth_sampling s = plain();
     hearth_token past[400];
 
-    (void)state;
     s.top_k = 200;
     s.dry_multiplier = 0.8f;
     s.dry_allowed_length = 2;
@@ -331,7 +228,7 @@ static void dry_penalizes_what_would_go_on_with_a_repetition(void **state)
     }
 }
 
-static void biases_forbid_prefer_and_force(void **state)
+TEST(biases_forbid_prefer_and_force)
 {
     hearth_logit_bias bias[] = { { 5, INFINITY }, { 6, INFINITY }, { 7, 2.5f }, { 8, -INFINITY }, { 5, -INFINITY } };
     const hth_candidate *candidates;
@@ -339,7 +236,6 @@ static void biases_forbid_prefer_and_force(void **state)
     hth_engine_sampler *sampler;
     hearth_error err;
 
-    (void)state;
     random_logits();
     s.temperature = 0;
     s.logit_bias = bias + 2;
@@ -370,45 +266,11 @@ static void biases_forbid_prefer_and_force(void **state)
 
 /* ---- grammars ---- */
 
-/* A reply of random choices; its length, 0 where it did not end within limit tokens. */
-static size_t reply(const hearth_sampling *s, char *text, size_t capacity, size_t limit)
-{
-    hth_engine_sampler *sampler = open_sampler(s);
-    size_t n = 0;
-
-    for (size_t i = 0; i < limit; i++) {
-        const hth_candidate *candidates;
-        char piece[256];
-        size_t n_candidates, n_piece;
-        hearth_token token;
-
-        random_logits();
-        for (uint32_t j = 0; j < info.n_vocab; j++)
-            if (llama->is_end(model, (hearth_token)j))
-                logits[j] += 10; /* so that it ends */
-        n_candidates = apply(sampler, i, false, &candidates);
-        token = candidates[hth_test_random(&seed, n_candidates)].token;
-        accept(sampler, token, true);
-        if (llama->is_end(model, token)) {
-            llama->sampler_free(sampler);
-            text[n] = '\0';
-            return n;
-        }
-        n_piece = text_of(token, piece);
-        assert_true(n + n_piece + 1 < capacity);
-        memcpy(text + n, piece, n_piece);
-        n += n_piece;
-    }
-    llama->sampler_free(sampler);
-    return 0;
-}
-
-static void replies_follow_the_grammar(void **state)
+TEST(replies_follow_the_grammar)
 {
     hearth_sampling s = plain();
     char text[4096];
 
-    (void)state;
     s.top_k = 20;
     s.grammar = "root ::= \"x=\" [0-9]{3} (\", \" [a-z]+ \"!\"){2}";
     for (int i = 0; i < 20; i++) {
@@ -423,7 +285,7 @@ static void replies_follow_the_grammar(void **state)
     }
 }
 
-static void the_end_comes_only_where_the_grammar_is_complete(void **state)
+TEST(the_end_comes_only_where_the_grammar_is_complete)
 {
     hearth_sampling s = plain();
     const hth_candidate *candidates;
@@ -431,7 +293,6 @@ static void the_end_comes_only_where_the_grammar_is_complete(void **state)
     hearth_token end = -1, a = -1;
     char text[256];
 
-    (void)state;
     for (uint32_t i = 0; i < info.n_vocab; i++) {
         if (llama->is_end(model, (hearth_token)i))
             end = (hearth_token)i;
@@ -469,7 +330,7 @@ static void the_end_comes_only_where_the_grammar_is_complete(void **state)
     llama->sampler_free(sampler);
 }
 
-static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
+TEST(a_lazy_grammar_binds_from_its_trigger_on)
 {
     hearth_trigger triggers[] = { { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_WORD, .text = "{" },
                                   { .kind = HEARTH_TRIGGER_PATTERN, .text = "call (\\[)" } };
@@ -479,7 +340,6 @@ static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
     hth_engine_sampler *sampler;
     hearth_error err;
 
-    (void)state;
     s.grammar = "root ::= \"{\" [0-9] \"}\" | \"[\" [0-9] \"]\"";
     s.grammar_is_lazy = true;
     s.triggers = triggers;
@@ -511,7 +371,7 @@ static void a_lazy_grammar_binds_from_its_trigger_on(void **state)
 }
 
 /* Each byte begins another way to match, and none ends: that costs one reply, not the others their time. */
-static void patterns_that_take_too_long_end_their_reply(void **state)
+TEST(patterns_that_take_too_long_end_their_reply)
 {
     hearth_trigger triggers[4];
     hearth_sampling s = plain();
@@ -521,7 +381,6 @@ static void patterns_that_take_too_long_end_their_reply(void **state)
     hearth_error err;
     size_t n;
 
-    (void)state;
     for (size_t i = 0; i < 4; i++)
         triggers[i] = (hearth_trigger){ .struct_size = sizeof(hearth_trigger),
                                         .kind = HEARTH_TRIGGER_PATTERN,
@@ -543,368 +402,7 @@ static void patterns_that_take_too_long_end_their_reply(void **state)
     llama->sampler_free(sampler);
 }
 
-/* ---- schemas ---- */
-
-static size_t n_characters(const char *text)
-{
-    size_t n = 0;
-
-    for (; *text; text++)
-        n += ((uint8_t)*text & 0xC0) != 0x80;
-    return n;
-}
-
-static void replies_follow_the_schema(void **state)
-{
-    static const char schema[] =
-        "{\"$defs\":{\"p\":{\"type\":\"string\",\"pattern\":\"^[^a]{2}.$\"}},\"type\":\"object\",\"properties\":{"
-        "\"n\":{\"type\":\"integer\",\"minimum\":-5,\"maximum\":120},\"p\":{\"$ref\":\"#/$defs/p\"},"
-        "\"e\":{\"enum\":[\"x\",2,null]},\"l\":{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,"
-        "\"maxItems\":3},\"s\":{\"type\":\"string\",\"maxLength\":4}},\"required\":[\"n\",\"p\",\"e\",\"l\"],"
-        "\"additionalProperties\":{\"type\":\"null\"}}";
-    hearth_sampling s = plain();
-    static char text[65536];
-    int n_replies = 0;
-
-    (void)state;
-    s.json_schema = schema;
-    for (int i = 0; i < 40; i++) {
-        json_error_t error;
-        json_t *root, *value;
-        const char *key;
-
-        s.top_k = i % 2 ? 10 : 0;
-        if (reply(&s, text, sizeof(text), 600) == 0)
-            continue;
-        n_replies++;
-        root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-        if (!root)
-            fail_msg("%s: %s", error.text, text);
-        assert_in_range(json_integer_value(json_object_get(root, "n")) + 5, 0, 125);
-        assert_true(json_is_string(json_object_get(root, "p")));
-        key = json_string_value(json_object_get(root, "p"));
-        assert_true(key[0] != 'a' && key[1] != 'a');
-        assert_int_equal(n_characters(key), 3);
-        value = json_object_get(root, "e");
-        assert_true(json_is_null(value) || json_integer_value(value) == 2 ||
-                    (json_is_string(value) && strcmp(json_string_value(value), "x") == 0));
-        assert_in_range(json_array_size(json_object_get(root, "l")), 1, 3);
-        json_object_foreach(root, key, value) if (!strchr("npels", key[0]) || strlen(key) != 1)
-            assert_true(json_is_null(value));
-        json_decref(root);
-    }
-    assert_true(n_replies > 0);
-}
-
-static void schemas_that_cannot_be_honoured_are_errors_that_name_why(void **state)
-{
-    static const struct {
-        const char *schema, *why;
-    } cases[] = {
-        { "{", "parse" },
-        { "[]", "must be an object" },
-        { "{\"type\":\"integer\",\"minimum\":3,\"maximum\":2}", "no value meets" },
-        { "{\"type\":\"integer\",\"minimum\":\"1\"}", "at #/minimum: 'minimum' must be a number" },
-        { "{\"type\":\"integer\",\"nullable\":1}", "'nullable'" },
-        { "{\"type\":\"thing\"}", "'thing'" },
-        { "{\"properties\":{\"a\":{\"pattern\":\"^(?=a)a$\"}}}", "at #/properties/a/pattern: " },
-        { "{\"type\":\"string\",\"format\":\"idn-email\"}", "'format'" },
-        { "{\"type\":\"array\",\"uniqueItems\":true}", "'uniqueItems'" },
-        { "{\"$ref\":\"#/$defs/x\"}", "nothing at" },
-        { "{\"enum\":[1],\"type\":\"string\"}", "type" },
-    };
-    hearth_sampling s = plain();
-    hth_engine_sampler *sampler = NULL;
-    hearth_error err;
-    static char deep[3000];
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        s.json_schema = cases[i].schema;
-        if (llama->sampler_new(model, &s, &sampler, &err) != HEARTH_MISUSE)
-            fail_msg("%s is taken", cases[i].schema);
-        assert_ptr_equal(strstr(err.message, "sampling: json_schema: "), err.message);
-        if (!strstr(err.message, cases[i].why))
-            fail_msg("%s: %s", cases[i].schema, err.message);
-    }
-    memset(deep, '[', sizeof(deep) - 1);
-    s.json_schema = deep;
-    assert_int_equal(llama->sampler_new(model, &s, &sampler, &err), HEARTH_MISUSE);
-    assert_non_null(strstr(err.message, "nested"));
-}
-
-/* A text that is put together; cut where it would be too long, which no test below is. */
-static void add(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(char *text, const char *format, ...)
-{
-    size_t n = strlen(text);
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(text + n, SCHEMA_BYTES - n, format, arguments);
-    va_end(arguments);
-}
-
-static void names_of_any_length_and_script_are_honoured(void **state)
-{
-    static char schema[SCHEMA_BYTES], text[65536];
-    hearth_sampling s = plain();
-    char name[201];
-    int n_replies = 0;
-
-    (void)state;
-    memset(name, 'n', sizeof(name) - 1);
-    name[sizeof(name) - 1] = '\0';
-    for (int i = 0; i < 5; i++)
-        add(schema, "{\"properties\":{\"%s\":", name);
-    add(schema, "{\"properties\":{\"名\":{\"properties\":{\"é\":{\"const\":1}},\"required\":[\"é\"]},"
-                "\"字\":{\"properties\":{\"é\":{\"const\":2}},\"required\":[\"é\"]}},\"required\":[\"名\",\"字\"]}");
-    for (int i = 0; i < 5; i++)
-        add(schema, "},\"required\":[\"%s\"]}", name);
-    s.json_schema = schema;
-    for (int i = 0; i < 5; i++) {
-        json_t *root, *value;
-
-        if (reply(&s, text, sizeof(text), 4000) == 0)
-            continue;
-        n_replies++;
-        root = value = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-        for (int depth = 0; depth < 5; depth++)
-            value = json_object_get(value, name);
-        assert_int_equal(json_integer_value(json_object_get(json_object_get(value, "名"), "é")), 1);
-        assert_int_equal(json_integer_value(json_object_get(json_object_get(value, "字"), "é")), 2);
-        json_decref(root);
-    }
-    assert_true(n_replies > 0);
-}
-
-static void common_schemas_are_honoured(void **state)
-{
-    static const char *const good[] = {
-        "{}",
-        "{\"type\":\"object\"}",
-        "{\"type\":[\"string\",\"null\"],\"maxLength\":3}",
-        "{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}",
-        "{\"oneOf\":[{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]},"
-        "{\"properties\":{\"k\":{\"const\":2}},\"required\":[\"k\"]}]}",
-        "{\"allOf\":[{\"properties\":{\"a\":{}}},{\"properties\":{\"b\":{}},\"required\":[\"b\"]}]}",
-        "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/a_b\"},\"$defs\":{\"a_b\":{\"type\":\"null\"},\"a-b\":{}}}",
-        "{\"properties\":{\"next\":{\"anyOf\":[{\"$ref\":\"#/$defs/n\"},{\"type\":\"null\"}]}},"
-        "\"$defs\":{\"n\":{\"properties\":{\"n\":{\"$ref\":\"#/$defs/n\"}}}}}",
-        "{\"type\":\"string\",\"pattern\":\"^\\\\d{3}-[ -~]*(?:\\\\w|é+)?$\"}",
-        "{\"type\":\"string\",\"format\":\"date-time\"}",
-        "{\"type\":\"integer\",\"exclusiveMinimum\":2.5}",
-    };
-    hearth_sampling s = plain();
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        hth_engine_sampler *first, *second = NULL;
-        const hth_candidate *candidates;
-
-        s.json_schema = good[i];
-        first = open_sampler(&s);
-        assert_int_equal(llama->sampler_new_like(first, &s, &second, NULL), HEARTH_OK);
-        llama->sampler_free(first);
-        assert_true(apply(second, 0, false, &candidates) > 0); /* what they share is there */
-        llama->sampler_free(second);
-    }
-}
-
-/* Does a text that the schema accepts begin so? */
-static bool may_begin(const char *schema, const char *text)
-{
-    hearth_sampling s = plain();
-    hth_engine_sampler *sampler = NULL;
-    hearth_error err;
-    hearth_status status;
-
-    s.json_schema = schema;
-    s.grammar_prefix = text;
-    status = llama->sampler_new(model, &s, &sampler, &err);
-    if (status != HEARTH_OK && !strstr(err.message, "grammar_prefix"))
-        fail_msg("%s: %s", schema, err.message);
-    if (status == HEARTH_OK)
-        llama->sampler_free(sampler);
-    return status == HEARTH_OK;
-}
-
-/* Numbers are followed by a comma, so that they are whole. */
-static void integers_have_bounds_of_up_to_64_bits(void **state)
-{
-    static const struct {
-        const char *bounds, *good[4], *bad[5];
-    } cases[] = {
-        { "\"minimum\":-9007199254740991,\"maximum\":9007199254740991",
-          { "0", "-9007199254740991", "9007199254740991", "1000000000000000" },
-          { "9007199254740992", "-9007199254740992", "9010000000000000", "10000000000000000", "-90071992547409911" } },
-        { "\"minimum\":0,\"maximum\":9223372036854775806",
-          { "0", "9223372036854775806", "9223372036854775799", "1" },
-          { "9223372036854775807", "9223372036854775810", "-1", "10000000000000000000" } },
-        { "\"minimum\":9007199254740992",
-          { "9007199254740992", "9999999999999999", "123456789012345678", "9223372036854775806" },
-          { "9007199254740991", "0", "-9007199254740992", "1" } },
-        { "\"maximum\":-9007199254740992",
-          { "-9007199254740992", "-123456789012345678", "-9223372036854775806", "-9007199254740993" },
-          { "-9007199254740991", "0", "9007199254740992", "-1" } },
-        { "\"minimum\":-1,\"maximum\":18446744073709551615", { "-1", "0", "1234567890123456" }, { "-2", "-10" } },
-        { "\"minimum\":0,\"maximum\":1.8446744073709552e19", { "0", "1234567890123456" }, { "-1" } },
-        { "\"minimum\":-9223372036854775808,\"maximum\":9223372036854775807",
-          { "-1234567890123456", "1234567890123456" },
-          { "+1" } },
-        { "\"exclusiveMinimum\":-3,\"exclusiveMaximum\":1000000000000000000",
-          { "-2", "999999999999999999" },
-          { "-3", "1000000000000000000" } },
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char schema[256], text[64];
-
-        (void)snprintf(schema, sizeof(schema), "{\"type\":\"array\",\"items\":{\"type\":\"integer\",%s}}",
-                       cases[i].bounds);
-        for (size_t j = 0; j < 4 && cases[i].good[j]; j++) {
-            (void)snprintf(text, sizeof(text), "[%s,", cases[i].good[j]);
-            if (!may_begin(schema, text))
-                fail_msg("%s refuses %s", schema, text);
-        }
-        for (size_t j = 0; j < 5 && cases[i].bad[j]; j++) {
-            (void)snprintf(text, sizeof(text), "[%s,", cases[i].bad[j]);
-            if (may_begin(schema, text))
-                fail_msg("%s takes %s", schema, text);
-        }
-    }
-}
-
-static void formats_are_written_as_patterns(void **state)
-{
-    static const struct {
-        const char *format, *good[5], *bad[6];
-    } cases[] = {
-        { "ipv4", { "0.0.0.0", "255.249.199.9", "127.0.0.1" }, { "256.0.0.0", "1.2.3", "01.2.3.4", "1.2.3.4.5" } },
-        { "ipv6",
-          { "::", "::1", "fe80::1:2", "1:2:3:4:5:6:7:8", "2001:db8::" },
-          { "1", "1:2", ":1", "1::2::3", "12345::", "1:2:3:4:5:6:7:8:9" } },
-        { "hostname", { "a", "example.org", "a-1.b.c" }, { "-a", "a-", "a..b", "a_b", "" } },
-        { "email",
-          { "a@b.c", "first.last+tag@mail.example.org" },
-          { "a", "@b.c", "a@b", ".a@b.c", "a..b@c.d", "a@b." } },
-        { "uri",
-          { "https://example.org", "http://a:80/b/c?d=e&f=%20#g", "ftp://a//b/" },
-          { "example.org", "http:/a", "http://a b", "http://a/%2", "1://a" } },
-        { "duration",
-          { "P1D", "PT1H30M", "P1Y2M3DT4H5M6S", "P4W", "PT5S" },
-          { "P", "PT", "1D", "P1H", "PT1H5S", "P1W2D" } },
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char schema[128], text[128];
-
-        (void)snprintf(schema, sizeof(schema), "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"format\":\"%s\"}}",
-                       cases[i].format);
-        for (size_t j = 0; j < 5 && cases[i].good[j]; j++) {
-            (void)snprintf(text, sizeof(text), "[\"%s\",", cases[i].good[j]);
-            if (!may_begin(schema, text))
-                fail_msg("%s refuses %s", schema, text);
-        }
-        for (size_t j = 0; j < 6 && cases[i].bad[j]; j++) {
-            (void)snprintf(text, sizeof(text), "[\"%s\",", cases[i].bad[j]);
-            if (may_begin(schema, text))
-                fail_msg("%s takes %s", schema, text);
-        }
-    }
-}
-
-static void what_is_nullable_may_be_null(void **state)
-{
-    static const struct {
-        const char *schema;
-        bool may_be_null;
-    } cases[] = {
-        { "{\"type\":\"string\",\"nullable\":true,\"x-order\":1}", true },
-        { "{\"type\":\"string\",\"nullable\":false}", false },
-        { "{\"type\":\"object\",\"properties\":{},\"nullable\":true}", true },
-        { "{\"allOf\":[{\"$ref\":\"#/$defs/a\"}],\"nullable\":true,\"$defs\":{\"a\":{\"properties\":{\"x\":{}}}}}",
-          true },
-        { "{\"type\":\"string\",\"enum\":[\"a\",null],\"nullable\":true}", true },
-        { "{\"type\":\"string\",\"enum\":[\"a\"],\"nullable\":true}", false },
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        if (may_begin(cases[i].schema, "null") != cases[i].may_be_null)
-            fail_msg("%s", cases[i].schema);
-}
-
-/* ---- several threads, one model ---- */
-
-enum { OPENING_THREADS = 3, OPENINGS = 6 };
-
-typedef struct opening {
-    hth_engine_model *shared;
-    unsigned first; /* grammar to begin with */
-    unsigned n_opened;
-} opening;
-
-static void *open_samplers(void *context)
-{
-    static const char *const grammars[] = { "root ::= [a-f]+", "root ::= [0-9]+", "root ::= \"yes\" | \"no\"" };
-    opening *o = context;
-
-    for (unsigned i = 0; i < OPENINGS; i++) {
-        hearth_sampling sampling = plain();
-        hth_engine_sampler *sampler = NULL;
-
-        sampling.grammar = grammars[(o->first + i) % 3];
-        o->n_opened += llama->sampler_new(o->shared, &sampling, &sampler, NULL) == HEARTH_OK;
-        llama->sampler_free(sampler);
-    }
-    return NULL;
-}
-
-/* What is known of a model's vocabulary, and of grammars that were read, is made by whoever needs it first. */
-static void samplers_of_one_model_are_opened_by_several_threads(void **state)
-{
-    hth_engine_model_params params = { .log = &silent };
-    opening all[OPENING_THREADS] = { { .n_opened = 0 } };
-    pthread_t threads[OPENING_THREADS];
-    hth_engine_model *shared;
-    hearth_error err;
-
-    (void)state;
-    assert_int_equal(llama->model_load(MODEL, &params, &shared, &err), HEARTH_OK);
-    for (unsigned i = 0; i < OPENING_THREADS; i++) {
-        all[i] = (opening){ .shared = shared, .first = i };
-        assert_int_equal(pthread_create(&threads[i], NULL, open_samplers, &all[i]), 0);
-    }
-    for (unsigned i = 0; i < OPENING_THREADS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(all[i].n_opened, OPENINGS);
-    }
-    llama->model_free(shared);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_filter_keeps_what_its_definition_does),
-        cmocka_unit_test(penalties_count_the_last_tokens_of_prompt_and_reply),
-        cmocka_unit_test(dry_penalizes_what_would_go_on_with_a_repetition),
-        cmocka_unit_test(biases_forbid_prefer_and_force),
-        cmocka_unit_test(replies_follow_the_grammar),
-        cmocka_unit_test(the_end_comes_only_where_the_grammar_is_complete),
-        cmocka_unit_test(a_lazy_grammar_binds_from_its_trigger_on),
-        cmocka_unit_test(patterns_that_take_too_long_end_their_reply),
-        cmocka_unit_test(replies_follow_the_schema),
-        cmocka_unit_test(schemas_that_cannot_be_honoured_are_errors_that_name_why),
-        cmocka_unit_test(names_of_any_length_and_script_are_honoured),
-        cmocka_unit_test(common_schemas_are_honoured),
-        cmocka_unit_test(integers_have_bounds_of_up_to_64_bits),
-        cmocka_unit_test(formats_are_written_as_patterns),
-        cmocka_unit_test(what_is_nullable_may_be_null),
-        cmocka_unit_test(samplers_of_one_model_are_opened_by_several_threads),
-    };
-
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return run_with_model();
 }

@@ -1,7 +1,9 @@
 /*
- * llama_schemas_test.c - schemas of tools in templates that write calls as JSON, as elements, and as elements in elements
+ * llama_schemas_test.c - schemas of tools in templates that write calls as JSON, as elements, and as elements in
+ * elements
  *
- * A shape that says another type than the schema makes a reply unreadable, and one that grows without end takes the process.
+ * A shape that says another type than the schema makes a reply unreadable, and one that grows without end takes the
+ * process.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,8 +46,10 @@ static int tear_down(void **state)
     return hth_test_stub_tear_down(&base);
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static hearth_status render(hearth_model *model, const hearth_chat_tool *tools, size_t n_tools, bool any,
-                            hearth_chat_prompt *out, hearth_error *err)
+                            const hearth_chat_prompt **out, hearth_error *err)
 {
     static const hearth_chat_turn turn = { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Hi" };
     hearth_conversation c = hearth_conversation_default();
@@ -55,12 +59,12 @@ static hearth_status render(hearth_model *model, const hearth_chat_tool *tools, 
     c.tools = tools;
     c.n_tools = n_tools;
     c.any_parameters = any;
-    *out = (hearth_chat_prompt){ .text = NULL };
+    *out = NULL;
     return hearth_conversation_render(model, &c, out, err);
 }
 
 /* Elements: what the reader of replies takes a member for, and what the grammar lets through. */
-static void members_are_what_all_that_is_said_of_them_makes_them(void **state)
+FIXTURE_TEST(members_are_what_all_that_is_said_of_them_makes_them)
 {
     static const struct {
         const char *parameters, *wanted;
@@ -108,18 +112,18 @@ static void members_are_what_all_that_is_said_of_them_makes_them(void **state)
         const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
                                         .name = "f",
                                         .parameters = rows[i].parameters };
-        hearth_chat_prompt prompt;
+        const hearth_chat_prompt *prompt;
         hearth_error err = { .message = "" };
 
         if (render(f->models[1], &tool, 1, false, &prompt, &err) != HEARTH_OK)
             fail_msg("%s: %s", rows[i].parameters, err.message);
-        if (!prompt.grammar || !strstr(prompt.grammar, rows[i].wanted))
-            fail_msg("%s: no %s in %s", rows[i].parameters, rows[i].wanted, prompt.grammar ? prompt.grammar : "none");
-        hearth_chat_prompt_free(&prompt);
+        if (!prompt->grammar || !strstr(prompt->grammar, rows[i].wanted))
+            fail_msg("%s: no %s in %s", rows[i].parameters, rows[i].wanted, prompt->grammar ? prompt->grammar : "none");
+        hearth_chat_prompt_free(prompt);
     }
 }
 
-static void schemas_take_no_names_of_rules_from_calls(void **state)
+FIXTURE_TEST(schemas_take_no_names_of_rules_from_calls)
 {
     const hearth_chat_tool tools[] = {
         { .struct_size = sizeof(hearth_chat_tool),
@@ -128,13 +132,13 @@ static void schemas_take_no_names_of_rules_from_calls(void **state)
         { .struct_size = sizeof(hearth_chat_tool), .name = "get_table_schema" },
     };
     const fixture *f = *state;
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err = { .message = "" };
 
     assert_int_equal(render(f->models[0], tools, 2, false, &prompt, &err), HEARTH_OK);
-    assert_non_null(strstr(prompt.grammar, "hearth-tool-get-table-schema ::= %json"));
-    assert_non_null(strstr(prompt.grammar, "\ntool-get-table-schema ::= \"{\""));
-    hearth_chat_prompt_free(&prompt);
+    assert_non_null(strstr(prompt->grammar, "hearth-tool-get-table-schema ::= %json"));
+    assert_non_null(strstr(prompt->grammar, "\ntool-get-table-schema ::= \"{\""));
+    hearth_chat_prompt_free(prompt);
 }
 
 /* Parameters of n times what format makes of a number, between begin and end. The caller's. */
@@ -153,7 +157,7 @@ static char *repeated(const char *begin, const char *format, int n, const char *
     return text;
 }
 
-static void schemas_that_would_grow_are_cut_or_refused(void **state)
+FIXTURE_TEST(schemas_that_would_grow_are_cut_or_refused)
 {
     const fixture *f = *state;
     char *all[] = {
@@ -175,51 +179,39 @@ static void schemas_that_would_grow_are_cut_or_refused(void **state)
             const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
                                             .name = "f",
                                             .parameters = all[i] };
-            hearth_chat_prompt prompt;
+            const hearth_chat_prompt *prompt;
             hearth_error err = { .message = "" };
             hearth_status status = render(f->models[k], &tool, 1, false, &prompt, &err);
 
             if (status != HEARTH_OK && status != HEARTH_MISUSE)
                 fail_msg("%zu, %zu: %s", i, k, err.message);
-            if (status == HEARTH_OK && prompt.parser)
-                assert_true(strlen(prompt.parser) < (size_t)8 << 20);
-            hearth_chat_prompt_free(&prompt);
+            if (status == HEARTH_OK && prompt->parser)
+                assert_true(strlen(prompt->parser) < (size_t)8 << 20);
+            hearth_chat_prompt_free(prompt);
         }
         free(all[i]);
     }
 }
 
 /* What cannot be compiled binds nobody where that was asked for; the members stay what they are. */
-static void a_tool_that_cannot_be_compiled_may_be_called_with_anything(void **state)
+FIXTURE_TEST(a_tool_that_cannot_be_compiled_may_be_called_with_anything)
 {
     static const char parameters[] =
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^(?!x).*$\"},"
         "\"b\":{\"type\":\"integer\",\"minimum\":1}}}";
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = parameters };
     const fixture *f = *state;
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err = { .message = "" };
 
     assert_int_equal(render(f->models[1], &tool, 1, false, &prompt, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "tool 'f'"));
     assert_int_equal(render(f->models[1], &tool, 1, true, &prompt, &err), HEARTH_OK);
-    assert_non_null(strstr(prompt.text, "(?!x)"));
-    assert_non_null(strstr(prompt.grammar, "hearth-tool-f-arg-b-schema ::= %json {}\n"));
-    assert_non_null(strstr(prompt.grammar, "tool-f-arg-a ::= (\"<parameter=\" \"a\" \">\\n\") xml"));
-    hearth_chat_prompt_free(&prompt);
+    assert_non_null(strstr(prompt->text, "(?!x)"));
+    assert_non_null(strstr(prompt->grammar, "hearth-tool-f-arg-b-schema ::= %json {}\n"));
+    assert_non_null(strstr(prompt->grammar, "tool-f-arg-a ::= (\"<parameter=\" \"a\" \">\\n\") xml"));
+    hearth_chat_prompt_free(prompt);
     assert_int_equal(render(f->models[0], &tool, 1, true, &prompt, &err), HEARTH_OK);
-    assert_non_null(strstr(prompt.grammar, "hearth-tool-f-schema ::= %json {\"type\":\"object\"}\n"));
-    hearth_chat_prompt_free(&prompt);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(members_are_what_all_that_is_said_of_them_makes_them, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(schemas_take_no_names_of_rules_from_calls, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(schemas_that_would_grow_are_cut_or_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_tool_that_cannot_be_compiled_may_be_called_with_anything, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_non_null(strstr(prompt->grammar, "hearth-tool-f-schema ::= %json {\"type\":\"object\"}\n"));
+    hearth_chat_prompt_free(prompt);
 }

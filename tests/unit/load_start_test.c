@@ -1,6 +1,8 @@
 /*
  * load_start_test.c - a model is loaded by the library's own thread, and a queue of events hears of it
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,6 +47,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static uint64_t start(const fixture *f, const char *path, const hearth_model_options *options, void *user_data)
 {
     hearth_error err;
@@ -76,7 +80,7 @@ static const hearth_event *wait_for_end(const fixture *f, uint64_t id, void *use
     }
 }
 
-static void a_model_is_loaded_and_works(void **state)
+FIXTURE_TEST(a_model_is_loaded_and_works)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -115,7 +119,7 @@ static void a_model_is_loaded_and_works(void **state)
     hearth_model_unref(model);
 }
 
-static void what_is_wrong_with_a_file_is_told(void **state)
+FIXTURE_TEST(what_is_wrong_with_a_file_is_told)
 {
     fixture *f = *state;
     int n_loading;
@@ -127,7 +131,7 @@ static void what_is_wrong_with_a_file_is_told(void **state)
     assert_null(event->model);
 }
 
-static void a_load_is_cancelled_while_its_file_is_fingerprinted(void **state)
+FIXTURE_TEST(a_load_is_cancelled_while_its_file_is_fingerprinted)
 {
     fixture *f = *state;
     const hearth_event *event;
@@ -145,7 +149,7 @@ static void a_load_is_cancelled_while_its_file_is_fingerprinted(void **state)
     assert_int_equal(hearth_model_load_cancel(f->runtime, id + 1, NULL), HEARTH_NOT_FOUND);
 }
 
-static void closing_ends_loads(void **state)
+FIXTURE_TEST(closing_ends_loads)
 {
     fixture *f = *state;
     hearth_runtime_options options = hth_test_runtime_options(f->directory);
@@ -178,37 +182,78 @@ static bool on_progress(float fraction, void *user_data)
     return true;
 }
 
-static void what_cannot_be_started_is_refused(void **state)
+/* Ends of loading threads, which take a while. */
+static pthread_key_t of_thread;
+static atomic_uint n_begun, n_gone;
+
+static void thread_ends(void *value)
+{
+    (void)value;
+    (void)usleep(50000); /* no signal cuts it short */
+    atomic_fetch_add(&n_gone, 1);
+}
+
+/* On a thread that loads, among others. */
+static void mark_thread(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    char name[16] = "";
+
+    (void)level, (void)source, (void)message;
+    if (pthread_getname_np(pthread_self(), name, sizeof(name)) != 0 || strcmp(name, "hearth-load") != 0 ||
+        pthread_getspecific(of_thread))
+        return;
+    atomic_fetch_add(&n_begun, 1);
+    assert_int_equal(pthread_setspecific(of_thread, user_data), 0);
+}
+
+TEST(no_thread_that_loads_outlives_its_runtime)
+{
+    hearth_runtime_options options = hearth_runtime_options_default();
+    fixture f;
+
+    assert_int_equal(pthread_key_create(&of_thread, thread_ends), 0);
+    options.cache_disabled = true;
+    options.engine_directory = HTH_TEST_ENGINE_DIR;
+    options.log = mark_thread;
+    options.log_level = HEARTH_LOG_DEBUG;
+    options.log_user_data = &f;
+    f.runtime = hth_test_runtime_open(&options);
+    assert_int_equal(hearth_events_open(NULL, &f.queue, NULL), HEARTH_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        int n_loading;
+        uint64_t id = start(&f, TINY, NULL, NULL);
+        const hearth_event *event = wait_for_end(&f, id, NULL, &n_loading);
+
+        assert_int_equal(event->status, HEARTH_OK);
+        hearth_model_unref(event->model);
+    }
+    hearth_runtime_close(f.runtime);
+    assert_int_equal(atomic_load(&n_begun), 3);
+    assert_int_equal(atomic_load(&n_gone), 3);
+    hearth_events_close(f.queue);
+    pthread_key_delete(of_thread);
+}
+
+FIXTURE_TEST(what_cannot_be_started_is_refused)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     const hearth_event *event;
     hearth_error err;
+    uint64_t id = 7;
     size_t n;
 
-    assert_int_equal(hearth_model_load_start(NULL, "stub:", NULL, f->queue, NULL, NULL, &err), HEARTH_MISUSE);
-    assert_int_equal(hearth_model_load_start(f->runtime, NULL, NULL, f->queue, NULL, NULL, &err), HEARTH_MISUSE);
-    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", NULL, NULL, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_load_start(NULL, "stub:", NULL, f->queue, NULL, &id, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_load_start(f->runtime, NULL, NULL, f->queue, NULL, &id, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", NULL, NULL, NULL, &id, &err), HEARTH_MISUSE);
     options.progress = on_progress;
-    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", &options, f->queue, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", &options, f->queue, NULL, &id, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "progress"));
     options.progress = NULL;
     options.n_parallel = 0;
-    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", &options, f->queue, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_model_load_start(f->runtime, "stub:", &options, f->queue, NULL, &id, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "n_parallel"));
+    assert_int_equal(id, 7); /* outputs are written on success only */
     assert_int_equal(hearth_events_take(f->queue, &event, 1, 0, &n, NULL), HEARTH_OK);
     assert_int_equal(n, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_model_is_loaded_and_works, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_file_is_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_load_is_cancelled_while_its_file_is_fingerprinted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(closing_ends_loads, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be_started_is_refused, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests_name("load_start", tests, NULL, NULL);
 }

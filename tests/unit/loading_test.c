@@ -1,5 +1,6 @@
 /*
- * loading_test.c - a file is fingerprinted while the engine loads it, and a model has the fingerprint of what was loaded
+ * loading_test.c - a file is fingerprinted while the engine loads it, and a model has the fingerprint of what was
+ * loaded
  */
 #include <pthread.h>
 #include <string.h>
@@ -49,6 +50,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* ---- the fingerprint ---- */
 
 static hth_fingerprinting *begin(const char *path)
@@ -71,7 +74,7 @@ static void expect_changed(hth_fingerprinting *begun, const char *path)
     hth_fingerprinting_free(begun);
 }
 
-static void a_fingerprint_that_is_waited_for_is_the_files(void **state)
+FIXTURE_TEST(a_fingerprint_that_is_waited_for_is_the_files)
 {
     fixture *f = *state;
     hth_fingerprinting *begun = begin(f->path);
@@ -85,7 +88,7 @@ static void a_fingerprint_that_is_waited_for_is_the_files(void **state)
     assert_memory_equal(found, expected.bytes, sizeof(found));
 }
 
-static void a_file_that_changed_meanwhile_has_no_fingerprint(void **state)
+FIXTURE_TEST(a_file_that_changed_meanwhile_has_no_fingerprint)
 {
     fixture *f = *state;
     hth_fingerprinting *begun = begin(f->path);
@@ -94,7 +97,7 @@ static void a_file_that_changed_meanwhile_has_no_fingerprint(void **state)
     expect_changed(begun, f->path);
 }
 
-static void nor_has_one_that_another_took_the_place_of(void **state)
+FIXTURE_TEST(nor_has_one_that_another_took_the_place_of)
 {
     fixture *f = *state;
     hth_fingerprinting *begun = begin(f->path);
@@ -106,19 +109,18 @@ static void nor_has_one_that_another_took_the_place_of(void **state)
     expect_changed(begun, f->path);
 }
 
-static void what_is_no_file_is_told_to_who_waits(void **state)
+FIXTURE_TEST(what_is_no_file_is_told_to_who_waits)
 {
     hth_fingerprinting *begun = begin("/nowhere/at/all");
     uint8_t found[32];
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hth_fingerprinting_wait(begun, found, &err), HEARTH_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nowhere/at/all"));
     hth_fingerprinting_free(begun);
 }
 
-static void who_gives_up_does_not_wait_for_the_file(void **state)
+FIXTURE_TEST(who_gives_up_does_not_wait_for_the_file)
 {
     fixture *f = *state;
     hth_fingerprinting *begun = begin(f->path);
@@ -161,7 +163,7 @@ static hearth_model_info info_of(hearth_model *model)
     return info;
 }
 
-static void a_model_is_of_use_before_its_fingerprint_is_known(void **state)
+FIXTURE_TEST(a_model_is_of_use_before_its_fingerprint_is_known)
 {
     static const uint8_t zeros[32];
     fixture *f = *state;
@@ -197,7 +199,7 @@ static void a_model_is_of_use_before_its_fingerprint_is_known(void **state)
     hearth_model_unref(model);
 }
 
-static void a_model_that_is_given_up_before_ends_at_once(void **state)
+FIXTURE_TEST(a_model_that_is_given_up_before_ends_at_once)
 {
     fixture *f = *state;
 
@@ -217,7 +219,7 @@ static void *identify(void *context)
     return NULL;
 }
 
-static void shutting_a_model_down_ends_the_wait_for_its_fingerprint(void **state)
+FIXTURE_TEST(shutting_a_model_down_ends_the_wait_for_its_fingerprint)
 {
     fixture *f = *state;
     waiting w = { .model = load_engine(f) };
@@ -250,7 +252,7 @@ static void watch(const hearth_work *work, void *user_data)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void who_watches_sees_that_the_file_is_still_read(void **state)
+FIXTURE_TEST(who_watches_sees_that_the_file_is_still_read)
 {
     fixture *f = *state;
     watcher w = { .n_begun = 0 };
@@ -280,7 +282,7 @@ static bool touch(float fraction, void *user_data)
     return true;
 }
 
-static void a_file_that_changes_while_it_is_loaded_is_refused(void **state)
+FIXTURE_TEST(a_file_that_changes_while_it_is_loaded_is_refused)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -298,7 +300,7 @@ static void a_file_that_changes_while_it_is_loaded_is_refused(void **state)
     assert_int_equal(n, 0);
 }
 
-static void a_file_that_is_no_model_is_not_read_to_its_end(void **state)
+FIXTURE_TEST(a_file_that_is_no_model_is_not_read_to_its_end)
 {
     fixture *f = *state;
     hearth_model *model;
@@ -310,25 +312,4 @@ static void a_file_that_is_no_model_is_not_read_to_its_end(void **state)
     assert_int_equal(fclose(file), 0);
     assert_int_equal(hearth_model_load(f->runtime, f->path, NULL, &model, &err), HEARTH_CORRUPT);
     assert_non_null(strstr(err.message, f->path));
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_fingerprint_that_is_waited_for_is_the_files),
-        TEST(a_file_that_changed_meanwhile_has_no_fingerprint),
-        TEST(nor_has_one_that_another_took_the_place_of),
-        TEST(what_is_no_file_is_told_to_who_waits),
-        TEST(who_gives_up_does_not_wait_for_the_file),
-        TEST(a_model_is_of_use_before_its_fingerprint_is_known),
-        TEST(a_model_that_is_given_up_before_ends_at_once),
-        TEST(shutting_a_model_down_ends_the_wait_for_its_fingerprint),
-        TEST(who_watches_sees_that_the_file_is_still_read),
-        TEST(a_file_that_changes_while_it_is_loaded_is_refused),
-        TEST(a_file_that_is_no_model_is_not_read_to_its_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

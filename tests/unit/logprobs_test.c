@@ -21,14 +21,13 @@ static double log_sum(const float *logits, size_t n)
     return highest + log(sum);
 }
 
-static void they_are_the_log_softmax_with_the_likeliest_in_order(void **state)
+TEST(they_are_the_log_softmax_with_the_likeliest_in_order)
 {
     enum { N = 3000, TOP = 20 };
     static float logits[N];
     uint64_t seed = hth_test_seed();
     hearth_logprob out[TOP + 1];
 
-    (void)state;
     for (int round = 0; round < 20; round++) {
         double sum;
 
@@ -53,12 +52,11 @@ static void they_are_the_log_softmax_with_the_likeliest_in_order(void **state)
     }
 }
 
-static void what_has_no_probability_has_minus_infinity(void **state)
+TEST(what_has_no_probability_has_minus_infinity)
 {
     const float logits[] = { 1, NAN, 3, INFINITY, -INFINITY };
     hearth_logprob out[6];
 
-    (void)state;
     for (hearth_token token = -1; token < 7; token++) {
         hth_logprobs(logits, 5, token, 0, out);
         assert_int_equal(isfinite(out[0].logprob) != 0, token == 0 || token == 2);
@@ -72,24 +70,12 @@ static void what_has_no_probability_has_minus_infinity(void **state)
     }
 }
 
-static void far_logits_do_not_overflow(void **state)
+TEST(far_logits_do_not_overflow)
 {
     const float logits[] = { -3e38f, 3e38f, 0 };
     hearth_logprob out[2];
 
-    (void)state;
     hth_logprobs(logits, 3, 1, 1, out);
     assert_true(out[0].logprob == 0);
     assert_int_equal(out[1].token, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_the_log_softmax_with_the_likeliest_in_order),
-        cmocka_unit_test(what_has_no_probability_has_minus_infinity),
-        cmocka_unit_test(far_logits_do_not_overflow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

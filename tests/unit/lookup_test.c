@@ -102,6 +102,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up_on_disk, tear_down)
+
 /* Prompt i of those that part after SHARED tokens beyond n_blocks blocks: all its TAIL tokens beyond them. */
 static void make_sibling(fixture *f, size_t n_blocks, uint32_t i, hearth_token *tokens)
 {
@@ -158,7 +160,7 @@ static void evict_ram(fixture *f)
 
 /* ---- looking is no use ---- */
 
-static void a_lookup_changes_no_order_of_use(void **state)
+TEST_WITH(a_lookup_changes_no_order_of_use, set_up_in_ram, tear_down)
 {
     fixture *f = *state;
     hth_ram_row_state *before = NULL, *after = NULL;
@@ -180,7 +182,7 @@ static void a_lookup_changes_no_order_of_use(void **state)
     free(after);
 }
 
-static void asking_whether_a_row_is_saved_is_no_use_of_it(void **state)
+FIXTURE_TEST(asking_whether_a_row_is_saved_is_no_use_of_it)
 {
     fixture *f = *state;
     hth_ram_row_state *rows = NULL;
@@ -195,7 +197,7 @@ static void asking_whether_a_row_is_saved_is_no_use_of_it(void **state)
     free(rows);
 }
 
-static void a_lookup_checks_no_whole_row_that_an_earlier_process_left(void **state)
+TEST_WITH(a_lookup_checks_no_whole_row_that_an_earlier_process_left, set_up, tear_down)
 {
     fixture *f = *state;
     hth_ram_row_state *rows = NULL;
@@ -226,7 +228,7 @@ static void a_lookup_checks_no_whole_row_that_an_earlier_process_left(void **sta
 }
 
 /* Its head is sound, so a lookup chooses it; what follows the head is not. */
-static void a_damaged_row_that_a_lookup_found_is_not_lent(void **state)
+TEST_WITH(a_damaged_row_that_a_lookup_found_is_not_lent, set_up, tear_down)
 {
     fixture *f = *state;
     hth_row_id id = test_prompt_row_id(&f->model, f->tokens, BLOCK + TAIL, HTH_ROW_TAIL);
@@ -242,7 +244,7 @@ static void a_damaged_row_that_a_lookup_found_is_not_lent(void **state)
     row = hth_ram_tier_pin(f->cache->ram, &id);
     assert_non_null(row);
     meta = *hth_ram_row_meta(row);
-    hth_ram_row_image(row)[hth_ram_row_bytes(row) - 1] ^= 1;
+    hth_ram_row_slab(row)[hth_ram_row_bytes(row) - 1] ^= 1;
     hth_ram_tier_unpin(f->cache->ram, row);
     close_cache(f);
     open_cache(f);
@@ -253,7 +255,7 @@ static void a_damaged_row_that_a_lookup_found_is_not_lent(void **state)
 
 /* ---- files ---- */
 
-static void a_lookup_opens_no_file_where_the_index_is_complete(void **state)
+FIXTURE_TEST(a_lookup_opens_no_file_where_the_index_is_complete)
 {
     static const hth_lookup_way ways[] = { HTH_LOOKUP_CELLS, HTH_LOOKUP_STATES, HTH_LOOKUP_CELLS_AND_STATES };
     fixture *f = *state;
@@ -273,7 +275,7 @@ static void a_lookup_opens_no_file_where_the_index_is_complete(void **state)
     assert_int_equal(atomic_load(&f->counting.n_steps), 0);
 }
 
-static void a_row_that_its_index_lost_is_found_again_after_it_was_asked_for(void **state)
+FIXTURE_TEST(a_row_that_its_index_lost_is_found_again_after_it_was_asked_for)
 {
     fixture *f = *state;
     hth_file_tier *tier;
@@ -290,8 +292,8 @@ static void a_row_that_its_index_lost_is_found_again_after_it_was_asked_for(void
     assert_int_equal(look_up(f, f->tokens, BLOCK + TAIL), BLOCK + TAIL);
 }
 
-/* Rows of another machine, whose index is not ours: they are found by their names, and not looked for without an end. */
-static void few_files_are_looked_for_in_vain_where_rows_are_found_by_their_names(void **state)
+/* Rows of another machine, whose index is not ours, are found by their names, and the search for them has an end. */
+FIXTURE_TEST(few_files_are_looked_for_in_vain_where_rows_are_found_by_their_names)
 {
     fixture *f = *state;
     enum { N_BLOCKS = 12, IN_VAIN = 8 };
@@ -320,7 +322,7 @@ static void few_files_are_looked_for_in_vain_where_rows_are_found_by_their_names
 
 /* ---- what is found ---- */
 
-static void a_prompt_is_covered_to_the_token_by_the_closest_of_many_siblings(void **state)
+FIXTURE_TEST(a_prompt_is_covered_to_the_token_by_the_closest_of_many_siblings)
 {
     fixture *f = *state;
     static hearth_token tokens[TEST_PROMPT_TOKENS_MAX];
@@ -337,7 +339,7 @@ static void a_prompt_is_covered_to_the_token_by_the_closest_of_many_siblings(voi
 }
 
 /* A prompt whose tail was superseded ends inside one of more rows than a lookup compares for a new prompt. */
-static void a_prompt_that_was_seen_before_is_found_whole_among_hundreds_of_siblings(void **state)
+FIXTURE_TEST(a_prompt_that_was_seen_before_is_found_whole_among_hundreds_of_siblings)
 {
     fixture *f = *state;
     static hearth_token tokens[TEST_PROMPT_TOKENS_MAX];
@@ -350,25 +352,4 @@ static void a_prompt_that_was_seen_before_is_found_whole_among_hundreds_of_sibli
         assert_int_equal(look_up(f, tokens, BLOCK + SHARED + 5), BLOCK + SHARED + 5);
         evict_ram(f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_lookup_changes_no_order_of_use, set_up_in_ram, tear_down),
-        cmocka_unit_test_setup_teardown(asking_whether_a_row_is_saved_is_no_use_of_it, set_up_on_disk, tear_down),
-        cmocka_unit_test_setup_teardown(a_lookup_checks_no_whole_row_that_an_earlier_process_left, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_damaged_row_that_a_lookup_found_is_not_lent, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lookup_opens_no_file_where_the_index_is_complete, set_up_on_disk, tear_down),
-        cmocka_unit_test_setup_teardown(a_row_that_its_index_lost_is_found_again_after_it_was_asked_for, set_up_on_disk,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(few_files_are_looked_for_in_vain_where_rows_are_found_by_their_names,
-                                        set_up_on_disk, tear_down),
-        cmocka_unit_test_setup_teardown(a_prompt_is_covered_to_the_token_by_the_closest_of_many_siblings,
-                                        set_up_on_disk, tear_down),
-        cmocka_unit_test_setup_teardown(a_prompt_that_was_seen_before_is_found_whole_among_hundreds_of_siblings,
-                                        set_up_on_disk, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * lying_index_test.c - what an index says of a row's tokens is a proposal: a row that turns out to be another one is not
- * used, and the reply is that of a cold cache
+ * lying_index_test.c - what an index says of a row's tokens is a proposal: a row that turns out to be another one is
+ * not used, and the reply is that of a cold cache
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,13 +84,12 @@ static void let_it_lie(const char *directory, const char *other_directory)
     hth_file_tier_close(tier);
 }
 
-static void a_row_that_the_index_describes_wrongly_is_not_used(void **state)
+TEST(a_row_that_the_index_describes_wrongly_is_not_used)
 {
     char *directory = hth_test_directory_new(), *other_directory = hth_test_directory_new();
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0), *other = hth_test_prompt(OTHER_BYTES, 0);
     const hearth_result *cold, *warm, *result;
 
-    (void)state;
     for (size_t i = PART_AT; i < OTHER_BYTES; i++)
         other[i] = other[i] == 'x' ? 'y' : 'x';
     result = ask(directory, prompt);
@@ -112,13 +111,4 @@ static void a_row_that_the_index_describes_wrongly_is_not_used(void **state)
     free(other);
     hth_test_directory_remove(directory);
     hth_test_directory_remove(other_directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_row_that_the_index_describes_wrongly_is_not_used),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* Write the page, which has to be well-formed. */
 static const char *page(fixture *f)
 {
@@ -110,7 +112,7 @@ static hth_worker_view worker_view(const char *model, hth_worker_state state)
 
 /* ---- the page ---- */
 
-static void a_page_before_the_first_request_is_well_formed_and_shows_every_model(void **state)
+FIXTURE_TEST(a_page_before_the_first_request_is_well_formed_and_shows_every_model)
 {
     fixture *f = *state;
     hth_buffer empty = { .text = NULL };
@@ -127,7 +129,7 @@ static void a_page_before_the_first_request_is_well_formed_and_shows_every_model
     hth_metrics_free(metrics);
 }
 
-static void a_request_counts_by_endpoint_model_and_status(void **state)
+FIXTURE_TEST(a_request_counts_by_endpoint_model_and_status)
 {
     fixture *f = *state;
     hth_record record = chat_record(), gone = record_of("/v1/chat/completions", "chat", 499);
@@ -144,7 +146,7 @@ static void a_request_counts_by_endpoint_model_and_status(void **state)
     assert_sample(f, "hearth_request_duration_seconds_sum{endpoint=\"/v1/chat/completions\",model=\"chat\"}", 0.6);
 }
 
-static void what_a_model_did_counts_by_tokens_hits_and_misses(void **state)
+FIXTURE_TEST(what_a_model_did_counts_by_tokens_hits_and_misses)
 {
     fixture *f = *state;
     hth_record record = chat_record();
@@ -167,7 +169,7 @@ static void what_a_model_did_counts_by_tokens_hits_and_misses(void **state)
     assert_sample(f, "hearth_queue_time_seconds_bucket{model=\"chat\",le=\"0.005\"}", 2);
 }
 
-static void the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for(void **state)
+FIXTURE_TEST(the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for)
 {
     fixture *f = *state;
     hth_record record = chat_record();
@@ -193,7 +195,7 @@ static void the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for(v
     assert_sample(f, "hearth_time_to_first_token_seconds_count{model=\"chat\"}", 3);
 }
 
-static void several_tokens_that_come_together_share_their_time(void **state)
+FIXTURE_TEST(several_tokens_that_come_together_share_their_time)
 {
     fixture *f = *state;
 
@@ -206,7 +208,7 @@ static void several_tokens_that_come_together_share_their_time(void **state)
     assert_sample(f, "hearth_inter_token_latency_seconds_sum{model=\"chat\"}", 0.08);
 }
 
-static void a_value_at_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_last(void **state)
+FIXTURE_TEST(a_value_at_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_last)
 {
     fixture *f = *state;
     hth_record record = record_of("/tokenize", "chat", 200);
@@ -220,7 +222,7 @@ static void a_value_at_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_l
     assert_sample(f, "hearth_request_duration_seconds_bucket{endpoint=\"/tokenize\",model=\"chat\",le=\"+Inf\"}", 2);
 }
 
-static void connections_and_requests_in_flight_are_those_of_the_http_server(void **state)
+FIXTURE_TEST(connections_and_requests_in_flight_are_those_of_the_http_server)
 {
     fixture *f = *state;
 
@@ -233,7 +235,7 @@ static void connections_and_requests_in_flight_are_those_of_the_http_server(void
     assert_sample(f, "hearth_http_timeouts_total", 1);
 }
 
-static void workers_show_their_state_and_their_numbers(void **state)
+FIXTURE_TEST(workers_show_their_state_and_their_numbers)
 {
     fixture *f = *state;
 
@@ -260,7 +262,7 @@ static void workers_show_their_state_and_their_numbers(void **state)
     assert_sample(f, "hearth_cache_rows{model=\"embed\",tier=\"ram\"}", -1);
 }
 
-static void rows_saved_count_by_the_reasons_of_the_library(void **state)
+FIXTURE_TEST(rows_saved_count_by_the_reasons_of_the_library)
 {
     fixture *f = *state;
     char sample[128];
@@ -276,7 +278,7 @@ static void rows_saved_count_by_the_reasons_of_the_library(void **state)
     }
 }
 
-static void the_front_tells_of_itself(void **state)
+FIXTURE_TEST(the_front_tells_of_itself)
 {
     fixture *f = *state;
     char build[64];
@@ -292,7 +294,7 @@ static void the_front_tells_of_itself(void **state)
 
 /* ---- bounds ---- */
 
-static void a_model_that_is_not_configured_is_another_one(void **state)
+FIXTURE_TEST(a_model_that_is_not_configured_is_another_one)
 {
     fixture *f = *state;
     hth_record record = chat_record();
@@ -310,7 +312,7 @@ static void a_model_that_is_not_configured_is_another_one(void **state)
     assert_null(strstr(f->page.text, "guess"));
 }
 
-static void a_model_that_went_from_the_configuration_keeps_what_was_counted(void **state)
+FIXTURE_TEST(a_model_that_went_from_the_configuration_keeps_what_was_counted)
 {
     fixture *f = *state;
     const hth_server_model fewer[] = { { .name = "embed" }, { .name = "other" }, { .name = "new" } };
@@ -327,7 +329,7 @@ static void a_model_that_went_from_the_configuration_keeps_what_was_counted(void
     assert_sample(f, "hearth_prompt_tokens_total{model=\"other\"}", 0);
 }
 
-static void names_of_models_are_escaped(void **state)
+FIXTURE_TEST(names_of_models_are_escaped)
 {
     fixture *f = *state;
     const hth_server_model odd[] = { { .name = "a\"b\\c\nd\xc3\xa9" } };
@@ -342,7 +344,7 @@ static void names_of_models_are_escaped(void **state)
     assert_sample(f, "hearth_generated_tokens_total{model=\"a\\\"b\\\\c\\nd\xc3\xa9\"}", 64);
 }
 
-static void endpoints_reasons_and_statuses_beyond_a_bound_are_others(void **state)
+FIXTURE_TEST(endpoints_reasons_and_statuses_beyond_a_bound_are_others)
 {
     fixture *f = *state;
     hth_record record = record_of("other", "chat", 404);
@@ -369,7 +371,7 @@ static void endpoints_reasons_and_statuses_beyond_a_bound_are_others(void **stat
     assert_sample(f, "hearth_requests_refused_total{reason=\"other\"}", 1 + 200 - 31);
 }
 
-static void nonsense_from_a_worker_is_bounded(void **state)
+FIXTURE_TEST(nonsense_from_a_worker_is_bounded)
 {
     fixture *f = *state;
     hth_record record = chat_record();
@@ -388,7 +390,7 @@ static void nonsense_from_a_worker_is_bounded(void **state)
 
 /* ---- the checker, and the manual ---- */
 
-static void the_checker_finds_what_is_wrong(void **state)
+TEST(the_checker_finds_what_is_wrong)
 {
     static const char *const texts[] = {
         "a 1\n",
@@ -416,7 +418,6 @@ static void the_checker_finds_what_is_wrong(void **state)
     };
     char problem[512];
 
-    (void)state;
     assert_true(hth_test_exposition_is_good("# HELP h h\n# TYPE h histogram\nh_bucket{a=\"1\",le=\"0.5\"} 1\n"
                                             "h_bucket{a=\"1\",le=\"+Inf\"} 2\nh_sum{a=\"1\"} 2\nh_count{a=\"1\"} 2\n"
                                             "# HELP b_total h\n# TYPE b_total counter\nb_total{x=\"\\\"\"} 1\n",
@@ -483,7 +484,7 @@ static char *read_source(const char *path)
     return text;
 }
 
-static void the_manual_lists_every_metric_and_no_other(void **state)
+FIXTURE_TEST(the_manual_lists_every_metric_and_no_other)
 {
     fixture *f = *state;
     hth_record record = chat_record();
@@ -522,7 +523,7 @@ static bool is_family(const char *text, const char *name)
     return false;
 }
 
-static void alerts_and_dashboard_ask_for_metrics_that_exist(void **state)
+FIXTURE_TEST(alerts_and_dashboard_ask_for_metrics_that_exist)
 {
     static const char *const paths[] = { "packaging/prometheus-alerts.yml", "packaging/grafana-dashboard.json" };
     static const char name_characters[] = "abcdefghijklmnopqrstuvwxyz_";
@@ -545,35 +546,4 @@ static void alerts_and_dashboard_ask_for_metrics_that_exist(void **state)
         assert_true(n_found > 10);
         free(text);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_page_before_the_first_request_is_well_formed_and_shows_every_model, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_request_counts_by_endpoint_model_and_status, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_a_model_did_counts_by_tokens_hits_and_misses, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(several_tokens_that_come_together_share_their_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_value_at_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_last, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(connections_and_requests_in_flight_are_those_of_the_http_server, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(workers_show_their_state_and_their_numbers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rows_saved_count_by_the_reasons_of_the_library, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_front_tells_of_itself, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_model_that_is_not_configured_is_another_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_model_that_went_from_the_configuration_keeps_what_was_counted, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(names_of_models_are_escaped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(endpoints_reasons_and_statuses_beyond_a_bound_are_others, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nonsense_from_a_worker_is_bounded, set_up, tear_down),
-        cmocka_unit_test(the_checker_finds_what_is_wrong),
-        cmocka_unit_test_setup_teardown(the_manual_lists_every_metric_and_no_other, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(alerts_and_dashboard_ask_for_metrics_that_exist, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,8 @@ static const char *named(const char *name)
     return name_of(hth_model_named(&options, name));
 }
 
-static void a_name_wins_over_an_alias_over_a_pattern(void **state)
+TEST(a_name_wins_over_an_alias_over_a_pattern)
 {
-    (void)state;
     assert_string_equal(named("chat"), "chat");
     assert_string_equal(named("gpt-4o"), "chat");
     assert_string_equal(named("gpt-4o-mini"), "code");
@@ -41,9 +40,8 @@ static void a_name_wins_over_an_alias_over_a_pattern(void **state)
     assert_string_equal(named(""), "none");
 }
 
-static void folders_tags_and_the_suffix_of_files_are_looked_past(void **state)
+TEST(folders_tags_and_the_suffix_of_files_are_looked_past)
 {
-    (void)state;
     assert_string_equal(named("chat:latest"), "chat");
     assert_string_equal(named("org/chat"), "chat");
     assert_string_equal(named("hub.example/org/chat:latest"), "chat");
@@ -64,11 +62,10 @@ static void folders_tags_and_the_suffix_of_files_are_looked_past(void **state)
     assert_string_equal(named("a:b/chat"), "chat");
 }
 
-static void a_name_longer_than_any_is_none(void **state)
+TEST(a_name_longer_than_any_is_none)
 {
     char name[600];
 
-    (void)state;
     memset(name, 'a', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     assert_string_equal(named(name), "none");
@@ -76,11 +73,10 @@ static void a_name_longer_than_any_is_none(void **state)
     assert_string_equal(named(name), "chat"); /* a pattern has no length */
 }
 
-static void a_name_that_means_none_goes_to_the_default(void **state)
+TEST(a_name_that_means_none_goes_to_the_default)
 {
     hth_server_options o = options;
 
-    (void)state;
     assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL)), "chat");
     assert_string_equal(name_of(hth_model_choose(&o, NULL, NULL)), "chat");
     assert_string_equal(name_of(hth_model_choose(&o, "", NULL)), "chat");
@@ -95,13 +91,12 @@ static void a_name_that_means_none_goes_to_the_default(void **state)
 }
 
 /* The key's models are real names: what is asked for changes nothing about them. */
-static void the_default_of_a_key_is_a_model_that_it_may_use(void **state)
+TEST(the_default_of_a_key_is_a_model_that_it_may_use)
 {
     static const char *const allowed[] = { "code", "claude-exact" }, *const aliases[] = { "gpt-4o" };
     hth_server_key key = { .name = "k", .models = allowed, .n_models = 2 };
     hth_server_options o = options;
 
-    (void)state;
     assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", &key)), "code");
     assert_string_equal(name_of(hth_model_choose(&o, NULL, &key)), "code");
     o.default_model = "claude-exact";
@@ -119,7 +114,7 @@ static void the_default_of_a_key_is_a_model_that_it_may_use(void **state)
     assert_null(hth_model_choose(&o, NULL, &key));
 }
 
-static void a_star_stands_for_any_text(void **state)
+TEST(a_star_stands_for_any_text)
 {
     static const struct {
         const char *pattern, *text;
@@ -135,7 +130,6 @@ static void a_star_stands_for_any_text(void **state)
     };
     char pattern[258], text[4097];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (hth_pattern_fits(cases[i].pattern, cases[i].text) != cases[i].fits)
             fail_msg("'%s' and '%s'", cases[i].pattern, cases[i].text);
@@ -146,18 +140,4 @@ static void a_star_stands_for_any_text(void **state)
         memcpy(pattern + i, "*a", 2);
     memcpy(pattern + 256, "b", 2);
     assert_false(hth_pattern_fits(pattern, text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_wins_over_an_alias_over_a_pattern),
-        cmocka_unit_test(folders_tags_and_the_suffix_of_files_are_looked_past),
-        cmocka_unit_test(a_name_longer_than_any_is_none),
-        cmocka_unit_test(a_name_that_means_none_goes_to_the_default),
-        cmocka_unit_test(the_default_of_a_key_is_a_model_that_it_may_use),
-        cmocka_unit_test(a_star_stands_for_any_text),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

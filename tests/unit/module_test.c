@@ -4,37 +4,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/backend.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-static void a_missing_module_names_the_place_and_the_remedy(void **state)
+TEST(a_missing_module_names_the_place_and_the_remedy)
 {
     const hth_backend *backend = NULL;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hth_backend_llama("/nonexistent/engine", &backend, &err), HEARTH_NOT_FOUND);
     assert_null(backend);
     assert_non_null(strstr(err.message, "/nonexistent/engine"));
     assert_non_null(strstr(err.message, "HEARTH_ENGINE_DIRECTORY"));
 }
 
-static void the_environment_names_the_folder_when_the_caller_does_not(void **state)
+TEST(the_environment_names_the_folder_when_the_caller_does_not)
 {
     const hth_backend *backend = NULL;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(setenv("HEARTH_ENGINE_DIRECTORY", "/nonexistent/by-environment", 1), 0);
     assert_int_equal(hth_backend_llama(NULL, &backend, &err), HEARTH_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nonexistent/by-environment"));
     assert_int_equal(unsetenv("HEARTH_ENGINE_DIRECTORY"), 0);
 }
 
-static void a_file_that_is_no_module_is_refused(void **state)
+TEST(a_file_that_is_no_module_is_refused)
 {
     char *directory = hth_test_directory_new();
     const hth_backend *backend = NULL;
@@ -42,7 +41,6 @@ static void a_file_that_is_no_module_is_refused(void **state)
     hearth_error err;
     FILE *file;
 
-    (void)state;
     (void)snprintf(path, sizeof(path), "%s/hearth-llama.so", directory);
     file = fopen(path, "wb");
     assert_non_null(file);
@@ -54,27 +52,98 @@ static void a_file_that_is_no_module_is_refused(void **state)
     hth_test_directory_remove(directory);
 }
 
-static void a_module_that_is_there_loads_after_failures_and_only_once(void **state)
+TEST(a_module_that_is_there_loads_after_failures_and_only_once)
 {
     const hth_backend *first = NULL;
     const hth_backend *second = NULL;
     hearth_error err;
 
-    (void)state;
     if (hth_backend_llama(HTH_TEST_ENGINE_DIR, &first, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     assert_int_equal(first->abi, HTH_BACKEND_ABI);
     assert_string_equal(first->name, "llama.cpp");
-    assert_int_equal(hth_backend_llama("/nonexistent", &second, &err), HEARTH_OK);
+    assert_int_equal(hth_backend_llama(HTH_TEST_ENGINE_DIR "/.", &second, &err), HEARTH_OK); /* the same file */
+    assert_ptr_equal(first, second);
+    assert_int_equal(hth_backend_llama(NULL, &second, &err), HEARTH_OK);
     assert_ptr_equal(first, second);
 }
 
-static void a_path_with_the_name_of_another_module_is_served_by_it(void **state)
+static void copy_file(const char *from, const char *to, const char *more)
+{
+    char command[3 * 4096];
+
+    (void)snprintf(command, sizeof(command), "cp '%s' '%s' && printf '%s' >>'%s'", from, to, more, to);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): paths of the test's own */
+}
+
+/* Code cannot be loaded twice, so a directory with another module of the same name is an error and not ignored. */
+TEST(a_module_from_another_directory_is_refused_once_one_is_loaded)
+{
+    char *directory = hth_test_directory_new();
+    const hth_backend *backend = NULL;
+    char path[4096];
+    hearth_error err;
+
+    assert_int_equal(hth_backend_of_model(HTH_TEST_ENGINE_DIR, "stub:", &backend, &err), HEARTH_OK);
+    assert_int_equal(hth_backend_llama(directory, &backend, &err), HEARTH_NOT_FOUND);
+    assert_non_null(strstr(err.message, directory));
+    (void)snprintf(path, sizeof(path), "%s/hearth-stub.so", directory);
+    copy_file(HTH_TEST_ENGINE_DIR "/hearth-stub.so", path, "");
+    assert_int_equal(hth_backend_of_model(directory, "stub:", &backend, &err), HEARTH_UNSUPPORTED);
+    assert_non_null(strstr(err.message, path));
+    assert_non_null(strstr(err.message, HTH_TEST_ENGINE_DIR));
+    hth_test_directory_remove(directory);
+}
+
+/* The fingerprint of a model path, in a process of its own, which loads the module from directory. */
+static void fingerprint_of(const char *directory, const char *model_path, uint8_t out[32])
+{
+    int ends[2];
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const hth_backend *backend;
+        hearth_error err;
+
+        if (hth_backend_of_model(directory, model_path, &backend, &err) != HEARTH_OK)
+            _exit(1);
+        hth_module_fingerprint(model_path, out);
+        _exit(write(ends[1], out, 32) != 32);
+    }
+    assert_int_equal(close(ends[1]), 0);
+    assert_int_equal(read(ends[0], out, 32), 32);
+    assert_int_equal(close(ends[0]), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* Rows of the old module's models would else be given to those of the new one. */
+TEST(a_module_that_was_replaced_in_place_has_other_models)
+{
+    char *directory = hth_test_directory_new();
+    uint8_t first[32], again[32], other[32], replaced[32];
+    char path[4096];
+
+    (void)snprintf(path, sizeof(path), "%s/hearth-mine.so", directory);
+    copy_file(HTH_TEST_ENGINE_DIR "/hearth-stub.so", path, "");
+    fingerprint_of(directory, "mine:", first);
+    fingerprint_of(directory, "mine:", again);
+    fingerprint_of(directory, "mine:kind=window", other);
+    copy_file(HTH_TEST_ENGINE_DIR "/hearth-stub.so", path, "a later build");
+    fingerprint_of(directory, "mine:", replaced);
+    assert_memory_equal(first, again, 32);
+    assert_memory_not_equal(first, other, 32);
+    assert_memory_not_equal(first, replaced, 32);
+    hth_test_directory_remove(directory);
+}
+
+TEST(a_path_with_the_name_of_another_module_is_served_by_it)
 {
     const hth_backend *backend = NULL;
     hearth_error err;
 
-    (void)state;
     assert_false(hth_model_path_is_file(HTH_TEST_ENGINE_DIR, "stub:"));
     assert_false(hth_model_path_is_file(HTH_TEST_ENGINE_DIR, "stub:kind=window"));
     if (hth_backend_of_model(HTH_TEST_ENGINE_DIR, "stub:kind=window", &backend, &err) != HEARTH_OK)
@@ -85,7 +154,7 @@ static void a_path_with_the_name_of_another_module_is_served_by_it(void **state)
     assert_string_equal(backend->name, "llama.cpp");
 }
 
-static void every_other_path_is_a_file_s(void **state)
+TEST(every_other_path_is_a_file_s)
 {
     static const char *const paths[] = {
         "stub",   "stub.gguf",     ":",      ":stub",      "./stub:",      "../stub:",
@@ -93,14 +162,13 @@ static void every_other_path_is_a_file_s(void **state)
         "st.ub:", "stub/../stub:", "-stub:", " stub:",     "stub :",       "aaaaaaaaaaaaaaaaaaaaaaaaaaaa:",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
         if (!hth_model_path_is_file(HTH_TEST_ENGINE_DIR, paths[i]))
             fail_msg("'%s' is said to name a module", paths[i]);
     assert_true(hth_model_path_is_file("/nonexistent", "stub:"));
 }
 
-static void no_more_engines_than_a_process_has_room_for_are_loaded(void **state)
+TEST(no_more_engines_than_a_process_has_room_for_are_loaded)
 {
     static const char *const names[] = { "a", "b", "c", "d" };
     char *directory = hth_test_directory_new();
@@ -109,7 +177,6 @@ static void no_more_engines_than_a_process_has_room_for_are_loaded(void **state)
     size_t n_loaded = 0;
     hearth_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         (void)snprintf(path, sizeof(path), "%s/hearth-%s.so", directory, names[i]);
         assert_int_equal(symlink(HTH_TEST_ENGINE_DIR "/hearth-stub.so", path), 0);
@@ -122,19 +189,4 @@ static void no_more_engines_than_a_process_has_room_for_are_loaded(void **state)
     assert_non_null(strstr(err.message, "hearth-d"));
     assert_int_equal(hth_backend_of_model(directory, "a:", &backend, &err), HEARTH_OK); /* loaded before */
     hth_test_directory_remove(directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_missing_module_names_the_place_and_the_remedy),
-        cmocka_unit_test(the_environment_names_the_folder_when_the_caller_does_not),
-        cmocka_unit_test(a_file_that_is_no_module_is_refused),
-        cmocka_unit_test(a_module_that_is_there_loads_after_failures_and_only_once),
-        cmocka_unit_test(a_path_with_the_name_of_another_module_is_served_by_it),
-        cmocka_unit_test(every_other_path_is_a_file_s),
-        cmocka_unit_test(no_more_engines_than_a_process_has_room_for_are_loaded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

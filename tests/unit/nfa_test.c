@@ -28,14 +28,13 @@ static bool has(const char *pattern, const char *text, uint64_t *steps)
     return is_in;
 }
 
-static void a_set_has_the_characters_of_its_ranges(void **state)
+TEST(a_set_has_the_characters_of_its_ranges)
 {
     static const char pattern[] = "^[b-dX1-35\\u{1F600}]$";
     static const char *const in[] = { "b", "c", "d", "X", "1", "2", "3", "5", "\xF0\x9F\x98\x80" };
     static const char *const out[] = { "", "a", "e", "W", "Y", "0", "4", "6", "\xF0\x9F\x98\x81", "bb" };
     uint64_t steps;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++)
         if (!has(pattern, in[i], &steps))
             fail_msg("'%s' is missing", in[i]);
@@ -47,16 +46,15 @@ static void a_set_has_the_characters_of_its_ranges(void **state)
 }
 
 /* What is looked at before the first character is paid for, too. */
-static void a_large_machine_costs_steps_whatever_the_text(void **state)
+TEST(a_large_machine_costs_steps_whatever_the_text)
 {
     uint64_t steps;
 
-    (void)state;
     assert_false(has("^(a?b){5000}$", "", &steps));
     assert_true(steps >= 10000);
 }
 
-static void too_few_steps_are_told(void **state)
+TEST(too_few_steps_are_told)
 {
     static const char pattern[] = "^(a|b)*c$";
     hth_nfa *nfa = NULL;
@@ -64,7 +62,6 @@ static void too_few_steps_are_told(void **state)
     bool is_in = true;
     char text[200];
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     assert_int_equal(hth_nfa_new_pattern(pattern, strlen(pattern), &nfa, NULL), HEARTH_OK);
     assert_int_equal(hth_nfa_has(nfa, "", 0, &none, &is_in), HEARTH_MISUSE);
@@ -75,13 +72,12 @@ static void too_few_steps_are_told(void **state)
 }
 
 /* The byte behind the last one cannot be read. */
-static void nothing_behind_a_pattern_is_read(void **state)
+TEST(nothing_behind_a_pattern_is_read)
 {
     static const char *const patterns[] = { "([\\", "([a-\\", "([a-", "([", "(\\u", "(\\", "(?<a", "a{1", "[^", "(" };
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)state;
     assert_ptr_not_equal(memory, MAP_FAILED);
     assert_int_equal(mprotect(memory + page, page, PROT_NONE), 0);
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
@@ -94,16 +90,4 @@ static void nothing_behind_a_pattern_is_read(void **state)
         assert_string_not_equal(err.message, "");
     }
     assert_int_equal(munmap(memory, 2 * page), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_set_has_the_characters_of_its_ranges),
-        cmocka_unit_test(a_large_machine_costs_steps_whatever_the_text),
-        cmocka_unit_test(too_few_steps_are_told),
-        cmocka_unit_test(nothing_behind_a_pattern_is_read),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/request.h"
+#include "api/request_parse.h"
 #include "support/cmocka_all.h"
 
 #define HEADER "x-anthropic-billing-header: cc_version=2.1.197.123; cc_entrypoint=sdk-cli;"
@@ -37,11 +37,10 @@ static hth_api_request *with_system(const char *system, bool normalizes)
 
 #define BLOCK(text) "{\"type\":\"text\",\"text\":\"" text "\"}"
 
-static void the_billing_header_of_claude_code_is_taken_out(void **state)
+TEST(the_billing_header_of_claude_code_is_taken_out)
 {
     hth_api_request *r = with_system("[" BLOCK(HEADER) "," BLOCK("You are an agent.") "]", true);
 
-    (void)state;
     assert_int_equal(r->conversation.turns[0].n_parts, 1);
     assert_string_equal(r->conversation.turns[0].parts[0], "You are an agent.");
     assert_int_equal(r->n_normalized, 1);
@@ -70,7 +69,7 @@ static void the_billing_header_of_claude_code_is_taken_out(void **state)
     hth_api_request_free(r);
 }
 
-static void nothing_else_is_touched(void **state)
+TEST(nothing_else_is_touched)
 {
     static const char *const texts[] = {
         "x-anthropic-billing-header: is a line of Claude Code",
@@ -83,7 +82,6 @@ static void nothing_else_is_touched(void **state)
         "",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         char system[256];
         hth_api_request *r;
@@ -96,28 +94,16 @@ static void nothing_else_is_touched(void **state)
     }
 }
 
-static void the_header_stays_in_a_message_of_the_user_and_where_that_is_wanted(void **state)
+TEST(the_header_stays_in_a_message_of_the_user_and_where_that_is_wanted)
 {
     hth_api_request *r = parsed(
         HTH_API_MESSAGES,
         "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"" HEADER "\"}]}", true);
 
-    (void)state;
     assert_string_equal(r->conversation.turns[0].content, HEADER);
     hth_api_request_free(r);
     r = with_system("[" BLOCK(HEADER) "," BLOCK("A") "]", false);
     assert_int_equal(r->conversation.turns[0].n_parts, 2);
     assert_int_equal(r->n_normalized, 0);
     hth_api_request_free(r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_billing_header_of_claude_code_is_taken_out),
-        cmocka_unit_test(nothing_else_is_touched),
-        cmocka_unit_test(the_header_stays_in_a_message_of_the_user_and_where_that_is_wanted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

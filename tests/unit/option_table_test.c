@@ -59,11 +59,10 @@ static int parse(options *o, const char *line)
     return hth_option_table_parse(&table, "test", argc, argv, o);
 }
 
-static void options_of_tables_within_tables_go_to_their_places(void **state)
+TEST(options_of_tables_within_tables_go_to_their_places)
 {
     options o = { .flag = false };
 
-    (void)state;
     assert_int_equal(parse(&o, "--flag -t hello -n 5 --time 2s --bytes 3K rest"), 10);
     assert_true(o.flag);
     assert_string_equal(o.text, "hello");
@@ -76,11 +75,10 @@ static void options_of_tables_within_tables_go_to_their_places(void **state)
     assert_int_equal(parse(&o, "--flag=1"), -1);
 }
 
-static void a_list_of_the_command_line_takes_the_place_of_what_was_there(void **state)
+TEST(a_list_of_the_command_line_takes_the_place_of_what_was_there)
 {
     options o = { .list = { "old" }, .n_list = 1 };
 
-    (void)state;
     assert_int_equal(parse(&o, "--flag"), 2);
     assert_int_equal(o.n_list, 1);
     assert_int_equal(parse(&o, "--list a --list b --list c"), 7);
@@ -89,11 +87,10 @@ static void a_list_of_the_command_line_takes_the_place_of_what_was_there(void **
     assert_int_equal(parse(&o, "--list a --list b --list c --list d"), -1);
 }
 
-static void a_table_with_a_key_may_stay_whole(void **state)
+TEST(a_table_with_a_key_may_stay_whole)
 {
     hth_flat_table flat;
 
-    (void)state;
     hth_option_table_flatten(&table, false, &flat);
     assert_int_equal(flat.n, 5);
     assert_ptr_equal(flat.rows[4].option, &rows[4]);
@@ -104,7 +101,7 @@ static void a_table_with_a_key_may_stay_whole(void **state)
     assert_null(hth_option_table_find(&table, "count")); /* which is one of the table within */
 }
 
-static void sizes_and_times_are_written_as_they_are_read(void **state)
+TEST(sizes_and_times_are_written_as_they_are_read)
 {
     static const struct {
         uint64_t bytes;
@@ -125,7 +122,6 @@ static void sizes_and_times_are_written_as_they_are_read(void **state)
     hearth_error err;
     char text[64];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         p.bytes = sizes[i].bytes;
         assert_true(hth_option_write(&part_rows[2], &p, 0, text, sizeof(text)));
@@ -145,7 +141,7 @@ static void sizes_and_times_are_written_as_they_are_read(void **state)
     assert_false(hth_option_write(&part_rows[2], &p, 1, text, sizeof(text)));
 }
 
-static void units_are_read_in_their_usual_forms(void **state)
+TEST(units_are_read_in_their_usual_forms)
 {
     static const char *const same[] = { "2048", "2k", "2K", "2kb", "2KB", "2KiB", "2kib" };
     static const char *const wrong_sizes[] = { "", "k", "-1", " 1", "1 k", "1kbit", "1bb", "1b", "1p", "0x10", "1.5g" };
@@ -154,7 +150,6 @@ static void units_are_read_in_their_usual_forms(void **state)
     uint64_t bytes;
     uint32_t ms;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
         assert_true(hth_value_size("x", same[i], 0, &bytes, &err));
         assert_int_equal(bytes, 2048);
@@ -182,11 +177,10 @@ static const char *nearest_of(const char *wanted)
     return nearest.name ? nearest.name : "none";
 }
 
-static void a_misspelt_name_finds_the_nearest(void **state)
+TEST(a_misspelt_name_finds_the_nearest)
 {
     char longer[200];
 
-    (void)state;
     assert_string_equal(nearest_of("contxt"), "context");
     assert_string_equal(nearest_of("ocntext"), "context"); /* neighbours swapped */
     assert_string_equal(nearest_of("contexts"), "context");
@@ -199,18 +193,4 @@ static void a_misspelt_name_finds_the_nearest(void **state)
     memset(longer, 'c', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
     assert_string_equal(nearest_of(longer), "none");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_of_tables_within_tables_go_to_their_places),
-        cmocka_unit_test(a_list_of_the_command_line_takes_the_place_of_what_was_there),
-        cmocka_unit_test(a_table_with_a_key_may_stay_whole),
-        cmocka_unit_test(sizes_and_times_are_written_as_they_are_read),
-        cmocka_unit_test(units_are_read_in_their_usual_forms),
-        cmocka_unit_test(a_misspelt_name_finds_the_nearest),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static void expect(const char *rule, const char *origin, bool has)
         fail_msg("the rule '%s' %s '%s'", rule, has ? "lacks" : "has", origin);
 }
 
-static void the_word_localhost_is_all_pages_of_this_machine(void **state)
+TEST(the_word_localhost_is_all_pages_of_this_machine)
 {
     static const char *const local[] = { "http://localhost",      "http://localhost:5173",  "https://localhost:8443",
                                          "http://127.0.0.1:3000", "http://[::1]:3000",      "https://[::1]",
@@ -47,7 +47,6 @@ static void the_word_localhost_is_all_pages_of_this_machine(void **state)
                                           "tauri://localhost",
                                           "file://localhost" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
         expect("localhost", local[i], true);
         assert_true(hth_origin_is_local(local[i]));
@@ -58,9 +57,8 @@ static void the_word_localhost_is_all_pages_of_this_machine(void **state)
     }
 }
 
-static void an_origin_is_itself_however_it_is_written(void **state)
+TEST(an_origin_is_itself_however_it_is_written)
 {
-    (void)state;
     expect("https://app.example.com", "https://app.example.com", true);
     expect("https://app.example.com/", "https://app.example.com", true);
     expect("HTTPS://App.Example.COM", "https://app.example.com", true);
@@ -80,12 +78,11 @@ static void an_origin_is_itself_however_it_is_written(void **state)
     expect("chrome-extension://abcdefghijklmnop", "chrome-extension://ponmlkjihgfedcba", false);
 }
 
-static void a_scheme_stands_for_all_its_origins(void **state)
+TEST(a_scheme_stands_for_all_its_origins)
 {
     static const char *const rules[] = { "chrome-extension", "chrome-extension://", "chrome-extension://*",
                                          "CHROME-EXTENSION://" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         expect(rules[i], "chrome-extension://abcdefghijklmnop", true);
         expect(rules[i], "chrome-extension-x://abcdefghijklmnop", false);
@@ -101,7 +98,7 @@ static void a_scheme_stands_for_all_its_origins(void **state)
     expect("*", "http://evil.example", true);
 }
 
-static void what_names_nobody_or_everybody_is_no_rule(void **state)
+TEST(what_names_nobody_or_everybody_is_no_rule)
 {
     static const char *const wrong[] = { "null",
                                          "file://",
@@ -120,16 +117,14 @@ static void what_names_nobody_or_everybody_is_no_rule(void **state)
                                          "",
                                          "a,b" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         if (!hth_origin_rule_fault(wrong[i]))
             fail_msg("'%s' is taken for a rule", wrong[i]);
     assert_non_null(strstr(hth_origin_rule_fault("null"), "list localhost"));
 }
 
-static void an_origin_makes_its_host_known(void **state)
+TEST(an_origin_makes_its_host_known)
 {
-    (void)state;
     assert_true(hth_origin_rule_has_host("https://chat.example.com", "chat.example.com", 16));
     assert_true(hth_origin_rule_has_host("https://chat.example.com:8443/", "CHAT.example.com", 16));
     assert_true(hth_origin_rule_has_host("*", "anything", 8));
@@ -137,17 +132,4 @@ static void an_origin_makes_its_host_known(void **state)
     assert_false(hth_origin_rule_has_host("localhost", "evil.example", 12));
     assert_false(hth_origin_rule_has_host("app://", "", 0));
     assert_false(hth_origin_rule_has_host("app://evil.example", "evil.example", 12)); /* no name of the net */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_word_localhost_is_all_pages_of_this_machine),
-        cmocka_unit_test(an_origin_is_itself_however_it_is_written),
-        cmocka_unit_test(a_scheme_stands_for_all_its_origins),
-        cmocka_unit_test(what_names_nobody_or_everybody_is_no_rule),
-        cmocka_unit_test(an_origin_makes_its_host_known),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

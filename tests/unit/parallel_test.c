@@ -136,7 +136,43 @@ static void close_model(fixture *f)
     hearth_runtime_close(f->runtime);
 }
 
-static void one_prompt_gets_as_many_replies_as_asked_for(void **state)
+TEST(a_request_without_a_seed_draws_one_and_tells_it)
+{
+    char *prompt = hth_test_prompt(40, 0);
+    hearth_request request = hth_test_greedy(prompt, 30);
+    hearth_sampling sampling = hearth_sampling_default();
+    const hearth_result *first[2], *other, *again;
+    fixture f;
+
+    open_model(&f, "stub:", NULL);
+    assert_true(sampling.seed == HEARTH_SEED_RANDOM);
+    sampling.temperature = 100; /* any token is as likely as any other */
+    sampling.top_k = 0;
+    sampling.top_p = 1;
+    sampling.min_p = 0;
+    request.sampling = &sampling;
+    request.ignore_eos = true;
+    request.n = 2;
+    assert_int_equal(hearth_complete(f.model, &request, first, NULL), HEARTH_OK);
+    request.n = 1;
+    other = hth_test_complete(f.model, &request);
+    assert_true(first[0]->seed < UINT64_C(1) << 52);
+    assert_true(first[1]->seed == first[0]->seed + 1);
+    assert_true(other->seed != first[0]->seed);
+    assert_int_not_equal(memcmp(other->tokens, first[0]->tokens, 30 * sizeof(hearth_token)), 0);
+    sampling.seed = first[1]->seed;
+    again = hth_test_complete(f.model, &request);
+    assert_int_equal(again->seed, first[1]->seed);
+    assert_memory_equal(again->tokens, first[1]->tokens, 30 * sizeof(hearth_token));
+    hearth_result_unref(first[0]);
+    hearth_result_unref(first[1]);
+    hearth_result_unref(other);
+    hearth_result_unref(again);
+    close_model(&f);
+    free(prompt);
+}
+
+TEST(one_prompt_gets_as_many_replies_as_asked_for)
 {
     enum { N = 6 };
     char *prompt = hth_test_prompt(300, 0);
@@ -147,7 +183,6 @@ static void one_prompt_gets_as_many_replies_as_asked_for(void **state)
     unsigned n_prefills = 0;
     fixture f;
 
-    (void)state;
     open_model(&f, "stub:", NULL);
     request.n = N;
     sampling.temperature = 1;
@@ -163,6 +198,7 @@ static void one_prompt_gets_as_many_replies_as_asked_for(void **state)
         alone.n = 1;
         alone.sampling = &own;
         own.seed = 40 + i;
+        assert_int_equal(results[i]->seed, 40 + i);
         result = hth_test_complete(f.model, &alone);
         assert_string_equal(results[i]->text, result->text);
         n_prefills += results[i]->stats->n_prefill_evaluations > 0;
@@ -174,7 +210,7 @@ static void one_prompt_gets_as_many_replies_as_asked_for(void **state)
     free(prompt);
 }
 
-static void replies_to_one_prompt_have_ids_in_a_row(void **state)
+TEST(replies_to_one_prompt_have_ids_in_a_row)
 {
     bool seen[5] = { false };
     fixture f;
@@ -182,7 +218,6 @@ static void replies_to_one_prompt_have_ids_in_a_row(void **state)
     hearth_request request;
     uint64_t id, next;
 
-    (void)state;
     open_model(&f, "stub:", NULL);
     h = hall_new(f.model);
     request = request_in(h, "a prompt", 5);
@@ -202,7 +237,7 @@ static void replies_to_one_prompt_have_ids_in_a_row(void **state)
     close_model(&f);
 }
 
-static void all_replies_to_a_prompt_are_accepted_or_none(void **state)
+TEST(all_replies_to_a_prompt_are_accepted_or_none)
 {
     const hearth_token known = 'a';
     hearth_model_options options = hearth_model_options_default();
@@ -211,7 +246,6 @@ static void all_replies_to_a_prompt_are_accepted_or_none(void **state)
     hearth_request request;
     hearth_error err = { .message = "" };
 
-    (void)state;
     options.n_parallel = 2;
     options.queue_max = 3;
     open_model(&f, "stub:delay_us=2000", &options);
@@ -246,7 +280,7 @@ static void all_replies_to_a_prompt_are_accepted_or_none(void **state)
     close_model(&f);
 }
 
-static void a_reply_that_cannot_fit_is_refused(void **state)
+TEST(a_reply_that_cannot_fit_is_refused)
 {
     hearth_model_options options = hearth_model_options_default();
     char *prompt = hth_test_prompt(99, 0); /* 100 tokens */
@@ -255,7 +289,6 @@ static void a_reply_that_cannot_fit_is_refused(void **state)
     const hearth_result *result;
     fixture f;
 
-    (void)state;
     options.n_ctx = 200;
     open_model(&f, "stub:", &options);
     result = hth_test_complete(f.model, &request); /* nothing is evaluated after the last token */
@@ -281,14 +314,13 @@ static void a_reply_that_cannot_fit_is_refused(void **state)
     free(prompt);
 }
 
-static void a_session_has_one_request_at_a_time(void **state)
+TEST(a_session_has_one_request_at_a_time)
 {
     fixture f;
     hall *h;
     hearth_request request;
     hearth_error err = { .message = "" };
 
-    (void)state;
     open_model(&f, "stub:delay_us=1000", NULL);
     h = hall_new(f.model);
     request = request_in(h, "a prompt", 50);
@@ -314,7 +346,7 @@ static void a_session_has_one_request_at_a_time(void **state)
     close_model(&f);
 }
 
-static void a_pause_holds_a_reply_until_it_goes_on(void **state)
+TEST(a_pause_holds_a_reply_until_it_goes_on)
 {
     hearth_request beside = hth_test_greedy("a prompt", 60), request;
     const hearth_result *alone;
@@ -322,7 +354,6 @@ static void a_pause_holds_a_reply_until_it_goes_on(void **state)
     hall *h;
     uint64_t id;
 
-    (void)state;
     open_model(&f, "stub:", NULL);
     h = hall_new(f.model);
     request = request_in(h, "a prompt", 60);
@@ -344,13 +375,12 @@ static void a_pause_holds_a_reply_until_it_goes_on(void **state)
     close_model(&f);
 }
 
-static void a_callback_may_cancel_its_request(void **state)
+TEST(a_callback_may_cancel_its_request)
 {
     fixture f;
     hall *h;
     hearth_request request;
 
-    (void)state;
     open_model(&f, "stub:", NULL);
     h = hall_new(f.model);
     h->cancel_after = 7;
@@ -363,12 +393,11 @@ static void a_callback_may_cancel_its_request(void **state)
     close_model(&f);
 }
 
-static void what_is_not_there_cannot_be_cancelled_or_paused(void **state)
+TEST(what_is_not_there_cannot_be_cancelled_or_paused)
 {
     hearth_error err;
     fixture f;
 
-    (void)state;
     open_model(&f, "stub:", NULL);
     assert_int_equal(hearth_cancel(f.model, 12345, &err), HEARTH_NOT_FOUND);
     assert_int_equal(hearth_pause(f.model, 12345, true, &err), HEARTH_NOT_FOUND);
@@ -376,14 +405,13 @@ static void what_is_not_there_cannot_be_cancelled_or_paused(void **state)
     close_model(&f);
 }
 
-static void a_stalled_reply_ends_and_unloading_ends_all(void **state)
+TEST(a_stalled_reply_ends_and_unloading_ends_all)
 {
     hearth_model_options options = hearth_model_options_default();
     fixture f;
     hall *h;
     hearth_request request;
 
-    (void)state;
     options.stalled_ms = 30;
     open_model(&f, "stub:", &options);
     h = hall_new(f.model);
@@ -406,21 +434,4 @@ static void a_stalled_reply_ends_and_unloading_ends_all(void **state)
     for (unsigned i = 1; i < 6; i++)
         assert_int_equal(h->statuses[i], HEARTH_CANCELLED);
     hall_free(h);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_prompt_gets_as_many_replies_as_asked_for),
-        cmocka_unit_test(replies_to_one_prompt_have_ids_in_a_row),
-        cmocka_unit_test(all_replies_to_a_prompt_are_accepted_or_none),
-        cmocka_unit_test(a_reply_that_cannot_fit_is_refused),
-        cmocka_unit_test(a_session_has_one_request_at_a_time),
-        cmocka_unit_test(a_pause_holds_a_reply_until_it_goes_on),
-        cmocka_unit_test(a_callback_may_cancel_its_request),
-        cmocka_unit_test(what_is_not_there_cannot_be_cancelled_or_paused),
-        cmocka_unit_test(a_stalled_reply_ends_and_unloading_ends_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

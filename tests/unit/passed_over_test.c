@@ -22,13 +22,12 @@ static void on_line(hearth_log_level level, const char *source, const char *mess
     (void)snprintf(t->last, sizeof(t->last), "%s", message);
 }
 
-static void a_field_is_told_of_once_for_each_key(void **state)
+TEST(a_field_is_told_of_once_for_each_key)
 {
     static hth_passed_over seen;
     told t = { .n = 0 };
     const hth_log log = { .level = HEARTH_LOG_DEBUG, .write = on_line, .user_data = &t };
 
-    (void)state;
     seen = (hth_passed_over){ .n = 0 };
     hth_passed_over_log(&seen, &log, "a", "/v1/messages", "container, mcp_servers");
     assert_int_equal(t.n, 2);
@@ -42,13 +41,12 @@ static void a_field_is_told_of_once_for_each_key(void **state)
 }
 
 /* The level changes with the configuration, and the client sends the same fields all along. */
-static void what_nobody_was_told_is_told_when_somebody_listens(void **state)
+TEST(what_nobody_was_told_is_told_when_somebody_listens)
 {
     static hth_passed_over seen;
     told t = { .n = 0 };
     hth_log log = { .level = HEARTH_LOG_INFO, .write = on_line, .user_data = &t };
 
-    (void)state;
     seen = (hth_passed_over){ .n = 0 };
     hth_passed_over_log(&seen, &log, "a", "/v1/messages", "container");
     assert_int_equal(t.n, 0);
@@ -59,13 +57,12 @@ static void what_nobody_was_told_is_told_when_somebody_listens(void **state)
     assert_int_equal(t.n, 1);
 }
 
-static void what_is_remembered_is_bounded(void **state)
+TEST(what_is_remembered_is_bounded)
 {
     static hth_passed_over seen;
     told t = { .n = 0 };
     const hth_log log = { .level = HEARTH_LOG_DEBUG, .write = on_line, .user_data = &t };
 
-    (void)state;
     seen = (hth_passed_over){ .n = 0 };
     for (int i = 0; i < HTH_PASSED_OVER_MAX + 100; i++) {
         char name[16];
@@ -74,15 +71,4 @@ static void what_is_remembered_is_bounded(void **state)
         hth_passed_over_log(&seen, &log, "a", "/v1/messages", name);
     }
     assert_int_equal(t.n, HTH_PASSED_OVER_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_field_is_told_of_once_for_each_key),
-        cmocka_unit_test(what_nobody_was_told_is_told_when_somebody_listens),
-        cmocka_unit_test(what_is_remembered_is_bounded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,12 +11,11 @@
 #include "support/index_rows.h"
 #include "support/support.h"
 
-static void a_map_that_is_full_forgets_the_oldest(void **state)
+TEST(a_map_that_is_full_forgets_the_oldest)
 {
     hth_fifo_map *map = hth_fifo_map_new(sizeof(uint32_t), sizeof(uint64_t), 64);
     uint64_t value;
 
-    (void)state;
     for (uint32_t i = 0; i < 1000; i++) {
         hth_fifo_map_put(map, &i, &(uint64_t){ i * 3 });
         for (uint32_t j = 0; j < 1000; j++) {
@@ -31,14 +30,13 @@ static void a_map_that_is_full_forgets_the_oldest(void **state)
 }
 
 /* Random operations against an array that knows when each key was put in. */
-static void a_map_is_what_an_array_would_be(void **state)
+TEST(a_map_is_what_an_array_would_be)
 {
     enum { KEYS = 100, CAPACITY = 32 };
     hth_fifo_map *map = hth_fifo_map_new(1, 1, CAPACITY);
     uint64_t seed = hth_test_seed(), put_at[KEYS] = { 0 }, n_puts = 0;
     uint8_t values[KEYS];
 
-    (void)state;
     for (int i = 0; i < 50000; i++) {
         uint8_t key = (uint8_t)hth_test_random(&seed, KEYS), value = (uint8_t)hth_test_random(&seed, 256), got;
         bool is_there = put_at[key] > 0 && n_puts - put_at[key] < CAPACITY;
@@ -58,11 +56,10 @@ static void a_map_is_what_an_array_would_be(void **state)
     hth_fifo_map_free(map);
 }
 
-static void of_a_boundary_the_latest_ends_are_remembered_once_each(void **state)
+TEST(of_a_boundary_the_latest_ends_are_remembered_once_each)
 {
     hth_past_ends ends = { { 0 } };
 
-    (void)state;
     for (uint8_t end = 1; end <= 20; end++)
         assert_true(hth_past_ends_add(&ends, end));
     assert_false(hth_past_ends_add(&ends, 20));
@@ -70,12 +67,11 @@ static void of_a_boundary_the_latest_ends_are_remembered_once_each(void **state)
     assert_memory_equal(ends.ends, ((uint8_t[]){ 18, 20, 19, 17, 16, 15, 14, 13 }), HTH_PAST_ENDS);
 }
 
-static void of_a_beginning_the_latest_keyspaces_are_remembered_once_each(void **state)
+TEST(of_a_beginning_the_latest_keyspaces_are_remembered_once_each)
 {
     hth_beginning beginning = { .spaces = { { .is_used = 0 } } };
     hth_beginning_space space = { .is_used = 1 };
 
-    (void)state;
     for (uint8_t i = 1; i <= 6; i++) {
         space.fingerprint[0] = i;
         assert_true(hth_beginning_add(&beginning, &space));
@@ -133,6 +129,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static hth_row_meta row_of(uint32_t n)
 {
     hth_row_meta meta = { .id.kind = HTH_ROW_TAIL, .n_tokens = 10, .bytes = 1000, .last_used_time = 1 + n };
@@ -174,7 +172,7 @@ static void evict_rows(fixture *f, uint32_t begin, uint32_t n)
     assert_int_equal(hth_index_release(f->index, ids, n, NULL), HEARTH_OK);
 }
 
-static void an_index_remembers_so_many_evicted_rows_and_no_more(void **state)
+FIXTURE_TEST(an_index_remembers_so_many_evicted_rows_and_no_more)
 {
     enum { STEP = 4096 };
     fixture *f = *state;
@@ -187,7 +185,7 @@ static void an_index_remembers_so_many_evicted_rows_and_no_more(void **state)
             fail_msg("row %u of %u is %sremembered", i, n, is_remembered(f, i) ? "" : "not ");
 }
 
-static void a_row_that_is_published_again_is_no_longer_gone(void **state)
+FIXTURE_TEST(a_row_that_is_published_again_is_no_longer_gone)
 {
     fixture *f = *state;
     hth_row_meta meta = row_of(3);
@@ -203,7 +201,7 @@ static void a_row_that_is_published_again_is_no_longer_gone(void **state)
     assert_true(is_remembered(f, 4));
 }
 
-static void what_an_index_remembers_outlives_its_being_made_anew(void **state)
+FIXTURE_TEST(what_an_index_remembers_outlives_its_being_made_anew)
 {
     fixture *f = *state;
 
@@ -224,7 +222,7 @@ static bool count_beginning(const hth_beginning_name *name, const hth_beginning 
     return true;
 }
 
-static void an_index_remembers_so_many_beginnings_and_no_more(void **state)
+FIXTURE_TEST(an_index_remembers_so_many_beginnings_and_no_more)
 {
     enum { STEP = 512 };
     static hth_index_sighting sightings[STEP];
@@ -249,21 +247,4 @@ static void an_index_remembers_so_many_beginnings_and_no_more(void **state)
     sightings[0].name.scope[0] = 2;
     assert_false(hth_index_beginning(f->index, &sightings[0].name, &beginning));
     assert_true(is_remembered(f, 0));
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_map_that_is_full_forgets_the_oldest),
-        cmocka_unit_test(a_map_is_what_an_array_would_be),
-        cmocka_unit_test(of_a_boundary_the_latest_ends_are_remembered_once_each),
-        cmocka_unit_test(of_a_beginning_the_latest_keyspaces_are_remembered_once_each),
-        TEST(an_index_remembers_so_many_evicted_rows_and_no_more),
-        TEST(a_row_that_is_published_again_is_no_longer_gone),
-        TEST(what_an_index_remembers_outlives_its_being_made_anew),
-        TEST(an_index_remembers_so_many_beginnings_and_no_more),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

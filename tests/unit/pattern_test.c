@@ -27,7 +27,7 @@ static long find(const char *pattern_text, const char *text)
     return found ? (long)begin : -1;
 }
 
-static void patterns_match_where_they_should(void **state)
+TEST(patterns_match_where_they_should)
 {
     static const struct {
         const char *pattern, *text;
@@ -53,13 +53,12 @@ static void patterns_match_where_they_should(void **state)
         { "", "x", 0 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (find(cases[i].pattern, cases[i].text) != cases[i].begin)
             fail_msg("%s in %s: %ld", cases[i].pattern, cases[i].text, find(cases[i].pattern, cases[i].text));
 }
 
-static void bad_patterns_are_errors(void **state)
+TEST(bad_patterns_are_errors)
 {
     static const char *const bad[] = { "(",       ")",       "[a",
                                        "*a",      "a**b",    "a{2,1}",
@@ -70,7 +69,6 @@ static void bad_patterns_are_errors(void **state)
     hth_pattern *pattern = NULL;
     hearth_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         if (hth_pattern_new(bad[i], &pattern, &err) != HEARTH_MISUSE)
             fail_msg("%s is taken", bad[i]);
@@ -99,11 +97,10 @@ static void expect_too_long(size_t n, const char *rest)
     assert_non_null(strstr(err.message, "too long"));
 }
 
-static void a_pattern_that_fills_the_code_to_its_last_instruction_is_an_error(void **state)
+TEST(a_pattern_that_fills_the_code_to_its_last_instruction_is_an_error)
 {
     static const char *const rests[] = { "b{2}", "b{1000}", "b*", "b?", "(?:bcd){0,1000}", "(?:|b)", "b|c", "(b|)*" };
 
-    (void)state;
     for (size_t n = 4090; n <= 4096; n++)
         for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++)
             if (n >= 4095 || i == 1 || i == 4)
@@ -111,25 +108,12 @@ static void a_pattern_that_fills_the_code_to_its_last_instruction_is_an_error(vo
 }
 
 /* With backtracking these would not end. */
-static void catastrophic_patterns_cost_no_more_than_others(void **state)
+TEST(catastrophic_patterns_cost_no_more_than_others)
 {
     static char text[20001];
 
-    (void)state;
     memset(text, 'a', 20000);
     assert_int_equal(find("(a*)*(a*)*(a|a)*x", text), -1);
     assert_int_equal(find("^(a|aa|aaa)+$x", text), -1);
     assert_int_equal(find("(?:(?:(?:a?){9}){9}){9}x", text), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns_match_where_they_should),
-        cmocka_unit_test(bad_patterns_are_errors),
-        cmocka_unit_test(a_pattern_that_fills_the_code_to_its_last_instruction_is_an_error),
-        cmocka_unit_test(catastrophic_patterns_cost_no_more_than_others),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,9 +25,8 @@ static void assert_model(const char *body, const char *model)
     assert_string_equal(out.model, model ? model : "");
 }
 
-static void a_model_is_found_wherever_it_stands(void **state)
+TEST(a_model_is_found_wherever_it_stands)
 {
-    (void)state;
     assert_model("{\"model\":\"tiny\"}", "tiny");
     assert_model(" \t\r\n{ \"model\" : \"tiny\" , \"x\" : 1 } ", "tiny");
     assert_model(
@@ -36,17 +35,15 @@ static void a_model_is_found_wherever_it_stands(void **state)
     assert_model("{\"a\":-1.5e+3,\"b\":true,\"c\":null,\"d\":\"]}\\\\\\\"\",\"model\":\"yes\"}", "yes");
 }
 
-static void escapes_are_decoded(void **state)
+TEST(escapes_are_decoded)
 {
-    (void)state;
     assert_model("{\"model\":\"a\\/b\\\\c\\\"\\n\\u00e9\\u20ac\\ud83d\\ude00\"}",
                  "a/b\\c\"\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
     assert_model("{\"mod\\u0065l\":\"m\"}", "m");
 }
 
-static void what_is_no_text_is_no_model(void **state)
+TEST(what_is_no_text_is_no_model)
 {
-    (void)state;
     assert_model("{\"model\":null}", NULL);
     assert_model("{\"model\":7}", NULL);
     assert_model("{\"model\":[\"m\"]}", NULL);
@@ -64,16 +61,14 @@ static void what_is_no_text_is_no_model(void **state)
     assert_model("{\"models\":\"m\",\"mode\":\"m\",\"Model\":\"m\"}", NULL);
 }
 
-static void of_two_the_first_counts(void **state)
+TEST(of_two_the_first_counts)
 {
-    (void)state;
     assert_model("{\"model\":\"first\",\"model\":\"second\"}", "first");
     assert_true(peek("{\"stream\":true,\"stream\":false}").stream);
 }
 
-static void nothing_is_found_behind_what_is_no_json(void **state)
+TEST(nothing_is_found_behind_what_is_no_json)
 {
-    (void)state;
     assert_model("{\"a\":}\"model\":\"m\"}", NULL);
     assert_model("{\"a\" 1,\"model\":\"m\"}", NULL);
     assert_model("{,\"model\":\"m\"}", NULL);
@@ -82,11 +77,10 @@ static void nothing_is_found_behind_what_is_no_json(void **state)
     assert_model("{\"model\":\"m\",]", "m");
 }
 
-static void stream_is_true_or_false(void **state)
+TEST(stream_is_true_or_false)
 {
     hth_api_peeked out;
 
-    (void)state;
     out = peek("{\"stream\":true,\"model\":\"m\"}");
     assert_true(out.has_stream && out.stream && out.has_model);
     out = peek("{\"model\":\"m\",\"stream\": false}");
@@ -97,23 +91,21 @@ static void stream_is_true_or_false(void **state)
     assert_true(!out.has_stream && out.has_model);
 }
 
-static void another_key_may_name_the_model(void **state)
+TEST(another_key_may_name_the_model)
 {
     static const char body[] = "{\"model\":\"a\",\"name\":\"b\",\"stream\":true}";
     hth_api_peeked out;
 
-    (void)state;
     assert_true(hth_api_peek_as(body, strlen(body), "name", &out));
     assert_string_equal(out.model, "b");
     assert_true(hth_api_peek(body, strlen(body), &out));
     assert_string_equal(out.model, "a");
 }
 
-static void an_object_that_was_read_is_told_from_what_is_none(void **state)
+TEST(an_object_that_was_read_is_told_from_what_is_none)
 {
     hth_api_peeked out;
 
-    (void)state;
     assert_true(hth_api_peek("{}", 2, &out));
     assert_true(hth_api_peek("{\"a\":1}", 7, &out));
     assert_true(hth_api_peek("{\"model\":\"m\",\"stream\":true,", 27, &out)); /* nothing more is asked for */
@@ -122,12 +114,11 @@ static void an_object_that_was_read_is_told_from_what_is_none(void **state)
     assert_false(hth_api_peek("x", 1, &out));
 }
 
-static void a_name_too_long_is_cut_and_said_to_be(void **state)
+TEST(a_name_too_long_is_cut_and_said_to_be)
 {
     char body[1024], name[512];
     hth_api_peeked out;
 
-    (void)state;
     memset(name, 'n', sizeof(name));
     for (size_t n = 254; n < 260; n++) {
         (void)snprintf(body, sizeof(body), "{\"model\":\"%.*s\",\"stream\":true}", (int)n, name);
@@ -144,12 +135,11 @@ static void a_name_too_long_is_cut_and_said_to_be(void **state)
     assert_int_equal(strlen(out.model), 255);
 }
 
-static void no_end_of_a_body_is_read_beyond(void **state)
+TEST(no_end_of_a_body_is_read_beyond)
 {
     static const char body[] = "{\"a\":{\"b\":[\"\\\\\\\"\",{}]},\"stre\\u0061m\":true,\"model\":\"\\ud83d\\ude00\"}";
     hth_api_peeked out;
 
-    (void)state;
     for (size_t n = 0; n < sizeof(body); n++) {
         char *exact = malloc(n ? n : 1); /* the sanitizer watches its end */
 
@@ -160,13 +150,12 @@ static void no_end_of_a_body_is_read_beyond(void **state)
     }
 }
 
-static void hostile_bodies_cost_one_pass(void **state)
+TEST(hostile_bodies_cost_one_pass)
 {
     size_t n = (size_t)4 << 20;
     char *body = malloc(n);
     hth_api_peeked out;
 
-    (void)state;
     assert_non_null(body);
     memset(body, '[', n);
     memcpy(body, "{\"a\":", 5);
@@ -187,7 +176,7 @@ static bool peek_past(const char *body, hth_api_peeked_past *out)
     return hth_api_peek_past(body, strlen(body), out);
 }
 
-static void responses_that_are_named_are_found_once(void **state)
+TEST(responses_that_are_named_are_found_once)
 {
     static const char body[] =
         "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"item_reference\",\"id\":\"msg_no_0\"}]},"
@@ -196,7 +185,6 @@ static void responses_that_are_named_are_found_once(void **state)
         "\"previous_response_id\":\"resp_a\",\"model\":\"m\"}";
     hth_api_peeked_past past;
 
-    (void)state;
     assert_true(hth_api_peek_past(body, sizeof(body) - 1, &past));
     assert_int_equal(past.n, 2);
     assert_string_equal(past.ids[0], "resp_a");
@@ -209,13 +197,12 @@ static void responses_that_are_named_are_found_once(void **state)
     assert_int_equal(past.n, 0);
 }
 
-static void no_end_of_a_body_is_read_beyond_for_responses(void **state)
+TEST(no_end_of_a_body_is_read_beyond_for_responses)
 {
     static const char body[] = "{\"a\":[{}],\"input\":[\"x\",{\"type\":\"item_reference\",\"id\":\"msg_a_0\"}],"
                                "\"previous_response_id\":\"resp_\\u0061\"}";
     hth_api_peeked_past past;
 
-    (void)state;
     for (size_t n = 0; n < sizeof(body); n++) {
         char *copy = malloc(n ? n : 1);
 
@@ -225,38 +212,15 @@ static void no_end_of_a_body_is_read_beyond_for_responses(void **state)
     }
 }
 
-static void not_more_responses_are_looked_for_than_there_is_room_for(void **state)
+TEST(not_more_responses_are_looked_for_than_there_is_room_for)
 {
     char body[8192] = "{\"input\":[{}";
     hth_api_peeked_past past;
 
-    (void)state;
     for (int i = 0; i < 40; i++)
         (void)snprintf(body + strlen(body), sizeof(body) - strlen(body), ",{\"id\":\"msg_%d_0\"}", i);
     (void)snprintf(body + strlen(body), sizeof(body) - strlen(body), ",{\"id\":\"msg_%0100d_0\"}]}", 7);
     assert_true(hth_api_peek_past(body, strlen(body), &past));
     assert_int_equal(past.n, HTH_API_PEEK_PAST_MAX);
     assert_string_equal(past.ids[15], "resp_15");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_model_is_found_wherever_it_stands),
-        cmocka_unit_test(escapes_are_decoded),
-        cmocka_unit_test(what_is_no_text_is_no_model),
-        cmocka_unit_test(of_two_the_first_counts),
-        cmocka_unit_test(nothing_is_found_behind_what_is_no_json),
-        cmocka_unit_test(stream_is_true_or_false),
-        cmocka_unit_test(another_key_may_name_the_model),
-        cmocka_unit_test(an_object_that_was_read_is_told_from_what_is_none),
-        cmocka_unit_test(a_name_too_long_is_cut_and_said_to_be),
-        cmocka_unit_test(no_end_of_a_body_is_read_beyond),
-        cmocka_unit_test(hostile_bodies_cost_one_pass),
-        cmocka_unit_test(responses_that_are_named_are_found_once),
-        cmocka_unit_test(no_end_of_a_body_is_read_beyond_for_responses),
-        cmocka_unit_test(not_more_responses_are_looked_for_than_there_is_room_for),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

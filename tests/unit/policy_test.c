@@ -12,10 +12,7 @@
 #include <jansson.h>
 
 #include "cache/policy.h"
-#include "support/cmocka_all.h"
-
-#define FIXTURES HTH_TEST_FIXTURES "/kvc"
-#define SHARED_FIXTURES HTH_TEST_SHARED_DIR "/fixtures/kvc"
+#include "support/kvc_vectors.h"
 
 /* ---- reading the vectors ---- */
 
@@ -146,7 +143,7 @@ static void check_trim_boundary(const json_t *line)
         expected);
 }
 
-static void a_boundary_is_trimmed_and_aligned_like_the_references(void **state)
+VECTOR_TEST(a_boundary_is_trimmed_and_aligned_like_the_references)
 {
     assert_in_range(for_each_call(*state, "trim_boundary", check_trim_boundary), 1, SIZE_MAX);
 }
@@ -168,7 +165,7 @@ static void check_cold_save(const json_t *line)
     assert_int_equal(hth_policy_cold_save(integer_of(line, "len"), &policy), expected);
 }
 
-static void a_cold_prompt_is_saved_as_far_as_the_references(void **state)
+VECTOR_TEST(a_cold_prompt_is_saved_as_far_as_the_references)
 {
     assert_in_range(for_each_call(*state, "cold_save_split", check_cold_save), 1, SIZE_MAX);
 }
@@ -183,7 +180,7 @@ static void check_continued(const json_t *line)
         json_is_true(json_object_get(line, "out")));
 }
 
-static void a_growing_sequence_is_saved_when_the_references_is(void **state)
+VECTOR_TEST(a_growing_sequence_is_saved_when_the_references_is)
 {
     assert_in_range(for_each_call(*state, "should_continued_save", check_continued), 1, SIZE_MAX);
 }
@@ -197,7 +194,7 @@ static void check_finish(const json_t *line)
                      json_is_true(json_object_get(line, "out")));
 }
 
-static void a_finished_sequence_is_saved_when_the_references_is(void **state)
+VECTOR_TEST(a_finished_sequence_is_saved_when_the_references_is)
 {
     assert_in_range(for_each_call(*state, "should_finish_save", check_finish), 1, SIZE_MAX);
 }
@@ -240,7 +237,7 @@ static void check_validate(const json_t *line)
     assert_names_the_key(err.message, line);
 }
 
-static void a_configuration_is_refused_for_the_same_key_as_the_references(void **state)
+VECTOR_TEST(a_configuration_is_refused_for_the_same_key_as_the_references)
 {
     size_t n;
 
@@ -253,11 +250,10 @@ static void a_configuration_is_refused_for_the_same_key_as_the_references(void *
 
 /* ---- ours ---- */
 
-static void our_defaults_are_valid_for_every_context_size(void **state)
+TEST(our_defaults_are_valid_for_every_context_size)
 {
     static const uint32_t sizes[] = { 0, 1, 31, 32, 33, 256, 8192, 131072, UINT32_MAX };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         hth_policy policy = hth_policy_default(sizes[i]);
 
@@ -265,11 +261,10 @@ static void our_defaults_are_valid_for_every_context_size(void **state)
     }
 }
 
-static void our_defaults_save_every_full_block_of_any_prompt_that_fits(void **state)
+TEST(our_defaults_save_every_full_block_of_any_prompt_that_fits)
 {
     hth_policy policy = hth_policy_default(8192);
 
-    (void)state;
     assert_int_equal(hth_policy_cold_save(255, &policy), 0);
     assert_int_equal(hth_policy_cold_save(256, &policy), 256);
     assert_int_equal(hth_policy_cold_save(1023, &policy), 768);
@@ -281,11 +276,10 @@ static void our_defaults_save_every_full_block_of_any_prompt_that_fits(void **st
     assert_true(hth_policy_should_save_continued(512, 256, &policy));
 }
 
-static void counts_at_the_ends_of_their_type_do_not_wrap(void **state)
+TEST(counts_at_the_ends_of_their_type_do_not_wrap)
 {
     hth_policy policy = hth_policy_default(8192);
 
-    (void)state;
     assert_int_equal(hth_policy_trim_boundary(INT64_MIN, 1, 256), 0);
     assert_int_equal(hth_policy_trim_boundary(INT64_MAX, 0, 1), INT64_MAX);
     assert_int_equal(hth_policy_trim_boundary(INT64_MAX, INT64_MAX, 1), 0);
@@ -295,24 +289,11 @@ static void counts_at_the_ends_of_their_type_do_not_wrap(void **state)
     assert_false(hth_policy_should_save_continued(INT64_MIN, INT64_MAX, &policy));
 }
 
-static int use_fixtures(void **state)
-{
-    *state = FIXTURES;
-    return 0;
-}
-
-static int use_shared_fixtures(void **state)
-{
-    *state = SHARED_FIXTURES;
-    return 0;
-}
-
-static void a_state_is_saved_every_interval_of_whole_blocks(void **state)
+TEST(a_state_is_saved_every_interval_of_whole_blocks)
 {
     hth_policy policy = hth_policy_default(8192);
     hearth_error err;
 
-    (void)state;
     assert_false(hth_policy_should_save_state(0, &policy));
     assert_false(hth_policy_should_save_state(768, &policy));
     assert_true(hth_policy_should_save_state(1024, &policy));
@@ -331,26 +312,4 @@ static void a_state_is_saved_every_interval_of_whole_blocks(void **state)
     assert_int_equal(hth_policy_validate(&policy, &err), HEARTH_MISUSE);
     policy.snapshot_interval = 512;
     assert_int_equal(hth_policy_validate(&policy, &err), HEARTH_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest vectors[] = {
-        cmocka_unit_test(a_boundary_is_trimmed_and_aligned_like_the_references),
-        cmocka_unit_test(a_cold_prompt_is_saved_as_far_as_the_references),
-        cmocka_unit_test(a_growing_sequence_is_saved_when_the_references_is),
-        cmocka_unit_test(a_finished_sequence_is_saved_when_the_references_is),
-        cmocka_unit_test(a_configuration_is_refused_for_the_same_key_as_the_references),
-    };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(our_defaults_are_valid_for_every_context_size),
-        cmocka_unit_test(our_defaults_save_every_full_block_of_any_prompt_that_fits),
-        cmocka_unit_test(counts_at_the_ends_of_their_type_do_not_wrap),
-        cmocka_unit_test(a_state_is_saved_every_interval_of_whole_blocks),
-    };
-    int n_failed = cmocka_run_group_tests(vectors, use_fixtures, NULL);
-
-    if (access(SHARED_FIXTURES, R_OK) == 0)
-        n_failed += cmocka_run_group_tests_name("vectors, shared copy", vectors, use_shared_fixtures, NULL);
-    return n_failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

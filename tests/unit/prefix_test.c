@@ -117,6 +117,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static place open_in(const char *name)
 {
     char path[PATH_BYTES];
@@ -125,14 +127,13 @@ static place open_in(const char *name)
     return place_open(path);
 }
 
-static void what_was_saved_is_warm_in_another_cache(void **state)
+FIXTURE_TEST(what_was_saved_is_warm_in_another_cache)
 {
     place p = open_in("from"), other = open_in("to");
     uint32_t n = N_PROMPT + N_REPLY - 1;
     hth_prefix_saved saved;
     struct stat st;
 
-    (void)state;
     assert_int_equal(ask(&p, NULL, N_PROMPT), 0);
     saved = save(&p, NULL, n);
     assert_int_equal(saved.n_tokens, n);
@@ -146,12 +147,11 @@ static void what_was_saved_is_warm_in_another_cache(void **state)
     place_close(&other);
 }
 
-static void a_prompt_is_cut_out_of_a_longer_one_that_superseded_it(void **state)
+FIXTURE_TEST(a_prompt_is_cut_out_of_a_longer_one_that_superseded_it)
 {
     place p = open_in("cut"), other = open_in("cut-to");
     uint32_t n = N_PROMPT + N_REPLY - 1;
 
-    (void)state;
     (void)ask(&p, NULL, N_PROMPT);
     (void)ask(&p, NULL, n); /* goes on from the reply, whose tail makes room for a longer one */
     assert_int_equal(save(&p, NULL, n).n_tokens, n);
@@ -162,12 +162,28 @@ static void a_prompt_is_cut_out_of_a_longer_one_that_superseded_it(void **state)
     place_close(&other);
 }
 
-static void what_was_erased_is_cold_and_what_is_kept_is_warm(void **state)
+FIXTURE_TEST(a_row_that_goes_while_it_is_saved_leaves_the_rest_of_the_prompt)
+{
+    place p = open_in("gone");
+    uint32_t n = N_PROMPT + N_REPLY - 1;
+    char directory[PATH_BYTES], *tail;
+
+    (void)snprintf(directory, sizeof(directory), "%s/gone", home);
+    (void)ask(&p, NULL, N_PROMPT);
+    place_close(&p);
+    tail = hth_test_file(directory, "-tail.kvc");
+    assert_int_equal(unlink(tail), 0); /* the index still has the row */
+    free(tail);
+    p = open_in("gone");
+    assert_int_equal(save(&p, NULL, n).n_tokens, 512);
+    place_close(&p);
+}
+
+FIXTURE_TEST(what_was_erased_is_cold_and_what_is_kept_is_warm)
 {
     place p = open_in("erased");
     uint32_t n = N_PROMPT + N_REPLY - 1;
 
-    (void)state;
     (void)ask(&p, NULL, N_PROMPT);
     assert_int_equal(erase(&p, NULL, n, n), 0);
     assert_true(ask(&p, NULL, N_PROMPT) >= N_PROMPT - 1);
@@ -186,7 +202,7 @@ static void what_was_erased_is_cold_and_what_is_kept_is_warm(void **state)
     place_close(&p);
 }
 
-static void nobody_gets_at_the_rows_of_another_salt(void **state)
+FIXTURE_TEST(nobody_gets_at_the_rows_of_another_salt)
 {
     place p = open_in("salted");
     uint32_t n = N_PROMPT + N_REPLY - 1;
@@ -194,7 +210,6 @@ static void nobody_gets_at_the_rows_of_another_salt(void **state)
     hth_prefix_saved saved;
     hearth_error err = { .message = "" };
 
-    (void)state;
     (void)ask(&p, "ann", N_PROMPT);
     assert_int_equal(hth_prefix_save(p.model, "bob", prompt, n, file_path, &saved, &err), HEARTH_NOT_FOUND);
     assert_int_equal(hth_prefix_save(p.model, NULL, prompt, n, file_path, &saved, &err), HEARTH_NOT_FOUND);
@@ -205,16 +220,4 @@ static void nobody_gets_at_the_rows_of_another_salt(void **state)
     assert_int_equal(hth_prefix_restore(p.model, NULL, file_path, &restored, &err), HEARTH_MISUSE);
     assert_int_equal(restore(&p, "ann"), n);
     place_close(&p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_saved_is_warm_in_another_cache, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_prompt_is_cut_out_of_a_longer_one_that_superseded_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_erased_is_cold_and_what_is_kept_is_warm, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nobody_gets_at_the_rows_of_another_salt, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

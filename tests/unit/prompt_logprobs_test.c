@@ -26,7 +26,7 @@ static hearth_token *joined(hearth_model *model, const char *prompt, const heart
     return tokens;
 }
 
-static void they_are_those_of_the_same_tokens_as_a_reply(void **state)
+STUB_TEST(they_are_those_of_the_same_tokens_as_a_reply)
 {
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(N_HEAD, 3);
@@ -65,7 +65,7 @@ static void they_are_those_of_the_same_tokens_as_a_reply(void **state)
     free(prompt);
 }
 
-static void who_asks_does_not_disturb_others(void **state)
+STUB_TEST(who_asks_does_not_disturb_others)
 {
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(N_HEAD, 4);
@@ -90,7 +90,7 @@ static void who_asks_does_not_disturb_others(void **state)
 
 /* ---- OpenAI's form of it ---- */
 
-static void an_echo_with_log_probabilities_begins_with_the_prompts(void **state)
+STUB_TEST(an_echo_with_log_probabilities_begins_with_the_prompts)
 {
     const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION,
@@ -114,18 +114,4 @@ static void an_echo_with_log_probabilities_begins_with_the_prompts(void **state)
     }
     json_decref(body);
     hth_buffer_deinit(&answer.text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(they_are_those_of_the_same_tokens_as_a_reply, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(who_asks_does_not_disturb_others, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(an_echo_with_log_probabilities_begins_with_the_prompts, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /*
  * proxy_lines_test.c - streams that are lines of JSON on their way through the proxy
  *
- * What is told between lines, to keep a connection alive or to end it, has to be a line of its own or nothing at all for
- * who reads it.
+ * What is told between lines, to keep a connection alive or to end it, has to be a line of its own or nothing at all
+ * for who reads it.
  */
-#include "support/relay_stage.h"
+#include "support/relay_tests.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -25,38 +25,17 @@ static const reply_script lines = { .status = 200,
                                     .steps = steps,
                                     .n_steps = sizeof(steps) / sizeof(steps[0]) };
 
-static int stage_setup(void **state)
+static int lines_setup(void **state)
 {
-    relay_stage *stage = malloc(sizeof(*stage));
+    relay_stage *stage;
+    int result = stage_setup(state);
 
-    assert_non_null(stage);
-    relay_stage_open(stage);
+    stage = *state;
     stage->dialect = HTH_API_OLLAMA;
-    *state = stage;
-    return 0;
+    return result;
 }
 
-static int stage_teardown(void **state)
-{
-    relay_stage_close(*state);
-    free(*state);
-    return 0;
-}
-
-static void begin(relay_stage *stage)
-{
-    forget_runs(stage);
-    memset(stage->runs, 0, sizeof(stage->runs));
-    stage->script = &lines;
-    if (!stage->supervisor.worker)
-        worker_start(&stage->supervisor);
-}
-
-static void set_options(relay_stage *stage)
-{
-    hth_proxy_free(stage->proxy);
-    assert_int_equal(hth_proxy_new(&stage->options, &stage->proxy, NULL), HEARTH_OK);
-}
+#define LINES_TEST(name) TEST_WITH(name, lines_setup, stage_teardown)
 
 /* The same without the space that readers do not see; every line has to be JSON as it came. */
 static void read_lines(const char *body, hth_buffer *out)
@@ -77,13 +56,13 @@ static void read_lines(const char *body, hth_buffer *out)
     }
 }
 
-static void a_stream_of_lines_is_one(void **state)
+LINES_TEST(a_stream_of_lines_is_one)
 {
     relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     hth_test_client client;
 
-    begin(stage);
+    begin_with(stage, &lines);
     client_ask(&client, stage, "{}");
     client_hear(&client, &reply);
     assert_string_equal(hth_buffer_text(&reply.body), text);
@@ -94,7 +73,7 @@ static void a_stream_of_lines_is_one(void **state)
     client_reply_deinit(&reply);
 }
 
-static void a_silent_stream_of_lines_gets_space(void **state)
+LINES_TEST(a_silent_stream_of_lines_gets_space)
 {
     relay_stage *stage = *state;
     hth_test_client client;
@@ -103,7 +82,7 @@ static void a_silent_stream_of_lines_gets_space(void **state)
 
     stage->options.keep_alive_ms = 20;
     set_options(stage);
-    begin(stage);
+    begin_with(stage, &lines);
     stage->supervisor.fate = FATE_GONE;
     stage->runs[0].cut = 300;
     client_ask(&client, stage, "{}");
@@ -117,7 +96,7 @@ static void a_silent_stream_of_lines_gets_space(void **state)
     client_reply_deinit(&reply);
 }
 
-static void an_error_is_the_last_line(void **state)
+LINES_TEST(an_error_is_the_last_line)
 {
     relay_stage *stage = *state;
 
@@ -129,7 +108,7 @@ static void an_error_is_the_last_line(void **state)
 
         stage->options.keep_alive_ms = silent ? 20 : 60000;
         set_options(stage);
-        begin(stage);
+        begin_with(stage, &lines);
         stage->supervisor.fate = FATE_GONE;
         stage->runs[0].cut = 300;
         client_ask(&client, stage, "{}");
@@ -147,39 +126,14 @@ static void an_error_is_the_last_line(void **state)
     }
 }
 
-/* The first run is the script's; those after it refuse. */
-static void refuse_later(fake_connection *connection, const fake_request *request, void *user_data)
-{
-    static const char body[] = "{\"error\":\"too many wait\"}";
-    const hth_frame_summary summary = { .status = 503 };
-    relay_stage *stage = user_data;
-    hth_buffer out = { .text = NULL }, frame = { .text = NULL };
-
-    if (stage->n_runs == 0) {
-        play(connection, request, stage);
-        return;
-    }
-    (void)note_run(stage, request); /* that it was the next one is known */
-    script_head(&out, HTH_FRAMES_CONTENT_TYPE);
-    hth_frame_add_head(&frame, 503, false, 1, "application/json", NULL);
-    hth_frame_add_bytes(&frame, body, sizeof(body) - 1);
-    hth_frame_add_end(&frame, &summary);
-    script_chunk(&out, &frame);
-    hth_buffer_clear(&frame);
-    script_chunk(&out, &frame);
-    fake_write(connection, out.text, out.n);
-    hth_buffer_deinit(&frame);
-    hth_buffer_deinit(&out);
-}
-
-static void why_no_worker_goes_on_is_told(void **state)
+LINES_TEST(why_no_worker_goes_on_is_told)
 {
     relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     const char *error;
 
     stage->supervisor.handler = refuse_later;
-    begin(stage);
+    begin_with(stage, &lines);
     stage->runs[0].cut = 300;
     exchange_whole(stage, &reply);
     error = strstr(hth_buffer_text(&reply.body), "\n{\"error\":\"");
@@ -198,7 +152,7 @@ static void answer_at_once(fake_connection *connection, const fake_request *requ
     fake_write(connection, reply, sizeof(reply) - 1);
 }
 
-static void a_whole_reply_behind_an_early_beginning_is_the_only_line(void **state)
+LINES_TEST(a_whole_reply_behind_an_early_beginning_is_the_only_line)
 {
     relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
@@ -222,18 +176,4 @@ static void a_whole_reply_behind_an_early_beginning_is_the_only_line(void **stat
     hth_test_client_close(&client);
     hth_buffer_deinit(&read);
     client_reply_deinit(&reply);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, stage_setup, stage_teardown)
-        STAGED(a_stream_of_lines_is_one),
-        STAGED(a_silent_stream_of_lines_gets_space),
-        STAGED(an_error_is_the_last_line),
-        STAGED(why_no_worker_goes_on_is_told),
-        STAGED(a_whole_reply_behind_an_early_beginning_is_the_only_line),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,28 +20,25 @@ static bool is_before(hth_queue_place a, hth_queue_place b, uint64_t now_s, uint
     return hth_queue_is_before(&a, &b, now_s * second, aging_s * second);
 }
 
-static void of_equals_the_first_to_come_is_first(void **state)
+TEST(of_equals_the_first_to_come_is_first)
 {
-    (void)state;
     assert_true(is_before(place(0, 5, 1), place(0, 5, 2), 5, 10));
     assert_false(is_before(place(0, 5, 2), place(0, 5, 1), 5, 10));
     assert_true(is_before(place(0, 4, 1), place(0, 5, 2), 6, 10));
     assert_false(is_before(place(0, 5, 1), place(0, 5, 1), 6, 10));
 }
 
-static void a_higher_priority_comes_first(void **state)
+TEST(a_higher_priority_comes_first)
 {
-    (void)state;
     assert_true(is_before(place(1, 5, 2), place(0, 5, 1), 5, 10));
     assert_false(is_before(place(-1, 5, 1), place(0, 5, 2), 5, 10));
     assert_true(is_before(place(100, 5, 2), place(-100, 5, 1), 5, 10));
 }
 
-static void who_waits_rises_by_one_each_interval(void **state)
+TEST(who_waits_rises_by_one_each_interval)
 {
     hth_queue_place old = place(0, 0, 1);
 
-    (void)state;
     assert_true(is_before(place(1, 9, 2), old, 9, 10));
     assert_false(is_before(place(1, 10, 2), old, 10, 10)); /* now they are equal, and the older one comes first */
     assert_true(is_before(old, place(1, 10, 2), 10, 10));
@@ -50,9 +47,8 @@ static void who_waits_rises_by_one_each_interval(void **state)
     assert_true(is_before(place(-100, 0, 1), place(100, 2000, 2), 2000, 10)); /* nothing starves */
 }
 
-static void rising_together_changes_nothing(void **state)
+TEST(rising_together_changes_nothing)
 {
-    (void)state;
     for (uint64_t now = 5; now < 500; now += 7)
         assert_true(is_before(place(1, 5, 2), place(0, 5, 1), now, 10));
 }
@@ -66,11 +62,10 @@ static hth_queue_place any_place(uint64_t *seed, uint64_t now)
     };
 }
 
-static void the_order_is_a_strict_one(void **state)
+TEST(the_order_is_a_strict_one)
 {
     uint64_t seed = hth_test_seed();
 
-    (void)state;
     for (unsigned i = 0; i < ROUNDS; i++) {
         uint64_t now = hth_test_random(&seed, 100), aging = 1 + hth_test_random(&seed, 20);
         hth_queue_place a = any_place(&seed, now), b = any_place(&seed, now), c = any_place(&seed, now);
@@ -86,17 +81,4 @@ static void the_order_is_a_strict_one(void **state)
         if (!ab && !ba && !bc && !cb) /* equals of equals are equal */
             assert_true(!ac && !ca);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_equals_the_first_to_come_is_first),
-        cmocka_unit_test(a_higher_priority_comes_first),
-        cmocka_unit_test(who_waits_rises_by_one_each_interval),
-        cmocka_unit_test(rising_together_changes_nothing),
-        cmocka_unit_test(the_order_is_a_strict_one),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@
 #include "cache/kvc_signature.h"
 #include "cache/ram_tier.h"
 #include "support/cmocka_all.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 
 #define PAGE ((size_t)4096)
 #define MIB ((size_t)1 << 20)
@@ -81,11 +81,10 @@ static bool has(hth_ram_tier *tier, uint64_t n)
 
 /* ---- what goes first ---- */
 
-static void a_chain_is_evicted_from_its_end(void **state)
+TEST(a_chain_is_evicted_from_its_end)
 {
     hth_ram_tier *tier = open_tier(MIB, -1);
 
-    (void)state;
     for (uint64_t n = 1; n <= 5; n++)
         put(tier, n, n - 1, PAGE);
     for (uint64_t n = 5; n >= 1; n--) {
@@ -97,11 +96,10 @@ static void a_chain_is_evicted_from_its_end(void **state)
     hth_ram_tier_close(tier);
 }
 
-static void a_use_of_a_leaf_counts_as_a_use_of_what_it_stands_on(void **state)
+TEST(a_use_of_a_leaf_counts_as_a_use_of_what_it_stands_on)
 {
     hth_ram_tier *tier = open_tier(MIB, -1);
 
-    (void)state;
     put(tier, 1, 0, PAGE); /* 1 <- 2 */
     put(tier, 2, 1, PAGE);
     put(tier, 11, 10, PAGE); /* alone, and put later */
@@ -118,12 +116,11 @@ static void a_use_of_a_leaf_counts_as_a_use_of_what_it_stands_on(void **state)
     hth_ram_tier_close(tier);
 }
 
-static void an_inner_row_goes_only_when_every_leaf_is_held(void **state)
+TEST(an_inner_row_goes_only_when_every_leaf_is_held)
 {
     hth_ram_tier *tier = open_tier(MIB, -1);
     hth_ram_row *leaf;
 
-    (void)state;
     for (uint64_t n = 1; n <= 3; n++)
         put(tier, n, n - 1, PAGE);
     leaf = pin(tier, 3);
@@ -138,13 +135,12 @@ static void an_inner_row_goes_only_when_every_leaf_is_held(void **state)
     hth_ram_tier_close(tier);
 }
 
-static void a_snapshot_that_names_itself_as_its_parent_is_a_leaf(void **state)
+TEST(a_snapshot_that_names_itself_as_its_parent_is_a_leaf)
 {
     hth_ram_tier *tier = open_tier(MIB, -1);
     hth_ram_row_state *states = NULL;
     size_t n = 0;
 
-    (void)state;
     put(tier, 1, 1, PAGE);
     assert_int_equal(hth_ram_tier_dump(tier, &states, &n, NULL), HEARTH_OK);
     assert_int_equal(n, 1);
@@ -155,12 +151,11 @@ static void a_snapshot_that_names_itself_as_its_parent_is_a_leaf(void **state)
 
 /* ---- the quota ---- */
 
-static void a_lower_quota_evicts_at_once_and_what_is_held_when_it_is_not(void **state)
+TEST(a_lower_quota_evicts_at_once_and_what_is_held_when_it_is_not)
 {
     hth_ram_tier *tier = open_tier(16 * MIB, -1);
     hth_ram_row *held;
 
-    (void)state;
     for (uint64_t n = 0; n < 16; n++)
         put(tier, n, 100, MIB);
     held = pin(tier, 3);
@@ -179,11 +174,10 @@ static void a_lower_quota_evicts_at_once_and_what_is_held_when_it_is_not(void **
     hth_ram_tier_close(tier);
 }
 
-static void evicting_bytes_gives_memory_back_to_the_system(void **state)
+TEST(evicting_bytes_gives_memory_back_to_the_system)
 {
     hth_ram_tier *tier = open_tier(16 * MIB, -1);
 
-    (void)state;
     for (uint64_t n = 0; n < 16; n++)
         put(tier, n, 100, MIB);
     assert_int_equal(totals_of(tier).bytes_mapped, 16 * MIB);
@@ -192,22 +186,21 @@ static void evicting_bytes_gives_memory_back_to_the_system(void **state)
     hth_ram_tier_close(tier);
 }
 
-static void a_row_that_needs_less_than_was_reserved_gives_the_rest_back(void **state)
+TEST(a_row_that_needs_less_than_was_reserved_gives_the_rest_back)
 {
     hth_ram_tier *tier = open_tier(MIB, -1);
     hth_ram_row *row = hth_ram_tier_reserve(tier, MIB), *other;
 
-    (void)state;
     assert_non_null(row);
     assert_null(hth_ram_tier_reserve(tier, PAGE));
-    hth_ram_row_image(row)[PAGE] = 9;
+    hth_ram_row_slab(row)[PAGE] = 9;
     hth_ram_row_shrink(tier, row, PAGE + 1);
     assert_int_equal(hth_ram_row_bytes(row), PAGE + 1);
     assert_int_equal(totals_of(tier).bytes, 2 * PAGE);
     assert_int_equal(totals_of(tier).bytes_pinned, 2 * PAGE);
     other = hth_ram_tier_reserve(tier, MIB - 2 * PAGE);
     assert_non_null(other);
-    assert_int_equal(hth_ram_row_image(row)[PAGE], 9);
+    assert_int_equal(hth_ram_row_slab(row)[PAGE], 9);
     hth_ram_tier_unpin(tier, row);
     hth_ram_tier_unpin(tier, other);
     assert_int_equal(totals_of(tier).bytes, 0);
@@ -216,7 +209,7 @@ static void a_row_that_needs_less_than_was_reserved_gives_the_rest_back(void **s
 
 /* ---- a dump ---- */
 
-static void a_dump_shows_every_row_with_its_pins_the_latest_used_first(void **state)
+TEST(a_dump_shows_every_row_with_its_pins_the_latest_used_first)
 {
     hth_ram_tier *tier = open_tier(MIB, -1);
     hth_ram_row_state *states = NULL;
@@ -224,7 +217,6 @@ static void a_dump_shows_every_row_with_its_pins_the_latest_used_first(void **st
     size_t n = 1;
     hth_key one = key_of(1), two = key_of(2), three = key_of(3);
 
-    (void)state;
     assert_int_equal(hth_ram_tier_dump(tier, &states, &n, NULL), HEARTH_OK);
     assert_int_equal(n, 0);
     for (uint64_t i = 1; i <= 3; i++)
@@ -262,13 +254,12 @@ static size_t heap_bytes(void)
 }
 
 /* At sizes right behind and right before the tables' and arrays' growth. */
-static void bookkeeping_takes_less_than_300_bytes_a_row(void **state)
+TEST(bookkeeping_takes_less_than_300_bytes_a_row)
 {
     static const size_t row_counts[] = { 10000, 16000, 17000, 24000, 30000, 33000, 66000 };
     void *probe;
     size_t before = heap_bytes();
 
-    (void)state;
     probe = malloc(1000);
     assert_non_null(probe);
     if (heap_bytes() == before) { /* a sanitizer's allocator does not say */
@@ -312,7 +303,7 @@ static void put_row(hth_ram_tier *tier, const test_row *made)
     hth_ram_row *row = hth_ram_tier_reserve(tier, made->n_bytes);
 
     assert_non_null(row);
-    memcpy(hth_ram_row_image(row), made->bytes, made->n_bytes);
+    memcpy(hth_ram_row_slab(row), made->bytes, made->n_bytes);
     hth_ram_tier_unpin(tier, hth_ram_tier_insert(tier, row, &made->meta));
 }
 
@@ -334,7 +325,7 @@ static bool has_row(hth_ram_tier *tier, uint32_t chain, uint32_t i)
 
     if (row) {
         assert_int_equal(hth_ram_row_bytes(row), made.n_bytes);
-        assert_memory_equal(hth_ram_row_image(row), made.bytes, made.n_bytes);
+        assert_memory_equal(hth_ram_row_slab(row), made.bytes, made.n_bytes);
         assert_memory_equal(&hth_ram_row_meta(row)->parent, &made.meta.parent, sizeof(hth_key));
         assert_int_equal(hth_ram_row_meta(row)->first_position, made.meta.first_position);
         assert_int_equal(hth_ram_row_meta(row)->n_tokens, made.meta.n_tokens);
@@ -344,7 +335,7 @@ static bool has_row(hth_ram_tier *tier, uint32_t chain, uint32_t i)
     return found;
 }
 
-static void rows_in_a_memory_file_are_found_by_the_next_tier(void **state)
+TEST(rows_in_a_memory_file_are_found_by_the_next_tier)
 {
     int fd = memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
@@ -352,7 +343,6 @@ static void rows_in_a_memory_file_are_found_by_the_next_tier(void **state)
     size_t n = 0;
     uint64_t bytes;
 
-    (void)state;
     put_chain(tier, 1);
     put_chain(tier, 2);
     bytes = totals_of(tier).bytes;
@@ -377,13 +367,12 @@ static void rows_in_a_memory_file_are_found_by_the_next_tier(void **state)
     (void)close(fd);
 }
 
-static void a_removed_row_is_not_found_again(void **state)
+TEST(a_removed_row_is_not_found_again)
 {
     int fd = memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
     test_row made = test_row_make(1, 5, 0);
 
-    (void)state;
     put_chain(tier, 1);
     hth_ram_tier_remove(tier, &made.meta.id);
     test_row_free(&made);
@@ -395,12 +384,11 @@ static void a_removed_row_is_not_found_again(void **state)
     (void)close(fd);
 }
 
-static void adopted_rows_keep_their_order_and_the_quota_holds(void **state)
+TEST(adopted_rows_keep_their_order_and_the_quota_holds)
 {
     int fd = memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
 
-    (void)state;
     put_chain(tier, 1);
     put_chain(tier, 2);
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
@@ -416,14 +404,13 @@ static void adopted_rows_keep_their_order_and_the_quota_holds(void **state)
     (void)close(fd);
 }
 
-static void two_tiers_do_not_share_memory(void **state)
+TEST(two_tiers_do_not_share_memory)
 {
     int fd = memory_file();
     hth_ram_tier_options options = { .bytes_max = MIB, .memory_fd = fd };
     hth_ram_tier *tier = open_tier(MIB, fd), *second = NULL;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hth_ram_tier_open(&options, &second, &err), HEARTH_BUSY);
     assert_null(second);
     hth_ram_tier_close(tier);
@@ -432,13 +419,12 @@ static void two_tiers_do_not_share_memory(void **state)
     (void)close(fd);
 }
 
-static void what_is_no_memory_of_ours_is_cleared(void **state)
+TEST(what_is_no_memory_of_ours_is_cleared)
 {
     int fd = memory_file();
     uint8_t garbage[8192];
     hth_ram_tier *tier;
 
-    (void)state;
     memset(garbage, 0x5A, sizeof(garbage));
     assert_int_equal(write(fd, garbage, sizeof(garbage)), sizeof(garbage));
     tier = open_tier(MIB, fd);
@@ -453,13 +439,12 @@ static void what_is_no_memory_of_ours_is_cleared(void **state)
     (void)close(fd);
 }
 
-static void a_descriptor_that_is_no_file_is_refused(void **state)
+TEST(a_descriptor_that_is_no_file_is_refused)
 {
     int ends[2];
     hth_ram_tier_options options = { .bytes_max = MIB };
     hth_ram_tier *tier = NULL;
 
-    (void)state;
     assert_int_equal(pipe(ends), 0);
     options.memory_fd = ends[0];
     assert_int_equal(hth_ram_tier_open(&options, &tier, NULL), HEARTH_MISUSE);
@@ -470,8 +455,8 @@ static void a_descriptor_that_is_no_file_is_refused(void **state)
     assert_null(tier);
 }
 
-/* The first place of a slab: an image begins with "KVC". */
-static off_t find_image(int fd, size_t which)
+/* The first place of a slab: a file begins with "KVC". */
+static off_t find_slab(int fd, size_t which)
 {
     char bytes[4];
     off_t at = (off_t)64 << 20;
@@ -483,17 +468,16 @@ static off_t find_image(int fd, size_t which)
     }
 }
 
-static void a_damaged_row_is_dropped_at_its_first_use(void **state)
+TEST(a_damaged_row_is_dropped_at_its_first_use)
 {
     int fd = memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
-    off_t image;
+    off_t file;
 
-    (void)state;
     put_chain(tier, 1);
     hth_ram_tier_close(tier);
-    image = find_image(fd, 3);
-    assert_int_equal(pwrite(fd, "!!!!", 4, image + 2000), 4); /* in the payload of a row */
+    file = find_slab(fd, 3);
+    assert_int_equal(pwrite(fd, "!!!!", 4, file + 2000), 4); /* in the image of a row */
     tier = open_tier(MIB, fd);
     assert_int_equal(totals_of(tier).rows, CHAIN_ROWS);
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
@@ -507,15 +491,14 @@ static void a_damaged_row_is_dropped_at_its_first_use(void **state)
     (void)close(fd);
 }
 
-static void a_new_row_takes_the_place_of_one_that_nobody_checked(void **state)
+TEST(a_new_row_takes_the_place_of_one_that_nobody_checked)
 {
     int fd = memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
 
-    (void)state;
     put_chain(tier, 1);
     hth_ram_tier_close(tier);
-    assert_int_equal(pwrite(fd, "!!!!", 4, find_image(fd, 3) + 2000), 4);
+    assert_int_equal(pwrite(fd, "!!!!", 4, find_slab(fd, 3) + 2000), 4);
     tier = open_tier(MIB, fd);
     put_chain(tier, 1);
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
@@ -550,12 +533,11 @@ static void leave_system(int fd, uint64_t n_bytes)
     system_bytes = (uint64_t)st.st_blocks * 512 + n_bytes;
 }
 
-static void without_memory_in_the_system_older_rows_make_room_and_the_quota_stays(void **state)
+TEST(without_memory_in_the_system_older_rows_make_room_and_the_quota_stays)
 {
     int fd = memory_file();
     hth_ram_tier *tier = open_tier(16 * MIB, fd);
 
-    (void)state;
     leave_system(fd, 4 * MIB + 16 * PAGE); /* the directory takes pages, too */
     for (uint64_t n = 0; n < 12; n++) {
         put(tier, n, 100, MIB);
@@ -576,13 +558,12 @@ static void without_memory_in_the_system_older_rows_make_room_and_the_quota_stay
     (void)close(fd);
 }
 
-static void a_reserve_that_gets_no_memory_leaves_the_tier_working(void **state)
+TEST(a_reserve_that_gets_no_memory_leaves_the_tier_working)
 {
     int fd = memory_file();
     hth_ram_tier *tier = open_tier(16 * MIB, fd);
     hth_ram_row *held;
 
-    (void)state;
     leave_system(fd, MIB);
     held = hth_ram_tier_reserve(tier, MIB);
     assert_non_null(held);
@@ -611,18 +592,18 @@ static test_row signed_row(uint32_t chain, uint32_t i, const hth_signing_key *ke
     test_row plain = test_row_make(chain, i, 3000 * (i + 1)), made = plain;
     hth_kvc_fault fault;
     hth_kvc_info info;
-    size_t n_head, n_payload;
+    size_t n_head, n_image;
 
     assert_true(hth_kvc_parse(plain.bytes, plain.n_bytes, NULL, &info, &fault));
-    n_payload = (size_t)info.payload_byte_count;
+    n_image = (size_t)info.image_byte_count;
     info.hmac = hth_kvc_signature_room();
     n_head = hth_kvc_head_bytes(&info);
-    made.n_bytes = n_head + n_payload;
+    made.n_bytes = n_head + n_image;
     made.meta.bytes = made.n_bytes;
     made.bytes = malloc(made.n_bytes);
     assert_non_null(made.bytes);
-    hth_kvc_encode_head(&info, n_payload, info.payload_crc32c, made.bytes);
-    memcpy(made.bytes + n_head, plain.bytes + info.payload_offset, n_payload);
+    hth_kvc_encode_head(&info, n_image, info.image_crc32c, made.bytes);
+    memcpy(made.bytes + n_head, plain.bytes + info.image_offset, n_image);
     test_row_free(&plain);
     if (key)
         assert_true(hth_kvc_sign(made.bytes, made.n_bytes, key));
@@ -638,7 +619,7 @@ static hth_signing_key *signing_key(uint8_t first)
     return key;
 }
 
-static void with_a_key_adopted_rows_are_used_only_when_they_are_signed_with_it(void **state)
+TEST(with_a_key_adopted_rows_are_used_only_when_they_are_signed_with_it)
 {
     int fd = memory_file();
     hth_signing_key *ours = signing_key(1), *another = signing_key(2);
@@ -647,7 +628,6 @@ static void with_a_key_adopted_rows_are_used_only_when_they_are_signed_with_it(v
     hth_ram_tier *tier = open_tier(MIB, fd);
     test_row rows[4];
 
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) { /* signed, by somebody else, not yet, and without room for it */
         rows[i] = i < 3 ? signed_row(1, i, keys[i]) : test_row_make(1, i, 100);
         put_row(tier, &rows[i]);
@@ -682,36 +662,4 @@ static void with_a_key_adopted_rows_are_used_only_when_they_are_signed_with_it(v
     hth_signing_key_free(ours);
     hth_signing_key_free(another);
     (void)close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_is_evicted_from_its_end),
-        cmocka_unit_test(a_use_of_a_leaf_counts_as_a_use_of_what_it_stands_on),
-        cmocka_unit_test(an_inner_row_goes_only_when_every_leaf_is_held),
-        cmocka_unit_test(a_snapshot_that_names_itself_as_its_parent_is_a_leaf),
-        cmocka_unit_test(a_lower_quota_evicts_at_once_and_what_is_held_when_it_is_not),
-        cmocka_unit_test(evicting_bytes_gives_memory_back_to_the_system),
-        cmocka_unit_test(a_row_that_needs_less_than_was_reserved_gives_the_rest_back),
-        cmocka_unit_test(a_dump_shows_every_row_with_its_pins_the_latest_used_first),
-#ifdef __GLIBC__
-        cmocka_unit_test(bookkeeping_takes_less_than_300_bytes_a_row),
-#endif
-        cmocka_unit_test(rows_in_a_memory_file_are_found_by_the_next_tier),
-        cmocka_unit_test(a_removed_row_is_not_found_again),
-        cmocka_unit_test(adopted_rows_keep_their_order_and_the_quota_holds),
-        cmocka_unit_test(two_tiers_do_not_share_memory),
-        cmocka_unit_test(what_is_no_memory_of_ours_is_cleared),
-        cmocka_unit_test(a_descriptor_that_is_no_file_is_refused),
-        cmocka_unit_test(a_damaged_row_is_dropped_at_its_first_use),
-        cmocka_unit_test(a_new_row_takes_the_place_of_one_that_nobody_checked),
-#if defined(__linux__) && defined(__LP64__)
-        cmocka_unit_test(without_memory_in_the_system_older_rows_make_room_and_the_quota_stays),
-        cmocka_unit_test(a_reserve_that_gets_no_memory_leaves_the_tier_working),
-#endif
-        cmocka_unit_test(with_a_key_adopted_rows_are_used_only_when_they_are_signed_with_it),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

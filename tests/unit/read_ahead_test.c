@@ -14,7 +14,7 @@
 #include "support/step_fs.h"
 #include "support/support.h"
 
-enum { ROWS = 100, PAYLOAD_BYTES = 20000, FLUSH_MS = 60000 };
+enum { ROWS = 100, IMAGE_BYTES = 20000, FLUSH_MS = 60000 };
 
 typedef struct fixture {
     char *directory;
@@ -49,13 +49,13 @@ static void save_rows(fixture *f)
             .context_size = 4096,
             .reason = HEARTH_SAVE_COLD,
             .engine_build = "test",
-            .payload_bytes = PAYLOAD_BYTES,
+            .image_bytes = IMAGE_BYTES,
         };
-        hth_save_slot *slot = hth_cache_save_begin(f->cache, &save);
+        hth_slab *slab = hth_cache_save_begin(f->cache, &save);
 
-        assert_non_null(slot);
-        memset(hth_save_slot_payload(slot), (int)i, PAYLOAD_BYTES);
-        hth_cache_save_commit(f->cache, slot);
+        assert_non_null(slab);
+        memset(hth_slab_image(slab), (int)i, IMAGE_BYTES);
+        hth_cache_save_commit(f->cache, slab);
         assert_true(hth_cache_flush(f->cache, FLUSH_MS));
     }
 }
@@ -123,6 +123,8 @@ static int fixture_teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+
 /* Read rows until one fails, at most n_most; how many came, each the right one. */
 static size_t read_rows(fixture *f, size_t n_most, hearth_status *status_out)
 {
@@ -138,9 +140,9 @@ static size_t read_rows(fixture *f, size_t n_most, hearth_status *status_out)
         *status_out = hth_read_ahead_next(ahead, &row, &err);
         if (*status_out != HEARTH_OK)
             break;
-        assert_int_equal(row.payload_bytes, PAYLOAD_BYTES);
-        assert_int_equal(row.payload[0], (uint8_t)n);
-        assert_int_equal(row.payload[PAYLOAD_BYTES - 1], (uint8_t)n);
+        assert_int_equal(row.image_bytes, IMAGE_BYTES);
+        assert_int_equal(row.image[0], (uint8_t)n);
+        assert_int_equal(row.image[IMAGE_BYTES - 1], (uint8_t)n);
         hth_cache_return(f->cache, &row);
         n++;
     }
@@ -148,7 +150,7 @@ static size_t read_rows(fixture *f, size_t n_most, hearth_status *status_out)
     return n;
 }
 
-static void rows_come_in_order_from_warm_and_cold_files(void **state)
+FIXTURE_TEST(rows_come_in_order_from_warm_and_cold_files)
 {
     fixture *f = *state;
     hearth_status status;
@@ -163,7 +165,7 @@ static void rows_come_in_order_from_warm_and_cold_files(void **state)
 }
 
 /* What a process that may make no more of them needs. */
-static void the_queues_are_made_with_the_cache_and_lent_again(void **state)
+FIXTURE_TEST(the_queues_are_made_with_the_cache_and_lent_again)
 {
     fixture *f = *state;
     hth_read_ring *rings[HTH_SPARE_RINGS_MAX + 1];
@@ -194,7 +196,7 @@ static void the_queues_are_made_with_the_cache_and_lent_again(void **state)
     assert_int_equal(f->cache->rings.n, 0);
 }
 
-static void rows_come_in_order_where_threads_read(void **state)
+FIXTURE_TEST(rows_come_in_order_where_threads_read)
 {
     fixture *f = *state;
     hearth_status status;
@@ -205,7 +207,7 @@ static void rows_come_in_order_where_threads_read(void **state)
     assert_int_equal(read_rows(f, ROWS, &status), ROWS);
 }
 
-static void rows_come_in_order_from_memory_files(void **state)
+FIXTURE_TEST(rows_come_in_order_from_memory_files)
 {
     fixture *f = *state;
     const hth_fs *layers[] = { NULL, &f->step.fs };
@@ -223,7 +225,7 @@ static void rows_come_in_order_from_memory_files(void **state)
     }
 }
 
-static void a_ram_tier_with_room_for_two_rows_is_enough(void **state)
+FIXTURE_TEST(a_ram_tier_with_room_for_two_rows_is_enough)
 {
     fixture *f = *state;
     const hth_fs *layers[] = { NULL, &f->step.fs };
@@ -239,7 +241,7 @@ static void a_ram_tier_with_room_for_two_rows_is_enough(void **state)
     }
 }
 
-static void a_restore_that_ends_early_leaves_nothing_pinned(void **state)
+FIXTURE_TEST(a_restore_that_ends_early_leaves_nothing_pinned)
 {
     fixture *f = *state;
 
@@ -254,7 +256,7 @@ static void a_restore_that_ends_early_leaves_nothing_pinned(void **state)
     }
 }
 
-static void a_damaged_row_ends_the_restore_there(void **state)
+FIXTURE_TEST(a_damaged_row_ends_the_restore_there)
 {
     fixture *f = *state;
     hearth_status status;
@@ -267,7 +269,7 @@ static void a_damaged_row_ends_the_restore_there(void **state)
     assert_int_equal(status, HEARTH_CORRUPT);
 }
 
-static void a_row_whose_file_is_gone_ends_the_restore_there(void **state)
+FIXTURE_TEST(a_row_whose_file_is_gone_ends_the_restore_there)
 {
     fixture *f = *state;
     hearth_status status;
@@ -281,7 +283,7 @@ static void a_row_whose_file_is_gone_ends_the_restore_there(void **state)
     assert_int_equal(status, HEARTH_NOT_FOUND);
 }
 
-static void a_read_that_fails_ends_the_restore_and_damages_nothing(void **state)
+FIXTURE_TEST(a_read_that_fails_ends_the_restore_and_damages_nothing)
 {
     fixture *f = *state;
     hearth_status status;
@@ -298,22 +300,4 @@ static void a_read_that_fails_ends_the_restore_and_damages_nothing(void **state)
     assert_int_equal(status, HEARTH_IO);
     f->step.fail_at = 0;
     assert_int_equal(read_rows(f, ROWS, &status), ROWS);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(rows_come_in_order_from_warm_and_cold_files),
-        TEST(the_queues_are_made_with_the_cache_and_lent_again),
-        TEST(rows_come_in_order_where_threads_read),
-        TEST(rows_come_in_order_from_memory_files),
-        TEST(a_ram_tier_with_room_for_two_rows_is_enough),
-        TEST(a_restore_that_ends_early_leaves_nothing_pinned),
-        TEST(a_damaged_row_ends_the_restore_there),
-        TEST(a_row_whose_file_is_gone_ends_the_restore_there),
-        TEST(a_read_that_fails_ends_the_restore_and_damages_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

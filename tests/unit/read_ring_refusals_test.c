@@ -1,8 +1,8 @@
 /*
  * read_ring_refusals_test.c - what the ring does when the system's queue does not keep what it promised
  *
- * The queue of the system is replaced by one that is defined here: it carries reads out, the last first, or answers them
- * with an error.
+ * The queue of the system is replaced by one that is defined here: it carries reads out, the last first, or answers
+ * them with an error.
  */
 #include "support/cmocka_all.h"
 
@@ -141,6 +141,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static void read_all_files(fixture *f, hth_read_ring *ring)
 {
     hth_ring_read reads[FILES];
@@ -166,7 +168,7 @@ static void read_all_files(fixture *f, hth_read_ring *ring)
 
 /* ---- what must hold ---- */
 
-static void a_kernel_that_does_not_know_the_operation_is_done_without(void **state)
+FIXTURE_TEST(a_kernel_that_does_not_know_the_operation_is_done_without)
 {
     static const int answers[] = { -EINVAL, -EOPNOTSUPP, -EPERM };
     fixture *f = *state;
@@ -189,7 +191,7 @@ static void a_kernel_that_does_not_know_the_operation_is_done_without(void **sta
         }
 }
 
-static void reads_by_the_system_and_by_threads_may_be_out_at_once(void **state)
+FIXTURE_TEST(reads_by_the_system_and_by_threads_may_be_out_at_once)
 {
     fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
@@ -219,7 +221,7 @@ static void reads_by_the_system_and_by_threads_may_be_out_at_once(void **state)
     hth_read_ring_close(ring);
 }
 
-static void an_error_of_the_file_is_no_reason_to_do_without_the_system(void **state)
+FIXTURE_TEST(an_error_of_the_file_is_no_reason_to_do_without_the_system)
 {
     fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
@@ -237,7 +239,7 @@ static void an_error_of_the_file_is_no_reason_to_do_without_the_system(void **st
     (void)close(directory);
 }
 
-static void a_full_queue_short_reads_and_interruptions_only_take_longer(void **state)
+FIXTURE_TEST(a_full_queue_short_reads_and_interruptions_only_take_longer)
 {
     fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
@@ -251,7 +253,7 @@ static void a_full_queue_short_reads_and_interruptions_only_take_longer(void **s
     hth_read_ring_close(ring);
 }
 
-static void closing_waits_for_what_is_out(void **state)
+FIXTURE_TEST(closing_waits_for_what_is_out)
 {
     fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
@@ -265,18 +267,4 @@ static void closing_waits_for_what_is_out(void **state)
     hth_read_ring_close(ring); /* the queue asserts that nothing is in it */
     assert_int_equal(reads[0].n_done, FILE_BYTES);
     assert_int_equal(reads[1].n_done, FILE_BYTES);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_kernel_that_does_not_know_the_operation_is_done_without),
-        TEST(reads_by_the_system_and_by_threads_may_be_out_at_once),
-        TEST(an_error_of_the_file_is_no_reason_to_do_without_the_system),
-        TEST(a_full_queue_short_reads_and_interruptions_only_take_longer),
-        TEST(closing_waits_for_what_is_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

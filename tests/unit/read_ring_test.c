@@ -67,6 +67,8 @@ static int fixture_teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+
 /* Read all files through a ring of that depth, as many at a time as it takes, and compare every byte. */
 static void read_all(fixture *f, hth_read_ring *ring, size_t depth)
 {
@@ -94,7 +96,7 @@ static void read_all(fixture *f, hth_read_ring *ring, size_t depth)
                 fail_msg("file %zu differs at %zu", i, at);
 }
 
-static void every_byte_of_many_files_arrives(void **state)
+FIXTURE_TEST(every_byte_of_many_files_arrives)
 {
     fixture *f = *state;
 
@@ -107,7 +109,7 @@ static void every_byte_of_many_files_arrives(void **state)
     }
 }
 
-static void without_a_queue_of_the_system_threads_read(void **state)
+FIXTURE_TEST(without_a_queue_of_the_system_threads_read)
 {
     fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(&f->step.fs, 16);
@@ -119,7 +121,7 @@ static void without_a_queue_of_the_system_threads_read(void **state)
     hth_read_ring_close(ring);
 }
 
-static void a_file_that_ends_early_comes_back_short(void **state)
+FIXTURE_TEST(a_file_that_ends_early_comes_back_short)
 {
     fixture *f = *state;
     const hth_fs *layers[] = { hth_fs_system(), &f->step.fs };
@@ -137,7 +139,7 @@ static void a_file_that_ends_early_comes_back_short(void **state)
     }
 }
 
-static void a_read_that_fails_says_so(void **state)
+FIXTURE_TEST(a_read_that_fails_says_so)
 {
     fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), 4);
@@ -159,7 +161,7 @@ static void a_read_that_fails_says_so(void **state)
     hth_read_ring_close(ring);
 }
 
-static void a_read_goes_on_where_an_earlier_one_stopped(void **state)
+FIXTURE_TEST(a_read_goes_on_where_an_earlier_one_stopped)
 {
     fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), 4);
@@ -173,7 +175,7 @@ static void a_read_goes_on_where_an_earlier_one_stopped(void **state)
     hth_read_ring_close(ring);
 }
 
-static void what_is_in_memory_is_read_at_once(void **state)
+FIXTURE_TEST(what_is_in_memory_is_read_at_once)
 {
     fixture *f = *state;
     hth_ring_read read = { .fd = f->fds[0], .bytes = f->bytes[0], .n_bytes = FILE_BYTES };
@@ -186,19 +188,4 @@ static void what_is_in_memory_is_read_at_once(void **state)
     if (hth_read_now(hth_fs_system(), &read)) /* not on every file system */
         for (size_t at = 0; at < FILE_BYTES; at++)
             assert_int_equal(f->bytes[0][at], byte_of(0, at));
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(every_byte_of_many_files_arrives),
-        TEST(without_a_queue_of_the_system_threads_read),
-        TEST(a_file_that_ends_early_comes_back_short),
-        TEST(a_read_that_fails_says_so),
-        TEST(a_read_goes_on_where_an_earlier_one_stopped),
-        TEST(what_is_in_memory_is_read_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

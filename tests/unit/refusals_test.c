@@ -6,12 +6,11 @@
 
 #define SECOND UINT64_C(1000000000)
 
-static void the_first_ones_are_logged_and_the_rest_is_counted(void **state)
+TEST(the_first_ones_are_logged_and_the_rest_is_counted)
 {
     hth_refusals refusals = { .n_untold = 0 };
     uint64_t n_untold = 7;
 
-    (void)state;
     for (int i = 0; i < HTH_REFUSALS_AT_ONCE; i++) {
         assert_true(hth_refusals_take(&refusals, SECOND, &n_untold));
         assert_int_equal(n_untold, 0);
@@ -23,13 +22,12 @@ static void the_first_ones_are_logged_and_the_rest_is_counted(void **state)
     assert_false(hth_refusals_take(&refusals, SECOND + SECOND / HTH_REFUSALS_PER_SECOND, &n_untold));
 }
 
-static void a_flood_gives_so_many_lines_a_second(void **state)
+TEST(a_flood_gives_so_many_lines_a_second)
 {
     hth_refusals refusals = { .n_untold = 0 };
     uint64_t n_lines = 0, n_told = 0, n_untold;
     const uint64_t n = 100000, seconds = 20;
 
-    (void)state;
     for (uint64_t i = 0; i < n; i++)
         if (hth_refusals_take(&refusals, SECOND + i * seconds * SECOND / n, &n_untold)) {
             n_lines++;
@@ -40,37 +38,23 @@ static void a_flood_gives_so_many_lines_a_second(void **state)
     assert_int_equal(n_lines + n_told + refusals.n_untold, n);
 }
 
-static void a_quiet_time_gives_no_more_than_at_first(void **state)
+TEST(a_quiet_time_gives_no_more_than_at_first)
 {
     hth_refusals refusals = { .n_untold = 0 };
     uint64_t n_untold, n_lines = 0;
 
-    (void)state;
     assert_true(hth_refusals_take(&refusals, SECOND, &n_untold));
     for (int i = 0; i < 500; i++)
         n_lines += hth_refusals_take(&refusals, 1000000 * SECOND, &n_untold);
     assert_int_equal(n_lines, HTH_REFUSALS_AT_ONCE);
 }
 
-static void a_clock_that_stands_still_or_goes_back_gives_nothing(void **state)
+TEST(a_clock_that_stands_still_or_goes_back_gives_nothing)
 {
     hth_refusals refusals = { .n_untold = 0 };
     uint64_t n_untold, n_lines = 0;
 
-    (void)state;
     for (int i = 0; i < 500; i++)
         n_lines += hth_refusals_take(&refusals, (uint64_t)(1000 - i) * SECOND, &n_untold);
     assert_int_equal(n_lines, HTH_REFUSALS_AT_ONCE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_ones_are_logged_and_the_rest_is_counted),
-        cmocka_unit_test(a_flood_gives_so_many_lines_a_second),
-        cmocka_unit_test(a_quiet_time_gives_no_more_than_at_first),
-        cmocka_unit_test(a_clock_that_stands_still_or_goes_back_gives_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * relay_body_test.c - replies that are no streams and larger than the front keeps: they leave as they come, and go on in
- * the next worker with the byte after the last that has left
+ * relay_body_test.c - replies that are no streams and larger than the front keeps: they leave as they come, and go on
+ * in the next worker with the byte after the last that has left
  */
 #include <string.h>
 
@@ -43,6 +43,8 @@ static int teardown(void **state)
     free(stage);
     return 0;
 }
+
+#define STAGED(name) TEST_WITH(name, setup, teardown)
 
 static char body_byte(size_t i)
 {
@@ -167,7 +169,7 @@ static void expect_whole(const client_reply *reply)
             fail_msg("byte %zu is another", i);
 }
 
-static void a_long_body_leaves_as_it_comes(void **state)
+STAGED(a_long_body_leaves_as_it_comes)
 {
     body_stage *stage = *state;
     client_reply reply = exchange_body(stage);
@@ -179,7 +181,7 @@ static void a_long_body_leaves_as_it_comes(void **state)
     client_reply_deinit(&reply);
 }
 
-static void a_long_body_that_breaks_goes_on_with_the_next_byte(void **state)
+STAGED(a_long_body_that_breaks_goes_on_with_the_next_byte)
 {
     body_stage *stage = *state;
     client_reply reply = exchange_body(stage);
@@ -200,7 +202,7 @@ static void a_long_body_that_breaks_goes_on_with_the_next_byte(void **state)
 }
 
 /* Nothing is made up of two replies: what does not go on byte for byte is seen to be broken off. */
-static void a_body_that_comes_out_differently_is_cut_off(void **state)
+STAGED(a_body_that_comes_out_differently_is_cut_off)
 {
     static const body_kind kinds[] = { BODY_OTHER_BYTE, BODY_SHORTER, BODY_REFUSED };
     body_stage *stage = *state;
@@ -219,7 +221,7 @@ static void a_body_that_comes_out_differently_is_cut_off(void **state)
 }
 
 /* What has not left yet may come out as the next worker makes it. */
-static void a_body_of_which_nothing_has_left_is_the_next_workers(void **state)
+STAGED(a_body_of_which_nothing_has_left_is_the_next_workers)
 {
     body_stage *stage = *state;
     client_reply reply;
@@ -234,7 +236,7 @@ static void a_body_of_which_nothing_has_left_is_the_next_workers(void **state)
 }
 
 /* Its tokens are too many to be remembered: the next worker begins anew, since nobody has seen any of it. */
-static void a_reply_too_long_to_be_remembered_begins_anew(void **state)
+STAGED(a_reply_too_long_to_be_remembered_begins_anew)
 {
     body_stage *stage = *state;
     hth_buffer tokens = { .text = NULL };
@@ -281,7 +283,7 @@ static void send_nonsense(fake_connection *connection, const fake_request *reque
     hth_buffer_deinit(&out);
 }
 
-static void frames_out_of_place_count_as_a_broken_connection(void **state)
+STAGED(frames_out_of_place_count_as_a_broken_connection)
 {
     static const script_step steps[] = {
         { .tokens = { 1 }, .n_tokens = 1, .bytes = "data: one\n\n", .has_ended = true }
@@ -330,7 +332,7 @@ static void send_long_event(fake_connection *connection, const fake_request *req
     hth_buffer_deinit(&out);
 }
 
-static void an_event_longer_than_a_frame_is_not_split_by_a_death(void **state)
+STAGED(an_event_longer_than_a_frame_is_not_split_by_a_death)
 {
     body_stage *stage = *state;
     client_reply reply = { .status = 0 };
@@ -344,21 +346,4 @@ static void an_event_longer_than_a_frame_is_not_split_by_a_death(void **state)
     assert_true(reply.is_whole);
     assert_int_equal(reply.body.n, BODY_BYTES);
     client_reply_deinit(&reply);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-        STAGED(a_long_body_leaves_as_it_comes),
-        STAGED(a_long_body_that_breaks_goes_on_with_the_next_byte),
-        STAGED(a_body_that_comes_out_differently_is_cut_off),
-        STAGED(a_body_of_which_nothing_has_left_is_the_next_workers),
-        STAGED(a_reply_too_long_to_be_remembered_begins_anew),
-        STAGED(frames_out_of_place_count_as_a_broken_connection),
-        STAGED(an_event_longer_than_a_frame_is_not_split_by_a_death),
-#undef STAGED
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

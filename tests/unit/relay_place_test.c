@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "support/relay_stage.h"
+#include "support/relay_tests.h"
 
 static const script_step steps[] = {
     { .tokens = { 1 }, .n_tokens = 1, .bytes = "data: one\n\n", .has_ended = true },
@@ -14,22 +14,13 @@ static const reply_script script = {
 
 static int setup(void **state)
 {
-    relay_stage *stage = malloc(sizeof(*stage));
+    int result = stage_setup(state);
 
-    assert_non_null(stage);
-    relay_stage_open(stage);
-    stage->script = &script;
-    worker_start(&stage->supervisor);
-    *state = stage;
-    return 0;
+    begin_with(*state, &script);
+    return result;
 }
 
-static int teardown(void **state)
-{
-    relay_stage_close(*state);
-    free(*state);
-    return 0;
-}
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, stage_teardown)
 
 /* Is it said of that run that another worker had the request? */
 static bool goes_on(const relay_stage *stage, unsigned run)
@@ -38,7 +29,7 @@ static bool goes_on(const relay_stage *stage, unsigned run)
 }
 
 /* Whatever of the reply came, if only a byte of its head, or the reply's head without a byte of its body. */
-static void a_request_keeps_its_place_though_nothing_came_of_it(void **state)
+FIXTURE_TEST(a_request_keeps_its_place_though_nothing_came_of_it)
 {
     relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
@@ -59,7 +50,7 @@ static void a_request_keeps_its_place_though_nothing_came_of_it(void **state)
     client_reply_deinit(&reply);
 }
 
-static void what_generates_nothing_has_none(void **state)
+FIXTURE_TEST(what_generates_nothing_has_none)
 {
     relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
@@ -70,14 +61,4 @@ static void what_generates_nothing_has_none(void **state)
     assert_int_equal(stage->n_runs, 2);
     assert_false(goes_on(stage, 1));
     client_reply_deinit(&reply);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_request_keeps_its_place_though_nothing_came_of_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_generates_nothing_has_none, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

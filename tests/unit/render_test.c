@@ -60,16 +60,16 @@ static void check_shown(const char *name, hearth_model *model, size_t n_turns, b
     static const char *const texts[] = { "Be brief.", "a question.", "Agents: none.",
                                          NULL,        NULL,          "The date has changed." };
     hearth_conversation c = with_late_systems(n_turns, with_tools);
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
     if (hth_api_render(model, &c, &prompt, NULL, &err) != HEARTH_OK)
         fail_msg("%s, %zu turns: %s", name, n_turns, err.message);
     for (size_t i = 0; i < n_turns; i++)
         /* Some show the first with a question at the end only. */
-        if (texts[i] && (i > 0 || n_turns == 3) && !strstr(prompt.text, texts[i]))
-            fail_msg("%s leaves '%s' out: %s", name, texts[i], prompt.text);
-    hearth_chat_prompt_free(&prompt);
+        if (texts[i] && (i > 0 || n_turns == 3) && !strstr(prompt->text, texts[i]))
+            fail_msg("%s leaves '%s' out: %s", name, texts[i], prompt->text);
+    hearth_chat_prompt_free(prompt);
 }
 
 /* Those that know nothing of tools' results, and refuse or leave out a turn of one. */
@@ -78,7 +78,7 @@ static bool has_no_results(const char *name)
     return strncmp(name, "google-gemma-2", 14) == 0 || strcmp(name, "llama-cpp-rwkv-world.jinja") == 0;
 }
 
-static void any_template_takes_messages_of_the_system_between_others(void **state)
+RUNTIME_TEST(any_template_takes_messages_of_the_system_between_others)
 {
     const hth_test_stub *f = *state;
     DIR *directory = opendir(HTH_TEST_TEMPLATES);
@@ -108,13 +108,13 @@ static void any_template_takes_messages_of_the_system_between_others(void **stat
     assert_true(n > 20);
 }
 
-static void a_conversation_that_grows_keeps_its_beginning(void **state)
+RUNTIME_TEST(a_conversation_that_grows_keeps_its_beginning)
 {
     const hth_test_stub *f = *state;
     char path[4096], *text;
     hearth_model *model;
     hearth_conversation first = with_late_systems(3, true), second = with_late_systems(5, true);
-    hearth_chat_prompt a, b;
+    const hearth_chat_prompt *a, *b;
     hearth_error err;
 
     (void)snprintf(path, sizeof(path), "%s/Qwen3.5-4B.jinja", HTH_TEST_TEMPLATES);
@@ -127,10 +127,10 @@ static void a_conversation_that_grows_keeps_its_beginning(void **state)
                      HEARTH_ENGINE); /* it takes one at the beginning */
     assert_int_equal(hth_api_render(model, &first, &a, NULL, &err), HEARTH_OK);
     assert_int_equal(hth_api_render(model, &second, &b, NULL, &err), HEARTH_OK);
-    assert_non_null(strstr(a.text, "<system>\nAgents: none."));
-    assert_memory_equal(a.text, b.text, a.n_bytes);
-    hearth_chat_prompt_free(&a);
-    hearth_chat_prompt_free(&b);
+    assert_non_null(strstr(a->text, "<system>\nAgents: none."));
+    assert_memory_equal(a->text, b->text, a->n_bytes);
+    hearth_chat_prompt_free(a);
+    hearth_chat_prompt_free(b);
     hearth_model_unref(model);
     free(text);
 }
@@ -147,7 +147,7 @@ static char *wide_schema(void)
     return text;
 }
 
-static void a_tool_whose_schema_makes_no_grammar_is_offered_without_one(void **state)
+RUNTIME_TEST(a_tool_whose_schema_makes_no_grammar_is_offered_without_one)
 {
     const hth_test_stub *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
@@ -155,7 +155,7 @@ static void a_tool_whose_schema_makes_no_grammar_is_offered_without_one(void **s
     hearth_chat_tool tools[7];
     hearth_conversation c = with_late_systems(2, false);
     hth_api_notes notes = { .n_bytes = 0 };
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_error err;
 
     for (size_t i = 0; i < 7; i++)
@@ -167,10 +167,10 @@ static void a_tool_whose_schema_makes_no_grammar_is_offered_without_one(void **s
     assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_MISUSE);
     assert_int_equal(hth_api_render(model, &c, &prompt, &notes, &err), HEARTH_OK);
     assert_string_equal(notes.text, "tools.wide.parameters, tools.odd.parameters");
-    assert_non_null(strstr(prompt.text, "look {\"type\":\"object\",\"properties\":{\"where\""));
+    assert_non_null(strstr(prompt->text, "look {\"type\":\"object\",\"properties\":{\"where\""));
     assert_non_null(
-        strstr(prompt.text, "\nodd {\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}\n"));
-    hearth_chat_prompt_free(&prompt);
+        strstr(prompt->text, "\nodd {\"type\":\"object\",\"properties\":{},\"additionalProperties\":true}\n"));
+    hearth_chat_prompt_free(prompt);
 
     /* What is wrong with anything else is an error as ever. */
     c.template_values = "[]";
@@ -180,7 +180,7 @@ static void a_tool_whose_schema_makes_no_grammar_is_offered_without_one(void **s
     hearth_model_unref(model);
 }
 
-static void so_is_one_whose_schema_the_engine_cannot_read(void **state)
+RUNTIME_TEST(so_is_one_whose_schema_the_engine_cannot_read)
 {
     static const hearth_chat_tool tools[] = {
         { .struct_size = sizeof(hearth_chat_tool),
@@ -194,7 +194,7 @@ static void so_is_one_whose_schema_the_engine_cannot_read(void **state)
     hearth_conversation c = with_late_systems(2, false);
     hth_api_notes notes = { .n_bytes = 0 };
     char path[4096], *text;
-    hearth_chat_prompt prompt;
+    const hearth_chat_prompt *prompt;
     hearth_model *model;
     hearth_error err;
 
@@ -208,22 +208,9 @@ static void so_is_one_whose_schema_the_engine_cannot_read(void **state)
     if (hth_api_render(model, &c, &prompt, &notes, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     assert_string_equal(notes.text, "tools.lost.parameters");
-    assert_non_null(prompt.grammar);
-    assert_non_null(strstr(prompt.text, "#/nowhere")); /* it is told as text */
-    hearth_chat_prompt_free(&prompt);
+    assert_non_null(prompt->grammar);
+    assert_non_null(strstr(prompt->text, "#/nowhere")); /* it is told as text */
+    hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
     free(text);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, hth_test_runtime_set_up, hth_test_stub_tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(any_template_takes_messages_of_the_system_between_others),
-        TEST(a_conversation_that_grows_keeps_its_beginning),
-        TEST(a_tool_whose_schema_makes_no_grammar_is_offered_without_one),
-        TEST(so_is_one_whose_schema_the_engine_cannot_read),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

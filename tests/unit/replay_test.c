@@ -18,6 +18,7 @@ typedef struct told {
     size_t after[TOKENS_MAX + 1]; /* [n_tokens + 1]: bytes of text before token i */
     uint32_t n_tokens;
     uint32_t n_replayed;
+    char said[LOG_BYTES]; /* the text alone, of both callbacks */
 } told;
 
 static bool hear_token(uint64_t id, const hearth_token_event *event, void *user_data)
@@ -30,6 +31,7 @@ static bool hear_token(uint64_t id, const hearth_token_event *event, void *user_
     assert_true(!event->is_replayed || t->n_replayed == t->n_tokens); /* all of them come first */
     t->n_replayed += event->is_replayed;
     t->after[t->n_tokens++] = t->n;
+    strcat(t->said, event->text);
     t->n += (size_t)snprintf(t->text + t->n, LOG_BYTES - t->n, "(%d:%s)", event->token, event->text);
     return true;
 }
@@ -40,6 +42,7 @@ static bool hear_text(uint64_t id, const char *text, size_t n_bytes, void *user_
 
     (void)id;
     assert_int_equal(strlen(text), n_bytes);
+    strcat(t->said, text);
     t->n += (size_t)snprintf(t->text + t->n, LOG_BYTES - t->n, "[%s]", text);
     return true;
 }
@@ -67,6 +70,7 @@ static void expect_the_same_from_any_token(hearth_model *model, const hearth_req
     uint32_t n = whole->stats->completion_tokens;
 
     assert_true(n > 2 && n <= TOKENS_MAX);
+    assert_string_equal(first->said, whole->text); /* each piece is delivered once, by one of the two */
     for (uint32_t k = 0; k <= n; k++) {
         const hearth_result *rest = run(model, request, whole, k, again);
 
@@ -87,7 +91,7 @@ static void expect_the_same_from_any_token(hearth_model *model, const hearth_req
     free(again);
 }
 
-static void replayed_tokens_are_told_as_they_were_when_they_were_drawn(void **state)
+STUB_TEST(replayed_tokens_are_told_as_they_were_when_they_were_drawn)
 {
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(300, 3);
@@ -98,7 +102,7 @@ static void replayed_tokens_are_told_as_they_were_when_they_were_drawn(void **st
     free(prompt);
 }
 
-static void a_result_says_which_stop_text_ended_the_reply(void **state)
+STUB_TEST(a_result_says_which_stop_text_ended_the_reply)
 {
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(300, 3);
@@ -122,8 +126,8 @@ static void a_result_says_which_stop_text_ended_the_reply(void **state)
     free(prompt);
 }
 
-/* Many rows in one evaluation have other bits than single ones, and a chunk over the prompt's end others than one up to it. */
-static void replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_the_prompt(void **state)
+/* Many rows in one evaluation have other bits than single rows. A chunk over the prompt's end has other bits, too. */
+STUB_TEST(replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_the_prompt)
 {
     enum { N_KNOWN = 100 };
     const hth_test_stub *f = *state;
@@ -146,7 +150,7 @@ static void replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_
     free(prompt);
 }
 
-static void the_prompt_that_is_echoed_is_told_again_too(void **state)
+STUB_TEST(the_prompt_that_is_echoed_is_told_again_too)
 {
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(40, 4);
@@ -159,7 +163,7 @@ static void the_prompt_that_is_echoed_is_told_again_too(void **state)
 }
 
 /* The end is held back by stop texts: it is released at the end only, however that comes about. */
-static void a_reply_that_had_ended_ends_in_the_same_way_and_computes_nothing(void **state)
+STUB_TEST(a_reply_that_had_ended_ends_in_the_same_way_and_computes_nothing)
 {
     const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(300, 5), stop[3] = "";
@@ -190,7 +194,7 @@ static bool refuse(uint64_t id, const hearth_token_event *event, void *user_data
     return event->index < 3;
 }
 
-static void who_hears_a_replayed_token_may_refuse_it(void **state)
+STUB_TEST(who_hears_a_replayed_token_may_refuse_it)
 {
     const hth_test_stub *f = *state;
     hearth_request request = hth_test_greedy("a prompt for refusals", 8);
@@ -209,10 +213,10 @@ static void who_hears_a_replayed_token_may_refuse_it(void **state)
 }
 
 /*
- * Where no row is left of what a reply had evaluated, that is evaluated as it was: its logits have the same bits, so the
- * reply goes on as if it had not been broken off.
+ * Where no row is left of what a reply had evaluated, that is evaluated as it was: its logits have the same bits, so
+ * the reply goes on as if it had not been broken off.
  */
-static void a_reply_that_goes_on_without_any_row_has_the_bits_of_the_unbroken_one(void **state)
+TEST(a_reply_that_goes_on_without_any_row_has_the_bits_of_the_unbroken_one)
 {
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_model_options model_options = hearth_model_options_default();
@@ -221,12 +225,12 @@ static void a_reply_that_goes_on_without_any_row_has_the_bits_of_the_unbroken_on
     hearth_sampling sampling = hearth_sampling_default();
     const hearth_result *whole;
 
-    (void)state;
     options.cache_disabled = true;
     model_options.n_threads = 1;
     model_options.n_ctx = 2048;
     request.ignore_eos = true;
     sampling.temperature = 1.5f;
+    sampling.seed = 5;
     request.sampling = &sampling;
     request.logprobs = true;
     for (uint32_t k = 0; k < 40; k += k < 4 ? 1 : 7) { /* each in a new context: nothing is there any more */
@@ -249,25 +253,4 @@ static void a_reply_that_goes_on_without_any_row_has_the_bits_of_the_unbroken_on
     }
     hearth_result_unref(whole);
     free(prompt);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(replayed_tokens_are_told_as_they_were_when_they_were_drawn,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_result_says_which_stop_text_ended_the_reply, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_the_prompt,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(the_prompt_that_is_echoed_is_told_again_too, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_that_had_ended_ends_in_the_same_way_and_computes_nothing,
-                                        hth_test_stub_set_up, hth_test_stub_tear_down),
-        cmocka_unit_test(a_reply_that_goes_on_without_any_row_has_the_bits_of_the_unbroken_one),
-        cmocka_unit_test_setup_teardown(who_hears_a_replayed_token_may_refuse_it, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

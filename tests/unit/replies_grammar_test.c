@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "engine/gbnf.h"
+#include "engine/gbnf_reader.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
@@ -94,7 +94,7 @@ static void read_once(hearth_model *model, const hearth_request *request)
     assert_true(n_different > 0);
 }
 
-static void replies_to_one_prompt_read_their_grammar_once(void **state)
+STUB_TEST(replies_to_one_prompt_read_their_grammar_once)
 {
     hth_test_stub *f = *state;
     static const hearth_trigger triggers[] = {
@@ -116,7 +116,7 @@ static void replies_to_one_prompt_read_their_grammar_once(void **state)
     read_once(f->model, &request);
 }
 
-static void a_grammar_that_cannot_be_read_is_refused_once_for_all(void **state)
+STUB_TEST(a_grammar_that_cannot_be_read_is_refused_once_for_all)
 {
     hth_test_stub *f = *state;
     hearth_sampling sampling;
@@ -169,7 +169,7 @@ static void *submit_some(void *context)
     return c;
 }
 
-static void a_grammar_outlives_the_reply_that_it_was_read_for(void **state)
+STUB_TEST(a_grammar_outlives_the_reply_that_it_was_read_for)
 {
     hth_test_stub *f = *state;
     crowd c = { .model = f->model, .n_open = THREADS * ROUNDS * REPLIES };
@@ -194,18 +194,4 @@ static void a_grammar_outlives_the_reply_that_it_was_read_for(void **state)
     expect_read(THREADS * ROUNDS);
     pthread_cond_destroy(&c.changed);
     pthread_mutex_destroy(&c.lock);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(replies_to_one_prompt_read_their_grammar_once, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_grammar_that_cannot_be_read_is_refused_once_for_all, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-        cmocka_unit_test_setup_teardown(a_grammar_outlives_the_reply_that_it_was_read_for, hth_test_stub_set_up,
-                                        hth_test_stub_tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

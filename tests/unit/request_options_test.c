@@ -6,14 +6,13 @@
 #include "stub/backend.h"
 #include "support/scene.h"
 
-static void a_prompt_is_read_without_a_reply(void **state)
+TEST(a_prompt_is_read_without_a_reply)
 {
     test_stage_options options = with_cache();
     hearth_request warm = test_request(text, 300, 20), use = test_request(text, 300, 20);
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     warm.prefill_only = true;
     test_stage_open(&stage, &options);
     reply = submit(&stage, &warm);
@@ -54,13 +53,12 @@ static hearth_status count_draw(hth_engine_sampler *sampler, const float *logits
     return draws.apply(sampler, logits, at, out, n_out, err);
 }
 
-static void ends_are_forbidden_for_the_first_min_tokens(void **state)
+TEST(ends_are_forbidden_for_the_first_min_tokens)
 {
     hearth_request request = test_request(text, 50, 20);
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     request.min_tokens = 6;
     test_stage_open(&stage, NULL);
     memset(&draws, 0, sizeof(draws));
@@ -75,7 +73,7 @@ static void ends_are_forbidden_for_the_first_min_tokens(void **state)
     test_stage_close(&stage);
 }
 
-static void a_stop_token_ends_the_reply_and_is_not_shown(void **state)
+TEST(a_stop_token_ends_the_reply_and_is_not_shown)
 {
     hearth_token chain[20];
     hearth_request request = test_request(text, 50, 20);
@@ -83,7 +81,6 @@ static void a_stop_token_ends_the_reply_and_is_not_shown(void **state)
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     test_stage_open(&stage, NULL);
     test_solo_chain(hth_backend_stub(), stage.engine_model, text, 50, request.sampling, 20, 64, chain);
     request.stop_tokens = &chain[8];
@@ -100,7 +97,7 @@ static void a_stop_token_ends_the_reply_and_is_not_shown(void **state)
     test_stage_close(&stage);
 }
 
-static void an_echo_begins_with_the_prompt(void **state)
+TEST(an_echo_begins_with_the_prompt)
 {
     hearth_request request = test_request(text, 50, 10);
     const char stop[] = { (char)text[3], (char)text[4], '\0' };
@@ -108,7 +105,6 @@ static void an_echo_begins_with_the_prompt(void **state)
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     request.echo = true;
     request.stop = stops; /* it stands in the prompt, where it stops nothing */
     request.n_stop = 1;
@@ -123,14 +119,13 @@ static void an_echo_begins_with_the_prompt(void **state)
 }
 
 /* Broken off after any token, and continued elsewhere with what was known: the same tokens and the same text. */
-static void a_reply_that_was_broken_off_goes_on_from_any_token(void **state)
+TEST(a_reply_that_was_broken_off_goes_on_from_any_token)
 {
     static const char *const stops[] = { "ZZ", "q" };
     hearth_token chain[24];
     hearth_request request = test_request(text, 60, 24);
     hearth_sampling sampling = hearth_sampling_default();
 
-    (void)state;
     sampling.temperature = 0.9f;
     sampling.seed = 5;
     sampling.repeat_penalty = 1.3f;
@@ -167,13 +162,12 @@ static void a_reply_that_was_broken_off_goes_on_from_any_token(void **state)
         }
 }
 
-static void each_token_has_its_logprobs(void **state)
+TEST(each_token_has_its_logprobs)
 {
     hearth_request request = test_request(text, 60, 9);
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     request.n_top_logprobs = 3;
     test_stage_open(&stage, NULL);
     reply = submit(&stage, &request);
@@ -200,14 +194,5 @@ static void each_token_has_its_logprobs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_prompt_is_read_without_a_reply),
-        cmocka_unit_test(ends_are_forbidden_for_the_first_min_tokens),
-        cmocka_unit_test(a_stop_token_ends_the_reply_and_is_not_shown),
-        cmocka_unit_test(an_echo_begins_with_the_prompt),
-        cmocka_unit_test(a_reply_that_was_broken_off_goes_on_from_any_token),
-        cmocka_unit_test(each_token_has_its_logprobs),
-    };
-
-    return cmocka_run_group_tests(tests, make_texts, NULL);
+    return hth_test_run("tests", make_texts, NULL);
 }

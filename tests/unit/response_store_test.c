@@ -105,9 +105,8 @@ static const char *found(const stage *s, const uint8_t *owner, const char *id)
     return a.is_there ? a.text : "-";
 }
 
-static void who_asked_for_a_response_finds_it_and_nobody_else(void **state)
+TEST(who_asked_for_a_response_finds_it_and_nobody_else)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         stage s = begin(i == 1);
 
@@ -128,9 +127,8 @@ static void who_asked_for_a_response_finds_it_and_nobody_else(void **state)
     }
 }
 
-static void the_oldest_go_where_room_is_needed(void **state)
+TEST(the_oldest_go_where_room_is_needed)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         stage s = begin(i == 1);
         uint64_t bytes;
@@ -153,11 +151,10 @@ static void the_oldest_go_where_room_is_needed(void **state)
     }
 }
 
-static void a_store_that_keeps_nothing_finds_nothing(void **state)
+TEST(a_store_that_keeps_nothing_finds_nothing)
 {
     stage s = begin(false);
 
-    (void)state;
     hth_response_store_free(s.store);
     open_store(&s, 0);
     put(&s, ann, "a", "1");
@@ -165,12 +162,11 @@ static void a_store_that_keeps_nothing_finds_nothing(void **state)
     end(&s);
 }
 
-static void what_is_in_files_is_found_after_a_restart(void **state)
+TEST(what_is_in_files_is_found_after_a_restart)
 {
     stage s = begin(true);
     uint64_t bytes;
 
-    (void)state;
     put(&s, ann, "a", "1234");
     put(&s, ann, "b", "5678");
     hth_response_store_free(s.store);
@@ -207,14 +203,13 @@ static void change(const stage *s, const char *id, off_t offset, const void *byt
     close(fd);
 }
 
-static void a_damaged_or_old_file_is_none(void **state)
+TEST(a_damaged_or_old_file_is_none)
 {
     stage s = begin(true);
     uint8_t long_ago[8];
     char path[512];
     struct stat about;
 
-    (void)state;
     put(&s, ann, "damaged", "1234");
     put(&s, ann, "old", "1234");
     put(&s, ann, "cut", "1234");
@@ -235,14 +230,13 @@ static void a_damaged_or_old_file_is_none(void **state)
     end(&s);
 }
 
-static void who_gives_up_is_not_told(void **state)
+TEST(who_gives_up_is_not_told)
 {
     stage s = begin(true);
     answer a = { .is_answered = false };
     hth_response_lookup lookup = { .on_found = on_found, .user_data = &a };
     uint8_t key[HTH_SHA256_BYTES];
 
-    (void)state;
     put(&s, ann, "a", "1234");
     hth_response_key(ann, "a", 1, key);
     hth_response_store_find(s.store, key, &lookup);
@@ -252,13 +246,12 @@ static void who_gives_up_is_not_told(void **state)
     end(&s);
 }
 
-static void a_directory_that_cannot_be_used_is_told(void **state)
+TEST(a_directory_that_cannot_be_used_is_told)
 {
     hth_response_store_options options = { .bytes_max = 1, .days_max = 1, .log = &quiet };
     hth_response_store *store;
     hearth_error err;
 
-    (void)state;
     options.base = event_base_new();
     options.directory = "/nowhere/at/all";
     assert_int_equal(hth_response_store_new(&options, &store, &err), HEARTH_NOT_FOUND);
@@ -268,7 +261,7 @@ static void a_directory_that_cannot_be_used_is_told(void **state)
 
 /* ---- records ---- */
 
-static void a_record_is_read_as_it_was_written_and_changed_bytes_are_none(void **state)
+TEST(a_record_is_read_as_it_was_written_and_changed_bytes_are_none)
 {
     json_t *items = json_pack("[{s:s,s:i},{s:s}]", "id", "item_0", "a", 1, "id", "msg_1"),
            *response = json_pack("{s:s}", "id", "r");
@@ -277,7 +270,6 @@ static void a_record_is_read_as_it_was_written_and_changed_bytes_are_none(void *
     hth_response_item list[2];
     uint64_t seed = hth_test_seed();
 
-    (void)state;
     hth_response_record_add(&out, "resp_1", response, items);
     hth_response_record_add(&out, "resp_2", response, NULL);
     assert_true(hth_response_record_read(out.text, out.n, &record));
@@ -309,20 +301,4 @@ static void a_record_is_read_as_it_was_written_and_changed_bytes_are_none(void *
     hth_buffer_deinit(&out);
     json_decref(items);
     json_decref(response);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_asked_for_a_response_finds_it_and_nobody_else),
-        cmocka_unit_test(the_oldest_go_where_room_is_needed),
-        cmocka_unit_test(a_store_that_keeps_nothing_finds_nothing),
-        cmocka_unit_test(what_is_in_files_is_found_after_a_restart),
-        cmocka_unit_test(a_damaged_or_old_file_is_none),
-        cmocka_unit_test(who_gives_up_is_not_told),
-        cmocka_unit_test(a_directory_that_cannot_be_used_is_told),
-        cmocka_unit_test(a_record_is_read_as_it_was_written_and_changed_bytes_are_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

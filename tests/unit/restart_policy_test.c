@@ -9,22 +9,20 @@
 
 enum { HEALTHY_MS = 30000 };
 
-static void the_first_restart_is_at_once(void **state)
+TEST(the_first_restart_is_at_once)
 {
     hth_restart_policy policy = { 0 };
     hth_restart restart = hth_restart_after_death(&policy, HEALTHY_MS, 1000, 0.999);
 
-    (void)state;
     assert_false(restart.is_broken);
     assert_true(restart.pause_ms < HTH_RESTART_FIRST_MS);
 }
 
-static void pauses_double_with_half_of_them_drawn_by_lot(void **state)
+TEST(pauses_double_with_half_of_them_drawn_by_lot)
 {
     /* Lives long enough that they are no crash loop, too short to be forgiven. */
     const uint32_t expected[] = { 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000 };
 
-    (void)state;
     for (int high = 0; high < 2; high++) {
         hth_restart_policy policy = { 0 };
 
@@ -38,12 +36,11 @@ static void pauses_double_with_half_of_them_drawn_by_lot(void **state)
     }
 }
 
-static void a_worker_that_was_healthy_is_restarted_at_once_however_often_it_died_before(void **state)
+TEST(a_worker_that_was_healthy_is_restarted_at_once_however_often_it_died_before)
 {
     hth_restart_policy policy = { 0 };
     hth_restart restart;
 
-    (void)state;
     for (int i = 0; i < 20; i++)
         (void)hth_restart_after_death(&policy, HEALTHY_MS, 0, 0.5); /* only the last one matters here */
     restart = hth_restart_after_death(&policy, HEALTHY_MS, HEALTHY_MS, 0.5);
@@ -51,12 +48,11 @@ static void a_worker_that_was_healthy_is_restarted_at_once_however_often_it_died
     assert_true(restart.pause_ms < HTH_RESTART_FIRST_MS);
 }
 
-static void five_deaths_without_service_break_the_circuit_and_each_try_that_fails_doubles_the_pause(void **state)
+TEST(five_deaths_without_service_break_the_circuit_and_each_try_that_fails_doubles_the_pause)
 {
     const uint32_t expected[] = { 30000, 60000, 120000, 240000, 480000, 600000, 600000 };
     hth_restart_policy policy = { 0 };
 
-    (void)state;
     for (int i = 0; i < HTH_RESTART_DEATHS_MAX - 1; i++)
         assert_false(hth_restart_after_death(&policy, HEALTHY_MS, 0, 0.5).is_broken);
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
@@ -67,20 +63,18 @@ static void five_deaths_without_service_break_the_circuit_and_each_try_that_fail
     }
 }
 
-static void deaths_with_service_between_them_do_not_break_the_circuit(void **state)
+TEST(deaths_with_service_between_them_do_not_break_the_circuit)
 {
     hth_restart_policy policy = { 0 };
 
-    (void)state;
     for (int i = 0; i < 100; i++)
         assert_false(hth_restart_after_death(&policy, HEALTHY_MS, 12001, 0.5).is_broken);
 }
 
-static void pauses_stay_within_their_bounds_whatever_happens(void **state)
+TEST(pauses_stay_within_their_bounds_whatever_happens)
 {
     uint64_t seed = hth_test_seed();
 
-    (void)state;
     for (int round = 0; round < 100; round++) {
         hth_restart_policy policy = { 0 };
 
@@ -97,18 +91,4 @@ static void pauses_stay_within_their_bounds_whatever_happens(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_restart_is_at_once),
-        cmocka_unit_test(pauses_double_with_half_of_them_drawn_by_lot),
-        cmocka_unit_test(a_worker_that_was_healthy_is_restarted_at_once_however_often_it_died_before),
-        cmocka_unit_test(five_deaths_without_service_break_the_circuit_and_each_try_that_fails_doubles_the_pause),
-        cmocka_unit_test(deaths_with_service_between_them_do_not_break_the_circuit),
-        cmocka_unit_test(pauses_stay_within_their_bounds_whatever_happens),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /*
  * resumed_reply_test.c - replies of a real model whose worker is killed on the way, against the same in peace
  *
- * All of the front but its command: clients, the HTTP server, the proxy, the supervisor, and workers as processes. Prompts
- * are short and one request runs at a time, so that the engine computes the same bits each time.
+ * All of the front but its command: clients, the HTTP server, the proxy, the supervisor, and workers as processes.
+ * Prompts are short and one request runs at a time, so that the engine computes the same bits each time.
  */
 #include <event2/event.h>
 #include <signal.h>
@@ -199,7 +199,7 @@ static char *body_of(const hth_test_client *client)
     }
 }
 
-/* One request; its worker is killed whenever another n_events of its events have come, or after the n_events-th turn. */
+/* One request. Its worker is killed after every n_events further events, or after the n_events-th turn. */
 static char *ask(chain *c, const char *path, const char *request, size_t n_events, unsigned n_kills)
 {
     hth_test_client client;
@@ -281,7 +281,7 @@ static void compare(chain *c, const char *path, const char *request, bool has_ch
     free(calm);
 }
 
-static void chats_go_on_where_they_were(void **state)
+TEST(chats_go_on_where_they_were)
 {
     compare(*state, "/v1/chat/completions",
             "{\"messages\":[{\"role\":\"user\",\"content\":\"Once upon a time\"}],\"stream\":true,\"max_tokens\":40,"
@@ -289,7 +289,7 @@ static void chats_go_on_where_they_were(void **state)
             false);
 }
 
-static void several_replies_go_on_each(void **state)
+TEST(several_replies_go_on_each)
 {
     compare(
         *state, "/v1/completions",
@@ -297,7 +297,7 @@ static void several_replies_go_on_each(void **state)
         true);
 }
 
-static void anthropics_events_go_on(void **state)
+TEST(anthropics_events_go_on)
 {
     compare(*state, "/v1/messages",
             "{\"model\":\"tiny\",\"messages\":[{\"role\":\"user\",\"content\":\"A stone\"}],\"stream\":true,"
@@ -305,7 +305,7 @@ static void anthropics_events_go_on(void **state)
             false);
 }
 
-static void ollamas_lines_go_on(void **state)
+TEST(ollamas_lines_go_on)
 {
     compare(*state, "/api/chat",
             "{\"messages\":[{\"role\":\"user\",\"content\":\"A river\"}],\"stream\":true,\"logprobs\":true,"
@@ -319,7 +319,7 @@ static void ollamas_lines_go_on(void **state)
 }
 
 /* The first worker finds nothing of it in the cache, the second one what the first has left. */
-static void what_was_said_of_the_cache_stays_true(void **state)
+TEST(what_was_said_of_the_cache_stays_true)
 {
     static const char head[] = "{\"model\":\"tiny\",\"stream\":true,\"max_tokens\":60,\"temperature\":0,\"messages\":[{"
                                "\"role\":\"user\",\"content\":\"";
@@ -339,7 +339,7 @@ static void what_was_said_of_the_cache_stays_true(void **state)
     hth_buffer_deinit(&request);
 }
 
-static void seeds_of_the_front_are_kept(void **state)
+TEST(seeds_of_the_front_are_kept)
 {
     chain *c = *state;
     char *text = ask(c, "/v1/completions",
@@ -349,7 +349,7 @@ static void seeds_of_the_front_are_kept(void **state)
     free(text);
 }
 
-static void whole_replies_are_whole(void **state)
+TEST(whole_replies_are_whole)
 {
     compare(*state, "/completion", "{\"prompt\":\"In the wood\",\"n_predict\":60,\"temperature\":0.7,\"seed\":11}",
             false);
@@ -357,12 +357,5 @@ static void whole_replies_are_whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chats_go_on_where_they_were), cmocka_unit_test(several_replies_go_on_each),
-        cmocka_unit_test(anthropics_events_go_on),     cmocka_unit_test(ollamas_lines_go_on),
-        cmocka_unit_test(seeds_of_the_front_are_kept), cmocka_unit_test(what_was_said_of_the_cache_stays_true),
-        cmocka_unit_test(whole_replies_are_whole),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return hth_test_run("tests", setup, teardown);
 }

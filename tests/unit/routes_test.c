@@ -6,9 +6,8 @@
 #include "server/routes.h"
 #include "support/cmocka_all.h"
 
-static void paths_with_and_without_a_version_are_one_endpoint(void **state)
+TEST(paths_with_and_without_a_version_are_one_endpoint)
 {
-    (void)state;
     assert_string_equal(hth_route_find("/v1/chat/completions")->endpoint, "/v1/chat/completions");
     assert_string_equal(hth_route_find("/chat/completions")->endpoint, "/v1/chat/completions");
     /* Without a version, this is llama.cpp's. */
@@ -18,26 +17,24 @@ static void paths_with_and_without_a_version_are_one_endpoint(void **state)
     assert_string_equal(hth_route_find("/responses/input_tokens")->endpoint, "/v1/responses/input_tokens");
 }
 
-static void a_model_is_named_behind_the_list_s_path(void **state)
+TEST(a_model_is_named_behind_the_list_s_path)
 {
-    (void)state;
     assert_int_equal(hth_route_find("/v1/models")->kind, HTH_ROUTE_MODELS);
     assert_int_equal(hth_route_find("/v1/models/a/b")->kind, HTH_ROUTE_MODEL);
     assert_null(hth_route_find("/v1/models/"));
 }
 
-static void what_is_not_in_the_table_is_no_path(void **state)
+TEST(what_is_not_in_the_table_is_no_path)
 {
     static const char *const others[] = {
         "", "//", "/api", "/api/", "/api/nothing", "/v1", "/v1/chat", "/v1/chat/completions/", "/admin", "/healthy"
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         assert_null(hth_route_find(others[i]));
 }
 
-static void a_route_takes_its_methods_and_no_others(void **state)
+TEST(a_route_takes_its_methods_and_no_others)
 {
     static const struct {
         const char *wanted, *method;
@@ -50,7 +47,6 @@ static void a_route_takes_its_methods_and_no_others(void **state)
         { "DELETE", "DELETE", true },  { "POST", "GET, POST", false },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (hth_method_is(rows[i].wanted, rows[i].method) != rows[i].is_taken)
             fail_msg("%s where %s is wanted", rows[i].method, rows[i].wanted);
@@ -58,9 +54,8 @@ static void a_route_takes_its_methods_and_no_others(void **state)
     assert_string_equal(hth_route_find("/api/embeddings")->endpoint, "/api/embed");
 }
 
-static void errors_have_the_shape_of_the_path_s_api(void **state)
+TEST(errors_have_the_shape_of_the_path_s_api)
 {
-    (void)state;
     assert_int_equal(hth_route_dialect(hth_route_find("/v1/messages")), HTH_API_ANTHROPIC);
     assert_int_equal(hth_route_dialect(hth_route_find("/completion")), HTH_API_NATIVE);
     assert_int_equal(hth_route_dialect(hth_route_find("/v1/models")), HTH_API_OPENAI);
@@ -73,17 +68,4 @@ static void errors_have_the_shape_of_the_path_s_api(void **state)
     assert_int_equal(hth_path_dialect("/api/blobs/sha256:0"), HTH_API_OLLAMA);
     assert_int_equal(hth_path_dialect("/nowhere"), HTH_API_OPENAI);
     assert_int_equal(hth_path_dialect(""), HTH_API_OPENAI);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_with_and_without_a_version_are_one_endpoint),
-        cmocka_unit_test(a_model_is_named_behind_the_list_s_path),
-        cmocka_unit_test(what_is_not_in_the_table_is_no_path),
-        cmocka_unit_test(a_route_takes_its_methods_and_no_others),
-        cmocka_unit_test(errors_have_the_shape_of_the_path_s_api),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

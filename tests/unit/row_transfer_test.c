@@ -11,7 +11,7 @@
 #include "engine/row_transfer.h"
 #include "hearth.h"
 #include "support/cmocka_all.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/support.h"
 
 #define TINY HTH_TEST_MODELS "/hearth-tiny.gguf"
@@ -139,6 +139,8 @@ static int no_file(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, no_file, NULL)
+
 static hth_exported export_file(const hth_key *key, const hth_export_options *options)
 {
     hth_exported exported;
@@ -233,7 +235,7 @@ static void store(const char *path, const uint8_t *bytes, size_t n_bytes)
 
 /* ---- there and back ---- */
 
-static void an_imported_prompt_is_an_exact_hit_with_the_same_reply(void **state)
+FIXTURE_TEST(an_imported_prompt_is_an_exact_hit_with_the_same_reply)
 {
     hth_exported exported = export_file(&prompt_key, &export_defaults);
     char other[PATH_BYTES];
@@ -241,7 +243,6 @@ static void an_imported_prompt_is_an_exact_hit_with_the_same_reply(void **state)
     hth_imported imported;
     reply again;
 
-    (void)state;
     assert_int_equal(exported.n_tokens, N_PROMPT);
     assert_int_equal(exported.n_rows, 3);
     assert_true(exported.has_logits);
@@ -268,7 +269,7 @@ static void an_imported_prompt_is_an_exact_hit_with_the_same_reply(void **state)
     assert_memory_equal(again.stats.finish_key, first.stats.finish_key, HTH_KEY_BYTES);
 }
 
-static void an_imported_conversation_is_resumed_with_the_same_reply(void **state)
+FIXTURE_TEST(an_imported_conversation_is_resumed_with_the_same_reply)
 {
     hth_exported exported = export_file(&finish_key, &export_defaults);
     size_t n_next = N_PROMPT + N_REPLY + 20;
@@ -276,7 +277,6 @@ static void an_imported_conversation_is_resumed_with_the_same_reply(void **state
     hth_file_tier *tier;
     reply warm, alone;
 
-    (void)state;
     assert_int_equal(exported.n_tokens, first.stats.finish_tokens);
     in_home(other, "resumed");
     tier = open_tier(other);
@@ -293,7 +293,7 @@ static void an_imported_conversation_is_resumed_with_the_same_reply(void **state
     assert_string_equal(warm.text, alone.text);
 }
 
-static void an_exported_file_is_a_plain_one_of_the_whole_prefix(void **state)
+FIXTURE_TEST(an_exported_file_is_a_plain_one_of_the_whole_prefix)
 {
     hth_exported exported = export_file(&prompt_key, &export_defaults);
     size_t n_bytes;
@@ -301,7 +301,6 @@ static void an_exported_file_is_a_plain_one_of_the_whole_prefix(void **state)
     hth_kvc_fault fault;
     hth_kvc_info info;
 
-    (void)state;
     assert_int_equal(n_bytes, exported.bytes);
     assert_true(hth_kvc_parse(bytes, n_bytes, &prompt_key, &info, &fault));
     assert_int_equal(info.first_position, 0);
@@ -316,7 +315,7 @@ static void an_exported_file_is_a_plain_one_of_the_whole_prefix(void **state)
     free(bytes);
 }
 
-static void what_was_imported_is_exported_as_the_same_bytes(void **state)
+FIXTURE_TEST(what_was_imported_is_exported_as_the_same_bytes)
 {
     char other[PATH_BYTES];
     size_t n_bytes, n_again;
@@ -325,7 +324,6 @@ static void what_was_imported_is_exported_as_the_same_bytes(void **state)
     hearth_error err = { .message = "" };
     hth_file_tier *tier;
 
-    (void)state;
     (void)export_file(&finish_key, &export_defaults);
     bytes = load(file_path, &n_bytes);
     in_home(other, "there-and-back");
@@ -344,7 +342,7 @@ static void what_was_imported_is_exported_as_the_same_bytes(void **state)
     free(again);
 }
 
-static void a_block_is_exported_with_what_it_stands_on_and_nothing_after(void **state)
+FIXTURE_TEST(a_block_is_exported_with_what_it_stands_on_and_nothing_after)
 {
     hth_key key;
     hth_exported exported;
@@ -353,7 +351,6 @@ static void a_block_is_exported_with_what_it_stands_on_and_nothing_after(void **
     hth_kvc_fault fault;
     hth_kvc_info info;
 
-    (void)state;
     (void)export_file(&prompt_key, &export_defaults);
     bytes = load(file_path, &n_bytes);
     assert_true(hth_kvc_parse(bytes, n_bytes, NULL, &info, &fault));
@@ -370,7 +367,7 @@ static void a_block_is_exported_with_what_it_stands_on_and_nothing_after(void **
     free(bytes);
 }
 
-static void without_logits_the_prefix_hits_and_its_last_chunk_is_evaluated(void **state)
+FIXTURE_TEST(without_logits_the_prefix_hits_and_its_last_chunk_is_evaluated)
 {
     hth_export_options options = { .without_logits = true };
     hth_exported exported = export_file(&prompt_key, &options);
@@ -378,7 +375,6 @@ static void without_logits_the_prefix_hits_and_its_last_chunk_is_evaluated(void 
     hth_file_tier *tier;
     reply again;
 
-    (void)state;
     assert_false(exported.has_logits);
     in_home(other, "without-logits");
     tier = open_tier(other);
@@ -389,7 +385,7 @@ static void without_logits_the_prefix_hits_and_its_last_chunk_is_evaluated(void 
     assert_int_equal(again.stats.cached_tokens, N_PROMPT / 256 * 256); /* as it was evaluated when it was cold */
 }
 
-static void rows_are_found_in_whichever_tier_has_them(void **state)
+FIXTURE_TEST(rows_are_found_in_whichever_tier_has_them)
 {
     char other[PATH_BYTES];
     hth_file_tier *tiers[2];
@@ -397,7 +393,6 @@ static void rows_are_found_in_whichever_tier_has_them(void **state)
     hth_exported exported;
     hearth_error err = { .message = "" };
 
-    (void)state;
     (void)export_file(&prompt_key, &export_defaults);
     in_home(other, "without-tail");
     tiers[0] = open_tier(other);
@@ -414,7 +409,7 @@ static void rows_are_found_in_whichever_tier_has_them(void **state)
 
 /* ---- snapshots, and rows that cannot be joined ---- */
 
-static void prefixes_of_models_with_recurrent_layers_are_refused_with_a_reason(void **state)
+FIXTURE_TEST(prefixes_of_models_with_recurrent_layers_are_refused_with_a_reason)
 {
     static const char model[] = "stub:kind=hybrid";
     hearth_token kept[N_PROMPT];
@@ -425,7 +420,6 @@ static void prefixes_of_models_with_recurrent_layers_are_refused_with_a_reason(v
     reply cold;
     hth_key key;
 
-    (void)state;
     memcpy(kept, prompt, sizeof(kept));
     for (size_t i = 0; i < N_PROMPT; i++)
         prompt[i] %= 250;
@@ -440,7 +434,7 @@ static void prefixes_of_models_with_recurrent_layers_are_refused_with_a_reason(v
     hth_file_tier_close(tier);
 }
 
-static void rows_of_an_engine_with_other_states_are_refused_with_a_reason(void **state)
+FIXTURE_TEST(rows_of_an_engine_with_other_states_are_refused_with_a_reason)
 {
     char from[PATH_BYTES];
     hth_file_tier *tier;
@@ -448,7 +442,6 @@ static void rows_of_an_engine_with_other_states_are_refused_with_a_reason(void *
     hearth_error err = { .message = "" };
     hth_key key = { { 0 } };
 
-    (void)state;
     in_home(from, "other-engine");
     tier = open_tier(from);
     for (uint32_t i = 0; i < 3; i++) {
@@ -464,7 +457,7 @@ static void rows_of_an_engine_with_other_states_are_refused_with_a_reason(void *
     hth_file_tier_close(tier);
 }
 
-static void blocks_that_stand_on_a_recurrent_state_are_refused(void **state)
+FIXTURE_TEST(blocks_that_stand_on_a_recurrent_state_are_refused)
 {
     hth_row_id id = { .key = prompt_key, .kind = HTH_ROW_STATE };
     hth_row_meta tail, meta;
@@ -472,10 +465,9 @@ static void blocks_that_stand_on_a_recurrent_state_are_refused(void **state)
     hth_kvc_info info;
     hearth_error err;
     char path[PATH_BYTES];
-    uint8_t *bytes, image[4096];
+    uint8_t *bytes, file[4096];
     size_t n_bytes;
 
-    (void)state;
     assert_true(hth_file_tier_has(filled, &(hth_row_id){ .key = prompt_key, .kind = HTH_ROW_TAIL }, &tail));
     assert_true(hth_file_tier_path(filled, &tail.id, path, sizeof(path)));
     bytes = load(path, &n_bytes);
@@ -486,10 +478,10 @@ static void blocks_that_stand_on_a_recurrent_state_are_refused(void **state)
     info.tokens.n = 0;
     meta = (hth_row_meta){ .id = id, .parent = prompt_key, .first_position = N_PROMPT };
     meta.bytes = hth_kvc_head_bytes(&info) + 8;
-    assert_true(meta.bytes <= sizeof(image));
-    memset(image, 0, sizeof(image));
-    hth_kvc_encode_head(&info, 8, hth_crc32c(0, image, 8), image);
-    assert_int_equal(hth_file_tier_publish(filled, &meta, image, (size_t)meta.bytes, NULL, &err), HEARTH_OK);
+    assert_true(meta.bytes <= sizeof(file));
+    memset(file, 0, sizeof(file));
+    hth_kvc_encode_head(&info, 8, hth_crc32c(0, file, 8), file);
+    assert_int_equal(hth_file_tier_publish(filled, &meta, file, (size_t)meta.bytes, NULL, &err), HEARTH_OK);
     free(bytes);
     assert_export_fails(&prompt_key, &export_defaults, HEARTH_UNSUPPORTED, "recurrent layers");
     assert_int_equal(hth_file_tier_remove(filled, &id, &err), HEARTH_OK);
@@ -497,21 +489,19 @@ static void blocks_that_stand_on_a_recurrent_state_are_refused(void **state)
 
 /* ---- refusals ---- */
 
-static void a_key_that_names_no_row_is_not_found(void **state)
+FIXTURE_TEST(a_key_that_names_no_row_is_not_found)
 {
     hth_key key = { { 1, 2, 3 } };
 
-    (void)state;
     assert_export_fails(&key, &export_defaults, HEARTH_NOT_FOUND, "0102030000");
 }
 
-static void a_file_that_exists_is_replaced_only_on_request(void **state)
+FIXTURE_TEST(a_file_that_exists_is_replaced_only_on_request)
 {
     hth_export_options options = { .replace = true };
     size_t n_bytes;
     uint8_t *bytes;
 
-    (void)state;
     store(file_path, (const uint8_t *)"mine", 4);
     assert_export_fails(&prompt_key, &export_defaults, HEARTH_MISUSE, "exists already");
     bytes = load(file_path, &n_bytes);
@@ -520,13 +510,12 @@ static void a_file_that_exists_is_replaced_only_on_request(void **state)
     assert_int_equal(export_file(&prompt_key, &options).n_tokens, N_PROMPT);
 }
 
-static void a_missing_block_is_told_with_a_remedy(void **state)
+FIXTURE_TEST(a_missing_block_is_told_with_a_remedy)
 {
     hth_row_id id = { .kind = HTH_ROW_BLOCK };
     char path[PATH_BYTES], aside[PATH_BYTES + 8];
     hth_row_meta tail;
 
-    (void)state;
     assert_true(hth_file_tier_has(filled, &(hth_row_id){ .key = prompt_key, .kind = HTH_ROW_TAIL }, &tail));
     id.key = tail.parent;
     assert_true(hth_file_tier_path(filled, &id, path, sizeof(path)));
@@ -538,7 +527,7 @@ static void a_missing_block_is_told_with_a_remedy(void **state)
     (void)export_file(&prompt_key, &export_defaults);
 }
 
-static void a_damaged_row_is_named_and_no_file_is_left(void **state)
+FIXTURE_TEST(a_damaged_row_is_named_and_no_file_is_left)
 {
     uint64_t random = hth_test_seed();
     hth_row_id id = { .key = prompt_key, .kind = HTH_ROW_TAIL };
@@ -546,7 +535,6 @@ static void a_damaged_row_is_named_and_no_file_is_left(void **state)
     char path[PATH_BYTES];
     uint8_t *bytes;
 
-    (void)state;
     assert_true(hth_file_tier_path(filled, &id, path, sizeof(path)));
     bytes = load(path, &n_bytes);
     for (int i = 0; i < 50; i++) {
@@ -582,7 +570,7 @@ static bool wait_a_while(uint64_t bytes_done, uint64_t bytes_total, void *user_d
     return p->n_calls++ < p->n_calls_max;
 }
 
-static void a_transfer_can_be_watched_and_cancelled_at_any_time(void **state)
+FIXTURE_TEST(a_transfer_can_be_watched_and_cancelled_at_any_time)
 {
     size_t n_files = n_files_in_home();
     hth_export_options out = { .progress = wait_a_while };
@@ -593,7 +581,6 @@ static void a_transfer_can_be_watched_and_cancelled_at_any_time(void **state)
     hth_file_tier *tier;
     patience p;
 
-    (void)state;
     for (int n = 0; status != HEARTH_OK; n += 1 + n / 4) {
         hth_exported exported;
 
@@ -623,7 +610,7 @@ static void a_transfer_can_be_watched_and_cancelled_at_any_time(void **state)
     hth_file_tier_close(tier);
 }
 
-static void a_damaged_file_is_refused_and_leaves_nothing_in_the_cache(void **state)
+FIXTURE_TEST(a_damaged_file_is_refused_and_leaves_nothing_in_the_cache)
 {
     uint64_t random = hth_test_seed();
     char other[PATH_BYTES];
@@ -631,7 +618,6 @@ static void a_damaged_file_is_refused_and_leaves_nothing_in_the_cache(void **sta
     size_t n_bytes;
     uint8_t *bytes;
 
-    (void)state;
     (void)export_file(&prompt_key, &export_defaults);
     bytes = load(file_path, &n_bytes);
     in_home(other, "damaged");
@@ -657,7 +643,7 @@ static void a_damaged_file_is_refused_and_leaves_nothing_in_the_cache(void **sta
     free(bytes);
 }
 
-static void files_that_are_no_whole_prefix_of_this_model_are_refused(void **state)
+FIXTURE_TEST(files_that_are_no_whole_prefix_of_this_model_are_refused)
 {
     hth_row_id tail = { .key = prompt_key, .kind = HTH_ROW_TAIL },
                logits = { .key = prompt_key, .kind = HTH_ROW_LOGITS };
@@ -668,7 +654,6 @@ static void files_that_are_no_whole_prefix_of_this_model_are_refused(void **stat
     size_t n_bytes;
     uint8_t *bytes;
 
-    (void)state;
     in_home(other, "refused");
     tier = open_tier(other);
     (void)export_file(&prompt_key, &export_defaults);
@@ -696,24 +681,24 @@ static void sign_file(void)
 {
     hth_kvc_fault fault;
     hth_kvc_info info;
-    size_t n_bytes, n_head, n_payload;
-    uint8_t *bytes = load(file_path, &n_bytes), *image;
+    size_t n_bytes, n_head, n_image;
+    uint8_t *bytes = load(file_path, &n_bytes), *file;
 
     assert_true(hth_kvc_parse(bytes, n_bytes, NULL, &info, &fault));
     info.hmac = hth_kvc_signature_room();
     n_head = hth_kvc_head_bytes(&info);
-    n_payload = (size_t)info.payload_byte_count;
-    image = malloc(n_head + n_payload);
-    assert_non_null(image);
-    hth_kvc_encode_head(&info, n_payload, info.payload_crc32c, image);
-    memcpy(image + n_head, bytes + info.payload_offset, n_payload);
-    assert_true(hth_kvc_sign(image, n_head + n_payload, signing_key));
-    store(file_path, image, n_head + n_payload);
-    free(image);
+    n_image = (size_t)info.image_byte_count;
+    file = malloc(n_head + n_image);
+    assert_non_null(file);
+    hth_kvc_encode_head(&info, n_image, info.image_crc32c, file);
+    memcpy(file + n_head, bytes + info.image_offset, n_image);
+    assert_true(hth_kvc_sign(file, n_head + n_image, signing_key));
+    store(file_path, file, n_head + n_image);
+    free(file);
     free(bytes);
 }
 
-static void with_a_key_only_what_is_signed_goes_in_or_out_and_stays_signed(void **state)
+FIXTURE_TEST(with_a_key_only_what_is_signed_goes_in_or_out_and_stays_signed)
 {
     static const uint8_t other_bytes[32] = { 8 };
     hth_signing_key *other_key = hth_signing_key_new(other_bytes, sizeof(other_bytes));
@@ -728,7 +713,6 @@ static void with_a_key_only_what_is_signed_goes_in_or_out_and_stays_signed(void 
     size_t n_bytes;
     uint8_t *bytes;
 
-    (void)state;
     assert_non_null(other_key);
     assert_export_fails(&prompt_key, &out, HEARTH_CORRUPT, "is not signed");
     (void)export_file(&prompt_key, &export_defaults);
@@ -755,26 +739,5 @@ static void with_a_key_only_what_is_signed_goes_in_or_out_and_stays_signed(void 
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(an_imported_prompt_is_an_exact_hit_with_the_same_reply, no_file),
-        cmocka_unit_test_setup(an_imported_conversation_is_resumed_with_the_same_reply, no_file),
-        cmocka_unit_test_setup(an_exported_file_is_a_plain_one_of_the_whole_prefix, no_file),
-        cmocka_unit_test_setup(what_was_imported_is_exported_as_the_same_bytes, no_file),
-        cmocka_unit_test_setup(a_block_is_exported_with_what_it_stands_on_and_nothing_after, no_file),
-        cmocka_unit_test_setup(without_logits_the_prefix_hits_and_its_last_chunk_is_evaluated, no_file),
-        cmocka_unit_test_setup(rows_are_found_in_whichever_tier_has_them, no_file),
-        cmocka_unit_test_setup(prefixes_of_models_with_recurrent_layers_are_refused_with_a_reason, no_file),
-        cmocka_unit_test_setup(rows_of_an_engine_with_other_states_are_refused_with_a_reason, no_file),
-        cmocka_unit_test_setup(blocks_that_stand_on_a_recurrent_state_are_refused, no_file),
-        cmocka_unit_test_setup(a_key_that_names_no_row_is_not_found, no_file),
-        cmocka_unit_test_setup(a_file_that_exists_is_replaced_only_on_request, no_file),
-        cmocka_unit_test_setup(a_missing_block_is_told_with_a_remedy, no_file),
-        cmocka_unit_test_setup(a_damaged_row_is_named_and_no_file_is_left, no_file),
-        cmocka_unit_test_setup(a_transfer_can_be_watched_and_cancelled_at_any_time, no_file),
-        cmocka_unit_test_setup(a_damaged_file_is_refused_and_leaves_nothing_in_the_cache, no_file),
-        cmocka_unit_test_setup(files_that_are_no_whole_prefix_of_this_model_are_refused, no_file),
-        cmocka_unit_test_setup(with_a_key_only_what_is_signed_goes_in_or_out_and_stays_signed, no_file),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return hth_test_run("tests", set_up, tear_down);
 }

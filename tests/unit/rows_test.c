@@ -10,6 +10,7 @@
 #include "hearth.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
+#include "support/greedy.h"
 #include "support/support.h"
 
 #define TINY HTH_TEST_MODELS "/hearth-tiny.gguf"
@@ -64,6 +65,7 @@ static hearth_request request_of(size_t n_tokens, const char *salt)
     request.n_tokens = n_tokens;
     request.n_predict = 4;
     request.ignore_eos = true;
+    request.sampling = hth_test_greedy_sampling();
     request.cache_salt = salt;
     return request;
 }
@@ -110,9 +112,11 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* ---- files ---- */
 
-static void a_prefix_goes_into_a_file_by_key_and_by_prompt(void **state)
+FIXTURE_TEST(a_prefix_goes_into_a_file_by_key_and_by_prompt)
 {
     place p = place_open("from", TINY), other = place_open("to", TINY);
     hearth_request request = request_of(N_PROMPT, NULL);
@@ -120,7 +124,6 @@ static void a_prefix_goes_into_a_file_by_key_and_by_prompt(void **state)
     hearth_transfer by_key = transfer(), by_prompt = transfer(), in = transfer();
     struct stat st;
 
-    (void)state;
     assert_int_equal(hearth_runtime_export(p.runtime, stats.finish_key, file_path, &by_key, NULL), HEARTH_OK);
     assert_int_equal(by_key.n_tokens, stats.finish_tokens);
     assert_memory_equal(by_key.key, stats.finish_key, 32);
@@ -146,7 +149,7 @@ static void a_prefix_goes_into_a_file_by_key_and_by_prompt(void **state)
 }
 
 /* A binding of an older header has less room, and one that wants to know nothing gives none. */
-static void what_was_transferred_is_told_as_far_as_there_is_room(void **state)
+FIXTURE_TEST(what_was_transferred_is_told_as_far_as_there_is_room)
 {
     place p = place_open("room", TINY);
     hearth_request request = request_of(N_PROMPT, NULL);
@@ -160,7 +163,6 @@ static void what_was_transferred_is_told_as_far_as_there_is_room(void **state)
     hearth_transfer none = { .struct_size = 0 };
     hearth_error err;
 
-    (void)state;
     assert_int_equal(offsetof(hearth_transfer, n_rows), sizeof(size_t) + 32 + 4);
     assert_int_equal(
         hearth_runtime_export(p.runtime, stats.finish_key, file_path, (hearth_transfer *)(void *)&older, NULL),
@@ -175,7 +177,7 @@ static void what_was_transferred_is_told_as_far_as_there_is_room(void **state)
     place_close(p);
 }
 
-static void transfers_say_why_not(void **state)
+FIXTURE_TEST(transfers_say_why_not)
 {
     static const uint8_t nobody[32] = { 1 };
     place p = place_open("why", TINY);
@@ -184,7 +186,6 @@ static void transfers_say_why_not(void **state)
     hearth_error err;
     FILE *file;
 
-    (void)state;
     assert_int_equal(hearth_runtime_export(p.runtime, nobody, file_path, &out, &err), HEARTH_NOT_FOUND);
     assert_int_equal(hearth_prompt_export(p.model, &cold, file_path, &out, &err), HEARTH_NOT_FOUND);
     assert_int_not_equal(access(file_path, F_OK), 0);
@@ -212,14 +213,13 @@ static void transfers_say_why_not(void **state)
 
 /* ---- into RAM ---- */
 
-static void rows_are_brought_into_ram_ahead_of_use(void **state)
+FIXTURE_TEST(rows_are_brought_into_ram_ahead_of_use)
 {
     place p = place_open("warm", TINY);
     hearth_request request = request_of(N_PROMPT, NULL);
     hearth_stats stats = ask(&p, &request), again;
     uint32_t n = 0;
 
-    (void)state;
     place_close(p);
     p = place_open("warm", TINY);
     assert_int_equal(ram_rows(&p), 0);
@@ -238,7 +238,7 @@ static void rows_are_brought_into_ram_ahead_of_use(void **state)
     place_close(p);
 }
 
-static void what_is_not_there_is_not_warmed(void **state)
+FIXTURE_TEST(what_is_not_there_is_not_warmed)
 {
     static const uint8_t nobody[32] = { 1 };
     place p = place_open("cold", "stub:");
@@ -248,7 +248,6 @@ static void what_is_not_there_is_not_warmed(void **state)
     uint32_t n = 77;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hearth_runtime_warm(p.runtime, nobody, &n, &err), HEARTH_NOT_FOUND);
     assert_int_equal(n, 77);
     assert_int_equal(hearth_runtime_warm(p.runtime, NULL, &n, &err), HEARTH_MISUSE);
@@ -268,7 +267,7 @@ static void what_is_not_there_is_not_warmed(void **state)
     place_close(p);
 }
 
-static void a_damaged_row_is_set_aside_while_it_is_warmed(void **state)
+FIXTURE_TEST(a_damaged_row_is_set_aside_while_it_is_warmed)
 {
     char directory[PATH_BYTES];
     place p = place_open("damaged", "stub:");
@@ -279,7 +278,6 @@ static void a_damaged_row_is_set_aside_while_it_is_warmed(void **state)
     char *path;
     FILE *file;
 
-    (void)state;
     place_close(p);
     (void)snprintf(directory, sizeof(directory), "%s/damaged", home);
     path = hth_test_file(directory, "-tail.kvc");
@@ -324,11 +322,10 @@ static uint32_t n_known(const place *p, size_t n, const char *salt)
     return e.known_tokens;
 }
 
-static void a_pinned_prefix_stays_until_it_is_unpinned(void **state)
+FIXTURE_TEST(a_pinned_prefix_stays_until_it_is_unpinned)
 {
     static const char *const models[] = { TINY, "stub:kind=recurrent", "stub:kind=hybrid", "stub:kind=window" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
         char name[16];
         place p;
@@ -357,9 +354,8 @@ static void a_pinned_prefix_stays_until_it_is_unpinned(void **state)
     }
 }
 
-static void a_longer_row_does_not_replace_a_pinned_one(void **state)
+FIXTURE_TEST(a_longer_row_does_not_replace_a_pinned_one)
 {
-    (void)state;
     for (int pinned = 0; pinned < 2; pinned++) {
         place p = place_open(pinned ? "longer" : "longer-unpinned", TINY);
         hearth_stats stats = read_only(&p, N_PROMPT, NULL);
@@ -377,7 +373,7 @@ static void a_longer_row_does_not_replace_a_pinned_one(void **state)
     }
 }
 
-static void a_prompt_is_pinned_and_unpinned(void **state)
+FIXTURE_TEST(a_prompt_is_pinned_and_unpinned)
 {
     place p = place_open("by-prompt", TINY);
     hearth_stats stats = read_only(&p, N_PROMPT, "ann");
@@ -386,7 +382,6 @@ static void a_prompt_is_pinned_and_unpinned(void **state)
     uint32_t n = 0;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hearth_prompt_pin(p.model, &of_bob, key, &n, &err), HEARTH_NOT_FOUND);
     assert_int_equal(n, 0);
     assert_int_equal(hearth_prompt_pin(p.model, &longer, key, &n, NULL), HEARTH_OK);
@@ -405,13 +400,12 @@ static void a_prompt_is_pinned_and_unpinned(void **state)
     place_close(p);
 }
 
-static void removing_rows_takes_their_pin_away(void **state)
+FIXTURE_TEST(removing_rows_takes_their_pin_away)
 {
     place p = place_open("removed", TINY);
     hearth_request request = request_of(N_PROMPT, NULL);
     hearth_stats stats;
 
-    (void)state;
     for (int by_prompt = 0; by_prompt < 2; by_prompt++) {
         stats = read_only(&p, N_PROMPT, NULL);
         assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, NULL), HEARTH_OK);
@@ -426,7 +420,7 @@ static void removing_rows_takes_their_pin_away(void **state)
     place_close(p);
 }
 
-static void pins_have_bounds(void **state)
+FIXTURE_TEST(pins_have_bounds)
 {
     static const uint8_t nobody[32] = { 1 };
     char path[PATH_BYTES];
@@ -435,7 +429,6 @@ static void pins_have_bounds(void **state)
     uint64_t bytes = hth_test_counters(p.runtime).disk_bytes;
     hearth_error err;
 
-    (void)state;
     place_close(p);
     p = place_open_with("bounds", TINY, bytes * 3 / 2);
     assert_int_equal(hearth_runtime_pin(p.runtime, stats.prompt_key, &err), HEARTH_FULL);
@@ -472,7 +465,7 @@ static void pins_have_bounds(void **state)
 
 /* ---- away ---- */
 
-static void rows_go_by_key_and_by_prompt(void **state)
+FIXTURE_TEST(rows_go_by_key_and_by_prompt)
 {
     static const uint8_t nobody[32] = { 1 };
     place p = place_open("away", TINY);
@@ -481,7 +474,6 @@ static void rows_go_by_key_and_by_prompt(void **state)
     uint32_t n = 0;
     hearth_error err;
 
-    (void)state;
     /* Cells in the context are no rows. */
     assert_int_equal(hearth_model_save(p.model, HEARTH_SAVE_EVICT, 60000, NULL), HEARTH_OK);
     assert_int_equal(hearth_runtime_remove(p.runtime, stats.finish_key, &n, NULL), HEARTH_OK);
@@ -506,14 +498,13 @@ static void rows_go_by_key_and_by_prompt(void **state)
     place_close(p);
 }
 
-static void without_a_cache_there_is_nothing_to_do(void **state)
+FIXTURE_TEST(without_a_cache_there_is_nothing_to_do)
 {
     static const uint8_t nobody[32] = { 1 };
     place p = place_open(NULL, "stub:");
     hearth_request request = request_of(100, NULL);
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hearth_runtime_export(p.runtime, nobody, file_path, NULL, &err), HEARTH_UNSUPPORTED);
     assert_non_null(strstr(err.message, "cache_disabled"));
     assert_int_equal(hearth_runtime_import(p.runtime, file_path, NULL, &err), HEARTH_UNSUPPORTED);
@@ -527,25 +518,4 @@ static void without_a_cache_there_is_nothing_to_do(void **state)
     assert_int_equal(hearth_prompt_pin(p.model, &request, NULL, NULL, &err), HEARTH_UNSUPPORTED);
     assert_int_equal(hearth_prompt_unpin(p.model, &request, NULL, &err), HEARTH_UNSUPPORTED);
     place_close(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_prefix_goes_into_a_file_by_key_and_by_prompt, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_was_transferred_is_told_as_far_as_there_is_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(transfers_say_why_not, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rows_are_brought_into_ram_ahead_of_use, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_there_is_not_warmed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_damaged_row_is_set_aside_while_it_is_warmed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_pinned_prefix_stays_until_it_is_unpinned, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_longer_row_does_not_replace_a_pinned_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_prompt_is_pinned_and_unpinned, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(removing_rows_takes_their_pin_away, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(pins_have_bounds, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rows_go_by_key_and_by_prompt, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_a_cache_there_is_nothing_to_do, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

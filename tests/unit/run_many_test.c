@@ -1,8 +1,9 @@
 /*
- * run_many_test.c - `hearth run --prompts` in this process: the last result, too, is told to somebody who is still there
+ * run_many_test.c - `hearth run --prompts` in this process: the last result, too, is told to somebody who is still
+ * there
  *
- * Whoever ends a request wakes the loop with a byte in a pipe. Where the linker lets us, such a byte is held up for long
- * enough for the loop to find the result without it, and to end.
+ * Whoever ends a request wakes the loop with a byte in a pipe. Where the linker lets us, such a byte is held up for
+ * long enough for the loop to find the result without it, and to end.
  */
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -57,14 +58,13 @@ static int run(const char *prompts, const char *output)
     return exit_code;
 }
 
-static void a_result_is_told_before_its_reader_is_gone(void **state)
+TEST(a_result_is_told_before_its_reader_is_gone)
 {
     char *directory = hth_test_directory_new();
     char prompts[4096], output[4096], line[4096];
     unsigned n_lines = 0;
     FILE *file;
 
-    (void)state;
     (void)snprintf(prompts, sizeof(prompts), "%s/prompts", directory);
     (void)snprintf(output, sizeof(output), "%s/output", directory);
     file = fopen(prompts, "w");
@@ -86,13 +86,4 @@ static void a_result_is_told_before_its_reader_is_gone(void **state)
     assert_int_equal(atomic_load(&n_told), PROMPTS);
 #endif
     hth_test_directory_remove(directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_result_is_told_before_its_reader_is_gone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

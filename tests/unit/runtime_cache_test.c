@@ -38,6 +38,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* One request for five tokens, in a model of its own; the stats of it. */
 static hearth_stats ask(hearth_runtime *runtime, const char *prompt)
 {
@@ -64,7 +66,7 @@ static hearth_stats ask_anew(const hearth_runtime_options *options, const char *
 
 /* ---- where rows go ---- */
 
-static void a_second_runtime_finds_rows_in_memory_files_before_those_on_disk(void **state)
+FIXTURE_TEST(a_second_runtime_finds_rows_in_memory_files_before_those_on_disk)
 {
     fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
@@ -88,7 +90,7 @@ static void a_second_runtime_finds_rows_in_memory_files_before_those_on_disk(voi
     free(prompt);
 }
 
-static void rows_are_spread_over_all_directories_and_found_in_each(void **state)
+FIXTURE_TEST(rows_are_spread_over_all_directories_and_found_in_each)
 {
     enum { PROMPTS = 16 };
     fixture *f = *state;
@@ -118,7 +120,7 @@ static void rows_are_spread_over_all_directories_and_found_in_each(void **state)
     hearth_runtime_close(runtime);
 }
 
-static void the_index_is_where_it_is_wanted(void **state)
+FIXTURE_TEST(the_index_is_where_it_is_wanted)
 {
     fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
@@ -134,7 +136,7 @@ static void the_index_is_where_it_is_wanted(void **state)
     free(prompt);
 }
 
-static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void **state)
+FIXTURE_TEST(a_row_is_written_when_it_is_used_where_second_use_is_asked_for)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -172,7 +174,7 @@ static void a_row_is_written_when_it_is_used_where_second_use_is_asked_for(void 
     free(first);
 }
 
-static void options_out_of_range_are_refused_by_name(void **state)
+FIXTURE_TEST(options_out_of_range_are_refused_by_name)
 {
     static const char *const none[1] = { NULL };
     fixture *f = *state;
@@ -229,7 +231,7 @@ static hearth_counters saved_under(fixture *f, const char *path, const hearth_ca
     return counters;
 }
 
-static void a_prompt_below_min_tokens_is_not_saved(void **state)
+FIXTURE_TEST(a_prompt_below_min_tokens_is_not_saved)
 {
     fixture *f = *state;
     hearth_cache_policy policy = hearth_cache_policy_default();
@@ -241,7 +243,7 @@ static void a_prompt_below_min_tokens_is_not_saved(void **state)
     assert_int_equal(hth_test_n_files(f->other_directory, ".kvc"), 0);
 }
 
-static void a_prompt_that_is_not_to_be_saved_leaves_no_row_that_stands_on_nothing(void **state)
+FIXTURE_TEST(a_prompt_that_is_not_to_be_saved_leaves_no_row_that_stands_on_nothing)
 {
     fixture *f = *state;
     hearth_cache_policy policy = hearth_cache_policy_default();
@@ -257,7 +259,7 @@ static void a_prompt_that_is_not_to_be_saved_leaves_no_row_that_stands_on_nothin
     assert_int_equal(hth_test_n_files(f->directory, ".kvc"), 1);
 }
 
-static void states_are_saved_every_snapshot_interval(void **state)
+FIXTURE_TEST(states_are_saved_every_snapshot_interval)
 {
     fixture *f = *state;
     hearth_cache_policy policy = hearth_cache_policy_default();
@@ -268,7 +270,7 @@ static void states_are_saved_every_snapshot_interval(void **state)
     assert_int_equal(rare + 6, saved_under(f, "stub:kind=recurrent", &policy, 2100).rows_saved); /* 8 instead of 2 */
 }
 
-static void a_wrong_policy_is_refused_with_the_name_of_its_key(void **state)
+FIXTURE_TEST(a_wrong_policy_is_refused_with_the_name_of_its_key)
 {
     static const struct {
         const char *key;
@@ -302,7 +304,7 @@ static void a_wrong_policy_is_refused_with_the_name_of_its_key(void **state)
 
 /* ---- counters and times ---- */
 
-static void counters_tell_hits_by_tier_and_saves_by_reason(void **state)
+FIXTURE_TEST(counters_tell_hits_by_tier_and_saves_by_reason)
 {
     fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
@@ -339,7 +341,7 @@ static void counters_tell_hits_by_tier_and_saves_by_reason(void **state)
     free(prompt);
 }
 
-static void a_reset_begins_at_zero_but_what_is_there_now_stays(void **state)
+FIXTURE_TEST(a_reset_begins_at_zero_but_what_is_there_now_stays)
 {
     fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
@@ -369,7 +371,7 @@ static void a_reset_begins_at_zero_but_what_is_there_now_stays(void **state)
     free(prompt);
 }
 
-static void each_path_has_its_times(void **state)
+FIXTURE_TEST(each_path_has_its_times)
 {
     static const char *const names[HEARTH_PATHS] = { "lookup", "read", "unpack", "pack", "write" };
     fixture *f = *state;
@@ -404,7 +406,7 @@ static void each_path_has_its_times(void **state)
     free(prompt);
 }
 
-static void a_caller_of_an_older_version_gets_the_fields_that_it_knows(void **state)
+FIXTURE_TEST(a_caller_of_an_older_version_gets_the_fields_that_it_knows)
 {
     fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
@@ -475,7 +477,7 @@ static listed list(hearth_runtime *runtime, size_t end_after)
     return l;
 }
 
-static void every_row_of_every_tier_is_listed_least_recently_used_first(void **state)
+FIXTURE_TEST(every_row_of_every_tier_is_listed_least_recently_used_first)
 {
     fixture *f = *state;
     char *first = hth_test_prompt(PROMPT_BYTES, 0), *second = hth_test_prompt(PROMPT_BYTES, 1);
@@ -507,7 +509,7 @@ static void every_row_of_every_tier_is_listed_least_recently_used_first(void **s
     free(second);
 }
 
-static void garbage_is_collected_down_to_the_quota(void **state)
+FIXTURE_TEST(garbage_is_collected_down_to_the_quota)
 {
     fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
@@ -533,7 +535,7 @@ static void garbage_is_collected_down_to_the_quota(void **state)
     free(prompt);
 }
 
-static void rows_are_evicted_from_the_tiers_that_are_named(void **state)
+FIXTURE_TEST(rows_are_evicted_from_the_tiers_that_are_named)
 {
     fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
@@ -574,7 +576,7 @@ static void rows_are_evicted_from_the_tiers_that_are_named(void **state)
     free(prompt);
 }
 
-static void full_queues_drop_saves_and_never_a_reply(void **state)
+FIXTURE_TEST(full_queues_drop_saves_and_never_a_reply)
 {
     fixture *f = *state;
     char *prompt = hth_test_prompt(3000, 0);
@@ -611,7 +613,7 @@ static void full_queues_drop_saves_and_never_a_reply(void **state)
     free(prompt);
 }
 
-static void without_a_cache_there_is_nothing_to_watch_and_nothing_fails(void **state)
+FIXTURE_TEST(without_a_cache_there_is_nothing_to_watch_and_nothing_fails)
 {
     fixture *f = *state;
     hearth_runtime *runtime;
@@ -631,32 +633,4 @@ static void without_a_cache_there_is_nothing_to_watch_and_nothing_fails(void **s
     assert_int_equal(hearth_runtime_counters_reset(runtime, NULL), HEARTH_OK);
     hearth_runtime_close(runtime);
     free(prompt);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_second_runtime_finds_rows_in_memory_files_before_those_on_disk),
-        TEST(rows_are_spread_over_all_directories_and_found_in_each),
-        TEST(the_index_is_where_it_is_wanted),
-        TEST(a_row_is_written_when_it_is_used_where_second_use_is_asked_for),
-        TEST(options_out_of_range_are_refused_by_name),
-        TEST(a_prompt_below_min_tokens_is_not_saved),
-        TEST(a_prompt_that_is_not_to_be_saved_leaves_no_row_that_stands_on_nothing),
-        TEST(states_are_saved_every_snapshot_interval),
-        TEST(a_wrong_policy_is_refused_with_the_name_of_its_key),
-        TEST(counters_tell_hits_by_tier_and_saves_by_reason),
-        TEST(a_reset_begins_at_zero_but_what_is_there_now_stays),
-        TEST(each_path_has_its_times),
-        TEST(a_caller_of_an_older_version_gets_the_fields_that_it_knows),
-        TEST(every_row_of_every_tier_is_listed_least_recently_used_first),
-        TEST(garbage_is_collected_down_to_the_quota),
-        TEST(rows_are_evicted_from_the_tiers_that_are_named),
-        TEST(full_queues_drop_saves_and_never_a_reply),
-        TEST(without_a_cache_there_is_nothing_to_watch_and_nothing_fails),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,8 @@ static int teardown(void **state)
     return 0;
 }
 
+#define STAGED(name) TEST_WITH(name, setup, teardown)
+
 static hth_runtime_folder make(const char *parent)
 {
     hth_runtime_folder folder = { .lock_fd = -1 };
@@ -105,7 +107,7 @@ static size_t count(const char *parent)
     return n;
 }
 
-static void a_folder_is_private_and_goes_with_its_server(void **state)
+STAGED(a_folder_is_private_and_goes_with_its_server)
 {
     hth_runtime_folder folder = make(*state);
     struct stat st;
@@ -118,7 +120,7 @@ static void a_folder_is_private_and_goes_with_its_server(void **state)
     hth_runtime_folder_remove(&folder); /* it is none by now */
 }
 
-static void what_a_dead_server_left_goes_with_the_next_start(void **state)
+STAGED(what_a_dead_server_left_goes_with_the_next_start)
 {
     hth_runtime_folder dead = make(*state), living = make(*state), next;
     char path[HTH_RUNTIME_FOLDER_BYTES];
@@ -142,7 +144,7 @@ static void what_a_dead_server_left_goes_with_the_next_start(void **state)
 }
 
 /* A process that is killed, with whatever number: nobody asks for that. */
-static void a_kill_lets_go_of_the_lock(void **state)
+STAGED(a_kill_lets_go_of_the_lock)
 {
     hth_runtime_folder next;
     int ends[2], wait_status;
@@ -173,7 +175,7 @@ static void a_kill_lets_go_of_the_lock(void **state)
     close(ends[1]);
 }
 
-static void what_is_not_a_servers_stays(void **state)
+STAGED(what_is_not_a_servers_stays)
 {
     const char *parent = *state;
     hth_runtime_folder dead = make(parent), next;
@@ -240,7 +242,7 @@ static void start_and_die_often(const char *parent)
     _exit(0);
 }
 
-static void those_that_start_at_once_do_not_take_each_others(void **state)
+STAGED(those_that_start_at_once_do_not_take_each_others)
 {
     enum { N = 6 };
     hth_runtime_folder last;
@@ -261,19 +263,4 @@ static void those_that_start_at_once_do_not_take_each_others(void **state)
     last = make(*state);
     assert_int_equal(count(*state), 1);
     hth_runtime_folder_remove(&last);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-        STAGED(a_folder_is_private_and_goes_with_its_server),
-        STAGED(what_a_dead_server_left_goes_with_the_next_start),
-        STAGED(a_kill_lets_go_of_the_lock),
-        STAGED(what_is_not_a_servers_stays),
-        STAGED(those_that_start_at_once_do_not_take_each_others),
-#undef STAGED
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,6 +56,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static hearth_model *load(hearth_runtime *runtime, const char *path)
 {
     return hth_test_model_load(runtime, path, NULL);
@@ -63,7 +65,7 @@ static hearth_model *load(hearth_runtime *runtime, const char *path)
 
 /* ---- what is promised ---- */
 
-static void a_prompt_is_computed_once(void **state)
+FIXTURE_TEST(a_prompt_is_computed_once)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
@@ -99,7 +101,7 @@ static void a_prompt_is_computed_once(void **state)
     free(prompt);
 }
 
-static void a_shared_beginning_is_used_to_the_token(void **state)
+FIXTURE_TEST(a_shared_beginning_is_used_to_the_token)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
@@ -133,7 +135,7 @@ static void a_shared_beginning_is_used_to_the_token(void **state)
     free(second);
 }
 
-static void a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only(void **state)
+FIXTURE_TEST(a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only)
 {
     enum { N = 2048, SHARED = 1500, SHARED_BLOCKS = SHARED / 256 };
     fixture *f = *state;
@@ -166,7 +168,7 @@ static void a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only(
     hearth_model_unref(model);
 }
 
-static void a_conversation_goes_on_from_its_finish_key(void **state)
+FIXTURE_TEST(a_conversation_goes_on_from_its_finish_key)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
@@ -198,7 +200,7 @@ static void a_conversation_goes_on_from_its_finish_key(void **state)
     free(prompt);
 }
 
-static void models_with_another_salt_share_nothing(void **state)
+FIXTURE_TEST(models_with_another_salt_share_nothing)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -219,7 +221,7 @@ static void models_with_another_salt_share_nothing(void **state)
     free(prompt);
 }
 
-static void kinds_without_blocks_are_restored_whole_or_not_at_all(void **state)
+FIXTURE_TEST(kinds_without_blocks_are_restored_whole_or_not_at_all)
 {
     static const char *const paths[] = { "stub:kind=recurrent", "stub:kind=hybrid", "stub:kind=window" };
     fixture *f = *state;
@@ -322,7 +324,7 @@ static void await_text(stream *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void a_cancelled_request_ends_once_and_keeps_what_it_computed(void **state)
+FIXTURE_TEST(a_cancelled_request_ends_once_and_keeps_what_it_computed)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=100000");
@@ -367,7 +369,7 @@ static void a_cancelled_request_ends_once_and_keeps_what_it_computed(void **stat
     free(prompt);
 }
 
-static void unloading_in_use_takes_effect_when_the_last_request_ended(void **state)
+FIXTURE_TEST(unloading_in_use_takes_effect_when_the_last_request_ended)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=4000");
@@ -391,7 +393,7 @@ static void unloading_in_use_takes_effect_when_the_last_request_ended(void **sta
     hearth_model_unref(model);
 }
 
-static void closing_the_runtime_cancels_what_runs_and_leaves_handles_valid(void **state)
+FIXTURE_TEST(closing_the_runtime_cancels_what_runs_and_leaves_handles_valid)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=1000000");
@@ -410,7 +412,7 @@ static void closing_the_runtime_cancels_what_runs_and_leaves_handles_valid(void 
     hearth_model_unref(model);
 }
 
-static void giving_back_the_last_reference_ends_its_requests(void **state)
+FIXTURE_TEST(giving_back_the_last_reference_ends_its_requests)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=1000000");
@@ -424,7 +426,7 @@ static void giving_back_the_last_reference_ends_its_requests(void **state)
     assert_int_equal(s.n_done, 1);
 }
 
-static void loaded_models_are_listed(void **state)
+FIXTURE_TEST(loaded_models_are_listed)
 {
     fixture *f = *state;
     hearth_model *a = load(f->runtime, "stub:");
@@ -466,7 +468,7 @@ static void *ask(void *context)
     return NULL;
 }
 
-static void requests_from_many_threads_get_the_answers_they_get_alone(void **state)
+FIXTURE_TEST(requests_from_many_threads_get_the_answers_they_get_alone)
 {
     enum { N = 12 };
     fixture *f = *state;
@@ -494,7 +496,7 @@ static void requests_from_many_threads_get_the_answers_they_get_alone(void **sta
 
 /* ---- text ---- */
 
-static void text_survives_tokens(void **state)
+FIXTURE_TEST(text_survives_tokens)
 {
     static const char text[] = "Grüße, 日本語 and \"quotes\".";
     fixture *f = *state;
@@ -513,7 +515,7 @@ static void text_survives_tokens(void **state)
     hearth_model_unref(model);
 }
 
-static void a_stop_text_ends_the_reply(void **state)
+FIXTURE_TEST(a_stop_text_ends_the_reply)
 {
     fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
@@ -540,7 +542,7 @@ static void a_stop_text_ends_the_reply(void **state)
 
 /* ---- how it says no ---- */
 
-static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
+FIXTURE_TEST(requests_that_cannot_run_are_refused_with_a_reason)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -607,7 +609,7 @@ static void requests_that_cannot_run_are_refused_with_a_reason(void **state)
     free(prompt);
 }
 
-static void models_that_cannot_be_loaded_are_refused_with_a_reason(void **state)
+FIXTURE_TEST(models_that_cannot_be_loaded_are_refused_with_a_reason)
 {
     fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
@@ -625,7 +627,7 @@ static void models_that_cannot_be_loaded_are_refused_with_a_reason(void **state)
     assert_null(model);
 }
 
-static void a_cache_directory_that_cannot_be_used_costs_a_warning(void **state)
+FIXTURE_TEST(a_cache_directory_that_cannot_be_used_costs_a_warning)
 {
     fixture *f = *state;
     hearth_runtime_options options = hearth_runtime_options_default();
@@ -648,31 +650,4 @@ static void a_cache_directory_that_cannot_be_used_costs_a_warning(void **state)
     hearth_result_unref(result);
     hearth_model_unref(model);
     hearth_runtime_close(runtime);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_prompt_is_computed_once),
-        TEST(a_shared_beginning_is_used_to_the_token),
-        TEST(a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only),
-        TEST(a_conversation_goes_on_from_its_finish_key),
-        TEST(models_with_another_salt_share_nothing),
-        TEST(kinds_without_blocks_are_restored_whole_or_not_at_all),
-        TEST(a_cancelled_request_ends_once_and_keeps_what_it_computed),
-        TEST(unloading_in_use_takes_effect_when_the_last_request_ended),
-        TEST(closing_the_runtime_cancels_what_runs_and_leaves_handles_valid),
-        TEST(giving_back_the_last_reference_ends_its_requests),
-        TEST(loaded_models_are_listed),
-        TEST(requests_from_many_threads_get_the_answers_they_get_alone),
-        TEST(text_survives_tokens),
-        TEST(a_stop_text_ends_the_reply),
-        TEST(requests_that_cannot_run_are_refused_with_a_reason),
-        TEST(models_that_cannot_be_loaded_are_refused_with_a_reason),
-        TEST(a_cache_directory_that_cannot_be_used_costs_a_warning),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

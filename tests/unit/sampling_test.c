@@ -23,17 +23,16 @@ static void expect(const hearth_sampling *sampling, const char *option)
         fail_msg("'%s' does not name %s", err.message, option);
 }
 
-static void the_defaults_and_a_struct_with_few_fields_are_good(void **state)
+TEST(the_defaults_and_a_struct_with_few_fields_are_good)
 {
     hearth_sampling sampling = hearth_sampling_default();
 
-    (void)state;
     expect(&sampling, NULL);
     sampling = (hearth_sampling){ .temperature = 1, .top_p = 1, .typical_p = 1, .repeat_penalty = 1 };
     expect(&sampling, NULL);
 }
 
-static void every_number_has_its_limits(void **state)
+TEST(every_number_has_its_limits)
 {
     static const struct {
         const char *name;
@@ -53,7 +52,6 @@ static void every_number_has_its_limits(void **state)
         { "xtc_threshold", offsetof(hearth_sampling, xtc_threshold), 0, 1 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(floats) / sizeof(floats[0]); i++) {
         const float bad[] = { floats[i].least - 0.001f, floats[i].most + 0.001f, NAN, INFINITY, -INFINITY };
         const float good[] = { floats[i].least, floats[i].most };
@@ -69,11 +67,10 @@ static void every_number_has_its_limits(void **state)
     }
 }
 
-static void counts_are_bounded(void **state)
+TEST(counts_are_bounded)
 {
     hearth_sampling sampling = hearth_sampling_default();
 
-    (void)state;
     sampling.top_k = -1;
     expect(&sampling, "top_k is -1");
     sampling.top_k = INT32_MAX;
@@ -89,14 +86,13 @@ static void counts_are_bounded(void **state)
     expect(&sampling, "dry_allowed_length");
 }
 
-static void arrays_are_there_and_not_too_long(void **state)
+TEST(arrays_are_there_and_not_too_long)
 {
     static hearth_logit_bias bias[HTH_LOGIT_BIAS_MAX + 1];
     static const char *breakers[HTH_DRY_BREAKERS_MAX + 1];
     static char long_text[HTH_DRY_BREAKER_BYTES_MAX + 2];
     hearth_sampling sampling = hearth_sampling_default();
 
-    (void)state;
     sampling.n_logit_bias = 1;
     expect(&sampling, "logit_bias is missing");
     sampling.logit_bias = bias;
@@ -130,7 +126,7 @@ static void arrays_are_there_and_not_too_long(void **state)
     expect(&sampling, "dry_breakers[1] is too long");
 }
 
-static void grammars_and_triggers_go_together(void **state)
+TEST(grammars_and_triggers_go_together)
 {
     static char big[HTH_GRAMMAR_BYTES_MAX + 2];
     hearth_trigger triggers[2] = {
@@ -139,7 +135,6 @@ static void grammars_and_triggers_go_together(void **state)
     };
     hearth_sampling sampling = hearth_sampling_default();
 
-    (void)state;
     sampling.grammar = "root ::= \"x\"";
     expect(&sampling, NULL);
     sampling.json_schema = "{}";
@@ -170,17 +165,4 @@ static void grammars_and_triggers_go_together(void **state)
     expect(&sampling, "triggers[0]");
     sampling.n_triggers = HTH_TRIGGERS_MAX + 1;
     expect(&sampling, "n_triggers");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_defaults_and_a_struct_with_few_fields_are_good),
-        cmocka_unit_test(every_number_has_its_limits),
-        cmocka_unit_test(counts_are_bounded),
-        cmocka_unit_test(arrays_are_there_and_not_too_long),
-        cmocka_unit_test(grammars_and_triggers_go_together),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /*
  * sandbox_calls_test.c - what a worker that somebody took over could try with system calls, and does not get
  *
- * Each test forks a process that gives up these calls, and nothing else, since there is no way back. Its parent stands for
- * the front.
+ * Each test forks a process that gives up these calls, and nothing else, since there is no way back. Its parent stands
+ * for the front.
  */
 #include <fcntl.h>
 #include <liburing.h>
@@ -105,9 +105,8 @@ static void try_others(void *context)
     hth_os_thread_nice(1);
 }
 
-static void a_worker_does_nothing_to_other_processes(void **state)
+TEST(a_worker_does_nothing_to_other_processes)
 {
-    (void)state;
     hth_test_in_child(try_others, NULL);
 }
 
@@ -136,13 +135,12 @@ static void try_sockets(void *context)
     require(send(pair[0], "y", 1, 0) == 1 && recv(pair[1], &byte, 1, 0) == 1 && byte == 'y');
 }
 
-static void a_worker_answers_on_the_sockets_that_it_has_and_sends_to_no_others(void **state)
+TEST(a_worker_answers_on_the_sockets_that_it_has_and_sends_to_no_others)
 {
     char *directory = hth_test_directory_new();
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 
-    (void)state;
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/front", directory);
     assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     hth_test_in_child(try_sockets, directory);
@@ -196,11 +194,10 @@ static void try_queues(void *context)
     hth_read_ring_close(early);
 }
 
-static void a_worker_reads_with_the_queue_that_it_has_and_makes_no_other(void **state)
+TEST(a_worker_reads_with_the_queue_that_it_has_and_makes_no_other)
 {
     char *directory = hth_test_directory_new();
 
-    (void)state;
     hth_test_in_child(try_queues, directory);
     hth_test_directory_remove(directory);
 }
@@ -265,23 +262,10 @@ static void try_operations(void *context)
     require(answer(&uring) == 1 && byte == 'x');
 }
 
-static void the_queue_of_the_cache_carries_out_reads_and_nothing_else(void **state)
+TEST(the_queue_of_the_cache_carries_out_reads_and_nothing_else)
 {
     char *directory = hth_test_directory_new();
 
-    (void)state;
     hth_test_in_child(try_operations, directory);
     hth_test_directory_remove(directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_does_nothing_to_other_processes),
-        cmocka_unit_test(a_worker_answers_on_the_sockets_that_it_has_and_sends_to_no_others),
-        cmocka_unit_test(a_worker_reads_with_the_queue_that_it_has_and_makes_no_other),
-        cmocka_unit_test(the_queue_of_the_cache_carries_out_reads_and_nothing_else),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,8 @@ static int teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
 /* ---- in the child ---- */
 
 static void print_line(hearth_log_level level, const char *source, const char *message, void *user_data)
@@ -156,7 +158,7 @@ static void try_files(void *context)
         require(hth_os_memory_file_own(fd) >= 0);
 }
 
-static void a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else(void **state)
+FIXTURE_TEST(a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else)
 {
     hth_test_in_child(try_files, *state);
 }
@@ -182,7 +184,7 @@ static void try_shared_memory(void *context)
     require(unlink(path) == 0);
 }
 
-static void without_a_device_a_worker_shares_no_memory_but_its_rows(void **state)
+FIXTURE_TEST(without_a_device_a_worker_shares_no_memory_but_its_rows)
 {
     fixture *f = *state;
     char folder[64];
@@ -218,7 +220,7 @@ static void try_signals(void *context)
     require(raise(SIGUSR1) == 0);
 }
 
-static void a_worker_cannot_signal_its_front(void **state)
+FIXTURE_TEST(a_worker_cannot_signal_its_front)
 {
     hth_test_in_child(try_signals, *state);
 }
@@ -272,7 +274,7 @@ static void try_ports(void *context)
     require(can_open("/etc/hosts", O_RDONLY)); /* where the name of a server may stand */
 }
 
-static void a_worker_reaches_the_ports_of_its_rpc_servers_and_no_others(void **state)
+FIXTURE_TEST(a_worker_reaches_the_ports_of_its_rpc_servers_and_no_others)
 {
     hth_test_in_child(try_ports, *state);
 }
@@ -291,7 +293,7 @@ static void try_no_ports(void *context)
     require(!can_open("/etc/hosts", O_RDONLY));
 }
 
-static void servers_that_cannot_be_read_open_no_port(void **state)
+FIXTURE_TEST(servers_that_cannot_be_read_open_no_port)
 {
     hth_test_in_child(try_no_ports, *state);
 }
@@ -346,7 +348,7 @@ static void try_calls(void *context)
     require(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 }
 
-static void a_worker_can_start_no_programs_and_reach_no_network(void **state)
+FIXTURE_TEST(a_worker_can_start_no_programs_and_reach_no_network)
 {
     hth_test_in_child(try_calls, *state);
 }
@@ -419,29 +421,12 @@ static void work_with_engine(void *context)
     work(f, model);
 }
 
-static void the_cache_works_in_the_sandbox(void **state)
+FIXTURE_TEST(the_cache_works_in_the_sandbox)
 {
     hth_test_in_child(work_with_stub, *state);
 }
 
-static void the_engine_works_in_the_sandbox(void **state)
+FIXTURE_TEST(the_engine_works_in_the_sandbox)
 {
     hth_test_in_child(work_with_engine, *state);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(without_a_device_a_worker_shares_no_memory_but_its_rows, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_worker_cannot_signal_its_front, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_worker_reaches_the_ports_of_its_rpc_servers_and_no_others, setup, teardown),
-        cmocka_unit_test_setup_teardown(servers_that_cannot_be_read_open_no_port, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_worker_can_start_no_programs_and_reach_no_network, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_cache_works_in_the_sandbox, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_engine_works_in_the_sandbox, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * schema_test.c - which texts the grammar of a schema has, keyword by keyword; what is refused, passed over, and bounded
+ * schema_test.c - which texts the grammar of a schema has, keyword by keyword; what is refused, passed over, and
+ * bounded
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static void check(const schema_case *cases, size_t n, const hth_schema_options *
 
 #define CHECK(cases) check(cases, sizeof(cases) / sizeof((cases)[0]), NULL)
 
-static void strings(void **state)
+TEST(strings)
 {
     static const schema_case cases[] = {
         { "{\"type\":\"string\"}", { "\"\"", "\"a\\n\\u00e9\"", "\"é😀\"" }, { "1", "\"", "\"\\ud800\"", "\"\n\"" } },
@@ -84,11 +85,10 @@ static void strings(void **state)
         { "{\"type\":\"string\",\"format\":\"binary\"}", { "\"a\"" }, { "1" } },
     };
 
-    (void)state;
     CHECK(cases);
 }
 
-static void numbers(void **state)
+TEST(numbers)
 {
     static const schema_case cases[] = {
         { "{\"type\":\"integer\"}", { "0", "-12", "1234567890123456" }, { "1.5", "01", "\"1\"" } },
@@ -121,11 +121,10 @@ static void numbers(void **state)
           { "1", "3" } },
     };
 
-    (void)state;
     CHECK(cases);
 }
 
-static void objects(void **state)
+TEST(objects)
 {
     static const schema_case cases[] = {
         { "{\"type\":\"object\"}", { "{}", "{\"a\":1,\"b\":[{}]}", "{ }" }, { "[]", "{\"a\"}" } },
@@ -165,11 +164,10 @@ static void objects(void **state)
           { "{\"c\":1}" } },
     };
 
-    (void)state;
     CHECK(cases);
 }
 
-static void arrays(void **state)
+TEST(arrays)
 {
     static const schema_case cases[] = {
         { "{\"type\":\"array\"}", { "[]", "[1,\"a\",[]]", "[ ]", "[\n  1,\n  2\n]" }, { "{}", "[1,]" } },
@@ -198,11 +196,10 @@ static void arrays(void **state)
         { "{\"items\":false}", { "[]" }, { "[1]" } },
     };
 
-    (void)state;
     CHECK(cases);
 }
 
-static void combinations(void **state)
+TEST(combinations)
 {
     static const schema_case cases[] = {
         { "true", { "1", "{}" }, { "x" } },
@@ -245,11 +242,10 @@ static void combinations(void **state)
         { "{\"type\":\"string\",\"nullable\":true}", { "null", "\"a\"" }, { "1" } },
     };
 
-    (void)state;
     CHECK(cases);
 }
 
-static void a_literal_reading_leaves_open_what_the_schema_does(void **state)
+TEST(a_literal_reading_leaves_open_what_the_schema_does)
 {
     static const schema_case cases[] = {
         { "{\"properties\":{\"a\":{\"type\":\"integer\"}}}",
@@ -259,11 +255,10 @@ static void a_literal_reading_leaves_open_what_the_schema_does(void **state)
         { "{\"minLength\":2}", { "1", "\"ab\"" }, { "\"a\"" } },
     };
 
-    (void)state;
     check(cases, sizeof(cases) / sizeof(cases[0]), &(hth_schema_options){ .is_literal = true });
 }
 
-static void errors_name_the_keyword_and_its_place(void **state)
+TEST(errors_name_the_keyword_and_its_place)
 {
     static const struct {
         const char *schema, *place, *why;
@@ -305,7 +300,6 @@ static void errors_name_the_keyword_and_its_place(void **state)
           "at #/$defs/a/unevaluatedProperties:", "outermost" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         hearth_error err = { .message = "" };
         hth_gbnf *gbnf = NULL;
@@ -318,7 +312,7 @@ static void errors_name_the_keyword_and_its_place(void **state)
     }
 }
 
-static void what_a_grammar_cannot_hold_is_dropped_and_told(void **state)
+TEST(what_a_grammar_cannot_hold_is_dropped_and_told)
 {
     static const struct {
         const char *schema, *note, *text;
@@ -334,7 +328,6 @@ static void what_a_grammar_cannot_hold_is_dropped_and_told(void **state)
     };
     hth_gbnf *gbnf;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         gbnf = compile(cases[i].schema, NULL);
         if (notes.n != 1 || strcmp(notes.texts[0], cases[i].note) != 0)
@@ -378,9 +371,8 @@ static void ends(const char *why)
     hostile[0] = '\0';
 }
 
-static void any_schema_takes_bounded_work(void **state)
+TEST(any_schema_takes_bounded_work)
 {
-    (void)state;
     hostile[0] = '\0';
 
     /* What multiplies elsewhere is linear here: optional members, and lists of types at each level. */
@@ -490,21 +482,4 @@ static void any_schema_takes_bounded_work(void **state)
         add(",%d", i);
     add("]}");
     ends("values");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strings),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(objects),
-        cmocka_unit_test(arrays),
-        cmocka_unit_test(combinations),
-        cmocka_unit_test(a_literal_reading_leaves_open_what_the_schema_does),
-        cmocka_unit_test(errors_name_the_keyword_and_its_place),
-        cmocka_unit_test(what_a_grammar_cannot_hold_is_dropped_and_told),
-        cmocka_unit_test(any_schema_takes_bounded_work),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

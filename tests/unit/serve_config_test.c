@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/address.h"
 #include "cli/serve_config.h"
 #include "support/cmocka_all.h"
 #include "support/serve_set.h"
@@ -29,6 +30,8 @@ static int tear_down(void **state)
     hth_test_directory_remove(*state);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
 
 /* ---- making sets ---- */
 
@@ -109,12 +112,11 @@ static const char everything[] =
     "stop = [] \n"
     "                chat_template_kwargs = '{\"a\": 1}' }; cache { disabled = true; more_directories = [] } }\n";
 
-static void every_key_goes_where_it_belongs(void **state)
+FIXTURE_TEST(every_key_goes_where_it_belongs)
 {
     hth_serve_set *set = good_set_of(everything);
     const hth_server_options *o = &set->options;
 
-    (void)state;
     assert_int_equal(o->n_listen, 3);
     assert_string_equal(o->listen[0].host, "127.0.0.1");
     assert_int_equal(o->listen[0].port, 8081);
@@ -154,12 +156,11 @@ static void every_key_goes_where_it_belongs(void **state)
     hth_serve_set_free(o);
 }
 
-static void a_worker_is_told_what_is_not_the_default(void **state)
+FIXTURE_TEST(a_worker_is_told_what_is_not_the_default)
 {
     hth_serve_set *set = good_set_of(everything);
     char line[4096];
 
-    (void)state;
     assert_int_equal(set->options.n_models, 2);
     assert_string_equal(set->options.models[0].name, "chat");
     assert_true(set->options.models[0].on_demand);
@@ -190,7 +191,7 @@ static void a_worker_is_told_what_is_not_the_default(void **state)
     hth_serve_set_free(&set->options);
 }
 
-static void a_worker_that_knows_the_flags_reads_them_back(void **state)
+FIXTURE_TEST(a_worker_that_knows_the_flags_reads_them_back)
 {
     hth_serve_set *set = good_set_of(everything);
     const char *const *worker = set->options.models[0].worker;
@@ -206,7 +207,6 @@ static void a_worker_that_knows_the_flags_reads_them_back(void **state)
     char *argv[ARGS_MAX + 1] = { (char *)"worker" };
     int argc = 1;
 
-    (void)state;
     for (size_t i = 0; worker[i] && argc < ARGS_MAX; i++)
         argv[argc++] = (char *)worker[i];
     memset(&read, 0, sizeof(read));
@@ -222,14 +222,13 @@ static void a_worker_that_knows_the_flags_reads_them_back(void **state)
     hth_serve_set_free(&set->options);
 }
 
-static void the_same_as_json_comes_to_the_same(void **state)
+FIXTURE_TEST(the_same_as_json_comes_to_the_same)
 {
     hth_serve_set *set =
         good_set_of("{\"listen\": [\"127.0.0.1:1\"], \"limits\": {\"body_bytes_max\": \"2mb\", "
                     "\"json_depth_max\": 9, \"idle_timeout_ms\": \"30s\"},\n\"cache\": {\"disabled\": "
                     "true}, \"model\": {\"a\": {\"path\": \"stub:\"}, \"b\": {\"path\": \"x.gguf\"}}}");
 
-    (void)state;
     assert_int_equal(set->options.body_bytes_max, 2 << 20);
     assert_int_equal(set->options.idle_timeout_ms, 30000);
     assert_int_equal(set->options.n_models, 2);
@@ -250,14 +249,13 @@ static char *print_of(const hth_serve_set *set)
     return text;
 }
 
-static void what_is_printed_and_read_is_the_same(void **state)
+FIXTURE_TEST(what_is_printed_and_read_is_the_same)
 {
     static const char *const texts[] = {
         everything, "model x { path = 'stub:' }",
         "model 'a' { path = \"/a b/\\\"c\\\\.gguf\"; cache { salt = \"\\u0007x\" } }"
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         hth_serve_set *set = good_set_of(texts[i]);
         char *first = print_of(set);
@@ -331,12 +329,19 @@ static void refuse_number(const char *path, bool is_model, const char *key, doub
     char value[64];
 
     (void)snprintf(value, sizeof(value), "%.0f", number);
-    refuse(path, is_model, key, value, "it must be a");
+    refuse(path, is_model, key, value, "it must be");
+}
+
+/* Values that a function or a list of words reads. */
+static void refuse_single(const char *path, bool is_model, const char *key)
+{
+    refuse(path, is_model, key, "no:thing:at:all", "it must be");
+    refuse(path, is_model, key, "[a]", "is a list; it must be a single value");
 }
 
 static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_option *row, size_t *n_rows)
 {
-    const char *key = row->key;
+    const char *key = row->key, *number = row->check ? "it must be" : "it must be a whole number";
 
     (*n_rows)++;
     switch (row->kind) {
@@ -346,6 +351,10 @@ static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_
         refuse(path, is_model, key, "{ }", "is a section; it must be true or false");
         break;
     case HTH_OPTION_TEXT:
+        if (row->check) {
+            refuse_single(path, is_model, key);
+            break;
+        }
         refuse(path, is_model, key, "5", "it must be a text");
         refuse(path, is_model, key, "true", "it must be a text");
         refuse(path, is_model, key, "null", "it must be a text");
@@ -359,14 +368,14 @@ static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_
     case HTH_OPTION_MS:
         refuse_number(path, is_model, key, row->low - 1);
         refuse_number(path, is_model, key, row->high + 1);
-        refuse(path, is_model, key, "1.5", "it must be a whole number");
-        refuse(path, is_model, key, "many", "it must be a whole number");
-        refuse(path, is_model, key, "null", "it must be a whole number");
-        refuse(path, is_model, key, "true", "it must be a whole number");
-        refuse(path, is_model, key, "[1]", "is '[...]'; it must be a whole number");
-        refuse(path, is_model, key, "{ }", "is '{...}'; it must be a whole number");
+        refuse(path, is_model, key, "1.5", number);
+        refuse(path, is_model, key, "many", number);
+        refuse(path, is_model, key, "null", number);
+        refuse(path, is_model, key, "true", number);
+        refuse(path, is_model, key, "[1]", number);
+        refuse(path, is_model, key, "{ }", number);
         if (row->kind != HTH_OPTION_MS)
-            refuse(path, is_model, key, "\"8\"", "it must be a whole number");
+            refuse(path, is_model, key, "\"8\"", number);
         break;
     case HTH_OPTION_NUMBER:
         refuse_number(path, is_model, key, row->low - 1);
@@ -390,16 +399,17 @@ static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_
             refuse(path, is_model, key, "{ colour = 5 }", "it must be");
             refuse(path, is_model, key, "{ min_tokens = many }", "it must be a whole number");
             refuse(path, is_model, key, "{ min_tokens = [1] }", "it must be a number");
-        } else if (row->repeats) {
-            refuse(path, is_model, key, "[{ }]", "is a section; it must be");
-            refuse(path, is_model, key, "[x, \"\"]",
-                   strcmp(key, "listen") == 0    ? ""
-                   : strcmp(key, "origins") == 0 ? ""
-                                                 : "is empty");
         } else {
-            refuse(path, is_model, key, "no:thing:at:all", "it must be");
-            refuse(path, is_model, key, "[a]", "is a list; it must be a single value");
+            refuse_single(path, is_model, key);
         }
+        break;
+    case HTH_OPTION_WORD: refuse_single(path, is_model, key); break;
+    case HTH_OPTION_TEXTS:
+        refuse(path, is_model, key, "[{ }]", "is a section; it must be");
+        refuse(path, is_model, key, "[x, \"\"]",
+               strcmp(key, "listen") == 0    ? ""
+               : strcmp(key, "origins") == 0 ? ""
+                                             : "is empty");
         break;
     case HTH_OPTION_TABLE: refuse(path, is_model, key, "5", "it must be a section"); break;
     default: fail_msg("%s%s is of a kind that has no test", path, key);
@@ -425,21 +435,19 @@ static void refuse_table(const char *path, bool is_model, const hth_option_table
     }
 }
 
-static void every_key_says_where_it_is_wrong_and_what_it_must_be(void **state)
+FIXTURE_TEST(every_key_says_where_it_is_wrong_and_what_it_must_be)
 {
     size_t n_rows = 0;
 
-    (void)state;
     refuse_table("", false, &hth_serve_keys, &n_rows);
     refuse_table("", true, &hth_serve_model_keys, &n_rows);
     assert_true(n_rows > 70);
 }
 
-static void every_key_is_one_flag_and_can_be_printed(void **state)
+FIXTURE_TEST(every_key_is_one_flag_and_can_be_printed)
 {
     hth_flat_table keys, flags;
 
-    (void)state;
     hth_option_table_flatten(&hth_serve_keys, true, &keys);
     hth_option_table_flatten(&hth_serve_flags, true, &flags);
     for (size_t i = 0; i < keys.n; i++) {
@@ -459,9 +467,8 @@ static void every_key_is_one_flag_and_can_be_printed(void **state)
 
 /* ---- keys that are none ---- */
 
-static void an_unknown_key_is_told_what_it_may_have_meant(void **state)
+FIXTURE_TEST(an_unknown_key_is_told_what_it_may_have_meant)
 {
-    (void)state;
     assert_refused("model m {\n  path = 'stub:'\n  contxt = 5\n}",
                    "/etc/hearth/t.conf:3: 'contxt' is no key of a model; did you mean 'context'?");
     assert_refused("limits {\n bodybytes_max = 5\n}\nmodel m { path = 'stub:' }",
@@ -470,14 +477,13 @@ static void an_unknown_key_is_told_what_it_may_have_meant(void **state)
                    "t.conf:1: 'lissten' is no key here; did you mean 'listen'?");
     assert_refused("modle m { path = 'stub:' }", "t.conf:1: 'modle' is no key here; did you mean 'model'?");
     assert_refused("\ndrain_timeout_ms = 5s\nmodel m { path = 'stub:' }",
-                   "t.conf:2: 'drain_timeout_ms' is no key here; it belongs into the section 'supervision'");
+                   "t.conf:2: 'drain_timeout_ms' is no key here; it belongs in the section 'supervision'");
     assert_refused("zebra = 5; model m { path = 'stub:' }", "t.conf:1: 'zebra' is no key here; docs/operating.md");
     assert_refused("\"\" = 5; model m { path = 'stub:' }", "t.conf:1: '' is no key here");
 }
 
-static void a_key_that_comes_twice_is_refused(void **state)
+FIXTURE_TEST(a_key_that_comes_twice_is_refused)
 {
-    (void)state;
     assert_refused("model m {\n path = 'stub:'\n context = 512\n\n context = 1024\n}",
                    "t.conf:5: 'context' was given before, in line 3");
     assert_refused("limits { }\nmodel m { path = 'stub:' }\nlimits { }",
@@ -486,23 +492,21 @@ static void a_key_that_comes_twice_is_refused(void **state)
     hth_serve_set_free(&good_set_of("listen = 1\nlisten = 2; model m { path = 'stub:' }")->options);
 }
 
-static void all_that_is_wrong_is_said_at_once(void **state)
+FIXTURE_TEST(all_that_is_wrong_is_said_at_once)
 {
     hth_serve_set *set =
         set_of("listen = nowhere:x\nlimits { json_depth_max = 0 }\nmodel m {\n}\nmodel 'x y' { path = a }");
 
-    (void)state;
     assert_int_equal(problems.n_errors, 4);
     assert_problem(0, ":1: listen is 'nowhere:x'; it must be an address");
     assert_problem(1, ":2: limits.json_depth_max is '0'");
-    assert_problem(2, ":3: model 'm' lacks its 'path'");
+    assert_problem(2, ":3: model 'm' has no 'path'");
     assert_problem(3, ":5: a model is called 'x y'; names have");
     hth_serve_set_free(&set->options);
 }
 
-static void models_are_sections_with_names(void **state)
+FIXTURE_TEST(models_are_sections_with_names)
 {
-    (void)state;
     assert_refused("", "there is no model to serve; give one with -m FILE");
     assert_refused("model { path = 'stub:' }", "t.conf:1: a model has a name and a section");
     assert_refused("model = 5", "t.conf:1: 'model' is no section with a name");
@@ -515,11 +519,10 @@ static void models_are_sections_with_names(void **state)
     assert_refused("model a { path = 'stub:'; name = b }", "'name' is no key of a model");
 }
 
-static void a_name_means_one_model(void **state)
+FIXTURE_TEST(a_name_means_one_model)
 {
-    (void)state;
     assert_refused("model a { path = 'stub:'; aliases = [x, y] }\nmodel b { path = 'stub:'; aliases = y }",
-                   "t.conf:2: the alias 'y' is that of the models 'a' and 'b'");
+                   "t.conf:2: the alias 'y' belongs to the models 'a' and 'b'");
     assert_refused("model a { path = 'stub:' }\nmodel b { path = 'stub:'; aliases = a }",
                    "t.conf:2: the alias 'a' of model 'b' is the name of another model");
     assert_refused("model a { path = 'stub:'; aliases = b }\nmodel b { path = 'stub:' }",
@@ -531,7 +534,7 @@ static void a_name_means_one_model(void **state)
     hth_serve_set_free(&good_set_of("default = none; model m { path = 'stub:'; aliases = '*' }")->options);
 }
 
-static void a_template_is_a_name_or_a_file(void **state)
+FIXTURE_TEST(a_template_is_a_name_or_a_file)
 {
     hth_serve_set *set = good_set_of("model a { path = 'stub:'; chat_template = chatml }\n"
                                      "model b { path = 'stub:'; chat_template = t.jinja }\n"
@@ -540,7 +543,6 @@ static void a_template_is_a_name_or_a_file(void **state)
                                             "--chat-template-file /etc/hearth/chatml" };
     char line[4096];
 
-    (void)state;
     for (int i = 0; i < 3; i++)
         assert_non_null(strstr(worker_line(&set->options.models[i], line, sizeof(line)), expected[i]));
     hth_serve_set_free(&set->options);
@@ -550,11 +552,10 @@ static void a_template_is_a_name_or_a_file(void **state)
 
 /* ---- what does not fit together ---- */
 
-static void a_public_address_needs_keys_or_an_order(void **state)
+FIXTURE_TEST(a_public_address_needs_keys_or_an_order)
 {
-    (void)state;
     assert_refused("listen = 0.0.0.0:8080; model m { path = 'stub:' }",
-                   "'0.0.0.0:8080' can be reached from other machines, but no keys are asked for");
+                   "'0.0.0.0:8080' can be reached from other machines, but no keys are required");
     assert_refused("listen = '[::]:8080'; model m { path = 'stub:' }", "can be reached from other machines");
     assert_refused("listen = example.org:8080; model m { path = 'stub:' }", "can be reached from other machines");
     assert_refused("listen = 127.example.org:8080; model m { path = 'stub:' }", "can be reached from other machines");
@@ -566,15 +567,14 @@ static void a_public_address_needs_keys_or_an_order(void **state)
         &good_set_of("listen = [localhost:1, '[::1]:1', 'unix:/x', 127.1.2.3]; model m { path = 'stub:' }")->options);
 }
 
-static void what_does_not_fit_together_is_refused(void **state)
+FIXTURE_TEST(what_does_not_fit_together_is_refused)
 {
-    (void)state;
     assert_refused("tls { key = k }; model m { path = 'stub:' }", "TLS needs both a certificate and its key");
     assert_refused("listen = [8080, 127.0.0.1]; model m { path = 'stub:' }", "is given twice");
     assert_refused("listen = 8080; admin = 8080; model m { path = 'stub:' }", "is one of those that clients use");
 }
 
-static void addresses_are_read_in_all_their_forms(void **state)
+FIXTURE_TEST(addresses_are_read_in_all_their_forms)
 {
     static const struct {
         const char *text;
@@ -604,13 +604,12 @@ static void addresses_are_read_in_all_their_forms(void **state)
         { "h:000080", NULL, 0 },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char host[256];
         const char *path;
         uint16_t port;
         hearth_error err;
-        bool ok = hth_serve_address_read("--listen", cases[i].text, host, sizeof(host), &port, &path, &err);
+        bool ok = hth_address_read("--listen", cases[i].text, host, sizeof(host), &port, &path, &err);
 
         if (ok != !!cases[i].host)
             fail_msg("'%s' is %s", cases[i].text, ok ? "accepted" : "refused");
@@ -622,7 +621,7 @@ static void addresses_are_read_in_all_their_forms(void **state)
     }
 }
 
-static void the_same_flags_and_file_give_the_same_workers_again(void **state)
+FIXTURE_TEST(the_same_flags_and_file_give_the_same_workers_again)
 {
     char line[1024], again[1024], a[4096], b[4096];
     hth_serve_set *first, *second;
@@ -658,7 +657,7 @@ static hth_serve_set *set_with_keys(void **state, const char *text, mode_t mode)
     return hth_test_set_of_flags(line, &problems);
 }
 
-static void keys_are_read_with_their_limits(void **state)
+FIXTURE_TEST(keys_are_read_with_their_limits)
 {
     hth_serve_set *set =
         set_with_keys(state,
@@ -696,7 +695,7 @@ static void refuse_keys(void **state, const char *text, mode_t mode, const char 
     hth_serve_set_free(&set->options);
 }
 
-static void wrong_keys_are_refused_with_their_line(void **state)
+FIXTURE_TEST(wrong_keys_are_refused_with_their_line)
 {
     refuse_keys(state, "\nkey a { }", 0600, "keys.conf:2: key 'a': it lacks its 'sha256'");
     refuse_keys(state, "key a { sha256 = 12 }", 0600, "keys.conf:1: sha256 is '12'; it must be 64 hex digits");
@@ -712,7 +711,7 @@ static void wrong_keys_are_refused_with_their_line(void **state)
     refuse_keys(state, "key = 5", 0600, "keys.conf:1: 'key' is no section with a name");
 }
 
-static void a_file_of_keys_is_not_for_others(void **state)
+FIXTURE_TEST(a_file_of_keys_is_not_for_others)
 {
     hth_serve_set *set;
 
@@ -725,7 +724,7 @@ static void a_file_of_keys_is_not_for_others(void **state)
 
 /* ---- files ---- */
 
-static void a_check_finds_files_that_are_missing_or_something_else(void **state)
+FIXTURE_TEST(a_check_finds_files_that_are_missing_or_something_else)
 {
     char line[2048];
     const char *d = *state;
@@ -749,7 +748,7 @@ static void a_check_finds_files_that_are_missing_or_something_else(void **state)
     hth_serve_set_free(&set->options);
 }
 
-static void a_check_of_what_is_there_finds_nothing(void **state)
+FIXTURE_TEST(a_check_of_what_is_there_finds_nothing)
 {
     char line[2048];
     const char *d = *state;
@@ -768,7 +767,7 @@ static void a_check_of_what_is_there_finds_nothing(void **state)
     hth_serve_set_free(&set->options);
 }
 
-static void a_file_that_cannot_be_read_is_named(void **state)
+FIXTURE_TEST(a_file_that_cannot_be_read_is_named)
 {
     char line[512];
     hth_serve_set *set;
@@ -777,35 +776,4 @@ static void a_file_that_cannot_be_read_is_named(void **state)
     set = hth_test_set_of_flags(line, &problems);
     assert_problem(0, "cannot open '");
     hth_serve_set_free(&set->options);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_key_goes_where_it_belongs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_worker_is_told_what_is_not_the_default, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_worker_that_knows_the_flags_reads_them_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_same_as_json_comes_to_the_same, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_printed_and_read_is_the_same, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_key_says_where_it_is_wrong_and_what_it_must_be, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_key_is_one_flag_and_can_be_printed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_unknown_key_is_told_what_it_may_have_meant, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_key_that_comes_twice_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_name_means_one_model, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_template_is_a_name_or_a_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(all_that_is_wrong_is_said_at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(models_are_sections_with_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_public_address_needs_keys_or_an_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_together_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(addresses_are_read_in_all_their_forms, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_same_flags_and_file_give_the_same_workers_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(keys_are_read_with_their_limits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(wrong_keys_are_refused_with_their_line, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_of_keys_is_not_for_others, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_check_finds_files_that_are_missing_or_something_else, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_check_of_what_is_there_finds_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_read_is_named, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

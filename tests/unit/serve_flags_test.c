@@ -23,6 +23,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* What a file in the test's directory comes to with these flags. */
 static hth_serve_set *set_of(const char *directory, const char *text, const char *flags)
 {
@@ -47,7 +49,7 @@ static void expect_path(const char *found, const char *directory, const char *na
 
 /* ---- what wins ---- */
 
-static void flags_win_over_what_the_file_says_for_all(void **state)
+FIXTURE_TEST(flags_win_over_what_the_file_says_for_all)
 {
     hth_serve_set *set = set_of(*state,
                                 "listen = [1, 2]\nlimits { requests_max = 7; messages_max = 8 }\n"
@@ -74,7 +76,7 @@ static void flags_win_over_what_the_file_says_for_all(void **state)
     hth_serve_set_free(&set->options);
 }
 
-static void flags_win_over_what_a_model_says_of_itself(void **state)
+FIXTURE_TEST(flags_win_over_what_a_model_says_of_itself)
 {
     hth_serve_set *set = set_of(
         *state,
@@ -90,7 +92,7 @@ static void flags_win_over_what_a_model_says_of_itself(void **state)
     expect_path(own->setup.path, *state, "own.gguf");
     assert_int_equal(own->setup.model.n_ctx, 1024);
     assert_true(own->setup.model.no_mmap);
-    assert_false(own->on_demand);
+    assert_int_equal(own->start, HTH_START_AT_ONCE);
     assert_int_equal(own->setup.runtime.ram_bytes_max, 128 << 20);
     assert_int_equal(own->setup.runtime.n_more_directories, 1); /* a list takes the place of a list */
     assert_string_equal(own->setup.more_directories[0], "/c");
@@ -106,7 +108,7 @@ static void flags_win_over_what_a_model_says_of_itself(void **state)
     hth_serve_set_free(&set->options);
 }
 
-static void a_flag_is_for_all_models(void **state)
+FIXTURE_TEST(a_flag_is_for_all_models)
 {
     hth_serve_set *set = set_of(*state,
                                 "model a { path = a.gguf; context = 512 }\nmodel b { path = b.gguf }\n"
@@ -122,7 +124,7 @@ static void a_flag_is_for_all_models(void **state)
 
 /* ---- what stands for the file ---- */
 
-static void models_of_flags_are_called_by_their_files(void **state)
+FIXTURE_TEST(models_of_flags_are_called_by_their_files)
 {
     static const struct {
         const char *given;
@@ -140,7 +142,6 @@ static void models_of_flags_are_called_by_their_files(void **state)
         { "\xc3\xa4.gguf", NULL },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char line[256];
         hth_serve_set *set;
@@ -157,13 +158,12 @@ static void models_of_flags_are_called_by_their_files(void **state)
     }
 }
 
-static void an_alias_of_the_flags_is_that_of_one_model(void **state)
+FIXTURE_TEST(an_alias_of_the_flags_is_that_of_one_model)
 {
     char one[] = "-m a=stub: --alias gpt-4o --alias claude-* --default-model none",
          two[] = "-m a=stub: -m b=stub: --alias x";
     hth_serve_set *set = hth_test_set_of_flags(one, &problems);
 
-    (void)state;
     assert_int_equal(problems.n_errors, 0);
     assert_int_equal(set->options.models[0].n_aliases, 2);
     assert_string_equal(set->options.models[0].aliases[1], "claude-*");
@@ -171,16 +171,15 @@ static void an_alias_of_the_flags_is_that_of_one_model(void **state)
     hth_serve_set_free(&set->options);
     set = hth_test_set_of_flags(two, &problems);
     assert_int_equal(problems.n_errors, 1);
-    assert_non_null(strstr(hth_problems_first(&problems), "the alias 'x' is that of the models 'a' and 'b'"));
+    assert_non_null(strstr(hth_problems_first(&problems), "the alias 'x' belongs to the models 'a' and 'b'"));
     hth_serve_set_free(&set->options);
 }
 
-static void host_and_port_stand_in_for_listen(void **state)
+FIXTURE_TEST(host_and_port_stand_in_for_listen)
 {
     char line[] = "-m stub: --port 0", other[] = "-m stub: --host ::1", both[] = "-m stub: --listen 5 --port 6";
     hth_serve_set *set = hth_test_set_of_flags(line, &problems);
 
-    (void)state;
     assert_string_equal(set->options.listen[0].host, "127.0.0.1");
     assert_int_equal(set->options.listen[0].port, 0);
     hth_serve_set_free(&set->options);
@@ -201,7 +200,7 @@ static void expect_listen(const hth_serve_set *set, size_t i, const char *host, 
     assert_int_equal(set->options.listen[i].port, port);
 }
 
-static void hosts_are_as_many_as_are_given(void **state)
+FIXTURE_TEST(hosts_are_as_many_as_are_given)
 {
     char several[] = "-m stub: --host 127.0.0.1,::1 --host [::ffff:127.0.0.2],localhost --port 5";
     char sockets[] = "-m stub: --host /tmp/a.sock,unix:/tmp/b,127.0.0.1";
@@ -245,7 +244,7 @@ static bool is_key_of(const hth_server_key *key, const char *secret)
     return memcmp(key->sha256, digest, sizeof(digest)) == 0;
 }
 
-static void keys_come_from_flags_and_their_file(void **state)
+FIXTURE_TEST(keys_come_from_flags_and_their_file)
 {
     hth_serve_set *set;
     char flags[1024];
@@ -287,7 +286,7 @@ static void refuse_api_keys(const char *directory, const char *text, mode_t mode
     hth_serve_set_free(&set->options);
 }
 
-static void keys_that_cannot_be_are_refused_and_not_shown(void **state)
+FIXTURE_TEST(keys_that_cannot_be_are_refused_and_not_shown)
 {
     char missing[] = "-m stub: --api-key-file /nowhere/list";
     hth_serve_set *set = hth_test_set_of_flags(missing, &problems);
@@ -300,21 +299,4 @@ static void keys_that_cannot_be_are_refused_and_not_shown(void **state)
     refuse_api_keys(*state, "hush\x01\n", 0600, "--api-key-file", "control character");
     refuse_api_keys(*state, "hush\n", 0602, "--api-key-file", "others may write");
     refuse_api_keys(*state, "hush\n", 0600, "--api-key , --api-key-file", "--api-key is empty");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(flags_win_over_what_the_file_says_for_all, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(flags_win_over_what_a_model_says_of_itself, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_flag_is_for_all_models, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(models_of_flags_are_called_by_their_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_alias_of_the_flags_is_that_of_one_model, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(host_and_port_stand_in_for_listen, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(hosts_are_as_many_as_are_given, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(keys_come_from_flags_and_their_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(keys_that_cannot_be_are_refused_and_not_shown, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

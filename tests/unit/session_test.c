@@ -45,6 +45,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static void stay(uint64_t id, const hearth_result *result, void *user_data)
 {
     fixture *f = user_data;
@@ -55,7 +57,7 @@ static void stay(uint64_t id, const hearth_result *result, void *user_data)
     sem_wait(&f->may_leave);
 }
 
-static void the_next_turn_is_taken_as_soon_as_the_last_has_ended(void **state)
+FIXTURE_TEST(the_next_turn_is_taken_as_soon_as_the_last_has_ended)
 {
     fixture *f = *state;
     hearth_request request = hth_test_greedy("the first turn of a conversation", 4);
@@ -80,7 +82,7 @@ static void the_next_turn_is_taken_as_soon_as_the_last_has_ended(void **state)
     assert_int_equal(hearth_session_end(f->model, "s", NULL, NULL), HEARTH_NOT_FOUND);
 }
 
-static void tokens_that_are_replayed_are_not_generated_again(void **state)
+FIXTURE_TEST(tokens_that_are_replayed_are_not_generated_again)
 {
     fixture *f = *state;
     hearth_request request = hth_test_greedy("a reply that was broken off", 20);
@@ -98,14 +100,4 @@ static void tokens_that_are_replayed_are_not_generated_again(void **state)
     assert_int_equal(hth_test_counters(f->runtime).tokens_generated, 25);
     hearth_result_unref(whole);
     hearth_result_unref(rest);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_next_turn_is_taken_as_soon_as_the_last_has_ended, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(tokens_that_are_replayed_are_not_generated_again, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static void write_key(const void *bytes, size_t n_bytes, mode_t mode)
 {
     FILE *file;
@@ -82,13 +84,12 @@ static void assert_refused(hearth_status expected, const char *said)
 
 static const char digits[] = "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F";
 
-static void sixty_four_hex_digits_stand_for_32_bytes(void **state)
+FIXTURE_TEST(sixty_four_hex_digits_stand_for_32_bytes)
 {
     static const char *const ends[] = { "", "\n", "\r\n", " \n\n" };
     uint8_t bytes[32];
     char text[80];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)i;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
@@ -98,12 +99,11 @@ static void sixty_four_hex_digits_stand_for_32_bytes(void **state)
     }
 }
 
-static void anything_else_is_taken_as_it_is(void **state)
+FIXTURE_TEST(anything_else_is_taken_as_it_is)
 {
     uint8_t bytes[HTH_SIGNING_KEY_FILE_BYTES_MAX];
     char text[80];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)(i * 7 + 3);
     bytes[31] = '\n'; /* an end of the file like that of a text */
@@ -121,20 +121,18 @@ static void anything_else_is_taken_as_it_is(void **state)
     assert_key_is(text, strlen(text));
 }
 
-static void a_key_that_others_can_read_or_write_is_refused(void **state)
+FIXTURE_TEST(a_key_that_others_can_read_or_write_is_refused)
 {
     static const mode_t modes[] = { 0640, 0620, 0604, 0602, 0666 };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         write_key(digits, 64, modes[i]);
         assert_refused(HEARTH_PERMISSION, "chmod 600");
     }
 }
 
-static void what_is_no_regular_file_is_refused(void **state)
+FIXTURE_TEST(what_is_no_regular_file_is_refused)
 {
-    (void)state;
     (void)unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_refused(HEARTH_PERMISSION, "no regular file");
@@ -146,11 +144,10 @@ static void what_is_no_regular_file_is_refused(void **state)
     assert_refused(HEARTH_PERMISSION, "symbolic link");
 }
 
-static void a_key_of_too_few_or_too_many_bytes_is_refused(void **state)
+FIXTURE_TEST(a_key_of_too_few_or_too_many_bytes_is_refused)
 {
     uint8_t bytes[HTH_SIGNING_KEY_FILE_BYTES_MAX + 1] = { 0 };
 
-    (void)state;
     write_key(bytes, 0, 0600);
     assert_refused(HEARTH_CORRUPT, "needs 32");
     write_key(bytes, 31, 0600);
@@ -159,23 +156,8 @@ static void a_key_of_too_few_or_too_many_bytes_is_refused(void **state)
     assert_refused(HEARTH_CORRUPT, "may have 4096");
 }
 
-static void a_key_that_is_not_there_is_not_found(void **state)
+FIXTURE_TEST(a_key_that_is_not_there_is_not_found)
 {
-    (void)state;
     assert_refused(HEARTH_NOT_FOUND, "cannot open");
     hth_signing_key_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sixty_four_hex_digits_stand_for_32_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(anything_else_is_taken_as_it_is, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_key_that_others_can_read_or_write_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_regular_file_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_key_of_too_few_or_too_many_bytes_is_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_key_that_is_not_there_is_not_found, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static uint32_t n_in(hth_slot_memory *memory, const char *salt, uint32_t number)
 {
     uint32_t n = 0;
@@ -30,7 +32,7 @@ static uint32_t n_in(hth_slot_memory *memory, const char *salt, uint32_t number)
     return n;
 }
 
-static void a_request_gets_the_number_it_wants_or_the_least_used_one(void **state)
+FIXTURE_TEST(a_request_gets_the_number_it_wants_or_the_least_used_one)
 {
     hth_slot_memory *memory = *state;
 
@@ -45,7 +47,7 @@ static void a_request_gets_the_number_it_wants_or_the_least_used_one(void **stat
     assert_int_equal(hth_slot_memory_take(memory, 1, 1), 0);
 }
 
-static void a_slot_holds_what_ran_there_last(void **state)
+FIXTURE_TEST(a_slot_holds_what_ran_there_last)
 {
     hth_slot_memory *memory = *state;
     hearth_token *tokens;
@@ -64,7 +66,7 @@ static void a_slot_holds_what_ran_there_last(void **state)
     assert_int_equal(n_in(memory, NULL, 0), 0);
 }
 
-static void under_another_salt_a_slot_is_another_one(void **state)
+FIXTURE_TEST(under_another_salt_a_slot_is_another_one)
 {
     hth_slot_memory *memory = *state;
 
@@ -78,7 +80,7 @@ static void under_another_salt_a_slot_is_another_one(void **state)
     assert_int_equal(n_in(memory, "a", 0), 4);
 }
 
-static void what_other_slots_begin_with_is_shared(void **state)
+FIXTURE_TEST(what_other_slots_begin_with_is_shared)
 {
     hth_slot_memory *memory = *state;
 
@@ -89,7 +91,7 @@ static void what_other_slots_begin_with_is_shared(void **state)
     assert_int_equal(hth_slot_memory_shared(memory, NULL, 2, one, 4), 4);
 }
 
-static void the_slot_that_was_used_least_lately_makes_room(void **state)
+FIXTURE_TEST(the_slot_that_was_used_least_lately_makes_room)
 {
     hth_slot_memory *memory = *state;
 
@@ -103,17 +105,4 @@ static void the_slot_that_was_used_least_lately_makes_room(void **state)
     hth_slot_memory_note(memory, NULL, 2, one, 4, one, 4); /* fits alone */
     assert_int_equal(n_in(memory, NULL, 2), 8);
     assert_int_equal(n_in(memory, NULL, 0), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_request_gets_the_number_it_wants_or_the_least_used_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_slot_holds_what_ran_there_last, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(under_another_salt_a_slot_is_another_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_other_slots_begin_with_is_shared, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_slot_that_was_used_least_lately_makes_room, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,8 @@ static int teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
 static hearth_counters counters_of(uint64_t n)
 {
     hearth_counters counters = { .struct_size = sizeof(counters), .requests = n, .rows_removed = n };
@@ -60,7 +62,7 @@ static hearth_model_info info_of(uint64_t n)
     return info;
 }
 
-static void a_new_page_says_that_nothing_is_known(void **state)
+FIXTURE_TEST(a_new_page_says_that_nothing_is_known)
 {
     fixture *f = *state;
     hth_status status;
@@ -73,7 +75,7 @@ static void a_new_page_says_that_nothing_is_known(void **state)
     assert_int_equal(hth_status_page_suspects(f->worker, NULL, 0), 0);
 }
 
-static void the_front_reads_what_the_worker_wrote(void **state)
+FIXTURE_TEST(the_front_reads_what_the_worker_wrote)
 {
     fixture *f = *state;
     hearth_counters counters = counters_of(7);
@@ -105,7 +107,7 @@ static void the_front_reads_what_the_worker_wrote(void **state)
     assert_int_equal(status.n_restoring, 0);
 }
 
-static void more_keys_than_fit_are_cut(void **state)
+FIXTURE_TEST(more_keys_than_fit_are_cut)
 {
     fixture *f = *state;
     uint8_t keys[HTH_STATUS_KEYS_MAX + 5][32] = { { 0 } };
@@ -119,7 +121,7 @@ static void more_keys_than_fit_are_cut(void **state)
     assert_memory_equal(status.restoring, keys, sizeof(status.restoring));
 }
 
-static void a_reset_forgets_all_but_the_suspects(void **state)
+FIXTURE_TEST(a_reset_forgets_all_but_the_suspects)
 {
     fixture *f = *state;
     hearth_counters counters = counters_of(7);
@@ -145,7 +147,7 @@ static void a_reset_forgets_all_but_the_suspects(void **state)
     assert_int_equal(hth_status_page_suspects(f->worker, suspects, 4), 0);
 }
 
-static void suspects_are_kept_once_and_the_oldest_make_room(void **state)
+FIXTURE_TEST(suspects_are_kept_once_and_the_oldest_make_room)
 {
     fixture *f = *state;
     uint8_t found[HTH_STATUS_SUSPECTS_MAX + 1][32];
@@ -163,7 +165,7 @@ static void suspects_are_kept_once_and_the_oldest_make_room(void **state)
     assert_int_equal(hth_status_page_suspects(f->worker, found, 2), 2);
 }
 
-static void the_page_is_read_after_its_writer_was_killed(void **state)
+FIXTURE_TEST(the_page_is_read_after_its_writer_was_killed)
 {
     fixture *f = *state;
     hearth_counters counters = counters_of(3);
@@ -210,7 +212,7 @@ static void *write_on(void *user_data)
     return NULL;
 }
 
-static void numbers_are_never_a_mixture_while_they_are_written(void **state)
+FIXTURE_TEST(numbers_are_never_a_mixture_while_they_are_written)
 {
     fixture *f = *state;
     writer w = { .page = f->worker };
@@ -235,7 +237,7 @@ static void numbers_are_never_a_mixture_while_they_are_written(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void whatever_the_page_holds_what_is_read_is_sane(void **state)
+FIXTURE_TEST(whatever_the_page_holds_what_is_read_is_sane)
 {
     fixture *f = *state;
     uint64_t seed = hth_test_seed();
@@ -264,7 +266,7 @@ static void whatever_the_page_holds_what_is_read_is_sane(void **state)
     assert_int_equal(munmap(bytes, (size_t)st.st_size), 0);
 }
 
-static void the_size_of_the_page_cannot_be_changed(void **state)
+FIXTURE_TEST(the_size_of_the_page_cannot_be_changed)
 {
     fixture *f = *state;
 
@@ -279,14 +281,13 @@ static void the_size_of_the_page_cannot_be_changed(void **state)
 #endif
 }
 
-static void a_descriptor_of_something_else_is_refused(void **state)
+TEST(a_descriptor_of_something_else_is_refused)
 {
     char path[] = "/tmp/hearth-not-a-page.XXXXXX";
     int fd = mkstemp(path);
     hth_status_page *page = NULL;
     hearth_error err;
 
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(hth_status_page_open(fd, &page, &err), HEARTH_CORRUPT);
@@ -297,22 +298,4 @@ static void a_descriptor_of_something_else_is_refused(void **state)
     assert_int_equal(close(fd), 0);
     assert_int_not_equal(hth_status_page_open(-1, &page, &err), HEARTH_OK);
     hth_status_page_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_new_page_says_that_nothing_is_known, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_front_reads_what_the_worker_wrote, setup, teardown),
-        cmocka_unit_test_setup_teardown(more_keys_than_fit_are_cut, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_reset_forgets_all_but_the_suspects, setup, teardown),
-        cmocka_unit_test_setup_teardown(suspects_are_kept_once_and_the_oldest_make_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_page_is_read_after_its_writer_was_killed, setup, teardown),
-        cmocka_unit_test_setup_teardown(numbers_are_never_a_mixture_while_they_are_written, setup, teardown),
-        cmocka_unit_test_setup_teardown(whatever_the_page_holds_what_is_read_is_sane, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_size_of_the_page_cannot_be_changed, setup, teardown),
-        cmocka_unit_test(a_descriptor_of_something_else_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,9 +79,8 @@ static const struct {
     { "one token a batch", "balanced", 1, 64, 2, { P(0, 100), D(1) }, { 0, 1 } },
 };
 
-static void built_in_strategies_choose_what_they_say(void **state)
+TEST(built_in_strategies_choose_what_they_say)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(situations) / sizeof(situations[0]); i++) {
         hth_strategy strategy;
         uint32_t plan[ITEMS_MAX];
@@ -96,11 +95,10 @@ static void built_in_strategies_choose_what_they_say(void **state)
     }
 }
 
-static void strategies_are_found_by_name(void **state)
+TEST(strategies_are_found_by_name)
 {
     hth_strategy strategy;
 
-    (void)state;
     assert_true(hth_strategy_builtin(NULL, &strategy));
     assert_string_equal(strategy.name, "decode_maximal");
     assert_true(hth_strategy_builtin("balanced", &strategy));
@@ -160,7 +158,7 @@ static void expect_sound(const hth_strategy *strategy, const hearth_plan_item *i
                      n_batch, chunk, plan[i], items[i].position, items[i].n_ready);
 }
 
-static void no_strategy_can_choose_what_cannot_be_evaluated(void **state)
+TEST(no_strategy_can_choose_what_cannot_be_evaluated)
 {
     static const uint32_t batches[] = { 1, 2, 7, 63, 64, 65, 100, 128, 256, 512 };
     uint64_t seed = hth_test_seed();
@@ -173,7 +171,6 @@ static void no_strategy_can_choose_what_cannot_be_evaluated(void **state)
         { .name = "noise", .plan = answers_noise, .user_data = &seed },
     };
 
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         assert_true(hth_strategy_builtin(strategies[i].name, &strategies[i]));
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -197,12 +194,11 @@ static void no_strategy_can_choose_what_cannot_be_evaluated(void **state)
 }
 
 /* Played on, every prompt is read and every reply goes on, whatever n_batch and however many there are. */
-static void nobody_starves_with_a_built_in_strategy(void **state)
+TEST(nobody_starves_with_a_built_in_strategy)
 {
     static const uint32_t batches[] = { 2, 9, 17, 64, 65, 70, 128, 512 };
     static const char *const names[] = { "decode_maximal", "prefill_priority", "balanced" };
 
-    (void)state;
     for (size_t b = 0; b < sizeof(batches) / sizeof(batches[0]); b++)
         for (size_t s = 0; s < sizeof(names) / sizeof(names[0]); s++) {
             hearth_plan_item items[2] = { D(10), P(0, 700) };
@@ -223,16 +219,4 @@ static void nobody_starves_with_a_built_in_strategy(void **state)
                 fail_msg("%s, a batch of %u: the prompt stands still at %u", names[s], batches[b], items[1].position);
             assert_int_equal(n_replies, n_ticks); /* a token each time */
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in_strategies_choose_what_they_say),
-        cmocka_unit_test(strategies_are_found_by_name),
-        cmocka_unit_test(no_strategy_can_choose_what_cannot_be_evaluated),
-        cmocka_unit_test(nobody_starves_with_a_built_in_strategy),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,11 +152,10 @@ static void free_parts(parts *p)
     free(p->rest);
 }
 
-static void logits_depend_on_every_token_and_its_place(void **state)
+TEST(logits_depend_on_every_token_and_its_place)
 {
     static const char *const texts[] = { "abcd", "abdc", "xbcd", "bcd", "aabcd" };
 
-    (void)state;
     for (size_t k = 0; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         float *first = keep(e, evaluate(e, 0, 0, texts[0]));
@@ -171,9 +170,8 @@ static void logits_depend_on_every_token_and_its_place(void **state)
     }
 }
 
-static void chunks_and_other_sequences_do_not_change_logits(void **state)
+TEST(chunks_and_other_sequences_do_not_change_logits)
 {
-    (void)state;
     for (size_t k = 0; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         float *first = keep(e, evaluate(e, 0, 0, "one two three"));
@@ -187,9 +185,8 @@ static void chunks_and_other_sequences_do_not_change_logits(void **state)
     }
 }
 
-static void a_restored_state_goes_on_as_if_nothing_had_happened(void **state)
+TEST(a_restored_state_goes_on_as_if_nothing_had_happened)
 {
-    (void)state;
     for (size_t k = 0; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         char long_text[201];
@@ -221,9 +218,8 @@ static void a_restored_state_goes_on_as_if_nothing_had_happened(void **state)
 }
 
 /* What the real engine would not notice: the sequence says that it is not whole, and its logits are wrong. */
-static void a_state_that_lacks_a_part_is_not_whole_and_gives_other_logits(void **state)
+TEST(a_state_that_lacks_a_part_is_not_whole_and_gives_other_logits)
 {
-    (void)state;
     for (size_t k = 1; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         char long_text[201];
@@ -256,7 +252,7 @@ static void a_state_that_lacks_a_part_is_not_whole_and_gives_other_logits(void *
     }
 }
 
-static void rows_of_a_window_are_cut_at_once_and_only_the_last_ones_bring_it_back(void **state)
+TEST(rows_of_a_window_are_cut_at_once_and_only_the_last_ones_bring_it_back)
 {
     engine e = open_engine("stub:kind=window,window=20");
     static const char *const texts[] = { "first block.", "second block", "third block " };
@@ -265,7 +261,6 @@ static void rows_of_a_window_are_cut_at_once_and_only_the_last_ones_bring_it_bac
     hearth_error err;
     float *then;
 
-    (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         (void)evaluate(e, 0, 12 * i, texts[i]);
         assert_int_equal(stub->seq_copy(e.context, 0, 3, 12 * i, 12 * i + 12, &err), HEARTH_OK);
@@ -286,7 +281,7 @@ static void rows_of_a_window_are_cut_at_once_and_only_the_last_ones_bring_it_bac
         assert_int_equal(equal(e, then, evaluate(e, 1, 36, "!")), n_bare < 2);
         assert_true(stub->seq_remove(e.context, 1, 0, UINT32_MAX));
     }
-    /* Cut late, the first one has lost its window: the blob is not what it must be. */
+    /* Cut late, the first one has lost its window: the image is not what it must be. */
     free(bytes[0]);
     assert_int_equal(stub->seq_copy(e.context, 0, 3, 0, 12, &err), HEARTH_OK);
     bytes[0] = cut(e, 3, &n_bytes[0]);
@@ -297,11 +292,10 @@ static void rows_of_a_window_are_cut_at_once_and_only_the_last_ones_bring_it_bac
     close_engine(e);
 }
 
-static void a_hybrid_s_block_has_no_state_and_needs_one_at_the_end(void **state)
+TEST(a_hybrid_s_block_has_no_state_and_needs_one_at_the_end)
 {
     static const char *const paths[] = { "stub:kind=hybrid", "stub:kind=hybrid,window=10" };
 
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         engine e = open_engine(paths[k]);
         uint8_t *bytes[2], *rest;
@@ -336,7 +330,7 @@ static void a_hybrid_s_block_has_no_state_and_needs_one_at_the_end(void **state)
     }
 }
 
-static void blocks_are_cut_and_put_back_through_a_scratch_sequence(void **state)
+TEST(blocks_are_cut_and_put_back_through_a_scratch_sequence)
 {
     engine e = open_engine("stub:");
     size_t n_bytes[2];
@@ -344,7 +338,6 @@ static void blocks_are_cut_and_put_back_through_a_scratch_sequence(void **state)
     float *then;
     hearth_error err;
 
-    (void)state;
     (void)evaluate(e, 0, 0, "first block.second block");
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(stub->seq_copy(e.context, 0, 3, 12 * i, 12 * i + 12, &err), HEARTH_OK);
@@ -381,11 +374,10 @@ static void blocks_are_cut_and_put_back_through_a_scratch_sequence(void **state)
     close_engine(e);
 }
 
-static void only_plain_sequences_are_rewound_and_recurrent_ones_have_nothing_to_share(void **state)
+TEST(only_plain_sequences_are_rewound_and_recurrent_ones_have_nothing_to_share)
 {
     hearth_error err;
 
-    (void)state;
     for (size_t k = 0; k < N_KINDS; k++) {
         engine e = open_engine(kinds[k]);
         bool is_plain = e.info.kind == HTH_MODEL_PLAIN;
@@ -401,12 +393,11 @@ static void only_plain_sequences_are_rewound_and_recurrent_ones_have_nothing_to_
     }
 }
 
-static void a_rewound_sequence_continues_like_one_never_longer(void **state)
+TEST(a_rewound_sequence_continues_like_one_never_longer)
 {
     engine e = open_engine("stub:");
     float *then = keep(e, evaluate(e, 0, 0, "abcdef"));
 
-    (void)state;
     (void)evaluate(e, 1, 0, "abcXYZ");
     assert_true(stub->seq_remove(e.context, 1, 3, UINT32_MAX));
     assert_true(equal(e, then, evaluate(e, 1, 3, "def")));
@@ -414,7 +405,7 @@ static void a_rewound_sequence_continues_like_one_never_longer(void **state)
     close_engine(e);
 }
 
-static void shared_cells_count_once_and_a_full_buffer_has_no_room(void **state)
+TEST(shared_cells_count_once_and_a_full_buffer_has_no_room)
 {
     engine e = open_engine("stub:");
     hth_batch_row row = { .token = 'x', .sequence = 1 };
@@ -422,7 +413,6 @@ static void shared_cells_count_once_and_a_full_buffer_has_no_room(void **state)
     char text[257];
     hearth_error err;
 
-    (void)state;
     memset(text, 'y', 256);
     text[256] = '\0';
     (void)evaluate(e, 0, 0, text);
@@ -445,7 +435,7 @@ static bool abort_at_third(void *user_data)
     return ++*(int *)user_data >= 3;
 }
 
-static void the_abort_callback_ends_a_decode(void **state)
+TEST(the_abort_callback_ends_a_decode)
 {
     int n_asked = 0;
     engine e = open_engine("stub:");
@@ -457,7 +447,6 @@ static void the_abort_callback_ends_a_decode(void **state)
     hth_decode_result result = HTH_DECODE_OK;
     hearth_error err;
 
-    (void)state;
     for (uint32_t i = 0; i < 8; i++)
         rows[i] = (hth_batch_row){ .token = 'a', .position = i };
     assert_int_equal(stub->context_new(e.model, &params, &context, &err), HEARTH_OK);
@@ -468,7 +457,7 @@ static void the_abort_callback_ends_a_decode(void **state)
     close_engine(e);
 }
 
-static void a_broken_rule_is_misuse(void **state)
+TEST(a_broken_rule_is_misuse)
 {
     static const hth_batch_row cases[] = {
         { .token = -1 },
@@ -481,7 +470,6 @@ static void a_broken_rule_is_misuse(void **state)
     hth_decode_result result;
     hearth_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(stub->decode(e.context, &cases[i], 1, &result, &err), HEARTH_MISUSE);
     assert_int_equal(stub->decode(e.context, cases, 0, &result, &err), HEARTH_MISUSE);
@@ -492,7 +480,7 @@ static void a_broken_rule_is_misuse(void **state)
     close_engine(e);
 }
 
-static void parameters_in_the_path_are_read_and_checked(void **state)
+TEST(parameters_in_the_path_are_read_and_checked)
 {
     static const char *const bad[] = { "stub",       "stub:kind=square", "stub:vocab=10",      "stub:vocab=x",
                                        "stub:vocab", "stub:delay_us=-1", "stub:n_ctx_train=0", "stub:colour=red" };
@@ -501,7 +489,6 @@ static void parameters_in_the_path_are_read_and_checked(void **state)
     engine e = open_engine("stub:n_ctx_train=1000,vocab=300,kind=hybrid");
     hearth_error err;
 
-    (void)state;
     assert_int_equal(e.info.n_ctx_train, 1000);
     assert_int_equal(e.info.n_vocab, 300);
     assert_int_equal(e.info.kind, HTH_MODEL_HYBRID);
@@ -511,7 +498,7 @@ static void parameters_in_the_path_are_read_and_checked(void **state)
     assert_null(model);
 }
 
-static void text_comes_back_from_its_tokens(void **state)
+TEST(text_comes_back_from_its_tokens)
 {
     static const char text[] = "plain <|im_end|> and \xe6\x9d\xb1";
     engine e = open_engine("stub:");
@@ -521,7 +508,6 @@ static void text_comes_back_from_its_tokens(void **state)
     size_t n_tokens, n_special, n_bytes = 0, n;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(stub->tokenize(e.model, text, strlen(text), 0, tokens, 64, &n_tokens, &result, &err), HEARTH_OK);
     assert_int_equal(n_tokens, strlen(text));
     for (size_t i = 0; i < n_tokens; i++) {
@@ -537,14 +523,13 @@ static void text_comes_back_from_its_tokens(void **state)
     close_engine(e);
 }
 
-static void a_reply_is_mostly_readable_and_ends(void **state)
+TEST(a_reply_is_mostly_readable_and_ends)
 {
     hearth_sampling sampling = { .temperature = 0, .top_p = 1, .repeat_penalty = 1, .typical_p = 1 };
     hth_engine_sampler *sampler = NULL;
     size_t n_replies_ended = 0, n_bytes = 0, n_readable = 0;
     hearth_error err;
 
-    (void)state;
     for (uint32_t reply = 0; reply < 20; reply++) {
         engine e = open_engine("stub:");
         char prompt[16];
@@ -578,22 +563,24 @@ static void a_reply_is_mostly_readable_and_ends(void **state)
     assert_true(n_readable * 10 >= n_bytes * 9);
 }
 
-static void chat_is_rendered_as_chatml(void **state)
+TEST(chat_is_rendered_as_chatml)
 {
-    const hearth_chat_message messages[] = { { "system", "Be brief." }, { "user", "Hello" } };
+    const hearth_chat_turn turns[] = { { .role = "system", .content = "Be brief." },
+                                       { .role = "user", .content = "Hello" } };
+    const hearth_conversation conversation = { .turns = turns, .n_turns = 2 };
     engine e = open_engine("stub:");
-    char *text = NULL;
+    hearth_chat_prompt prompt = { 0 };
     hearth_error err;
 
-    (void)state;
-    assert_int_equal(stub->chat_render(e.model, messages, 2, &text, &err), HEARTH_OK);
-    assert_string_equal(text, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n"
-                              "<|im_start|>assistant\n");
-    free(text);
+    assert_int_equal(stub->chat_prompt(e.model, &conversation, &prompt, &err), HEARTH_OK);
+    assert_string_equal(prompt.text, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n"
+                                     "<|im_start|>assistant\n");
+    hth_chat_prompt_clear(&prompt);
+    assert_null(prompt.text);
     close_engine(e);
 }
 
-static void sampling_filters_as_it_is_told(void **state)
+TEST(sampling_filters_as_it_is_told)
 {
     hearth_sampling sampling = {
         .temperature = 1, .top_k = 3, .top_p = 1, .repeat_penalty = 2, .typical_p = 1, .repeat_last_n = 4
@@ -605,7 +592,6 @@ static void sampling_filters_as_it_is_told(void **state)
     size_t n;
     hearth_error err;
 
-    (void)state;
     logits[7] = 6;
     logits[9] = 5;
     logits[8] = 5;
@@ -640,25 +626,5 @@ static void sampling_filters_as_it_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_depend_on_every_token_and_its_place),
-        cmocka_unit_test(chunks_and_other_sequences_do_not_change_logits),
-        cmocka_unit_test(a_restored_state_goes_on_as_if_nothing_had_happened),
-        cmocka_unit_test(blocks_are_cut_and_put_back_through_a_scratch_sequence),
-        cmocka_unit_test(a_state_that_lacks_a_part_is_not_whole_and_gives_other_logits),
-        cmocka_unit_test(rows_of_a_window_are_cut_at_once_and_only_the_last_ones_bring_it_back),
-        cmocka_unit_test(a_hybrid_s_block_has_no_state_and_needs_one_at_the_end),
-        cmocka_unit_test(only_plain_sequences_are_rewound_and_recurrent_ones_have_nothing_to_share),
-        cmocka_unit_test(a_rewound_sequence_continues_like_one_never_longer),
-        cmocka_unit_test(shared_cells_count_once_and_a_full_buffer_has_no_room),
-        cmocka_unit_test(the_abort_callback_ends_a_decode),
-        cmocka_unit_test(a_broken_rule_is_misuse),
-        cmocka_unit_test(parameters_in_the_path_are_read_and_checked),
-        cmocka_unit_test(text_comes_back_from_its_tokens),
-        cmocka_unit_test(a_reply_is_mostly_readable_and_ends),
-        cmocka_unit_test(chat_is_rendered_as_chatml),
-        cmocka_unit_test(sampling_filters_as_it_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, open_stub, NULL);
+    return hth_test_run("tests", open_stub, NULL);
 }

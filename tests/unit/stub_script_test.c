@@ -32,11 +32,10 @@ static int next_behind(const hth_stub_script *script, const char *text)
     return hth_stub_script_next(script, &place);
 }
 
-static void the_next_token_is_the_scripts(void **state)
+TEST(the_next_token_is_the_scripts)
 {
     hth_stub_script *script = hth_stub_script_new(SCRIPT);
 
-    (void)state;
     assert_non_null(script);
     assert_int_equal(next_behind(script, ""), HTH_STUB_OTHER);
     assert_int_equal(next_behind(script, "{user\nassistant\n}"), HTH_STUB_OTHER);
@@ -53,14 +52,13 @@ static void the_next_token_is_the_scripts(void **state)
     assert_null(hth_stub_script_new(NULL));
 }
 
-static void a_model_replies_by_its_script_also_from_what_was_restored(void **state)
+TEST(a_model_replies_by_its_script_also_from_what_was_restored)
 {
     hearth_model_options options = hearth_model_options_default();
     char *directory = hth_test_directory_new();
     hearth_runtime_options runtime_options = hth_test_runtime_options(directory);
     char prompt[1024] = "<|im_start|>user\n";
 
-    (void)state;
     memset(prompt + strlen(prompt), 'x', 700);
     strcat(prompt, "<|im_end|>\n<|im_start|>assistant\n");
     options.chat_template = SCRIPT;
@@ -80,14 +78,4 @@ static void a_model_replies_by_its_script_also_from_what_was_restored(void **sta
         hearth_runtime_close(runtime); /* the other one has the disk alone */
     }
     hth_test_directory_remove(directory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_next_token_is_the_scripts),
-        cmocka_unit_test(a_model_replies_by_its_script_also_from_what_was_restored),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,8 @@ static int teardown(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
 static void start(fixture *f)
 {
     hearth_error err;
@@ -140,7 +142,7 @@ static asker ask(fixture *f, uint64_t after)
     return a;
 }
 
-/* A request with the same prompt each time; the whole reply, or what of it came, is in text. The worker does the work, so
+/* A request with the same prompt each time; text gets the reply, or the part that came. The worker does the work, so
  * nothing of the supervisor's need turn meanwhile. */
 static void request(const char *socket_path, char *text, size_t capacity)
 {
@@ -179,7 +181,7 @@ static long number_behind(const char *text, const char *name)
     return strtol(at + strlen(name), NULL, 10);
 }
 
-static void a_worker_that_was_killed_is_back_with_its_cache(void **state)
+FIXTURE_TEST(a_worker_that_was_killed_is_back_with_its_cache)
 {
     fixture *f = *state;
     char first[8192], second[8192];
@@ -207,7 +209,7 @@ static void a_worker_that_was_killed_is_back_with_its_cache(void **state)
     assert_null(strstr(f->logged, "1 tiny: ")); /* no warning: the sandbox is in nobody's way */
 }
 
-static void a_worker_that_is_stopped_by_a_signal_is_replaced(void **state)
+FIXTURE_TEST(a_worker_that_is_stopped_by_a_signal_is_replaced)
 {
     fixture *f = *state;
     asker a, b;
@@ -222,7 +224,7 @@ static void a_worker_that_is_stopped_by_a_signal_is_replaced(void **state)
     assert_string_not_equal(view(f).last_death, "");
 }
 
-static void a_model_that_is_none_is_refused_with_its_name_and_what_is_wrong(void **state)
+FIXTURE_TEST(a_model_that_is_none_is_refused_with_its_name_and_what_is_wrong)
 {
     fixture *f = *state;
     char path[600];
@@ -243,7 +245,7 @@ static void a_model_that_is_none_is_refused_with_its_name_and_what_is_wrong(void
     assert_true(a.err.retry_after_s > 0);
 }
 
-static void a_worker_with_an_unknown_option_is_refused_and_the_operator_sees_why(void **state)
+FIXTURE_TEST(a_worker_with_an_unknown_option_is_refused_and_the_operator_sees_why)
 {
     fixture *f = *state;
     asker a;
@@ -264,7 +266,7 @@ static void on_stopped(void *user_data)
     f->is_stopped = true;
 }
 
-static void a_worker_ends_in_order_when_the_server_does(void **state)
+FIXTURE_TEST(a_worker_ends_in_order_when_the_server_does)
 {
     fixture *f = *state;
     char reply[8192];
@@ -278,19 +280,4 @@ static void a_worker_ends_in_order_when_the_server_does(void **state)
     assert_string_equal(view(f).last_death, "");
     assert_int_equal(view(f).state, HTH_WORKER_STOPPED);
     assert_int_not_equal(access(a.socket_path, F_OK), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_worker_that_was_killed_is_back_with_its_cache, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_worker_that_is_stopped_by_a_signal_is_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_model_that_is_none_is_refused_with_its_name_and_what_is_wrong, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_worker_with_an_unknown_option_is_refused_and_the_operator_sees_why, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_worker_ends_in_order_when_the_server_does, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,11 @@
 #include "server/restart_policy.h"
 #include "support/supervisor_stage.h"
 
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+
 /* ---- starting ---- */
 
-static void a_worker_is_started_and_those_who_wait_get_its_socket(void **state)
+FIXTURE_TEST(a_worker_is_started_and_those_who_wait_get_its_socket)
 {
     fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
@@ -47,7 +49,7 @@ static void a_worker_is_started_and_those_who_wait_get_its_socket(void **state)
     assert_false(hth_supervisor_is_broken(f->supervisor, "m", NULL));
 }
 
-static void a_model_on_demand_starts_with_the_first_request(void **state)
+FIXTURE_TEST(a_model_on_demand_starts_with_the_first_request)
 {
     fixture *f = *state;
     asker a = asker_of(f);
@@ -61,7 +63,7 @@ static void a_model_on_demand_starts_with_the_first_request(void **state)
     run_until(f, a.n_ready == 1);
 }
 
-static void an_unknown_model_is_not_found(void **state)
+FIXTURE_TEST(an_unknown_model_is_not_found)
 {
     fixture *f = *state;
     asker a = asker_of(f);
@@ -77,7 +79,7 @@ static void an_unknown_model_is_not_found(void **state)
     assert_int_equal(a.n_ready + a.n_failed, 0);
 }
 
-static void waiters_are_served_in_the_order_they_came_and_one_can_leave(void **state)
+FIXTURE_TEST(waiters_are_served_in_the_order_they_came_and_one_can_leave)
 {
     fixture *f = *state;
     asker all[5];
@@ -102,7 +104,7 @@ static void waiters_are_served_in_the_order_they_came_and_one_can_leave(void **s
     assert_int_equal(all[0].turn, 3);
 }
 
-static void a_waiter_that_waits_too_long_is_told_what_the_worker_does(void **state)
+FIXTURE_TEST(a_waiter_that_waits_too_long_is_told_what_the_worker_does)
 {
     fixture *f = *state;
     asker a = asker_of(f);
@@ -117,7 +119,7 @@ static void a_waiter_that_waits_too_long_is_told_what_the_worker_does(void **sta
     assert_string_equal(a.err.message, "model 'm' was not ready within 0.1 s: it is loading (25 %)");
 }
 
-static void more_waiters_than_requests_are_refused(void **state)
+FIXTURE_TEST(more_waiters_than_requests_are_refused)
 {
     fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
@@ -133,7 +135,7 @@ static void more_waiters_than_requests_are_refused(void **state)
     hth_worker_waiter_cancel(&a.waiter);
 }
 
-static void who_had_a_worker_is_not_refused_for_those_who_came_later(void **state)
+FIXTURE_TEST(who_had_a_worker_is_not_refused_for_those_who_came_later)
 {
     fixture *f = *state;
     asker later = asker_of(f), earlier = asker_of(f);
@@ -152,7 +154,7 @@ static void who_had_a_worker_is_not_refused_for_those_who_came_later(void **stat
 
 /* ---- deaths ---- */
 
-static void a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept(void **state)
+FIXTURE_TEST(a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept)
 {
     fixture *f = *state;
     asker a = asker_of(f);
@@ -173,7 +175,7 @@ static void a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept(v
                         "error: this is the end");
 }
 
-static void a_request_whose_worker_died_gets_the_next_one(void **state)
+FIXTURE_TEST(a_request_whose_worker_died_gets_the_next_one)
 {
     fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
@@ -192,7 +194,7 @@ static void a_request_whose_worker_died_gets_the_next_one(void **state)
     assert_non_null(strstr(view(f, 0).last_death, "killed by signal 9"));
 }
 
-static void a_worker_that_ends_without_being_asked_is_a_death_even_with_status_0(void **state)
+FIXTURE_TEST(a_worker_that_ends_without_being_asked_is_a_death_even_with_status_0)
 {
     fixture *f = *state;
 
@@ -202,7 +204,7 @@ static void a_worker_that_ends_without_being_asked_is_a_death_even_with_status_0
     assert_string_equal(view(f, 0).last_death, "ended with exit status 0");
 }
 
-static void a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said(void **state)
+FIXTURE_TEST(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said)
 {
     fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
@@ -230,7 +232,7 @@ static void a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said(v
     assert_int_equal(view(f, 0).state, HTH_WORKER_STARTING);
 }
 
-static void a_program_that_cannot_be_executed_is_a_death_that_says_so(void **state)
+FIXTURE_TEST(a_program_that_cannot_be_executed_is_a_death_that_says_so)
 {
     fixture *f = *state;
     hearth_error err;
@@ -242,7 +244,7 @@ static void a_program_that_cannot_be_executed_is_a_death_that_says_so(void **sta
     assert_string_equal(view(f, 0).last_death, "its program cannot be executed: No such file or directory");
 }
 
-static void rows_that_were_being_restored_are_suspects_for_the_next_worker(void **state)
+FIXTURE_TEST(rows_that_were_being_restored_are_suspects_for_the_next_worker)
 {
     fixture *f = *state;
     char suspects[600], crash[600], report[512];
@@ -256,7 +258,7 @@ static void rows_that_were_being_restored_are_suspects_for_the_next_worker(void 
     assert_true(text_has(report, "1 suspects, the first begins with 77"));
 }
 
-static void the_ram_tier_s_memory_outlives_the_worker(void **state)
+FIXTURE_TEST(the_ram_tier_s_memory_outlives_the_worker)
 {
     fixture *f = *state;
     char first[600], again[600];
@@ -273,7 +275,7 @@ static void the_ram_tier_s_memory_outlives_the_worker(void **state)
     assert_true(text_has(f->path, "\nram 8192\n")); /* the second found what the first had made */
 }
 
-static void a_grandchild_does_not_outlive_its_worker(void **state)
+FIXTURE_TEST(a_grandchild_does_not_outlive_its_worker)
 {
     fixture *f = *state;
     char word[600], byte;
@@ -297,7 +299,7 @@ static void a_grandchild_does_not_outlive_its_worker(void **state)
 
 /* ---- hangs ---- */
 
-static void an_evaluation_that_takes_too_long_ends_the_worker(void **state)
+FIXTURE_TEST(an_evaluation_that_takes_too_long_ends_the_worker)
 {
     fixture *f = *state;
 
@@ -308,7 +310,7 @@ static void an_evaluation_that_takes_too_long_ends_the_worker(void **state)
     assert_string_equal(view(f, 0).last_death, "an evaluation took longer than 0.3 s");
 }
 
-static void an_event_loop_that_stands_still_ends_the_worker(void **state)
+FIXTURE_TEST(an_event_loop_that_stands_still_ends_the_worker)
 {
     fixture *f = *state;
     asker a = asker_of(f);
@@ -325,7 +327,7 @@ static void an_event_loop_that_stands_still_ends_the_worker(void **state)
     assert_string_equal(view(f, 0).last_death, "it did not answer for 2 s");
 }
 
-static void a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_is_no_death(void **state)
+FIXTURE_TEST(a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_is_no_death)
 {
     fixture *f = *state;
     asker a = asker_of(f);
@@ -341,7 +343,7 @@ static void a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_i
     assert_int_equal(view(f, 0).n_deaths, 0);
 }
 
-static void a_worker_that_is_told_to_end_again_and_again_comes_back_later_each_time(void **state)
+FIXTURE_TEST(a_worker_that_is_told_to_end_again_and_again_comes_back_later_each_time)
 {
     fixture *f = *state;
 
@@ -353,7 +355,7 @@ static void a_worker_that_is_told_to_end_again_and_again_comes_back_later_each_t
     assert_string_equal(view(f, 0).last_death, "it was told to end, not by this server");
 }
 
-static void a_worker_that_crashes_while_it_ends_for_others_is_a_death(void **state)
+FIXTURE_TEST(a_worker_that_crashes_while_it_ends_for_others_is_a_death)
 {
     fixture *f = *state;
 
@@ -363,7 +365,7 @@ static void a_worker_that_crashes_while_it_ends_for_others_is_a_death(void **sta
     assert_string_equal(view(f, 0).last_death, "ended with exit status 3");
 }
 
-static void an_event_loop_that_stands_still_while_the_model_loads_ends_the_worker(void **state)
+FIXTURE_TEST(an_event_loop_that_stands_still_while_the_model_loads_ends_the_worker)
 {
     fixture *f = *state;
 
@@ -377,7 +379,7 @@ static void an_event_loop_that_stands_still_while_the_model_loads_ends_the_worke
     assert_string_equal(view(f, 0).last_death, "it did not answer for 2 s");
 }
 
-static void a_front_that_was_held_up_itself_kills_nobody_for_it(void **state)
+FIXTURE_TEST(a_front_that_was_held_up_itself_kills_nobody_for_it)
 {
     fixture *f = *state;
 
@@ -397,7 +399,7 @@ static void a_front_that_was_held_up_itself_kills_nobody_for_it(void **state)
     assert_int_equal(view(f, 0).state, HTH_WORKER_READY);
 }
 
-static void a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on(void **state)
+FIXTURE_TEST(a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on)
 {
     fixture *f = *state;
 
@@ -409,7 +411,7 @@ static void a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on(vo
     assert_string_equal(view(f, 0).last_death, "loading did not go on for 0.4 s (at 50 %)");
 }
 
-static void a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon(void **state)
+FIXTURE_TEST(a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon)
 {
     fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
@@ -426,7 +428,7 @@ static void a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon
     assert_string_equal(view(f, 0).last_death, "it broke a connection and did not answer any more");
 }
 
-static void a_worker_that_is_well_is_not_ended_for_a_broken_connection(void **state)
+FIXTURE_TEST(a_worker_that_is_well_is_not_ended_for_a_broken_connection)
 {
     fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f), c = asker_of(f);
@@ -443,7 +445,7 @@ static void a_worker_that_is_well_is_not_ended_for_a_broken_connection(void **st
     assert_int_equal(view(f, 0).n_deaths, 0);
 }
 
-static void asking_again_from_within_the_callback_works(void **state)
+FIXTURE_TEST(asking_again_from_within_the_callback_works)
 {
     fixture *f = *state;
     asker a = asker_of(f);
@@ -461,7 +463,7 @@ static void asking_again_from_within_the_callback_works(void **state)
 
 /* ---- what workers write ---- */
 
-static void a_worker_that_writes_without_end_is_heard_in_bounds(void **state)
+FIXTURE_TEST(a_worker_that_writes_without_end_is_heard_in_bounds)
 {
     fixture *f = *state;
 
@@ -471,7 +473,7 @@ static void a_worker_that_writes_without_end_is_heard_in_bounds(void **state)
     run_until(f, strstr(f->logged, "more lines in a second were dropped"));
 }
 
-static void what_is_no_text_is_made_printable(void **state)
+FIXTURE_TEST(what_is_no_text_is_made_printable)
 {
     fixture *f = *state;
 
@@ -481,7 +483,7 @@ static void what_is_no_text_is_made_printable(void **state)
     assert_non_null(strstr(f->logged, "m: ??  not text \xc3\xa9\n"));
 }
 
-static void lines_of_the_control_socket_that_make_no_sense_do_no_harm(void **state)
+FIXTURE_TEST(lines_of_the_control_socket_that_make_no_sense_do_no_harm)
 {
     fixture *f = *state;
 
@@ -495,7 +497,7 @@ static void lines_of_the_control_socket_that_make_no_sense_do_no_harm(void **sta
 
 /* ---- the environment of a worker ---- */
 
-static void a_worker_has_what_it_needs_and_nothing_else(void **state)
+FIXTURE_TEST(a_worker_has_what_it_needs_and_nothing_else)
 {
     fixture *f = *state;
     char word[600], text[16384];
@@ -530,7 +532,7 @@ static void a_worker_has_what_it_needs_and_nothing_else(void **state)
     assert_int_equal(close(spare), 0);
 }
 
-static void the_sockets_folders_are_private_and_go_with_the_server(void **state)
+FIXTURE_TEST(the_sockets_folders_are_private_and_go_with_the_server)
 {
     fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
@@ -557,7 +559,7 @@ static void the_sockets_folders_are_private_and_go_with_the_server(void **state)
     assert_false(exists(a.socket_path));
 }
 
-static void a_runtime_directory_that_is_too_long_for_sockets_is_refused(void **state)
+FIXTURE_TEST(a_runtime_directory_that_is_too_long_for_sockets_is_refused)
 {
     fixture *f = *state;
     char path[512];
@@ -569,295 +571,4 @@ static void a_runtime_directory_that_is_too_long_for_sockets_is_refused(void **s
                          HEARTH_OK);
     assert_non_null(strstr(err.message, "runtime directory"));
     assert_null(f->supervisor);
-}
-
-/* ---- orders ---- */
-
-static void on_stopped(void *user_data)
-{
-    fixture *f = user_data;
-
-    f->is_stopped = true;
-}
-
-static void workers_are_stopped_in_order_and_those_who_wait_are_told(void **state)
-{
-    fixture *f = *state;
-    asker a = asker_of(f), b = asker_of(f);
-
-    (void)add(f, "m", WORDS("ready"));
-    (void)add(f, "loading", WORDS("say=loading 0.1"));
-    add(f, "lazy", WORDS("ready"))->on_demand = true;
-    start(f);
-    run_until(f, is_in(f, 0, HTH_WORKER_READY));
-    want(f, "loading", 0, &a);
-    hth_supervisor_stop(f->supervisor, 60000, on_stopped, f);
-    assert_int_equal(a.n_failed, 1);
-    assert_int_equal(a.err.status, HEARTH_BUSY);
-    want(f, "m", 0, &b);
-    assert_int_equal(b.n_failed, 1);
-    run_until(f, f->is_stopped);
-    assert_int_equal(view(f, 0).state, HTH_WORKER_STOPPED);
-    assert_int_equal(view(f, 0).n_deaths, 0);
-    assert_int_equal(view(f, 1).n_deaths, 0);
-    assert_int_equal(view(f, 0).pid, 0);
-}
-
-static void a_worker_that_does_not_end_when_asked_is_killed(void **state)
-{
-    fixture *f = *state;
-
-    (void)add(f, "m", WORDS("ignore-term", "ready"));
-    start(f);
-    run_until(f, is_in(f, 0, HTH_WORKER_READY));
-    hth_supervisor_stop(f->supervisor, 200, on_stopped, f);
-    run_until(f, f->is_stopped);
-    assert_string_equal(view(f, 0).last_death, "killed, since it did not end in time when asked to");
-    assert_int_equal(view(f, 0).n_deaths, 0);
-}
-
-/* As when its process was stopped, or the machine had no time for it. */
-static void a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting(void **state)
-{
-    fixture *f = *state;
-    asker a = asker_of(f);
-    hearth_error err;
-
-    f->options.hang_ms = 1000;
-    f->options.wait_timeout_ms = 20000; /* less than what a worker may take to end in order */
-    (void)add(f, "m", WORDS("ready"));
-    start(f);
-    run_until(f, is_in(f, 0, HTH_WORKER_READY));
-    send_signal(view(f, 0).pid, SIGSTOP);
-    assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);
-    want(f, "m", 0, &a);
-    run_until(f, a.n_ready + a.n_failed == 1);
-    assert_int_equal(a.n_ready, 1);
-    assert_int_equal(a.generation, 2);
-    assert_string_equal(view(f, 0).last_death, "killed, since it stood still when asked to end");
-}
-
-static void a_restart_is_no_death(void **state)
-{
-    fixture *f = *state;
-    asker a = asker_of(f);
-    hearth_error err;
-
-    (void)add(f, "m", WORDS("ready"));
-    start(f);
-    run_until(f, is_in(f, 0, HTH_WORKER_READY));
-    assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);
-    assert_int_equal(view(f, 0).state, HTH_WORKER_STOPPING);
-    want(f, "m", 0, &a); /* waits for the next */
-    run_until(f, a.n_ready == 1);
-    assert_int_equal(a.generation, 2);
-    assert_int_equal(view(f, 0).n_deaths, 0);
-    assert_int_equal(view(f, 0).n_starts, 2);
-}
-
-static void a_reload_adds_removes_and_restarts_what_changed_and_leaves_the_others_alone(void **state)
-{
-    fixture *f = *state;
-    hth_server_options options = f->options;
-    hth_server_model models[3];
-    const char *changed[] = { "--do", "ready", "--more", "1", NULL };
-    asker a = asker_of(f);
-    int kept_pid;
-
-    (void)add(f, "gone", WORDS("say=loading 0.1"));
-    (void)add(f, "kept", WORDS("ready"));
-    (void)add(f, "changed", WORDS("ready"));
-    add(f, "new", WORDS("ready"));
-    f->options.n_models = 3;
-    start(f);
-    want(f, "gone", 0, &a);
-    run_until(f, is_in(f, 1, HTH_WORKER_READY) && is_in(f, 2, HTH_WORKER_READY));
-    kept_pid = view(f, 1).pid;
-
-    models[0] = (hth_server_model){ .name = "changed", .worker = changed };
-    models[1] = f->models[3];
-    models[2] = f->models[1];
-    options.models = models;
-    options.n_models = 3;
-    hth_supervisor_reconfigure(f->supervisor, &options);
-    assert_int_equal(a.n_failed, 1);
-    assert_int_equal(a.err.status, HEARTH_NOT_FOUND);
-    assert_int_equal(hth_supervisor_n(f->supervisor), 3);
-    run_until(f, is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
-    assert_string_equal(view(f, 0).model, "changed");
-    assert_int_equal(view(f, 0).generation, 2);
-    assert_string_equal(view(f, 1).model, "new");
-    assert_string_equal(view(f, 2).model, "kept");
-    assert_int_equal(view(f, 2).pid, kept_pid);
-
-    /* What is taken away and comes back while it still ends goes on. */
-    options.n_models = 2;
-    hth_supervisor_reconfigure(f->supervisor, &options);
-    options.n_models = 3;
-    hth_supervisor_reconfigure(f->supervisor, &options);
-    run_until(f, is_in(f, 2, HTH_WORKER_READY));
-    assert_string_equal(view(f, 2).model, "kept");
-    assert_int_not_equal(view(f, 2).pid, kept_pid);
-    hth_supervisor_free(f->supervisor); /* before its options go */
-    f->supervisor = NULL;
-}
-
-/* ---- the end of the front ---- */
-
-static void workers_do_not_outlive_a_front_that_is_killed(void **state)
-{
-    fixture *f = *state;
-    char word[600], byte;
-    int wait_status, fd;
-    pid_t pid;
-
-#ifdef __APPLE__
-    skip(); /* there a real worker sees the end of its control socket; the fake one does not look */
-#endif
-    assert_int_equal(mkfifo(f->path, 0600), 0);
-    fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    assert_true(fd >= 0);
-    (void)snprintf(word, sizeof(word), "hold=%s", f->path);
-    (void)add(f, "m", WORDS("ignore-term", word, "ready"));
-    f->options.runtime_directory = f->directory; /* what the killed one leaves goes with the test */
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        hearth_error err;
-
-        if (event_reinit(f->base) != 0 ||
-            hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, &f->supervisor, &err) != HEARTH_OK)
-            _exit(1);
-        (void)event_base_dispatch(f->base);
-        _exit(2);
-    }
-    assert_int_equal(fcntl(fd, F_SETFL, 0), 0); /* wait from here on */
-    while (read(fd, &byte, 1) != 1)             /* 0 while nobody has it open yet */
-        (void)usleep(10000);
-    send_signal(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, &wait_status, 0), pid);
-    assert_int_equal(read(fd, &byte, 1), 0); /* the worker held the other end */
-    assert_int_equal(close(fd), 0);
-}
-
-/* ---- everything at once ---- */
-
-static void whatever_is_done_to_workers_each_request_is_answered_once(void **state)
-{
-    enum { ASKERS = 40, STEPS = 300 };
-    fixture *f = *state;
-    asker askers[ASKERS];
-    bool is_out[ASKERS] = { false };
-    uint64_t seed = hth_test_seed();
-    hearth_error err;
-
-    f->options.hang_ms = 5000;
-    f->options.wait_timeout_ms = 2000;
-    (void)add(f, "a", WORDS("ready"));
-    (void)add(f, "b", WORDS("ready", "say=ready"));
-    (void)add(f, "c", WORDS("say=failed no such file", "exit=1"));
-    f->options.drain_timeout_ms = 100;
-    start(f);
-    for (int step = 0; step < STEPS; step++) {
-        const char *model = (const char *[]){ "a", "b", "c" }[hth_test_random(&seed, 3)];
-        size_t i = (size_t)(model[0] - 'a');
-        size_t k = hth_test_random(&seed, ASKERS);
-        hth_worker_view v = view(f, i);
-
-        switch (hth_test_random(&seed, 8)) {
-        case 0:
-            if (v.pid > 0)
-                (void)kill(v.pid, SIGKILL);
-            break;
-        case 1: hth_supervisor_note_broken(f->supervisor, model, v.generation); break;
-        case 2:
-            if (hth_test_random(&seed, 4) == 0)
-                assert_int_equal(hth_supervisor_restart(f->supervisor, model, &err), HEARTH_OK);
-            break;
-        case 3:
-            if (is_out[k] && askers[k].waiter.link) {
-                hth_worker_waiter_cancel(&askers[k].waiter);
-                is_out[k] = false;
-            }
-            break;
-        case 4:
-            if (hth_test_random(&seed, 4) == 0) {
-                f->models[1].on_demand = !f->models[1].on_demand;
-                f->models[0].ram_bytes = hth_test_random(&seed, 2) * 4096;
-                hth_supervisor_reconfigure(f->supervisor, &f->options);
-            }
-            break;
-        default:
-            if (is_out[k] && askers[k].waiter.link)
-                break;
-            askers[k] = asker_of(f);
-            is_out[k] = true;
-            want(f, model, hth_test_random(&seed, 3) == 0 ? v.generation : 0, &askers[k]);
-            break;
-        }
-        assert_true(event_base_loop(f->base, hth_test_random(&seed, 10) == 0 ? EVLOOP_ONCE : EVLOOP_NONBLOCK) >= 0);
-        for (k = 0; k < ASKERS; k++) {
-            if (is_out[k])
-                assert_int_equal(askers[k].n_ready + askers[k].n_failed, askers[k].waiter.link ? 0 : 1);
-        }
-    }
-    for (size_t k = 0; k < ASKERS; k++) {
-        if (is_out[k])
-            run_until(f, !askers[k].waiter.link);
-    }
-    hth_supervisor_stop(f->supervisor, 100, on_stopped, f);
-    run_until(f, f->is_stopped);
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(view(f, i).state, HTH_WORKER_STOPPED);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
-    assert_int_equal(errno, ECHILD);
-}
-
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(a_worker_is_started_and_those_who_wait_get_its_socket),
-        test(a_model_on_demand_starts_with_the_first_request),
-        test(an_unknown_model_is_not_found),
-        test(waiters_are_served_in_the_order_they_came_and_one_can_leave),
-        test(a_waiter_that_waits_too_long_is_told_what_the_worker_does),
-        test(more_waiters_than_requests_are_refused),
-        test(who_had_a_worker_is_not_refused_for_those_who_came_later),
-        test(a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept),
-        test(a_request_whose_worker_died_gets_the_next_one),
-        test(a_worker_that_ends_without_being_asked_is_a_death_even_with_status_0),
-        test(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said),
-        test(a_program_that_cannot_be_executed_is_a_death_that_says_so),
-        test(rows_that_were_being_restored_are_suspects_for_the_next_worker),
-        test(the_ram_tier_s_memory_outlives_the_worker),
-        test(a_grandchild_does_not_outlive_its_worker),
-        test(an_evaluation_that_takes_too_long_ends_the_worker),
-        test(an_event_loop_that_stands_still_ends_the_worker),
-        test(an_event_loop_that_stands_still_while_the_model_loads_ends_the_worker),
-        test(a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_is_no_death),
-        test(a_worker_that_is_told_to_end_again_and_again_comes_back_later_each_time),
-        test(a_worker_that_crashes_while_it_ends_for_others_is_a_death),
-        test(a_front_that_was_held_up_itself_kills_nobody_for_it),
-        test(a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on),
-        test(a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon),
-        test(a_worker_that_is_well_is_not_ended_for_a_broken_connection),
-        test(asking_again_from_within_the_callback_works),
-        test(a_worker_that_writes_without_end_is_heard_in_bounds),
-        test(what_is_no_text_is_made_printable),
-        test(lines_of_the_control_socket_that_make_no_sense_do_no_harm),
-        test(a_worker_has_what_it_needs_and_nothing_else),
-        test(the_sockets_folders_are_private_and_go_with_the_server),
-        test(a_runtime_directory_that_is_too_long_for_sockets_is_refused),
-        test(workers_are_stopped_in_order_and_those_who_wait_are_told),
-        test(a_worker_that_does_not_end_when_asked_is_killed),
-        test(a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting),
-        test(a_restart_is_no_death),
-        test(a_reload_adds_removes_and_restarts_what_changed_and_leaves_the_others_alone),
-        test(workers_do_not_outlive_a_front_that_is_killed),
-        test(whatever_is_done_to_workers_each_request_is_answered_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

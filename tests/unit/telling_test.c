@@ -32,14 +32,13 @@ static void run_beside(test_stage *stage, const test_reply *teller, const test_r
     assert_true(n_ticks >= 3500 / STEP);
 }
 
-static void a_long_echo_holds_nobody_up(void **state)
+TEST(a_long_echo_holds_nobody_up)
 {
     test_stage_options options = in_steps();
     hearth_request streaming = test_request(other, 100, 2000), echoing = test_request(text, 3500, 5);
     test_reply *stream, *echo;
     test_stage stage;
 
-    (void)state;
     echoing.echo = true;
     test_stage_open(&stage, &options);
     stream = submit(&stage, &streaming);
@@ -55,7 +54,7 @@ static void a_long_echo_holds_nobody_up(void **state)
 }
 
 /* Broken off after most of it, and continued where nobody has heard of it yet. */
-static void a_long_replay_holds_nobody_up(void **state)
+TEST(a_long_replay_holds_nobody_up)
 {
     test_stage_options options = in_steps();
     hearth_request streaming = test_request(other, 100, 3000), whole = test_request(text, 1500, 2100);
@@ -63,7 +62,6 @@ static void a_long_replay_holds_nobody_up(void **state)
     test_reply *stream, *first, *second;
     test_stage stage;
 
-    (void)state;
     whole.echo = true;
     test_stage_open(&stage, &options);
     first = submit(&stage, &whole);
@@ -96,14 +94,13 @@ static void a_long_replay_holds_nobody_up(void **state)
 }
 
 /* So much in a tick is told by all together, and who came first is through first. */
-static void several_tell_one_after_another(void **state)
+TEST(several_tell_one_after_another)
 {
     test_stage_options options = in_steps();
     hearth_request requests[3];
     test_reply *replies[3];
     test_stage stage;
 
-    (void)state;
     test_stage_open(&stage, &options);
     for (unsigned i = 0; i < 3; i++) {
         requests[i] = test_request(text + 300 * i, 250, 3);
@@ -131,14 +128,13 @@ static void several_tell_one_after_another(void **state)
     test_stage_close(&stage);
 }
 
-static void who_is_cancelled_while_it_tells_tells_no_more(void **state)
+TEST(who_is_cancelled_while_it_tells_tells_no_more)
 {
     test_stage_options options = in_steps();
     hearth_request request = test_request(text, 1000, 5);
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     request.echo = true;
     test_stage_open(&stage, &options);
     reply = submit(&stage, &request);
@@ -154,7 +150,72 @@ static void who_is_cancelled_while_it_tells_tells_no_more(void **state)
     test_stage_close(&stage);
 }
 
-static void characters_are_told_whole_and_a_prompt_without_a_reply_to_its_end(void **state)
+/* A reader that pauses gets no more text, be it an echo or a replayed reply; the tick has nothing to do meanwhile. */
+TEST(who_is_paused_while_it_tells_tells_no_more)
+{
+    test_stage_options options = in_steps();
+    hearth_request echoing = test_request(text, 1000, 500), replayed;
+    test_reply *first, *second;
+    test_stage stage;
+
+    echoing.echo = true;
+    test_stage_open(&stage, &options);
+    first = submit(&stage, &echoing);
+    test_stage_run(&stage);
+    replayed = echoing;
+    replayed.replayed = first->result->tokens;
+    replayed.n_replayed = 450;
+    replayed.tell_replayed = true;
+    for (unsigned is_replay = 0; is_replay < 2; is_replay++) {
+        second = submit(&stage, is_replay ? &replayed : &echoing);
+        for (unsigned i = 0; i < 4; i++)
+            assert_true(test_stage_tick(&stage));
+        atomic_store(&second->request->paused, true);
+        for (unsigned i = 0; i < 4; i++)
+            assert_false(test_stage_tick(&stage));
+        assert_int_equal(second->n_streamed, 4 * STEP);
+        atomic_store(&second->request->paused, false);
+        test_stage_run(&stage);
+        assert_string_equal(second->streamed, first->streamed);
+        test_reply_free(second);
+    }
+    test_reply_free(first);
+    test_stage_close(&stage);
+}
+
+/* Who is paused before its prompt was told holds a promise of cells, and no cells. The promise goes to who runs. */
+TEST(who_is_paused_while_it_tells_makes_room_for_one_that_is_short_of_cells)
+{
+    test_stage_options options = in_steps();
+    hearth_request requests[2] = { test_request(text, 1000, 200), test_request(text, 100, -1) };
+    test_reply *replies[2];
+    test_stage stage;
+    bool busy = true;
+
+    requests[0].echo = true;
+    options.ram_bytes = 64 << 20;
+    options.n_ctx = 1900;
+    test_stage_open(&stage, &options);
+    replies[0] = submit(&stage, &requests[0]);
+    for (unsigned i = 0; i < 4; i++)
+        assert_true(test_stage_tick(&stage));
+    atomic_store(&replies[0]->request->paused, true);
+    replies[1] = submit(&stage, &requests[1]);
+    for (unsigned i = 0; i < 5000 && busy; i++)
+        busy = test_stage_tick(&stage);
+    assert_false(busy);
+    expect_ended(replies[1], HEARTH_OK, HEARTH_FINISH_LENGTH);
+    assert_int_equal(replies[1]->result->stats->completion_tokens, options.n_ctx - 100 + 1); /* the last has no cell */
+    assert_int_equal(stage.n_open, 1);
+    atomic_store(&replies[0]->request->paused, false);
+    test_stage_run(&stage);
+    expect_ended(replies[0], HEARTH_OK, HEARTH_FINISH_LENGTH);
+    for (unsigned i = 0; i < 2; i++)
+        test_reply_free(replies[i]);
+    test_stage_close(&stage);
+}
+
+TEST(characters_are_told_whole_and_a_prompt_without_a_reply_to_its_end)
 {
     static const char utf8[] = "aé€\U0001F600, ähnlich — und";
     test_stage_options options = in_steps();
@@ -162,7 +223,6 @@ static void characters_are_told_whole_and_a_prompt_without_a_reply_to_its_end(vo
     hearth_request request;
     test_stage stage;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(utf8) - 1; i++)
         tokens[i] = (unsigned char)utf8[i];
     request = test_request(tokens, sizeof(utf8) - 1, 4);
@@ -184,14 +244,13 @@ static void characters_are_told_whole_and_a_prompt_without_a_reply_to_its_end(vo
 }
 
 /* It has told a part when somebody more important comes, and goes on with the rest. */
-static void who_makes_room_while_it_tells_goes_on_where_it_was(void **state)
+TEST(who_makes_room_while_it_tells_goes_on_where_it_was)
 {
     test_stage_options options = in_steps();
     hearth_request low = test_request(text, 1000, 5), high = test_request(other, 100, 5);
     test_reply *one, *two;
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     low.echo = true;
     high.priority = 1;
@@ -213,14 +272,5 @@ static void who_makes_room_while_it_tells_goes_on_where_it_was(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_long_echo_holds_nobody_up),
-        cmocka_unit_test(a_long_replay_holds_nobody_up),
-        cmocka_unit_test(several_tell_one_after_another),
-        cmocka_unit_test(who_is_cancelled_while_it_tells_tells_no_more),
-        cmocka_unit_test(characters_are_told_whole_and_a_prompt_without_a_reply_to_its_end),
-        cmocka_unit_test(who_makes_room_while_it_tells_goes_on_where_it_was),
-    };
-
-    return cmocka_run_group_tests(tests, make_texts, NULL);
+    return hth_test_run("tests", make_texts, NULL);
 }

@@ -38,11 +38,10 @@ static char *stream_all(const char *bytes, size_t n, const char *const *stop, si
     return all;
 }
 
-static void text_comes_out_as_it_went_in_however_it_is_cut(void **state)
+TEST(text_comes_out_as_it_went_in_however_it_is_cut)
 {
     static const char text[] = "Grüße, 日本語 🚀 and plain words. é";
 
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
         char *out = stream_all(text, sizeof(text) - 1, NULL, 0, seed, NULL);
 
@@ -51,7 +50,7 @@ static void text_comes_out_as_it_went_in_however_it_is_cut(void **state)
     }
 }
 
-static void bytes_that_are_no_character_become_replacements(void **state)
+TEST(bytes_that_are_no_character_become_replacements)
 {
     static const struct {
         const char *bytes;
@@ -69,7 +68,6 @@ static void bytes_that_are_no_character_become_replacements(void **state)
         { "\x80", "\xEF\xBF\xBD" },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (uint64_t seed = 0; seed < 20; seed++) {
             char *out = stream_all(cases[i].bytes, strlen(cases[i].bytes), NULL, 0, seed, NULL);
@@ -79,7 +77,7 @@ static void bytes_that_are_no_character_become_replacements(void **state)
         }
 }
 
-static void a_stop_text_and_what_follows_it_are_never_shown(void **state)
+TEST(a_stop_text_and_what_follows_it_are_never_shown)
 {
     static const char *const stop[] = { "STOP", "\n\nUser:" };
     static const struct {
@@ -98,7 +96,6 @@ static void a_stop_text_and_what_follows_it_are_never_shown(void **state)
         { "STOP", "", true },
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         for (uint64_t seed = 0; seed < 50; seed++) {
             bool stopped;
@@ -110,14 +107,13 @@ static void a_stop_text_and_what_follows_it_are_never_shown(void **state)
         }
 }
 
-static void the_stop_text_that_came_is_named_by_its_index(void **state)
+TEST(the_stop_text_that_came_is_named_by_its_index)
 {
     static const char *const stop[] = { "", "zz", "ab", "abc", "b" }; /* an empty one counts and stops nothing */
     const char *text;
     size_t n_text;
     bool stopped;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         hth_text_stream *stream = hth_text_stream_new(stop, 5);
 
@@ -132,11 +128,10 @@ static void the_stop_text_that_came_is_named_by_its_index(void **state)
     }
 }
 
-static void random_bytes_always_give_valid_text(void **state)
+TEST(random_bytes_always_give_valid_text)
 {
     uint64_t seed = hth_test_seed();
 
-    (void)state;
     for (int round = 0; round < 2000; round++) {
         char bytes[64];
         size_t n = hth_test_random(&seed, sizeof(bytes));
@@ -151,17 +146,4 @@ static void random_bytes_always_give_valid_text(void **state)
         assert_true(hth_utf8_is_valid(out, strlen(out)));
         free(out);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_comes_out_as_it_went_in_however_it_is_cut),
-        cmocka_unit_test(bytes_that_are_no_character_become_replacements),
-        cmocka_unit_test(a_stop_text_and_what_follows_it_are_never_shown),
-        cmocka_unit_test(the_stop_text_that_came_is_named_by_its_index),
-        cmocka_unit_test(random_bytes_always_give_valid_text),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

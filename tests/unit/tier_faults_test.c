@@ -2,9 +2,9 @@
  * tier_faults_test.c - every file operation of every verb of a tier fails in turn
  *
  * A tier with a chain of rows, one of them damaged, goes through one verb while its n-th file operation fails, once or
- * from then on; n grows until the verb goes through untouched. Afterwards nothing that is visible is damaged but the row
- * that was, and the index's totals are those of the files. (ENOENT is a lie of the test: the file is there. Then the
- * totals are right once more after a repair.)
+ * from then on; n grows until the verb goes through untouched. Afterwards nothing that is visible is damaged but the
+ * row that was, and the index's totals are those of the files. (ENOENT is a lie of the test: the file is there. Then
+ * the totals are right once more after a repair.)
  */
 #include "support/cmocka_all.h"
 
@@ -19,11 +19,11 @@
 
 #include "cache/row_file.h"
 #include "cache/upkeep.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"
 
-enum { PAYLOAD_BYTES = 600, CHAIN_ROWS = 3, STEPS_MAX = 400 };
+enum { IMAGE_BYTES = 600, CHAIN_ROWS = 3, STEPS_MAX = 400 };
 
 typedef struct fixture {
     char *directory;
@@ -41,8 +41,8 @@ static int setup(void **state)
     assert_non_null(f);
     f->directory = hth_test_directory_new();
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
-        f->chain[i] = test_row_make(1, i, PAYLOAD_BYTES);
-    f->other = test_row_make(2, 0, PAYLOAD_BYTES);
+        f->chain[i] = test_row_make(1, i, IMAGE_BYTES);
+    f->other = test_row_make(2, 0, IMAGE_BYTES);
     *state = f;
     return 0;
 }
@@ -59,6 +59,8 @@ static int teardown(void **state)
     free(f);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
 
 static void open_tier(fixture *f)
 {
@@ -260,42 +262,27 @@ static void every_verb_survives(fixture *f, int errnum, bool from_then_on)
         fail_each_step(f, verbs[i].name, verbs[i].verb, errnum, from_then_on);
 }
 
-static void an_error_of_the_device_at_any_step_leaves_rows_and_totals_right(void **state)
+FIXTURE_TEST(an_error_of_the_device_at_any_step_leaves_rows_and_totals_right)
 {
     every_verb_survives(*state, EIO, false);
 }
 
-static void a_device_that_fails_for_good_leaves_rows_and_totals_right(void **state)
+FIXTURE_TEST(a_device_that_fails_for_good_leaves_rows_and_totals_right)
 {
     every_verb_survives(*state, EIO, true);
 }
 
-static void a_full_device_leaves_rows_and_totals_right(void **state)
+FIXTURE_TEST(a_full_device_leaves_rows_and_totals_right)
 {
     every_verb_survives(*state, ENOSPC, false);
 }
 
-static void interruptions_and_short_transfers_are_no_matter(void **state)
+FIXTURE_TEST(interruptions_and_short_transfers_are_no_matter)
 {
     every_verb_survives(*state, EINTR, false);
 }
 
-static void a_file_that_seems_to_be_gone_leaves_no_damaged_row(void **state)
+FIXTURE_TEST(a_file_that_seems_to_be_gone_leaves_no_damaged_row)
 {
     every_verb_survives(*state, ENOENT, false);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_error_of_the_device_at_any_step_leaves_rows_and_totals_right),
-        TEST(a_device_that_fails_for_good_leaves_rows_and_totals_right),
-        TEST(a_full_device_leaves_rows_and_totals_right),
-        TEST(interruptions_and_short_transfers_are_no_matter),
-        TEST(a_file_that_seems_to_be_gone_leaves_no_damaged_row),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 #include "cache/file_tier.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/step_fs.h"
 #include "support/support.h"
 
-enum { PAYLOAD_BYTES = 2000 };
+enum { IMAGE_BYTES = 2000 };
 
 typedef struct fixture {
     char *directory;
@@ -107,6 +107,8 @@ static int teardown(void **state)
     free(f);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
 
 static hearth_status publish(hth_file_tier *tier, const test_row *row, bool *published_out)
 {
@@ -197,7 +199,7 @@ static void stop_here(fixture *f)
 /* "publish DIRECTORY CHAIN STEP": 1 it wrote the row, 0 it was there or taken, 2 it could not. */
 static int role_publish(fixture *f, char **arguments)
 {
-    test_row row = test_row_make((uint32_t)strtoul(arguments[0], NULL, 10), 0, PAYLOAD_BYTES);
+    test_row row = test_row_make((uint32_t)strtoul(arguments[0], NULL, 10), 0, IMAGE_BYTES);
     bool published = false;
     hearth_status status;
 
@@ -219,7 +221,7 @@ static int role_evict(fixture *f, char **arguments)
 /* "read DIRECTORY CHAIN": 1 the row is found and reads back. */
 static int role_read(fixture *f, char **arguments)
 {
-    test_row row = test_row_make((uint32_t)strtoul(arguments[0], NULL, 10), 0, PAYLOAD_BYTES);
+    test_row row = test_row_make((uint32_t)strtoul(arguments[0], NULL, 10), 0, IMAGE_BYTES);
     bool found = hth_file_tier_has(f->tier, &row.meta.id, NULL) && reads_back(f->tier, &row.meta.id);
 
     test_row_free(&row);
@@ -316,10 +318,10 @@ static void read_everything(fixture *f, const test_row *row)
     assert_int_equal(totals_of(f).rows, 1);
 }
 
-static void a_process_stopped_inside_a_transaction_blocks_no_reader_and_no_opening(void **state)
+FIXTURE_TEST(a_process_stopped_inside_a_transaction_blocks_no_reader_and_no_opening)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     pid_t child;
 
     assert_published(f, &row);
@@ -340,10 +342,10 @@ static void *maintain(void *context)
     return NULL;
 }
 
-static void a_process_stopped_with_the_directorys_lock_blocks_no_reader(void **state)
+FIXTURE_TEST(a_process_stopped_with_the_directorys_lock_blocks_no_reader)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     char path[8192], command[8192];
     pthread_t writer;
     pid_t child;
@@ -378,10 +380,10 @@ static void a_process_stopped_with_the_directorys_lock_blocks_no_reader(void **s
     test_row_free(&row);
 }
 
-static void a_process_can_start_while_another_is_stopped_with_the_directorys_lock(void **state)
+FIXTURE_TEST(a_process_can_start_while_another_is_stopped_with_the_directorys_lock)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     char path[8192];
     int fd;
 
@@ -402,10 +404,10 @@ static void a_process_can_start_while_another_is_stopped_with_the_directorys_loc
 
 /* ---- what has a row's name changes ---- */
 
-static void a_bad_row_that_was_replaced_meanwhile_is_not_set_aside(void **state)
+FIXTURE_TEST(a_bad_row_that_was_replaced_meanwhile_is_not_set_aside)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
     damage(f, &row);
@@ -425,10 +427,10 @@ static void a_bad_row_that_was_replaced_meanwhile_is_not_set_aside(void **state)
     test_row_free(&row);
 }
 
-static void nobody_publishes_a_row_while_it_is_set_aside_or_removed(void **state)
+FIXTURE_TEST(nobody_publishes_a_row_while_it_is_set_aside_or_removed)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     f->hook = publish_in_child;
     for (int i = 0; i < 2; i++) {
@@ -451,10 +453,10 @@ static void nobody_publishes_a_row_while_it_is_set_aside_or_removed(void **state
     test_row_free(&row);
 }
 
-static void nobody_publishes_a_row_while_it_is_evicted(void **state)
+FIXTURE_TEST(nobody_publishes_a_row_while_it_is_evicted)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     uint64_t n_evicted = 0;
 
     assert_published(f, &row);
@@ -471,10 +473,10 @@ static void nobody_publishes_a_row_while_it_is_evicted(void **state)
     test_row_free(&row);
 }
 
-static void a_row_that_is_being_written_cannot_be_removed_or_set_aside(void **state)
+FIXTURE_TEST(a_row_that_is_being_written_cannot_be_removed_or_set_aside)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child = stopped_publisher(f, "1", "placed");
 
     assert_int_equal(hth_file_tier_remove(f->tier, &row.meta.id, NULL), HEARTH_BUSY);
@@ -486,10 +488,10 @@ static void a_row_that_is_being_written_cannot_be_removed_or_set_aside(void **st
     test_row_free(&row);
 }
 
-static void a_row_that_was_lost_and_written_again_meanwhile_stays_in_the_index(void **state)
+FIXTURE_TEST(a_row_that_was_lost_and_written_again_meanwhile_stays_in_the_index)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
     assert_int_equal(unlink(path_of(f, &row.meta.id)), 0);
@@ -511,10 +513,10 @@ static void take_for_dead(const fixture *f)
     assert_int_equal(system(command), 0);
 }
 
-static void a_writer_that_lost_its_reservation_gives_no_name_to_its_file(void **state)
+FIXTURE_TEST(a_writer_that_lost_its_reservation_gives_no_name_to_its_file)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child = stopped_publisher(f, "1", "written");
     hth_reserve_result result;
 
@@ -528,10 +530,10 @@ static void a_writer_that_lost_its_reservation_gives_no_name_to_its_file(void **
     test_row_free(&row);
 }
 
-static void an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_its_own(void **state)
+FIXTURE_TEST(an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_its_own)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child;
 
     assert_published(f, &row);
@@ -549,10 +551,10 @@ static void an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_it
 
 /* ---- operations that fail ---- */
 
-static void a_file_that_cannot_be_removed_stays_counted(void **state)
+FIXTURE_TEST(a_file_that_cannot_be_removed_stays_counted)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
     f->step.fail_only = "remove";
@@ -589,10 +591,10 @@ static void let_transactions_fail(fixture *f)
     limit_file_size(0); /* nothing can be written anywhere */
 }
 
-static void a_publish_whose_announcement_fails_can_be_repeated_at_once(void **state)
+FIXTURE_TEST(a_publish_whose_announcement_fails_can_be_repeated_at_once)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     struct rlimit before;
 
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -607,10 +609,10 @@ static void a_publish_whose_announcement_fails_can_be_repeated_at_once(void **st
     test_row_free(&row);
 }
 
-static void a_device_too_full_for_the_index_costs_no_row_that_is_there(void **state)
+FIXTURE_TEST(a_device_too_full_for_the_index_costs_no_row_that_is_there)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES), other = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     struct rlimit before;
 
     assert_published(f, &row);
@@ -648,10 +650,10 @@ static void *wait_for_row(void *context)
     return NULL;
 }
 
-static void who_waits_for_a_row_is_told_when_another_process_has_written_it(void **state)
+FIXTURE_TEST(who_waits_for_a_row_is_told_when_another_process_has_written_it)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child = stopped_publisher(f, "1", "written");
     waiter w = { .tier = f->tier, .id = &row.meta.id, .timeout_ms = 600000 };
     pthread_t thread;
@@ -664,10 +666,10 @@ static void who_waits_for_a_row_is_told_when_another_process_has_written_it(void
     test_row_free(&row);
 }
 
-static void who_waits_for_a_row_is_told_when_its_writer_died(void **state)
+FIXTURE_TEST(who_waits_for_a_row_is_told_when_its_writer_died)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child = stopped_publisher(f, "1", "reserved");
     waiter w = { .tier = f->tier, .id = &row.meta.id, .timeout_ms = 600000 };
     pthread_t thread;
@@ -681,7 +683,7 @@ static void who_waits_for_a_row_is_told_when_its_writer_died(void **state)
 
 static void publish_in_turn(fixture *f)
 {
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
     waiter w = { .tier = f->tier, .id = &row.meta.id, .timeout_ms = 1 };
 
     (void)wait_for_row(&w); /* it is being written, by ourselves: the time runs out */
@@ -689,10 +691,10 @@ static void publish_in_turn(fixture *f)
     test_row_free(&row);
 }
 
-static void a_wait_ends_with_its_time_and_at_once_when_nobody_writes(void **state)
+FIXTURE_TEST(a_wait_ends_with_its_time_and_at_once_when_nobody_writes)
 {
     fixture *f = *state;
-    test_row row = test_row_make(1, 0, PAYLOAD_BYTES);
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_false(hth_file_tier_wait(f->tier, &row.meta.id, 600000));
     f->hook = publish_in_turn;
@@ -704,31 +706,10 @@ static void a_wait_ends_with_its_time_and_at_once_when_nobody_writes(void **stat
     test_row_free(&row);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(a_process_stopped_inside_a_transaction_blocks_no_reader_and_no_opening),
-        TEST(a_process_stopped_with_the_directorys_lock_blocks_no_reader),
-        TEST(a_process_can_start_while_another_is_stopped_with_the_directorys_lock),
-        TEST(a_bad_row_that_was_replaced_meanwhile_is_not_set_aside),
-        TEST(nobody_publishes_a_row_while_it_is_set_aside_or_removed),
-        TEST(nobody_publishes_a_row_while_it_is_evicted),
-        TEST(a_row_that_is_being_written_cannot_be_removed_or_set_aside),
-        TEST(a_row_that_was_lost_and_written_again_meanwhile_stays_in_the_index),
-        TEST(a_writer_that_lost_its_reservation_gives_no_name_to_its_file),
-        TEST(an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_its_own),
-        TEST(a_file_that_cannot_be_removed_stays_counted),
-        TEST(a_publish_whose_announcement_fails_can_be_repeated_at_once),
-        TEST(a_device_too_full_for_the_index_costs_no_row_that_is_there),
-        TEST(who_waits_for_a_row_is_told_when_another_process_has_written_it),
-        TEST(who_waits_for_a_row_is_told_when_its_writer_died),
-        TEST(a_wait_ends_with_its_time_and_at_once_when_nobody_writes),
-    };
-
     self = argv[0];
     if (argc > 3)
         return play(argv + 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return hth_test_run("tests", NULL, NULL);
 }

@@ -135,6 +135,8 @@ static int close_stage(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, open_stage, close_stage)
+
 static SSL_CTX *client_context(void)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
@@ -185,7 +187,7 @@ static void name_of_server(const hth_test_client *client, char *name, int capaci
 
 /* ---- HTTP through TLS ---- */
 
-static void requests_are_answered_through_tls(void **state)
+FIXTURE_TEST(requests_are_answered_through_tls)
 {
     hth_test_client client;
 
@@ -203,7 +205,7 @@ static void requests_are_answered_through_tls(void **state)
     hth_test_client_close(&client);
 }
 
-static void a_large_body_arrives_through_tls(void **state)
+FIXTURE_TEST(a_large_body_arrives_through_tls)
 {
     hth_test_client client;
     char *body = malloc(3000001);
@@ -220,7 +222,7 @@ static void a_large_body_arrives_through_tls(void **state)
     free(body);
 }
 
-static void a_stream_through_tls_comes_piece_by_piece(void **state)
+FIXTURE_TEST(a_stream_through_tls_comes_piece_by_piece)
 {
     stage *s = *state;
     hth_test_client client;
@@ -237,7 +239,7 @@ static void a_stream_through_tls_comes_piece_by_piece(void **state)
     hth_test_client_close(&client);
 }
 
-static void a_stream_through_tls_reports_its_backlog(void **state)
+FIXTURE_TEST(a_stream_through_tls_reports_its_backlog)
 {
     stage *s = *state;
     hth_test_client client;
@@ -265,7 +267,7 @@ static void a_stream_through_tls_reports_its_backlog(void **state)
 }
 
 /* More than is read ahead: reading stops, and goes on with what TLS has kept. */
-static void requests_sent_far_ahead_are_answered_through_tls(void **state)
+FIXTURE_TEST(requests_sent_far_ahead_are_answered_through_tls)
 {
     enum { N = 4000 };
     stage *s = *state;
@@ -288,7 +290,7 @@ static void requests_sent_far_ahead_are_answered_through_tls(void **state)
     free(ahead);
 }
 
-static void clients_that_leave_are_noticed_through_tls(void **state)
+FIXTURE_TEST(clients_that_leave_are_noticed_through_tls)
 {
     stage *s = *state;
 
@@ -310,7 +312,7 @@ static void clients_that_leave_are_noticed_through_tls(void **state)
     }
 }
 
-static void a_connection_that_the_server_ends_ends_in_order(void **state)
+FIXTURE_TEST(a_connection_that_the_server_ends_ends_in_order)
 {
     hth_test_client client;
 
@@ -328,7 +330,7 @@ static void a_connection_that_the_server_ends_ends_in_order(void **state)
     hth_test_client_close(&client);
 }
 
-static void an_aborted_stream_ends_without_tls_end(void **state)
+FIXTURE_TEST(an_aborted_stream_ends_without_tls_end)
 {
     stage *s = *state;
     hth_test_client client;
@@ -347,7 +349,7 @@ static void an_aborted_stream_ends_without_tls_end(void **state)
 
 /* ---- handshakes ---- */
 
-static void versions_before_1_2_are_refused(void **state)
+FIXTURE_TEST(versions_before_1_2_are_refused)
 {
     static const struct {
         int version;
@@ -372,7 +374,7 @@ static void versions_before_1_2_are_refused(void **state)
     }
 }
 
-static void http_1_1_is_chosen_where_clients_offer_it(void **state)
+FIXTURE_TEST(http_1_1_is_chosen_where_clients_offer_it)
 {
     static const unsigned char both[] = "\x02h2\x08http/1.1", other[] = "\x02h2";
 
@@ -394,7 +396,7 @@ static void http_1_1_is_chosen_where_clients_offer_it(void **state)
     }
 }
 
-static void a_handshake_has_a_limit_of_time(void **state)
+TEST_WITH(a_handshake_has_a_limit_of_time, open_short, close_stage)
 {
     stage *s = *state;
     hth_test_client client;
@@ -409,7 +411,7 @@ static void a_handshake_has_a_limit_of_time(void **state)
     assert_int_equal(hth_http_server_numbers(s->http.server).n_timed_out, 2);
 }
 
-static void what_is_no_tls_is_closed(void **state)
+FIXTURE_TEST(what_is_no_tls_is_closed)
 {
     stage *s = *state;
     hth_test_client client;
@@ -429,7 +431,7 @@ static void what_is_no_tls_is_closed(void **state)
 
 /* ---- pairs ---- */
 
-static void a_new_pair_is_shown_to_new_connections(void **state)
+FIXTURE_TEST(a_new_pair_is_shown_to_new_connections)
 {
     stage *s = *state;
     hth_test_client before, after;
@@ -449,7 +451,7 @@ static void a_new_pair_is_shown_to_new_connections(void **state)
     hth_test_client_close(&after);
 }
 
-static void a_broken_new_pair_leaves_the_old_one_in_use(void **state)
+FIXTURE_TEST(a_broken_new_pair_leaves_the_old_one_in_use)
 {
     stage *s = *state;
     hth_test_client client;
@@ -465,7 +467,7 @@ static void a_broken_new_pair_leaves_the_old_one_in_use(void **state)
     hth_test_client_close(&client);
 }
 
-static void what_is_wrong_with_a_pair_is_said(void **state)
+FIXTURE_TEST(what_is_wrong_with_a_pair_is_said)
 {
     stage *s = *state;
     char other[256];
@@ -502,28 +504,4 @@ static void what_is_wrong_with_a_pair_is_said(void **state)
     assert_int_equal(hth_tls_new(s->certificate, s->key, &tls, &err), HEARTH_OK);
     hth_tls_free(tls);
     hth_tls_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_stage, close_stage)
-        TEST(requests_are_answered_through_tls),
-        TEST(a_large_body_arrives_through_tls),
-        TEST(a_stream_through_tls_comes_piece_by_piece),
-        TEST(a_stream_through_tls_reports_its_backlog),
-        TEST(requests_sent_far_ahead_are_answered_through_tls),
-        TEST(clients_that_leave_are_noticed_through_tls),
-        TEST(a_connection_that_the_server_ends_ends_in_order),
-        TEST(an_aborted_stream_ends_without_tls_end),
-        TEST(versions_before_1_2_are_refused),
-        TEST(http_1_1_is_chosen_where_clients_offer_it),
-        cmocka_unit_test_setup_teardown(a_handshake_has_a_limit_of_time, open_short, close_stage),
-        TEST(what_is_no_tls_is_closed),
-        TEST(a_new_pair_is_shown_to_new_connections),
-        TEST(a_broken_new_pair_leaves_the_old_one_in_use),
-        TEST(what_is_wrong_with_a_pair_is_said),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static unsigned flags(const place *p, hearth_token token)
 
 /* ---- the vocabulary ---- */
 
-static void a_vocabulary_says_what_it_is(void **state)
+TEST(a_vocabulary_says_what_it_is)
 {
     place stub = place_open("stub:vocab=300"), tiny = place_open(TINY);
     hearth_vocabulary v = { .struct_size = sizeof(v) };
@@ -69,7 +69,6 @@ static void a_vocabulary_says_what_it_is(void **state)
     } older = { .struct_size = sizeof(older) };
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hearth_model_vocabulary(stub.model, &v, NULL), HEARTH_OK);
     assert_int_equal(v.n_tokens, 300);
     assert_int_equal(v.type, HEARTH_VOCABULARY_OTHER);
@@ -95,12 +94,11 @@ static void a_vocabulary_says_what_it_is(void **state)
 }
 
 /* Text cut into tokens is the bytes of these tokens, one after another. */
-static void bytes_of_tokens_are_the_text(void **state)
+TEST(bytes_of_tokens_are_the_text)
 {
     static const char text[] = "Once upon a time: Grüße, 日本語.";
     static const char *const paths[] = { "stub:", TINY };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         place p = place_open(paths[i]);
         hearth_token tokens[128];
@@ -122,7 +120,7 @@ static void bytes_of_tokens_are_the_text(void **state)
     }
 }
 
-static void bytes_of_a_token_are_refused_with_a_reason(void **state)
+TEST(bytes_of_a_token_are_refused_with_a_reason)
 {
     place p = place_open("stub:");
     char bytes[4] = "???";
@@ -130,7 +128,6 @@ static void bytes_of_a_token_are_refused_with_a_reason(void **state)
     unsigned out = 77;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(hearth_token_bytes(p.model, STUB_BOS, bytes, 2, &n, &err), HEARTH_TOO_LONG);
     assert_non_null(strstr(err.message, "3 bytes"));
     assert_int_equal(n, 77);
@@ -156,13 +153,12 @@ static void bytes_of_a_token_are_refused_with_a_reason(void **state)
     place_close(p);
 }
 
-static void a_token_says_what_it_is(void **state)
+TEST(a_token_says_what_it_is)
 {
     place stub = place_open("stub:vocab=300"), tiny = place_open(TINY);
     hearth_token end = special(&tiny, HEARTH_SPECIAL_EOS);
     unsigned of_text = 0;
 
-    (void)state;
     assert_int_equal(flags(&stub, 'a'), HEARTH_TOKEN_BYTE);
     assert_int_equal(flags(&stub, 299), HEARTH_TOKEN_NORMAL);
     assert_int_equal(flags(&stub, STUB_BOS), HEARTH_TOKEN_CONTROL);
@@ -180,13 +176,12 @@ static void a_token_says_what_it_is(void **state)
     place_close(tiny);
 }
 
-static void roles_name_their_tokens(void **state)
+TEST(roles_name_their_tokens)
 {
     place stub = place_open("stub:"), fills = place_open("stub:fills=1"), tiny = place_open(TINY);
     hearth_token token = 77;
     hearth_error err;
 
-    (void)state;
     assert_int_equal(special(&stub, HEARTH_SPECIAL_BOS), STUB_BOS);
     assert_int_equal(special(&stub, HEARTH_SPECIAL_NEWLINE), '\n');
     assert_int_equal(special(&stub, HEARTH_SPECIAL_PAD), -1);
@@ -243,13 +238,12 @@ static void expect_finished(hearth_detokenizer *d, const char *expected)
     assert_int_equal(n, strlen(expected));
 }
 
-static void characters_come_out_whole(void **state)
+TEST(characters_come_out_whole)
 {
     static const hearth_token tokens[] = { 'a', 0xE2, 0x82, 0xAC, 'b', 0xFF, 'c', 0xF0, 0x9F };
     place p = place_open("stub:");
     hearth_detokenizer *d = detokenizer(&p, false);
 
-    (void)state;
     expect_fed(d, tokens, 2, "a");
     expect_fed(d, tokens + 2, 1, "");
     expect_fed(d, NULL, 0, "");
@@ -269,13 +263,12 @@ static void characters_come_out_whole(void **state)
     place_close(p);
 }
 
-static void control_tokens_are_named_or_left_out(void **state)
+TEST(control_tokens_are_named_or_left_out)
 {
     static const hearth_token tokens[] = { STUB_BOS, 'x', STUB_BOS + 1 };
     place p = place_open("stub:");
     hearth_detokenizer *with = detokenizer(&p, true), *without = detokenizer(&p, false);
 
-    (void)state;
     expect_fed(with, tokens, 3, "<s>x</s>");
     expect_fed(without, tokens, 3, "x");
     hearth_detokenizer_free(with);
@@ -284,14 +277,13 @@ static void control_tokens_are_named_or_left_out(void **state)
 }
 
 /* Whatever the pieces are, together they are the text, and each of them is whole. */
-static void pieces_are_the_text(void **state)
+TEST(pieces_are_the_text)
 {
     static const char text[] = "The fox \xF0\x9F\xA6\x8A met Grüße & 日本語 \xF0\x9F\x98\x80!";
     place p = place_open(TINY);
     hearth_token tokens[128];
     size_t n_tokens = 0;
 
-    (void)state;
     assert_int_equal(hearth_tokenize(p.model, text, sizeof(text) - 1, 0, tokens, 128, &n_tokens, NULL), HEARTH_OK);
     for (size_t step = 1; step <= 5; step++) {
         hearth_detokenizer *d = detokenizer(&p, false);
@@ -316,7 +308,7 @@ static void pieces_are_the_text(void **state)
     place_close(p);
 }
 
-static void a_call_that_fails_reads_no_token(void **state)
+TEST(a_call_that_fails_reads_no_token)
 {
     static const hearth_token bad[] = { 0xAC, 'x', 9999 };
     static const hearth_token good[] = { 0xE2, 0x82 };
@@ -326,7 +318,6 @@ static void a_call_that_fails_reads_no_token(void **state)
     size_t n = 77;
     hearth_error err;
 
-    (void)state;
     expect_fed(d, good, 2, "");
     assert_int_equal(hearth_detokenizer_feed(d, bad, 3, &text, &n, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "9999"));
@@ -355,14 +346,13 @@ static void a_call_that_fails_reads_no_token(void **state)
     hearth_runtime_close(p.runtime);
 }
 
-static void a_whole_text_ends_with_what_is_incomplete(void **state)
+TEST(a_whole_text_ends_with_what_is_incomplete)
 {
     static const hearth_token tokens[] = { 'a', 0xE2, 0x82 };
     place p = place_open("stub:");
     char *text = NULL;
     size_t n = 0;
 
-    (void)state;
     assert_int_equal(hearth_detokenize(p.model, tokens, 3, false, &text, &n, NULL), HEARTH_OK);
     assert_string_equal(text, "a\uFFFD");
     assert_int_equal(n, 4);
@@ -394,11 +384,10 @@ static void expect_metadata(const place *p, const char *key, const char *expecte
     hearth_free(value);
 }
 
-static void metadata_is_told_by_key_and_by_number(void **state)
+TEST(metadata_is_told_by_key_and_by_number)
 {
     static const char *const paths[] = { "stub:", TINY };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         place p = place_open(paths[i]);
         size_t n = 0, n_architectures = 0;
@@ -419,13 +408,12 @@ static void metadata_is_told_by_key_and_by_number(void **state)
     }
 }
 
-static void metadata_of_a_file_is_what_stands_there(void **state)
+TEST(metadata_of_a_file_is_what_stands_there)
 {
     char *home = hth_test_directory_new(), path[512], *longer = malloc(3001);
     const hth_test_gguf_pair pairs[] = { { "test.number", 0.25f, NULL }, { "test.long", 0, longer } };
     place p;
 
-    (void)state;
     memset(longer, 'x', 3000);
     longer[3000] = '\0';
     (void)snprintf(path, sizeof(path), "%s/model.gguf", home);
@@ -439,14 +427,13 @@ static void metadata_of_a_file_is_what_stands_there(void **state)
     hth_test_directory_remove(home);
 }
 
-static void metadata_is_text_or_a_reason(void **state)
+TEST(metadata_is_text_or_a_reason)
 {
     place p = place_open("stub:"), tiny = place_open(TINY);
     char *value = NULL;
     size_t n = 77;
     hearth_error err;
 
-    (void)state;
     expect_metadata(&p, "stub.bytes", "\uFFFD!");
     assert_int_equal(hearth_model_metadata(p.model, "no.such", &value, &n, &err), HEARTH_NOT_FOUND);
     assert_non_null(strstr(err.message, "no.such"));
@@ -469,25 +456,4 @@ static void metadata_is_text_or_a_reason(void **state)
     assert_int_equal(n, 77);
     place_close(p);
     place_close(tiny);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_vocabulary_says_what_it_is),
-        cmocka_unit_test(bytes_of_tokens_are_the_text),
-        cmocka_unit_test(bytes_of_a_token_are_refused_with_a_reason),
-        cmocka_unit_test(a_token_says_what_it_is),
-        cmocka_unit_test(roles_name_their_tokens),
-        cmocka_unit_test(characters_come_out_whole),
-        cmocka_unit_test(control_tokens_are_named_or_left_out),
-        cmocka_unit_test(pieces_are_the_text),
-        cmocka_unit_test(a_call_that_fails_reads_no_token),
-        cmocka_unit_test(a_whole_text_ends_with_what_is_incomplete),
-        cmocka_unit_test(metadata_is_told_by_key_and_by_number),
-        cmocka_unit_test(metadata_of_a_file_is_what_stands_there),
-        cmocka_unit_test(metadata_is_text_or_a_reason),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,11 +28,10 @@ static void assert_written(const hth_trace *trace, const char *expected_flags)
     assert_string_equal(text + 53, expected_flags);
 }
 
-static void a_trace_goes_on_with_a_span_of_our_own(void **state)
+TEST(a_trace_goes_on_with_a_span_of_our_own)
 {
     hth_trace trace;
 
-    (void)state;
     assert_true(hth_trace_begin("00-" TRACE "-" SPAN "-01", &trace));
     assert_string_equal(trace.trace_id, TRACE);
     assert_string_equal(trace.parent_id, SPAN);
@@ -42,11 +41,10 @@ static void a_trace_goes_on_with_a_span_of_our_own(void **state)
     assert_written(&trace, "01");
 }
 
-static void the_flags_that_are_defined_are_passed_on_and_no_others(void **state)
+TEST(the_flags_that_are_defined_are_passed_on_and_no_others)
 {
     hth_trace trace;
 
-    (void)state;
     assert_true(hth_trace_begin("00-" TRACE "-" SPAN "-00", &trace));
     assert_written(&trace, "00");
     assert_true(hth_trace_begin("00-" TRACE "-" SPAN "-03", &trace));
@@ -55,18 +53,17 @@ static void the_flags_that_are_defined_are_passed_on_and_no_others(void **state)
     assert_written(&trace, "01");
 }
 
-static void a_later_version_is_read_as_far_as_it_is_known(void **state)
+TEST(a_later_version_is_read_as_far_as_it_is_known)
 {
     hth_trace trace;
 
-    (void)state;
     assert_true(hth_trace_begin("01-" TRACE "-" SPAN "-01", &trace));
     assert_true(hth_trace_begin("cc-" TRACE "-" SPAN "-01-what-the-future-brings", &trace));
     assert_string_equal(trace.trace_id, TRACE);
     assert_written(&trace, "01");
 }
 
-static void what_is_no_traceparent_begins_a_new_trace(void **state)
+TEST(what_is_no_traceparent_begins_a_new_trace)
 {
     static const char *const headers[] = {
         NULL,
@@ -93,7 +90,6 @@ static void what_is_no_traceparent_begins_a_new_trace(void **state)
     };
     hth_trace trace, other;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         assert_false(hth_trace_begin(headers[i], &trace));
         assert_true(is_hexadecimal(trace.trace_id, 32));
@@ -107,7 +103,7 @@ static void what_is_no_traceparent_begins_a_new_trace(void **state)
     assert_string_not_equal(trace.span_id, other.span_id);
 }
 
-static void a_good_request_id_is_kept(void **state)
+TEST(a_good_request_id_is_kept)
 {
     static const char *const headers[] = { "a",
                                            "0",
@@ -119,14 +115,13 @@ static void a_good_request_id_is_kept(void **state)
                                            "0123456789012345678901234567890123456789012345678901234567890123" };
     char id[HTH_REQUEST_ID_BYTES];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         assert_true(hth_request_id_begin(headers[i], id));
         assert_string_equal(id, headers[i]);
     }
 }
 
-static void another_request_id_is_replaced(void **state)
+TEST(another_request_id_is_replaced)
 {
     static const char *const headers[] = {
         NULL,   "",    "a b",      "a\"b",
@@ -134,25 +129,10 @@ static void another_request_id_is_replaced(void **state)
     };
     char id[HTH_REQUEST_ID_BYTES], other[HTH_REQUEST_ID_BYTES];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         assert_false(hth_request_id_begin(headers[i], id));
         assert_true(is_hexadecimal(id, 24));
     }
     assert_false(hth_request_id_begin(NULL, other));
     assert_string_not_equal(id, other);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_trace_goes_on_with_a_span_of_our_own),
-        cmocka_unit_test(the_flags_that_are_defined_are_passed_on_and_no_others),
-        cmocka_unit_test(a_later_version_is_read_as_far_as_it_is_known),
-        cmocka_unit_test(what_is_no_traceparent_begins_a_new_trace),
-        cmocka_unit_test(a_good_request_id_is_kept),
-        cmocka_unit_test(another_request_id_is_replaced),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

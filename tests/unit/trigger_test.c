@@ -72,7 +72,7 @@ static bool may_begin(void *user_data, const uint8_t *bytes, size_t n_bytes)
     return sum % 3 != 0;
 }
 
-static void what_is_said_of_all_tokens_is_what_is_said_of_each(void **state)
+TEST(what_is_said_of_all_tokens_is_what_is_said_of_each)
 {
     static const char *const patterns[] = {
         "a+b", "[\\s\\S]*?(<a)", "^b", "(a|b)<$", "<(?:a|b){3}(a)", "aab$|<<<b", "b"
@@ -81,7 +81,6 @@ static void what_is_said_of_all_tokens_is_what_is_said_of_each(void **state)
     static bool allowed[N_TOKENS];
     size_t n_refused = 0;
 
-    (void)state;
     for (unsigned set = 1; set < 1u << (N_PATTERNS + 1); set += 3) {
         hearth_trigger list[N_PATTERNS + 1];
         hth_triggers *triggers = NULL;
@@ -124,7 +123,7 @@ static void what_is_said_of_all_tokens_is_what_is_said_of_each(void **state)
     assert_true(n_refused > 1000);
 }
 
-static void patterns_without_hope_are_refused_before_they_run(void **state)
+TEST(patterns_without_hope_are_refused_before_they_run)
 {
     static const struct {
         const char *pattern;
@@ -141,7 +140,6 @@ static void patterns_without_hope_are_refused_before_they_run(void **state)
     hearth_trigger list[64];
     hearth_error err;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         hth_triggers *triggers = NULL;
         hearth_status status;
@@ -159,7 +157,7 @@ static void patterns_without_hope_are_refused_before_they_run(void **state)
 }
 
 /* Every byte is the beginning of hundreds of ways to match, of which none ends. */
-static void patterns_that_become_too_much_are_counted(void **state)
+TEST(patterns_that_become_too_much_are_counted)
 {
     hearth_trigger one = { .struct_size = sizeof(hearth_trigger),
                            .kind = HEARTH_TRIGGER_PATTERN,
@@ -170,7 +168,6 @@ static void patterns_that_become_too_much_are_counted(void **state)
     size_t n;
     bool fires;
 
-    (void)state;
     assert_int_equal(make(&one, 1, &triggers, NULL), HEARTH_OK);
     hth_triggers_begin_choice(triggers);
     assert_int_equal(hth_triggers_mask(triggers, vocabulary, allowed, may_begin, NULL, NULL), HEARTH_OK);
@@ -185,11 +182,5 @@ static void patterns_that_become_too_much_are_counted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_said_of_all_tokens_is_what_is_said_of_each),
-        cmocka_unit_test(patterns_without_hope_are_refused_before_they_run),
-        cmocka_unit_test(patterns_that_become_too_much_are_counted),
-    };
-
-    return cmocka_run_group_tests(tests, open_vocabulary, close_vocabulary);
+    return hth_test_run("tests", open_vocabulary, close_vocabulary);
 }

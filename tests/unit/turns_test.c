@@ -1,19 +1,18 @@
 /*
- * turns_test.c - whose turn it is, how long one waits and runs, and what pauses and cancels do: tick by tick, with a clock
- * of the test's own
+ * turns_test.c - whose turn it is, how long one waits and runs, and what pauses and cancels do: tick by tick, with a
+ * clock of the test's own
  */
 #include "support/scene.h"
 
 /* ---- whose turn it is ---- */
 
-static void within_a_priority_the_first_to_come_is_first(void **state)
+TEST(within_a_priority_the_first_to_come_is_first)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request requests[5];
     test_reply *replies[5];
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     test_stage_open(&stage, &options);
     for (unsigned i = 0; i < 5; i++) {
@@ -31,7 +30,7 @@ static void within_a_priority_the_first_to_come_is_first(void **state)
     test_stage_close(&stage);
 }
 
-static void who_waits_long_enough_comes_before_a_higher_priority(void **state)
+TEST(who_waits_long_enough_comes_before_a_higher_priority)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request running = test_request(text, 10, 3), low = test_request(other, 10, 3),
@@ -39,7 +38,6 @@ static void who_waits_long_enough_comes_before_a_higher_priority(void **state)
     test_reply *replies[3];
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     options.aging_ms = 10;
     running.priority = 50;
@@ -59,7 +57,7 @@ static void who_waits_long_enough_comes_before_a_higher_priority(void **state)
 }
 
 /* Nobody evaluates anything, and still it comes to be somebody's turn: the thread has to look. */
-static void who_rises_while_everybody_stands_still_gets_its_turn(void **state)
+TEST(who_rises_while_everybody_stands_still_gets_its_turn)
 {
     test_stage_options options = with_cache();
     hearth_request first = test_request(text, 10, 3), aged = test_request(other, 100, 30),
@@ -67,7 +65,6 @@ static void who_rises_while_everybody_stands_still_gets_its_turn(void **state)
     test_reply *replies[3];
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     options.aging_ms = 10;
     options.stalled_ms = 60000;
@@ -100,14 +97,13 @@ static void who_rises_while_everybody_stands_still_gets_its_turn(void **state)
 
 /* ---- limits of time, pauses ---- */
 
-static void a_request_waits_no_longer_than_it_wants(void **state)
+TEST(a_request_waits_no_longer_than_it_wants)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request running = test_request(text, 10, 50), waiting = test_request(other, 10, 50);
     test_reply *one, *two;
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     waiting.queue_timeout_ms = 20;
     test_stage_open(&stage, &options);
@@ -134,14 +130,13 @@ static void a_request_waits_no_longer_than_it_wants(void **state)
     test_stage_close(&stage);
 }
 
-static void a_run_is_no_longer_than_it_may_be_and_waiting_does_not_count(void **state)
+TEST(a_run_is_no_longer_than_it_may_be_and_waiting_does_not_count)
 {
     test_stage_options options = with_cache();
     hearth_request limited = test_request(text, 100, 1000), urgent = test_request(other, 100, 10);
     test_reply *one, *two;
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     limited.run_timeout_ms = 50;
     urgent.priority = 1;
@@ -167,14 +162,13 @@ static void a_run_is_no_longer_than_it_may_be_and_waiting_does_not_count(void **
     test_stage_close(&stage);
 }
 
-static void a_deadline_counts_from_the_submit_waiting_or_running(void **state)
+TEST(a_deadline_counts_from_the_submit_waiting_or_running)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request requests[2] = { test_request(text, 10, 1000), test_request(other, 10, 1000) };
     test_reply *replies[2];
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     requests[0].deadline_ms = requests[1].deadline_ms = 40;
     test_stage_open(&stage, &options);
@@ -193,13 +187,12 @@ static void a_deadline_counts_from_the_submit_waiting_or_running(void **state)
     test_stage_close(&stage);
 }
 
-static void a_paused_request_stands_still_and_others_do_not_notice(void **state)
+TEST(a_paused_request_stands_still_and_others_do_not_notice)
 {
     hearth_request requests[2] = { test_request(text, 100, 40), test_request(other, 100, 40) };
     test_reply *replies[2];
     test_stage stage;
 
-    (void)state;
     test_stage_open(&stage, NULL);
     for (unsigned i = 0; i < 2; i++)
         replies[i] = submit(&stage, &requests[i]);
@@ -221,14 +214,13 @@ static void a_paused_request_stands_still_and_others_do_not_notice(void **state)
     test_stage_close(&stage);
 }
 
-static void a_request_that_is_paused_for_too_long_ends(void **state)
+TEST(a_request_that_is_paused_for_too_long_ends)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request request = test_request(text, 100, 40);
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     options.stalled_ms = 100;
     test_stage_open(&stage, &options);
     reply = submit(&stage, &request);
@@ -253,7 +245,7 @@ static void a_request_that_is_paused_for_too_long_ends(void **state)
 }
 
 /* Without a cache it cannot be saved: there is nothing to do until somebody comes back, or is given up. */
-static void waiting_for_the_cells_of_a_paused_one_is_no_work(void **state)
+TEST(waiting_for_the_cells_of_a_paused_one_is_no_work)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request requests[2] = { test_request(text, 100, -1), test_request(other, 100, -1) };
@@ -261,7 +253,6 @@ static void waiting_for_the_cells_of_a_paused_one_is_no_work(void **state)
     test_stage stage;
     bool busy = true;
 
-    (void)state;
     options.ram_bytes = 0;
     options.n_ctx = 1300;
     test_stage_open(&stage, &options);
@@ -285,7 +276,7 @@ static void waiting_for_the_cells_of_a_paused_one_is_no_work(void **state)
 }
 
 /* Nobody waits for a slow reader: who is paused gives its cells to one that is short of them, and goes on later. */
-static void a_paused_one_makes_room_for_one_that_is_short_of_cells(void **state)
+TEST(a_paused_one_makes_room_for_one_that_is_short_of_cells)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request requests[2] = { test_request(text, 100, -1), test_request(other, 100, -1) };
@@ -293,7 +284,6 @@ static void a_paused_one_makes_room_for_one_that_is_short_of_cells(void **state)
     test_stage stage;
     bool busy = true;
 
-    (void)state;
     options.ram_bytes = 64 << 20;
     options.n_ctx = 1300;
     test_stage_open(&stage, &options);
@@ -317,14 +307,13 @@ static void a_paused_one_makes_room_for_one_that_is_short_of_cells(void **state)
     test_stage_close(&stage);
 }
 
-static void a_cancel_takes_effect_with_the_next_tick(void **state)
+TEST(a_cancel_takes_effect_with_the_next_tick)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request requests[2] = { test_request(text, 1000, 40), test_request(other, 100, 40) };
     test_reply *replies[2];
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     test_stage_open(&stage, &options);
     for (unsigned i = 0; i < 2; i++)
@@ -339,7 +328,7 @@ static void a_cancel_takes_effect_with_the_next_tick(void **state)
     test_stage_close(&stage);
 }
 
-static void a_cancel_that_comes_before_its_request_takes_effect_with_it(void **state)
+TEST(a_cancel_that_comes_before_its_request_takes_effect_with_it)
 {
     test_stage_options options = test_stage_options_default();
     hearth_request requests[2] = { test_request(text, 10, 50), test_request(other, 10, 50) };
@@ -348,7 +337,6 @@ static void a_cancel_that_comes_before_its_request_takes_effect_with_it(void **s
     hth_slot *slot;
     hearth_error err;
 
-    (void)state;
     options.n_parallel = 1;
     test_stage_open(&stage, &options);
     replies[0] = submit(&stage, &requests[0]);
@@ -366,7 +354,7 @@ static void a_cancel_that_comes_before_its_request_takes_effect_with_it(void **s
 }
 
 /* Of many that wait some are cancelled, the time of some is over; the others stay where they were. */
-static void of_many_that_wait_only_those_end_who_have_to(void **state)
+TEST(of_many_that_wait_only_those_end_who_have_to)
 {
     enum { MANY = 200 };
     test_stage_options options = test_stage_options_default();
@@ -375,7 +363,6 @@ static void of_many_that_wait_only_those_end_who_have_to(void **state)
     uint64_t before = 0;
     test_stage stage;
 
-    (void)state;
     options.n_parallel = 1;
     test_stage_open(&stage, &options);
     one = submit(&stage, &running);
@@ -418,13 +405,12 @@ static void of_many_that_wait_only_those_end_who_have_to(void **state)
     test_stage_close(&stage);
 }
 
-static void a_reader_that_wants_no_more_ends_its_request(void **state)
+TEST(a_reader_that_wants_no_more_ends_its_request)
 {
     hearth_request request = test_request(text, 100, 40);
     test_reply *reply;
     test_stage stage;
 
-    (void)state;
     test_stage_open(&stage, NULL);
     reply = submit(&stage, &request);
     reply->refuse_after = 7;
@@ -437,22 +423,5 @@ static void a_reader_that_wants_no_more_ends_its_request(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(within_a_priority_the_first_to_come_is_first),
-        cmocka_unit_test(who_waits_long_enough_comes_before_a_higher_priority),
-        cmocka_unit_test(who_rises_while_everybody_stands_still_gets_its_turn),
-        cmocka_unit_test(a_request_waits_no_longer_than_it_wants),
-        cmocka_unit_test(a_run_is_no_longer_than_it_may_be_and_waiting_does_not_count),
-        cmocka_unit_test(a_deadline_counts_from_the_submit_waiting_or_running),
-        cmocka_unit_test(a_paused_request_stands_still_and_others_do_not_notice),
-        cmocka_unit_test(a_request_that_is_paused_for_too_long_ends),
-        cmocka_unit_test(waiting_for_the_cells_of_a_paused_one_is_no_work),
-        cmocka_unit_test(a_paused_one_makes_room_for_one_that_is_short_of_cells),
-        cmocka_unit_test(a_cancel_takes_effect_with_the_next_tick),
-        cmocka_unit_test(a_cancel_that_comes_before_its_request_takes_effect_with_it),
-        cmocka_unit_test(of_many_that_wait_only_those_end_who_have_to),
-        cmocka_unit_test(a_reader_that_wants_no_more_ends_its_request),
-    };
-
-    return cmocka_run_group_tests(tests, make_texts, NULL);
+    return hth_test_run("tests", make_texts, NULL);
 }

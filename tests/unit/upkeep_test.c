@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "cache/upkeep.h"
-#include "support/row_image.h"
+#include "support/made_row.h"
 #include "support/index_rows.h"
 #include "support/support.h"
 
-enum { PAYLOAD_BYTES = 1000, CHAIN_ROWS = 5 };
+enum { IMAGE_BYTES = 1000, CHAIN_ROWS = 5 };
 
 typedef struct fixture {
     char *directory;
@@ -55,10 +55,10 @@ static int setup(void **state)
     f->directory = hth_test_directory_new();
     open_tier(f);
     for (uint32_t i = 0; i < CHAIN_ROWS; i++) {
-        f->chain[i] = test_row_make(1, i, PAYLOAD_BYTES);
+        f->chain[i] = test_row_make(1, i, IMAGE_BYTES);
         publish(f, &f->chain[i]);
     }
-    f->logits = test_row_make_logits(1, 1, PAYLOAD_BYTES);
+    f->logits = test_row_make_logits(1, 1, IMAGE_BYTES);
     publish(f, &f->logits);
     *state = f;
     return 0;
@@ -76,6 +76,8 @@ static int teardown(void **state)
     free(f);
     return 0;
 }
+
+#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
 
 static bool keep_progress(const hth_upkeep_progress *progress, void *user_data)
 {
@@ -124,8 +126,8 @@ static hth_index_totals totals_of(const fixture *f)
 /* A file with everything right in itself, for the row of another: row i of another chain, said to stand on chain 1. */
 static test_row forged_row(const test_row *as)
 {
-    test_row row = test_row_make(7, 2, PAYLOAD_BYTES);
-    uint8_t payload[PAYLOAD_BYTES];
+    test_row row = test_row_make(7, 2, IMAGE_BYTES);
+    uint8_t image[IMAGE_BYTES];
     hth_kvc_info info;
     hth_kvc_fault fault;
     uint8_t *bytes;
@@ -133,11 +135,11 @@ static test_row forged_row(const test_row *as)
     assert_true(hth_kvc_parse(row.bytes, row.n_bytes, NULL, &info, &fault));
     info.own_key = as->meta.id.key;
     info.parent = as->meta.parent;
-    memcpy(payload, row.bytes + info.payload_offset, PAYLOAD_BYTES);
+    memcpy(image, row.bytes + info.image_offset, IMAGE_BYTES);
     bytes = malloc(row.n_bytes);
     assert_non_null(bytes);
-    memcpy(bytes + info.payload_offset, payload, PAYLOAD_BYTES);
-    hth_kvc_encode_head(&info, PAYLOAD_BYTES, hth_crc32c(0, payload, PAYLOAD_BYTES), bytes);
+    memcpy(bytes + info.image_offset, image, IMAGE_BYTES);
+    hth_kvc_encode_head(&info, IMAGE_BYTES, hth_crc32c(0, image, IMAGE_BYTES), bytes);
     free(row.bytes);
     row.bytes = bytes;
     row.meta = as->meta;
@@ -146,7 +148,7 @@ static test_row forged_row(const test_row *as)
 
 /* ---- verify ---- */
 
-static void rows_whose_chain_is_here_are_sound(void **state)
+FIXTURE_TEST(rows_whose_chain_is_here_are_sound)
 {
     fixture *f = *state;
     hth_verify_counts counts = verify(f);
@@ -158,7 +160,7 @@ static void rows_whose_chain_is_here_are_sound(void **state)
     assert_int_equal(f->last.bytes, f->last.bytes_total);
 }
 
-static void a_damaged_row_is_quarantined_and_what_stands_on_it_is_unverifiable(void **state)
+FIXTURE_TEST(a_damaged_row_is_quarantined_and_what_stands_on_it_is_unverifiable)
 {
     fixture *f = *state;
     hth_verify_counts counts;
@@ -179,7 +181,7 @@ static void a_damaged_row_is_quarantined_and_what_stands_on_it_is_unverifiable(v
     assert_int_equal(counts.sound, CHAIN_ROWS + 1);
 }
 
-static void a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_entry(void **state)
+FIXTURE_TEST(a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_entry)
 {
     fixture *f = *state;
     hth_verify_counts counts;
@@ -192,7 +194,7 @@ static void a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_en
     assert_int_equal(counts.sound, 4);
 }
 
-static void a_row_whose_tokens_are_not_those_of_its_name_is_found_by_its_ancestors(void **state)
+FIXTURE_TEST(a_row_whose_tokens_are_not_those_of_its_name_is_found_by_its_ancestors)
 {
     fixture *f = *state;
     test_row forged = forged_row(&f->chain[2]);
@@ -206,7 +208,7 @@ static void a_row_whose_tokens_are_not_those_of_its_name_is_found_by_its_ancesto
     test_row_free(&forged);
 }
 
-static void entries_without_a_file_are_dropped_and_counted(void **state)
+FIXTURE_TEST(entries_without_a_file_are_dropped_and_counted)
 {
     fixture *f = *state;
     hth_verify_counts counts;
@@ -218,12 +220,12 @@ static void entries_without_a_file_are_dropped_and_counted(void **state)
     assert_int_equal(totals_of(f).rows, CHAIN_ROWS);
 }
 
-static void a_state_inside_a_block_is_sound_when_the_tail_that_ends_with_it_is_here(void **state)
+FIXTURE_TEST(a_state_inside_a_block_is_sound_when_the_tail_that_ends_with_it_is_here)
 {
     fixture *f = *state;
-    test_row tail = test_row_make_tail(1, CHAIN_ROWS, 5, PAYLOAD_BYTES);
-    test_row middle = test_row_make_state(1, CHAIN_ROWS, 5, PAYLOAD_BYTES);
-    test_row boundary = test_row_make_state(1, CHAIN_ROWS, 0, PAYLOAD_BYTES);
+    test_row tail = test_row_make_tail(1, CHAIN_ROWS, 5, IMAGE_BYTES);
+    test_row middle = test_row_make_state(1, CHAIN_ROWS, 5, IMAGE_BYTES);
+    test_row boundary = test_row_make_state(1, CHAIN_ROWS, 0, IMAGE_BYTES);
     hth_verify_counts counts;
 
     publish(f, &middle);
@@ -240,7 +242,7 @@ static void a_state_inside_a_block_is_sound_when_the_tail_that_ends_with_it_is_h
     test_row_free(&boundary);
 }
 
-static void verification_can_be_ended(void **state)
+FIXTURE_TEST(verification_can_be_ended)
 {
     fixture *f = *state;
     hth_verify_counts counts;
@@ -250,7 +252,7 @@ static void verification_can_be_ended(void **state)
     assert_int_equal(counts.sound, 2);
 }
 
-static void an_empty_tier_verifies(void **state)
+FIXTURE_TEST(an_empty_tier_verifies)
 {
     fixture *f = *state;
     hth_verify_counts counts;
@@ -262,7 +264,7 @@ static void an_empty_tier_verifies(void **state)
 
 /* ---- gc, repair, remove ---- */
 
-static void gc_leaves_what_fits_and_nothing_of_the_dead(void **state)
+FIXTURE_TEST(gc_leaves_what_fits_and_nothing_of_the_dead)
 {
     fixture *f = *state;
     char path[8192];
@@ -279,7 +281,7 @@ static void gc_leaves_what_fits_and_nothing_of_the_dead(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void repair_makes_the_index_what_the_files_are(void **state)
+FIXTURE_TEST(repair_makes_the_index_what_the_files_are)
 {
     fixture *f = *state;
     hth_index *index = hth_file_tier_index(f->tier);
@@ -300,7 +302,7 @@ static void repair_makes_the_index_what_the_files_are(void **state)
     assert_int_equal(meta.bytes, f->chain[0].n_bytes);
 }
 
-static void a_repair_that_was_ended_is_finished_by_the_next_maintenance(void **state)
+FIXTURE_TEST(a_repair_that_was_ended_is_finished_by_the_next_maintenance)
 {
     fixture *f = *state;
 
@@ -333,7 +335,7 @@ static void *look_for_rows(void *context)
     return NULL;
 }
 
-static void rows_are_found_and_published_while_the_index_is_made_anew(void **state)
+FIXTURE_TEST(rows_are_found_and_published_while_the_index_is_made_anew)
 {
     fixture *f = *state;
     reader r = { .f = f };
@@ -343,7 +345,7 @@ static void rows_are_found_and_published_while_the_index_is_made_anew(void **sta
     assert_int_equal(pthread_create(&thread, NULL, look_for_rows, &r), 0);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(hth_file_tier_repair(f->tier, NULL, NULL, NULL), HEARTH_OK);
-        more[i] = test_row_make(2, i, PAYLOAD_BYTES);
+        more[i] = test_row_make(2, i, IMAGE_BYTES);
         publish(f, &more[i]);
         test_row_free(&more[i]);
     }
@@ -353,10 +355,10 @@ static void rows_are_found_and_published_while_the_index_is_made_anew(void **sta
     assert_int_equal(totals_of(f).rows, CHAIN_ROWS + 1 + 4);
 }
 
-static void a_row_is_removed_with_all_that_stands_on_it(void **state)
+FIXTURE_TEST(a_row_is_removed_with_all_that_stands_on_it)
 {
     fixture *f = *state;
-    test_row other = test_row_make(2, 0, PAYLOAD_BYTES);
+    test_row other = test_row_make(2, 0, IMAGE_BYTES);
     uint64_t n_removed = 0;
 
     publish(f, &other);
@@ -370,7 +372,7 @@ static void a_row_is_removed_with_all_that_stands_on_it(void **state)
     test_row_free(&other);
 }
 
-static void a_removal_that_is_ended_leaves_no_row_without_its_ancestors(void **state)
+FIXTURE_TEST(a_removal_that_is_ended_leaves_no_row_without_its_ancestors)
 {
     fixture *f = *state;
     uint64_t n_removed = 0;
@@ -380,28 +382,4 @@ static void a_removal_that_is_ended_leaves_no_row_without_its_ancestors(void **s
                      HEARTH_CANCELLED);
     assert_int_equal(n_removed, 2);
     assert_int_equal(verify(f).unverifiable, 0);
-}
-
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rows_whose_chain_is_here_are_sound),
-        TEST(a_damaged_row_is_quarantined_and_what_stands_on_it_is_unverifiable),
-        TEST(a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_entry),
-        TEST(a_row_whose_tokens_are_not_those_of_its_name_is_found_by_its_ancestors),
-        TEST(entries_without_a_file_are_dropped_and_counted),
-        TEST(a_state_inside_a_block_is_sound_when_the_tail_that_ends_with_it_is_here),
-        TEST(verification_can_be_ended),
-        TEST(an_empty_tier_verifies),
-        TEST(gc_leaves_what_fits_and_nothing_of_the_dead),
-        TEST(repair_makes_the_index_what_the_files_are),
-        TEST(a_repair_that_was_ended_is_finished_by_the_next_maintenance),
-        TEST(rows_are_found_and_published_while_the_index_is_made_anew),
-        TEST(a_row_is_removed_with_all_that_stands_on_it),
-        TEST(a_removal_that_is_ended_leaves_no_row_without_its_ancestors),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

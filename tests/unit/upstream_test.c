@@ -229,7 +229,9 @@ static int stage_teardown(void **state)
     return 0;
 }
 
-static void a_reply_comes_with_its_head_and_its_bytes(void **state)
+#define STAGED(name) TEST_WITH(name, stage_setup, stage_teardown)
+
+STAGED(a_reply_comes_with_its_head_and_its_bytes)
 {
     call_outcome whole = { .call = NULL }, chunks = { .call = NULL }, busy = { .call = NULL };
 
@@ -255,7 +257,7 @@ static void a_reply_comes_with_its_head_and_its_bytes(void **state)
     outcome_deinit(&busy);
 }
 
-static void a_request_is_what_was_asked_for_and_nothing_else(void **state)
+STAGED(a_request_is_what_was_asked_for_and_nothing_else)
 {
     test_stage *stage = *state;
     const hth_upstream_header headers[] = { { "Content-Type", "application/json" },
@@ -296,7 +298,7 @@ static void a_request_is_what_was_asked_for_and_nothing_else(void **state)
     outcome_deinit(&empty);
 }
 
-static void a_body_may_have_two_pieces_of_any_size(void **state)
+STAGED(a_body_may_have_two_pieces_of_any_size)
 {
     static const size_t sizes[][2] = { { 1, 1 },      { 100, 0 },   { 0, 100 },    { 70000, 70000 },
                                        { 0, 300000 }, { 65536, 1 }, { 3, 1000000 } };
@@ -331,7 +333,7 @@ static void a_body_may_have_two_pieces_of_any_size(void **state)
     free(bytes);
 }
 
-static void what_would_be_another_request_is_refused(void **state)
+STAGED(what_would_be_another_request_is_refused)
 {
     test_stage *stage = *state;
     const hth_upstream_header bad[] = { { "X-A", "1\r\nX-B: 2" }, { "X-A\n", "1" }, { "X-A: 1", "" } };
@@ -352,7 +354,7 @@ static void what_would_be_another_request_is_refused(void **state)
     assert_int_equal(hth_upstream_counts(stage->upstream).n_calls, 0);
 }
 
-static void a_connection_that_breaks_off_is_a_failure_that_is_told(void **state)
+STAGED(a_connection_that_breaks_off_is_a_failure_that_is_told)
 {
     static const char *const targets[] = {
         "/cut", "/cut_length", "/cut_head", "/cut_silence", "/noise", "/endless_head"
@@ -372,7 +374,7 @@ static void a_connection_that_breaks_off_is_a_failure_that_is_told(void **state)
     assert_int_equal(hth_upstream_counts(((test_stage *)*state)->upstream).n_calls, 0);
 }
 
-static void a_worker_that_is_not_there_is_a_failure_that_is_told(void **state)
+STAGED(a_worker_that_is_not_there_is_a_failure_that_is_told)
 {
     test_stage *stage = *state;
     call_outcome gone = { .call = NULL }, refused = { .call = NULL }, long_path = { .call = NULL };
@@ -395,7 +397,7 @@ static void a_worker_that_is_not_there_is_a_failure_that_is_told(void **state)
     assert_int_not_equal(long_path.result, HEARTH_OK);
 }
 
-static void connections_are_used_again(void **state)
+STAGED(connections_are_used_again)
 {
     test_stage *stage = *state;
 
@@ -410,7 +412,7 @@ static void connections_are_used_again(void **state)
     assert_int_equal(hth_upstream_counts(stage->upstream).n_connections_opened, 1);
 }
 
-static void a_kept_connection_that_was_closed_is_not_a_failure(void **state)
+STAGED(a_kept_connection_that_was_closed_is_not_a_failure)
 {
     test_stage *stage = *state;
 
@@ -427,7 +429,7 @@ static void a_kept_connection_that_was_closed_is_not_a_failure(void **state)
     }
 }
 
-static void many_calls_run_at_once(void **state)
+STAGED(many_calls_run_at_once)
 {
     enum { N = 300 };
     test_stage *stage = *state;
@@ -450,7 +452,7 @@ static void many_calls_run_at_once(void **state)
     free(outcomes);
 }
 
-static void a_reader_that_pauses_gets_every_byte_once(void **state)
+STAGED(a_reader_that_pauses_gets_every_byte_once)
 {
     test_stage *stage = *state;
     call_outcome outcome = { .is_holding = true };
@@ -475,7 +477,7 @@ static void a_reader_that_pauses_gets_every_byte_once(void **state)
     outcome_deinit(&outcome);
 }
 
-static void a_paused_reader_costs_no_turns_of_the_loop(void **state)
+STAGED(a_paused_reader_costs_no_turns_of_the_loop)
 {
     test_stage *stage = *state;
     call_outcome outcome = { .is_holding = true };
@@ -505,7 +507,7 @@ static void answer_and_watch(fake_connection *connection, const fake_request *re
     fake_on_gone(connection, on_gone, &worker_sees_end);
 }
 
-static void cancelling_closes_the_connection_at_every_stage(void **state)
+STAGED(cancelling_closes_the_connection_at_every_stage)
 {
     static const char *const targets[] = { "/silence", "/head", "/part" };
     test_stage *stage = *state;
@@ -528,7 +530,7 @@ static void cancelling_closes_the_connection_at_every_stage(void **state)
     }
 }
 
-static void a_call_can_be_cancelled_before_it_has_left(void **state)
+STAGED(a_call_can_be_cancelled_before_it_has_left)
 {
     test_stage *stage = *state;
     call_outcome outcome = { .call = NULL }, after = { .call = NULL };
@@ -541,7 +543,7 @@ static void a_call_can_be_cancelled_before_it_has_left(void **state)
     outcome_deinit(&after);
 }
 
-static void a_call_can_be_cancelled_from_its_own_callbacks(void **state)
+STAGED(a_call_can_be_cancelled_from_its_own_callbacks)
 {
     test_stage *stage = *state;
 
@@ -561,7 +563,7 @@ static void a_call_can_be_cancelled_from_its_own_callbacks(void **state)
     }
 }
 
-static void calls_can_be_cancelled_from_another_ones_callbacks(void **state)
+STAGED(calls_can_be_cancelled_from_another_ones_callbacks)
 {
     test_stage *stage = *state;
     call_outcome running = { .call = NULL }, paused = { .is_holding = true }, queued = { .call = NULL };
@@ -587,7 +589,7 @@ static void calls_can_be_cancelled_from_another_ones_callbacks(void **state)
     outcome_deinit(&killer);
 }
 
-static void a_released_call_leaves_its_connection_for_the_next(void **state)
+STAGED(a_released_call_leaves_its_connection_for_the_next)
 {
     test_stage *stage = *state;
 
@@ -605,7 +607,7 @@ static void a_released_call_leaves_its_connection_for_the_next(void **state)
     assert_int_equal(hth_upstream_counts(stage->upstream).n_connections_opened, 1);
 }
 
-static void a_released_call_whose_reply_goes_on_is_cut(void **state)
+STAGED(a_released_call_whose_reply_goes_on_is_cut)
 {
     test_stage *stage = *state;
     call_outcome large = { .release_at = AT_BYTES }, open = { .release_at = AT_BYTES };
@@ -623,7 +625,7 @@ static void a_released_call_whose_reply_goes_on_is_cut(void **state)
     outcome_deinit(&open);
 }
 
-static void what_was_not_ended_is_ended_with_all(void **state)
+STAGED(what_was_not_ended_is_ended_with_all)
 {
     test_stage *stage = *state;
     call_outcome outcome = { .cancel_at = AT_BYTES }, released = { .release_at = AT_BYTES };
@@ -638,29 +640,6 @@ static void what_was_not_ended_is_ended_with_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, stage_setup, stage_teardown)
-        STAGED(a_reply_comes_with_its_head_and_its_bytes),
-        STAGED(a_request_is_what_was_asked_for_and_nothing_else),
-        STAGED(a_body_may_have_two_pieces_of_any_size),
-        STAGED(what_would_be_another_request_is_refused),
-        STAGED(a_connection_that_breaks_off_is_a_failure_that_is_told),
-        STAGED(a_worker_that_is_not_there_is_a_failure_that_is_told),
-        STAGED(connections_are_used_again),
-        STAGED(a_kept_connection_that_was_closed_is_not_a_failure),
-        STAGED(many_calls_run_at_once),
-        STAGED(a_reader_that_pauses_gets_every_byte_once),
-        STAGED(a_paused_reader_costs_no_turns_of_the_loop),
-        STAGED(cancelling_closes_the_connection_at_every_stage),
-        STAGED(a_call_can_be_cancelled_before_it_has_left),
-        STAGED(a_call_can_be_cancelled_from_its_own_callbacks),
-        STAGED(calls_can_be_cancelled_from_another_ones_callbacks),
-        STAGED(a_released_call_leaves_its_connection_for_the_next),
-        STAGED(a_released_call_whose_reply_goes_on_is_cut),
-        STAGED(what_was_not_ended_is_ended_with_all),
-#undef STAGED
-    };
-
     (void)signal(SIGPIPE, SIG_IGN); /* as servers do */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return hth_test_run("tests", NULL, NULL);
 }

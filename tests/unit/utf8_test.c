@@ -6,9 +6,8 @@
 #include "sched/text_stream.h"
 #include "support/cmocka_all.h"
 
-static void characters_come_back_from_their_bytes(void **state)
+TEST(characters_come_back_from_their_bytes)
 {
-    (void)state;
     for (uint32_t c = 0; c <= 0x10ffff; c++) {
         char bytes[4];
         const char *at = bytes;
@@ -21,22 +20,20 @@ static void characters_come_back_from_their_bytes(void **state)
     }
 }
 
-static void a_character_that_is_cut_ends_with_the_text(void **state)
+TEST(a_character_that_is_cut_ends_with_the_text)
 {
     static const char cut[] = { (char)0xe2, (char)0x82, (char)0xac };
     const char *at = cut;
 
-    (void)state;
     (void)hth_utf8_next(&at, cut + 2);
     assert_ptr_equal(at, cut + 2);
 }
 
-static void digits_have_values_in_either_case(void **state)
+TEST(digits_have_values_in_either_case)
 {
     static const char digits[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
     int n = 0;
 
-    (void)state;
     for (int i = 0; i < 16; i++) {
         assert_int_equal(hth_hex_digit(digits[i]), i);
         assert_int_equal(hth_hex_digit(upper[i]), i);
@@ -44,15 +41,4 @@ static void digits_have_values_in_either_case(void **state)
     for (int c = -128; c < 128; c++)
         n += hth_hex_digit((char)c) >= 0;
     assert_int_equal(n, 22);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters_come_back_from_their_bytes),
-        cmocka_unit_test(a_character_that_is_cut_ends_with_the_text),
-        cmocka_unit_test(digits_have_values_in_either_case),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

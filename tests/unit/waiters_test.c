@@ -34,13 +34,12 @@ static void add(hth_waiters *waiters, told *t, uint64_t since_ns, int *n_told)
     hth_waiters_add(waiters, &t->waiter);
 }
 
-static void who_began_earlier_is_told_first_in_whatever_order_they_come_back(void **state)
+TEST(who_began_earlier_is_told_first_in_whatever_order_they_come_back)
 {
     static const uint64_t since[][N] = {
         { 1, 2, 3, 4, 5 }, { 5, 4, 3, 2, 1 }, { 3, 1, 5, 2, 4 }, { 2, 2, 1, 2, 1 }, { 0, 0, 0, 0, 0 },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof(since) / sizeof(since[0]); k++) {
         hth_waiters waiters;
         told all[N];
@@ -59,13 +58,12 @@ static void who_began_earlier_is_told_first_in_whatever_order_they_come_back(voi
     }
 }
 
-static void one_in_the_middle_may_leave(void **state)
+TEST(one_in_the_middle_may_leave)
 {
     hth_waiters waiters;
     told all[N];
     int n_told = 0;
 
-    (void)state;
     hth_waiters_init(&waiters);
     for (int i = 0; i < N; i++)
         add(&waiters, &all[i], (uint64_t)(N - i), &n_told);
@@ -78,14 +76,4 @@ static void one_in_the_middle_may_leave(void **state)
     assert_int_equal(all[2].place, -1);
     assert_int_equal(all[1].place, 2);
     assert_int_equal(all[0].place, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_began_earlier_is_told_first_in_whatever_order_they_come_back),
-        cmocka_unit_test(one_in_the_middle_may_leave),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

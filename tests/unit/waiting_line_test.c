@@ -144,11 +144,10 @@ static void come_back(model *m, size_t i)
     m->at[i] = WAITING;
 }
 
-static void the_line_agrees_with_a_naive_model(void **state)
+TEST(the_line_agrees_with_a_naive_model)
 {
     model *m = calloc(1, sizeof(*m));
 
-    (void)state;
     assert_non_null(m);
     m->seed = hth_test_seed();
     m->now = 1000000000u;
@@ -180,14 +179,13 @@ static void the_line_agrees_with_a_naive_model(void **state)
     free(m);
 }
 
-/* A newcomer of each priority that is in use, and who came back: so many are compared, whatever the number of newcomers. */
-static void newcomers_behind_the_first_are_not_looked_at(void **state)
+/* One newcomer of each priority in use and those who came back are compared, whatever the number of newcomers. */
+TEST(newcomers_behind_the_first_are_not_looked_at)
 {
     hth_waiting_line line = { .n = 0 };
     static hth_request requests[SLOTS];
     static hth_slot slots[SLOTS];
 
-    (void)state;
     for (size_t i = 0; i < SLOTS; i++) {
         requests[i].submitted_ns = 10 + i;
         requests[i].priority = i % 2;
@@ -205,14 +203,4 @@ static void newcomers_behind_the_first_are_not_looked_at(void **state)
         hth_waiting_line_remove(&line, &slots[i]);
     }
     hth_waiting_line_deinit(&line);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_line_agrees_with_a_naive_model),
-        cmocka_unit_test(newcomers_behind_the_first_are_not_looked_at),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 /* In three writes. */
 static hearth_status write_text(hth_whole_file_mode mode, const char *text, hearth_error *err)
 {
@@ -93,23 +95,21 @@ static void assert_written(hth_whole_file_mode mode, const char *text)
     assert_int_equal(n_files(), 1);
 }
 
-static void a_new_file_is_there_whole_and_for_its_owner_only(void **state)
+FIXTURE_TEST(a_new_file_is_there_whole_and_for_its_owner_only)
 {
     struct stat st;
 
-    (void)state;
     assert_written(HTH_WHOLE_FILE_NEW, "the first text");
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
 }
 
-static void a_file_without_a_folder_in_its_path_lies_in_the_working_directory(void **state)
+FIXTURE_TEST(a_file_without_a_folder_in_its_path_lies_in_the_working_directory)
 {
     hth_whole_file *file;
     hearth_error err;
     char before[4096];
 
-    (void)state;
     assert_non_null(getcwd(before, sizeof(before)));
     assert_int_equal(chdir(directory), 0);
     assert_int_equal(hth_whole_file_begin(&step.fs, "file", HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_OK);
@@ -119,11 +119,10 @@ static void a_file_without_a_folder_in_its_path_lies_in_the_working_directory(vo
     assert_string_equal(held(), "here");
 }
 
-static void a_file_that_exists_is_replaced_only_when_that_is_wanted(void **state)
+FIXTURE_TEST(a_file_that_exists_is_replaced_only_when_that_is_wanted)
 {
     hearth_error err = { .message = "" };
 
-    (void)state;
     assert_written(HTH_WHOLE_FILE_NEW, "old");
     assert_int_equal(write_text(HTH_WHOLE_FILE_NEW, "new", &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "exists already"));
@@ -132,12 +131,11 @@ static void a_file_that_exists_is_replaced_only_when_that_is_wanted(void **state
     assert_written(HTH_WHOLE_FILE_REPLACE, "new");
 }
 
-static void a_name_that_was_taken_meanwhile_is_left_alone(void **state)
+FIXTURE_TEST(a_name_that_was_taken_meanwhile_is_left_alone)
 {
     hth_whole_file *file;
     hearth_error err = { .message = "" };
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         FILE *other;
 
@@ -155,20 +153,18 @@ static void a_name_that_was_taken_meanwhile_is_left_alone(void **state)
     }
 }
 
-static void without_links_a_file_is_renamed(void **state)
+FIXTURE_TEST(without_links_a_file_is_renamed)
 {
-    (void)state;
     step.no_link = true;
     assert_written(HTH_WHOLE_FILE_NEW, "no links here");
 }
 
-static void paths_that_cannot_be_files_are_refused(void **state)
+FIXTURE_TEST(paths_that_cannot_be_files_are_refused)
 {
     char too_long[5000];
     hth_whole_file *file = NULL;
     hearth_error err = { .message = "" };
 
-    (void)state;
     memset(too_long, 'x', sizeof(too_long));
     too_long[sizeof(too_long) - 1] = '\0';
     assert_int_equal(hth_whole_file_begin(&step.fs, too_long, HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_MISUSE);
@@ -194,9 +190,8 @@ static void begin_anew(hth_whole_file_mode mode)
     test_step_fs_init(&step, NULL);
 }
 
-static void whichever_step_fails_the_name_has_all_or_what_it_had(void **state)
+FIXTURE_TEST(whichever_step_fails_the_name_has_all_or_what_it_had)
 {
-    (void)state;
     for (int mode = HTH_WHOLE_FILE_NEW; mode <= HTH_WHOLE_FILE_REPLACE; mode++) {
         const char *before = mode == HTH_WHOLE_FILE_REPLACE ? old_text : "";
         hearth_status status = HEARTH_FAILED;
@@ -222,9 +217,8 @@ static void whichever_step_fails_the_name_has_all_or_what_it_had(void **state)
     }
 }
 
-static void whenever_the_process_dies_the_name_has_all_or_what_it_had(void **state)
+FIXTURE_TEST(whenever_the_process_dies_the_name_has_all_or_what_it_had)
 {
-    (void)state;
     for (int mode = HTH_WHOLE_FILE_NEW; mode <= HTH_WHOLE_FILE_REPLACE; mode++) {
         const char *before = mode == HTH_WHOLE_FILE_REPLACE ? old_text : "";
         bool killed = true;
@@ -247,21 +241,4 @@ static void whenever_the_process_dies_the_name_has_all_or_what_it_had(void **sta
             assert_true(n < 100);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_new_file_is_there_whole_and_for_its_owner_only, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_without_a_folder_in_its_path_lies_in_the_working_directory, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_exists_is_replaced_only_when_that_is_wanted, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_name_that_was_taken_meanwhile_is_left_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_links_a_file_is_renamed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(paths_that_cannot_be_files_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(whichever_step_fails_the_name_has_all_or_what_it_had, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(whenever_the_process_dies_the_name_has_all_or_what_it_had, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,6 +113,10 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define TEST_IN_RAM(name) TEST_WITH(name, set_up_in_ram, tear_down)
+
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static hth_why_answer ask_as(fixture *f, const hth_keyspace *keyspace, size_t n_tokens)
 {
     return test_prompt_ask(f->cache, keyspace, HTH_LOOKUP_CELLS, &f->policy, f->tokens, n_tokens, false).why;
@@ -137,7 +141,7 @@ static hth_why_answer ask_of_all(fixture *f, const hth_keyspace *keyspace, size_
 
 /* ---- what is known, and what never was ---- */
 
-static void of_a_prompt_that_is_known_nothing_is_missed(void **state)
+FIXTURE_TEST(of_a_prompt_that_is_known_nothing_is_missed)
 {
     fixture *f = *state;
 
@@ -146,14 +150,14 @@ static void of_a_prompt_that_is_known_nothing_is_missed(void **state)
     assert_answer(ask(f, 601), HEARTH_MISS_NONE, 600); /* all but the last */
 }
 
-static void a_prompt_that_nobody_asked_before_was_never_seen(void **state)
+FIXTURE_TEST(a_prompt_that_nobody_asked_before_was_never_seen)
 {
     fixture *f = *state;
 
     assert_answer(ask(f, 600), HEARTH_MISS_NEVER_SEEN, 0);
 }
 
-static void where_a_prompt_leaves_what_is_known_is_told_to_the_token(void **state)
+FIXTURE_TEST(where_a_prompt_leaves_what_is_known_is_told_to_the_token)
 {
     fixture *f = *state;
 
@@ -168,7 +172,7 @@ static void where_a_prompt_leaves_what_is_known_is_told_to_the_token(void **stat
     assert_answer(ask(f, 900), HEARTH_MISS_NEVER_SEEN, 3);
 }
 
-static void tokens_at_hand_from_elsewhere_are_not_missed(void **state)
+FIXTURE_TEST(tokens_at_hand_from_elsewhere_are_not_missed)
 {
     fixture *f = *state;
     hth_lookup_options options = { .way = HTH_LOOKUP_CELLS, .n_limit = 600 };
@@ -189,7 +193,7 @@ static void tokens_at_hand_from_elsewhere_are_not_missed(void **state)
     hth_key_stream_free(stream);
 }
 
-static void a_lookup_that_only_made_keys_did_not_read(void **state)
+FIXTURE_TEST(a_lookup_that_only_made_keys_did_not_read)
 {
     fixture *f = *state;
 
@@ -200,7 +204,7 @@ static void a_lookup_that_only_made_keys_did_not_read(void **state)
 
 /* ---- evicted ---- */
 
-static void what_was_evicted_from_memory_alone_is_remembered(void **state)
+TEST_IN_RAM(what_was_evicted_from_memory_alone_is_remembered)
 {
     fixture *f = *state;
 
@@ -216,7 +220,7 @@ static void what_was_evicted_from_memory_alone_is_remembered(void **state)
     assert_answer(ask(f, 600), HEARTH_MISS_NEVER_SEEN, 0);
 }
 
-static void what_left_memory_and_is_in_a_file_is_found_there(void **state)
+FIXTURE_TEST(what_left_memory_and_is_in_a_file_is_found_there)
 {
     fixture *f = *state;
 
@@ -225,7 +229,7 @@ static void what_left_memory_and_is_in_a_file_is_found_there(void **state)
     assert_answer(ask(f, 600), HEARTH_MISS_NONE, 600);
 }
 
-static void what_was_evicted_from_disk_is_remembered_by_the_next_process(void **state)
+FIXTURE_TEST(what_was_evicted_from_disk_is_remembered_by_the_next_process)
 {
     fixture *f = *state;
 
@@ -242,7 +246,7 @@ static void what_was_evicted_from_disk_is_remembered_by_the_next_process(void **
     assert_answer(ask(f, 600), HEARTH_MISS_NONE, 600);
 }
 
-static void what_came_back_and_was_removed_by_hand_was_not_evicted(void **state)
+FIXTURE_TEST(what_came_back_and_was_removed_by_hand_was_not_evicted)
 {
     fixture *f = *state;
 
@@ -257,7 +261,7 @@ static void what_came_back_and_was_removed_by_hand_was_not_evicted(void **state)
     assert_answer(ask(f, 600), HEARTH_MISS_NEVER_SEEN, 0);
 }
 
-static void of_many_evicted_blocks_the_last_one_is_found(void **state)
+FIXTURE_TEST(of_many_evicted_blocks_the_last_one_is_found)
 {
     fixture *f = *state;
 
@@ -268,7 +272,7 @@ static void of_many_evicted_blocks_the_last_one_is_found(void **state)
     assert_answer(ask(f, 13 * BLOCK), HEARTH_MISS_EVICTED, 9 * BLOCK);
 }
 
-static void a_leaf_that_was_evicted_leaves_the_rest_known(void **state)
+FIXTURE_TEST(a_leaf_that_was_evicted_leaves_the_rest_known)
 {
     fixture *f = *state;
 
@@ -284,7 +288,7 @@ static void a_leaf_that_was_evicted_leaves_the_rest_known(void **state)
     assert_answer(ask(f, 400), HEARTH_MISS_NEVER_SEEN, 256);
 }
 
-static void a_superseded_row_counts_as_what_became_of_the_one_that_holds_it(void **state)
+FIXTURE_TEST(a_superseded_row_counts_as_what_became_of_the_one_that_holds_it)
 {
     fixture *f = *state;
     hth_row_id first = test_prompt_row_id(&f->model, f->tokens, 40, HTH_ROW_TAIL);
@@ -303,7 +307,7 @@ static void a_superseded_row_counts_as_what_became_of_the_one_that_holds_it(void
     assert_answer(ask(f, 120), HEARTH_MISS_EVICTED, 90);
 }
 
-static void a_prompt_whose_logits_alone_are_left_was_evicted(void **state)
+FIXTURE_TEST(a_prompt_whose_logits_alone_are_left_was_evicted)
 {
     fixture *f = *state;
 
@@ -311,7 +315,7 @@ static void a_prompt_whose_logits_alone_are_left_was_evicted(void **state)
     assert_answer(ask(f, 600), HEARTH_MISS_EVICTED, 600);
 }
 
-static void a_state_that_was_evicted_is_told_where_it_was(void **state)
+FIXTURE_TEST(a_state_that_was_evicted_is_told_where_it_was)
 {
     fixture *f = *state;
 
@@ -335,7 +339,7 @@ static void damage(fixture *f, const hth_row_id *id)
     assert_int_equal(truncate(path, 300), 0);
 }
 
-static void a_row_that_failed_its_checks_is_told_at_once_and_by_the_next_process(void **state)
+FIXTURE_TEST(a_row_that_failed_its_checks_is_told_at_once_and_by_the_next_process)
 {
     fixture *f = *state;
     hth_row_meta meta = { .n_tokens = 0 };
@@ -354,7 +358,7 @@ static void a_row_that_failed_its_checks_is_told_at_once_and_by_the_next_process
     assert_answer(ask(f, 600), HEARTH_MISS_NONE, 600);
 }
 
-static void a_row_that_the_engine_refused_was_damaged(void **state)
+FIXTURE_TEST(a_row_that_the_engine_refused_was_damaged)
 {
     fixture *f = *state;
     hth_row_id id = test_prompt_row_id(&f->model, f->tokens, 300, HTH_ROW_TAIL);
@@ -367,7 +371,7 @@ static void a_row_that_the_engine_refused_was_damaged(void **state)
 
 /* ---- policy ---- */
 
-static void what_the_policy_does_not_keep_is_said_to_be_so(void **state)
+FIXTURE_TEST(what_the_policy_does_not_keep_is_said_to_be_so)
 {
     fixture *f = *state;
 
@@ -377,7 +381,7 @@ static void what_the_policy_does_not_keep_is_said_to_be_so(void **state)
     assert_answer(ask(f, 500), HEARTH_MISS_NEVER_SEEN, 0);
 }
 
-static void cells_without_a_state_to_go_on_from_are_the_policys_doing(void **state)
+FIXTURE_TEST(cells_without_a_state_to_go_on_from_are_the_policys_doing)
 {
     fixture *f = *state;
 
@@ -412,7 +416,7 @@ static hth_keyspace of_other_model(const fixture *f)
     return other;
 }
 
-static void the_same_tokens_under_other_parameters_or_of_another_model_are_told(void **state)
+FIXTURE_TEST(the_same_tokens_under_other_parameters_or_of_another_model_are_told)
 {
     fixture *f = *state;
     hth_keyspace parameters = of_other_parameters(f), model = of_other_model(f);
@@ -430,7 +434,7 @@ static void the_same_tokens_under_other_parameters_or_of_another_model_are_told(
     assert_answer(ask_as(f, &parameters, 600), HEARTH_MISS_OTHER_PARAMETERS, 0);
 }
 
-static void a_short_prompt_is_told_by_all_of_its_tokens(void **state)
+FIXTURE_TEST(a_short_prompt_is_told_by_all_of_its_tokens)
 {
     fixture *f = *state;
     hth_keyspace model = of_other_model(f);
@@ -444,7 +448,7 @@ static void a_short_prompt_is_told_by_all_of_its_tokens(void **state)
     assert_answer(ask_as(f, &model, 100), HEARTH_MISS_OTHER_MODEL, 0); /* a longer row holds it */
 }
 
-static void what_is_no_longer_kept_elsewhere_is_not_told(void **state)
+FIXTURE_TEST(what_is_no_longer_kept_elsewhere_is_not_told)
 {
     fixture *f = *state;
     hth_keyspace model = of_other_model(f);
@@ -456,7 +460,7 @@ static void what_is_no_longer_kept_elsewhere_is_not_told(void **state)
 
 /* ---- tenants ---- */
 
-static void nobody_is_told_of_another_salt_but_the_operator(void **state)
+FIXTURE_TEST(nobody_is_told_of_another_salt_but_the_operator)
 {
     fixture *f = *state;
     hth_keyspace other = f->model, both = f->salted;
@@ -476,7 +480,7 @@ static void nobody_is_told_of_another_salt_but_the_operator(void **state)
     assert_answer(ask_of_all(f, &other, 600), HEARTH_MISS_NEVER_SEEN, 0);
 }
 
-static void a_salted_tenant_is_told_of_its_own(void **state)
+FIXTURE_TEST(a_salted_tenant_is_told_of_its_own)
 {
     fixture *f = *state;
     hth_keyspace other_model = of_other_model(f), other_parameters = f->salted;
@@ -491,7 +495,7 @@ static void a_salted_tenant_is_told_of_its_own(void **state)
     assert_answer(ask(f, 600), HEARTH_MISS_NEVER_SEEN, 0);
 }
 
-static void a_fingerprint_of_an_unknown_tenant_neither_tells_nor_is_told(void **state)
+FIXTURE_TEST(a_fingerprint_of_an_unknown_tenant_neither_tells_nor_is_told)
 {
     fixture *f = *state;
     hth_keyspace unknown = f->model;
@@ -503,38 +507,4 @@ static void a_fingerprint_of_an_unknown_tenant_neither_tells_nor_is_told(void **
     test_prompt_save(f->cache, &f->model, f->tokens, 900);
     unknown.fingerprint[1] ^= 1;
     assert_answer(ask_as(f, &unknown, 900), HEARTH_MISS_NEVER_SEEN, 0);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define TEST_IN_RAM(name) cmocka_unit_test_setup_teardown(name, set_up_in_ram, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(of_a_prompt_that_is_known_nothing_is_missed),
-        TEST(a_prompt_that_nobody_asked_before_was_never_seen),
-        TEST(where_a_prompt_leaves_what_is_known_is_told_to_the_token),
-        TEST(tokens_at_hand_from_elsewhere_are_not_missed),
-        TEST(a_lookup_that_only_made_keys_did_not_read),
-        TEST_IN_RAM(what_was_evicted_from_memory_alone_is_remembered),
-        TEST(what_left_memory_and_is_in_a_file_is_found_there),
-        TEST(what_was_evicted_from_disk_is_remembered_by_the_next_process),
-        TEST(what_came_back_and_was_removed_by_hand_was_not_evicted),
-        TEST(of_many_evicted_blocks_the_last_one_is_found),
-        TEST(a_leaf_that_was_evicted_leaves_the_rest_known),
-        TEST(a_superseded_row_counts_as_what_became_of_the_one_that_holds_it),
-        TEST(a_prompt_whose_logits_alone_are_left_was_evicted),
-        TEST(a_state_that_was_evicted_is_told_where_it_was),
-        TEST(a_row_that_failed_its_checks_is_told_at_once_and_by_the_next_process),
-        TEST(a_row_that_the_engine_refused_was_damaged),
-        TEST(what_the_policy_does_not_keep_is_said_to_be_so),
-        TEST(cells_without_a_state_to_go_on_from_are_the_policys_doing),
-        TEST(the_same_tokens_under_other_parameters_or_of_another_model_are_told),
-        TEST(a_short_prompt_is_told_by_all_of_its_tokens),
-        TEST(what_is_no_longer_kept_elsewhere_is_not_told),
-        TEST(nobody_is_told_of_another_salt_but_the_operator),
-        TEST(a_salted_tenant_is_told_of_its_own),
-        TEST(a_fingerprint_of_an_unknown_tenant_neither_tells_nor_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

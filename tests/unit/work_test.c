@@ -98,6 +98,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static void run(const watched *w, const char *prompt, uint32_t n_cached)
 {
     hearth_request request = hth_test_greedy(prompt, 3);
@@ -107,7 +109,7 @@ static void run(const watched *w, const char *prompt, uint32_t n_cached)
     hearth_result_unref(result);
 }
 
-static void work_begins_and_ends_and_rows_are_named_while_they_come_in(void **state)
+FIXTURE_TEST(work_begins_and_ends_and_rows_are_named_while_they_come_in)
 {
     watched *w = *state;
     char *prompt = hth_test_prompt(1000, 1);
@@ -156,7 +158,7 @@ static size_t n_rows_of(const watched *w, const uint8_t key[32])
     return s.n;
 }
 
-static void rows_that_are_set_aside_are_gone_from_every_tier_and_computed_again(void **state)
+FIXTURE_TEST(rows_that_are_set_aside_are_gone_from_every_tier_and_computed_again)
 {
     watched *w = *state;
     char *prompt = hth_test_prompt(1000, 2);
@@ -182,7 +184,7 @@ static void rows_that_are_set_aside_are_gone_from_every_tier_and_computed_again(
     free(prompt);
 }
 
-static void a_key_that_nothing_has_is_set_aside_without_ado(void **state)
+FIXTURE_TEST(a_key_that_nothing_has_is_set_aside_without_ado)
 {
     watched *w = *state;
     const uint8_t key[32] = { 1, 2, 3 };
@@ -196,16 +198,4 @@ static void a_key_that_nothing_has_is_set_aside_without_ado(void **state)
     without = hth_test_runtime_open(&options);
     assert_int_equal(hearth_runtime_quarantine(without, key, NULL), HEARTH_OK);
     hearth_runtime_close(without);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(work_begins_and_ends_and_rows_are_named_while_they_come_in, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rows_that_are_set_aside_are_gone_from_every_tier_and_computed_again, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_key_that_nothing_has_is_set_aside_without_ado, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

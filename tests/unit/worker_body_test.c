@@ -1,6 +1,6 @@
 /*
- * worker_body_test.c - replies that are no streams: however long they are, they leave a piece at a time, and are made of
- * nothing but their tokens and what was told of them
+ * worker_body_test.c - replies that are no streams: however long they are, they leave a piece at a time, and are made
+ * of nothing but their tokens and what was told of them
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +33,8 @@ static int teardown(void **state)
     free(*state);
     return 0;
 }
+
+#define STAGED(name) TEST_WITH(name, setup, teardown)
 
 /* A request of the front's, with what it knows. */
 static hth_test_heard ask_framed(const hth_test_worker *worker, const char *target, const char *body,
@@ -123,7 +125,7 @@ static void expect_long(const char *text)
 }
 
 /* Frames are bounded, which hth_frame_read sees to. */
-static void a_long_body_leaves_in_bounded_frames_once_its_tokens_are_told(void **state)
+STAGED(a_long_body_leaves_in_bounded_frames_once_its_tokens_are_told)
 {
     hth_test_worker *worker = *state;
     told t = ask(worker, "/completion", LONG_BODY, NULL);
@@ -136,7 +138,7 @@ static void a_long_body_leaves_in_bounded_frames_once_its_tokens_are_told(void *
     told_deinit(&t);
 }
 
-static void the_next_worker_writes_the_same_bytes(void **state)
+STAGED(the_next_worker_writes_the_same_bytes)
 {
     static const char *const cases[][2] = {
         { "/completion", LONG_BODY },
@@ -167,10 +169,10 @@ static void the_next_worker_writes_the_same_bytes(void **state)
 }
 
 /*
- * In another batch, logits are rounded otherwise. So neither the tokens nor their log probabilities are computed once more:
- * these are ones that no computation comes to.
+ * In another batch, logits are rounded otherwise. So neither the tokens nor their log probabilities are computed once
+ * more: these are ones that no computation comes to.
  */
-static void what_was_drawn_is_not_drawn_again(void **state)
+STAGED(what_was_drawn_is_not_drawn_again)
 {
     static const char body[] = "{\"prompt\":\"once upon a time\",\"n_predict\":6,\"n_probs\":1,\"seed\":3}";
     const hearth_token ids[] = { 'Q', 'Z' };
@@ -205,7 +207,7 @@ static void what_was_drawn_is_not_drawn_again(void **state)
     told_deinit(&t);
 }
 
-static void a_client_of_the_worker_itself_gets_it_in_pieces_too(void **state)
+STAGED(a_client_of_the_worker_itself_gets_it_in_pieces_too)
 {
     hth_test_worker *worker = *state;
     hth_test_heard heard = hth_test_worker_post(worker, "/completion", LONG_BODY);
@@ -220,7 +222,7 @@ static void a_client_of_the_worker_itself_gets_it_in_pieces_too(void **state)
     hth_test_heard_deinit(&heard);
 }
 
-static void a_body_waits_for_its_reader_who_may_leave(void **state)
+STAGED(a_body_waits_for_its_reader_who_may_leave)
 {
     hth_test_worker *worker = *state;
     hth_test_heard heard;
@@ -242,19 +244,4 @@ static void a_body_waits_for_its_reader_who_may_leave(void **state)
     expect_long(heard.body.text);
     hth_test_heard_deinit(&heard);
     close(slow);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define STAGED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-        STAGED(a_long_body_leaves_in_bounded_frames_once_its_tokens_are_told),
-        STAGED(the_next_worker_writes_the_same_bytes),
-        STAGED(what_was_drawn_is_not_drawn_again),
-        STAGED(a_client_of_the_worker_itself_gets_it_in_pieces_too),
-        STAGED(a_body_waits_for_its_reader_who_may_leave),
-#undef STAGED
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * worker_loading_test.c - a worker is ready while its model's file is still being fingerprinted, and requests wait for that
+ * worker_loading_test.c - a worker is ready while its model's file is still being fingerprinted, and requests wait for
+ * that
  */
 #include <poll.h>
 #include <string.h>
@@ -41,6 +42,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static int begin(const fixture *f, const char *text)
 {
     int fd = hth_test_worker_connect(&f->worker);
@@ -49,7 +52,7 @@ static int begin(const fixture *f, const char *text)
     return fd;
 }
 
-static bool has_news(int fd)
+static bool is_readable(int fd)
 {
     struct pollfd readable = { .fd = fd, .events = POLLIN };
 
@@ -76,7 +79,7 @@ static void expect_reply(int fd)
     assert_int_equal(close(fd), 0);
 }
 
-static void requests_wait_for_the_fingerprint_and_others_do_not(void **state)
+FIXTURE_TEST(requests_wait_for_the_fingerprint_and_others_do_not)
 {
     enum { N = 4 };
     fixture *f = *state;
@@ -93,13 +96,13 @@ static void requests_wait_for_the_fingerprint_and_others_do_not(void **state)
     hth_test_heard_deinit(&heard);
     expect_tokens(f);
     for (int i = 0; i < N; i++)
-        assert_false(has_news(fds[i]));
+        assert_false(is_readable(fds[i]));
     slow_file_release();
     for (int i = 0; i < N; i++)
         expect_reply(fds[i]);
 }
 
-static void clients_may_go_away_while_they_wait(void **state)
+FIXTURE_TEST(clients_may_go_away_while_they_wait)
 {
     fixture *f = *state;
     int first = begin(f, body), gone = begin(f, body), last = begin(f, body);
@@ -112,7 +115,7 @@ static void clients_may_go_away_while_they_wait(void **state)
     expect_reply(last);
 }
 
-static void what_is_wrong_with_a_request_is_told_then(void **state)
+FIXTURE_TEST(what_is_wrong_with_a_request_is_told_then)
 {
     fixture *f = *state;
     int fd = begin(f, "{\"prompt\":");
@@ -125,7 +128,7 @@ static void what_is_wrong_with_a_request_is_told_then(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-static void a_worker_that_is_to_stop_does_not_wait_for_the_file(void **state)
+FIXTURE_TEST(a_worker_that_is_to_stop_does_not_wait_for_the_file)
 {
     fixture *f = *state;
     int fd = begin(f, body);
@@ -135,7 +138,7 @@ static void a_worker_that_is_to_stop_does_not_wait_for_the_file(void **state)
     assert_int_equal(close(fd), 0);
 }
 
-static void a_file_that_changed_ends_the_worker_which_says_so(void **state)
+FIXTURE_TEST(a_file_that_changed_ends_the_worker_which_says_so)
 {
     fixture *f = *state;
     int fd = begin(f, body);
@@ -157,19 +160,4 @@ static void a_file_that_changed_ends_the_worker_which_says_so(void **state)
     f->worker.is_running = false;
     assert_int_equal(close(f->worker.control), 0);
     assert_int_equal(close(f->worker.options.control_fd), 0);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(requests_wait_for_the_fingerprint_and_others_do_not),
-        TEST(clients_may_go_away_while_they_wait),
-        TEST(what_is_wrong_with_a_request_is_told_then),
-        TEST(a_worker_that_is_to_stop_does_not_wait_for_the_file),
-        TEST(a_file_that_changed_ends_the_worker_which_says_so),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

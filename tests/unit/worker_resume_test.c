@@ -325,7 +325,7 @@ static void go_on_all(const char *model, const char *const (*cases)[2], size_t n
     "QQQ\",\"QQQ\""
 
 /* A fake model that takes its time, so that nearly every token has a frame of its own. */
-static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
+TEST(a_reply_goes_on_with_the_next_byte_in_every_api)
 {
     static const char *const cases[][2] = {
         { "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":12,\"seed\":3}" },
@@ -354,11 +354,10 @@ static void a_reply_goes_on_with_the_next_byte_in_every_api(void **state)
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":6,\"n\":3,\"n_probs\":64,\"temperature\":1.5}" },
     };
 
-    (void)state;
     go_on_all("stub:delay_us=1500", cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-static void grammars_go_on_too(void **state)
+TEST(grammars_go_on_too)
 {
     static const char *const cases[][2] = {
         { "/v1/chat/completions",
@@ -371,11 +370,10 @@ static void grammars_go_on_too(void **state)
                          "\\\"e\\\"\",\"temperature\":0.9}" },
     };
 
-    (void)state;
     go_on_all(HTH_TEST_MODELS "/hearth-tiny.gguf", cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-static void calls_of_tools_go_on_too(void **state)
+TEST(calls_of_tools_go_on_too)
 {
     static const char with_tools[] =
         "{% if tools %}Tools: {% for t in tools %}{{ t | tojson }}\n{% endfor %}{% endif %}"
@@ -395,12 +393,11 @@ static void calls_of_tools_go_on_too(void **state)
           "\"there\"]}},\"required\":[\"where\"]}}]}" },
     };
 
-    (void)state;
     go_on_all_with(HTH_TEST_MODELS "/hearth-tiny.gguf", with_tools, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
 /* The first worker found nothing of the prompt; the second one finds what the first has left. */
-static void what_was_said_of_the_cache_stays_true(void **state)
+TEST(what_was_said_of_the_cache_stays_true)
 {
     static const char *const cases[][2] = {
         { "/v1/messages", "{\"model\":\"m\",\"cache_control\":{\"type\":\"ephemeral\"},\"max_tokens\":5,\"messages\":[{"
@@ -415,7 +412,6 @@ static void what_was_said_of_the_cache_stays_true(void **state)
     static const uint32_t n_replies[] = { 1, 4, 1, 1 };
     hth_test_worker worker;
 
-    (void)state;
     hth_test_worker_init(&worker, "stub:delay_us=1500");
     hth_test_worker_start(&worker);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -446,7 +442,7 @@ static memory *remember_all(const hth_test_worker *worker, const char *body, con
 }
 
 /* The queue has filled before the requests of the dead worker came. */
-static void who_goes_on_is_not_refused_for_a_full_queue(void **state)
+TEST(who_goes_on_is_not_refused_for_a_full_queue)
 {
     static const char stream[] =
         "{\"model\":\"m\",\"stream\":true,\"prompt\":\"" PROMPT "\",\"max_tokens\":3,\"n\":2,\"logprobs\":1}";
@@ -456,7 +452,6 @@ static void who_goes_on_is_not_refused_for_a_full_queue(void **state)
     hth_buffer nothing = { .text = NULL }, known = { .text = NULL };
     int fds[CLIENTS];
 
-    (void)state;
     hth_test_worker_init(&worker, "stub:delay_us=2000");
     worker.model.n_parallel = 1;
     worker.model.queue_max = CLIENTS - 1;
@@ -492,14 +487,13 @@ static void who_goes_on_is_not_refused_for_a_full_queue(void **state)
 /*
  * A reply whose end the client has may end once more after the others. What follows after all replies has not left yet.
  */
-static void the_end_of_all_replies_comes_whichever_ends_last(void **state)
+TEST(the_end_of_all_replies_comes_whichever_ends_last)
 {
     enum { LONG = 2500 };
     hth_test_worker worker;
     hth_buffer body = { .text = NULL }, known = { .text = NULL };
     memory *whole, *rest;
 
-    (void)state;
     hth_buffer_add_text(&body, "{\"model\":\"m\",\"stream\":true,\"stream_options\":{\"include_usage\":true},"
                                "\"logprobs\":1,\"max_tokens\":3,\"prompt\":[\"");
     for (int i = 0; i < LONG; i++)
@@ -547,7 +541,7 @@ static void expect_refused(const hth_test_worker *worker, const hth_buffer *know
     expect_failed(worker, known, body, 400, "invalid_request_error");
 }
 
-static void what_cannot_be_known_of_a_reply_is_refused(void **state)
+TEST(what_cannot_be_known_of_a_reply_is_refused)
 {
     static const char body[] = "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":8}";
     static const uint8_t other_model[HTH_FRAME_MODEL_BYTES] = { 1 };
@@ -555,7 +549,6 @@ static void what_cannot_be_known_of_a_reply_is_refused(void **state)
     hth_test_worker worker;
     hth_buffer known = { .text = NULL };
 
-    (void)state;
     hth_test_worker_init(&worker, "stub:");
     hth_test_worker_start(&worker);
     hth_buffer_add_text(&known, "this is no frame at all");
@@ -578,19 +571,4 @@ static void what_cannot_be_known_of_a_reply_is_refused(void **state)
     expect_failed(&worker, &known, body, 500, "was changed meanwhile");
     hth_buffer_deinit(&known);
     hth_test_worker_deinit(&worker);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply_goes_on_with_the_next_byte_in_every_api),
-        cmocka_unit_test(grammars_go_on_too),
-        cmocka_unit_test(calls_of_tools_go_on_too),
-        cmocka_unit_test(who_goes_on_is_not_refused_for_a_full_queue),
-        cmocka_unit_test(what_was_said_of_the_cache_stays_true),
-        cmocka_unit_test(the_end_of_all_replies_comes_whichever_ends_last),
-        cmocka_unit_test(what_cannot_be_known_of_a_reply_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

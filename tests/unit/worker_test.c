@@ -48,6 +48,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
 static json_t *expect_json(hth_test_heard *heard, int status)
 {
     json_t *body;
@@ -83,7 +85,7 @@ static void expect_text(json_t *json_take, const char *path, const char *text)
 
 /* ---- endpoints ---- */
 
-static void every_endpoint_answers(void **state)
+FIXTURE_TEST(every_endpoint_answers)
 {
     const hth_test_worker *worker = *state;
     static const char chat[] = "{\"model\":\"m\"," CHAT ",\"max_tokens\":4,\"temperature\":0}";
@@ -110,7 +112,7 @@ static void every_endpoint_answers(void **state)
     expect_text(get(worker, "/ready", 200), "status", "ok");
 }
 
-static void a_stream_comes_as_events(void **state)
+FIXTURE_TEST(a_stream_comes_as_events)
 {
     const hth_test_worker *worker = *state;
     hth_test_heard heard = hth_test_worker_post(worker, "/v1/chat/completions",
@@ -126,7 +128,7 @@ static void a_stream_comes_as_events(void **state)
     hth_test_heard_deinit(&heard);
 }
 
-static void a_reply_of_one_token_that_is_known_comes_in_one_piece(void **state)
+FIXTURE_TEST(a_reply_of_one_token_that_is_known_comes_in_one_piece)
 {
     const hth_test_worker *worker = *state;
     static const char *const bodies[] = {
@@ -143,7 +145,7 @@ static void a_reply_of_one_token_that_is_known_comes_in_one_piece(void **state)
     }
 }
 
-static void it_explains_what_the_cache_knows_of_a_prompt(void **state)
+FIXTURE_TEST(it_explains_what_the_cache_knows_of_a_prompt)
 {
     const hth_test_worker *worker = *state;
     static const char body[] = "{\"prompt\":\"" PROMPT " and it was old\",\"n_predict\":1}";
@@ -165,7 +167,7 @@ static void it_explains_what_the_cache_knows_of_a_prompt(void **state)
     json_decref(post(worker, "/admin/explain?endpoint=/completion", "{\"prompt\":7}", 400));
 }
 
-static void tenants_with_salts_share_nothing(void **state)
+FIXTURE_TEST(tenants_with_salts_share_nothing)
 {
     const hth_test_worker *worker = *state;
     static const char plain[] = "{\"prompt\":\"" PROMPT " of salt\",\"n_predict\":1}";
@@ -197,7 +199,7 @@ static void tenants_with_salts_share_nothing(void **state)
 
 /* ---- refusals ---- */
 
-static void what_is_wrong_is_said_in_the_shape_of_the_api(void **state)
+FIXTURE_TEST(what_is_wrong_is_said_in_the_shape_of_the_api)
 {
     const hth_test_worker *worker = *state;
     json_t *body;
@@ -231,7 +233,7 @@ static void what_is_wrong_is_said_in_the_shape_of_the_api(void **state)
     json_decref(body);
 }
 
-static void compressed_bodies_are_refused_by_name(void **state)
+FIXTURE_TEST(compressed_bodies_are_refused_by_name)
 {
     const hth_test_worker *worker = *state;
     hth_test_heard heard =
@@ -246,7 +248,7 @@ static void compressed_bodies_are_refused_by_name(void **state)
     json_decref(expect_json(&heard, 200));
 }
 
-static void forms_are_refused_unless_their_body_is_json(void **state)
+FIXTURE_TEST(forms_are_refused_unless_their_body_is_json)
 {
     const hth_test_worker *worker = *state;
     static const char form[] = "Content-Type: application/x-www-form-urlencoded\r\n";
@@ -263,13 +265,12 @@ static void forms_are_refused_unless_their_body_is_json(void **state)
     json_decref(expect_json(&heard, 200));
 }
 
-static void a_body_beyond_its_limit_is_413(void **state)
+TEST(a_body_beyond_its_limit_is_413)
 {
     hth_test_worker worker;
     char *body = hth_test_prompt(5000, 1);
     hth_test_heard heard;
 
-    (void)state;
     hth_test_worker_init(&worker, "stub:");
     worker.options.limits.body_bytes_max = 4000;
     hth_test_worker_start(&worker);
@@ -291,7 +292,7 @@ static char *long_body(size_t n, const char *rest)
     return body;
 }
 
-static void large_and_complicated_requests_are_answered_too(void **state)
+FIXTURE_TEST(large_and_complicated_requests_are_answered_too)
 {
     const hth_test_worker *worker = *state;
     char *body = long_body(3000, "\"n_predict\":3"), *huge = long_body(100000, "\"n_predict\":3");
@@ -305,7 +306,7 @@ static void large_and_complicated_requests_are_answered_too(void **state)
     free(huge);
 }
 
-static void a_client_that_leaves_while_its_request_is_prepared_harms_nobody(void **state)
+FIXTURE_TEST(a_client_that_leaves_while_its_request_is_prepared_harms_nobody)
 {
     const hth_test_worker *worker = *state;
     char *body = long_body(60000, "\"n_predict\":3");
@@ -330,7 +331,7 @@ static void wait_until_idle(const hth_test_worker *worker)
         assert_true(hth_os_monotonic_ns() < until);
 }
 
-static void a_request_ends_when_its_client_goes_away(void **state)
+TEST_WITH(a_request_ends_when_its_client_goes_away, set_up_slow, tear_down)
 {
     const hth_test_worker *worker = *state;
     static const char *const bodies[] = {
@@ -363,7 +364,7 @@ static uint64_t n_generated(const hth_status_page *page)
 }
 
 /* Its log probabilities make a stream of megabytes, of which nothing is read for a while. */
-static void a_slow_reader_makes_its_reply_wait_and_gets_all_of_it(void **state)
+TEST(a_slow_reader_makes_its_reply_wait_and_gets_all_of_it)
 {
     enum { TOKENS = 3000 };
     static const char body[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":3000,\"ignore_eos\":true,\"n_probs\":20,"
@@ -376,7 +377,6 @@ static void a_slow_reader_makes_its_reply_wait_and_gets_all_of_it(void **state)
     hearth_error err;
     int fd, page_fd;
 
-    (void)state;
     if (hth_status_page_new(&page, &page_fd, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     hth_test_worker_init(&worker, "stub:delay_us=300"); /* slower than its events are written */
@@ -410,14 +410,13 @@ static void a_slow_reader_makes_its_reply_wait_and_gets_all_of_it(void **state)
 }
 
 /* Long before the prompt is read, and without anything to say. */
-static void a_stream_begins_though_its_first_token_is_far(void **state)
+TEST(a_stream_begins_though_its_first_token_is_far)
 {
     hth_test_worker worker;
     char *body = long_body(3000, "\"n_predict\":3,\"stream\":true"), heard[4096] = "";
     size_t n = 0;
     int fd;
 
-    (void)state;
     hth_test_worker_init(&worker, "stub:delay_us=20000"); /* a minute */
     worker.options.silence_ms = 1;
     hth_test_worker_start(&worker);
@@ -470,7 +469,7 @@ static void *ask_often(void *context)
     return NULL;
 }
 
-static void many_clients_are_served_at_once(void **state)
+FIXTURE_TEST(many_clients_are_served_at_once)
 {
     enum { CLIENTS = 12 };
     pthread_t threads[CLIENTS];
@@ -487,7 +486,7 @@ static void many_clients_are_served_at_once(void **state)
     wait_until_idle(*state);
 }
 
-static void a_full_queue_is_told_with_a_time_to_come_again(void **state)
+TEST(a_full_queue_is_told_with_a_time_to_come_again)
 {
     static const char body[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":2000,\"ignore_eos\":true}";
     enum { CLIENTS = 4 };
@@ -495,7 +494,6 @@ static void a_full_queue_is_told_with_a_time_to_come_again(void **state)
     int fds[CLIENTS];
     hth_test_heard heard;
 
-    (void)state;
     hth_test_worker_init(&worker, "stub:delay_us=2000");
     worker.model.n_parallel = 1;
     worker.model.queue_max = CLIENTS - 1;
@@ -519,13 +517,12 @@ static void a_full_queue_is_told_with_a_time_to_come_again(void **state)
 
 /* ---- its life ---- */
 
-static void a_worker_that_cannot_load_says_why(void **state)
+TEST(a_worker_that_cannot_load_says_why)
 {
     hth_test_worker worker;
     char text[1024] = "";
     int ends[2];
 
-    (void)state;
     hth_test_worker_init(&worker, "/nowhere/model.gguf");
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     worker.options.control_fd = ends[1];
@@ -542,7 +539,7 @@ static void a_worker_that_cannot_load_says_why(void **state)
     hth_test_worker_deinit(&worker);
 }
 
-static void a_second_worker_does_not_take_the_socket(void **state)
+FIXTURE_TEST(a_second_worker_does_not_take_the_socket)
 {
     hth_test_worker second;
 
@@ -556,14 +553,13 @@ static void a_second_worker_does_not_take_the_socket(void **state)
     expect_text(get(*state, "/health", 200), "status", "ok");
 }
 
-static void running_requests_end_with_a_worker_whose_front_is_gone_and_what_they_read_is_saved(void **state)
+TEST(running_requests_end_with_a_worker_whose_front_is_gone_and_what_they_read_is_saved)
 {
     static const char body[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":2000,\"ignore_eos\":true,\"stream\":true}";
     hth_test_worker worker;
     char begun[16];
     int fd;
 
-    (void)state;
     hth_test_worker_init(&worker, "stub:delay_us=2000");
     hth_test_worker_start(&worker);
     fd = hth_test_worker_connect(&worker);
@@ -575,7 +571,7 @@ static void running_requests_end_with_a_worker_whose_front_is_gone_and_what_they
     hth_test_worker_deinit(&worker);
 }
 
-static void its_status_page_says_that_it_lives_and_what_it_has_done(void **state)
+TEST(its_status_page_says_that_it_lives_and_what_it_has_done)
 {
     hth_test_worker worker;
     hth_status *status = calloc(1, sizeof(*status));
@@ -584,7 +580,6 @@ static void its_status_page_says_that_it_lives_and_what_it_has_done(void **state
     int fd;
     uint64_t until;
 
-    (void)state;
     if (hth_status_page_new(&page, &fd, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     hth_test_worker_init(&worker, "stub:");
@@ -620,7 +615,7 @@ static bool count_row(const hearth_row *row, void *user_data)
     return true;
 }
 
-static void rows_under_suspicion_are_set_aside_before_anything_else(void **state)
+TEST(rows_under_suspicion_are_set_aside_before_anything_else)
 {
     hth_test_worker worker;
     hth_status_page *page;
@@ -630,7 +625,6 @@ static void rows_under_suspicion_are_set_aside_before_anything_else(void **state
     hearth_error err;
     int fd;
 
-    (void)state;
     if (hth_status_page_new(&page, &fd, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     hth_test_worker_init(&worker, "stub:");
@@ -655,34 +649,4 @@ static void rows_under_suspicion_are_set_aside_before_anything_else(void **state
     hth_test_worker_deinit(&worker);
     hth_status_page_free(page);
     close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_endpoint_answers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_stream_comes_as_events, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_reply_of_one_token_that_is_known_comes_in_one_piece, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_explains_what_the_cache_knows_of_a_prompt, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(tenants_with_salts_share_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_said_in_the_shape_of_the_api, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(compressed_bodies_are_refused_by_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(forms_are_refused_unless_their_body_is_json, set_up, tear_down),
-        cmocka_unit_test(a_body_beyond_its_limit_is_413),
-        cmocka_unit_test_setup_teardown(large_and_complicated_requests_are_answered_too, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_client_that_leaves_while_its_request_is_prepared_harms_nobody, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_request_ends_when_its_client_goes_away, set_up_slow, tear_down),
-        cmocka_unit_test(a_slow_reader_makes_its_reply_wait_and_gets_all_of_it),
-        cmocka_unit_test(a_stream_begins_though_its_first_token_is_far),
-        cmocka_unit_test_setup_teardown(many_clients_are_served_at_once, set_up, tear_down),
-        cmocka_unit_test(a_full_queue_is_told_with_a_time_to_come_again),
-        cmocka_unit_test(a_worker_that_cannot_load_says_why),
-        cmocka_unit_test_setup_teardown(a_second_worker_does_not_take_the_socket, set_up, tear_down),
-        cmocka_unit_test(running_requests_end_with_a_worker_whose_front_is_gone_and_what_they_read_is_saved),
-        cmocka_unit_test(its_status_page_says_that_it_lives_and_what_it_has_done),
-        cmocka_unit_test(rows_under_suspicion_are_set_aside_before_anything_else),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ typedef struct record {
     call *calls;
     size_t n_calls, capacity;
     reply replies[REQUESTS];
-    hearth_token *played; /* [n_sequences][N_CTX], tokens of the played sequences; ANY: set from a blob */
+    hearth_token *played; /* [n_sequences][N_CTX], tokens of the played sequences; ANY: set from an image */
     uint64_t seed;
 } record;
 
@@ -324,19 +324,17 @@ static void run_model(const char *path, uint64_t ram_bytes)
     free(r);
 }
 
-static void replies_of_the_bundled_model_are_drawn_from_their_own_logits(void **state)
+TEST(replies_of_the_bundled_model_are_drawn_from_their_own_logits)
 {
-    (void)state;
     run_model(HTH_TEST_MODELS "/hearth-tiny.gguf", 0);
     run_model(HTH_TEST_MODELS "/hearth-tiny.gguf", 64 << 20);
 }
 
-static void replies_of_every_kind_are_drawn_from_their_own_logits(void **state)
+TEST(replies_of_every_kind_are_drawn_from_their_own_logits)
 {
     static const char *const shapes[] = { "tiny-llama",  "tiny-window",        "tiny-recurrent",
                                           "tiny-hybrid", "tiny-hybrid-window", "tiny-qwen35" };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         char path[4096];
 
@@ -344,14 +342,4 @@ static void replies_of_every_kind_are_drawn_from_their_own_logits(void **state)
         run_model(path, 0);
         run_model(path, 256 << 20);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replies_of_the_bundled_model_are_drawn_from_their_own_logits),
-        cmocka_unit_test(replies_of_every_kind_are_drawn_from_their_own_logits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

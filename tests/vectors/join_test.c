@@ -2,13 +2,13 @@
  * join_test.c - joined rows have the very bytes that the engine writes for the whole prefix, and it takes them
  *
  * A prefix is evaluated in one sequence, in contiguous cells. Its blocks and its tail are cut out as rows are, through
- * the scratch sequence; then the whole of it through the same sequence, since a blob contains its id.
+ * the scratch sequence; then the whole of it through the same sequence, since an image contains its id.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/backend.h"
-#include "engine/blob_join.h"
+#include "engine/image_join.h"
 #include "support/cmocka_all.h"
 #include "support/devices.h"
 
@@ -63,7 +63,7 @@ static void evaluate_prefix(void)
 }
 
 /* The state of [begin, end) as a row of these positions has it, malloc'ed. */
-static hth_blob_piece cut(uint32_t begin, uint32_t end)
+static hth_image_piece cut(uint32_t begin, uint32_t end)
 {
     hearth_error err;
     size_t n_bytes;
@@ -75,34 +75,34 @@ static hth_blob_piece cut(uint32_t begin, uint32_t end)
     assert_non_null(bytes);
     assert_int_equal(llama->state_get(context, SCRATCH, HTH_STATE_CELLS, bytes, n_bytes, &n_bytes, &err), HEARTH_OK);
     assert_true(llama->seq_remove(context, SCRATCH, 0, UINT32_MAX));
-    return (hth_blob_piece){ .bytes = bytes, .n_bytes = n_bytes, .begin = begin, .end = end };
+    return (hth_image_piece){ .bytes = bytes, .n_bytes = n_bytes, .begin = begin, .end = end };
 }
 
-static void piece_free(hth_blob_piece *piece)
+static void piece_free(hth_image_piece *piece)
 {
     free((uint8_t *)(uintptr_t)piece->bytes);
 }
 
-static hth_blob_chain *chain_of(const hth_blob_piece *pieces, size_t n_pieces)
+static hth_image_chain *chain_of(const hth_image_piece *pieces, size_t n_pieces)
 {
-    hth_blob_chain *chain = NULL;
-    hth_blob_format format;
+    hth_image_chain *chain = NULL;
+    hth_image_format format;
     hearth_error err = { .message = "" };
 
-    assert_true(hth_blob_plain_format(&pieces[0], &format));
-    if (hth_blob_chain_new(&format, pieces, n_pieces, &chain, &err) != HEARTH_OK)
+    assert_true(hth_image_plain_format(&pieces[0], &format));
+    if (hth_image_chain_new(&format, pieces, n_pieces, &chain, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     return chain;
 }
 
-static void assert_range_is(const hth_blob_chain *chain, const hth_blob_piece *expected)
+static void assert_range_is(const hth_image_chain *chain, const hth_image_piece *expected)
 {
-    size_t n_bytes = hth_blob_chain_bytes(chain, expected->begin, expected->end);
+    size_t n_bytes = hth_image_chain_bytes(chain, expected->begin, expected->end);
     uint8_t *bytes = malloc(n_bytes);
 
     assert_non_null(bytes);
     assert_int_equal(n_bytes, expected->n_bytes);
-    hth_blob_chain_get(chain, expected->begin, expected->end, bytes);
+    hth_image_chain_get(chain, expected->begin, expected->end, bytes);
     assert_memory_equal(bytes, expected->bytes, n_bytes);
     free(bytes);
 }
@@ -112,8 +112,8 @@ static void check_type(const char *type)
     hth_engine_context_params params = {
         .n_ctx = 1024, .n_batch = BLOCK, .n_seq_max = 3, .n_threads = 1, .type_k = type, .type_v = type
     };
-    hth_blob_piece pieces[N_PIECES], whole;
-    hth_blob_chain *joined, *split;
+    hth_image_piece pieces[N_PIECES], whole;
+    hth_image_chain *joined, *split;
     hearth_error err = { .message = "" };
     uint8_t *bytes;
     size_t n_bytes;
@@ -131,17 +131,17 @@ static void check_type(const char *type)
     for (size_t i = 0; i < N_PIECES; i++)
         assert_range_is(split, &pieces[i]);
 
-    n_bytes = hth_blob_chain_bytes(joined, 0, N_TOKENS);
+    n_bytes = hth_image_chain_bytes(joined, 0, N_TOKENS);
     bytes = malloc(n_bytes);
     assert_non_null(bytes);
-    hth_blob_chain_get(joined, 0, N_TOKENS, bytes);
+    hth_image_chain_get(joined, 0, N_TOKENS, bytes);
     assert_true(llama->seq_remove(context, SEQUENCE, 0, UINT32_MAX)); /* room for the other */
     assert_int_equal(llama->state_set(context, SCRATCH, HTH_STATE_CELLS, bytes, n_bytes, 0, N_TOKENS, &err), HEARTH_OK);
     assert_int_equal(llama->seq_end(context, SCRATCH), N_TOKENS);
 
     free(bytes);
-    hth_blob_chain_free(joined);
-    hth_blob_chain_free(split);
+    hth_image_chain_free(joined);
+    hth_image_chain_free(split);
     for (size_t i = 0; i < N_PIECES; i++)
         piece_free(&pieces[i]);
     piece_free(&whole);
@@ -149,18 +149,13 @@ static void check_type(const char *type)
     context = NULL;
 }
 
-static void rows_of_a_real_model_join_to_the_engines_own_blob_and_split_again(void **state)
+TEST(rows_of_a_real_model_join_to_the_engines_own_image_and_split_again)
 {
-    (void)state;
     check_type("f16");
     check_type("q8_0");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_a_real_model_join_to_the_engines_own_blob_and_split_again),
-    };
-
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return hth_test_run("tests", open_model, close_model);
 }

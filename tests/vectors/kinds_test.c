@@ -282,9 +282,8 @@ static void assert_found_without(const char *path, const char *directory, const 
 
 /* ---- what is promised ---- */
 
-static void conversations_go_on_in_fresh_runtimes_on_the_stub(void **state)
+TEST(conversations_go_on_in_fresh_runtimes_on_the_stub)
 {
-    (void)state;
     for (size_t i = 0; i < N_STUBS; i++) {
         char *directory = hth_test_directory_new();
         conversation c;
@@ -294,9 +293,8 @@ static void conversations_go_on_in_fresh_runtimes_on_the_stub(void **state)
     }
 }
 
-static void conversations_go_on_in_fresh_runtimes_on_models_of_every_kind(void **state)
+TEST(conversations_go_on_in_fresh_runtimes_on_models_of_every_kind)
 {
-    (void)state;
     for (size_t i = 0; i < N_SHAPES; i++) {
         char *directory = hth_test_directory_new();
         char path[4096];
@@ -308,9 +306,8 @@ static void conversations_go_on_in_fresh_runtimes_on_models_of_every_kind(void *
     }
 }
 
-static void an_exact_prompt_is_answered_without_evaluating_it(void **state)
+TEST(an_exact_prompt_is_answered_without_evaluating_it)
 {
-    (void)state;
     for (size_t i = 0; i < N_STUBS; i++) {
         char *directory = hth_test_directory_new();
         conversation c;
@@ -329,11 +326,10 @@ static void an_exact_prompt_is_answered_without_evaluating_it(void **state)
     }
 }
 
-static void a_growing_conversation_keeps_few_states(void **state)
+TEST(a_growing_conversation_keeps_few_states)
 {
     row_file *rows = calloc(N_ROWS_MAX, sizeof(*rows));
 
-    (void)state;
     for (size_t i = 0; i < N_STUBS; i++) {
         char *directory = hth_test_directory_new();
         conversation c;
@@ -356,9 +352,8 @@ static void a_growing_conversation_keeps_few_states(void **state)
     free(rows);
 }
 
-static void without_a_state_an_earlier_one_is_used(void **state)
+TEST(without_a_state_an_earlier_one_is_used)
 {
-    (void)state;
     for (size_t i = 0; i < N_STUBS; i++) {
         for (int remove = 0; remove < 2; remove++) {
             char *directory = hth_test_directory_new();
@@ -376,9 +371,8 @@ static void without_a_state_an_earlier_one_is_used(void **state)
     }
 }
 
-static void without_logits_a_state_before_the_end_is_used(void **state)
+TEST(without_logits_a_state_before_the_end_is_used)
 {
-    (void)state;
     for (size_t i = 0; i < N_STUBS; i++) {
         for (int remove = 0; remove < 2; remove++) {
             char *directory = hth_test_directory_new();
@@ -412,9 +406,8 @@ static size_t best_without_block(const char *path, const conversation *c, int tu
     return best;
 }
 
-static void without_a_block_what_lies_before_it_is_used(void **state)
+TEST(without_a_block_what_lies_before_it_is_used)
 {
-    (void)state;
     for (size_t i = 0; i < N_STUBS; i++) {
         for (int remove = 0; remove < 2; remove++) {
             for (size_t block = 0; block < 5; block += 2) { /* the first, the middle, and one that the window needs */
@@ -434,9 +427,8 @@ static void without_a_block_what_lies_before_it_is_used(void **state)
 }
 
 /* Another reply to the second turn: what the conversations share is found, and neither spoils the other. */
-static void a_conversation_that_forks_is_found_at_the_last_state_that_both_share(void **state)
+TEST(a_conversation_that_forks_is_found_at_the_last_state_that_both_share)
 {
-    (void)state;
     for (size_t i = 0; i < N_STUBS; i++) {
         char *directory = hth_test_directory_new();
         place oracle = open_place(stubs[i], NULL);
@@ -473,18 +465,7 @@ int main(void)
     const struct CMUnitTest tests_of_devices[] = {
         cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_models_of_every_kind),
     };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_the_stub),
-        cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_models_of_every_kind),
-        cmocka_unit_test(an_exact_prompt_is_answered_without_evaluating_it),
-        cmocka_unit_test(a_growing_conversation_keeps_few_states),
-        cmocka_unit_test(without_a_state_an_earlier_one_is_used),
-        cmocka_unit_test(without_logits_a_state_before_the_end_is_used),
-        cmocka_unit_test(without_a_block_what_lies_before_it_is_used),
-        cmocka_unit_test(a_conversation_that_forks_is_found_at_the_last_state_that_both_share),
-    };
-
     if (hth_test_has_devices())
         return cmocka_run_group_tests(tests_of_devices, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return hth_test_run("tests", NULL, NULL);
 }

@@ -6,10 +6,10 @@
  * the rest in the same chunks. Every logit must have the same bits. One test does this in a fresh process, through a
  * file.
  *
- * Recurrent state is cut once, after the last block; models of nothing else have no blocks. Of models with a window, the
- * blocks before it are put back bare. Models of each kind are made here, of random weights. Set HTH_TEST_EXTRA_MODEL to
- * the path of one more GGUF file to run it on that, too, and support/devices.h says how to run all of it on other devices
- * than the CPU. Models with a window are right only up to rounding, because
+ * Recurrent state is cut once, after the last block; models of nothing else have no blocks. Of models with a window,
+ * the blocks before it are put back bare. Models of each kind are made here, of random weights. Set
+ * HTH_TEST_EXTRA_MODEL to the path of one more GGUF file to run it on that, too, and support/devices.h says how to run
+ * all of it on other devices than the CPU. Models with a window are right only up to rounding, because
  * their restored cells lie elsewhere; a hundredth of the largest logit is allowed. A cell that is missing changes far
  * more. Where a device rounds more coarsely, twice as much is allowed as the place of cells alone changes there: a run
  * without any restore, whose cells lie elsewhere, tells how much that is.
@@ -48,7 +48,7 @@ typedef struct run {
     bool has_rest;
     uint32_t n_prefix; /* the blocks, perhaps with a tail */
     size_t n_rows;
-    uint8_t *rows[N_ROWS_MAX]; /* blobs: of each block, of the tail, then of the rest */
+    uint8_t *rows[N_ROWS_MAX]; /* images: of each block, of the tail, then of the rest */
     size_t row_bytes[N_ROWS_MAX];
     float *logits;  /* [1 + N_STEPS][n_vocab]: after the chunk, and after each step */
     float rounding; /* the most that they differ where cells lie elsewhere, as far as that was looked at */
@@ -301,24 +301,21 @@ static const char *extra_model(void)
     return getenv("HTH_TEST_EXTRA_MODEL");
 }
 
-static void a_restored_prefix_continues_bit_for_bit_with_f16(void **state)
+TEST(a_restored_prefix_continues_bit_for_bit_with_f16)
 {
-    (void)state;
     assert_restores(HTH_TEST_MODELS "/hearth-tiny.gguf", NULL);
     assert_restores(HTH_TEST_SHARED_DIR "/models/stories260K.gguf", NULL);
     if (extra_model())
         assert_restores(extra_model(), NULL);
 }
 
-static void a_restored_prefix_continues_bit_for_bit_with_q8_0(void **state)
+TEST(a_restored_prefix_continues_bit_for_bit_with_q8_0)
 {
-    (void)state;
     assert_restores(HTH_TEST_MODELS "/hearth-tiny.gguf", "q8_0");
 }
 
-static void a_restored_prefix_continues_bit_for_bit_on_the_stub_of_every_kind(void **state)
+TEST(a_restored_prefix_continues_bit_for_bit_on_the_stub_of_every_kind)
 {
-    (void)state;
     assert_restores("stub:", NULL);
     assert_restores("stub:kind=window", NULL);
     assert_restores("stub:kind=recurrent", NULL);
@@ -327,9 +324,8 @@ static void a_restored_prefix_continues_bit_for_bit_on_the_stub_of_every_kind(vo
     assert_restores("stub:kind=hybrid,window=64", NULL);
 }
 
-static void models_of_every_kind_go_on_after_a_restore(void **state)
+TEST(models_of_every_kind_go_on_after_a_restore)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         char path[4096];
 
@@ -365,9 +361,8 @@ static void assert_restored_row_cuts_to_the_same_bytes(const char *path)
     close_model(&r);
 }
 
-static void a_restored_row_cuts_to_the_same_bytes(void **state)
+TEST(a_restored_row_cuts_to_the_same_bytes)
 {
-    (void)state;
     assert_restored_row_cuts_to_the_same_bytes(HTH_TEST_MODELS "/hearth-tiny.gguf");
     assert_restored_row_cuts_to_the_same_bytes("stub:");
     assert_restored_row_cuts_to_the_same_bytes("stub:kind=hybrid");
@@ -382,11 +377,10 @@ static void a_restored_row_cuts_to_the_same_bytes(void **state)
 }
 
 /* Swapping the contents of two blocks, positions kept, must be seen in what follows: a row belongs to its prefix. */
-static void a_block_of_another_prefix_changes_what_follows(void **state)
+TEST(a_block_of_another_prefix_changes_what_follows)
 {
     const char *const paths[] = { "stub:", HTH_TEST_MODELS "/hearth-tiny.gguf" };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         run r;
         uint8_t *cells;
@@ -490,9 +484,8 @@ static void assert_continues_in_a_fresh_process(const char *model)
     hth_test_directory_remove(directory);
 }
 
-static void a_fresh_process_continues_bit_for_bit(void **state)
+TEST(a_fresh_process_continues_bit_for_bit)
 {
-    (void)state;
     assert_continues_in_a_fresh_process(extra_model() ? extra_model() : HTH_TEST_MODELS "/hearth-tiny.gguf");
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         char path[4096];
@@ -504,17 +497,7 @@ static void a_fresh_process_continues_bit_for_bit(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_restored_prefix_continues_bit_for_bit_with_f16),
-        cmocka_unit_test(a_restored_prefix_continues_bit_for_bit_with_q8_0),
-        cmocka_unit_test(a_restored_prefix_continues_bit_for_bit_on_the_stub_of_every_kind),
-        cmocka_unit_test(models_of_every_kind_go_on_after_a_restore),
-        cmocka_unit_test(a_restored_row_cuts_to_the_same_bytes),
-        cmocka_unit_test(a_block_of_another_prefix_changes_what_follows),
-        cmocka_unit_test(a_fresh_process_continues_bit_for_bit),
-    };
-
     if (argc == 4 && strcmp(argv[1], "--continue") == 0)
         return continue_in_this_process(argv[2], argv[3]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return hth_test_run("tests", NULL, NULL);
 }

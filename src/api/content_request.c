@@ -1,0 +1,100 @@
+/*
+ * content_request.c - the content of messages: one text, or parts
+ *
+ * A part that is no text becomes a short text in its place, and a note: a conversation keeps what it holds, and one
+ * such part must not fail each later request that repeats it.
+ */
+#include <string.h>
+
+#include "api/request_inside.h"
+
+const char *hth_api_replaced_part(hth_api_parse *parse, const hth_fields *part, const char *type)
+{
+    /* How the types of all the APIs begin. */
+    static const char *const kinds[] = { "image",    "input_image", "input_audio", "audio",         "video",
+                                         "document", "file",        "input_file",  "search_result", NULL };
+    static const char *const names[] = { "image",    "image", "audio", "audio",        "video",
+                                         "document", "file",  "file",  "search result" };
+    const char *name = "part";
+
+    for (size_t i = 0; kinds[i]; i++)
+        if (strncmp(type, kinds[i], strlen(kinds[i])) == 0) {
+            name = names[i];
+            break;
+        }
+    hth_fields_note(part, type);
+    return hth_api_join(parse, "[", name, " left out]");
+}
+
+/* Is a part of this type a text? */
+static bool is_text_type(const char *type)
+{
+    static const char *const types[] = { "text",         "input_text",     "output_text",
+                                         "summary_text", "reasoning_text", "refusal" };
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (strcmp(type, types[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The text of one part; *n_readable counts parts that are text. */
+static const char *parse_part(hth_api_parse *parse, const hth_fields *part, const char *type, size_t *n_readable)
+{
+    static const char *const known[] = { "type", "text", "refusal", "annotations", "logprobs", "cache_control", NULL };
+    const char *text = "", *member;
+
+    if (!type)
+        hth_fields_require(part, "type");
+    hth_fields_string(part, "type", HTH_API_NAME_BYTES_MAX, &type);
+    if (!type)
+        return text;
+    if (!is_text_type(type))
+        return hth_api_replaced_part(parse, part, type);
+    ++*n_readable;
+    member = strcmp(type, "refusal") == 0 ? type : "text";
+    hth_fields_rest(part, known);
+    hth_fields_require(part, member);
+    hth_fields_string(part, member, HTH_API_TEXT_BYTES_MAX, &text);
+    return text;
+}
+
+size_t hth_api_parse_parts(hth_api_parse *parse, const hth_fields *fields, const char *name, const char *usual_type,
+                           hearth_chat_turn *turn)
+{
+    const json_t *array = hth_fields_any(fields, name);
+    size_t n = json_array_size(array), n_readable = 0;
+    const char **parts = hth_api_allocate(parse, n, sizeof(*parts));
+
+    for (size_t i = 0; parts && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
+        const json_t *one = json_array_get(array, i);
+        hth_fields part;
+
+        if (json_is_string(one)) {
+            parts[i] = json_string_value(one);
+            n_readable++;
+        } else if (hth_fields_item(fields, name, array, i, &part)) {
+            parts[i] = parse_part(parse, &part, usual_type, &n_readable);
+        }
+    }
+    turn->parts = parts;
+    turn->n_parts = parts ? n : 0;
+    return n_readable;
+}
+
+void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool is_question, hearth_chat_turn *turn)
+{
+    json_t *content = hth_fields_any(fields, "content");
+
+    if (json_is_string(content))
+        turn->content = json_string_value(content);
+    else if (json_is_array(content) && hth_api_parse_parts(parse, fields, "content", NULL, turn) == 0 && is_question &&
+             turn->n_parts > 0)
+        hth_fields_fail(fields, HTH_API_UNSUPPORTED, "content", HTH_API_UNREADABLE_PARTS);
+    else if (content && !json_is_array(content))
+        hth_fields_wrong_type(fields, "content", "a text or an array of content parts", content);
+    else if (!json_object_get(fields->object, "content") && turn->n_calls == 0 && strcmp(turn->role, "assistant") != 0)
+        hth_fields_require(fields, "content");
+    else if (!content && turn->n_calls == 0)
+        turn->content = ""; /* null */
+}

@@ -1,0 +1,110 @@
+/*
+ * model_pages.c - see model_pages.h
+ */
+#include "api/model_pages.h"
+
+#include <string.h>
+
+#include "api/error.h"
+#include "api/native_settings.h"
+
+/* ---- models ---- */
+
+static json_t *texts_json(const char *const *texts, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_string(texts[i]));
+    return list;
+}
+
+/* The kind of use of a model. A model without its own template was not made for conversations. */
+static const char *kind_of(const hearth_model_info *info)
+{
+    const char *kind = info->chat_template_kind;
+
+    return strcmp(kind, "none") == 0 || strcmp(kind, "fallback") == 0 ? "completion" : "chat";
+}
+
+/* Clients that cut conversations read either "context_length" or "max_model_len". */
+static json_t *model_json(const hth_api_listed_model *model)
+{
+    const char *id = model->asked ? model->asked : model->name;
+    json_t *object =
+        json_pack("{s:s, s:s, s:I, s:s, s:o, s:o}", "id", id, "object", "model", "created", model->created_s,
+                  "owned_by", "hearth", "aliases", texts_json(model->aliases, model->n_aliases), "tags",
+                  texts_json(model->tags, model->n_tags));
+
+    if (strcmp(id, model->name) != 0)
+        json_object_set_new(object, "root", json_string(model->name));
+    if (!model->info)
+        return object;
+    json_object_set_new(object, "kind", json_string(kind_of(model->info)));
+    json_object_set_new(object, "context_length", json_integer((json_int_t)model->info->n_ctx));
+    json_object_set_new(object, "max_model_len", json_integer((json_int_t)model->info->n_ctx));
+    json_object_set_new(object, "meta",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "n_ctx", (json_int_t)model->info->n_ctx, "n_ctx_train",
+                                  (json_int_t)model->info->n_ctx_train, "n_vocab", (json_int_t)model->info->n_vocab,
+                                  "n_params", (json_int_t)model->info->n_params, "size",
+                                  (json_int_t)model->info->file_bytes));
+    return object;
+}
+
+void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buffer *out)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, model_json(&models[i]));
+    hth_buffer_add_json_take(out, json_pack("{s:s, s:o}", "object", "list", "data", list));
+}
+
+void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
+{
+    hth_buffer_add_json_take(out, model_json(model));
+}
+
+/* ---- llama.cpp's ---- */
+
+void hth_api_props_write(const hearth_model_info *info, const char *file, const hth_api_defaults *defaults,
+                         hth_buffer *out)
+{
+    hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    json_t *base = json_string(slash ? slash + 1 : file ? file : info->name); /* NULL: the path is not UTF-8 */
+
+    if (defaults)
+        hth_api_defaults_fill(defaults, &request, &sampling);
+    request.sampling = &sampling;
+    hth_buffer_add_json_take(
+        out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings", "n_ctx",
+                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "n_ctx_train",
+                       (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel, "model_alias",
+                       info->name, "model_path", base ? base : json_string(info->name), "chat_template_kind",
+                       info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
+}
+
+void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)
+{
+    json_t *slots = json_array();
+
+    for (uint32_t i = 0; i < info->n_parallel; i++)
+        json_array_append_new(slots, json_pack("{s:I, s:I, s:b}", "id", (json_int_t)i, "n_ctx", (json_int_t)info->n_ctx,
+                                               "is_processing", i < info->n_running));
+    hth_buffer_add_json_take(out, slots);
+}
+
+int hth_api_health_write(const char *problem, hth_buffer *out)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (!problem) {
+        hth_buffer_add_json_take(out, json_pack("{s:s}", "status", "ok"));
+        return 200;
+    }
+    hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", problem);
+    hth_api_error_write(HTH_API_NATIVE, &error, out);
+    return hth_api_error_http_status(HTH_API_NATIVE, &error);
+}

@@ -1,0 +1,36 @@
+/*
+ * model_pages.h - pages that describe models without asking one: lists, properties, slots, health
+ */
+#ifndef HTH_API_MODEL_PAGES_H
+#define HTH_API_MODEL_PAGES_H
+
+#include "api/buffer.h"
+#include "api/defaults.h"
+
+/* A model in a list. */
+typedef struct hth_api_listed_model {
+    const char *name;
+    const char *asked; /* the name in the request, which the object shows; NULL: the model's own name */
+    json_int_t created_s;
+    const hearth_model_info *info; /* NULL: the model is not loaded */
+    const char *const *aliases;    /* [n_aliases] */
+    size_t n_aliases;
+    const char *const *tags; /* [n_tags] */
+    size_t n_tags;
+} hth_api_listed_model;
+
+/* GET /v1/models; GET /v1/models/NAME. */
+void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buffer *out);
+void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out);
+
+/*
+ * GET /props. file is the path of the loaded model, whose base name is shown. defaults (NULL: none) are the server's
+ * defaults of requests.
+ */
+void hth_api_props_write(const hearth_model_info *info, const char *file, const hth_api_defaults *defaults,
+                         hth_buffer *out);
+void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out);
+/* GET /health. problem NULL: the server is well (200); otherwise the reason why it is not (503). Returns the status. */
+int hth_api_health_write(const char *problem, hth_buffer *out);
+
+#endif

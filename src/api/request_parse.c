@@ -1,0 +1,85 @@
+/*
+ * request_parse.c - see request_parse.h
+ *
+ *   body -> JSON object -> defaults -> fields of the API -> defaults for missing fields -> normalized prompt
+ */
+#include "api/request_parse.h"
+
+#include <stdlib.h>
+
+#include "api/normalize.h"
+#include "api/request_body.h"
+#include "api/request_inside.h"
+
+static void parse_fields(hth_api_parse *parse)
+{
+    static void (*const parsers[HTH_API_KINDS])(hth_api_parse *) = {
+        [HTH_API_CHAT] = hth_api_parse_chat,
+        [HTH_API_CHAT_TOKENS] = hth_api_parse_chat,
+        [HTH_API_APPLY_TEMPLATE] = hth_api_parse_chat,
+        [HTH_API_COMPLETION] = hth_api_parse_completion,
+        [HTH_API_MESSAGES] = hth_api_parse_messages,
+        [HTH_API_COUNT_TOKENS] = hth_api_parse_messages,
+        [HTH_API_NATIVE_COMPLETION] = hth_api_parse_native,
+        [HTH_API_TOKENIZE] = hth_api_parse_tokenize,
+        [HTH_API_DETOKENIZE] = hth_api_parse_detokenize,
+        [HTH_API_SLOT] = hth_api_parse_slot,
+        [HTH_API_OLLAMA_CHAT] = hth_api_parse_ollama_chat,
+        [HTH_API_OLLAMA_GENERATE] = hth_api_parse_ollama_generate,
+        [HTH_API_OLLAMA_SHOW] = hth_api_parse_ollama_show,
+        [HTH_API_RESPONSES] = hth_api_parse_responses,
+        [HTH_API_RESPONSES_TOKENS] = hth_api_parse_responses,
+    };
+
+    hth_api_defaults_begin(parse);
+    parsers[parse->request->kind](parse);
+    if (parse->error->kind == HTH_API_NO_ERROR)
+        hth_api_defaults_end(parse);
+    if (parse->request->is_chat && parse->limits->normalizes)
+        hth_api_normalize(parse);
+}
+
+hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body, size_t n_bytes,
+                                            const hth_api_past *past, const hth_api_limits *limits,
+                                            const hth_api_defaults *defaults, hth_api_error *error)
+{
+    hth_api_limits usual = hth_api_limits_default();
+    hth_api_parse parse = {
+        .limits = limits ? limits : &usual, .defaults = defaults, .error = error, .past = past, .n_bytes = n_bytes
+    };
+    hth_api_request *request = calloc(1, sizeof(*request));
+
+    *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    if (!request) {
+        hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+        return NULL;
+    }
+    request->kind = kind;
+    request->options = hearth_request_default();
+    request->sampling = hearth_sampling_default();
+    request->conversation = hearth_conversation_default();
+    request->slot = -1;
+    /* GET, and the erasing of a slot, have no body */
+    if ((kind == HTH_API_OLLAMA_SHOW || kind == HTH_API_SLOT) && n_bytes == 0) {
+        body = "{}";
+        n_bytes = 2;
+    }
+    request->body = hth_api_body_parse(body, n_bytes, parse.limits, error);
+    if (request->body) {
+        parse.request = request;
+        parse.notes = parse.limits->refuses_unknown ? NULL : &request->notes;
+        parse.body = (hth_fields){ .object = request->body, .error = error, .notes = parse.notes };
+        parse_fields(&parse);
+    }
+    if (error->kind != HTH_API_NO_ERROR) {
+        hth_api_request_free(request);
+        return NULL;
+    }
+    return request;
+}
+
+hth_api_request *hth_api_request_parse(hth_api_kind kind, const char *body, size_t n_bytes,
+                                       const hth_api_limits *limits, hth_api_error *error)
+{
+    return hth_api_request_parse_with(kind, body, n_bytes, NULL, limits, NULL, error);
+}

@@ -1,0 +1,38 @@
+/*
+ * message_queue.h - a bounded queue of pointers from many threads to one
+ *
+ * Messages to a scheduler or a writer thread go through such a queue. The queue does not own its pointers: whoever
+ * takes one owns it. After closing, the receiver drains the queue, and later messages are refused.
+ */
+#ifndef HTH_BASE_MESSAGE_QUEUE_H
+#define HTH_BASE_MESSAGE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct hth_message_queue hth_message_queue;
+
+/* A queue for at most capacity pointers; NULL when there is no memory. */
+hth_message_queue *hth_message_queue_new(size_t capacity);
+/* Empty it first: remaining messages are not freed. Accepts NULL. */
+void hth_message_queue_free(hth_message_queue *queue);
+
+typedef enum hth_message_queue_result {
+    HTH_MESSAGE_QUEUE_OK,
+    HTH_MESSAGE_QUEUE_FULL,
+    HTH_MESSAGE_QUEUE_CLOSED
+} hth_message_queue_result;
+
+/* Put one in without waiting. Any thread. */
+hth_message_queue_result hth_message_queue_put(hth_message_queue *queue, void *message);
+/* Take the oldest message. NULL if there is none after timeout_ms, or as soon as the queue is closed and empty. */
+void *hth_message_queue_take(hth_message_queue *queue, uint32_t timeout_ms);
+/* Wait without a limit. NULL only once the queue is closed and empty. */
+void *hth_message_queue_wait(hth_message_queue *queue);
+void hth_message_queue_close(hth_message_queue *queue);
+/* Is it closed and empty? */
+bool hth_message_queue_is_closed(hth_message_queue *queue);
+size_t hth_message_queue_count(hth_message_queue *queue);
+
+#endif

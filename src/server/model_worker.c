@@ -1,0 +1,726 @@
+/*
+ * model_worker.c - see model_worker.h
+ *
+ * The front counts only the silence that it has watched itself. When its own loop was held up (a suspended laptop, an
+ * overloaded machine), it counts ages on the status page from the moment when the loop turned again.
+ */
+#include "server/model_worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "server/restart_policy.h"
+#include "server/runtime_folder.h"
+#include "server/string_list.h"
+#include "server/worker_arguments.h"
+#include "server/worker_process.h"
+
+enum {
+    LOOP_HANG_MS = 10000, /* an event loop hangs after so long, or after hang_ms if that is less */
+    DOUBT_MS = 1000,      /* after a broken connection, the loop must turn within this time */
+    SAVE_MS = 35000,      /* an ending worker saves for at most 30 s */
+    CAUSE_BYTES = 320,
+};
+
+struct hth_model_worker {
+    hth_worker_shared *shared;
+    unsigned slot;
+
+    char *name;
+    char **arguments; /* ending with NULL; one allocation with its strings */
+    uint64_t ram_bytes;
+    bool on_demand;
+    bool no_sandbox;
+
+    hth_worker_state state;
+    bool is_condemned;   /* STOPPING: killed for verdict */
+    bool start_again;    /* STOPPING: a new process follows */
+    bool told_by_others; /* STOPPING: by another process' SIGTERM, not by this server */
+    hth_worker_process *process;
+    char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    uint64_t generation;
+    uint64_t started_ns;
+    uint64_t progress_ns; /* STARTING: time of the last progress */
+    float progress;
+    bool was_ready;      /* this process or an earlier one */
+    uint64_t ready_ns;   /* of this process; 0: not yet */
+    uint64_t doubted_ns; /* READY: when a connection broke; 0: never */
+    uint64_t kill_ns;    /* STOPPING: when SIGKILL comes; 0: it was sent */
+    char verdict[CAUSE_BYTES];
+
+    /*
+     * READY: notifies those who wait. Not from within the process' callback, because a waiter could free the process.
+     */
+    struct event *notify;
+
+    /* WAITING, BROKEN */
+    struct event *pause;
+    uint64_t pause_end_ns;
+    hth_restart_policy policy;
+
+    /* Over all processes. */
+    hth_status_page *page;
+    int status_fd;
+    int ram_fd; /* -1: none */
+    hth_waiters waiters;
+    uint64_t n_starts, n_deaths, n_hangs;
+    char last_cause[CAUSE_BYTES]; /* of the last death, "" */
+    char last_death[512];         /* with its last lines, which are not for clients */
+};
+
+static double draw(void)
+{
+    uint32_t number;
+
+    hth_os_random(&number, sizeof(number));
+    return number / 4294967296.0;
+}
+
+/* ---- messages ---- */
+
+static uint64_t ms_until(uint64_t then_ns, uint64_t now_ns)
+{
+    return then_ns > now_ns ? (then_ns - now_ns + 999999) / 1000000 : 0;
+}
+
+bool hth_model_worker_is_broken(const hth_model_worker *worker, hearth_error *err)
+{
+    uint64_t wait_s;
+
+    if (worker->state != HTH_WORKER_BROKEN)
+        return false;
+    wait_s = (ms_until(worker->pause_end_ns, hth_os_monotonic_ns()) + 999) / 1000;
+    wait_s += wait_s == 0;
+    (void)hth_fail(err, HEARTH_BUSY,
+                   "model '%s' is out of order, its worker having failed %u times in a row: %s; the "
+                   "next try is in %llu s",
+                   worker->name, worker->policy.n_deaths, worker->last_cause, (unsigned long long)wait_s);
+    if (err)
+        err->retry_after_s = (uint32_t)wait_s;
+    return true;
+}
+
+static void fail_late(const hth_model_worker *worker, hearth_error *err)
+{
+    char death[CAUSE_BYTES + 32] = "";
+    double wait_s = worker->shared->options->wait_timeout_ms / 1e3;
+
+    if (worker->last_cause[0])
+        (void)snprintf(death, sizeof(death), "; it failed before: %s", worker->last_cause);
+    if (worker->state == HTH_WORKER_STARTING)
+        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: it is loading (%.0f %%)%s",
+                       worker->name, wait_s, 100.0 * (double)worker->progress, death);
+    else
+        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: its worker is %s%s",
+                       worker->name, wait_s, hth_worker_state_name(worker->state), death);
+}
+
+void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error *err)
+{
+    hth_waiters_tell_failed(&worker->waiters, 0, err);
+}
+
+/* ---- memory that outlives processes ---- */
+
+static void drop_ram(hth_model_worker *worker)
+{
+    if (worker->ram_fd >= 0)
+        (void)close(worker->ram_fd); /* a running process has its own descriptor */
+    worker->ram_fd = -1;
+}
+
+static void make_ram(hth_model_worker *worker)
+{
+    if (worker->ram_bytes == 0 || worker->ram_fd >= 0)
+        return;
+    worker->ram_fd = hth_os_memory_file_new("hearth-ram"); /* empty; the worker enlarges it */
+    if (worker->ram_fd < 0)
+        hth_warn(worker->shared->log,
+                 "model '%s': no memory that outlives its worker can be had (%s); what its RAM tier holds ends with it",
+                 worker->name, strerror(errno));
+}
+
+/* ---- deaths ---- */
+
+static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    hth_model_worker_start(user_data);
+}
+
+static void pause_before_next(hth_model_worker *worker, uint64_t ready_ms)
+{
+    hearth_error err;
+    hth_restart next = hth_restart_after_death(&worker->policy, worker->shared->options->healthy_ms, ready_ms, draw());
+    struct timeval pause = { .tv_sec = next.pause_ms / 1000, .tv_usec = (suseconds_t)(next.pause_ms % 1000) * 1000 };
+
+    worker->state = next.is_broken ? HTH_WORKER_BROKEN : HTH_WORKER_WAITING;
+    worker->pause_end_ns = hth_os_monotonic_ns() + hth_ms_to_ns(next.pause_ms);
+    (void)event_add(worker->pause, &pause); /* may fail without memory; the tick checks the time, too */
+    hth_log_line(worker->shared->log, HEARTH_LOG_ERROR, "hearth", "model '%s': its worker failed: %s; %s in %u ms",
+                 worker->name, worker->last_death,
+                 next.is_broken ? "it is out of order, and tried again" : "it starts again", next.pause_ms);
+    if (!next.is_broken)
+        return;
+    if (worker->policy.n_breaks > 1 && worker->ram_fd >= 0) {
+        hth_warn(worker->shared->log, "model '%s': the next try begins with an empty RAM tier", worker->name);
+        drop_ram(worker);
+    }
+    if (hth_model_worker_is_broken(worker, &err))
+        hth_model_worker_fail_waiters(worker, &err);
+}
+
+/* Clients must not see folders: keep only the last part of a quoted path. */
+static void copy_without_folders(char *out, size_t capacity, const char *text)
+{
+    size_t n = 0;
+
+    while (*text && n + 1 < capacity) {
+        if (text[0] == '\'' && text[1] == '/') {
+            const size_t n_path = strcspn(text + 1, "'");
+            const char *slash = text + n_path;
+
+            while (*slash != '/')
+                slash--;
+            out[n++] = *text;
+            text = slash + 1;
+        } else {
+            out[n++] = *text++;
+        }
+    }
+    out[n] = '\0';
+}
+
+/* lines: the last lines of the process, or "". */
+static void remember_death(hth_model_worker *worker, const char *cause, const char *lines)
+{
+    copy_without_folders(worker->last_cause, sizeof(worker->last_cause), cause); /* cut if too long, here and below */
+    hth_end_at_character(worker->last_cause, sizeof(worker->last_cause));
+    (void)snprintf(worker->last_death, sizeof(worker->last_death), "%s%s%s", cause, *lines ? "; its last lines: " : "",
+                   lines);
+    hth_end_at_character(worker->last_death, sizeof(worker->last_death));
+}
+
+static void suspect_rows(hth_model_worker *worker)
+{
+    hth_status status;
+
+    hth_status_page_read(worker->page, &status);
+    if (status.n_restoring == 0)
+        return;
+    hth_warn(worker->shared->log,
+             "model '%s': %zu rows of the cache were being restored when its worker died; they are set aside",
+             worker->name, status.n_restoring);
+    hth_status_page_suspects_add(worker->page, (const uint8_t(*)[32])status.restoring, status.n_restoring);
+}
+
+static uint64_t retiring_ms(const hth_model_worker *worker)
+{
+    return (uint64_t)worker->shared->options->drain_timeout_ms + SAVE_MS;
+}
+
+/*
+ * Another program told the process to end, and may do so again and again (an out-of-memory daemon, say). New requests
+ * wait for the next process, which starts when the restart policy allows it.
+ */
+static void on_stopping(void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    if (worker->state != HTH_WORKER_STARTING && worker->state != HTH_WORKER_READY)
+        return; /* this server did */
+    worker->state = HTH_WORKER_STOPPING;
+    worker->told_by_others = true;
+    worker->kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
+    hth_info(worker->shared->log, "model '%s': its worker (pid %d) was told to end, not by this server", worker->name,
+             hth_worker_process_pid(worker->process));
+}
+
+/* The process has ended: note the cause of its death, and free it. */
+static void bury(hth_model_worker *worker, bool was_asked)
+{
+    char cause[CAUSE_BYTES];
+    char lines[sizeof(worker->last_death)];
+    size_t n;
+
+    if (was_asked && hth_worker_process_ended_in_order(worker->process))
+        goto out;
+    if (worker->verdict[0])
+        (void)snprintf(cause, sizeof(cause), "%s", worker->verdict);
+    else
+        hth_worker_process_cause(worker->process, cause, sizeof(cause));
+    n = strlen(cause) + strlen("; its last lines: ");
+    hth_worker_process_last_lines(worker->process, lines, n < sizeof(lines) ? sizeof(lines) - n : 1);
+    remember_death(worker, cause, lines);
+out:
+    hth_worker_process_free(worker->process);
+    worker->process = NULL;
+    hth_socket_folder_remove(worker->socket_path);
+}
+
+void hth_model_worker_reap(hth_model_worker *worker)
+{
+    uint64_t now_ns = hth_os_monotonic_ns();
+    uint64_t ready_ms = worker->ready_ns > 0 ? (now_ns - worker->ready_ns) / 1000000 : 0;
+    bool was_asked, was_told;
+
+    if (!worker->process || !hth_worker_process_has_ended(worker->process))
+        return;
+    if (hth_worker_process_said_stopping(worker->process))
+        on_stopping(worker); /* its end was seen before its message */
+    was_told = worker->told_by_others && hth_worker_process_ended_in_order(worker->process);
+    was_asked = worker->state == HTH_WORKER_STOPPING && !worker->is_condemned && !worker->told_by_others;
+    if (!was_asked && !was_told) {
+        worker->n_deaths++;
+        suspect_rows(worker);
+    }
+    bury(worker, was_asked || was_told);
+    if (was_told)
+        remember_death(worker, "it was told to end, not by this server", "");
+    if (!was_asked && !worker->shared->is_stopping &&
+        !(was_told && worker->on_demand && worker->waiters.n == 0)) { /* the next request starts it */
+        pause_before_next(worker, ready_ms);
+        return;
+    }
+    worker->state = HTH_WORKER_STOPPED;
+    hth_info(worker->shared->log, "model '%s': its worker has ended", worker->name);
+    if (worker->start_again && !worker->shared->is_stopping)
+        hth_model_worker_start(worker);
+    else
+        worker->shared->on_stopped(worker, worker->shared->user_data);
+}
+
+/* Kill a process that hangs. It is reaped later. */
+static void condemn(hth_model_worker *worker, bool is_hang, const char *verdict)
+{
+    (void)snprintf(worker->verdict, sizeof(worker->verdict), "%s", verdict);
+    worker->n_hangs += is_hang;
+    worker->is_condemned = true;
+    worker->state = HTH_WORKER_STOPPING;
+    worker->kill_ns = 0;
+    hth_warn(worker->shared->log, "model '%s': its worker (pid %d) is killed: %s", worker->name,
+             hth_worker_process_pid(worker->process), verdict);
+    hth_worker_process_kill(worker->process);
+}
+
+/* ---- life ---- */
+
+static void on_progress(float fraction, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    worker->progress = fraction;
+    worker->progress_ns = hth_os_monotonic_ns();
+}
+
+static bool is_ready(void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    return worker->state == HTH_WORKER_READY;
+}
+
+static void on_ready(void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    if (worker->state != HTH_WORKER_STARTING)
+        return; /* it was told to end before */
+    worker->state = HTH_WORKER_READY;
+    worker->was_ready = true;
+    worker->progress = 1;
+    worker->ready_ns = hth_os_monotonic_ns();
+    hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
+             hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
+    event_active(worker->notify, EV_TIMEOUT, 0);
+}
+
+static void notify_waiters(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    (void)fd;
+    (void)what;
+    if (is_ready(worker))
+        hth_waiters_tell_ready(&worker->waiters, worker->socket_path, worker->generation, is_ready, worker);
+}
+
+static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
+{
+    hearth_status status = hth_socket_folder_make(worker->shared->directory, worker->slot, worker->generation,
+                                                  worker->socket_path, sizeof(worker->socket_path), err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (!worker->page) {
+        status = hth_status_page_new(&worker->page, &worker->status_fd, err);
+        if (status != HEARTH_OK)
+            return status;
+    }
+    hth_status_page_reset(worker->page);
+    make_ram(worker);
+    return hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
+                                                                   .program = worker->shared->program,
+                                                                   .name = worker->name,
+                                                                   .worker = (const char *const *)worker->arguments,
+                                                                   .socket_path = worker->socket_path,
+                                                                   .status_fd = worker->status_fd,
+                                                                   .ram_fd = worker->ram_fd,
+                                                                   .no_sandbox = worker->no_sandbox,
+                                                                   .log = worker->shared->log,
+                                                                   .on_progress = on_progress,
+                                                                   .on_ready = on_ready,
+                                                                   .on_stopping = on_stopping,
+                                                                   .user_data = worker },
+                                    &worker->process, err);
+}
+
+void hth_model_worker_start(hth_model_worker *worker)
+{
+    hearth_error err;
+
+    assert(!worker->process);
+    (void)event_del(worker->pause); /* cannot fail here */
+    worker->generation++;
+    worker->n_starts++;
+    worker->started_ns = hth_os_monotonic_ns();
+    worker->progress_ns = worker->started_ns;
+    worker->progress = 0;
+    worker->ready_ns = 0;
+    worker->doubted_ns = 0;
+    worker->kill_ns = 0;
+    worker->is_condemned = false;
+    worker->start_again = false;
+    worker->told_by_others = false;
+    worker->verdict[0] = '\0';
+    if (start_process(worker, &err) != HEARTH_OK) {
+        hth_socket_folder_remove(worker->socket_path);
+        worker->n_deaths++;
+        remember_death(worker, err.message, "");
+        pause_before_next(worker, 0);
+        return;
+    }
+    worker->state = HTH_WORKER_STARTING;
+    hth_info(worker->shared->log, "model '%s': its worker starts (pid %d)", worker->name,
+             hth_worker_process_pid(worker->process));
+}
+
+static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_ms, bool again)
+{
+    const uint64_t kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
+
+    worker->start_again = again;
+    if (!worker->process) {
+        (void)event_del(worker->pause);
+        worker->state = HTH_WORKER_STOPPED;
+        worker->policy = (hth_restart_policy){ 0 };
+        if (again)
+            hth_model_worker_start(worker);
+        return;
+    }
+    worker->policy = (hth_restart_policy){ 0 }; /* an order clears the history of deaths */
+    if (worker->state == HTH_WORKER_STOPPING) {
+        /* Its end is wanted now. The time until SIGKILL only shrinks. */
+        worker->kill_ns = worker->kill_ns > kill_ns ? kill_ns : worker->kill_ns;
+        worker->is_condemned = false;
+        worker->told_by_others = false;
+        return;
+    }
+    worker->kill_ns = kill_ns;
+    worker->state = HTH_WORKER_STOPPING;
+    hth_worker_process_terminate(worker->process, drain_ms);
+}
+
+void hth_model_worker_stop(hth_model_worker *worker, uint32_t timeout_ms)
+{
+    stop(worker, 0, timeout_ms, false);
+}
+
+void hth_model_worker_retire(hth_model_worker *worker, bool drains, bool again)
+{
+    uint64_t ms = retiring_ms(worker);
+
+    stop(worker, drains ? worker->shared->options->drain_timeout_ms : 0, ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX,
+         again);
+}
+
+bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *model)
+{
+    char **arguments;
+    bool drains;
+
+    worker->on_demand = model->on_demand;
+    if (worker->ram_bytes == model->ram_bytes && worker->no_sandbox == worker->shared->options->no_sandbox &&
+        hth_string_list_equal(worker->arguments, model->worker))
+        return true;
+    arguments = hth_string_list_copy(model->worker);
+    if (!arguments)
+        return false;
+    drains = !hth_worker_arguments_mean_same((const char *const *)worker->arguments, model->worker);
+    free((void *)worker->arguments);
+    worker->arguments = arguments;
+    if (worker->ram_bytes != model->ram_bytes)
+        drop_ram(worker);
+    worker->ram_bytes = model->ram_bytes;
+    worker->no_sandbox = worker->shared->options->no_sandbox;
+    if (worker->state != HTH_WORKER_STOPPED)
+        hth_model_worker_retire(worker, drains, true);
+    return true;
+}
+
+/* ---- hangs and time-outs ---- */
+
+/* The part of an age that the front has watched. */
+static uint64_t watched_ms(const hth_model_worker *worker, uint64_t age_ns, uint64_t now_ns)
+{
+    uint64_t watched_ns = now_ns - worker->shared->watching_since_ns;
+
+    return (age_ns < watched_ns ? age_ns : watched_ns) / 1000000;
+}
+
+static uint32_t loop_hang_ms(const hth_model_worker *worker)
+{
+    uint32_t hang_ms = worker->shared->options->hang_ms;
+
+    return hang_ms < LOOP_HANG_MS ? hang_ms : LOOP_HANG_MS;
+}
+
+static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
+{
+    uint32_t hang_ms = worker->shared->options->hang_ms;
+    uint32_t start_timeout_ms = worker->shared->options->start_timeout_ms;
+    uint64_t tick_ns, loop_ns;
+    char verdict[CAUSE_BYTES];
+
+    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
+    if (loop_ns == UINT64_MAX)
+        loop_ns = 0; /* it does not turn at the very start, nor at the end of the worker */
+    else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->ready_ns)
+        loop_ns = now_ns - worker->ready_ns; /* it may not have turned since */
+    if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms) {
+        (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
+        condemn(worker, true, verdict);
+    } else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms(worker)) {
+        (void)snprintf(verdict, sizeof(verdict), "it did not answer for %.4g s", loop_hang_ms(worker) / 1e3);
+        condemn(worker, true, verdict);
+    } else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
+               watched_ms(worker, now_ns - worker->progress_ns, now_ns) > start_timeout_ms) {
+        (void)snprintf(verdict, sizeof(verdict), "loading did not go on for %.4g s (at %.0f %%)",
+                       start_timeout_ms / 1e3, 100.0 * (double)worker->progress);
+        condemn(worker, true, verdict);
+    }
+}
+
+/* An orderly end may take until kill_ns. A worker whose loop stands still is killed at once. */
+static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
+{
+    uint64_t tick_ns, loop_ns;
+    bool stands_still;
+
+    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
+    stands_still =
+        loop_hang_ms(worker) > 0 && loop_ns < UINT64_MAX && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms(worker);
+    if (now_ns < worker->kill_ns && !stands_still)
+        return;
+    worker->kill_ns = 0;
+    (void)snprintf(worker->verdict, sizeof(worker->verdict), "killed, since it %s",
+                   stands_still ? "stood still when asked to end" : "did not end in time when asked to");
+    hth_worker_process_kill(worker->process);
+}
+
+/* A connection of this worker broke: has its loop turned since? */
+static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
+{
+    uint64_t doubted_for_ns = now_ns - worker->doubted_ns;
+    uint64_t tick_ns, loop_ns;
+
+    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
+    if (loop_ns < doubted_for_ns) {
+        hearth_error err;
+
+        worker->doubted_ns = 0;
+        (void)hth_fail(&err, HEARTH_BUSY,
+                       "the worker of model '%s' broke a connection, though it is well; its log may "
+                       "tell why",
+                       worker->name);
+        err.retry_after_s = 1;
+        hth_waiters_tell_failed(&worker->waiters, worker->generation, &err);
+    } else if (watched_ms(worker, doubted_for_ns, now_ns) > DOUBT_MS) {
+        condemn(worker, true, "it broke a connection and did not answer any more");
+    }
+}
+
+void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns)
+{
+    hth_model_worker_reap(worker); /* SIGCHLD has mostly done this */
+    if (worker->process)
+        hth_worker_process_tick(worker->process);
+    if ((worker->state == HTH_WORKER_WAITING || worker->state == HTH_WORKER_BROKEN) && now_ns >= worker->pause_end_ns)
+        hth_model_worker_start(worker);
+    if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_READY)
+        look_for_hangs(worker, now_ns);
+    if (worker->state == HTH_WORKER_READY && worker->doubted_ns > 0)
+        settle_doubt(worker, now_ns);
+    if (worker->state == HTH_WORKER_STOPPING && worker->kill_ns > 0)
+        look_after_ending(worker, now_ns);
+    if (hth_waiters_has_late(&worker->waiters, now_ns)) {
+        hearth_error err;
+
+        fail_late(worker, &err);
+        hth_waiters_tell_late(&worker->waiters, now_ns, &err);
+    }
+}
+
+/* ---- requests ---- */
+
+void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation)
+{
+    if (worker->state != HTH_WORKER_READY || worker->generation != generation)
+        return;
+    hth_model_worker_reap(worker);
+    if (worker->state == HTH_WORKER_READY && worker->generation == generation && worker->doubted_ns == 0)
+        worker->doubted_ns = hth_os_monotonic_ns();
+}
+
+void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter)
+{
+    hearth_error err;
+
+    if (worker->shared->is_stopping) {
+        (void)hth_fail(&err, HEARTH_BUSY, "the server is shutting down");
+        err.retry_after_s = HTH_STOPPING_RETRY_S;
+        waiter->on_failed(waiter, &err);
+        return;
+    }
+    if (after > 0 && worker->generation <= after)
+        hth_model_worker_note_broken(worker, worker->generation);
+    if (worker->state == HTH_WORKER_STOPPED)
+        hth_model_worker_start(worker); /* may fail */
+    if (hth_model_worker_is_broken(worker, &err)) {
+        waiter->on_failed(waiter, &err);
+        return;
+    }
+    if (worker->state == HTH_WORKER_READY && worker->generation > after) {
+        waiter->on_ready(waiter, worker->socket_path, worker->generation);
+        return;
+    }
+    if (after == 0 &&
+        worker->waiters.n >=
+            worker->shared->options->requests_max) { /* a request that had a worker before is never refused here */
+        (void)hth_fail(&err, HEARTH_BUSY, "%u requests wait for model '%s' already", worker->waiters.n, worker->name);
+        err.retry_after_s = 5;
+        waiter->on_failed(waiter, &err);
+        return;
+    }
+    if (worker->state == HTH_WORKER_STOPPING)
+        worker->start_again = true;
+    waiter->after = after;
+    waiter->until_ns = hth_os_monotonic_ns() + hth_ms_to_ns(worker->shared->options->wait_timeout_ms);
+    hth_waiters_add(&worker->waiters, waiter);
+}
+
+/* ---- pages ---- */
+
+const char *hth_model_worker_name(const hth_model_worker *worker)
+{
+    return worker->name;
+}
+
+hth_worker_state hth_model_worker_state(const hth_model_worker *worker)
+{
+    return worker->state;
+}
+
+bool hth_model_worker_starts_with_server(const hth_model_worker *worker)
+{
+    return !worker->on_demand;
+}
+
+void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
+{
+    uint64_t now_ns = hth_os_monotonic_ns();
+
+    memset(out, 0, sizeof(*out));
+    out->model = worker->name;
+    out->state = worker->state;
+    out->was_ready = worker->was_ready;
+    out->generation = worker->generation;
+    out->n_starts = worker->n_starts;
+    out->n_deaths = worker->n_deaths;
+    out->n_hangs = worker->n_hangs;
+    out->n_waiters = worker->waiters.n;
+    if (worker->state == HTH_WORKER_WAITING || worker->state == HTH_WORKER_BROKEN)
+        out->restart_in_ms = (uint32_t)ms_until(worker->pause_end_ns, now_ns); /* at most ten minutes */
+    (void)snprintf(out->last_death, sizeof(out->last_death), "%s", worker->last_death);
+    if (!worker->process)
+        return;
+    out->pid = hth_worker_process_pid(worker->process);
+    out->load_progress = worker->progress;
+    out->up_ms = (now_ns - worker->started_ns) / 1000000;
+    out->resident_bytes = hth_os_process_resident_bytes(out->pid);
+    hth_status_page_read(worker->page, &out->status);
+}
+
+/* ---- new and free ---- */
+
+hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_model *model, unsigned slot,
+                                   hth_model_worker **out, hearth_error *err)
+{
+    hth_model_worker *worker = calloc(1, sizeof(*worker));
+
+    if (!worker)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for model '%s'", model->name);
+    worker->shared = shared;
+    worker->slot = slot;
+    worker->status_fd = -1;
+    worker->ram_fd = -1;
+    worker->ram_bytes = model->ram_bytes;
+    worker->no_sandbox = shared->options->no_sandbox;
+    worker->on_demand = model->on_demand;
+    hth_waiters_init(&worker->waiters);
+    worker->name = strdup(model->name);
+    worker->arguments = hth_string_list_copy(model->worker);
+    worker->pause = evtimer_new(shared->base, on_pause_over, worker);
+    worker->notify = evtimer_new(shared->base, notify_waiters, worker);
+    if (!worker->name || !worker->arguments || !worker->pause || !worker->notify) {
+        hth_model_worker_free(worker);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for model '%s'", model->name);
+    }
+    *out = worker;
+    return HEARTH_OK;
+}
+
+void hth_model_worker_kill(hth_model_worker *worker)
+{
+    if (worker->process)
+        hth_worker_process_kill(worker->process);
+}
+
+void hth_model_worker_free(hth_model_worker *worker)
+{
+    if (!worker)
+        return;
+    hth_waiters_drop(&worker->waiters);
+    hth_worker_process_free(worker->process);
+    hth_socket_folder_remove(worker->socket_path);
+    drop_ram(worker);
+    hth_status_page_free(worker->page);
+    if (worker->status_fd >= 0)
+        (void)close(worker->status_fd); /* the page is memory */
+    if (worker->pause)
+        event_free(worker->pause);
+    if (worker->notify)
+        event_free(worker->notify);
+    free((void *)worker->arguments);
+    free(worker->name);
+    free(worker);
+}

@@ -1,0 +1,79 @@
+/*
+ * model_worker.h - keeps the worker of one model running
+ *
+ *   STOPPED   -> STARTING   model_worker_start: with the server, at the first request, or by an operator's order
+ *   STARTING  -> READY      the worker reports that it is ready
+ *   STARTING, READY -> STOPPING   told to end; or killed, because it hung
+ *   STARTING, READY, STOPPING -> WAITING, BROKEN   it ended unasked, or was killed because it hung
+ *   STOPPING  -> STOPPED    it ended as told; then at once STARTING, if it is to start again
+ *   WAITING, BROKEN -> STARTING   the pause is over
+ *
+ * The status page, the memory of the RAM tier, the waiters and the history of deaths outlive a process. Event loop
+ * only. Any function without const may call callbacks of waiters.
+ */
+#ifndef HTH_SERVER_MODEL_WORKER_H
+#define HTH_SERVER_MODEL_WORKER_H
+
+#include "base/log.h"
+#include "server/options.h"
+#include "server/waiters.h"
+#include "server/worker_view.h"
+
+struct event_base;
+
+typedef struct hth_model_worker hth_model_worker;
+
+enum { HTH_STOPPING_RETRY_S = 5 }; /* a guess: another server will answer by then */
+
+/* What the workers of all models share. It outlives them. */
+typedef struct hth_worker_shared {
+    struct event_base *base;
+    const char *program;
+    const hth_server_options *options; /* in force */
+    const hth_log *log;
+    const char *directory;      /* of the sockets */
+    uint64_t watching_since_ns; /* since then the event loop was never held up */
+    bool is_stopping;           /* no process is started any more */
+    /* The process ended in order, and none follows. Must not free the worker. */
+    void (*on_stopped)(hth_model_worker *worker, void *user_data);
+    void *user_data;
+} hth_worker_shared;
+
+/* slot: a number that no other worker has or had. The model's strings are copied. */
+hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_model *model, unsigned slot,
+                                   hth_model_worker **out, hearth_error *err);
+/* Kill the process without waiting; only hth_model_worker_free may follow. */
+void hth_model_worker_kill(hth_model_worker *worker);
+/* Kills the process and waits for it; drops the waiters. Accepts NULL. */
+void hth_model_worker_free(hth_model_worker *worker);
+
+const char *hth_model_worker_name(const hth_model_worker *worker);
+hth_worker_state hth_model_worker_state(const hth_model_worker *worker);
+bool hth_model_worker_starts_with_server(const hth_model_worker *worker);
+
+/* Start a process now, without a pause; only in STOPPED, WAITING, BROKEN. */
+void hth_model_worker_start(hth_model_worker *worker);
+/* Tell the process to end, and kill it timeout_ms later. Without a process the worker is STOPPED at once. */
+void hth_model_worker_stop(hth_model_worker *worker, uint32_t timeout_ms);
+/*
+ * The same with a long time-out, because the front goes on meanwhile. drains: running replies may end in the old
+ * process, because no other process could continue them. again: a new process follows.
+ */
+void hth_model_worker_retire(hth_model_worker *worker, bool drains, bool again);
+/* Take new options of the model; restart the worker if its own differ. False without memory: the old ones stay. */
+bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *model);
+/* If the process has ended, make the transition of the table above. */
+void hth_model_worker_reap(hth_model_worker *worker);
+/* Look for hangs, and for time-outs of starting, stopping and waiting. */
+void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns);
+
+void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter);
+void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation);
+/* All waiters fail with err. */
+void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error *err);
+
+void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out);
+/* True, with the message that requests get, where the state is BROKEN. */
+bool hth_model_worker_is_broken(const hth_model_worker *worker, hearth_error *err);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * worker_arguments.c - see worker_arguments.h
+ */
+#include "server/worker_arguments.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* The value of the option where it occurs for the n-th time, from 0; "" without. */
+static const char *value_of(const char *const *strings, const char *option, size_t n)
+{
+    for (size_t i = 0; strings[i] && strings[i + 1]; i++)
+        if (strcmp(strings[i], option) == 0 && n-- == 0)
+            return strings[i + 1];
+    return "";
+}
+
+static bool is_same_option(const char *const *a, const char *const *b, const char *option)
+{
+    for (size_t n = 0;; n++) {
+        const char *value = value_of(a, option, n);
+
+        if (strcmp(value, value_of(b, option, n)) != 0)
+            return false;
+        if (!*value)
+            return true;
+    }
+}
+
+bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
+{
+    static const char *const options[] = {
+        "--model",   "--chat-template", "--chat-template-file", "--chat-template-kwargs", "--system", "--reasoning",
+        "--predict", "--stop"
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        if (!is_same_option(a, b, options[i]))
+            return false;
+    return true;
+}

@@ -1,0 +1,15 @@
+/*
+ * worker_arguments.h - compares the command lines of two workers
+ */
+#ifndef HTH_SERVER_WORKER_ARGUMENTS_H
+#define HTH_SERVER_WORKER_ARGUMENTS_H
+
+#include <stdbool.h>
+
+/*
+ * Do the tokens of a reply mean the same in both workers, so that one can continue the other's reply? Both lists are as
+ * for execv and end with NULL.
+ */
+bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b);
+
+#endif
