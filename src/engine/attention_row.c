@@ -90,7 +90,7 @@ bool hth_attention_read(const struct ggml_tensor *operation, hth_attention *out)
     return true;
 }
 
-/* How much ALiBi's distances count for a head: a geometric series, continued between its members past a power of 2. */
+/* The weight of ALiBi's distances for a head: a geometric series, continued between its members past a power of 2. */
 float hth_attention_slope(const hth_attention *a, size_t head)
 {
     size_t n_regular = 1;
@@ -143,7 +143,7 @@ static float dot(const float *a, const float *b, size_t n)
     return sum_of(sum) + rest;
 }
 
-/* Scores to weights relative to the highest; their sum. Values from n on become 0. */
+/* Turn scores into weights relative to the highest, and add them up. Values from n on become 0. */
 static float weigh(float *scores, size_t n, float highest)
 {
     lanes sum[N_PARTS] = { { 0 } };
@@ -199,7 +199,7 @@ static void scale_by(float *values, size_t n, float factor)
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* What hth_attention_cells works with, laid out in its scratch. */
+/* The scratch of hth_attention_cells. */
 typedef struct tile {
     uint32_t cells[N_TILE];
     float bias[N_TILE]; /* the mask's values */

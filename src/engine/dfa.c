@@ -30,7 +30,7 @@ typedef struct builder {
     uint32_t least, most;
     uint64_t *steps;
 
-    uint32_t *firsts; /* of atoms */
+    uint32_t *firsts; /* the first characters of the atoms */
     size_t n_atoms;
     uint32_t **atoms_of; /* by part: first and last atom of each range */
 
@@ -44,7 +44,7 @@ typedef struct builder {
     uint32_t *next;
     size_t next_capacity;
 
-    uint32_t *marks; /* by instruction of the part at hand: the closure that reached it last */
+    uint32_t *marks; /* by instruction of the current part: the last closure that reached it */
     uint32_t *todo;
     uint32_t mark;
     hearth_status status;
@@ -180,8 +180,8 @@ static void add_word(builder *b, uint32_t word)
 }
 
 /*
- * Follow from instruction pc what needs no character, marking it. What waits for one is added to the words, unless
- * only_match. True: MATCH was reached.
+ * Follow all instructions from pc on that need no character, and mark them. Unless only_match is set, those that wait
+ * for a character are added to the words. True: MATCH was reached.
  */
 static bool follow(builder *b, const hth_nfa *nfa, uint32_t pc, bool at_begin, bool at_end, bool only_match)
 {
@@ -211,7 +211,7 @@ static bool follow(builder *b, const hth_nfa *nfa, uint32_t pc, bool at_begin, b
             if (at_end)
                 b->todo[n_todo++] = at + 1;
             else if (!only_match)
-                add_word(b, at); /* it may be the end */
+                add_word(b, at); /* the text may end here */
             break;
         case HTH_NFA_MATCH: matches = true; break;
         }
@@ -219,7 +219,7 @@ static bool follow(builder *b, const hth_nfa *nfa, uint32_t pc, bool at_begin, b
     return matches;
 }
 
-/* End a part's instructions, which begin at begin: in order; MATCH alone where it was reached. Is the part met here? */
+/* Sort a part's instructions, from word begin on; a MATCH replaces them. Is the text so far in the part? */
 static bool end_part(builder *b, size_t part, size_t begin, bool matches, bool at_begin)
 {
     const hth_nfa *nfa = b->parts[part].nfa;
@@ -281,7 +281,7 @@ static void rehash(builder *b)
     b->n_slots = n;
 }
 
-/* The state whose key is the words from begin on, which are dropped where it is known. */
+/* The state whose key is the words from begin on. If the state is known, the words are dropped. */
 static uint32_t state_of(builder *b, size_t begin, bool accepts)
 {
     size_t at;
@@ -335,7 +335,7 @@ static uint32_t first_state(builder *b)
     return b->status == HEARTH_OK ? state_of(b, 0, accepts) : NONE;
 }
 
-/* Do the same instructions of the state take both atoms? */
+/* Do both atoms advance the same instructions of the state? */
 static bool alike(builder *b, key_place from, uint32_t atom, uint32_t other)
 {
     size_t part = 0;
@@ -414,7 +414,7 @@ static void build(builder *b)
 
 /* ---- dropping what leads nowhere --------------------------------------------------------------------------------- */
 
-/* places[i]: the new number of state i; NONE. Returns how many are left. */
+/* places[i]: the new number of state i, or NONE. Returns the number of states left. */
 static uint32_t find_useful(builder *b, uint32_t *places)
 {
     size_t n = b->n_states, n_edges = n * b->n_atoms, n_todo = 0;

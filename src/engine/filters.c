@@ -9,7 +9,7 @@
 #include <float.h>
 #include <math.h>
 
-/* Does a come behind b? The heap has on top what comes last. */
+/* Does a come after b in the list? The heap has the last candidate on top. */
 static bool is_behind(const hth_candidate *a, const hth_candidate *b)
 {
     return a->probability != b->probability ? a->probability < b->probability : a->token > b->token;
@@ -23,7 +23,7 @@ static void swap(hth_candidate *a, hth_candidate *b)
     *b = c;
 }
 
-/* heap[at] may be too likely for its place: let it sink. */
+/* heap[at] may be too likely for its place: move it down. */
 static void sink(hth_candidate *heap, size_t n, size_t at)
 {
     for (;;) {
@@ -45,7 +45,7 @@ static void make_heap(hth_candidate *heap, size_t n)
         sink(heap, n, i);
 }
 
-/* A heap to a list, likeliest first. */
+/* Turn the heap into a list, likeliest first. */
 static void sort_heap(hth_candidate *heap, size_t n)
 {
     for (size_t i = n; i-- > 1;) {
@@ -68,7 +68,7 @@ size_t hth_filter_likeliest(const float *logits, size_t n, hth_candidate *out, s
     make_heap(out, n_out);
     least = n_out > 0 ? out[0].probability : 0;
     for (; i < n; i++)
-        /* Of equals the one that is in has the lower id. False for a NaN. */
+        /* Of equal logits the one that is in has the lower id. False for a NaN. */
         if (logits[i] > least && logits[i] <= FLT_MAX) {
             out[0] = (hth_candidate){ .token = (hearth_token)i, .probability = logits[i] };
             sink(out, n_out, 0);
@@ -83,7 +83,7 @@ double hth_filter_total(const float *logits, size_t n, float highest)
     double total = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (fabsf(logits[i]) <= FLT_MAX && logits[i] > highest - 60) /* less does not change the sum's double */
+        if (fabsf(logits[i]) <= FLT_MAX && logits[i] > highest - 60) /* smaller terms do not change a double */
             total += exp((double)logits[i] - highest);
     return total;
 }

@@ -1,15 +1,15 @@
 /*
  * gbnf_reader.c - a reader of GBNF by recursive descent
  *
- * A group, and what is repeated, becomes a rule of its own, so that writing a repetition out copies one element:
+ * A group, and a part that is repeated, becomes a rule of its own. So writing a repetition out copies one element:
  *
  *   s*      R       R ::= s R |
  *   s+      s R
  *   s?      Q       Q ::= s |
  *   s{m,n}  s ... s Qn-m   Qk ::= s Qk-1 |
  *
- * While an alternative is read its elements lie on a stack (those of an open group above those of the alternative it is
- * in); when it ends they move to the grammar's table. A position in the text never moves back, so time is linear.
+ * The elements of an unfinished alternative lie on a stack, those of an open group above those around it. At its end
+ * they move to the grammar's table. A position in the text never moves back, so time is linear.
  */
 #include "engine/gbnf_reader.h"
 
@@ -33,8 +33,10 @@ typedef struct rule_name {
 
 enum {
     N_BUCKETS = 4096,
-    /* Names that are compared in one grammar: some 16 a reference where names are as many as there may be; more only
-     * where they were chosen to lie in one bucket. */
+    /*
+     * Comparisons of names in one grammar. With as many names as a grammar may have, a reference takes about 16. Only
+     * names that were chosen to fall into one bucket take more.
+     */
     COMPARISONS_MAX = 1 << 22,
 };
 

@@ -72,8 +72,8 @@ static bool begin_character(uint8_t byte, hth_graph_partial *out)
 }
 
 /*
- * One byte after from. True: into is the state after it, closed over; where needs_closure is not NULL, *needs_closure
- * tells instead that a closure was begun and is to be ended by the caller.
+ * Take one byte after from. True: into is the state after it, closed over. If needs_closure is not NULL, it tells
+ * instead that a closure was begun, which the caller must end.
  */
 static bool take_byte(hth_grammar *g, const hth_graph_state *from, uint8_t byte, hth_graph_state *into,
                       bool *needs_closure)
@@ -161,7 +161,8 @@ static void mask_whole(const hth_grammar *g, bool *allowed)
             allowed[element.value] = true;
         if (element.type != HTH_GBNF_TOKEN_NOT)
             continue;
-        excludes_one = !any_not || (excludes_one && element.value == excluded); /* what one excludes another takes */
+        excludes_one = !any_not || (excludes_one &&
+                                    element.value == excluded); /* a token that one element excludes, another takes */
         excluded = element.value;
         any_not = true;
     }

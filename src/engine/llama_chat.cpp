@@ -1,14 +1,15 @@
 /*
- * llama_chat.cpp - what llama-common knows of chat templates, within bounds
+ * llama_chat.cpp - chat templates and replies by llama-common, within limits
  *
- * A conversation that was checked (llama_conversation.h) is handed to the engine's templates, and what comes back is
- * written out as plain C: text, grammar, triggers, stops, and the parser as one string from which a reader is made.
+ * A checked conversation (llama_conversation.h) goes to the engine's templates. The result is written as plain C: text,
+ * grammar, triggers, stops, and the parser as one string, from which a reader is made.
  *
- * That takes two steps. The text is rendered with the conversation as it is, but so that the engine looks at no schema.
- * The parser, and what belongs to it, is made with shapes of the schemas (llama_schemas.h). To make one takes the engine 1
- * to 40 ms, since it finds out how a template writes calls by rendering it some dozens of times, and depends on the tools
- * and options alone, so the last few are kept; see `remembered`. (So it is for the templates of the engine's own list,
- * too: those of v0.5.0 change messages, but decide by none of them how a reply is read, unless it goes on with one.)
+ * This takes two steps. First, the text is rendered from the true conversation, in a way that lets the engine read no
+ * schema. Then the parser and its grammar are made from shapes of the schemas (llama_schemas.h). For the second step
+ * the engine renders the template some dozens of times, to find out how it writes calls, which takes milliseconds
+ * (docs/engine.md, "Chat templates"). The result depends only on the tools and options, so the last few results are
+ * kept; see `remembered`. This also holds for templates on the engine's own list. Their code in v0.5.0 changes
+ * messages, but no message decides how a reply is parsed, unless the reply continues a message.
  */
 #include "engine/llama_chat.h"
 
@@ -64,7 +65,7 @@ template <typename Item> Item *array_of(size_t n)
     return static_cast<Item *>(items);
 }
 
-/* Brackets of any kind in one another, wherever they are. */
+/* How deep brackets of any kind are nested, wherever they stand. */
 size_t bracket_nesting(const char *text, size_t n_bytes)
 {
     size_t depth = 0, deepest = 0;
@@ -77,7 +78,7 @@ size_t bracket_nesting(const char *text, size_t n_bytes)
     return deepest;
 }
 
-/* The template parser recurses along brackets, blocks and chains of operators in front of a value. */
+/* Limit the nesting, because the template parser recurses along brackets, blocks, and operators before a value. */
 void check_template(const char *source)
 {
     size_t n_bytes = std::strlen(source), depth = 0, n_not = 0;
@@ -107,7 +108,7 @@ void check_template(const char *source)
     }
 }
 
-/* Everything of the inputs besides the conversation itself, as one text. */
+/* All inputs except the conversation itself, as one text. */
 std::string options_of(const common_chat_templates_inputs &inputs)
 {
     json options = json::array();
@@ -125,7 +126,7 @@ std::string options_of(const common_chat_templates_inputs &inputs)
     return options.dump();
 }
 
-/* The single token whose name a text is, or -1. */
+/* The single token whose name is this text, or -1. */
 hearth_token token_of(const llama_vocab *vocab, const std::string &text)
 {
     llama_token tokens[2];
@@ -140,7 +141,7 @@ bool is_control(const llama_vocab *vocab, hearth_token token)
     return (llama_vocab_get_attr(vocab, token) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0;
 }
 
-/* Triggers as the sampler reads them. False when one of them cannot be honoured: then the grammar has to be left out. */
+/* Write the triggers for the sampler. False: one cannot be honoured, so the grammar must be left out. */
 bool write_triggers(const llama_vocab *vocab, const common_chat_params &params, hearth_chat_prompt *out)
 {
     if (params.grammar_triggers.empty() || params.grammar_triggers.size() > triggers_max)
@@ -158,7 +159,7 @@ bool write_triggers(const llama_vocab *vocab, const common_chat_params &params, 
         else if (from.type == COMMON_GRAMMAR_TRIGGER_TYPE_WORD)
             token = token_of(vocab, from.value);
         if (from.type == COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN || from.type == COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN_FULL) {
-            /* Looking ahead is what the sampler's patterns cannot do. */
+            /* The sampler's patterns have no look-ahead. */
             if (from.value.find("(?!") != std::string::npos || from.value.find("(?=") != std::string::npos)
                 return false;
             to.kind = HEARTH_TRIGGER_PATTERN;
@@ -195,7 +196,7 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
     };
 
     out->text = copied(params.prompt);
-    out->n_bytes = std::strlen(out->text); /* a template could write a zero byte */
+    out->n_bytes = std::strlen(out->text); /* a template can write a zero byte, which ends the text */
     out->can_think = params.supports_thinking;
     if (!params.grammar.empty() && (!params.grammar_lazy || write_triggers(vocab, params, out))) {
         out->grammar = copied(params.grammar);
@@ -220,7 +221,7 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
     out->parser = copied(parser.dump());
 }
 
-/* What the engine found out for some tools and options; the text is left empty. */
+/* The engine's result for some tools and options, without the text of the prompt. */
 struct remembered {
     std::string options;
     common_chat_params params;
@@ -232,9 +233,9 @@ struct hth_llama_chat {
     common_chat_templates_ptr templates;
     const llama_vocab *vocab = nullptr;
     std::string source;
-    bool is_analysed = false; /* the engine knows the template by analysis, not by its list */
+    bool is_analysed = false; /* the engine analyses the template, because it is not on its list */
     known_schemas schemas;
-    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the fields below */
     bool knows_markup = false;
     llama_schemas::markup markup = llama_schemas::markup::none; /* of calls */
     std::list<remembered> recent;                               /* latest use first */
@@ -242,13 +243,13 @@ struct hth_llama_chat {
 
 struct hth_llama_chat_reader {
     common_chat_parser_params params;
-    common_chat_msg begun; /* what the prompt holds of the reply already, where it goes on with one */
+    common_chat_msg begun; /* the beginning of a continued reply, which the prompt has already */
 };
 
 namespace
 {
 
-/* Does the engine treat this template as one of those it was written for? Those may change the conversation. */
+/* Is the template on the engine's list of templates with code of their own? That code may change the conversation. */
 bool is_listed(const common_chat_template &source)
 {
     for (bool with_tools : { false, true }) {
@@ -276,7 +277,7 @@ bool find_out_whether_analysed(const common_chat_templates *templates)
         }
         return true;
     } catch (const std::exception &) {
-        return false; /* then it is analysed for each request, and says then what is wrong */
+        return false; /* each request then analyses the template, and reports the error */
     }
 }
 
@@ -285,7 +286,7 @@ bool source_has(const hth_llama_chat &chat, const char *text)
     return chat.source.find(text) != std::string::npos;
 }
 
-/* What of a call is markup: found out by the names that the engine gives to the schemas of a tool. */
+/* The markup of calls, seen from the names that the engine gives to the schemas of a tool. */
 llama_schemas::markup find_markup(const hth_llama_chat &chat)
 {
     common_chat_templates_inputs inputs;
@@ -301,13 +302,13 @@ llama_schemas::markup find_markup(const hth_llama_chat &chat)
             return llama_schemas::markup::none;
     } catch (const std::bad_alloc &) {
         throw;
-    } catch (const std::exception &) { /* then each request says what is wrong */
+    } catch (const std::exception &) { /* each request then reports the error */
     }
     return source_has(chat, "]<]minimax[>[") ? llama_schemas::markup::members_of_members
                                              : llama_schemas::markup::members;
 }
 
-/* The same, when it is first asked for, since it takes milliseconds. */
+/* Find it at the first use, because this takes milliseconds. */
 llama_schemas::markup markup_of_calls(hth_llama_chat *chat)
 {
     hth_module_guard guard(&chat->lock);
@@ -318,7 +319,7 @@ llama_schemas::markup markup_of_calls(hth_llama_chat *chat)
     return chat->markup;
 }
 
-/* The text alone, and how the reply begins: made so that the engine reads no schema. */
+/* Render the text, with the beginning of the reply, in a way that lets the engine read no schema. */
 common_chat_params rendered(const hth_llama_chat &chat, const common_chat_templates_inputs &inputs)
 {
     common_chat_templates_inputs plain = inputs;
@@ -328,14 +329,14 @@ common_chat_params rendered(const hth_llama_chat &chat, const common_chat_templa
     } else {
         plain.tool_choice = COMMON_CHAT_TOOL_CHOICE_NONE;
         plain.json_schema.clear();
-        /* One of the list shows the schema of the reply: DeepSeek V4, by this variable. */
+        /* One template of the list shows the schema of the reply: DeepSeek V4, known by this variable. */
         if (!inputs.json_schema.empty() && source_has(chat, "dsml_token") && !source_has(chat, "function_calls"))
             plain.chat_template_kwargs["response_format"] = inputs.json_schema;
     }
     return common_chat_templates_apply(chat.templates.get(), plain);
 }
 
-/* What the engine writes behind the rendering, where a reply goes on: the beginning of it. */
+/* When a reply continues a message, the engine writes the beginning of the reply behind the rendering. */
 std::string beginning(const hth_llama_chat &chat, const asked &given, const std::string &prompt)
 {
     const std::string before = rendered(chat, given.told).prompt;
@@ -351,8 +352,7 @@ bool token_by_name(const void *vocab, const char *text, size_t n_bytes, hearth_t
     return *out >= 0;
 }
 
-/* With the true schemas. One that is only to keep calls in shape, and is too large, is left out: calls are found
-   without it, too. */
+/* The grammar with the true schemas. A lazy one that cannot be used is left out: calls are found without it, too. */
 std::string grammar_with_schemas(const hth_llama_chat &chat, const asked &given, const common_chat_params &params)
 {
     std::string text = given.schemas.grammar(params.parser, params.grammar_lazy);
@@ -384,7 +384,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given)
         hth_module_guard guard(&chat->lock);
 
         for (auto at = chat->recent.begin(); at != chat->recent.end(); ++at)
-            /* How a reply begins is part of how it is read, and may depend on the conversation. */
+            /* The beginning of the reply is a part of the parser, and may depend on the conversation. */
             if (at->options == options && at->params.generation_prompt == text.generation_prompt) {
                 params = at->params;
                 chat->recent.splice(chat->recent.begin(), chat->recent, at);
@@ -410,7 +410,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given)
     return params;
 }
 
-/* The same, with errors that say what is wrong and not which part of the engine has met it. */
+/* The same, with error messages that do not name the part of the engine. */
 common_chat_params apply_plainly(hth_llama_chat *chat, const asked &given)
 {
     static constexpr char prefix[] = "Automatic parser generation failed: ";
@@ -424,7 +424,7 @@ common_chat_params apply_plainly(hth_llama_chat *chat, const asked &given)
     }
 }
 
-/* The text behind a beginning that the reader of the reply has himself written. */
+/* The text without the beginning that stands in the prompt already. */
 std::string without(const std::string &begun, const std::string &text)
 {
     if (text.compare(0, begun.size(), begun) == 0)
@@ -432,7 +432,7 @@ std::string without(const std::string &begun, const std::string &text)
     return begun.compare(0, text.size(), text) == 0 ? std::string() : text;
 }
 
-/* HEARTH_MISUSE for what is wrong with what was given. */
+/* As hth_guarded; refused becomes HEARTH_MISUSE. */
 template <typename Call> hearth_status guarded(hearth_error *err, const char *what, Call call) noexcept
 {
     return hth_guarded(err, what, [&] {
@@ -463,7 +463,7 @@ hearth_status hth_llama_chat_new(const struct llama_model *model, const char *gi
         check_template(source);
         if (with_tools)
             check_template(with_tools);
-        /* common_chat_templates_init rethrows a sliced exception, so what is wrong is learned here. */
+        /* common_chat_templates_init loses the text of an exception, so the template is parsed here first. */
         (void)common_chat_template(source, "", "");
         chat = std::make_unique<hth_llama_chat>();
         chat->templates = common_chat_templates_init(model, given ? given : "");
@@ -494,7 +494,7 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
         hearth_chat_prompt made = {};
         std::unique_ptr<hearth_chat_prompt, prompt_clearer> holder(&made);
 
-        /* Where the engine finds no form of calls it leaves the tools out, and nothing would make the model call one. */
+        /* If the engine finds no form of calls, it leaves the tools out, and then nothing makes the model call one. */
         if (given.inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !given.inputs.tools.empty() &&
             params.grammar.empty())
             return hth_fail(err, HEARTH_UNSUPPORTED,
@@ -527,7 +527,7 @@ hearth_status hth_llama_chat_reader_new(const char *parser, hth_llama_chat_reade
             } catch (const std::bad_alloc &) {
                 throw;
             } catch (const std::exception &) {
-                reader->begun = {}; /* it has no form yet: then all of it is told, as the engine does */
+                reader->begun = {}; /* no parsed form yet: the reply then includes it, as in the engine */
             }
         }
         *out = reader.release();
@@ -543,7 +543,7 @@ void hth_llama_chat_reader_free(hth_llama_chat_reader *reader)
 hearth_status hth_llama_chat_read(const hth_llama_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
                                   hth_chat_reply *out, hearth_error *err)
 {
-    if (bracket_nesting(text, n_bytes) > reply_nesting_max) /* the parser recurses along them */
+    if (bracket_nesting(text, n_bytes) > reply_nesting_max) /* the parser recurses along brackets */
         return hth_fail(err, HEARTH_CORRUPT, "the reply nests brackets deeper than %zu", reply_nesting_max);
     return hth_guarded(err, "read the reply", [&] {
         common_chat_msg message;

@@ -1,9 +1,9 @@
 /*
- * llama_chat.h - chat templates of llama-common v0.5.0: conversations to prompts, replies taken apart
+ * llama_chat.h - chat templates of llama-common v0.5.0: from conversations to prompts, and from replies to their parts
  *
- * C functions around C++, as in llama_shim.h; nothing throws. Templates come with models and are trusted less than who
- * runs them: their size and nesting are limited, and so is what goes into them. What cannot be limited from outside is a
- * template that loops or recurses without end; it takes the process with it, which is why that one has a supervisor.
+ * C functions around C++, as in llama_shim.h; none throws. Templates come with models, and are trusted less than the
+ * person who runs them. So their size, their nesting and their inputs are limited. A template that loops or recurses
+ * without end cannot be limited from outside. It ends the process, and the supervisor starts another one.
  */
 #ifndef HTH_ENGINE_LLAMA_CHAT_H
 #define HTH_ENGINE_LLAMA_CHAT_H
@@ -20,11 +20,15 @@ extern "C" {
 struct llama_model;
 typedef struct hth_llama_chat hth_llama_chat;
 
-/* Parse given, or the model's own template when given is NULL. *out is NULL, with HEARTH_OK, when there is none. */
+/*
+ * Parse the template given or, if that is NULL, the model's own. *out is the caller's; it is NULL, with HEARTH_OK, when
+ * there is no template. model may be NULL if given is not; otherwise it outlives *out. HEARTH_MISUSE: the template is
+ * too large or too deeply nested. HEARTH_ENGINE: it cannot be parsed.
+ */
 hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, hth_llama_chat **out,
                                  hearth_error *err);
 void hth_llama_chat_free(hth_llama_chat *chat);
-/* The template as it was given, or as the model has it; as long as chat. */
+/* The text of the template, valid as long as chat. */
 const char *hth_llama_chat_source(const hth_llama_chat *chat);
 
 /* As hth_backend.chat_prompt. Any thread; *out is left as zeros on failure. */

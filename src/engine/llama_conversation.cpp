@@ -19,14 +19,15 @@ using json = common_json;
 constexpr size_t schema_bytes_max = 256 << 10;
 constexpr size_t schema_values_max = 4096;
 constexpr size_t json_depth_max = 64;
-constexpr uint64_t pairs_max = 8000000; /* of one conversation; the parser keeps members in a list; some 40 ms */
+constexpr uint64_t pairs_max =
+    8000000; /* of one conversation; about 40 ms, because the parser keeps members in a list */
 constexpr size_t values_bytes_max = 64 << 10;
 constexpr size_t known_bytes_max = 4 << 20;
 
-/* What the texts of one conversation have taken so far of what they may. */
+/* The use of limits by the texts of one conversation so far. */
 struct spent {
     uint64_t n_pairs = 0;
-    uint64_t steps = HTH_CHECK_STEPS_MAX; /* of compiling schemas */
+    uint64_t steps = HTH_CHECK_STEPS_MAX; /* left for compiling schemas */
 };
 
 json parse_within(const std::string &what, const char *text, size_t bytes_max, spent &so_far)
@@ -86,7 +87,7 @@ common_chat_msg message_of(const hearth_chat_turn &turn, spent &so_far)
     return message;
 }
 
-/* Can the parameters be compiled? Throws refused where they must. */
+/* Can the parameters be compiled? Throws refused if they must be. */
 bool is_compiled(known_schemas &known, const std::string &what, const json &schema, bool is_any_good, spent &so_far)
 {
     try {
@@ -104,7 +105,6 @@ void add_tool(known_schemas &known, const hearth_chat_tool &tool, bool is_any_go
     const std::string what = std::string("the parameters of tool '") + tool.name + "'";
     const std::string description = tool.description ? tool.description : "";
     json schema{ { "type", "object" }, { "properties", json::object() } };
-
     bool compiles = true;
 
     if (tool.parameters) {
@@ -205,5 +205,5 @@ void known_schemas::keep(const std::string &schema, uint64_t taken)
         n_bytes_ = 0;
     }
     if (taken_.emplace(schema, taken).second)
-        n_bytes_ += schema.size() + 128; /* and what keeping it takes */
+        n_bytes_ += schema.size() + 128; /* and about the room of an entry */
 }

@@ -1,8 +1,8 @@
 /*
- * llama_conversation.h - a conversation, checked, as llama-common takes it
+ * llama_conversation.h - a checked conversation, in the form that llama-common takes
  *
- * JSON is measured before it is parsed (256 KiB, 64 levels and 4096 values a text; 8 million pairs of members of one object
- * in all), and schemas are compiled (HTH_CHECK_STEPS_MAX in all).
+ * JSON is measured before it is parsed: at most 256 KiB, 64 levels and 4096 values a text, and 8 million pairs of
+ * members of the same object in all texts. Schemas are compiled, in at most HTH_CHECK_STEPS_MAX steps in all.
  *
  * C++, for the engine's files only.
  */
@@ -21,19 +21,19 @@
 #include "engine/llama_schemas.h"
 #include "engine/module_lock.h"
 
-/* What is wrong with a conversation: HEARTH_MISUSE. */
+/* An error in a conversation; it becomes HEARTH_MISUSE. */
 struct refused : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/* Schemas that were found good, and what compiling them took, up to 4 MiB. Tools come again with each request. Any thread. */
+/* Up to 4 MiB of good schemas, with the steps of compiling each: tools come again with each request. Any thread. */
 class known_schemas
 {
   public:
     known_schemas() = default;
     known_schemas(const known_schemas &) = delete;
 
-    /* Can the schema be compiled? What that takes, or took, goes off steps. what names it in errors. Throws refused. */
+    /* Check that the schema can be compiled, and subtract its steps, also when it is known. Throws refused. */
     void check(const std::string &what, const std::string &schema, uint64_t &steps);
 
   private:
@@ -46,15 +46,15 @@ class known_schemas
 };
 
 /*
- * A conversation for the engine. inputs is as it is, for the text of the prompt; told has shapes in place of schemas, for the
- * engine's parser; schemas writes the grammar of that parser. Everything is copied.
+ * A conversation for the engine. inputs has the true schemas, for the text of the prompt. told has shapes in their
+ * place, for the engine's parser. schemas writes the grammar of that parser. Everything is copied.
  */
 struct asked {
     common_chat_templates_inputs inputs, told;
     llama_schemas schemas;
 };
 
-/* markup: of calls in this template. Throws refused, and what llama-common throws. */
+/* markup: of the template's calls. Throws refused, and the exceptions of llama-common. */
 asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_conversation &conversation);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * llama_devices.cpp - what llama.cpp can compute on
+ * llama_devices.cpp - the devices that llama.cpp can compute on
  *
- * A model is always given its devices by name. Left alone the engine would take all that it knows, which after one
- * model with RPC servers would be those of every later one in the process, too. Which of this machine's devices count
- * is the engine's own choice (llama_prepare_model_devices in src/llama.cpp of v0.5.0) repeated: each GPU once, however
- * many back ends see it, and integrated ones only where there are no others.
+ * A model always gets its devices by name. Otherwise the engine would take all devices that it knows: after one model
+ * with RPC servers, also those servers for every later model of the process. For this machine's devices the engine's
+ * own choice (llama_prepare_model_devices in src/llama.cpp of v0.5.0) is repeated: each GPU once, however many back
+ * ends see it, and integrated GPUs only if there are no others.
  *
- * What an RPC server computes with cannot be asked, so its address stands for it in ctx_params_hash. A server has one
- * client at a time, and the engine one connection to it for all models of a process. So only the first of them asks the
- * server whether it is there; which servers have models is counted.
+ * The device of an RPC server cannot be queried, so the server's address stands for it in ctx_params_hash. A server has
+ * one client at a time, and the engine has one connection to it for all models of a process. So only the first of these
+ * models checks that the server answers, and the models of each server are counted.
  */
 #include "engine/llama_devices.h"
 
@@ -31,7 +31,7 @@ const char *backend_name(ggml_backend_dev_t device)
     return ggml_backend_reg_name(ggml_backend_dev_backend_reg(device));
 }
 
-/* "A device, 2 GB" as "Adevice_2GB": one word of a text in which words and their values are apart by blanks. */
+/* "A device, 2 GB" becomes "Adevice_2GB": one word of a text whose words are separated by blanks. */
 std::string as_word(const char *text)
 {
     std::string word;
@@ -60,13 +60,13 @@ hearth_status add(hth_llama_devices *out, ggml_backend_dev_t device, hearth_erro
     return HEARTH_OK;
 }
 
-/* Models of this process by server. Like the engine's connections, a matter of the process. */
+/* The models of this process, by server. Process-wide, like the engine's connections. */
 struct {
-    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* also held while a server is asked */
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* also held while a server is checked */
     std::map<std::string, size_t> n_models;
 } servers_in_use;
 
-/* One more model is about to use a server, or one has done with it. */
+/* Count one more model of a server, or one less. */
 hearth_status take_server(const char *address, hearth_error *err)
 {
     hth_module_guard hold(&servers_in_use.lock);
@@ -111,7 +111,7 @@ hearth_status add_server(hth_llama_devices *out, const char *address, hearth_err
     return status;
 }
 
-/* Has a device of another back end that was added the same hardware behind it? */
+/* Does another back end's device in the list stand for the same hardware? */
 bool is_added(const hth_llama_devices *out, ggml_backend_dev_t device)
 {
     ggml_backend_dev_props props, other;
@@ -134,7 +134,7 @@ hearth_status add_own(hth_llama_devices *out, hearth_error *err)
     size_t n_before = out->n;
 
     for (enum ggml_backend_dev_type type : types) {
-        ggml_backend_reg_t first = nullptr; /* of integrated ones those of one back end are taken */
+        ggml_backend_reg_t first = nullptr; /* only one back end's integrated GPUs are taken */
 
         for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
             ggml_backend_dev_t device = ggml_backend_dev_get(i);
@@ -186,7 +186,7 @@ hearth_status hth_llama_devices_pick(const char *rpc_servers, hth_llama_devices 
 void hth_llama_devices_release(hth_llama_devices *devices)
 {
     (void)hth_guarded(nullptr, "give its devices back",
-                      [&] { /* a server that stays counted is asked no more */
+                      [&] { /* after a failure a server stays counted, and is not checked again */
                             for (; devices->n_servers > 0; devices->n_servers--)
                                 give_server_back(devices->servers.texts[devices->n_servers - 1]);
                             return HEARTH_OK;
@@ -198,7 +198,7 @@ void hth_llama_devices_memory(const hth_llama_devices *devices, uint64_t *free_b
     *free_bytes_out = 0;
     *total_bytes_out = 0;
     (void)hth_guarded(nullptr, "ask its devices for memory",
-                      [&] { /* what is not known is 0 */
+                      [&] { /* unknown memory counts as 0 */
                             for (size_t i = 0; i < devices->n; i++) {
                                 size_t free_bytes = 0, total_bytes = 0;
 

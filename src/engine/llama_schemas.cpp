@@ -1,10 +1,10 @@
 /*
- * llama_schemas.cpp - shapes of schemas, and grammars with the schemas themselves
+ * llama_schemas.cpp - shapes of schemas, and grammars with the true schemas
  *
- * A shape is found by walking the schema along references, allOf and alternatives, within accounts of steps and members
- * that all tools of a conversation share. Shapes decide how the engine reads a reply: a member that may be a string is
- * text in most notations, and JSON otherwise. So an account that is used up is an error, and never a wrong shape.
- * References and parts more than 24 deep in one another are not looked at: what lies there counts as any JSON.
+ * A shape is found by walking the schema along references, allOf and alternatives. All tools of a conversation share
+ * the limits of steps and members. Shapes decide how the engine reads a reply: a member that may be a string is text in
+ * most notations, and JSON otherwise. So a limit that is reached is an error, and never gives a wrong shape. The walk
+ * ends 24 references or parts deep, and all below counts as any JSON.
  */
 #include "engine/llama_schemas.h"
 
@@ -25,11 +25,11 @@ using json = common_json;
 
 constexpr size_t depth_max = 24;       /* of references and parts in one another */
 constexpr size_t nesting_max = 4;      /* of objects and lists whose members are markup */
-constexpr size_t name_bytes_max = 256; /* the engine goes through names by recursion */
+constexpr size_t name_bytes_max = 256; /* the engine recurses along a name */
 constexpr size_t place_bytes_max = 1000;
 constexpr size_t copy_bytes_max = 16 << 10;
 constexpr size_t elements_bytes_max = 224 << 10; /* of a grammar's 256 KiB */
-constexpr size_t scanned_max = 200000;           /* values, in search of references */
+constexpr size_t scanned_max = 200000;           /* values that searches for references look at */
 
 /* Types as bits. */
 enum : unsigned { t_null = 1, t_boolean = 2, t_integer = 4, t_number = 8, t_string = 16, t_array = 32, t_object = 64 };
@@ -59,7 +59,7 @@ unsigned type_of_value(const json &value)
                                      : t_object;
 }
 
-/* Without "type", keywords tell what a schema is about; 0: they do not. */
+/* The types that keywords imply when "type" is missing; 0: none. */
 unsigned type_by_keywords(const json &schema)
 {
     for (const char *key : { "properties", "patternProperties", "additionalProperties", "required", "propertyNames" })
@@ -90,7 +90,7 @@ std::string escaped(const std::string &name)
     return out;
 }
 
-/* Of a part of a reference: %XX first, then ~0 and ~1. */
+/* The name behind a part of a reference: first %XX is undone, then ~0 and ~1. */
 std::string unescaped(const std::string &part)
 {
     std::string plain, out;
@@ -127,7 +127,7 @@ std::string rule_name(const std::string &name)
     return out;
 }
 
-/* Rules as the engine's builder keeps them: each name once, with a number where it means something else. */
+/* Rules as the engine's builder keeps them. A name whose rule has another text gets a number. */
 class rules
 {
   public:
@@ -153,11 +153,11 @@ class rules
     }
 
   private:
-    /* What the engine's parsers call space: a model may write some, and not without end. */
+    /* The engine's parsers use this rule. It lets a model write some white space, but not without end. */
     std::map<std::string, std::string> rules_{ { "space", "(\" \" | \"\\n\"{1,2} [ \\t]{0,20})?" } };
 };
 
-/* A schema that stands alone: what it refers to goes with it. */
+/* Makes a schema that stands alone, with the definitions that it refers to. */
 class alone
 {
   public:
@@ -165,7 +165,7 @@ class alone
     {
     }
 
-    /* False: it refers to something that is not one of the root's definitions, or looking takes too long. */
+    /* False: a reference leads elsewhere than to the root's definitions, or the search takes too long. */
     bool make(const json &schema, json &out)
     {
         if (schema.contains("$defs") || schema.contains("definitions") || !scan(schema))
@@ -185,7 +185,7 @@ class alone
             out.set({ keyword, definitions });
         }
         if (root_.contains("$schema"))
-            out.set({ "$schema", root_.at("$schema") }); /* it says what $ref means */
+            out.set({ "$schema", root_.at("$schema") }); /* the draft decides the meaning of $ref */
         return true;
     }
 
@@ -257,7 +257,7 @@ void llama_schemas::spend(size_t n)
     n_steps_left_ -= n;
 }
 
-/* Go along a reference; false: it leads nowhere. */
+/* Follow a reference. False: it leads nowhere. */
 bool llama_schemas::follow(place &at)
 {
     const std::string reference = at.schema->at("$ref").is_string() ? at.schema->at("$ref").get<std::string>() : "";
@@ -275,7 +275,7 @@ bool llama_schemas::follow(place &at)
 
         if (reference[begin] != '/')
             return false;
-        spend(1 + to->size() / 8); /* members are looked through one by one */
+        spend(1 + to->size() / 8); /* members are searched one by one */
         if (to->is_object() && to->contains(name))
             to = &to->at(name);
         else if (to->is_array() && !name.empty() && name.size() < 6 &&
@@ -303,7 +303,7 @@ unsigned llama_schemas::types_of_parts(const place &at, const char *keyword, siz
     return found ? found : t_all;
 }
 
-/* The types that values may have; all, where there is none. */
+/* The types of the schema's values; all types if none is left. */
 unsigned llama_schemas::types(const place &at, size_t depth)
 {
     unsigned found = t_all, stated = 0;
@@ -351,7 +351,7 @@ unsigned llama_schemas::types(const member &of)
     return found ? found : t_all;
 }
 
-/* The members of an object by all that says something of it. What only an alternative has is not required. */
+/* Collect the members of an object from all schemas that describe it. Alternatives make no member required. */
 void llama_schemas::collect(const place &at, bool is_required, bool is_alternative, members &out, size_t depth)
 {
     spend(1 + (at.schema->is_object() ? at.schema->size() / 8 : 0));
@@ -391,7 +391,7 @@ void llama_schemas::collect(const place &at, bool is_required, bool is_alternati
 
             spend(1 + text.size() / 64);
             if (text.size() <= name_bytes_max)
-                out.required.insert(text); /* a later branch may tell of the member */
+                out.required.insert(text); /* a later schema may describe the member */
         }
 }
 
@@ -423,7 +423,7 @@ json llama_schemas::of_type(const member &of, unsigned type, const std::string &
         if (bit == type)
             made = json{ { "type", text } };
     if (!is_markup || !at.schema->is_object() || std::find(open_.begin(), open_.end(), at.schema) != open_.end())
-        return made; /* once is enough of what has itself as a member */
+        return made; /* a schema within itself is written once */
     open_.push_back(at.schema);
     if (type == t_object) {
         members found;
@@ -448,7 +448,7 @@ json llama_schemas::shape(const member &of, const std::string &name, size_t dept
     if (found == t_all)
         return json::object();
     if (found & t_number)
-        found &= ~(unsigned)t_integer; /* which it has */
+        found &= ~(unsigned)t_integer; /* t_number includes it */
     for (const auto &[bit, text] : type_names)
         if (found == bit)
             return of_type(of, bit, name, depth);
@@ -466,7 +466,7 @@ json llama_schemas::tool(const std::string &name, const json &parameters, bool i
     open_ = { root_ };
     add("tool-" + name, { "", { { root_, "#" } }, {} });
     if (known_ == markup::none)
-        return json{ { "type", "object" } }; /* its grammar takes the engine the square of the optional members */
+        return json{ { "type", "object" } }; /* the engine's grammar of members would have the square of their number */
     collect({ root_, "#" }, true, false, found, 0);
     for (const member &one : found.list)
         add("ling3-arg-" + name + "-" + one.name, one);
@@ -478,11 +478,11 @@ json llama_schemas::reply(const json &schema)
     root_ = &roots_.emplace_back(schema);
     is_compiled_ = true;
     add("response-format", { "", { { root_, "#" } }, {} });
-    elements_["response-format"] = elements_["response-format-schema"]; /* some of the templates say so */
+    elements_["response-format"] = elements_["response-format-schema"]; /* some templates use this name */
     return json{ { "type", "object" } };
 }
 
-/* The schema behind %json. What cannot be said in the room that is left is any JSON. */
+/* The schema behind %json; any JSON if the schema does not fit into the room that is left. */
 static std::string text_of(const json &root, const json &schema, const std::string &path, size_t &n_left,
                            std::map<const json *, std::string> &roots)
 {
@@ -528,7 +528,7 @@ std::string llama_schemas::grammar(const std::string &parser, bool is_lazy) cons
         [&](const std::string &name, const common_chat_schema &) {
             auto found = elements_.find(name);
 
-            /* The engine's rules have other names. */
+            /* No rule of the engine begins with "hearth-". */
             return written.add("hearth-" + name, found == elements_.end() ? "%json {}" : element_text(found->second));
         },
     };
@@ -536,7 +536,8 @@ std::string llama_schemas::grammar(const std::string &parser, bool is_lazy) cons
     arena.load(parser);
     for (size_t i = 0; i < arena.size(); i++)
         if (auto *schema = std::get_if<common_peg_schema_parser>(&arena.get(i)))
-            schema->node = &any; /* it is not written with the parser; any will do, since the name tells */
+            schema->node =
+                &any; /* parsers are stored without their schemas; any will do, because the name finds the schema */
     arena.build_grammar(builder, is_lazy);
     return written.text();
 }

@@ -1,8 +1,7 @@
 /*
- * llama_shim.cpp - calls of llama.cpp whose exceptions end here; with llama_chat.cpp and what belongs to it the only
- * C++ of Hearth
+ * llama_shim.cpp - calls of llama.cpp; their exceptions end here
  *
- * See llama_shim.h. Every function is noexcept. Where no status can be returned, the value that means failure is.
+ * See llama_shim.h. Every function is noexcept. A function without a status returns its value for failure.
  */
 #include "engine/llama_shim.h"
 
@@ -27,7 +26,7 @@
 namespace
 {
 
-/* Run call; what it throws becomes the fallback. */
+/* The result of call; fallback if it throws. */
 template <typename Value, typename Call> Value guarded_value(Value fallback, Call call) noexcept
 {
     try {
@@ -42,7 +41,7 @@ template <size_t N> void copy_text(char (&to)[N], const char *from)
     (void)std::snprintf(to, N, "%s", from ? from : ""); /* cut when too long */
 }
 
-/* A text that write puts into a buffer as snprintf does; less than 0: there is none. */
+/* A new text. write fills a buffer as snprintf does; a negative result means that there is no text. */
 template <typename Write> hearth_status new_text(const char *what, Write write, char **out, hearth_error *err)
 {
     return hth_guarded(err, "read its metadata", [&] {
@@ -88,14 +87,14 @@ bool ends_with(const std::string &text, const char *end)
 }
 
 /*
- * Metadata that the engine asserts on instead of refusing it: numbers that are none, negative epsilons, no or too many
- * layers, two tokens of one name. What is wrong, or nothing.
+ * The fault of metadata on which the engine would end the process instead of refusing the file: numbers that are none,
+ * negative epsilons, no or too many layers, two tokens of one name. "": none.
  */
 std::string metadata_problem(const gguf_context *file)
 {
     int64_t tokens = gguf_find_key(file, "tokenizer.ggml.tokens");
     std::unordered_set<std::string_view>
-        seen; /* into the file; tens of thousands of copies take longer than reading it */
+        seen; /* these point into the file, because tens of thousands of copies would take longer than reading it */
 
     for (int64_t i = 0; i < gguf_get_n_kv(file); i++) {
         std::string key = gguf_get_key(file, i);
@@ -117,7 +116,7 @@ std::string metadata_problem(const gguf_context *file)
     for (size_t i = 0; i < gguf_get_arr_n(file, tokens); i++) {
         const char *name = gguf_get_arr_str(file, tokens, i);
 
-        if (*name && !seen.insert(name).second) /* the engine makes up names for those that have none */
+        if (*name && !seen.insert(name).second) /* the engine makes up names for tokens without one */
             return "token " + std::to_string(i) + " has the name of another one";
     }
     return "";
@@ -261,7 +260,7 @@ void hth_shim_model_free(struct llama_model *model)
     });
 }
 
-/* The engine gives a token for some roles of models that have no vocabulary; there are none. */
+/* Without a vocabulary there are no special tokens, although the engine gives some. */
 static void read_vocabulary_facts(const llama_vocab *vocabulary, hth_shim_model_facts *facts)
 {
     facts->vocabulary_type = llama_vocab_type(vocabulary);

@@ -1,12 +1,13 @@
 /*
- * nfa.c - a pattern is read by recursive descent and written as code that can be copied, since jumps are relative
+ * nfa.c - read a pattern by recursive descent, and write its code
  *
  *   anywhere          SPLIT +1 +3, SET any, JUMP -2 before the pattern, unless all of it begins with ^
  *   x|y               SPLIT x y, x, JUMP end, y
- *   x{m,n}            x m times, then n - m times SPLIT x end, x: each may leave for the end at once
+ *   x{m,n}            x m times, then n - m times SPLIT x end, x: each SPLIT may leave for the end
  *   x{m,}             x m times, then SPLIT x end, x, JUMP back
  *
- * Nothing is repeated without need: what matches no character at all is written once.
+ * Jumps are relative, so code can be moved and copied. An expression that matches no character is written once, however
+ * often it is repeated.
  */
 #include "engine/nfa.h"
 
@@ -88,7 +89,7 @@ static int by_first(const void *a, const void *b)
     return left->first < right->first ? -1 : left->first > right->first;
 }
 
-/* Sort the ranges from begin on, join them, and where negated replace them by all others. */
+/* Sort and join the ranges from begin on. negated: replace them by all other characters. */
 static void finish_ranges(reader *r, size_t begin, bool negated)
 {
     hth_nfa *nfa = r->nfa;
@@ -178,7 +179,7 @@ static uint32_t read_hex(reader *r, int n_least, int n_most)
     return value > LAST_CODE_POINT ? 0 : value;
 }
 
-/* \d, \w, \s or the opposite of one: its ranges are added. False: another escape. */
+/* Add the ranges of \d, \w, \s or of the opposite of one. False: another escape. */
 static bool read_class_escape(reader *r)
 {
     static const hth_gbnf_range digits[] = { { '0', '9' } };
@@ -209,7 +210,7 @@ static bool read_class_escape(reader *r)
     return true;
 }
 
-/* What stands behind a backslash and is one character. */
+/* The character that an escape stands for. */
 static uint32_t read_escape(reader *r, bool in_class)
 {
     int c = peek(r);
@@ -328,7 +329,7 @@ static void read_group(reader *r)
     r->depth--;
 }
 
-/* One thing that can be repeated. False: it matches no character, so repeating it means nothing. */
+/* Read one atom. False: it matches no character, so it need not be repeated. */
 static bool read_atom(reader *r)
 {
     size_t begin = r->nfa->n_ranges;
@@ -378,7 +379,7 @@ static int32_t read_count(reader *r)
     return value;
 }
 
-/* Write the code from begin on out least to most times; most -1: without end. */
+/* Repeat the code from begin on, least to most times; most -1: any number of times. */
 static void repeat(reader *r, size_t begin, int32_t least, int32_t most)
 {
     hth_nfa *nfa = r->nfa;
@@ -445,7 +446,7 @@ static void read_sequence(reader *r)
 
 static void read_choice(reader *r)
 {
-    int32_t last_jump = -1; /* each holds the one before it until the end is known */
+    int32_t last_jump = -1; /* the jumps are a list, each with the one before it, until the end is known */
 
     for (;;) {
         size_t begin = r->nfa->n_code;
@@ -504,7 +505,7 @@ hearth_status hth_nfa_new_pattern(const char *pattern, size_t n_bytes, hth_nfa *
     read_choice(&r);
     if (r.status == HEARTH_OK && peek(&r) == ')')
         FAIL(&r, "a ')' has no '('");
-    /* A lone ^ at the very beginning binds all of it, unless there is another alternative. */
+    /* A lone ^ at the very beginning ties the whole pattern, unless there is another alternative. */
     is_tied = r.status == HEARTH_OK && r.nfa->n_code > 3 && r.nfa->code[3].op == HTH_NFA_BEGIN;
     if (is_tied)
         r.nfa->code[0] = (hth_nfa_instruction){ .op = HTH_NFA_JUMP, .a = 3 };
@@ -531,7 +532,7 @@ hearth_status hth_nfa_new_texts(const char *const *texts, const size_t *n_bytes,
         if (r.status == HEARTH_OK)
             r.nfa->code[split].b = (int32_t)(r.nfa->n_code - split);
     }
-    emit(&r, HTH_NFA_JUMP, 0, 0); /* none of them: nowhere */
+    emit(&r, HTH_NFA_JUMP, 0, 0); /* no text is left: a jump to itself leads nowhere */
     return end(&r, out);
 }
 
@@ -550,7 +551,7 @@ typedef struct run {
     const hth_nfa *nfa;
     uint32_t *now, *next, *todo;    /* instructions that wait for a character */
     uint32_t *marks;                /* by instruction: the step that reached it last */
-    size_t n_now, n_next, n_looked; /* instructions that were looked at, not paid for yet */
+    size_t n_now, n_next, n_looked; /* n_looked: instructions looked at, but not paid for yet */
     uint32_t step;
     bool matches;
 } run;

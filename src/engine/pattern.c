@@ -38,9 +38,9 @@ typedef struct instruction {
 struct hth_pattern {
     instruction *code;
     uint32_t n_code;
-    uint32_t n_marks;   /* that its groups use; of the others no thread has any */
-    uint32_t n_initial; /* instructions that are looked at before the first byte of a match */
-    uint64_t starts[4]; /* bytes with which a match may begin; all where it may be empty, or wait for the end */
+    uint32_t n_marks;   /* marks of its groups; threads have no others */
+    uint32_t n_initial; /* instructions run before the first byte of a match */
+    uint64_t starts[4]; /* first bytes of matches; all bytes if a match may be empty or wait for the end */
 };
 
 typedef struct marks {
@@ -49,11 +49,11 @@ typedef struct marks {
 
 typedef struct thread_list {
     uint32_t *pcs;   /* by priority */
-    uint64_t *marks; /* [n_marks of the pattern] for each */
+    uint64_t *marks; /* [n_marks of the pattern] of each thread */
     uint32_t n;
 } thread_list;
 
-/* What is to be done while threads are added: go to pc, or put mark back. */
+/* A step that remains while threads are added: go to pc, or restore a mark. */
 typedef struct todo {
     uint32_t pc;
     int32_t mark; /* -1: none */
@@ -64,10 +64,10 @@ struct hth_pattern_run {
     const hth_pattern *pattern;
     uint64_t position;
     thread_list now, next;
-    uint32_t *reached; /* by instruction: the step in which it was reached last */
+    uint32_t *reached; /* by instruction: the last step that reached it */
     uint32_t step;
     todo *todos;
-    uint64_t n_steps; /* instructions and threads that were looked at, since somebody asked */
+    uint64_t n_steps; /* instructions and threads looked at since the last hth_pattern_run_take_steps */
 };
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static bool class_escape(char letter, uint64_t set[4])
     return true;
 }
 
-/* What follows a backslash, as one byte; -1 with the compiler failed. */
+/* The byte that an escape stands for; -1 with the compiler failed. */
 static int byte_escape(compiler *c)
 {
     char letter = *c->at;
@@ -241,7 +241,7 @@ static void compile_group(compiler *c)
     c->depth--;
 }
 
-/* One thing that can be repeated. */
+/* Compile one atom: an expression that can be repeated. */
 static void compile_atom(compiler *c)
 {
     uint8_t byte = (uint8_t)*c->at++;
@@ -305,7 +305,7 @@ static int read_count(compiler *c)
     return value;
 }
 
-/* Write the code from begin on out least to most times; most -1: without end. */
+/* Repeat the code from begin on, least to most times; most -1: any number of times. */
 static void repeat(compiler *c, uint32_t begin, int least, int most, bool lazy)
 {
     uint32_t n = c->n - begin;
@@ -374,7 +374,7 @@ static void compile_sequence(compiler *c)
 
 static void compile_choice(compiler *c)
 {
-    int32_t last_jump = -1; /* each holds the one before it until the end is known */
+    int32_t last_jump = -1; /* the jumps are a list, each with the one before it, until the end is known */
 
     for (;;) {
         uint32_t begin = c->n;
@@ -397,7 +397,7 @@ static void compile_choice(compiler *c)
     }
 }
 
-/* What can be reached from the beginning without a byte: n_initial and starts. reached: [n_code] of false. */
+/* Find n_initial and starts: the instructions reached without a byte. reached: [n_code] of false. */
 static void find_starts(hth_pattern *pattern, bool *reached, uint32_t *todos)
 {
     uint32_t n_todo = 0;
@@ -492,8 +492,8 @@ void hth_pattern_free(hth_pattern *pattern)
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Add the thread at pc, and those that it leads to without a byte. True when one of them is a match: *found has its
- * marks, and threads of lower priority need not be added.
+ * Add the thread at pc, and all that it leads to without a byte. True: one of them is a match. *found has its marks,
+ * and threads of lower priority need not be added.
  */
 static bool add_thread(hth_pattern_run *run, thread_list *list, uint32_t first, marks *m, bool at_end, marks *found)
 {
@@ -533,7 +533,7 @@ static bool add_thread(hth_pattern_run *run, thread_list *list, uint32_t first, 
                 run->todos[n_todo++] = (todo){ .pc = t.pc + 1, .mark = -1 };
                 break;
             }
-            list->pcs[list->n] = t.pc; /* it waits for a byte, or to be asked whether this is the end */
+            list->pcs[list->n] = t.pc; /* it waits for a byte, or for the end of the text */
             memcpy(list->marks + (size_t)list->n * run->pattern->n_marks, m->at,
                    run->pattern->n_marks * sizeof(m->at[0]));
             list->n++;
@@ -676,13 +676,13 @@ bool hth_pattern_read(hth_pattern_run *run, uint8_t byte, uint64_t *begin_out)
     marks found, fresh = no_marks();
     thread_list swap;
 
-    /* A match may begin at this byte: after all that began before it. */
+    /* A match may begin at this byte. Its priority is lower than that of all threads that began earlier. */
     begin_step(run);
     run->n_steps += 2 * (uint64_t)run->now.n + 1;
     for (uint32_t i = 0; i < run->now.n; i++)
         run->reached[run->now.pcs[i]] = run->step;
     if (hth_pattern_may_begin(run->pattern, byte) && add_thread(run, &run->now, 0, &fresh, false, &found)) {
-        *begin_out = begin_of(&found); /* the pattern matches nothing at all, too */
+        *begin_out = begin_of(&found); /* a match without any byte */
         return true;
     }
     begin_step(run);

@@ -1,9 +1,9 @@
 /*
  * penalties.c - rings of the last tokens, and the changes that follow from them
  *
- * DRY needs, for each earlier place, how many tokens before it equal the last tokens of all. With the tokens reversed,
- * this is the Z function of one sequence, which takes linear time (Gusfield, "Algorithms on Strings, Trees, and
- * Sequences", 1997, 1.4).
+ * For each earlier place, DRY needs the number of tokens before it that equal the last tokens of the text. With the
+ * tokens reversed, this is the Z function of one sequence, which takes linear time (Gusfield, "Algorithms on Strings,
+ * Trees, and Sequences", 1997, 1.4).
  */
 #include "engine/penalties.h"
 
@@ -14,7 +14,7 @@
 
 #include "engine/sampling.h"
 
-/* Of a count: the token was dealt with in this call. */
+/* The bit of a count that tells that this call has dealt with the token. */
 #define DONE (UINT32_C(1) << 31)
 
 typedef struct ring {
@@ -25,7 +25,7 @@ typedef struct ring {
 struct hth_penalties {
     float repeat, frequency, presence;
     ring recent;
-    uint32_t *counts; /* in recent, by token; NULL: no penalties */
+    uint32_t *counts; /* by token, in recent; NULL: no penalties */
 
     double multiplier, base;
     uint32_t allowed_length;
@@ -34,7 +34,7 @@ struct hth_penalties {
     uint32_t n_in_phrase;   /* tokens since the one in which a breaker ended */
     hearth_token *reversed; /* the last tokens, newest first; scratch, like the next two */
     uint32_t *z;
-    uint32_t *lengths; /* of the longest repetition that a token would go on with; 0 but in a call */
+    uint32_t *lengths; /* by token: the longest repetition that it would lengthen; 0 outside a call */
 
     const hth_vocabulary *vocabulary;
     char *breakers; /* each with its terminator */
@@ -51,7 +51,7 @@ static bool ring_init(ring *r, uint32_t capacity)
     return r->tokens != NULL;
 }
 
-/* Put a token in; the one that falls out, or -1. */
+/* Add a token. Returns the token that falls out, or -1. */
 static hearth_token ring_put(ring *r, hearth_token token)
 {
     hearth_token old = r->n == r->capacity ? r->tokens[r->next] : -1;
@@ -100,7 +100,7 @@ static bool init_breakers(hth_penalties *p, const hearth_sampling *sampling, uin
     return true;
 }
 
-/* Does a breaker end in this token? It may have begun in those before it. The text's tail goes on. */
+/* Does a breaker end in this token, perhaps after it began in earlier ones? Moves the tail of the text on. */
 static bool ends_breaker(hth_penalties *p, hearth_token token)
 {
     const hth_piece *piece = &p->vocabulary->pieces[token];

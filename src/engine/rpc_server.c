@@ -1,18 +1,17 @@
 /*
- * rpc_server.c - is there a server of the engine's RPC back end, and does it answer?
+ * rpc_server.c - check whether a server of the engine's RPC back end answers
  *
- * llama.cpp v0.5.0 ends the process when an address has no port, when nobody listens, when the versions differ and when
- * a server hangs up, and waits for ever when the server is busy with another client. So it is asked beforehand, in the
- * engine's own protocol (ggml-rpc.cpp), whose greeting is the same in all versions that have one:
+ * llama.cpp v0.5.0 ends the process when an address has no port, nobody listens, the versions differ or a server hangs
+ * up. When the server is busy with another client, it waits for ever. So the server is asked first, in the engine's own
+ * protocol (ggml-rpc.cpp). All versions that greet have the same greeting:
  *
- *   to the server    u8 14 (hello), u64 24, 24 bytes of transports that we know: none but TCP
+ *   to the server    u8 14 (hello), u64 24, 24 bytes of the transports that we know: none but TCP
  *   from the server  u64 28, u8 major, u8 minor, u8 patch, u8 0, 24 bytes of transports
  *
- * in the machine's byte order, little-endian on all that it runs on. Then the connection is closed, and the server
- * waits for its next client. It is reset rather than closed: a server that was busy finds the greeting later, and
- * answering a connection that was closed in the meantime would kill it (SIGPIPE), where one that was reset is an error
- * to it. What happens between this and the engine's own connection cannot be known; then the engine ends the process,
- * and says why.
+ * in the machine's byte order, which is little-endian on all supported machines. Then the connection is reset, and the
+ * server waits for its next client. It is reset and not closed, because a busy server finds the greeting later. Its
+ * answer to a closed connection would kill it (SIGPIPE); a reset connection is an error to it. A server may still go
+ * away before the engine connects. Then the engine ends the process, and its message names the cause.
  */
 #include "engine/rpc_server.h"
 
@@ -73,7 +72,7 @@ static int connect_within(int fd, const struct sockaddr *address, socklen_t n_by
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &n_problem) == 0 ? problem : errno;
 }
 
-/* A connected socket, or a negative number with the reason told. */
+/* A connected socket; negative, with err set, on failure. */
 static int open_connection(const char *address, uint64_t deadline, hearth_error *err)
 {
     const struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
@@ -101,7 +100,7 @@ static int open_connection(const char *address, uint64_t deadline, hearth_error 
     return -1;
 }
 
-/* How many bytes came before the end of the connection or of the time. */
+/* Read until the connection or the time ends. Returns the number of bytes. */
 static size_t read_within(int fd, uint8_t *bytes, size_t n_bytes, uint64_t deadline, bool *is_late)
 {
     size_t n = 0;
@@ -136,7 +135,8 @@ hearth_status hth_rpc_server_check(const char *address, hearth_error *err)
     if (fd < 0)
         return HEARTH_ENGINE;
     memcpy(hello + 1, &n_hello, sizeof(n_hello));
-    n_sent = send(fd, hello, sizeof(hello), MSG_NOSIGNAL); /* the first bytes of a connection: they fit */
+    n_sent =
+        send(fd, hello, sizeof(hello), MSG_NOSIGNAL); /* they fit, because they are the first bytes of the connection */
     n = n_sent == (ssize_t)sizeof(hello) ? read_within(fd, answer, sizeof(answer), deadline, &is_late) : 0;
     (void)close(fd); /* a reset; the server takes its next client */
     if (is_late)

@@ -12,9 +12,9 @@ extern "C" { /* our own headers are C and do not say so themselves */
 
 /*
  * Connect, greet and read the server's version, as the engine will. The check comes first, because the engine ends the
- * process when this fails. HEARTH_ENGINE when nobody listens there, the name is unknown, the answer is missing or of
- * another version, or it comes too late: a server serves one client at a time. Blocks for at most ten seconds, plus the
- * time that the system takes to resolve the name.
+ * process when this fails. address is one of hth_rpc_addresses. HEARTH_ENGINE: nobody listens there, the name is
+ * unknown, or the answer is missing, late (a server serves one client at a time) or of another version. Blocks for at
+ * most ten seconds, plus the time that the system takes to resolve the name. Any thread.
  */
 hearth_status hth_rpc_server_check(const char *address, hearth_error *err);
 

@@ -23,7 +23,7 @@
 #include "engine/trigger.h"
 
 enum {
-    PREFIX_MAX = 1024, /* candidates to begin with where all are wanted */
+    PREFIX_MAX = 1024, /* candidates to begin with when a filter may need all */
     PROBES_MIN = 256,  /* likeliest tokens that a grammar is asked about before all are */
 };
 
@@ -86,7 +86,7 @@ static hearth_status copy_bias(hth_engine_sampler *s, const hearth_sampling *sam
     return HEARTH_OK;
 }
 
-/* The text of a token as the reply shows it. */
+/* The text of a token. A shown token has its name. */
 static void text_of(const hth_engine_sampler *s, hearth_token token, const uint8_t **bytes, size_t *n_bytes)
 {
     const hth_piece *piece = &s->vocabulary->pieces[token];
@@ -100,7 +100,7 @@ static void text_of(const hth_engine_sampler *s, hearth_token token, const uint8
         }
 }
 
-/* Does the grammar take it next: the token itself, or, of one that is shown, its name? */
+/* Does the grammar allow the token next, or the name of a shown token? */
 static bool grammar_allows(hth_engine_sampler *s, hearth_token token)
 {
     if (hth_grammar_allows(s->grammar, token))
@@ -163,7 +163,7 @@ static hearth_status make_grammar(hth_engine_sampler *s, const hearth_sampling *
     return status;
 }
 
-/* With the first choice: a request that waits has no need of them, and there may be thousands. */
+/* Called at the first choice, because requests that wait need no arrays, and there may be thousands. */
 static hearth_status make_arrays(hth_engine_sampler *s, hearth_error *err)
 {
     size_t k = s->sampling.temperature <= 0 ? 1 : s->sampling.top_k > 0 ? (size_t)s->sampling.top_k : s->n_vocab;
@@ -265,7 +265,7 @@ void hth_sampler_free(hth_engine_sampler *s)
 
 /* ---- accepting --------------------------------------------------------------------------------------------------- */
 
-/* A token of a reply whose grammar waits. */
+/* Accept a token of a reply while the grammar waits for a trigger. */
 static hearth_status accept_waiting(hth_engine_sampler *s, hearth_token token, hearth_error *err)
 {
     bool has_token = hth_triggers_has_token(s->triggers, token);
@@ -310,7 +310,7 @@ static void add_bias(hth_engine_sampler *s)
     }
 }
 
-/* May the token be the next one as far as the grammar goes? */
+/* Does the grammar allow the token next? */
 static bool is_allowed(hth_engine_sampler *s, hearth_token token)
 {
     const uint8_t *bytes, *text;
@@ -321,7 +321,7 @@ static bool is_allowed(hth_engine_sampler *s, hearth_token token)
         return true;
     if (!s->triggers || hth_triggers_has_token(s->triggers, token))
         return grammar_allows(s, token);
-    /* It waits. A token that would wake it, but goes on as the grammar does not, is not to come. */
+    /* The grammar waits. A text that fires a trigger must be one with which the grammar can begin. */
     text_of(s, token, &bytes, &n_bytes);
     if (n_bytes == 0)
         return true;
@@ -336,7 +336,7 @@ static bool may_begin(void *user_data, const uint8_t *bytes, size_t n_bytes)
     return hth_grammar_allows_text(s->grammar, bytes, n_bytes);
 }
 
-/* Which tokens may come while the grammar waits: a text that wakes it must go on as it does. */
+/* Which tokens may come while the grammar waits? A text that fires a trigger must begin as the grammar does. */
 static hearth_status mask_waiting(hth_engine_sampler *s, hearth_error *err)
 {
     hearth_status status = hth_triggers_mask(s->triggers, s->vocabulary, s->allowed, may_begin, s, err);
@@ -370,7 +370,7 @@ static void forbid_all(hth_engine_sampler *s)
         s->logits[i] = -INFINITY;
 }
 
-/* Nothing but tokens with bias +INFINITY, where the grammar allows one of them. True: nothing else is left. */
+/* Keep only tokens with bias +INFINITY, if the grammar allows one of them. True: only these are left. */
 static bool force(hth_engine_sampler *s)
 {
     size_t n = 0;
@@ -438,7 +438,7 @@ static bool cut_prefix(const hth_engine_sampler *s, const float *logits, size_t 
     return sampling->min_p > 0 && hth_filter_min_p(s->candidates, *n, sampling->min_p) < *n;
 }
 
-/* top_k to temperature. *first is where the candidates begin. */
+/* Apply the filters from top_k to temperature. *first is the index of the first candidate that is left. */
 static void filter(hth_engine_sampler *s, const float *logits, size_t n, uint64_t position, size_t *first,
                    size_t *n_out)
 {
@@ -472,7 +472,7 @@ static bool any_finite(const float *logits, size_t n)
     return false;
 }
 
-/* The k likeliest of what is left after everything that changes single logits. *logits_out is where all of them are. */
+/* The k likeliest tokens after all changes of single logits. *logits_out has all logits, changed. */
 static hearth_status select_candidates(hth_engine_sampler *s, const float *values, bool forbids_end, size_t k,
                                        const float **logits_out, size_t *n_out, hearth_error *err)
 {
@@ -510,7 +510,7 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
     else if (status == HEARTH_OK)
         *n_out = hth_filter_likeliest(s->logits, s->n_vocab, s->candidates, k);
     if (status == HEARTH_OK && *n_out == 0 && s->grammar && forbids_end) {
-        /* The grammar leaves nothing but the end; logits that were only asked about are not forbidden yet. */
+        /* The grammar allows only the end. forbid_all is needed: logits that were only probed are not -INFINITY yet. */
         forbid_all(s);
         for (size_t i = 0; i < s->n_ends; i++)
             s->logits[s->ends[i]] = is_allowed(s, s->ends[i]) ? s->end_logits[i] : -INFINITY;

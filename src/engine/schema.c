@@ -1,13 +1,13 @@
 /*
- * schema.c - a schema is read, its goals are compiled one after the other, and what leads nowhere is cut off
+ * schema.c - compile a JSON schema: read it, compile its goals one after the other, drop dead alternatives
  *
- *   1. measure the text, parse it
- *   2. ask for the rule of the root; that puts its goal into the queue
- *   3. compile the goals of the queue; those ask for rules of others, which are known or join the queue
- *   4. drop the alternatives that no text can end, such as a member that must hold a false schema, so that nobody who
- *      follows the grammar gets stuck
+ *   1. measure the text, then parse it
+ *   2. ask for the rule of the root, which puts the root's goal into the queue
+ *   3. compile each goal of the queue. A goal asks for the rules of other goals; a new goal joins the queue.
+ *   4. drop each alternative that no text can complete (a required member with the schema false, for example), so that
+ *      a reply that follows the grammar never gets stuck
  *
- * A goal is known by its items, so recursion in a schema becomes recursion in the grammar.
+ * A goal is known by its items. So recursion in a schema becomes recursion in the grammar.
  */
 #include "engine/schema.h"
 
@@ -42,27 +42,33 @@ uint32_t hth_schema_path_index(hth_schema_work *w, uint32_t parent, size_t index
     return add_path(w, (hth_schema_path){ .parent = parent, .index = index });
 }
 
-/* The last of a long path says the most, so it is cut in front. */
+/* A long path is cut at its beginning, because its end says the most. */
 static void write_path(const hth_schema_work *w, uint32_t path, char *text, size_t capacity)
 {
-    uint32_t chain[128];
-    size_t n = 0, at = 0;
+    size_t begin = capacity - 1;
+    bool is_first = w->n_paths == 0;
 
-    for (; n < 128 && w->n_paths > 0; path = w->paths[path].parent) {
-        chain[n++] = path;
-        if (path == 0 || (w->paths[path].key && w->paths[path].key[0] == '#'))
-            break;
-    }
-    text[0] = '\0';
-    while (n > 0 && at < capacity) {
-        const hth_schema_path *one = &w->paths[chain[--n]];
-        const char *slash = at > 0 ? "/" : "";
-        int more = one->key ? snprintf(text + at, capacity - at, "%s%.60s", slash, one->key)
-                            : snprintf(text + at, capacity - at, "%s%zu", slash, one->index);
+    text[begin] = '\0';
+    while (!is_first) {
+        const hth_schema_path *one = &w->paths[path];
+        char name[72];
+        size_t n;
 
-        at += more > 0 ? (size_t)more : 0;
+        is_first = path == 0 || (one->key && one->key[0] == '#');
+        if (one->key)
+            (void)snprintf(name, sizeof(name), "%s%s", is_first ? "" : "/", one->key); /* cut when too long */
+        else
+            (void)snprintf(name, sizeof(name), "/%zu", one->index);
+        hth_end_at_character(name, sizeof(name));
+        n = strlen(name);
+        is_first = is_first || begin < n + 3;
+        if (begin < n + 3)
+            n = (size_t)snprintf(name, sizeof(name), "...");
+        begin -= n;
+        memcpy(text + begin, name, n);
+        path = one->parent;
     }
-    hth_end_at_character(text, capacity);
+    memmove(text, text + begin, capacity - begin);
 }
 
 void hth_schema_fail(hth_schema_work *w, uint32_t path, const char *keyword, const char *format, ...)
@@ -194,7 +200,7 @@ static void compile_goals(hth_schema_work *w)
         }
         if (!hth_schema_failed(w))
             hth_schema_compile_goal(w, &items, goal.rule);
-        /* A table that is full says so without a place. */
+        /* The message of a full table names no place, so the place is added here. */
         if (hth_schema_failed(w) && w->tables.err && strncmp(w->tables.err->message, "at ", 3) != 0) {
             char at[140];
 
@@ -205,15 +211,15 @@ static void compile_goals(hth_schema_work *w)
     }
 }
 
-/* ---- what leads nowhere ------------------------------------------------------------------------------------------ */
+/* ---- dead alternatives ------------------------------------------------------------------------------------------- */
 
 typedef struct reach {
-    uint32_t *heads;   /* uses of a rule, [heads[i], heads[i + 1]), [n_rules + 2] */
+    uint32_t *heads;   /* uses of rule i: [heads[i], heads[i + 1]) of uses; [n_rules + 2] */
     uint32_t *uses;    /* alternatives */
-    uint32_t *n_open;  /* rules of an alternative that may lead nowhere */
+    uint32_t *n_open;  /* by alternative: how many of its rules are not known to lead to a text */
     uint32_t *rule_of; /* by alternative */
     uint32_t *todo;
-    bool *leads; /* by rule */
+    bool *leads; /* by rule: it leads to a text */
 } reach;
 
 static void count_uses(const hth_gbnf *g, const reach *r)
@@ -282,7 +288,7 @@ static void fail_empty(hth_schema_work *w)
         hth_schema_fail(w, 0, NULL, "no value meets the schema; its grammar matches no text");
 }
 
-static void cut_what_leads_nowhere(hth_schema_work *w)
+static void drop_dead_alternatives(hth_schema_work *w)
 {
     hth_gbnf *g = w->tables.grammar;
     reach r = { .heads = calloc(g->n_rules + 2, sizeof(r.heads[0])),
@@ -328,7 +334,7 @@ static json_t *read_json(const char *schema, size_t n_bytes, hearth_error *err)
         return NULL;
     }
     root = json_loadb(schema, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (!root && json_error_code(&error) == json_error_numeric_overflow) /* a bound beyond 64 bits */
+    if (!root && json_error_code(&error) == json_error_numeric_overflow) /* with a bound beyond 64 bits */
         root = json_loadb(schema, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     if (!root)
         (void)hth_fail(err, HEARTH_MISUSE, "the schema cannot be parsed as JSON: %s (byte %d)", error.text,
@@ -366,7 +372,7 @@ static void compile(hth_schema_work *w, const char *place)
     w->tables.grammar->root = root;
     compile_goals(w);
     if (!hth_schema_failed(w))
-        cut_what_leads_nowhere(w);
+        drop_dead_alternatives(w);
 }
 
 static void work_deinit(hth_schema_work *w)
@@ -389,14 +395,11 @@ static void work_deinit(hth_schema_work *w)
 hearth_status hth_schema_compile(const char *schema, size_t n_bytes, const hth_schema_options *options, hth_gbnf **out,
                                  hth_schema_notes *notes, hearth_error *err)
 {
-    hearth_error local = { .message = "" };
     hth_schema_work *w;
     hearth_status status;
     const char *place = NULL;
     json_t *text, *root;
 
-    if (!err)
-        err = &local; /* what is found out is asked for the place of a failure */
     text = root = read_json(schema, n_bytes, err);
     if (!text)
         return HEARTH_MISUSE;

@@ -34,10 +34,7 @@ enum {
     HTH_SCHEMA_NOTE_BYTES = 160,
 };
 
-/*
- * The keywords that were passed over: "#/properties/a: maxLength dropped". Only the first HTH_SCHEMA_NOTES_MAX are
- * told.
- */
+/* The keywords that were passed over: "#/properties/a: maxLength dropped". The first HTH_SCHEMA_NOTES_MAX are kept. */
 typedef struct hth_schema_notes {
     size_t n;
     char texts[HTH_SCHEMA_NOTES_MAX][HTH_SCHEMA_NOTE_BYTES];
@@ -52,25 +49,28 @@ typedef struct hth_schema_options {
     /* Larger bounds of lengths and counts are dropped; 0: HTH_GBNF_REPETITIONS_MAX. */
     uint32_t repetitions_max;
     /*
-     * The text may be a list of a place, "#/a/b", and a schema. Then the grammar is that of the subschema at the place.
+     * The text may be a list of a place and a schema, ["#/a/b", {...}]. The grammar is then that of the subschema at
+     * the place.
      */
     bool may_have_place;
-    /* The account of steps, when several schemas share one; NULL: its own account. */
+    /* The account of steps that several schemas share; each subtracts its steps. NULL: an account of its own. */
     uint64_t *steps;
 } hth_schema_options;
 
 /*
- * Compile a schema, JSON text of n_bytes, to a grammar. options may be NULL. Notes are appended to notes, which may be
- * NULL. Any thread. HEARTH_MISUSE when the text is not JSON, is no schema, accepts no value, or cannot be honoured; the
- * message names the place: "at #/properties/a/pattern: ...". HEARTH_NO_MEMORY.
+ * Compile a schema, JSON text of n_bytes, to a grammar. *out has one reference, which is the caller's. options may be
+ * NULL. Notes are appended to notes, which may be NULL. Any thread.
+ *
+ * HEARTH_MISUSE when the text is not JSON, is no schema, accepts no value, or cannot be honoured; the message names the
+ * place: "at #/properties/a/pattern: ...". HEARTH_NO_MEMORY.
  */
 hearth_status hth_schema_compile(const char *schema, size_t n_bytes, const hth_schema_options *options, hth_gbnf **out,
                                  hth_schema_notes *notes, hearth_error *err);
 
 /*
- * An hth_gbnf_json_fn, for %json in a grammar. user_data is a uint64_t: the steps for all its schemas together, at
- * first HTH_SCHEMA_STEPS_MAX. Counts above HTH_SCHEMA_EMBEDDED_REPETITIONS_MAX are dropped, so that many schemas fit
- * into one grammar.
+ * An hth_gbnf_json_fn, for %json in a grammar. user_data points to a uint64_t, the account of steps of all schemas in
+ * the grammar; it begins with HTH_SCHEMA_STEPS_MAX. Counts above HTH_SCHEMA_EMBEDDED_REPETITIONS_MAX are dropped, so
+ * that many schemas fit into one grammar.
  */
 enum { HTH_SCHEMA_EMBEDDED_REPETITIONS_MAX = 1000 };
 hearth_status hth_schema_embedded(void *user_data, const char *text, size_t n_bytes, hth_gbnf **out, hearth_error *err);

@@ -1,13 +1,14 @@
 /*
  * schema_array.c - arrays
  *
- * A rule says what may follow after i items, of which so many were ones that "contains" counts. Positions beyond those
- * that are told apart (by "prefixItems", or a bound) are one rule that goes on to itself.
+ * A rule describes the rest of an array. It depends on the number i of items before it, and on the number c of items
+ * that each "contains" has counted. Positions behind the prefix and the bounds are alike, so the last rule leads to
+ * itself.
  *
- *   rule(i, c...) ::= item i rule(i + 1, c...) | item i that is counted rule(i + 1, c + 1...) | end
+ *   rule(i, c...) ::= item i rule(i + 1, c...) | counted item i rule(i + 1, c + 1...) | end
  *
- * Items that must be unique are honoured where their values are listed: each comes at most once, in any order where
- * they are few, else in the order of the list.
+ * Unique items can be honoured if their values are listed. Each value then comes at most once: in any order if they are
+ * few, otherwise in the order of the list.
  */
 #include <stdlib.h>
 
@@ -20,7 +21,7 @@ enum { CONTAINS_MAX = 3, UNIQUE_MAX = 4096 };
 typedef struct counted {
     const json_t *schema;
     uint32_t path;
-    uint32_t least, most, top; /* top: the highest count that is told apart */
+    uint32_t least, most, top; /* top: the highest count with rules of its own */
 } counted;
 
 typedef struct array {
@@ -30,9 +31,9 @@ typedef struct array {
     size_t n_prefix;
     uint32_t least, most; /* UINT32_MAX: any number */
     uint32_t top;         /* positions from here on are alike */
-    bool has_rest;        /* something says what comes behind the prefix */
+    bool has_rest;        /* a keyword describes the items behind the prefix */
     counted contains[CONTAINS_MAX];
-    size_t n_contains, n_counts; /* n_counts: product of the counts told apart */
+    size_t n_contains, n_counts; /* n_counts: combinations of the counts */
     uint32_t *rules;             /* by position and counts */
 } array;
 
@@ -72,7 +73,7 @@ static void take_contains(array *a, const hth_schema_item *item)
         a->n_contains++;
 }
 
-/* Items of the prefix before one that cannot be. */
+/* The length of the prefix up to the first item that cannot exist. */
 static uint32_t n_complete(const array *a)
 {
     size_t n = a->n_prefix;
@@ -113,7 +114,7 @@ static void take_keywords(array *a)
     }
     if (a->n_prefix > a->w->repetitions_max)
         hth_schema_fail(a->w, a->path, "prefixItems", "a list of more than %u items", a->w->repetitions_max);
-    /* As replies are wanted: a list of items is complete. */
+    /* Replies want this: a list of items is complete. */
     if (a->n_prefix > 0 && !a->w->is_literal) {
         uint32_t n = n_complete(a);
 
@@ -126,7 +127,7 @@ static void take_keywords(array *a)
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
-/* What the item at a position must hold to. */
+/* The items that describe the array's item at a position. */
 static void items_at(array *a, size_t position, hth_schema_items *out)
 {
     hth_schema_work *w = a->w;
@@ -164,7 +165,7 @@ static void items_at(array *a, size_t position, hth_schema_items *out)
     }
 }
 
-/* The rule of an item at a position that is one of these that are counted, bits, and none of those that must not be. */
+/* The rule of an item at a position. A "contains" whose bit is set counts it; one with a maximum counts no other. */
 static uint32_t item_rule(array *a, size_t position, uint32_t bits)
 {
     hth_schema_items items = { .n = 0 };
@@ -175,7 +176,7 @@ static uint32_t item_rule(array *a, size_t position, uint32_t bits)
         const json_t *schema = a->contains[i].schema;
 
         if (!(bits >> i & 1) && a->contains[i].most == UINT32_MAX)
-            continue; /* it may be one of them, or not */
+            continue; /* it may count it or not */
         if (!(bits >> i & 1))
             schema = hth_schema_not(a->w, schema, a->contains[i].path);
         if (schema)
@@ -193,7 +194,7 @@ static uint32_t *rule_at(const array *a, uint32_t position, size_t counts)
     return &a->rules[(size_t)position * a->n_counts + counts];
 }
 
-/* The counts after one more item of these; SIZE_MAX: too many. */
+/* The counts after an item that the "contains" of these bits count; SIZE_MAX: too many. */
 static size_t counts_after(const array *a, size_t counts, uint32_t bits)
 {
     size_t unit = 1, after = counts;
@@ -225,7 +226,7 @@ static bool may_end(const array *a, uint32_t position, size_t counts)
     return position >= a->least;
 }
 
-/* Alternatives of what follows after position items; items: the rules of the next one, by what is counted. */
+/* Add the alternatives of the rest after position items. items: the rules of the next item, by bits. */
 static void fill(const array *a, uint32_t position, size_t counts, const uint32_t *items)
 {
     hth_schema_work *w = a->w;
@@ -253,7 +254,7 @@ static void fill(const array *a, uint32_t position, size_t counts, const uint32_
     hth_schema_end(w, rule, base);
 }
 
-/* False: there would be too many rules. */
+/* False: too many rules. */
 static bool add_rules(array *a, uint32_t rule)
 {
     hth_schema_work *w = a->w;
@@ -282,7 +283,7 @@ static bool add_rules(array *a, uint32_t rule)
         a->rules[i] = hth_gbnf_add_rule(&w->tables);
     for (uint32_t i = 0; i <= a->top && !hth_schema_failed(w); i++) {
         for (uint32_t bits = 0; i <= a->n_prefix && bits < 1u << a->n_contains; bits++)
-            items[bits] = item_rule(a, i, bits); /* behind the prefix they stay the same */
+            items[bits] = item_rule(a, i, bits); /* the same for all positions behind the prefix */
         for (size_t counts = 0; counts < a->n_counts && !hth_schema_failed(w); counts++)
             fill(a, i, counts, items);
     }
@@ -299,12 +300,12 @@ static bool add_rules(array *a, uint32_t rule)
 
 /* ---- unique items ------------------------------------------------------------------------------------------------ */
 
+/* Bounds of the array may come from its prefix, without a keyword of their own. */
 static uint32_t path_of(const array *a, const char *keyword)
 {
-    for (size_t i = 0; i < a->items->n; i++)
-        if (json_object_get(a->items->at[i].schema, keyword))
-            return a->items->at[i].path;
-    return a->path;
+    uint32_t path = hth_schema_path_of(a->items, keyword);
+
+    return path != NONE ? path : a->path;
 }
 
 static bool must_be_unique(const array *a)
@@ -370,10 +371,9 @@ static bool is_bound(const hth_schema_items *items)
     static const char *const keywords[] = { "items",    "prefixItems", "additionalItems", "unevaluatedItems",
                                             "contains", "minItems",    "maxItems",        "uniqueItems" };
 
-    for (size_t i = 0; i < items->n; i++)
-        for (size_t j = 0; j < sizeof(keywords) / sizeof(keywords[0]); j++)
-            if (json_object_get(items->at[i].schema, keywords[j]))
-                return true;
+    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+        if (hth_schema_path_of(items, keywords[i]) != NONE)
+            return true;
     return false;
 }
 

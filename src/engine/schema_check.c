@@ -1,9 +1,9 @@
 /*
- * schema_check.c - what can be said of values: which of "enum" and "const" are left, and which goals have none
+ * schema_check.c - does a schema accept a value, and does a goal accept any value at all?
  *
- * A check follows the schema along the value, so it is bounded by the value's size; references that go round are cut
- * off by a limit of depth, with the answer that it is not known. A search for emptiness is for telling alternatives
- * apart; it looks at types, listed values, bounds and required members, and gives up early.
+ * A check follows the schema along the value, so the size of the value bounds it. A limit of depth ends circles of
+ * references; the answer is then HTH_UNKNOWN. The search for goals without a value tells alternatives apart. It looks
+ * only at types, listed values, bounds and required members, and gives up early.
  */
 #include <math.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static hth_schema_answer number_accepts(const json_t *schema, const json_t *valu
 {
     static const struct {
         const char *key;
-        int least, most; /* of the comparison */
+        int least, most; /* the results of compare() that are allowed */
     } bounds[] = {
         { "minimum", 0, 1 }, { "exclusiveMinimum", 1, 1 }, { "maximum", -1, 0 }, { "exclusiveMaximum", -1, -1 }
     };
@@ -166,7 +166,7 @@ static hth_schema_answer string_accepts(check *c, const json_t *schema, const js
     }
     json_array_foreach(json_object_get(schema, HTH_SCHEMA_NOT_TEXTS), i,
                        one) if (hth_schema_same(c->w, one, value, c->path)) return HTH_NO;
-    return HTH_YES; /* a format is known of values that are listed */
+    return HTH_YES; /* a listed value counts as one of the format */
 }
 
 static hth_schema_answer array_accepts(check *c, const json_t *schema, const json_t *value)
@@ -379,7 +379,7 @@ hth_schema_answer hth_schema_items_accept(hth_schema_work *w, const hth_schema_i
 
 /* ---- goals without a value --------------------------------------------------------------------------------------- */
 
-/* Does some item list its values, of which none is left? *is_listed: one does. */
+/* Does an item list its values, and is none of them left? *is_listed: an item lists its values. */
 static bool has_no_listed_value(hth_schema_work *w, const hth_schema_items *items, uint32_t types, bool *is_listed)
 {
     *is_listed = false;
@@ -401,7 +401,7 @@ static bool has_no_listed_value(hth_schema_work *w, const hth_schema_items *item
     return false;
 }
 
-/* Is the highest of the lower bounds above the lowest of the upper ones? */
+/* Is the highest lower bound above the lowest upper bound? */
 static bool has_no_number(const hth_schema_items *items)
 {
     const char *const keys[] = { "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum" };

@@ -1,9 +1,8 @@
 /*
- * schema_goal.c - the rule of one goal: a rule for each alternative that is still open, or else its values, or its
- * types
+ * schema_goal.c - compile one goal: to its open alternatives, else to its listed values, else to its types
  *
- * Where alternatives are open, one anyOf is taken, and each of its alternatives joined to the items is another goal;
- * those that surely have no value are left out, which keeps combinations from multiplying for nothing.
+ * If a goal has an open anyOf, each alternative of it, together with the items, is a goal of its own. Alternatives that
+ * surely have no value are left out, because otherwise combinations of alternatives would multiply without need.
  */
 #include "engine/schema_inside.h"
 
@@ -33,7 +32,7 @@ static void compile_choice(hth_schema_work *w, const hth_schema_items *items, si
     }
 }
 
-/* The item that lists values; items->n: none. */
+/* The item that lists its values; items->n: none. */
 static size_t find_list(hth_schema_work *w, const hth_schema_items *items)
 {
     size_t found = items->n;
@@ -49,7 +48,7 @@ static size_t find_list(hth_schema_work *w, const hth_schema_items *items)
     return found;
 }
 
-/* Of the values that one item lists, those that all accept; a new array. NULL with the work failed. */
+/* The values on the list of one item that all items accept, in a new array. NULL when the work has failed. */
 static json_t *listed_values(hth_schema_work *w, const hth_schema_items *items, size_t list)
 {
     const json_t *schema = items->at[list].schema, *value = json_object_get(schema, "const");
@@ -78,7 +77,7 @@ static json_t *listed_values(hth_schema_work *w, const hth_schema_items *items, 
     return left;
 }
 
-/* Put a into b, each value once. False: there are more than n_max. */
+/* Add the values of a to b, each once. False: there are more than n_max, or the work failed. */
 static bool join_values(hth_schema_work *w, const json_t *a, json_t *b, size_t n_max)
 {
     json_t *one, *other;
@@ -97,7 +96,7 @@ static bool join_values(hth_schema_work *w, const json_t *a, json_t *b, size_t n
     return true;
 }
 
-/* A circle of anyOf has no end, so after so many choices it counts as more values than can be listed. */
+/* As hth_schema_values. A circle of anyOf never ends, so too many choices count as too many values. */
 static json_t *values_of(hth_schema_work *w, const hth_schema_items *items, size_t n_max, int depth)
 {
     size_t choice = hth_schema_open_choice(items), list = find_list(w, items);

@@ -1,15 +1,19 @@
 /*
- * schema_inside.h - what the files of the schema compiler share
+ * schema_inside.h - shared by the files of the schema compiler
  *
  *   schema.c         reads the text; the queue of goals; finishes the tables
- *   schema_items.c   which subschemas hold together: references, allOf, what derives from other keywords
- *   schema_not.c     negation, oneOf, conditions and dependencies, as anyOf
- *   schema_goal.c    one goal: its alternatives, or its types and values
- *   schema_check.c   is a value what a subschema accepts; may a goal have any value
+ *   schema_items.c   the subschemas that hold together: references, allOf, derived subschemas
+ *   schema_not.c     writes not, oneOf, conditions, dependencies and nullable as anyOf
+ *   schema_goal.c    one goal: its alternatives, or its values, or its types
+ *   schema_check.c   does a schema accept a value; does a goal accept any value
  *   schema_string.c, schema_number.c, schema_array.c, schema_object.c   the types
- *   schema_text.c    JSON as elements; rules that all share
+ *   schema_sequence.c  members or values between brackets, with commas and counts
+ *   schema_text.c    JSON as elements; the shared rules
  *
- * Everything is one compilation's, and one thread's. The first failure is kept in status; after it nothing is done.
+ * An item is a subschema that must hold. A goal is a set of items that must hold together, and has one rule.
+ *
+ * One thread runs one compilation, and hth_schema_work belongs to it. Its status keeps the first failure ("the work has
+ * failed"). After it all functions do nothing, and their results have no meaning unless a comment gives one.
  */
 #ifndef HTH_ENGINE_SCHEMA_INSIDE_H
 #define HTH_ENGINE_SCHEMA_INSIDE_H
@@ -33,31 +37,31 @@ enum {
     HTH_TYPE_ALL = 127,
 };
 
-/* Keywords of our own, in subschemas that are derived from others. */
+/* Keywords of our own, in derived subschemas. */
 #define HTH_SCHEMA_TYPES "\x01types" /* integer: type bits */
 #define HTH_SCHEMA_DERIVED \
     "\x01"                 \
-    "derived" /* true: says nothing of members that it does not name */
+    "derived" /* true: it does not close an object to members that it does not name */
 #define HTH_SCHEMA_FROM \
     "\x01"              \
-    "from" /* the keyword that it came of, for messages */
+    "from" /* the keyword that it was derived from, for messages */
 #define HTH_SCHEMA_NOT_PATTERN "\x01notPattern"
 #define HTH_SCHEMA_NOT_TEXTS "\x01notTexts" /* a list of strings */
 
-/* A place in the schema, for messages: a chain up to the root. */
+/* A place in the schema, for messages: a name or an index, and the place above it. */
 typedef struct hth_schema_path {
     uint32_t parent;
-    const char *key; /* borrowed; NULL: index */
+    const char *key; /* borrowed; NULL: index counts */
     size_t index;
 } hth_schema_path;
 
 enum {
-    HTH_ITEM_EXPANDED = 1, /* what it refers to and derives is among the items already */
-    HTH_ITEM_CHOSEN = 2,   /* of its anyOf one alternative is among the items */
-    HTH_ITEM_ORIGIN = 4,   /* all other items of the goal come from it, so unevaluated... may look at them */
+    HTH_ITEM_EXPANDED = 1, /* the items that it refers to or implies are among the items already */
+    HTH_ITEM_CHOSEN = 2,   /* one alternative of its anyOf is among the items */
+    HTH_ITEM_ORIGIN = 4,   /* all other items of the goal come from it, so unevaluated... can be honoured in it */
 };
 
-/* A subschema that must hold. Objects only, after the items were expanded. */
+/* A subschema that must hold. After hth_schema_expand it is an object. */
 typedef struct hth_schema_item {
     const json_t *schema;
     uint32_t path;
@@ -67,22 +71,22 @@ typedef struct hth_schema_item {
 typedef struct hth_schema_items {
     hth_schema_item *at;
     size_t n, capacity;
-    bool is_false; /* one of them accepts nothing */
+    bool is_false; /* an item is false */
 } hth_schema_items;
 
-/* Items that were expanded, and the rule that is theirs. */
+/* Expanded items, and their rule. */
 typedef struct hth_schema_goal {
     size_t begin, end; /* in goal_items */
     uint32_t rule;
-    uint32_t next; /* in the same bucket */
+    uint32_t next; /* goal in the same bucket */
 } hth_schema_goal;
 
-/* What was derived from a subschema, or its pattern. */
+/* A result that is kept under its source: a subschema derived from another one, or the machine of a pattern. */
 typedef struct hth_schema_derived {
     const void *from;
     int kind;
-    bool is_known, is_begun; /* was it made; is it being made */
-    json_t *schema;          /* owned; NULL: nothing comes of it */
+    bool is_known, is_begun; /* it is made; it is being made */
+    json_t *schema;          /* owned; NULL: there is none */
     hth_nfa *nfa;            /* owned */
 } hth_schema_derived;
 
@@ -93,7 +97,7 @@ enum {
     HTH_SCHEMA_CODE_MAX = 1 << 20
 };
 
-/* A class of characters as they stand in a string, with escapes. */
+/* A class of characters as strings spell them. */
 typedef struct hth_schema_text_class {
     hth_gbnf_range *ranges; /* owned */
     size_t n;
@@ -104,13 +108,13 @@ typedef struct hth_schema_work {
     hth_gbnf_builder tables;
     const json_t *root;
     bool is_literal;
-    bool ignores_siblings; /* of $ref: draft 7 and before */
+    bool ignores_siblings; /* siblings of $ref: draft 7 and before */
     uint32_t repetitions_max;
     uint64_t steps;
-    uint32_t depth;    /* of hth_schema_expand in itself, through oneOf */
-    bool has_left_out; /* of a 'not' something was left out, at left_out_path */
+    uint32_t depth;    /* of hth_schema_expand within itself */
+    bool has_left_out; /* a part of a negation was left out, at left_out_path */
     uint32_t left_out_path;
-    uint32_t n_probes; /* left of what may be looked at to find a goal empty; then it counts as not empty */
+    uint32_t n_probes; /* goals that one search for an empty goal may still look at */
     hth_schema_notes *notes;
 
     hth_schema_path *paths;
@@ -122,16 +126,16 @@ typedef struct hth_schema_work {
     size_t n_goals, goals_capacity, n_compiled;
     uint32_t buckets[HTH_SCHEMA_BUCKETS];
 
-    hth_schema_derived *derived; /* hash table of n_derived_slots */
+    hth_schema_derived *derived; /* hash table, [n_derived_slots] */
     size_t n_derived, n_derived_slots;
 
-    /* Rules that are made when they are first asked for; HTH_GBNF_NONE. */
+    /* Shared rules, made when first asked for; HTH_GBNF_NONE until then. */
     uint32_t space, value, object, array, string, character, number, integer, boolean, true_, false_, null;
-    uint32_t *at_most;        /* characters, at most so many of them, [repetitions_max + 1] */
-    uint32_t *digit_rules[2]; /* of numbers without a step; of whole ones. See schema_number.c */
+    uint32_t *at_most;        /* rules of at most i characters, [repetitions_max + 1] */
+    uint32_t *digit_rules[2]; /* rules of free digits (schema_number.c): of all numbers, of whole numbers */
     hth_schema_text_class text_classes[HTH_SCHEMA_TEXT_CLASSES];
     size_t n_text_classes;
-    size_t n_code; /* instructions of all patterns, which are kept */
+    size_t n_code; /* instructions of all patterns */
 } hth_schema_work;
 
 static inline bool hth_schema_failed(const hth_schema_work *w)
@@ -141,20 +145,20 @@ static inline bool hth_schema_failed(const hth_schema_work *w)
 
 /* ---- schema.c ---- */
 
-/* Is there room for so many more rules, each of some elements, and as many again? */
+/* Is there room for n_rules more rules of 8 elements, and for as many again? */
 bool hth_schema_has_room(const hth_schema_work *w, size_t n_rules);
 
-/* Fail at a keyword of a place; keyword NULL: at the place itself. */
+/* Fail with a message that names the keyword at a place. keyword NULL: it names the place only. */
 void hth_schema_fail(hth_schema_work *w, uint32_t path, const char *keyword, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void hth_schema_fail_memory(hth_schema_work *w);
-/* Tell that a keyword was passed over: what is "dropped" or "ignored". */
+/* Note that a keyword was passed over; what: "dropped" or "ignored". */
 void hth_schema_note(hth_schema_work *w, uint32_t path, const char *keyword, const char *what);
 uint32_t hth_schema_path_key(hth_schema_work *w, uint32_t parent, const char *key);
 uint32_t hth_schema_path_index(hth_schema_work *w, uint32_t parent, size_t index);
-/* Spend steps; false, with the work failed at this place, when there are not so many left. */
+/* Spend steps. False, with the work failed at this place, when fewer are left. */
 bool hth_schema_spend(hth_schema_work *w, uint32_t path, uint64_t n);
-/* The rule of items that must hold together, which are expanded by this. HTH_GBNF_NONE: they accept nothing. */
+/* Expand the items and return the rule of their goal, compiled later. HTH_GBNF_NONE: they accept nothing. */
 uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items);
 
 /* ---- schema_items.c ---- */
@@ -162,26 +166,27 @@ uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items);
 void hth_schema_items_add(hth_schema_work *w, hth_schema_items *items, const json_t *schema, uint32_t path,
                           uint32_t flags);
 void hth_schema_items_free(hth_schema_items *items);
-/* Bring in what the items refer to and imply, each once. Of a oneOf this asks for more of the same, so its depth is
-   bounded. */
+/* Replace the items by the closed set of items (schema_items.c). A oneOf calls it again, so its depth is bounded. */
 void hth_schema_expand(hth_schema_work *w, hth_schema_items *items);
-/* What a reference means; NULL, with the work failed, when nothing. */
+/* The target of a reference; NULL with the work failed. */
 const json_t *hth_schema_resolve(hth_schema_work *w, const char *reference, uint32_t path);
-/* The item whose anyOf is still to be chosen from; items->n: none. */
+/* The first item with an anyOf whose alternative is not chosen; items->n: none. */
 size_t hth_schema_open_choice(const hth_schema_items *items);
-/* The items, with one more and the choice of item made. */
+/* The items, together with the given alternative from the anyOf of item choice; appended to out. */
 void hth_schema_with_choice(hth_schema_work *w, const hth_schema_items *items, size_t choice, size_t alternative,
                             hth_schema_items *out);
-/* Bits of "type" and our own types. */
+/* The bits of "type" and HTH_SCHEMA_TYPES; without both all types. */
 uint32_t hth_schema_types_of(hth_schema_work *w, const json_t *schema, uint32_t path);
-/* The types that the items leave; without any "type", those that their keywords are about. */
+/* The types of values that the items allow. Unless is_literal, keywords imply a missing "type". */
 uint32_t hth_schema_types(hth_schema_work *w, const hth_schema_items *items);
-/* A count such as minItems of one subschema; fallback where it has none, or one that is dropped. */
+/* The place of the first item with a keyword; HTH_GBNF_NONE: none has it. */
+uint32_t hth_schema_path_of(const hth_schema_items *items, const char *keyword);
+/* A count of one subschema, such as minItems; fallback if it has none, or one that is dropped. */
 uint32_t hth_schema_count(hth_schema_work *w, const hth_schema_item *item, const char *keyword, uint32_t fallback);
 
 /* ---- schema_not.c ---- */
 
-/* Kinds of what is derived. */
+/* The kinds of results that are kept. */
 enum {
     HTH_DERIVED_NOT,
     HTH_DERIVED_ONE_OF,
@@ -191,12 +196,12 @@ enum {
     HTH_DERIVED_NULLABLE,
     HTH_DERIVED_PATTERN,
 };
-/* Where something derived is kept, until the next call; its fields are NULL at first. NULL without memory. */
+/* The place of a result, valid until the next call; all NULL and false at first. NULL without memory. */
 hth_schema_derived *hth_schema_derived_of(hth_schema_work *w, const void *from, int kind);
-/* A subschema that accepts what schema does not, or less. NULL with the work failed: it cannot be told. */
+/* A subschema that accepts only values that schema refuses, perhaps not all of them. NULL with the work failed. */
 const json_t *hth_schema_not(hth_schema_work *w, const json_t *schema, uint32_t path);
-/* The oneOf, if, dependencies and nullable of an item as subschemas of other keywords; NULL: it has none. */
-const json_t *hth_schema_one_of(hth_schema_work *w, const hth_schema_items *context, const hth_schema_item *item);
+/* The oneOf, if, dependencies or nullable of an item as another subschema. NULL: none, or it is just being made. */
+const json_t *hth_schema_one_of(hth_schema_work *w, const hth_schema_item *item);
 const json_t *hth_schema_if(hth_schema_work *w, const hth_schema_item *item);
 const json_t *hth_schema_dependencies(hth_schema_work *w, const hth_schema_item *item);
 const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *item);
@@ -204,66 +209,67 @@ const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *ite
 /* ---- schema_goal.c ---- */
 
 void hth_schema_compile_goal(hth_schema_work *w, const hth_schema_items *items, uint32_t rule);
-/* All values that the items accept, where they are at most n_max; a new array, or NULL where they may be more. */
+/* All values that the items accept, in a new array. NULL: there may be more than n_max, or the work has failed. */
 json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, size_t n_max);
 
 /* ---- schema_check.c ---- */
 
 typedef enum hth_schema_answer { HTH_NO, HTH_YES, HTH_UNKNOWN } hth_schema_answer;
 
-/* Are two values the same, as JSON Schema has it? 1 and 1.0 are. Spends steps; false with the work failed, too. */
+/* Are two values equal in the sense of JSON Schema (1 equals 1.0)? Spends steps; false when the work has failed. */
 bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path);
 /* The type of a value, as one bit. */
 uint32_t hth_schema_type_of_value(const json_t *value);
 hth_schema_answer hth_schema_accepts(hth_schema_work *w, const json_t *schema, const json_t *value, uint32_t path);
 hth_schema_answer hth_schema_items_accept(hth_schema_work *w, const hth_schema_items *items, const json_t *value);
-/* Is there surely no value that all items accept, of these types? */
+/* Is it certain that the items accept no value of these types? depth: 0, except for calls from within. */
 bool hth_schema_is_empty(hth_schema_work *w, const hth_schema_items *items, uint32_t types, int depth);
 
-/* ---- the types: each adds alternatives to rule ---- */
+/* ---- the types: each function adds its alternatives to rule ---- */
 
 void hth_schema_string(hth_schema_work *w, const hth_schema_items *items, uint32_t rule);
 void hth_schema_number(hth_schema_work *w, const hth_schema_items *items, uint32_t types, uint32_t rule);
 void hth_schema_array(hth_schema_work *w, const hth_schema_items *items, uint32_t rule);
 void hth_schema_object(hth_schema_work *w, const hth_schema_items *items, uint32_t rule);
 
-/* One of a list of members, or of values that come at most once each. */
+/* A member, or a value, that comes at most once. */
 typedef struct hth_schema_part {
     uint32_t rule;
     bool is_required;
 } hth_schema_part;
 
-/* What is between brackets: parts, each at most once, in this order or any, then any number of more. */
+/* Brackets around parts, each at most once, in the given order or in any, and any number of further parts. */
 typedef struct hth_schema_sequence {
-    const char *brackets; /* both */
+    const char *brackets; /* the opening and the closing one */
     const hth_schema_part *parts;
     size_t n_parts;
-    uint32_t more;        /* a rule; HTH_GBNF_NONE. They may be the same, so one of them at most counts for least */
-    uint32_t least, most; /* in all; UINT32_MAX: any number */
-    bool is_any_order;    /* of at most HTH_SCHEMA_ANY_ORDER_MAX parts */
+    uint32_t
+        more; /* the rule of a further part; HTH_GBNF_NONE: none. They may be equal, so at most one counts for least */
+    uint32_t least, most; /* parts in all; most UINT32_MAX: any number */
+    bool is_any_order;    /* only with at most HTH_SCHEMA_ANY_ORDER_MAX parts */
     uint32_t path;
 } hth_schema_sequence;
 
 enum { HTH_SCHEMA_ANY_ORDER_MAX = 8 };
 
-/* Add a sequence to rule. False: bounds on the count take too many rules. */
+/* Add a sequence to rule. False: its counts take too many rules. */
 bool hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *sequence, uint32_t rule);
 
-/* Is the text one of the pattern? from is what the machine is kept by. */
+/* Does the text match the pattern? from: the pointer under which the pattern's machine is kept. */
 bool hth_schema_matches(hth_schema_work *w, const char *pattern, const void *from, const char *text, size_t n_bytes,
                         uint32_t path, const char *keyword);
-/* What the member of this name must hold to. False: there must be none. */
+/* Append the items of the member of this name. False: there must be no such member. */
 bool hth_schema_member(hth_schema_work *w, const hth_schema_items *items, const char *name, hth_schema_items *out);
-/* The machine of a pattern; NULL with the work failed. */
+/* The machine of a pattern, kept under from; NULL with the work failed. */
 const hth_nfa *hth_schema_pattern(hth_schema_work *w, const char *pattern, const void *from, uint32_t path,
                                   const char *keyword);
-/* The pattern of a format, or NULL. */
+/* The pattern of a format; NULL: unknown. */
 const char *hth_schema_format_pattern(const char *format);
-/* Parts of a machine that a string must meet by its pattern, format and excluded texts. */
+/* The machines of the patterns, formats and excluded texts that the items demand of a string. */
 void hth_schema_text_parts(hth_schema_work *w, const hth_schema_items *items, hth_dfa_part parts[HTH_DFA_PARTS_MAX],
                            size_t *n_parts);
 void hth_schema_lengths(hth_schema_work *w, const hth_schema_items *items, uint32_t *least, uint32_t *most);
-/* A rule of a string's characters by a machine, and the closing quote; HTH_GBNF_NONE: it has none. */
+/* The rule of the texts of a machine as a string's characters, with the closing quote; HTH_GBNF_NONE: no text. */
 uint32_t hth_schema_text_rule(hth_schema_work *w, const hth_dfa *dfa);
 
 /* ---- schema_text.c ---- */
@@ -271,16 +277,16 @@ uint32_t hth_schema_text_rule(hth_schema_work *w, const hth_dfa *dfa);
 void hth_schema_push_text(hth_schema_work *w, const char *text);
 void hth_schema_push_rule(hth_schema_work *w, uint32_t rule);
 void hth_schema_push_class(hth_schema_work *w, uint32_t first, uint32_t last);
-/* One class of n ranges, in any order. */
+/* Push one class of n ranges, in any order. */
 void hth_schema_push_ranges(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n);
-/* JSON, as short as it can be. The JSON text of a number is also what its bounds are read from. */
+/* Push a value in its shortest spelling. Bounds of numbers are read from the same text. */
 void hth_schema_push_value(hth_schema_work *w, const json_t *value);
 void hth_schema_number_text(const json_t *number, char text[64]);
 void hth_schema_push_string(hth_schema_work *w, const char *text, size_t n_bytes);
-/* End an alternative of what was pushed since base. */
+/* End an alternative of rule. Its elements are those pushed since the stack had base elements. */
 void hth_schema_end(hth_schema_work *w, uint32_t rule, size_t base);
 uint32_t hth_schema_shared(hth_schema_work *w, uint32_t *which);
-/* The elements of space, between two tokens. */
+/* Push the space that may stand between two JSON tokens. */
 void hth_schema_push_space(hth_schema_work *w);
 uint32_t hth_schema_at_most(hth_schema_work *w, uint32_t n);
 

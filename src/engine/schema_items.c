@@ -1,9 +1,9 @@
 /*
- * schema_items.c - which subschemas hold together: what one refers to and implies, each once
+ * schema_items.c - find the subschemas that hold together: the given ones, and all that they refer to or imply
  *
- * The items of a goal are closed under "$ref", "allOf", and under what schema_not.c makes of oneOf, not, if,
- * dependencies and nullable, which is anyOf. An item that says nothing beyond these is left out then. Each is taken
- * once, so circles of references end. What remains to be decided is one alternative of each anyOf.
+ * The items of a goal are closed under "$ref", under "allOf", and under the anyOf that schema_not.c makes of oneOf,
+ * not, if, dependencies and nullable. An item that demands nothing besides these is left out. Each subschema is taken
+ * once, so circles of references end. Then only the choice of one alternative from each anyOf is open.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void hth_schema_items_free(hth_schema_items *items)
 typedef enum keyword_kind {
     UNKNOWN,
     ANNOTATION, /* demands nothing */
-    APPLICATOR, /* other items come of it, and it says no more then */
+    APPLICATOR, /* brings in other items, and demands nothing itself */
     ASSERTION,
     UNSUPPORTED,
 } keyword_kind;
@@ -78,7 +78,7 @@ static keyword_kind kind_of(const char *key)
         { "readOnly", ANNOTATION },
         { "writeOnly", ANNOTATION },
         { "deprecated", ANNOTATION },
-        { "nullable", ANNOTATION }, /* see hth_schema_nullable */
+        { "nullable", ANNOTATION }, /* hth_schema_nullable deals with it */
         { "discriminator", ANNOTATION },
         { "externalDocs", ANNOTATION },
         { "xml", ANNOTATION },
@@ -125,7 +125,7 @@ static keyword_kind kind_of(const char *key)
     return UNKNOWN;
 }
 
-/* Look at every keyword. Does the schema say anything beyond what other items come of? */
+/* Check every keyword. Does the schema demand anything itself, besides bringing in other items? */
 static bool check_keywords(hth_schema_work *w, const json_t *schema, uint32_t path)
 {
     bool says_more = false;
@@ -155,7 +155,7 @@ static bool check_keywords(hth_schema_work *w, const json_t *schema, uint32_t pa
 
 /* ---- references -------------------------------------------------------------------------------------------------- */
 
-/* One name of a pointer, with its escapes undone. */
+/* One name of a JSON pointer in a fragment, without its escapes. */
 static void read_name(const char *at, size_t n, char *name)
 {
     size_t to = 0;
@@ -180,7 +180,7 @@ static void read_name(const char *at, size_t n, char *name)
     name[to] = '\0';
 }
 
-/* The subschema with an anchor, anywhere; the JSON is at most HTH_SCHEMA_DEPTH_MAX deep. */
+/* Find the subschema with an anchor. The recursion is at most HTH_SCHEMA_DEPTH_MAX deep, as the JSON is. */
 static const json_t *find_anchor(hth_schema_work *w, const json_t *at, const char *name, uint32_t path)
 {
     const json_t *found = NULL;
@@ -253,9 +253,8 @@ static bool is_seen(hth_schema_work *w, const hth_schema_items *seen, const json
     return false;
 }
 
-/* What an item brings in, in order. */
-static void add_implied(hth_schema_work *w, const hth_schema_items *context, const hth_schema_item *item,
-                        bool says_more, hth_schema_items *implied)
+/* Add the items that one item refers to or implies, in order. */
+static void add_implied(hth_schema_work *w, const hth_schema_item *item, bool says_more, hth_schema_items *implied)
 {
     const json_t *schema = item->schema, *all_of = json_object_get(schema, "allOf");
     const json_t *reference = json_object_get(schema, "$ref"), *derived, *target;
@@ -292,7 +291,7 @@ static void add_implied(hth_schema_work *w, const hth_schema_items *context, con
     derived = hth_schema_dependencies(w, item);
     if (derived)
         hth_schema_items_add(w, implied, derived, path, 0);
-    derived = hth_schema_one_of(w, context, item);
+    derived = hth_schema_one_of(w, item);
     if (derived)
         hth_schema_items_add(w, implied, derived, path, 0);
 }
@@ -343,7 +342,7 @@ void hth_schema_expand(hth_schema_work *w, hth_schema_items *items)
             hth_schema_items_add(w, &out, item.schema, item.path, item.flags | HTH_ITEM_EXPANDED);
         implied.n = 0;
         if (!hth_schema_failed(w))
-            add_implied(w, items, &item, says_more, &implied);
+            add_implied(w, &item, says_more, &implied);
         for (size_t i = implied.n; i-- > 0;)
             hth_schema_items_add(w, &todo, implied.at[i].schema, implied.at[i].path, implied.at[i].flags);
     }
@@ -366,7 +365,7 @@ size_t hth_schema_open_choice(const hth_schema_items *items)
     return i;
 }
 
-/* Does an item say anything but anyOf? */
+/* Does a schema demand nothing besides its anyOf? */
 static bool is_only_choice(const json_t *schema)
 {
     const char *key;
@@ -442,7 +441,7 @@ uint32_t hth_schema_types_of(hth_schema_work *w, const json_t *schema, uint32_t 
     return bits;
 }
 
-/* The types that keywords are about. */
+/* The types that the keywords of a schema are about; 0: none. */
 static uint32_t types_of_keywords(const json_t *schema)
 {
     static const struct {
@@ -482,6 +481,14 @@ uint32_t hth_schema_types(hth_schema_work *w, const hth_schema_items *items)
         implied |= types_of_keywords(schema);
     }
     return is_told || (types & implied) == 0 ? types : types & implied;
+}
+
+uint32_t hth_schema_path_of(const hth_schema_items *items, const char *keyword)
+{
+    for (size_t i = 0; i < items->n; i++)
+        if (json_object_get(items->at[i].schema, keyword))
+            return items->at[i].path;
+    return HTH_GBNF_NONE;
 }
 
 uint32_t hth_schema_count(hth_schema_work *w, const hth_schema_item *item, const char *keyword, uint32_t fallback)

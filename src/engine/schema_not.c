@@ -1,15 +1,16 @@
 /*
- * schema_not.c - what other keywords come to, written as anyOf
+ * schema_not.c - write not, oneOf, if, dependencies and nullable as anyOf
  *
- *   not           anyOf of what breaks one keyword each (De Morgan). What breaks some keywords a grammar cannot say;
- *                 those are left out, which accepts less and is an error only where nothing is left.
- *   oneOf         anyOf of each alternative without the others; those that cannot meet it need no saying so.
- *   if            anyOf of if with then, and not if with else.
- *   dependencies  of a name: anyOf of "there is no such member" and what it asks for.
- *   nullable      anyOf of the schema without it, and null.
+ *   not           an anyOf with one alternative for each keyword, which breaks that keyword (De Morgan). A grammar
+ *                 cannot express the opposite of some keywords. Their alternatives are left out, so the grammar
+ *                 accepts less. It is an error only if no alternative is left.
+ *   oneOf         an anyOf: each alternative, and the negation of all others that may overlap it
+ *   if            an anyOf: "if" and "then"; not "if", and "else"
+ *   dependencies  an anyOf for each name: no member of this name; or the member, and its dependency
+ *   nullable      an anyOf: the schema without "nullable"; null
  *
- * The parts are the schema's own, shared, so that what is known of them stays known; what is made is kept by what it
- * was made of and made once.
+ * The results share the parts of the schema, so results that are kept for a part are found again. Each result is kept
+ * under the subschema that it was made from, and made once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ hth_schema_derived *hth_schema_derived_of(hth_schema_work *w, const void *from, 
     return &w->derived[at];
 }
 
-/* Begin to make something. False: it is there, in *out, or just being made, so that nothing comes of it here. */
+/* Begin to make a derived subschema. False: *out has it already, or is NULL because it is just being made. */
 static bool begin(hth_schema_work *w, const void *from, int kind, const json_t **out)
 {
     hth_schema_derived *one = hth_schema_derived_of(w, from, kind);
@@ -95,16 +96,16 @@ static const json_t *keep(hth_schema_work *w, const void *from, int kind, json_t
     return made_take;
 }
 
-/*
- * ---- writing JSON; without memory it is found out by the caller, since what it gets is NULL ------------------------
- */
+/* ---- writing JSON ------------------------------------------------------------------------------------------------ */
+
+/* These functions take the values that they get. Without memory they return NULL, which append() reports. */
 
 static json_t *shared(const json_t *value)
 {
     return json_incref((json_t *)value);
 }
 
-/* {key: value}; value is taken. */
+/* {key: value} */
 static json_t *object_of(const char *key, json_t *value)
 {
     json_t *object = json_object();
@@ -139,7 +140,7 @@ static json_t *not_of(const json_t *schema)
     return object_of("not", shared(schema));
 }
 
-/* Append to a list; false without memory. */
+/* Append a value, which is taken. False, with the work failed, without memory for the value or the list. */
 static bool append(hth_schema_work *w, json_t *list, json_t *value)
 {
     if (value && json_array_append_new(list, value) == 0)
@@ -159,7 +160,7 @@ static json_t *both(json_t *a, json_t *b)
     return object_of("allOf", list);
 }
 
-/* An object without this member. */
+/* Objects without this member. */
 static json_t *without_member(const char *name)
 {
     return with(object_of("properties", object_of(name, json_false())), HTH_SCHEMA_DERIVED, json_true());
@@ -190,7 +191,7 @@ static int by_number(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* Numbers apart from these: what lies below, between and above. */
+/* All numbers but these: the ranges below, between and above them. */
 static void not_numbers(hth_schema_work *w, const json_t *values, json_t *out)
 {
     const json_t *numbers[NUMBERS_MAX];
@@ -216,7 +217,7 @@ static void not_numbers(hth_schema_work *w, const json_t *values, json_t *out)
     }
 }
 
-/* Anything but these values; of lists and objects, those that are longer than any of them. */
+/* All values but these. Of arrays and objects, only those with more parts than any of these. */
 static void not_values(hth_schema_work *w, const json_t *values, json_t *out)
 {
     uint32_t types = 0, n_items = 0, n_members = 0;
@@ -251,12 +252,12 @@ static void not_values(hth_schema_work *w, const json_t *values, json_t *out)
     json_decref(texts);
 }
 
-/* Keywords that a single other one is the opposite of. */
+/* Negate a keyword that is the opposite of another one. False: it is no such keyword. */
 static bool not_bound(hth_schema_work *w, const char *key, const json_t *value, json_t *out)
 {
     static const struct {
         const char *key, *type, *opposite;
-        int more; /* to add to a count */
+        int more; /* is added to a count */
     } opposites[] = {
         { "minimum", "number", "exclusiveMaximum", 0 },
         { "maximum", "number", "exclusiveMinimum", 0 },
@@ -281,7 +282,7 @@ static bool not_bound(hth_schema_work *w, const char *key, const json_t *value, 
         if (opposites[i].more == 0) {
             bound = shared(value);
         } else if (json_number_value(value) + opposites[i].more < 0) {
-            return true; /* no value is below a least of 0 */
+            return true; /* no count is below 0 */
         } else {
             bound = json_integer((json_int_t)json_number_value(value) + opposites[i].more);
         }
@@ -311,7 +312,7 @@ static void not_members(hth_schema_work *w, const char *key, const json_t *value
     }
 }
 
-/* What none, or more than one, of the alternatives accept. */
+/* The values that no alternative accepts, or that two accept. */
 static void not_one_of(hth_schema_work *w, const json_t *alternatives, json_t *out)
 {
     json_t *none = json_array(), *a, *b;
@@ -341,7 +342,7 @@ static void not_dependencies(hth_schema_work *w, const json_t *dependencies, jso
     }
 }
 
-/* What breaks one keyword. False: it cannot be told. */
+/* Add the alternatives that break one keyword. False: they cannot be expressed. */
 static bool not_keyword(hth_schema_work *w, const json_t *schema, const char *key, const json_t *value, uint32_t path,
                         json_t *out)
 {
@@ -395,7 +396,7 @@ static bool not_keyword(hth_schema_work *w, const json_t *schema, const char *ke
     return true;
 }
 
-/* Keywords that demand something, and of which nothing above tells what breaks them. */
+/* Does a keyword that not_keyword() did not negate demand anything? */
 static bool is_left_out(const char *key)
 {
     static const char *const known[] = { "multipleOf",        "format",
@@ -456,7 +457,7 @@ const json_t *hth_schema_not(hth_schema_work *w, const json_t *schema, uint32_t 
 
 /* ---- oneOf ------------------------------------------------------------------------------------------------------- */
 
-/* The schema that has a oneOf without it, kept. */
+/* A copy of the schema without its oneOf, kept. */
 static const json_t *without_one_of(hth_schema_work *w, const json_t *schema)
 {
     const json_t *known;
@@ -464,14 +465,14 @@ static const json_t *without_one_of(hth_schema_work *w, const json_t *schema)
 
     if (!begin(w, schema, HTH_DERIVED_WITHOUT_ONE_OF, &known))
         return known;
-    plain = json_copy((json_t *)schema); /* its parts are shared */
+    plain = json_copy((json_t *)schema); /* shallow, so that the parts are shared */
     if (!plain)
         hth_schema_fail_memory(w);
-    (void)json_object_del(plain, "oneOf"); /* it is there */
+    (void)json_object_del(plain, "oneOf"); /* the key exists */
     return keep(w, schema, HTH_DERIVED_WITHOUT_ONE_OF, plain);
 }
 
-/* The items of the schema that has the oneOf, but for it, and of one or two of its alternatives. */
+/* The items of the schema without its oneOf, and of one or two alternatives of the oneOf. */
 static void items_of(hth_schema_work *w, const hth_schema_item *item, const json_t *a, const json_t *b,
                      hth_schema_items *out)
 {
@@ -499,14 +500,13 @@ static bool may_overlap(hth_schema_work *w, const hth_schema_item *item, const j
     return !is_empty;
 }
 
-const json_t *hth_schema_one_of(hth_schema_work *w, const hth_schema_items *context, const hth_schema_item *item)
+const json_t *hth_schema_one_of(hth_schema_work *w, const hth_schema_item *item)
 {
     const json_t *given = json_object_get(item->schema, "oneOf"), *known;
     uint32_t path;
     json_t *out, *a, *b;
     size_t i, j;
 
-    (void)context;
     if (!given)
         return NULL;
     path = hth_schema_path_key(w, item->path, "oneOf");
@@ -602,7 +602,7 @@ const json_t *hth_schema_dependencies(hth_schema_work *w, const hth_schema_item 
     return keep(w, item->schema, HTH_DERIVED_DEPENDENCIES, object_of("allOf", out));
 }
 
-/* OpenAPI's word for "or null". Where values are listed, null is one of them or it is not. */
+/* The keyword of OpenAPI: null is a value, too. If the schema lists its values, null must be one of them. */
 const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *item)
 {
     const json_t *nullable = json_object_get(item->schema, "nullable"), *known;
@@ -618,15 +618,15 @@ const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *ite
         return NULL;
     if (!begin(w, item->schema, HTH_DERIVED_NULLABLE, &known))
         return known;
-    plain = json_copy((json_t *)item->schema); /* its parts are shared */
-    (void)json_object_del(plain, "nullable");  /* it is there */
+    plain = json_copy((json_t *)item->schema); /* shallow, so that the parts are shared */
+    (void)json_object_del(plain, "nullable");  /* the key exists */
     if (json_object_get(plain, "const") || json_object_get(plain, "enum")) {
         json_t *type = json_object_get(plain, "type"), *types = json_array();
 
         if (json_is_string(type))
             append(w, types, shared(type));
-        else if (json_is_array(type))
-            (void)json_array_extend(types, type); /* without memory null is missing, and the values are refused */
+        else if (json_is_array(type) && json_array_extend(types, type) != 0)
+            hth_schema_fail_memory(w);
         append(w, types, json_string("null"));
         out = type ? with(plain, "type", shared(types)) : plain;
         json_decref(types);

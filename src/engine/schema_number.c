@@ -1,17 +1,18 @@
 /*
  * schema_number.c - numbers with bounds and steps, digit by digit
  *
- * A number is written without an exponent then: a sign, digits, and perhaps a point and more digits. The rule of what
- * comes next knows how many digits are behind it and
+ * Such a number is written without an exponent: a sign, digits, and perhaps a point and more digits. The rule of the
+ * next digit knows the number of digits before it, and two facts about them:
  *
- *   whether all of them are those of the lower bound, or of the upper one, so that the next may not go beyond it
- *   what they leave when divided by the step, in units of the step's last digit
+ *   whether they are the first digits of the lower or the upper bound; then the next digit must not go beyond the bound
+ *   their remainder when divided by the step, in units of the step's last digit
  *
- * Two chains of rules run along the bounds; what has left them is free, and its rules are shared by the number of
- * digits that are left and the remainder. So rules are at most (digits of the bounds) + (digits) * (remainders).
+ * Two chains of rules run along the bounds. Digits that have left both bounds are free. All free digits share their
+ * rules, by the number of digits that are left and the remainder. So there are at most (digits of the bounds) +
+ * (digits) * (remainders) rules.
  *
- * Bounds are taken as decimals, as they were written. A step of many remainders is honoured where its multiples between
- * the bounds are few enough to be listed, or where it is a small one with zeros behind it.
+ * Bounds are decimals, as they were written. A step with more than STEPS_MAX remainders can be honoured in two cases:
+ * few multiples lie between the bounds, so that they can be listed; or it is a smaller step with zeros behind it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +24,14 @@
 enum {
     WHOLE_MAX = 320,
     FRACTION_MAX = 80,
-    DIGITS = 16,       /* before and behind the point, where nothing asks for more */
-    EXACT_DIGITS = 15, /* that readers keep apart: they round to what 64 bits hold of a real number */
-    EXACT_WHOLE = 9,   /* of these before the point */
+    DIGITS = 16,       /* before and behind the point, unless a bound asks for more */
+    EXACT_DIGITS = 15, /* digits that no reader rounds away: all readers have real numbers of 64 bits */
+    EXACT_WHOLE = 9,   /* so many of them before the point */
     STEPS_MAX = 256,   /* remainders */
     LISTED_MAX = 4096  /* multiples */
 };
 
-/* Without leading zeros before the point, and trailing ones behind it. */
+/* A number without leading zeros before the point, and without trailing zeros behind it. */
 typedef struct decimal {
     bool is_negative;
     int n_whole, n_fraction;
@@ -46,19 +47,19 @@ typedef struct number {
     hth_schema_work *w;
     uint32_t path;
     bound low, high;
-    bool is_whole, is_fraction; /* only such */
-    uint64_t step;              /* in units of 10^-scale; 1 and scale -1: none */
+    bool is_whole, is_fraction; /* whole numbers only; other numbers only */
+    uint64_t step;              /* in units of 10^-scale; without a step 1, with scale -1 */
     int scale;
-    int n_zeros;                 /* to write behind */
-    int whole_max, fraction_max; /* digits, where no bound asks for more */
-    uint32_t *whole_rules;       /* free ones, by digits left and remainder */
-    uint32_t *fraction_rules;    /* by digits before, whether the last is a zero, and remainder */
-    const bound *lo, *hi;        /* of the absolute value, of the sign at hand */
+    int n_zeros;                 /* zeros behind each number */
+    int whole_max, fraction_max; /* digits, unless a bound asks for more */
+    uint32_t *whole_rules;       /* of free digits, by digits left and remainder */
+    uint32_t *fraction_rules;    /* of free digits, by digits behind the point, whether the last is 0, and remainder */
+    const bound *lo, *hi;        /* bounds of the absolute value, for the current sign */
 } number;
 
 /* ---- decimals ---------------------------------------------------------------------------------------------------- */
 
-/* From digits with a point and an exponent. False: it has too many digits. */
+/* Read digits with a point and an exponent. False: too many digits. */
 static bool decimal_read(const char *text, decimal *out)
 {
     char digits[64];
@@ -75,7 +76,7 @@ static bool decimal_read(const char *text, decimal *out)
     }
     if (*text)
         exponent = (int)strtol(text + 1, NULL, 10);
-    point = (point < 0 ? n : point) + exponent; /* digits before it */
+    point = (point < 0 ? n : point) + exponent; /* number of digits before it */
     while (begin < n && digits[begin] == '0')
         begin++;
     while (n > begin && digits[n - 1] == '0')
@@ -152,7 +153,7 @@ static uint64_t divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Let the step be a multiple of this one, too. False: it has too many digits. */
+/* Make the step the least common multiple of itself and another one. False: too many digits. */
 static bool join_step(number *x, const decimal *step)
 {
     uint64_t value = 0;
@@ -194,7 +195,7 @@ static void take_keywords(number *x, const hth_schema_item *item)
     for (size_t i = 0; i < 4; i++) {
         const json_t *one = json_object_get(item->schema, bounds[i].key);
 
-        if (!one || (bounds[i].is_open && json_is_boolean(one))) /* draft 4: a word about the other */
+        if (!one || (bounds[i].is_open && json_is_boolean(one))) /* in draft 4 it is a flag of the other keyword */
             continue;
         take_bound(x, item, bounds[i].key, one, bounds[i].is_low,
                    bounds[i].is_open || json_is_true(json_object_get(item->schema, bounds[i].opens)));
@@ -213,10 +214,10 @@ static void take_keywords(number *x, const hth_schema_item *item)
 
 /* ---- digits ------------------------------------------------------------------------------------------------------ */
 
-/* Where a prefix of digits stands. */
+/* The facts about the digits so far. */
 typedef struct place {
-    bool at_low, at_high; /* it is that of the bound */
-    bool is_zero;         /* its last digit; matters for numbers that must not be whole */
+    bool at_low, at_high; /* they are the first digits of the bound */
+    bool is_zero;         /* the last one is 0, which matters for numbers that must not be whole */
     uint64_t rest;
 } place;
 
@@ -252,12 +253,12 @@ static void push_zeros(const number *x)
 static uint32_t after_whole(number *x, place at, int n_left, int n, bool is_first);
 static uint32_t after_fraction(number *x, place at, int n);
 
-/* Alternatives of rule, by the next digit: number i before, or behind, the point. n whole digits in all. */
+/* Add the alternatives of rule, by the next digit: digit i of the n before the point, or digit i behind it. */
 static void add_digits(number *x, uint32_t rule, place at, bool is_whole, int i, int n)
 {
     hth_schema_work *w = x->w;
     place to[10];
-    uint32_t digits[10]; /* bits */
+    uint32_t digits[10]; /* as bits */
     size_t n_to = 0, base = w->tables.n_stack;
 
     if (!hth_schema_spend(w, x->path, 16))
@@ -298,7 +299,7 @@ static void add_digits(number *x, uint32_t rule, place at, bool is_whole, int i,
     }
 }
 
-/* What comes behind the point after n digits there. */
+/* The rule of the rest after n digits behind the point. */
 static uint32_t after_fraction(number *x, place at, int n)
 {
     hth_schema_work *w = x->w;
@@ -319,7 +320,7 @@ static uint32_t after_fraction(number *x, place at, int n)
     return rule;
 }
 
-/* What comes where n_left of n digits before the point are still to come. */
+/* The rule of the rest when n_left of the n digits before the point are still to come. */
 static uint32_t after_whole(number *x, place at, int n_left, int n, bool is_first)
 {
     hth_schema_work *w = x->w;
@@ -351,7 +352,7 @@ static uint32_t after_whole(number *x, place at, int n_left, int n, bool is_firs
     return rule;
 }
 
-/* Numbers of one sign, whose absolute values are from lo to hi. */
+/* Add the numbers of one sign whose absolute values are in the bounds lo and hi. */
 static void add_side(number *x, uint32_t rule, const char *sign, const bound *lo, const bound *hi)
 {
     int least = lo->at.n_whole > 1 ? lo->at.n_whole : 1, most = least + 3 > x->whole_max ? least + 3 : x->whole_max;
@@ -380,7 +381,7 @@ static void add_sides(number *x, uint32_t rule)
     bound zero = { .is_there = true }, lo, hi;
     static const char most[] = "9223372036854775807";
 
-    /* Whole numbers beyond 64 bits are of use to nobody, unless they are asked for. */
+    /* Nobody needs whole numbers beyond 64 bits, unless a bound asks for them. */
     if (x->is_whole && x->low.is_there && !x->high.is_there && x->low.at.n_whole >= DIGITS) {
         (void)decimal_read(most, &hi.at);
         hi.is_there = true, hi.is_open = false;
@@ -408,7 +409,7 @@ static void add_sides(number *x, uint32_t rule)
 
 /* ---- multiples one by one ---------------------------------------------------------------------------------------- */
 
-/* A decimal in units of 10^-scale, rounded towards the inside of the bound. False: too large. */
+/* A bound in units of 10^-scale, rounded to the inside. False: it is too large. */
 static bool in_units(const bound *b, int scale, bool is_low, int64_t *out)
 {
     int64_t value = 0;
@@ -471,7 +472,7 @@ static void add_number(number *x, uint32_t rule)
     uint32_t *rules;
     bool is_plain, is_exact;
 
-    /* 1000 is 1 with zeros behind. */
+    /* A step of 1000 is a step of 1 with three zeros behind. */
     while (x->step > STEPS_MAX && x->step % 10 == 0 && x->scale <= 0 && !x->low.is_there && !x->high.is_there &&
            !x->is_fraction) {
         x->step /= 10;
@@ -485,7 +486,7 @@ static void add_number(number *x, uint32_t rule)
         hth_schema_push_text(x->w, "0");
         hth_schema_end(x->w, rule, base);
     }
-    /* What is rounded must not end up on an open bound, between multiples, or among whole numbers. */
+    /* A reader rounds many digits. The result must not be on an open bound, between multiples, or wrongly whole. */
     is_exact = x->is_fraction || (!x->is_whole && (x->low.is_open || x->high.is_open));
     x->whole_max = x->scale >= 0 ? EXACT_DIGITS - x->scale : is_exact ? EXACT_WHOLE : DIGITS;
     x->whole_max = x->whole_max < 1 ? 1 : x->whole_max;
@@ -497,7 +498,7 @@ static void add_number(number *x, uint32_t rule)
     if (x->is_whole)
         x->fraction_max = 0;
     n_rules = (WHOLE_MAX + 8 + 2 * (FRACTION_MAX + 8)) * x->step;
-    /* Free rules without a step are the same for all numbers. */
+    /* Without a step, all numbers share the rules of free digits. */
     is_plain = x->step == 1 && !x->is_fraction && x->n_zeros == 0 && x->fraction_max == (x->is_whole ? 0 : DIGITS);
     rules = is_plain ? x->w->digit_rules[x->is_whole] : NULL;
     if (!rules && hth_schema_spend(x->w, x->path, n_rules / 16)) {

@@ -1,14 +1,14 @@
 /*
- * schema_object.c - objects: the members that are named, and those that are not
+ * schema_object.c - objects: members that the schema names, and others
  *
- * Members come in an order: those that are required, then the others, each as the schema has them, as llama.cpp's
- * converter writes them; then any others. "x-any-order": true next to "properties" lets up to HTH_SCHEMA_ANY_ORDER_MAX
- * come in any.
+ * Members come in a fixed order: the required ones, then the optional ones, each in the order of the schema, as
+ * llama.cpp's converter writes them; then others. With "x-any-order": true beside "properties", up to
+ * HTH_SCHEMA_ANY_ORDER_MAX members come in any order.
  *
- * What a member must hold to is all that the items say of its name: "properties", every "patternProperties" that it
- * matches, and where neither is, "additionalProperties". Names that are not given fall into groups by the patterns that
- * they match; the names of a group are a machine (dfa.h), which has its patterns and none of the others nor of the
- * names that are given.
+ * The schema of a member is all that the items say about its name: "properties", every "patternProperties" that the
+ * name matches and, without both, "additionalProperties". Names that the schema does not give fall into groups by the
+ * patterns that they match. A machine (dfa.h) accepts the names of a group: they match all its patterns, no other
+ * pattern, and are none of the given names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 enum { NAMES_MAX = 4096, PATTERNS_MAX = 32, COMBINED_MAX = 4, NAME_BYTES_MAX = 4096 };
 
 typedef struct name {
-    const char *text; /* a key or a string of the schema */
+    const char *text; /* borrowed from the schema */
     bool is_required;
 } name;
 
@@ -41,7 +41,7 @@ typedef struct object {
     size_t n_parts;
     pattern patterns[PATTERNS_MAX];
     size_t n_patterns;
-    bool is_closed; /* no members but those named, though the schema does not say so */
+    bool is_closed; /* it has no other members, although the schema does not say so */
     uint32_t more;
 } object;
 
@@ -59,7 +59,7 @@ static bool accepts_name(hth_schema_work *w, const hth_schema_item *item, const 
     return answer == HTH_YES;
 }
 
-/* The schema of members that nothing else speaks of; its path in *path. */
+/* The schema of members that no other keyword describes, and its path; NULL: none. */
 static const json_t *unevaluated(hth_schema_work *w, const hth_schema_items *items, const char *keyword, uint32_t *path)
 {
     const json_t *found = NULL;
@@ -196,7 +196,7 @@ static void find_names(object *o)
     o->is_closed = names_some && !says_more && !o->w->is_literal;
 }
 
-/* The rules of the members that are named, required ones first. False: a required one cannot be. */
+/* Make the rules of the named members, required ones first. False: a required member has no value. */
 static bool add_members(object *o)
 {
     hth_schema_work *w = o->w;
@@ -230,7 +230,7 @@ static bool add_members(object *o)
 
 /* ---- other members ----------------------------------------------------------------------------------------------- */
 
-/* What members of a group must hold to. False: there are none. */
+/* The items of the members of a group. False: the group has no members. */
 static bool group_items(object *o, uint32_t group, hth_schema_items *out)
 {
     hth_schema_work *w = o->w;
@@ -268,7 +268,7 @@ static bool group_items(object *o, uint32_t group, hth_schema_items *out)
     return true;
 }
 
-/* What binds names themselves. False: no names, or the work failed. */
+/* The items of the names themselves. False: no name is allowed, or the work failed. */
 static bool name_items(object *o, hth_schema_items *out)
 {
     hth_schema_work *w = o->w;
@@ -291,7 +291,7 @@ static bool name_items(object *o, hth_schema_items *out)
     return !out->is_false && !hth_schema_failed(w);
 }
 
-/* The names of a group, and the quote behind them, as a rule. NONE: there are none. */
+/* The rule of a group's names, each with its closing quote. NONE: there are none. */
 static uint32_t group_names(object *o, uint32_t group, const hth_schema_items *names, const hth_nfa *given)
 {
     hth_schema_work *w = o->w;
@@ -328,16 +328,6 @@ static uint32_t group_names(object *o, uint32_t group, const hth_schema_items *n
         rule = hth_schema_text_rule(w, dfa);
     hth_dfa_free(dfa);
     return rule;
-}
-
-/* Names that are listed, by "propertyNames": each is a member that may come. */
-static void add_listed_names(object *o, const hth_schema_items *names, const json_t *list)
-{
-    json_t *one;
-    size_t i;
-
-    (void)names;
-    json_array_foreach((json_t *)list, i, one) if (json_is_string(one)) add_name(o, json_string_value(one), false);
 }
 
 static void add_group(object *o, uint32_t group, const hth_schema_items *names, const hth_nfa *given)
@@ -389,7 +379,7 @@ static void add_others(object *o, const hth_schema_items *names)
     if (given && hth_schema_spend(w, o->path, given->n_code)) {
         uint32_t n = o->n_patterns <= COMBINED_MAX ? 1u << o->n_patterns : (uint32_t)o->n_patterns + 1;
 
-        /* Where patterns are many, only names that match one of them, or none. */
+        /* With many patterns, other members have names that match one of them, or none. */
         for (uint32_t i = 0; i < n && !hth_schema_failed(w); i++)
             add_group(o, o->n_patterns <= COMBINED_MAX ? i : i == 0 ? 0 : 1u << (i - 1), names, given);
     }
@@ -418,17 +408,21 @@ static void compile_object(object *o, uint32_t rule)
     hth_schema_items names = { .n = 0 };
     hth_schema_sequence sequence = { .brackets = "{}", .least = 0, .most = UINT32_MAX, .path = o->path };
     bool has_names = name_items(o, &names);
-    json_t *listed = NULL;
+    json_t *listed = NULL, *one;
+    size_t i;
 
-    for (size_t i = 0; has_names && i < names.n && !listed; i++)
+    for (i = 0; has_names && i < names.n && !listed; i++)
         if (json_object_get(names.at[i].schema, "enum") || json_object_get(names.at[i].schema, "const"))
             listed = hth_schema_values(w, &names, HTH_SCHEMA_VALUES_MAX);
-    if (listed && !o->is_closed)
-        add_listed_names(o, &names, listed);
+    json_array_foreach(listed, i, one)
+    {
+        if (!o->is_closed && json_is_string(one)) /* a name that "propertyNames" lists: an optional member */
+            add_name(o, json_string_value(one), false);
+    }
     if (!hth_schema_failed(w) && add_members(o)) {
         if (has_names && !listed)
             add_others(o, &names);
-        for (size_t i = 0; i < o->items->n; i++) {
+        for (i = 0; i < o->items->n; i++) {
             uint32_t low = hth_schema_count(w, &o->items->at[i], "minProperties", 0);
             uint32_t high = hth_schema_count(w, &o->items->at[i], "maxProperties", UINT32_MAX);
 
@@ -453,7 +447,7 @@ static void compile_object(object *o, uint32_t rule)
     json_decref(listed);
 }
 
-/* Does an item say anything of objects? */
+/* Does an item say anything about objects? */
 static bool is_bound(const hth_schema_items *items)
 {
     static const char *const keywords[] = {
@@ -461,10 +455,9 @@ static bool is_bound(const hth_schema_items *items)
         "propertyNames", "minProperties", "unevaluatedProperties", "maxProperties"
     };
 
-    for (size_t i = 0; i < items->n; i++)
-        for (size_t j = 0; j < sizeof(keywords) / sizeof(keywords[0]); j++)
-            if (json_object_get(items->at[i].schema, keywords[j]))
-                return true;
+    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+        if (hth_schema_path_of(items, keywords[i]) != NONE)
+            return true;
     return false;
 }
 

@@ -1,16 +1,16 @@
 /*
  * schema_sequence.c - members, or values, that come at most once each, with commas and counts
  *
- * A rule says what may follow where the first i parts were decided upon (or, in any order, where this set of them came)
- * and c came in all; c stops at the highest count that matters. So there are at most (parts + 2) * (counts + 1) rules,
- * or
- * 2 ^ parts * (counts + 1) in any order.
+ * A rule describes the rest of the sequence. It depends on the parts that are decided (the first i or, in any order, a
+ * set of them), and on c, the number of parts that came. c stops at the highest count that matters. So there are at
+ * most (parts + 2) * (counts + 1) rules, or 2 ^ parts * (counts + 1) in any order.
  *
- *   rule(i, c) ::= part i rule(i + 1, c + 1) | rule(i + 1, c)     the latter where part i need not come
- *   rule(n, c) ::= more rule(n + 1, c + 1) | end                  the end where c is enough
+ *   rule(i, c) ::= part i rule(i + 1, c + 1) | rule(i + 1, c)     the latter if part i is optional
+ *   rule(n, c) ::= more rule(n + 1, c + 1) | end                  the end if c is enough
  *   rule(n + 1, c) ::= more rule(n + 1, c + 1) | end
  *
- * Further members may have one name, which is one member then. So the first of them comes only where it makes c enough.
+ * Two further members may have the same name, and are one member then. So only the first of them counts: it comes only
+ * if c + 1 is enough.
  */
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ typedef struct machine {
     hth_schema_work *w;
     const hth_schema_sequence *of;
     size_t n_rows;
-    uint32_t least, most, top; /* top: the highest count that is told apart */
+    uint32_t least, most, top; /* top: the highest count with rules of its own */
     uint32_t *rules;           /* by row and count */
 } machine;
 
@@ -38,7 +38,7 @@ static uint32_t count_after(const machine *m, uint32_t count)
     return m->most == UINT32_MAX ? m->top : NONE;
 }
 
-/* An alternative "item, and then what follows there". */
+/* Add the alternative of an item and the rest after it. */
 static void add_step(const machine *m, uint32_t rule, uint32_t item, size_t row, uint32_t count)
 {
     hth_schema_work *w = m->w;
@@ -113,7 +113,7 @@ bool hth_schema_add_sequence(hth_schema_work *w, const hth_schema_sequence *of, 
     for (size_t i = 0; i < of->n_parts; i++)
         n_required += of->parts[i].is_required;
     if (m.least <= n_required)
-        m.least = 0; /* they are enough */
+        m.least = 0; /* the required parts are enough */
     if (of->more == NONE && m.most >= of->n_parts)
         m.most = UINT32_MAX;
     if (of->least > of->most || n_required > of->most || (of->more == NONE && of->least > of->n_parts))

@@ -1,13 +1,12 @@
 /*
  * schema_string.c - strings with patterns, formats and lengths
  *
- * Lengths alone are a chain of characters, one chain for all strings. With a pattern, or a format, which is one, all
- * that binds the string becomes one machine (dfa.h), and each of its states a rule:
+ * A string with only a length is a chain of characters, which all strings share. A format is a pattern. With patterns,
+ * all constraints of the string become one machine (dfa.h), and each of its states becomes a rule:
  *
  *   state ::= character-of-class state' | ... | "\""
  *
- * A character stands as JSON writes it: itself, or the short escape that it must have. A bound that makes the machine
- * too large is dropped.
+ * A character is spelled as itself, or with its shortest escape. A bound that makes the machine too large is dropped.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,7 @@
 #define ZONE "(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
 #define TIME "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{3})?" ZONE
 
-/* Texts that are of the format, not always all of them: no leap days and seconds, no names in other scripts. */
+/* The patterns leave out some texts of their format: leap days and seconds, names in other scripts. */
 const char *hth_schema_format_pattern(const char *format)
 {
     static const struct {
@@ -46,7 +45,7 @@ const char *hth_schema_format_pattern(const char *format)
         { "ipv6", "^((" HEX ":){7}" HEX "|(" HEX ":){1,7}:|(" HEX ":){1,6}:" HEX "|(" HEX ":){1,5}(:" HEX "){1,2}|(" HEX
                   ":){1,4}(:" HEX "){1,3}|(" HEX ":){1,3}(:" HEX "){1,4}|(" HEX ":){1,2}(:" HEX "){1,5}|" HEX ":(:" HEX
                   "){1,6}|:(:" HEX "){1,7}|::)$" },
-        { "hostname", "^" LABEL "(\\." LABEL "){0,3}$" }, /* four labels of 62 letters are what a name has room for */
+        { "hostname", "^" LABEL "(\\." LABEL "){0,3}$" }, /* a name has room for four labels of 62 letters */
         { "email", "^" ATOM "(\\." ATOM "){0,2}@" LABEL "(\\." LABEL "){1,2}$" },
         { "uri", "^[A-Za-z][A-Za-z\\d+.-]{0,30}://" LABEL "(\\." LABEL "){0,3}(:\\d{1,5})?(/(" IN_PATH
                  ")*)*(\\?([/?]|" IN_PATH ")*)?(#([/?]|" IN_PATH ")*)?$" },
@@ -60,7 +59,7 @@ const char *hth_schema_format_pattern(const char *format)
     return NULL;
 }
 
-/* Formats of the standard that are not known above. */
+/* Is it a format of the standard that has no pattern above? */
 static bool is_standard_format(const char *format)
 {
     static const char *const standard[] = { "idn-email",    "idn-hostname",          "uri-reference",
@@ -73,7 +72,7 @@ static bool is_standard_format(const char *format)
     return false;
 }
 
-/* Count a machine that is kept until the schema is compiled. False: there are too many. */
+/* Count the instructions of a machine, which is kept until the schema is compiled. False: too many. */
 static bool count_code(hth_schema_work *w, const hth_nfa *nfa, uint32_t path)
 {
     w->n_code += nfa->n_code;
@@ -125,7 +124,7 @@ static void add_part(hth_schema_work *w, const hth_nfa *nfa, bool is_excluded, u
         parts[(*n_parts)++] = (hth_dfa_part){ .nfa = nfa, .is_excluded = is_excluded };
 }
 
-/* The machine of texts that are listed. */
+/* The machine of the texts on a list. */
 static const hth_nfa *listed_texts(hth_schema_work *w, const json_t *list, uint32_t path)
 {
     hth_schema_derived *known = hth_schema_derived_of(w, list, HTH_DERIVED_PATTERN);
@@ -226,7 +225,7 @@ static void add_hex_alternative(hth_schema_work *w, uint32_t rule, const char *b
     hth_schema_end(w, rule, base);
 }
 
-/* Characters of sorted ranges as a string holds them: one class, or a rule where some need an escape. */
+/* The characters of sorted ranges as strings spell them: one class, or a rule if some need an escape. */
 static hth_gbnf_element text_class(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n)
 {
     static const char escaped[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
@@ -284,7 +283,7 @@ static hth_gbnf_element text_class(hth_schema_work *w, const hth_gbnf_range *ran
     return element;
 }
 
-/* The same, known ones again. */
+/* The same, from the classes that are kept if possible. */
 static hth_gbnf_element text_class_of(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n)
 {
     hth_schema_text_class *to;
@@ -307,7 +306,7 @@ static hth_gbnf_element text_class_of(hth_schema_work *w, const hth_gbnf_range *
     return to->element;
 }
 
-/* Alternatives of one state: for each state that it leads to, all characters that lead there. */
+/* Add the alternatives of one state: one for each next state, with all characters that lead to it. */
 static void add_state(hth_schema_work *w, const hth_dfa *dfa, uint32_t state, const uint32_t *rules,
                       hth_gbnf_range *ranges, uint32_t *order)
 {
@@ -318,7 +317,7 @@ static void add_state(hth_schema_work *w, const hth_dfa *dfa, uint32_t state, co
         hth_schema_push_text(w, "\"");
         hth_schema_end(w, rules[state], base);
     }
-    memset(order, 0, dfa->n_atoms * sizeof(order[0])); /* set where the atom was taken */
+    memset(order, 0, dfa->n_atoms * sizeof(order[0])); /* 1: the atom is taken */
     for (uint32_t i = 0; i < dfa->n_atoms && !hth_schema_failed(w); i++) {
         hth_gbnf_element characters;
         size_t n = 0;
@@ -364,29 +363,20 @@ uint32_t hth_schema_text_rule(hth_schema_work *w, const hth_dfa *dfa)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Where a keyword stands; NONE: nowhere. */
-static uint32_t path_of(const hth_schema_items *items, const char *keyword)
-{
-    for (size_t i = 0; i < items->n; i++)
-        if (json_object_get(items->at[i].schema, keyword))
-            return items->at[i].path;
-    return NONE;
-}
-
-/* The machine of parts and lengths; a length is dropped where it takes too many states. NULL with the work failed. */
+/* The machine of parts and lengths. Lengths that take too many states are dropped. NULL with the work failed. */
 static hth_dfa *machine_of(hth_schema_work *w, const hth_schema_items *items, const hth_dfa_part *parts, size_t n_parts,
                            uint32_t least, uint32_t most)
 {
-    const char *keyword = path_of(items, "pattern") != NONE ? "pattern"
-                        : path_of(items, "format") != NONE  ? "format"
-                                                            : NULL;
-    uint32_t path = keyword ? path_of(items, keyword) : items->at[0].path;
+    const char *keyword = hth_schema_path_of(items, "pattern") != NONE ? "pattern"
+                        : hth_schema_path_of(items, "format") != NONE  ? "format"
+                                                                       : NULL;
+    uint32_t path = keyword ? hth_schema_path_of(items, keyword) : items->at[0].path;
     hearth_error err = { .message = "" };
     hearth_status status;
     hth_dfa *dfa = NULL;
 
     for (;;) {
-        uint64_t given = w->steps / 2, steps = given; /* so that there is some left for an attempt without the length */
+        uint64_t given = w->steps / 2, steps = given; /* the rest is for an attempt without the length */
         bool has_length = least > 0 || most != UINT32_MAX;
 
         status = hth_dfa_new(parts, n_parts, least, most, &steps, &dfa, &err);
@@ -400,9 +390,9 @@ static hth_dfa *machine_of(hth_schema_work *w, const hth_schema_items *items, co
         if (status != HEARTH_MISUSE || !has_length)
             break;
         if (most != UINT32_MAX)
-            hth_schema_note(w, path_of(items, "maxLength"), "maxLength", "dropped");
+            hth_schema_note(w, hth_schema_path_of(items, "maxLength"), "maxLength", "dropped");
         else
-            hth_schema_note(w, path_of(items, "minLength"), "minLength", "dropped");
+            hth_schema_note(w, hth_schema_path_of(items, "minLength"), "minLength", "dropped");
         least = most != UINT32_MAX ? least : 0;
         most = UINT32_MAX;
     }

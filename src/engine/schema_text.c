@@ -1,12 +1,12 @@
 /*
- * schema_text.c - JSON as elements of a grammar, and the rules that every schema shares
+ * schema_text.c - JSON as elements of a grammar, and the rules that all schemas share
  *
- * The spelling is what llama.cpp's converter (v0.5.0) has:
+ * The spelling is that of llama.cpp's converter (v0.5.0):
  *
- *   space      nothing, one blank, or one or two newlines and up to 20 blanks or tabs; after { [ , : before } ] and, where
- *              the name of a member is given, before its colon
- *   number     16 digits before the point, 16 behind it, 16 of the exponent
- *   character  any but quote, backslash and controls, or an escape; \u is never half a character
+ *   space      nothing, one blank, or one or two newlines and up to 20 blanks or tabs. It stands after { [ , : and
+ *              before } ] and, if the schema names the member, before the colon.
+ *   number     up to 16 digits before the point, behind it, and in the exponent
+ *   character  any but quote, backslash and controls, or an escape. No \u is half of a surrogate pair.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -88,7 +88,7 @@ void hth_schema_push_string(hth_schema_work *w, const char *text, size_t n_bytes
     hth_schema_push_text(w, "\"");
 }
 
-/* Digits and exponent of a finite real number, as few as tell it from all others. */
+/* The fewest digits that read back as the same number, which is finite. */
 void hth_schema_number_text(const json_t *number, char text[64])
 {
     double value = json_number_value(number);
@@ -161,7 +161,7 @@ static void end_text(hth_schema_work *w, uint32_t rule, const char *text)
     hth_schema_end(w, rule, base);
 }
 
-/* least to most of a class; rest, which may be NONE, comes at the end. */
+/* Push a class least to most times; most -1: any number of times. */
 static void push_repeated(hth_schema_work *w, const hth_gbnf_range *ranges, size_t n, int least, int most)
 {
     size_t at = w->tables.n_stack;
@@ -275,7 +275,7 @@ static void make_number(hth_schema_work *w, uint32_t rule, bool is_integer)
     }
 }
 
-/* Any number of items of one kind between brackets: "[" space (item ("," space item)*)? space "]". */
+/* Any number of items between brackets: "[" space (item ("," space item)*)? space "]". */
 static void make_any_number(hth_schema_work *w, uint32_t rule, const char *brackets, bool is_object)
 {
     uint32_t item = hth_gbnf_add_rule(&w->tables);
@@ -369,7 +369,7 @@ void hth_schema_push_space(hth_schema_work *w)
     hth_schema_push_rule(w, hth_schema_shared(w, &w->space));
 }
 
-/* At most n characters and the closing quote. All such rules are one chain. */
+/* All these rules form one chain. */
 uint32_t hth_schema_at_most(hth_schema_work *w, uint32_t n)
 {
     uint32_t character = hth_schema_shared(w, &w->character);

@@ -43,9 +43,7 @@ struct hth_triggers {
     bool begins[256]; /* bytes with which a pattern may begin or a word ends */
 };
 
-/*
- * The runs after some bytes of a token, as words: for each pattern that is not idle its number, a count, and so many.
- */
+/* The state of the runs after some bytes of a token: for each busy pattern its number, n and n words. */
 typedef struct levels {
     uint64_t *words;
     size_t capacity;
@@ -77,7 +75,7 @@ static hearth_status trigger_init(trigger *t, const hearth_trigger *from, size_t
     return HEARTH_OK;
 }
 
-/* Refuse patterns that no choice would have the time for; and note the bytes with which something may happen. */
+/* Refuse patterns that would take too long for every choice. Note the bytes with which a trigger may begin or fire. */
 static hearth_status measure(hth_triggers *triggers, hearth_error *err)
 {
     uint64_t n_instructions = 0, n_initial = 0;
@@ -177,7 +175,7 @@ bool hth_triggers_is_too_much(const hth_triggers *triggers)
     return triggers->n_steps > STEPS_MAX;
 }
 
-/* Put bytes behind the text; false without memory. */
+/* Append bytes to the text. False: no memory. */
 static bool append(hth_triggers *triggers, const uint8_t *bytes, size_t n_bytes)
 {
     if (triggers->capacity - triggers->n_text < n_bytes) {
@@ -232,8 +230,10 @@ static bool fires_at(hth_triggers *triggers, const trigger *t, bool is_trial, si
     return true;
 }
 
-/* Read the byte at `at`. Of the triggers that fire with it the first given counts. *is_busy: as any_is_busy, before and
- * after. */
+/*
+ * Read the byte at `at`. If several triggers fire with it, the first in the request counts. *is_busy: as any_is_busy,
+ * before and after.
+ */
 static bool read_byte(hth_triggers *triggers, size_t at, bool is_trial, bool is_last, bool *is_busy, uint64_t *begin)
 {
     triggers->n_steps++;
@@ -311,7 +311,7 @@ void hth_triggers_try(hth_triggers *triggers, const uint8_t *bytes, size_t n_byt
 
 /* ---- all tokens -------------------------------------------------------------------------------------------------- */
 
-/* Keep where the trial is, as the next level. False without memory. */
+/* Keep the state of the trial as the next level. False: no memory. */
 static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
 {
     size_t begin = l->n > 0 ? l->ends[l->n - 1] : 0;
@@ -347,8 +347,8 @@ static bool push_level(hth_triggers *triggers, levels *l, bool is_busy)
 }
 
 /*
- * Put the trial back to where it was after n bytes of a token, which begins at `from`. is_busy: whether it is;
- * returned: whether it is then.
+ * Put the trial back to its state after n bytes of a token, which begins at `from`. is_busy: any_is_busy now; the
+ * result is that of the restored state.
  */
 static bool pop_to_level(hth_triggers *triggers, levels *l, uint32_t n, size_t from, bool is_busy)
 {
@@ -383,7 +383,7 @@ hearth_status hth_triggers_mask(hth_triggers *triggers, const hth_vocabulary *vo
     levels l = { .n = 0 };
     uint32_t fired_after = 0; /* bytes of the last token; 0: it fired nothing, or only as it ended there */
     uint64_t begin = 0;
-    bool is_busy = true; /* perhaps, also where a trigger fired */
+    bool is_busy = true; /* assumed, also after a trigger fired */
     bool ok;
 
     for (uint32_t i = 0; i < vocabulary->n_tokens; i++)

@@ -258,6 +258,8 @@ TEST(a_literal_reading_leaves_open_what_the_schema_does)
     check(cases, sizeof(cases) / sizeof(cases[0]), &(hth_schema_options){ .is_literal = true });
 }
 
+#define SIXTY_LETTERS "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefgh"
+
 TEST(errors_name_the_keyword_and_its_place)
 {
     static const struct {
@@ -274,6 +276,8 @@ TEST(errors_name_the_keyword_and_its_place)
         { "{\"type\":\"string\",\"format\":\"idn-email\"}", "at #/format:", "'format'" },
         { "{\"type\":\"thing\"}", "at #/type:", "'thing'" },
         { "{\"type\":[]}", "at #/type:", "'type'" },
+        { "{\"properties\":{\"" SIXTY_LETTERS "\":{\"properties\":{\"" SIXTY_LETTERS "\":{\"items\":{\"type\":1}}}}}}",
+          "at .../properties/" SIXTY_LETTERS "/items/type:", "'type'" },
         { "{\"anyOf\":[{\"type\":1}]}", "at #/anyOf/0/type:", "'type'" },
         { "{\"anyOf\":{}}", "at #/anyOf:", "list" },
         { "{\"enum\":[]}", "at #/enum:", "'enum'" },
