@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/render.h"
+#include "engine/sampling.h"
 #include "models/model.h"
 
 void hth_api_prepared_deinit(hth_api_prepared *prepared)
@@ -316,15 +317,15 @@ static bool check_options(const hearth_model_info *info, const hth_api_request *
 static bool add_text_bias(hearth_model *model, const hth_api_text_bias *of, hearth_logit_bias *biases, size_t *n,
                           hth_api_error *error)
 {
-    hearth_token tokens[HTH_API_BIASES_MAX];
+    hearth_token tokens[HTH_LOGIT_BIAS_MAX];
     hearth_error err = { .message = "" };
-    size_t room = HTH_API_BIASES_MAX - *n, n_tokens = 0;
+    size_t room = HTH_LOGIT_BIAS_MAX - *n, n_tokens = 0;
     hearth_status status = hearth_tokenize(model, of->text, strlen(of->text), 0, tokens, room, &n_tokens, &err);
 
     if (n_tokens > room)
         hth_api_fail(error, HTH_API_INVALID_VALUE, "logit_bias",
                      "'logit_bias' has more than %d tokens, with those of its texts; leave some out",
-                     HTH_API_BIASES_MAX);
+                     HTH_LOGIT_BIAS_MAX);
     else if (status != HEARTH_OK)
         hth_api_fail_status(error, &err);
     if (error->kind != HTH_API_NO_ERROR)
@@ -346,7 +347,7 @@ static bool join_biases(hearth_model *model, const hth_api_request *request, hth
 
     if (request->n_text_biases == 0)
         return true;
-    prepared->biases = calloc(HTH_API_BIASES_MAX, sizeof(*prepared->biases));
+    prepared->biases = calloc(HTH_LOGIT_BIAS_MAX, sizeof(*prepared->biases));
     if (!prepared->biases)
         return no_memory(error);
     if (n > 0)
@@ -427,7 +428,7 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
     if (!render(model, request, &chat, NULL, error))
         return false;
-    ok = append_text(model, chat->text, HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, &tokens, &n, error);
+    ok = append_text(model, chat->text, HTH_TOKENIZE_CHAT, &tokens, &n, error);
     free(tokens);
     hearth_chat_prompt_free(chat);
     *n_out = n;

@@ -155,9 +155,6 @@ typedef struct hth_api_past {
 
 void hth_api_request_free(hth_api_request *request); /* accepts NULL */
 
-/* Limit of biases of one request; each token of a text counts. */
-enum { HTH_API_BIASES_MAX = 4096 };
-
 /* Limit of replies to one request: prompts times n. */
 enum { HTH_API_REPLIES_MAX = 128 };
 

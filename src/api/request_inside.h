@@ -84,8 +84,6 @@ void hth_api_parse_extras(hth_api_parse *parse);
 void hth_api_check_tool_name(const hth_fields *fields, const hearth_chat_tool *tools, size_t i, size_t n_max);
 /* Offer the tool of that name only, which must be called. False: there is none. */
 bool hth_api_choose_tool(hth_api_parse *parse, const char *name);
-/* Does text have 1 to n_max letters, digits, underscores and hyphens, and nothing else? */
-bool hth_api_is_name(const char *text, size_t n_max);
 /*
  * Set the parameters of a tool, whose name and description are known, to a schema. A schema that cannot be used becomes
  * text in the description, with a note.

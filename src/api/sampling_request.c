@@ -10,12 +10,11 @@
 
 #include "api/request_inside.h"
 #include "api/sampling_numbers.h"
+#include "engine/sampling.h"
 
 enum {
     BIAS_TEXT_BYTES_MAX = 1024,
     BIAS_TEXTS_BYTES_MAX = 16 << 10, /* together */
-    BREAKERS_MAX = 64,
-    TRIGGERS_MAX = 64,
 };
 
 /* ---- the chain ---- */
@@ -32,9 +31,9 @@ static void parse_breakers(hth_api_parse *parse)
     n = json_is_array(array) ? json_array_size(array) : 1;
     if (value && !json_is_array(value) && !json_is_string(value))
         hth_fields_wrong_type(&parse->body, "dry_sequence_breakers", "an array of texts", value);
-    else if (n > BREAKERS_MAX)
+    else if (n > HTH_DRY_BREAKERS_MAX)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "dry_sequence_breakers",
-                        "has %zu elements; at most %d are allowed", n, BREAKERS_MAX);
+                        "has %zu elements; at most %d are allowed", n, HTH_DRY_BREAKERS_MAX);
     breakers = value && parse->error->kind == HTH_API_NO_ERROR ? hth_api_allocate(parse, n, sizeof(*breakers)) : NULL;
     for (size_t i = 0; breakers && i < n; i++) {
         const json_t *text = json_is_array(array) ? json_array_get(array, i) : value;
@@ -206,9 +205,9 @@ void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
         hth_fields_wrong_type(&parse->body, "logit_bias", "an object, or an array of pairs", all);
         return;
     }
-    if (n_all > HTH_API_BIASES_MAX) {
+    if (n_all > HTH_LOGIT_BIAS_MAX) {
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "logit_bias", "has %zu tokens; at most %d are allowed",
-                        n_all, HTH_API_BIASES_MAX);
+                        n_all, HTH_LOGIT_BIAS_MAX);
         return;
     }
     b.tokens = hth_api_allocate(parse, n_all, sizeof(*b.tokens));
@@ -234,7 +233,7 @@ void hth_api_parse_logit_bias(hth_api_parse *parse, double limit)
 static void parse_triggers(hth_api_parse *parse)
 {
     hearth_sampling *sampling = &parse->request->sampling;
-    json_t *array = hth_fields_array(&parse->body, "grammar_triggers", TRIGGERS_MAX);
+    json_t *array = hth_fields_array(&parse->body, "grammar_triggers", HTH_TRIGGERS_MAX);
     hearth_trigger *triggers =
         array ? hth_api_allocate_structs(parse, json_array_size(array), sizeof(*triggers)) : NULL;
 

@@ -7,13 +7,7 @@
 
 #include "api/render.h"
 #include "api/request_inside.h"
-
-bool hth_api_is_name(const char *text, size_t n_max)
-{
-    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
-
-    return n >= 1 && n <= n_max && text[n] == '\0';
-}
+#include "base/words.h"
 
 void hth_api_check_tool_name(const hth_fields *fields, const hearth_chat_tool *tools, size_t i, size_t n_max)
 {
@@ -21,7 +15,7 @@ void hth_api_check_tool_name(const hth_fields *fields, const hearth_chat_tool *t
 
     if (!name)
         return;
-    if (!hth_api_is_name(name, n_max))
+    if (!hth_is_name(name, n_max))
         hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name",
                         "is '%.140s'; it must be 1 to %zu letters, digits, underscores and hyphens", name, n_max);
     for (size_t j = 0; j < i; j++)

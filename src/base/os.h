@@ -100,13 +100,15 @@ int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes);
 /* The first offset >= at outside of holes; UINT64_MAX: there is none. */
 uint64_t hth_os_file_next_data(int fd, uint64_t at);
 
-/* ---- sockets ---- */
+/* ---- sockets and pipes ---- */
 
 /*
  * True if the peer of a connected socket will send no more: it has closed at least its writing half, although earlier
  * bytes may wait unread. Does not wait. On systems that tell less, false until both directions are closed.
  */
 bool hth_os_peer_has_ended(int fd);
+/* A pipe whose ends are non-blocking and end with exec: first the end to read from. False with errno, and ends stay. */
+bool hth_os_pipe(int ends[2]);
 
 /* ---- processes ---- */
 

@@ -4,6 +4,7 @@
 #include "base/os.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,20 @@ uint64_t hth_os_process_cpu_ns(void)
 
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used); /* a system without this clock has used none */
     return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+bool hth_os_pipe(int ends[2])
+{
+    int made[2];
+
+    if (pipe(made) != 0)
+        return false;
+    for (int i = 0; i < 2; i++) { /* these cannot fail: the descriptors are good */
+        (void)fcntl(made[i], F_SETFD, FD_CLOEXEC);
+        (void)fcntl(made[i], F_SETFL, O_NONBLOCK);
+        ends[i] = made[i];
+    }
+    return true;
 }
 
 uint32_t hth_os_n_descriptors(void)

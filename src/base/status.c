@@ -128,6 +128,15 @@ hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, 
     return status;
 }
 
+hearth_status hth_status_merge(hearth_status so_far, hearth_status result, const hearth_error *why, hearth_error *err)
+{
+    if (so_far != HEARTH_NOT_FOUND && (so_far != HEARTH_OK || result == HEARTH_OK || result == HEARTH_NOT_FOUND))
+        return so_far;
+    if (err && result != HEARTH_OK)
+        *err = *why;
+    return result;
+}
+
 void hth_fail_prefix(hearth_error *err, const char *format, ...)
 {
     char tail[sizeof(err->message)];

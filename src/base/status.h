@@ -25,6 +25,12 @@ hearth_status hth_fail(hearth_error *err, hearth_status status, const char *form
 hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/*
+ * Merge the result of one more of several places: the first error counts, else HEARTH_OK, else HEARTH_NOT_FOUND, with
+ * which so_far begins. err (may be NULL) gets the message of the status that counts, from why.
+ */
+hearth_status hth_status_merge(hearth_status so_far, hearth_status result, const hearth_error *why, hearth_error *err);
+
 /* Cut a text that fills its buffer before its last, perhaps incomplete, UTF-8 character. Leave a shorter one. */
 void hth_end_at_character(char *text, size_t capacity);
 

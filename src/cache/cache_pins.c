@@ -23,11 +23,7 @@ hearth_status hth_cache_unpin(hth_cache *cache, const hth_key *key, hearth_error
         hearth_error why = { .message = "" };
         hearth_status result = hth_file_tier_set_unpin(cache->levels[i].files, key, &why);
 
-        if (status != HEARTH_NOT_FOUND && (result == HEARTH_OK || result == HEARTH_NOT_FOUND))
-            continue;
-        status = result;
-        if (err && result != HEARTH_OK)
-            *err = why;
+        status = hth_status_merge(status, result, &why, err);
     }
     return status;
 }

@@ -249,12 +249,7 @@ static hearth_status unpin(hth_file_tier *const *tiers, size_t n, const hth_key 
         hearth_error why = { .message = "" };
         hearth_status result = hth_pin_remove(tiers[i]->fs, tiers[i]->pins, key, tiers[i]->durable, &why);
 
-        if (result == HEARTH_NOT_FOUND)
-            continue;
-        if (status == HEARTH_NOT_FOUND || result != HEARTH_OK)
-            status = result;
-        if (err && result != HEARTH_OK)
-            *err = why;
+        status = hth_status_merge(status, result, &why, err);
     }
     return status;
 }

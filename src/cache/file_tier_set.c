@@ -313,12 +313,7 @@ hearth_status hth_file_tier_set_open_file(hth_file_tier_set *set, const hth_row_
 
         if (result == HEARTH_OK)
             return result;
-        /* An error where the row is says more than its absence in the other roots. */
-        if (i == 0 || status == HEARTH_NOT_FOUND) {
-            status = result;
-            if (err)
-                *err = why;
-        }
+        status = hth_status_merge(status, result, &why, err);
     }
     return status;
 }
@@ -338,12 +333,7 @@ hearth_status hth_file_tier_set_read(hth_file_tier_set *set, const hth_row_id *i
                 *err = why;
             return result;
         }
-        /* An error where the row is says more than its absence in the other roots. */
-        if (i == 0 || status == HEARTH_NOT_FOUND) {
-            status = result;
-            if (err)
-                *err = why;
-        }
+        status = hth_status_merge(status, result, &why, err);
     }
     return status;
 }
@@ -557,14 +547,7 @@ static hearth_status remove_everywhere(hth_file_tier_set *set, const hth_row_id 
         hearth_status result = unwanted ? hth_file_tier_remove_unwanted(set->roots[i], id, unwanted, &why)
                                         : hth_file_tier_remove(set->roots[i], id, &why);
 
-        /* A failure matters more than HEARTH_OK, and HEARTH_OK more than HEARTH_NOT_FOUND. */
-        if (result == HEARTH_NOT_FOUND && (i > 0 || status != HEARTH_NOT_FOUND))
-            continue;
-        if (status == HEARTH_NOT_FOUND || result != HEARTH_OK) {
-            status = result;
-            if (err && result != HEARTH_OK)
-                *err = why;
-        }
+        status = hth_status_merge(status, result, &why, err);
     }
     return status;
 }

@@ -272,8 +272,7 @@ static void *write_rows(void *context)
         }
         if (next)
             run_job(self, next);
-        else if (hth_message_queue_is_closed(self->jobs) &&
-                 hth_message_queue_count(self->jobs) == 0) /* no job came meanwhile */
+        else if (hth_message_queue_is_closed(self->jobs))
             break;
     }
     pthread_mutex_lock(&writer->lock);

@@ -17,6 +17,7 @@
 #include "cli/run_options.h"
 #include "cli/prompt_render.h"
 #include "cli/text_file.h"
+#include "models/model.h"
 
 enum {
     BEFORE_TOKENS = 16,  /* shown before the token where the prompt parted */
@@ -96,7 +97,7 @@ static hearth_status text_before(hearth_model *model, const hearth_request *requ
     hearth_token *tokens = calloc(e->prompt_tokens, sizeof(*tokens));
     hearth_status status = HEARTH_NO_MEMORY;
     const char *text = request->chat ? request->chat->text : request->prompt;
-    unsigned flags = request->chat ? HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS : request->tokenize_flags;
+    unsigned flags = request->chat ? HTH_TOKENIZE_CHAT : request->tokenize_flags;
     size_t n = 0;
 
     if (tokens)

@@ -12,7 +12,6 @@
  * as after the last line. When the model is busy, the current prompt is submitted again after another one has ended.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -490,17 +489,6 @@ static void print_summary(const many *m)
                   m->completion_tokens, (double)m->completion_tokens / seconds);
 }
 
-static bool make_pipe(int ends[2])
-{
-    if (pipe(ends) != 0)
-        return false;
-    for (int i = 0; i < 2; i++) {
-        (void)fcntl(ends[i], F_SETFD, FD_CLOEXEC); /* no other program is started anyway */
-        (void)fcntl(ends[i], F_SETFL, O_NONBLOCK); /* of a pipe that was just made */
-    }
-    return true;
-}
-
 static int exit_code_of(const many *m)
 {
     if (atomic_load(&m->run->interrupted))
@@ -523,7 +511,7 @@ int hth_run_many(hth_run *run)
         pthread_mutex_init(&m->lock, NULL);
     }
     if (m && m->items && hth_line_reader_open(run->options.prompts_file, &m->reader, &err) == HEARTH_OK) {
-        if (make_pipe(m->wake)) {
+        if (hth_os_pipe(m->wake)) {
             hth_run_set_interrupt(run, wake_up, m);
             run_prompts(m);
             hth_run_set_interrupt(run, NULL, NULL);

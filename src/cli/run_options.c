@@ -40,8 +40,8 @@ static bool add_stop_token(void *options, const char *shown, const char *value, 
         *n = 0;
         return true;
     }
-    if (*n == HTH_RUN_STOP_TOKENS_MAX)
-        return hth_value_too_many(shown, value, HTH_RUN_STOP_TOKENS_MAX, err);
+    if (*n == HTH_STOP_TOKENS_MAX)
+        return hth_value_too_many(shown, value, HTH_STOP_TOKENS_MAX, err);
     if (!hth_value_i32(shown, value, 0, INT32_MAX, &out->stop_tokens[*n], err))
         return false;
     (*n)++;
@@ -70,8 +70,8 @@ static bool add_logit_bias(void *options, const char *shown, const char *value, 
     bias = strtod(end + 1, &end);
     if (end[-1] == '=' || *end || isnan(bias))
         return hth_value_wrong(shown, value, expected, err);
-    if (*n == HTH_RUN_BIASES_MAX)
-        return hth_value_too_many(shown, value, HTH_RUN_BIASES_MAX, err);
+    if (*n == HTH_LOGIT_BIAS_MAX)
+        return hth_value_too_many(shown, value, HTH_LOGIT_BIAS_MAX, err);
     out->logit_bias[(*n)++] = (hearth_logit_bias){ .token = (hearth_token)token, .bias = (float)bias };
     return true;
 }
@@ -81,8 +81,8 @@ static hearth_trigger *next_trigger(hth_run_options *out, const char *shown, con
 {
     size_t n = out->sampling.n_triggers;
 
-    if (n == HTH_RUN_TRIGGERS_MAX) {
-        (void)hth_value_too_many(shown, value, HTH_RUN_TRIGGERS_MAX, err);
+    if (n == HTH_TRIGGERS_MAX) {
+        (void)hth_value_too_many(shown, value, HTH_TRIGGERS_MAX, err);
         return NULL;
     }
     return &out->triggers[n];
@@ -198,7 +198,7 @@ static const hth_option rows[] = {
     { "min-tokens", 0, HTH_OPTION_U32, "N", "the model cannot end its reply before N tokens",
       .offset = AT(request.min_tokens), .low = 0, .high = INT32_MAX, .key = "min_tokens" },
     { "stop", 0, HTH_OPTION_TEXTS, "TEXT", "end before TEXT, which is not part of the reply; may be repeated",
-      .offset = AT(stop), .n_offset = AT(request.n_stop), .n_max = HTH_RUN_STOPS_MAX, .repeats = true, .key = "stop",
+      .offset = AT(stop), .n_offset = AT(request.n_stop), .n_max = HTH_STOPS_MAX, .repeats = true, .key = "stop",
       .is_common = true },
     { "stop-token", 0, HTH_OPTION_OWN, "TOKEN", "end at the token with this id; may be repeated",
       .read = add_stop_token, .repeats = true, .key = "stop_tokens" },
@@ -225,7 +225,7 @@ static const hth_option rows[] = {
       .read = read_seed, .key = "seed", .is_common = true },
     { "dry-breaker", 0, HTH_OPTION_TEXTS, "TEXT",
       "DRY: TEXT ends a phrase; may be repeated (default: newline, colon, quote, asterisk)", .offset = AT(dry_breakers),
-      .n_offset = AT(sampling.n_dry_breakers), .n_max = HTH_RUN_BREAKERS_MAX, .repeats = true, .key = "dry_breakers" },
+      .n_offset = AT(sampling.n_dry_breakers), .n_max = HTH_DRY_BREAKERS_MAX, .repeats = true, .key = "dry_breakers" },
     { "logit-bias", 0, HTH_OPTION_OWN, "TOKEN=BIAS",
       "add BIAS to a token's logit; +inf: only this token, -inf: never; may be repeated", .read = add_logit_bias,
       .repeats = true, .key = "logit_bias" },

@@ -6,15 +6,9 @@
 
 #include "cli/model_options.h"
 #include "cli/option_table.h"
+#include "engine/sampling.h"
 #include "hearth.h"
-
-enum {
-    HTH_RUN_STOPS_MAX = 64,
-    HTH_RUN_STOP_TOKENS_MAX = 64,
-    HTH_RUN_TRIGGERS_MAX = 64,
-    HTH_RUN_BREAKERS_MAX = 64,
-    HTH_RUN_BIASES_MAX = 4096,
-};
+#include "sched/request.h"
 
 /* Seeds appear as JSON numbers, which many readers store as doubles: 2^53 - 1. */
 #define HTH_RUN_SEED_MAX ((UINT64_C(1) << 53) - 1)
@@ -40,11 +34,11 @@ typedef struct hth_run_options {
     bool help_all;
     bool has_parent_key;
     uint8_t parent_key[32];
-    const char *stop[HTH_RUN_STOPS_MAX];
-    hearth_token stop_tokens[HTH_RUN_STOP_TOKENS_MAX];
-    hearth_trigger triggers[HTH_RUN_TRIGGERS_MAX];
-    const char *dry_breakers[HTH_RUN_BREAKERS_MAX];
-    hearth_logit_bias logit_bias[HTH_RUN_BIASES_MAX];
+    const char *stop[HTH_STOPS_MAX];
+    hearth_token stop_tokens[HTH_STOP_TOKENS_MAX];
+    hearth_trigger triggers[HTH_TRIGGERS_MAX];
+    const char *dry_breakers[HTH_DRY_BREAKERS_MAX];
+    hearth_logit_bias logit_bias[HTH_LOGIT_BIAS_MAX];
     hth_model_setup setup;    /* its defaults are the numbers that choose tokens, and how much to think */
     uint32_t window_max;      /* the window of penalties that have the whole context; set once the model is loaded */
     hearth_sampling sampling; /* likewise */

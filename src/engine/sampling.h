@@ -10,8 +10,8 @@
 #include "base/status.h"
 
 enum {
-    HTH_LAST_N_MAX = 65536, /* most tokens that penalties and DRY look back */
-    HTH_LOGIT_BIAS_MAX = 4096,
+    HTH_LAST_N_MAX = 65536,    /* most tokens that penalties and DRY look back */
+    HTH_LOGIT_BIAS_MAX = 4096, /* biases of tokens; over HTTP, each token of a text counts */
     HTH_DRY_BREAKERS_MAX = 64,
     HTH_DRY_BREAKER_BYTES_MAX = 64,
     HTH_GRAMMAR_BYTES_MAX = 256 * 1024, /* of a grammar, and of a schema */

@@ -1,11 +1,12 @@
 /*
  * chat.c - conversations to prompts
  *
- * What can be wrong with a conversation apart from its JSON is found here, for all engines; the rest is the engine's.
+ * This file checks conversations for all engines, except for their JSON. Each engine checks the rest.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
 #include "engine/chat_reply.h"
 #include "models/given.h"
 #include "models/model_inside.h"
@@ -55,18 +56,11 @@ static hearth_status check_turn(const hearth_chat_turn *turn, size_t i, hearth_e
     return status == HEARTH_OK ? check_name("a turn's name", turn->name, err) : status;
 }
 
-static bool is_tool_name(const char *name)
-{
-    size_t n = name ? strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") : 0;
-
-    return n >= 1 && n <= TOOL_NAME_BYTES_MAX && name[n] == '\0';
-}
-
 static hearth_status check_tool(const hearth_chat_tool *tool, size_t i, hearth_error *err)
 {
     hearth_status status;
 
-    if (!is_tool_name(tool->name))
+    if (!tool->name || !hth_is_name(tool->name, TOOL_NAME_BYTES_MAX))
         return hth_fail(err, HEARTH_MISUSE,
                         "the name of tool %zu is not 1 to %d letters, digits, underscores and hyphens", i,
                         TOOL_NAME_BYTES_MAX);
@@ -106,7 +100,7 @@ void hth_model_warn_of_template(hearth_model *model)
              model->name);
 }
 
-/* Texts that end a reply by one of our templates: a model may have no token for them. */
+/* Add the texts that end a reply with a built-in template, because the model may have no token for them. */
 static hearth_status add_stops(const hth_chat_template *of, hearth_chat_prompt *prompt, hearth_error *err)
 {
     size_t room = prompt->n_stop + HTH_CHAT_TEMPLATE_STOPS_MAX;
@@ -167,7 +161,7 @@ hearth_status hearth_conversation_render(hearth_model *model, const hearth_conve
 
 void hearth_chat_prompt_free(const hearth_chat_prompt *prompt)
 {
-    hearth_chat_prompt *own = (hearth_chat_prompt *)prompt; /* const for the caller only */
+    hearth_chat_prompt *own = (hearth_chat_prompt *)prompt; /* const is for callers only */
 
     if (own)
         hth_chat_prompt_clear(own);

@@ -1,14 +1,14 @@
 /*
  * chat_templates.c - see chat_templates.h
  *
- * What stands before every text (the token that begins it) is the tokenizer's business. Where a family has no place for
- * a system message, it goes before the first message of the user.
+ * The tokenizer adds the token before every text. If a family has no place for a system message, it goes before the
+ * first message of the user.
  */
 #include "models/chat_templates.h"
 
 #include <string.h>
 
-/* A loop over what is said, with the system message, if any, in `system`. */
+/* A loop over the messages of user and assistant, with the texts of system messages in ns.system. */
 #define WITH_SYSTEM(body)                                    \
     "{%- set ns = namespace(system='') -%}"                  \
     "{%- for m in messages -%}"                              \
@@ -17,7 +17,7 @@
     "{%- else -%}" body "{%- endif -%}"                      \
     "{%- endfor -%}"
 
-/* Of a message of the user: the system message that waits, and what is between the two. It is told once. */
+/* Before a message of the user: put text, which contains ns.system, once. */
 #define SYSTEM_BEFORE(text) "{%- if ns.system -%}" text "{%- set ns.system = '' -%}{%- endif -%}"
 
 static const hth_chat_template templates[] = {

@@ -21,7 +21,7 @@ typedef struct hth_chat_template {
 /* For models whose file has no template. */
 #define HTH_CHAT_TEMPLATE_FALLBACK "chatml"
 
-/* NULL when no template has that name. */
+/* A constant; NULL when no template has that name. Any thread. */
 const hth_chat_template *hth_chat_template_named(const char *name);
 bool hth_chat_template_is_name(const char *name);
 

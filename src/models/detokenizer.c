@@ -1,8 +1,8 @@
 /*
  * detokenizer.c - tokens to text, all at once or as they come
  *
- * A call first collects the bytes of all of its tokens, which may fail, and then gives them to the text stream, which
- * keeps what is no whole character yet. So a call that fails has read nothing.
+ * A call first collects the bytes of all of its tokens, which can fail. Then it gives them to the text stream, which
+ * keeps the bytes of an incomplete character. So a call that fails has changed nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static hearth_status collect_entered(hearth_detokenizer *d, const hearth_token *
     return HEARTH_OK;
 }
 
-/* The bytes of these tokens into d->bytes; function is the public one that asks. */
+/* Put the bytes of these tokens into d->bytes. function names the public function in messages. */
 static hearth_status collect(hearth_detokenizer *d, const hearth_token *tokens, size_t n_tokens, const char *function,
                              hearth_error *err)
 {

@@ -12,7 +12,6 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include <utlist.h>
 
 #include "base/deadline.h"
+#include "base/os.h"
 #include "base/structs.h"
 #include "models/events_inside.h"
 
@@ -337,12 +337,8 @@ static bool make_descriptors_locked(hearth_events *queue)
 
     if (queue->has_descriptors)
         return true;
-    if (pipe(ends) != 0)
+    if (!hth_os_pipe(ends))
         return false;
-    for (int i = 0; i < 2; i++) { /* flags of descriptors that were made just now can be set */
-        (void)fcntl(ends[i], F_SETFD, FD_CLOEXEC);
-        (void)fcntl(ends[i], F_SETFL, O_NONBLOCK);
-    }
     queue->read_fd = ends[0];
     queue->write_fd = ends[1];
     queue->has_descriptors = true;

@@ -1,9 +1,8 @@
 /*
- * explain.c - what the cache knows of a prompt, without running it
+ * explain.c - the rows that the cache has for a prompt, and the reason for a miss, without running the prompt
  *
- * The prompt is read as hearth_submit reads it and looked up as its sequence would, on the caller's thread. Cells that
- * are only in the context are not asked for: they belong to the scheduler's thread, and a block is a row as soon as it
- * is evaluated.
+ * The caller's thread reads the prompt as hearth_submit does, and looks it up as a sequence does. It ignores cells that
+ * are in the context only, because they belong to the scheduler's thread. Each block is a row once it is evaluated.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -28,7 +27,7 @@ typedef struct sentence {
 
 static void say(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Append; what does not fit is left out at a character's end. */
+/* Append. A text that does not fit is cut at a character boundary. */
 static void say(sentence *s, const char *format, ...)
 {
     size_t n = strlen(s->text);
@@ -40,7 +39,7 @@ static void say(sentence *s, const char *format, ...)
     va_end(arguments);
 }
 
-/* A text on one line. */
+/* Append a text on one line, in quotes. */
 static void say_quoted(sentence *s, const char *text)
 {
     say(s, "'");
@@ -67,7 +66,7 @@ static void say_time(sentence *s, uint64_t unix_s)
         say(s, " on %s", text);
 }
 
-/* part: the text that the token is part of; "": nothing that changes by its nature. */
+/* part: the date, path or number that the token belongs to; "": none is known. */
 static void say_where_it_left(sentence *s, const hearth_explanation *e, const char *part)
 {
     say(s, "; token %" PRIu32 ", ", e->left_at + 1);
@@ -130,11 +129,11 @@ static void fill_detail(hearth_explanation *e, uint64_t gone_time, bool reads_ca
         say(&s, "; nothing that begins like it was seen, as far as is remembered");
 }
 
-/* ---- what is there ---- */
+/* ---- the token where the prompt left ---- */
 
 enum { TOKENS_AROUND = 24, PART_BYTES = 64 };
 
-/* Is the token where the prompt left part of something that is different each time? The tokens around it say. */
+/* Find the text that changes each time (a date, say) to which the token belongs, from the tokens around it. */
 static void find_part(const hearth_model *model, const hth_model_prompt *prompt, hearth_explanation *e,
                       char part[PART_BYTES])
 {

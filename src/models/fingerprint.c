@@ -1,9 +1,9 @@
 /*
  * fingerprint.c - hashing of model files, and the memo
  *
- * A memo entry is one file named <device>-<inode>-<size>-<mtime ns>-<ctime ns>-<mode>, 64 hex digits inside, put there
- * by rename. Nothing in it is trusted beyond its form: a wrong entry can come only from somebody who may write to the
- * cache directory. Files changed within the last two seconds are not noted, since they may change again unseen.
+ * A memo entry is a file <device>-<inode>-<size>-<mtime ns>-<ctime ns>-<mode> with 64 hex digits, which rename puts in
+ * place. Only the form of an entry is checked: whoever can write a wrong one can write to the cache directory. A model
+ * file that changed within the last two seconds gets no entry, because another change could leave its times the same.
  */
 #include "models/fingerprint.h"
 
@@ -31,7 +31,7 @@ enum {
 typedef struct hasher {
     int fd;
     const char *path;
-    const hth_fingerprint_watch *watch; /* NULL: nobody */
+    const hth_fingerprint_watch *watch; /* NULL: none */
     hth_sha256 *sha;
     uint8_t *buffer; /* [READ_BYTES] */
 } hasher;
@@ -155,7 +155,7 @@ static bool memo_read(const char *path, uint8_t out[32])
     return found;
 }
 
-/* Whatever goes wrong here costs one more hashing later and nothing else. */
+/* A failure here only costs another hashing later. */
 static void memo_write(const char *directory, const char *path, const uint8_t fingerprint[32])
 {
     char temporary[PATH_MAX];
@@ -165,7 +165,7 @@ static void memo_write(const char *directory, const char *path, const uint8_t fi
 
     if (n <= 0 || (size_t)n >= sizeof(temporary))
         return;
-    (void)mkdir(directory, 0700); /* its parent is the cache directory; the open below tells */
+    (void)mkdir(directory, 0700); /* if this fails, the open below fails */
     fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;

@@ -17,16 +17,16 @@ struct hth_fingerprinting {
     char *path;
     char *memo_directory; /* NULL: none */
     hearth_fingerprint_mode mode;
-    struct stat before; /* when it began; st_nlink 0: there was no file */
+    struct stat before; /* at the beginning; st_nlink 0: there was no file */
     hearth_work_fn on_work;
     void *work_user_data;
     hth_fingerprint_watch watch;
     atomic_bool is_waited_for;
 
     pthread_t thread;
-    bool has_thread; /* to be joined */
+    bool has_thread; /* join it */
 
-    /* The thread's, until it was joined. */
+    /* The thread writes these; read them after joining it. */
     hearth_status status;
     hearth_error err;
     hth_fingerprint found;
@@ -81,7 +81,7 @@ hearth_status hth_fingerprinting_new(const char *path, hearth_fingerprint_mode m
     f->watch.user_data = f;
     if (stat(path, &f->before) != 0)
         f->before = (struct stat){ .st_nlink = 0 };
-    f->has_thread = pthread_create(&f->thread, NULL, run, f) == 0; /* else it is done where it is waited for */
+    f->has_thread = pthread_create(&f->thread, NULL, run, f) == 0; /* else hth_fingerprinting_wait does the work */
     *out = f;
     return HEARTH_OK;
 }
@@ -103,7 +103,7 @@ void hth_fingerprinting_cancel(hth_fingerprinting *f)
     atomic_store_explicit(&f->watch.is_cancelled, true, memory_order_relaxed);
 }
 
-/* The same file, with the same bytes as far as its times tell. */
+/* Is it the same file, with the same size and times? */
 static bool is_unchanged(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&

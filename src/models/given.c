@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/structs.h"
+#include "models/model.h"
 
 enum {
     TURNS_MAX = 16384,
@@ -27,15 +28,15 @@ static hearth_status read_sampling(const hearth_sampling *sampling, hth_given_re
     out->request.sampling = &out->sampling;
     sampling = &out->sampling;
     if (status != HEARTH_OK || !sampling->triggers || sampling->n_triggers > HTH_TRIGGERS_MAX)
-        return status; /* too many are refused with the other numbers */
-    memset(out->triggers, 0, sampling->n_triggers * sizeof(out->triggers[0])); /* fields that the caller has not */
+        return status; /* hth_sampling_check refuses too many triggers */
+    memset(out->triggers, 0, sampling->n_triggers * sizeof(out->triggers[0])); /* fields that an older caller lacks */
     status = hth_structs_read(out->triggers, sizeof(out->triggers[0]), sampling->triggers, sampling->n_triggers,
                               "hearth_trigger", err);
     out->sampling.triggers = out->triggers;
     return status;
 }
 
-/* Put a rendering in the places that it has in a request without one. */
+/* Copy the parts of a rendered conversation to the fields of the request. */
 static hearth_status read_chat(hth_given_request *out, hearth_error *err)
 {
     hearth_request *request = &out->request;
@@ -53,7 +54,7 @@ static hearth_status read_chat(hth_given_request *out, hearth_error *err)
                         "stop has %zu texts, and the chat template has %zu; at most %d are allowed together",
                         request->n_stop, chat->n_stop, HTH_STOPS_MAX);
     for (size_t i = 0; i < request->n_stop; i++)
-        out->stop[i] = request->stop ? request->stop[i] : NULL; /* which is refused later */
+        out->stop[i] = request->stop ? request->stop[i] : NULL; /* hth_request_new refuses NULL */
     for (size_t i = 0; i < chat->n_stop; i++)
         out->stop[request->n_stop + i] = chat->stop[i];
     request->n_stop += chat->n_stop;
@@ -69,7 +70,7 @@ static hearth_status read_chat(hth_given_request *out, hearth_error *err)
     }
     if (!request->tokens) {
         request->prompt = chat->text;
-        request->tokenize_flags = HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS;
+        request->tokenize_flags = HTH_TOKENIZE_CHAT;
     }
     request->chat = NULL;
     return HEARTH_OK;
@@ -108,7 +109,7 @@ static hearth_status check_counts(const hearth_conversation *c, hearth_error *er
     return HEARTH_OK;
 }
 
-/* The calls of all turns, in one array that the turns point into. */
+/* Copy the calls of all turns into one array, into which the turns then point. */
 static hearth_status read_calls(hth_given_conversation *out, hearth_error *err)
 {
     size_t n_turns = out->conversation.n_turns, n = 0;

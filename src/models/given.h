@@ -2,7 +2,8 @@
  * given.h - copy the caller's structs into structs of this version
  *
  * A caller may be compiled with another version of hearth.h. So requests and conversations, with their arrays of
- * structs, are copied into structs of this library's size. All other code uses the copies. Texts are not copied.
+ * structs, are copied into structs of this library's size. All other code uses the copies. The copies point to the
+ * caller's texts and arrays of numbers. Any thread.
  */
 #ifndef HTH_MODELS_GIVEN_H
 #define HTH_MODELS_GIVEN_H

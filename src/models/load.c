@@ -1,11 +1,11 @@
 /*
  * load.c - from a file to a model that takes requests
  *
- *   1. the engine loads the file and makes a context; a thread beside it makes the file's fingerprint
- *   2. when both are there, the model has its keyspace and its scheduler starts
+ *   1. The engine loads the file and makes a context. Meanwhile another thread makes the fingerprint of the file.
+ *   2. With both, the model gets its keyspace, and its scheduler starts.
  *
- * After the first step a model can do what needs no keys: templates, tokens. A request waits for the second one, so no
- * row is looked up or saved under a fingerprint that is not known to be that of the file which was loaded.
+ * After the first step, a model can render templates and tokenize, because these need no keys. Requests wait for the
+ * second step. So Hearth looks up and saves rows under the fingerprint of the loaded file only.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -22,19 +22,19 @@ enum {
     N_CTX_MAX = 1 << 24,
     QUEUE_MAX_MAX = 65536,
     TICK_MS_MAX = 60000,
-    N_IDLE_MIN = 4, /* finished sequences that may stay in the context */
+    N_IDLE_MIN = 4, /* limits of the number of idle sequences */
     N_IDLE_MAX = 32,
 };
 
 /* ---- options ---- */
 
-/* The policy that was asked for, in a context of n_ctx tokens. */
+/* The caller's policy (NULL: the default) in a context of n_ctx tokens. */
 static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 {
     hearth_cache_policy policy = hearth_cache_policy_default();
 
     if (!given || hth_struct_read(&policy, sizeof(policy), given, "hearth_cache_policy", NULL) != HEARTH_OK)
-        return hth_policy_default(n_ctx); /* a bad one was refused when the options were read */
+        return hth_policy_default(n_ctx); /* check_policy has refused a bad one */
     return (hth_policy){
         .min_tokens = policy.min_tokens,
         .cold_min_tokens = policy.cold_min_tokens,
@@ -138,8 +138,8 @@ static hearth_status load_engine_model(hearth_model *model, const char *path, co
 }
 
 /*
- * Sequences of the context: those that run, and finished ones that stay. The latter cost nothing but cells that nobody
- * else needs, except where state is kept for each.
+ * Sequences of the context: assigned ones and idle ones. Idle sequences are cheap with plain attention only: they use
+ * cells that no request needs. Other kinds of models keep state for each sequence.
  */
 static uint32_t n_sequences(const hearth_model *model, uint32_t n_parallel)
 {
@@ -148,7 +148,7 @@ static uint32_t n_sequences(const hearth_model *model, uint32_t n_parallel)
     return n_parallel + (model->info.kind == HTH_MODEL_PLAIN ? n_idle : 1);
 }
 
-/* The log says why it is so many. */
+/* Choose the size of the context, and log the reason. */
 static uint32_t default_context(const hearth_model *model, const hearth_model_options *options)
 {
     const hth_log *log = hth_runtime_log(model->runtime);
@@ -184,7 +184,7 @@ static void warn_beyond_training(const hearth_model *model, uint32_t n_ctx)
             model->name, n_train, n_ctx);
 }
 
-/* hearth_work_fn, of the scheduler */
+/* The hearth_work_fn of the scheduler. */
 static void note_work(const hearth_work *work, void *user_data)
 {
     hearth_model *model = user_data;
@@ -200,7 +200,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     hth_engine_context_params params = {
         .n_ctx = options->n_ctx,
         .n_batch = options->n_batch,
-        .n_seq_max = n_sequences(model, options->n_parallel) + 1, /* and one for cutting rows */
+        .n_seq_max = n_sequences(model, options->n_parallel) + 1, /* one more to cut rows */
         .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
         .type_k = options->type_k,
         .type_v = options->type_v,
@@ -241,8 +241,8 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     model->on_work = options->on_work;
     model->work_user_data = options->work_user_data;
     /*
-     * A type that the row format has no byte for is entered as f32: the fingerprint tells the model apart anyway, and
-     * rows with byte 255 are refused on reading.
+     * The row format has no byte for some types, and readers refuse byte 255. So f32 stands for them. The fingerprint
+     * distinguishes the models.
      */
     if (place->keyspace.quant_byte == HTH_QUANT_UNKNOWN)
         place->keyspace.quant_byte = hth_quant_byte("f32");
@@ -274,7 +274,7 @@ static hearth_status load_engine(hearth_model *model, const char *path, const he
 {
     hearth_status status = HEARTH_OK;
 
-    /* The engine is asked first: it says best what is wrong with a file that is no model. */
+    /* Errors of the file come from hth_fingerprinting_wait, so the engine reports first. Its messages are better. */
     if (hth_model_path_is_file(hth_runtime_engine_directory(model->runtime), path))
         status = hth_fingerprinting_new(path, options->fingerprint_mode, hth_runtime_memo_directory(model->runtime),
                                         options->on_work, options->work_user_data, &model->fingerprinting, err);
@@ -323,7 +323,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
     if (status == HEARTH_OK)
         status = load_engine(model, path, &given, err);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* nobody else knows of it */
+        hth_model_end(model); /* nobody else has it */
         return status;
     }
     *out = model;
@@ -386,7 +386,7 @@ hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const
     assert(model);
     status = hth_model_identify(model, err);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* likewise */
+        hth_model_end(model); /* nobody else has it */
         return status;
     }
     *out = model;

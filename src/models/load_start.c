@@ -19,27 +19,27 @@
 
 typedef struct load load;
 struct load {
-    hearth_runtime *runtime; /* borrowed: its end waits for that of the thread */
+    hearth_runtime *runtime; /* borrowed: its end waits for the thread */
     pthread_t thread;
     hth_event_source *source;
     uint64_t id;
     char *path;
     hearth_model_options options;
     hearth_cache_policy policy;
-    char *texts[8]; /* that options point to, copied */
-    int percent;    /* as it was told last; the loading thread's */
+    char *texts[8]; /* owned copies, to which options point */
+    int percent;    /* in the last event; the loading thread's */
     atomic_bool is_cancelled;
 
     /* Guarded by the loads' lock. */
-    hearth_model *identifying; /* its file's fingerprint is waited for; NULL: not now */
+    hearth_model *identifying; /* the thread waits for its fingerprint; NULL: it does not */
     load *prev, *next;
 };
 
 struct hth_loads {
-    pthread_mutex_t lock; /* held around that of a fingerprinting */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
-    load *list;  /* that run */
-    load *ended; /* whose threads are to be joined */
+    load *list;  /* running loads */
+    load *ended; /* loads whose threads must be joined */
     bool is_ending;
 };
 
@@ -73,7 +73,7 @@ static void load_free(load *one)
     free(one);
 }
 
-/* Copy all that options point to. False without memory. */
+/* Copy all strings and structs to which the options point. False without memory. */
 static bool copy_options(load *one, const hearth_model_options *given)
 {
     hearth_model_options *options = &one->options;
@@ -93,9 +93,9 @@ static bool copy_options(load *one, const hearth_model_options *given)
         size_t n = options->cache_policy->struct_size;
 
         memcpy(&one->policy, options->cache_policy, n < sizeof(one->policy) ? n : sizeof(one->policy));
-        if (n > sizeof(one->policy)) /* what is behind is zeros, which was checked */
+        if (n > sizeof(one->policy)) /* the rest is zeros, as was checked */
             one->policy.struct_size = sizeof(one->policy);
-        options->cache_policy = &one->policy; /* a size that is wrong is still wrong */
+        options->cache_policy = &one->policy; /* a wrong struct_size stays wrong */
     }
     return true;
 }
@@ -111,7 +111,7 @@ static bool on_progress(float fraction, void *user_data)
     return !atomic_load(&one->is_cancelled);
 }
 
-/* From now on (NULL: no longer) the model's fingerprint is waited for. False: the load was cancelled. */
+/* Note the model whose fingerprint the load waits for (NULL: none). False: the load was cancelled. */
 static bool note_identifying(load *one, hearth_model *model)
 {
     hth_loads *loads = hth_runtime_loads(one->runtime);
@@ -119,7 +119,7 @@ static bool note_identifying(load *one, hearth_model *model)
     pthread_mutex_lock(&loads->lock);
     one->identifying = model;
     pthread_mutex_unlock(&loads->lock);
-    return !atomic_load(&one->is_cancelled); /* set before identifying is looked at: one of the two sees the other */
+    return !atomic_load(&one->is_cancelled); /* cancel_locked sets this, then looks at identifying */
 }
 
 static hearth_status run(load *one, hearth_model **out, hearth_error *err)
@@ -133,7 +133,7 @@ static hearth_status run(load *one, hearth_model **out, hearth_error *err)
                                           : hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", one->path);
     (void)note_identifying(one, NULL);
     if (status != HEARTH_OK) {
-        hth_model_end(model); /* nobody else knows of it */
+        hth_model_end(model); /* nobody else has it */
         return status;
     }
     *out = model;
@@ -149,7 +149,7 @@ static void *run_load(void *user_data)
     hearth_status status;
 
     hth_os_thread_name("hearth-load");
-    pthread_mutex_lock(&loads->lock); /* whoever has started this thread gives the load's id away first */
+    pthread_mutex_lock(&loads->lock); /* until start_thread has written *id_out */
     pthread_mutex_unlock(&loads->lock);
     status = run(one, &model, &error);
     hth_events_load_end(one->source, model, status, &error);

@@ -1,7 +1,7 @@
 /*
- * metadata.c - what a model's file says of itself
+ * metadata.c - the metadata in the file of a model
  *
- * A file's strings may be any bytes; what is given out is UTF-8.
+ * The strings of a file may be any bytes. The functions repair them to UTF-8.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "models/model_inside.h"
 #include "sched/text_stream.h"
 
-/* bytes_take is released. */
+/* Repair a terminated text. Frees bytes_take. n_out may be NULL. */
 static hearth_status give(char *bytes_take, char **out, size_t *n_out, hearth_error *err)
 {
     size_t n = 0;

@@ -1,10 +1,10 @@
 /*
- * model.c - a loaded model: its handle, its engine part, and who still uses it
+ * model.c - a loaded model: its handle, its engine part, and their users
  *
- * Two lifetimes. The handle (hearth_model) lives as long as somebody has a reference. The engine part (weights,
- * context, scheduler) lives from load until unloading, shutting down or the last reference; calls that touch it count
- * themselves in and out, so it is freed only when nobody is inside. Freeing waits for running requests and joins a
- * thread, so unloading does it on a thread of its own, and the last reference has it done by the runtime's (runtime.c).
+ * The handle (hearth_model) lives as long as somebody has a reference. The engine part (weights, context, scheduler)
+ * lives until the model is unloaded or shut down, or until the last reference is dropped. Calls that use the engine
+ * part enter and leave it, and it is freed only when no call is inside. Freeing waits for running requests and joins a
+ * thread. So hearth_model_unload starts a thread for it, and hearth_model_unref leaves it to the ender (runtime.c).
  */
 #include "models/model.h"
 
@@ -23,7 +23,7 @@ bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens)
     bool keeps;
 
     if (hth_model_enter(model, "hth_model_keeps_prompt", NULL) != HEARTH_OK)
-        return false; /* it keeps nothing any more */
+        return false; /* an unloaded model keeps nothing */
     keeps = place->cache && place->kind != HTH_MODEL_UNCACHED &&
             hth_policy_should_save_prompt((int64_t)n_tokens, &place->policy);
     hth_model_leave(model);
@@ -54,7 +54,7 @@ void hth_model_leave(hearth_model *model)
     pthread_mutex_unlock(&model->lock);
 }
 
-/* Refuse new users; true for the one caller who is to free the engine part. */
+/* Refuse new users. True for one caller only, who then frees the engine part. */
 static bool claim_engine_part(hearth_model *model)
 {
     bool first;
@@ -123,8 +123,8 @@ void hearth_model_unload(hearth_model *model)
     begins = !model->unloading;
     model->unloading = true;
     if (begins) {
-        hth_scheduler_refuse(model->scheduler); /* it is there: nobody has claimed it */
-        /* Without a thread the memory is kept until the last reference is given back: it does not block. */
+        hth_scheduler_refuse(model->scheduler); /* not NULL: nobody has claimed the engine part */
+        /* Unloading must not block. If no thread can be started, the last reference frees the memory. */
         model->has_unloader = pthread_create(&model->unloader, NULL, unload_when_idle, model) == 0;
         model->is_claimed = model->has_unloader;
     }
@@ -137,11 +137,11 @@ void hth_model_stop_identifying(hearth_model *model)
         hth_fingerprinting_cancel(model->fingerprinting);
 }
 
-/* What blocks a thread in here ends soon: requests, and a fingerprint that is waited for. */
+/* Make requests, and the wait for a fingerprint, end soon. */
 static void cancel_work(hearth_model *model)
 {
     hth_model_stop_identifying(model);
-    /* Under the lock the scheduler cannot go away, also where another thread is unloading already. */
+    /* The lock keeps the scheduler alive while another thread unloads. */
     pthread_mutex_lock(&model->lock);
     if (model->scheduler) {
         hth_scheduler_refuse(model->scheduler);
@@ -162,7 +162,7 @@ void hth_model_shut_down(hearth_model *model)
         free_engine_part(model);
         return;
     }
-    /* Another thread began it: wait until it is done, whether it has a thread of its own yet or not. */
+    /* Another thread frees the engine part: wait for it. */
     pthread_mutex_lock(&model->lock);
     while (!model->engine_gone)
         pthread_cond_wait(&model->users_changed, &model->lock);
@@ -205,7 +205,7 @@ static void model_free(hearth_model *model)
 void hth_model_end(hearth_model *model)
 {
     hth_model_shut_down(model);
-    hth_runtime_remove(model->runtime, &model->member); /* after: a runtime that closes waits for this */
+    hth_runtime_remove(model->runtime, &model->member); /* last: hearth_runtime_close waits for this */
     model_free(model);
 }
 
@@ -218,7 +218,7 @@ void hearth_model_unref(hearth_model *model)
     pthread_mutex_lock(&model->lock);
     is_handle = model->engine_gone;
     pthread_mutex_unlock(&model->lock);
-    if (is_handle) { /* the runtime may be closed, and there is nothing to wait for */
+    if (is_handle) { /* does not block; a closed runtime has no ender */
         hth_model_end(model);
         return;
     }
@@ -226,7 +226,7 @@ void hearth_model_unref(hearth_model *model)
     hth_runtime_end_member(model->runtime, &model->member);
 }
 
-/* ---- what it is ---- */
+/* ---- its facts ---- */
 
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out)
 {

@@ -8,6 +8,9 @@
 #include "engine/backend.h"
 #include "models/chat_templates.h"
 
+/* Flags for the text of a rendered conversation; see hearth_chat_prompt. */
+enum { HTH_TOKENIZE_CHAT = HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS };
+
 /*
  * hearth_model_load in two steps. Between them the model can be used, but takes no requests.
  *
@@ -33,13 +36,16 @@ hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *
  */
 bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3]);
 
-/* The recommendations of the model's file for sampling. They never change. */
+/* Copy the recommendations of the model's file for sampling. They never change. Any thread. */
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out);
 
-/* Does the policy save a prompt of n_tokens, if there is room? The answer is fixed while the model is loaded. */
+/* Does the policy save a prompt of n_tokens, if there is room? Fixed while the model is loaded. Any thread. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 
-/* Cancel the model's requests, save, and free the engine part. The handle stays. Blocks. Accepts NULL. */
+/*
+ * Cancel the model's requests, save, and free the engine part. The handle stays. Blocks. Not on a scheduler's thread.
+ * Accepts NULL.
+ */
 void hth_model_shut_down(hearth_model *model);
 /* Shut down and free a model without references. Blocks. Not on a scheduler's thread. */
 void hth_model_end(hearth_model *model);

@@ -70,13 +70,16 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
 /* Make hth_model_identify end soon with HEARTH_CANCELLED, if it waits for a fingerprint. Any thread. */
 void hth_model_stop_identifying(hearth_model *model);
 
-/* Check that a text is UTF-8 and not too long. what names it in messages. */
+/* Check a text: HEARTH_TOO_LONG, or HEARTH_INVALID_TEXT if it is not UTF-8. what names it in messages. */
 hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes, hearth_error *err);
-/* A new array of the text's tokens. The model is entered. */
+/* A new array of the text's tokens, released with free. The caller has entered the model. */
 hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
                                  hearth_token **tokens_out, size_t *n_out, hearth_error *err);
 
-/* A new array of the tokens of the request's prompt, 1 to the size of the context. The model is entered. */
+/*
+ * A new array of the tokens of the request's prompt, 1 to the size of the context, released with free. The caller has
+ * entered the model. Statuses as hearth_submit.
+ */
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
                                       size_t *n_out, hearth_error *err);
 /* The model's keyspace, with a request's salt (NULL: none). */

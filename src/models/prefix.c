@@ -214,12 +214,13 @@ hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const
     return status;
 }
 
-/* Wait until all rows that are being saved have their files. */
-static hearth_status flush(hth_cache *cache, hearth_error *err)
+hearth_status hth_prefix_flush(hth_cache *cache, hearth_error *err)
 {
     if (hth_cache_flush(cache, SAVE_MS))
         return HEARTH_OK;
-    return hth_fail(err, HEARTH_TIMED_OUT, "what is being stored did not come to its end within %d s", SAVE_MS / 1000);
+    return hth_fail(err, HEARTH_TIMED_OUT,
+                    "the rows that are being saved did not all reach their files within %d s; try again",
+                    SAVE_MS / 1000);
 }
 
 /* ---- away ---- */
@@ -294,7 +295,7 @@ static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, co
     hearth_status status = hth_scheduler_forget(model->scheduler, keyspace->fingerprint, tokens, n_tokens, n_kept, err);
 
     if (status == HEARTH_OK)
-        status = flush(model->place.cache, err); /* a row that is still being saved would come back */
+        status = hth_prefix_flush(model->place.cache, err); /* a row that is still being saved would come back */
     if (status == HEARTH_OK)
         status = look_up(model, keyspace, tokens, n_tokens, &before, err);
     if (status == HEARTH_OK && n_kept < n_tokens)
@@ -349,7 +350,7 @@ static hearth_status pin(hearth_model *model, const hth_keyspace *keyspace, cons
                          uint32_t n_tokens, hth_key *key_out, uint32_t *n_out, hearth_error *err)
 {
     hth_cache *cache = model->place.cache;
-    hearth_status status = flush(cache, err); /* a row that has no file yet cannot be pinned */
+    hearth_status status = hth_prefix_flush(cache, err); /* a row that has no file yet cannot be pinned */
     hth_key key;
     uint32_t n = 0;
 

@@ -13,8 +13,11 @@
 #ifndef HTH_MODELS_PREFIX_H
 #define HTH_MODELS_PREFIX_H
 
-#include "cache/key.h"
+#include "cache/cache.h"
 #include "hearth.h"
+
+/* Wait until all rows that are being saved have their files. HEARTH_TIMED_OUT after 60 s. */
+hearth_status hth_prefix_flush(hth_cache *cache, hearth_error *err);
 
 typedef struct hth_prefix_saved {
     hth_key key;       /* of the leading tokens that are cached */

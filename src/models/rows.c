@@ -1,7 +1,8 @@
 /*
- * rows.c - the public functions for rows by hand: into files and back, into RAM, away, and pinned
+ * rows.c - the public functions that export, import, remove, warm and pin rows
  *
- * By key they ask the cache, which may hold rows of any model; by prompt they are prefix.h with a request's tokens.
+ * Functions with a key ask the cache, which holds rows of any model. Functions with a prompt call prefix.h with the
+ * tokens of the request.
  */
 #include <assert.h>
 #include <string.h>
@@ -11,9 +12,7 @@
 #include "models/model_inside.h"
 #include "models/prefix.h"
 
-enum { FLUSH_MS = 60000 };
-
-/* ---- what they share ---- */
+/* ---- checks and results ---- */
 
 static hearth_status check(hearth_runtime *runtime, const void *argument, const char *function, hth_cache **out,
                            hearth_error *err)
@@ -58,7 +57,7 @@ static hth_key key_from(const uint8_t bytes[HTH_KEY_BYTES])
 
 /* ---- by key ---- */
 
-/* The keyspace that a row is of, from its head; the row is in RAM afterwards. */
+/* The keyspace in the head of a row. Reading the head puts the row into RAM. */
 static hearth_status keyspace_of(hth_cache *cache, const hth_row_meta *meta, hth_keyspace *out, hearth_error *err)
 {
     hth_borrowed_row row;
@@ -128,14 +127,6 @@ hearth_status hearth_runtime_import(hearth_runtime *runtime, const char *path, h
     return status;
 }
 
-static hearth_status flush(hth_cache *cache, hearth_error *err)
-{
-    if (hth_cache_flush(cache, FLUSH_MS))
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_TIMED_OUT, "the cache's files took no work for %d s; some rows may be left",
-                    FLUSH_MS / 1000);
-}
-
 hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[32], uint32_t *n_rows_out,
                                     hearth_error *err)
 {
@@ -143,9 +134,9 @@ hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[3
     hearth_status status = check(runtime, key, "hearth_runtime_remove", &cache, err);
     uint32_t n_rows = 0;
 
-    /* A row that is still being stored would come back. */
+    /* A row that is still being saved would come back. */
     if (status == HEARTH_OK)
-        status = flush(cache, err);
+        status = hth_prefix_flush(cache, err);
     if (status != HEARTH_OK)
         return status;
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
@@ -161,7 +152,7 @@ hearth_status hearth_runtime_remove(hearth_runtime *runtime, const uint8_t key[3
     }
     if (n_rows == 0)
         return hth_fail(err, HEARTH_NOT_FOUND, "no row of the cache ends that prefix; hearth_runtime_rows lists them");
-    status = flush(cache, err);
+    status = hth_prefix_flush(cache, err);
     if (status == HEARTH_OK && n_rows_out)
         *n_rows_out = n_rows;
     return status;
@@ -203,7 +194,7 @@ hearth_status hearth_runtime_pin(hearth_runtime *runtime, const uint8_t key[32],
     hth_key name;
 
     if (status == HEARTH_OK)
-        status = flush(cache, err);
+        status = hth_prefix_flush(cache, err);
     if (status != HEARTH_OK)
         return status;
     name = key_from(key);

@@ -1,12 +1,12 @@
 /*
- * runtime.c - opening and closing of everything
+ * runtime.c - the runtime: its options, its list of models, its opening and closing
  *
- * Lifetimes: the caller holds one reference on the runtime, every model another. Closing shuts every model down (its
- * engine part is freed, its handle stays), then the cache, and drops the caller's reference; the memory goes with the
- * last model handle.
+ * The caller holds one reference to the runtime, and every model holds another. Closing shuts down every model (frees
+ * its engine part; the handle stays), closes the cache, and drops the caller's reference. The last model handle frees
+ * the memory.
  *
- * Giving a model's last reference back does not block, wherever it happens: a thread is started, the ender, which ends
- * such models one after the other, and ends itself when there are none left. Closing the runtime waits for it.
+ * Dropping the last reference to a model never blocks. A thread, the ender, ends such models one after the other, and
+ * ends when none is left. Closing the runtime waits for it.
  */
 #include "models/runtime.h"
 
@@ -43,11 +43,11 @@ struct hearth_runtime {
     size_t n_members;
     size_t capacity_members;
     bool closing;
-    hth_runtime_member *to_end; /* models whose last reference was given back */
-    bool ender_works;           /* on to_end */
-    bool has_ender;             /* to be joined */
+    hth_runtime_member *to_end; /* models without references */
+    bool ender_works;           /* the ender still looks at to_end */
+    bool has_ender;             /* join it */
     pthread_t ender;
-    hth_strategy strategies[STRATEGIES_MAX]; /* added ones, [n_strategies] */
+    hth_strategy strategies[STRATEGIES_MAX]; /* [n_strategies], by hearth_runtime_add_strategy */
     size_t n_strategies;
 };
 
@@ -188,7 +188,7 @@ uint64_t hth_runtime_ram_bytes_default(void)
     return eighth < UINT64_C(4) << 30 ? eighth : UINT64_C(4) << 30;
 }
 
-/* The caller's options in a struct of our size: what a smaller, older one does not have keeps its default. */
+/* Copy the caller's options into our struct. Fields that a smaller, older struct lacks keep their defaults. */
 static hearth_status read_options(const hearth_runtime_options *options, hearth_runtime_options *out, hearth_error *err)
 {
     *out = hearth_runtime_options_default();
@@ -250,11 +250,11 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
                  "nothing will be cached on disk: neither HEARTH_CACHE nor HOME is set; set one of them");
 
     status = hth_cache_open(&cache_options, &runtime->cache, err);
-    /* A directory that was refused is not to be trusted with fingerprints either. */
+    /* Do not trust a refused directory with fingerprints. */
     if (status == HEARTH_OK && cache_options.directory && hth_cache_is_durable(runtime->cache)) {
         size_t n = strlen(cache_options.directory) + sizeof("/fingerprints");
 
-        runtime->memo_directory = malloc(n); /* without it large models are hashed again, no more */
+        runtime->memo_directory = malloc(n); /* if NULL, large models are hashed again */
         if (runtime->memo_directory)
             (void)snprintf(runtime->memo_directory, n, "%s/fingerprints", cache_options.directory); /* sized above */
     }
@@ -323,7 +323,7 @@ static void end_models_locked(hearth_runtime *runtime)
 
 static void *run_ender(void *user_data)
 {
-    hearth_runtime *runtime = user_data; /* the caller's hold on it lasts until this thread is joined */
+    hearth_runtime *runtime = user_data; /* lives until this thread is joined */
 
     hth_os_thread_name("hearth-end");
     pthread_mutex_lock(&runtime->lock);
@@ -334,7 +334,7 @@ static void *run_ender(void *user_data)
     return NULL;
 }
 
-/* It has nothing to do any more, and nobody gives it anything. */
+/* Join an ender that has no models left and gets none. */
 static void join_ender(hearth_runtime *runtime)
 {
     if (runtime->has_ender)
@@ -348,9 +348,9 @@ void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member)
     member->next_to_end = runtime->to_end;
     runtime->to_end = member;
     if (!runtime->ender_works) {
-        join_ender(runtime); /* it is past its last use of the lock */
+        join_ender(runtime); /* it does not use the lock any more */
         runtime->has_ender = pthread_create(&runtime->ender, NULL, run_ender, runtime) == 0;
-        runtime->ender_works = runtime->has_ender; /* else it waits for the next one, or for the runtime's end */
+        runtime->ender_works = runtime->has_ender; /* else the next ender or hearth_runtime_close ends the model */
     }
     pthread_cond_broadcast(&runtime->models_changed);
     pthread_mutex_unlock(&runtime->lock);
@@ -368,12 +368,12 @@ void hearth_runtime_close(hearth_runtime *runtime)
     while (runtime->n_members > 0 || runtime->to_end || runtime->ender_works) {
         hth_runtime_member *member = runtime->n_members > 0 ? runtime->members[runtime->n_members - 1] : NULL;
 
-        if (runtime->to_end && !runtime->ender_works) { /* no thread could be started for it */
+        if (runtime->to_end && !runtime->ender_works) { /* no ender could be started */
             end_models_locked(runtime);
             continue;
         }
         if (!member || !member->try_ref(member->model)) {
-            pthread_cond_wait(&runtime->models_changed, &runtime->lock); /* its last reference was given back */
+            pthread_cond_wait(&runtime->models_changed, &runtime->lock); /* it removes itself from the list */
             continue;
         }
         runtime->n_members--;
@@ -383,13 +383,13 @@ void hearth_runtime_close(hearth_runtime *runtime)
         pthread_mutex_lock(&runtime->lock);
     }
     pthread_mutex_unlock(&runtime->lock);
-    join_ender(runtime); /* models that are left are handles, which need no thread to end */
+    join_ender(runtime); /* the remaining models are handles, which end without a thread */
     if (hth_cache_close(runtime->cache, CLOSE_WRITES_MS)) {
         runtime->cache = NULL;
         hth_runtime_unref(runtime);
     } else {
         runtime->cache = NULL;
-        runtime->log.write = NULL; /* its user is gone; the runtime stays for the thread that hangs */
+        runtime->log.write = NULL; /* its user may go; the runtime stays for the writer that hangs */
     }
 }
 

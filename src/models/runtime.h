@@ -1,5 +1,7 @@
 /*
  * runtime.h - shared by all models of a runtime: cache, log, counters, the list of models
+ *
+ * Any thread may call these functions. They lend their results until the runtime closes.
  */
 #ifndef HTH_MODELS_RUNTIME_H
 #define HTH_MODELS_RUNTIME_H
@@ -21,12 +23,13 @@ typedef struct hth_runtime_settings {
     bool keeps_text;
 } hth_runtime_settings;
 const hth_runtime_settings *hth_runtime_settings_of(const hearth_runtime *runtime);
+
 hth_counters *hth_runtime_counters(hearth_runtime *runtime);
 /* Reserve n consecutive ids; returns the first. */
 uint64_t hth_runtime_next_request_ids(hearth_runtime *runtime, uint32_t n);
 /* The last reserved id; 0: none. */
 uint64_t hth_runtime_last_request_id(const hearth_runtime *runtime);
-/* A strategy by name; NULL: the default. HEARTH_MISUSE lists the names that exist. */
+/* Copy a strategy by name; NULL: the default. HEARTH_MISUSE: there is none; the message lists the built-in names. */
 hearth_status hth_runtime_strategy(hearth_runtime *runtime, const char *name, hth_strategy *out, hearth_error *err);
 
 /* The default quota of the RAM tier: an eighth of the memory, at most 4 GiB. */
@@ -47,7 +50,7 @@ typedef struct hth_runtime_member {
     struct hth_runtime_member *next_to_end; /* used by the runtime */
 } hth_runtime_member;
 
-/* Add a model to the list, borrowed until it is removed. False when the runtime is closing. */
+/* Add a model to the list, borrowed until it is removed. False when the runtime is closing, or without memory. */
 bool hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member);
 void hth_runtime_remove(hearth_runtime *runtime, const hth_runtime_member *member);
 /* Let a thread of the runtime end a model without references. Does not block. */

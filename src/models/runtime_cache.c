@@ -1,8 +1,7 @@
 /*
- * runtime_cache.c - watching and steering the cache of a runtime
+ * runtime_cache.c - the public functions for the cache of a runtime: counters, rows, limits
  *
- * Everything here may be called while requests run. What walks over rows or removes files blocks its caller and nobody
- * else.
+ * All may be called while requests run. Functions that walk over rows or remove files block their caller only.
  */
 #include <assert.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
- * submit.c - public requests to slots, and their results back
+ * submit.c - from public requests to slots, and from results to callers
  *
- * Everything that can be wrong with a request is found here, on the caller's thread: its options, its prompt, its
- * grammar. What reaches the scheduler can run.
+ * The caller's thread checks the options, the prompt and the grammar of a request. So the scheduler can run every
+ * request that it gets.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request 
     if (request->prompt) {
         size_t n_bytes = strlen(request->prompt);
 
-        /* The token that begins every text would be left: an empty prompt is nearly always a mistake. */
+        /* It would have the token that begins every text. But an empty prompt is nearly always a mistake. */
         status = n_bytes == 0 ? hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one character")
                               : hth_check_text("the prompt", request->prompt, n_bytes, err);
         if (status == HEARTH_OK)
@@ -65,11 +65,11 @@ hth_keyspace hth_model_keyspace(const hearth_model *model, const char *cache_sal
     return keyspace;
 }
 
-/* A reply that the caller asks for by name has to fit. */
+/* An explicit n_predict must fit into the context. */
 static hearth_status check_room(const hearth_model *model, const hearth_request *request, size_t n_prompt,
                                 hearth_error *err)
 {
-    size_t room = model->place.n_ctx - n_prompt + 1; /* nothing is evaluated after the last token */
+    size_t room = model->place.n_ctx - n_prompt + 1; /* the last token of a reply is not evaluated */
 
     if (request->n_predict > 0 && !request->prefill_only && (size_t)request->n_predict > room)
         return hth_fail(err, HEARTH_TOO_LONG,
@@ -92,7 +92,7 @@ static hearth_status check_stop_tokens(const hearth_model *model, const hth_requ
     return HEARTH_OK;
 }
 
-/* The prompt's prefix that the parent key names. It must be one: another conversation's key is a mistake. */
+/* Find the prefix of the prompt that the parent key names. A key of another conversation is a mistake. */
 static hearth_status find_parent(hth_request *request, hearth_error *err)
 {
     hth_key_stream *stream;
@@ -117,10 +117,7 @@ static hearth_status find_parent(hth_request *request, hearth_error *err)
     return HEARTH_OK;
 }
 
-/*
- * Reply i of a request. What was found, or read, for the first of them, its parent and its grammar, is the others',
- * too.
- */
+/* Make the slot of reply i. The first reply finds the parent and reads the grammar, and the others share them. */
 static hearth_status make_slot(hearth_model *model, const hearth_request *given, const hearth_token *tokens,
                                size_t n_tokens, uint64_t first_id, uint32_t i, hth_slot **slots, hearth_error *err)
 {
@@ -199,7 +196,7 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
     return status;
 }
 
-/* source_out NULL: its events are not held. */
+/* source_out NULL: the events are not held. */
 static hearth_status submit(hearth_model *model, const hearth_request *request, uint64_t *id_out,
                             hth_event_source **source_out, hearth_error *err)
 {
@@ -220,7 +217,7 @@ static hearth_status submit(hearth_model *model, const hearth_request *request, 
     if (status == HEARTH_OK)
         status = make_slots(model, &given.request, slots, &id, err);
     if (status == HEARTH_OK && id_out)
-        *id_out = id; /* before callbacks run, which may look for it there */
+        *id_out = id; /* callbacks may read it */
     if (status == HEARTH_OK && source)
         hth_events_begin(source, id);
     if (status == HEARTH_OK)
@@ -247,13 +244,13 @@ hearth_status hth_submit_held(hearth_model *model, const hearth_request *request
     return submit(model, request, id_out, source_out, err);
 }
 
-/* The blocking form waits for on_done, passing the caller's callbacks through. */
+/* hearth_complete passes events on to the caller's callbacks, and waits for on_done. */
 typedef struct completion {
     const hearth_request *request;
     const hearth_result **results; /* [request->n] */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t first_id; /* of the requests; 0 until it is known */
+    uint64_t first_id; /* 0: hearth_submit has not returned */
     uint32_t n_done;
 } completion;
 
@@ -287,7 +284,7 @@ static void take_result(uint64_t id, const hearth_result *result, void *user_dat
         c->request->on_done(id, result, c->request->user_data);
     pthread_mutex_lock(&c->lock);
     while (c->first_id == 0)
-        pthread_cond_wait(&c->changed, &c->lock); /* submitting is about to return */
+        pthread_cond_wait(&c->changed, &c->lock);
     c->results[id - c->first_id] = hearth_result_ref(result);
     c->n_done++;
     pthread_cond_signal(&c->changed);
@@ -306,7 +303,7 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     if (!results)
         return hth_fail(err, HEARTH_MISUSE, "hearth_complete: results is NULL");
     status = hth_given_request_read(request, &given, err);
-    results[0] = NULL; /* at least, of a request that cannot be read */
+    results[0] = NULL; /* a request that cannot be read has no n */
     if (status != HEARTH_OK)
         return status;
     for (uint32_t i = 0; i < given.request.n; i++)
@@ -318,7 +315,7 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
     c.request = &given.request;
     inner = given.request;
     inner.on_text = pass_text;
-    inner.on_token = given.request.on_token ? pass_token : NULL; /* with it, text goes there and not to on_text */
+    inner.on_token = given.request.on_token ? pass_token : NULL; /* on_token replaces on_text */
     inner.on_progress = pass_progress;
     inner.on_done = take_result;
     inner.user_data = &c;
@@ -357,7 +354,7 @@ hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_err
 
     if (!model)
         return hth_fail(err, HEARTH_MISUSE, "hearth_cancel: model is NULL");
-    /* Running requests of a model that is being unloaded can be cancelled too: its scheduler lives while they do. */
+    /* No hth_model_enter: the requests of a model that is being unloaded can be cancelled, too. */
     pthread_mutex_lock(&model->lock);
     found = model->scheduler && hth_scheduler_cancel(model->scheduler, request_id);
     pthread_mutex_unlock(&model->lock);
@@ -403,7 +400,7 @@ hearth_status hearth_wait(hearth_model *model, uint64_t request_id, uint32_t tim
         return hth_fail(err, HEARTH_MISUSE, "hearth_wait was called in a callback, which the request's end waits for");
     if (request_id == 0 || request_id > hth_runtime_last_request_id(model->runtime))
         return hth_fail(err, HEARTH_NOT_FOUND, "there was no request %llu", (unsigned long long)request_id);
-    /* A model that is being unloaded lets its requests end, too, and its scheduler waits for its users. */
+    /* No hth_model_enter: the requests of a model that is being unloaded end, too. The scheduler outlives its users. */
     pthread_mutex_lock(&model->lock);
     has_scheduler = model->scheduler != NULL;
     model->users += has_scheduler;

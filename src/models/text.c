@@ -88,7 +88,7 @@ hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *
 
     if (status != HEARTH_OK)
         return status;
-    if (model->info.chat_template) { /* the engine's, which is there until we leave */
+    if (model->info.chat_template) { /* the engine's text lives until we leave */
         copy = strdup(model->info.chat_template);
         if (!copy)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the chat template");

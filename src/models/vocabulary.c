@@ -1,5 +1,5 @@
 /*
- * vocabulary.c - what can be asked of a model's tokens one by one, and of all of them
+ * vocabulary.c - the public functions for single tokens and for the whole vocabulary of a model
  */
 #include "models/model_inside.h"
 

@@ -1,5 +1,5 @@
 /*
- * batcher.c - making and ending, and the tick
+ * batcher.c - a batcher's opening and closing, the ends of requests, and the tick
  */
 #include "sched/batcher.h"
 
@@ -70,7 +70,7 @@ uint64_t hth_batcher_session_until(const hth_batcher *batcher)
     return hth_batcher_now(batcher) + hth_ms_to_ns(batcher->schedule.session_idle_ms);
 }
 
-/* It neither waits nor runs any more: conclude it, tell of it, free it. */
+/* Conclude a slot that neither waits nor runs, report it, and free it. */
 static void end(hth_batcher *batcher, hth_slot *slot)
 {
     hth_slot_conclude(slot, batcher->pool, hth_batcher_session_until(batcher));
@@ -124,12 +124,12 @@ static bool is_past(uint64_t begin_ns, uint32_t limit_ms, uint64_t now)
     return limit_ms > 0 && now - begin_ns >= hth_ms_to_ns(limit_ms);
 }
 
-/* A reader that has paused the request for too long is gone. */
+/* Has the reader paused the request for too long? A newcomer that has told nothing may wait paused. */
 static bool is_stalled(hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
     unsigned n_pauses = atomic_load_explicit(&slot->request->n_pauses, memory_order_relaxed);
 
-    if (!hth_slot_is_paused(slot)) {
+    if (slot->started_ns > 0 ? !hth_slot_is_paused(slot) : !hth_slot_is_parked(slot)) {
         slot->paused_ns = 0;
         return false;
     }
@@ -139,7 +139,7 @@ static bool is_stalled(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     return now - slot->paused_ns >= hth_ms_to_ns(batcher->schedule.stalled_ms);
 }
 
-/* Has a slot lingered to its end: its prompt is read, its time is over, or somebody else wants its place? */
+/* Must a lingering slot end: its prompt is evaluated, its time is over, or another request waits? */
 static bool has_lingered(const hth_batcher *batcher, const hth_slot *slot, uint64_t now)
 {
     uint64_t until = atomic_load_explicit(&slot->request->linger_until_ns, memory_order_relaxed);
@@ -147,7 +147,7 @@ static bool has_lingered(const hth_batcher *batcher, const hth_slot *slot, uint6
     return until > 0 && (slot->started_ns == 0 || slot->was_prefilled || batcher->somebody_waits || now >= until);
 }
 
-/* End a slot that was cancelled or whose time is over; true when it ended. */
+/* End a slot that was cancelled or whose time is over. True: it ended. */
 static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
 {
     const hth_request *request = slot->request;
@@ -166,7 +166,7 @@ static bool end_if_due(hth_batcher *batcher, hth_slot *slot, uint64_t now)
     else if (!waits && request->run_timeout_ms > 0 &&
              slot->ran_ns + now - slot->started_ns >= hth_ms_to_ns(request->run_timeout_ms))
         problem = "the request has run for its run_timeout_ms";
-    else if ((!waits || slot->has_begun || slot->tells) && is_stalled(batcher, slot, now))
+    else if (is_stalled(batcher, slot, now))
         problem = "the request's reader has taken nothing for too long";
     if (!problem)
         return false;
@@ -207,7 +207,7 @@ void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
         hth_slot_stop(slot, HEARTH_NO_MEMORY, HEARTH_FINISH_NONE, "no memory to queue the request");
         end(batcher, slot);
     } else if (hth_slot_is_cancelled(slot) ||
-               hth_slot_lingers(slot)) { /* a tick before may have looked, and not seen it here */
+               hth_slot_lingers(slot)) { /* an earlier tick may have looked before this slot arrived */
         atomic_store_explicit(&batcher->any_cancelled, true, memory_order_relaxed);
     }
 }
@@ -215,7 +215,7 @@ void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
 void hth_batcher_cancel(hth_batcher *batcher, hth_request *request)
 {
     atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);
-    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* who sees this sees the other */
+    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* publishes the store above */
 }
 
 void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms)
@@ -224,7 +224,7 @@ void hth_batcher_linger(hth_batcher *batcher, hth_request *request, uint32_t ms)
 
     atomic_store_explicit(&request->paused, 0, memory_order_relaxed);
     atomic_store_explicit(&request->linger_until_ns, until > 0 ? until : 1, memory_order_relaxed);
-    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* one that waits itself ends */
+    atomic_store_explicit(&batcher->any_cancelled, true, memory_order_release); /* ends it if it waits */
 }
 
 /* ---- the tick ---- */
@@ -251,7 +251,7 @@ static bool is_busy(const hth_batcher *batcher)
     return false;
 }
 
-/* What somebody waits for, room or a prefix, comes of who leaves, begins or is evaluated. */
+/* Room and prefixes, for which slots wait, come from slots that leave, begin or are evaluated. */
 static uint64_t n_events(const hth_batcher *batcher)
 {
     return batcher->n_left + batcher->n_begun + batcher->n_ticks;
@@ -268,7 +268,7 @@ bool hth_batcher_tick(hth_batcher *batcher)
     hth_batcher_advance(batcher);
     hth_batcher_admit(batcher);
     batcher->somebody_waits = hth_waiting_line_next(&batcher->line, NULL) != NULL;
-    hth_batcher_advance(batcher); /* what was admitted */
+    hth_batcher_advance(batcher); /* the admitted slots */
     draw_saved(batcher);
     hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
     hth_batcher_gather_ready(batcher);
@@ -285,7 +285,7 @@ static void wake_before(uint64_t *wake, uint64_t begin_ns, uint32_t limit_ms)
         *wake = due;
 }
 
-/* When something comes to pass with those who wait: a limit, or that somebody rises. */
+/* Wake for the next time limit or rise of a waiting slot. */
 static void wake_for_waiting(uint64_t *wake, const hth_batcher *batcher)
 {
     const hth_waiting_line *line = &batcher->line;

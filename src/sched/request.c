@@ -12,7 +12,6 @@
 
 enum {
     STOP_BYTES_MAX = 1024,
-    STOP_TOKENS_MAX = 64,
     SHOWN_TOKENS_MAX = 64,
     TOP_LOGPROBS_MAX = 64,
 };
@@ -29,9 +28,9 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
                         TOP_LOGPROBS_MAX);
     if (from->n_stop > HTH_STOPS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "stop has %zu texts; at most %d are allowed", from->n_stop, HTH_STOPS_MAX);
-    if (from->n_stop_tokens > STOP_TOKENS_MAX)
+    if (from->n_stop_tokens > HTH_STOP_TOKENS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "stop_tokens has %zu tokens; at most %d are allowed", from->n_stop_tokens,
-                        STOP_TOKENS_MAX);
+                        HTH_STOP_TOKENS_MAX);
     if (from->sampling->n_shown_tokens > SHOWN_TOKENS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "shown_tokens has %zu tokens; at most %d are allowed",
                         from->sampling->n_shown_tokens, SHOWN_TOKENS_MAX);

@@ -11,8 +11,9 @@
 #include "engine/backend.h"
 
 enum {
-    HTH_REPLIES_MAX = 128,  /* of one prompt */
-    HTH_STOPS_MAX = 64,     /* texts that end a reply */
+    HTH_REPLIES_MAX = 128, /* of one prompt */
+    HTH_STOPS_MAX = 64,    /* texts that end a reply */
+    HTH_STOP_TOKENS_MAX = 64,
     HTH_PRIORITY_MAX = 100, /* the lowest is -HTH_PRIORITY_MAX */
 };
 

@@ -1,8 +1,8 @@
 /*
- * admin.c - which page answers, and the short ones
+ * admin.c - chooses the page that answers, and writes the short pages
  *
- * A page is a path and a method. What an order sets off may end the process or change the options, so it is answered
- * first where that is possible, and nothing of the front is touched afterwards.
+ * An order may end the process or change the options. So the reply goes first if possible, and afterwards no code here
+ * uses the front.
  */
 #include "server/admin.h"
 
@@ -27,7 +27,7 @@ static void reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, co
     hth_buffer_deinit(&out);
 }
 
-/* Send what was written, and release it. */
+/* Send body and release it. */
 static void reply_take(hth_http_exchange *exchange, int status, const char *content_type, hth_buffer *body)
 {
     if (body->failed) {
@@ -49,7 +49,7 @@ static void reply_status(hth_http_exchange *exchange, int status, const char *wo
     hth_http_reply(exchange, status, content_type_json, body, (size_t)n);
 }
 
-/* Is it asked for in the way it wants? Otherwise it is answered. */
+/* Does the request have this method? False: it was answered. */
 static bool has_method(hth_http_exchange *exchange, hth_api_dialect dialect, const char *method)
 {
     const char *given = hth_http_method(exchange);
@@ -91,10 +91,7 @@ static void say_broken(const hth_worker_view *view, char *message, size_t capaci
     append(message, capacity, text);
 }
 
-/*
- * Is the model, which the server was started with, not there for the first time yet? One that is broken is not waited
- * for: others may be well.
- */
+/* Does the model, with which the server starts, still load for the first time? A broken one does not count. */
 static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
 {
     if (view->was_ready || view->state == HTH_WORKER_BROKEN)
@@ -117,7 +114,7 @@ static void say_first_start(const hth_worker_view *view, char *message, size_t c
     append(message, capacity, text);
 }
 
-/* Until the first model is there, for clients that wait so for llama-server; then whether all can be had. */
+/* 503 until the first model is ready, for which clients of llama-server wait; then 503 if a model is broken. */
 static void answer_health(const hth_admin *admin, hth_http_exchange *exchange)
 {
     char broken[512] = "", loading[512] = "";

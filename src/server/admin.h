@@ -23,23 +23,23 @@
 #include "server/supervisor.h"
 
 typedef struct hth_admin {
-    const hth_server_options *options; /* in force */
+    const hth_server_options *options; /* in force; borrowed, as all pointers */
     hth_supervisor *supervisor;
     hth_metrics *metrics;
     hth_http_server *http;
     bool is_draining;
-    size_t n_requests; /* pending */
-    void (*drain)(void *user_data);
-    bool (*reload)(void *user_data, hearth_error *err);
+    size_t n_requests;                                  /* pending */
+    void (*drain)(void *user_data);                     /* begin to drain */
+    bool (*reload)(void *user_data, hearth_error *err); /* read the configuration again; false: the old one stays */
     void *user_data;
 } hth_admin;
 
-/* /health and /ready, which anybody may ask. False: it is neither. */
+/* Answer /health or /ready, which need no key. False: the path is neither. */
 bool hth_admin_answer_public(const hth_admin *admin, hth_http_exchange *exchange);
-/* /metrics and /admin/..., to somebody who may. False: there is no such page (explain is the front's to relay). */
+/* Answer /metrics or /admin/...; the key was checked. False: no such page, or explain, which the front relays. */
 bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange);
 
-/* The options as UCL's JSON, for /admin/config; without keys' hashes and salts. */
+/* The options as JSON for /admin/config, without the digests and salts of keys. out->failed without memory. */
 void hth_admin_write_options(const hth_server_options *options, hth_buffer *out);
 
 #endif

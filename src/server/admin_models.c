@@ -1,5 +1,5 @@
 /*
- * admin_models.c - /admin/models: what the front knows of its workers, as JSON
+ * admin_models.c - /admin/models: the workers, as JSON
  *
  * Texts of the engine come from a worker's memory. A text that is not valid UTF-8 is shown as null.
  */
@@ -13,7 +13,7 @@
 
 enum { GROUP_BYTES = 32 }; /* of one name in hth_worker_fact.group */
 
-/* A text of a field of a fixed size. */
+/* The text of a field of fixed size. */
 static json_t *text_json(const char *text, size_t capacity)
 {
     json_t *value = json_stringn(text, strnlen(text, capacity));
@@ -21,7 +21,7 @@ static json_t *text_json(const char *text, size_t capacity)
     return value ? value : json_null();
 }
 
-/* NULL for zeros, which mean that it is not known yet. */
+/* NULL for zeros, which mean unknown. */
 static json_t *hex_json(const uint8_t bytes[32])
 {
     static const uint8_t zeros[32];
@@ -38,7 +38,7 @@ static json_t *count_json(uint64_t value)
     return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
-/* Set a member; false without memory, which is what a NULL object or value means. */
+/* Set a member. False without memory; a NULL object or value means that, too. */
 static bool set(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0;
@@ -57,7 +57,7 @@ static json_t *model_json(const hearth_model_info *info)
                      hex_json(info->fingerprint), "ctx_params_hash", hex_json(info->ctx_params_hash));
 }
 
-/* The object of a group, "cache.ram", made where it is missing; NULL without memory. */
+/* The object of a group such as "cache.ram". Makes a missing one. NULL without memory. */
 static json_t *group_of(json_t *worker, const char *group)
 {
     json_t *object = worker;
@@ -89,7 +89,7 @@ static bool set_facts(json_t *worker, const hth_worker_view *view)
     return true;
 }
 
-/* Members that exist in some states only, and the numbers. */
+/* Set the members that exist in some states only, and the numbers. */
 static bool set_state(json_t *object, const hth_worker_view *view)
 {
     const hearth_model_info *info = &view->status.info;

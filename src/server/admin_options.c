@@ -1,21 +1,21 @@
 /*
- * admin_options.c - /admin/config: the options in force, under the names that the configuration file has for them
+ * admin_options.c - /admin/config: the options in force, under their names in the configuration file
  *
- * Of a key its name and limits are shown, never its digest or its salt: from the one keys could be guessed, with the
- * other a tenant's rows could be named.
+ * A key appears with its name and limits only. Its digest would help to guess the key, and its salt would let others
+ * name the rows of the tenant.
  */
 #include "server/admin.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A member; NULL is taken as no memory. */
+/* Set a member. False without memory; a NULL value means that, too. */
 static bool set(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0;
 }
 
-/* A text; null where there is none or it is no UTF-8. */
+/* A text; null for NULL and for a text that is not UTF-8. */
 static json_t *text_json(const char *text)
 {
     json_t *value = text ? json_string(text) : NULL;
@@ -28,7 +28,7 @@ static json_t *count_json(uint64_t value)
     return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
-/* [n] texts, or, n being SIZE_MAX, as many as there are before NULL. */
+/* An array of [n] texts; n SIZE_MAX: up to NULL. */
 static json_t *texts_json(const char *const *texts, size_t n)
 {
     json_t *array = json_array();
@@ -120,7 +120,7 @@ static json_t *log_json(const hth_server_options *options)
                      options->no_access_log, "prompts", options->log_prompts);
 }
 
-/* One entry each. */
+/* Lists of options, one entry for each element. */
 static json_t *lists_json(const hth_server_options *options)
 {
     json_t *page = json_pack("{s:[], s:[], s:[]}", "models", "listen", "keys");

@@ -537,7 +537,7 @@ static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
     hth_worker_process_kill(worker->process);
 }
 
-/* A connection of this worker broke: has its loop turned since? */
+/* A connection of this worker broke: has its loop turned since? Also with hang_ms 0, since the worker may be dying. */
 static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
 {
     uint64_t doubted_for_ns = now_ns - worker->doubted_ns;

@@ -97,7 +97,7 @@ typedef struct hth_server_options {
     /* Supervision. */
     const char *runtime_directory; /* for the workers' sockets, mode 0700; NULL: an own one in the temporary folder */
     uint32_t healthy_ms;       /* a worker that was ready this long restarts at once, and its deaths are forgotten */
-    uint32_t hang_ms;          /* a longer evaluation means that the worker hangs; 0: never */
+    uint32_t hang_ms;          /* a longer evaluation counts as a hang; 0: none does */
     uint32_t start_timeout_ms; /* likewise for its loading, without any progress */
     uint32_t wait_timeout_ms;  /* a request waits at most this long for its worker to start, or start again */
     uint32_t drain_timeout_ms; /* when the server stops, running requests may finish for this long */

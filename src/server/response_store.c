@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -456,14 +455,8 @@ static hearth_status start_thread(hth_response_store *store, hearth_error *err)
 {
     int failed;
 
-    if (pipe(store->wake) != 0) {
-        store->wake[0] = store->wake[1] = -1;
+    if (!hth_os_pipe(store->wake))
         return hth_fail_errno(err, errno, "cannot make a pipe");
-    }
-    for (int i = 0; i < 2; i++) { /* flags of descriptors that were made just now can be set */
-        (void)fcntl(store->wake[i], F_SETFD, FD_CLOEXEC);
-        (void)fcntl(store->wake[i], F_SETFL, O_NONBLOCK);
-    }
     store->on_wake = event_new(store->options.base, store->wake[0], EV_READ | EV_PERSIST, on_wake, store);
     if (!store->on_wake || event_add(store->on_wake, NULL) != 0)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the store of responses");

@@ -1,15 +1,15 @@
 /*
  * runtime_folder.c - see runtime_folder.h
  *
- *   hearth-XXXXXX/       a server's
- *     lock               locked by it (flock) as long as it lives
+ *   hearth-XXXXXX/       the folder of one server
+ *     lock               the server locks it (flock) as long as it lives
  *     0-1/s              a worker's socket: model and generation
  *
- * Who makes a folder has it for sure only once it has locked its file and seen that the file is still there: between
- * the two somebody who cleans up may have taken the folder for one that was left, and locked it first. Then it makes
- * another. Who cleans up removes the lock's file last, so that what a kill leaves of that is found by the next one.
+ * A server owns its folder once it has locked the file and seen that the file still exists. Before that, a cleaning
+ * server may take the new folder for an abandoned one, and lock it first. Then the maker makes another folder. Cleaning
+ * removes the lock file last. So the next server continues a cleaning that a kill interrupted.
  *
- * A folder without the file is nobody's that is known here, and stays.
+ * A folder without a lock file has an unknown owner, and stays.
  */
 #include "server/runtime_folder.h"
 
@@ -31,9 +31,9 @@ enum { TRIES_MAX = 100 };
 
 static const char prefix[] = "hearth-", lock_name[] = "lock";
 
-/* ---- what dead servers left ---- */
+/* ---- folders of dead servers ---- */
 
-/* Entries of a folder but for "." and ".."; NULL with errno where it cannot be read. */
+/* Open a folder for next_entry, which skips "." and "..". NULL with errno if it cannot be read. */
 static DIR *open_entries(int folder_fd)
 {
     int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -59,7 +59,7 @@ static int open_folder(int parent_fd, const char *name)
     return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* A worker's folder: its sockets, and itself where that was all. */
+/* Remove the files in a worker's folder, and the folder if it is empty then. */
 static void remove_sockets(int folder_fd, const char *name)
 {
     int fd = open_folder(folder_fd, name);
@@ -69,7 +69,7 @@ static void remove_sockets(int folder_fd, const char *name)
 
     while (entries && (entry = next_entry(entries)))
         if (fstatat(fd, entry, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode))
-            (void)unlinkat(fd, entry, 0); /* what stays keeps the folder, here and below */
+            (void)unlinkat(fd, entry, 0); /* if a file stays, the folder stays, here and below */
     if (entries)
         (void)closedir(entries);
     if (fd >= 0)
@@ -77,7 +77,7 @@ static void remove_sockets(int folder_fd, const char *name)
     (void)unlinkat(folder_fd, name, AT_REMOVEDIR);
 }
 
-/* Its lock is ours. True when nothing is left of it. */
+/* Remove a folder whose lock we hold. True: it is gone. */
 static bool remove_left(int parent_fd, const char *name, int folder_fd)
 {
     DIR *entries = open_entries(folder_fd);
@@ -96,7 +96,7 @@ static bool remove_left(int parent_fd, const char *name, int folder_fd)
     return is_empty && unlinkat(folder_fd, lock_name, 0) == 0 && unlinkat(parent_fd, name, AT_REMOVEDIR) == 0;
 }
 
-/* A folder that may be a server's: true when it was one, and is gone. */
+/* Remove the folder if it belongs to a dead server. True: it is gone. */
 static bool clean(int parent_fd, const char *name)
 {
     int folder_fd = open_folder(parent_fd, name), lock_fd = -1;
@@ -105,11 +105,11 @@ static bool clean(int parent_fd, const char *name)
 
     if (folder_fd >= 0 && fstat(folder_fd, &st) == 0 && st.st_uid == geteuid())
         lock_fd = openat(folder_fd, lock_name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    /* It cannot be had while its owner lives. */
+    /* A living owner holds the lock. */
     if (lock_fd >= 0 && flock(lock_fd, LOCK_EX | LOCK_NB) == 0)
         is_gone = remove_left(parent_fd, name, folder_fd);
     if (lock_fd >= 0)
-        (void)close(lock_fd); /* which unlocks it */
+        (void)close(lock_fd); /* unlocks it */
     if (folder_fd >= 0)
         (void)close(folder_fd);
     return is_gone;
@@ -130,11 +130,11 @@ static void clean_all(const char *parent, const hth_log *log)
         hth_info(log, "removed what killed servers had left of sockets in '%s': %u folders", parent, n);
 }
 
-/* ---- one of its own ---- */
+/* ---- the folder of this server ---- */
 
 typedef enum lock_result { LOCK_OURS, LOCK_NONE, LOCK_LOST } lock_result;
 
-/* NONE: the file system knows no locks, and nobody will take the folder for one that was left. */
+/* NONE: the file system has no locks, so the folder gets no lock file, and nobody removes it. */
 static lock_result take_lock(const char *folder, int *lock_fd)
 {
     char path[HTH_RUNTIME_FOLDER_BYTES + sizeof(lock_name)];
@@ -215,10 +215,10 @@ void hth_runtime_folder_remove(hth_runtime_folder *folder)
         return;
     (void)snprintf(path, sizeof(path), "%s/%s", folder->path, lock_name); /* fits */
     if (folder->lock_fd >= 0) {
-        (void)unlink(path); /* while it is locked: nobody else does it, too */
+        (void)unlink(path); /* under the lock, so that no other server cleans it */
         (void)close(folder->lock_fd);
     }
-    (void)rmdir(folder->path); /* not where it has something in it */
+    (void)rmdir(folder->path); /* fails if it is not empty */
     *folder = (hth_runtime_folder){ .lock_fd = -1 };
 }
 
@@ -237,7 +237,7 @@ hearth_status hth_socket_folder_make(const char *folder, unsigned model, uint64_
     }
     slash = strrchr(path_out, '/');
     *slash = '\0';
-    is_made = mkdir(path_out, 0700) == 0 || errno == EEXIST; /* of a start that failed */
+    is_made = mkdir(path_out, 0700) == 0 || errno == EEXIST; /* from a failed start */
     *slash = '/';
     return is_made ? HEARTH_OK : hth_fail_errno(err, errno, "cannot make a folder for a socket in '%s'", folder);
 }
@@ -248,8 +248,8 @@ void hth_socket_folder_remove(char *path)
 
     if (!slash)
         return;
-    (void)unlink(path); /* mostly gone already */
+    (void)unlink(path); /* usually gone already */
     *slash = '\0';
-    (void)rmdir(path); /* not where somebody else put a file into it */
+    (void)rmdir(path); /* fails if somebody else put a file into it */
     *slash = '/';
 }

@@ -1,8 +1,8 @@
 /*
- * runtime_folder.h - the folder of a server's sockets, and those that killed servers have left
+ * runtime_folder.h - the folder of a server's sockets, and the folders of killed servers
  *
- * A server that is killed cannot remove its folder, so the next one does. Whose folder it is, a lock tells that its
- * owner holds and the system takes away with it: not a process id, which may be another's by then. Event loop only.
+ * A killed server cannot remove its folder, so the next server does. The owner holds a lock, which the system releases
+ * when the owner dies. A process id would not do, because another process may have it by then. Event loop only.
  */
 #ifndef HTH_SERVER_RUNTIME_FOLDER_H
 #define HTH_SERVER_RUNTIME_FOLDER_H
@@ -18,24 +18,24 @@ typedef struct hth_runtime_folder {
 } hth_runtime_folder;
 
 /*
- * Make a folder of mode 0700, with a name of its own, in parent, which is made where it is missing; NULL: in
- * $XDG_RUNTIME_DIR, $TMPDIR or /tmp, whichever will do. Remove there what servers of the same user that are dead have
- * left. n_name_max: bytes that the path of a socket in it has behind the folder's; the whole fits the system's
- * addresses. HEARTH_IO, HEARTH_PERMISSION and others that hth_fail_errno makes, with *out as it was. log may be NULL.
+ * Make a folder of mode 0700 with a new name in parent, and make parent if it is missing. NULL: in the first of
+ * $XDG_RUNTIME_DIR, $TMPDIR and /tmp that works. Then remove the folders there that dead servers of the same user left.
+ * n_name_max: most bytes of a socket's path behind the folder's path, so that the path fits a socket address. log may
+ * be NULL. Statuses of hth_fail_errno, with *out unchanged.
  */
 hearth_status hth_runtime_folder_make(const char *parent, size_t n_name_max, const hth_log *log,
                                       hth_runtime_folder *out, hearth_error *err);
-/* Remove it; what somebody else put there stays, with the folder. Accepts one that is none. */
+/* Remove it, unless somebody else put a file there. Accepts a folder with path "". */
 void hth_runtime_folder_remove(hth_runtime_folder *folder);
 
 /*
- * Make the folder of one process' socket, and write the socket's path to path_out. The process may make and remove
- * files in this folder only, so a process that was taken over cannot replace the socket of another model. HEARTH_MISUSE
- * for a path that does not fit, with path_out ""; others as hth_fail_errno makes them.
+ * Make the folder for the socket of one process, and write the path of the socket to path_out. The process may make and
+ * remove files in this folder only, so a hijacked process cannot replace the socket of another model. HEARTH_MISUSE if
+ * the path does not fit, with path_out ""; others as hth_fail_errno.
  */
 hearth_status hth_socket_folder_make(const char *folder, unsigned model, uint64_t generation, char *path_out,
                                      size_t capacity, hearth_error *err);
-/* Remove socket and folder. path is as it was before; "" is accepted. */
+/* Remove socket and folder. Accepts "". path is unchanged afterwards. */
 void hth_socket_folder_remove(char *path);
 
 #endif

@@ -16,8 +16,8 @@ enum { TABLE_FIRST = 64 };
 
 typedef struct hth_watched_socket {
     struct event *event;
-    short wanted;     /* now */
-    short registered; /* with the event loop: what is wanted, and perhaps EV_READ */
+    short wanted;     /* events that on_ready gets */
+    short registered; /* events that the event loop watches: wanted, and perhaps EV_READ */
 } hth_watched_socket;
 
 static void on_event(evutil_socket_t fd, short what, void *user_data)
@@ -30,7 +30,7 @@ static void on_event(evutil_socket_t fd, short what, void *user_data)
         all->on_ready(fd, what, all->user_data);
         return;
     }
-    (void)event_del(watched->event); /* fails for events that were never assigned */
+    (void)event_del(watched->event); /* cannot fail for an event of event_new */
     watched->registered = 0;
 }
 
@@ -93,7 +93,7 @@ static int unix_socket(void)
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
     if (fd >= 0 && (evutil_make_socket_closeonexec(fd) != 0 || evutil_make_socket_nonblocking(fd) != 0)) {
-        (void)close(fd); /* nothing was done with it */
+        (void)close(fd); /* unused */
         fd = -1;
     }
     return fd;
@@ -111,7 +111,7 @@ int hth_watched_sockets_open(hth_watched_sockets *all)
         if (all->sockets[fd])
             return fd;
     }
-    (void)close(fd); /* as above */
+    (void)close(fd); /* unused */
     errno = ENOMEM;
     return -1;
 }
@@ -122,7 +122,7 @@ void hth_watched_sockets_close(hth_watched_sockets *all, int fd)
         watched_free(all->sockets[fd]);
         all->sockets[fd] = NULL;
     }
-    (void)close(fd); /* a connection's end cannot be undone */
+    (void)close(fd); /* an error would change nothing */
 }
 
 bool hth_watched_sockets_want(hth_watched_sockets *all, int fd, short what)

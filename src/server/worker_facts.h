@@ -26,6 +26,7 @@ typedef struct hth_worker_fact {
 enum { HTH_WORKER_FACTS = 49 };
 extern const hth_worker_fact hth_worker_facts[HTH_WORKER_FACTS];
 
+/* The number of the fact in view. Any thread. */
 uint64_t hth_worker_fact_value(const hth_worker_fact *fact, const hth_worker_view *view);
 
 #endif

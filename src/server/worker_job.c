@@ -21,7 +21,7 @@
 
 enum {
     QUICK_BYTES_MAX = 4 << 10, /* longer bodies go to a lane: their tokenization takes a millisecond or more */
-    PREPARING_MAX = 16384,     /* in one lane: the requests of a dead worker come to the next one all at once */
+    PREPARING_MAX = 16384,     /* in one lane: all requests of a dead worker come to the next one at once */
     PROMPTS_BYTES_MAX = 32 << 20,
 };
 
@@ -164,7 +164,7 @@ static void wait_for_all(hth_jobs *jobs)
     while (jobs->list) {
         hth_jobs_take_events(jobs);
         if (jobs->list)
-            (void)poll(&wake, 1, -1); /* when it fails, the loop looks again */
+            (void)poll(&wake, 1, -1); /* if it fails, the loop tries again */
     }
 }
 
@@ -284,7 +284,7 @@ static void prepare_elsewhere(hth_job *job, hth_lane_kind kind)
     free_if_over(job);
 }
 
-/* A header's value as a number; 0 where it is none. */
+/* The value of a header as a number; 0: it is no number. */
 static uint64_t header_number(const hth_http_exchange *exchange, const char *name)
 {
     const char *text = hth_http_header(exchange, name);
@@ -307,7 +307,7 @@ static bool is_id(const char *text)
     return n > 0 && n < HTH_TASK_ID_BYTES && text[n] == '\0';
 }
 
-/* Read the headers of the front, and choose what it did not send. False without memory. */
+/* Read the headers of the front, and set defaults for missing ones. False without memory. */
 static bool read_headers(hth_job *job)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";

@@ -17,7 +17,7 @@
 typedef struct hth_job hth_job;
 typedef struct hth_jobs hth_jobs;
 
-/* What a worker's jobs share. All pointers outlive the jobs. */
+/* Shared by all jobs of a worker. All pointers outlive the jobs. */
 typedef struct hth_jobs_options {
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* final before hth_jobs_set_model; NULL: none */

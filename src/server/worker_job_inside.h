@@ -1,5 +1,5 @@
 /*
- * worker_job_inside.h - what the files of a worker's jobs share
+ * worker_job_inside.h - shared by the files of a worker's jobs
  *
  *   worker_job.c        all jobs: their preparation, their beginning and their end
  *   worker_job_reply.c  one job: events into bytes, and bytes to its client
@@ -26,10 +26,10 @@ typedef struct hth_job_step {
     size_t tokens_capacity, logprobs_capacity;
 } hth_job_step;
 
-/* What the client was told of a reply. */
+/* The facts about a reply that the client has received. */
 typedef struct hth_job_reply {
     uint32_t n_tokens;
-    uint32_t n_cached;   /* tokens of its prompt, as far as is known yet */
+    uint32_t n_cached;   /* tokens of its prompt; final with the first token */
     bool has_cached;     /* n_cached is from the worker before: it stays */
     bool is_cached_told; /* the front has the CACHED frame */
     uint64_t read_ns;    /* when its first PREFILL event came; 0: none came */

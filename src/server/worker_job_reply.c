@@ -225,7 +225,7 @@ static void take_token(hth_job *job, const hth_reply_event *event)
         token.logprobs = known;
     if (token.index >= hth_known_n(&job->task.known, event->reply))
         add_token(job, &token);
-    if (token.stats) { /* with the number that the client has seen */
+    if (token.stats) { /* with the number of cached tokens that the client has seen */
         stats = *token.stats;
         stats.cached_tokens = job->replies[event->reply].n_cached;
         token.stats = &stats;
@@ -254,7 +254,7 @@ static void drop_old(hth_job *job, size_t n_before)
     job->jobs->step.has_ended |= n_end > 0; /* the step frame repeats the end of the reply */
 }
 
-/* Note how much of the prompt was cached. The number is final when the first token comes. */
+/* Note the number of cached tokens of the prompt. It is final with the first token. */
 static void take_cached(hth_job *job, const hth_reply_event *event)
 {
     hth_job_reply *reply = &job->replies[event->reply];
@@ -361,13 +361,13 @@ static void take_end(hth_job *job, const hth_reply_event *event)
 {
     const hth_known *known = &job->task.known;
     const hth_frame_outcome *outcome = hth_known_outcome(known, event->reply);
-    hearth_result result = *event->result; /* borrows what it holds */
+    hearth_result result = *event->result; /* borrows its texts and arrays */
     hearth_stats stats = *event->result->stats;
     hth_frame_outcome told;
 
     result.stats = &stats;
     stats.cached_tokens = job->replies[event->reply].n_cached;
-    /* It ended in the worker before, and all of its tokens are here. */
+    /* The reply ended in the worker before, and this worker has told all of its tokens. */
     if (outcome && job->replies[event->reply].n_tokens == hth_known_n(known, event->reply)) {
         stats = stats_of(outcome);
         result.status = HEARTH_OK;
@@ -607,7 +607,7 @@ void hth_job_say_idle(hth_job *job)
         return;
     hth_buffer_clear(wire);
     hth_buffer_clear(piece);
-    if (!job->replies[0].has_cached) /* as far as is known; final with the first token */
+    if (!job->replies[0].has_cached) /* a first number; final with the first token */
         hth_api_reply_progress(reply, 0, HEARTH_PHASE_RESTORE, hth_request_events_n_restored(job->task.events, 0));
     begins = hth_api_reply_idle(reply, piece);
     if (!job->is_framed) {

@@ -12,7 +12,7 @@ typedef struct hth_known_reply {
     hearth_token *tokens; /* [n] */
     uint32_t n;
     size_t capacity;
-    /* Log probabilities of the tokens from likely_begin on, n_logprobs of each: NaN where none were told. */
+    /* Log probabilities of the tokens from likely_begin on, n_logprobs of each; NaN: none were told. */
     uint32_t likely_begin;
     uint32_t n_logprobs; /* 0: none were told of any */
     hearth_logprob *logprobs;
@@ -27,9 +27,9 @@ typedef struct hth_known_reply {
 
 /* All zeros: nothing is known. */
 typedef struct hth_known {
-    bool has_model; /* which replied so far */
+    bool has_model; /* of the worker that replied so far */
     uint8_t model[HTH_FRAME_MODEL_BYTES];
-    hth_known_reply *replies; /* [n_replies]: what is not there is not known */
+    hth_known_reply *replies; /* [n_replies]; nothing is known of later ones */
     uint32_t n_replies;
 } hth_known;
 
@@ -40,16 +40,16 @@ typedef struct hth_known {
 bool hth_known_read(const char *bytes, size_t n_bytes, uint32_t n_replies_max, hth_known *out, hth_api_error *error);
 void hth_known_deinit(hth_known *known); /* zeros afterwards */
 
-/* Tokens of reply i; has it ended? */
+/* The number of known tokens of reply i, and whether it has ended. */
 uint32_t hth_known_n(const hth_known *known, uint32_t i);
 bool hth_known_has_ended(const hth_known *known, uint32_t i);
 /* Has the beginning of its stream left, with tokens or before them? */
 bool hth_known_has_begun(const hth_known *known, uint32_t i);
-/* Its prompt's cached tokens into *n_out; false where that was not told. */
+/* *n_out: the cached tokens of its prompt. False: the number was not told. */
 bool hth_known_cached(const hth_known *known, uint32_t i, uint32_t *n_out);
-/* The log probabilities of token i of a reply, as many as *n_out; NULL: they are not known. */
+/* The *n_out log probabilities of token i of a reply; NULL: they are not known. */
 const hearth_logprob *hth_known_logprobs(const hth_known *known, uint32_t reply, uint32_t i, uint32_t *n_out);
-/* How reply i ended; NULL: it has not, or that is not known. */
+/* The end of reply i; NULL: it has not ended, or its end is not known. */
 const hth_frame_outcome *hth_known_outcome(const hth_known *known, uint32_t i);
 /* Have all of n_replies ended? */
 bool hth_known_is_all(const hth_known *known, uint32_t n_replies);

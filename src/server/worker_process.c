@@ -1,9 +1,9 @@
 /*
- * worker_process.c - one process of a worker, from its start to what it died of
+ * worker_process.c - one process of a worker, from its start to the cause of its death
  *
- * Until it is reaped, its pid and its group's number are not given to anybody else, so that signals meet it or nobody.
- * Hence the order at its end: see that it has ended, kill what is left of the group, read what is left in the pipes,
- * reap.
+ * Until the process is reaped, no other process can get its pid or the number of its group, so signals reach nobody
+ * else. This gives the order at its end: see that it has ended, kill the rest of its group, read the rest of the pipes,
+ * reap it.
  */
 #include "server/worker_process.h"
 
@@ -28,14 +28,14 @@
 #include "server/spawn.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 16,    /* that are put behind the model's */
-    READ_BYTES_MAX = 64 << 10, /* in one turn, so that one that talks all the time does not keep others waiting */
-    LOG_LINES_MAX = 500,       /* that are passed on in a second */
+    OWN_ARGUMENTS_MAX = 16,    /* arguments behind the model's */
+    READ_BYTES_MAX = 64 << 10, /* in one turn of the loop, which has others to serve */
+    LOG_LINES_MAX = 500,       /* lines that are passed on in a second */
     END_WAIT_MS = 5000,
 };
 
 struct hth_worker_process {
-    char source[280]; /* "worker NAME", as the log wants it */
+    char source[280]; /* "worker NAME", for the log */
     const hth_log *log;
     void (*on_progress)(float fraction, void *user_data);
     void (*on_ready)(void *user_data);
@@ -45,7 +45,7 @@ struct hth_worker_process {
 
     pid_t pid; /* 0: none */
     bool has_ended;
-    int wait_status; /* once it has ended */
+    int wait_status; /* valid once it has ended */
     int log_fd;      /* the reading end */
     int control_fd;
     struct event *log_event;
@@ -53,19 +53,19 @@ struct hth_worker_process {
     hth_lines log_lines;
     hth_lines control_lines;
     hth_last_lines last_lines;
-    int exec_errno;   /* it was never executed */
-    char failed[512]; /* what it said has failed; "" nothing */
+    int exec_errno;   /* the program could not be executed; 0: it was */
+    char failed[512]; /* its last "failed TEXT"; "": none */
 
-    uint64_t log_second; /* of which n_log_lines were passed on */
+    uint64_t log_second; /* the second that the next two count */
     uint32_t n_log_lines;
     uint32_t n_log_lines_dropped;
 };
 
-/* ---- what it writes ---- */
+/* ---- its output ---- */
 
 /*
- * A worker writes "SOURCE: LEVEL: text"; of our own lines the source says nothing, and goes. Other lines are whatever a
- * library printed.
+ * Take the level out of a worker's line "SOURCE: LEVEL: text". The source "hearth" goes, too, because it is always the
+ * same. Lines of another form come from libraries.
  */
 static hearth_log_level level_of(char **line)
 {
@@ -89,7 +89,7 @@ static hearth_log_level level_of(char **line)
     return HEARTH_LOG_INFO;
 }
 
-/* A new second: tell what did not fit into the last one. */
+/* Begin a new second. Report the lines that were dropped in the last one. */
 static void begin_second(hth_worker_process *process, uint64_t second)
 {
     if (process->n_log_lines_dropped > 0)
@@ -136,7 +136,7 @@ static void on_control_line(char *line, void *user_data)
     if (strncmp(line, "loading ", 8) == 0) {
         float fraction = strtof(line + 8, NULL);
 
-        fraction = fraction >= 0 && fraction <= 1 ? fraction : 0; /* no number counts as progress, too */
+        fraction = fraction >= 0 && fraction <= 1 ? fraction : 0; /* other values, NaN, too, count as progress at 0 */
         if (!process->has_ended)
             process->on_progress(fraction, process->user_data);
     } else if (strcmp(line, "ready") == 0) {
@@ -147,14 +147,14 @@ static void on_control_line(char *line, void *user_data)
         if (!process->has_ended)
             process->on_stopping(process->user_data);
     } else if (strncmp(line, "failed ", 7) == 0) {
-        (void)snprintf(process->failed, sizeof(process->failed), "%s", line + 7); /* cut where it is too long */
+        (void)snprintf(process->failed, sizeof(process->failed), "%s", line + 7); /* cut if too long */
         hth_end_at_character(process->failed, sizeof(process->failed));
     } else if (strncmp(line, "exec ", 5) == 0) {
         process->exec_errno = (int)strtol(line + 5, NULL, 10);
-    } /* else a newer worker's, of no use here */
+    } /* ignore unknown lines: a newer worker may write them */
 }
 
-/* Read what is there, at most n_max bytes. False at the end. */
+/* Read the available bytes, at most n_max. False at the end. */
 static bool read_lines(int fd, size_t n_max, hth_lines *lines, hth_line_fn on_line, hth_worker_process *process)
 {
     char bytes[8192];
@@ -178,7 +178,7 @@ static void on_log_readable(evutil_socket_t fd, short what, void *user_data)
 
     (void)what;
     if (!read_lines(fd, READ_BYTES_MAX, &process->log_lines, on_log_line, process))
-        (void)event_del(process->log_event); /* of an event of ours; it cannot fail, here and below */
+        (void)event_del(process->log_event); /* cannot fail, here and below */
 }
 
 static void on_control_readable(evutil_socket_t fd, short what, void *user_data)
@@ -251,7 +251,7 @@ static bool make_pair(bool is_pipe, int pair[2])
 {
     if ((is_pipe ? pipe(pair) : socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) != 0)
         return false;
-    /* Of descriptors that are good. Only our end does not wait: the worker's log lines must not get lost. */
+    /* These cannot fail. Only our end is non-blocking, because the worker must not lose log lines. */
     (void)evutil_make_socket_closeonexec(pair[0]);
     (void)evutil_make_socket_closeonexec(pair[1]);
     (void)evutil_make_socket_nonblocking(pair[0]);
@@ -269,7 +269,7 @@ static bool listen_to(hth_worker_process *process, struct event_base *base)
 static void close_end(int *fd)
 {
     if (*fd >= 0)
-        (void)close(*fd); /* nothing written to it is ours */
+        (void)close(*fd); /* we have nothing to lose in it */
     *fd = -1;
 }
 
@@ -286,7 +286,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
 
     if (!process)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
-    (void)snprintf(process->source, sizeof(process->source), "worker %s", options->name); /* cut where it is long */
+    (void)snprintf(process->source, sizeof(process->source), "worker %s", options->name); /* cut if too long */
     process->log = options->log;
     process->on_progress = options->on_progress;
     process->on_ready = options->on_ready;
@@ -347,15 +347,15 @@ void hth_worker_process_terminate(hth_worker_process *process, uint32_t drain_ms
     if (process->has_ended)
         return;
     if (drain_ms > 0)
-        (void)send(process->control_fd, line, (size_t)n, MSG_NOSIGNAL); /* else its replies go on elsewhere, or end */
-    (void)kill(process->pid, SIGTERM);                                  /* not reaped, so it is there */
+        (void)send(process->control_fd, line, (size_t)n, MSG_NOSIGNAL); /* else other workers continue them */
+    (void)kill(process->pid, SIGTERM);                                  /* it exists until it is reaped */
 }
 
 void hth_worker_process_kill(hth_worker_process *process)
 {
     if (process->has_ended)
         return;
-    (void)kill(-process->pid, SIGKILL); /* no group, in the moment before it is made: hence the process, too */
+    (void)kill(-process->pid, SIGKILL); /* a new process may have no group yet, so kill it, too */
     (void)kill(process->pid, SIGKILL);
 }
 
@@ -368,7 +368,7 @@ bool hth_worker_process_has_ended(hth_worker_process *process)
     if (process->has_ended)
         return true;
     if (waitid(P_PID, (id_t)process->pid, &found, WEXITED | WNOHANG | WNOWAIT) != 0)
-        is_lost = errno == ECHILD; /* somebody else has reaped it: its number may be another's by now */
+        is_lost = errno == ECHILD; /* somebody else reaped it: another process may have its pid */
     if (!is_lost && found.si_pid != process->pid)
         return false;
     if (!is_lost)
@@ -378,9 +378,9 @@ bool hth_worker_process_has_ended(hth_worker_process *process)
     (void)read_lines(process->control_fd, READ_BYTES_MAX, &process->control_lines, on_control_line, process);
     hth_lines_end(&process->log_lines, on_log_line, process);
     begin_second(process, 0);
-    process->wait_status = 0xff << 8; /* as if it had exited with 255, where nobody knows */
+    process->wait_status = 0xff << 8; /* exit status 255, if waitpid fails */
     do
-        pid = waitpid(process->pid, &process->wait_status, 0); /* does not wait: it has ended */
+        pid = waitpid(process->pid, &process->wait_status, 0); /* returns at once: it has ended */
     while (pid < 0 && errno == EINTR);
     return true;
 }
@@ -394,7 +394,7 @@ void hth_worker_process_free(hth_worker_process *process)
     if (process->pid > 0) {
         hth_worker_process_kill(process);
         for (int waited_ms = 0; waited_ms < END_WAIT_MS && !hth_worker_process_has_ended(process); waited_ms += 2)
-            (void)nanosleep(&moment, NULL); /* a signal only makes it shorter */
+            (void)nanosleep(&moment, NULL); /* a signal may end it early */
     }
     if (process->log_event)
         event_free(process->log_event);
@@ -439,7 +439,7 @@ void hth_worker_process_cause(const hth_worker_process *process, char *out, size
         hearth_error err;
 
         (void)hth_fail_errno(&err, process->exec_errno, "its program cannot be executed");
-        (void)snprintf(out, capacity, "%s", err.message); /* cut where it is too long, here and below */
+        (void)snprintf(out, capacity, "%s", err.message); /* cut if too long, here and below */
     } else if (process->failed[0]) {
         (void)snprintf(out, capacity, "%s", process->failed);
     } else if (WIFEXITED(process->wait_status)) {

@@ -33,12 +33,16 @@ typedef struct hth_worker_process_options {
     void *user_data;
 } hth_worker_process_options;
 
-/* Start a process. The strings and descriptors, except for name and log, are needed for the call only. */
+/*
+ * Start a process. The strings and descriptors, except for name and log, are needed for the call only.
+ * HEARTH_NO_MEMORY; others as hth_fail_errno.
+ */
 hearth_status hth_worker_process_start(const hth_worker_process_options *options, hth_worker_process **out,
                                        hearth_error *err);
 /* If it has not ended, kill its group and wait for it, a few seconds at most. Accepts NULL. */
 void hth_worker_process_free(hth_worker_process *process);
 
+/* 0: it has ended. */
 int hth_worker_process_pid(const hth_worker_process *process);
 /* Tell it to end. drain_ms: running replies may end in it for so long; 0: other workers continue them. */
 void hth_worker_process_terminate(hth_worker_process *process, uint32_t drain_ms);

@@ -29,7 +29,7 @@ const char *hth_worker_protocol_error(int status, const char *why, const char *p
 
 /* ---- pages ---- */
 
-/* An error with a status that no kind of the APIs' errors has. */
+/* Reply with an error whose status belongs to no hth_api_error_kind. */
 static void refuse(hth_http_exchange *exchange, hth_api_dialect dialect, int status, const char *message)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
@@ -67,7 +67,7 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
     int status = 200;
 
     if (self->model)
-        (void)hearth_model_info_get(self->model, &info, NULL); /* the model is there */
+        (void)hearth_model_info_get(self->model, &info, NULL); /* cannot fail with a model */
     switch (kind) {
     case HTH_ROUTE_MODELS: hth_api_models_write(&listed, 1, &body); break;
     case HTH_ROUTE_OLLAMA_TAGS: hth_api_ollama_tags_write(&listed, 1, &body); break;
@@ -88,12 +88,12 @@ static bool begins_with(const char *text, const char *prefix)
     return strncasecmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Bodies are JSON whatever their type says, unless that is another one without doubt. */
+/* A body counts as JSON unless its Content-Type is surely another one. */
 static bool may_be_json(hth_http_exchange *exchange, bool may_be_empty)
 {
     const char *type = hth_http_header(exchange, "Content-Type"), *known = hth_http_header(exchange, HTH_HEADER_KNOWN);
     const char *past = hth_http_header(exchange, HTH_HEADER_PAST);
-    size_t n, i = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0); /* what is before it */
+    size_t n, i = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0); /* before the JSON */
     const char *body = hth_http_body(exchange, &n);
 
     if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
@@ -102,11 +102,10 @@ static bool may_be_json(hth_http_exchange *exchange, bool may_be_empty)
         return false;
     while (i < n && strchr(" \t\r\n", body[i]) && body[i])
         i++;
-    return (i == n && may_be_empty) ||
-           (i < n && body[i] == '{'); /* curl calls everything a form that is not said to be something else */
+    return (i == n && may_be_empty) || (i < n && body[i] == '{'); /* curl calls every body a form by default */
 }
 
-/* Is it answered by the front alone? */
+/* Does the front alone answer this route? */
 static bool is_fronts(const hth_route *route)
 {
     return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM || route->kind == HTH_ROUTE_STORED ||
@@ -114,7 +113,7 @@ static bool is_fronts(const hth_route *route)
            route->kind == HTH_ROUTE_OLLAMA_FILES || route->kind == HTH_ROUTE_OLLAMA_EMBED;
 }
 
-/* Can it be answered at all? Otherwise it was refused. */
+/* Can the worker answer the request? False: it was refused. */
 static bool check(const hth_worker_self *self, hth_http_exchange *exchange, const hth_route *route)
 {
     const char *path = hth_http_path(exchange);
@@ -149,7 +148,7 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
     return false;
 }
 
-/* What the cache knows of a prompt, for an endpoint that generates. */
+/* Explain the lookup of a prompt for an endpoint that generates. */
 static void explain(const hth_worker_self *self, hth_http_exchange *exchange)
 {
     const char *name = hth_http_query(exchange, "endpoint");

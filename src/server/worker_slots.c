@@ -14,22 +14,22 @@
 #include "base/os.h"
 #include "models/prefix.h"
 
-enum { TENANT_BYTES = 16 /* of a digest */ };
+enum { TENANT_BYTES = 16 /* of a digest, in the name of a folder */ };
 
-/* An order that can be carried out, as far as the request tells. */
+/* A valid order. */
 typedef struct order {
     hth_task *task;
     const char *salt; /* NULL: none */
     const char *filename;
-    char folder[PATH_MAX]; /* of its file */
+    char folder[PATH_MAX]; /* of the file */
     char path[PATH_MAX];
     uint32_t number;
     uint64_t begun_ns;
 } order;
 
-/* ---- what is asked for ---- */
+/* ---- reading an order ---- */
 
-/* What is too long is none of the words that there are. */
+/* Copy a word. A longer text is cut, and then matches no known word. */
 static void copy_word(char out[HTH_TASK_WORD_BYTES], const char *text)
 {
     (void)snprintf(out, HTH_TASK_WORD_BYTES, "%s", text ? text : "");
@@ -49,7 +49,7 @@ static bool read_number(order *o)
     hearth_model_info info = { .struct_size = sizeof(info) };
     size_t n = strlen(text);
 
-    (void)hearth_model_info_get(o->task->model, &info, NULL); /* the model is there */
+    (void)hearth_model_info_get(o->task->model, &info, NULL); /* cannot fail with a model */
     if (n > 0 && n <= 4 && strspn(text, "0123456789") == n)
         o->number = (uint32_t)strtoul(text, NULL, 10);
     else
@@ -60,7 +60,7 @@ static bool read_number(order *o)
     return o->number < info.n_parallel;
 }
 
-/* Messages tell the file by its name: folders stay private. */
+/* Take the folder out of a message: clients see the name of the file only. */
 static void hide_folder(const order *o, hearth_error *err)
 {
     const size_t n = strlen(o->folder) + 1; /* and the slash */
@@ -68,13 +68,13 @@ static void hide_folder(const order *o, hearth_error *err)
 
     while (n > 1 && (at = strstr(err->message, o->path)) != NULL)
         memmove(at, at + n, strlen(at + n) + 1);
-    /* Another path of the folder, or one that was cut. */
+    /* Another path in the folder, or a path that was cut. */
     if (n > 1 && (strstr(err->message, o->folder) || strlen(o->path) > sizeof(err->message) / 2))
         (void)snprintf(err->message, sizeof(err->message), "the slot's file '%.200s' cannot be read or written",
                        o->filename);
 }
 
-/* A request's fault where the library knows no better: its file is not there, or is damaged. */
+/* Set the error. is_of_file: a missing or damaged file is the fault of the request. */
 static void fail(const order *o, bool is_of_file, hearth_error *err)
 {
     hide_folder(o, err);
@@ -83,7 +83,7 @@ static void fail(const order *o, bool is_of_file, hearth_error *err)
     hth_api_fail_status(&o->task->error, err);
 }
 
-/* The name of a folder that no other salt has, and that does not tell the salt. */
+/* A name that no other salt has, and that does not reveal the salt. */
 static void name_tenant(const char *salt, char out[2 * TENANT_BYTES + 1])
 {
     uint8_t digest[HTH_SHA256_BYTES];
@@ -121,14 +121,14 @@ static bool find_path(order *o)
     return false;
 }
 
-/* ---- doing it ---- */
+/* ---- carrying it out ---- */
 
 static double ms_since(uint64_t begun_ns)
 {
     return (double)(hth_os_monotonic_ns() - begun_ns) / 1e6;
 }
 
-/* What the slot holds; NULL: nothing, with n 0, or no memory, with the error. */
+/* The tokens of the slot. NULL: none (*n_out is 0), or no memory (with the error). */
 static hearth_token *tokens_of(const order *o, uint32_t *n_out)
 {
     hearth_token *tokens = hth_slot_memory_tokens(o->task->slots, o->salt, o->number, n_out);
@@ -192,7 +192,7 @@ static void restore(order *o)
                                        (json_int_t)restored.bytes, "timings", "restore_ms", ms_since(o->begun_ns)));
 }
 
-/* Other slots keep what they share with this one, and pins are the operator's: what they need stays, too. */
+/* Erase, except for the tokens that other slots share or that the operator has pinned. */
 static hearth_status erase_own(const order *o, const hearth_token *tokens, uint32_t n_tokens, uint32_t *n_erased_out,
                                hearth_error *err)
 {

@@ -13,7 +13,7 @@
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted by a lane */
-    WORTH_TOKENS_MIN = 512, /* a guess: any machine reads fewer within seconds */
+    WORTH_TOKENS_MIN = 512, /* a guess: every machine evaluates fewer within seconds */
 };
 
 void hth_task_deinit(hth_task *task)
@@ -110,7 +110,7 @@ bool hth_task_join_salts(hth_task *task)
     return true;
 }
 
-/* Notes of the template and of grammars join those of the parser. */
+/* Add the notes of the template and of grammars to those of the parser. */
 static void join_notes(hth_task *task)
 {
     for (size_t i = 0; i < task->prepared.n_requests; i++)
@@ -191,7 +191,7 @@ static void take_slot(hth_task *task)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
 
-    (void)hearth_model_info_get(task->model, &info, NULL); /* the model is there */
+    (void)hearth_model_info_get(task->model, &info, NULL); /* cannot fail with a model */
     if (task->request->slot >= (json_int_t)info.n_parallel)
         hth_api_note(&task->request->notes, "id_slot");
     task->slot = hth_slot_memory_take(task->slots, task->request->slot, info.n_parallel);

@@ -23,7 +23,7 @@
 typedef enum hth_task_kind {
     HTH_TASK_GENERATE,
     HTH_TASK_ANSWER,  /* tokens, templates: one body, at once */
-    HTH_TASK_EXPLAIN, /* what the cache knows of the prompt */
+    HTH_TASK_EXPLAIN, /* explains the lookup of the prompt */
     HTH_TASK_SLOT,    /* save, restore or erase a slot; worker_slots.h runs it */
 } hth_task_kind;
 
@@ -33,7 +33,7 @@ typedef struct hth_task {
     /* Given. */
     hearth_model *model;
     hth_event_queue *queue;
-    hth_memo *prompts; /* rendered and tokenized lately */
+    hth_memo *prompts; /* recent conversations, rendered and tokenized */
     hth_slot_memory *slots;
     const char *slot_directory; /* of saved slots; NULL: none */
     const hth_api_limits *limits;
@@ -71,7 +71,7 @@ typedef struct hth_task {
     uint32_t n_submitted; /* of them, those whose DONE will come */
     bool has_slot;
     uint32_t slot; /* its slot while it runs */
-    char *salt;    /* owned: made of front_salt and the request's salt */
+    char *salt;    /* owned; from front_salt and the request's salt */
 } hth_task;
 
 /* Every submitted reply has ended. Event loop. */
@@ -90,12 +90,10 @@ void hth_task_run(hth_task *task);
 /* Combine the salt of the client's key with the salt of the request. False with task->error. */
 bool hth_task_join_salts(hth_task *task);
 
-/* Event loop, after hth_task_run: cancel, or pause, the submitted replies that have not ended. */
+/* Event loop, after hth_task_run, for replies that have not ended: cancel them, or pause or continue them. */
 void hth_task_cancel(const hth_task *task);
-/*
- * The client left: go on reading its prompts for ms at most (hearth_linger) where they are worth it, cancel otherwise.
- */
-void hth_task_linger(const hth_task *task, uint32_t ms);
 void hth_task_pause(const hth_task *task, bool pause);
+/* The client left: evaluate its prompts for at most ms more (hearth_linger) if that is worth it; else cancel. */
+void hth_task_linger(const hth_task *task, uint32_t ms);
 
 #endif

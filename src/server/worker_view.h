@@ -1,5 +1,5 @@
 /*
- * worker_view.h - what the front knows of the worker of one model, for pages, metrics and logs
+ * worker_view.h - the facts about the worker of one model, for pages, metrics and logs
  */
 #ifndef HTH_SERVER_WORKER_VIEW_H
 #define HTH_SERVER_WORKER_VIEW_H
@@ -20,19 +20,19 @@ const char *hth_worker_state_name(hth_worker_state state); /* "ready" */
 typedef struct hth_worker_view {
     const char *model;
     hth_worker_state state;
-    bool was_ready; /* now, or some time before */
+    bool was_ready; /* it is ready, or was once */
     int pid;        /* 0: none */
     uint64_t generation;
     uint64_t n_starts;
-    uint64_t n_deaths;      /* that nobody asked for */
+    uint64_t n_deaths;      /* deaths without an order */
     uint64_t n_hangs;       /* of them, those that were killed because they hung */
     float load_progress;    /* while STARTING */
     uint32_t restart_in_ms; /* while WAITING or BROKEN */
     uint32_t n_waiters;
     uint64_t up_ms;
     uint64_t resident_bytes; /* of the process; 0: unknown */
-    char last_death[512]; /* "killed by signal 11 (Segmentation fault); its last lines: ..."; "" where it never died */
-    hth_status status;    /* zeros while there is no process */
+    char last_death[512];    /* "killed by signal 11 (Segmentation fault); its last lines: ..."; "": it never died */
+    hth_status status;       /* zeros while there is no process */
 } hth_worker_view;
 
 #endif
