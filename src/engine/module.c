@@ -34,6 +34,7 @@ typedef struct module {
     char name[NAME_BYTES];
     char *path;                       /* of its file, without links; never freed */
     uint8_t digest[HTH_SHA256_BYTES]; /* of its file; LLAMA's is not computed: its models are files */
+    bool is_unknown;                  /* the file changed while it was loaded: the digest is not that of the code */
 } module;
 
 /* The engines of this process. A dynamic library is process-wide state by nature, so its handle is, too. */
@@ -155,7 +156,16 @@ static hearth_status open_module(const char *path, const hth_backend **out, hear
     return HEARTH_OK;
 }
 
-/* Read the file before and after loading, so that the digest is that of the loaded code. */
+static hearth_status refuse_unknown(const module *m, hearth_error *err)
+{
+    return hth_fail(err, HEARTH_IO, "the engine '%s' changed while it was loaded; start another process for it",
+                    m->path);
+}
+
+/*
+ * Read the file before and after loading, so that the digest is that of the loaded code. A module that changed between
+ * stays mapped, so a second try would find the old code under the new digest: it is kept, to be refused.
+ */
 static hearth_status load_module(const char *path, const char *name, module *to, hearth_error *err)
 {
     uint8_t before[HTH_SHA256_BYTES] = { 0 };
@@ -168,14 +178,14 @@ static hearth_status load_module(const char *path, const char *name, module *to,
         status = hth_fail_errno(err, errno, "cannot read the engine '%s'", path);
     if (status == HEARTH_OK)
         status = open_module(path, &made.backend, err);
-    if (status == HEARTH_OK && has_digest &&
-        (!digest_file(path, made.digest) || memcmp(before, made.digest, sizeof(before)) != 0))
-        status = hth_fail(err, HEARTH_IO, "the engine '%s' changed while it was loaded; load it again", path);
-    if (status == HEARTH_OK)
-        *to = made;
-    else
+    if (status != HEARTH_OK) {
         free(made.path);
-    return status;
+        return status;
+    }
+    made.is_unknown =
+        has_digest && (!digest_file(path, made.digest) || memcmp(before, made.digest, sizeof(before)) != 0);
+    *to = made;
+    return made.is_unknown ? refuse_unknown(to, err) : HEARTH_OK;
 }
 
 /* The module of that name, or the place for one more; NULL: there is none. */
@@ -199,6 +209,8 @@ static hearth_status use_loaded(const module *has, const char *found, const hth_
                         "cannot load the engine '%s': this process has loaded '%s' under the same name; start another "
                         "process for it",
                         found, has->path);
+    if (has->is_unknown)
+        return refuse_unknown(has, err);
     *out = has->backend;
     return HEARTH_OK;
 }

@@ -139,6 +139,34 @@ TEST(a_module_that_was_replaced_in_place_has_other_models)
     hth_test_directory_remove(directory);
 }
 
+/* In a process of its own, since such a module stays. */
+TEST(a_module_that_changes_while_it_is_loaded_is_refused_from_then_on)
+{
+    char *directory = hth_test_directory_new();
+    int wait_status;
+    pid_t child;
+
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const hth_backend *backend = NULL;
+        char path[4096];
+        hearth_error err;
+        bool ok = true;
+
+        (void)snprintf(path, sizeof(path), "%s/hearth-torn.so", directory);
+        copy_file(HTH_TEST_ENGINE_DIR "/hearth-stub.so", path, "");
+        (void)setenv("HTH_TEST_MODULE_APPENDS_TO", path, 1);
+        for (int i = 0; i < 2; i++)
+            ok = ok && hth_backend_of_model(directory, "torn:", &backend, &err) == HEARTH_IO && !backend &&
+                 strstr(err.message, path) && strstr(err.message, "changed while it was loaded");
+        _exit(!ok);
+    }
+    assert_int_equal(waitpid(child, &wait_status, 0), child);
+    assert_int_equal(wait_status, 0);
+    hth_test_directory_remove(directory);
+}
+
 TEST(a_path_with_the_name_of_another_module_is_served_by_it)
 {
     const hth_backend *backend = NULL;
