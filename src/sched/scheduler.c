@@ -511,28 +511,36 @@ static hearth_status give_order(hth_scheduler *scheduler, order *one, const stru
     return HEARTH_OK;
 }
 
+/* Wait until what was saved is durable, until the deadline. */
+static bool flush(hth_cache *cache, uint64_t deadline_ns)
+{
+    uint64_t now = hth_os_monotonic_ns();
+
+    return hth_cache_flush(cache, now < deadline_ns ? (uint32_t)((deadline_ns - now) / 1000000) : 0);
+}
+
 hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason reason, uint32_t timeout_ms,
                                  hearth_error *err)
 {
     hth_cache *cache = hth_scheduler_workplace(scheduler)->cache;
     struct timespec deadline = hth_deadline_after(timeout_ms);
-    uint64_t begin_ns = hth_os_monotonic_ns();
-    uint64_t n_lost = cache ? hth_cache_n_lost(cache) : 0;
+    uint64_t deadline_ns = hth_os_monotonic_ns() + timeout_ms * UINT64_C(1000000);
     order *one = order_new(ORDER_SAVE);
-    uint64_t spent_ms;
+    uint64_t n_lost = 0;
     bool done = false, found = false;
     hearth_status status;
 
     if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to ask for a save");
+    if (cache) {
+        (void)flush(cache, deadline_ns); /* rows that wait for the writer would take the room of those to come */
+        n_lost = hth_cache_n_lost(cache);
+    }
     one->reason = reason;
     status = give_order(scheduler, one, &deadline, &done, &found, err);
     if (status != HEARTH_OK)
         return status;
-    spent_ms = (hth_os_monotonic_ns() - begin_ns) / 1000000;
-    if (done && cache)
-        done = hth_cache_flush(cache, spent_ms < timeout_ms ? timeout_ms - (uint32_t)spent_ms : 0);
-    if (!done)
+    if (!done || (cache && !flush(cache, deadline_ns)))
         return hth_fail(err, HEARTH_TIMED_OUT, "not everything was saved within %u ms", timeout_ms);
     if (cache && hth_cache_n_lost(cache) != n_lost)
         return hth_fail(err, HEARTH_FULL, "not everything was saved: the device or a queue is full; the log says more");

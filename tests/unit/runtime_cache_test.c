@@ -613,6 +613,32 @@ FIXTURE_TEST(full_queues_drop_saves_and_never_a_reply)
     free(prompt);
 }
 
+/* Rows that wait for the writer fill the memory, so the last rows find no room before the writer is done. */
+FIXTURE_TEST(a_save_waits_for_the_rows_that_take_its_room)
+{
+    fixture *f = *state;
+    hearth_runtime *runtime;
+    hearth_model *model;
+    hearth_error err;
+
+    f->options.ram_bytes_max = 1 << 20;
+    f->options.disk_write_bytes_per_s = 1; /* until somebody waits for it */
+    runtime = hth_test_runtime_open(&f->options);
+    model = hth_test_model_load(runtime, "stub:", NULL);
+    for (int i = 0; i < 200 && hth_test_counters(runtime).saves_dropped == 0; i++) {
+        char *prompt = hth_test_prompt(250, i);
+        hearth_request request = hth_test_greedy(prompt, 1);
+
+        hearth_result_unref(hth_test_complete(model, &request));
+        free(prompt);
+    }
+    assert_true(hth_test_counters(runtime).saves_dropped > 0);
+    if (hearth_model_save(model, HEARTH_SAVE_EVICT, 60000, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    hearth_model_unref(model);
+    hearth_runtime_close(runtime);
+}
+
 FIXTURE_TEST(without_a_cache_there_is_nothing_to_watch_and_nothing_fails)
 {
     fixture *f = *state;
