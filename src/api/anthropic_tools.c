@@ -8,12 +8,9 @@
 #include <string.h>
 
 #include "api/anthropic_inside.h"
+#include "models/given.h"
 
-enum {
-    TOOLS_MAX = 128,
-    TOOLS_SENT_MAX = 4096, /* with those that are left out */
-    TOOL_NAME_BYTES_MAX = 128,
-};
+enum { TOOLS_SENT_MAX = 4096 }; /* with the tools that are left out */
 
 /* ---- one tool ---- */
 
@@ -58,7 +55,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     hth_anthropic_cache_control(parse, fields);
     hth_fields_require(fields, "name");
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &tool->name);
-    hth_api_check_tool_name(fields, tools, i, TOOL_NAME_BYTES_MAX);
+    hth_api_check_tool_name(fields, tools, i, HTH_TOOL_NAME_BYTES_MAX);
     note_callers(fields);
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
     hth_fields_require(fields, "input_schema");
@@ -132,7 +129,7 @@ static void parse_tool_choice(hth_api_parse *parse)
             hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is 'any', but there are no 'tools'; give some");
     } else if (strcmp(type, "tool") == 0) {
         hth_fields_require(&fields, "name");
-        hth_fields_string(&fields, "name", TOOL_NAME_BYTES_MAX, &name);
+        hth_fields_string(&fields, "name", HTH_TOOL_NAME_BYTES_MAX, &name);
         choose_tool(parse, &fields, name);
     } else if (strcmp(type, "auto") != 0) {
         hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is '%.40s'; it must be auto, any, tool or none", type);
@@ -152,9 +149,9 @@ void hth_anthropic_tools(hth_api_parse *parse)
             return;
         if (!is_own(&fields))
             continue;
-        if (n == TOOLS_MAX)
+        if (n == HTH_TOOLS_MAX)
             hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has more than %d tools; send fewer",
-                            TOOLS_MAX);
+                            HTH_TOOLS_MAX);
         else
             parse_tool(parse, &fields, tools, n++);
     }

@@ -7,18 +7,13 @@
 #include "base/hash.h"
 #include "sched/request.h"
 
-enum {
-    STOP_BYTES_MAX = 1024,
-    SESSION_BYTES_MAX = 128,
-};
-
 void hth_api_parse_extras(hth_api_parse *parse)
 {
     hearth_request *options = &parse->request->options;
     const char *parent = NULL;
     json_int_t priority = 0;
 
-    hth_fields_string(&parse->body, "session_id", SESSION_BYTES_MAX, &options->session_id);
+    hth_fields_string(&parse->body, "session_id", HTH_SESSION_BYTES_MAX, &options->session_id);
     if (options->session_id && !*options->session_id)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "session_id", "is empty; leave it out");
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &options->cache_salt);
@@ -83,10 +78,10 @@ void hth_api_parse_stop(hth_api_parse *parse, const char *name)
         }
         if (json_string_length(text) == 0)
             continue; /* some clients send empty texts for empty fields of a form */
-        if (json_string_length(text) > STOP_BYTES_MAX)
+        if (json_string_length(text) > HTH_STOP_BYTES_MAX)
             hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
                             "has a text of %zu bytes; at most %d are allowed", json_string_length(text),
-                            STOP_BYTES_MAX);
+                            HTH_STOP_BYTES_MAX);
         stop[n_stop++] = json_string_value(text);
     }
     parse->request->options.stop = stop;

@@ -5,12 +5,9 @@
 
 #include "api/request_inside.h"
 #include "base/words.h"
+#include "models/given.h"
 
-enum {
-    TOOLS_MAX = 128,
-    CALLS_MAX = 128,
-    TOOL_NAME_BYTES_MAX = 64,
-};
+enum { TOOL_NAME_BYTES_MAX = 64 };
 
 /* ---- messages ---- */
 
@@ -63,7 +60,7 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, hearth_ch
 
 void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_chat_turn *turn)
 {
-    json_t *array = hth_fields_array(fields, "tool_calls", CALLS_MAX);
+    json_t *array = hth_fields_array(fields, "tool_calls", HTH_CALLS_MAX);
     hearth_chat_call *calls;
 
     if (!array)
@@ -262,14 +259,14 @@ static void parse_tool_choice(hth_api_parse *parse)
 void hth_api_parse_tools(hth_api_parse *parse)
 {
     hearth_conversation *conversation = &parse->request->conversation;
-    json_t *array = hth_fields_array(&parse->body, "tools", TOOLS_MAX);
+    json_t *array = hth_fields_array(&parse->body, "tools", HTH_TOOLS_MAX);
     bool is_old = !array && hth_fields_has(&parse->body, "functions");
     const char *name = is_old ? "functions" : "tools";
     hearth_chat_tool *tools;
     size_t n = 0;
 
     if (is_old)
-        array = hth_fields_array(&parse->body, name, TOOLS_MAX);
+        array = hth_fields_array(&parse->body, name, HTH_TOOLS_MAX);
     if (array) {
         tools = hth_api_allocate_structs(parse, json_array_size(array), sizeof(*tools));
         for (size_t i = 0; tools && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {

@@ -9,10 +9,7 @@
 
 #include <string.h>
 
-enum {
-    TOOLS_MAX = 128,
-    NAME_BYTES_MAX = 128, /* of a name for the model, which contains two names */
-};
+#include "models/given.h"
 
 /* The lists while they grow; there is memory for all tools that count_tools counted. */
 typedef struct growing_tools {
@@ -82,7 +79,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     names->name_space = name_space;
     names->is_custom = is_custom;
     names->offered = tool->name = hth_api_responses_offered(parse, name_space, names->name);
-    hth_api_check_tool_name(fields, tools->offered, tools->n, NAME_BYTES_MAX);
+    hth_api_check_tool_name(fields, tools->offered, tools->n, HTH_TOOL_NAME_BYTES_MAX);
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
     hth_fields_bool(fields, "strict", &strict); /* arguments follow the schema in any case */
     tools->n++;
@@ -104,7 +101,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, const cha
 static void parse_namespace(hth_api_parse *parse, const hth_fields *fields, growing_tools *tools)
 {
     static const char *const known[] = { "type", "name", "description", "tools", NULL };
-    json_t *array = hth_fields_array(fields, "tools", TOOLS_MAX);
+    json_t *array = hth_fields_array(fields, "tools", HTH_TOOLS_MAX);
     const char *name = NULL;
 
     hth_fields_rest(fields, known);
@@ -241,7 +238,7 @@ static void parse_choice(hth_api_parse *parse, const hth_api_responses *response
             return;
         }
         hth_fields_require(&fields, "tools");
-        names = hth_fields_array(&fields, "tools", TOOLS_MAX);
+        names = hth_fields_array(&fields, "tools", HTH_TOOLS_MAX);
         if (names)
             narrow(parse, responses, names);
         if (parse->error->kind == HTH_API_NO_ERROR)
@@ -254,14 +251,14 @@ static void parse_choice(hth_api_parse *parse, const hth_api_responses *response
 void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses)
 {
     hearth_conversation *conversation = &parse->request->conversation;
-    json_t *array = hth_fields_array(&parse->body, "tools", TOOLS_MAX);
+    json_t *array = hth_fields_array(&parse->body, "tools", HTH_TOOLS_MAX);
     growing_tools tools = { .n = 0 };
     size_t n = count_tools(array);
 
     hth_fields_bool(&parse->body, "parallel_tool_calls", &conversation->parallel_calls);
-    if (n > TOOLS_MAX)
+    if (n > HTH_TOOLS_MAX)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "tools", "has %zu tools; at most %d are allowed", n,
-                        TOOLS_MAX);
+                        HTH_TOOLS_MAX);
     if (parse->error->kind != HTH_API_NO_ERROR)
         return;
     if (n > 0) {

@@ -11,10 +11,7 @@
 #include "models/given.h"
 #include "models/model_inside.h"
 
-enum {
-    TOOL_NAME_BYTES_MAX = 128,
-    NAME_BYTES_MAX = 256,
-};
+enum { NAME_BYTES_MAX = 256 };
 
 static hearth_status check(const char *what, const char *text, hearth_error *err)
 {
@@ -60,10 +57,10 @@ static hearth_status check_tool(const hearth_chat_tool *tool, size_t i, hearth_e
 {
     hearth_status status;
 
-    if (!tool->name || !hth_is_name(tool->name, TOOL_NAME_BYTES_MAX))
+    if (!tool->name || !hth_is_name(tool->name, HTH_TOOL_NAME_BYTES_MAX))
         return hth_fail(err, HEARTH_MISUSE,
                         "the name of tool %zu is not 1 to %d letters, digits, underscores and hyphens", i,
-                        TOOL_NAME_BYTES_MAX);
+                        HTH_TOOL_NAME_BYTES_MAX);
     status = check("the description of a tool", tool->description, err);
     return status == HEARTH_OK ? check("the parameters of a tool", tool->parameters, err) : status;
 }

@@ -11,8 +11,6 @@
 
 enum {
     TURNS_MAX = 16384,
-    TOOLS_MAX = 128,
-    CALLS_MAX = 128, /* in one turn */
     PARTS_MAX = 16384,
 };
 
@@ -104,8 +102,8 @@ static hearth_status check_counts(const hearth_conversation *c, hearth_error *er
 {
     if (!c->turns || c->n_turns == 0 || c->n_turns > TURNS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "a conversation has 1 to %d turns, not %zu", TURNS_MAX, c->n_turns);
-    if ((!c->tools && c->n_tools > 0) || c->n_tools > TOOLS_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "a conversation has at most %d tools, not %zu", TOOLS_MAX, c->n_tools);
+    if ((!c->tools && c->n_tools > 0) || c->n_tools > HTH_TOOLS_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "a conversation has at most %d tools, not %zu", HTH_TOOLS_MAX, c->n_tools);
     return HEARTH_OK;
 }
 
@@ -118,10 +116,10 @@ static hearth_status read_calls(hth_given_conversation *out, hearth_error *err)
     for (size_t i = 0; i < n_turns; i++) {
         const hearth_chat_turn *turn = &out->turns[i];
 
-        if ((!turn->parts && turn->n_parts > 0) || (!turn->calls && turn->n_calls > 0) || turn->n_calls > CALLS_MAX ||
-            turn->n_parts > PARTS_MAX)
+        if ((!turn->parts && turn->n_parts > 0) || (!turn->calls && turn->n_calls > 0) ||
+            turn->n_calls > HTH_CALLS_MAX || turn->n_parts > PARTS_MAX)
             return hth_fail(err, HEARTH_MISUSE, "turn %zu has more than %d calls or %d parts, or an array that is NULL",
-                            i, CALLS_MAX, PARTS_MAX);
+                            i, HTH_CALLS_MAX, PARTS_MAX);
         n += turn->n_calls;
     }
     out->calls = calloc(n + 1, sizeof(*out->calls));

@@ -11,6 +11,12 @@
 #include "engine/sampling.h"
 #include "sched/request.h"
 
+enum {
+    HTH_TOOLS_MAX = 128, /* in one conversation */
+    HTH_CALLS_MAX = 128, /* in one turn */
+    HTH_TOOL_NAME_BYTES_MAX = 128,
+};
+
 typedef struct hth_given_request {
     hearth_request request; /* its sampling is never NULL, and points to the next field; its chat is NULL */
     hearth_sampling sampling;

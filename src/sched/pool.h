@@ -11,9 +11,8 @@
 #ifndef HTH_SCHED_POOL_H
 #define HTH_SCHED_POOL_H
 
+#include "sched/request.h"
 #include "sched/sequence.h"
-
-enum { HTH_SESSION_BYTES_MAX = 128 };
 
 typedef struct hth_pool hth_pool;
 

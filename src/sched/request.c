@@ -7,11 +7,9 @@
 #include <string.h>
 
 #include "engine/sampling.h"
-#include "sched/pool.h"
 #include "sched/text_stream.h"
 
 enum {
-    STOP_BYTES_MAX = 1024,
     SHOWN_TOKENS_MAX = 64,
     TOP_LOGPROBS_MAX = 64,
 };
@@ -58,9 +56,9 @@ static hearth_status copy_stops(hth_request *request, const hearth_request *from
     for (; request->n_stop < from->n_stop; request->n_stop++) {
         const char *text = from->stop ? from->stop[request->n_stop] : NULL;
 
-        if (!text || strnlen(text, STOP_BYTES_MAX + 1) > STOP_BYTES_MAX)
+        if (!text || strnlen(text, HTH_STOP_BYTES_MAX + 1) > HTH_STOP_BYTES_MAX)
             return hth_fail(err, HEARTH_MISUSE, "stop text %zu is missing or longer than %d bytes", request->n_stop,
-                            STOP_BYTES_MAX);
+                            HTH_STOP_BYTES_MAX);
         if (!*text)
             return hth_fail(err, HEARTH_MISUSE, "stop text %zu is empty; give at least one character", request->n_stop);
         if (!hth_utf8_is_valid(text, strlen(text)))

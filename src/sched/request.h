@@ -13,7 +13,9 @@
 enum {
     HTH_REPLIES_MAX = 128, /* of one prompt */
     HTH_STOPS_MAX = 64,    /* texts that end a reply */
+    HTH_STOP_BYTES_MAX = 1024,
     HTH_STOP_TOKENS_MAX = 64,
+    HTH_SESSION_BYTES_MAX = 128,
     HTH_PRIORITY_MAX = 100, /* the lowest is -HTH_PRIORITY_MAX */
 };
 
