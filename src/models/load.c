@@ -367,9 +367,7 @@ hearth_status hth_model_identify(hearth_model *model, hearth_error *err)
         return status;
     status = identify(model, err);
     hth_model_leave(model);
-    if (status == HEARTH_OK && !hth_runtime_add(model->runtime, &model->member))
-        status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
-    return status;
+    return status == HEARTH_OK ? hth_runtime_add(model->runtime, &model->member, err) : status;
 }
 
 hearth_status hearth_model_load(hearth_runtime *runtime, const char *path, const hearth_model_options *options,

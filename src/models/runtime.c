@@ -404,22 +404,24 @@ hearth_status hearth_runtime_flush(hearth_runtime *runtime, uint32_t timeout_ms,
 
 /* ---- the list ---- */
 
-bool hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member)
+hearth_status hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member, hearth_error *err)
 {
+    hearth_status status = HEARTH_OK;
     hth_runtime_member **members;
-    bool added = false;
 
     pthread_mutex_lock(&runtime->lock);
     members = (hth_runtime_member **)hth_grown(runtime->members, runtime->n_members, &runtime->capacity_members,
                                                sizeof(hth_runtime_member *));
-    if (members) {
+    if (members)
         runtime->members = members;
-        added = !runtime->closing;
-    }
-    if (added)
+    if (runtime->closing)
+        status = hth_fail(err, HEARTH_CANCELLED, "the runtime is being closed");
+    else if (!members)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for one more model");
+    else
         runtime->members[runtime->n_members++] = member;
     pthread_mutex_unlock(&runtime->lock);
-    return added;
+    return status;
 }
 
 void hth_runtime_remove(hearth_runtime *runtime, const hth_runtime_member *member)

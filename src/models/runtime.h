@@ -50,8 +50,8 @@ typedef struct hth_runtime_member {
     struct hth_runtime_member *next_to_end; /* used by the runtime */
 } hth_runtime_member;
 
-/* Add a model to the list, borrowed until it is removed. False when the runtime is closing, or without memory. */
-bool hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member);
+/* Add a model to the list, borrowed until it is removed. HEARTH_CANCELLED: the runtime is closing. HEARTH_NO_MEMORY. */
+hearth_status hth_runtime_add(hearth_runtime *runtime, hth_runtime_member *member, hearth_error *err);
 void hth_runtime_remove(hearth_runtime *runtime, const hth_runtime_member *member);
 /* Let a thread of the runtime end a model without references. Does not block. */
 void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member);
