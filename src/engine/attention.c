@@ -173,7 +173,7 @@ enum ggml_status __wrap_ggml_graph_compute(struct ggml_cgraph *graph, struct ggm
     return __real_ggml_graph_compute(graph, cplan);
 }
 
-/* ---- what to do with which rows ---------------------------------------------------------------------------------- */
+/* ---- the work of an operation ------------------------------------------------------------------------------------ */
 
 /* The same in every thread. */
 typedef struct plan {
@@ -209,7 +209,7 @@ static void share_out_rows(plan *p)
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-/* How a row is cut into parts, by the number of its open cells only. */
+/* The number of cells in a part of a row. It depends only on the number of the row's open cells. */
 static size_t part_cells(size_t n_open)
 {
     size_t n_parts = (n_open + PART_CELLS_MIN - 1) / PART_CELLS_MIN;

@@ -3,9 +3,9 @@
  *
  * A row of a prompt follows the row before it when it sees one more cell, its own. A window may have dropped one cell;
  * then the row two before still sees it. Otherwise the lost cell is the last cell of another sequence's row, and no
- * other row sees it. For the first two rows of a run this cannot be told; the third row decides, because a window makes
- * it drop one cell as well. Rows that follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut into
- * groups of HTH_CHUNK_ROWS.
+ * other row sees it. The first two rows of a run do not show which case it is; the third row decides, because a window
+ * makes it drop one cell as well. Rows that follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut
+ * into groups of HTH_CHUNK_ROWS.
  *
  * Most of a row equals the row before, so 64 cells with the same values are not looked at again.
  */
@@ -62,7 +62,7 @@ typedef struct reader {
     hth_mask_plan *plan;
     size_t n_words;  /* of a row */
     size_t kept;     /* offset of [2 + HTH_CHUNK_ROWS][n_words]: bits of the last rows of the run, in a ring */
-    size_t any;      /* offset of [n_words]: what any row of the group at hand sees */
+    size_t any;      /* offset of [n_words]: cells that any row of the current group sees */
     size_t begin;    /* of the run */
     bool is_unsure;  /* of the run's first two rows, whether they are of one sequence */
     size_t n_closed; /* rows of it that are in groups of a chunk already */
@@ -95,7 +95,7 @@ static uint64_t *bits_of(const reader *r, size_t row)
 typedef struct difference {
     size_t n_gained;
     size_t n_lost;
-    bool is_seen_twice; /* what was lost: also by the row before that, of the same run */
+    bool is_seen_twice; /* the lost cells: the row two before saw them, too, in the same run */
 } difference;
 
 static difference read_row(const reader *r, const void *mask, size_t row_bytes, size_t row, size_t n_cells)
@@ -130,7 +130,7 @@ static difference read_row(const reader *r, const void *mask, size_t row_bytes, 
     return d;
 }
 
-/* What any row of a group sees, the range of words in which that is something, and the number of cells. */
+/* Find the cells that any row of a group sees, the range of words that have such cells, and the number of these. */
 static void measure(const reader *r, hth_mask_group *group)
 {
     size_t begin = r->n_words, end = 0;
@@ -153,7 +153,7 @@ static void measure(const reader *r, hth_mask_group *group)
     group->n_words = begin < end ? end - begin : 0;
 }
 
-/* Bits of cells by rows become bits of rows by cells. */
+/* Transpose the bits: cells by rows become rows by cells. */
 static void turn(const reader *r, const hth_mask_group *group, size_t word, uint64_t *columns)
 {
     for (size_t row = 0; row < group->n_rows; row++) {
@@ -209,7 +209,7 @@ static bool add_group(reader *r, size_t row, size_t n_rows, bool is_chunk)
     return true;
 }
 
-/* The rows of the run up to end that are in no group yet. */
+/* Add the run's rows up to end that are in no group yet. */
 static bool end_run(reader *r, size_t end)
 {
     bool ok = true;

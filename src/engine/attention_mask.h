@@ -46,7 +46,7 @@ typedef struct hth_mask_plan {
 
 /* Make the plan of a mask whose rows lie row_bytes apart. plan may hold an older plan. False: no memory. */
 bool hth_mask_plan_make(hth_mask_plan *plan, const void *mask, size_t row_bytes, size_t n_rows, size_t n_cells);
-void hth_mask_plan_free(hth_mask_plan *plan);
+void hth_mask_plan_free(hth_mask_plan *plan); /* its contents; accepts a plan of zeros */
 
 /* A walk over the open cells of a group, in the order of the cells. */
 typedef struct hth_open_cells {
@@ -66,7 +66,9 @@ static inline hth_open_cells hth_mask_group_walk(const hth_mask_plan *plan, cons
     };
 }
 
-/* The next open cells, at most n_max of them; fewer only at the end. */
+/*
+ * The next open cells, at most n_max of them; fewer only at the end. Returns their number. skip passes over n of them.
+ */
 size_t hth_open_cells_next(hth_open_cells *walk, uint32_t *cells, size_t n_max);
 void hth_open_cells_skip(hth_open_cells *walk, size_t n);
 

@@ -45,7 +45,7 @@ void hth_attention_floats(const struct ggml_tensor *tensor, uint32_t cell, size_
 
 /*
  * A partial result of one head, 2 + dv floats: the highest score, the sum of the weights relative to it, and the sum of
- * the V so weighted. Nothing seen yet: -infinity, 0, 0.
+ * the V so weighted. clear: no cell yet (-infinity, 0, 0). add: part becomes the result of its cells and later's.
  */
 size_t hth_attention_part_floats(const hth_attention *attention);
 void hth_attention_part_clear(const hth_attention *attention, float *part);

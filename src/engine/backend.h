@@ -58,7 +58,7 @@ typedef enum hth_state_part {
 } hth_state_part;
 
 typedef struct hth_engine_model_params {
-    int32_t n_gpu_layers; /* layers on devices other than the CPU; -1: as many as fit */
+    int32_t n_gpu_layers; /* layers on devices other than the CPU; -1: all */
     /*
      * "host:port,host:port": RPC servers on other machines, or NULL. Their devices are used before those of this
      * machine.
@@ -117,7 +117,7 @@ typedef struct hth_engine_model_info {
 
 /* The memory for cells; 0: unknown. */
 typedef struct hth_cell_room {
-    uint64_t cell_bytes;  /* of one cell, rounded up rather than down */
+    uint64_t cell_bytes;  /* of one cell; too high rather than too low */
     uint64_t free_bytes;  /* now, on the device of the cells, after the weights were loaded */
     uint64_t total_bytes; /* the same with nothing else in memory: equal at each start */
     bool is_device;       /* on devices other than the CPU */

@@ -54,7 +54,7 @@ static uint32_t model_number(const hth_engine_model *model, const char *key, uin
     return rest == text || *rest || value > UINT32_MAX ? fallback : (uint32_t)value;
 }
 
-/* Of all layers, where each keeps keys and values of every cell. */
+/* The bytes of one cell in all layers, if each layer keeps keys and values of every cell. */
 static double cell_bytes(const hth_engine_model *model, enum ggml_type type_k, enum ggml_type type_v)
 {
     const hth_shim_model_facts *facts = &model->facts;
@@ -84,7 +84,7 @@ static uint64_t less(uint64_t bytes, uint64_t others)
     return bytes > others ? bytes - others : 0;
 }
 
-/* Of all layers, as if each kept every cell; types that are none count as f16. */
+/* Every layer counts as if it kept every cell. An unknown type counts as f16. */
 void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v,
                                  hth_cell_room *out)
 {
@@ -259,8 +259,8 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
     /* The engine rounds up anyway, but bounds the batch by the requested size before. */
     out->n_ctx = (n_ctx + HTH_CONTEXT_STEP - 1) / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP;
     /*
-     * It aborts where a batch has no place for one row of every sequence; hth_backend_llama_decode() keeps to what was
-     * asked for.
+     * The engine aborts if a batch has no place for one row of every sequence. hth_backend_llama_decode() keeps to the
+     * requested number.
      */
     out->n_batch = params->n_batch > params->n_seq_max ? params->n_batch : params->n_seq_max;
     out->n_ubatch = out->n_batch < N_UBATCH_MAX ? out->n_batch : N_UBATCH_MAX;
@@ -279,7 +279,7 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
     return HEARTH_OK;
 }
 
-/* With flash attention, or without it when the engine refuses it. */
+/* Make the context with flash attention, or without it if the engine refuses it. */
 static hearth_status make_context(hth_engine_context *context, struct llama_context_params *params, hearth_error *err)
 {
     hearth_status status = hth_shim_context_new(context->model->llama, params, &context->llama, err);
@@ -362,10 +362,10 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
 }
 
 /*
- * With our own attention a row pays for the mask that the engine fills, a copy of the row before, and that is read
- * once; a sequence's first row for the cells that the engine looks at one by one. Elsewhere attention itself may look
- * at all cells, and its rows cost too little on a fast device to tell: few idle cells are right there, whatever they
- * cost.
+ * With our own attention, idle cells cost a row only its mask: the engine fills it, mostly by copying the row before,
+ * and it is read once. The first row of a sequence costs more, because the engine looks at its cells one by one.
+ * Elsewhere attention itself may look at all cells. A fast device's rows cost too little to measure, but few idle cells
+ * are right there in any case.
  */
 static hth_idle_cost idle_cost(const hth_engine_model *model)
 {

@@ -28,7 +28,7 @@ static struct {
     const hth_log *latest;
 } engine = { .start_lock = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* What the calling thread is doing in the engine. */
+/* The engine call of this thread. */
 static _Thread_local struct {
     const hth_log *log;
     char line[1024]; /* being put together from continuations */

@@ -27,15 +27,15 @@ struct hth_engine_model {
     struct llama_model *llama;
     const hth_log *log;
     hth_llama_chat *chat;   /* NULL: no template, or one that cannot be read */
-    char chat_problem[256]; /* why not */
+    char chat_problem[256]; /* the reason */
     bool chat_given;
     bool chat_is_fallback;
-    bool is_mapped;  /* the weights are those of the file */
+    bool is_mapped;  /* the weights are mapped from the file */
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
     hth_llama_devices devices;
-    bool on_gpu;          /* there are some */
-    int32_t n_gpu_layers; /* as requested; it enters ctx_params_hash, because devices round differently */
+    bool on_gpu;          /* the model has devices */
+    int32_t n_gpu_layers; /* 0 without devices; in ctx_params_hash, because devices round differently */
     hth_shim_model_facts facts;
     hth_texts *texts;
     hth_grammar_memo *grammars;
@@ -46,7 +46,7 @@ typedef struct hth_llama_holding {
     uint32_t begin; /* its positions: [begin, end) */
     uint32_t end;
     uint32_t window_begin; /* the window's cells are [window_begin, end), without a gap; end: none */
-    uint32_t rest_end;     /* the position after which its recurrent state is, plus 1; 0: no such state */
+    uint32_t rest_end;     /* its recurrent state is that after position rest_end - 1; 0: none */
 } hth_llama_holding;
 
 /* Number of parts whose images differ in layout. */
@@ -72,7 +72,7 @@ struct hth_engine_context {
 
     bool layout_known[HTH_LLAMA_LAYOUTS]; /* of HTH_STATE_CELLS, and of HTH_STATE_REST */
     hth_image_layout layouts[HTH_LLAMA_LAYOUTS];
-    hth_image_layout parsed; /* of the image at hand */
+    hth_image_layout parsed; /* of the current image */
 };
 
 /* ---- the engine as a whole ---- */
@@ -119,6 +119,7 @@ static inline uint32_t hth_backend_llama_window_begin(const hth_engine_context *
 
 /* Has the sequence all state that its next token depends on? An empty one has. */
 bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id);
+/* Remove all state of a sequence, which always succeeds. */
 void hth_backend_llama_seq_empty(hth_engine_context *context, uint32_t id);
 
 /* ---- the table: see backend.h ---- */

@@ -102,8 +102,9 @@ static bool report_progress(float fraction, void *user_data)
 }
 
 /*
- * Where its layers go. Without layers the engine would still give devices large batches; here it then has none, so that
- * what the key says of them is true. Where there is nothing to put layers on, it says nothing.
+ * Pick the devices for the model's layers. A model without layers on devices gets no devices at all. Otherwise the
+ * engine would still give them large batches, and ctx_params_hash would not show it. Without devices the hash has 0
+ * layers.
  */
 static hearth_status pick_devices(hth_engine_model *model, const hth_engine_model_params *params, hearth_error *err)
 {

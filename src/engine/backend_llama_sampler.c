@@ -58,7 +58,7 @@ static hearth_status read_grammar(const struct llama_model *llama, hth_grammar_m
     return status;
 }
 
-/* The names of control tokens that stand for themselves. */
+/* Read the names of the shown tokens. */
 static void read_shown(const struct llama_model *llama, const hearth_sampling *sampling,
                        hth_shown_token shown[HTH_SHOWN_TOKENS_MAX], hth_sampler_parts *parts)
 {
@@ -70,7 +70,7 @@ static void read_shown(const struct llama_model *llama, const hearth_sampling *s
         if (to->token < 0 || (uint32_t)to->token >= parts->n_vocab ||
             hth_shim_piece(llama, to->token, true, (char *)to->bytes, sizeof(to->bytes), &n, NULL) != HEARTH_OK ||
             n <= 0)
-            continue; /* no token, or one whose name is longer than any that matters */
+            continue; /* no token, or its name is too long */
         to->n_bytes = (uint32_t)n;
         parts->n_shown++;
     }

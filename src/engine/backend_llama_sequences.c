@@ -103,8 +103,7 @@ hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_ba
         if (hth_backend_llama_kind(context) == HTH_MODEL_PLAIN)
             refresh(context, rows[i].sequence);
         else
-            hth_backend_llama_seq_empty(context,
-                                        rows[i].sequence); /* what it would be continued from is nowhere any more */
+            hth_backend_llama_seq_empty(context, rows[i].sequence); /* the state to continue from is lost */
     }
     if (status == HEARTH_OK)
         *result = answer == 1 ? HTH_DECODE_NO_ROOM : HTH_DECODE_ABORTED;
@@ -151,7 +150,7 @@ static hearth_status drop_rest(hth_engine_context *context, uint32_t id, hearth_
     return hth_fail(err, HEARTH_ENGINE, "the engine does not give up the recurrent state of sequence %u", id);
 }
 
-/* What to holds once it has the cells [begin, end) of from. The window's older cells count as gone: they may be. */
+/* Note the contents of to after it got the cells [begin, end) of from. The window's older cells count as lost. */
 static void note_copied(hth_engine_context *context, uint32_t from, uint32_t to, uint32_t begin, uint32_t end)
 {
     uint32_t first = hth_backend_llama_window_begin(context, context->held[from].end);
@@ -165,7 +164,7 @@ static void note_copied(hth_engine_context *context, uint32_t from, uint32_t to,
         held->begin = begin;
         held->window_begin = first > begin ? first : begin;
     } else if (first > begin) {
-        held->window_begin = first; /* a gap: what came before it does not count any more */
+        held->window_begin = first; /* a gap: the window's cells before it do not count any more */
     }
     held->end = end;
     held->rest_end = 0;

@@ -19,7 +19,7 @@ static bool has_part(const hth_engine_context *context, hth_state_part part)
     return false;
 }
 
-/* Does the sequence hold the part, and hold it so that the engine writes nothing else? */
+/* Does the sequence hold the part, and does it hold nothing that the engine would write with the part? */
 static bool can_get(const hth_engine_context *context, uint32_t id, hth_state_part part)
 {
     const hth_llama_holding *held;
@@ -47,7 +47,9 @@ size_t hth_backend_llama_state_size(hth_engine_context *context, uint32_t id, ht
     whole = hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_NONE);
     if (!context->format.has_window || !context->format.has_recurrent || whole == 0)
         return whole;
-    /* The window's cells go: the partial state has them, and that of an empty sequence has the same without them. */
+    /*
+     * Without the window's cells: the partial state has them, and the partial state of an empty sequence is the rest.
+     */
     partial = hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
     return partial == 0 || partial > whole ? 0 : whole - partial + context->empty_rest_bytes;
 }
@@ -95,7 +97,7 @@ static hearth_status check_own_image(hth_engine_context *context, uint32_t id, h
     return hth_fail(err, HEARTH_ENGINE, "the engine wrote sequence %u in an unexpected form: %s", id, problem.message);
 }
 
-/* The cells of a model with a window and recurrent layers: the engine writes the window's along with them. */
+/* With a window and recurrent layers, the engine writes the window's cells with the others. Leave them out. */
 static size_t get_bare(hth_engine_context *context, uint32_t id, uint8_t *bytes, size_t n_bytes)
 {
     size_t n_whole = hth_shim_state_size(context->llama, (llama_seq_id)id, LLAMA_STATE_SEQ_FLAGS_NONE);
@@ -149,7 +151,7 @@ hearth_status hth_backend_llama_state_get(hth_engine_context *context, uint32_t 
     return status;
 }
 
-/* Give the engine a checked image. Of HTH_MODEL_HYBRID it cannot tell where cells alone end. */
+/* Give a checked image to the engine. With HTH_MODEL_HYBRID the engine cannot tell the end of cells without state. */
 static hearth_status give_image(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
                                 size_t n_bytes, uint32_t end, hearth_error *err)
 {
@@ -167,7 +169,7 @@ static hearth_status give_image(hth_engine_context *context, uint32_t id, hth_st
     return HEARTH_OK;
 }
 
-/* Is there something that the rest can be added to? */
+/* Does the sequence have the cells that the rest belongs to? */
 static bool can_take_rest(const hth_engine_context *context, uint32_t id, uint32_t begin, uint32_t end)
 {
     const hth_llama_holding *held = &context->held[id];

@@ -15,7 +15,7 @@ typedef struct hth_chat_reply_call {
     size_t n_arguments;
 } hth_chat_reply_call;
 
-/* Strings are terminated and never NULL, unless all of it is zeros. Those with a length may have NUL bytes within. */
+/* Strings are terminated and not NULL, except in a reply of zeros. Strings with a length may contain NUL bytes. */
 typedef struct hth_chat_reply {
     char *reasoning; /* n_reasoning bytes */
     char *content;   /* n_content bytes */

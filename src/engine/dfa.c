@@ -6,7 +6,7 @@
  *      wait for a character, and the count. A hash table finds a state by this key.
  *   3. drop states that lead to no accepting state
  *
- * A part whose match is certain, whatever follows, is only at its MATCH. Atoms that advance the same instructions lead
+ * A part that matches whatever follows keeps only its MATCH. Atoms that advance the same instructions lead
  * to the same state, and are not followed twice in a row.
  */
 #include "engine/dfa.h"
@@ -412,7 +412,7 @@ static void build(builder *b)
         }
 }
 
-/* ---- dropping what leads nowhere --------------------------------------------------------------------------------- */
+/* ---- dropping dead states ---------------------------------------------------------------------------------------- */
 
 /* places[i]: the new number of state i, or NONE. Returns the number of states left. */
 static uint32_t find_useful(builder *b, uint32_t *places)

@@ -1,5 +1,5 @@
 /*
- * gbnf.c - references to a grammar's tables, and what a class contains
+ * gbnf.c - references to a grammar's tables, and the contents of a class
  */
 #include "engine/gbnf.h"
 

@@ -1,5 +1,5 @@
 /*
- * gbnf.h - the tables of a grammar, which a recogniser runs
+ * gbnf.h - the tables of a grammar, for a recogniser
  *
  * gbnf_reader.h makes them from a text, schema.h from a JSON schema.
  */
@@ -61,11 +61,12 @@ typedef struct hth_gbnf {
     bool has_tokens; /* any element of the two token types */
 } hth_gbnf;
 
-hth_gbnf *hth_gbnf_ref(hth_gbnf *grammar);
-void hth_gbnf_unref(hth_gbnf *grammar); /* accepts NULL */
+hth_gbnf *hth_gbnf_ref(hth_gbnf *grammar); /* returns grammar; any thread, as unref */
+void hth_gbnf_unref(hth_gbnf *grammar);    /* accepts NULL */
 /* About how many bytes of memory the grammar takes. */
 size_t hth_gbnf_bytes(const hth_gbnf *grammar);
 
+/* Does the class have this code point? */
 bool hth_gbnf_class_has(const hth_gbnf *grammar, uint32_t class_id, uint32_t code_point);
 /* Does the class have any of the code points first .. last? */
 bool hth_gbnf_class_has_any(const hth_gbnf *grammar, uint32_t class_id, uint32_t first, uint32_t last);

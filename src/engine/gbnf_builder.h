@@ -36,6 +36,7 @@ hearth_status hth_gbnf_builder_end(hth_gbnf_builder *builder, hth_gbnf **out);
 bool hth_gbnf_reserve(hth_gbnf_builder *builder, void **array, size_t n, size_t *capacity, size_t size, size_t limit,
                       const char *what);
 
+/* Push an element onto the stack. */
 void hth_gbnf_push(hth_gbnf_builder *builder, hth_gbnf_type type, uint32_t value);
 /* A rule without alternatives; 0 after a failure. */
 uint32_t hth_gbnf_add_rule(hth_gbnf_builder *builder);

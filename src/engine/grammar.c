@@ -282,7 +282,7 @@ hearth_status hth_grammar_mask(hth_grammar *g, bool *allowed, hearth_error *err)
 
 /* ---- accepting --------------------------------------------------------------------------------------------------- */
 
-/* Accept text, and what threads for whole tokens make of token (-1: no token). */
+/* Accept text; threads for whole tokens accept token instead (-1: no token). */
 static bool accept_bytes(hth_grammar *g, const uint8_t *bytes, size_t n_bytes, hearth_token token)
 {
     bool whole = token >= 0 && takes_whole(g, token);

@@ -1,5 +1,5 @@
 /*
- * grammar.h - which tokens may come next in a text that must follow a grammar
+ * grammar.h - the tokens that may come next in a text that must follow a grammar
  *
  * A recogniser with bounded work. It keeps all readings of the text so far in one shared graph (E. Scott and A.
  * Johnstone, "GLL Parsing", 2010; recognition only, no parse trees). So an ambiguous grammar costs a polynomial at

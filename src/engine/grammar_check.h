@@ -2,7 +2,7 @@
  * grammar_check.h - check a schema or a grammar, and keep nothing
  *
  * For the C++ files, which include this within extern "C"; they cannot read gbnf.h, which uses C's atomics. schema.h
- * tells which schemas are accepted. Any thread.
+ * describes the accepted schemas. Any thread.
  */
 #ifndef HTH_ENGINE_GRAMMAR_CHECK_H
 #define HTH_ENGINE_GRAMMAR_CHECK_H

@@ -192,7 +192,7 @@ bool hth_graph_close(hth_grammar *g, hth_graph_state *into)
     return into->end > into->begin || into->is_complete;
 }
 
-/* ---- what stays ---- */
+/* ---- keeping the accepted state ---- */
 
 /* Calls made in this closure are final now: where they were last elements, give them the edges of their callers. */
 static bool shorten(hth_grammar *g, size_t first_new)
@@ -205,7 +205,7 @@ static bool shorten(hth_grammar *g, size_t first_new)
                   g->gbnf->elements[g->edges[i].go_on.element].type == HTH_GBNF_END;
         if (!any)
             continue;
-        /* Follow the chains of last calls; what is at their ends replaces the edges. */
+        /* Follow the chains of last calls. The edges at their ends replace the edges of the call. */
         hth_graph_begin(g);
         for (uint32_t i = g->nodes[id].edges; i != HTH_GRAPH_NONE; i = g->edges[i].next)
             if (!hth_graph_follow(g, g->edges[i].go_on))
@@ -252,7 +252,7 @@ static void collect(hth_grammar *g)
                 if (!place[to]) {
                     place[to] = 1;
                     todo[n_todo++] = to;
-                    /* The list of the node at hand goes on after those that were put on top of it. */
+                    /* The list of this node goes on after the nodes that were put on top of it. */
                 }
             }
         for (size_t i = 0; i < g->n_nodes; i++)
@@ -284,7 +284,7 @@ static void collect(hth_grammar *g)
     g->collect_at = 2 * g->n_nodes + HTH_GRAPH_COLLECT_MIN;
 }
 
-/* Make the state states[0], and forget what led to it. */
+/* Make the state states[0], and forget the states before it. */
 static void keep(hth_grammar *g, hth_graph_state now)
 {
     size_t n = now.end - now.begin;

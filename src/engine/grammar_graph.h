@@ -79,7 +79,7 @@ typedef struct hth_grammar {
     size_t n_threads, n_nodes, n_edges, n_work;
     size_t threads_capacity, nodes_capacity, edges_capacity, work_capacity;
 
-    hth_graph_state *states; /* states[0]: after what was accepted; above it a token that is tried, [n_bytes_max + 2] */
+    hth_graph_state *states; /* states[0]: after the accepted text; above it a token that is tried, [n_bytes_max + 2] */
     hth_graph_call *calls;   /* [n_rules] */
     hth_graph_seen *seen;    /* the threads of this closure; a hash table of n_seen_slots */
     size_t n_seen, n_seen_slots;

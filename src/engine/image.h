@@ -83,6 +83,7 @@ typedef struct hth_image_layout {
 hearth_status hth_image_parse(const hth_image_format *format, const uint8_t *bytes, size_t n_bytes, uint32_t begin,
                               uint32_t end, hth_image_layout *layout_out, hearth_error *err);
 
+/* Are the layouts equal in all but the offsets of sections? */
 bool hth_image_layout_equal(const hth_image_layout *a, const hth_image_layout *b);
 
 #endif

@@ -2,7 +2,7 @@
  * llama_devices.cpp - the devices that llama.cpp can compute on
  *
  * A model always gets its devices by name. Otherwise the engine would take all devices that it knows: after one model
- * with RPC servers, also those servers for every later model of the process. For this machine's devices the engine's
+ * with RPC servers, also these servers for every later model of the process. For this machine's devices the engine's
  * own choice (llama_prepare_model_devices in src/llama.cpp of v0.5.0) is repeated: each GPU once, however many back
  * ends see it, and integrated GPUs only if there are no others.
  *

@@ -96,7 +96,7 @@ class llama_schemas
     markup known_;
     size_t n_steps_left_ = 200000, n_members_left_ = 8192; /* of all tools */
     std::deque<common_json> roots_;                        /* a deque never moves its elements */
-    const common_json *root_ = nullptr;                    /* the root at hand: the last one */
+    const common_json *root_ = nullptr;                    /* the current root: the last one */
     bool is_compiled_ = true;
     std::vector<const common_json *> open_;   /* objects whose members are being read */
     std::map<std::string, element> elements_; /* by the parser's names */

@@ -86,7 +86,10 @@ typedef struct hth_shim_model_facts {
     hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; -1: none */
 } hth_shim_model_facts;
 
-/* devices ends with NULL and is read during the call only. Without devices the CPU computes. */
+/*
+ * Load a model, which the caller frees. devices ends with NULL and is read during the call only. Without devices the
+ * CPU computes. progress returns false to end the loading, which then fails.
+ */
 hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers, bool no_mmap,
                                   llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
                                   hearth_error *err);
@@ -106,12 +109,12 @@ bool hth_shim_is_end(const struct llama_model *model, hearth_token token);
 /* The LLAMA_TOKEN_ATTR_... of a token that is in the vocabulary. */
 enum llama_token_attr hth_shim_token_attr(const struct llama_model *model, hearth_token token);
 
-/* Metadata as new strings; the caller frees them. HEARTH_NOT_FOUND. */
+/* Metadata as new strings, which the caller frees with free(). HEARTH_NOT_FOUND: no such index or key. */
 size_t hth_shim_metadata_count(const struct llama_model *model);
 hearth_status hth_shim_metadata_key(const struct llama_model *model, size_t index, char **out, hearth_error *err);
 hearth_status hth_shim_metadata(const struct llama_model *model, const char *key, char **out, hearth_error *err);
 
-/* ---- context ---- */
+/* ---- context: the functions below are called by one thread at a time ---- */
 
 hearth_status hth_shim_context_defaults(struct llama_context_params *out, hearth_error *err);
 hearth_status hth_shim_context_new(struct llama_model *model, const struct llama_context_params *params,
@@ -122,19 +125,21 @@ bool hth_shim_has_memory(const struct llama_context *context);
 void hth_shim_context_sizes(const struct llama_context *context, uint32_t *n_ctx, uint32_t *n_batch,
                             uint32_t *n_seq_max);
 
-/* *result as llama_decode returns it. */
+/* *result as llama_decode returns it: 0 done, 1 no room, 2 ended by the abort callback, others failures. */
 hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch batch, int32_t *result,
                               hearth_error *err);
+/* The logits of a row, [n_vocab], valid until the next decode; NULL: none. */
 const float *hth_shim_logits(struct llama_context *context, int32_t row);
 
+/* begin and end -1: from the first, to the last position. False: the engine refuses. */
 bool hth_shim_seq_remove(struct llama_context *context, llama_seq_id id, llama_pos begin, llama_pos end);
 hearth_status hth_shim_seq_copy(struct llama_context *context, llama_seq_id from, llama_seq_id to, llama_pos begin,
                                 llama_pos end, hearth_error *err);
-/* -1 when the sequence is empty. */
+/* The lowest and highest position of all caches; -1 when the sequence is empty. */
 llama_pos hth_shim_seq_pos_min(struct llama_context *context, llama_seq_id id);
 llama_pos hth_shim_seq_pos_max(struct llama_context *context, llama_seq_id id);
 
-/* Bytes, 0 on failure. flags are LLAMA_STATE_SEQ_FLAGS_*. */
+/* The bytes needed, written and read; 0 on failure. flags are LLAMA_STATE_SEQ_FLAGS_*. */
 size_t hth_shim_state_size(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags);
 size_t hth_shim_state_get(struct llama_context *context, llama_seq_id id, llama_state_seq_flags flags, uint8_t *bytes,
                           size_t capacity);

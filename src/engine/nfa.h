@@ -7,7 +7,7 @@
  * anywhere. Not supported: look-around, back-references, \b, \B, \p.
  *
  * engine/pattern.h looks for a match in bytes as they come, and knows where it began. This module answers questions
- * about whole texts: is a text in the set, and which texts do several sets share (engine/dfa.h).
+ * about whole texts: is a text in the set? The texts that several sets share are a machine of engine/dfa.h.
  *
  * Bounded: a machine has at most HTH_NFA_CODE_MAX instructions, and reading is linear in them.
  */
@@ -24,7 +24,7 @@ typedef enum hth_nfa_op {
     HTH_NFA_JUMP,  /* continue at + a */
     HTH_NFA_BEGIN, /* continue only where the text begins */
     HTH_NFA_END,   /* continue only where the text ends */
-    HTH_NFA_MATCH, /* the text is in the set, whatever follows */
+    HTH_NFA_MATCH, /* the text is in the set, with any continuation */
 } hth_nfa_op;
 
 typedef struct hth_nfa_instruction {

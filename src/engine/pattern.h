@@ -5,7 +5,7 @@
  * token. This machine follows all possibilities at once, byte by byte (R. Pike's virtual machine; R. Cox, "Regular
  * Expression Matching: the Virtual Machine Approach", 2009). A byte costs at most the length of the compiled pattern.
  *
- * The notation is ECMAScript's without look-around and back-references, which such a machine cannot do. Characters:
+ * The notation is ECMAScript's. Such a machine cannot do look-around and back-references. Characters:
  * themselves, ".", classes "[a-z]" of ASCII, \d \D \w \W \s \S \n \r \t \f \v \xHH and any escaped punctuation. "^" is
  * the beginning of the text, "$" its end so far. Groups "(...)", "(?:...)"; "|"; "*", "+", "?", "{m}", "{m,}", "{m,n}",
  * lazy with a "?" behind.

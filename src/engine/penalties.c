@@ -31,7 +31,7 @@ struct hth_penalties {
     uint32_t allowed_length;
     ring past;
     bool *is_breaker;       /* by token; NULL: no DRY */
-    uint32_t n_in_phrase;   /* tokens since the one in which a breaker ended */
+    uint32_t n_in_phrase;   /* number of tokens after the last one in which a breaker ended */
     hearth_token *reversed; /* the last tokens, newest first; scratch, like the next two */
     uint32_t *z;
     uint32_t *lengths; /* by token: the longest repetition that it would lengthen; 0 outside a call */
@@ -226,7 +226,7 @@ static void penalize(hth_penalties *p, float *logits)
         p->counts[p->recent.tokens[i]] &= ~DONE;
 }
 
-/* z[k]: how many tokens from k on equal those from 0 on. */
+/* z[k]: the number of tokens from k on that equal the tokens from 0 on. */
 static void z_function(const hearth_token *s, uint32_t n, uint32_t *z)
 {
     uint32_t left = 0, right = 0;
@@ -259,7 +259,7 @@ static void punish_repetitions(hth_penalties *p, float *logits)
     z_function(p->reversed, n, p->z);
     for (uint32_t k = 1; k < n; k++) {
         uint32_t length = p->z[k] < longest ? p->z[k] : longest;
-        hearth_token next = p->reversed[k - 1]; /* what came after the repetition */
+        hearth_token next = p->reversed[k - 1]; /* the token after the repetition */
 
         if (length >= p->allowed_length && length + 1 > p->lengths[next])
             p->lengths[next] = length + 1;

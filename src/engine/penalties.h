@@ -8,6 +8,8 @@
  *
  * DRY's phrase breakers are looked for in the text. No repetition reaches back over the token in which a breaker ends,
  * and a token that contains a breaker is never penalized. (The engine guesses how a breaker may be tokenized.)
+ *
+ * One thread at a time uses an object.
  */
 #ifndef HTH_ENGINE_PENALTIES_H
 #define HTH_ENGINE_PENALTIES_H

@@ -300,7 +300,7 @@ static hearth_status read_parts(exporter *e, hearth_error *err)
 
 /* ---- joining ---- */
 
-/* What goes into the file: bytes of the image, in order. */
+/* Write the bytes of the image, in order. */
 static hearth_status write_image(const exporter *e, hth_image_write_fn write, void *user_data, hearth_error *err)
 {
     const part *only = &e->parts[0];

@@ -168,7 +168,7 @@ static void push_tokens(importer *in, uint32_t begin, uint32_t end)
     hth_key_stream_key(in->stream, &in->key);
 }
 
-/* What the head of a row says: as in rows of the model's own saves, with the file's word on when and where. */
+/* The head of a row: as in the model's own saves, but the file tells time and place of the save. */
 static hth_kvc_info head_of(const importer *in, const hth_row_meta *meta)
 {
     bool has_parent = meta->first_position > 0 || meta->id.kind == HTH_ROW_SNAPSHOT;

@@ -28,7 +28,7 @@ typedef bool (*hth_transfer_progress_fn)(uint64_t bytes_done, uint64_t bytes_tot
 
 /* ---- out of a cache ---- */
 
-/* All zeros are good defaults. What it points to is read during the call only. */
+/* All zeros are good defaults. Pointers are read during the call only. */
 typedef struct hth_export_options {
     bool replace;        /* a file of that name is replaced; otherwise it is left alone */
     bool without_logits; /* leave the logits out */
@@ -82,13 +82,14 @@ typedef struct hth_row_source {
     bool is_trusted; /* its rows need no signature */
 } hth_row_source;
 
+/* As hth_row_export_cached, with rows from any source. */
 hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *last, const hth_key *key,
                                   const char *path, const hth_export_options *options, hth_exported *out,
                                   hearth_error *err);
 
 /* ---- into a cache ---- */
 
-/* All zeros are good defaults. What it points to is read during the call only. */
+/* All zeros are good defaults. Pointers are read during the call only. */
 typedef struct hth_import_options {
     const hth_keyspace *keyspace;       /* refuse files of another model or context; NULL: accept any */
     uint32_t n_tokens_max;              /* refuse longer prefixes; 0: any length */
@@ -136,6 +137,7 @@ typedef struct hth_row_sink {
     void *user_data;
 } hth_row_sink;
 
+/* As hth_row_import, with rows to any destination. */
 hearth_status hth_row_import_into(const hth_row_sink *sink, const char *path, const hth_import_options *options,
                                   hth_imported *out, hearth_error *err);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The port of "host:port", or 0. The engine takes what is before the first colon as the host, and knows IPv4 only. */
+/* The port of "host:port", or 0. For the engine the host ends at the first colon, and has an IPv4 address. */
 static uint16_t port_of(const char *address)
 {
     const char *colon = strchr(address, ':');

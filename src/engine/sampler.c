@@ -36,12 +36,12 @@ struct hth_engine_sampler {
 
     hearth_logit_bias *bias; /* finite, and -INFINITY; [n_bias] */
     size_t n_bias;
-    hearth_token *forced; /* those with +INFINITY, [n_forced] */
+    hearth_token *forced; /* tokens with bias +INFINITY, [n_forced] */
     float *forced_logits;
     size_t n_forced;
 
     hth_penalties *penalties; /* NULL: none */
-    hth_gbnf *gbnf;           /* what the grammar was read as; NULL: none */
+    hth_gbnf *gbnf;           /* the tables of the grammar; NULL: none */
     hth_grammar *grammar;     /* likewise */
     hth_triggers *triggers;   /* not NULL: the grammar waits for one of them */
     const hth_vocabulary *vocabulary;

@@ -15,7 +15,7 @@
 typedef struct hth_shown_token {
     hearth_token token;
     uint32_t n_bytes;
-    uint8_t bytes[120]; /* a longer name is cut and then matches no grammar */
+    uint8_t bytes[120]; /* the name; a token with a longer one is left out */
 } hth_shown_token;
 enum { HTH_SHOWN_TOKENS_MAX = 64 };
 
@@ -36,7 +36,7 @@ bool hth_sampler_needs_text(const hearth_sampling *sampling);
 hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler_parts *parts, hth_engine_sampler **out,
                               hearth_error *err);
 
-/* As the functions of hth_backend. */
+/* As the functions of hth_backend. One thread at a time uses a sampler. */
 hearth_status hth_sampler_new_like(const hth_engine_sampler *like, const hearth_sampling *sampling,
                                    hth_engine_sampler **out, hearth_error *err);
 void hth_sampler_free(hth_engine_sampler *s);

@@ -29,7 +29,7 @@ hearth_status hth_sampling_check(const hearth_sampling *sampling, hearth_error *
 bool hth_sampling_penalizes(const hearth_sampling *sampling);
 bool hth_sampling_has_dry(const hearth_sampling *sampling);
 
-/* The default texts that end a phrase of DRY: *n_out texts, static. The caller's own, if sampling has some. */
+/* The texts that end a phrase of DRY, *n_out of them: those of sampling, borrowed, or the static defaults. */
 const char *const *hth_sampling_dry_breakers(const hearth_sampling *sampling, size_t *n_out);
 
 #endif

@@ -154,6 +154,7 @@ void hth_schema_fail(hth_schema_work *w, uint32_t path, const char *keyword, con
 void hth_schema_fail_memory(hth_schema_work *w);
 /* Note that a keyword was passed over; what: "dropped" or "ignored". */
 void hth_schema_note(hth_schema_work *w, uint32_t path, const char *keyword, const char *what);
+/* Add a place below another one. key outlives the work. */
 uint32_t hth_schema_path_key(hth_schema_work *w, uint32_t parent, const char *key);
 uint32_t hth_schema_path_index(hth_schema_work *w, uint32_t parent, size_t index);
 /* Spend steps. False, with the work failed at this place, when fewer are left. */
@@ -163,6 +164,7 @@ uint32_t hth_schema_rule_of(hth_schema_work *w, hth_schema_items *items);
 
 /* ---- schema_items.c ---- */
 
+/* Append an item; no memory fails the work. */
 void hth_schema_items_add(hth_schema_work *w, hth_schema_items *items, const json_t *schema, uint32_t path,
                           uint32_t flags);
 void hth_schema_items_free(hth_schema_items *items);
@@ -208,6 +210,7 @@ const json_t *hth_schema_nullable(hth_schema_work *w, const hth_schema_item *ite
 
 /* ---- schema_goal.c ---- */
 
+/* Add the alternatives of a goal to its rule. */
 void hth_schema_compile_goal(hth_schema_work *w, const hth_schema_items *items, uint32_t rule);
 /* All values that the items accept, in a new array. NULL: there may be more than n_max, or the work has failed. */
 json_t *hth_schema_values(hth_schema_work *w, const hth_schema_items *items, size_t n_max);
@@ -220,6 +223,7 @@ typedef enum hth_schema_answer { HTH_NO, HTH_YES, HTH_UNKNOWN } hth_schema_answe
 bool hth_schema_same(hth_schema_work *w, const json_t *a, const json_t *b, uint32_t path);
 /* The type of a value, as one bit. */
 uint32_t hth_schema_type_of_value(const json_t *value);
+/* Does the schema, or do all items, accept the value? */
 hth_schema_answer hth_schema_accepts(hth_schema_work *w, const json_t *schema, const json_t *value, uint32_t path);
 hth_schema_answer hth_schema_items_accept(hth_schema_work *w, const hth_schema_items *items, const json_t *value);
 /* Is it certain that the items accept no value of these types? depth: 0, except for calls from within. */
@@ -268,12 +272,14 @@ const char *hth_schema_format_pattern(const char *format);
 /* The machines of the patterns, formats and excluded texts that the items demand of a string. */
 void hth_schema_text_parts(hth_schema_work *w, const hth_schema_items *items, hth_dfa_part parts[HTH_DFA_PARTS_MAX],
                            size_t *n_parts);
+/* The bounds on the length of a string; *most UINT32_MAX: none. */
 void hth_schema_lengths(hth_schema_work *w, const hth_schema_items *items, uint32_t *least, uint32_t *most);
 /* The rule of the texts of a machine as a string's characters, with the closing quote; HTH_GBNF_NONE: no text. */
 uint32_t hth_schema_text_rule(hth_schema_work *w, const hth_dfa *dfa);
 
 /* ---- schema_text.c ---- */
 
+/* Push the elements of a text, a rule, or a class of one range, for the alternative that hth_schema_end will end. */
 void hth_schema_push_text(hth_schema_work *w, const char *text);
 void hth_schema_push_rule(hth_schema_work *w, uint32_t rule);
 void hth_schema_push_class(hth_schema_work *w, uint32_t first, uint32_t last);
@@ -285,9 +291,11 @@ void hth_schema_number_text(const json_t *number, char text[64]);
 void hth_schema_push_string(hth_schema_work *w, const char *text, size_t n_bytes);
 /* End an alternative of rule. Its elements are those pushed since the stack had base elements. */
 void hth_schema_end(hth_schema_work *w, uint32_t rule, size_t base);
+/* A shared rule: *which is a field of w, from space to null. It is made at the first call. */
 uint32_t hth_schema_shared(hth_schema_work *w, uint32_t *which);
 /* Push the space that may stand between two JSON tokens. */
 void hth_schema_push_space(hth_schema_work *w);
+/* The rule of at most n <= repetitions_max characters and the closing quote. */
 uint32_t hth_schema_at_most(hth_schema_work *w, uint32_t n);
 
 #endif

@@ -393,7 +393,7 @@ void hth_schema_with_choice(hth_schema_work *w, const hth_schema_items *items, s
                          is_only && items->n == 1 ? chosen->flags & HTH_ITEM_ORIGIN : 0);
 }
 
-/* ---- what all types need ----------------------------------------------------------------------------------------- */
+/* ---- keywords of all types --------------------------------------------------------------------------------------- */
 
 static uint32_t type_bits(const char *name)
 {

@@ -25,8 +25,8 @@ enum {
     WHOLE_MAX = 320,
     FRACTION_MAX = 80,
     DIGITS = 16,       /* before and behind the point, unless a bound asks for more */
-    EXACT_DIGITS = 15, /* digits that no reader rounds away: all readers have real numbers of 64 bits */
-    EXACT_WHOLE = 9,   /* so many of them before the point */
+    EXACT_DIGITS = 15, /* significant digits that a real number of 64 bits keeps */
+    EXACT_WHOLE = 9,   /* the share of them before the point */
     STEPS_MAX = 256,   /* remainders */
     LISTED_MAX = 4096  /* multiples */
 };

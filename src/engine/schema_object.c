@@ -45,7 +45,7 @@ typedef struct object {
     uint32_t more;
 } object;
 
-/* ---- what a name must hold to ------------------------------------------------------------------------------------ */
+/* ---- the items of a name ----------------------------------------------------------------------------------------- */
 
 static bool accepts_name(hth_schema_work *w, const hth_schema_item *item, const char *text)
 {

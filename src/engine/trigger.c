@@ -19,8 +19,8 @@
 enum {
     STEPS_MAX = 1 << 24,     /* for one choice: bytes, and instructions and threads of patterns; some 5 ns each */
     INSTRUCTIONS_MAX = 8192, /* of all patterns */
-    INITIAL_MAX = 1024, /* instructions of all patterns at which a match may begin: for 16000 bytes of one choice */
-    LEVELS_MAX = 16,    /* bytes of a token after which the runs are kept for the next one */
+    INITIAL_MAX = 1024,      /* hth_pattern_n_initial of all patterns: leaves room for 16000 bytes of one choice */
+    LEVELS_MAX = 16,         /* beginnings of a token whose states are kept for the next token */
 };
 
 typedef struct trigger {

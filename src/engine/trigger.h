@@ -1,7 +1,7 @@
 /*
  * trigger.h - find where a lazy grammar begins to bind
  *
- * Reads the reply as it grows, and tells the byte at which the grammar's text begins: at a trigger word, at the group
+ * Reads the reply as it grows, and finds the first byte of the grammar's text: at a trigger word, at the group
  * of a trigger pattern, or at a trigger token.
  */
 #ifndef HTH_ENGINE_TRIGGER_H
@@ -19,6 +19,7 @@ typedef struct hth_triggers hth_triggers;
 hearth_status hth_triggers_new(const hearth_sampling *sampling, hth_triggers **out, hearth_error *err);
 void hth_triggers_free(hth_triggers *triggers); /* accepts NULL */
 
+/* Triggers are numbered as in sampling. has_token: is one of them this token? */
 bool hth_triggers_has_token(const hth_triggers *triggers, hearth_token token);
 size_t hth_triggers_n(const hth_triggers *triggers);
 hearth_token hth_triggers_token(const hth_triggers *triggers, size_t i); /* -1: trigger i is a text */

@@ -127,7 +127,7 @@ void hth_vocabulary_free(hth_vocabulary *vocabulary)
 
 struct hth_texts {
     hth_vocabulary_source source;
-    pthread_mutex_t lock; /* guards what is below until it is set */
+    pthread_mutex_t lock; /* guards the fields below until they are set */
     hearth_token *ends;
     size_t n_ends;
     hth_vocabulary *vocabulary;
