@@ -280,10 +280,7 @@ static void cut(hth_gbnf *g, const reach *r)
 static void fail_empty(hth_schema_work *w)
 {
     if (w->has_left_out)
-        hth_schema_fail(
-            w, w->left_out_path, NULL,
-            "that values must not be of this cannot be honoured ('not', or 'oneOf' of alternatives that may "
-            "hold at once); say what is wanted instead, or use 'anyOf'");
+        hth_schema_fail_not(w, w->left_out_path);
     else
         hth_schema_fail(w, 0, NULL, "no value meets the schema; its grammar matches no text");
 }

@@ -65,7 +65,7 @@ static json_t *listed_values(hth_schema_work *w, const hth_schema_items *items, 
 
         if (answer == HTH_UNKNOWN)
             hth_schema_fail(w, items->at[list].path, value ? "const" : "enum",
-                            "whether value %zu meets all of the schema cannot be told", i + 1);
+                            "it cannot be decided whether value %zu meets the whole schema", i + 1);
         if (answer == HTH_YES && json_array_append(left, one) != 0)
             hth_schema_fail_memory(w);
     }
@@ -189,7 +189,7 @@ void hth_schema_compile_goal(hth_schema_work *w, const hth_schema_items *items, 
         }
         if (values && json_array_size(values) == 0 && items->at[0].path == 0)
             hth_schema_fail(w, items->at[list].path, NULL,
-                            "none of the values given is of the type, and meets all else");
+                            "none of the listed values has the type and meets the rest of the schema");
         json_decref(values);
     } else {
         compile_types(w, items, rule);

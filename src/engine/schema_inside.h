@@ -202,6 +202,8 @@ enum {
 hth_schema_derived *hth_schema_derived_of(hth_schema_work *w, const void *from, int kind);
 /* A subschema that accepts only values that schema refuses, perhaps not all of them. NULL with the work failed. */
 const json_t *hth_schema_not(hth_schema_work *w, const json_t *schema, uint32_t path);
+/* Fail because a negation cannot be expressed. */
+void hth_schema_fail_not(hth_schema_work *w, uint32_t path);
 /* The oneOf, if, dependencies or nullable of an item as another subschema. NULL: none, or it is just being made. */
 const json_t *hth_schema_one_of(hth_schema_work *w, const hth_schema_item *item);
 const json_t *hth_schema_if(hth_schema_work *w, const hth_schema_item *item);

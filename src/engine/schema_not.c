@@ -413,6 +413,14 @@ static bool is_left_out(const char *key)
     return false;
 }
 
+void hth_schema_fail_not(hth_schema_work *w, uint32_t path)
+{
+    hth_schema_fail(
+        w, path, NULL,
+        "the opposite of this schema cannot be honoured ('not', or 'oneOf' of alternatives that may hold at "
+        "once); say what is wanted instead, or use 'anyOf'");
+}
+
 const json_t *hth_schema_not(hth_schema_work *w, const json_t *schema, uint32_t path)
 {
     const json_t *known, *plain;
@@ -446,10 +454,7 @@ const json_t *hth_schema_not(hth_schema_work *w, const json_t *schema, uint32_t 
         w->left_out_path = path;
     }
     if (is_left && !demands)
-        hth_schema_fail(
-            w, path, NULL,
-            "that values must not be of this cannot be honoured ('not', or 'oneOf' of alternatives that may "
-            "hold at once); say what is wanted instead, or use 'anyOf'");
+        hth_schema_fail_not(w, path);
     return keep(w, schema, HTH_DERIVED_NOT,
                 json_array_size(alternatives) > 0 ? object_of("anyOf", alternatives)
                                                   : (json_decref(alternatives), json_false()));

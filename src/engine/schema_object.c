@@ -55,7 +55,7 @@ static bool accepts_name(hth_schema_work *w, const hth_schema_item *item, const 
 
     json_decref(value);
     if (answer == HTH_UNKNOWN)
-        hth_schema_fail(w, item->path, "propertyNames", "whether '%.60s' is such a name cannot be told", text);
+        hth_schema_fail(w, item->path, "propertyNames", "it cannot be decided whether '%.60s' is such a name", text);
     return answer == HTH_YES;
 }
 

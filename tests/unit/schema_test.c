@@ -295,7 +295,7 @@ TEST(errors_name_the_keyword_and_its_place)
         { "{\"oneOf\":[{\"multipleOf\":2},{\"multipleOf\":3}]}", "at #", "'anyOf'" },
         { "{\"allOf\":[{\"type\":\"integer\"},{\"type\":\"string\"}]}", "at #:", "no value" },
         { "{\"minimum\":3,\"maximum\":2}", "at #:", "no value" },
-        { "{\"enum\":[1],\"type\":\"string\"}", "at #", "none of the values" },
+        { "{\"enum\":[1],\"type\":\"string\"}", "at #", "none of the listed values" },
         { "{\"properties\":{\"a\":false},\"required\":[\"a\"]}", "at #:", "no value" },
         { "{\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "at #:", "no value" },
         { "{\"$defs\":{\"a\":{\"unevaluatedProperties\":false}},\"properties\":{\"b\":{\"allOf\":[{\"$ref\":\"#/$defs/"
