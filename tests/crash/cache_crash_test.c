@@ -267,11 +267,8 @@ static uint64_t a_round_of_kills(fixture *f)
     return n_kills;
 }
 
-static int fixture_setup(void **state)
+static void fixture_setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     test_forest_init(&f->forest);
     f->directory = hth_test_directory_new();
     (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
@@ -280,25 +277,18 @@ static int fixture_setup(void **state)
     (void)fflush(stdout); /* children would say it again */
     f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(f->shared, MAP_FAILED);
-    *state = f;
-    return 0;
 }
 
-static int fixture_teardown(void **state)
+static void fixture_teardown(fixture *f)
 {
-    fixture *f = *state;
-
     (void)munmap(f->shared, sizeof(*f->shared));
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
 
 FIXTURE_TEST(kills_anywhere_leave_whole_rows_and_right_totals)
 {
-    fixture *f = *state;
     uint64_t n_wanted = hth_test_number("HTH_KILLS", 500), n_kills = 0, n_rounds = 0;
 
     while (n_kills < n_wanted) {
@@ -417,8 +407,6 @@ static void make_room(fixture *f)
 
 FIXTURE_TEST(a_process_that_is_stopped_anywhere_blocks_no_other)
 {
-    fixture *f = *state;
-
     for (uint64_t i = 1; i <= STOPS; i++) {
         a_stop(f, 1 + i * STOP_STEPS_MAX / STOPS + hth_test_random(&f->random, 3));
         if (i % 3 == 0)

@@ -215,12 +215,10 @@ static void fail_everywhere(fixture *f, int errnum, bool from_then_on)
     }
 }
 
-static int fixture_setup(void **state)
+static void fixture_setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     size_t last = 0;
 
-    assert_non_null(f);
     test_forest_init(&f->forest);
     for (size_t i = 0; i < f->forest.n_rows; i++)
         if (f->forest.rows[i].superseded >= 0 && !f->forest.rows[i].is_superseded)
@@ -242,28 +240,22 @@ static int fixture_setup(void **state)
         .fs = &f->step.fs,
     };
     new_directories(f);
-    *state = f;
-    return 0;
 }
 
-static int fixture_teardown(void **state)
+static void fixture_teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_cache_close(f->cache, FLUSH_MS);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
 
 FIXTURE_TEST(one_operation_that_fails_costs_at_most_a_row)
 {
     static const int errors[] = { ENOSPC, EIO, EINTR, ENOENT };
 
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-        fail_everywhere(*state, errors[i], false);
+        fail_everywhere(f, errors[i], false);
 }
 
 FIXTURE_TEST(a_device_that_fails_for_good_costs_its_tiers)
@@ -271,13 +263,11 @@ FIXTURE_TEST(a_device_that_fails_for_good_costs_its_tiers)
     static const int errors[] = { ENOSPC, EIO, ENOENT };
 
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-        fail_everywhere(*state, errors[i], true);
+        fail_everywhere(f, errors[i], true);
 }
 
 FIXTURE_TEST(reads_and_writes_that_do_less_than_asked_lose_nothing)
 {
-    fixture *f = *state;
-
     new_directories(f);
     f->step.short_io = true;
     open_cache(f);

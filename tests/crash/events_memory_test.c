@@ -77,8 +77,6 @@ static ends run(const hth_test_stub *f, int n_blocks)
 
 STUB_TEST(a_reply_without_memory_for_its_events_says_so)
 {
-    hth_test_stub *f = *state;
-
     if (!WRAPS_MALLOC)
         skip();
     for (int n_blocks = 0; n_blocks < 8; n_blocks++) {

@@ -548,11 +548,8 @@ static void a_round(fixture *f)
     check_at_rest(f, &plans[0], f->disk, plans[0].options.disk_bytes_max);
 }
 
-static int fixture_setup(void **state)
+static void fixture_setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     test_forest_init(&f->forest);
     f->directory = hth_test_directory_new();
     (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
@@ -561,23 +558,16 @@ static int fixture_setup(void **state)
     (void)fflush(stdout); /* children would say it again */
     f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(f->shared, MAP_FAILED);
-    *state = f;
-    return 0;
 }
 
-static int fixture_teardown(void **state)
+static void fixture_teardown(fixture *f)
 {
-    fixture *f = *state;
-
     (void)munmap(f->shared, sizeof(*f->shared));
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-TEST_WITH(threads_and_processes_are_lent_exactly_what_was_saved, fixture_setup, fixture_teardown)
+TEST_WITH(fixture, f, threads_and_processes_are_lent_exactly_what_was_saved, fixture_setup, fixture_teardown)
 {
-    fixture *f = *state;
     uint64_t n_rounds = hth_test_number("HTH_ROUNDS", 20);
 
     for (uint64_t i = 0; i < n_rounds; i++)

@@ -229,12 +229,10 @@ static int use_file(void **state)
     return 0;
 }
 
-#define FILE_TEST(name) TEST_WITH(name, use_file, NULL)
+#define FILE_TEST(name) TEST_IN(kvc_file, file, name, use_file, NULL)
 
 FILE_TEST(what_was_written_is_read_and_writes_the_same_bytes_again)
 {
-    kvc_file *file = *state;
-
     for (int i = 0; i < N_ROUND_TRIPS; i++) {
         bool is_row = random_bool();
         uint8_t *again;
@@ -271,8 +269,6 @@ static bool may_change(const kvc_file *file, const hth_kvc_info *info, size_t at
 
 FILE_TEST(every_single_bit_of_a_row_that_changes_is_noticed)
 {
-    kvc_file *file = *state;
-
     for (int i = 0; i < N_MUTATED; i++) {
         hth_kvc_info info, read;
         hth_kvc_fault fault;
@@ -300,8 +296,6 @@ FILE_TEST(every_single_bit_of_a_row_that_changes_is_noticed)
 
 FILE_TEST(a_file_cut_short_anywhere_is_refused)
 {
-    kvc_file *file = *state;
-
     for (int i = 0; i < N_CUT; i++) {
         hth_kvc_info read;
         hth_kvc_fault fault;
@@ -324,8 +318,6 @@ FILE_TEST(a_file_cut_short_anywhere_is_refused)
 
 FILE_TEST(bytes_behind_a_file_are_refused)
 {
-    kvc_file *file = *state;
-
     for (int i = 0; i < N_CUT; i++) {
         uint8_t longer[4096];
         hth_kvc_info read;
@@ -348,8 +340,6 @@ FILE_TEST(bytes_behind_a_file_are_refused)
 
 FILE_TEST(a_head_can_be_read_from_any_part_of_a_file_by_asking_for_more)
 {
-    kvc_file *file = *state;
-
     for (int i = 0; i < N_PARTIAL; i++) {
         guarded memory;
 
@@ -379,7 +369,6 @@ FILE_TEST(a_head_can_be_read_from_any_part_of_a_file_by_asking_for_more)
 FILE_TEST(a_file_with_random_damage_is_read_within_its_bounds)
 {
     static const size_t fields[] = { 40, 48, 56, 72, 76, 81 };
-    kvc_file *file = *state;
 
     for (int i = 0; i < N_ROUND_TRIPS; i++) {
         hth_kvc_info read;

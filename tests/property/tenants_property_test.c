@@ -44,10 +44,9 @@ static void close_world(world *w)
     assert_true(hth_cache_close(w->cache, FLUSH_MS));
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
     static const char *const salts[TENANTS] = { "anna", "bert", NULL };
-    fixture *f = calloc(1, sizeof(*f));
     world *worlds[] = { &f->alone, &f->shared };
 
     for (size_t i = 0; i < 2; i++) {
@@ -71,20 +70,14 @@ static int set_up(void **state)
             hth_keyspace_salt(&f->keyspaces[i][j], salts[i]);
         }
     f->policy = hth_policy_default(TEST_PROMPT_TOKENS_MAX);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     close_world(&f->alone);
     close_world(&f->shared);
     hth_test_directory_remove(f->alone.directory);
     hth_test_directory_remove(f->shared.directory);
-    free(f);
-    return 0;
 }
 
 /* One of few prompts, so that tenants and turns meet: they part at few positions. */
@@ -177,9 +170,8 @@ static void compare_answers(fixture *f, size_t step, unsigned n_by_miss[])
                  hearth_miss_name(shared.why.miss), shared.why.left_at);
 }
 
-TEST_WITH(other_tenants_change_no_answer, set_up, tear_down)
+TEST_WITH(fixture, f, other_tenants_change_no_answer, set_up, tear_down)
 {
-    fixture *f = *state;
     uint64_t n_steps = hth_test_number("HTH_STEPS", STEPS);
     unsigned n_by_miss[HEARTH_MISS_REFUSED + 1] = { 0 };
     deed d;

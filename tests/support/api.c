@@ -57,38 +57,44 @@ hearth_model *hth_test_model_load(hearth_runtime *runtime, const char *path, con
     return model;
 }
 
-int hth_test_runtime_set_up(void **state)
+void hth_test_runtime_set_up(hth_test_stub *stub)
 {
-    hth_test_stub *stub = calloc(1, sizeof(*stub));
     hearth_runtime_options options;
 
-    assert_non_null(stub);
     stub->directory = hth_test_directory_new();
     options = hth_test_runtime_options(stub->directory);
     stub->runtime = hth_test_runtime_open(&options);
-    *state = stub;
-    return 0;
 }
 
-int hth_test_stub_set_up(void **state)
+void hth_test_stub_set_up(hth_test_stub *stub)
 {
-    hth_test_stub *stub;
-
-    (void)hth_test_runtime_set_up(state); /* 0, or the test has failed */
-    stub = *state;
+    hth_test_runtime_set_up(stub);
     stub->model = hth_test_model_load(stub->runtime, "stub:", NULL);
-    return 0;
 }
 
-int hth_test_stub_tear_down(void **state)
+void hth_test_stub_tear_down(hth_test_stub *stub)
 {
-    hth_test_stub *stub = *state;
-
     hearth_model_unref(stub->model);
     hearth_runtime_close(stub->runtime);
     hth_test_directory_remove(stub->directory);
-    free(stub);
+}
+
+static int set_up_group(void **state)
+{
+    hth_test_stub_set_up(*state = hth_test_fixture_new(sizeof(hth_test_stub)));
     return 0;
+}
+
+static int tear_down_group(void **state)
+{
+    hth_test_stub_tear_down(*state);
+    free(*state);
+    return 0;
+}
+
+int hth_test_run_with_stub(void)
+{
+    return hth_test_run("tests", set_up_group, tear_down_group);
 }
 
 hearth_request hth_test_greedy(const char *prompt, int32_t n_predict)

@@ -17,26 +17,52 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
-#define TEST(name) TEST_WITH(name, NULL, NULL)
+#define TEST(name) TEST_IN(void, no_fixture, name, NULL, NULL)
 
 /*
- * A test with a fixture. set_up runs before the test and stores the fixture in *state; tear_down runs after the test
- * and releases the fixture. Either may be NULL. A file with one fixture for many tests gives the pair a short name:
+ * A test with a fixture, which its body knows as f: a zeroed struct of that type. set_up(f) runs before the test and
+ * tear_down(f) after it. A file with one fixture for many tests gives it a short name:
  *
- *     #define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+ *     #define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
  */
-#define TEST_WITH(name, set_up, tear_down)                              \
-    static void name(void **state);                                     \
-    __attribute__((constructor)) static void name##_is_registered(void) \
-    {                                                                   \
-        hth_test_register(__LINE__, #name, name, set_up, tear_down);    \
-    }                                                                   \
-    static void name(__attribute__((unused)) void **state)
+#define TEST_WITH(type, f, name, set_up, tear_down)          \
+    static int name##_is_set_up(void **state)                \
+    {                                                        \
+        set_up(*state = hth_test_fixture_new(sizeof(type))); \
+        return 0;                                            \
+    }                                                        \
+    static int name##_is_torn_down(void **state)             \
+    {                                                        \
+        tear_down(*state);                                   \
+        free(*state);                                        \
+        return 0;                                            \
+    }                                                        \
+    TEST_IN(type, f, name, name##_is_set_up, name##_is_torn_down)
 
-/* Called by TEST_WITH only. The line gives the test its place among the others. */
+/*
+ * A test with a fixture that cmocka's own kind of function makes and releases: f is what *state points to. Where both
+ * functions are NULL, that is the fixture of the group.
+ */
+#define TEST_IN(type, f, name, set_up, tear_down)                             \
+    static void name(type *f);                                                \
+    static void name##_is_run(void **state)                                   \
+    {                                                                         \
+        name(*state);                                                         \
+    }                                                                         \
+    __attribute__((constructor)) static void name##_is_registered(void)       \
+    {                                                                         \
+        hth_test_register(__LINE__, #name, name##_is_run, set_up, tear_down); \
+    }                                                                         \
+    static void name(__attribute__((unused)) type *f)
+
+/* Called by TEST_WITH only: that many bytes, all of them zero. */
+void *hth_test_fixture_new(size_t n_bytes);
+
+/* Called by TEST_IN only. The line gives the test its place among the others. */
 void hth_test_register(int line, const char *name, CMUnitTestFunction test, CMFixtureFunction set_up,
                        CMFixtureFunction tear_down);
 

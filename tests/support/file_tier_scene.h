@@ -80,34 +80,24 @@ static inline void close_tier(fixture *f)
     f->tier = NULL;
 }
 
-static inline int fixture_setup(void **state)
+static inline void fixture_setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     (void)snprintf(f->cache, sizeof(f->cache), "%s/a/b", f->directory);
     f->log = (hth_log){ .level = HEARTH_LOG_WARNING, .write = keep_warning, .user_data = f };
     test_step_fs_init(&f->step, NULL);
-    *state = f;
-    return 0;
 }
 
-static inline int open_setup(void **state)
+static inline void open_setup(fixture *f)
 {
-    (void)fixture_setup(state);
-    open_tier(*state);
-    return 0;
+    fixture_setup(f);
+    open_tier(f);
 }
 
-static inline int fixture_teardown(void **state)
+static inline void fixture_teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_file_tier_close(f->tier);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
 static inline const char *below(const fixture *f, const char *name)
@@ -252,7 +242,7 @@ static inline int run_in_every_way(void)
     return n_failed;
 }
 
-#define CLOSED(name) TEST_WITH(name, fixture_setup, fixture_teardown)
-#define OPEN(name) TEST_WITH(name, open_setup, fixture_teardown)
+#define CLOSED(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
+#define OPEN(name) TEST_WITH(fixture, f, name, open_setup, fixture_teardown)
 
 #endif

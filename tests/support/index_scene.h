@@ -45,30 +45,21 @@ static inline void count_warning(hearth_log_level level, const char *source, con
         f->n_warnings++;
 }
 
-static inline int fixture_setup(void **state)
+static inline void fixture_setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     (void)snprintf(f->index, sizeof(f->index), "%s/index", f->directory);
     (void)snprintf(f->owners, sizeof(f->owners), "%s/owners", f->directory);
     assert_int_equal(mkdir(f->owners, 0700), 0);
     f->log = (hth_log){ .level = HEARTH_LOG_WARNING, .write = count_warning, .user_data = f };
-    *state = f;
-    return 0;
 }
 
-static inline int fixture_teardown(void **state)
+static inline void fixture_teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define IN_FIXTURE(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+#define IN_FIXTURE(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
 
 static inline hth_index *open_boot(fixture *f, const char *boot_id, bool *rebuild_out)
 {

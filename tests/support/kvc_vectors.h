@@ -1,7 +1,7 @@
 /*
  * kvc_vectors.h - tests against the vectors of the format's reference
  *
- * A VECTOR_TEST gets the folder of the vectors as *state. Where a shared copy of them lies beside the source, the test
+ * A VECTOR_TEST gets the folder of the vectors as folder. Where a shared copy of them lies beside the source, the test
  * runs a second time, with that copy.
  */
 #ifndef HTH_TESTS_KVC_VECTORS_H
@@ -26,13 +26,13 @@ static inline int use_shared_fixtures(void **state)
     return 0;
 }
 
-#define VECTOR_TEST(name)                                                                              \
-    static void name(void **state);                                                                    \
-    __attribute__((constructor)) static void name##_in_the_shared_copy(void)                           \
-    {                                                                                                  \
-        if (access(SHARED_FIXTURES, R_OK) == 0)                                                        \
-            hth_test_register(__LINE__, #name "_in_the_shared_copy", name, use_shared_fixtures, NULL); \
-    }                                                                                                  \
-    TEST_WITH(name, use_fixtures, NULL)
+#define VECTOR_TEST(name)                                                                                       \
+    static void name##_is_run(void **state);                                                                    \
+    __attribute__((constructor)) static void name##_in_the_shared_copy(void)                                    \
+    {                                                                                                           \
+        if (access(SHARED_FIXTURES, R_OK) == 0)                                                                 \
+            hth_test_register(__LINE__, #name "_in_the_shared_copy", name##_is_run, use_shared_fixtures, NULL); \
+    }                                                                                                           \
+    TEST_IN(const char, folder, name, use_fixtures, NULL)
 
 #endif

@@ -94,7 +94,7 @@ static inline int empty_sequences(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, empty_sequences, NULL)
+#define FIXTURE_TEST(name) TEST_IN(void, no_fixture, name, empty_sequences, NULL)
 
 static inline hearth_status evaluate(uint32_t sequence, uint32_t begin, uint32_t end, hth_decode_result *result)
 {

@@ -60,24 +60,7 @@ static const reply_script choices = { .status = 200,
 
 /* ---- the fixture ---- */
 
-static inline int stage_setup(void **state)
-{
-    relay_stage *stage = malloc(sizeof(*stage));
-
-    assert_non_null(stage);
-    relay_stage_open(stage);
-    *state = stage;
-    return 0;
-}
-
-static inline int stage_teardown(void **state)
-{
-    relay_stage_close(*state);
-    free(*state);
-    return 0;
-}
-
-#define STAGED(name) TEST_WITH(name, stage_setup, stage_teardown)
+#define STAGED(name) TEST_WITH(relay_stage, stage, name, relay_stage_open, relay_stage_close)
 
 static inline void set_options(relay_stage *stage)
 {

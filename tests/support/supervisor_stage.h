@@ -47,11 +47,8 @@ static inline void log_write(hearth_log_level level, const char *source, const c
         f->n_logged_bytes += (size_t)n;
 }
 
-static inline int setup(void **state)
+static inline void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->base = event_base_new();
     assert_non_null(f->base);
     f->directory = hth_test_directory_new();
@@ -60,19 +57,13 @@ static inline int setup(void **state)
     f->options.models = f->models;
     f->options.drain_timeout_ms = 60000;
     f->log = (hth_log){ .level = HEARTH_LOG_DEBUG, .write = log_write, .user_data = f };
-    *state = f;
-    return 0;
 }
 
-static inline int teardown(void **state)
+static inline void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_supervisor_free(f->supervisor);
     event_base_free(f->base);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
 /* The next model: what its worker does, ending with NULL. */

@@ -38,6 +38,18 @@ void hth_test_directory_remove(char *directory)
     free(directory);
 }
 
+int hth_test_directory_set_up(void **state)
+{
+    *state = hth_test_directory_new();
+    return 0;
+}
+
+int hth_test_directory_tear_down(void **state)
+{
+    hth_test_directory_remove(*state);
+    return 0;
+}
+
 uint64_t hth_test_number(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name);

@@ -12,6 +12,11 @@
 char *hth_test_directory_new(void);
 void hth_test_directory_remove(char *directory);
 
+/* A test with such a directory. The file has included cmocka_all.h. */
+#define DIRECTORY_TEST(name) TEST_IN(char, directory, name, hth_test_directory_set_up, hth_test_directory_tear_down)
+int hth_test_directory_set_up(void **state);
+int hth_test_directory_tear_down(void **state);
+
 /* The text of a file below 1 MiB, released with free; NULL where it is not there or empty. */
 char *hth_test_text(const char *path);
 

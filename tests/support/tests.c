@@ -33,6 +33,14 @@ static int by_line(const void *a, const void *b)
     return ((const registered_test *)a)->line - ((const registered_test *)b)->line;
 }
 
+void *hth_test_fixture_new(size_t n_bytes)
+{
+    void *fixture = calloc(1, n_bytes);
+
+    assert_non_null(fixture);
+    return fixture;
+}
+
 int hth_test_run(const char *group, CMFixtureFunction group_set_up, CMFixtureFunction group_tear_down)
 {
     struct CMUnitTest tests[TESTS_MAX];

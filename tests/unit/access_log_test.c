@@ -25,28 +25,20 @@ typedef struct fixture {
     char *text; /* what was read, [TEXT_BYTES] */
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     f->directory = hth_test_directory_new();
     f->text = malloc(TEXT_BYTES);
     (void)snprintf(f->path, sizeof(f->path), "%s/log", f->directory);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hth_test_directory_remove(f->directory);
     free(f->text);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static hth_server_log *log_open(fixture *f, hth_log_format format, hearth_log_level level)
 {
@@ -147,7 +139,6 @@ static hth_record record_of_chat(void)
 
 FIXTURE_TEST(a_request_is_one_line_of_json)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_ERROR);
     hth_record record = record_of_chat();
     json_t *line;
@@ -191,7 +182,6 @@ FIXTURE_TEST(a_request_is_one_line_of_json)
 
 FIXTURE_TEST(what_a_request_did_not_have_is_left_out)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
     hth_record record = { .request_id = "r", .key = "", .peer = "unix", .method = "GET", .path = "/health" };
     json_t *line;
@@ -222,7 +212,6 @@ FIXTURE_TEST(each_kind_of_status_has_an_outcome)
         const char *outcome;
     } cases[] = { { 200, "ok" },           { 204, "ok" },          { 304, "ok" },           { 400, "client_error" },
                   { 429, "client_error" }, { 499, "client_gone" }, { 500, "server_error" }, { 529, "server_error" } };
-    fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
@@ -241,7 +230,6 @@ FIXTURE_TEST(each_kind_of_status_has_an_outcome)
 
 FIXTURE_TEST(a_request_for_people_is_one_short_line)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
     hth_record record = record_of_chat();
     const char *text;
@@ -260,7 +248,6 @@ FIXTURE_TEST(a_request_for_people_is_one_short_line)
 
 FIXTURE_TEST(a_refusal_says_its_reason)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
     hth_record record = { .request_id = "req-1",
                           .key = "alice",
@@ -289,7 +276,6 @@ FIXTURE_TEST(a_refusal_says_its_reason)
 FIXTURE_TEST(a_line_never_shows_a_query)
 {
     static const hth_log_format formats[] = { HTH_LOG_JSON, HTH_LOG_TEXT };
-    fixture *f = *state;
 
     for (int i = 0; i < 2; i++) {
         hth_server_log *log = log_open(f, formats[i], HEARTH_LOG_INFO);
@@ -330,7 +316,6 @@ FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
                                             "\xf0\x9f\x98\x80",
                                             "\xed\xa0\x80",
                                             "\xe2\x82" };
-    fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
         hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO), *text_log;
@@ -381,7 +366,6 @@ FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
 
 FIXTURE_TEST(a_text_cannot_pretend_to_be_the_next_field)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
     hth_record record = record_of_chat();
 
@@ -397,7 +381,6 @@ FIXTURE_TEST(a_text_cannot_pretend_to_be_the_next_field)
 
 FIXTURE_TEST(an_event_tells_its_level_its_source_and_its_model)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
     json_t *line;
 
@@ -424,7 +407,6 @@ FIXTURE_TEST(an_event_tells_its_level_its_source_and_its_model)
 
 FIXTURE_TEST(the_level_can_be_changed)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_WARNING);
 
     hth_server_log_fn(HEARTH_LOG_INFO, "hearth", "not wanted", log);
@@ -446,7 +428,6 @@ static void *write_lines(void *user_data)
 
 FIXTURE_TEST(lines_of_several_threads_do_not_mix)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
     pthread_t threads[N_THREADS];
     int n = 0;
@@ -472,7 +453,6 @@ FIXTURE_TEST(lines_of_several_threads_do_not_mix)
 
 FIXTURE_TEST(a_terminal_gets_text_with_the_time_of_day)
 {
-    fixture *f = *state;
     int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     hth_server_log *log;
     char text[256];
@@ -495,7 +475,6 @@ FIXTURE_TEST(a_terminal_gets_text_with_the_time_of_day)
 
 FIXTURE_TEST(a_file_gets_json_by_default)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_AUTO, HEARTH_LOG_INFO);
     struct stat st;
 
@@ -508,7 +487,6 @@ FIXTURE_TEST(a_file_gets_json_by_default)
 
 FIXTURE_TEST(a_file_that_cannot_be_opened_is_an_error_that_names_it)
 {
-    fixture *f = *state;
     hth_server_log *log;
     hearth_error err;
     char path[600];
@@ -522,7 +500,6 @@ FIXTURE_TEST(a_file_that_cannot_be_opened_is_an_error_that_names_it)
 
 FIXTURE_TEST(a_log_that_was_moved_away_goes_on_in_a_new_file)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_JSON, HEARTH_LOG_INFO);
     char moved[600];
 
@@ -557,7 +534,6 @@ TEST(standard_error_is_never_closed)
 
 FIXTURE_TEST(lines_that_a_full_pipe_does_not_take_are_lost_and_told_of)
 {
-    fixture *f = *state;
     hth_server_log *log;
     int reader, n_lines = 0, n_lost = 0;
     ssize_t n;
@@ -597,7 +573,6 @@ FIXTURE_TEST(lines_that_a_full_pipe_does_not_take_are_lost_and_told_of)
 
 FIXTURE_TEST(a_line_that_a_full_disk_cut_is_ended_before_the_next)
 {
-    fixture *f = *state;
     hth_server_log *log = log_open(f, HTH_LOG_TEXT, HEARTH_LOG_INFO);
     struct rlimit old, small;
 

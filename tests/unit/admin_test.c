@@ -42,10 +42,8 @@ static bool reload(void *user_data, hearth_error *err)
     return !f->reload_fails;
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     f->options = hth_server_options_default();
     f->models[0].name = "chat";
     f->models[1].name = "org/embed";
@@ -65,21 +63,15 @@ static int set_up(void **state)
         .reload = reload,
         .user_data = f,
     };
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hth_metrics_free(f->admin.metrics);
     hth_buffer_deinit(&f->exchange.body);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static void begin(fixture *f, const char *method, const char *path)
 {
@@ -130,7 +122,6 @@ FIXTURE_TEST(health_is_ok_while_every_model_can_be_had)
 {
     static const hth_worker_state states[] = { HTH_WORKER_STOPPED, HTH_WORKER_STARTING, HTH_WORKER_READY,
                                                HTH_WORKER_STOPPING, HTH_WORKER_WAITING };
-    fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         f->supervisor.views[0].state = states[i];
@@ -141,7 +132,6 @@ FIXTURE_TEST(health_is_ok_while_every_model_can_be_had)
 
 FIXTURE_TEST(health_waits_for_the_first_model_of_the_start)
 {
-    fixture *f = *state;
     hth_worker_view *chat = &f->supervisor.views[0], *embed = &f->supervisor.views[1];
 
     chat->was_ready = false;
@@ -163,8 +153,6 @@ FIXTURE_TEST(health_waits_for_the_first_model_of_the_start)
 
 FIXTURE_TEST(health_names_models_that_are_broken)
 {
-    fixture *f = *state;
-
     f->supervisor.views[1].state = HTH_WORKER_BROKEN;
     f->supervisor.views[1].restart_in_ms = 1500;
     memcpy(f->supervisor.views[1].last_death, "killed by signal 9; /home/me/secret.gguf", 41);
@@ -175,7 +163,6 @@ FIXTURE_TEST(health_names_models_that_are_broken)
 
 FIXTURE_TEST(a_server_is_ready_once_its_models_were_loaded)
 {
-    fixture *f = *state;
     hth_worker_view *view = &f->supervisor.views[0];
 
     assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
@@ -200,8 +187,6 @@ FIXTURE_TEST(a_server_is_ready_once_its_models_were_loaded)
 
 FIXTURE_TEST(a_server_that_stops_or_has_no_working_model_is_not_ready)
 {
-    fixture *f = *state;
-
     f->supervisor.views[0].state = HTH_WORKER_BROKEN;
     assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
     f->supervisor.views[1].state = HTH_WORKER_BROKEN;
@@ -212,7 +197,6 @@ FIXTURE_TEST(a_server_that_stops_or_has_no_working_model_is_not_ready)
 
 FIXTURE_TEST(many_broken_models_are_one_message_of_bounded_length)
 {
-    fixture *f = *state;
     char name[400];
 
     memset(name, 'x', sizeof(name) - 1);
@@ -228,7 +212,6 @@ FIXTURE_TEST(many_broken_models_are_one_message_of_bounded_length)
 
 FIXTURE_TEST(metrics_are_in_prometheus_format)
 {
-    fixture *f = *state;
     char problem[512];
 
     f->http.numbers.n_connections = 17;
@@ -250,7 +233,6 @@ static json_int_t integer_at(const json_t *object, const char *a, const char *b)
 
 FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
 {
-    fixture *f = *state;
     hth_worker_view *view = &f->supervisor.views[0];
     json_t *page, *worker;
 
@@ -317,7 +299,6 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
 
 FIXTURE_TEST(a_worker_without_a_process_shows_no_numbers_but_when_it_starts)
 {
-    fixture *f = *state;
     json_t *page, *worker;
 
     f->supervisor.views[0].pid = 0;
@@ -350,7 +331,6 @@ FIXTURE_TEST(the_configuration_is_shown_without_secrets)
                                       .n_models = 1,
                                       .requests_per_minute = 60,
                                       .salt = "pepper" } };
-    fixture *f = *state;
     json_t *page, *entry;
 
     f->models[0].worker = worker;
@@ -393,8 +373,6 @@ FIXTURE_TEST(the_configuration_is_shown_without_secrets)
 
 FIXTURE_TEST(a_drain_is_answered_before_it_begins_and_begins_once)
 {
-    fixture *f = *state;
-
     assert_string_equal(ask(f, "POST", "/admin/drain", 202), "{\"status\":\"draining\"}\n");
     assert_int_equal(f->n_drains, 1);
     assert_int_equal(f->n_replies_at_drain, 1);
@@ -405,8 +383,6 @@ FIXTURE_TEST(a_drain_is_answered_before_it_begins_and_begins_once)
 
 FIXTURE_TEST(a_reload_that_fails_says_why)
 {
-    fixture *f = *state;
-
     assert_string_equal(ask(f, "POST", "/admin/reload", 200), "{\"status\":\"reloaded\"}\n");
     f->reload_fails = true;
     assert_error(f, "POST", "/admin/reload", 400, "hearth.conf:3: 'ram' is 'lots'");
@@ -415,7 +391,6 @@ FIXTURE_TEST(a_reload_that_fails_says_why)
 
 FIXTURE_TEST(a_worker_is_restarted_by_its_models_name)
 {
-    fixture *f = *state;
     char path[700];
 
     assert_string_equal(ask(f, "POST", "/admin/models/chat/restart", 202), "{\"status\":\"restarting\"}\n");
@@ -444,7 +419,6 @@ FIXTURE_TEST(a_page_asked_for_in_the_wrong_way_says_which_is_right)
         { "GET", "/admin/models/chat/restart", "Allow: POST\n" },
         { "HEAD", "/admin/reload", "Allow: POST\n" },
     };
-    fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_error(f, cases[i].method, cases[i].path, 405, cases[i].path);
@@ -466,7 +440,6 @@ FIXTURE_TEST(what_is_no_page_is_left_to_the_caller)
                                          "/admin/models//restart",
                                          "/admin/models/chat",
                                          "/metrics/" };
-    fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         begin(f, "GET", paths[i]);

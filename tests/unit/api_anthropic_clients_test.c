@@ -170,7 +170,6 @@ TEST(a_message_of_the_system_stands_where_it_came)
 
 STUB_TEST(a_kept_conversation_is_refused_in_the_form_that_clients_know)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer =
         hth_test_api_run(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES ",\"thread\":{\"type\":\"new\"}}");
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -185,7 +184,6 @@ STUB_TEST(a_kept_conversation_is_refused_in_the_form_that_clients_know)
 
 STUB_TEST(a_reply_of_no_tokens_only_reads_the_prompt)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer =
         hth_test_api_run(f->model, HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":0," MESSAGES "}");
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -385,7 +383,6 @@ STUB_TEST(what_was_cleared_is_told_in_the_reply_and_its_stream)
                                  ",'context_management':{'edits':[{'type':'clear_thinking_20251015'},{'type':"
                                  "'clear_tool_uses_20250919','trigger':{'type':'tool_uses','value':1},'keep':{'type':"
                                  "'tool_uses','value':1}}]}";
-    const hth_test_stub *f = *state;
     char body[4096], *text;
     hth_test_answer answer;
     json_t *message, *applied;

@@ -135,7 +135,6 @@ STUB_TEST(what_is_wrong_is_an_error_of_anthropics_shape)
           ",\"tools\":[{\"name\":\"w\",\"input_schema\":{}},{\"name\":\"w\",\"input_schema\":{}}]}",
           "'tools[1].name' is 'w', like the name of tool 0", 400 },
     };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_test_answer answer = hth_test_api_run(f->model, HTH_API_MESSAGES, rows[i].body);
@@ -156,7 +155,6 @@ static const char *const pieces[] = { "<think>",   "hm</think>", "I lo", "ok.<ca
 
 STUB_TEST(a_message_has_a_block_for_each_thing_said)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(
         f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "," TOOLS THINKING "}", pieces, HEARTH_FINISH_STOP);
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -183,7 +181,6 @@ STUB_TEST(what_is_not_kept_creates_no_cache)
         int64_t cold_min_tokens;
         json_int_t n_input, n_created;
     } rows[] = { { 50, 0, 10 }, { 51, 10, 0 } }; /* the prompt has 50, 40 of them cached */
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hearth_model_options options = hearth_model_options_default();
@@ -209,7 +206,6 @@ STUB_TEST(what_is_not_kept_creates_no_cache)
 
 STUB_TEST(without_being_asked_for_thinking_is_not_shown)
 {
-    const hth_test_stub *f = *state;
     static const char *const said[] = { "<think>hm</think>Yes.", NULL };
     hth_test_answer answer =
         hth_test_api_script(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "}", said, HEARTH_FINISH_LENGTH);
@@ -243,7 +239,6 @@ STUB_TEST(events_open_and_close_one_block_after_the_other)
         "message_delta",
         "message_stop",
     };
-    const hth_test_stub *f = *state;
     hth_test_answer answer =
         hth_test_api_script(f->model, HTH_API_MESSAGES, "{" HEAD "," MESSAGES "," TOOLS THINKING ",\"stream\":true}",
                             pieces, HEARTH_FINISH_STOP);
@@ -275,7 +270,6 @@ STUB_TEST(events_open_and_close_one_block_after_the_other)
 
 STUB_TEST(a_models_stream_says_what_its_message_says_and_which_text_stopped_it)
 {
-    const hth_test_stub *f = *state;
     const char *request = "{\"model\":\"m\",\"max_tokens\":200,\"system\":\"fox\",\"stop_sequences\":[\"q\",\"a\","
                           "\"e\",\"t\",\"k\"]," MESSAGES "%s}";
     char text[512];
@@ -310,7 +304,6 @@ STUB_TEST(only_what_the_client_asked_for_is_a_stop_sequence)
 {
     static const char *const reasons[] = { "end_turn", "stop_sequence", "stop_sequence", "end_turn" };
     static const char *const sequences[] = { "", "zz", "text", "" };
-    const hth_test_stub *f = *state;
 
     for (uint32_t number = 0; number < 4; number++) {
         hth_test_answer answer = hth_test_api_stopped(
@@ -326,7 +319,6 @@ STUB_TEST(only_what_the_client_asked_for_is_a_stop_sequence)
 
 STUB_TEST(counted_tokens_are_those_that_a_message_uses)
 {
-    const hth_test_stub *f = *state;
     const char *question = "{\"model\":\"m\"," MESSAGES "," TOOLS "}";
     hth_api_error error;
     hth_buffer out = { .text = NULL };

@@ -75,7 +75,6 @@ STUB_TEST(what_is_wrong_is_an_error_of_llama_cpps_shape)
         { HTH_API_DETOKENIZE, "{\"tokens\":[\"a\"]}", "invalid_request_error", 400 },
         { HTH_API_APPLY_TEMPLATE, "{\"messages\":[]}", "invalid_request_error", 400 },
     };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_test_answer answer = hth_test_api_run(f->model, rows[i].kind, rows[i].body);
@@ -91,7 +90,6 @@ STUB_TEST(what_is_wrong_is_an_error_of_llama_cpps_shape)
 
 STUB_TEST(a_completion_tells_what_it_did_streamed_or_not)
 {
-    const hth_test_stub *f = *state;
     const char *request = "{\"prompt\":\"A prompt that is long enough to be kept in the cache.\",\"n_predict\":30,"
                           "\"seed\":4,\"return_tokens\":true,\"n_probs\":1,\"ignore_eos\":true%s}";
     char text[512];
@@ -134,7 +132,6 @@ STUB_TEST(a_completion_tells_what_it_did_streamed_or_not)
 
 STUB_TEST(events_have_their_tokens_and_probabilities_the_bytes_of_theirs)
 {
-    const hth_test_stub *f = *state;
     /* Bytes: the first token is the first of two of a character. */
     hth_test_answer stream =
         hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
@@ -171,7 +168,6 @@ STUB_TEST(timings_have_all_their_fields_in_every_event)
         "hit",
         "tier",
     };
-    const hth_test_stub *f = *state;
     hth_test_answer stream = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
                                               "{\"prompt\":\"abc\",\"seed\":1,\"ignore_eos\":true,\"n_predict\":20,"
                                               "\"stream\":true,\"timings_per_token\":true}");
@@ -214,7 +210,6 @@ STUB_TEST(values_that_llama_cpp_gives_a_meaning_have_it)
 {
     static const char body[] = "{\"prompt\":\"\",\"n_predict\":1,\"repeat_last_n\":-1,\"dry_penalty_last_n\":-1,"
                                "\"stop\":[\"\",\"x\",\"\"]}";
-    const hth_test_stub *f = *state;
     hth_api_error error;
     hth_api_prepared prepared;
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -239,7 +234,6 @@ STUB_TEST(values_that_llama_cpp_gives_a_meaning_have_it)
 
 STUB_TEST(a_reply_has_the_key_to_go_on_from)
 {
-    const hth_test_stub *f = *state;
     char text[512];
     hth_test_answer answer = hth_test_api_run(
         f->model, HTH_API_NATIVE_COMPLETION,
@@ -264,7 +258,6 @@ STUB_TEST(a_reply_has_the_key_to_go_on_from)
 
 STUB_TEST(a_prompt_that_does_not_fit_is_told_in_numbers)
 {
-    const hth_test_stub *f = *state;
     hearth_model_info info = { .struct_size = sizeof(info) };
     char *text = calloc(1, 100100);
     hth_test_answer answer;
@@ -287,7 +280,6 @@ STUB_TEST(a_prompt_that_does_not_fit_is_told_in_numbers)
 
 STUB_TEST(a_stop_text_is_named)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(
         f->model, HTH_API_NATIVE_COMPLETION,
         "{\"prompt\":\"abc\",\"seed\":1,\"ignore_eos\":true,\"n_predict\":2000,\"stop\":[\"zzzzzz\",\"e\"]}");
@@ -303,7 +295,6 @@ STUB_TEST(a_stop_text_is_named)
 STUB_TEST(a_stop_text_of_nobody_elses_is_named)
 {
     static const char *const types[] = { "eos", "word", "word", "eos" }, *const words[] = { "", "zz", "text", "" };
-    const hth_test_stub *f = *state;
 
     for (uint32_t number = 0; number < 4; number++) {
         hth_test_answer answer = hth_test_api_stopped(f->model, HTH_API_NATIVE_COMPLETION,
@@ -356,7 +347,6 @@ STUB_TEST(a_nul_byte_in_a_reply_ends_nothing)
           "}",
           "choices.0.message.content", "choices.0.delta.content", "\0\0\0", 3 },
     };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         json_t *wanted = json_stringn(rows[i].wanted, rows[i].n_wanted), *body, *events, *said;
@@ -385,7 +375,6 @@ STUB_TEST(a_nul_byte_in_a_reply_ends_nothing)
 
 STUB_TEST(several_prompts_are_answered_in_their_order)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
                                               "{\"prompt\":[\"one\",\"two\",[116,104]],\"n_predict\":3,\"seed\":1}");
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -416,7 +405,6 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
 
 STUB_TEST(texts_become_tokens_and_tokens_texts)
 {
-    const hth_test_stub *f = *state;
     json_t *got = ask(f, HTH_API_TOKENIZE, "{\"content\":\"ab\"}"), *wanted = hth_test_json("{\"tokens\":[97,98]}");
 
     assert_true(json_equal(got, wanted));
@@ -462,7 +450,6 @@ static int tokenize_letters(const hth_test_stub *f, size_t n, const atomic_bool 
 STUB_TEST(tokens_of_a_text_are_answered_up_to_a_million)
 {
     static const char first[] = "{\"tokens\":[{\"id\":97,\"piece\":\"a\"},";
-    const hth_test_stub *f = *state;
     hth_buffer out = { .text = NULL };
 
     assert_int_equal(tokenize_letters(f, 1000000, NULL, &out), 0);
@@ -476,7 +463,6 @@ STUB_TEST(tokens_of_a_text_are_answered_up_to_a_million)
 
 STUB_TEST(tokens_that_nobody_waits_for_are_not_written)
 {
-    const hth_test_stub *f = *state;
     hth_buffer out = { .text = NULL };
     atomic_bool is_gone;
 
@@ -488,7 +474,6 @@ STUB_TEST(tokens_that_nobody_waits_for_are_not_written)
 
 STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
 {
-    const hth_test_stub *f = *state;
     hearth_model_info info = { .struct_size = sizeof(info) };
     static const char *const aliases[] = { "gpt-4o", "claude-*" }, *const tags[] = { "fast" };
     hth_api_listed_model listed[] = {

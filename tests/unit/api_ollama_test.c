@@ -50,7 +50,7 @@ static json_t *lines_of(const char *text)
 
 /* ---- requests ---- */
 
-TEST(every_option_arrives)
+SHARED_STUB_TEST(every_option_arrives)
 {
     hth_api_request *r = hth_test_parsed(
         HTH_API_OLLAMA_CHAT,
@@ -75,7 +75,7 @@ TEST(every_option_arrives)
     hth_api_request_free(r);
 }
 
-TEST(what_nobody_says_is_as_everywhere)
+SHARED_STUB_TEST(what_nobody_says_is_as_everywhere)
 {
     hth_api_request *r = hth_test_parsed(HTH_API_OLLAMA_CHAT, "{" ASK "}");
     const hearth_sampling defaults = hearth_sampling_default();
@@ -94,7 +94,7 @@ TEST(what_nobody_says_is_as_everywhere)
     hth_api_request_free(r);
 }
 
-TEST(what_has_no_effect_is_noted)
+SHARED_STUB_TEST(what_has_no_effect_is_noted)
 {
     static const struct {
         const char *fields, *notes;
@@ -128,7 +128,7 @@ TEST(what_has_no_effect_is_noted)
     }
 }
 
-TEST(what_is_wrong_names_the_field)
+SHARED_STUB_TEST(what_is_wrong_names_the_field)
 {
     static const struct {
         hth_api_kind kind;
@@ -176,7 +176,7 @@ TEST(what_is_wrong_names_the_field)
     }
 }
 
-TEST(an_error_in_a_stream_is_a_line)
+SHARED_STUB_TEST(an_error_in_a_stream_is_a_line)
 {
     hth_api_error error = { .kind = HTH_API_INTERNAL, .message = "it\nbroke" };
     hth_buffer out = { .text = NULL };
@@ -217,9 +217,9 @@ static void assert_prompt(const hth_test_stub *f, hth_api_kind kind, const char 
     free(prompt);
 }
 
-TEST(histories_are_read)
+SHARED_STUB_TEST(histories_are_read)
 {
-    assert_prompt(*state, HTH_API_OLLAMA_CHAT,
+    assert_prompt(f, HTH_API_OLLAMA_CHAT,
                   "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"a\","
                   "\"images\":[\"x\",\"y\"]},{\"role\":\"assistant\",\"content\":\"b\",\"thinking\":\"t\"},"
                   "{\"role\":\"user\",\"content\":\"c\",\"images\":[]}]}",
@@ -228,12 +228,12 @@ TEST(histories_are_read)
                   "<|im_start|>assistant\n<think>t</think>b<|im_end|>\n"
                   "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n");
     /* The beginning of a reply goes on. */
-    assert_prompt(*state, HTH_API_OLLAMA_CHAT,
+    assert_prompt(f, HTH_API_OLLAMA_CHAT,
                   "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}",
                   "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb");
 }
 
-TEST(results_find_their_calls)
+SHARED_STUB_TEST(results_find_their_calls)
 {
 #define CALL(name) "{\"function\":{\"name\":\"" name "\",\"arguments\":{\"a\":1}}}"
 #define CALLS \
@@ -264,7 +264,7 @@ TEST(results_find_their_calls)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char *prompt = prompt_of(*state, HTH_API_OLLAMA_CHAT, rows[i].body);
+        char *prompt = prompt_of(f, HTH_API_OLLAMA_CHAT, rows[i].body);
 
         if (!strstr(prompt, rows[i].expected))
             fail_msg("row %zu: %s", i, prompt);
@@ -273,10 +273,8 @@ TEST(results_find_their_calls)
     }
 }
 
-TEST(prompts_are_questions_unless_they_are_raw)
+SHARED_STUB_TEST(prompts_are_questions_unless_they_are_raw)
 {
-    const hth_test_stub *f = *state;
-
     assert_prompt(f, HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"system\":\"s\"}",
                   "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n");
     assert_prompt(f, HTH_API_OLLAMA_GENERATE, "{\"prompt\":\"a\",\"raw\":true}", "a");
@@ -288,11 +286,11 @@ TEST(prompts_are_questions_unless_they_are_raw)
                   "xy<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST(a_text_is_asked_for_between_two)
+SHARED_STUB_TEST(a_text_is_asked_for_between_two)
 {
     static const char body[] = "{\"prompt\":\"ab\",\"suffix\":\"cd\"}";
     static const hth_api_kind kinds[] = { HTH_API_OLLAMA_GENERATE, HTH_API_COMPLETION };
-    hth_test_stub *f = *state, filling = *f;
+    hth_test_stub filling = *f;
     hth_api_error error;
 
     filling.model = hth_test_model_load(f->runtime, "stub:fills=1", NULL);
@@ -310,7 +308,7 @@ TEST(a_text_is_asked_for_between_two)
     hearth_model_unref(filling.model);
 }
 
-TEST(context_and_suffix_are_part_of_what_names_a_prompt)
+SHARED_STUB_TEST(context_and_suffix_are_part_of_what_names_a_prompt)
 {
     static const char *const bodies[] = { "{\"prompt\":\"a\"}", "{\"prompt\":\"a\",\"context\":[1]}",
                                           "{\"prompt\":\"a\",\"context\":[2]}", "{\"prompt\":\"a\",\"raw\":true}",
@@ -353,7 +351,7 @@ static void assert_numbers(json_t *last)
     assert_string_equal(hth_test_text_at(last, "created_at"), "2023-11-14T22:13:20Z");
 }
 
-TEST(a_stream_s_pieces_are_the_reply)
+SHARED_STUB_TEST(a_stream_s_pieces_are_the_reply)
 {
     static const struct {
         hth_api_kind kind;
@@ -367,7 +365,6 @@ TEST(a_stream_s_pieces_are_the_reply)
           "{\"model\":\"m\",\"raw\":true,\"prompt\":\"Hi\",\"options\":{\"num_predict\":20,\"seed\":3}%s}",
           "response" },
     };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char text[512];
@@ -411,11 +408,10 @@ TEST(a_stream_s_pieces_are_the_reply)
     }
 }
 
-TEST(calls_are_told_whole)
+SHARED_STUB_TEST(calls_are_told_whole)
 {
     static const char *const texts[] = { "<think>h",         "m</think>So: ",       "<call>weather {\"city\":",
                                          "\"Oslo\"}</call>", "<call>now {}</call>", NULL };
-    const hth_test_stub *f = *state;
     hth_test_answer whole = hth_test_api_script(f->model, HTH_API_OLLAMA_CHAT, "{" ASK "," TOOLS ",\"stream\":false}",
                                                 texts, HEARTH_FINISH_STOP);
     hth_test_answer stream =
@@ -446,10 +442,9 @@ TEST(calls_are_told_whole)
     hth_buffer_deinit(&stream.text);
 }
 
-TEST(a_call_that_is_cut_off_is_none)
+SHARED_STUB_TEST(a_call_that_is_cut_off_is_none)
 {
     static const char *const texts[] = { "So ", "<call>weather {\"city\":", "\"Os", NULL };
-    const hth_test_stub *f = *state;
 
     for (int streamed = 0; streamed < 2; streamed++) {
         hth_test_answer answer = hth_test_api_script(
@@ -462,10 +457,9 @@ TEST(a_call_that_is_cut_off_is_none)
     }
 }
 
-TEST(log_probabilities_come_with_their_lines)
+SHARED_STUB_TEST(log_probabilities_come_with_their_lines)
 {
     static const char request[] = "{" ASK ",\"options\":{\"num_predict\":9,\"seed\":3},\"logprobs\":true%s}";
-    const hth_test_stub *f = *state;
     char text[512];
     hth_test_answer whole, stream;
     json_t *body, *lines, *all = json_array(), *line;
@@ -506,7 +500,7 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
     return answer;
 }
 
-TEST(who_asks_for_nothing_is_told_that_the_model_is_loaded)
+SHARED_STUB_TEST(who_asks_for_nothing_is_told_that_the_model_is_loaded)
 {
     static const struct {
         hth_api_kind kind;
@@ -521,7 +515,7 @@ TEST(who_asks_for_nothing_is_told_that_the_model_is_loaded)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        json_t *answer = ask(*state, rows[i].kind, rows[i].body);
+        json_t *answer = ask(f, rows[i].kind, rows[i].body);
 
         assert_string_equal(hth_test_text_at(answer, "done_reason"), rows[i].reason);
         assert_string_equal(hth_test_text_at(answer, "model"), "m");
@@ -539,12 +533,12 @@ static bool has_text(json_t *array, const char *text)
     return false;
 }
 
-TEST(a_model_shows_what_it_can_do)
+SHARED_STUB_TEST(a_model_shows_what_it_can_do)
 {
     static const char *const bodies[] = { "{\"model\":\"m\",\"verbose\":true}", "{\"name\":\"m\"}", "" };
 
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
-        json_t *shown = ask(*state, HTH_API_OLLAMA_SHOW, bodies[i]), *info = hth_test_at(shown, "model_info");
+        json_t *shown = ask(f, HTH_API_OLLAMA_SHOW, bodies[i]), *info = hth_test_at(shown, "model_info");
         const char *architecture = json_string_value(json_object_get(info, "general.architecture"));
         char key[128];
 
@@ -561,7 +555,7 @@ TEST(a_model_shows_what_it_can_do)
     }
 }
 
-TEST(models_are_listed_whether_or_not_they_are_loaded)
+SHARED_STUB_TEST(models_are_listed_whether_or_not_they_are_loaded)
 {
     hearth_model_info info = { .struct_size = sizeof(info),
                                .architecture = "llama",
@@ -602,5 +596,5 @@ TEST(models_are_listed_whether_or_not_they_are_loaded)
 
 int main(void)
 {
-    return hth_test_run("tests", hth_test_stub_set_up, hth_test_stub_tear_down);
+    return hth_test_run_with_stub();
 }

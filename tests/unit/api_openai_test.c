@@ -171,7 +171,6 @@ STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
         /* what only the model's side can know */
         { "{" MESSAGES ",\"logit_bias\":{\"999999\":1}}", "logit_bias", "invalid_value", 400 },
     };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_test_answer answer = hth_test_api_run(f->model, HTH_API_CHAT, rows[i].body);
@@ -211,7 +210,6 @@ STUB_TEST(what_does_not_fit_the_context_is_an_error_or_cut)
           "error.type", "invalid_request_error" },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"%s\"}", "error.type", "exceed_context_size_error" },
     };
-    const hth_test_stub *f = *state;
     hth_test_answer answer;
     json_t *body;
     char *text;
@@ -306,7 +304,6 @@ static const char *const pieces[] = { "<think>",
 
 STUB_TEST(a_reply_has_content_reasoning_calls_and_usage_in_their_places)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer =
         hth_test_api_script(f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS "}", pieces, HEARTH_FINISH_STOP);
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -339,7 +336,6 @@ STUB_TEST(a_raw_reply_is_what_the_model_wrote)
 {
     static const char written[] =
         "<think>Let me see.</think>I look.<call>weather {\"city\":\"Oslo\"}</call><call>now {}</call>";
-    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(
         f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS ",\"reasoning_format\":\"none\",\"parse_tool_calls\":false}",
         pieces, HEARTH_FINISH_STOP);
@@ -354,7 +350,6 @@ STUB_TEST(a_raw_reply_is_what_the_model_wrote)
 STUB_TEST(calls_of_the_older_form_are_functions)
 {
     static const char asked[] = "{" MESSAGES ",\"functions\":[{\"name\":\"weather\"},{\"name\":\"now\"}]%s}";
-    const hth_test_stub *f = *state;
     char body_text[512];
     hth_test_answer answer;
     hth_buffer arguments = { .text = NULL };
@@ -383,7 +378,6 @@ STUB_TEST(calls_of_the_older_form_are_functions)
 
 STUB_TEST(a_stream_tells_the_same_in_deltas)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(
         f->model, HTH_API_CHAT, "{" MESSAGES "," TOOLS ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
         pieces, HEARTH_FINISH_STOP);
@@ -437,7 +431,6 @@ STUB_TEST(a_stream_begins_with_its_first_token_though_nothing_shows_of_it)
         { HTH_API_CHAT, "{" MESSAGES "," TOOLS "}", NULL },
     };
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1 };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_api_request *request = hth_test_parsed(rows[i].kind, rows[i].body);
@@ -470,7 +463,6 @@ STUB_TEST(a_stream_begins_with_its_first_token_though_nothing_shows_of_it)
 STUB_TEST(a_reply_that_was_cut_short_says_length)
 {
     static const char *const cut[] = { "I lo", NULL };
-    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_script(f->model, HTH_API_CHAT, "{" MESSAGES "}", cut, HEARTH_FINISH_LENGTH);
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
 
@@ -501,7 +493,6 @@ STUB_TEST(a_models_streamed_replies_are_those_that_are_not_streamed)
         "{" MESSAGES ",\"n\":3,\"seed\":6,\"max_tokens\":40," TOOLS "%s}",
         "{" MESSAGES ",\"n\":3,\"seed\":7,\"max_tokens\":40,\"stop\":[\"a\",\"e\"]%s}",
     };
-    const hth_test_stub *f = *state;
 
     for (size_t k = 0; k < sizeof(bodies) / sizeof(bodies[0]); k++) {
         char text[1024];
@@ -533,7 +524,6 @@ STUB_TEST(a_models_streamed_replies_are_those_that_are_not_streamed)
 
 STUB_TEST(a_prompt_that_was_seen_before_is_reported_as_cached)
 {
-    const hth_test_stub *f = *state;
     const char *body = "{\"messages\":[{\"role\":\"user\",\"content\":\"A question that is long enough to be kept.\"}],"
                        "\"max_tokens\":4,\"temperature\":0}";
     hth_test_answer first = hth_test_api_run(f->model, HTH_API_CHAT, body);
@@ -553,7 +543,6 @@ STUB_TEST(a_prompt_that_was_seen_before_is_reported_as_cached)
 
 STUB_TEST(each_token_has_its_log_probabilities_streamed_or_not)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer whole = hth_test_api_run(
         f->model, HTH_API_CHAT, "{" MESSAGES ",\"max_tokens\":12,\"seed\":3,\"logprobs\":true,\"top_logprobs\":2}");
     hth_test_answer stream = hth_test_api_run(
@@ -601,7 +590,6 @@ TEST(prompts_of_completions_have_all_four_forms)
 
 STUB_TEST(counted_tokens_are_those_that_a_chat_uses)
 {
-    const hth_test_stub *f = *state;
     hth_api_request *request = hth_test_parsed(HTH_API_CHAT_TOKENS, "{" MESSAGES "," TOOLS "}");
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_CHAT, "{\"max_tokens\":1," MESSAGES "," TOOLS "}");
     json_t *counted, *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -635,7 +623,6 @@ STUB_TEST(what_is_wrong_with_a_completion_is_named)
         { "{\"prompt\":\"a\",\"logprobs\":6}", "logprobs", "invalid_value" },
         { "{\"prompt\":[99999]}", "", "invalid_value" },
     };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION, rows[i].body);
@@ -651,7 +638,6 @@ STUB_TEST(what_is_wrong_with_a_completion_is_named)
 
 STUB_TEST(completions_of_several_prompts_are_told_apart_by_their_index)
 {
-    const hth_test_stub *f = *state;
     const char *request = "{\"prompt\":[\"one\",\"two\"],\"n\":2,\"max_tokens\":20,\"seed\":9,\"echo\":true%s}";
     char text[256];
     hth_test_answer whole, stream;
@@ -685,7 +671,6 @@ STUB_TEST(completions_of_several_prompts_are_told_apart_by_their_index)
 
 STUB_TEST(log_probabilities_of_a_completion_are_arrays_side_by_side)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION,
                                               "{\"prompt\":\"abc\",\"max_tokens\":8,\"seed\":2,\"logprobs\":2}");
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));

@@ -167,7 +167,6 @@ static bool is_remembered(hearth_model *model, hth_memo *prompts, size_t n_token
 RUNTIME_TEST(a_prompt_that_the_context_has_no_room_for_takes_no_place)
 {
     enum { N_CTX = 64 };
-    hth_test_stub *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hth_memo *prompts = hth_api_prompts_new(1 << 20);
 
@@ -199,7 +198,6 @@ RUNTIME_TEST(every_token_of_a_text_has_its_bias)
         "{\"prompt\":\"x\",\"logit_bias\":[[7,1],[\" <s>é\",-2.5],[\"\",3],[\"b\",false]]}",
         "{\"prompt\":\"x\",\"logit_bias\":{\"7\":1,\" <s>é\":-2.5,\"\":3,\"b\":false}}",
     };
-    hth_test_stub *f = *state;
     hearth_token tokens[16];
     size_t n = 0;
     hearth_error err;
@@ -228,7 +226,6 @@ RUNTIME_TEST(every_token_of_a_text_has_its_bias)
 RUNTIME_TEST(texts_have_no_more_tokens_than_a_request_may_name)
 {
     enum { TEXTS = 5, TEXT_BYTES = 1000 }; /* a token each byte */
-    hth_test_stub *f = *state;
     hth_buffer body = { .text = NULL };
     char text[TEXT_BYTES + 1];
     hth_api_request *request;

@@ -43,7 +43,7 @@ static hth_api_request *parsed(const char *body)
 
 /* ---- requests ---- */
 
-TEST(a_text_is_a_message_of_the_user_behind_the_instructions)
+SHARED_STUB_TEST(a_text_is_a_message_of_the_user_behind_the_instructions)
 {
     hth_api_request *r = parsed("{'model':'m','instructions':'Be brief.','input':'Hi','max_output_tokens':9,"
                                 "'temperature':0.5,'top_p':0.25,'stream':true,'store':false,'metadata':{'a':'b'},"
@@ -64,7 +64,7 @@ TEST(a_text_is_a_message_of_the_user_behind_the_instructions)
     hth_api_request_free(r);
 }
 
-TEST(items_of_one_reply_are_one_turn_again)
+SHARED_STUB_TEST(items_of_one_reply_are_one_turn_again)
 {
     hth_api_request *r = parsed(
         "{'input':[{'type':'message','role':'developer','content':[{'type':'input_text','text':'a'},"
@@ -108,7 +108,7 @@ TEST(items_of_one_reply_are_one_turn_again)
     hth_api_request_free(r);
 }
 
-TEST(a_further_item_of_an_assistant_that_has_no_place_begins_a_turn)
+SHARED_STUB_TEST(a_further_item_of_an_assistant_that_has_no_place_begins_a_turn)
 {
     hth_api_request *r = parsed("{'input':[{'role':'assistant','content':'a'},{'role':'assistant','content':'b'},"
                                 "{'type':'function_call','call_id':'1','name':'f','arguments':'{}'},"
@@ -127,7 +127,7 @@ TEST(a_further_item_of_an_assistant_that_has_no_place_begins_a_turn)
 }
 
 /* A member 'tools' means something in a namespace alone; elsewhere it is passed over, and the tool counts. */
-TEST(thoughts_of_one_turn_are_joined_by_lines)
+SHARED_STUB_TEST(thoughts_of_one_turn_are_joined_by_lines)
 {
     hth_api_request *r = parsed(
         "{'input':[{'type':'reasoning','summary':[],'content':[{'type':'reasoning_text','text':'a'},{'type':"
@@ -142,7 +142,7 @@ TEST(thoughts_of_one_turn_are_joined_by_lines)
     hth_api_request_free(r);
 }
 
-TEST(tools_of_what_is_no_namespace_do_not_count)
+SHARED_STUB_TEST(tools_of_what_is_no_namespace_do_not_count)
 {
     hth_api_request *r = parsed(
         "{'input':'Hi','tools':[{'type':'function','name':'a'},{'type':'function','name':'b','tools':[]},"
@@ -159,7 +159,7 @@ TEST(tools_of_what_is_no_namespace_do_not_count)
     hth_api_request_free(r);
 }
 
-TEST(tools_are_offered_as_functions_of_one_list)
+SHARED_STUB_TEST(tools_are_offered_as_functions_of_one_list)
 {
     hth_api_request *r = parsed("{'input':'Hi'," TOOLS ",'parallel_tool_calls':false}");
     const hearth_conversation *c = &r->conversation;
@@ -176,7 +176,7 @@ TEST(tools_are_offered_as_functions_of_one_list)
     hth_api_request_free(r);
 }
 
-TEST(a_choice_of_tools_shows_those)
+SHARED_STUB_TEST(a_choice_of_tools_shows_those)
 {
     static const struct {
         const char *choice, *first;
@@ -209,7 +209,7 @@ TEST(a_choice_of_tools_shows_those)
     }
 }
 
-TEST(formats_and_reasoning_arrive)
+SHARED_STUB_TEST(formats_and_reasoning_arrive)
 {
     hth_api_request *r = parsed("{'input':'Hi','text':{'format':{'type':'json_schema','name':'n','schema':{'type':"
                                 "'object'},'strict':true}},'reasoning':{'effort':'high','summary':'auto'},"
@@ -231,7 +231,7 @@ TEST(formats_and_reasoning_arrive)
     hth_api_request_free(r);
 }
 
-TEST(what_is_wrong_is_named_with_its_field_and_code)
+SHARED_STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
 {
     static const struct {
         const char *body, *param, *code;
@@ -266,10 +266,9 @@ TEST(what_is_wrong_is_named_with_its_field_and_code)
         { "{'input':'a','conversation':'c'}", "conversation", "unsupported_parameter" },
         { "{'input':'a','prompt':{'id':'p'}}", "prompt", "unsupported_parameter" },
     };
-    hth_test_stub *stub = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        hth_test_answer answer = hth_test_api_run(stub->model, HTH_API_RESPONSES, quoted(rows[i].body));
+        hth_test_answer answer = hth_test_api_run(f->model, HTH_API_RESPONSES, quoted(rows[i].body));
         json_t *body = hth_test_json(hth_buffer_text(&answer.text));
 
         assert_int_equal(answer.status, 400);
@@ -291,11 +290,10 @@ static const char *const said[] = { "<think>hm",
                                     "<call>patch {\"input\":\"a\\nb\"}</call>",
                                     NULL };
 
-TEST(a_response_has_an_item_for_each_thing_said)
+SHARED_STUB_TEST(a_response_has_an_item_for_each_thing_said)
 {
-    hth_test_stub *stub = *state;
     hth_test_answer answer = hth_test_api_script(
-        stub->model, HTH_API_RESPONSES,
+        f->model, HTH_API_RESPONSES,
         quoted("{'input':'Hi'," TOOLS ",'metadata':{'a':'b'},'include':['reasoning.encrypted_content']}"), said,
         HEARTH_FINISH_STOP);
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
@@ -332,12 +330,11 @@ TEST(a_response_has_an_item_for_each_thing_said)
     hth_buffer_deinit(&answer.text);
 }
 
-TEST(a_reply_that_is_cut_is_incomplete)
+SHARED_STUB_TEST(a_reply_that_is_cut_is_incomplete)
 {
     static const char *const texts[] = { "I", " l", NULL };
-    hth_test_stub *stub = *state;
     hth_test_answer answer =
-        hth_test_api_script(stub->model, HTH_API_RESPONSES, quoted("{'input':'Hi'}"), texts, HEARTH_FINISH_LENGTH);
+        hth_test_api_script(f->model, HTH_API_RESPONSES, quoted("{'input':'Hi'}"), texts, HEARTH_FINISH_LENGTH);
     json_t *body = hth_test_json(hth_buffer_text(&answer.text));
 
     assert_string_equal(hth_test_text_at(body, "status"), "incomplete");
@@ -367,18 +364,17 @@ static void name_events(json_t *events, char *out, size_t capacity)
     }
 }
 
-TEST(events_come_in_their_order_and_join_to_the_response)
+SHARED_STUB_TEST(events_come_in_their_order_and_join_to_the_response)
 {
     static const char *const body = "{'input':'Hi'," TOOLS ",'stream':%s}";
-    hth_test_stub *stub = *state;
     hth_test_answer whole, stream;
     json_t *response, *events, *last;
     char text[4096], names[4096];
 
     (void)snprintf(text, sizeof(text), body, "false");
-    whole = hth_test_api_script(stub->model, HTH_API_RESPONSES, quoted(text), said, HEARTH_FINISH_STOP);
+    whole = hth_test_api_script(f->model, HTH_API_RESPONSES, quoted(text), said, HEARTH_FINISH_STOP);
     (void)snprintf(text, sizeof(text), body, "true");
-    stream = hth_test_api_script(stub->model, HTH_API_RESPONSES, quoted(text), said, HEARTH_FINISH_STOP);
+    stream = hth_test_api_script(f->model, HTH_API_RESPONSES, quoted(text), said, HEARTH_FINISH_STOP);
     response = hth_test_json(hth_buffer_text(&whole.text));
     events = hth_test_events(hth_buffer_text(&stream.text));
     name_events(events, names, sizeof(names));
@@ -410,11 +406,10 @@ TEST(events_come_in_their_order_and_join_to_the_response)
     hth_buffer_deinit(&stream.text);
 }
 
-TEST(a_summary_has_events_of_its_own)
+SHARED_STUB_TEST(a_summary_has_events_of_its_own)
 {
     static const char *const texts[] = { "<think>a", "b</think>c", NULL };
-    hth_test_stub *stub = *state;
-    hth_test_answer answer = hth_test_api_script(stub->model, HTH_API_RESPONSES,
+    hth_test_answer answer = hth_test_api_script(f->model, HTH_API_RESPONSES,
                                                  quoted("{'input':'Hi','stream':true,'reasoning':{'summary':'auto'}}"),
                                                  texts, HEARTH_FINISH_LENGTH);
     json_t *events = hth_test_events(hth_buffer_text(&answer.text));
@@ -431,13 +426,12 @@ TEST(a_summary_has_events_of_its_own)
     hth_buffer_deinit(&answer.text);
 }
 
-TEST(a_models_stream_says_what_its_response_says)
+SHARED_STUB_TEST(a_models_stream_says_what_its_response_says)
 {
     static const char *const bodies[] = {
         "{'input':'Hi','max_output_tokens':24,'temperature':0,'stream':%s}",
         "{'input':'Hi','max_output_tokens':24,'temperature':0,'top_logprobs':2,'stream':%s}",
     };
-    hth_test_stub *stub = *state;
 
     for (size_t k = 0; k < 2; k++) {
         char text[512];
@@ -445,9 +439,9 @@ TEST(a_models_stream_says_what_its_response_says)
         json_t *response, *events, *pieces = json_array(), *output;
 
         (void)snprintf(text, sizeof(text), bodies[k], "false");
-        whole = hth_test_api_run(stub->model, HTH_API_RESPONSES, quoted(text));
+        whole = hth_test_api_run(f->model, HTH_API_RESPONSES, quoted(text));
         (void)snprintf(text, sizeof(text), bodies[k], "true");
-        stream = hth_test_api_run(stub->model, HTH_API_RESPONSES, quoted(text));
+        stream = hth_test_api_run(f->model, HTH_API_RESPONSES, quoted(text));
         response = hth_test_json(hth_buffer_text(&whole.text));
         events = hth_test_events(hth_buffer_text(&stream.text));
         output = hth_test_at(json_array_get(events, json_array_size(events) - 1), "response.output");
@@ -465,11 +459,10 @@ TEST(a_models_stream_says_what_its_response_says)
     }
 }
 
-TEST(counted_tokens_are_those_that_a_response_uses)
+SHARED_STUB_TEST(counted_tokens_are_those_that_a_response_uses)
 {
     static const char *const body = "{'model':'m','instructions':'Be brief.','input':'Hi','max_output_tokens':1}";
-    hth_test_stub *stub = *state;
-    hth_test_answer answer = hth_test_api_run(stub->model, HTH_API_RESPONSES, quoted(body));
+    hth_test_answer answer = hth_test_api_run(f->model, HTH_API_RESPONSES, quoted(body));
     json_t *response = hth_test_json(hth_buffer_text(&answer.text)), *counted;
     hth_buffer out = { .text = NULL };
     hth_api_error error;
@@ -477,7 +470,7 @@ TEST(counted_tokens_are_those_that_a_response_uses)
         hth_api_request_parse(HTH_API_RESPONSES_TOKENS, quoted(body), strlen(body), NULL, &error);
 
     assert_non_null(request);
-    assert_true(hth_api_answer(stub->model, request, NULL, &out, &error));
+    assert_true(hth_api_answer(f->model, request, NULL, &out, &error));
     counted = hth_test_json(hth_buffer_text(&out));
     assert_string_equal(hth_test_text_at(counted, "object"), "response.input_tokens");
     assert_true(json_equal(hth_test_at(counted, "input_tokens"), hth_test_at(response, "usage.input_tokens")));
@@ -488,10 +481,9 @@ TEST(counted_tokens_are_those_that_a_response_uses)
     hth_api_request_free(request);
 }
 
-TEST(what_fails_in_a_stream_is_told_by_its_last_event)
+SHARED_STUB_TEST(what_fails_in_a_stream_is_told_by_its_last_event)
 {
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
-    hth_test_stub *stub = *state;
 
     for (int has_text = 0; has_text < 2; has_text++) {
         const char *body = quoted("{'input':'Hi','stream':true}");
@@ -502,8 +494,8 @@ TEST(what_fails_in_a_stream_is_told_by_its_last_event)
         hth_buffer out = { .text = NULL };
         json_t *events, *last;
 
-        assert_true(hth_api_prepare(stub->model, request, 7, NULL, &prepared, &error));
-        reply = hth_api_reply_new(stub->model, request, &prepared, &options, &error);
+        assert_true(hth_api_prepare(f->model, request, 7, NULL, &prepared, &error));
+        reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
         assert_true(hth_api_reply_idle(reply, &out)); /* which begins it */
         assert_false(hth_api_reply_idle(reply, &out));
         if (has_text) {
@@ -530,11 +522,10 @@ TEST(what_fails_in_a_stream_is_told_by_its_last_event)
     }
 }
 
-TEST(a_beginning_that_has_left_before_is_not_told_again)
+SHARED_STUB_TEST(a_beginning_that_has_left_before_is_not_told_again)
 {
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
     const char *body = quoted("{'input':'Hi','stream':true}");
-    hth_test_stub *stub = *state;
     hth_api_error error;
     hth_api_prepared prepared;
     hth_api_request *request = hth_api_request_parse(HTH_API_RESPONSES, body, strlen(body), NULL, &error);
@@ -542,8 +533,8 @@ TEST(a_beginning_that_has_left_before_is_not_told_again)
     hth_buffer out = { .text = NULL };
     json_t *events;
 
-    assert_true(hth_api_prepare(stub->model, request, 7, NULL, &prepared, &error));
-    reply = hth_api_reply_new(stub->model, request, &prepared, &options, &error);
+    assert_true(hth_api_prepare(f->model, request, 7, NULL, &prepared, &error));
+    reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
     hth_api_reply_note_reply_begun(reply, 0);
     hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &out);
     hth_api_reply_text(reply, 0, "x", 1, &out);
@@ -557,7 +548,7 @@ TEST(a_beginning_that_has_left_before_is_not_told_again)
     hth_api_request_free(request);
 }
 
-TEST(an_error_of_the_server_itself_is_an_event_of_its_own)
+SHARED_STUB_TEST(an_error_of_the_server_itself_is_an_event_of_its_own)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer out = { .text = NULL };
@@ -574,7 +565,7 @@ TEST(an_error_of_the_server_itself_is_an_event_of_its_own)
     hth_buffer_deinit(&out);
 }
 
-TEST(a_response_goes_on_from_a_record_and_finds_items_in_it)
+SHARED_STUB_TEST(a_response_goes_on_from_a_record_and_finds_items_in_it)
 {
     json_t *items = hth_test_json(quoted("[{'type':'message','id':'item_0','role':'user','content':'Hi'}]"));
     json_t *response = hth_test_json(quoted(
@@ -649,7 +640,7 @@ TEST(a_response_goes_on_from_a_record_and_finds_items_in_it)
 }
 
 /* A name is short, what it stands for is long: it counts as often as it is named. */
-TEST(what_a_request_names_is_bounded_like_a_body)
+SHARED_STUB_TEST(what_a_request_names_is_bounded_like_a_body)
 {
     json_t *items = json_pack("[{s:s, s:s, s:s, s:s}]", "type", "message", "id", "item_0", "role", "user", "content",
                               "an item of a hundred bytes or so, with what is around it");
@@ -701,5 +692,5 @@ TEST(what_a_request_names_is_bounded_like_a_body)
 
 int main(void)
 {
-    return hth_test_run("tests", hth_test_stub_set_up, hth_test_stub_tear_down);
+    return hth_test_run_with_stub();
 }

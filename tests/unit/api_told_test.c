@@ -68,7 +68,6 @@ STUB_TEST(log_probabilities_do_not_wait_for_text_for_ever)
         { HTH_API_CHAT, chat, 20, true },
     };
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1 };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hth_api_error error;

@@ -19,9 +19,8 @@ typedef struct fixture {
     hearth_model *tiny; /* with a template of our own that knows tools */
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hearth_model_options model_options = hearth_model_options_default();
     hearth_runtime_options options;
     char *text = hth_test_text(HTH_TEST_FIXTURES "/chat/tools.jinja");
@@ -36,23 +35,17 @@ static int set_up(void **state)
     model_options.n_threads = 1;
     f->tiny = hth_test_model_load(f->runtime, HTH_TEST_MODELS "/hearth-tiny.gguf", &model_options);
     free(text);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hearth_model_unref(f->stub);
     hearth_model_unref(f->tiny);
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 #define MESSAGES "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
 #define TOOLS                                                                                               \
@@ -94,7 +87,6 @@ static json_t *calls_of(json_t *events)
 
 FIXTURE_TEST(a_required_call_comes_streamed_or_not)
 {
-    const fixture *f = *state;
     hearth_model *models[] = { f->stub, f->tiny };
 
     for (size_t i = 0; i < 2; i++)
@@ -140,8 +132,6 @@ FIXTURE_TEST(a_required_call_comes_streamed_or_not)
 
 FIXTURE_TEST(a_response_format_is_followed)
 {
-    const fixture *f = *state;
-
     for (int seed = 1; seed <= 4; seed++) {
         char text[1024];
         hth_test_answer answer;

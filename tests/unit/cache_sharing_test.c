@@ -36,32 +36,24 @@ static void count_warnings(hearth_log_level level, const char *source, const cha
         atomic_fetch_add(&f->n_warnings, 1);
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     f->directory = hth_test_directory_new();
     f->other_directory = hth_test_directory_new();
     f->options = hth_test_runtime_options(f->directory);
     f->options.log = count_warnings;
     f->options.log_user_data = f;
     f->prompt = hth_test_prompt(PROMPT_BYTES, 0);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hth_test_directory_remove(f->directory);
     hth_test_directory_remove(f->other_directory);
     free(f->prompt);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static const hearth_result *ask(hearth_model *model, const char *prompt, const char *salt)
 {
@@ -114,7 +106,6 @@ static void fill_and_wait(const fixture *f, int memory_fd, int ready_fd)
 
 FIXTURE_TEST(rows_in_given_memory_survive_the_death_of_their_process)
 {
-    fixture *f = *state;
     int fd = hth_os_memory_file_new("hearth-test");
     int ready[2], status = 0;
     hearth_runtime_options options = hth_test_runtime_options(f->other_directory);
@@ -169,7 +160,6 @@ FIXTURE_TEST(rows_in_given_memory_survive_the_death_of_their_process)
 
 FIXTURE_TEST(requests_of_different_salts_share_nothing)
 {
-    fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
 
@@ -193,7 +183,6 @@ FIXTURE_TEST(requests_of_different_salts_share_nothing)
 
 FIXTURE_TEST(a_shared_beginning_is_not_shared_with_another_salt)
 {
-    fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
     char *longer = malloc(PROMPT_BYTES + MORE_BYTES + 1);
@@ -215,7 +204,6 @@ FIXTURE_TEST(a_shared_beginning_is_not_shared_with_another_salt)
 
 FIXTURE_TEST(a_requests_salt_adds_to_its_models)
 {
-    fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_model_options options = hearth_model_options_default();
     hearth_model *plain = hth_test_model_load(runtime, "stub:", NULL);
@@ -310,7 +298,6 @@ static void continuation_free(continuation *c)
 
 FIXTURE_TEST(a_request_waits_for_the_parent_that_another_writes)
 {
-    fixture *f = *state;
     continuation *c = continuation_new(f);
     hearth_runtime *waiting, *writing;
     hearth_model *waiter, *writer;
@@ -338,7 +325,6 @@ FIXTURE_TEST(a_request_waits_for_the_parent_that_another_writes)
 /* A turn that is asked for again: its own rows have superseded the one that its parent key names. */
 FIXTURE_TEST(a_parent_inside_a_longer_row_is_not_waited_for)
 {
-    fixture *f = *state;
     continuation *c = continuation_new(f);
     hearth_runtime *runtime;
     hearth_model *model;
@@ -363,7 +349,6 @@ FIXTURE_TEST(a_parent_inside_a_longer_row_is_not_waited_for)
 
 FIXTURE_TEST(without_a_wait_an_unknown_parent_is_a_miss)
 {
-    fixture *f = *state;
     continuation *c = continuation_new(f);
     hearth_runtime *runtime;
     hearth_model *model;
@@ -382,7 +367,6 @@ FIXTURE_TEST(without_a_wait_an_unknown_parent_is_a_miss)
 
 FIXTURE_TEST(a_cancel_ends_the_wait)
 {
-    fixture *f = *state;
     continuation *c = continuation_new(f);
     hearth_runtime *runtime;
     hearth_model *model;
@@ -439,7 +423,6 @@ static void expect_refused(fixture *f, const hearth_runtime_options *options, co
 
 FIXTURE_TEST(signed_rows_are_accepted_with_their_key_only)
 {
-    fixture *f = *state;
     hearth_runtime_options with_key = f->options, with_other_key = f->options;
     char key[4096], other_key[4096];
     const hearth_result *cold, *warm;
@@ -468,7 +451,6 @@ FIXTURE_TEST(signed_rows_are_accepted_with_their_key_only)
 
 FIXTURE_TEST(unsigned_rows_are_refused_where_a_key_is_configured)
 {
-    fixture *f = *state;
     hearth_runtime_options with_key = f->options;
     const hearth_result *cold = ask_anew(&f->options, f->prompt), *warm;
     char key[4096];
@@ -505,7 +487,6 @@ static bool file_holds(const char *path, const char *text)
 
 FIXTURE_TEST(a_rows_text_is_kept_only_where_it_is_asked_for)
 {
-    fixture *f = *state;
     const hearth_result *result;
     char text[256], *path;
 

@@ -52,11 +52,8 @@ static void close_cache(fixture *f)
     f->cache = NULL;
 }
 
-static int fixture_setup(void **state)
+static void fixture_setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
     (void)snprintf(f->disk, sizeof(f->disk), "%s/disk", f->directory);
@@ -76,21 +73,15 @@ static int fixture_setup(void **state)
         .log = &f->log,
         .fs = &f->step.fs,
     };
-    *state = f;
-    return 0;
 }
 
-static int fixture_teardown(void **state)
+static void fixture_teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_cache_close(f->cache, FLUSH_MS);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
 
 /* Prompt number n: its tokens, and the row of its first n_tokens. */
 static void prompt_of(uint32_t n, hearth_token *tokens, size_t n_tokens)
@@ -178,7 +169,6 @@ static hearth_counters counters_of(fixture *f)
 
 FIXTURE_TEST(only_rows_that_are_used_count_as_restored)
 {
-    fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
     const hth_counters *counted;
     hth_borrowed_row row;
@@ -207,7 +197,6 @@ static void path_of(const char *tier, const hth_row_id *id, char *path, size_t c
 
 FIXTURE_TEST(a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush)
 {
-    fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
     char path[8192];
 
@@ -226,8 +215,6 @@ FIXTURE_TEST(a_row_is_in_ram_at_once_and_in_every_file_tier_after_a_flush)
 
 FIXTURE_TEST(the_fastest_tier_that_has_a_row_gives_it)
 {
-    fixture *f = *state;
-
     open_cache(f);
     assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
     close_cache(f);
@@ -239,8 +226,6 @@ FIXTURE_TEST(the_fastest_tier_that_has_a_row_gives_it)
 
 FIXTURE_TEST(a_row_that_comes_from_the_disk_goes_to_the_faster_tiers)
 {
-    fixture *f = *state;
-
     f->options.ram_file_directory = NULL;
     open_cache(f);
     assert_true(save_tail(f, 1, 40, NULL, HEARTH_SAVE_COLD));
@@ -258,7 +243,6 @@ FIXTURE_TEST(a_row_that_comes_from_the_disk_goes_to_the_faster_tiers)
 
 FIXTURE_TEST(a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_one)
 {
-    fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
     char path[8192];
 
@@ -280,7 +264,6 @@ FIXTURE_TEST(a_damaged_row_of_a_fast_tier_is_served_and_replaced_by_the_slower_o
 
 FIXTURE_TEST(a_row_damaged_everywhere_is_a_miss_and_can_be_saved_again)
 {
-    fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
     char path[8192];
 
@@ -303,7 +286,6 @@ FIXTURE_TEST(a_row_damaged_everywhere_is_a_miss_and_can_be_saved_again)
 
 FIXTURE_TEST(a_superseded_row_goes_once_its_successor_is_durable)
 {
-    fixture *f = *state;
     hth_row_meta old = tail_meta(f, 1, 40);
     char path[8192];
 
@@ -320,7 +302,6 @@ FIXTURE_TEST(a_superseded_row_goes_once_its_successor_is_durable)
 
 FIXTURE_TEST(a_superseded_row_stays_when_its_successor_is_not_written)
 {
-    fixture *f = *state;
     hth_row_meta old = tail_meta(f, 1, 40);
 
     f->options.ram_file_directory = NULL;
@@ -340,8 +321,6 @@ FIXTURE_TEST(a_superseded_row_stays_when_its_successor_is_not_written)
 
 FIXTURE_TEST(a_full_write_queue_drops_saves_and_counts_them)
 {
-    fixture *f = *state;
-
     f->options.ram_file_directory = NULL;
     f->options.write_limits.bytes_per_s = 1; /* the first write uses up hours: the others wait */
     f->options.write_limits.queue_rows_max = 2;
@@ -358,7 +337,6 @@ FIXTURE_TEST(a_full_write_queue_drops_saves_and_counts_them)
 
 FIXTURE_TEST(the_bounds_of_the_write_queue_change_at_run_time)
 {
-    fixture *f = *state;
     hth_writer_limits limits = { .queue_rows_max = 0, .queue_bytes_max = 1 << 20 };
 
     f->options.ram_file_directory = NULL;
@@ -378,7 +356,6 @@ FIXTURE_TEST(the_bounds_of_the_write_queue_change_at_run_time)
 
 FIXTURE_TEST(a_row_that_was_dropped_is_queued_again_when_it_is_asked_for)
 {
-    fixture *f = *state;
     hth_writer_limits limits = { .queue_rows_max = 0, .queue_bytes_max = 1 << 20 };
     hth_row_meta meta = tail_meta(f, 1, 40);
 
@@ -395,8 +372,6 @@ FIXTURE_TEST(a_row_that_was_dropped_is_queued_again_when_it_is_asked_for)
 
 FIXTURE_TEST(with_save_on_second_use_only_used_rows_are_written)
 {
-    fixture *f = *state;
-
     f->options.ram_file_directory = NULL;
     f->options.save_on_second_use = true;
     open_cache(f);
@@ -413,7 +388,6 @@ FIXTURE_TEST(with_save_on_second_use_only_used_rows_are_written)
 
 FIXTURE_TEST(a_file_tier_that_cannot_be_opened_costs_that_tier_only)
 {
-    fixture *f = *state;
     FILE *file = fopen(f->ram_files, "w"); /* in the place of the directory */
 
     assert_non_null(file);
@@ -428,8 +402,6 @@ FIXTURE_TEST(a_file_tier_that_cannot_be_opened_costs_that_tier_only)
 
 FIXTURE_TEST(a_directory_for_both_file_tiers_is_the_disks_alone)
 {
-    fixture *f = *state;
-
     assert_int_equal(symlink("disk", f->ram_files), 0);
     assert_int_equal(mkdir(f->disk, 0700), 0);
     open_cache(f);
@@ -445,7 +417,6 @@ FIXTURE_TEST(a_directory_for_both_file_tiers_is_the_disks_alone)
 
 FIXTURE_TEST(a_root_that_is_given_twice_is_opened_once)
 {
-    fixture *f = *state;
     const char *more[] = { f->disk };
 
     f->options.more_directories = more;
@@ -460,7 +431,6 @@ FIXTURE_TEST(a_root_that_is_given_twice_is_opened_once)
 
 FIXTURE_TEST(a_row_of_another_keyspace_is_not_lent)
 {
-    fixture *f = *state;
     hth_row_meta meta = tail_meta(f, 1, 40);
     hth_keyspace other = f->keyspace;
     hth_borrowed_row row;
@@ -475,7 +445,6 @@ FIXTURE_TEST(a_row_of_another_keyspace_is_not_lent)
 
 FIXTURE_TEST(children_are_listed_once_whatever_tiers_they_are_in)
 {
-    fixture *f = *state;
     hth_row_meta parent = tail_meta(f, 1, 40);
     hth_row_meta children[16];
 
@@ -493,7 +462,6 @@ FIXTURE_TEST(children_are_listed_once_whatever_tiers_they_are_in)
 
 FIXTURE_TEST(a_pin_is_found_and_taken_away_in_whichever_tier_it_lies)
 {
-    fixture *f = *state;
     hth_key key = tail_meta(f, 1, 40).id.key;
     char pins[4200];
 

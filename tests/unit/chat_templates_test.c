@@ -33,12 +33,10 @@ static void note(hearth_log_level level, const char *source, const char *message
     (void)snprintf(f->log + n, sizeof(f->log) - n, "%s\n", message);
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hearth_runtime_options options = hearth_runtime_options_default();
 
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     (void)snprintf(f->bare, sizeof(f->bare), "%s/bare.gguf", f->directory);
     hth_test_gguf_hide(MODEL, f->bare, "tokenizer.chat_template");
@@ -47,21 +45,15 @@ static int set_up(void **state)
     options.log_user_data = f;
     options.log_level = HEARTH_LOG_INFO;
     f->runtime = hth_test_runtime_open(&options);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static hearth_model *load(const fixture *f, const char *path, const char *chat_template)
 {
@@ -114,7 +106,6 @@ FIXTURE_TEST(each_of_our_templates_marks_who_speaks)
         { "zephyr", "<|system|>\nBe brief.</s>\n<|user|>\nHi</s>\n<|assistant|>\nHello.</s>\n<|user|>\nBye</s>\n"
                     "<|assistant|>\n" },
     };
-    fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const hth_chat_template *named = hth_chat_template_named(cases[i].name);
@@ -137,7 +128,6 @@ FIXTURE_TEST(each_of_our_templates_marks_who_speaks)
 
 FIXTURE_TEST(a_model_without_a_template_gets_chatml_and_one_warning)
 {
-    fixture *f = *state;
     hearth_model *model = load(f, f->bare, NULL);
     hearth_model_info info = { .struct_size = sizeof(info) };
     const hearth_chat_prompt *prompt;
@@ -158,7 +148,6 @@ FIXTURE_TEST(a_model_without_a_template_gets_chatml_and_one_warning)
 
 FIXTURE_TEST(a_model_s_own_template_is_left_alone)
 {
-    fixture *f = *state;
     hearth_model *model = load(f, MODEL, NULL);
     hearth_model_info info = { .struct_size = sizeof(info) };
     const hearth_chat_prompt *prompt;

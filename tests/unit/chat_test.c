@@ -30,7 +30,6 @@ static hearth_conversation asking(void)
 
 STUB_TEST(every_part_of_a_conversation_is_in_its_prompt)
 {
-    const hth_test_stub *f = *state;
     const char *const parts[] = { "a", "b" };
     const hearth_chat_call call = {
         .struct_size = sizeof(hearth_chat_call), .id = "x1", .name = "weather", .arguments = "{\"city\":\"Oslo\"}"
@@ -72,7 +71,6 @@ STUB_TEST(every_part_of_a_conversation_is_in_its_prompt)
 
 STUB_TEST(a_grammar_comes_with_tools_and_is_lazy_unless_one_must_be_called)
 {
-    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
 
@@ -109,7 +107,6 @@ STUB_TEST(a_reply_reads_the_same_whatever_pieces_it_comes_in)
         { "<call>weather {\"city\":", "F:weather()\nA:{\"city\":\n" },
         { "a <call", "C:a <call\n" },
     };
-    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
 
@@ -132,7 +129,6 @@ STUB_TEST(a_nul_byte_ends_no_part_of_a_reply)
     } rows[] = { { HEARTH_DELTA_REASONING, "a\0b" },
                  { HEARTH_DELTA_CONTENT, "c\0d" },
                  { HEARTH_DELTA_ARGUMENTS, "{\0}" } };
-    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
 
@@ -149,7 +145,6 @@ STUB_TEST(a_nul_byte_ends_no_part_of_a_reply)
 
 STUB_TEST(marks_are_content_where_they_were_not_asked_for)
 {
-    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt;
     char *got;
@@ -166,7 +161,6 @@ STUB_TEST(marks_are_content_where_they_were_not_asked_for)
 STUB_TEST(a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost)
 {
     enum { N = 200000 };
-    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);
     char *text = malloc(N + 64), *got;
@@ -183,7 +177,6 @@ STUB_TEST(a_long_reply_is_read_in_steps_and_nothing_of_it_is_lost)
 
 STUB_TEST(what_is_wrong_with_a_conversation_is_named)
 {
-    const hth_test_stub *f = *state;
     hearth_chat_turn turn = question;
     hearth_chat_tool tool = weather;
     hearth_conversation c = asking();
@@ -229,7 +222,6 @@ STUB_TEST(what_is_wrong_with_a_conversation_is_named)
 
 STUB_TEST(control_tokens_are_part_of_the_text_where_they_are_asked_for)
 {
-    const hth_test_stub *f = *state;
     const hearth_token shown[] = { 258 };
     hearth_request request = hth_test_greedy("abc", 2);
     hearth_sampling sampling = *request.sampling;
@@ -254,7 +246,6 @@ STUB_TEST(control_tokens_are_part_of_the_text_where_they_are_asked_for)
 
 STUB_TEST(a_request_takes_all_of_a_rendering_at_once)
 {
-    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     hearth_request request = hth_test_greedy(NULL, 40);
     const hearth_chat_prompt *prompt;
@@ -290,7 +281,6 @@ STUB_TEST(a_request_takes_all_of_a_rendering_at_once)
 
 STUB_TEST(stop_texts_of_a_rendering_come_behind_those_of_the_request)
 {
-    const hth_test_stub *f = *state;
     hearth_conversation c = asking();
     hearth_request request = hth_test_greedy(NULL, 20);
     const hearth_chat_prompt *prompt;
@@ -326,7 +316,6 @@ STUB_TEST(stop_texts_of_a_rendering_come_behind_those_of_the_request)
 
 STUB_TEST(a_rendering_and_a_request_must_not_contradict_each_other)
 {
-    const hth_test_stub *f = *state;
     static const hearth_token shown[] = { 258 };
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(f->model, &c);

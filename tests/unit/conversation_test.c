@@ -19,28 +19,20 @@ typedef struct fixture {
     hearth_runtime *runtime;
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     f->directory = hth_test_directory_new();
     f->options = hth_test_runtime_options(f->directory);
     f->runtime = hth_test_runtime_open(&f->options);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static void open_again(fixture *f)
 {
@@ -130,7 +122,6 @@ static void talk(conversation *c, hearth_model *model)
 
 FIXTURE_TEST(a_growing_conversation_leaves_one_tail_and_every_turn_is_still_exact)
 {
-    fixture *f = *state;
     conversation *c = calloc(1, sizeof(*c));
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
 
@@ -154,7 +145,6 @@ FIXTURE_TEST(a_growing_conversation_leaves_one_tail_and_every_turn_is_still_exac
 
 FIXTURE_TEST(each_turn_may_be_another_process)
 {
-    fixture *f = *state;
     conversation *c = calloc(1, sizeof(*c));
 
     for (size_t i = 0; i < TURNS; i++) {
@@ -171,7 +161,6 @@ FIXTURE_TEST(each_turn_may_be_another_process)
 FIXTURE_TEST(replies_are_those_of_a_runtime_without_a_cache)
 {
     static const char *const kinds[] = { "stub:", "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid" };
-    fixture *f = *state;
     conversation *with = calloc(1, sizeof(*with)), *without = calloc(1, sizeof(*without));
     hearth_runtime_options options = f->options;
     hearth_runtime *uncached;
@@ -198,7 +187,6 @@ FIXTURE_TEST(replies_are_those_of_a_runtime_without_a_cache)
 
 FIXTURE_TEST(a_prompt_that_is_computed_anew_leaves_no_stale_tail)
 {
-    fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     conversation *c = calloc(1, sizeof(*c));
     hearth_request request;
@@ -218,7 +206,6 @@ FIXTURE_TEST(a_prompt_that_is_computed_anew_leaves_no_stale_tail)
 
 FIXTURE_TEST(two_replies_to_one_prompt_keep_a_tail_each)
 {
-    fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     char *prompt = hth_test_prompt(300, 0);
     hearth_request request = hth_test_greedy(prompt, 20);
@@ -247,7 +234,6 @@ FIXTURE_TEST(two_replies_to_one_prompt_keep_a_tail_each)
 FIXTURE_TEST(a_prompt_is_exact_however_many_others_begin_where_it_does)
 {
     enum { PROMPTS = 300 };
-    fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     char prompt[400];
     hearth_request request = hth_test_greedy(prompt, 10);
@@ -275,7 +261,6 @@ FIXTURE_TEST(a_prompt_is_exact_however_many_others_begin_where_it_does)
 FIXTURE_TEST(a_prompt_without_its_logits_is_evaluated_from_its_last_boundary)
 {
     static const size_t lengths[] = { 100, 511, 512, 513, 700 }; /* one more token begins every text */
-    fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);

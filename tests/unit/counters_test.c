@@ -26,7 +26,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_IN(void, no_fixture, name, set_up, tear_down)
 
 /* ---- counting ---- */
 

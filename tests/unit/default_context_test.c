@@ -25,31 +25,23 @@ static void note(hearth_log_level level, const char *source, const char *message
     (void)snprintf(f->log + n, sizeof(f->log) - n, "%s\n", message);
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hearth_runtime_options options = hearth_runtime_options_default();
 
-    assert_non_null(f);
     options.cache_disabled = true;
     options.log = note;
     options.log_user_data = f;
     options.log_level = HEARTH_LOG_INFO;
     f->runtime = hth_test_runtime_open(&options);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hearth_runtime_close(f->runtime);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static hearth_model_info info_of(const fixture *f, const char *path, uint32_t n_ctx)
 {
@@ -66,8 +58,6 @@ static hearth_model_info info_of(const fixture *f, const char *path, uint32_t n_
 
 FIXTURE_TEST(it_is_what_the_model_was_trained_with)
 {
-    fixture *f = *state;
-
     assert_int_equal(info_of(f, "stub:n_ctx_train=20000", 0).n_ctx, 20000);
     assert_non_null(strstr(f->log, "a context of 20000 tokens, which is what it was trained with"));
     assert_int_equal(info_of(f, "stub:n_ctx_train=512", 0).n_ctx, 512);
@@ -77,8 +67,6 @@ FIXTURE_TEST(it_is_what_the_model_was_trained_with)
 /* The stub says that 1 GiB is free; a quarter of it may be cells. */
 FIXTURE_TEST(it_takes_no_more_memory_than_its_share)
 {
-    fixture *f = *state;
-
     assert_int_equal(info_of(f, "stub:n_ctx_train=131072,cell_bytes=16384", 0).n_ctx, 16384);
     assert_non_null(
         strstr(f->log, "a context of 16384 tokens of the 131072 that it was trained with: a token takes 16 KiB"));
@@ -92,8 +80,6 @@ FIXTURE_TEST(it_takes_no_more_memory_than_its_share)
 
 FIXTURE_TEST(a_context_beyond_the_training_is_made_with_a_warning)
 {
-    fixture *f = *state;
-
     assert_int_equal(info_of(f, "stub:n_ctx_train=1000", 1024).n_ctx, 1024); /* rounded up: no more than that */
     assert_int_equal(f->n_warnings, 0);
     assert_int_equal(info_of(f, "stub:n_ctx_train=1000", 2048).n_ctx, 2048);
@@ -103,7 +89,6 @@ FIXTURE_TEST(a_context_beyond_the_training_is_made_with_a_warning)
 
 FIXTURE_TEST(the_size_does_not_enter_keys)
 {
-    fixture *f = *state;
     hearth_model_info a = info_of(f, "stub:n_ctx_train=8192", 0), b = info_of(f, "stub:n_ctx_train=8192", 1024);
 
     assert_int_not_equal(a.n_ctx, b.n_ctx);

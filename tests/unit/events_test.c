@@ -33,9 +33,8 @@ static hearth_events *open_queue(size_t n_events_max)
     return queue;
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hearth_runtime_options options;
     hearth_model_options model_options = hearth_model_options_default();
 
@@ -45,23 +44,17 @@ static int set_up(void **state)
     f->runtime = hth_test_runtime_open(&options);
     f->model = hth_test_model_load(f->runtime, "stub:n_ctx_train=65536", &model_options);
     f->queue = open_queue(65536);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hearth_events_close(f->queue);
     hearth_model_unref(f->model);
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 /* ---- a taker that checks what it is given ---- */
 
@@ -197,7 +190,6 @@ static listener *listener_new(void)
 FIXTURE_TEST(events_are_what_the_blocking_form_gives)
 {
     static const size_t at_once[] = { 1, 3, 64 };
-    fixture *f = *state;
     listener *l = listener_new();
 
     for (size_t i = 0; i < sizeof(at_once) / sizeof(at_once[0]); i++) {
@@ -217,7 +209,6 @@ FIXTURE_TEST(events_are_what_the_blocking_form_gives)
 
 FIXTURE_TEST(each_of_several_replies_says_that_it_is_its)
 {
-    fixture *f = *state;
     listener *l = listener_new();
     hearth_request request = hot("Several", 50);
     const hearth_result *expected[4];
@@ -236,7 +227,6 @@ FIXTURE_TEST(each_of_several_replies_says_that_it_is_its)
 
 FIXTURE_TEST(an_echoed_prompt_is_text_of_no_token)
 {
-    fixture *f = *state;
     listener *l = listener_new();
     hearth_request request = hth_test_greedy("Echo", 5);
 
@@ -250,7 +240,6 @@ FIXTURE_TEST(an_echoed_prompt_is_text_of_no_token)
 
 FIXTURE_TEST(what_was_not_asked_for_is_not_told)
 {
-    fixture *f = *state;
     listener *l = listener_new();
     const hearth_event *events[TAKE_MAX];
 
@@ -294,7 +283,6 @@ FIXTURE_TEST(what_was_not_asked_for_is_not_told)
 
 FIXTURE_TEST(a_request_that_fails_says_why)
 {
-    fixture *f = *state;
     listener *l = listener_new();
     const hearth_event *event;
     hearth_request request = hth_test_greedy("Too late", 60000);
@@ -315,7 +303,6 @@ FIXTURE_TEST(a_request_that_fails_says_why)
 FIXTURE_TEST(what_was_taken_stays_until_the_next_take)
 {
     enum { N = 3000 }; /* events of many blocks */
-    fixture *f = *state;
     const hearth_event **events = calloc(N + 16, sizeof(const hearth_event *));
     listener *l = listener_new();
     hearth_request request = hth_test_greedy("Stays", N), other = hth_test_greedy("Another one", 100);
@@ -345,7 +332,6 @@ static bool is_readable(int fd)
 
 FIXTURE_TEST(the_descriptor_is_readable_while_events_wait)
 {
-    fixture *f = *state;
     listener *l = listener_new();
     hearth_request request = hth_test_greedy("Readable", 10);
     const hearth_event *event;
@@ -370,7 +356,6 @@ FIXTURE_TEST(the_descriptor_is_readable_while_events_wait)
 
 FIXTURE_TEST(a_descriptor_that_is_asked_for_late_knows_of_what_waits)
 {
-    fixture *f = *state;
     listener *l = listener_new();
     hearth_request request = hth_test_greedy("Late", 3);
 
@@ -384,7 +369,6 @@ FIXTURE_TEST(a_descriptor_that_is_asked_for_late_knows_of_what_waits)
 
 FIXTURE_TEST(a_taker_is_woken_by_hand)
 {
-    fixture *f = *state;
     const hearth_event *event;
 
     hearth_events_wake(f->queue);
@@ -409,7 +393,6 @@ static hearth_model_info info_of(hearth_model *model)
 FIXTURE_TEST(a_reply_that_nobody_takes_waits_and_holds_nobody_up)
 {
     enum { N_EVENTS_MAX = 64, TOKENS = 3000 };
-    fixture *f = *state;
     hearth_events *small = open_queue(N_EVENTS_MAX);
     listener *l = listener_new();
     hearth_request request = hth_test_greedy("Nobody takes this for a while", TOKENS);
@@ -431,7 +414,6 @@ FIXTURE_TEST(a_reply_that_nobody_takes_waits_and_holds_nobody_up)
 
 FIXTURE_TEST(a_slow_taker_gets_everything)
 {
-    fixture *f = *state;
     hearth_events *small = open_queue(4);
     listener *l = listener_new();
     hearth_request request = hot("A slow taker", 60);
@@ -453,7 +435,6 @@ FIXTURE_TEST(a_slow_taker_gets_everything)
 FIXTURE_TEST(a_reply_that_is_paused_twice_goes_on_when_neither_holds_it)
 {
     enum { N_EVENTS_MAX = 8 };
-    fixture *f = *state;
     hearth_events *small = open_queue(N_EVENTS_MAX);
     listener *l = listener_new();
     hearth_request request = hth_test_greedy("Twice", 200), other = hth_test_greedy("Ticks", 100);
@@ -481,7 +462,6 @@ FIXTURE_TEST(a_reply_that_is_paused_twice_goes_on_when_neither_holds_it)
 
 FIXTURE_TEST(a_reply_that_nobody_takes_at_all_is_given_up)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_request request = hth_test_greedy("Nobody takes this", 3000);
     hearth_events *small = open_queue(16);
@@ -505,8 +485,6 @@ FIXTURE_TEST(a_reply_that_nobody_takes_at_all_is_given_up)
 
 FIXTURE_TEST(closing_a_queue_cancels_what_tells_it)
 {
-    fixture *f = *state;
-
     for (int i = 0; i < 20; i++) {
         hearth_events *queue = open_queue(i % 2 ? 4 : 65536);
         hearth_request request = hth_test_greedy("Nobody will know", 60000);
@@ -528,7 +506,6 @@ FIXTURE_TEST(closing_a_queue_cancels_what_tells_it)
 
 FIXTURE_TEST(a_queue_outlives_the_runtime_and_tells_of_its_end)
 {
-    fixture *f = *state;
     listener *l = listener_new();
     hearth_runtime_options options = hth_test_runtime_options(f->directory);
     hearth_request request = hth_test_greedy("Closed", 60000);
@@ -556,7 +533,6 @@ static void close_queue(uint64_t id, const hearth_result *result, void *user_dat
 
 FIXTURE_TEST(a_queue_may_be_closed_in_a_callback)
 {
-    fixture *f = *state;
     hearth_events *queue = open_queue(65536);
     hearth_request request = hth_test_greedy("Closed by another", 60000), closing = hth_test_greedy("Closes", 3);
     uint64_t id;
@@ -581,7 +557,6 @@ static void wait_in_callback(uint64_t id, const hearth_result *result, void *use
 
 FIXTURE_TEST(waiting_ends_with_the_request)
 {
-    fixture *f = *state;
     hearth_request request = hth_test_greedy("Wait", 60000);
     hearth_error err;
     uint64_t id;
@@ -620,7 +595,6 @@ static void expect_refused(fixture *f, const hearth_request *request, const char
 
 FIXTURE_TEST(what_a_queue_cannot_do_is_refused)
 {
-    fixture *f = *state;
     hearth_events_options options = hearth_events_options_default();
     hearth_request request = hth_test_greedy("No", 5);
     const hearth_event *event;

@@ -15,30 +15,22 @@ typedef struct fixture {
     char *prompt;
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     f->directory = hth_test_directory_new();
     f->options = hth_test_runtime_options(f->directory);
     f->runtime = hth_test_runtime_open(&f->options);
     f->prompt = hth_test_prompt(700, 0);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
     free(f->prompt);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static void run(hearth_model *model, const char *prompt)
 {
@@ -84,7 +76,6 @@ FIXTURE_TEST(a_prompt_is_explained_as_it_then_runs)
 {
     static const char *const kinds[] = { "stub:", "stub:kind=window,window=300", "stub:kind=recurrent",
                                          "stub:kind=hybrid" };
-    fixture *f = *state;
     char *other = hth_test_prompt(700, 0);
 
     other[600] = other[600] == 'x' ? 'y' : 'x';
@@ -116,7 +107,6 @@ FIXTURE_TEST(a_prompt_is_explained_as_it_then_runs)
 
 FIXTURE_TEST(where_a_prompt_leaves_is_told_with_its_text)
 {
-    fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     char *other = hth_test_prompt(700, 0);
     hearth_explanation e;
@@ -137,7 +127,6 @@ FIXTURE_TEST(where_a_prompt_leaves_is_told_with_its_text)
 
 FIXTURE_TEST(a_prompt_that_leaves_in_a_date_is_told_so)
 {
-    fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     char *other = strdup(f->prompt);
     hearth_explanation e;
@@ -156,7 +145,6 @@ FIXTURE_TEST(a_prompt_that_leaves_in_a_date_is_told_so)
 
 FIXTURE_TEST(a_salt_of_a_model_is_told_to_the_operator)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_model *plain = hth_test_model_load(f->runtime, "stub:", NULL), *salted;
     hearth_request request = hth_test_greedy(f->prompt, 5);
@@ -175,7 +163,6 @@ FIXTURE_TEST(a_salt_of_a_model_is_told_to_the_operator)
 
 FIXTURE_TEST(a_request_that_does_not_read_is_told_so)
 {
-    fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     hearth_request request = hth_test_greedy(f->prompt, 5);
 
@@ -188,7 +175,6 @@ FIXTURE_TEST(a_request_that_does_not_read_is_told_so)
 
 FIXTURE_TEST(a_runtime_without_a_cache_knows_nothing)
 {
-    fixture *f = *state;
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_runtime *runtime;
     hearth_model *model;
@@ -207,7 +193,6 @@ FIXTURE_TEST(a_runtime_without_a_cache_knows_nothing)
 
 FIXTURE_TEST(what_is_wrong_with_a_request_is_said_as_by_a_submit)
 {
-    fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     hearth_explanation e = { .struct_size = sizeof(e) };
     hearth_request request = hth_test_greedy("", 5);
@@ -232,7 +217,6 @@ FIXTURE_TEST(what_is_wrong_with_a_request_is_said_as_by_a_submit)
 
 FIXTURE_TEST(a_caller_of_an_older_header_gets_what_it_knows_of)
 {
-    fixture *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     hearth_request request = hth_test_greedy(f->prompt, 5);
     hearth_explanation e;

@@ -9,7 +9,6 @@
 OPEN(a_cache_that_was_removed_while_it_is_in_use_begins_anew)
 {
     static const char *const parts[] = { "rows", "temporary", "quarantine", "index", "owners" };
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     char removed[8192];
 
@@ -34,7 +33,6 @@ OPEN(a_cache_that_was_removed_while_it_is_in_use_begins_anew)
 
 OPEN(what_is_made_belongs_to_its_owner_only)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     struct stat st;
 
@@ -51,7 +49,6 @@ OPEN(what_is_made_belongs_to_its_owner_only)
 
 CLOSED(a_directory_that_others_can_write_to_is_refused_with_a_remedy)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     hearth_error err;
 
@@ -70,7 +67,6 @@ CLOSED(a_directory_that_others_can_write_to_is_refused_with_a_remedy)
 
 OPEN(a_folder_of_rows_that_others_can_write_to_is_refused)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     hearth_error err = { .message = "" };
@@ -97,7 +93,6 @@ OPEN(a_folder_of_rows_that_others_can_write_to_is_refused)
 
 CLOSED(a_directory_below_one_where_everybody_renames_is_refused)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     hearth_error err = { .message = "" };
 
@@ -119,7 +114,6 @@ static int stat_as_of_another_user(void *context, const char *path, hth_fs_stat 
 
 CLOSED(a_directory_of_another_user_is_refused)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     hth_fs fs = *hth_fs_system();
     hearth_error err;
@@ -132,7 +126,6 @@ CLOSED(a_directory_of_another_user_is_refused)
 
 CLOSED(a_read_only_file_system_is_a_permission_with_a_remedy)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
 
     /* Whatever is the first thing that fails: making the directory, or a file in one that is there. */
@@ -156,7 +149,6 @@ CLOSED(a_read_only_file_system_is_a_permission_with_a_remedy)
 
 OPEN(two_tiers_of_one_process_share_a_directory)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     hth_file_tier *second = NULL;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
@@ -175,7 +167,6 @@ OPEN(two_tiers_of_one_process_share_a_directory)
 
 CLOSED(without_a_working_index_everything_goes_on_by_names)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 1, IMAGE_BYTES);
     hth_row_meta meta;
     bool published = true;
@@ -214,7 +205,6 @@ CLOSED(without_a_working_index_everything_goes_on_by_names)
 
 CLOSED(the_quota_holds_without_an_index_too)
 {
-    fixture *f = *state;
     test_row a = test_row_make(1, 0, IMAGE_BYTES), b = test_row_make(2, 0, IMAGE_BYTES);
     hth_file_tier_options options = options_of(f);
     char boot[64], path[8192];
@@ -257,16 +247,12 @@ static void publish_and_replace(fixture *f)
 
 CLOSED(rows_are_published_where_there_are_no_unnamed_files)
 {
-    fixture *f = *state;
-
     f->step.no_unnamed = true;
     publish_and_replace(f);
 }
 
 CLOSED(rows_are_published_where_there_are_no_links)
 {
-    fixture *f = *state;
-
     f->step.no_unnamed = true;
     f->step.no_link = true;
     publish_and_replace(f);
@@ -274,7 +260,6 @@ CLOSED(rows_are_published_where_there_are_no_links)
 
 CLOSED(a_way_that_does_not_work_here_is_refused_when_it_is_asked_for)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     hearth_error err = { .message = "" };
 
@@ -307,7 +292,6 @@ static int link_and_forget(void *context, const char *from, const char *to)
 
 CLOSED(a_lost_answer_of_the_network_loses_no_row)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     for (int i = 0; i < 2; i++) {
@@ -333,7 +317,6 @@ CLOSED(a_lost_answer_of_the_network_loses_no_row)
 
 CLOSED(the_index_may_lie_elsewhere)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     hth_file_tier *second = NULL;
@@ -369,7 +352,6 @@ CLOSED(the_index_may_lie_elsewhere)
 
 CLOSED(a_temporary_file_of_another_machine_is_left_alone_for_a_day)
 {
-    fixture *f = *state;
     hth_file_tier_options options = options_of(f);
     char here[4096], young[8192], old[8192];
 
@@ -390,8 +372,6 @@ CLOSED(a_temporary_file_of_another_machine_is_left_alone_for_a_day)
 
 CLOSED(short_reads_and_writes_are_no_matter)
 {
-    fixture *f = *state;
-
     f->step.short_io = true;
     publish_and_replace(f);
 }

@@ -56,7 +56,6 @@ static void publish_with_each_step_failing(fixture *f, int errnum, bool from_the
 
 CLOSED(an_error_at_any_step_of_publishing_leaves_nothing_half_done)
 {
-    fixture *f = *state;
     const int errnums[] = { EIO, ENOSPC, EACCES, ENOMEM, EINTR };
 
     for (size_t i = 0; i < sizeof(errnums) / sizeof(errnums[0]); i++) {
@@ -67,7 +66,6 @@ CLOSED(an_error_at_any_step_of_publishing_leaves_nothing_half_done)
 
 CLOSED(a_device_that_fails_for_good_leaves_nothing_half_done)
 {
-    fixture *f = *state;
     const int errnums[] = { EIO, ENOSPC, EROFS };
 
     for (size_t i = 0; i < sizeof(errnums) / sizeof(errnums[0]); i++) {
@@ -78,8 +76,6 @@ CLOSED(a_device_that_fails_for_good_leaves_nothing_half_done)
 
 CLOSED(an_error_at_any_step_with_temporary_names_leaves_nothing_half_done)
 {
-    fixture *f = *state;
-
     f->step.no_unnamed = true;
     (void)snprintf(f->cache, sizeof(f->cache), "%s/link", f->directory);
     publish_with_each_step_failing(f, EIO, false);
@@ -90,7 +86,6 @@ CLOSED(an_error_at_any_step_with_temporary_names_leaves_nothing_half_done)
 
 CLOSED(an_error_at_any_step_of_opening_is_a_status_or_no_matter)
 {
-    fixture *f = *state;
     const int errnums[] = { EIO, ENOSPC, EACCES, EINTR };
 
     for (size_t i = 0; i < sizeof(errnums) / sizeof(errnums[0]); i++) {
@@ -159,7 +154,6 @@ static void *race(void *context)
 
 OPEN(threads_that_publish_the_same_rows_write_each_once)
 {
-    fixture *f = *state;
     racer racers[RACERS];
     pthread_t threads[RACERS];
     unsigned n_published = 0;
@@ -180,7 +174,6 @@ OPEN(threads_that_publish_the_same_rows_write_each_once)
 
 CLOSED(processes_that_publish_the_same_rows_write_each_once)
 {
-    fixture *f = *state;
     pid_t children[RACERS];
 
     for (int i = 0; i < RACERS; i++) {

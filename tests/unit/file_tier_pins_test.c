@@ -120,12 +120,10 @@ static void step(void *context, const char *label)
     f->pinned_meanwhile = NULL;
 }
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
     hth_file_tier_options options[ROOTS];
-    fixture *f = calloc(1, sizeof(*f));
 
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     f->fs = *hth_fs_system();
     f->fs.context = f;
@@ -147,20 +145,14 @@ static int setup(void **state)
     hth_file_tier_set_settle(f->set);
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
         f->chain[i] = test_row_make(1, i, IMAGE_BYTES);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_file_tier_set_close(f->set);
     for (size_t i = 0; i < CHAIN_ROWS; i++)
         test_row_free(&f->chain[i]);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
 static void publish(const fixture *f, size_t i, const test_row *row)
@@ -198,11 +190,10 @@ static bool is_pinned(const fixture *f)
     return hth_file_tier_set_is_pinned(f->set, &end_of(f)->key);
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 FIXTURE_TEST(rows_that_were_pinned_after_they_left_the_index_are_put_back)
 {
-    fixture *f = *state;
     hth_index_totals totals;
     uint64_t n_evicted = 99;
 
@@ -218,7 +209,6 @@ FIXTURE_TEST(rows_that_were_pinned_after_they_left_the_index_are_put_back)
 
 FIXTURE_TEST(a_row_that_was_lost_to_another_process_is_not_put_back)
 {
-    fixture *f = *state;
     bool found = true;
 
     publish_chain(f);
@@ -233,7 +223,6 @@ FIXTURE_TEST(a_row_that_was_lost_to_another_process_is_not_put_back)
 
 FIXTURE_TEST(eviction_ends_when_pins_can_be_listed_but_not_looked_up)
 {
-    fixture *f = *state;
     hearth_error err = { .message = "" };
 
     for (uint32_t i = 0; i < BATCH_ROWS; i++) {
@@ -264,8 +253,6 @@ static void removal_is_refused(fixture *f, const hth_row_id *successor)
 /* The row lies in one root, the pin in the other. */
 FIXTURE_TEST(an_unwanted_row_that_was_pinned_after_it_was_taken_is_put_back)
 {
-    fixture *f = *state;
-
     for (size_t i = 0; i < CHAIN_ROWS; i++)
         publish(f, 1, &f->chain[i]);
     removal_is_refused(f, &f->chain[0].meta.id);
@@ -278,8 +265,6 @@ FIXTURE_TEST(an_unwanted_row_that_was_pinned_after_it_was_taken_is_put_back)
 
 FIXTURE_TEST(a_pin_that_another_process_takes_back_is_made_again)
 {
-    fixture *f = *state;
-
     publish_chain(f);
     assert_int_equal(pin(f, NULL), HEARTH_OK);
     f->is_taken_back = true;
@@ -290,8 +275,6 @@ FIXTURE_TEST(a_pin_that_another_process_takes_back_is_made_again)
 
 FIXTURE_TEST(a_prefix_that_goes_while_another_process_pins_it_is_refused)
 {
-    fixture *f = *state;
-
     publish_chain(f);
     assert_int_equal(pin(f, NULL), HEARTH_OK);
     f->gone_meanwhile = end_of(f);
@@ -300,7 +283,6 @@ FIXTURE_TEST(a_prefix_that_goes_while_another_process_pins_it_is_refused)
 
 FIXTURE_TEST(a_prefix_that_goes_while_it_is_pinned_is_refused_and_leaves_no_pin)
 {
-    fixture *f = *state;
     hearth_error err = { .message = "" };
 
     publish_chain(f);
@@ -311,8 +293,6 @@ FIXTURE_TEST(a_prefix_that_goes_while_it_is_pinned_is_refused_and_leaves_no_pin)
 
 FIXTURE_TEST(a_pin_holds_rows_that_move_to_another_root)
 {
-    fixture *f = *state;
-
     publish_chain(f);
     assert_int_equal(pin(f, NULL), HEARTH_OK);
     publish(f, 1, &f->chain[CHAIN_ROWS - 1]);
@@ -323,8 +303,6 @@ FIXTURE_TEST(a_pin_holds_rows_that_move_to_another_root)
 
 FIXTURE_TEST(a_pin_of_which_nothing_can_be_told_counts_as_one)
 {
-    fixture *f = *state;
-
     publish_chain(f);
     f->fails = true;
     assert_true(is_pinned(f));
@@ -332,8 +310,6 @@ FIXTURE_TEST(a_pin_of_which_nothing_can_be_told_counts_as_one)
 
 FIXTURE_TEST(a_pin_that_could_not_be_made_leaves_nothing)
 {
-    fixture *f = *state;
-
     publish_chain(f);
     f->fails = true;
     assert_int_equal(pin(f, NULL), HEARTH_IO);
@@ -345,8 +321,6 @@ FIXTURE_TEST(a_pin_that_could_not_be_made_leaves_nothing)
 
 FIXTURE_TEST(the_name_of_the_folder_of_pins_is_made_durable)
 {
-    fixture *f = *state;
-
     publish_chain(f);
     f->n_parent_syncs = 0;
     assert_int_equal(pin(f, NULL), HEARTH_OK);
@@ -355,7 +329,6 @@ FIXTURE_TEST(the_name_of_the_folder_of_pins_is_made_durable)
 
 FIXTURE_TEST(a_removal_that_leaves_the_pin_says_so)
 {
-    fixture *f = *state;
     uint64_t n_removed = 0;
     hearth_error err = { .message = "" };
 
@@ -371,7 +344,6 @@ FIXTURE_TEST(a_removal_that_leaves_the_pin_says_so)
 
 FIXTURE_TEST(a_pin_stays_as_long_as_a_row_ends_its_prefix)
 {
-    fixture *f = *state;
     test_row logits = test_row_make_logits(1, CHAIN_ROWS - 1, IMAGE_BYTES);
 
     publish_chain(f);

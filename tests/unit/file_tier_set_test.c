@@ -55,11 +55,8 @@ static void close_set(fixture *f)
     f->set = NULL;
 }
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     f->log = (hth_log){ .level = HEARTH_LOG_WARNING, .write = count_warning, .user_data = f };
     for (size_t i = 0; i < ROOTS; i++) {
@@ -67,21 +64,15 @@ static int setup(void **state)
         f->bytes_max[i] = UINT64_C(1) << 30;
     }
     assert_int_equal(open_set(f, NULL), HEARTH_OK);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     close_set(f);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 static void publish(fixture *f, const test_row *row)
 {
@@ -146,7 +137,6 @@ static void publish_into(fixture *f, size_t root, uint32_t chain, uint32_t begin
 
 FIXTURE_TEST(a_chain_stays_in_one_root_and_chains_spread_over_all)
 {
-    fixture *f = *state;
     unsigned used = 0;
 
     for (uint32_t chain = 0; chain < 24; chain++) {
@@ -173,7 +163,6 @@ FIXTURE_TEST(a_chain_stays_in_one_root_and_chains_spread_over_all)
 
 FIXTURE_TEST(a_row_whose_parents_root_is_full_goes_elsewhere_and_nothing_is_evicted)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 2, IMAGE_BYTES);
     hth_file_tier_counts counts;
 
@@ -191,7 +180,6 @@ FIXTURE_TEST(a_row_whose_parents_root_is_full_goes_elsewhere_and_nothing_is_evic
 
 FIXTURE_TEST(a_row_is_published_once_in_all_roots)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     bool published = true;
 
@@ -206,7 +194,6 @@ FIXTURE_TEST(a_row_is_published_once_in_all_roots)
 
 FIXTURE_TEST(rows_of_all_roots_are_found_in_one_question)
 {
-    fixture *f = *state;
     hth_row_id ids[CHAIN_ROWS];
     hth_row_meta metas[CHAIN_ROWS], children[4];
     bool found[CHAIN_ROWS];
@@ -235,7 +222,6 @@ FIXTURE_TEST(rows_of_all_roots_are_found_in_one_question)
 
 FIXTURE_TEST(a_root_that_cannot_be_opened_costs_its_own_rows_only)
 {
-    fixture *f = *state;
     test_row rows[2] = { test_row_make(1, 0, IMAGE_BYTES), test_row_make(2, 0, IMAGE_BYTES) };
     hearth_error err = { .message = "" };
 
@@ -262,8 +248,6 @@ FIXTURE_TEST(a_root_that_cannot_be_opened_costs_its_own_rows_only)
 
 FIXTURE_TEST(a_directory_that_is_given_twice_is_opened_once)
 {
-    fixture *f = *state;
-
     close_set(f);
     (void)snprintf(f->paths[1], sizeof(f->paths[1]), "%s/./root-0/", f->directory);
     (void)snprintf(f->paths[2], sizeof(f->paths[2]), "%s/link", f->directory);
@@ -279,7 +263,6 @@ FIXTURE_TEST(a_directory_that_is_given_twice_is_opened_once)
 
 FIXTURE_TEST(a_directory_is_known_as_a_roots_by_any_name)
 {
-    fixture *f = *state;
     char path[8192];
 
     assert_true(hth_file_tier_set_is_in(f->set, f->paths[1]));
@@ -292,8 +275,6 @@ FIXTURE_TEST(a_directory_is_known_as_a_roots_by_any_name)
 
 FIXTURE_TEST(the_first_root_with_room_is_told)
 {
-    fixture *f = *state;
-
     assert_int_equal(hth_file_tier_set_with_room(f->set, 1000), 0);
     close_set(f);
     f->bytes_max[0] = 2500;
@@ -309,7 +290,6 @@ FIXTURE_TEST(the_first_root_with_room_is_told)
 
 FIXTURE_TEST(gc_counts_what_all_roots_hold_and_leaves_nothing_of_the_dead)
 {
-    fixture *f = *state;
     char path[8192];
     uint64_t n_evicted = 0;
     FILE *file;
@@ -327,7 +307,6 @@ FIXTURE_TEST(gc_counts_what_all_roots_hold_and_leaves_nothing_of_the_dead)
 
 FIXTURE_TEST(a_row_on_which_one_in_another_root_stands_is_not_evicted)
 {
-    fixture *f = *state;
     test_row parent = test_row_make(1, 0, IMAGE_BYTES), child = test_row_make(1, 1, IMAGE_BYTES);
     hth_file_tier *const *roots = hth_file_tier_set_roots(f->set);
 
@@ -345,7 +324,6 @@ FIXTURE_TEST(a_row_on_which_one_in_another_root_stands_is_not_evicted)
 
 FIXTURE_TEST(eviction_goes_round_until_what_is_asked_for_is_free)
 {
-    fixture *f = *state;
     uint64_t n_evicted = 0;
 
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
@@ -357,7 +335,6 @@ FIXTURE_TEST(eviction_goes_round_until_what_is_asked_for_is_free)
 
 FIXTURE_TEST(a_use_is_one_of_ancestors_in_other_roots_too)
 {
-    fixture *f = *state;
     test_row rows[3];
     hth_row_meta meta;
 
@@ -376,7 +353,6 @@ FIXTURE_TEST(a_use_is_one_of_ancestors_in_other_roots_too)
 
 FIXTURE_TEST(a_row_is_removed_or_set_aside_wherever_it_is)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_int_equal(hth_file_tier_set_remove(f->set, &row.meta.id, NULL), HEARTH_NOT_FOUND);
@@ -393,7 +369,6 @@ FIXTURE_TEST(a_row_is_removed_or_set_aside_wherever_it_is)
 
 FIXTURE_TEST(a_chain_over_several_roots_verifies_and_is_removed_as_one)
 {
-    fixture *f = *state;
     test_row first = test_row_make(1, 0, IMAGE_BYTES);
     hth_verify_counts counts;
     uint64_t n_removed = 0;
@@ -413,7 +388,6 @@ FIXTURE_TEST(a_chain_over_several_roots_verifies_and_is_removed_as_one)
 
 FIXTURE_TEST(a_set_waits_for_a_row_of_any_root)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hth_reserve_result result;
     hth_index *index = hth_file_tier_index(hth_file_tier_set_roots(f->set)[1]);

@@ -7,7 +7,6 @@
 
 OPEN(a_published_row_is_found_and_reads_back)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 2, IMAGE_BYTES);
     hth_row_meta meta;
 
@@ -25,7 +24,6 @@ OPEN(a_published_row_is_found_and_reads_back)
 
 OPEN(rows_outlive_the_tier_and_its_index)
 {
-    fixture *f = *state;
     test_row rows[4];
 
     for (uint32_t i = 0; i < 4; i++) {
@@ -50,7 +48,6 @@ OPEN(rows_outlive_the_tier_and_its_index)
 
 OPEN(publishing_a_row_that_is_there_writes_nothing)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hth_file_tier_counts counts;
     bool published = true;
@@ -66,7 +63,6 @@ OPEN(publishing_a_row_that_is_there_writes_nothing)
 
 OPEN(an_image_that_is_not_the_row_it_is_said_to_be_is_not_written)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 1, IMAGE_BYTES), other = test_row_make(2, 1, IMAGE_BYTES);
 
     row.bytes[row.n_bytes - 1] ^= 1;
@@ -82,7 +78,6 @@ OPEN(an_image_that_is_not_the_row_it_is_said_to_be_is_not_written)
 
 OPEN(rows_without_tokens_are_rows_too)
 {
-    fixture *f = *state;
     test_row logits = test_row_make_logits(1, 1, IMAGE_BYTES);
     hth_row_meta found[2];
 
@@ -95,7 +90,6 @@ OPEN(rows_without_tokens_are_rows_too)
 
 OPEN(a_damaged_file_that_has_the_rows_name_is_replaced)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
@@ -109,7 +103,6 @@ OPEN(a_damaged_file_that_has_the_rows_name_is_replaced)
 
 OPEN(a_directory_that_has_a_rows_name_is_moved_out_of_the_way)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     char path[9000];
 
@@ -136,7 +129,6 @@ OPEN(a_directory_that_has_a_rows_name_is_moved_out_of_the_way)
 
 OPEN(a_folder_that_was_removed_and_made_again_is_durable_again)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     char folder[8192];
 
@@ -157,7 +149,6 @@ OPEN(a_folder_that_was_removed_and_made_again_is_durable_again)
 
 OPEN(many_rows_are_asked_for_at_once)
 {
-    fixture *f = *state;
     hth_row_id ids[4];
     hth_row_meta metas[4];
     test_row rows[4];
@@ -184,7 +175,6 @@ OPEN(many_rows_are_asked_for_at_once)
 
 OPEN(a_sound_file_that_the_index_does_not_know_is_adopted_when_it_is_published)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hth_file_tier_counts counts;
     bool published = true;
@@ -202,7 +192,6 @@ OPEN(a_sound_file_that_the_index_does_not_know_is_adopted_when_it_is_published)
 
 OPEN(a_row_found_by_its_name_is_adopted_by_the_next_maintenance)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 3, IMAGE_BYTES);
     hth_row_meta meta;
 
@@ -219,7 +208,6 @@ OPEN(a_row_found_by_its_name_is_adopted_by_the_next_maintenance)
 
 OPEN(a_row_whose_file_was_removed_is_a_miss_and_can_be_published_again)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     buffer b = { .bytes = NULL };
 
@@ -238,7 +226,6 @@ OPEN(a_row_whose_file_was_removed_is_a_miss_and_can_be_published_again)
 
 OPEN(a_file_of_senseless_size_is_corrupt_and_a_lack_of_memory_is_said)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     buffer b = { .refuse = true };
 
@@ -267,7 +254,6 @@ static void assert_tokens_are_known(fixture *f, const test_row *row)
 /* However it came into the index: published, adopted, put back, or found when that was made anew. */
 OPEN(the_tokens_of_a_row_are_known_without_its_file)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES), logits = test_row_make_logits(1, 0, IMAGE_BYTES);
     hearth_token tokens[HTH_BLOCK_TOKENS];
 
@@ -301,7 +287,6 @@ OPEN(the_tokens_of_a_row_are_known_without_its_file)
 
 OPEN(a_row_can_be_removed_once)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
@@ -316,7 +301,6 @@ OPEN(a_row_can_be_removed_once)
 
 CLOSED(a_full_tier_evicts_the_least_recently_used_leaf)
 {
-    fixture *f = *state;
     test_row rows[4], chain = test_row_make(50, 0, IMAGE_BYTES);
     hth_file_tier_options options = options_of(f);
     hth_row_meta meta;
@@ -346,7 +330,6 @@ CLOSED(a_full_tier_evicts_the_least_recently_used_leaf)
 
 CLOSED(a_row_larger_than_the_quota_is_refused_and_evicts_nothing)
 {
-    fixture *f = *state;
     test_row small = test_row_make(1, 0, 100), large = test_row_make(2, 0, 100000);
     hth_file_tier_options options = options_of(f);
 
@@ -362,7 +345,6 @@ CLOSED(a_row_larger_than_the_quota_is_refused_and_evicts_nothing)
 
 CLOSED(a_quota_that_was_noted_holds_for_those_who_ask_for_it)
 {
-    fixture *f = *state;
     test_row small = test_row_make(1, 0, 100), large = test_row_make(2, 0, 100000);
     hth_file_tier_options options = options_of(f);
     uint64_t quota = 0;
@@ -392,7 +374,6 @@ CLOSED(a_quota_that_was_noted_holds_for_those_who_ask_for_it)
 
 OPEN(a_device_that_is_nearly_full_takes_no_row)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hearth_error err;
 
@@ -406,7 +387,6 @@ OPEN(a_device_that_is_nearly_full_takes_no_row)
 
 OPEN(eviction_on_request_leaves_what_fits)
 {
-    fixture *f = *state;
     uint64_t n_evicted = 0;
     size_t n_bytes = 0;
 
@@ -430,7 +410,6 @@ OPEN(eviction_on_request_leaves_what_fits)
 
 OPEN(the_order_of_eviction_survives_the_loss_of_the_index)
 {
-    fixture *f = *state;
     test_row old = test_row_make(1, 0, 100), used = test_row_make(2, 0, 100);
     hth_row_meta meta;
 
@@ -455,7 +434,6 @@ OPEN(the_order_of_eviction_survives_the_loss_of_the_index)
 
 OPEN(a_row_that_failed_its_checks_is_set_aside)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     hth_file_tier_counts counts;
 
@@ -474,7 +452,6 @@ OPEN(a_row_that_failed_its_checks_is_set_aside)
 
 OPEN(the_quarantine_keeps_its_64_newest_files)
 {
-    fixture *f = *state;
     char path[8192], target[8192 + 64];
     hth_row_id id = { .kind = HTH_ROW_BLOCK };
 
@@ -495,7 +472,6 @@ OPEN(the_quarantine_keeps_its_64_newest_files)
 
 OPEN(foreign_files_are_left_alone_with_one_warning)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     char other_path[8192];
 
@@ -522,7 +498,6 @@ OPEN(foreign_files_are_left_alone_with_one_warning)
 /* Else it would lie there, counted by no quota, until somebody verifies the directory. */
 OPEN(a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES), cut = test_row_make(2, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
@@ -546,7 +521,6 @@ OPEN(a_row_whose_head_is_damaged_is_set_aside_when_the_index_is_made_anew)
 
 OPEN(a_row_of_another_version_of_the_format_is_left_to_it)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
@@ -562,8 +536,6 @@ OPEN(a_row_of_another_version_of_the_format_is_left_to_it)
 
 OPEN(leftover_temporary_files_are_removed_and_files_of_others_are_not)
 {
-    fixture *f = *state;
-
     close_tier(f);
     write_new(below(f, "temporary/0123456789abcdef-1"), "of a dead owner", 15);
     write_new(below(f, "temporary/strange-and-old"), "x", 1);

@@ -30,7 +30,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_IN(void, no_fixture, name, set_up, tear_down)
 
 static char *file_of(const char *name, size_t n_bytes, uint64_t seed)
 {

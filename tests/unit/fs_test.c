@@ -34,13 +34,7 @@ static int directory_setup(void **state)
     return 0;
 }
 
-static int directory_teardown(void **state)
-{
-    hth_test_directory_remove(*state);
-    return 0;
-}
-
-#define IN_DIRECTORY(name) TEST_WITH(name, directory_setup, directory_teardown)
+#define IN_DIRECTORY(name) TEST_IN(char, directory, name, directory_setup, hth_test_directory_tear_down)
 
 static void write_file(const hth_fs *fs, const char *path, const void *bytes, size_t n_bytes)
 {

@@ -57,12 +57,10 @@ static void open_roots(fixture *f, size_t n)
     hth_file_tier_set_settle(f->set);
 }
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     test_row row = test_row_make(0, 0, IMAGE_BYTES);
 
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     f->row_bytes = row.n_bytes;
     f->free_min = 2 * row.n_bytes;
@@ -71,21 +69,15 @@ static int setup(void **state)
         test_small_device_init(&f->devices[i], f->paths[i], f->free_min + ROWS_ROOM * row.n_bytes + 500);
     }
     test_row_free(&row);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_file_tier_set_close(f->set);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 static bool has(fixture *f, uint32_t chain, uint32_t i)
 {
@@ -125,8 +117,6 @@ static uint64_t total_rows(fixture *f)
 
 FIXTURE_TEST(the_tiers_own_rows_make_room_on_a_device_that_is_nearly_full)
 {
-    fixture *f = *state;
-
     open_roots(f, 1);
     for (uint32_t i = 0; i < 3 * ROWS_ROOM; i++)
         assert_int_equal(publish(f, i, 0, NULL), HEARTH_OK);
@@ -137,7 +127,6 @@ FIXTURE_TEST(the_tiers_own_rows_make_room_on_a_device_that_is_nearly_full)
 
 FIXTURE_TEST(rows_go_leaves_first_and_what_the_new_one_stands_on_stays)
 {
-    fixture *f = *state;
     hearth_error err;
 
     open_roots(f, 1);
@@ -157,7 +146,6 @@ FIXTURE_TEST(rows_go_leaves_first_and_what_the_new_one_stands_on_stays)
 
 FIXTURE_TEST(a_device_that_others_fill_gets_back_what_is_to_stay_free)
 {
-    fixture *f = *state;
     hearth_error err;
 
     open_roots(f, 1);
@@ -179,7 +167,6 @@ FIXTURE_TEST(a_device_that_others_fill_gets_back_what_is_to_stay_free)
 
 FIXTURE_TEST(a_row_that_can_never_fit_the_device_evicts_nothing)
 {
-    fixture *f = *state;
     test_row large = test_row_make(50, 0, (ROWS_ROOM + 1) * IMAGE_BYTES);
 
     open_roots(f, 1);
@@ -193,8 +180,6 @@ FIXTURE_TEST(a_row_that_can_never_fit_the_device_evicts_nothing)
 
 FIXTURE_TEST(a_tier_that_spares_its_rows_refuses_what_would_leave_too_little_free)
 {
-    fixture *f = *state;
-
     f->spares_rows = true;
     f->devices[0].n_others = f->row_bytes;
     open_roots(f, 1);
@@ -210,8 +195,6 @@ FIXTURE_TEST(a_tier_that_spares_its_rows_refuses_what_would_leave_too_little_fre
 
 FIXTURE_TEST(a_device_that_has_room_by_its_own_account_and_refuses_the_row_gets_room_too)
 {
-    fixture *f = *state;
-
     f->devices[0].hides_fullness = true;
     open_roots(f, 1);
     for (uint32_t i = 0; i < 3 * ROWS_ROOM; i++)
@@ -224,8 +207,6 @@ FIXTURE_TEST(a_device_that_has_room_by_its_own_account_and_refuses_the_row_gets_
 
 FIXTURE_TEST(every_root_is_filled_before_a_row_goes_and_none_stops_taking_rows)
 {
-    fixture *f = *state;
-
     open_roots(f, 2);
     for (uint32_t i = 0; i < 2 * ROWS_ROOM; i++)
         assert_int_equal(publish(f, i, 0, NULL), HEARTH_OK);
@@ -239,7 +220,6 @@ FIXTURE_TEST(every_root_is_filled_before_a_row_goes_and_none_stops_taking_rows)
 
 FIXTURE_TEST(a_root_whose_rows_all_bear_others_leaves_the_row_to_the_next_one)
 {
-    fixture *f = *state;
     hth_file_tier *const *roots;
 
     open_roots(f, 2);
@@ -353,15 +333,11 @@ static void open_without_a_free_byte(void *context)
 
 FIXTURE_TEST(a_tier_opens_on_a_device_without_a_free_byte)
 {
-    fixture *f = *state;
-
     hth_test_in_child(open_without_a_free_byte, f->directory);
 }
 
 FIXTURE_TEST(a_tier_on_a_small_file_system_goes_on_taking_rows)
 {
-    fixture *f = *state;
-
     hth_test_in_child(fill_device, f->directory);
 }
 

@@ -24,60 +24,45 @@ static hth_http_options standard(void)
     return hth_http_options_default();
 }
 
-static int close_stage(void **state)
+static void open_standard(hth_test_http *stage)
 {
-    hth_test_http_close(*state);
-    free(*state);
-    return 0;
-}
+    hth_http_options options = standard();
 
-static int open_stage(void **state, hth_http_options options)
-{
-    hth_test_http *stage = malloc(sizeof(*stage));
-
-    assert_non_null(stage);
     hth_test_http_open(stage, &options);
-    *state = stage;
-    return 0;
 }
 
-static int open_standard(void **state)
-{
-    return open_stage(state, standard());
-}
+#define FIXTURE_TEST(name) TEST_WITH(hth_test_http, stage, name, open_standard, hth_test_http_close)
 
-#define FIXTURE_TEST(name) TEST_WITH(name, open_standard, close_stage)
-
-static int open_short_idle(void **state)
+static void open_short_idle(hth_test_http *stage)
 {
     hth_http_options options = standard();
 
     options.idle_timeout_ms = SHORT_MS;
-    return open_stage(state, options);
+    hth_test_http_open(stage, &options);
 }
 
-static int open_short_request(void **state)
+static void open_short_request(hth_test_http *stage)
 {
     hth_http_options options = standard();
 
     options.request_timeout_ms = SHORT_MS;
-    return open_stage(state, options);
+    hth_test_http_open(stage, &options);
 }
 
-static int open_short_write(void **state)
+static void open_short_write(hth_test_http *stage)
 {
     hth_http_options options = standard();
 
     options.write_timeout_ms = 4 * SHORT_MS;
-    return open_stage(state, options);
+    hth_test_http_open(stage, &options);
 }
 
-static int open_short_all(void **state)
+static void open_short_all(hth_test_http *stage)
 {
     hth_http_options options = standard();
 
     options.idle_timeout_ms = options.request_timeout_ms = options.write_timeout_ms = SHORT_MS;
-    return open_stage(state, options);
+    hth_test_http_open(stage, &options);
 }
 
 static hth_http_numbers numbers(hth_test_http *stage)
@@ -87,12 +72,12 @@ static hth_http_numbers numbers(hth_test_http *stage)
 
 /* ---- time ---- */
 
-TEST_WITH(an_idle_connection_is_closed_in_time, open_short_idle, close_stage)
+TEST_WITH(hth_test_http, stage, an_idle_connection_is_closed_in_time, open_short_idle, hth_test_http_close)
 {
     hth_test_client fresh, used;
 
-    hth_test_client_open(&fresh, *state);
-    hth_test_client_open(&used, *state);
+    hth_test_client_open(&fresh, stage);
+    hth_test_client_open(&used, stage);
     hth_test_client_say(&used, GET("/hello"));
     assert_int_equal(hth_test_client_hear_reply(&used), 200);
     hth_test_client_hear_end(&fresh);
@@ -100,8 +85,8 @@ TEST_WITH(an_idle_connection_is_closed_in_time, open_short_idle, close_stage)
     assert_int_equal(fresh.n_heard, 0);
     assert_false(fresh.was_reset);
     assert_false(used.was_reset);
-    assert_int_equal(numbers(*state).n_timed_out, 2);
-    assert_int_equal(numbers(*state).n_connections, 0);
+    assert_int_equal(numbers(stage).n_timed_out, 2);
+    assert_int_equal(numbers(stage).n_connections, 0);
     hth_test_client_close(&fresh);
     hth_test_client_close(&used);
 }
@@ -122,25 +107,27 @@ static void drip(hth_test_http *stage, const char *beginning, const char *bytes,
     assert_int_equal(numbers(stage).n_timed_out, 1);
 }
 
-TEST_WITH(a_head_that_comes_byte_by_byte_has_a_limit_of_time, open_short_request, close_stage)
+TEST_WITH(hth_test_http, stage, a_head_that_comes_byte_by_byte_has_a_limit_of_time, open_short_request,
+          hth_test_http_close)
 {
-    drip(*state, "G",
+    drip(stage, "G",
          "ET /hello HTTP/1.1\r\nHost: x\r\nX: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy", 408);
 }
 
-TEST_WITH(a_body_that_comes_byte_by_byte_has_a_limit_of_time, open_short_request, close_stage)
+TEST_WITH(hth_test_http, stage, a_body_that_comes_byte_by_byte_has_a_limit_of_time, open_short_request,
+          hth_test_http_close)
 {
-    drip(*state, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", "x", 408);
+    drip(stage, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", "x", 408);
 }
 
-TEST_WITH(chunks_that_come_byte_by_byte_have_a_limit_of_time, open_short_request, close_stage)
+TEST_WITH(hth_test_http, stage, chunks_that_come_byte_by_byte_have_a_limit_of_time, open_short_request,
+          hth_test_http_close)
 {
-    drip(*state, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n", 408);
+    drip(stage, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n", 408);
 }
 
-TEST_WITH(a_reply_that_nobody_takes_has_a_limit_of_time, open_short_write, close_stage)
+TEST_WITH(hth_test_http, stage, a_reply_that_nobody_takes_has_a_limit_of_time, open_short_write, hth_test_http_close)
 {
-    hth_test_http *stage = *state;
     hth_test_client whole, stream;
     char *piece = calloc(1, 16 << 20);
 
@@ -160,7 +147,6 @@ TEST_WITH(a_reply_that_nobody_takes_has_a_limit_of_time, open_short_write, close
 
 FIXTURE_TEST(a_slow_client_that_takes_some_bytes_is_served)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
     size_t n = 0;
 
@@ -183,9 +169,9 @@ FIXTURE_TEST(a_slow_client_that_takes_some_bytes_is_served)
     assert_int_equal(numbers(stage).n_timed_out, 0);
 }
 
-TEST_WITH(a_request_that_is_worked_on_has_no_limit_of_time_here, open_short_all, close_stage)
+TEST_WITH(hth_test_http, stage, a_request_that_is_worked_on_has_no_limit_of_time_here, open_short_all,
+          hth_test_http_close)
 {
-    hth_test_http *stage = *state;
     hth_test_client hold, stream;
 
     hth_test_client_open(&hold, stage);
@@ -207,7 +193,6 @@ TEST_WITH(a_request_that_is_worked_on_has_no_limit_of_time_here, open_short_all,
 
 FIXTURE_TEST(shorter_limits_of_time_hold_for_connections_that_are_there)
 {
-    hth_test_http *stage = *state;
     hth_http_options options = standard();
     hth_test_client client;
 
@@ -219,9 +204,8 @@ FIXTURE_TEST(shorter_limits_of_time_hold_for_connections_that_are_there)
     hth_test_client_close(&client);
 }
 
-TEST_WITH(a_limit_of_zero_is_none, open_short_all, close_stage)
+TEST_WITH(hth_test_http, stage, a_limit_of_zero_is_none, open_short_all, hth_test_http_close)
 {
-    hth_test_http *stage = *state;
     hth_http_options options = standard();
     hth_test_client client;
 
@@ -238,7 +222,6 @@ TEST_WITH(a_limit_of_zero_is_none, open_short_all, close_stage)
 
 FIXTURE_TEST(a_server_without_work_sleeps)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
 
     hth_test_client_open(&client, stage);
@@ -255,7 +238,6 @@ FIXTURE_TEST(a_server_without_work_sleeps)
 
 FIXTURE_TEST(connections_beyond_the_limit_are_refused_and_counted)
 {
-    hth_test_http *stage = *state;
     hth_http_options options = standard();
     hth_test_client clients[3];
 
@@ -281,7 +263,6 @@ FIXTURE_TEST(connections_beyond_the_limit_are_refused_and_counted)
 
 FIXTURE_TEST(when_descriptors_run_out_the_server_waits_without_spinning)
 {
-    hth_test_http *stage = *state;
     hth_test_client served, waiting;
     struct rlimit limit, low;
     int next;
@@ -314,7 +295,6 @@ FIXTURE_TEST(when_descriptors_run_out_the_server_waits_without_spinning)
 
 FIXTURE_TEST(bodies_together_have_a_limit)
 {
-    hth_test_http *stage = *state;
     hth_http_options options = standard();
     hth_test_client first, second;
     char *body = calloc(1, 300000);
@@ -357,7 +337,6 @@ FIXTURE_TEST(a_body_that_is_not_wanted_is_not_waited_for)
         "POST /missing HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\nExpect: 100-continue\r\n\r\n",
         "POST /missing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
     };
-    hth_test_http *stage = *state;
     char *body = calloc(1, 300000);
     hth_test_client client;
 
@@ -390,7 +369,6 @@ FIXTURE_TEST(a_body_that_is_not_wanted_is_not_waited_for)
 
 FIXTURE_TEST(a_server_that_drains_ends_connections_as_they_become_idle)
 {
-    hth_test_http *stage = *state;
     hth_test_client idle, pending, stream, reading, late;
 
     hth_test_client_open(&idle, stage);

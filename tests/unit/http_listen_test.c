@@ -25,29 +25,20 @@ typedef struct stage {
     char path[256];
 } stage;
 
-static int open_stage(void **state)
+static void open_stage(stage *s)
 {
-    stage *s = malloc(sizeof(*s));
-
-    assert_non_null(s);
     hth_test_http_open(&s->http, NULL);
     s->directory = hth_test_directory_new();
     (void)snprintf(s->path, sizeof(s->path), "%s/server.sock", s->directory);
-    *state = s;
-    return 0;
 }
 
-static int close_stage(void **state)
+static void close_stage(stage *s)
 {
-    stage *s = *state;
-
     hth_test_http_close(&s->http);
     hth_test_directory_remove(s->directory);
-    free(s);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, open_stage, close_stage)
+#define FIXTURE_TEST(name) TEST_WITH(stage, s, name, open_stage, close_stage)
 
 static void dial_unix(hth_test_client *client, stage *s)
 {
@@ -69,7 +60,6 @@ static hearth_status listen_unix(stage *s, hth_http_listener **out, hearth_error
 
 FIXTURE_TEST(a_unix_socket_is_its_owners_alone_and_serves)
 {
-    stage *s = *state;
     hth_http_listener *listener;
     hth_test_client client;
     struct stat st;
@@ -96,7 +86,6 @@ FIXTURE_TEST(a_unix_socket_is_its_owners_alone_and_serves)
 
 FIXTURE_TEST(a_client_that_leaves_a_unix_socket_is_noticed)
 {
-    stage *s = *state;
     hth_http_listener *listener;
 
     assert_int_equal(listen_unix(s, &listener, NULL), HEARTH_OK);
@@ -118,7 +107,6 @@ FIXTURE_TEST(a_client_that_leaves_a_unix_socket_is_noticed)
 
 FIXTURE_TEST(a_socket_that_nobody_listens_on_is_replaced)
 {
-    stage *s = *state;
     hth_http_listener *listener;
     hth_test_client client;
     int fd = -1;
@@ -134,7 +122,6 @@ FIXTURE_TEST(a_socket_that_nobody_listens_on_is_replaced)
 
 FIXTURE_TEST(a_socket_in_use_stays_its_owners)
 {
-    stage *s = *state;
     hth_http_listener *first, *second = NULL;
     hth_test_client client;
     hearth_error err = { .message = "" };
@@ -152,7 +139,6 @@ FIXTURE_TEST(a_socket_in_use_stays_its_owners)
 
 FIXTURE_TEST(what_is_no_socket_is_not_touched)
 {
-    stage *s = *state;
     hth_http_listener *listener;
     hearth_error err = { .message = "" };
     struct stat st;
@@ -175,7 +161,6 @@ FIXTURE_TEST(what_is_no_socket_is_not_touched)
 
 FIXTURE_TEST(a_successors_socket_stays_when_the_old_listener_closes)
 {
-    stage *s = *state;
     hth_http_listener *listener;
     struct stat st;
     int fd = -1;
@@ -191,7 +176,6 @@ FIXTURE_TEST(a_successors_socket_stays_when_the_old_listener_closes)
 
 FIXTURE_TEST(a_path_that_is_no_place_for_a_socket_is_named)
 {
-    stage *s = *state;
     hth_http_listener *listener;
     hearth_error err = { .message = "" };
     size_t n = strlen(s->directory);
@@ -260,7 +244,6 @@ static hearth_status listen_tcp(stage *s, const char *host, uint16_t port, uint1
 
 FIXTURE_TEST(a_port_in_use_is_said_to_be)
 {
-    stage *s = *state;
     hearth_error err = { .message = "" };
     char expected[64];
 
@@ -272,7 +255,6 @@ FIXTURE_TEST(a_port_in_use_is_said_to_be)
 
 FIXTURE_TEST(a_port_is_free_again_at_once)
 {
-    stage *s = *state;
     uint16_t port = 0, again = 0;
     hth_http_listener *listener;
     hth_test_client client;
@@ -291,7 +273,6 @@ FIXTURE_TEST(a_port_is_free_again_at_once)
 
 FIXTURE_TEST(hosts_may_be_names_and_addresses_of_both_kinds)
 {
-    stage *s = *state;
     uint16_t port = 0;
 
     assert_int_equal(listen_tcp(s, "localhost", 0, &port, NULL), HEARTH_OK);
@@ -316,7 +297,6 @@ FIXTURE_TEST(hosts_may_be_names_and_addresses_of_both_kinds)
 
 FIXTURE_TEST(an_address_that_cannot_be_had_is_named)
 {
-    stage *s = *state;
     hearth_error err = { .message = "" };
     char name[400];
 
@@ -332,7 +312,6 @@ FIXTURE_TEST(an_address_that_cannot_be_had_is_named)
 
 FIXTURE_TEST(a_closed_listener_takes_no_connection)
 {
-    stage *s = *state;
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(s->http.port) };
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 

@@ -15,26 +15,15 @@
 #define LINE "POST /echo HTTP/1.1\r\nHost: x\r\n"
 #define CHUNKED LINE "Transfer-Encoding: chunked\r\n\r\n"
 
-static int open_stage(void **state)
+static void open_stage(hth_test_http *stage)
 {
-    hth_test_http *stage = malloc(sizeof(*stage));
     hth_http_options options = hth_http_options_default();
 
-    assert_non_null(stage);
     options.headers_bytes_max = 4096;
     hth_test_http_open(stage, &options);
-    *state = stage;
-    return 0;
 }
 
-static int close_stage(void **state)
-{
-    hth_test_http_close(*state);
-    free(*state);
-    return 0;
-}
-
-#define STAGED(name) TEST_WITH(name, open_stage, close_stage)
+#define STAGED(name) TEST_WITH(hth_test_http, stage, name, open_stage, hth_test_http_close)
 
 typedef struct refused {
     int status;
@@ -103,7 +92,7 @@ STAGED(lines_that_could_be_read_in_two_ways_are_refused)
         { 400, "GET /hello\x0bHTTP/1.1\r\nHost: x\r\n\r\n" },
     };
 
-    REFUSED(*state, cases);
+    REFUSED(stage, cases);
 }
 
 STAGED(headers_that_could_be_read_in_two_ways_are_refused)
@@ -138,7 +127,7 @@ STAGED(headers_that_could_be_read_in_two_ways_are_refused)
         { 400, "POST /echo HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" },
     };
 
-    REFUSED(*state, cases);
+    REFUSED(stage, cases);
 }
 
 STAGED(bodies_that_could_be_read_in_two_ways_are_refused)
@@ -169,7 +158,7 @@ STAGED(bodies_that_could_be_read_in_two_ways_are_refused)
         { 400, CHUNKED "0\r\nA: b\rC: d\r\n\r\n" },
     };
 
-    REFUSED(*state, cases);
+    REFUSED(stage, cases);
 }
 
 /* So many requests are seen of these bytes, all of which are answered with 200 or 404. */
@@ -224,7 +213,7 @@ STAGED(what_can_be_read_in_one_way_only_is_taken)
 
     assert_int_equal(strlen(BEHIND), 32);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        expect_handled(*state, rows[i].bytes, rows[i].n);
+        expect_handled(stage, rows[i].bytes, rows[i].n);
 }
 
 STAGED(a_line_that_is_too_long_is_told_from_headers_that_are)
@@ -236,9 +225,9 @@ STAGED(a_line_that_is_too_long_is_told_from_headers_that_are)
     memset(text, 'a', 8191);
     text[8191] = '\0';
     memcpy(text, "GET /", 5);
-    expect_refused(*state, &cases[0], 1);
+    expect_refused(stage, &cases[0], 1);
     memcpy(text, "GET / HTTP/1.1\r\nHost: x\r\nX: ", 28);
-    expect_refused(*state, &cases[1], 1);
+    expect_refused(stage, &cases[1], 1);
     free(text);
 }
 
@@ -251,5 +240,5 @@ STAGED(absurdly_many_headers_are_refused)
     for (int i = 0; i < 200; i++)
         memcpy(text + strlen(text), "A: b\r\n", 7);
     memcpy(text + strlen(text), "\r\n", 3);
-    expect_refused(*state, cases, 1);
+    expect_refused(stage, cases, 1);
 }

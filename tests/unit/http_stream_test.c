@@ -13,24 +13,12 @@ enum { AHEAD_BYTES = 64 << 10 }; /* the server reads 48 KiB */
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
-static int open_stage(void **state)
+static void open_stage(hth_test_http *stage)
 {
-    hth_test_http *stage = malloc(sizeof(*stage));
-
-    assert_non_null(stage);
     hth_test_http_open(stage, NULL);
-    *state = stage;
-    return 0;
 }
 
-static int close_stage(void **state)
-{
-    hth_test_http_close(*state);
-    free(*state);
-    return 0;
-}
-
-#define FIXTURE_TEST(name) TEST_WITH(name, open_stage, close_stage)
+#define FIXTURE_TEST(name) TEST_WITH(hth_test_http, stage, name, open_stage, hth_test_http_close)
 
 /* A client whose request the handler has. */
 static void open_pending(hth_test_client *client, hth_test_http *stage, const char *request)
@@ -49,7 +37,6 @@ static void write_text(hth_test_http *stage, const char *text)
 
 FIXTURE_TEST(a_piece_arrives_before_the_next_is_written)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
 
     open_pending(&client, stage, GET("/stream"));
@@ -75,7 +62,6 @@ FIXTURE_TEST(a_piece_arrives_before_the_next_is_written)
 
 FIXTURE_TEST(a_stream_of_http_1_0_ends_with_its_connection)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
 
     open_pending(&client, stage, "GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -93,7 +79,6 @@ FIXTURE_TEST(a_stream_of_http_1_0_ends_with_its_connection)
 
 FIXTURE_TEST(a_stream_for_head_is_a_head)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
 
     open_pending(&client, stage, "HEAD /stream HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -107,7 +92,6 @@ FIXTURE_TEST(a_stream_for_head_is_a_head)
 
 FIXTURE_TEST(an_aborted_stream_is_seen_to_be_incomplete)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
 
     open_pending(&client, stage, GET("/stream"));
@@ -131,7 +115,6 @@ FIXTURE_TEST(an_aborted_stream_is_seen_to_be_incomplete)
 
 FIXTURE_TEST(a_request_can_be_cut_off_without_a_reply)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
 
     open_pending(&client, stage, GET("/hold"));
@@ -146,7 +129,6 @@ FIXTURE_TEST(a_request_can_be_cut_off_without_a_reply)
 
 FIXTURE_TEST(a_writer_is_told_when_its_backlog_has_shrunk)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
     char *piece = malloc(65536);
     size_t n_written = 0, n_body = 0;
@@ -183,7 +165,6 @@ FIXTURE_TEST(a_writer_is_told_when_its_backlog_has_shrunk)
 
 FIXTURE_TEST(a_stream_may_end_before_it_is_taken)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
     char *piece = malloc(8 << 20);
 
@@ -227,7 +208,6 @@ FIXTURE_TEST(a_client_that_leaves_ends_what_it_asked_for)
         GET("/hold") "GET /hel",
         GET("/hold") GET("/hello") GET("/hello"),
     };
-    hth_test_http *stage = *state;
 
     for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++) {
         for (leaving how = CLOSES; how < LEAVINGS; how++) {
@@ -247,7 +227,6 @@ FIXTURE_TEST(a_client_that_leaves_ends_what_it_asked_for)
 
 FIXTURE_TEST(a_client_that_leaves_before_its_request_is_read_gets_no_work_done_for_long)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
 
     hth_test_client_open(&client, stage);
@@ -258,7 +237,6 @@ FIXTURE_TEST(a_client_that_leaves_before_its_request_is_read_gets_no_work_done_f
 
 FIXTURE_TEST(a_client_that_leaves_behind_a_lot_it_sent_ahead_is_missed_too)
 {
-    hth_test_http *stage = *state;
     char *ahead = calloc(1, AHEAD_BYTES);
 
     assert_non_null(ahead);
@@ -282,7 +260,6 @@ FIXTURE_TEST(a_client_that_leaves_behind_a_lot_it_sent_ahead_is_missed_too)
 
 FIXTURE_TEST(waiting_costs_no_time_whatever_was_sent_ahead)
 {
-    hth_test_http *stage = *state;
     char *ahead = calloc(1, AHEAD_BYTES);
 
     assert_non_null(ahead);
@@ -312,7 +289,6 @@ FIXTURE_TEST(waiting_costs_no_time_whatever_was_sent_ahead)
 
 FIXTURE_TEST(a_client_that_leaves_while_it_is_written_to_ends_the_stream)
 {
-    hth_test_http *stage = *state;
     char *piece = malloc(4 << 20);
 
     assert_non_null(piece);
@@ -337,7 +313,6 @@ FIXTURE_TEST(a_client_that_leaves_in_the_middle_of_a_request_leaves_nothing)
 {
     static const char request[] =
         "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
-    hth_test_http *stage = *state;
 
     for (size_t n = 0; n < sizeof(request) - 1; n++) {
         for (leaving how = CLOSES; how < LEAVINGS; how++) {

@@ -9,28 +9,17 @@
 #include "support/cmocka_all.h"
 #include "support/http_stage.h"
 
-static int open_stage(void **state)
+static void open_stage(hth_test_http *stage)
 {
-    hth_test_http *stage = malloc(sizeof(*stage));
     hth_http_options options = hth_http_options_default();
 
-    assert_non_null(stage);
     options.headers_bytes_max = 4096;
     options.body_bytes_max = 100000;
     options.server_name = "hearth";
     hth_test_http_open(stage, &options);
-    *state = stage;
-    return 0;
 }
 
-static int close_stage(void **state)
-{
-    hth_test_http_close(*state);
-    free(*state);
-    return 0;
-}
-
-#define FIXTURE_TEST(name) TEST_WITH(name, open_stage, close_stage)
+#define FIXTURE_TEST(name) TEST_WITH(hth_test_http, stage, name, open_stage, hth_test_http_close)
 
 /* The reply to what is said on a new connection, which is closed again; the client's heard is the caller's to free. */
 static int ask(hth_test_http *stage, const char *text, char **heard_out)
@@ -51,7 +40,7 @@ FIXTURE_TEST(a_request_gets_a_reply_with_length_type_date_and_server)
 {
     char *heard;
 
-    assert_int_equal(ask(*state, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n", &heard), 200);
+    assert_int_equal(ask(stage, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n", &heard), 200);
     assert_int_equal(strncmp(heard, "HTTP/1.1 200 OK\r\n", 17), 0);
     assert_non_null(strstr(heard, "\r\nContent-Length: 6\r\n"));
     assert_non_null(strstr(heard, "\r\nContent-Type: text/plain\r\n"));
@@ -74,10 +63,10 @@ FIXTURE_TEST(a_request_may_come_byte_by_byte)
     for (size_t i = 0; i < 2; i++) {
         hth_test_client client;
 
-        hth_test_client_open(&client, *state);
+        hth_test_client_open(&client, stage);
         for (const char *c = requests[i]; *c; c++) {
             hth_test_client_say_bytes(&client, c, 1);
-            hth_test_http_turn(*state);
+            hth_test_http_turn(stage);
         }
         assert_int_equal(hth_test_client_hear_reply(&client), 200);
         assert_string_equal(hth_test_client_body(&client), "hello");
@@ -90,12 +79,12 @@ FIXTURE_TEST(empty_lines_before_a_request_are_skipped_however_they_come)
 {
     hth_test_client client;
 
-    hth_test_client_open(&client, *state);
+    hth_test_client_open(&client, stage);
     for (int i = 0; i < 3; i++) {
         hth_test_client_say(&client, "\r");
-        hth_test_http_turn(*state);
+        hth_test_http_turn(stage);
         hth_test_client_say(&client, "\n\r\n");
-        hth_test_http_turn(*state);
+        hth_test_http_turn(stage);
         hth_test_client_say(&client, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
         assert_int_equal(hth_test_client_hear_reply(&client), 200);
         hth_test_client_forget(&client);
@@ -107,24 +96,23 @@ FIXTURE_TEST(a_handler_sees_method_path_headers_and_peer)
 {
     char *heard;
 
-    assert_int_equal(ask(*state, "PATCH /echo/a%20b%2Fc+d?q=1 HTTP/1.1\r\nHost: x\r\n\r\n", &heard), 200);
+    assert_int_equal(ask(stage, "PATCH /echo/a%20b%2Fc+d?q=1 HTTP/1.1\r\nHost: x\r\n\r\n", &heard), 200);
     assert_non_null(strstr(heard, "X-Method: PATCH\r\n"));
     assert_non_null(strstr(heard, "X-Path: /echo/a b/c+d\r\n"));
     assert_non_null(strstr(heard, "X-Tag: 7\r\n"));
     assert_non_null(strstr(heard, "X-Peer: 127.0.0.1\r\n"));
     free(heard);
-    assert_int_equal(ask(*state, "GET http://host:80/echo HTTP/1.1\r\nHost: host:80\r\n\r\n", &heard), 200);
+    assert_int_equal(ask(stage, "GET http://host:80/echo HTTP/1.1\r\nHost: host:80\r\n\r\n", &heard), 200);
     assert_non_null(strstr(heard, "X-Path: /echo\r\n"));
     free(heard);
     /* Without a path it is "/", for which there is nothing; but it is a request. */
-    assert_int_equal(ask(*state, "GET http://host HTTP/1.1\r\nHost: host\r\n\r\n", NULL), 404);
-    assert_int_equal(ask(*state, "GET https://host?x HTTP/1.1\r\nHost: host\r\n\r\n", NULL), 404);
-    assert_int_equal(ask(*state, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", NULL), 404);
+    assert_int_equal(ask(stage, "GET http://host HTTP/1.1\r\nHost: host\r\n\r\n", NULL), 404);
+    assert_int_equal(ask(stage, "GET https://host?x HTTP/1.1\r\nHost: host\r\n\r\n", NULL), 404);
+    assert_int_equal(ask(stage, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", NULL), 404);
 }
 
 FIXTURE_TEST(queries_and_headers_are_found_by_name)
 {
-    hth_test_http *stage = *state;
     hth_test_client client;
 
     hth_test_client_open(&client, stage);
@@ -151,7 +139,7 @@ FIXTURE_TEST(requests_sent_at_once_are_answered_in_order)
     hth_test_client client;
     const char *one, *two, *three;
 
-    hth_test_client_open(&client, *state);
+    hth_test_client_open(&client, stage);
     hth_test_client_say(&client,
                         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\none"
                         "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntwo\r\n0\r\n\r\n"
@@ -183,7 +171,7 @@ FIXTURE_TEST(a_connection_stays_as_long_as_its_client_wants)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         hth_test_client client;
 
-        hth_test_client_open(&client, *state);
+        hth_test_client_open(&client, stage);
         hth_test_client_say(&client, cases[i].request);
         assert_int_equal(hth_test_client_hear_reply(&client), 200);
         assert_true(cases[i].says ? strstr(client.heard, cases[i].says) != NULL : !strstr(client.heard, "Connection:"));
@@ -203,7 +191,7 @@ FIXTURE_TEST(replies_without_a_body_leave_the_connection_in_step)
 {
     hth_test_client client;
 
-    hth_test_client_open(&client, *state);
+    hth_test_client_open(&client, stage);
     hth_test_client_say(&client, "HEAD /hello HTTP/1.1\r\nHost: x\r\n\r\n");
     (void)hth_test_client_hear(&client, "\r\n\r\n"); /* where does not matter */
     assert_non_null(strstr(client.heard, "Content-Length: 6\r\n"));
@@ -224,7 +212,7 @@ FIXTURE_TEST(a_client_that_asks_first_is_told_to_continue)
 {
     hth_test_client client;
 
-    hth_test_client_open(&client, *state);
+    hth_test_client_open(&client, stage);
     hth_test_client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-Continue\r\n\r\n");
     (void)hth_test_client_hear(&client, "HTTP/1.1 100 Continue\r\n\r\n"); /* where does not matter */
     hth_test_client_forget(&client);
@@ -235,11 +223,11 @@ FIXTURE_TEST(a_client_that_asks_first_is_told_to_continue)
 
     /* What would be refused is refused before it is sent. */
     assert_int_equal(
-        ask(*state, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100001\r\nExpect: 100-continue\r\n\r\n", NULL),
+        ask(stage, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100001\r\nExpect: 100-continue\r\n\r\n", NULL),
         413);
     /* Nothing to wait for. */
     assert_int_equal(
-        ask(*state, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n", NULL), 200);
+        ask(stage, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n", NULL), 200);
 }
 
 #define LINE "POST /echo HTTP/1.1\r\nHost: x\r\n"
@@ -316,7 +304,6 @@ FIXTURE_TEST(what_could_be_read_in_two_ways_is_refused)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        hth_test_http *stage = *state;
         hth_test_client client;
         int n_handled = stage->n_handled, status;
 
@@ -344,7 +331,7 @@ FIXTURE_TEST(a_nul_byte_is_refused_everywhere)
 
         memcpy(bytes, request, sizeof(request));
         bytes[i] = '\0';
-        hth_test_client_open(&client, *state);
+        hth_test_client_open(&client, stage);
         hth_test_client_say_bytes(&client, bytes, sizeof(request) - 1);
         assert_int_equal(hth_test_client_hear_reply(&client), 400);
         hth_test_client_close(&client);
@@ -359,17 +346,17 @@ FIXTURE_TEST(too_many_or_too_large_headers_are_refused_with_their_own_status)
     /* 4096 bytes are allowed. */
     memset(text + n, 'a', 5000);
     text[n + 5000] = '\0';
-    assert_int_equal(ask(*state, text, NULL), 431);
+    assert_int_equal(ask(stage, text, NULL), 431);
     (void)snprintf(text + n, sizeof(text) - n, "X: %0*d\r\n\r\n", 4096 - (int)n - 7, 0);
     assert_int_equal(strlen(text), 4096);
-    assert_int_equal(ask(*state, text, NULL), 200);
+    assert_int_equal(ask(stage, text, NULL), 200);
     (void)snprintf(text + n, sizeof(text) - n, "X: %0*d\r\n\r\n", 4096 - (int)n - 6, 0);
-    assert_int_equal(ask(*state, text, NULL), 431);
+    assert_int_equal(ask(stage, text, NULL), 431);
 
     for (int i = 0; i < 100; i++)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "H%d: x\r\n", i);
     (void)snprintf(text + n, sizeof(text) - n, "\r\n");
-    assert_int_equal(ask(*state, text, NULL), 431);
+    assert_int_equal(ask(stage, text, NULL), 431);
 }
 
 FIXTURE_TEST(a_body_at_its_limit_is_taken_and_one_beyond_is_not)
@@ -381,11 +368,11 @@ FIXTURE_TEST(a_body_at_its_limit_is_taken_and_one_beyond_is_not)
 
         memset(text + head, 'x', n);
         text[(size_t)head + n] = '\0';
-        assert_int_equal(ask(*state, text, NULL), excess ? 413 : 200);
+        assert_int_equal(ask(stage, text, NULL), excess ? 413 : 200);
         head = snprintf(text, 200000, CHUNKED "%x\r\n", (unsigned)n - 1);
         memset(text + head, 'x', n - 1);
         (void)snprintf(text + (size_t)head + n - 1, 100, "\r\n1\r\ny\r\n0\r\n\r\n");
-        assert_int_equal(ask(*state, text, NULL), excess ? 413 : 200);
+        assert_int_equal(ask(stage, text, NULL), excess ? 413 : 200);
         free(text);
     }
 }
@@ -396,7 +383,7 @@ FIXTURE_TEST(a_client_that_goes_on_sending_still_gets_its_refusal)
     char *block = calloc(1, 1 << 20);
 
     assert_non_null(block);
-    hth_test_client_open(&client, *state);
+    hth_test_client_open(&client, stage);
     hth_test_client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n");
     for (int i = 0; i < 8; i++)
         hth_test_client_say_bytes(&client, block, 1 << 20);
@@ -418,7 +405,6 @@ static const char *write_error(int status, const char *why, const char *path, vo
 
 FIXTURE_TEST(a_refusal_has_the_servers_own_form)
 {
-    hth_test_http *stage = *state;
     char *heard;
 
     hth_http_server_set_errors(stage->server, write_error);
@@ -446,7 +432,6 @@ FIXTURE_TEST(nothing_that_a_handler_passes_on_breaks_a_reply)
         { "Content-Length", "100", "text/plain", "Content-Length: 1\r\n" },
         { "transfer-encoding", "chunked", "text/plain", "Content-Length: 1\r\n" },
     };
-    hth_test_http *stage = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char *heard;
@@ -467,10 +452,10 @@ FIXTURE_TEST(a_large_reply_arrives_whole_at_a_client_that_reads_slowly)
 {
     hth_test_client client;
 
-    hth_test_client_open(&client, *state);
+    hth_test_client_open(&client, stage);
     hth_test_client_say(&client, "GET /big HTTP/1.1\r\nHost: x\r\n\r\nGET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
     for (int i = 0; i < 50; i++)
-        hth_test_http_turn(*state);
+        hth_test_http_turn(stage);
     assert_int_equal(hth_test_client_hear_reply(&client), 200);
     (void)hth_test_client_hear(&client, "hello\n"); /* at the end */
     assert_int_equal(strspn(hth_test_client_body(&client), "b"), HTH_TEST_BIG_BYTES);
@@ -481,7 +466,7 @@ FIXTURE_TEST(a_client_that_closed_its_half_behind_a_request_gets_the_reply_that_
 {
     hth_test_client client;
 
-    hth_test_client_open(&client, *state);
+    hth_test_client_open(&client, stage);
     hth_test_client_say(&client, "GET /big HTTP/1.1\r\nHost: x\r\n\r\nGET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
     hth_test_client_hear_end(&client);

@@ -76,11 +76,8 @@ static void open_index(fixture *f)
         assert_int_equal(hth_index_rebuilt(f->index, NULL), HEARTH_OK);
 }
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     (void)snprintf(f->path, sizeof(f->path), "%s/index", f->directory);
     (void)snprintf(f->owners, sizeof(f->owners), "%s/owners", f->directory);
@@ -91,21 +88,15 @@ static int setup(void **state)
     f->fs.context = f; /* the system's own operations have none */
     f->fs.step = at_step;
     open_index(f);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_index_close(f->index);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 static hth_row_meta row_at(uint32_t i)
 {
@@ -157,7 +148,6 @@ static void lose_environment(fixture *f)
 
 FIXTURE_TEST(a_row_that_a_thread_has_reserved_stays_reserved_in_a_new_environment)
 {
-    fixture *f = *state;
     hth_row_meta row = row_at(1);
     size_t n_adopted = 9;
 
@@ -185,7 +175,6 @@ static void publish_elsewhere(void *context)
 
 FIXTURE_TEST(a_row_that_a_thread_has_reserved_is_not_evicted)
 {
-    fixture *f = *state;
     hth_row_meta row = row_at(1);
 
     assert_int_equal(reserve(f, &row), HTH_RESERVED);
@@ -200,7 +189,6 @@ FIXTURE_TEST(a_row_that_a_thread_has_reserved_is_not_evicted)
 
 FIXTURE_TEST(a_commit_that_fails_takes_no_hold_from_another_thread)
 {
-    fixture *f = *state;
     hth_row_meta row = row_at(1), meta;
     hth_reserve_result result;
     bool was_known;
@@ -218,7 +206,6 @@ FIXTURE_TEST(a_commit_that_fails_takes_no_hold_from_another_thread)
 
 FIXTURE_TEST(what_a_failed_commit_was_to_reserve_is_free)
 {
-    fixture *f = *state;
     hth_row_meta row = row_at(1), kept = row_at(2), meta;
     hth_reserve_result result;
     bool was_known;
@@ -235,7 +222,6 @@ FIXTURE_TEST(what_a_failed_commit_was_to_reserve_is_free)
 
 FIXTURE_TEST(a_row_that_is_written_without_a_reservation_leaves_that_of_another_thread_alone)
 {
-    fixture *f = *state;
     char cache[4096];
     test_row row = test_row_make(1, 0, 1000);
     hth_file_tier_options options = { .directory = cache, .bytes_max = 1 << 20, .fs = &f->fs, .log = &f->log };
@@ -289,7 +275,7 @@ static void *contend(void *context)
 
 FIXTURE_TEST(no_two_threads_ever_hold_a_row)
 {
-    contest c = { .f = *state, .row = row_at(1) };
+    contest c = { .f = f, .row = row_at(1) };
     pthread_t threads[THREADS];
 
     for (size_t i = 0; i < THREADS; i++)
@@ -297,5 +283,5 @@ FIXTURE_TEST(no_two_threads_ever_hold_a_row)
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_false(atomic_load(&c.met));
-    assert_int_equal(reserve(*state, &c.row), HTH_RESERVED);
+    assert_int_equal(reserve(f, &c.row), HTH_RESERVED);
 }

@@ -7,7 +7,7 @@
 
 IN_FIXTURE(an_index_stays_what_it_was_when_it_is_opened_again)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0);
     bool rebuild = true;
     uint64_t quota = 0;
@@ -15,7 +15,7 @@ IN_FIXTURE(an_index_stays_what_it_was_when_it_is_opened_again)
     publish(index, &meta);
     assert_int_equal(hth_index_set_quota(index, 12345, NULL), HEARTH_OK);
     hth_index_close(index);
-    index = open_boot(*state, NULL, &rebuild);
+    index = open_boot(f, NULL, &rebuild);
     assert_false(rebuild);
     assert_true(has(index, &meta));
     assert_int_equal(hth_index_quota(index, &quota, NULL), HEARTH_OK);
@@ -25,7 +25,6 @@ IN_FIXTURE(an_index_stays_what_it_was_when_it_is_opened_again)
 
 IN_FIXTURE(an_index_of_another_boot_is_made_anew)
 {
-    fixture *f = *state;
     bool rebuild = false;
     hth_index *index = open_boot(f, "boot-1", &rebuild);
     hth_row_meta meta = row_at(1, 0);
@@ -45,14 +44,14 @@ IN_FIXTURE(an_index_of_another_boot_is_made_anew)
 IN_FIXTURE(a_rebuild_that_was_not_finished_is_given_to_the_next_who_opens)
 {
     bool rebuild = false;
-    hth_index *index = open_boot(*state, NULL, &rebuild), *second;
+    hth_index *index = open_boot(f, NULL, &rebuild), *second;
 
     assert_true(rebuild);
-    second = open_boot(*state, NULL, &rebuild);
+    second = open_boot(f, NULL, &rebuild);
     assert_false(rebuild); /* somebody is at it */
     hth_index_close(second);
     hth_index_close(index);
-    index = open_boot(*state, NULL, &rebuild);
+    index = open_boot(f, NULL, &rebuild);
     assert_true(rebuild);
     assert_int_equal(hth_index_rebuilt(index, NULL), HEARTH_OK);
     assert_false(hth_index_maintain(index));
@@ -61,7 +60,7 @@ IN_FIXTURE(a_rebuild_that_was_not_finished_is_given_to_the_next_who_opens)
 
 IN_FIXTURE(a_second_open_in_one_process_shares_the_first)
 {
-    hth_index *first = open_complete(*state), *second = open_complete(*state);
+    hth_index *first = open_complete(f), *second = open_complete(f);
     hth_row_meta meta = row_at(1, 0);
 
     assert_ptr_equal(first, second);
@@ -96,7 +95,6 @@ static void damage(const fixture *f, off_t offset, size_t n_bytes)
 
 IN_FIXTURE(an_index_with_damaged_meta_pages_is_made_anew_with_no_loss_but_its_rows)
 {
-    fixture *f = *state;
     hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0);
     bool rebuild = false;
@@ -131,7 +129,6 @@ static void use_damaged(fixture *f)
 
 IN_FIXTURE(an_index_full_of_noise_is_given_up_after_a_few_crashes_at_most)
 {
-    fixture *f = *state;
     hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0), rows[200];
 
@@ -161,7 +158,6 @@ static void zero_pages(const fixture *f, off_t from)
 
 IN_FIXTURE(an_index_that_lost_its_end_is_replaced_at_the_first_sign_of_damage)
 {
-    fixture *f = *state;
     hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0), rows[100];
     bool rebuild, found;
@@ -189,7 +185,6 @@ IN_FIXTURE(an_index_that_lost_its_end_is_replaced_at_the_first_sign_of_damage)
 
 IN_FIXTURE(a_file_in_the_place_of_the_index_leaves_one_warning_and_statuses)
 {
-    fixture *f = *state;
     char path[8192], boot[64];
     hth_row_meta meta = row_at(1, 0);
     hth_reserve_result result;
@@ -217,7 +212,6 @@ IN_FIXTURE(a_file_in_the_place_of_the_index_leaves_one_warning_and_statuses)
 
 IN_FIXTURE(an_index_that_another_process_replaced_is_followed)
 {
-    fixture *f = *state;
     hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0);
     char command[9000];
@@ -243,7 +237,6 @@ static void open_and_die(fixture *f)
 
 IN_FIXTURE(three_processes_in_a_row_that_die_cost_the_index)
 {
-    fixture *f = *state;
     hth_index *index = open_complete(f);
     bool rebuild = false;
 
@@ -283,9 +276,9 @@ IN_FIXTURE(the_child_of_a_fork_cannot_use_its_parents_index_but_opens_its_own)
 {
     hth_row_meta meta = row_at(1, 0), other = row_at(1, 1);
 
-    index_of_parent = open_complete(*state);
+    index_of_parent = open_complete(f);
     publish(index_of_parent, &meta);
-    in_child(*state, use_index_of_parent);
+    in_child(f, use_index_of_parent);
     publish(index_of_parent, &other);
     assert_true(has(index_of_parent, &meta));
     hth_index_close(index_of_parent);
@@ -332,7 +325,6 @@ static void *read_all_the_time(void *context)
 
 IN_FIXTURE(the_map_grows_while_other_threads_read)
 {
-    fixture *f = *state;
     hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(77, 0);
     reader readers[3];
@@ -365,7 +357,6 @@ static void fill_in_child(fixture *f)
 
 IN_FIXTURE(a_map_that_another_process_grew_is_grown_here_too)
 {
-    fixture *f = *state;
     hth_row_meta meta = row_at(1, 0), theirs = row_at(2, GROWTH_BATCHES * GROWTH_BATCH_ROWS - 1);
     hth_index *index;
     pid_t child;
@@ -390,7 +381,6 @@ IN_FIXTURE(a_map_that_another_process_grew_is_grown_here_too)
 
 IN_FIXTURE(an_owner_lives_while_its_file_is_locked)
 {
-    fixture *f = *state;
     hth_owner *first = NULL, *second = NULL;
     uint64_t token;
 
@@ -417,7 +407,6 @@ static void die_as_owner(fixture *f)
 
 IN_FIXTURE(files_of_dead_owners_are_swept)
 {
-    fixture *f = *state;
     hth_owner *owner;
 
     in_child(f, die_as_owner);

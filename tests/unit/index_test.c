@@ -7,7 +7,7 @@
 
 IN_FIXTURE(a_published_row_is_found_as_it_was)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 3), found;
     bool is_there = false;
 
@@ -29,7 +29,7 @@ IN_FIXTURE(a_published_row_is_found_as_it_was)
 
 IN_FIXTURE(totals_follow_what_is_put_in_replaced_and_removed)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta a = row_at(1, 0), b = row_at(1, 1);
     hth_index_totals totals;
 
@@ -52,7 +52,7 @@ IN_FIXTURE(totals_follow_what_is_put_in_replaced_and_removed)
 
 IN_FIXTURE(children_come_most_recently_used_first)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta found[3], rows[5];
     size_t n = 0;
 
@@ -89,7 +89,7 @@ static bool visit_in_order(const hth_row_meta *meta, void *user_data)
 
 IN_FIXTURE(a_visit_by_age_begins_with_the_least_recently_used)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     visited v = { .n_max = 1000 };
 
     for (uint32_t i = 0; i < 20; i++) {
@@ -110,7 +110,7 @@ IN_FIXTURE(a_visit_by_age_begins_with_the_least_recently_used)
 
 IN_FIXTURE(a_use_of_a_leaf_is_a_use_of_what_it_stands_on)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta rows[4], found;
     hth_index_use use = { .last_used_time = 500, .hits = 2 };
     bool is_there;
@@ -130,7 +130,7 @@ IN_FIXTURE(a_use_of_a_leaf_is_a_use_of_what_it_stands_on)
 
 IN_FIXTURE(a_use_never_makes_a_row_older)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0), found;
     hth_index_use use = { .id = meta.id, .last_used_time = 50, .hits = UINT32_MAX };
     bool is_there;
@@ -146,7 +146,7 @@ IN_FIXTURE(a_use_never_makes_a_row_older)
 
 IN_FIXTURE(only_rows_without_children_are_evicted_the_oldest_first)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta old[3], recent = row_at(2, 0), logits = row_at(1, 2);
     hth_row_id ids[8];
     size_t n = 0;
@@ -189,7 +189,7 @@ static uint64_t last_use(hth_index *index, const hth_row_meta *meta)
 
 IN_FIXTURE(rows_of_a_clock_that_was_ahead_do_not_outlast_those_used_since)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     uint64_t now = hth_os_unix_seconds();
     hth_row_meta ahead[3], recent = row_at(2, 0);
     hth_index_use use = { .id = recent.id,
@@ -218,7 +218,7 @@ IN_FIXTURE(rows_of_a_clock_that_was_ahead_do_not_outlast_those_used_since)
 
 IN_FIXTURE(an_evicted_row_cannot_be_published_until_its_file_is_gone)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0);
     hth_row_id id;
     size_t n;
@@ -235,7 +235,7 @@ IN_FIXTURE(an_evicted_row_cannot_be_published_until_its_file_is_gone)
 IN_FIXTURE(an_incomplete_index_evicts_nothing)
 {
     bool rebuild;
-    hth_index *index = open_boot(*state, NULL, &rebuild);
+    hth_index *index = open_boot(f, NULL, &rebuild);
     hth_row_meta meta = row_at(1, 0);
     hth_row_id id;
     size_t n = 9;
@@ -249,7 +249,7 @@ IN_FIXTURE(an_incomplete_index_evicts_nothing)
 
 IN_FIXTURE(rows_that_name_each_other_as_parents_can_still_be_evicted)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta a = row_at(1, 0), b = row_at(1, 1);
     hth_row_id ids[2];
     size_t n;
@@ -265,7 +265,7 @@ IN_FIXTURE(rows_that_name_each_other_as_parents_can_still_be_evicted)
 IN_FIXTURE(eviction_keeps_the_totals_and_the_rows_of_a_naive_model)
 {
     uint64_t seed = hth_test_seed();
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     enum { N = 200 };
     bool is_there[N] = { false };
     hth_row_meta rows[N];
@@ -314,7 +314,7 @@ IN_FIXTURE(eviction_keeps_the_totals_and_the_rows_of_a_naive_model)
 
 IN_FIXTURE(a_reservation_keeps_others_out_until_it_is_released)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0);
     bool ours = false;
 
@@ -340,7 +340,7 @@ IN_FIXTURE(a_reservation_of_a_stopped_process_whose_deadline_passed_is_taken_ove
 
     assert_true(child >= 0);
     if (child == 0) {
-        index = open_complete(*state);
+        index = open_complete(f);
         if (reserve(index, &meta, 0) != HTH_RESERVED)
             _exit(1);
         (void)raise(SIGSTOP);
@@ -348,7 +348,7 @@ IN_FIXTURE(a_reservation_of_a_stopped_process_whose_deadline_passed_is_taken_ove
     }
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
-    index = open_complete(*state);
+    index = open_complete(f);
     assert_int_equal(reserve(index, &meta, 60), HTH_RESERVED);
     assert_int_equal(reserve(index, &meta, 60), HTH_RESERVE_TAKEN);
     hth_index_close(index);
@@ -358,7 +358,7 @@ IN_FIXTURE(a_reservation_of_a_stopped_process_whose_deadline_passed_is_taken_ove
 
 IN_FIXTURE(a_reservation_that_a_thread_of_ours_holds_has_no_deadline)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0);
 
     assert_int_equal(reserve(index, &meta, 0), HTH_RESERVED);
@@ -379,7 +379,6 @@ static void reserve_and_die(fixture *f)
 
 IN_FIXTURE(a_reservation_of_a_dead_owner_is_taken_over)
 {
-    fixture *f = *state;
     hth_row_meta meta = row_at(1, 0);
     hth_row_id orphan;
     hth_index *index;
@@ -398,7 +397,7 @@ IN_FIXTURE(a_reservation_of_a_dead_owner_is_taken_over)
 
 IN_FIXTURE(an_adopted_row_does_not_displace_the_one_that_is_known)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta known = row_at(1, 0), rows[2] = { row_at(1, 0), row_at(1, 1) }, found;
     size_t n_adopted = 9;
     bool is_there;
@@ -415,7 +414,7 @@ IN_FIXTURE(an_adopted_row_does_not_displace_the_one_that_is_known)
 
 IN_FIXTURE(a_row_that_somebody_is_writing_is_not_adopted)
 {
-    hth_index *index = open_complete(*state);
+    hth_index *index = open_complete(f);
     hth_row_meta meta = row_at(1, 0);
     size_t n_adopted = 9;
 

@@ -38,7 +38,7 @@ static void *newer(const void *whole, size_t size, unsigned char byte)
     return one;
 }
 
-TEST(defaults_end_where_the_struct_of_the_program_ends)
+SHARED_STUB_TEST(defaults_end_where_the_struct_of_the_program_ends)
 {
     typedef void (*init_fn)(void *, size_t);
     static const struct {
@@ -72,9 +72,8 @@ TEST(defaults_end_where_the_struct_of_the_program_ends)
     }
 }
 
-TEST(a_request_of_an_older_program_has_the_defaults_of_later_fields)
+SHARED_STUB_TEST(a_request_of_an_older_program_has_the_defaults_of_later_fields)
 {
-    const hth_test_stub *f = *state;
     hearth_request request = hth_test_greedy("An old program asks for a reply", 8);
     void *sampling = older(request.sampling, offsetof(hearth_sampling, repeat_last_n));
     const hearth_result *now = hth_test_complete(f->model, &request), *then;
@@ -91,9 +90,8 @@ TEST(a_request_of_an_older_program_has_the_defaults_of_later_fields)
     free(sampling);
 }
 
-TEST(an_older_program_opens_loads_and_counts)
+SHARED_STUB_TEST(an_older_program_opens_loads_and_counts)
 {
-    const hth_test_stub *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_cache_policy policy = hearth_cache_policy_default();
     hearth_runtime_options of_runtime = hearth_runtime_options_default();
@@ -128,9 +126,8 @@ TEST(an_older_program_opens_loads_and_counts)
     free(old_info);
 }
 
-TEST(an_older_program_renders_a_conversation)
+SHARED_STUB_TEST(an_older_program_renders_a_conversation)
 {
-    const hth_test_stub *f = *state;
     enum { SIZE = offsetof(hearth_chat_turn, parts), N = 2 };
     const hearth_chat_turn whole[N] = {
         { .struct_size = sizeof(whole[0]), .role = "system", .content = "Be brief." },
@@ -161,9 +158,8 @@ TEST(an_older_program_renders_a_conversation)
     free(turns);
 }
 
-TEST(a_newer_program_may_leave_new_fields_alone_and_not_set_them)
+SHARED_STUB_TEST(a_newer_program_may_leave_new_fields_alone_and_not_set_them)
 {
-    const hth_test_stub *f = *state;
     hearth_request request = hth_test_greedy("A new program asks", 4);
     void *plain = newer(&request, sizeof(request), 0);
     void *with_more = newer(&request, sizeof(request), 1);
@@ -178,9 +174,8 @@ TEST(a_newer_program_may_leave_new_fields_alone_and_not_set_them)
     free(with_more);
 }
 
-TEST(errors_and_versions_can_be_read_without_a_struct)
+SHARED_STUB_TEST(errors_and_versions_can_be_read_without_a_struct)
 {
-    const hth_test_stub *f = *state;
     hearth_error *err = malloc(hearth_error_size());
     const uint32_t zeros[7] = { 0 };
     hearth_model *model;
@@ -199,5 +194,5 @@ TEST(errors_and_versions_can_be_read_without_a_struct)
 
 int main(void)
 {
-    return hth_test_run("tests", hth_test_stub_set_up, hth_test_stub_tear_down);
+    return hth_test_run_with_stub();
 }

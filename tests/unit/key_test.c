@@ -126,7 +126,7 @@ static void check_key_line(const json_t *line)
 
 VECTOR_TEST(every_key_is_the_references)
 {
-    assert_in_range(for_each_line(*state, "keys.jsonl", check_key_line), 1, SIZE_MAX);
+    assert_in_range(for_each_line(folder, "keys.jsonl", check_key_line), 1, SIZE_MAX);
 }
 
 static void check_key_line_in_pieces(const json_t *line)
@@ -157,7 +157,7 @@ static void check_key_line_in_pieces(const json_t *line)
 
 VECTOR_TEST(a_stream_gives_the_key_of_every_prefix_on_its_way)
 {
-    assert_in_range(for_each_line(*state, "keys.jsonl", check_key_line_in_pieces), 1, SIZE_MAX);
+    assert_in_range(for_each_line(folder, "keys.jsonl", check_key_line_in_pieces), 1, SIZE_MAX);
 }
 
 static const hth_keyspace some_keyspace = { .fingerprint = { 1, 2, 3 }, .quant_byte = 7, .ctx_params_hash = { 9, 8 } };
@@ -299,7 +299,7 @@ static void check_fingerprint_line(const json_t *line)
 
 VECTOR_TEST(every_effective_fingerprint_is_the_references)
 {
-    assert_in_range(for_each_line(*state, "effective_fp.jsonl", check_fingerprint_line), 1, SIZE_MAX);
+    assert_in_range(for_each_line(folder, "effective_fp.jsonl", check_fingerprint_line), 1, SIZE_MAX);
 }
 
 /* What the reference computes for one adapter of a given q32 scale, spelt out. */

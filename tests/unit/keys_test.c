@@ -26,11 +26,8 @@ static hth_server_key key_of(const char *name, const char *secret)
     return key;
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->list[0] = key_of("alice", "secret-of-alice");
     f->list[1] = key_of("bob", "secret-of-bob");
     f->list[2] = key_of("carol", "secret-of-carol");
@@ -38,20 +35,14 @@ static int set_up(void **state)
     f->keys = hth_keys_new();
     assert_non_null(f->keys);
     assert_true(hth_keys_set(f->keys, &f->options));
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hth_keys_free(f->keys);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static const char *name_found(fixture *f, const char *authorization, const char *bare)
 {
@@ -62,24 +53,24 @@ static const char *name_found(fixture *f, const char *authorization, const char 
 
 FIXTURE_TEST(a_key_is_known_in_either_header)
 {
-    assert_string_equal(name_found(*state, "Bearer secret-of-bob", NULL), "bob");
-    assert_string_equal(name_found(*state, "bearer   secret-of-carol", NULL), "carol");
-    assert_string_equal(name_found(*state, NULL, "secret-of-alice"), "alice");
-    assert_string_equal(name_found(*state, "Basic eDp5", "secret-of-alice"), "alice");
-    assert_string_equal(name_found(*state, "Bearer nonsense", "secret-of-alice"), "alice");
+    assert_string_equal(name_found(f, "Bearer secret-of-bob", NULL), "bob");
+    assert_string_equal(name_found(f, "bearer   secret-of-carol", NULL), "carol");
+    assert_string_equal(name_found(f, NULL, "secret-of-alice"), "alice");
+    assert_string_equal(name_found(f, "Basic eDp5", "secret-of-alice"), "alice");
+    assert_string_equal(name_found(f, "Bearer nonsense", "secret-of-alice"), "alice");
 }
 
 FIXTURE_TEST(what_is_no_key_is_nobody)
 {
-    assert_string_equal(name_found(*state, NULL, NULL), "nobody");
-    assert_string_equal(name_found(*state, "", ""), "nobody");
-    assert_string_equal(name_found(*state, "Bearer", NULL), "nobody");
-    assert_string_equal(name_found(*state, "Bearer ", NULL), "nobody");
-    assert_string_equal(name_found(*state, "Bearersecret-of-bob", NULL), "nobody");
-    assert_string_equal(name_found(*state, "secret-of-bob", NULL), "nobody");
-    assert_string_equal(name_found(*state, "Bearer secret-of-bo", NULL), "nobody");
-    assert_string_equal(name_found(*state, "Bearer secret-of-bob ", NULL), "nobody");
-    assert_string_equal(name_found(*state, NULL, "alice"), "nobody");
+    assert_string_equal(name_found(f, NULL, NULL), "nobody");
+    assert_string_equal(name_found(f, "", ""), "nobody");
+    assert_string_equal(name_found(f, "Bearer", NULL), "nobody");
+    assert_string_equal(name_found(f, "Bearer ", NULL), "nobody");
+    assert_string_equal(name_found(f, "Bearersecret-of-bob", NULL), "nobody");
+    assert_string_equal(name_found(f, "secret-of-bob", NULL), "nobody");
+    assert_string_equal(name_found(f, "Bearer secret-of-bo", NULL), "nobody");
+    assert_string_equal(name_found(f, "Bearer secret-of-bob ", NULL), "nobody");
+    assert_string_equal(name_found(f, NULL, "alice"), "nobody");
 }
 
 FIXTURE_TEST(a_key_without_models_may_use_all)
@@ -114,7 +105,6 @@ static hth_key_verdict begin(hth_key_use *use, uint64_t now_ns, uint32_t *retry_
 
 FIXTURE_TEST(requests_come_back_one_by_one)
 {
-    fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
     uint32_t retry;
     uint64_t now = 5 * SECOND;
@@ -136,7 +126,6 @@ FIXTURE_TEST(requests_come_back_one_by_one)
 
 FIXTURE_TEST(an_idle_key_saves_no_more_than_a_minute)
 {
-    fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
     uint32_t retry;
     uint64_t now = 100000 * SECOND;
@@ -151,7 +140,6 @@ FIXTURE_TEST(an_idle_key_saves_no_more_than_a_minute)
 
 FIXTURE_TEST(who_took_too_many_tokens_waits_for_them)
 {
-    fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
     uint32_t retry;
 
@@ -168,7 +156,6 @@ FIXTURE_TEST(who_took_too_many_tokens_waits_for_them)
 
 FIXTURE_TEST(so_many_at_once_and_no_more)
 {
-    fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
     uint32_t retry;
 
@@ -185,7 +172,6 @@ FIXTURE_TEST(so_many_at_once_and_no_more)
 
 FIXTURE_TEST(a_clock_that_stands_still_gives_nothing_back)
 {
-    fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-alice");
     uint32_t retry;
 
@@ -197,7 +183,6 @@ FIXTURE_TEST(a_clock_that_stands_still_gives_nothing_back)
 
 FIXTURE_TEST(what_was_used_outlives_a_reload)
 {
-    fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-bob");
     hth_server_key list[2] = { key_of("dave", "secret-of-dave"), key_of("bob", "another secret") };
     hth_server_options options = { .keys = list, .n_keys = 2 };
@@ -217,7 +202,6 @@ FIXTURE_TEST(what_was_used_outlives_a_reload)
 
 FIXTURE_TEST(a_key_that_is_taken_away_lets_its_requests_end)
 {
-    fixture *f = *state;
     hth_key_use *use = hth_keys_find(f->keys, NULL, "secret-of-carol");
     const hth_server_options none = { .n_keys = 0 };
     uint32_t retry;

@@ -224,7 +224,7 @@ static void check_sound_file(const sample *file)
 
 VECTOR_TEST(a_sound_file_reads_as_the_reference_reads_it)
 {
-    assert_in_range(for_each_sample(*state, "kvc", check_sound_file), 1, SIZE_MAX);
+    assert_in_range(for_each_sample(folder, "kvc", check_sound_file), 1, SIZE_MAX);
 }
 
 static void check_other_file(const sample *file)
@@ -252,7 +252,7 @@ static void check_other_file(const sample *file)
 
 VECTOR_TEST(a_damaged_or_unusual_file_gets_the_references_verdict)
 {
-    assert_in_range(for_each_sample(*state, "kvc_bad", check_other_file), 1, SIZE_MAX);
+    assert_in_range(for_each_sample(folder, "kvc_bad", check_other_file), 1, SIZE_MAX);
 }
 
 /* A text of a sidecar as bytes of a record; borrowed from it. */
@@ -313,7 +313,7 @@ static void check_written_file(const sample *file)
 
 VECTOR_TEST(writing_what_a_file_says_gives_its_very_bytes)
 {
-    assert_in_range(for_each_sample(*state, "kvc", check_written_file), 1, SIZE_MAX);
+    assert_in_range(for_each_sample(folder, "kvc", check_written_file), 1, SIZE_MAX);
 }
 
 /* Read the head from more and more of the file, as a reader of a long file does; returns the number of reads. */
@@ -358,8 +358,8 @@ static void check_in_rounds(const sample *file)
 
 VECTOR_TEST(a_file_read_in_pieces_gets_the_verdict_of_the_whole)
 {
-    assert_in_range(for_each_sample(*state, "kvc", check_in_rounds), 1, SIZE_MAX);
-    assert_in_range(for_each_sample(*state, "kvc_bad", check_in_rounds), 1, SIZE_MAX);
+    assert_in_range(for_each_sample(folder, "kvc", check_in_rounds), 1, SIZE_MAX);
+    assert_in_range(for_each_sample(folder, "kvc_bad", check_in_rounds), 1, SIZE_MAX);
 }
 
 /* ---- words ---- */

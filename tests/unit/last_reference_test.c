@@ -105,7 +105,6 @@ static void holder_deinit(holder *h)
 
 RUNTIME_TEST(the_last_reference_may_be_given_back_when_a_reply_ends)
 {
-    hth_test_stub *f = *state;
     holder h;
 
     holder_init(&h, load(f->runtime));
@@ -123,7 +122,6 @@ RUNTIME_TEST(the_last_reference_may_be_given_back_when_a_reply_ends)
 
 RUNTIME_TEST(given_back_in_the_middle_of_a_reply_it_cancels_the_reply)
 {
-    hth_test_stub *f = *state;
     holder h;
 
     holder_init(&h, load(f->runtime));
@@ -137,7 +135,6 @@ RUNTIME_TEST(given_back_in_the_middle_of_a_reply_it_cancels_the_reply)
 RUNTIME_TEST(its_other_requests_end_too)
 {
     enum { N_OTHERS = 3 };
-    hth_test_stub *f = *state;
     hearth_model *model = load(f->runtime);
     holder first, others[N_OTHERS];
 
@@ -157,7 +154,6 @@ RUNTIME_TEST(its_other_requests_end_too)
 
 RUNTIME_TEST(a_model_that_is_unloaded_may_be_given_back_there_too)
 {
-    hth_test_stub *f = *state;
     hearth_model *model = load(f->runtime);
     holder h;
 
@@ -182,7 +178,6 @@ static bool unload_at_text(uint64_t id, const char *text, size_t n_bytes, void *
 
 RUNTIME_TEST(a_model_may_be_unloaded_in_a_callback)
 {
-    hth_test_stub *f = *state;
     holder h;
 
     holder_init(&h, load(f->runtime));
@@ -225,7 +220,6 @@ static size_t n_models(hearth_runtime *runtime)
 
 RUNTIME_TEST(giving_it_back_waits_for_nothing)
 {
-    hth_test_stub *f = *state;
     gate g = { .is_open = false };
 
     holder_init(&g.holder, load(f->runtime));
@@ -252,7 +246,6 @@ RUNTIME_TEST(giving_it_back_waits_for_nothing)
 RUNTIME_TEST(two_models_may_give_each_other_back)
 {
     enum { ROUNDS = 20 };
-    hth_test_stub *f = *state;
 
     for (int i = 0; i < ROUNDS; i++) {
         hearth_model *first = load(f->runtime), *second = load(f->runtime);
@@ -276,7 +269,6 @@ RUNTIME_TEST(two_models_may_give_each_other_back)
 RUNTIME_TEST(closing_the_runtime_waits_for_models_that_were_given_back_in_callbacks)
 {
     enum { N = 8 };
-    hth_test_stub *f = *state;
     holder holders[N];
 
     for (int i = 0; i < N; i++) {

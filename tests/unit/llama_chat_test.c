@@ -101,7 +101,6 @@ RUNTIME_TEST(calls_of_every_family_are_found_in_their_notation)
           "<|constrain|>json<|message|>{\"city\": \"Oslo\"}",
           "R:hm\nF:get_weather()\nA:{\"city\": \"Oslo\"}\n" },
     };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hearth_model *model = model_of(f, rows[i].name);
@@ -128,7 +127,6 @@ RUNTIME_TEST(calls_of_every_family_are_found_in_their_notation)
 RUNTIME_TEST(a_nul_byte_ends_no_part_of_a_reply)
 {
     static const char text[] = "<think>\na\0b\n</think>\n\nc\0d {", plain[] = "{ \0 } x\0y";
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
@@ -157,7 +155,6 @@ RUNTIME_TEST(a_nul_byte_ends_no_part_of_a_reply)
 
 RUNTIME_TEST(several_calls_of_one_reply_are_told_apart)
 {
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
@@ -180,7 +177,6 @@ RUNTIME_TEST(a_reply_that_goes_on_is_told_without_its_beginning)
     const hearth_chat_turn turns[] = {
         question, { .struct_size = sizeof(hearth_chat_turn), .role = "assistant", .content = "In Oslo there" }
     };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         hearth_model *model = model_of(f, names[i]);
@@ -206,7 +202,6 @@ RUNTIME_TEST(a_reply_that_goes_on_is_told_without_its_beginning)
 
 RUNTIME_TEST(what_is_remembered_of_a_template_changes_no_prompt)
 {
-    const hth_test_stub *f = *state;
     const hearth_chat_turn turns[] = {
         { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
         { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "And Bergen?" },
@@ -272,7 +267,6 @@ static void *render_in_turns(void *context)
 
 RUNTIME_TEST(threads_that_share_a_template_get_what_each_gets_alone)
 {
-    const hth_test_stub *f = *state;
     hearth_model *alone = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     hearth_model *shared = model_of(f, "Qwen-Qwen3-0.6B.jinja");
     const hearth_chat_prompt *expected[2];
@@ -301,7 +295,6 @@ RUNTIME_TEST(threads_that_share_a_template_get_what_each_gets_alone)
 
 RUNTIME_TEST(a_brace_that_is_no_call_loses_nothing_of_the_reply)
 {
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "meta-llama-Llama-3.1-8B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
@@ -318,7 +311,6 @@ RUNTIME_TEST(a_brace_that_is_no_call_loses_nothing_of_the_reply)
 
 RUNTIME_TEST(a_call_that_is_required_is_a_grammar_from_the_first_token_on)
 {
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt;
@@ -347,7 +339,6 @@ RUNTIME_TEST(bounds_of_tools_beyond_what_is_followed_are_left_out)
         "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":-9007199254740991,"
         "\"maximum\":9007199254740991}}}",
     };
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
     hearth_conversation c = asking();
@@ -374,7 +365,6 @@ RUNTIME_TEST(a_call_cannot_be_demanded_where_the_template_has_no_tools)
 {
     static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
                                 "{% if add_generation_prompt %}assistant: {% endif %}";
-    const hth_test_stub *f = *state;
     hearth_model *model = hth_test_template_model(f->runtime, plain);
     hearth_conversation c = asking();
     hth_api_error problem;
@@ -415,7 +405,6 @@ RUNTIME_TEST(a_prompt_holds_no_more_memory_than_its_tokens_take)
     enum { TIMES = 60 };
     static const char sentence[] = "The fox ran over the hill. ";
     static const char head[] = "{\"max_tokens\":1,\"prompt\":\"", foot[] = "\"}";
-    const hth_test_stub *f = *state;
     hearth_model *model = hth_test_template_model(f->runtime, "{{ messages }}");
     hth_buffer body = { .text = NULL };
     hth_api_request *request;
@@ -448,7 +437,6 @@ RUNTIME_TEST(a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place)
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
                                     .name = "f",
                                     .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt;
@@ -467,7 +455,6 @@ RUNTIME_TEST(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool)
     static const char *const templates[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "Qwen3-Coder.jinja" };
     static char parameters[4096];
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = parameters };
-    const hth_test_stub *f = *state;
     size_t n;
 
     n = (size_t)snprintf(parameters, sizeof(parameters),
@@ -508,7 +495,6 @@ RUNTIME_TEST(every_template_of_the_engine_survives_tools_and_nonsense)
         "<function=get_weather><parameter=city>Oslo</parameter></function>",
         "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
     };
-    const hth_test_stub *f = *state;
     DIR *directory = opendir(HTH_TEST_TEMPLATES);
     const struct dirent *entry;
     unsigned n = 0;
@@ -543,7 +529,6 @@ RUNTIME_TEST(a_reply_of_nothing_but_brackets_ends_no_process)
         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": ",
         "",
     };
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
@@ -566,7 +551,6 @@ RUNTIME_TEST(a_reply_of_nothing_but_brackets_ends_no_process)
 RUNTIME_TEST(schemas_beyond_the_limits_are_refused_by_name)
 {
     enum { N = 20000 };
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     char *deep = malloc(N), *wide = malloc(N);
     hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
@@ -604,7 +588,6 @@ RUNTIME_TEST(schemas_beyond_the_limits_are_refused_by_name)
 RUNTIME_TEST(schemas_that_the_engine_would_not_get_done_with_make_grammars)
 {
     enum { N = 20000 };
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     char *types = calloc(1, N), *end = types;
     const char *const circle = "{\"type\":\"object\",\"properties\":{\"x\":{\"$ref\":\"#/$defs/n\"}},\"$defs\":{\"n\":{"
@@ -654,7 +637,6 @@ RUNTIME_TEST(grammars_have_the_schemas_of_their_tools)
         { "MiniMax-M3.jinja", { "hearth-tool-f-arg-step-schema ::= %json " STEP "\n" } },
     };
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = WHOLE };
-    const hth_test_stub *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         hearth_model *model = model_of(f, rows[i].template_name);
@@ -679,7 +661,6 @@ RUNTIME_TEST(grammars_have_the_schemas_of_their_tools)
 RUNTIME_TEST(a_grammar_that_is_too_large_is_left_out_where_it_only_helps)
 {
     enum { N_TOOLS = 100, N = 8000 };
-    const hth_test_stub *f = *state;
     hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
     static char names[N_TOOLS][16];
     static hearth_chat_tool many[N_TOOLS];
@@ -715,7 +696,6 @@ RUNTIME_TEST(a_grammar_that_is_too_large_is_left_out_where_it_only_helps)
 RUNTIME_TEST(hostile_templates_are_refused_or_fail_with_a_status)
 {
     enum { N = 700000 };
-    const hth_test_stub *f = *state;
     char *text = malloc(N + 1);
     hearth_model_options options = hearth_model_options_default();
     hearth_model *model = NULL;

@@ -17,36 +17,26 @@
 enum { TEMPLATES = 3 };
 
 typedef struct fixture {
-    hth_test_stub *base;
+    hth_test_stub base;
     hearth_model *models[TEMPLATES]; /* JSON; members as elements; members of members, too */
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-    void *base;
-
-    (void)hth_test_runtime_set_up(&base); /* 0, or the test has failed */
-    f->base = base;
-    f->models[0] = hth_test_template_file_model(f->base->runtime, HTH_TEST_FIXTURES "/chat/tools.jinja");
-    f->models[1] = hth_test_template_file_model(f->base->runtime, HTH_TEST_FIXTURES "/chat/tagged.jinja");
-    f->models[2] = hth_test_template_file_model(f->base->runtime, HTH_TEST_FIXTURES "/chat/nested.jinja");
-    *state = f;
-    return 0;
+    hth_test_runtime_set_up(&f->base);
+    f->models[0] = hth_test_template_file_model(f->base.runtime, HTH_TEST_FIXTURES "/chat/tools.jinja");
+    f->models[1] = hth_test_template_file_model(f->base.runtime, HTH_TEST_FIXTURES "/chat/tagged.jinja");
+    f->models[2] = hth_test_template_file_model(f->base.runtime, HTH_TEST_FIXTURES "/chat/nested.jinja");
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-    void *base = f->base;
-
     for (size_t i = 0; i < TEMPLATES; i++)
         hearth_model_unref(f->models[i]);
-    free(f);
-    return hth_test_stub_tear_down(&base);
+    hth_test_stub_tear_down(&f->base);
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static hearth_status render(hearth_model *model, const hearth_chat_tool *tools, size_t n_tools, bool any,
                             const hearth_chat_prompt **out, hearth_error *err)
@@ -106,7 +96,6 @@ FIXTURE_TEST(members_are_what_all_that_is_said_of_them_makes_them)
           "properties/b\"}}}}}",
           "hearth-tool-f-arg-a-schema ::= %json [\"#/properties/a\", {" },
     };
-    const fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
@@ -131,7 +120,6 @@ FIXTURE_TEST(schemas_take_no_names_of_rules_from_calls)
           .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}" },
         { .struct_size = sizeof(hearth_chat_tool), .name = "get_table_schema" },
     };
-    const fixture *f = *state;
     const hearth_chat_prompt *prompt;
     hearth_error err = { .message = "" };
 
@@ -159,7 +147,6 @@ static char *repeated(const char *begin, const char *format, int n, const char *
 
 FIXTURE_TEST(schemas_that_would_grow_are_cut_or_refused)
 {
-    const fixture *f = *state;
     char *all[] = {
         repeated("{\"properties\":{", "\"p%d\":{\"$ref\":\"#\"}", 8, "}}"),
         repeated(
@@ -200,7 +187,6 @@ FIXTURE_TEST(a_tool_that_cannot_be_compiled_may_be_called_with_anything)
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^(?!x).*$\"},"
         "\"b\":{\"type\":\"integer\",\"minimum\":1}}}";
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = parameters };
-    const fixture *f = *state;
     const hearth_chat_prompt *prompt;
     hearth_error err = { .message = "" };
 

@@ -22,32 +22,25 @@ typedef struct fixture {
     hearth_events *queue;
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hearth_runtime_options options;
 
     f->directory = hth_test_directory_new();
     options = hth_test_runtime_options(f->directory);
     f->runtime = hth_test_runtime_open(&options);
     assert_int_equal(hearth_events_open(NULL, &f->queue, NULL), HEARTH_OK);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     slow_file_release();
     hearth_events_close(f->queue);
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static uint64_t start(const fixture *f, const char *path, const hearth_model_options *options, void *user_data)
 {
@@ -82,7 +75,6 @@ static const hearth_event *wait_for_end(const fixture *f, uint64_t id, void *use
 
 FIXTURE_TEST(a_model_is_loaded_and_works)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     struct {
         hearth_cache_policy known;
@@ -121,7 +113,6 @@ FIXTURE_TEST(a_model_is_loaded_and_works)
 
 FIXTURE_TEST(what_is_wrong_with_a_file_is_told)
 {
-    fixture *f = *state;
     int n_loading;
     uint64_t id = start(f, "/nowhere/at/all.gguf", NULL, NULL);
     const hearth_event *event = wait_for_end(f, id, NULL, &n_loading);
@@ -133,7 +124,6 @@ FIXTURE_TEST(what_is_wrong_with_a_file_is_told)
 
 FIXTURE_TEST(a_load_is_cancelled_while_its_file_is_fingerprinted)
 {
-    fixture *f = *state;
     const hearth_event *event;
     char path[512];
     int n_loading;
@@ -151,7 +141,6 @@ FIXTURE_TEST(a_load_is_cancelled_while_its_file_is_fingerprinted)
 
 FIXTURE_TEST(closing_ends_loads)
 {
-    fixture *f = *state;
     hearth_runtime_options options = hth_test_runtime_options(f->directory);
     const hearth_event *event;
     char path[512];
@@ -236,7 +225,6 @@ TEST(no_thread_that_loads_outlives_its_runtime)
 
 FIXTURE_TEST(what_cannot_be_started_is_refused)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     const hearth_event *event;
     hearth_error err;

@@ -21,9 +21,8 @@ typedef struct fixture {
     hearth_runtime *runtime;
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_error err;
 
@@ -35,22 +34,16 @@ static int set_up(void **state)
     options.disk_free_min = 0;
     if (hearth_runtime_open(&options, &f->runtime, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     slow_file_release();
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 /* ---- the fingerprint ---- */
 
@@ -76,7 +69,6 @@ static void expect_changed(hth_fingerprinting *begun, const char *path)
 
 FIXTURE_TEST(a_fingerprint_that_is_waited_for_is_the_files)
 {
-    fixture *f = *state;
     hth_fingerprinting *begun = begin(f->path);
     hth_fingerprint expected;
     uint8_t found[32];
@@ -90,7 +82,6 @@ FIXTURE_TEST(a_fingerprint_that_is_waited_for_is_the_files)
 
 FIXTURE_TEST(a_file_that_changed_meanwhile_has_no_fingerprint)
 {
-    fixture *f = *state;
     hth_fingerprinting *begun = begin(f->path);
 
     slow_file_touch(f->path);
@@ -99,7 +90,6 @@ FIXTURE_TEST(a_file_that_changed_meanwhile_has_no_fingerprint)
 
 FIXTURE_TEST(nor_has_one_that_another_took_the_place_of)
 {
-    fixture *f = *state;
     hth_fingerprinting *begun = begin(f->path);
     char other[600];
 
@@ -122,7 +112,6 @@ FIXTURE_TEST(what_is_no_file_is_told_to_who_waits)
 
 FIXTURE_TEST(who_gives_up_does_not_wait_for_the_file)
 {
-    fixture *f = *state;
     hth_fingerprinting *begun = begin(f->path);
     uint8_t found[32];
 
@@ -166,7 +155,6 @@ static hearth_model_info info_of(hearth_model *model)
 FIXTURE_TEST(a_model_is_of_use_before_its_fingerprint_is_known)
 {
     static const uint8_t zeros[32];
-    fixture *f = *state;
     hearth_model *model = load_engine(f);
     hearth_request request = hearth_request_default();
     hearth_model_info info = info_of(model);
@@ -201,8 +189,6 @@ FIXTURE_TEST(a_model_is_of_use_before_its_fingerprint_is_known)
 
 FIXTURE_TEST(a_model_that_is_given_up_before_ends_at_once)
 {
-    fixture *f = *state;
-
     hearth_model_unref(load_engine(f));
 }
 
@@ -221,7 +207,6 @@ static void *identify(void *context)
 
 FIXTURE_TEST(shutting_a_model_down_ends_the_wait_for_its_fingerprint)
 {
-    fixture *f = *state;
     waiting w = { .model = load_engine(f) };
     pthread_t thread;
 
@@ -254,7 +239,6 @@ static void watch(const hearth_work *work, void *user_data)
 
 FIXTURE_TEST(who_watches_sees_that_the_file_is_still_read)
 {
-    fixture *f = *state;
     watcher w = { .n_begun = 0 };
     hearth_model *model;
 
@@ -284,7 +268,6 @@ static bool touch(float fraction, void *user_data)
 
 FIXTURE_TEST(a_file_that_changes_while_it_is_loaded_is_refused)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_model *model = NULL;
     hearth_error err;
@@ -302,7 +285,6 @@ FIXTURE_TEST(a_file_that_changes_while_it_is_loaded_is_refused)
 
 FIXTURE_TEST(a_file_that_is_no_model_is_not_read_to_its_end)
 {
-    fixture *f = *state;
     hearth_model *model;
     hearth_error err;
     FILE *file = fopen(f->path, "r+");

@@ -48,11 +48,8 @@ static void close_cache(fixture *f)
     f->cache = NULL;
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     (void)snprintf(f->index, sizeof(f->index), "%s/index-elsewhere", f->directory);
     test_counting_fs_init(&f->counting);
@@ -67,42 +64,31 @@ static int set_up(void **state)
     f->model.quant_byte = 1;
     hth_keyspace_set_fingerprint(&f->model, (uint8_t[32]){ 7 });
     test_prompt_tokens(1, f->tokens, TEST_PROMPT_TOKENS_MAX);
-    *state = f;
-    return 0;
 }
 
-static int set_up_in_ram(void **state)
+static void set_up_in_ram(fixture *f)
 {
-    (void)set_up(state);
-    open_cache(*state);
-    return 0;
+    set_up(f);
+    open_cache(f);
 }
 
-static int set_up_on_disk(void **state)
+static void set_up_on_disk(fixture *f)
 {
-    fixture *f;
-
-    (void)set_up(state);
-    f = *state;
+    set_up(f);
     f->options.directory = f->directory;
     open_cache(f);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     if (f->cache)
         close_cache(f);
     if (f->options.ram_memory_fd >= 0)
         (void)close(f->options.ram_memory_fd);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up_on_disk, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up_on_disk, tear_down)
 
 /* Prompt i of those that part after SHARED tokens beyond n_blocks blocks: all its TAIL tokens beyond them. */
 static void make_sibling(fixture *f, size_t n_blocks, uint32_t i, hearth_token *tokens)
@@ -160,9 +146,8 @@ static void evict_ram(fixture *f)
 
 /* ---- looking is no use ---- */
 
-TEST_WITH(a_lookup_changes_no_order_of_use, set_up_in_ram, tear_down)
+TEST_WITH(fixture, f, a_lookup_changes_no_order_of_use, set_up_in_ram, tear_down)
 {
-    fixture *f = *state;
     hth_ram_row_state *before = NULL, *after = NULL;
     size_t n_before = 0, n_after = 0;
 
@@ -184,7 +169,6 @@ TEST_WITH(a_lookup_changes_no_order_of_use, set_up_in_ram, tear_down)
 
 FIXTURE_TEST(asking_whether_a_row_is_saved_is_no_use_of_it)
 {
-    fixture *f = *state;
     hth_ram_row_state *rows = NULL;
     hth_row_id id = test_prompt_row_id(&f->model, f->tokens, BLOCK, HTH_ROW_BLOCK);
     size_t n = 0;
@@ -197,9 +181,8 @@ FIXTURE_TEST(asking_whether_a_row_is_saved_is_no_use_of_it)
     free(rows);
 }
 
-TEST_WITH(a_lookup_checks_no_whole_row_that_an_earlier_process_left, set_up, tear_down)
+TEST_WITH(fixture, f, a_lookup_checks_no_whole_row_that_an_earlier_process_left, set_up, tear_down)
 {
-    fixture *f = *state;
     hth_ram_row_state *rows = NULL;
     hth_borrowed_row row;
     hth_row_meta meta;
@@ -228,9 +211,8 @@ TEST_WITH(a_lookup_checks_no_whole_row_that_an_earlier_process_left, set_up, tea
 }
 
 /* Its head is sound, so a lookup chooses it; what follows the head is not. */
-TEST_WITH(a_damaged_row_that_a_lookup_found_is_not_lent, set_up, tear_down)
+TEST_WITH(fixture, f, a_damaged_row_that_a_lookup_found_is_not_lent, set_up, tear_down)
 {
-    fixture *f = *state;
     hth_row_id id = test_prompt_row_id(&f->model, f->tokens, BLOCK + TAIL, HTH_ROW_TAIL);
     hth_borrowed_row borrowed;
     hth_row_meta meta;
@@ -258,7 +240,6 @@ TEST_WITH(a_damaged_row_that_a_lookup_found_is_not_lent, set_up, tear_down)
 FIXTURE_TEST(a_lookup_opens_no_file_where_the_index_is_complete)
 {
     static const hth_lookup_way ways[] = { HTH_LOOKUP_CELLS, HTH_LOOKUP_STATES, HTH_LOOKUP_CELLS_AND_STATES };
-    fixture *f = *state;
     static hearth_token tokens[TEST_PROMPT_TOKENS_MAX];
 
     save_siblings(f, 8, 100);
@@ -277,7 +258,6 @@ FIXTURE_TEST(a_lookup_opens_no_file_where_the_index_is_complete)
 
 FIXTURE_TEST(a_row_that_its_index_lost_is_found_again_after_it_was_asked_for)
 {
-    fixture *f = *state;
     hth_file_tier *tier;
     hth_row_id tail = test_prompt_row_id(&f->model, f->tokens, BLOCK + TAIL, HTH_ROW_TAIL);
 
@@ -295,7 +275,6 @@ FIXTURE_TEST(a_row_that_its_index_lost_is_found_again_after_it_was_asked_for)
 /* Rows of another machine, whose index is not ours, are found by their names, and the search for them has an end. */
 FIXTURE_TEST(few_files_are_looked_for_in_vain_where_rows_are_found_by_their_names)
 {
-    fixture *f = *state;
     enum { N_BLOCKS = 12, IN_VAIN = 8 };
 
     save_siblings(f, N_BLOCKS, 1);
@@ -324,7 +303,6 @@ FIXTURE_TEST(few_files_are_looked_for_in_vain_where_rows_are_found_by_their_name
 
 FIXTURE_TEST(a_prompt_is_covered_to_the_token_by_the_closest_of_many_siblings)
 {
-    fixture *f = *state;
     static hearth_token tokens[TEST_PROMPT_TOKENS_MAX];
 
     save_siblings(f, 2, 100);
@@ -341,7 +319,6 @@ FIXTURE_TEST(a_prompt_is_covered_to_the_token_by_the_closest_of_many_siblings)
 /* A prompt whose tail was superseded ends inside one of more rows than a lookup compares for a new prompt. */
 FIXTURE_TEST(a_prompt_that_was_seen_before_is_found_whole_among_hundreds_of_siblings)
 {
-    fixture *f = *state;
     static hearth_token tokens[TEST_PROMPT_TOKENS_MAX];
     enum { N = 600 };
 

@@ -20,9 +20,8 @@ typedef struct fixture {
 
 static const hth_server_model models[] = { { .name = "chat" }, { .name = "embed" } };
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hth_server_options options = hth_server_options_default();
 
     f->metrics = hth_metrics_new();
@@ -30,21 +29,15 @@ static int set_up(void **state)
     options.models = models;
     options.n_models = 2;
     hth_metrics_models_set(f->metrics, &options);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hth_metrics_free(f->metrics);
     hth_buffer_deinit(&f->page);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 /* Write the page, which has to be well-formed. */
 static const char *page(fixture *f)
@@ -114,7 +107,6 @@ static hth_worker_view worker_view(const char *model, hth_worker_state state)
 
 FIXTURE_TEST(a_page_before_the_first_request_is_well_formed_and_shows_every_model)
 {
-    fixture *f = *state;
     hth_buffer empty = { .text = NULL };
     hth_metrics *metrics = hth_metrics_new();
     char problem[512];
@@ -131,7 +123,6 @@ FIXTURE_TEST(a_page_before_the_first_request_is_well_formed_and_shows_every_mode
 
 FIXTURE_TEST(a_request_counts_by_endpoint_model_and_status)
 {
-    fixture *f = *state;
     hth_record record = chat_record(), gone = record_of("/v1/chat/completions", "chat", 499);
     hth_record health = record_of("/health", "", 200);
 
@@ -148,7 +139,6 @@ FIXTURE_TEST(a_request_counts_by_endpoint_model_and_status)
 
 FIXTURE_TEST(what_a_model_did_counts_by_tokens_hits_and_misses)
 {
-    fixture *f = *state;
     hth_record record = chat_record();
 
     hth_metrics_note(f->metrics, &record);
@@ -171,7 +161,6 @@ FIXTURE_TEST(what_a_model_did_counts_by_tokens_hits_and_misses)
 
 FIXTURE_TEST(the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for)
 {
-    fixture *f = *state;
     hth_record record = chat_record();
 
     record.is_stream = true;
@@ -197,8 +186,6 @@ FIXTURE_TEST(the_first_token_of_a_stream_is_late_when_its_worker_was_waited_for)
 
 FIXTURE_TEST(several_tokens_that_come_together_share_their_time)
 {
-    fixture *f = *state;
-
     hth_metrics_note_tokens(f->metrics, "chat", 40, 4);
     hth_metrics_note_tokens(f->metrics, "chat", 40, 1);
     hth_metrics_note_tokens(f->metrics, "chat", 40, 0);
@@ -210,7 +197,6 @@ FIXTURE_TEST(several_tokens_that_come_together_share_their_time)
 
 FIXTURE_TEST(a_value_at_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_last)
 {
-    fixture *f = *state;
     hth_record record = record_of("/tokenize", "chat", 200);
 
     record.duration_ms = 5;
@@ -224,8 +210,6 @@ FIXTURE_TEST(a_value_at_a_bound_is_in_the_bucket_below_and_one_above_all_in_the_
 
 FIXTURE_TEST(connections_and_requests_in_flight_are_those_of_the_http_server)
 {
-    fixture *f = *state;
-
     f->http =
         (hth_http_numbers){ .n_connections = 4, .n_exchanges = 3, .n_accepted = 9, .n_refused = 2, .n_timed_out = 1 };
     assert_sample(f, "hearth_requests_in_flight", 3);
@@ -237,8 +221,6 @@ FIXTURE_TEST(connections_and_requests_in_flight_are_those_of_the_http_server)
 
 FIXTURE_TEST(workers_show_their_state_and_their_numbers)
 {
-    fixture *f = *state;
-
     f->supervisor.views[0] = worker_view("chat", HTH_WORKER_READY);
     f->supervisor.views[1] = (hth_worker_view){ .model = "embed", .state = HTH_WORKER_BROKEN, .n_starts = 9 };
     f->supervisor.n = 2;
@@ -264,7 +246,6 @@ FIXTURE_TEST(workers_show_their_state_and_their_numbers)
 
 FIXTURE_TEST(rows_saved_count_by_the_reasons_of_the_library)
 {
-    fixture *f = *state;
     char sample[128];
 
     f->supervisor.views[0] = worker_view("chat", HTH_WORKER_READY);
@@ -280,7 +261,6 @@ FIXTURE_TEST(rows_saved_count_by_the_reasons_of_the_library)
 
 FIXTURE_TEST(the_front_tells_of_itself)
 {
-    fixture *f = *state;
     char build[64];
 
     (void)snprintf(build, sizeof(build), "hearth_build_info{version=\"%s\"}", hearth_version());
@@ -296,7 +276,6 @@ FIXTURE_TEST(the_front_tells_of_itself)
 
 FIXTURE_TEST(a_model_that_is_not_configured_is_another_one)
 {
-    fixture *f = *state;
     hth_record record = chat_record();
 
     for (int i = 0; i < 100; i++) {
@@ -314,7 +293,6 @@ FIXTURE_TEST(a_model_that_is_not_configured_is_another_one)
 
 FIXTURE_TEST(a_model_that_went_from_the_configuration_keeps_what_was_counted)
 {
-    fixture *f = *state;
     const hth_server_model fewer[] = { { .name = "embed" }, { .name = "other" }, { .name = "new" } };
     hth_server_options options = hth_server_options_default();
     hth_record record = chat_record();
@@ -331,7 +309,6 @@ FIXTURE_TEST(a_model_that_went_from_the_configuration_keeps_what_was_counted)
 
 FIXTURE_TEST(names_of_models_are_escaped)
 {
-    fixture *f = *state;
     const hth_server_model odd[] = { { .name = "a\"b\\c\nd\xc3\xa9" } };
     hth_server_options options = hth_server_options_default();
     hth_record record = chat_record();
@@ -346,7 +323,6 @@ FIXTURE_TEST(names_of_models_are_escaped)
 
 FIXTURE_TEST(endpoints_reasons_and_statuses_beyond_a_bound_are_others)
 {
-    fixture *f = *state;
     hth_record record = record_of("other", "chat", 404);
     char name[128];
 
@@ -373,7 +349,6 @@ FIXTURE_TEST(endpoints_reasons_and_statuses_beyond_a_bound_are_others)
 
 FIXTURE_TEST(nonsense_from_a_worker_is_bounded)
 {
-    fixture *f = *state;
     hth_record record = chat_record();
 
     record.summary.figures.hit = record.summary.figures.tier = record.summary.figures.miss = 77777;
@@ -486,7 +461,6 @@ static char *read_source(const char *path)
 
 FIXTURE_TEST(the_manual_lists_every_metric_and_no_other)
 {
-    fixture *f = *state;
     hth_record record = chat_record();
     char *text = read_source("docs/monitoring.md");
     manual m = { .text = text };
@@ -527,7 +501,6 @@ FIXTURE_TEST(alerts_and_dashboard_ask_for_metrics_that_exist)
 {
     static const char *const paths[] = { "packaging/prometheus-alerts.yml", "packaging/grafana-dashboard.json" };
     static const char name_characters[] = "abcdefghijklmnopqrstuvwxyz_";
-    fixture *f = *state;
 
     (void)page(f);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {

@@ -106,30 +106,22 @@ static void open_index(fixture *f)
         assert_int_equal(hth_index_rebuilt(f->index, NULL), HEARTH_OK);
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     f->directory = hth_test_directory_new();
     (void)snprintf(f->index_directory, sizeof(f->index_directory), "%s/index", f->directory);
     (void)snprintf(f->owners, sizeof(f->owners), "%s/owners", f->directory);
     assert_int_equal(mkdir(f->owners, 0700), 0);
     open_index(f);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hth_index_close(f->index);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static hth_row_meta row_of(uint32_t n)
 {
@@ -175,7 +167,6 @@ static void evict_rows(fixture *f, uint32_t begin, uint32_t n)
 FIXTURE_TEST(an_index_remembers_so_many_evicted_rows_and_no_more)
 {
     enum { STEP = 4096 };
-    fixture *f = *state;
     uint32_t n = 0;
 
     for (; n < HTH_PAST_GONE_MAX + 2 * STEP; n += STEP)
@@ -187,7 +178,6 @@ FIXTURE_TEST(an_index_remembers_so_many_evicted_rows_and_no_more)
 
 FIXTURE_TEST(a_row_that_is_published_again_is_no_longer_gone)
 {
-    fixture *f = *state;
     hth_row_meta meta = row_of(3);
 
     evict_rows(f, 0, 10);
@@ -203,8 +193,6 @@ FIXTURE_TEST(a_row_that_is_published_again_is_no_longer_gone)
 
 FIXTURE_TEST(what_an_index_remembers_outlives_its_being_made_anew)
 {
-    fixture *f = *state;
-
     evict_rows(f, 0, 10);
     assert_int_equal(hth_index_clear(f->index, NULL), HEARTH_OK);
     assert_int_equal(hth_index_rebuilt(f->index, NULL), HEARTH_OK);
@@ -226,7 +214,6 @@ FIXTURE_TEST(an_index_remembers_so_many_beginnings_and_no_more)
 {
     enum { STEP = 512 };
     static hth_index_sighting sightings[STEP];
-    fixture *f = *state;
     size_t n_visited = 0;
     hth_beginning beginning;
     uint32_t n = 0;

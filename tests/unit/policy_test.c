@@ -145,7 +145,7 @@ static void check_trim_boundary(const json_t *line)
 
 VECTOR_TEST(a_boundary_is_trimmed_and_aligned_like_the_references)
 {
-    assert_in_range(for_each_call(*state, "trim_boundary", check_trim_boundary), 1, SIZE_MAX);
+    assert_in_range(for_each_call(folder, "trim_boundary", check_trim_boundary), 1, SIZE_MAX);
 }
 
 static void check_cold_save(const json_t *line)
@@ -167,7 +167,7 @@ static void check_cold_save(const json_t *line)
 
 VECTOR_TEST(a_cold_prompt_is_saved_as_far_as_the_references)
 {
-    assert_in_range(for_each_call(*state, "cold_save_split", check_cold_save), 1, SIZE_MAX);
+    assert_in_range(for_each_call(folder, "cold_save_split", check_cold_save), 1, SIZE_MAX);
 }
 
 static void check_continued(const json_t *line)
@@ -182,7 +182,7 @@ static void check_continued(const json_t *line)
 
 VECTOR_TEST(a_growing_sequence_is_saved_when_the_references_is)
 {
-    assert_in_range(for_each_call(*state, "should_continued_save", check_continued), 1, SIZE_MAX);
+    assert_in_range(for_each_call(folder, "should_continued_save", check_continued), 1, SIZE_MAX);
 }
 
 static void check_finish(const json_t *line)
@@ -196,7 +196,7 @@ static void check_finish(const json_t *line)
 
 VECTOR_TEST(a_finished_sequence_is_saved_when_the_references_is)
 {
-    assert_in_range(for_each_call(*state, "should_finish_save", check_finish), 1, SIZE_MAX);
+    assert_in_range(for_each_call(folder, "should_finish_save", check_finish), 1, SIZE_MAX);
 }
 
 /* Lines that no struct of integers can hold, counted over one pass. */
@@ -242,7 +242,7 @@ VECTOR_TEST(a_configuration_is_refused_for_the_same_key_as_the_references)
     size_t n;
 
     n_beyond_struct = 0;
-    n = for_each_call(*state, "validate_config", check_validate);
+    n = for_each_call(folder, "validate_config", check_validate);
     print_message("%zu of %zu configurations skipped: a key is missing or no integer, which the struct cannot hold\n",
                   n_beyond_struct, n);
     assert_true(n > n_beyond_struct);

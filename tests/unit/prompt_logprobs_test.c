@@ -28,7 +28,6 @@ static hearth_token *joined(hearth_model *model, const char *prompt, const heart
 
 STUB_TEST(they_are_those_of_the_same_tokens_as_a_reply)
 {
-    const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(N_HEAD, 3);
     hearth_request write = hth_test_greedy(prompt, N_REPLY), read;
     const hearth_result *reply, *result;
@@ -67,7 +66,6 @@ STUB_TEST(they_are_those_of_the_same_tokens_as_a_reply)
 
 STUB_TEST(who_asks_does_not_disturb_others)
 {
-    const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(N_HEAD, 4);
     hearth_request plain = hth_test_greedy(prompt, 20), asks = plain;
     const hearth_result *first, *between, *again;
@@ -92,7 +90,6 @@ STUB_TEST(who_asks_does_not_disturb_others)
 
 STUB_TEST(an_echo_with_log_probabilities_begins_with_the_prompts)
 {
-    const hth_test_stub *f = *state;
     hth_test_answer answer = hth_test_api_run(f->model, HTH_API_COMPLETION,
                                               "{\"prompt\":\"abc\",\"max_tokens\":2,\"temperature\":0,\"echo\":true,"
                                               "\"logprobs\":2,\"logit_bias\":{\"122\":100}}");

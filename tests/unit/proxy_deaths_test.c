@@ -35,22 +35,21 @@ static void break_everywhere(relay_stage *stage, const reply_script *script, con
 
 STAGED(a_stream_that_breaks_anywhere_goes_on_with_the_next_byte)
 {
-    break_everywhere(*state, &stream, stream_text);
+    break_everywhere(stage, &stream, stream_text);
 }
 
 STAGED(a_stream_of_several_replies_goes_on_with_each)
 {
-    break_everywhere(*state, &choices, choices_text);
+    break_everywhere(stage, &choices, choices_text);
 }
 
 STAGED(a_whole_reply_that_breaks_anywhere_is_whole)
 {
-    break_everywhere(*state, &whole, "{\"text\":\"all of it\"}");
+    break_everywhere(stage, &whole, "{\"text\":\"all of it\"}");
 }
 
 STAGED(workers_may_die_one_after_the_other)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     uint64_t seed = hth_test_seed();
 
@@ -70,7 +69,6 @@ STAGED(workers_may_die_one_after_the_other)
 
 STAGED(the_next_worker_gets_the_same_id_and_seed)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     static const char *const names[] = { HTH_HEADER_ID, HTH_HEADER_SEED, HTH_HEADER_CREATED, HTH_HEADER_SALT };
 
@@ -92,8 +90,6 @@ STAGED(the_next_worker_gets_the_same_id_and_seed)
 
 STAGED(a_request_whose_workers_die_too_often_is_an_error)
 {
-    relay_stage *stage = *state;
-
     for (hth_api_dialect dialect = HTH_API_OPENAI; dialect <= HTH_API_NATIVE; dialect++) {
         for (int late = 0; late < 2; late++) {
             client_reply reply = { .status = 0 };
@@ -120,7 +116,6 @@ STAGED(a_request_whose_workers_die_too_often_is_an_error)
 
 STAGED(no_retries_are_none)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &whole);
@@ -135,7 +130,6 @@ STAGED(no_retries_are_none)
 STAGED(a_stream_that_has_begun_ends_with_the_error)
 {
     static const char *const beginnings[] = { "data: {\"error\":{", "event: error\ndata: {", "data: {\"error\":{" };
-    relay_stage *stage = *state;
 
     for (hth_api_dialect dialect = HTH_API_OPENAI; dialect <= HTH_API_NATIVE; dialect++) {
         client_reply reply = { .status = 0 };
@@ -163,7 +157,6 @@ STAGED(a_stream_that_has_begun_ends_with_the_error)
 
 STAGED(stops_in_order_are_not_held_against_a_request)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &stream);
@@ -179,7 +172,6 @@ STAGED(stops_in_order_are_not_held_against_a_request)
 
 STAGED(too_many_stops_in_order_are_held_against_a_request)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &whole);
@@ -194,7 +186,6 @@ STAGED(too_many_stops_in_order_are_held_against_a_request)
 
 STAGED(a_connection_to_a_worker_that_is_well_is_made_again)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &stream);
@@ -239,7 +230,6 @@ static void send_noise(fake_connection *connection, const fake_request *request,
 
 STAGED(what_is_no_frame_counts_as_a_broken_connection)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->supervisor.handler = send_noise;
@@ -279,7 +269,6 @@ STAGED(text_that_no_token_released_does_not_end_a_stream)
     static const reply_script script = {
         .status = 200, .is_stream = true, .content_type = events, .steps = steps, .n_steps = 4
     };
-    relay_stage *stage = *state;
     client_reply reply = exchange_cut(stage, &script, 120); /* in the frame of the second token, or the end's */
 
     assert_int_equal(stage->n_runs, 2);
@@ -298,7 +287,6 @@ STAGED(a_stream_that_has_its_error_is_not_gone_on_with)
     static const reply_script script = {
         .status = 200, .is_stream = true, .content_type = events, .steps = steps, .n_steps = 2
     };
-    relay_stage *stage = *state;
     client_reply reply = exchange_cut(stage, &script, 20); /* in END */
 
     assert_int_equal(stage->n_runs, 1);
@@ -310,7 +298,6 @@ STAGED(a_stream_that_has_its_error_is_not_gone_on_with)
 
 STAGED(a_stream_that_no_worker_takes_ends_with_the_reason)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->supervisor.handler = refuse_later;
@@ -326,7 +313,6 @@ STAGED(a_stream_that_no_worker_takes_ends_with_the_reason)
 
 STAGED(a_whole_reply_that_no_worker_takes_is_the_refusal)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->supervisor.handler = refuse_later;
@@ -414,7 +400,6 @@ static void live_or_die(fake_connection *connection, const fake_request *request
 
 STAGED(one_request_that_kills_is_told_from_those_that_were_there)
 {
-    relay_stage *stage = *state;
     killing *all = killing_new(stage);
     hth_test_client others[OTHERS], killer;
     client_reply reply = { .status = 0 };
@@ -481,7 +466,6 @@ static void let_go(killing *all, size_t i)
 STAGED(suspects_run_one_after_the_other)
 {
     enum { N = 5 };
-    relay_stage *stage = *state;
     hth_test_client clients[N];
     client_reply reply = { .status = 0 };
     killing *all = suspects_open(stage, clients, N);
@@ -504,7 +488,6 @@ STAGED(suspects_run_one_after_the_other)
 STAGED(suspects_wait_for_a_bounded_time)
 {
     enum { N = 4 };
-    relay_stage *stage = *state;
     hth_test_client clients[N];
     client_reply reply = { .status = 0 };
     unsigned n_refused = 0;
@@ -533,7 +516,6 @@ STAGED(suspects_wait_for_a_bounded_time)
 STAGED(suspects_that_leave_make_room)
 {
     enum { N = 4 };
-    relay_stage *stage = *state;
     hth_test_client clients[N];
     killing *all = suspects_open(stage, clients, N);
 
@@ -553,7 +535,6 @@ STAGED(suspects_that_leave_make_room)
 STAGED(many_streams_survive_workers_that_die_at_random)
 {
     enum { N = 100 };
-    relay_stage *stage = *state;
     hth_test_client *clients = calloc(N, sizeof(*clients));
     client_reply reply = { .status = 0 };
     uint64_t seed = hth_test_seed();

@@ -25,17 +25,13 @@ static const reply_script lines = { .status = 200,
                                     .steps = steps,
                                     .n_steps = sizeof(steps) / sizeof(steps[0]) };
 
-static int lines_setup(void **state)
+static void lines_setup(relay_stage *stage)
 {
-    relay_stage *stage;
-    int result = stage_setup(state);
-
-    stage = *state;
+    relay_stage_open(stage);
     stage->dialect = HTH_API_OLLAMA;
-    return result;
 }
 
-#define LINES_TEST(name) TEST_WITH(name, lines_setup, stage_teardown)
+#define LINES_TEST(name) TEST_WITH(relay_stage, stage, name, lines_setup, relay_stage_close)
 
 /* The same without the space that readers do not see; every line has to be JSON as it came. */
 static void read_lines(const char *body, hth_buffer *out)
@@ -58,7 +54,6 @@ static void read_lines(const char *body, hth_buffer *out)
 
 LINES_TEST(a_stream_of_lines_is_one)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     hth_test_client client;
 
@@ -75,7 +70,6 @@ LINES_TEST(a_stream_of_lines_is_one)
 
 LINES_TEST(a_silent_stream_of_lines_gets_space)
 {
-    relay_stage *stage = *state;
     hth_test_client client;
     client_reply reply = { .status = 0 };
     hth_buffer read = { .text = NULL };
@@ -98,8 +92,6 @@ LINES_TEST(a_silent_stream_of_lines_gets_space)
 
 LINES_TEST(an_error_is_the_last_line)
 {
-    relay_stage *stage = *state;
-
     for (int silent = 0; silent < 2; silent++) {
         hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "the server stops" };
         client_reply reply = { .status = 0 };
@@ -128,7 +120,6 @@ LINES_TEST(an_error_is_the_last_line)
 
 LINES_TEST(why_no_worker_goes_on_is_told)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     const char *error;
 
@@ -154,7 +145,6 @@ static void answer_at_once(fake_connection *connection, const fake_request *requ
 
 LINES_TEST(a_whole_reply_behind_an_early_beginning_is_the_only_line)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     hth_buffer read = { .text = NULL };
     hth_test_client client;

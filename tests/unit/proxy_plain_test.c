@@ -31,7 +31,6 @@ static void answer_plainly(fake_connection *connection, const fake_request *requ
 
 STAGED(what_generates_nothing_is_passed_on_as_it_is)
 {
-    relay_stage *stage = *state;
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
@@ -52,7 +51,6 @@ STAGED(a_body_goes_with_post_only)
 {
     static const char no_body[] = "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n";
     static const char *const methods[] = { "GET", "HEAD" };
-    relay_stage *stage = *state;
 
     stage->generates = false;
     stage->supervisor.handler = answer_plainly;
@@ -75,7 +73,6 @@ STAGED(a_body_goes_with_post_only)
 
 STAGED(what_generates_nothing_is_asked_for_again_where_it_breaks)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->generates = false;
@@ -94,7 +91,6 @@ STAGED(what_generates_nothing_is_asked_for_again_where_it_breaks)
 /* Its worker may have done it, and the next one knows nothing of what it was about. */
 STAGED(what_may_be_done_once_only_is_not_asked_for_again)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->generates = false;
@@ -128,7 +124,6 @@ static void large_exchange(relay_stage *stage, client_reply *reply)
 
 STAGED(a_large_reply_streams_and_a_part_of_it_is_seen_to_be_one)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->generates = false;
@@ -154,7 +149,6 @@ STAGED(a_large_reply_streams_and_a_part_of_it_is_seen_to_be_one)
 
 STAGED(a_worker_that_answers_without_frames_is_believed)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->supervisor.handler = answer_plainly;
@@ -176,7 +170,6 @@ static void answer_with_no_status(fake_connection *connection, const fake_reques
 
 STAGED(a_status_that_is_none_is_no_reply)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->supervisor.handler = answer_with_no_status;

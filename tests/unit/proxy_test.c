@@ -8,7 +8,6 @@
 
 STAGED(a_stream_is_what_its_steps_release)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     hth_test_client client;
 
@@ -34,7 +33,6 @@ STAGED(a_stream_is_what_its_steps_release)
 
 STAGED(a_whole_reply_has_its_length)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &whole);
@@ -49,7 +47,6 @@ STAGED(a_whole_reply_has_its_length)
 
 STAGED(a_worker_is_told_what_it_needs)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     char value[128], seed[2][128];
 
@@ -84,7 +81,6 @@ STAGED(an_error_of_the_worker_is_the_clients)
 {
     static const script_step steps[] = { { .has_ended = true, .bytes = "{\"error\":1}" } };
     static const reply_script error = { .status = 400, .content_type = json, .steps = steps, .n_steps = 1 };
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     begin_with(stage, &error);
@@ -122,7 +118,6 @@ static void answer_in_part(fake_connection *connection, const fake_request *requ
 STAGED(a_client_that_leaves_ends_its_request_in_the_worker)
 {
     static const size_t cuts[] = { 0, 50, 150, 200, 230, 260, 280 };
-    relay_stage *stage = *state;
 
     stage->supervisor.handler = answer_in_part;
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
@@ -147,7 +142,6 @@ STAGED(a_client_that_leaves_ends_its_request_in_the_worker)
 
 STAGED(a_client_that_leaves_waits_no_more)
 {
-    relay_stage *stage = *state;
     hth_test_client client;
 
     forget_runs(stage);
@@ -202,7 +196,6 @@ static void count_letters(hth_test_client *client, size_t counts[26])
 
 STAGED(a_slow_client_holds_its_worker_back_and_gets_everything)
 {
-    relay_stage *stage = *state;
     hth_test_client client;
     size_t counts[26] = { 0 };
 
@@ -231,7 +224,6 @@ STAGED(a_slow_client_holds_its_worker_back_and_gets_everything)
 
 STAGED(a_request_waits_for_its_worker)
 {
-    relay_stage *stage = *state;
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
@@ -248,7 +240,6 @@ STAGED(a_request_waits_for_its_worker)
 STAGED(a_worker_that_does_not_come_is_an_error_that_says_when_to_try_again)
 {
     static const int statuses[] = { 503, 529, 503 };
-    relay_stage *stage = *state;
 
     for (hth_api_dialect dialect = HTH_API_OPENAI; dialect <= HTH_API_NATIVE; dialect++) {
         const hearth_error busy = { .status = HEARTH_BUSY, .message = "out of order: it fell", .retry_after_s = 17 };
@@ -275,7 +266,6 @@ STAGED(a_worker_that_does_not_come_is_an_error_that_says_when_to_try_again)
 
 STAGED(a_model_that_is_not_there_is_not_found)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->model = "nobody";
@@ -288,7 +278,6 @@ STAGED(a_model_that_is_not_there_is_not_found)
 
 STAGED(a_silent_stream_gets_comments)
 {
-    relay_stage *stage = *state;
     hth_test_client client;
     client_reply reply = { .status = 0 };
     hth_buffer text = { .text = NULL };
@@ -328,7 +317,6 @@ static void begin_without_worker(relay_stage *stage, hth_test_client *client)
 
 STAGED(a_stream_that_waits_for_its_worker_begins_with_comments)
 {
-    relay_stage *stage = *state;
     hth_test_client client;
     client_reply reply = { .status = 0 };
     const char *at;
@@ -351,7 +339,6 @@ STAGED(what_its_worker_refuses_then_is_told_in_an_event)
     static const reply_script refusal = {
         .status = 400, .content_type = "application/json", .steps = steps, .n_steps = 1
     };
-    relay_stage *stage = *state;
     hth_test_client client;
     client_reply reply = { .status = 0 };
 
@@ -367,7 +354,6 @@ STAGED(what_its_worker_refuses_then_is_told_in_an_event)
 
 STAGED(all_can_be_ended_at_once)
 {
-    relay_stage *stage = *state;
     hth_test_client waits, whole_runs, streams, plain;
     client_reply reply = { .status = 0 };
     hth_api_error error = { .kind = HTH_API_NO_ERROR };

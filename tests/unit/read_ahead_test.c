@@ -84,11 +84,8 @@ static void make_cold(const fixture *f)
     }
 }
 
-static int fixture_setup(void **state)
+static void fixture_setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     test_step_fs_init(&f->step, NULL);
     f->keyspace.quant_byte = 1;
@@ -109,21 +106,15 @@ static int fixture_setup(void **state)
     open_cache(f);
     save_rows(f);
     close_cache(f);
-    *state = f;
-    return 0;
 }
 
-static int fixture_teardown(void **state)
+static void fixture_teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_cache_close(f->cache, FLUSH_MS);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
 
 /* Read rows until one fails, at most n_most; how many came, each the right one. */
 static size_t read_rows(fixture *f, size_t n_most, hearth_status *status_out)
@@ -152,7 +143,6 @@ static size_t read_rows(fixture *f, size_t n_most, hearth_status *status_out)
 
 FIXTURE_TEST(rows_come_in_order_from_warm_and_cold_files)
 {
-    fixture *f = *state;
     hearth_status status;
 
     open_cache(f);
@@ -167,7 +157,6 @@ FIXTURE_TEST(rows_come_in_order_from_warm_and_cold_files)
 /* What a process that may make no more of them needs. */
 FIXTURE_TEST(the_queues_are_made_with_the_cache_and_lent_again)
 {
-    fixture *f = *state;
     hth_read_ring *rings[HTH_SPARE_RINGS_MAX + 1];
     hearth_status status;
     size_t n;
@@ -198,7 +187,6 @@ FIXTURE_TEST(the_queues_are_made_with_the_cache_and_lent_again)
 
 FIXTURE_TEST(rows_come_in_order_where_threads_read)
 {
-    fixture *f = *state;
     hearth_status status;
 
     f->options.fs = &f->step.fs;
@@ -209,7 +197,6 @@ FIXTURE_TEST(rows_come_in_order_where_threads_read)
 
 FIXTURE_TEST(rows_come_in_order_from_memory_files)
 {
-    fixture *f = *state;
     const hth_fs *layers[] = { NULL, &f->step.fs };
     hearth_status status;
 
@@ -227,7 +214,6 @@ FIXTURE_TEST(rows_come_in_order_from_memory_files)
 
 FIXTURE_TEST(a_ram_tier_with_room_for_two_rows_is_enough)
 {
-    fixture *f = *state;
     const hth_fs *layers[] = { NULL, &f->step.fs };
     hearth_status status;
 
@@ -243,8 +229,6 @@ FIXTURE_TEST(a_ram_tier_with_room_for_two_rows_is_enough)
 
 FIXTURE_TEST(a_restore_that_ends_early_leaves_nothing_pinned)
 {
-    fixture *f = *state;
-
     for (size_t n = 0; n < 20; n++) {
         hearth_status status;
 
@@ -258,7 +242,6 @@ FIXTURE_TEST(a_restore_that_ends_early_leaves_nothing_pinned)
 
 FIXTURE_TEST(a_damaged_row_ends_the_restore_there)
 {
-    fixture *f = *state;
     hearth_status status;
     char path[8192];
 
@@ -271,7 +254,6 @@ FIXTURE_TEST(a_damaged_row_ends_the_restore_there)
 
 FIXTURE_TEST(a_row_whose_file_is_gone_ends_the_restore_there)
 {
-    fixture *f = *state;
     hearth_status status;
     char path[8192];
 
@@ -285,7 +267,6 @@ FIXTURE_TEST(a_row_whose_file_is_gone_ends_the_restore_there)
 
 FIXTURE_TEST(a_read_that_fails_ends_the_restore_and_damages_nothing)
 {
-    fixture *f = *state;
     hearth_status status;
     size_t n;
 

@@ -105,11 +105,8 @@ typedef struct fixture {
     uint8_t *bytes;
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     f->bytes = malloc((size_t)FILES * FILE_BYTES);
     assert_non_null(f->bytes);
@@ -125,23 +122,17 @@ static int set_up(void **state)
     n_answers = 0;
     places = PLACES;
     read_bytes_max = FILE_BYTES;
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     for (size_t i = 0; i < FILES; i++)
         (void)close(f->fds[i]);
     hth_test_directory_remove(f->directory);
     free(f->bytes);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static void read_all_files(fixture *f, hth_read_ring *ring)
 {
@@ -171,7 +162,6 @@ static void read_all_files(fixture *f, hth_read_ring *ring)
 FIXTURE_TEST(a_kernel_that_does_not_know_the_operation_is_done_without)
 {
     static const int answers[] = { -EINVAL, -EOPNOTSUPP, -EPERM };
-    fixture *f = *state;
 
     for (size_t i = 0; i < 3; i++)
         for (size_t n = 1; n <= FILES; n += FILES - 1) { /* the first only, and all of them */
@@ -193,7 +183,6 @@ FIXTURE_TEST(a_kernel_that_does_not_know_the_operation_is_done_without)
 
 FIXTURE_TEST(reads_by_the_system_and_by_threads_may_be_out_at_once)
 {
-    fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
     hth_ring_read reads[2 * FILES];
     size_t n_back = 0, n_sent = 0;
@@ -223,7 +212,6 @@ FIXTURE_TEST(reads_by_the_system_and_by_threads_may_be_out_at_once)
 
 FIXTURE_TEST(an_error_of_the_file_is_no_reason_to_do_without_the_system)
 {
-    fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
     int directory = open(f->directory, O_RDONLY);
     hth_ring_read read = { .fd = directory, .bytes = f->bytes, .n_bytes = FILE_BYTES };
@@ -241,7 +229,6 @@ FIXTURE_TEST(an_error_of_the_file_is_no_reason_to_do_without_the_system)
 
 FIXTURE_TEST(a_full_queue_short_reads_and_interruptions_only_take_longer)
 {
-    fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
 
     places = 3;
@@ -255,7 +242,6 @@ FIXTURE_TEST(a_full_queue_short_reads_and_interruptions_only_take_longer)
 
 FIXTURE_TEST(closing_waits_for_what_is_out)
 {
-    fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
     hth_ring_read reads[2];
 

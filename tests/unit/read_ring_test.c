@@ -28,11 +28,8 @@ static uint8_t byte_of(size_t file, size_t at)
     return (uint8_t)(at * 31 + file * 7 + at / 1000);
 }
 
-static int fixture_setup(void **state)
+static void fixture_setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     test_step_fs_init(&f->step, NULL);
     for (size_t i = 0; i < FILES; i++) {
@@ -50,24 +47,18 @@ static int fixture_setup(void **state)
         (void)posix_fadvise(f->fds[i], 0, 0, POSIX_FADV_DONTNEED);
         memset(f->bytes[i], 0, FILE_BYTES);
     }
-    *state = f;
-    return 0;
 }
 
-static int fixture_teardown(void **state)
+static void fixture_teardown(fixture *f)
 {
-    fixture *f = *state;
-
     for (size_t i = 0; i < FILES; i++) {
         (void)close(f->fds[i]);
         free(f->bytes[i]);
     }
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, fixture_setup, fixture_teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
 
 /* Read all files through a ring of that depth, as many at a time as it takes, and compare every byte. */
 static void read_all(fixture *f, hth_read_ring *ring, size_t depth)
@@ -98,8 +89,6 @@ static void read_all(fixture *f, hth_read_ring *ring, size_t depth)
 
 FIXTURE_TEST(every_byte_of_many_files_arrives)
 {
-    fixture *f = *state;
-
     for (unsigned depth = 1; depth <= 64; depth *= 4) {
         hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), depth);
 
@@ -111,7 +100,6 @@ FIXTURE_TEST(every_byte_of_many_files_arrives)
 
 FIXTURE_TEST(without_a_queue_of_the_system_threads_read)
 {
-    fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(&f->step.fs, 16);
 
     assert_non_null(ring);
@@ -123,7 +111,6 @@ FIXTURE_TEST(without_a_queue_of_the_system_threads_read)
 
 FIXTURE_TEST(a_file_that_ends_early_comes_back_short)
 {
-    fixture *f = *state;
     const hth_fs *layers[] = { hth_fs_system(), &f->step.fs };
 
     for (size_t i = 0; i < 2; i++) {
@@ -141,7 +128,6 @@ FIXTURE_TEST(a_file_that_ends_early_comes_back_short)
 
 FIXTURE_TEST(a_read_that_fails_says_so)
 {
-    fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), 4);
     hth_ring_read read = { .fd = -1, .bytes = f->bytes[0], .n_bytes = FILE_BYTES };
 
@@ -163,7 +149,6 @@ FIXTURE_TEST(a_read_that_fails_says_so)
 
 FIXTURE_TEST(a_read_goes_on_where_an_earlier_one_stopped)
 {
-    fixture *f = *state;
     hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), 4);
     hth_ring_read read = { .fd = f->fds[0], .bytes = f->bytes[0], .n_bytes = FILE_BYTES, .n_done = 1234 };
 
@@ -177,7 +162,6 @@ FIXTURE_TEST(a_read_goes_on_where_an_earlier_one_stopped)
 
 FIXTURE_TEST(what_is_in_memory_is_read_at_once)
 {
-    fixture *f = *state;
     hth_ring_read read = { .fd = f->fds[0], .bytes = f->bytes[0], .n_bytes = FILE_BYTES };
     char byte;
 

@@ -25,26 +25,17 @@ typedef struct body_stage {
     uint32_t n_token_frames; /* that the first run tells; 0: 1 */
 } body_stage;
 
-static int setup(void **state)
+static void setup(body_stage *stage)
 {
-    body_stage *stage = calloc(1, sizeof(*stage));
-
-    assert_non_null(stage);
     relay_stage_open(&stage->relay);
-    *state = stage;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(body_stage *stage)
 {
-    body_stage *stage = *state;
-
     relay_stage_close(&stage->relay);
-    free(stage);
-    return 0;
 }
 
-#define STAGED(name) TEST_WITH(name, setup, teardown)
+#define STAGED(name) TEST_WITH(body_stage, stage, name, setup, teardown)
 
 static char body_byte(size_t i)
 {
@@ -171,7 +162,6 @@ static void expect_whole(const client_reply *reply)
 
 STAGED(a_long_body_leaves_as_it_comes)
 {
-    body_stage *stage = *state;
     client_reply reply = exchange_body(stage);
 
     expect_whole(&reply);
@@ -183,7 +173,6 @@ STAGED(a_long_body_leaves_as_it_comes)
 
 STAGED(a_long_body_that_breaks_goes_on_with_the_next_byte)
 {
-    body_stage *stage = *state;
     client_reply reply = exchange_body(stage);
     size_t n_bytes = stage->relay.n_reply_bytes;
 
@@ -205,7 +194,6 @@ STAGED(a_long_body_that_breaks_goes_on_with_the_next_byte)
 STAGED(a_body_that_comes_out_differently_is_cut_off)
 {
     static const body_kind kinds[] = { BODY_OTHER_BYTE, BODY_SHORTER, BODY_REFUSED };
-    body_stage *stage = *state;
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         client_reply reply;
@@ -223,7 +211,6 @@ STAGED(a_body_that_comes_out_differently_is_cut_off)
 /* What has not left yet may come out as the next worker makes it. */
 STAGED(a_body_of_which_nothing_has_left_is_the_next_workers)
 {
-    body_stage *stage = *state;
     client_reply reply;
 
     stage->later = BODY_OTHER_BYTE;
@@ -238,7 +225,6 @@ STAGED(a_body_of_which_nothing_has_left_is_the_next_workers)
 /* Its tokens are too many to be remembered: the next worker begins anew, since nobody has seen any of it. */
 STAGED(a_reply_too_long_to_be_remembered_begins_anew)
 {
-    body_stage *stage = *state;
     hth_buffer tokens = { .text = NULL };
     client_reply reply;
 
@@ -291,7 +277,6 @@ STAGED(frames_out_of_place_count_as_a_broken_connection)
     static const reply_script script = {
         .status = 200, .is_stream = true, .content_type = "text/event-stream", .steps = steps, .n_steps = 1
     };
-    body_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->relay.script = &script;
@@ -334,7 +319,6 @@ static void send_long_event(fake_connection *connection, const fake_request *req
 
 STAGED(an_event_longer_than_a_frame_is_not_split_by_a_death)
 {
-    body_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->relay.supervisor.handler = send_long_event;

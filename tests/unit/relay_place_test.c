@@ -12,15 +12,13 @@ static const reply_script script = {
     .status = 200, .is_stream = true, .content_type = "text/event-stream", .steps = steps, .n_steps = 1
 };
 
-static int setup(void **state)
+static void setup(relay_stage *stage)
 {
-    int result = stage_setup(state);
-
-    begin_with(*state, &script);
-    return result;
+    relay_stage_open(stage);
+    begin_with(stage, &script);
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, stage_teardown)
+#define FIXTURE_TEST(name) TEST_WITH(relay_stage, stage, name, setup, relay_stage_close)
 
 /* Is it said of that run that another worker had the request? */
 static bool goes_on(const relay_stage *stage, unsigned run)
@@ -31,7 +29,6 @@ static bool goes_on(const relay_stage *stage, unsigned run)
 /* Whatever of the reply came, if only a byte of its head, or the reply's head without a byte of its body. */
 FIXTURE_TEST(a_request_keeps_its_place_though_nothing_came_of_it)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
     size_t n_bytes;
 
@@ -52,7 +49,6 @@ FIXTURE_TEST(a_request_keeps_its_place_though_nothing_came_of_it)
 
 FIXTURE_TEST(what_generates_nothing_has_none)
 {
-    relay_stage *stage = *state;
     client_reply reply = { .status = 0 };
 
     stage->generates = false;

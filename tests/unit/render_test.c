@@ -80,7 +80,6 @@ static bool has_no_results(const char *name)
 
 RUNTIME_TEST(any_template_takes_messages_of_the_system_between_others)
 {
-    const hth_test_stub *f = *state;
     DIR *directory = opendir(HTH_TEST_TEMPLATES);
     struct dirent *entry;
     int n = 0;
@@ -110,7 +109,6 @@ RUNTIME_TEST(any_template_takes_messages_of_the_system_between_others)
 
 RUNTIME_TEST(a_conversation_that_grows_keeps_its_beginning)
 {
-    const hth_test_stub *f = *state;
     char path[4096], *text;
     hearth_model *model;
     hearth_conversation first = with_late_systems(3, true), second = with_late_systems(5, true);
@@ -149,7 +147,6 @@ static char *wide_schema(void)
 
 RUNTIME_TEST(a_tool_whose_schema_makes_no_grammar_is_offered_without_one)
 {
-    const hth_test_stub *f = *state;
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
     char *wide = wide_schema();
     hearth_chat_tool tools[7];
@@ -190,7 +187,6 @@ RUNTIME_TEST(so_is_one_whose_schema_the_engine_cannot_read)
           .name = "lost",
           .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/nowhere\"}}}" },
     };
-    const hth_test_stub *f = *state;
     hearth_conversation c = with_late_systems(2, false);
     hth_api_notes notes = { .n_bytes = 0 };
     char path[4096], *text;

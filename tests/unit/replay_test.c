@@ -93,7 +93,6 @@ static void expect_the_same_from_any_token(hearth_model *model, const hearth_req
 
 STUB_TEST(replayed_tokens_are_told_as_they_were_when_they_were_drawn)
 {
-    const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(300, 3);
     hearth_request request = hth_test_greedy(prompt, 24);
 
@@ -104,7 +103,6 @@ STUB_TEST(replayed_tokens_are_told_as_they_were_when_they_were_drawn)
 
 STUB_TEST(a_result_says_which_stop_text_ended_the_reply)
 {
-    const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(300, 3);
     hearth_request request = hth_test_greedy(prompt, 24);
     const char *stop[2] = { "this is never said" };
@@ -130,7 +128,6 @@ STUB_TEST(a_result_says_which_stop_text_ended_the_reply)
 STUB_TEST(replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_the_prompt)
 {
     enum { N_KNOWN = 100 };
-    const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(70, 5);
     hearth_request request = hth_test_greedy(prompt, N_KNOWN + 1);
     const hearth_result *whole, *rest;
@@ -152,7 +149,6 @@ STUB_TEST(replayed_tokens_that_are_not_cached_are_evaluated_one_by_one_behind_th
 
 STUB_TEST(the_prompt_that_is_echoed_is_told_again_too)
 {
-    const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(40, 4);
     hearth_request request = hth_test_greedy(prompt, 6);
 
@@ -165,7 +161,6 @@ STUB_TEST(the_prompt_that_is_echoed_is_told_again_too)
 /* The end is held back by stop texts: it is released at the end only, however that comes about. */
 STUB_TEST(a_reply_that_had_ended_ends_in_the_same_way_and_computes_nothing)
 {
-    const hth_test_stub *f = *state;
     char *prompt = hth_test_prompt(300, 5), stop[3] = "";
     const char *stops[] = { stop, "never in it" };
     hearth_request request = hth_test_greedy(prompt, 40);
@@ -196,7 +191,6 @@ static bool refuse(uint64_t id, const hearth_token_event *event, void *user_data
 
 STUB_TEST(who_hears_a_replayed_token_may_refuse_it)
 {
-    const hth_test_stub *f = *state;
     hearth_request request = hth_test_greedy("a prompt for refusals", 8);
     const hearth_result *whole, *rest;
 

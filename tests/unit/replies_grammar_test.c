@@ -96,7 +96,6 @@ static void read_once(hearth_model *model, const hearth_request *request)
 
 STUB_TEST(replies_to_one_prompt_read_their_grammar_once)
 {
-    hth_test_stub *f = *state;
     static const hearth_trigger triggers[] = {
         { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_WORD, .text = "e" },
         { .struct_size = sizeof(hearth_trigger), .kind = HEARTH_TRIGGER_PATTERN, .text = "(q[a-z])" }
@@ -118,7 +117,6 @@ STUB_TEST(replies_to_one_prompt_read_their_grammar_once)
 
 STUB_TEST(a_grammar_that_cannot_be_read_is_refused_once_for_all)
 {
-    hth_test_stub *f = *state;
     hearth_sampling sampling;
     hearth_request request = request_of("root ::= [", &sampling);
     const hearth_result *results[REPLIES];
@@ -171,7 +169,6 @@ static void *submit_some(void *context)
 
 STUB_TEST(a_grammar_outlives_the_reply_that_it_was_read_for)
 {
-    hth_test_stub *f = *state;
     crowd c = { .model = f->model, .n_open = THREADS * ROUNDS * REPLIES };
     pthread_t threads[THREADS];
 

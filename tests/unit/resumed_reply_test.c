@@ -120,6 +120,8 @@ static int teardown(void **state)
     return 0;
 }
 
+#define CHAIN_TEST(name) TEST_IN(chain, c, name, NULL, NULL)
+
 static void kill_worker(chain *c)
 {
     hth_worker_view view;
@@ -281,49 +283,48 @@ static void compare(chain *c, const char *path, const char *request, bool has_ch
     free(calm);
 }
 
-TEST(chats_go_on_where_they_were)
+CHAIN_TEST(chats_go_on_where_they_were)
 {
-    compare(*state, "/v1/chat/completions",
+    compare(c, "/v1/chat/completions",
             "{\"messages\":[{\"role\":\"user\",\"content\":\"Once upon a time\"}],\"stream\":true,\"max_tokens\":40,"
             "\"temperature\":0.8,\"seed\":7,\"stream_options\":{\"include_usage\":true}}",
             false);
 }
 
-TEST(several_replies_go_on_each)
+CHAIN_TEST(several_replies_go_on_each)
 {
     compare(
-        *state, "/v1/completions",
+        c, "/v1/completions",
         "{\"prompt\":[\"The king\",\"A fox\"],\"n\":2,\"stream\":true,\"max_tokens\":20,\"temperature\":1,\"seed\":3}",
         true);
 }
 
-TEST(anthropics_events_go_on)
+CHAIN_TEST(anthropics_events_go_on)
 {
-    compare(*state, "/v1/messages",
+    compare(c, "/v1/messages",
             "{\"model\":\"tiny\",\"messages\":[{\"role\":\"user\",\"content\":\"A stone\"}],\"stream\":true,"
             "\"max_tokens\":40,\"temperature\":0}",
             false);
 }
 
-TEST(ollamas_lines_go_on)
+CHAIN_TEST(ollamas_lines_go_on)
 {
-    compare(*state, "/api/chat",
+    compare(c, "/api/chat",
             "{\"messages\":[{\"role\":\"user\",\"content\":\"A river\"}],\"stream\":true,\"logprobs\":true,"
             "\"options\":{\"num_predict\":40,\"temperature\":0.8,\"seed\":7}}",
             false);
     /* With the tokens of the whole conversation at the end. */
-    compare(*state, "/api/generate",
+    compare(c, "/api/generate",
             "{\"prompt\":\"A hill\",\"stream\":true,\"options\":{\"num_predict\":40,\"temperature\":0}}", false);
-    compare(*state, "/api/generate",
+    compare(c, "/api/generate",
             "{\"prompt\":\"A bird\",\"stream\":false,\"options\":{\"num_predict\":40,\"temperature\":0}}", false);
 }
 
 /* The first worker finds nothing of it in the cache, the second one what the first has left. */
-TEST(what_was_said_of_the_cache_stays_true)
+CHAIN_TEST(what_was_said_of_the_cache_stays_true)
 {
     static const char head[] = "{\"model\":\"tiny\",\"stream\":true,\"max_tokens\":60,\"temperature\":0,\"messages\":[{"
                                "\"role\":\"user\",\"content\":\"";
-    chain *c = *state;
     hth_buffer request = { .text = NULL };
     char *text;
 
@@ -339,9 +340,8 @@ TEST(what_was_said_of_the_cache_stays_true)
     hth_buffer_deinit(&request);
 }
 
-TEST(seeds_of_the_front_are_kept)
+CHAIN_TEST(seeds_of_the_front_are_kept)
 {
-    chain *c = *state;
     char *text = ask(c, "/v1/completions",
                      "{\"prompt\":\"It was\",\"stream\":true,\"max_tokens\":40,\"temperature\":1.5}", 5, 2);
 
@@ -349,10 +349,9 @@ TEST(seeds_of_the_front_are_kept)
     free(text);
 }
 
-TEST(whole_replies_are_whole)
+CHAIN_TEST(whole_replies_are_whole)
 {
-    compare(*state, "/completion", "{\"prompt\":\"In the wood\",\"n_predict\":60,\"temperature\":0.7,\"seed\":11}",
-            false);
+    compare(c, "/completion", "{\"prompt\":\"In the wood\",\"n_predict\":60,\"temperature\":0.7,\"seed\":11}", false);
 }
 
 int main(void)

@@ -139,7 +139,7 @@ static int no_file(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, no_file, NULL)
+#define FIXTURE_TEST(name) TEST_IN(void, no_fixture, name, no_file, NULL)
 
 static hth_exported export_file(const hth_key *key, const hth_export_options *options)
 {

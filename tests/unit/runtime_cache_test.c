@@ -17,28 +17,20 @@ typedef struct fixture {
     hearth_runtime_options options;
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     f->directory = hth_test_directory_new();
     f->other_directory = hth_test_directory_new();
     f->options = hth_test_runtime_options(f->directory);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hth_test_directory_remove(f->directory);
     hth_test_directory_remove(f->other_directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 /* One request for five tokens, in a model of its own; the stats of it. */
 static hearth_stats ask(hearth_runtime *runtime, const char *prompt)
@@ -68,7 +60,6 @@ static hearth_stats ask_anew(const hearth_runtime_options *options, const char *
 
 FIXTURE_TEST(a_second_runtime_finds_rows_in_memory_files_before_those_on_disk)
 {
-    fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
     hearth_stats warm;
 
@@ -93,7 +84,6 @@ FIXTURE_TEST(a_second_runtime_finds_rows_in_memory_files_before_those_on_disk)
 FIXTURE_TEST(rows_are_spread_over_all_directories_and_found_in_each)
 {
     enum { PROMPTS = 16 };
-    fixture *f = *state;
     const char *more[1] = { f->other_directory };
     hearth_counters counters;
     hearth_runtime *runtime;
@@ -122,7 +112,6 @@ FIXTURE_TEST(rows_are_spread_over_all_directories_and_found_in_each)
 
 FIXTURE_TEST(the_index_is_where_it_is_wanted)
 {
-    fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
     char path[4096];
     FILE *file;
@@ -138,7 +127,6 @@ FIXTURE_TEST(the_index_is_where_it_is_wanted)
 
 FIXTURE_TEST(a_row_is_written_when_it_is_used_where_second_use_is_asked_for)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     char *first = hth_test_prompt(PROMPT_BYTES, 0);
     hearth_request request = hth_test_greedy(first, 5);
@@ -177,7 +165,6 @@ FIXTURE_TEST(a_row_is_written_when_it_is_used_where_second_use_is_asked_for)
 FIXTURE_TEST(options_out_of_range_are_refused_by_name)
 {
     static const char *const none[1] = { NULL };
-    fixture *f = *state;
     hearth_runtime *runtime = NULL;
     hearth_runtime_options options = f->options;
     hearth_error err;
@@ -233,7 +220,6 @@ static hearth_counters saved_under(fixture *f, const char *path, const hearth_ca
 
 FIXTURE_TEST(a_prompt_below_min_tokens_is_not_saved)
 {
-    fixture *f = *state;
     hearth_cache_policy policy = hearth_cache_policy_default();
 
     assert_true(saved_under(f, "stub:", &policy, PROMPT_BYTES).rows_saved >= ROWS_OF_PROMPT);
@@ -245,7 +231,6 @@ FIXTURE_TEST(a_prompt_below_min_tokens_is_not_saved)
 
 FIXTURE_TEST(a_prompt_that_is_not_to_be_saved_leaves_no_row_that_stands_on_nothing)
 {
-    fixture *f = *state;
     hearth_cache_policy policy = hearth_cache_policy_default();
 
     policy.cold_max_tokens = 600;
@@ -261,7 +246,6 @@ FIXTURE_TEST(a_prompt_that_is_not_to_be_saved_leaves_no_row_that_stands_on_nothi
 
 FIXTURE_TEST(states_are_saved_every_snapshot_interval)
 {
-    fixture *f = *state;
     hearth_cache_policy policy = hearth_cache_policy_default();
     uint64_t rare = saved_under(f, "stub:kind=recurrent", &policy, 2100).rows_saved;
 
@@ -285,7 +269,6 @@ FIXTURE_TEST(a_wrong_policy_is_refused_with_the_name_of_its_key)
         { "snapshot_interval", { sizeof(hearth_cache_policy), 32, 32, 0, 256, 0, 256, 0 } },
         { "snapshot_interval", { sizeof(hearth_cache_policy), 32, 32, 0, 256, 0, 256, 300 } },
     };
-    fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -306,7 +289,6 @@ FIXTURE_TEST(a_wrong_policy_is_refused_with_the_name_of_its_key)
 
 FIXTURE_TEST(counters_tell_hits_by_tier_and_saves_by_reason)
 {
-    fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_counters counters;
@@ -343,7 +325,6 @@ FIXTURE_TEST(counters_tell_hits_by_tier_and_saves_by_reason)
 
 FIXTURE_TEST(a_reset_begins_at_zero_but_what_is_there_now_stays)
 {
-    fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_times times = { .struct_size = sizeof(times) };
@@ -374,7 +355,6 @@ FIXTURE_TEST(a_reset_begins_at_zero_but_what_is_there_now_stays)
 FIXTURE_TEST(each_path_has_its_times)
 {
     static const char *const names[HEARTH_PATHS] = { "lookup", "read", "unpack", "pack", "write" };
-    fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
     hearth_runtime *runtime;
     hearth_times times = { .struct_size = sizeof(times) };
@@ -408,7 +388,6 @@ FIXTURE_TEST(each_path_has_its_times)
 
 FIXTURE_TEST(a_caller_of_an_older_version_gets_the_fields_that_it_knows)
 {
-    fixture *f = *state;
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_counters counters = { .struct_size = offsetof(hearth_counters, misses), .misses = 77 };
     hearth_times times = { .struct_size = offsetof(hearth_times, p50_ns), .p50_ns = 77 };
@@ -479,7 +458,6 @@ static listed list(hearth_runtime *runtime, size_t end_after)
 
 FIXTURE_TEST(every_row_of_every_tier_is_listed_least_recently_used_first)
 {
-    fixture *f = *state;
     char *first = hth_test_prompt(PROMPT_BYTES, 0), *second = hth_test_prompt(PROMPT_BYTES, 1);
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_counters counters;
@@ -511,7 +489,6 @@ FIXTURE_TEST(every_row_of_every_tier_is_listed_least_recently_used_first)
 
 FIXTURE_TEST(garbage_is_collected_down_to_the_quota)
 {
-    fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_counters before, after;
@@ -537,7 +514,6 @@ FIXTURE_TEST(garbage_is_collected_down_to_the_quota)
 
 FIXTURE_TEST(rows_are_evicted_from_the_tiers_that_are_named)
 {
-    fixture *f = *state;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_counters before, after;
@@ -578,7 +554,6 @@ FIXTURE_TEST(rows_are_evicted_from_the_tiers_that_are_named)
 
 FIXTURE_TEST(full_queues_drop_saves_and_never_a_reply)
 {
-    fixture *f = *state;
     char *prompt = hth_test_prompt(3000, 0);
     hearth_runtime *runtime = hth_test_runtime_open(&f->options);
     hearth_model *model = hth_test_model_load(runtime, "stub:", NULL);
@@ -641,7 +616,6 @@ FIXTURE_TEST(a_save_waits_for_the_rows_that_take_its_room)
 
 FIXTURE_TEST(without_a_cache_there_is_nothing_to_watch_and_nothing_fails)
 {
-    fixture *f = *state;
     hearth_runtime *runtime;
     uint64_t freed = 77;
     char *prompt = hth_test_prompt(PROMPT_BYTES, 0);

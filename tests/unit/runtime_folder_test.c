@@ -21,20 +21,6 @@
 
 enum { NAME_MAX_BYTES = 28 };
 
-static int setup(void **state)
-{
-    *state = hth_test_directory_new();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    hth_test_directory_remove(*state);
-    return 0;
-}
-
-#define STAGED(name) TEST_WITH(name, setup, teardown)
-
 static hth_runtime_folder make(const char *parent)
 {
     hth_runtime_folder folder = { .lock_fd = -1 };
@@ -107,44 +93,44 @@ static size_t count(const char *parent)
     return n;
 }
 
-STAGED(a_folder_is_private_and_goes_with_its_server)
+DIRECTORY_TEST(a_folder_is_private_and_goes_with_its_server)
 {
-    hth_runtime_folder folder = make(*state);
+    hth_runtime_folder folder = make(directory);
     struct stat st;
 
     assert_int_equal(stat(folder.path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);
     assert_true(folder.lock_fd >= 0);
     hth_runtime_folder_remove(&folder);
-    assert_int_equal(count(*state), 0);
+    assert_int_equal(count(directory), 0);
     hth_runtime_folder_remove(&folder); /* it is none by now */
 }
 
-STAGED(what_a_dead_server_left_goes_with_the_next_start)
+DIRECTORY_TEST(what_a_dead_server_left_goes_with_the_next_start)
 {
-    hth_runtime_folder dead = make(*state), living = make(*state), next;
+    hth_runtime_folder dead = make(directory), living = make(directory), next;
     char path[HTH_RUNTIME_FOLDER_BYTES];
 
     furnish(dead.path);
     furnish(living.path);
-    next = make(*state); /* both live */
-    assert_int_equal(count(*state), 3);
+    next = make(directory); /* both live */
+    assert_int_equal(count(directory), 3);
     hth_runtime_folder_remove(&next);
     memcpy(path, dead.path, sizeof(path));
     die(&dead);
-    next = make(*state);
+    next = make(directory);
     assert_false(exists(path));
-    assert_int_equal(count(*state), 2);
+    assert_int_equal(count(directory), 2);
     assert_true(exists(below(living.path, "0-1/s")) && exists(below(living.path, "11-123/s")));
     die(&living);
     hth_runtime_folder_remove(&next);
-    next = make(*state);
-    assert_int_equal(count(*state), 1);
+    next = make(directory);
+    assert_int_equal(count(directory), 1);
     hth_runtime_folder_remove(&next);
 }
 
 /* A process that is killed, with whatever number: nobody asks for that. */
-STAGED(a_kill_lets_go_of_the_lock)
+DIRECTORY_TEST(a_kill_lets_go_of_the_lock)
 {
     hth_runtime_folder next;
     int ends[2], wait_status;
@@ -155,7 +141,7 @@ STAGED(a_kill_lets_go_of_the_lock)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        hth_runtime_folder folder = make(*state);
+        hth_runtime_folder folder = make(directory);
 
         furnish(folder.path);
         require(write(ends[1], "x", 1) == 1);
@@ -163,22 +149,21 @@ STAGED(a_kill_lets_go_of_the_lock)
             pause();
     }
     assert_int_equal(read(ends[0], &byte, 1), 1);
-    next = make(*state);
-    assert_int_equal(count(*state), 2);
+    next = make(directory);
+    assert_int_equal(count(directory), 2);
     hth_runtime_folder_remove(&next);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &wait_status, 0), pid);
-    next = make(*state);
-    assert_int_equal(count(*state), 1);
+    next = make(directory);
+    assert_int_equal(count(directory), 1);
     hth_runtime_folder_remove(&next);
     close(ends[0]);
     close(ends[1]);
 }
 
-STAGED(what_is_not_a_servers_stays)
+DIRECTORY_TEST(what_is_not_a_servers_stays)
 {
-    const char *parent = *state;
-    hth_runtime_folder dead = make(parent), next;
+    hth_runtime_folder dead = make(directory), next;
     char elsewhere[512], link[512], unknown[512], other[512];
 
     /* Things in a dead server's folder that no server makes. */
@@ -187,22 +172,22 @@ STAGED(what_is_not_a_servers_stays)
     make_file(below(dead.path, "0-1/core"));
     die(&dead);
     /* A folder that nobody has locked: an older server's, which may live. */
-    (void)snprintf(unknown, sizeof(unknown), "%s/hearth-abcdef", parent);
+    (void)snprintf(unknown, sizeof(unknown), "%s/hearth-abcdef", directory);
     assert_int_equal(mkdir(unknown, 0700), 0);
     furnish(unknown);
     /* A way to somewhere else. */
-    (void)snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", parent);
-    (void)snprintf(link, sizeof(link), "%s/hearth-linked", parent);
+    (void)snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", directory);
+    (void)snprintf(link, sizeof(link), "%s/hearth-linked", directory);
     assert_int_equal(mkdir(elsewhere, 0700), 0);
     furnish(elsewhere);
     make_file(below(elsewhere, "lock"));
     assert_int_equal(symlink(elsewhere, link), 0);
     /* Another name. */
-    (void)snprintf(other, sizeof(other), "%s/tmp.hearth-x", parent);
+    (void)snprintf(other, sizeof(other), "%s/tmp.hearth-x", directory);
     assert_int_equal(mkdir(other, 0700), 0);
     make_file(below(other, "lock"));
 
-    next = make(parent);
+    next = make(directory);
     assert_true(exists(below(dead.path, "notes")));
     assert_true(exists(below(dead.path, "0-1/core")));
     assert_false(exists(below(dead.path, "0-1/s")));
@@ -214,7 +199,7 @@ STAGED(what_is_not_a_servers_stays)
     /* Once its owner has taken the things away, so is the rest. */
     assert_int_equal(unlink(below(dead.path, "notes")), 0);
     assert_int_equal(unlink(below(dead.path, "0-1/core")), 0);
-    next = make(parent);
+    next = make(directory);
     assert_false(exists(dead.path));
     hth_runtime_folder_remove(&next);
 }
@@ -242,7 +227,7 @@ static void start_and_die_often(const char *parent)
     _exit(0);
 }
 
-STAGED(those_that_start_at_once_do_not_take_each_others)
+DIRECTORY_TEST(those_that_start_at_once_do_not_take_each_others)
 {
     enum { N = 6 };
     hth_runtime_folder last;
@@ -252,7 +237,7 @@ STAGED(those_that_start_at_once_do_not_take_each_others)
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0)
-            start_and_die_often(*state);
+            start_and_die_often(directory);
     }
     for (int i = 0; i < N; i++) {
         int wait_status;
@@ -260,7 +245,7 @@ STAGED(those_that_start_at_once_do_not_take_each_others)
         assert_int_equal(waitpid(pids[i], &wait_status, 0), pids[i]);
         assert_int_equal(wait_status, 0);
     }
-    last = make(*state);
-    assert_int_equal(count(*state), 1);
+    last = make(directory);
+    assert_int_equal(count(directory), 1);
     hth_runtime_folder_remove(&last);
 }

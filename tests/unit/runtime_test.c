@@ -36,27 +36,19 @@ static hearth_runtime *open_runtime(fixture *f)
     return hth_test_runtime_open(&options);
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     f->directory = hth_test_directory_new();
     f->runtime = open_runtime(f);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static hearth_model *load(hearth_runtime *runtime, const char *path)
 {
@@ -67,7 +59,6 @@ static hearth_model *load(hearth_runtime *runtime, const char *path)
 
 FIXTURE_TEST(a_prompt_is_computed_once)
 {
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
     char *prompt = hth_test_prompt(700, 0);
     hearth_request request = hth_test_greedy(prompt, 20);
@@ -103,7 +94,6 @@ FIXTURE_TEST(a_prompt_is_computed_once)
 
 FIXTURE_TEST(a_shared_beginning_is_used_to_the_token)
 {
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
     char *first = hth_test_prompt(1000, 0);
     char *second = hth_test_prompt(1000, 0);
@@ -138,7 +128,6 @@ FIXTURE_TEST(a_shared_beginning_is_used_to_the_token)
 FIXTURE_TEST(a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only)
 {
     enum { N = 2048, SHARED = 1500, SHARED_BLOCKS = SHARED / 256 };
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
     hearth_request request = hth_test_greedy(NULL, 1);
     hearth_token tokens[N];
@@ -170,7 +159,6 @@ FIXTURE_TEST(a_prompt_that_shares_1500_of_2048_tokens_writes_its_own_blocks_only
 
 FIXTURE_TEST(a_conversation_goes_on_from_its_finish_key)
 {
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
     char *prompt = hth_test_prompt(300, 3);
     hearth_request request = hth_test_greedy(prompt, 30);
@@ -202,7 +190,6 @@ FIXTURE_TEST(a_conversation_goes_on_from_its_finish_key)
 
 FIXTURE_TEST(models_with_another_salt_share_nothing)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_model *ours = load(f->runtime, "stub:");
     hearth_model *theirs;
@@ -224,7 +211,6 @@ FIXTURE_TEST(models_with_another_salt_share_nothing)
 FIXTURE_TEST(kinds_without_blocks_are_restored_whole_or_not_at_all)
 {
     static const char *const paths[] = { "stub:kind=recurrent", "stub:kind=hybrid", "stub:kind=window" };
-    fixture *f = *state;
     char *prompt = hth_test_prompt(600, 2);
     char longer[1024];
 
@@ -326,7 +312,6 @@ static void await_text(stream *s)
 
 FIXTURE_TEST(a_cancelled_request_ends_once_and_keeps_what_it_computed)
 {
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=100000");
     hearth_model_info info = { .struct_size = sizeof(info) };
     char *prompt = hth_test_prompt(600, 4);
@@ -371,7 +356,6 @@ FIXTURE_TEST(a_cancelled_request_ends_once_and_keeps_what_it_computed)
 
 FIXTURE_TEST(unloading_in_use_takes_effect_when_the_last_request_ended)
 {
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=4000");
     hearth_model_info info = { .struct_size = sizeof(info) };
     hearth_request request = hth_test_greedy("hello", 1500);
@@ -395,7 +379,6 @@ FIXTURE_TEST(unloading_in_use_takes_effect_when_the_last_request_ended)
 
 FIXTURE_TEST(closing_the_runtime_cancels_what_runs_and_leaves_handles_valid)
 {
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=1000000");
     hearth_request request = hth_test_greedy("hello", -1);
     hearth_error err;
@@ -414,7 +397,6 @@ FIXTURE_TEST(closing_the_runtime_cancels_what_runs_and_leaves_handles_valid)
 
 FIXTURE_TEST(giving_back_the_last_reference_ends_its_requests)
 {
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:n_ctx_train=1000000");
     hearth_request request = hth_test_greedy("hello", -1);
     stream s;
@@ -428,7 +410,6 @@ FIXTURE_TEST(giving_back_the_last_reference_ends_its_requests)
 
 FIXTURE_TEST(loaded_models_are_listed)
 {
-    fixture *f = *state;
     hearth_model *a = load(f->runtime, "stub:");
     hearth_model *b = load(f->runtime, "stub:vocab=300");
     hearth_model *listed[4] = { NULL };
@@ -471,7 +452,6 @@ static void *ask(void *context)
 FIXTURE_TEST(requests_from_many_threads_get_the_answers_they_get_alone)
 {
     enum { N = 12 };
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
     pthread_t threads[N];
     crowd crowds[N];
@@ -499,7 +479,6 @@ FIXTURE_TEST(requests_from_many_threads_get_the_answers_they_get_alone)
 FIXTURE_TEST(text_survives_tokens)
 {
     static const char text[] = "Grüße, 日本語 and \"quotes\".";
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
     hearth_token tokens[256];
     size_t n = 0, n_text = 0;
@@ -517,7 +496,6 @@ FIXTURE_TEST(text_survives_tokens)
 
 FIXTURE_TEST(a_stop_text_ends_the_reply)
 {
-    fixture *f = *state;
     hearth_model *model = load(f->runtime, "stub:");
     hearth_request request = hth_test_greedy("say something long", 200);
     const hearth_result *whole = hth_test_complete(model, &request);
@@ -544,7 +522,6 @@ FIXTURE_TEST(a_stop_text_ends_the_reply)
 
 FIXTURE_TEST(requests_that_cannot_run_are_refused_with_a_reason)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_model *model;
     char *prompt = hth_test_prompt(600, 0);
@@ -611,7 +588,6 @@ FIXTURE_TEST(requests_that_cannot_run_are_refused_with_a_reason)
 
 FIXTURE_TEST(models_that_cannot_be_loaded_are_refused_with_a_reason)
 {
-    fixture *f = *state;
     hearth_model_options options = hearth_model_options_default();
     hearth_model *model = NULL;
     hearth_error err;
@@ -629,7 +605,6 @@ FIXTURE_TEST(models_that_cannot_be_loaded_are_refused_with_a_reason)
 
 FIXTURE_TEST(a_cache_directory_that_cannot_be_used_costs_a_warning)
 {
-    fixture *f = *state;
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_runtime *runtime;
     hearth_request request = hth_test_greedy("a prompt that is long enough to be kept in the cache", 5);

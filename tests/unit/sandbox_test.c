@@ -42,11 +42,8 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->inside = hth_test_directory_new();
     f->outside = hth_test_directory_new();
     (void)snprintf(f->cache, sizeof(f->cache), "%s/deep/cache", f->inside);
@@ -57,21 +54,15 @@ static int setup(void **state)
     f->runtime.cache_directory = f->cache;
     f->runtime.ram_bytes_max = 64 << 20;
     f->runtime.disk_free_min = 0;
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_test_directory_remove(f->inside);
     hth_test_directory_remove(f->outside);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 /* ---- in the child ---- */
 
@@ -160,7 +151,7 @@ static void try_files(void *context)
 
 FIXTURE_TEST(a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else)
 {
-    hth_test_in_child(try_files, *state);
+    hth_test_in_child(try_files, f);
 }
 
 static void try_shared_memory(void *context)
@@ -186,7 +177,6 @@ static void try_shared_memory(void *context)
 
 FIXTURE_TEST(without_a_device_a_worker_shares_no_memory_but_its_rows)
 {
-    fixture *f = *state;
     char folder[64];
 
     (void)snprintf(folder, sizeof(folder), "/dev/shm/hearth-test-%ld.d", (long)getpid());
@@ -222,7 +212,7 @@ static void try_signals(void *context)
 
 FIXTURE_TEST(a_worker_cannot_signal_its_front)
 {
-    hth_test_in_child(try_signals, *state);
+    hth_test_in_child(try_signals, f);
 }
 
 /* ---- the network ---- */
@@ -276,7 +266,7 @@ static void try_ports(void *context)
 
 FIXTURE_TEST(a_worker_reaches_the_ports_of_its_rpc_servers_and_no_others)
 {
-    hth_test_in_child(try_ports, *state);
+    hth_test_in_child(try_ports, f);
 }
 
 static void try_no_ports(void *context)
@@ -295,7 +285,7 @@ static void try_no_ports(void *context)
 
 FIXTURE_TEST(servers_that_cannot_be_read_open_no_port)
 {
-    hth_test_in_child(try_no_ports, *state);
+    hth_test_in_child(try_no_ports, f);
 }
 
 /* ---- system calls ---- */
@@ -350,7 +340,7 @@ static void try_calls(void *context)
 
 FIXTURE_TEST(a_worker_can_start_no_programs_and_reach_no_network)
 {
-    hth_test_in_child(try_calls, *state);
+    hth_test_in_child(try_calls, f);
 }
 
 /* ---- work ---- */
@@ -423,10 +413,10 @@ static void work_with_engine(void *context)
 
 FIXTURE_TEST(the_cache_works_in_the_sandbox)
 {
-    hth_test_in_child(work_with_stub, *state);
+    hth_test_in_child(work_with_stub, f);
 }
 
 FIXTURE_TEST(the_engine_works_in_the_sandbox)
 {
-    hth_test_in_child(work_with_engine, *state);
+    hth_test_in_child(work_with_engine, f);
 }

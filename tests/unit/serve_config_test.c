@@ -22,16 +22,10 @@ static int set_up(void **state)
 {
     memset(&problems, 0, sizeof(problems));
     *state = hth_test_directory_new();
-    return *state ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    hth_test_directory_remove(*state);
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_IN(char, directory, name, set_up, hth_test_directory_tear_down)
 
 /* ---- making sets ---- */
 
@@ -626,10 +620,10 @@ FIXTURE_TEST(the_same_flags_and_file_give_the_same_workers_again)
     char line[1024], again[1024], a[4096], b[4096];
     hth_serve_set *first, *second;
 
-    hth_test_file_write(*state, "t.conf", everything, 0644);
-    hth_test_file_write(*state, "keys.conf",
+    hth_test_file_write(directory, "t.conf", everything, 0644);
+    hth_test_file_write(directory, "keys.conf",
                         "key a { sha256 = 0000000000000000000000000000000000000000000000000000000000000000 }", 0600);
-    (void)snprintf(line, sizeof(line), "--config %s/t.conf -m x=stub: --threads 2", (const char *)*state);
+    (void)snprintf(line, sizeof(line), "--config %s/t.conf -m x=stub: --threads 2", directory);
     memcpy(again, line, sizeof(line));
     first = hth_test_set_of_flags(line, &problems);
     second = hth_test_set_of_flags(again, &problems);
@@ -648,19 +642,19 @@ FIXTURE_TEST(the_same_flags_and_file_give_the_same_workers_again)
 #define SHA_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define SHA_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
-static hth_serve_set *set_with_keys(void **state, const char *text, mode_t mode)
+static hth_serve_set *set_with_keys(const char *directory, const char *text, mode_t mode)
 {
     char line[1024];
 
-    hth_test_file_write(*state, "keys.conf", text, mode);
-    (void)snprintf(line, sizeof(line), "-m chat=stub: --keys %s/keys.conf", (const char *)*state);
+    hth_test_file_write(directory, "keys.conf", text, mode);
+    (void)snprintf(line, sizeof(line), "-m chat=stub: --keys %s/keys.conf", directory);
     return hth_test_set_of_flags(line, &problems);
 }
 
 FIXTURE_TEST(keys_are_read_with_their_limits)
 {
     hth_serve_set *set =
-        set_with_keys(state,
+        set_with_keys(directory,
                       "key alice { sha256 = " SHA_A "; models = [chat, other]; requests_per_minute = 60\n"
                       " tokens_per_minute = 1000; concurrency = 2; salt = pepper; admin = true }\n"
                       "key \"bob@example\" { sha256 = \"" SHA_B "\" }",
@@ -686,9 +680,9 @@ FIXTURE_TEST(keys_are_read_with_their_limits)
     hth_serve_set_free(&set->options);
 }
 
-static void refuse_keys(void **state, const char *text, mode_t mode, const char *message)
+static void refuse_keys(const char *directory, const char *text, mode_t mode, const char *message)
 {
-    hth_serve_set *set = set_with_keys(state, text, mode);
+    hth_serve_set *set = set_with_keys(directory, text, mode);
 
     assert_true(problems.n_errors > 0);
     assert_problem(0, message);
@@ -697,26 +691,26 @@ static void refuse_keys(void **state, const char *text, mode_t mode, const char 
 
 FIXTURE_TEST(wrong_keys_are_refused_with_their_line)
 {
-    refuse_keys(state, "\nkey a { }", 0600, "keys.conf:2: key 'a': it lacks its 'sha256'");
-    refuse_keys(state, "key a { sha256 = 12 }", 0600, "keys.conf:1: sha256 is '12'; it must be 64 hex digits");
-    refuse_keys(state, "key a { sha256 = " SHA_A " }\nkey a { sha256 = " SHA_B " }", 0600,
+    refuse_keys(directory, "\nkey a { }", 0600, "keys.conf:2: key 'a': it lacks its 'sha256'");
+    refuse_keys(directory, "key a { sha256 = 12 }", 0600, "keys.conf:1: sha256 is '12'; it must be 64 hex digits");
+    refuse_keys(directory, "key a { sha256 = " SHA_A " }\nkey a { sha256 = " SHA_B " }", 0600,
                 "keys.conf:2: key 'a': there is one of that name already");
-    refuse_keys(state, "key a { sha256 = " SHA_A " }\nkey b { sha256 = " SHA_A " }", 0600,
+    refuse_keys(directory, "key a { sha256 = " SHA_A " }\nkey b { sha256 = " SHA_A " }", 0600,
                 "keys.conf:2: key 'b': another one has the same 'sha256'");
-    refuse_keys(state, "key 'a b' { sha256 = " SHA_A " }", 0600, "keys.conf:1: key 'a b': names have");
-    refuse_keys(state, "key a { sha = " SHA_A " }", 0600, "keys.conf:1: 'sha' is no key of a key");
-    refuse_keys(state, "key a { sha256 = " SHA_A "; concurrency = 0 }", 0600, "keys.conf:1: concurrency is '0'");
-    refuse_keys(state, "keys a { }", 0600, "'keys' is no key of a file of keys; did you mean 'key'?");
-    refuse_keys(state, "", 0600, "there is no key in '");
-    refuse_keys(state, "key = 5", 0600, "keys.conf:1: 'key' is no section with a name");
+    refuse_keys(directory, "key 'a b' { sha256 = " SHA_A " }", 0600, "keys.conf:1: key 'a b': names have");
+    refuse_keys(directory, "key a { sha = " SHA_A " }", 0600, "keys.conf:1: 'sha' is no key of a key");
+    refuse_keys(directory, "key a { sha256 = " SHA_A "; concurrency = 0 }", 0600, "keys.conf:1: concurrency is '0'");
+    refuse_keys(directory, "keys a { }", 0600, "'keys' is no key of a file of keys; did you mean 'key'?");
+    refuse_keys(directory, "", 0600, "there is no key in '");
+    refuse_keys(directory, "key = 5", 0600, "keys.conf:1: 'key' is no section with a name");
 }
 
 FIXTURE_TEST(a_file_of_keys_is_not_for_others)
 {
     hth_serve_set *set;
 
-    refuse_keys(state, "key a { sha256 = " SHA_A " }", 0602, "others may write to the keys in");
-    set = set_with_keys(state, "key a { sha256 = " SHA_A " }", 0644);
+    refuse_keys(directory, "key a { sha256 = " SHA_A " }", 0602, "others may write to the keys in");
+    set = set_with_keys(directory, "key a { sha256 = " SHA_A " }", 0644);
     assert_int_equal(problems.n_errors, 0);
     assert_problem(0, "others may read the keys' limits and salts");
     hth_serve_set_free(&set->options);
@@ -727,16 +721,15 @@ FIXTURE_TEST(a_file_of_keys_is_not_for_others)
 FIXTURE_TEST(a_check_finds_files_that_are_missing_or_something_else)
 {
     char line[2048];
-    const char *d = *state;
     hth_serve_set *set;
 
-    hth_test_file_write(d, "x.gguf", "GGUF and more", 0600);
-    hth_test_file_write(d, "y.gguf", "something else", 0600);
-    hth_test_file_write(d, "cert.pem", "no certificate", 0600);
+    hth_test_file_write(directory, "x.gguf", "GGUF and more", 0600);
+    hth_test_file_write(directory, "y.gguf", "something else", 0600);
+    hth_test_file_write(directory, "cert.pem", "no certificate", 0600);
     (void)snprintf(line, sizeof(line),
                    "-m %s/x.gguf -m %s/y.gguf -m %s/z.gguf --chat-template %s/t.jinja --tls-certificate %s/cert.pem "
                    "--tls-key %s/cert.pem --cache %s/x.gguf/kv --signing-key %s/none --log-file %s/none/log --ram 1mb",
-                   d, d, d, d, d, d, d, d, d);
+                   directory, directory, directory, directory, directory, directory, directory, directory, directory);
     set = hth_test_set_of_flags(line, &problems);
     assert_int_equal(problems.n_errors, 0);
     hth_serve_set_check(set, false, &problems);
@@ -751,14 +744,13 @@ FIXTURE_TEST(a_check_finds_files_that_are_missing_or_something_else)
 FIXTURE_TEST(a_check_of_what_is_there_finds_nothing)
 {
     char line[2048];
-    const char *d = *state;
     hth_serve_set *set;
 
-    hth_test_file_write(d, "x.gguf", "GGUF and more", 0600);
+    hth_test_file_write(directory, "x.gguf", "GGUF and more", 0600);
     (void)snprintf(line, sizeof(line),
                    "-m %s/x.gguf -m stub: --cache %s/kv/deep --runtime-directory %s/run --log-file %s/log "
                    "--listen unix:%s/s --ram 1mb",
-                   d, d, d, d, d);
+                   directory, directory, directory, directory, directory);
     set = hth_test_set_of_flags(line, &problems);
     assert_int_equal(problems.n_errors, 0);
     hth_serve_set_check(set, true, &problems);
@@ -772,7 +764,7 @@ FIXTURE_TEST(a_file_that_cannot_be_read_is_named)
     char line[512];
     hth_serve_set *set;
 
-    (void)snprintf(line, sizeof(line), "--config %s/none.conf -m stub:", (const char *)*state);
+    (void)snprintf(line, sizeof(line), "--config %s/none.conf -m stub:", directory);
     set = hth_test_set_of_flags(line, &problems);
     assert_problem(0, "cannot open '");
     hth_serve_set_free(&set->options);

@@ -11,20 +11,6 @@
 
 static hth_problems problems; /* large */
 
-static int set_up(void **state)
-{
-    *state = hth_test_directory_new();
-    return *state ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    hth_test_directory_remove(*state);
-    return 0;
-}
-
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
-
 /* What a file in the test's directory comes to with these flags. */
 static hth_serve_set *set_of(const char *directory, const char *text, const char *flags)
 {
@@ -49,9 +35,9 @@ static void expect_path(const char *found, const char *directory, const char *na
 
 /* ---- what wins ---- */
 
-FIXTURE_TEST(flags_win_over_what_the_file_says_for_all)
+DIRECTORY_TEST(flags_win_over_what_the_file_says_for_all)
 {
-    hth_serve_set *set = set_of(*state,
+    hth_serve_set *set = set_of(directory,
                                 "listen = [1, 2]\nlimits { requests_max = 7; messages_max = 8 }\n"
                                 "cache { directory = kv; writer_threads = 3; more_directories = [a] }\n"
                                 "model plain { path = plain.gguf }\n",
@@ -68,7 +54,7 @@ FIXTURE_TEST(flags_win_over_what_the_file_says_for_all)
         const hth_model_setup *setup = &set->models[i].setup;
 
         assert_int_equal(setup->model.n_ctx, 1024);
-        expect_path(setup->runtime.cache_directory, *state, "kv");
+        expect_path(setup->runtime.cache_directory, directory, "kv");
         assert_int_equal(setup->runtime.n_writer_threads, 5);
         assert_int_equal(setup->runtime.n_more_directories, 1);
         assert_string_equal(setup->more_directories[0], "/b");
@@ -76,10 +62,10 @@ FIXTURE_TEST(flags_win_over_what_the_file_says_for_all)
     hth_serve_set_free(&set->options);
 }
 
-FIXTURE_TEST(flags_win_over_what_a_model_says_of_itself)
+DIRECTORY_TEST(flags_win_over_what_a_model_says_of_itself)
 {
     hth_serve_set *set = set_of(
-        *state,
+        directory,
         "cache { disk_bytes_max = 3gb }\n"
         "model own { path = own.gguf; context = 512; threads = 3; n_parallel = 2; start = on-demand; ram = 64mb\n"
         "            cache { directory = kv; more_directories = [a, b]; salt = theirs\n"
@@ -89,7 +75,7 @@ FIXTURE_TEST(flags_win_over_what_a_model_says_of_itself)
 
     assert_int_equal(set->options.n_models, 1);
     assert_string_equal(own->name, "own");
-    expect_path(own->setup.path, *state, "own.gguf");
+    expect_path(own->setup.path, directory, "own.gguf");
     assert_int_equal(own->setup.model.n_ctx, 1024);
     assert_true(own->setup.model.no_mmap);
     assert_int_equal(own->start, HTH_START_AT_ONCE);
@@ -101,16 +87,16 @@ FIXTURE_TEST(flags_win_over_what_a_model_says_of_itself)
     /* What no flag says is as the file has it. */
     assert_int_equal(own->setup.model.n_threads, 3);
     assert_int_equal(own->setup.model.n_parallel, 2);
-    expect_path(own->setup.runtime.cache_directory, *state, "kv");
+    expect_path(own->setup.runtime.cache_directory, directory, "kv");
     assert_string_equal(own->setup.model.cache_salt, "theirs");
     assert_int_equal(own->setup.policy.min_tokens, 64);
     assert_int_equal(own->setup.runtime.disk_bytes_max, UINT64_C(3) << 30);
     hth_serve_set_free(&set->options);
 }
 
-FIXTURE_TEST(a_flag_is_for_all_models)
+DIRECTORY_TEST(a_flag_is_for_all_models)
 {
-    hth_serve_set *set = set_of(*state,
+    hth_serve_set *set = set_of(directory,
                                 "model a { path = a.gguf; context = 512 }\nmodel b { path = b.gguf }\n"
                                 "model c { path = c.gguf; context = 2048; batch = 64 }\n",
                                 "--ctx 1024");
@@ -124,7 +110,7 @@ FIXTURE_TEST(a_flag_is_for_all_models)
 
 /* ---- what stands for the file ---- */
 
-FIXTURE_TEST(models_of_flags_are_called_by_their_files)
+DIRECTORY_TEST(models_of_flags_are_called_by_their_files)
 {
     static const struct {
         const char *given;
@@ -158,7 +144,7 @@ FIXTURE_TEST(models_of_flags_are_called_by_their_files)
     }
 }
 
-FIXTURE_TEST(an_alias_of_the_flags_is_that_of_one_model)
+DIRECTORY_TEST(an_alias_of_the_flags_is_that_of_one_model)
 {
     char one[] = "-m a=stub: --alias gpt-4o --alias claude-* --default-model none",
          two[] = "-m a=stub: -m b=stub: --alias x";
@@ -175,7 +161,7 @@ FIXTURE_TEST(an_alias_of_the_flags_is_that_of_one_model)
     hth_serve_set_free(&set->options);
 }
 
-FIXTURE_TEST(host_and_port_stand_in_for_listen)
+DIRECTORY_TEST(host_and_port_stand_in_for_listen)
 {
     char line[] = "-m stub: --port 0", other[] = "-m stub: --host ::1", both[] = "-m stub: --listen 5 --port 6";
     hth_serve_set *set = hth_test_set_of_flags(line, &problems);
@@ -200,7 +186,7 @@ static void expect_listen(const hth_serve_set *set, size_t i, const char *host, 
     assert_int_equal(set->options.listen[i].port, port);
 }
 
-FIXTURE_TEST(hosts_are_as_many_as_are_given)
+DIRECTORY_TEST(hosts_are_as_many_as_are_given)
 {
     char several[] = "-m stub: --host 127.0.0.1,::1 --host [::ffff:127.0.0.2],localhost --port 5";
     char sockets[] = "-m stub: --host /tmp/a.sock,unix:/tmp/b,127.0.0.1";
@@ -230,7 +216,7 @@ FIXTURE_TEST(hosts_are_as_many_as_are_given)
     assert_non_null(strstr(hth_problems_first(&problems), "can be reached from other machines"));
     hth_serve_set_free(&set->options);
 
-    set = set_of(*state, "listen = [1, 2]\nmodel a { path = 'stub:' }\n", "--host ::1 --port 7");
+    set = set_of(directory, "listen = [1, 2]\nmodel a { path = 'stub:' }\n", "--host ::1 --port 7");
     assert_int_equal(set->options.n_listen, 1); /* a flag wins over the file */
     expect_listen(set, 0, "::1", 7);
     hth_serve_set_free(&set->options);
@@ -244,19 +230,19 @@ static bool is_key_of(const hth_server_key *key, const char *secret)
     return memcmp(key->sha256, digest, sizeof(digest)) == 0;
 }
 
-FIXTURE_TEST(keys_come_from_flags_and_their_file)
+DIRECTORY_TEST(keys_come_from_flags_and_their_file)
 {
     hth_serve_set *set;
     char flags[1024];
 
-    hth_test_file_write(*state, "list", "# ours\nthird\n\nfirst\r\nfourth  \n", 0600);
+    hth_test_file_write(directory, "list", "# ours\nthird\n\nfirst\r\nfourth  \n", 0600);
     hth_test_file_write(
-        *state, "keys.conf",
+        directory, "keys.conf",
         "key api-key-1 { sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\" }\n", 0600);
     (void)snprintf(flags, sizeof(flags),
                    "-m stub: --host 0.0.0.0 --api-key first,second --api-key first --api-key-file %s/list",
-                   (const char *)*state);
-    set = set_of(*state, "keys = keys.conf", flags);
+                   (const char *)directory);
+    set = set_of(directory, "keys = keys.conf", flags);
     assert_int_equal(set->options.n_keys, 5);
     assert_string_equal(set->options.keys[0].name, "api-key-1"); /* of the file of keys; its name is nobody else's */
     assert_string_equal(set->options.keys[1].name, "api-key-2");
@@ -286,17 +272,17 @@ static void refuse_api_keys(const char *directory, const char *text, mode_t mode
     hth_serve_set_free(&set->options);
 }
 
-FIXTURE_TEST(keys_that_cannot_be_are_refused_and_not_shown)
+DIRECTORY_TEST(keys_that_cannot_be_are_refused_and_not_shown)
 {
     char missing[] = "-m stub: --api-key-file /nowhere/list";
     hth_serve_set *set = hth_test_set_of_flags(missing, &problems);
 
     assert_non_null(strstr(hth_problems_first(&problems), "cannot open the keys in '/nowhere/list'"));
     hth_serve_set_free(&set->options);
-    refuse_api_keys(*state, "", 0600, "--api-key-file", "there is no key in");
-    refuse_api_keys(*state, "# hush\n\n", 0600, "--api-key-file", "there is no key in");
-    refuse_api_keys(*state, "hush hush\n", 0600, "--api-key-file", "has a space");
-    refuse_api_keys(*state, "hush\x01\n", 0600, "--api-key-file", "control character");
-    refuse_api_keys(*state, "hush\n", 0602, "--api-key-file", "others may write");
-    refuse_api_keys(*state, "hush\n", 0600, "--api-key , --api-key-file", "--api-key is empty");
+    refuse_api_keys(directory, "", 0600, "--api-key-file", "there is no key in");
+    refuse_api_keys(directory, "# hush\n\n", 0600, "--api-key-file", "there is no key in");
+    refuse_api_keys(directory, "hush hush\n", 0600, "--api-key-file", "has a space");
+    refuse_api_keys(directory, "hush\x01\n", 0600, "--api-key-file", "control character");
+    refuse_api_keys(directory, "hush\n", 0602, "--api-key-file", "others may write");
+    refuse_api_keys(directory, "hush\n", 0600, "--api-key , --api-key-file", "--api-key is empty");
 }

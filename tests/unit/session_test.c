@@ -17,9 +17,8 @@ typedef struct fixture {
     sem_t may_leave; /* and may return */
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hearth_runtime_options options;
 
     f->directory = hth_test_directory_new();
@@ -28,24 +27,18 @@ static int set_up(void **state)
     f->model = hth_test_model_load(f->runtime, "stub:", NULL);
     sem_init(&f->has_ended, 0, 0);
     sem_init(&f->may_leave, 0, 0);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     hearth_model_unref(f->model);
     hearth_runtime_close(f->runtime);
     hth_test_directory_remove(f->directory);
     sem_destroy(&f->has_ended);
     sem_destroy(&f->may_leave);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static void stay(uint64_t id, const hearth_result *result, void *user_data)
 {
@@ -59,7 +52,6 @@ static void stay(uint64_t id, const hearth_result *result, void *user_data)
 
 FIXTURE_TEST(the_next_turn_is_taken_as_soon_as_the_last_has_ended)
 {
-    fixture *f = *state;
     hearth_request request = hth_test_greedy("the first turn of a conversation", 4);
     hearth_error err;
     uint64_t id;
@@ -84,7 +76,6 @@ FIXTURE_TEST(the_next_turn_is_taken_as_soon_as_the_last_has_ended)
 
 FIXTURE_TEST(tokens_that_are_replayed_are_not_generated_again)
 {
-    fixture *f = *state;
     hearth_request request = hth_test_greedy("a reply that was broken off", 20);
     const hearth_result *whole, *rest;
 

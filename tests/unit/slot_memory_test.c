@@ -22,7 +22,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_IN(hth_slot_memory, memory, name, set_up, tear_down)
 
 static uint32_t n_in(hth_slot_memory *memory, const char *salt, uint32_t number)
 {
@@ -34,8 +34,6 @@ static uint32_t n_in(hth_slot_memory *memory, const char *salt, uint32_t number)
 
 FIXTURE_TEST(a_request_gets_the_number_it_wants_or_the_least_used_one)
 {
-    hth_slot_memory *memory = *state;
-
     assert_int_equal(hth_slot_memory_take(memory, -1, 2), 0);
     assert_int_equal(hth_slot_memory_take(memory, -1, 2), 1);
     assert_int_equal(hth_slot_memory_take(memory, -1, 2), 0);
@@ -49,7 +47,6 @@ FIXTURE_TEST(a_request_gets_the_number_it_wants_or_the_least_used_one)
 
 FIXTURE_TEST(a_slot_holds_what_ran_there_last)
 {
-    hth_slot_memory *memory = *state;
     hearth_token *tokens;
     uint32_t n = 0;
 
@@ -68,8 +65,6 @@ FIXTURE_TEST(a_slot_holds_what_ran_there_last)
 
 FIXTURE_TEST(under_another_salt_a_slot_is_another_one)
 {
-    hth_slot_memory *memory = *state;
-
     hth_slot_memory_note(memory, "a", 0, one, 4, NULL, 0);
     assert_int_equal(n_in(memory, NULL, 0), 0);
     assert_int_equal(n_in(memory, "b", 0), 0);
@@ -82,8 +77,6 @@ FIXTURE_TEST(under_another_salt_a_slot_is_another_one)
 
 FIXTURE_TEST(what_other_slots_begin_with_is_shared)
 {
-    hth_slot_memory *memory = *state;
-
     hth_slot_memory_note(memory, NULL, 0, one, 4, NULL, 0);
     assert_int_equal(hth_slot_memory_shared(memory, NULL, 0, one, 4), 0);
     hth_slot_memory_note(memory, NULL, 1, other, 3, NULL, 0);
@@ -93,8 +86,6 @@ FIXTURE_TEST(what_other_slots_begin_with_is_shared)
 
 FIXTURE_TEST(the_slot_that_was_used_least_lately_makes_room)
 {
-    hth_slot_memory *memory = *state;
-
     hth_slot_memory_note(memory, NULL, 0, one, 4, NULL, 0);
     hth_slot_memory_note(memory, NULL, 1, one, 4, NULL, 0);
     assert_int_equal(n_in(memory, NULL, 0), 4); /* a use */

@@ -23,30 +23,22 @@ typedef struct fixture {
     int fd;
 } fixture;
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     hearth_error err;
 
-    assert_non_null(f);
     assert_int_equal(hth_status_page_new(&f->front, &f->fd, &err), HEARTH_OK);
     assert_int_equal(hth_status_page_open(f->fd, &f->worker, &err), HEARTH_OK);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_status_page_free(f->front);
     hth_status_page_free(f->worker);
     assert_int_equal(close(f->fd), 0);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 static hearth_counters counters_of(uint64_t n)
 {
@@ -64,7 +56,6 @@ static hearth_model_info info_of(uint64_t n)
 
 FIXTURE_TEST(a_new_page_says_that_nothing_is_known)
 {
-    fixture *f = *state;
     hth_status status;
 
     hth_status_page_read(f->front, &status);
@@ -77,7 +68,6 @@ FIXTURE_TEST(a_new_page_says_that_nothing_is_known)
 
 FIXTURE_TEST(the_front_reads_what_the_worker_wrote)
 {
-    fixture *f = *state;
     hearth_counters counters = counters_of(7);
     hearth_model_info info = info_of(9);
     uint8_t keys[2][32] = { { 1, 2 }, { 3, 4 } };
@@ -109,7 +99,6 @@ FIXTURE_TEST(the_front_reads_what_the_worker_wrote)
 
 FIXTURE_TEST(more_keys_than_fit_are_cut)
 {
-    fixture *f = *state;
     uint8_t keys[HTH_STATUS_KEYS_MAX + 5][32] = { { 0 } };
     hth_status status;
 
@@ -123,7 +112,6 @@ FIXTURE_TEST(more_keys_than_fit_are_cut)
 
 FIXTURE_TEST(a_reset_forgets_all_but_the_suspects)
 {
-    fixture *f = *state;
     hearth_counters counters = counters_of(7);
     hearth_model_info info = info_of(9);
     uint8_t keys[1][32] = { { 1, 2 } };
@@ -149,7 +137,6 @@ FIXTURE_TEST(a_reset_forgets_all_but_the_suspects)
 
 FIXTURE_TEST(suspects_are_kept_once_and_the_oldest_make_room)
 {
-    fixture *f = *state;
     uint8_t found[HTH_STATUS_SUSPECTS_MAX + 1][32];
     uint8_t key[1][32] = { { 0 } };
 
@@ -167,7 +154,6 @@ FIXTURE_TEST(suspects_are_kept_once_and_the_oldest_make_room)
 
 FIXTURE_TEST(the_page_is_read_after_its_writer_was_killed)
 {
-    fixture *f = *state;
     hearth_counters counters = counters_of(3);
     hearth_model_info info = info_of(3);
     uint8_t keys[1][32] = { { 42 } };
@@ -214,7 +200,6 @@ static void *write_on(void *user_data)
 
 FIXTURE_TEST(numbers_are_never_a_mixture_while_they_are_written)
 {
-    fixture *f = *state;
     writer w = { .page = f->worker };
     pthread_t thread;
     hth_status status;
@@ -239,7 +224,6 @@ FIXTURE_TEST(numbers_are_never_a_mixture_while_they_are_written)
 
 FIXTURE_TEST(whatever_the_page_holds_what_is_read_is_sane)
 {
-    fixture *f = *state;
     uint64_t seed = hth_test_seed();
     uint8_t suspects[HTH_STATUS_SUSPECTS_MAX][32];
     struct stat st;
@@ -268,8 +252,6 @@ FIXTURE_TEST(whatever_the_page_holds_what_is_read_is_sane)
 
 FIXTURE_TEST(the_size_of_the_page_cannot_be_changed)
 {
-    fixture *f = *state;
-
 #ifdef F_GET_SEALS
     if (fcntl(f->fd, F_GET_SEALS) < 0)
         skip(); /* no file in memory */

@@ -38,13 +38,11 @@ static void log_write(hearth_log_level level, const char *source, const char *me
         f->n_logged_bytes += (size_t)n;
 }
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
     static const char model[] = HTH_TEST_MODELS "/hearth-tiny.gguf";
     const char *const words[] = { "--model", model, "--ctx", "2048", "--threads", "1", "--ram", "64M", NULL };
-    fixture *f = calloc(1, sizeof(*f));
 
-    assert_non_null(f);
     f->base = event_base_new();
     assert_non_null(f->base);
     f->directory = hth_test_directory_new();
@@ -55,22 +53,16 @@ static int setup(void **state)
     f->options.n_models = 1;
     f->log = (hth_log){ .level = HEARTH_LOG_INFO, .write = log_write, .user_data = f };
     assert_int_equal(setenv("HEARTH_CACHE", f->directory, 1), 0);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_supervisor_free(f->supervisor);
     event_base_free(f->base);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 static void start(fixture *f)
 {
@@ -183,7 +175,6 @@ static long number_behind(const char *text, const char *name)
 
 FIXTURE_TEST(a_worker_that_was_killed_is_back_with_its_cache)
 {
-    fixture *f = *state;
     char first[8192], second[8192];
     asker a, b;
     hth_worker_view v;
@@ -211,7 +202,6 @@ FIXTURE_TEST(a_worker_that_was_killed_is_back_with_its_cache)
 
 FIXTURE_TEST(a_worker_that_is_stopped_by_a_signal_is_replaced)
 {
-    fixture *f = *state;
     asker a, b;
 
     f->options.hang_ms = 1500;
@@ -226,7 +216,6 @@ FIXTURE_TEST(a_worker_that_is_stopped_by_a_signal_is_replaced)
 
 FIXTURE_TEST(a_model_that_is_none_is_refused_with_its_name_and_what_is_wrong)
 {
-    fixture *f = *state;
     char path[600];
     FILE *file;
     asker a;
@@ -247,7 +236,6 @@ FIXTURE_TEST(a_model_that_is_none_is_refused_with_its_name_and_what_is_wrong)
 
 FIXTURE_TEST(a_worker_with_an_unknown_option_is_refused_and_the_operator_sees_why)
 {
-    fixture *f = *state;
     asker a;
 
     f->worker[2] = "--no-such-option";
@@ -268,7 +256,6 @@ static void on_stopped(void *user_data)
 
 FIXTURE_TEST(a_worker_ends_in_order_when_the_server_does)
 {
-    fixture *f = *state;
     char reply[8192];
     asker a;
 

@@ -16,7 +16,7 @@
 #include "server/restart_policy.h"
 #include "support/supervisor_stage.h"
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 /* ---- orders ---- */
 
@@ -29,7 +29,6 @@ static void on_stopped(void *user_data)
 
 FIXTURE_TEST(workers_are_stopped_in_order_and_those_who_wait_are_told)
 {
-    fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
 
     (void)add(f, "m", WORDS("ready"));
@@ -52,8 +51,6 @@ FIXTURE_TEST(workers_are_stopped_in_order_and_those_who_wait_are_told)
 
 FIXTURE_TEST(a_worker_that_does_not_end_when_asked_is_killed)
 {
-    fixture *f = *state;
-
     (void)add(f, "m", WORDS("ignore-term", "ready"));
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
@@ -66,7 +63,6 @@ FIXTURE_TEST(a_worker_that_does_not_end_when_asked_is_killed)
 /* As when its process was stopped, or the machine had no time for it. */
 FIXTURE_TEST(a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
     hearth_error err;
 
@@ -86,7 +82,6 @@ FIXTURE_TEST(a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting)
 
 FIXTURE_TEST(a_restart_is_no_death)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
     hearth_error err;
 
@@ -104,7 +99,6 @@ FIXTURE_TEST(a_restart_is_no_death)
 
 FIXTURE_TEST(a_reload_adds_removes_and_restarts_what_changed_and_leaves_the_others_alone)
 {
-    fixture *f = *state;
     hth_server_options options = f->options;
     hth_server_model models[3];
     const char *changed[] = { "--do", "ready", "--more", "1", NULL };
@@ -153,7 +147,6 @@ FIXTURE_TEST(a_reload_adds_removes_and_restarts_what_changed_and_leaves_the_othe
 
 FIXTURE_TEST(workers_do_not_outlive_a_front_that_is_killed)
 {
-    fixture *f = *state;
     char word[600], byte;
     int wait_status, fd;
     pid_t pid;
@@ -192,7 +185,6 @@ FIXTURE_TEST(workers_do_not_outlive_a_front_that_is_killed)
 FIXTURE_TEST(whatever_is_done_to_workers_each_request_is_answered_once)
 {
     enum { ASKERS = 40, STEPS = 300 };
-    fixture *f = *state;
     asker askers[ASKERS];
     bool is_out[ASKERS] = { false };
     uint64_t seed = hth_test_seed();

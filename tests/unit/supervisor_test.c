@@ -15,13 +15,12 @@
 #include "server/restart_policy.h"
 #include "support/supervisor_stage.h"
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 /* ---- starting ---- */
 
 FIXTURE_TEST(a_worker_is_started_and_those_who_wait_get_its_socket)
 {
-    fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
     hth_worker_view v;
 
@@ -51,7 +50,6 @@ FIXTURE_TEST(a_worker_is_started_and_those_who_wait_get_its_socket)
 
 FIXTURE_TEST(a_model_on_demand_starts_with_the_first_request)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
 
     add(f, "eager", WORDS("ready"));
@@ -65,7 +63,6 @@ FIXTURE_TEST(a_model_on_demand_starts_with_the_first_request)
 
 FIXTURE_TEST(an_unknown_model_is_not_found)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
     hearth_error err;
 
@@ -81,7 +78,6 @@ FIXTURE_TEST(an_unknown_model_is_not_found)
 
 FIXTURE_TEST(waiters_are_served_in_the_order_they_came_and_one_can_leave)
 {
-    fixture *f = *state;
     asker all[5];
     unsigned order = 0;
 
@@ -106,7 +102,6 @@ FIXTURE_TEST(waiters_are_served_in_the_order_they_came_and_one_can_leave)
 
 FIXTURE_TEST(a_waiter_that_waits_too_long_is_told_what_the_worker_does)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
 
     f->options.wait_timeout_ms = 100;
@@ -121,7 +116,6 @@ FIXTURE_TEST(a_waiter_that_waits_too_long_is_told_what_the_worker_does)
 
 FIXTURE_TEST(more_waiters_than_requests_are_refused)
 {
-    fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
 
     f->options.requests_max = 1;
@@ -137,7 +131,6 @@ FIXTURE_TEST(more_waiters_than_requests_are_refused)
 
 FIXTURE_TEST(who_had_a_worker_is_not_refused_for_those_who_came_later)
 {
-    fixture *f = *state;
     asker later = asker_of(f), earlier = asker_of(f);
 
     f->options.requests_max = 1;
@@ -156,7 +149,6 @@ FIXTURE_TEST(who_had_a_worker_is_not_refused_for_those_who_came_later)
 
 FIXTURE_TEST(a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
     char word[600];
     hth_worker_view v;
@@ -177,7 +169,6 @@ FIXTURE_TEST(a_worker_that_crashes_is_started_again_and_its_last_lines_are_kept)
 
 FIXTURE_TEST(a_request_whose_worker_died_gets_the_next_one)
 {
-    fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
 
     (void)add(f, "m", WORDS("ready"));
@@ -196,8 +187,6 @@ FIXTURE_TEST(a_request_whose_worker_died_gets_the_next_one)
 
 FIXTURE_TEST(a_worker_that_ends_without_being_asked_is_a_death_even_with_status_0)
 {
-    fixture *f = *state;
-
     (void)add(f, "m", WORDS("ready", "exit=0"));
     start(f);
     run_until(f, view(f, 0).n_deaths >= 2);
@@ -206,7 +195,6 @@ FIXTURE_TEST(a_worker_that_ends_without_being_asked_is_a_death_even_with_status_
 
 FIXTURE_TEST(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said)
 {
-    fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
     hearth_error err;
 
@@ -234,7 +222,6 @@ FIXTURE_TEST(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said)
 
 FIXTURE_TEST(a_program_that_cannot_be_executed_is_a_death_that_says_so)
 {
-    fixture *f = *state;
     hearth_error err;
 
     (void)add(f, "m", WORDS("ready"));
@@ -246,7 +233,6 @@ FIXTURE_TEST(a_program_that_cannot_be_executed_is_a_death_that_says_so)
 
 FIXTURE_TEST(rows_that_were_being_restored_are_suspects_for_the_next_worker)
 {
-    fixture *f = *state;
     char suspects[600], crash[600], report[512];
 
     (void)snprintf(report, sizeof(report), "%s/suspects", f->directory);
@@ -260,7 +246,6 @@ FIXTURE_TEST(rows_that_were_being_restored_are_suspects_for_the_next_worker)
 
 FIXTURE_TEST(the_ram_tier_s_memory_outlives_the_worker)
 {
-    fixture *f = *state;
     char first[600], again[600];
     int fd = hth_os_memory_file_new("probe");
 
@@ -277,7 +262,6 @@ FIXTURE_TEST(the_ram_tier_s_memory_outlives_the_worker)
 
 FIXTURE_TEST(a_grandchild_does_not_outlive_its_worker)
 {
-    fixture *f = *state;
     char word[600], byte;
     ssize_t n = -1;
     int fd;
@@ -301,8 +285,6 @@ FIXTURE_TEST(a_grandchild_does_not_outlive_its_worker)
 
 FIXTURE_TEST(an_evaluation_that_takes_too_long_ends_the_worker)
 {
-    fixture *f = *state;
-
     f->options.hang_ms = 300;
     (void)add(f, "m", WORDS("ready", "tick"));
     start(f);
@@ -312,7 +294,6 @@ FIXTURE_TEST(an_evaluation_that_takes_too_long_ends_the_worker)
 
 FIXTURE_TEST(an_event_loop_that_stands_still_ends_the_worker)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
 
     f->options.hang_ms = 2000;
@@ -329,7 +310,6 @@ FIXTURE_TEST(an_event_loop_that_stands_still_ends_the_worker)
 
 FIXTURE_TEST(a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_is_no_death)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
 
     (void)add(f, "m", WORDS("ready", "say-on-term=stopping"));
@@ -345,8 +325,6 @@ FIXTURE_TEST(a_worker_that_somebody_else_told_to_end_is_followed_by_another_and_
 
 FIXTURE_TEST(a_worker_that_is_told_to_end_again_and_again_comes_back_later_each_time)
 {
-    fixture *f = *state;
-
     (void)add(f, "m", WORDS("ready", "say=stopping", "exit=0"));
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_BROKEN));
@@ -357,8 +335,6 @@ FIXTURE_TEST(a_worker_that_is_told_to_end_again_and_again_comes_back_later_each_
 
 FIXTURE_TEST(a_worker_that_crashes_while_it_ends_for_others_is_a_death)
 {
-    fixture *f = *state;
-
     (void)add(f, "m", WORDS("ready", "restoring", "say=stopping", "exit=3"));
     start(f);
     run_until(f, view(f, 0).n_deaths == 1);
@@ -367,8 +343,6 @@ FIXTURE_TEST(a_worker_that_crashes_while_it_ends_for_others_is_a_death)
 
 FIXTURE_TEST(an_event_loop_that_stands_still_while_the_model_loads_ends_the_worker)
 {
-    fixture *f = *state;
-
     f->options.hang_ms = 2000;
     (void)add(f, "m", WORDS("say=loading 0.25"));
     start(f);
@@ -381,8 +355,6 @@ FIXTURE_TEST(an_event_loop_that_stands_still_while_the_model_loads_ends_the_work
 
 FIXTURE_TEST(a_front_that_was_held_up_itself_kills_nobody_for_it)
 {
-    fixture *f = *state;
-
     f->options.hang_ms = 1300;
     (void)add(f, "m", WORDS("ready"));
     start(f);
@@ -401,8 +373,6 @@ FIXTURE_TEST(a_front_that_was_held_up_itself_kills_nobody_for_it)
 
 FIXTURE_TEST(a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on)
 {
-    fixture *f = *state;
-
     (void)add(f, "m", WORDS("say=loading 0.5", "hang"));
     start(f);
     run_until(f, view(f, 0).load_progress >= 0.5F); /* however long its process takes to begin */
@@ -413,7 +383,6 @@ FIXTURE_TEST(a_worker_that_hangs_while_it_loads_is_killed_when_nothing_goes_on)
 
 FIXTURE_TEST(a_worker_whose_connection_broke_and_that_stands_still_is_killed_soon_even_if_nothing_counts_as_a_hang)
 {
-    fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
 
     f->options.hang_ms = 0;
@@ -431,7 +400,6 @@ FIXTURE_TEST(a_worker_whose_connection_broke_and_that_stands_still_is_killed_soo
 
 FIXTURE_TEST(a_worker_that_is_well_is_not_ended_for_a_broken_connection)
 {
-    fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f), c = asker_of(f);
 
     (void)add(f, "m", WORDS("ready"));
@@ -448,7 +416,6 @@ FIXTURE_TEST(a_worker_that_is_well_is_not_ended_for_a_broken_connection)
 
 FIXTURE_TEST(asking_again_from_within_the_callback_works)
 {
-    fixture *f = *state;
     asker a = asker_of(f);
 
     (void)add(f, "m", WORDS("ready"));
@@ -466,8 +433,6 @@ FIXTURE_TEST(asking_again_from_within_the_callback_works)
 
 FIXTURE_TEST(a_worker_that_writes_without_end_is_heard_in_bounds)
 {
-    fixture *f = *state;
-
     (void)add(f, "m", WORDS("spew=200000", "ready"));
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
@@ -476,8 +441,6 @@ FIXTURE_TEST(a_worker_that_writes_without_end_is_heard_in_bounds)
 
 FIXTURE_TEST(what_is_no_text_is_made_printable)
 {
-    fixture *f = *state;
-
     (void)add(f, "m", WORDS("binary", "ready"));
     start(f);
     run_until(f, strstr(f->logged, "yyyyyyyy") && is_in(f, 0, HTH_WORKER_READY));
@@ -486,8 +449,6 @@ FIXTURE_TEST(what_is_no_text_is_made_printable)
 
 FIXTURE_TEST(lines_of_the_control_socket_that_make_no_sense_do_no_harm)
 {
-    fixture *f = *state;
-
     (void)add(f, "m",
               WORDS("say=loading nan", "say=loading 1e99", "say=loading -3", "say=", "say=what", "ready", "ready"));
     f->words[0][1] = "say=exec";
@@ -500,7 +461,6 @@ FIXTURE_TEST(lines_of_the_control_socket_that_make_no_sense_do_no_harm)
 
 FIXTURE_TEST(a_worker_has_what_it_needs_and_nothing_else)
 {
-    fixture *f = *state;
     char word[600], text[16384];
     unsigned n_fds = 0;
     int spare = open("/dev/null", O_RDONLY); /* inheritable, like one of a careless library */
@@ -535,7 +495,6 @@ FIXTURE_TEST(a_worker_has_what_it_needs_and_nothing_else)
 
 FIXTURE_TEST(the_sockets_folders_are_private_and_go_with_the_server)
 {
-    fixture *f = *state;
     asker a = asker_of(f), b = asker_of(f);
     struct stat st;
 
@@ -562,7 +521,6 @@ FIXTURE_TEST(the_sockets_folders_are_private_and_go_with_the_server)
 
 FIXTURE_TEST(a_runtime_directory_that_is_too_long_for_sockets_is_refused)
 {
-    fixture *f = *state;
     char path[512];
     hearth_error err;
 

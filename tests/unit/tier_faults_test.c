@@ -34,33 +34,24 @@ typedef struct fixture {
     test_row other;
 } fixture;
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
         f->chain[i] = test_row_make(1, i, IMAGE_BYTES);
     f->other = test_row_make(2, 0, IMAGE_BYTES);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_file_tier_close(f->tier);
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
         test_row_free(&f->chain[i]);
     test_row_free(&f->other);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 static void open_tier(fixture *f)
 {
@@ -264,25 +255,25 @@ static void every_verb_survives(fixture *f, int errnum, bool from_then_on)
 
 FIXTURE_TEST(an_error_of_the_device_at_any_step_leaves_rows_and_totals_right)
 {
-    every_verb_survives(*state, EIO, false);
+    every_verb_survives(f, EIO, false);
 }
 
 FIXTURE_TEST(a_device_that_fails_for_good_leaves_rows_and_totals_right)
 {
-    every_verb_survives(*state, EIO, true);
+    every_verb_survives(f, EIO, true);
 }
 
 FIXTURE_TEST(a_full_device_leaves_rows_and_totals_right)
 {
-    every_verb_survives(*state, ENOSPC, false);
+    every_verb_survives(f, ENOSPC, false);
 }
 
 FIXTURE_TEST(interruptions_and_short_transfers_are_no_matter)
 {
-    every_verb_survives(*state, EINTR, false);
+    every_verb_survives(f, EINTR, false);
 }
 
 FIXTURE_TEST(a_file_that_seems_to_be_gone_leaves_no_damaged_row)
 {
-    every_verb_survives(*state, ENOENT, false);
+    every_verb_survives(f, ENOENT, false);
 }

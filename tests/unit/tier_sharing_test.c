@@ -86,29 +86,20 @@ static hth_file_tier *open_with(const fixture *f, const hth_fs *fs)
     return tier;
 }
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     init_step(f);
     f->tier = open_with(f, &f->fs);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_file_tier_close(f->tier);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 static hearth_status publish(hth_file_tier *tier, const test_row *row, bool *published_out)
 {
@@ -320,7 +311,6 @@ static void read_everything(fixture *f, const test_row *row)
 
 FIXTURE_TEST(a_process_stopped_inside_a_transaction_blocks_no_reader_and_no_opening)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     pid_t child;
 
@@ -344,7 +334,6 @@ static void *maintain(void *context)
 
 FIXTURE_TEST(a_process_stopped_with_the_directorys_lock_blocks_no_reader)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     char path[8192], command[8192];
     pthread_t writer;
@@ -382,7 +371,6 @@ FIXTURE_TEST(a_process_stopped_with_the_directorys_lock_blocks_no_reader)
 
 FIXTURE_TEST(a_process_can_start_while_another_is_stopped_with_the_directorys_lock)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     char path[8192];
     int fd;
@@ -406,7 +394,6 @@ FIXTURE_TEST(a_process_can_start_while_another_is_stopped_with_the_directorys_lo
 
 FIXTURE_TEST(a_bad_row_that_was_replaced_meanwhile_is_not_set_aside)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
@@ -429,7 +416,6 @@ FIXTURE_TEST(a_bad_row_that_was_replaced_meanwhile_is_not_set_aside)
 
 FIXTURE_TEST(nobody_publishes_a_row_while_it_is_set_aside_or_removed)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     f->hook = publish_in_child;
@@ -455,7 +441,6 @@ FIXTURE_TEST(nobody_publishes_a_row_while_it_is_set_aside_or_removed)
 
 FIXTURE_TEST(nobody_publishes_a_row_while_it_is_evicted)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     uint64_t n_evicted = 0;
 
@@ -475,7 +460,6 @@ FIXTURE_TEST(nobody_publishes_a_row_while_it_is_evicted)
 
 FIXTURE_TEST(a_row_that_is_being_written_cannot_be_removed_or_set_aside)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child = stopped_publisher(f, "1", "placed");
 
@@ -490,7 +474,6 @@ FIXTURE_TEST(a_row_that_is_being_written_cannot_be_removed_or_set_aside)
 
 FIXTURE_TEST(a_row_that_was_lost_and_written_again_meanwhile_stays_in_the_index)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
@@ -515,7 +498,6 @@ static void take_for_dead(const fixture *f)
 
 FIXTURE_TEST(a_writer_that_lost_its_reservation_gives_no_name_to_its_file)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child = stopped_publisher(f, "1", "written");
     hth_reserve_result result;
@@ -532,7 +514,6 @@ FIXTURE_TEST(a_writer_that_lost_its_reservation_gives_no_name_to_its_file)
 
 FIXTURE_TEST(an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_its_own)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child;
 
@@ -553,7 +534,6 @@ FIXTURE_TEST(an_eviction_that_was_stopped_for_long_removes_nothing_that_is_not_i
 
 FIXTURE_TEST(a_file_that_cannot_be_removed_stays_counted)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_published(f, &row);
@@ -593,7 +573,6 @@ static void let_transactions_fail(fixture *f)
 
 FIXTURE_TEST(a_publish_whose_announcement_fails_can_be_repeated_at_once)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     struct rlimit before;
 
@@ -611,7 +590,6 @@ FIXTURE_TEST(a_publish_whose_announcement_fails_can_be_repeated_at_once)
 
 FIXTURE_TEST(a_device_too_full_for_the_index_costs_no_row_that_is_there)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
     struct rlimit before;
 
@@ -652,7 +630,6 @@ static void *wait_for_row(void *context)
 
 FIXTURE_TEST(who_waits_for_a_row_is_told_when_another_process_has_written_it)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child = stopped_publisher(f, "1", "written");
     waiter w = { .tier = f->tier, .id = &row.meta.id, .timeout_ms = 600000 };
@@ -668,7 +645,6 @@ FIXTURE_TEST(who_waits_for_a_row_is_told_when_another_process_has_written_it)
 
 FIXTURE_TEST(who_waits_for_a_row_is_told_when_its_writer_died)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
     pid_t child = stopped_publisher(f, "1", "reserved");
     waiter w = { .tier = f->tier, .id = &row.meta.id, .timeout_ms = 600000 };
@@ -693,7 +669,6 @@ static void publish_in_turn(fixture *f)
 
 FIXTURE_TEST(a_wait_ends_with_its_time_and_at_once_when_nobody_writes)
 {
-    fixture *f = *state;
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
 
     assert_false(hth_file_tier_wait(f->tier, &row.meta.id, 600000));

@@ -102,40 +102,27 @@ static void open_with(stage *s, const hth_http_options *options)
                      HEARTH_OK);
 }
 
-static int open_stage(void **state)
+static void open_stage(stage *s)
 {
-    stage *s = malloc(sizeof(*s));
-
-    assert_non_null(s);
     open_with(s, NULL);
-    *state = s;
-    return 0;
 }
 
-static int open_short(void **state)
+static void open_short(stage *s)
 {
-    stage *s = malloc(sizeof(*s));
     hth_http_options options = hth_http_options_default();
 
     options.request_timeout_ms = 40;
-    assert_non_null(s);
     open_with(s, &options);
-    *state = s;
-    return 0;
 }
 
-static int close_stage(void **state)
+static void close_stage(stage *s)
 {
-    stage *s = *state;
-
     hth_test_http_close(&s->http);
     hth_tls_free(s->tls);
     hth_test_directory_remove(s->directory);
-    free(s);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, open_stage, close_stage)
+#define FIXTURE_TEST(name) TEST_WITH(stage, s, name, open_stage, close_stage)
 
 static SSL_CTX *client_context(void)
 {
@@ -191,7 +178,7 @@ FIXTURE_TEST(requests_are_answered_through_tls)
 {
     hth_test_client client;
 
-    dial_default(&client, *state);
+    dial_default(&client, s);
     for (int i = 0; i < 3; i++) {
         hth_test_client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
         assert_int_equal(hth_test_client_hear_reply(&client), 200);
@@ -213,7 +200,7 @@ FIXTURE_TEST(a_large_body_arrives_through_tls)
     assert_non_null(body);
     memset(body, 'q', 3000000);
     body[3000000] = '\0';
-    dial_default(&client, *state);
+    dial_default(&client, s);
     hth_test_client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n");
     hth_test_client_say(&client, body);
     assert_int_equal(hth_test_client_hear_reply(&client), 200);
@@ -224,7 +211,6 @@ FIXTURE_TEST(a_large_body_arrives_through_tls)
 
 FIXTURE_TEST(a_stream_through_tls_comes_piece_by_piece)
 {
-    stage *s = *state;
     hth_test_client client;
 
     dial_default(&client, s);
@@ -241,7 +227,6 @@ FIXTURE_TEST(a_stream_through_tls_comes_piece_by_piece)
 
 FIXTURE_TEST(a_stream_through_tls_reports_its_backlog)
 {
-    stage *s = *state;
     hth_test_client client;
     char *piece = malloc(65536);
     size_t n_written = 0;
@@ -270,7 +255,6 @@ FIXTURE_TEST(a_stream_through_tls_reports_its_backlog)
 FIXTURE_TEST(requests_sent_far_ahead_are_answered_through_tls)
 {
     enum { N = 4000 };
-    stage *s = *state;
     hth_test_client client;
     char *ahead = calloc(N, sizeof(GET("/hello")));
 
@@ -292,8 +276,6 @@ FIXTURE_TEST(requests_sent_far_ahead_are_answered_through_tls)
 
 FIXTURE_TEST(clients_that_leave_are_noticed_through_tls)
 {
-    stage *s = *state;
-
     for (int how = 0; how < 3; how++) {
         hth_test_client client;
 
@@ -316,13 +298,13 @@ FIXTURE_TEST(a_connection_that_the_server_ends_ends_in_order)
 {
     hth_test_client client;
 
-    dial_default(&client, *state);
+    dial_default(&client, s);
     hth_test_client_say(&client, "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     hth_test_client_hear_end(&client);
     assert_false(client.was_reset); /* TLS' own end came */
     assert_string_equal(hth_test_client_body(&client), "hello\n");
     hth_test_client_close(&client);
-    dial_default(&client, *state);
+    dial_default(&client, s);
     hth_test_client_say(&client, "nonsense\r\n\r\n");
     hth_test_client_hear_end(&client);
     assert_false(client.was_reset);
@@ -332,7 +314,6 @@ FIXTURE_TEST(a_connection_that_the_server_ends_ends_in_order)
 
 FIXTURE_TEST(an_aborted_stream_ends_without_tls_end)
 {
-    stage *s = *state;
     hth_test_client client;
 
     dial_default(&client, s);
@@ -363,7 +344,7 @@ FIXTURE_TEST(versions_before_1_2_are_refused)
         SSL_CTX_set_security_level(context, 0);
         assert_int_equal(SSL_CTX_set_min_proto_version(context, cases[i].version), 1);
         assert_int_equal(SSL_CTX_set_max_proto_version(context, cases[i].version), 1);
-        dial(&client, *state, context);
+        dial(&client, s, context);
         assert_int_equal(shake_hands(&client), cases[i].is_spoken);
         if (cases[i].is_spoken) {
             hth_test_client_say(&client, GET("/hello"));
@@ -386,7 +367,7 @@ FIXTURE_TEST(http_1_1_is_chosen_where_clients_offer_it)
 
         assert_int_equal(
             SSL_CTX_set_alpn_protos(context, i ? other : both, (unsigned)(i ? sizeof(other) : sizeof(both)) - 1), 0);
-        dial(&client, *state, context);
+        dial(&client, s, context);
         assert_true(shake_hands(&client));
         SSL_get0_alpn_selected(client.ssl, &chosen, &n);
         assert_int_equal(n, i ? 0 : 8);
@@ -396,9 +377,8 @@ FIXTURE_TEST(http_1_1_is_chosen_where_clients_offer_it)
     }
 }
 
-TEST_WITH(a_handshake_has_a_limit_of_time, open_short, close_stage)
+TEST_WITH(stage, s, a_handshake_has_a_limit_of_time, open_short, close_stage)
 {
-    stage *s = *state;
     hth_test_client client;
 
     hth_test_client_open(&client, &s->http);
@@ -413,7 +393,6 @@ TEST_WITH(a_handshake_has_a_limit_of_time, open_short, close_stage)
 
 FIXTURE_TEST(what_is_no_tls_is_closed)
 {
-    stage *s = *state;
     hth_test_client client;
 
     hth_test_client_open(&client, &s->http);
@@ -433,7 +412,6 @@ FIXTURE_TEST(what_is_no_tls_is_closed)
 
 FIXTURE_TEST(a_new_pair_is_shown_to_new_connections)
 {
-    stage *s = *state;
     hth_test_client before, after;
     char name[64];
 
@@ -453,7 +431,6 @@ FIXTURE_TEST(a_new_pair_is_shown_to_new_connections)
 
 FIXTURE_TEST(a_broken_new_pair_leaves_the_old_one_in_use)
 {
-    stage *s = *state;
     hth_test_client client;
     hearth_error err = { .message = "" };
     char name[64];
@@ -469,7 +446,6 @@ FIXTURE_TEST(a_broken_new_pair_leaves_the_old_one_in_use)
 
 FIXTURE_TEST(what_is_wrong_with_a_pair_is_said)
 {
-    stage *s = *state;
     char other[256];
     hth_tls *tls = NULL;
     hearth_error err = { .message = "" };

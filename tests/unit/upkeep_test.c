@@ -47,11 +47,8 @@ static void publish(fixture *f, const test_row *row)
     assert_true(published);
 }
 
-static int setup(void **state)
+static void setup(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     open_tier(f);
     for (uint32_t i = 0; i < CHAIN_ROWS; i++) {
@@ -60,24 +57,18 @@ static int setup(void **state)
     }
     f->logits = test_row_make_logits(1, 1, IMAGE_BYTES);
     publish(f, &f->logits);
-    *state = f;
-    return 0;
 }
 
-static int teardown(void **state)
+static void teardown(fixture *f)
 {
-    fixture *f = *state;
-
     hth_file_tier_close(f->tier);
     for (uint32_t i = 0; i < CHAIN_ROWS; i++)
         test_row_free(&f->chain[i]);
     test_row_free(&f->logits);
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, setup, teardown)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
 
 static bool keep_progress(const hth_upkeep_progress *progress, void *user_data)
 {
@@ -150,7 +141,6 @@ static test_row forged_row(const test_row *as)
 
 FIXTURE_TEST(rows_whose_chain_is_here_are_sound)
 {
-    fixture *f = *state;
     hth_verify_counts counts = verify(f);
 
     assert_int_equal(counts.sound, CHAIN_ROWS + 1);
@@ -162,7 +152,6 @@ FIXTURE_TEST(rows_whose_chain_is_here_are_sound)
 
 FIXTURE_TEST(a_damaged_row_is_quarantined_and_what_stands_on_it_is_unverifiable)
 {
-    fixture *f = *state;
     hth_verify_counts counts;
 
     overwrite(path_of(f, &f->chain[2].meta.id), (long)f->chain[2].n_bytes - 9, "x", 1);
@@ -183,7 +172,6 @@ FIXTURE_TEST(a_damaged_row_is_quarantined_and_what_stands_on_it_is_unverifiable)
 
 FIXTURE_TEST(a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_entry)
 {
-    fixture *f = *state;
     hth_verify_counts counts;
 
     overwrite(path_of(f, &f->chain[3].meta.id), 0, "XXXX", 4);
@@ -196,7 +184,6 @@ FIXTURE_TEST(a_row_with_a_damaged_head_is_quarantined_with_or_without_an_index_e
 
 FIXTURE_TEST(a_row_whose_tokens_are_not_those_of_its_name_is_found_by_its_ancestors)
 {
-    fixture *f = *state;
     test_row forged = forged_row(&f->chain[2]);
     hth_verify_counts counts;
 
@@ -210,7 +197,6 @@ FIXTURE_TEST(a_row_whose_tokens_are_not_those_of_its_name_is_found_by_its_ancest
 
 FIXTURE_TEST(entries_without_a_file_are_dropped_and_counted)
 {
-    fixture *f = *state;
     hth_verify_counts counts;
 
     assert_int_equal(unlink(path_of(f, &f->chain[4].meta.id)), 0);
@@ -222,7 +208,6 @@ FIXTURE_TEST(entries_without_a_file_are_dropped_and_counted)
 
 FIXTURE_TEST(a_state_inside_a_block_is_sound_when_the_tail_that_ends_with_it_is_here)
 {
-    fixture *f = *state;
     test_row tail = test_row_make_tail(1, CHAIN_ROWS, 5, IMAGE_BYTES);
     test_row middle = test_row_make_state(1, CHAIN_ROWS, 5, IMAGE_BYTES);
     test_row boundary = test_row_make_state(1, CHAIN_ROWS, 0, IMAGE_BYTES);
@@ -244,7 +229,6 @@ FIXTURE_TEST(a_state_inside_a_block_is_sound_when_the_tail_that_ends_with_it_is_
 
 FIXTURE_TEST(verification_can_be_ended)
 {
-    fixture *f = *state;
     hth_verify_counts counts;
 
     f->cancel_at = 3;
@@ -254,7 +238,6 @@ FIXTURE_TEST(verification_can_be_ended)
 
 FIXTURE_TEST(an_empty_tier_verifies)
 {
-    fixture *f = *state;
     hth_verify_counts counts;
 
     assert_int_equal(hth_file_tier_gc(f->tier, 0, NULL, NULL), HEARTH_OK);
@@ -266,7 +249,6 @@ FIXTURE_TEST(an_empty_tier_verifies)
 
 FIXTURE_TEST(gc_leaves_what_fits_and_nothing_of_the_dead)
 {
-    fixture *f = *state;
     char path[8192];
     uint64_t n_evicted = 0;
     FILE *file;
@@ -283,7 +265,6 @@ FIXTURE_TEST(gc_leaves_what_fits_and_nothing_of_the_dead)
 
 FIXTURE_TEST(repair_makes_the_index_what_the_files_are)
 {
-    fixture *f = *state;
     hth_index *index = hth_file_tier_index(f->tier);
     hth_row_meta wrong = f->chain[0].meta;
     hth_row_meta meta;
@@ -304,8 +285,6 @@ FIXTURE_TEST(repair_makes_the_index_what_the_files_are)
 
 FIXTURE_TEST(a_repair_that_was_ended_is_finished_by_the_next_maintenance)
 {
-    fixture *f = *state;
-
     f->cancel_at = 1;
     assert_int_equal(hth_file_tier_repair(f->tier, keep_progress, f, NULL), HEARTH_CANCELLED);
     assert_false(totals_of(f).complete);
@@ -337,7 +316,6 @@ static void *look_for_rows(void *context)
 
 FIXTURE_TEST(rows_are_found_and_published_while_the_index_is_made_anew)
 {
-    fixture *f = *state;
     reader r = { .f = f };
     test_row more[4];
     pthread_t thread;
@@ -357,7 +335,6 @@ FIXTURE_TEST(rows_are_found_and_published_while_the_index_is_made_anew)
 
 FIXTURE_TEST(a_row_is_removed_with_all_that_stands_on_it)
 {
-    fixture *f = *state;
     test_row other = test_row_make(2, 0, IMAGE_BYTES);
     uint64_t n_removed = 0;
 
@@ -374,7 +351,6 @@ FIXTURE_TEST(a_row_is_removed_with_all_that_stands_on_it)
 
 FIXTURE_TEST(a_removal_that_is_ended_leaves_no_row_without_its_ancestors)
 {
-    fixture *f = *state;
     uint64_t n_removed = 0;
 
     f->cancel_at = 3;

@@ -202,50 +202,41 @@ static void answer(fake_connection *connection, const fake_request *request, voi
     }
 }
 
-static int stage_setup(void **state)
+static void stage_setup(test_stage *stage)
 {
-    test_stage *stage = calloc(1, sizeof(*stage));
-
-    assert_non_null(stage);
     stage->directory = hth_test_directory_new();
     (void)snprintf(stage->path, sizeof(stage->path), "%s/worker.sock", stage->directory);
     stage->base = event_base_new();
     assert_non_null(stage->base);
     assert_int_equal(hth_upstream_new(stage->base, &stage->upstream, NULL), HEARTH_OK);
     stage->worker = fake_worker_new(stage->base, stage->path, answer, stage);
-    *state = stage;
-    return 0;
 }
 
-static int stage_teardown(void **state)
+static void stage_teardown(test_stage *stage)
 {
-    test_stage *stage = *state;
-
     hth_upstream_free(stage->upstream);
     fake_worker_free(stage->worker);
     event_base_free(stage->base);
     hth_test_directory_remove(stage->directory);
-    free(stage);
-    return 0;
 }
 
-#define STAGED(name) TEST_WITH(name, stage_setup, stage_teardown)
+#define STAGED(name) TEST_WITH(test_stage, stage, name, stage_setup, stage_teardown)
 
 STAGED(a_reply_comes_with_its_head_and_its_bytes)
 {
     call_outcome whole = { .call = NULL }, chunks = { .call = NULL }, busy = { .call = NULL };
 
-    ask(*state, "/whole", &whole);
+    ask(stage, "/whole", &whole);
     if (whole.result)
         fail_msg("%s", whole.err.message);
     assert_int_equal(whole.status, 200);
     assert_string_equal(whole.content_type, "application/json");
     assert_string_equal(hth_buffer_text(&whole.bytes), "whole");
-    ask(*state, "/chunks", &chunks);
+    ask(stage, "/chunks", &chunks);
     assert_int_equal(chunks.result, HEARTH_OK);
     assert_string_equal(chunks.content_type, "text/event-stream");
     assert_string_equal(hth_buffer_text(&chunks.bytes), "one two");
-    ask(*state, "/busy?x=1&y=%20#z", &busy);
+    ask(stage, "/busy?x=1&y=%20#z", &busy);
     assert_int_equal(busy.result, HEARTH_OK);
     assert_int_equal(busy.status, 503);
     assert_int_equal(busy.n_heads, 1); /* 100 is none */
@@ -259,7 +250,6 @@ STAGED(a_reply_comes_with_its_head_and_its_bytes)
 
 STAGED(a_request_is_what_was_asked_for_and_nothing_else)
 {
-    test_stage *stage = *state;
     const hth_upstream_header headers[] = { { "Content-Type", "application/json" },
                                             { "X-One", "1" },
                                             { "X-Empty", "" } };
@@ -302,7 +292,6 @@ STAGED(a_body_may_have_two_pieces_of_any_size)
 {
     static const size_t sizes[][2] = { { 1, 1 },      { 100, 0 },   { 0, 100 },    { 70000, 70000 },
                                        { 0, 300000 }, { 65536, 1 }, { 3, 1000000 } };
-    test_stage *stage = *state;
     char *bytes = malloc(1000000);
 
     assert_non_null(bytes);
@@ -335,7 +324,6 @@ STAGED(a_body_may_have_two_pieces_of_any_size)
 
 STAGED(what_would_be_another_request_is_refused)
 {
-    test_stage *stage = *state;
     const hth_upstream_header bad[] = { { "X-A", "1\r\nX-B: 2" }, { "X-A\n", "1" }, { "X-A: 1", "" } };
     static const char *const targets[] = { "/a b", "/a\r\n", "a", "", "/\x7f" };
     const hth_upstream_watch watch = { .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done };
@@ -363,7 +351,7 @@ STAGED(a_connection_that_breaks_off_is_a_failure_that_is_told)
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         call_outcome outcome = { .call = NULL };
 
-        ask(*state, targets[i], &outcome);
+        ask(stage, targets[i], &outcome);
         assert_int_equal(outcome.result, HEARTH_IO);
         assert_int_equal(outcome.err.status, HEARTH_IO);
         assert_non_null(strstr(outcome.err.message, "worker.sock"));
@@ -371,12 +359,11 @@ STAGED(a_connection_that_breaks_off_is_a_failure_that_is_told)
             assert_string_equal(hth_buffer_text(&outcome.bytes), "part");
         outcome_deinit(&outcome);
     }
-    assert_int_equal(hth_upstream_counts(((test_stage *)*state)->upstream).n_calls, 0);
+    assert_int_equal(hth_upstream_counts(stage->upstream).n_calls, 0);
 }
 
 STAGED(a_worker_that_is_not_there_is_a_failure_that_is_told)
 {
-    test_stage *stage = *state;
     call_outcome gone = { .call = NULL }, refused = { .call = NULL }, long_path = { .call = NULL };
     hth_upstream_request request = { .socket_path = "/nowhere/x.sock", .method = "GET", .target = "/" };
     char path[300] = "/";
@@ -399,8 +386,6 @@ STAGED(a_worker_that_is_not_there_is_a_failure_that_is_told)
 
 STAGED(connections_are_used_again)
 {
-    test_stage *stage = *state;
-
     for (int i = 0; i < 1000; i++) {
         call_outcome outcome = { .call = NULL };
 
@@ -414,8 +399,6 @@ STAGED(connections_are_used_again)
 
 STAGED(a_kept_connection_that_was_closed_is_not_a_failure)
 {
-    test_stage *stage = *state;
-
     for (int i = 0; i < 20; i++) {
         call_outcome outcome = { .call = NULL };
 
@@ -432,7 +415,6 @@ STAGED(a_kept_connection_that_was_closed_is_not_a_failure)
 STAGED(many_calls_run_at_once)
 {
     enum { N = 300 };
-    test_stage *stage = *state;
     call_outcome *outcomes = calloc(N, sizeof(*outcomes));
 
     assert_non_null(outcomes);
@@ -454,7 +436,6 @@ STAGED(many_calls_run_at_once)
 
 STAGED(a_reader_that_pauses_gets_every_byte_once)
 {
-    test_stage *stage = *state;
     call_outcome outcome = { .is_holding = true };
 
     begin(stage, "/large", &outcome);
@@ -479,7 +460,6 @@ STAGED(a_reader_that_pauses_gets_every_byte_once)
 
 STAGED(a_paused_reader_costs_no_turns_of_the_loop)
 {
-    test_stage *stage = *state;
     call_outcome outcome = { .is_holding = true };
     unsigned n_held;
 
@@ -510,7 +490,6 @@ static void answer_and_watch(fake_connection *connection, const fake_request *re
 STAGED(cancelling_closes_the_connection_at_every_stage)
 {
     static const char *const targets[] = { "/silence", "/head", "/part" };
-    test_stage *stage = *state;
 
     fake_worker_free(stage->worker);
     stage->worker = fake_worker_new(stage->base, stage->path, answer_and_watch, stage);
@@ -532,7 +511,6 @@ STAGED(cancelling_closes_the_connection_at_every_stage)
 
 STAGED(a_call_can_be_cancelled_before_it_has_left)
 {
-    test_stage *stage = *state;
     call_outcome outcome = { .call = NULL }, after = { .call = NULL };
 
     begin(stage, "/whole", &outcome);
@@ -545,8 +523,6 @@ STAGED(a_call_can_be_cancelled_before_it_has_left)
 
 STAGED(a_call_can_be_cancelled_from_its_own_callbacks)
 {
-    test_stage *stage = *state;
-
     for (call_point at = AT_HEAD; at <= AT_BYTES; at++) {
         call_outcome outcome = { .cancel_at = at }, after = { .call = NULL };
 
@@ -565,7 +541,6 @@ STAGED(a_call_can_be_cancelled_from_its_own_callbacks)
 
 STAGED(calls_can_be_cancelled_from_another_ones_callbacks)
 {
-    test_stage *stage = *state;
     call_outcome running = { .call = NULL }, paused = { .is_holding = true }, queued = { .call = NULL };
     call_outcome killer = { .cancel_at = AT_BYTES };
     hth_upstream_call *others[3];
@@ -591,8 +566,6 @@ STAGED(calls_can_be_cancelled_from_another_ones_callbacks)
 
 STAGED(a_released_call_leaves_its_connection_for_the_next)
 {
-    test_stage *stage = *state;
-
     for (int i = 0; i < 10; i++) {
         call_outcome outcome = { .release_at = AT_BYTES };
 
@@ -609,7 +582,6 @@ STAGED(a_released_call_leaves_its_connection_for_the_next)
 
 STAGED(a_released_call_whose_reply_goes_on_is_cut)
 {
-    test_stage *stage = *state;
     call_outcome large = { .release_at = AT_BYTES }, open = { .release_at = AT_BYTES };
 
     fake_worker_free(stage->worker);
@@ -627,7 +599,6 @@ STAGED(a_released_call_whose_reply_goes_on_is_cut)
 
 STAGED(what_was_not_ended_is_ended_with_all)
 {
-    test_stage *stage = *state;
     call_outcome outcome = { .cancel_at = AT_BYTES }, released = { .release_at = AT_BYTES };
 
     begin(stage, "/part", &released);

@@ -34,7 +34,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_IN(void, no_fixture, name, set_up, tear_down)
 
 /* In three writes. */
 static hearth_status write_text(hth_whole_file_mode mode, const char *text, hearth_error *err)

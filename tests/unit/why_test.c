@@ -64,12 +64,10 @@ static void evict(fixture *f, unsigned tiers)
     assert_true(freed > 0);
 }
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
     uint8_t fingerprint[32];
 
-    assert_non_null(f);
     f->directory = hth_test_directory_new();
     f->options = (hth_cache_options){
         .ram_memory_fd = -1,
@@ -87,35 +85,24 @@ static int set_up(void **state)
     hth_keyspace_salt(&f->salted, "somebody");
     test_prompt_tokens(1, f->tokens, TEST_PROMPT_TOKENS_MAX);
     open_cache(f);
-    *state = f;
-    return 0;
 }
 
 /* The same without a disk. */
-static int set_up_in_ram(void **state)
+static void set_up_in_ram(fixture *f)
 {
-    fixture *f;
-
-    set_up(state);
-    f = *state;
+    set_up(f);
     f->options.directory = NULL;
     reopen(f);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     assert_true(hth_cache_close(f->cache, FLUSH_MS));
     hth_test_directory_remove(f->directory);
-    free(f);
-    return 0;
 }
 
-#define TEST_IN_RAM(name) TEST_WITH(name, set_up_in_ram, tear_down)
-
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define TEST_IN_RAM(name) TEST_WITH(fixture, f, name, set_up_in_ram, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static hth_why_answer ask_as(fixture *f, const hth_keyspace *keyspace, size_t n_tokens)
 {
@@ -143,8 +130,6 @@ static hth_why_answer ask_of_all(fixture *f, const hth_keyspace *keyspace, size_
 
 FIXTURE_TEST(of_a_prompt_that_is_known_nothing_is_missed)
 {
-    fixture *f = *state;
-
     test_prompt_save(f->cache, &f->model, f->tokens, 600);
     assert_answer(ask(f, 600), HEARTH_MISS_NONE, 600);
     assert_answer(ask(f, 601), HEARTH_MISS_NONE, 600); /* all but the last */
@@ -152,15 +137,11 @@ FIXTURE_TEST(of_a_prompt_that_is_known_nothing_is_missed)
 
 FIXTURE_TEST(a_prompt_that_nobody_asked_before_was_never_seen)
 {
-    fixture *f = *state;
-
     assert_answer(ask(f, 600), HEARTH_MISS_NEVER_SEEN, 0);
 }
 
 FIXTURE_TEST(where_a_prompt_leaves_what_is_known_is_told_to_the_token)
 {
-    fixture *f = *state;
-
     test_prompt_save(f->cache, &f->model, f->tokens, 900);
     f->tokens[700] = 5;
     assert_answer(ask(f, 900), HEARTH_MISS_NEVER_SEEN, 700);
@@ -174,7 +155,6 @@ FIXTURE_TEST(where_a_prompt_leaves_what_is_known_is_told_to_the_token)
 
 FIXTURE_TEST(tokens_at_hand_from_elsewhere_are_not_missed)
 {
-    fixture *f = *state;
     hth_lookup_options options = { .way = HTH_LOOKUP_CELLS, .n_limit = 600 };
     hth_key_stream *stream = hth_key_stream_new(&f->model);
     hth_why_answer answer;
@@ -195,8 +175,6 @@ FIXTURE_TEST(tokens_at_hand_from_elsewhere_are_not_missed)
 
 FIXTURE_TEST(a_lookup_that_only_made_keys_did_not_read)
 {
-    fixture *f = *state;
-
     test_prompt_save(f->cache, &f->model, f->tokens, 600);
     assert_answer(test_prompt_ask(f->cache, &f->model, HTH_LOOKUP_KEYS, &f->policy, f->tokens, 600, false).why,
                   HEARTH_MISS_NOT_READ, 0);
@@ -206,8 +184,6 @@ FIXTURE_TEST(a_lookup_that_only_made_keys_did_not_read)
 
 TEST_IN_RAM(what_was_evicted_from_memory_alone_is_remembered)
 {
-    fixture *f = *state;
-
     test_prompt_save(f->cache, &f->model, f->tokens, 600);
     evict(f, HEARTH_EVICT_RAM);
     assert_answer(ask(f, 600), HEARTH_MISS_EVICTED, 600);
@@ -222,8 +198,6 @@ TEST_IN_RAM(what_was_evicted_from_memory_alone_is_remembered)
 
 FIXTURE_TEST(what_left_memory_and_is_in_a_file_is_found_there)
 {
-    fixture *f = *state;
-
     test_prompt_save(f->cache, &f->model, f->tokens, 600);
     evict(f, HEARTH_EVICT_RAM);
     assert_answer(ask(f, 600), HEARTH_MISS_NONE, 600);
@@ -231,8 +205,6 @@ FIXTURE_TEST(what_left_memory_and_is_in_a_file_is_found_there)
 
 FIXTURE_TEST(what_was_evicted_from_disk_is_remembered_by_the_next_process)
 {
-    fixture *f = *state;
-
     test_prompt_save(f->cache, &f->model, f->tokens, 600);
     evict(f, HEARTH_EVICT_RAM | HEARTH_EVICT_DISK);
     assert_answer(ask(f, 600), HEARTH_MISS_EVICTED, 600);
@@ -248,8 +220,6 @@ FIXTURE_TEST(what_was_evicted_from_disk_is_remembered_by_the_next_process)
 
 FIXTURE_TEST(what_came_back_and_was_removed_by_hand_was_not_evicted)
 {
-    fixture *f = *state;
-
     test_prompt_save_row(f->cache, &f->model, f->tokens, 256, HTH_ROW_BLOCK, NULL);
     evict(f, HEARTH_EVICT_RAM | HEARTH_EVICT_DISK);
     assert_answer(ask(f, 600), HEARTH_MISS_EVICTED, 256);
@@ -263,8 +233,6 @@ FIXTURE_TEST(what_came_back_and_was_removed_by_hand_was_not_evicted)
 
 FIXTURE_TEST(of_many_evicted_blocks_the_last_one_is_found)
 {
-    fixture *f = *state;
-
     test_prompt_save(f->cache, &f->model, f->tokens, 13 * BLOCK + 10);
     evict(f, HEARTH_EVICT_RAM | HEARTH_EVICT_DISK);
     assert_answer(ask(f, 13 * BLOCK), HEARTH_MISS_EVICTED, 13 * BLOCK);
@@ -274,8 +242,6 @@ FIXTURE_TEST(of_many_evicted_blocks_the_last_one_is_found)
 
 FIXTURE_TEST(a_leaf_that_was_evicted_leaves_the_rest_known)
 {
-    fixture *f = *state;
-
     test_prompt_save_row(f->cache, &f->model, f->tokens, 256, HTH_ROW_BLOCK, NULL);
     test_prompt_save_row(f->cache, &f->model, f->tokens, 300, HTH_ROW_TAIL, NULL);
     assert_true(hth_cache_flush(f->cache, FLUSH_MS));
@@ -290,7 +256,6 @@ FIXTURE_TEST(a_leaf_that_was_evicted_leaves_the_rest_known)
 
 FIXTURE_TEST(a_superseded_row_counts_as_what_became_of_the_one_that_holds_it)
 {
-    fixture *f = *state;
     hth_row_id first = test_prompt_row_id(&f->model, f->tokens, 40, HTH_ROW_TAIL);
     hth_row_id second = test_prompt_row_id(&f->model, f->tokens, 90, HTH_ROW_TAIL);
 
@@ -309,16 +274,12 @@ FIXTURE_TEST(a_superseded_row_counts_as_what_became_of_the_one_that_holds_it)
 
 FIXTURE_TEST(a_prompt_whose_logits_alone_are_left_was_evicted)
 {
-    fixture *f = *state;
-
     test_prompt_save_row(f->cache, &f->model, f->tokens, 600, HTH_ROW_LOGITS, NULL);
     assert_answer(ask(f, 600), HEARTH_MISS_EVICTED, 600);
 }
 
 FIXTURE_TEST(a_state_that_was_evicted_is_told_where_it_was)
 {
-    fixture *f = *state;
-
     test_prompt_save_row(f->cache, &f->model, f->tokens, 1024, HTH_ROW_STATE, NULL);
     test_prompt_save_row(f->cache, &f->model, f->tokens, 1100, HTH_ROW_STATE, NULL);
     evict(f, HEARTH_EVICT_RAM | HEARTH_EVICT_DISK);
@@ -341,7 +302,6 @@ static void damage(fixture *f, const hth_row_id *id)
 
 FIXTURE_TEST(a_row_that_failed_its_checks_is_told_at_once_and_by_the_next_process)
 {
-    fixture *f = *state;
     hth_row_meta meta = { .n_tokens = 0 };
     hth_row_id id = test_prompt_row_id(&f->model, f->tokens, 512, HTH_ROW_BLOCK);
     hth_borrowed_row row;
@@ -360,7 +320,6 @@ FIXTURE_TEST(a_row_that_failed_its_checks_is_told_at_once_and_by_the_next_proces
 
 FIXTURE_TEST(a_row_that_the_engine_refused_was_damaged)
 {
-    fixture *f = *state;
     hth_row_id id = test_prompt_row_id(&f->model, f->tokens, 300, HTH_ROW_TAIL);
 
     test_prompt_save(f->cache, &f->model, f->tokens, 300);
@@ -373,8 +332,6 @@ FIXTURE_TEST(a_row_that_the_engine_refused_was_damaged)
 
 FIXTURE_TEST(what_the_policy_does_not_keep_is_said_to_be_so)
 {
-    fixture *f = *state;
-
     assert_answer(ask(f, 20), HEARTH_MISS_BELOW_POLICY, 0);
     f->policy.cold_max_tokens = 500;
     assert_answer(ask(f, 600), HEARTH_MISS_BELOW_POLICY, 0);
@@ -383,8 +340,6 @@ FIXTURE_TEST(what_the_policy_does_not_keep_is_said_to_be_so)
 
 FIXTURE_TEST(cells_without_a_state_to_go_on_from_are_the_policys_doing)
 {
-    fixture *f = *state;
-
     test_prompt_save(f->cache, &f->model, f->tokens, 900);
     test_prompt_save_row(f->cache, &f->model, f->tokens, 900, HTH_ROW_STATE, NULL);
     f->tokens[800] = 5;
@@ -418,7 +373,6 @@ static hth_keyspace of_other_model(const fixture *f)
 
 FIXTURE_TEST(the_same_tokens_under_other_parameters_or_of_another_model_are_told)
 {
-    fixture *f = *state;
     hth_keyspace parameters = of_other_parameters(f), model = of_other_model(f);
 
     test_prompt_save(f->cache, &f->model, f->tokens, 600);
@@ -436,7 +390,6 @@ FIXTURE_TEST(the_same_tokens_under_other_parameters_or_of_another_model_are_told
 
 FIXTURE_TEST(a_short_prompt_is_told_by_all_of_its_tokens)
 {
-    fixture *f = *state;
     hth_keyspace model = of_other_model(f);
     hth_row_id first = test_prompt_row_id(&f->model, f->tokens, 100, HTH_ROW_TAIL);
 
@@ -450,7 +403,6 @@ FIXTURE_TEST(a_short_prompt_is_told_by_all_of_its_tokens)
 
 FIXTURE_TEST(what_is_no_longer_kept_elsewhere_is_not_told)
 {
-    fixture *f = *state;
     hth_keyspace model = of_other_model(f);
 
     test_prompt_save(f->cache, &f->model, f->tokens, 600);
@@ -462,7 +414,6 @@ FIXTURE_TEST(what_is_no_longer_kept_elsewhere_is_not_told)
 
 FIXTURE_TEST(nobody_is_told_of_another_salt_but_the_operator)
 {
-    fixture *f = *state;
     hth_keyspace other = f->model, both = f->salted;
 
     hth_keyspace_salt(&other, "somebody else");
@@ -482,7 +433,6 @@ FIXTURE_TEST(nobody_is_told_of_another_salt_but_the_operator)
 
 FIXTURE_TEST(a_salted_tenant_is_told_of_its_own)
 {
-    fixture *f = *state;
     hth_keyspace other_model = of_other_model(f), other_parameters = f->salted;
 
     hth_keyspace_salt(&other_model, "somebody");
@@ -497,7 +447,6 @@ FIXTURE_TEST(a_salted_tenant_is_told_of_its_own)
 
 FIXTURE_TEST(a_fingerprint_of_an_unknown_tenant_neither_tells_nor_is_told)
 {
-    fixture *f = *state;
     hth_keyspace unknown = f->model;
 
     unknown.fingerprint[0] ^= 1; /* salted by somebody who did not say so */

@@ -77,28 +77,20 @@ static void unload(watched *w)
     hearth_runtime_close(w->runtime);
 }
 
-static int set_up(void **state)
+static void set_up(watched *w)
 {
-    watched *w = calloc(1, sizeof(*w));
-
     w->directory = hth_test_directory_new();
     w->options = hth_test_runtime_options(w->directory);
     load(w);
-    *state = w;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(watched *w)
 {
-    watched *w = *state;
-
     unload(w);
     hth_test_directory_remove(w->directory);
-    free(w);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(watched, w, name, set_up, tear_down)
 
 static void run(const watched *w, const char *prompt, uint32_t n_cached)
 {
@@ -111,7 +103,6 @@ static void run(const watched *w, const char *prompt, uint32_t n_cached)
 
 FIXTURE_TEST(work_begins_and_ends_and_rows_are_named_while_they_come_in)
 {
-    watched *w = *state;
     char *prompt = hth_test_prompt(1000, 1);
 
     run(w, prompt, 0);
@@ -160,7 +151,6 @@ static size_t n_rows_of(const watched *w, const uint8_t key[32])
 
 FIXTURE_TEST(rows_that_are_set_aside_are_gone_from_every_tier_and_computed_again)
 {
-    watched *w = *state;
     char *prompt = hth_test_prompt(1000, 2);
     hearth_request request = hth_test_greedy(prompt, 3);
     const hearth_result *result = hth_test_complete(w->model, &request);
@@ -186,7 +176,6 @@ FIXTURE_TEST(rows_that_are_set_aside_are_gone_from_every_tier_and_computed_again
 
 FIXTURE_TEST(a_key_that_nothing_has_is_set_aside_without_ado)
 {
-    watched *w = *state;
     const uint8_t key[32] = { 1, 2, 3 };
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_runtime *without;

@@ -16,25 +16,13 @@
     "{\"prompt\":\"a\",\"n\":12,\"n_predict\":64,\"n_probs\":64,\"ignore_eos\":true,\"seed\":3,\"temperature\":1}"
 enum { LONG_REPLIES = 12, LONG_TOKENS = 64, LONG_BYTES_MIN = 2 << 20 };
 
-static int setup(void **state)
+static void setup(hth_test_worker *worker)
 {
-    hth_test_worker *worker = malloc(sizeof(*worker));
-
-    assert_non_null(worker);
     hth_test_worker_init(worker, "stub:");
     hth_test_worker_start(worker);
-    *state = worker;
-    return 0;
 }
 
-static int teardown(void **state)
-{
-    hth_test_worker_deinit(*state);
-    free(*state);
-    return 0;
-}
-
-#define STAGED(name) TEST_WITH(name, setup, teardown)
+#define STAGED(name) TEST_WITH(hth_test_worker, worker, name, setup, hth_test_worker_deinit)
 
 /* A request of the front's, with what it knows. */
 static hth_test_heard ask_framed(const hth_test_worker *worker, const char *target, const char *body,
@@ -127,7 +115,6 @@ static void expect_long(const char *text)
 /* Frames are bounded, which hth_frame_read sees to. */
 STAGED(a_long_body_leaves_in_bounded_frames_once_its_tokens_are_told)
 {
-    hth_test_worker *worker = *state;
     told t = ask(worker, "/completion", LONG_BODY, NULL);
 
     assert_int_equal(t.status, 200);
@@ -154,7 +141,6 @@ STAGED(the_next_worker_writes_the_same_bytes)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        hth_test_worker *worker = *state;
         told first = ask(worker, cases[i][0], cases[i][1], NULL), second;
 
         hth_test_worker_stop(worker);
@@ -182,7 +168,6 @@ STAGED(what_was_drawn_is_not_drawn_again)
         { .token = 'Z', .logprob = -78 },
         { .token = 'S', .logprob = -0.25f },
     };
-    hth_test_worker *worker = *state;
     hth_buffer known = { .text = NULL };
     json_t *reply, *entries, *entry;
     told t;
@@ -209,7 +194,6 @@ STAGED(what_was_drawn_is_not_drawn_again)
 
 STAGED(a_client_of_the_worker_itself_gets_it_in_pieces_too)
 {
-    hth_test_worker *worker = *state;
     hth_test_heard heard = hth_test_worker_post(worker, "/completion", LONG_BODY);
 
     assert_int_equal(heard.status, 200);
@@ -224,7 +208,6 @@ STAGED(a_client_of_the_worker_itself_gets_it_in_pieces_too)
 
 STAGED(a_body_waits_for_its_reader_who_may_leave)
 {
-    hth_test_worker *worker = *state;
     hth_test_heard heard;
     int slow = hth_test_worker_connect(worker), gone = hth_test_worker_connect(worker);
     char some[4096];

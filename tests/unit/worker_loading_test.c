@@ -19,30 +19,22 @@ typedef struct fixture {
     char path[512];
 } fixture;
 
-static int set_up(void **state)
+static void set_up(fixture *f)
 {
-    fixture *f = calloc(1, sizeof(*f));
-
     hth_test_worker_init(&f->worker, f->path);
     (void)snprintf(f->path, sizeof(f->path), "%s/model.gguf", f->worker.directory);
     slow_file_new(TINY, f->path);
     f->worker.model.n_ctx = 512;
     hth_test_worker_start(&f->worker); /* it is ready */
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(fixture *f)
 {
-    fixture *f = *state;
-
     slow_file_release();
     hth_test_worker_deinit(&f->worker);
-    free(f);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
 
 static int begin(const fixture *f, const char *text)
 {
@@ -82,7 +74,6 @@ static void expect_reply(int fd)
 FIXTURE_TEST(requests_wait_for_the_fingerprint_and_others_do_not)
 {
     enum { N = 4 };
-    fixture *f = *state;
     hth_test_heard heard;
     int fds[N];
 
@@ -104,7 +95,6 @@ FIXTURE_TEST(requests_wait_for_the_fingerprint_and_others_do_not)
 
 FIXTURE_TEST(clients_may_go_away_while_they_wait)
 {
-    fixture *f = *state;
     int first = begin(f, body), gone = begin(f, body), last = begin(f, body);
 
     expect_tokens(f);
@@ -117,7 +107,6 @@ FIXTURE_TEST(clients_may_go_away_while_they_wait)
 
 FIXTURE_TEST(what_is_wrong_with_a_request_is_told_then)
 {
-    fixture *f = *state;
     int fd = begin(f, "{\"prompt\":");
     hth_test_heard heard;
 
@@ -130,7 +119,6 @@ FIXTURE_TEST(what_is_wrong_with_a_request_is_told_then)
 
 FIXTURE_TEST(a_worker_that_is_to_stop_does_not_wait_for_the_file)
 {
-    fixture *f = *state;
     int fd = begin(f, body);
 
     expect_tokens(f);
@@ -140,7 +128,6 @@ FIXTURE_TEST(a_worker_that_is_to_stop_does_not_wait_for_the_file)
 
 FIXTURE_TEST(a_file_that_changed_ends_the_worker_which_says_so)
 {
-    fixture *f = *state;
     int fd = begin(f, body);
     char text[1024] = "", rest[16];
     ssize_t n;

@@ -20,35 +20,20 @@
 
 enum { PATIENCE_MS = 120000 };
 
-static int set_up(void **state)
+static void set_up(hth_test_worker *worker)
 {
-    hth_test_worker *worker = calloc(1, sizeof(*worker));
-
     hth_test_worker_init(worker, "stub:");
     hth_test_worker_start(worker);
-    *state = worker;
-    return 0;
 }
 
 /* One whose replies take long enough to see them on their way. */
-static int set_up_slow(void **state)
+static void set_up_slow(hth_test_worker *worker)
 {
-    hth_test_worker *worker = calloc(1, sizeof(*worker));
-
     hth_test_worker_init(worker, "stub:delay_us=2000");
     hth_test_worker_start(worker);
-    *state = worker;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    hth_test_worker_deinit(*state);
-    free(*state);
-    return 0;
-}
-
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(hth_test_worker, worker, name, set_up, hth_test_worker_deinit)
 
 static json_t *expect_json(hth_test_heard *heard, int status)
 {
@@ -87,7 +72,6 @@ static void expect_text(json_t *json_take, const char *path, const char *text)
 
 FIXTURE_TEST(every_endpoint_answers)
 {
-    const hth_test_worker *worker = *state;
     static const char chat[] = "{\"model\":\"m\"," CHAT ",\"max_tokens\":4,\"temperature\":0}";
     static const char native[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":4,\"ignore_eos\":true}";
 
@@ -114,7 +98,6 @@ FIXTURE_TEST(every_endpoint_answers)
 
 FIXTURE_TEST(a_stream_comes_as_events)
 {
-    const hth_test_worker *worker = *state;
     hth_test_heard heard = hth_test_worker_post(worker, "/v1/chat/completions",
                                                 "{\"model\":\"m\"," CHAT ",\"max_tokens\":5,\"stream\":true}");
     json_t *events;
@@ -130,7 +113,6 @@ FIXTURE_TEST(a_stream_comes_as_events)
 
 FIXTURE_TEST(a_reply_of_one_token_that_is_known_comes_in_one_piece)
 {
-    const hth_test_worker *worker = *state;
     static const char *const bodies[] = {
         "{\"model\":\"m\"," CHAT ",\"max_tokens\":1}",
         "{\"model\":\"m\"," CHAT ",\"max_tokens\":1,\"stream\":true}",
@@ -147,7 +129,6 @@ FIXTURE_TEST(a_reply_of_one_token_that_is_known_comes_in_one_piece)
 
 FIXTURE_TEST(it_explains_what_the_cache_knows_of_a_prompt)
 {
-    const hth_test_worker *worker = *state;
     static const char body[] = "{\"prompt\":\"" PROMPT " and it was old\",\"n_predict\":1}";
     json_t *about = post(worker, "/admin/explain?endpoint=/completion", body, 200);
 
@@ -169,7 +150,6 @@ FIXTURE_TEST(it_explains_what_the_cache_knows_of_a_prompt)
 
 FIXTURE_TEST(tenants_with_salts_share_nothing)
 {
-    const hth_test_worker *worker = *state;
     static const char plain[] = "{\"prompt\":\"" PROMPT " of salt\",\"n_predict\":1}";
     static const char own[] = "{\"prompt\":\"" PROMPT " of salt\",\"n_predict\":1,\"cache_salt\":\"a\"}";
     static const struct {
@@ -201,7 +181,6 @@ FIXTURE_TEST(tenants_with_salts_share_nothing)
 
 FIXTURE_TEST(what_is_wrong_is_said_in_the_shape_of_the_api)
 {
-    const hth_test_worker *worker = *state;
     json_t *body;
     hth_test_heard heard;
 
@@ -235,7 +214,6 @@ FIXTURE_TEST(what_is_wrong_is_said_in_the_shape_of_the_api)
 
 FIXTURE_TEST(compressed_bodies_are_refused_by_name)
 {
-    const hth_test_worker *worker = *state;
     hth_test_heard heard =
         hth_test_worker_ask(worker, "POST", "/tokenize", "Content-Encoding: gzip\r\n", "{\"content\":\"hi\"}", 16);
     json_t *body = expect_json(&heard, 415);
@@ -250,7 +228,6 @@ FIXTURE_TEST(compressed_bodies_are_refused_by_name)
 
 FIXTURE_TEST(forms_are_refused_unless_their_body_is_json)
 {
-    const hth_test_worker *worker = *state;
     static const char form[] = "Content-Type: application/x-www-form-urlencoded\r\n";
     hth_test_heard heard = hth_test_worker_ask(worker, "POST", "/tokenize", form, "content=hi", 10);
 
@@ -294,7 +271,6 @@ static char *long_body(size_t n, const char *rest)
 
 FIXTURE_TEST(large_and_complicated_requests_are_answered_too)
 {
-    const hth_test_worker *worker = *state;
     char *body = long_body(3000, "\"n_predict\":3"), *huge = long_body(100000, "\"n_predict\":3");
     static const char grammar[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":20,\"grammar\":\"root ::= \\\"yes\\\"\"}";
 
@@ -308,7 +284,6 @@ FIXTURE_TEST(large_and_complicated_requests_are_answered_too)
 
 FIXTURE_TEST(a_client_that_leaves_while_its_request_is_prepared_harms_nobody)
 {
-    const hth_test_worker *worker = *state;
     char *body = long_body(60000, "\"n_predict\":3");
 
     for (int i = 0; i < 20; i++) {
@@ -331,9 +306,8 @@ static void wait_until_idle(const hth_test_worker *worker)
         assert_true(hth_os_monotonic_ns() < until);
 }
 
-TEST_WITH(a_request_ends_when_its_client_goes_away, set_up_slow, tear_down)
+TEST_WITH(hth_test_worker, worker, a_request_ends_when_its_client_goes_away, set_up_slow, hth_test_worker_deinit)
 {
-    const hth_test_worker *worker = *state;
     static const char *const bodies[] = {
         "{\"prompt\":\"" PROMPT "\",\"n_predict\":3000,\"ignore_eos\":true,\"stream\":true}",
         "{\"prompt\":\"" PROMPT "\",\"n_predict\":3000,\"ignore_eos\":true}",
@@ -476,14 +450,14 @@ FIXTURE_TEST(many_clients_are_served_at_once)
     crowd crowds[CLIENTS];
 
     for (unsigned i = 0; i < CLIENTS; i++) {
-        crowds[i] = (crowd){ .worker = *state, .number = i };
+        crowds[i] = (crowd){ .worker = worker, .number = i };
         assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &crowds[i]), 0);
     }
     for (unsigned i = 0; i < CLIENTS; i++) {
         pthread_join(threads[i], NULL);
         assert_int_equal(crowds[i].n_wrong, 0);
     }
-    wait_until_idle(*state);
+    wait_until_idle(worker);
 }
 
 TEST(a_full_queue_is_told_with_a_time_to_come_again)
@@ -544,13 +518,13 @@ FIXTURE_TEST(a_second_worker_does_not_take_the_socket)
     hth_test_worker second;
 
     hth_test_worker_init(&second, "stub:");
-    second.options.socket_path = ((hth_test_worker *)*state)->socket_path;
+    second.options.socket_path = worker->socket_path;
     second.options.control_fd = -1;
     second.options.runtime = &second.runtime;
     second.options.model = &second.model;
     assert_int_equal(hth_worker_run(&second.options, &second.err), HEARTH_BUSY);
     hth_test_worker_deinit(&second);
-    expect_text(get(*state, "/health", 200), "status", "ok");
+    expect_text(get(worker, "/health", 200), "status", "ok");
 }
 
 TEST(running_requests_end_with_a_worker_whose_front_is_gone_and_what_they_read_is_saved)
