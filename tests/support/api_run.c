@@ -201,6 +201,11 @@ static void script(hth_api_reply *reply, const char *const *texts, hearth_finish
     hth_api_reply_done(reply, 0, &result, out);
 }
 
+static void release_request(void *request)
+{
+    hth_api_request_free(request);
+}
+
 hth_api_request *hth_test_parsed(hth_api_kind kind, const char *body)
 {
     hth_api_error error;
@@ -208,7 +213,7 @@ hth_api_request *hth_test_parsed(hth_api_kind kind, const char *body)
 
     if (!request)
         fail_msg("%s: %s", body, error.message);
-    return request;
+    return hth_test_keep(request, release_request);
 }
 
 static hth_test_answer answer(hearth_model *model, hth_api_kind kind, const char *body, const char *const *texts,
@@ -238,6 +243,7 @@ static hth_test_answer answer(hearth_model *model, hth_api_kind kind, const char
         out.status = hth_api_reply_http_status(reply);
     }
     assert_false(out.text.failed);
+    (void)hth_test_keep(out.text.text, free);
     hth_api_reply_free(reply);
     hth_api_prepared_deinit(&prepared);
     hth_api_request_free(request);
@@ -264,6 +270,16 @@ hth_test_answer hth_test_api_stopped(hearth_model *model, hth_api_kind kind, con
 
 /* ---- JSON ---- */
 
+static void release_json(void *value)
+{
+    json_decref(value);
+}
+
+json_t *hth_test_json_keep(json_t *value)
+{
+    return hth_test_keep(value, release_json);
+}
+
 json_t *hth_test_json(const char *text)
 {
     json_error_t error;
@@ -271,12 +287,12 @@ json_t *hth_test_json(const char *text)
 
     if (!value)
         fail_msg("'%s' is no JSON: %s", text, error.text);
-    return value;
+    return hth_test_json_keep(value);
 }
 
 json_t *hth_test_events(const char *text)
 {
-    json_t *events = json_array();
+    json_t *events = hth_test_json_keep(json_array());
     char name[64] = "";
 
     while (*text) {
@@ -293,7 +309,7 @@ json_t *hth_test_events(const char *text)
             if (name[0])
                 json_object_set_new(event, "(event)", json_string(name));
             name[0] = '\0';
-            json_array_append_new(events, event);
+            json_array_append(events, event);
         } else {
             assert_int_equal(n, 0); /* nothing but what ends an event */
         }

@@ -52,12 +52,22 @@
     static void name##_is_run(void **state)                                   \
     {                                                                         \
         name(*state);                                                         \
+        hth_test_release_kept();                                              \
     }                                                                         \
     __attribute__((constructor)) static void name##_is_registered(void)       \
     {                                                                         \
         hth_test_register(__LINE__, #name, name##_is_run, set_up, tear_down); \
     }                                                                         \
     static void name(__attribute__((unused)) type *f)
+
+/*
+ * Keep an object until the test's body has returned; release(object) then ends it, the newest object first. Returns the
+ * object. Any thread may call this. A test that fails leaks what it keeps.
+ */
+void *hth_test_keep(void *object, void (*release)(void *object));
+
+/* Called by TEST_IN only. */
+void hth_test_release_kept(void);
 
 /* Called by TEST_WITH only: that many bytes, all of them zero. */
 void *hth_test_fixture_new(size_t n_bytes);

@@ -1,4 +1,5 @@
 /* tests.c - the list of a program's tests, see cmocka_all.h */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,6 +32,39 @@ void hth_test_register(int line, const char *name, CMUnitTestFunction test, CMFi
 static int by_line(const void *a, const void *b)
 {
     return ((const registered_test *)a)->line - ((const registered_test *)b)->line;
+}
+
+typedef struct kept_object {
+    struct kept_object *older;
+    void *object;
+    void (*release)(void *object);
+} kept_object;
+
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static kept_object *newest_kept; /* guarded by kept_lock */
+
+void *hth_test_keep(void *object, void (*release)(void *object))
+{
+    kept_object *kept = malloc(sizeof(*kept));
+
+    if (!kept)
+        abort();
+    pthread_mutex_lock(&kept_lock);
+    *kept = (kept_object){ .older = newest_kept, .object = object, .release = release };
+    newest_kept = kept;
+    pthread_mutex_unlock(&kept_lock);
+    return object;
+}
+
+void hth_test_release_kept(void)
+{
+    while (newest_kept) {
+        kept_object *kept = newest_kept;
+
+        newest_kept = kept->older;
+        kept->release(kept->object);
+        free(kept);
+    }
 }
 
 void *hth_test_fixture_new(size_t n_bytes)

@@ -244,7 +244,6 @@ unsigned hth_test_worker_n_busy(const hth_test_worker *worker)
 
     for (size_t i = 0; i < json_array_size(slots); i++)
         n += json_is_true(json_object_get(json_array_get(slots, i), "is_processing"));
-    json_decref(slots);
     hth_test_heard_deinit(&heard);
     return n;
 }

@@ -83,8 +83,6 @@ STUB_TEST(what_is_wrong_is_an_error_of_llama_cpps_shape)
         if (answer.status != rows[i].status || strcmp(hth_test_text_at(body, "error.type"), rows[i].type) != 0 ||
             json_integer_value(hth_test_at(body, "error.code")) != rows[i].status)
             fail_msg("row %zu: %s gives %d %s", i, rows[i].body, answer.status, hth_buffer_text(&answer.text));
-        json_decref(body);
-        hth_buffer_deinit(&answer.text);
     }
 }
 
@@ -124,10 +122,6 @@ STUB_TEST(a_completion_tells_what_it_did_streamed_or_not)
     assert_int_equal(json_integer_value(hth_test_at(body, "generation_settings.seed")), 4);
     hth_buffer_deinit(&said);
     json_decref(tokens);
-    json_decref(body);
-    json_decref(events);
-    hth_buffer_deinit(&whole.text);
-    hth_buffer_deinit(&stream.text);
 }
 
 STUB_TEST(events_have_their_tokens_and_probabilities_the_bytes_of_theirs)
@@ -144,10 +138,6 @@ STUB_TEST(events_have_their_tokens_and_probabilities_the_bytes_of_theirs)
     assert_true(json_equal(hth_test_at(events, "0.completion_probabilities.0.bytes"), first));
     assert_int_equal(json_integer_value(hth_test_at(events, "1.completion_probabilities.0.bytes.0")), 'x');
     assert_true(json_is_array(hth_test_at(events, "0.completion_probabilities.0.top_logprobs.0.bytes")));
-    json_decref(tokens);
-    json_decref(first);
-    json_decref(events);
-    hth_buffer_deinit(&stream.text);
 }
 
 STUB_TEST(timings_have_all_their_fields_in_every_event)
@@ -186,8 +176,6 @@ STUB_TEST(timings_have_all_their_fields_in_every_event)
         assert_true(json_equal(hth_test_at(event, "tokens_evaluated"), hth_test_at(timings, "prompt_n")));
         assert_string_equal(hth_test_text_at(timings, "hit"), "none");
     }
-    json_decref(events);
-    hth_buffer_deinit(&stream.text);
 }
 
 TEST(tokens_a_second_are_the_inverse_of_the_time_a_token_takes)
@@ -238,22 +226,18 @@ STUB_TEST(a_reply_has_the_key_to_go_on_from)
     hth_test_answer answer = hth_test_api_run(
         f->model, HTH_API_NATIVE_COMPLETION,
         "{\"prompt\":[65,66,67],\"n_predict\":1,\"return_tokens\":true,\"ignore_eos\":true,\"temperature\":0}");
-    json_t *body = hth_test_json(hth_buffer_text(&answer.text)), *second;
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text));
     const char *key = hth_test_text_at(body, "finish_key");
 
     assert_int_equal(strlen(key), 64);
     assert_int_equal(json_integer_value(hth_test_at(body, "tokens_cached")), 3);
-    hth_buffer_deinit(&answer.text);
     for (int i = 0; i < 2; i++) {
         snprintf(text, sizeof(text), "{\"prompt\":[65,66,%d,68],\"n_predict\":1,\"parent_key\":\"%s\"}", i ? 1 : 67,
                  key);
         answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION, text);
-        second = hth_test_json(hth_buffer_text(&answer.text));
+        (void)hth_test_json(hth_buffer_text(&answer.text));
         assert_int_equal(answer.status, i ? 404 : 200);
-        json_decref(second);
-        hth_buffer_deinit(&answer.text);
     }
-    json_decref(body);
 }
 
 STUB_TEST(a_prompt_that_does_not_fit_is_told_in_numbers)
@@ -273,8 +257,6 @@ STUB_TEST(a_prompt_that_does_not_fit_is_told_in_numbers)
     assert_string_equal(hth_test_text_at(body, "error.type"), "exceed_context_size_error");
     assert_int_equal(json_integer_value(hth_test_at(body, "error.n_prompt_tokens")), 100001);
     assert_int_equal(json_integer_value(hth_test_at(body, "error.n_ctx")), info.n_ctx);
-    json_decref(body);
-    hth_buffer_deinit(&answer.text);
     free(text);
 }
 
@@ -288,8 +270,6 @@ STUB_TEST(a_stop_text_is_named)
     assert_string_equal(hth_test_text_at(body, "stop_type"), "word");
     assert_string_equal(hth_test_text_at(body, "stopping_word"), "e");
     assert_null(strchr(hth_test_text_at(body, "content"), 'e'));
-    json_decref(body);
-    hth_buffer_deinit(&answer.text);
 }
 
 STUB_TEST(a_stop_text_of_nobody_elses_is_named)
@@ -303,8 +283,6 @@ STUB_TEST(a_stop_text_of_nobody_elses_is_named)
 
         assert_string_equal(hth_test_text_at(body, "stop_type"), types[number]);
         assert_string_equal(hth_test_text_at(body, "stopping_word"), words[number]);
-        json_decref(body);
-        hth_buffer_deinit(&answer.text);
     }
 }
 
@@ -365,11 +343,7 @@ STUB_TEST(a_nul_byte_in_a_reply_ends_nothing)
         if (strstr(text, "stop\""))
             assert_string_equal(hth_test_text_at(body, "stopping_word"), "cd");
         json_decref(wanted);
-        json_decref(body);
-        json_decref(events);
         json_decref(said);
-        hth_buffer_deinit(&whole.text);
-        hth_buffer_deinit(&stream.text);
     }
 }
 
@@ -383,8 +357,6 @@ STUB_TEST(several_prompts_are_answered_in_their_order)
     assert_string_equal(hth_test_text_at(body, "0.prompt"), "one");
     assert_string_equal(hth_test_text_at(body, "1.prompt"), "two");
     assert_int_equal(json_integer_value(hth_test_at(body, "2.tokens_evaluated")), 2);
-    json_decref(body);
-    hth_buffer_deinit(&answer.text);
 }
 
 /* The body of an answer at once. */
@@ -408,22 +380,16 @@ STUB_TEST(texts_become_tokens_and_tokens_texts)
     json_t *got = ask(f, HTH_API_TOKENIZE, "{\"content\":\"ab\"}"), *wanted = hth_test_json("{\"tokens\":[97,98]}");
 
     assert_true(json_equal(got, wanted));
-    json_decref(got);
-    json_decref(wanted);
     got = ask(f, HTH_API_TOKENIZE, "{\"content\":\"a\xc3\xa9\",\"add_special\":true,\"with_pieces\":true}");
     assert_int_equal(json_array_size(hth_test_at(got, "tokens")), 4);
     assert_string_equal(hth_test_text_at(got, "tokens.1.piece"), "a");
     assert_int_equal(json_integer_value(hth_test_at(got, "tokens.2.piece.0")), 0xc3);
-    json_decref(got);
     got = ask(f, HTH_API_DETOKENIZE, "{\"tokens\":[97,195,169]}");
     assert_string_equal(hth_test_text_at(got, "content"), "a\xc3\xa9");
-    json_decref(got);
     got = ask(f, HTH_API_DETOKENIZE, "{\"tokens\":[]}");
     assert_string_equal(hth_test_text_at(got, "content"), "");
-    json_decref(got);
     got = ask(f, HTH_API_APPLY_TEMPLATE, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"whatever\":1}");
     assert_string_equal(hth_test_text_at(got, "prompt"), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
-    json_decref(got);
 }
 
 /* Ask for the tokens of n letters; the status, or 0 with the body in out. */
@@ -496,7 +462,6 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     assert_null(hth_test_at(got, "data.0.root"));
     assert_int_equal(json_array_size(hth_test_at(got, "data.1.aliases")), 0);
     assert_null(hth_test_at(got, "data.1.kind")); /* it is not known before it is loaded */
-    json_decref(got);
     hth_buffer_clear(&out);
     listed[0].asked = "gpt-4o";
     (void)strcpy(info.chat_template_kind, "none");
@@ -505,7 +470,6 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     assert_string_equal(hth_test_text_at(got, "id"), "gpt-4o");
     assert_string_equal(hth_test_text_at(got, "root"), "a");
     assert_string_equal(hth_test_text_at(got, "kind"), "completion");
-    json_decref(got);
     hth_buffer_clear(&out);
     hth_api_props_write(&info, "/home/me/models/tiny-Q4.gguf", NULL, &out);
     got = hth_test_json(hth_buffer_text(&out));
@@ -514,7 +478,6 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     assert_null(strstr(hth_buffer_text(&out), "/home"));
     assert_int_equal(json_integer_value(hth_test_at(got, "total_slots")), info.n_parallel);
     assert_int_equal(json_integer_value(hth_test_at(got, "default_generation_settings.params.top_k")), 40);
-    json_decref(got);
     hth_buffer_clear(&out);
     hth_api_props_write(&info, "tiny.gguf", NULL, &out);
     assert_non_null(strstr(hth_buffer_text(&out), "\"tiny.gguf\""));
@@ -522,7 +485,6 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     hth_api_slots_write(&info, &out);
     got = hth_test_json(hth_buffer_text(&out));
     assert_int_equal(json_array_size(got), info.n_parallel);
-    json_decref(got);
     hth_buffer_clear(&out);
     assert_int_equal(hth_api_health_write(NULL, &out), 200);
     assert_string_equal(hth_buffer_text(&out), "{\"status\":\"ok\"}");

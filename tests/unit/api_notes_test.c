@@ -83,7 +83,6 @@ TEST(what_is_passed_over_is_noted)
 
         if (strcmp(request->notes.text, rows[i].notes) != 0)
             fail_msg("%s: '%s', not '%s'", rows[i].body, request->notes.text, rows[i].notes);
-        hth_api_request_free(request);
     }
 }
 
@@ -115,19 +114,15 @@ TEST(other_names_mean_the_same)
     assert_int_equal(r->sampling.n_dry_breakers, 2);
     assert_string_equal(r->sampling.dry_breakers[1], "b");
     assert_string_equal(r->conversation.json_schema, "{\"type\":\"object\"}");
-    hth_api_request_free(r);
     r = hth_test_parsed(
         CHAT("\"reasoning\":{\"effort\":\"low\"},\"response_format\":{\"type\":\"json_object\",\"schema\":{\"a\":1}}"));
     assert_false(r->conversation.no_thinking);
     assert_string_equal(r->conversation.template_values, "{\"reasoning_effort\":\"low\"}");
     assert_string_equal(r->conversation.json_schema, "{\"a\":1}");
-    hth_api_request_free(r);
     r = hth_test_parsed(CHAT("\"thinking\":{\"type\":\"disabled\"},\"max_tokens\":0"));
     assert_true(r->conversation.no_thinking && r->options.prefill_only);
-    hth_api_request_free(r);
     r = hth_test_parsed(CHAT("\"enable_thinking\":false"));
     assert_true(r->conversation.no_thinking);
-    hth_api_request_free(r);
 }
 
 TEST(functions_are_tools)
@@ -139,7 +134,6 @@ TEST(functions_are_tools)
     assert_string_equal(r->conversation.tools[0].name, "g");
     assert_int_equal(r->conversation.tool_choice, HEARTH_TOOL_REQUIRED);
     assert_true(r->calls_are_functions);
-    hth_api_request_free(r);
 }
 
 TEST(a_last_message_of_the_assistant_is_gone_on_with)
@@ -164,7 +158,6 @@ TEST(a_last_message_of_the_assistant_is_gone_on_with)
 
         if (r->conversation.continue_last != rows[i].goes_on)
             fail_msg("%s", rows[i].body);
-        hth_api_request_free(r);
     }
     assert_null(hth_api_request_parse(HTH_API_CHAT, wrong, sizeof(wrong) - 1, NULL, &error));
     assert_string_equal(error.param, "continue_final_message");
@@ -193,7 +186,6 @@ TEST(a_history_with_what_cannot_be_read_still_goes_on)
     assert_string_equal(c->turns[3].parts[1], "What?");
     assert_string_equal(r->notes.text, "messages[].content[].image_url, messages[].tool_calls[].function.arguments, "
                                        "messages[].content[].hologram, messages[].content[].input_audio");
-    hth_api_request_free(r);
 }
 
 TEST(a_question_of_pictures_alone_is_an_error_that_says_so)

@@ -34,14 +34,14 @@ static hth_api_error refused(hth_api_kind kind, const char *body)
 /* The lines of a stream, each a JSON object and ended by a newline. */
 static json_t *lines_of(const char *text)
 {
-    json_t *lines = json_array();
+    json_t *lines = hth_test_json_keep(json_array());
 
     while (*text) {
         size_t n = strcspn(text, "\n");
         char *line = strndup(text, n);
 
         assert_int_equal(text[n], '\n');
-        json_array_append_new(lines, hth_test_json(line));
+        json_array_append(lines, hth_test_json(line));
         free(line);
         text += n + 1;
     }
@@ -72,7 +72,6 @@ SHARED_STUB_TEST(every_option_arrives)
     assert_non_null(strstr(r->conversation.template_values, "\"high\""));
     assert_true(r->stream && !r->is_load);
     assert_string_equal(r->notes.text, "");
-    hth_api_request_free(r);
 }
 
 SHARED_STUB_TEST(what_nobody_says_is_as_everywhere)
@@ -84,14 +83,12 @@ SHARED_STUB_TEST(what_nobody_says_is_as_everywhere)
     assert_int_equal(r->options.n_predict, -1);
     assert_true(r->stream && r->sampling.seed == HEARTH_SEED_RANDOM && !r->conversation.no_thinking);
     assert_null(r->conversation.json_schema);
-    hth_api_request_free(r);
     r = hth_test_parsed(HTH_API_OLLAMA_CHAT,
                         "{" ASK ",\"stream\":false,\"think\":false,\"format\":\"\",\"options\":{\"seed\":-1,"
                         "\"num_predict\":-2,\"stop\":null},\"tools\":[]}");
     assert_true(!r->stream && r->sampling.seed == HEARTH_SEED_RANDOM && r->conversation.no_thinking &&
                 r->options.n_predict == -1);
     assert_null(r->conversation.json_schema);
-    hth_api_request_free(r);
 }
 
 SHARED_STUB_TEST(what_has_no_effect_is_noted)
@@ -124,7 +121,6 @@ SHARED_STUB_TEST(what_has_no_effect_is_noted)
         r = hth_test_parsed(HTH_API_OLLAMA_CHAT, body);
         if (strcmp(r->notes.text, rows[i].notes) != 0)
             fail_msg("%s: '%s' is noted", rows[i].fields, r->notes.text);
-        hth_api_request_free(r);
     }
 }
 
@@ -171,7 +167,6 @@ SHARED_STUB_TEST(what_is_wrong_names_the_field)
         body = hth_test_json(hth_buffer_text(&out));
         assert_int_equal(json_object_size(body), 1);
         assert_string_equal(hth_test_text_at(body, "error"), error.message);
-        json_decref(body);
         hth_buffer_deinit(&out);
     }
 }
@@ -205,7 +200,6 @@ static char *prompt_of(const hth_test_stub *f, hth_api_kind kind, const char *bo
     copy = strdup(strncmp(text, "<s>", 3) == 0 ? text + 3 : text); /* which begins every text but one that goes on */
     hearth_free(text);
     hth_api_prepared_deinit(&prepared);
-    hth_api_request_free(request);
     return copy;
 }
 
@@ -302,7 +296,6 @@ SHARED_STUB_TEST(a_text_is_asked_for_between_two)
         assert_false(hth_api_prepare(f->model, request, 1, NULL, &prepared, &error));
         assert_int_equal(error.kind, HTH_API_UNSUPPORTED);
         assert_string_equal(error.param, "suffix");
-        hth_api_request_free(request);
     }
     assert_prompt(&filling, HTH_API_COMPLETION, "{\"prompt\":\"ab\",\"suffix\":\"\"}", "ab");
     hearth_model_unref(filling.model);
@@ -319,7 +312,6 @@ SHARED_STUB_TEST(context_and_suffix_are_part_of_what_names_a_prompt)
         hth_api_request *request = hth_test_parsed(HTH_API_OLLAMA_GENERATE, bodies[i]);
 
         assert_true(hth_api_prompt_key(request, 0, keys[i]));
-        hth_api_request_free(request);
     }
     assert_memory_not_equal(keys[0], keys[1], sizeof(keys[0]));
     assert_memory_not_equal(keys[1], keys[2], sizeof(keys[0]));
@@ -401,10 +393,6 @@ SHARED_STUB_TEST(a_stream_s_pieces_are_the_reply)
                              json_integer_value(hth_test_at(last, "prompt_eval_count")) +
                                  json_integer_value(hth_test_at(last, "eval_count")));
         hth_buffer_deinit(&said);
-        json_decref(body);
-        json_decref(lines);
-        hth_buffer_deinit(&whole.text);
-        hth_buffer_deinit(&stream.text);
     }
 }
 
@@ -436,10 +424,6 @@ SHARED_STUB_TEST(calls_are_told_whole)
     }
     assert_true(json_equal(calls, hth_test_at(body, "message.tool_calls")));
     json_decref(calls);
-    json_decref(body);
-    json_decref(lines);
-    hth_buffer_deinit(&whole.text);
-    hth_buffer_deinit(&stream.text);
 }
 
 SHARED_STUB_TEST(a_call_that_is_cut_off_is_none)
@@ -453,7 +437,6 @@ SHARED_STUB_TEST(a_call_that_is_cut_off_is_none)
 
         assert_null(strstr(hth_buffer_text(&answer.text), "tool_calls"));
         assert_non_null(strstr(hth_buffer_text(&answer.text), "\"done_reason\":\"length\""));
-        hth_buffer_deinit(&answer.text);
     }
 }
 
@@ -477,10 +460,6 @@ SHARED_STUB_TEST(log_probabilities_come_with_their_lines)
     assert_int_equal(json_array_size(hth_test_at(all, "0.top_logprobs")), 2);
     assert_true(json_is_array(hth_test_at(all, "0.bytes")));
     json_decref(all);
-    json_decref(body);
-    json_decref(lines);
-    hth_buffer_deinit(&whole.text);
-    hth_buffer_deinit(&stream.text);
 }
 
 /* ---- answers ---- */
@@ -496,7 +475,6 @@ static json_t *ask(const hth_test_stub *f, hth_api_kind kind, const char *body)
         fail_msg("%s: %s", body, error.message);
     answer = hth_test_json(hth_buffer_text(&out));
     hth_buffer_deinit(&out);
-    hth_api_request_free(request);
     return answer;
 }
 
@@ -520,7 +498,6 @@ SHARED_STUB_TEST(who_asks_for_nothing_is_told_that_the_model_is_loaded)
         assert_string_equal(hth_test_text_at(answer, "done_reason"), rows[i].reason);
         assert_string_equal(hth_test_text_at(answer, "model"), "m");
         assert_true(json_is_true(hth_test_at(answer, "done")) && json_is_string(hth_test_at(answer, rows[i].at)));
-        json_decref(answer);
     }
 }
 
@@ -551,7 +528,6 @@ SHARED_STUB_TEST(a_model_shows_what_it_can_do)
         assert_true(has_text(hth_test_at(shown, "capabilities"), "thinking"));
         assert_false(has_text(hth_test_at(shown, "capabilities"), "insert"));
         assert_string_equal(hth_test_text_at(shown, "template"), "a stub's, in C");
-        json_decref(shown);
     }
 }
 
@@ -584,13 +560,11 @@ SHARED_STUB_TEST(models_are_listed_whether_or_not_they_are_loaded)
     assert_string_equal(hth_test_text_at(list, "models.0.details.parameter_size"), "7.6B");
     assert_string_equal(hth_test_text_at(list, "models.0.details.quantization_level"), "Q4_K_M");
     assert_string_equal(hth_test_text_at(list, "models.0.details.families.0"), "llama");
-    json_decref(list);
     hth_buffer_clear(&out);
     hth_api_ollama_ps_write(models, 2, &out);
     list = hth_test_json(hth_buffer_text(&out));
     assert_int_equal(json_array_size(hth_test_at(list, "models")), 1);
     assert_int_equal(json_integer_value(hth_test_at(list, "models.0.context_length")), 4096);
-    json_decref(list);
     hth_buffer_deinit(&out);
 }
 

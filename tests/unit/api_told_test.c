@@ -88,7 +88,6 @@ STUB_TEST(log_probabilities_do_not_wait_for_text_for_ever)
         assert_int_equal(n_longest < out.n / 2, rows[i].leaves_before_the_end);
         events = hth_test_events(hth_buffer_text(&out));
         assert_int_equal(count_entries(rows[i].kind, events), N_TOKENS);
-        json_decref(events);
         hth_buffer_deinit(&out);
         hth_api_reply_free(reply);
         hth_api_prepared_deinit(&prepared);

@@ -57,7 +57,7 @@ static void tear_down(fixture *f)
 /* The calls of a stream, as the message of a body has them. */
 static json_t *calls_of(json_t *events)
 {
-    json_t *calls = json_array(), *event;
+    json_t *calls = hth_test_json_keep(json_array()), *event;
     size_t i;
 
     json_array_foreach(events, i, event)
@@ -120,13 +120,7 @@ FIXTURE_TEST(a_required_call_comes_streamed_or_not)
                     assert_true(json_is_boolean(hth_test_at(arguments, "a")));
                     assert_int_equal(strlen(hth_test_text_at(arguments, "b")), 1);
                 }
-                json_decref(arguments);
             }
-            json_decref(calls);
-            json_decref(events);
-            json_decref(body);
-            hth_buffer_deinit(&whole.text);
-            hth_buffer_deinit(&stream.text);
         }
 }
 
@@ -149,8 +143,5 @@ FIXTURE_TEST(a_response_format_is_followed)
             fail_msg("%s", hth_buffer_text(&answer.text));
         content = hth_test_json(hth_test_text_at(body, "choices.0.message.content"));
         assert_true(json_is_boolean(hth_test_at(content, "ok")));
-        json_decref(content);
-        json_decref(body);
-        hth_buffer_deinit(&answer.text);
     }
 }

@@ -206,7 +206,6 @@ static size_t expect_progress(const hth_test_worker *worker, const char *target,
     }
     assert_int_equal(before, total);
     assert_true(json_array_size(events) > n);
-    json_decref(events);
     hth_test_heard_deinit(&heard);
     return n;
 }
@@ -287,7 +286,6 @@ static json_int_t n_known(const hth_test_worker *worker, const char *body)
     json_int_t n = number_at(answer, "known_tokens");
 
     assert_int_equal(heard.status, 200);
-    json_decref(answer);
     hth_test_heard_deinit(&heard);
     return n;
 }
@@ -303,7 +301,6 @@ static json_int_t n_found_again(const hth_test_worker *worker, const char *body)
     assert_int_equal(heard.status, 200);
     events = hth_test_events(heard.body.text);
     n = number_at(json_array_get(events, json_array_size(events) - 1), "timings.cache_n");
-    json_decref(events);
     hth_test_heard_deinit(&heard);
     return n;
 }

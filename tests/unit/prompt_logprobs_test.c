@@ -109,6 +109,4 @@ STUB_TEST(an_echo_with_log_probabilities_begins_with_the_prompts)
         assert_int_equal(json_object_size(json_array_get(json_object_get(lists, "top_logprobs"), i)), 2);
         assert_int_equal(json_integer_value(json_array_get(json_object_get(lists, "text_offset"), i)), offsets[i]);
     }
-    json_decref(body);
-    hth_buffer_deinit(&answer.text);
 }

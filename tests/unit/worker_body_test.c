@@ -109,7 +109,6 @@ static void expect_long(const char *text)
         for (size_t k = 0; k < LONG_TOKENS; k++)
             assert_int_equal(json_array_size(json_object_get(json_array_get(entries, k), "top_logprobs")), 64);
     }
-    json_decref(all);
 }
 
 /* Frames are bounded, which hth_frame_read sees to. */
@@ -187,7 +186,6 @@ STAGED(what_was_drawn_is_not_drawn_again)
     entry = json_array_get(json_object_get(entry, "top_logprobs"), 0);
     assert_int_equal(json_integer_value(json_object_get(entry, "id")), 'S');
     assert_true(json_number_value(json_object_get(entry, "logprob")) == -0.25);
-    json_decref(reply);
     hth_buffer_deinit(&known);
     told_deinit(&t);
 }
