@@ -199,8 +199,7 @@ static void check_after(fixture *f, const plan *plans, unsigned n_plans)
     hth_file_tier *tier = NULL;
     hearth_error err = { .message = "" };
 
-    if (hth_file_tier_open(&options, &tier, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_file_tier_open(&options, &tier, &err), err);
     hth_file_tier_settle(tier);
     check_totals(f, tier);
     for (uint32_t chain = 0; chain < CHAINS; chain++)

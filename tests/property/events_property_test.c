@@ -81,8 +81,7 @@ static void submit(play *p, asked *a, unsigned i)
     request.user_data = a;
     request.event_flags = draw(p, 16);
     request.logprobs = draw(p, 2);
-    if (hearth_submit(a->model, &request, &a->id, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_submit(a->model, &request, &a->id, &err), err);
     p->n_open += a->n;
 }
 

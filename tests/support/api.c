@@ -30,8 +30,7 @@ hearth_runtime *hth_test_runtime_open(const hearth_runtime_options *options)
     hearth_runtime *runtime = NULL;
     hearth_error err;
 
-    if (hearth_runtime_open(options, &runtime, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_runtime_open(options, &runtime, &err), err);
     return runtime;
 }
 
@@ -52,8 +51,7 @@ hearth_model *hth_test_model_load(hearth_runtime *runtime, const char *path, con
     hearth_model *model = NULL;
     hearth_error err;
 
-    if (hearth_model_load(runtime, path, options, &model, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_model_load(runtime, path, options, &model, &err), err);
     return model;
 }
 
@@ -113,8 +111,7 @@ const hearth_result *hth_test_complete(hearth_model *model, const hearth_request
     const hearth_result *result = NULL;
     hearth_error err;
 
-    if (hearth_complete(model, request, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_complete(model, request, &result, &err), err);
     return result;
 }
 

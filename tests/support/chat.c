@@ -57,8 +57,7 @@ char *hth_test_chat_read(hearth_model *model, const hearth_chat_prompt *prompt, 
     hearth_error err = { .message = "" };
     size_t n_text = strlen(text), at = 0;
 
-    if (hearth_chat_parser_new(model, prompt, &parser, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_chat_parser_new(model, prompt, &parser, &err), err);
     add(&t, "", 0);
     for (;;) {
         const hearth_chat_delta *deltas = NULL;
@@ -68,8 +67,7 @@ char *hth_test_chat_read(hearth_model *model, const hearth_chat_prompt *prompt, 
         while (at + n < n_text && ((unsigned char)text[at + n] & 0xc0) == 0x80)
             n++;
         is_last = at + n == n_text;
-        if (hearth_chat_parser_feed(parser, text + at, n, is_last, &deltas, &n_deltas, &err) != HEARTH_OK)
-            fail_msg("%s", err.message);
+        assert_ok(hearth_chat_parser_feed(parser, text + at, n, is_last, &deltas, &n_deltas, &err), err);
         for (size_t i = 0; i < n_deltas; i++)
             add_delta(&t, &deltas[i]);
         at += n;
@@ -113,8 +111,7 @@ const hearth_chat_prompt *hth_test_chat_render(hearth_model *model, const hearth
     const hearth_chat_prompt *prompt = NULL;
     hearth_error err = { .message = "" };
 
-    if (hearth_conversation_render(model, conversation, &prompt, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_conversation_render(model, conversation, &prompt, &err), err);
     return prompt;
 }
 

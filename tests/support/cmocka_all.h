@@ -60,6 +60,13 @@
     }                                                                         \
     static void name(__attribute__((unused)) type *f)
 
+/* A call that fills the hearth_error err where it fails; it must not. */
+#define assert_ok(call, err)               \
+    do {                                   \
+        if ((call) != HEARTH_OK)           \
+            fail_msg("%s", (err).message); \
+    } while (0)
+
 /*
  * Keep an object until the test's body has returned; release(object) then ends it, the newest object first. Returns the
  * object. Any thread may call this. A test that fails leaks what it keeps.

@@ -69,8 +69,7 @@ static inline void open_tier(fixture *f)
     hth_file_tier_options options = options_of(f);
     hearth_error err = { .message = "" };
 
-    if (hth_file_tier_open(&options, &f->tier, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_file_tier_open(&options, &f->tier, &err), err);
     hth_file_tier_settle(f->tier);
 }
 

@@ -72,8 +72,7 @@ static inline hth_engine_sampler *open_sampler(const hearth_sampling *sampling)
     hth_engine_sampler *sampler = NULL;
     hearth_error err;
 
-    if (llama->sampler_new(model, sampling, &sampler, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(llama->sampler_new(model, sampling, &sampler, &err), err);
     return sampler;
 }
 
@@ -82,9 +81,9 @@ static inline size_t apply(hth_engine_sampler *sampler, uint64_t position, bool 
     hearth_error err;
     size_t n = 0;
 
-    if (llama->sampler_apply(sampler, logits, &(hth_sample_at){ .position = position, .forbids_end = forbids_end }, out,
-                             &n, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(llama->sampler_apply(sampler, logits,
+                                   &(hth_sample_at){ .position = position, .forbids_end = forbids_end }, out, &n, &err),
+              err);
     return n;
 }
 
@@ -92,8 +91,7 @@ static inline void accept(hth_engine_sampler *sampler, hearth_token token, bool 
 {
     hearth_error err;
 
-    if (llama->sampler_accept(sampler, token, is_reply, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(llama->sampler_accept(sampler, token, is_reply, &err), err);
 }
 
 static inline size_t text_of(hearth_token token, char bytes[256])

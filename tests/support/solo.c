@@ -29,8 +29,7 @@ hearth_token test_solo_draw(const hth_backend *backend, hth_engine_sampler *samp
     double sum = 0;
     size_t n, i = 0;
 
-    if (backend->sampler_apply(sampler, logits, &at, &candidates, &n, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(backend->sampler_apply(sampler, logits, &at, &candidates, &n, &err), err);
     while (i + 1 < n && (sum += candidates[i].probability) <= where)
         i++;
     return candidates[i].token;
@@ -47,8 +46,7 @@ static const float *evaluate(const hth_backend *backend, hth_engine_context *con
     assert_non_null(rows);
     for (uint32_t i = 0; i < n; i++)
         rows[i] = (hth_batch_row){ .token = tokens[i], .position = position + i, .wants_logits = i == n - 1 };
-    if (backend->decode(context, rows, n, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(backend->decode(context, rows, n, &result, &err), err);
     assert_int_equal(result, HTH_DECODE_OK);
     free(rows);
     logits = backend->logits(context, n - 1);
@@ -94,8 +92,7 @@ static size_t append_piece(const hth_backend *backend, const hth_engine_model *m
     size_t n_piece = 0;
     hearth_error err;
 
-    if (backend->piece(model, token, false, text + n, PIECE_BYTES, &n_piece, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(backend->piece(model, token, false, text + n, PIECE_BYTES, &n_piece, &err), err);
     text[n + n_piece] = '\0';
     return n + n_piece;
 }

@@ -96,11 +96,9 @@ void test_tier_check(const test_forest *forest, const char *directory, test_tier
     hth_row_id orphan;
     size_t n_orphans;
 
-    if (hth_file_tier_open(&options, &tier, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_file_tier_open(&options, &tier, &err), err);
     hth_file_tier_settle(tier);
-    if (hth_file_tier_verify(tier, NULL, NULL, &census.verified, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_file_tier_verify(tier, NULL, NULL, &census.verified, &err), err);
     check_files(forest, directory, &census);
     assert_int_equal(hth_index_totals_get(hth_file_tier_index(tier), &totals, NULL), HEARTH_OK);
     assert_true(totals.complete);

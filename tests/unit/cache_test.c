@@ -42,8 +42,7 @@ static void open_cache(fixture *f)
 {
     hearth_error err = { .message = "" };
 
-    if (hth_cache_open(&f->options, &f->cache, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_cache_open(&f->options, &f->cache, &err), err);
 }
 
 static void close_cache(fixture *f)

@@ -78,8 +78,7 @@ static const hearth_chat_prompt *render(hearth_model *model, size_t n_turns)
 
     conversation.turns = turns + (n_turns < 4);
     conversation.n_turns = n_turns;
-    if (hearth_conversation_render(model, &conversation, &prompt, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_conversation_render(model, &conversation, &prompt, &err), err);
     return prompt;
 }
 

@@ -67,8 +67,7 @@ static size_t list(hth_engine_device *devices)
     size_t n = 0;
     hearth_error err;
 
-    if (llama->devices(devices, DEVICES_MAX, &n, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(llama->devices(devices, DEVICES_MAX, &n, &err), err);
     return n;
 }
 

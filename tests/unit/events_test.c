@@ -28,8 +28,7 @@ static hearth_events *open_queue(size_t n_events_max)
     hearth_error err;
 
     options.n_events_max = n_events_max;
-    if (hearth_events_open(&options, &queue, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_events_open(&options, &queue, &err), err);
     return queue;
 }
 
@@ -127,8 +126,7 @@ static size_t take(hearth_events *queue, const hearth_event **events, size_t n, 
     hearth_error err;
     size_t n_out = 12345;
 
-    if (hearth_events_take(queue, events, n, timeout_ms, &n_out, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_events_take(queue, events, n, timeout_ms, &n_out, &err), err);
     assert_true(n_out <= n);
     return n_out;
 }
@@ -157,8 +155,7 @@ static void submit(listener *l, hearth_model *model, hearth_events *queue, heart
     l->n = request->n;
     request->events = queue;
     request->user_data = l;
-    if (hearth_submit(model, request, &l->first_id, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_submit(model, request, &l->first_id, &err), err);
 }
 
 /* So hot that every byte comes: characters of two bytes, and many that become U+FFFD, which has three. */

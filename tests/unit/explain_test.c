@@ -45,8 +45,7 @@ static hearth_explanation explain(hearth_model *model, const hearth_request *req
     hearth_explanation e = { .struct_size = sizeof(e) };
     hearth_error err = { .message = "" };
 
-    if (hearth_explain(model, request, &e, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_explain(model, request, &e, &err), err);
     assert_true(strlen(e.detail) > 10);
     return e;
 }

@@ -52,8 +52,7 @@ static void open_roots(fixture *f, size_t n)
             .fs = &f->devices[i].fs,
         };
     f->n_roots = n;
-    if (hth_file_tier_set_open(options, n, &f->set, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_file_tier_set_open(options, n, &f->set, &err), err);
     hth_file_tier_set_settle(f->set);
 }
 

@@ -287,8 +287,7 @@ TEST(masks_questions_and_replays_agree)
                 hearth_error err;
 
                 hth_grammar_begin_choice(grammar);
-                if (hth_grammar_mask(grammar, allowed, &err) != HEARTH_OK)
-                    fail_msg("%s", err.message);
+                assert_ok(hth_grammar_mask(grammar, allowed, &err), err);
                 replay = open_grammar(grammars[g]);
                 for (size_t i = 0; i < n_taken; i++)
                     assert_int_equal(hth_grammar_accept(replay, taken[i], NULL), HEARTH_OK);

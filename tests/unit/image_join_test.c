@@ -138,8 +138,7 @@ static hth_image_chain *chain_of(const shape *s, const hth_image_piece *pieces, 
     hth_image_chain *chain = NULL;
     hearth_error err = { .message = "" };
 
-    if (hth_image_chain_new(&format, pieces, n_pieces, &chain, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_image_chain_new(&format, pieces, n_pieces, &chain, &err), err);
     return chain;
 }
 

@@ -16,8 +16,7 @@ static hth_config_file file_of(hth_pool *pool, const char *text)
     hth_config_file file = { .name = "keys.conf", .text = text, .n_text = strlen(text) };
     hearth_error err;
 
-    if (hth_config_file_parse(pool, file.name, text, file.n_text, &file.root, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_config_file_parse(pool, file.name, text, file.n_text, &file.root, &err), err);
     return file;
 }
 

@@ -82,8 +82,7 @@ static void submit(hearth_model *model, holder *h, hearth_text_fn on_text, heart
     request.on_text = on_text;
     request.on_done = on_done;
     request.user_data = h;
-    if (hearth_submit(model, &request, NULL, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_submit(model, &request, NULL, &err), err);
 }
 
 static void wait_for_end(holder *h)

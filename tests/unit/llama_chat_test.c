@@ -472,8 +472,7 @@ RUNTIME_TEST(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool)
 
         c.tools = &tool;
         c.n_tools = 1;
-        if (hearth_conversation_render(model, &c, &prompt, &err) != HEARTH_OK)
-            fail_msg("%s", err.message);
+        assert_ok(hearth_conversation_render(model, &c, &prompt, &err), err);
         assert_non_null(prompt->grammar);
         if (!is_grammar(prompt->grammar, &err))
             fail_msg("%s: %s", templates[i], err.message);

@@ -209,8 +209,7 @@ TEST(a_given_template_is_used_and_a_broken_one_refused)
     assert_int_equal(llama->model_load(MODEL, &params, &own, &err), HEARTH_OK);
     llama->model_info(own, &own_info);
     assert_string_equal(own_info.chat_template_kind, "given");
-    if (llama->chat_prompt(own, &conversation, &prompt, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(llama->chat_prompt(own, &conversation, &prompt, &err), err);
     assert_string_equal(prompt.text, "[user] Hello!\n[assistant] Yes?\n[assistant]");
     hth_chat_prompt_clear(&prompt);
     llama->model_free(own);

@@ -47,8 +47,7 @@ static uint64_t start(const fixture *f, const char *path, const hearth_model_opt
     hearth_error err;
     uint64_t id = 0;
 
-    if (hearth_model_load_start(f->runtime, path, options, f->queue, user_data, &id, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_model_load_start(f->runtime, path, options, f->queue, user_data, &id, &err), err);
     assert_true(id > 0);
     return id;
 }

@@ -32,8 +32,7 @@ static void set_up(fixture *f)
     options.cache_directory = f->directory;
     options.ram_bytes_max = 64 << 20;
     options.disk_free_min = 0;
-    if (hearth_runtime_open(&options, &f->runtime, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_runtime_open(&options, &f->runtime, &err), err);
 }
 
 static void tear_down(fixture *f)
@@ -134,8 +133,7 @@ static hearth_model *load_engine_watched(const fixture *f, hearth_work_fn on_wor
     options.n_threads = 1;
     options.on_work = on_work;
     options.work_user_data = user_data;
-    if (hth_model_load_engine(f->runtime, f->path, &options, &model, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_model_load_engine(f->runtime, f->path, &options, &model, &err), err);
     return model;
 }
 

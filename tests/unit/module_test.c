@@ -58,8 +58,7 @@ TEST(a_module_that_is_there_loads_after_failures_and_only_once)
     const hth_backend *second = NULL;
     hearth_error err;
 
-    if (hth_backend_llama(HTH_TEST_ENGINE_DIR, &first, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_backend_llama(HTH_TEST_ENGINE_DIR, &first, &err), err);
     assert_int_equal(first->abi, HTH_BACKEND_ABI);
     assert_string_equal(first->name, "llama.cpp");
     assert_int_equal(hth_backend_llama(HTH_TEST_ENGINE_DIR "/.", &second, &err), HEARTH_OK); /* the same file */
@@ -174,11 +173,9 @@ TEST(a_path_with_the_name_of_another_module_is_served_by_it)
 
     assert_false(hth_model_path_is_file(HTH_TEST_ENGINE_DIR, "stub:"));
     assert_false(hth_model_path_is_file(HTH_TEST_ENGINE_DIR, "stub:kind=window"));
-    if (hth_backend_of_model(HTH_TEST_ENGINE_DIR, "stub:kind=window", &backend, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_backend_of_model(HTH_TEST_ENGINE_DIR, "stub:kind=window", &backend, &err), err);
     assert_string_equal(backend->name, "stub");
-    if (hth_backend_of_model(HTH_TEST_ENGINE_DIR, "models/stub:tiny.gguf", &backend, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_backend_of_model(HTH_TEST_ENGINE_DIR, "models/stub:tiny.gguf", &backend, &err), err);
     assert_string_equal(backend->name, "llama.cpp");
 }
 

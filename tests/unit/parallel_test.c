@@ -116,8 +116,7 @@ static uint64_t submit(hall *h, const hearth_request *request)
     hearth_error err;
     uint64_t id;
 
-    if (hearth_submit(h->model, request, &id, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_submit(h->model, request, &id, &err), err);
     return id;
 }
 
@@ -188,8 +187,7 @@ TEST(one_prompt_gets_as_many_replies_as_asked_for)
     sampling.temperature = 1;
     sampling.seed = 40;
     request.sampling = &sampling;
-    if (hearth_complete(f.model, &request, results, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_complete(f.model, &request, results, &err), err);
     for (unsigned i = 0; i < N; i++) { /* each is the reply with its seed */
         hearth_request alone = request;
         hearth_sampling own = sampling;

@@ -31,8 +31,7 @@ static void open_pool(const char *model, uint64_t ram_bytes)
     options.n_sequences = ENTRIES;
     options.ram_bytes = ram_bytes;
     test_stage_open(&f.stage, &options);
-    if (hth_pool_open(hth_batcher_workplace(f.stage.batcher), ENTRIES, &f.pool, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_pool_open(hth_batcher_workplace(f.stage.batcher), ENTRIES, &f.pool, &err), err);
     test_tokens(1, f.tokens, TOKENS_MAX);
     test_tokens(2, f.others, TOKENS_MAX);
     f.others[0] = 'A';
@@ -58,8 +57,7 @@ static hth_pool_entry *assigned(const hth_pool_query *query, uint32_t *n_live)
     hth_pool_entry *taken;
     hearth_error err;
 
-    if (hth_pool_assign(f.pool, query, &taken, n_live, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_pool_assign(f.pool, query, &taken, n_live, &err), err);
     assert_true(taken->is_running);
     assert_int_equal(hth_sequence_n_tokens(taken->sequence), *n_live);
     assert_int_equal(test_watch_n_tokens(&f.stage.watch, hth_sequence_id(taken->sequence)), *n_live);

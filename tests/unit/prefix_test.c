@@ -58,8 +58,7 @@ static uint32_t ask(const place *p, const char *salt, uint32_t n)
     sampling.temperature = 0;
     request.sampling = &sampling;
     request.cache_salt = salt;
-    if (hearth_complete(p->model, &request, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_complete(p->model, &request, &result, &err), err);
     assert_int_equal(result->stats->completion_tokens, N_REPLY);
     assert_int_equal(result->stats->finish_tokens, n + N_REPLY - 1);
     memcpy(prompt + n, result->tokens, N_REPLY * sizeof(prompt[0]));
@@ -73,8 +72,7 @@ static hth_prefix_saved save(const place *p, const char *salt, uint32_t n)
     hth_prefix_saved saved;
     hearth_error err = { .message = "" };
 
-    if (hth_prefix_save(p->model, salt, prompt, n, file_path, &saved, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_prefix_save(p->model, salt, prompt, n, file_path, &saved, &err), err);
     return saved;
 }
 
@@ -83,8 +81,7 @@ static uint32_t erase(const place *p, const char *salt, uint32_t n, uint32_t n_k
     uint32_t n_erased = UINT32_MAX;
     hearth_error err = { .message = "" };
 
-    if (hth_prefix_erase(p->model, salt, prompt, n, n_kept, &n_erased, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_prefix_erase(p->model, salt, prompt, n, n_kept, &n_erased, &err), err);
     return n_erased;
 }
 
@@ -93,8 +90,7 @@ static uint32_t restore(const place *p, const char *salt)
     hth_prefix_restored restored;
     hearth_error err = { .message = "" };
 
-    if (hth_prefix_restore(p->model, salt, file_path, &restored, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_prefix_restore(p->model, salt, file_path, &restored, &err), err);
     assert_memory_equal(restored.tokens, prompt, restored.n_tokens * sizeof(prompt[0]));
     free(restored.tokens);
     return restored.n_tokens;

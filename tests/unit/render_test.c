@@ -201,8 +201,7 @@ RUNTIME_TEST(so_is_one_whose_schema_the_engine_cannot_read)
     model = hth_test_template_model(f->runtime, text);
     c.tools = tools;
     c.n_tools = 2;
-    if (hth_api_render(model, &c, &prompt, &notes, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_api_render(model, &c, &prompt, &notes, &err), err);
     assert_string_equal(notes.text, "tools.lost.parameters");
     assert_non_null(prompt->grammar);
     assert_non_null(strstr(prompt->text, "#/nowhere")); /* it is told as text */

@@ -81,8 +81,7 @@ static void read_once(hearth_model *model, const hearth_request *request)
     hearth_error err;
 
     atomic_store(&n_read, 0);
-    if (hearth_complete(model, request, results, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_complete(model, request, results, &err), err);
     expect_read(1);
     expect_as_alone(model, request, results);
     for (unsigned i = 0; i < request->n; i++) {

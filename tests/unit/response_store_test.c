@@ -32,8 +32,7 @@ static void open_store(stage *s, uint64_t bytes_max)
     };
     hearth_error err;
 
-    if (hth_response_store_new(&options, &s->store, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_response_store_new(&options, &s->store, &err), err);
 }
 
 static stage begin(bool has_directory)

@@ -82,8 +82,7 @@ static hth_file_tier *open_tier(const char *directory)
     hth_file_tier *tier;
     hearth_error err = { .message = "" };
 
-    if (hth_file_tier_open(&options, &tier, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_file_tier_open(&options, &tier, &err), err);
     hth_file_tier_settle(tier);
     return tier;
 }
@@ -146,8 +145,7 @@ static hth_exported export_file(const hth_key *key, const hth_export_options *op
     hth_exported exported;
     hearth_error err = { .message = "" };
 
-    if (hth_row_export(&filled, 1, key, file_path, options, &exported, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_row_export(&filled, 1, key, file_path, options, &exported, &err), err);
     return exported;
 }
 
@@ -156,8 +154,7 @@ static hth_imported import_file(hth_file_tier *tier, const hth_import_options *o
     hth_imported imported;
     hearth_error err = { .message = "" };
 
-    if (hth_row_import(tier, file_path, options, &imported, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_row_import(tier, file_path, options, &imported, &err), err);
     return imported;
 }
 
@@ -330,8 +327,7 @@ FIXTURE_TEST(what_was_imported_is_exported_as_the_same_bytes)
     tier = open_tier(other);
     (void)import_file(tier, &import_defaults);
     (void)unlink(file_path);
-    if (hth_row_export(&tier, 1, &finish_key, file_path, &export_defaults, &exported, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_row_export(&tier, 1, &finish_key, file_path, &export_defaults, &exported, &err), err);
     again = load(file_path, &n_again);
     memset(bytes + HTH_KVC_LAST_USED_OFFSET, 0, 8);
     memset(again + HTH_KVC_LAST_USED_OFFSET, 0, 8);
@@ -725,8 +721,7 @@ FIXTURE_TEST(with_a_key_only_what_is_signed_goes_in_or_out_and_stays_signed)
     assert_int_equal(import_file(tier, &in).n_published, 4);
 
     (void)unlink(file_path);
-    if (hth_row_export(&tier, 1, &prompt_key, file_path, &out, &exported, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_row_export(&tier, 1, &prompt_key, file_path, &out, &exported, &err), err);
     bytes = load(file_path, &n_bytes);
     assert_true(hth_kvc_parse(bytes, n_bytes, &prompt_key, &info, &fault));
     assert_true(hth_kvc_verify_signature(bytes, n_bytes, &info, signing_key, &fault));

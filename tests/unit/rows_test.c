@@ -77,8 +77,7 @@ static hearth_stats ask(const place *p, const hearth_request *request)
     hearth_stats stats;
     hearth_error err = { .message = "" };
 
-    if (hearth_complete(p->model, request, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_complete(p->model, request, &result, &err), err);
     stats = *result->stats;
     hearth_result_unref(result);
     assert_int_equal(hearth_runtime_flush(p->runtime, 60000, NULL), HEARTH_OK);

@@ -26,8 +26,7 @@ static hth_runtime_folder make(const char *parent)
     hth_runtime_folder folder = { .lock_fd = -1 };
     hearth_error err;
 
-    if (hth_runtime_folder_make(parent, NAME_MAX_BYTES, NULL, &folder, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_runtime_folder_make(parent, NAME_MAX_BYTES, NULL, &folder, &err), err);
     return folder;
 }
 

@@ -13,8 +13,7 @@ static void expect(const hearth_sampling *sampling, const char *option)
     hearth_error err = { .message = "" };
 
     if (!option) {
-        if (hth_sampling_check(sampling, &err) != HEARTH_OK)
-            fail_msg("%s", err.message);
+        assert_ok(hth_sampling_check(sampling, &err), err);
         return;
     }
     assert_int_equal(hth_sampling_check(sampling, &err), HEARTH_MISUSE);

@@ -62,8 +62,7 @@ static void assert_key_is(const void *bytes, size_t n_bytes)
     hearth_error err = { .message = "" };
 
     assert_non_null(made);
-    if (hth_signing_key_load(NULL, path, &loaded, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_signing_key_load(NULL, path, &loaded, &err), err);
     mac_of(made, expected);
     mac_of(loaded, got);
     assert_true(hth_hmac_equal(expected, got));

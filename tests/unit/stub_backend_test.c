@@ -67,8 +67,7 @@ static const float *evaluate(engine e, uint32_t sequence, uint32_t begin, const 
                                    .position = begin + (uint32_t)i,
                                    .sequence = sequence,
                                    .wants_logits = i + 1 == n };
-    if (stub->decode(e.context, rows, n, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(stub->decode(e.context, rows, n, &result, &err), err);
     assert_int_equal(result, HTH_DECODE_OK);
     return stub->logits(e.context, n - 1);
 }

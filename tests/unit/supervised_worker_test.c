@@ -68,8 +68,7 @@ static void start(fixture *f)
 {
     hearth_error err;
 
-    if (hth_supervisor_new(f->base, HTH_TEST_HEARTH, &f->options, &f->log, &f->supervisor, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_supervisor_new(f->base, HTH_TEST_HEARTH, &f->options, &f->log, &f->supervisor, &err), err);
 }
 
 static hth_worker_view view(const fixture *f)

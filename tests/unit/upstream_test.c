@@ -103,8 +103,7 @@ static void begin_with(test_stage *stage, const hth_upstream_request *request, c
     };
     hearth_error err;
 
-    if (hth_upstream_begin(stage->upstream, request, &watch, &outcome->call, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_upstream_begin(stage->upstream, request, &watch, &outcome->call, &err), err);
 }
 
 static void begin(test_stage *stage, const char *target, call_outcome *outcome)

@@ -89,8 +89,7 @@ static void assert_written(hth_whole_file_mode mode, const char *text)
 {
     hearth_error err = { .message = "" };
 
-    if (write_text(mode, text, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(write_text(mode, text, &err), err);
     assert_string_equal(held(), text);
     assert_int_equal(n_files(), 1);
 }

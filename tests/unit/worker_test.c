@@ -344,8 +344,7 @@ TEST(a_slow_reader_makes_its_reply_wait_and_gets_all_of_it)
     hearth_error err;
     int fd, page_fd;
 
-    if (hth_status_page_new(&page, &page_fd, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_status_page_new(&page, &page_fd, &err), err);
     hth_test_worker_init(&worker, "stub:delay_us=300"); /* slower than its events are written */
     worker.options.status_fd = page_fd;
     worker.options.http.write_timeout_ms = 0; /* a slow machine may take long to fill what is buffered */
@@ -546,8 +545,7 @@ TEST(its_status_page_says_that_it_lives_and_what_it_has_done)
     int fd;
     uint64_t until;
 
-    if (hth_status_page_new(&page, &fd, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_status_page_new(&page, &fd, &err), err);
     hth_test_worker_init(&worker, "stub:");
     worker.options.status_fd = fd;
     hth_test_worker_start(&worker);
@@ -591,8 +589,7 @@ TEST(rows_under_suspicion_are_set_aside_before_anything_else)
     hearth_error err;
     int fd;
 
-    if (hth_status_page_new(&page, &fd, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_status_page_new(&page, &fd, &err), err);
     hth_test_worker_init(&worker, "stub:");
     hth_test_worker_start(&worker);
     (void)post(&worker, "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":2}", 200);

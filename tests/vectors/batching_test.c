@@ -225,8 +225,7 @@ static void play_decode(record *r, hth_engine_context *context, const call *c)
     hth_decode_result result;
     hearth_error err;
 
-    if (engine->decode(context, c->rows, c->n, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(engine->decode(context, c->rows, c->n, &result, &err), err);
     assert_int_equal(result, HTH_DECODE_OK);
     for (size_t i = 0; i < c->n; i++)
         played_of(r, c->rows[i].sequence)[c->rows[i].position] = c->rows[i].token;
@@ -271,8 +270,7 @@ static void play_all(record *r)
     hearth_error err;
     unsigned n_drawn = 0;
 
-    if (engine->context_new(r->stage.engine_model, &params, &context, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(engine->context_new(r->stage.engine_model, &params, &context, &err), err);
     r->played = calloc((size_t)params.n_seq_max * N_CTX, sizeof(*r->played));
     assert_non_null(r->played);
     for (size_t i = 0; i < r->n_calls; i++)
@@ -297,8 +295,7 @@ static void run_model(const char *path, uint64_t ram_bytes)
     printf("%s%s: ", path, ram_bytes ? ", with a cache" : "");
     r->seed = hth_test_seed();
     (void)fflush(stdout);
-    if (hth_backend_llama(NULL, &options.engine, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_backend_llama(NULL, &options.engine, &err), err);
     options.model = path;
     options.n_threads = 1;
     options.n_ctx = N_CTX;

@@ -90,8 +90,7 @@ static hth_image_chain *chain_of(const hth_image_piece *pieces, size_t n_pieces)
     hearth_error err = { .message = "" };
 
     assert_true(hth_image_plain_format(&pieces[0], &format));
-    if (hth_image_chain_new(&format, pieces, n_pieces, &chain, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hth_image_chain_new(&format, pieces, n_pieces, &chain, &err), err);
     return chain;
 }
 
@@ -118,8 +117,7 @@ static void check_type(const char *type)
     uint8_t *bytes;
     size_t n_bytes;
 
-    if (llama->context_new(model, &params, &context, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(llama->context_new(model, &params, &context, &err), err);
     evaluate_prefix();
     for (uint32_t i = 0; i < N_PIECES; i++)
         pieces[i] = cut(i * BLOCK, (i + 1) * BLOCK < N_TOKENS ? (i + 1) * BLOCK : N_TOKENS);

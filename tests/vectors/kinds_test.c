@@ -85,8 +85,7 @@ static const hearth_result *run(const place *p, const hearth_token *tokens, size
     request.ignore_eos = true;
     sampling.temperature = 0;
     request.sampling = &sampling;
-    if (hearth_complete(p->model, &request, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(hearth_complete(p->model, &request, &result, &err), err);
     assert_int_equal(result->stats->completion_tokens, N_REPLY);
     return result;
 }
@@ -463,7 +462,7 @@ int main(void)
 {
     /* The others are about the stub, which computes nothing on a device. */
     const struct CMUnitTest tests_of_devices[] = {
-        cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_models_of_every_kind),
+        cmocka_unit_test(conversations_go_on_in_fresh_runtimes_on_models_of_every_kind_is_run),
     };
     if (hth_test_has_devices())
         return cmocka_run_group_tests(tests_of_devices, NULL, NULL);

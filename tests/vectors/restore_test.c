@@ -73,8 +73,7 @@ static hth_engine_context *open_context(const run *r, const char *type)
     hth_engine_context_info info;
     hearth_error err;
 
-    if (r->backend->context_new(r->model, &params, &context, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(r->backend->context_new(r->model, &params, &context, &err), err);
     r->backend->context_info(context, &info);
     if (r->backend != hth_backend_stub())
         assert_int_equal(strstr(info.params_text, " devices=") != NULL, hth_test_has_devices());
@@ -93,8 +92,7 @@ static bool open_model(run *r, const char *path)
         fail_msg("%s", err.message);
     if (strncmp(path, "stub:", 5) != 0 && access(path, R_OK) != 0)
         return false;
-    if (r->backend->model_load(path, &params, &r->model, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(r->backend->model_load(path, &params, &r->model, &err), err);
     r->backend->model_info(r->model, &r->info);
     r->in_blocks = r->info.kind != HTH_MODEL_RECURRENT;
     r->has_rest = r->info.kind == HTH_MODEL_RECURRENT || r->info.kind == HTH_MODEL_HYBRID;
@@ -123,8 +121,7 @@ static const float *evaluate(run *r, uint32_t begin, uint32_t end)
         rows[i - begin] = (hth_batch_row){
             .token = token_at(r, i), .position = i, .sequence = SEQUENCE, .wants_logits = i + 1 == end
         };
-    if (r->backend->decode(r->context, rows, end - begin, &result, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(r->backend->decode(r->context, rows, end - begin, &result, &err), err);
     assert_int_equal(result, HTH_DECODE_OK);
     logits = r->backend->logits(r->context, end - begin - 1);
     assert_non_null(logits);
@@ -140,8 +137,7 @@ static void get_row(run *r, uint32_t sequence, hth_state_part part)
     assert_true(n_bytes > 0);
     r->rows[r->n_rows] = malloc(n_bytes);
     assert_non_null(r->rows[r->n_rows]);
-    if (r->backend->state_get(r->context, sequence, part, r->rows[r->n_rows], n_bytes, &n_written, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(r->backend->state_get(r->context, sequence, part, r->rows[r->n_rows], n_bytes, &n_written, &err), err);
     assert_int_equal(n_written, n_bytes);
     r->row_bytes[r->n_rows++] = n_bytes;
 }
@@ -155,8 +151,7 @@ static void cut_block(run *r, uint32_t begin)
 {
     hearth_error err;
 
-    if (r->backend->seq_copy(r->context, SEQUENCE, SCRATCH, begin, row_end(r, begin), &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(r->backend->seq_copy(r->context, SEQUENCE, SCRATCH, begin, row_end(r, begin), &err), err);
     get_row(r, SCRATCH, HTH_STATE_CELLS);
     assert_true(r->backend->seq_remove(r->context, SCRATCH, 0, UINT32_MAX));
 }
@@ -252,11 +247,10 @@ static void put_block(run *r, size_t row, uint32_t begin)
     bool is_bare = r->info.kind == HTH_MODEL_WINDOW && end + r->info.n_window <= r->n_prefix;
     hearth_error err;
 
-    if (r->backend->state_set(r->context, SCRATCH, is_bare ? HTH_STATE_CELLS_BARE : HTH_STATE_CELLS, r->rows[row],
-                              r->row_bytes[row], begin, end, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
-    if (r->backend->seq_copy(r->context, SCRATCH, SEQUENCE, begin, end, &err) != HEARTH_OK)
-        fail_msg("%s", err.message);
+    assert_ok(r->backend->state_set(r->context, SCRATCH, is_bare ? HTH_STATE_CELLS_BARE : HTH_STATE_CELLS, r->rows[row],
+                                    r->row_bytes[row], begin, end, &err),
+              err);
+    assert_ok(r->backend->seq_copy(r->context, SCRATCH, SEQUENCE, begin, end, &err), err);
     assert_true(r->backend->seq_remove(r->context, SCRATCH, 0, UINT32_MAX));
 }
 
