@@ -74,7 +74,6 @@ static uint64_t exchange(const request_kind *kind, uint64_t fail_at, uint64_t n_
 {
     relay_stage *stage = malloc(sizeof(*stage));
     hth_test_client client;
-    client_reply reply = { .status = 0 };
     uint64_t deadline_ms = hth_test_now_ms() + HTH_TEST_PATIENCE_MS;
 
     assert_non_null(stage);
@@ -87,22 +86,21 @@ static uint64_t exchange(const request_kind *kind, uint64_t fail_at, uint64_t n_
     heap.n = 0;
     heap.fail_at = fail_at;
     heap.n_fails = n_fails;
-    while (!reply.is_whole && !client.is_at_end) {
+    while (!stage->reply.is_whole && !client.is_at_end) {
         assert_true(hth_test_now_ms() < deadline_ms);
         heap.armed = true;
         hth_test_http_turn(&stage->http);
         heap.armed = false;
         if (may_be_whole(&client))
-            client_reply_read(&client, &reply);
+            client_reply_read(&client, &stage->reply);
     }
-    client_reply_read(&client, &reply);
+    client_reply_read(&client, &stage->reply);
     if (fail_at == 0) {
-        assert_string_equal(hth_buffer_text(&reply.body), kind->text);
+        assert_string_equal(hth_buffer_text(&stage->reply.body), kind->text);
         assert_int_equal(stage->n_runs, kind->cut ? 2 : 1);
     }
-    assert_right(kind, &reply);
+    assert_right(kind, &stage->reply);
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
     relay_stage_close(stage);
     free(stage);
     return heap.n;

@@ -128,28 +128,27 @@ static void ask(reader *r, hth_test_client *client, dice *d)
 static void read_some(reader *r, dice *d, bool to_the_end)
 {
     hth_test_client client;
-    client_reply reply = { .status = 0 };
+    client_reply *reply = &r->stage->reply;
     size_t wanted = draw(d, 600);
     const char *id;
 
     ask(r, &client, d);
-    hth_test_http_until(&r->stage->http, (client_reply_read(&client, &reply), reply.status > 0));
-    assert_int_equal(reply.status, 200);
+    hth_test_http_until(&r->stage->http, (client_reply_read(&client, reply), reply->status > 0));
+    assert_int_equal(reply->status, 200);
     id = strstr(client.heard, HTH_HEADER_STREAM ": ");
     assert_non_null(id);
     (void)snprintf(r->id, sizeof(r->id), "%.*s", (int)strcspn(id + sizeof(HTH_HEADER_STREAM ": ") - 1, "\r"),
                    id + sizeof(HTH_HEADER_STREAM ": ") - 1);
     hth_test_http_until(&r->stage->http,
-                        (client_reply_read(&client, &reply),
-                         reply.is_whole || client.is_at_end || (!to_the_end && reply.body.n >= wanted)));
-    if (!to_the_end && reply.body.n > wanted)
-        reply.body.n = wanted; /* the rest did not arrive */
-    r->is_over = reply.is_whole && (to_the_end || reply.body.n < wanted);
-    (r->has_lines ? take_lines : take_events)(r, hth_buffer_text(&reply.body), reply.body.n);
+                        (client_reply_read(&client, reply),
+                         reply->is_whole || client.is_at_end || (!to_the_end && reply->body.n >= wanted)));
+    if (!to_the_end && reply->body.n > wanted)
+        reply->body.n = wanted; /* the rest did not arrive */
+    r->is_over = reply->is_whole && (to_the_end || reply->body.n < wanted);
+    (r->has_lines ? take_lines : take_events)(r, hth_buffer_text(&reply->body), reply->body.n);
     hth_test_client_close(&client);
     for (unsigned i = draw(d, 3); i > 0; i--)
         hth_test_http_turn(&r->stage->http);
-    client_reply_deinit(&reply);
 }
 
 static void play_round(uint64_t seed)

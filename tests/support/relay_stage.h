@@ -186,6 +186,13 @@ typedef struct script_run {
 
 /* ---- the stage ---- */
 
+typedef struct client_reply {
+    int status;
+    bool is_whole;   /* its end came, too */
+    bool is_chunked; /* it is a stream */
+    hth_buffer body;
+} client_reply;
+
 typedef struct relay_stage {
     hth_test_http http; /* its server is not used, its event base is */
     char *directory;
@@ -217,6 +224,8 @@ typedef struct relay_stage {
     char heads[RUNS_MAX][1024];
     char *bodies[RUNS_MAX];   /* the client's */
     size_t n_known[RUNS_MAX]; /* bytes of frames before it */
+
+    client_reply reply; /* for the test to hear into */
 } relay_stage;
 
 static void script_head(hth_buffer *out, const char *content_type)
@@ -490,17 +499,11 @@ static void relay_stage_close(relay_stage *stage)
     assert_null(stage->supervisor.waiters.first);
     hth_test_http_close(&stage->http);
     hth_test_directory_remove(stage->directory);
+    hth_buffer_deinit(&stage->reply.body);
     forget_runs(stage);
 }
 
 /* ---- clients ---- */
-
-typedef struct client_reply {
-    int status;
-    bool is_whole;   /* its end came, too */
-    bool is_chunked; /* it is a stream */
-    hth_buffer body;
-} client_reply;
 
 static bool read_chunks(const char *at, const char *end, client_reply *out)
 {
@@ -575,21 +578,16 @@ static void client_ask(hth_test_client *client, relay_stage *stage, const char *
     hth_test_client_say(client, body);
 }
 
-/* A request from its beginning to its end. */
-static inline void exchange_whole(relay_stage *stage, client_reply *out)
+/* A request from its beginning to the end of stage->reply. */
+static inline void exchange_whole(relay_stage *stage)
 {
     hth_test_client client;
     unsigned n_over = stage->n_over;
 
     client_ask(&client, stage, "{\"a\":1}");
-    client_hear(&client, out);
+    client_hear(&client, &stage->reply);
     hth_test_client_close(&client);
     hth_test_http_until(&stage->http, stage->n_over > n_over);
-}
-
-static void client_reply_deinit(client_reply *reply)
-{
-    hth_buffer_deinit(&reply->body);
 }
 
 #endif

@@ -76,28 +76,23 @@ static void fetch(relay_stage *stage, const char *method, const char *target, cl
 
 static void expect(relay_stage *stage, const char *method, const char *target, int status, const char *body)
 {
-    client_reply reply = { .status = 0 };
-
-    fetch(stage, method, target, &reply);
-    assert_int_equal(reply.status, status);
+    fetch(stage, method, target, &stage->reply);
+    assert_int_equal(stage->reply.status, status);
     if (status == 200)
-        assert_string_equal(hth_buffer_text(&reply.body), body);
+        assert_string_equal(hth_buffer_text(&stage->reply.body), body);
     else
-        assert_non_null(strstr(hth_buffer_text(&reply.body), body));
-    client_reply_deinit(&reply);
+        assert_non_null(strstr(hth_buffer_text(&stage->reply.body), body));
 }
 
 /* Its reply has no body. */
 static void drop(relay_stage *stage, const char *target)
 {
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     ask(stage, &client, "DELETE", target);
-    hth_test_http_until(&stage->http, (client_reply_read(&client, &reply), reply.status > 0));
-    assert_int_equal(reply.status, 204);
+    hth_test_http_until(&stage->http, (client_reply_read(&client, &stage->reply), stage->reply.status > 0));
+    assert_int_equal(stage->reply.status, 204);
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
 }
 
 /* Ask for a stream whose worker dies within its second step; there is no other until one is started. */
@@ -125,17 +120,15 @@ TEST(a_kept_stream_has_an_id_and_numbers)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     client_ask(&client, stage, "{\"a\":1}");
-    client_hear(&client, &reply);
+    client_hear(&client, &stage->reply);
     assert_non_null(strstr(client.heard, "x-hearth-stream: id0\r\n"));
-    assert_string_equal(hth_buffer_text(&reply.body), numbered);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), numbered);
     hth_test_client_close(&client);
     expect(stage, "GET", "id0", 200, numbered);
     expect(stage, "GET", "id0?after=2", 200, "id: 3\ndata: three\n\n");
     expect(stage, "GET", "id0?after=3", 200, "");
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
@@ -143,20 +136,18 @@ TEST(who_does_not_ask_has_it_as_ever)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     stage->wants_kept = false;
     client_ask(&client, stage, "{\"a\":1}");
-    client_hear(&client, &reply);
+    client_hear(&client, &stage->reply);
     assert_null(strstr(client.heard, "x-hearth-stream"));
-    assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\nevent: e\ndata: two\n\ndata: three\n\n");
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "data: one\n\nevent: e\ndata: two\n\ndata: three\n\n");
     hth_test_client_close(&client);
     expect(stage, "GET", "id0", 404, "x-hearth-resume");
     /* And its request ends when it leaves. */
     begin_and_leave(stage);
     hth_test_http_until(&stage->http, stage->n_over == 2);
     assert_int_equal(stage->record.status, HTH_STATUS_CLIENT_GONE);
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
@@ -207,7 +198,6 @@ TEST(who_comes_takes_the_place_of_the_one_before)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client first, second;
-    client_reply reply = { .status = 0 };
 
     ask_and_lose(stage, &first);
     (void)hth_test_client_hear(&first, "data: one\n\n");
@@ -215,9 +205,8 @@ TEST(who_comes_takes_the_place_of_the_one_before)
     (void)hth_test_client_hear(&second, "data: one\n\n");
     hth_test_client_hear_end(&first);
     worker_start(&stage->supervisor);
-    client_hear(&second, &reply);
-    assert_string_equal(hth_buffer_text(&reply.body), numbered);
-    client_reply_deinit(&reply);
+    client_hear(&second, &stage->reply);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), numbered);
     hth_test_client_close(&first);
     hth_test_client_close(&second);
     stage_free(stage);
@@ -227,18 +216,16 @@ TEST(signs_of_life_have_no_numbers)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     hth_proxy_set_limits(stage->proxy, 3, 60000, 20);
     ask_and_lose(stage, &client);
     (void)hth_test_client_hear(&client, "data: one\n\n");
     (void)hth_test_client_hear(&client, ":\n\n");
     worker_start(&stage->supervisor);
-    client_hear(&client, &reply);
-    assert_null(strstr(hth_buffer_text(&reply.body), "id: 4"));
+    client_hear(&client, &stage->reply);
+    assert_null(strstr(hth_buffer_text(&stage->reply.body), "id: 4"));
     hth_test_client_close(&client);
     expect(stage, "GET", "id0", 200, numbered);
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
@@ -258,24 +245,22 @@ TEST(a_stream_of_lines_is_kept_by_their_numbers)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     stage->dialect = HTH_API_OLLAMA;
     stage->script = &lines;
     client_ask(&client, stage, "{\"a\":1}");
-    client_hear(&client, &reply);
+    client_hear(&client, &stage->reply);
     assert_non_null(strstr(client.heard, "x-hearth-stream: id0\r\n"));
-    assert_string_equal(hth_buffer_text(&reply.body), "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"done\":true}\n");
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"done\":true}\n");
     hth_test_client_close(&client);
     expect(stage, "GET", "id0", 200, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"done\":true}\n");
     expect(stage, "GET", "id0?after=2", 200, "{\"a\":3}\n{\"done\":true}\n");
     expect(stage, "GET", "id0?after=4", 200, "");
     expect(stage, "GET", "id0?after=5", 400, "has come to event 4 only");
     ask(stage, &client, "GET", "id0");
-    client_hear(&client, &reply);
+    client_hear(&client, &stage->reply);
     assert_non_null(strstr(client.heard, "Content-Type: application/x-ndjson\r\n"));
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
@@ -283,7 +268,6 @@ TEST(spaces_between_lines_are_for_who_reads_now)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     stage->dialect = HTH_API_OLLAMA;
     stage->script = &lines;
@@ -292,11 +276,10 @@ TEST(spaces_between_lines_are_for_who_reads_now)
     (void)hth_test_client_hear(&client, "{\"a\":1}\n");
     (void)hth_test_client_hear(&client, "\r\n \r\n"); /* a chunk of its own */
     worker_start(&stage->supervisor);
-    client_hear(&client, &reply);
-    assert_non_null(strstr(hth_buffer_text(&reply.body), "\n "));
+    client_hear(&client, &stage->reply);
+    assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "\n "));
     hth_test_client_close(&client);
     expect(stage, "GET", "id0", 200, "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"done\":true}\n");
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
@@ -305,7 +288,6 @@ TEST(spaces_between_lines_are_for_who_reads_now)
 TEST(of_a_long_stream_the_last_part_is_kept)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
-    client_reply reply = { .status = 0 };
     hth_test_client client;
     unsigned first = 0;
     char target[64];
@@ -314,22 +296,21 @@ TEST(of_a_long_stream_the_last_part_is_kept)
     make_many();
     stage->script = &many;
     client_ask(&client, stage, "{\"a\":1}");
-    client_hear(&client, &reply);
-    assert_non_null(strstr(hth_buffer_text(&reply.body), "id: 1\n"));
-    assert_non_null(strstr(hth_buffer_text(&reply.body), "id: 1000\n"));
+    client_hear(&client, &stage->reply);
+    assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "id: 1\n"));
+    assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "id: 1000\n"));
     hth_test_client_close(&client);
-    fetch(stage, "GET", "id0?after=1", &reply);
-    assert_int_equal(reply.status, 410);
-    at = strstr(hth_buffer_text(&reply.body), "up to number ");
+    fetch(stage, "GET", "id0?after=1", &stage->reply);
+    assert_int_equal(stage->reply.status, 410);
+    at = strstr(hth_buffer_text(&stage->reply.body), "up to number ");
     assert_non_null(at);
     first = (unsigned)strtoul(at + 13, NULL, 10);
     assert_in_range(first, 500, 950);
     (void)snprintf(target, sizeof(target), "id0?after=%u", first);
-    fetch(stage, "GET", target, &reply);
-    assert_int_equal(reply.status, 200);
-    assert_true(reply.body.n <= BYTES_MAX + 300);
-    assert_non_null(strstr(hth_buffer_text(&reply.body), "id: 1000\n"));
-    client_reply_deinit(&reply);
+    fetch(stage, "GET", target, &stage->reply);
+    assert_int_equal(stage->reply.status, 200);
+    assert_true(stage->reply.body.n <= BYTES_MAX + 300);
+    assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "id: 1000\n"));
     stage_free(stage);
 }
 
@@ -337,7 +318,6 @@ TEST(a_stream_that_is_full_waits_for_a_reader)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_test_client client;
-    client_reply reply = { .status = 0 };
     uint64_t last = 0;
 
     make_many();
@@ -352,13 +332,12 @@ TEST(a_stream_that_is_full_waits_for_a_reader)
     for (int i = 0; i < 100; i++)
         hth_test_http_turn(&stage->http);
     assert_int_equal(stage->n_over, 0); /* there is more than is kept */
-    fetch(stage, "GET", "id0", &reply);
-    for (const char *at = hth_buffer_text(&reply.body); (at = strstr(at, "id: ")); at += 4) {
+    fetch(stage, "GET", "id0", &stage->reply);
+    for (const char *at = hth_buffer_text(&stage->reply.body); (at = strstr(at, "id: ")); at += 4) {
         assert_int_equal(strtoull(at + 4, NULL, 10), last + 1);
         last++;
     }
     assert_int_equal(last, MANY);
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
@@ -377,31 +356,27 @@ TEST(a_stream_that_nobody_reads_is_given_up)
 TEST(an_ended_stream_is_forgotten)
 {
     relay_stage *stage = stage_new(/* keep_ms= */ 50, 1 << 20);
-    client_reply reply = { .status = 0 };
 
-    exchange_whole(stage, &reply);
-    assert_string_equal(hth_buffer_text(&reply.body), numbered);
+    exchange_whole(stage);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), numbered);
     hth_test_http_until(&stage->http, hth_kept_streams_n(stage->kept) == 0);
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
 TEST(beyond_the_bound_of_all_the_oldest_that_ended_goes)
 {
     relay_stage *stage = stage_new(KEEP_MS, 2 * (uint64_t)(BYTES_MAX + 100));
-    client_reply reply = { .status = 0 };
 
-    exchange_whole(stage, &reply);
+    exchange_whole(stage);
     begin_and_leave(stage); /* runs */
     worker_start(&stage->supervisor);
     hth_test_http_until(&stage->http, stage->n_over == 2);
-    exchange_whole(stage, &reply);
-    assert_string_equal(hth_buffer_text(&reply.body), numbered);
+    exchange_whole(stage);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), numbered);
     assert_int_equal(hth_kept_streams_n(stage->kept), 2);
     expect(stage, "GET", "id0", 404, "no stream 'id0'");
     expect(stage, "GET", "id1", 200, numbered);
     expect(stage, "GET", "id2", 200, numbered);
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
@@ -409,7 +384,6 @@ TEST(where_all_run_a_new_one_is_not_kept)
 {
     relay_stage *stage = stage_new(KEEP_MS, BYTES_MAX + 100);
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     make_many();
     stage->script = &many;
@@ -422,13 +396,12 @@ TEST(where_all_run_a_new_one_is_not_kept)
     hth_test_http_until(&stage->http, stage->n_runs == 2);
     stage->script = &story;
     client_ask(&client, stage, "{\"a\":1}");
-    client_hear(&client, &reply);
-    assert_int_equal(reply.status, 200);
+    client_hear(&client, &stage->reply);
+    assert_int_equal(stage->reply.status, 200);
     assert_null(strstr(client.heard, "x-hearth-stream"));
-    assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\nevent: e\ndata: two\n\ndata: three\n\n");
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "data: one\n\nevent: e\ndata: two\n\ndata: three\n\n");
     hth_test_client_close(&client);
     drop(stage, "id0");
-    client_reply_deinit(&reply);
     stage_free(stage);
 }
 
@@ -450,16 +423,14 @@ TEST(an_error_ends_it_as_its_last_event)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    client_reply reply = { .status = 0 };
 
     begin_and_leave(stage);
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "the server stops");
     hth_proxy_end_all(stage->proxy, &error);
     hth_test_http_until(&stage->http, stage->n_over == 1);
-    fetch(stage, "GET", "id0?after=1", &reply);
-    assert_int_equal(reply.status, 200);
-    if (!strstr(hth_buffer_text(&reply.body), "id: 2\ndata: {\"error\":"))
-        fail_msg("it ends with: %s", hth_buffer_text(&reply.body));
-    client_reply_deinit(&reply);
+    fetch(stage, "GET", "id0?after=1", &stage->reply);
+    assert_int_equal(stage->reply.status, 200);
+    if (!strstr(hth_buffer_text(&stage->reply.body), "id: 2\ndata: {\"error\":"))
+        fail_msg("it ends with: %s", hth_buffer_text(&stage->reply.body));
     stage_free(stage);
 }

@@ -8,29 +8,28 @@
 /* Break off the reply after every number of bytes, head of HTTP included. */
 static void break_everywhere(relay_stage *stage, const reply_script *script, const char *text)
 {
-    client_reply reply = { .status = 0 };
     size_t n_bytes;
 
     begin_with(stage, script);
-    exchange_whole(stage, &reply);
+    exchange_whole(stage);
     n_bytes = stage->n_reply_bytes;
     for (size_t cut = 1; cut < n_bytes; cut++) {
         bool is_over;
 
         begin_with(stage, script);
         stage->runs[0].cut = cut;
-        exchange_whole(stage, &reply);
+        exchange_whole(stage);
         /* Once END is there, what follows does not matter. */
         is_over = stage->n_runs == 1;
         if (!is_over)
             assert_int_equal(stage->n_runs, 2);
-        if ((is_over && cut < n_bytes - 10) || !reply.is_whole || reply.status != 200)
-            fail_msg("cut at %zu of %zu: %d, '%s'", cut, n_bytes, reply.status, hth_buffer_text(&reply.body));
-        assert_string_equal(hth_buffer_text(&reply.body), text);
+        if ((is_over && cut < n_bytes - 10) || !stage->reply.is_whole || stage->reply.status != 200)
+            fail_msg("cut at %zu of %zu: %d, '%s'", cut, n_bytes, stage->reply.status,
+                     hth_buffer_text(&stage->reply.body));
+        assert_string_equal(hth_buffer_text(&stage->reply.body), text);
         /* libcurl asks again itself where a kept connection ends without a byte. */
         assert_true(stage->record.n_resumed == (is_over ? 0 : 1) || cut < 20);
     }
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_stream_that_breaks_anywhere_goes_on_with_the_next_byte)
@@ -50,7 +49,6 @@ STAGED(a_whole_reply_that_breaks_anywhere_is_whole)
 
 STAGED(workers_may_die_one_after_the_other)
 {
-    client_reply reply = { .status = 0 };
     uint64_t seed = hth_test_seed();
 
     stage->options.retries_max = 20;
@@ -60,21 +58,19 @@ STAGED(workers_may_die_one_after_the_other)
         stage->supervisor.fate = i % 3 ? FATE_DEAD : FATE_DEAD_LATE;
         for (int run = 0; run < 10; run++)
             stage->runs[run].cut = 100 + hth_test_random(&seed, 900);
-        exchange_whole(stage, &reply);
-        assert_true(reply.is_whole);
-        assert_string_equal(hth_buffer_text(&reply.body), i % 2 ? stream_text : choices_text);
+        exchange_whole(stage);
+        assert_true(stage->reply.is_whole);
+        assert_string_equal(hth_buffer_text(&stage->reply.body), i % 2 ? stream_text : choices_text);
     }
-    client_reply_deinit(&reply);
 }
 
 STAGED(the_next_worker_gets_the_same_id_and_seed)
 {
-    client_reply reply = { .status = 0 };
     static const char *const names[] = { HTH_HEADER_ID, HTH_HEADER_SEED, HTH_HEADER_CREATED, HTH_HEADER_SALT };
 
     begin_with(stage, &stream);
     stage->runs[0].cut = 300;
-    exchange_whole(stage, &reply);
+    exchange_whole(stage);
     assert_int_equal(stage->n_runs, 2);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char a[128], b[128];
@@ -85,14 +81,12 @@ STAGED(the_next_worker_gets_the_same_id_and_seed)
     }
     assert_true(stage->n_known[1] > 0);
     assert_string_equal(stage->bodies[1], "{\"a\":1}");
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_request_whose_workers_die_too_often_is_an_error)
 {
     for (hth_api_dialect dialect = HTH_API_OPENAI; dialect <= HTH_API_NATIVE; dialect++) {
         for (int late = 0; late < 2; late++) {
-            client_reply reply = { .status = 0 };
             hth_test_client client;
 
             begin_with(stage, &whole);
@@ -101,30 +95,26 @@ STAGED(a_request_whose_workers_die_too_often_is_an_error)
             for (int run = 0; run < 10; run++)
                 stage->runs[run].cut = 200;
             client_ask(&client, stage, "{}");
-            client_hear(&client, &reply);
-            assert_int_equal(reply.status, 500);
+            client_hear(&client, &stage->reply);
+            assert_int_equal(stage->reply.status, 500);
             assert_int_equal(stage->n_runs, 4); /* and three retries */
             assert_non_null(strstr(client.heard, "x-should-retry: false\r\n"));
             assert_null(strstr(client.heard, "SECRET"));
-            assert_error_body(&reply.body, dialect, "died 4 times");
-            assert_error_body(&reply.body, dialect, "signal 11");
+            assert_error_body(&stage->reply.body, dialect, "died 4 times");
+            assert_error_body(&stage->reply.body, dialect, "signal 11");
             hth_test_client_close(&client);
-            client_reply_deinit(&reply);
         }
     }
 }
 
 STAGED(no_retries_are_none)
 {
-    client_reply reply = { .status = 0 };
-
     begin_with(stage, &whole);
     hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->runs[0].cut = 200;
-    exchange_whole(stage, &reply);
-    assert_int_equal(reply.status, 500);
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 500);
     assert_int_equal(stage->n_runs, 1);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_stream_that_has_begun_ends_with_the_error)
@@ -132,7 +122,6 @@ STAGED(a_stream_that_has_begun_ends_with_the_error)
     static const char *const beginnings[] = { "data: {\"error\":{", "event: error\ndata: {", "data: {\"error\":{" };
 
     for (hth_api_dialect dialect = HTH_API_OPENAI; dialect <= HTH_API_NATIVE; dialect++) {
-        client_reply reply = { .status = 0 };
         const char *first = "data: one\n\n", *after;
 
         begin_with(stage, &stream);
@@ -140,63 +129,53 @@ STAGED(a_stream_that_has_begun_ends_with_the_error)
         stage->runs[0].cut = 250;
         for (int run = 1; run < 10; run++)
             stage->runs[run].cut = 150; /* nothing new */
-        exchange_whole(stage, &reply);
-        assert_int_equal(reply.status, 200);
-        assert_true(reply.is_whole);
-        assert_int_equal(strncmp(hth_buffer_text(&reply.body), first, strlen(first)), 0);
-        after = hth_buffer_text(&reply.body) + strlen(first);
+        exchange_whole(stage);
+        assert_int_equal(stage->reply.status, 200);
+        assert_true(stage->reply.is_whole);
+        assert_int_equal(strncmp(hth_buffer_text(&stage->reply.body), first, strlen(first)), 0);
+        after = hth_buffer_text(&stage->reply.body) + strlen(first);
         if (strncmp(after, "data: two", 9) == 0)
             after = strstr(after, "\n\n") + 2;
         assert_int_equal(strncmp(after, beginnings[dialect], strlen(beginnings[dialect])), 0);
         assert_non_null(strstr(after, "died 4 times"));
         assert_null(strstr(after, "[DONE]"));
         assert_int_equal(stage->record.status, 500);
-        client_reply_deinit(&reply);
     }
 }
 
 STAGED(stops_in_order_are_not_held_against_a_request)
 {
-    client_reply reply = { .status = 0 };
-
     begin_with(stage, &stream);
     hth_proxy_set_limits(stage->proxy, 0, 1000, 0);
     stage->supervisor.fate = FATE_STOPPED;
     for (int run = 0; run < 12; run++)
         stage->runs[run].cut = 200;
-    exchange_whole(stage, &reply);
+    exchange_whole(stage);
     assert_int_equal(stage->n_runs, 13);
-    assert_string_equal(hth_buffer_text(&reply.body), stream_text);
-    client_reply_deinit(&reply);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), stream_text);
 }
 
 STAGED(too_many_stops_in_order_are_held_against_a_request)
 {
-    client_reply reply = { .status = 0 };
-
     begin_with(stage, &whole);
     stage->supervisor.fate = FATE_STOPPED;
     for (int run = 0; run < RUNS_MAX; run++)
         stage->runs[run].cut = 200;
-    exchange_whole(stage, &reply);
-    assert_int_equal(reply.status, 500);
-    assert_error_body(&reply.body, HTH_API_OPENAI, "broke off 36 times");
-    client_reply_deinit(&reply);
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 500);
+    assert_error_body(&stage->reply.body, HTH_API_OPENAI, "broke off 36 times");
 }
 
 STAGED(a_connection_to_a_worker_that_is_well_is_made_again)
 {
-    client_reply reply = { .status = 0 };
-
     begin_with(stage, &stream);
     stage->supervisor.fate = FATE_WELL;
     stage->runs[0].cut = 300;
     stage->runs[1].cut = 220;
-    exchange_whole(stage, &reply);
+    exchange_whole(stage);
     assert_int_equal(stage->n_runs, 3);
     assert_int_equal(stage->supervisor.generation, 1);
-    assert_string_equal(hth_buffer_text(&reply.body), stream_text);
-    client_reply_deinit(&reply);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), stream_text);
 }
 
 static void send_noise(fake_connection *connection, const fake_request *request, void *user_data)
@@ -230,31 +209,26 @@ static void send_noise(fake_connection *connection, const fake_request *request,
 
 STAGED(what_is_no_frame_counts_as_a_broken_connection)
 {
-    client_reply reply = { .status = 0 };
-
     stage->supervisor.handler = send_noise;
     stage->options.retries_max = 5;
     set_options(stage);
     begin_with(stage, &stream);
-    exchange_whole(stage, &reply);
+    exchange_whole(stage);
     assert_int_equal(stage->n_runs, 6);
-    assert_string_equal(hth_buffer_text(&reply.body), stream_text);
-    client_reply_deinit(&reply);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), stream_text);
 }
 
 /* The reply of two runs of the same script, the first of which breaks off so many bytes before its end. */
-static client_reply exchange_cut(relay_stage *stage, const reply_script *script, size_t n_missing)
+static void exchange_cut(relay_stage *stage, const reply_script *script, size_t n_missing)
 {
-    client_reply reply = { .status = 0 };
     size_t n_bytes;
 
     begin_with(stage, script);
-    exchange_whole(stage, &reply);
+    exchange_whole(stage);
     n_bytes = stage->n_reply_bytes;
     begin_with(stage, script);
     stage->runs[0].cut = n_bytes - n_missing;
-    exchange_whole(stage, &reply);
-    return reply;
+    exchange_whole(stage);
 }
 
 /* What a worker says without a token is not an error for that: only the worker knows. */
@@ -269,13 +243,12 @@ STAGED(text_that_no_token_released_does_not_end_a_stream)
     static const reply_script script = {
         .status = 200, .is_stream = true, .content_type = events, .steps = steps, .n_steps = 4
     };
-    client_reply reply = exchange_cut(stage, &script, 120); /* in the frame of the second token, or the end's */
 
+    exchange_cut(stage, &script, 120); /* in the frame of the second token, or the end's */
     assert_int_equal(stage->n_runs, 2);
-    assert_true(reply.is_whole);
-    assert_non_null(strstr(hth_buffer_text(&reply.body), "data: [DONE]\n\n"));
+    assert_true(stage->reply.is_whole);
+    assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "data: [DONE]\n\n"));
     assert_int_equal(stage->record.status, 200);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_stream_that_has_its_error_is_not_gone_on_with)
@@ -287,41 +260,34 @@ STAGED(a_stream_that_has_its_error_is_not_gone_on_with)
     static const reply_script script = {
         .status = 200, .is_stream = true, .content_type = events, .steps = steps, .n_steps = 2
     };
-    client_reply reply = exchange_cut(stage, &script, 20); /* in END */
 
+    exchange_cut(stage, &script, 20); /* in END */
     assert_int_equal(stage->n_runs, 1);
-    assert_true(reply.is_whole);
-    assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\ndata: error\n\n");
+    assert_true(stage->reply.is_whole);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "data: one\n\ndata: error\n\n");
     assert_int_equal(stage->record.status, 500);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_stream_that_no_worker_takes_ends_with_the_reason)
 {
-    client_reply reply = { .status = 0 };
-
     stage->supervisor.handler = refuse_later;
     begin_with(stage, &stream);
     stage->runs[0].cut = 300;
-    exchange_whole(stage, &reply);
-    assert_true(reply.is_whole);
-    assert_non_null(strstr(hth_buffer_text(&reply.body), "data: {\"error\":{"));
-    assert_non_null(strstr(hth_buffer_text(&reply.body), "too many wait"));
+    exchange_whole(stage);
+    assert_true(stage->reply.is_whole);
+    assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "data: {\"error\":{"));
+    assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "too many wait"));
     assert_int_equal(stage->record.status, 503);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_whole_reply_that_no_worker_takes_is_the_refusal)
 {
-    client_reply reply = { .status = 0 };
-
     stage->supervisor.handler = refuse_later;
     begin_with(stage, &whole);
     stage->runs[0].cut = 200;
-    exchange_whole(stage, &reply);
-    assert_int_equal(reply.status, 503);
-    assert_string_equal(hth_buffer_text(&reply.body), "{\"error\":{\"message\":\"too many wait\"}}");
-    client_reply_deinit(&reply);
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 503);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "{\"error\":{\"message\":\"too many wait\"}}");
 }
 
 /* ---- requests that kill ---- */
@@ -402,7 +368,6 @@ STAGED(one_request_that_kills_is_told_from_those_that_were_there)
 {
     killing *all = killing_new(stage);
     hth_test_client others[OTHERS], killer;
-    client_reply reply = { .status = 0 };
 
     all->n_kills_max = 4;
     stage->supervisor.handler = live_or_die;
@@ -414,18 +379,17 @@ STAGED(one_request_that_kills_is_told_from_those_that_were_there)
     }
     turn(stage);
     worker_start(&stage->supervisor);
-    client_hear(&killer, &reply);
-    assert_int_equal(reply.status, 500);
+    client_hear(&killer, &stage->reply);
+    assert_int_equal(stage->reply.status, 500);
     assert_int_equal(all->n_kills, 4);
-    assert_error_body(&reply.body, HTH_API_OPENAI, "died 4 times");
+    assert_error_body(&stage->reply.body, HTH_API_OPENAI, "died 4 times");
     hth_test_client_close(&killer);
     for (int i = 0; i < OTHERS; i++) {
-        client_hear(&others[i], &reply);
-        assert_true(reply.is_whole);
-        assert_string_equal(hth_buffer_text(&reply.body), hth_buffer_text(&all->text));
+        client_hear(&others[i], &stage->reply);
+        assert_true(stage->reply.is_whole);
+        assert_string_equal(hth_buffer_text(&stage->reply.body), hth_buffer_text(&all->text));
         hth_test_client_close(&others[i]);
     }
-    client_reply_deinit(&reply);
     killing_free(all);
 }
 
@@ -467,7 +431,6 @@ STAGED(suspects_run_one_after_the_other)
 {
     enum { N = 5 };
     hth_test_client clients[N];
-    client_reply reply = { .status = 0 };
     killing *all = suspects_open(stage, clients, N);
 
     for (size_t i = 0; i < N; i++) {
@@ -477,11 +440,10 @@ STAGED(suspects_run_one_after_the_other)
         hth_test_http_until(&stage->http, stage->n_over == i + 1);
     }
     for (size_t i = 0; i < N; i++) {
-        client_hear(&clients[i], &reply);
-        assert_string_equal(hth_buffer_text(&reply.body), hth_buffer_text(&all->text));
+        client_hear(&clients[i], &stage->reply);
+        assert_string_equal(hth_buffer_text(&stage->reply.body), hth_buffer_text(&all->text));
         hth_test_client_close(&clients[i]);
     }
-    client_reply_deinit(&reply);
     killing_free(all);
 }
 
@@ -489,7 +451,6 @@ STAGED(suspects_wait_for_a_bounded_time)
 {
     enum { N = 4 };
     hth_test_client clients[N];
-    client_reply reply = { .status = 0 };
     unsigned n_refused = 0;
     killing *all;
 
@@ -500,16 +461,15 @@ STAGED(suspects_wait_for_a_bounded_time)
     assert_int_equal(all->n_runs, 1);
     let_go(all, 0);
     for (size_t i = 0; i < N; i++) {
-        client_hear(&clients[i], &reply);
-        n_refused += reply.status == 503;
-        if (reply.status == 503)
-            assert_error_body(&reply.body, HTH_API_OPENAI, "waited too long");
+        client_hear(&clients[i], &stage->reply);
+        n_refused += stage->reply.status == 503;
+        if (stage->reply.status == 503)
+            assert_error_body(&stage->reply.body, HTH_API_OPENAI, "waited too long");
         else
-            assert_string_equal(hth_buffer_text(&reply.body), hth_buffer_text(&all->text));
+            assert_string_equal(hth_buffer_text(&stage->reply.body), hth_buffer_text(&all->text));
         hth_test_client_close(&clients[i]);
     }
     assert_int_equal(n_refused, N - 1);
-    client_reply_deinit(&reply);
     killing_free(all);
 }
 
@@ -536,7 +496,6 @@ STAGED(many_streams_survive_workers_that_die_at_random)
 {
     enum { N = 100 };
     hth_test_client *clients = calloc(N, sizeof(*clients));
-    client_reply reply = { .status = 0 };
     uint64_t seed = hth_test_seed();
     killing *all = killing_new(stage);
 
@@ -560,12 +519,11 @@ STAGED(many_streams_survive_workers_that_die_at_random)
     turn(stage);
     hth_supervisor_note_broken(&stage->supervisor, "tiny", stage->supervisor.generation);
     for (int i = 0; i < N; i++) {
-        client_hear(&clients[i], &reply);
-        assert_true(reply.is_whole);
-        assert_string_equal(hth_buffer_text(&reply.body), hth_buffer_text(&all->text));
+        client_hear(&clients[i], &stage->reply);
+        assert_true(stage->reply.is_whole);
+        assert_string_equal(hth_buffer_text(&stage->reply.body), hth_buffer_text(&all->text));
         hth_test_client_close(&clients[i]);
     }
     free(clients);
-    client_reply_deinit(&reply);
     killing_free(all);
 }

@@ -54,24 +54,21 @@ static void read_lines(const char *body, hth_buffer *out)
 
 LINES_TEST(a_stream_of_lines_is_one)
 {
-    client_reply reply = { .status = 0 };
     hth_test_client client;
 
     begin_with(stage, &lines);
     client_ask(&client, stage, "{}");
-    client_hear(&client, &reply);
-    assert_string_equal(hth_buffer_text(&reply.body), text);
+    client_hear(&client, &stage->reply);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), text);
     assert_non_null(strstr(client.heard, "Content-Type: application/x-ndjson\r\n"));
     assert_non_null(strstr(client.heard, "X-Accel-Buffering: no\r\n"));
     assert_true(stage->record.is_stream);
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
 }
 
 LINES_TEST(a_silent_stream_of_lines_gets_space)
 {
     hth_test_client client;
-    client_reply reply = { .status = 0 };
     hth_buffer read = { .text = NULL };
 
     stage->options.keep_alive_ms = 20;
@@ -82,19 +79,17 @@ LINES_TEST(a_silent_stream_of_lines_gets_space)
     client_ask(&client, stage, "{}");
     (void)hth_test_client_hear(&client, "\r\n1\r\n \r\n1\r\n \r\n"); /* two of them */
     worker_start(&stage->supervisor);
-    client_hear(&client, &reply);
-    read_lines(hth_buffer_text(&reply.body), &read);
+    client_hear(&client, &stage->reply);
+    read_lines(hth_buffer_text(&stage->reply.body), &read);
     assert_string_equal(hth_buffer_text(&read), text);
     hth_test_client_close(&client);
     hth_buffer_deinit(&read);
-    client_reply_deinit(&reply);
 }
 
 LINES_TEST(an_error_is_the_last_line)
 {
     for (int silent = 0; silent < 2; silent++) {
         hth_api_error error = { .kind = HTH_API_OVERLOADED, .message = "the server stops" };
-        client_reply reply = { .status = 0 };
         hth_buffer read = { .text = NULL };
         hth_test_client client;
 
@@ -106,31 +101,28 @@ LINES_TEST(an_error_is_the_last_line)
         client_ask(&client, stage, "{}");
         (void)hth_test_client_hear(&client, silent ? "\r\n1\r\n \r\n" : "{\"a\":1}\n");
         hth_proxy_end_all(stage->proxy, &error);
-        client_hear(&client, &reply);
-        assert_true(reply.is_whole);
-        read_lines(hth_buffer_text(&reply.body), &read);
+        client_hear(&client, &stage->reply);
+        assert_true(stage->reply.is_whole);
+        read_lines(hth_buffer_text(&stage->reply.body), &read);
         assert_int_equal(strncmp(read.text, "{\"a\":1}\n", 8), 0);
         assert_string_equal(strstr(read.text, "{\"error\""), "{\"error\":\"the server stops\"}\n");
         assert_int_equal(stage->record.status, 503);
         hth_test_client_close(&client);
         hth_buffer_deinit(&read);
-        client_reply_deinit(&reply);
     }
 }
 
 LINES_TEST(why_no_worker_goes_on_is_told)
 {
-    client_reply reply = { .status = 0 };
     const char *error;
 
     stage->supervisor.handler = refuse_later;
     begin_with(stage, &lines);
     stage->runs[0].cut = 300;
-    exchange_whole(stage, &reply);
-    error = strstr(hth_buffer_text(&reply.body), "\n{\"error\":\"");
+    exchange_whole(stage);
+    error = strstr(hth_buffer_text(&stage->reply.body), "\n{\"error\":\"");
     assert_non_null(error);
     assert_non_null(strstr(error, "too many wait"));
-    client_reply_deinit(&reply);
 }
 
 /* The whole of a reply that has no tokens, as that to a request without messages. */
@@ -145,7 +137,6 @@ static void answer_at_once(fake_connection *connection, const fake_request *requ
 
 LINES_TEST(a_whole_reply_behind_an_early_beginning_is_the_only_line)
 {
-    client_reply reply = { .status = 0 };
     hth_buffer read = { .text = NULL };
     hth_test_client client;
 
@@ -156,14 +147,13 @@ LINES_TEST(a_whole_reply_behind_an_early_beginning_is_the_only_line)
     client_ask(&client, stage, "{}");
     (void)hth_test_client_hear(&client, "\r\n1\r\n \r\n"); /* no worker is there yet */
     worker_start(&stage->supervisor);
-    client_hear(&client, &reply);
-    assert_int_equal(reply.status, 200);
-    assert_true(reply.is_whole);
-    read_lines(hth_buffer_text(&reply.body), &read);
+    client_hear(&client, &stage->reply);
+    assert_int_equal(stage->reply.status, 200);
+    assert_true(stage->reply.is_whole);
+    read_lines(hth_buffer_text(&stage->reply.body), &read);
     assert_string_equal(hth_buffer_text(&read), "{\"done\":true,\"reason\":\"load\"}\n");
     hth_test_http_until(&stage->http, stage->n_over == 1);
     assert_int_equal(stage->record.status, 200);
     hth_test_client_close(&client);
     hth_buffer_deinit(&read);
-    client_reply_deinit(&reply);
 }

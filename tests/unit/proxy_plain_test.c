@@ -32,19 +32,17 @@ static void answer_plainly(fake_connection *connection, const fake_request *requ
 STAGED(what_generates_nothing_is_passed_on_as_it_is)
 {
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     stage->generates = false;
     stage->supervisor.handler = answer_plainly;
     begin_with(stage, &stream);
     client_ask(&client, stage, "{}");
-    client_hear(&client, &reply);
-    assert_int_equal(reply.status, 200);
-    assert_string_equal(hth_buffer_text(&reply.body), "{\"tokens\":1}");
+    client_hear(&client, &stage->reply);
+    assert_int_equal(stage->reply.status, 200);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "{\"tokens\":1}");
     assert_non_null(strstr(client.heard, "Content-Type: application/json; charset=utf-8\r\n"));
     assert_null(strstr(stage->heads[0], HTH_HEADER_FRAMES));
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_body_goes_with_post_only)
@@ -73,41 +71,35 @@ STAGED(a_body_goes_with_post_only)
 
 STAGED(what_generates_nothing_is_asked_for_again_where_it_breaks)
 {
-    client_reply reply = { .status = 0 };
-
     stage->generates = false;
     stage->supervisor.handler = answer_plainly;
     for (size_t cut = 1; cut < sizeof(plain_reply) - 1; cut++) {
         begin_with(stage, &stream);
         stage->runs[0].cut = cut;
-        exchange_whole(stage, &reply);
+        exchange_whole(stage);
         assert_int_equal(stage->n_runs, 2);
-        assert_int_equal(reply.status, 200);
-        assert_string_equal(hth_buffer_text(&reply.body), "{\"tokens\":1}");
+        assert_int_equal(stage->reply.status, 200);
+        assert_string_equal(hth_buffer_text(&stage->reply.body), "{\"tokens\":1}");
     }
-    client_reply_deinit(&reply);
 }
 
 /* Its worker may have done it, and the next one knows nothing of what it was about. */
 STAGED(what_may_be_done_once_only_is_not_asked_for_again)
 {
-    client_reply reply = { .status = 0 };
-
     stage->generates = false;
     stage->is_once = true;
     stage->supervisor.handler = answer_plainly;
     for (size_t cut = 1; cut < sizeof(plain_reply) - 1; cut += 10) {
         begin_with(stage, &stream);
         stage->runs[0].cut = cut;
-        exchange_whole(stage, &reply);
+        exchange_whole(stage);
         assert_int_equal(stage->n_runs, 1);
-        assert_int_equal(reply.status, 500);
-        assert_non_null(strstr(hth_buffer_text(&reply.body), "not tried again"));
+        assert_int_equal(stage->reply.status, 500);
+        assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "not tried again"));
     }
     begin_with(stage, &stream);
-    exchange_whole(stage, &reply);
-    assert_int_equal(reply.status, 200);
-    client_reply_deinit(&reply);
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 200);
 }
 
 static void large_exchange(relay_stage *stage, client_reply *reply)
@@ -124,40 +116,34 @@ static void large_exchange(relay_stage *stage, client_reply *reply)
 
 STAGED(a_large_reply_streams_and_a_part_of_it_is_seen_to_be_one)
 {
-    client_reply reply = { .status = 0 };
-
     stage->generates = false;
     stage->supervisor.handler = answer_plainly;
     begin_with(stage, &stream);
-    large_exchange(stage, &reply);
-    assert_true(reply.is_whole);
-    assert_int_equal(reply.body.n, LARGE_BYTES);
+    large_exchange(stage, &stage->reply);
+    assert_true(stage->reply.is_whole);
+    assert_int_equal(stage->reply.body.n, LARGE_BYTES);
     assert_int_equal(stage->record.status, 200);
     begin_with(stage, &stream);
     stage->runs[0].cut = LARGE_BYTES / 2;
-    large_exchange(stage, &reply);
-    assert_false(reply.is_whole);
+    large_exchange(stage, &stage->reply);
+    assert_false(stage->reply.is_whole);
     assert_int_equal(stage->n_runs, 1);
     assert_int_equal(stage->record.status, 502);
     begin_with(stage, &stream);
     stage->runs[0].cut = LARGE_BYTES / 16; /* nothing has left yet */
-    large_exchange(stage, &reply);
-    assert_true(reply.is_whole);
+    large_exchange(stage, &stage->reply);
+    assert_true(stage->reply.is_whole);
     assert_int_equal(stage->n_runs, 2);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_worker_that_answers_without_frames_is_believed)
 {
-    client_reply reply = { .status = 0 };
-
     stage->supervisor.handler = answer_plainly;
     begin_with(stage, &stream);
-    exchange_whole(stage, &reply);
-    assert_int_equal(reply.status, 200);
-    assert_string_equal(hth_buffer_text(&reply.body), "{\"tokens\":1}");
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 200);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "{\"tokens\":1}");
     assert_false(stage->record.has_summary);
-    client_reply_deinit(&reply);
 }
 
 static void answer_with_no_status(fake_connection *connection, const fake_request *request, void *user_data)
@@ -170,16 +156,13 @@ static void answer_with_no_status(fake_connection *connection, const fake_reques
 
 STAGED(a_status_that_is_none_is_no_reply)
 {
-    client_reply reply = { .status = 0 };
-
     stage->supervisor.handler = answer_with_no_status;
     stage->supervisor.fate = FATE_WELL;
     for (int generates = 0; generates < 2; generates++) {
         stage->generates = generates == 1;
         begin_with(stage, &stream);
-        exchange_whole(stage, &reply);
-        assert_int_equal(reply.status, 500);
+        exchange_whole(stage);
+        assert_int_equal(stage->reply.status, 500);
         assert_int_equal(stage->record.status, 500);
     }
-    client_reply_deinit(&reply);
 }

@@ -8,15 +8,14 @@
 
 STAGED(a_stream_is_what_its_steps_release)
 {
-    client_reply reply = { .status = 0 };
     hth_test_client client;
 
     begin_with(stage, &stream);
     client_ask(&client, stage, "{\"a\":1}");
-    client_hear(&client, &reply);
-    assert_int_equal(reply.status, 200);
-    assert_true(reply.is_chunked && reply.is_whole);
-    assert_string_equal(hth_buffer_text(&reply.body), stream_text);
+    client_hear(&client, &stage->reply);
+    assert_int_equal(stage->reply.status, 200);
+    assert_true(stage->reply.is_chunked && stage->reply.is_whole);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), stream_text);
     assert_non_null(strstr(client.heard, "Content-Type: text/event-stream\r\n"));
     assert_non_null(strstr(client.heard, "Cache-Control: no-cache\r\n"));
     assert_non_null(strstr(client.heard, "X-Accel-Buffering: no\r\n"));
@@ -28,31 +27,26 @@ STAGED(a_stream_is_what_its_steps_release)
     assert_int_equal(stage->record.n_resumed, 0);
     assert_true(stage->record.first_byte_ms > 0 && stage->record.duration_ms >= stage->record.first_byte_ms);
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_whole_reply_has_its_length)
 {
-    client_reply reply = { .status = 0 };
-
     begin_with(stage, &whole);
-    exchange_whole(stage, &reply);
-    assert_int_equal(reply.status, 200);
-    assert_true(!reply.is_chunked && reply.is_whole);
-    assert_string_equal(hth_buffer_text(&reply.body), "{\"text\":\"all of it\"}");
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 200);
+    assert_true(!stage->reply.is_chunked && stage->reply.is_whole);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "{\"text\":\"all of it\"}");
     assert_false(stage->record.is_stream);
-    assert_int_equal(stage->record.bytes_out, reply.body.n);
-    client_reply_deinit(&reply);
+    assert_int_equal(stage->record.bytes_out, stage->reply.body.n);
 }
 
 STAGED(a_worker_is_told_what_it_needs)
 {
-    client_reply reply = { .status = 0 };
     char value[128], seed[2][128];
 
     begin_with(stage, &stream);
-    exchange_whole(stage, &reply);
-    exchange_whole(stage, &reply);
+    exchange_whole(stage);
+    exchange_whole(stage);
     assert_int_equal(strncmp(stage->heads[0], "POST /v1/chat/completions HTTP/1.1\r\n", 36), 0);
     assert_string_equal(stage->bodies[0], "{\"a\":1}");
     header(stage, 0, HTH_HEADER_FRAMES, value, sizeof(value));
@@ -74,20 +68,17 @@ STAGED(a_worker_is_told_what_it_needs)
     assert_string_not_equal(seed[0], seed[1]);
     assert_true(strtoull(seed[0], NULL, 10) < UINT64_C(1) << 53);
     assert_null(strstr(stage->heads[0], HTH_HEADER_KNOWN));
-    client_reply_deinit(&reply);
 }
 
 STAGED(an_error_of_the_worker_is_the_clients)
 {
     static const script_step steps[] = { { .has_ended = true, .bytes = "{\"error\":1}" } };
     static const reply_script error = { .status = 400, .content_type = json, .steps = steps, .n_steps = 1 };
-    client_reply reply = { .status = 0 };
 
     begin_with(stage, &error);
-    exchange_whole(stage, &reply);
-    assert_int_equal(reply.status, 400);
-    assert_string_equal(hth_buffer_text(&reply.body), "{\"error\":1}");
-    client_reply_deinit(&reply);
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 400);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), "{\"error\":1}");
 }
 
 /* ---- clients that leave, and slow ones ---- */
@@ -225,16 +216,14 @@ STAGED(a_slow_client_holds_its_worker_back_and_gets_everything)
 STAGED(a_request_waits_for_its_worker)
 {
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     stage->script = &whole;
     client_ask(&client, stage, "{}");
     hth_test_http_until(&stage->http, stage->supervisor.waiters.n == 1);
     worker_start(&stage->supervisor);
-    client_hear(&client, &reply);
-    assert_int_equal(reply.status, 200);
+    client_hear(&client, &stage->reply);
+    assert_int_equal(stage->reply.status, 200);
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_worker_that_does_not_come_is_an_error_that_says_when_to_try_again)
@@ -248,38 +237,32 @@ STAGED(a_worker_that_does_not_come_is_an_error_that_says_when_to_try_again)
 
         for (int i = 0; i < 2; i++) {
             hth_test_client client;
-            client_reply reply = { .status = 0 };
 
             stage->dialect = dialect;
             client_ask(&client, stage, "{}");
             hth_test_http_until(&stage->http, stage->supervisor.waiters.n == 1);
             hth_waiters_tell_failed(&stage->supervisor.waiters, 0, errors[i]);
-            client_hear(&client, &reply);
-            assert_int_equal(reply.status, statuses[dialect]);
+            client_hear(&client, &stage->reply);
+            assert_int_equal(stage->reply.status, statuses[dialect]);
             assert_non_null(strstr(client.heard, i ? "Retry-After: 1\r\n" : "Retry-After: 17\r\n"));
-            assert_error_body(&reply.body, dialect, errors[i]->message);
+            assert_error_body(&stage->reply.body, dialect, errors[i]->message);
             hth_test_client_close(&client);
-            client_reply_deinit(&reply);
         }
     }
 }
 
 STAGED(a_model_that_is_not_there_is_not_found)
 {
-    client_reply reply = { .status = 0 };
-
     stage->model = "nobody";
-    exchange_whole(stage, &reply);
-    assert_int_equal(reply.status, 404);
-    assert_error_body(&reply.body, HTH_API_OPENAI, "nobody");
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 404);
+    assert_error_body(&stage->reply.body, HTH_API_OPENAI, "nobody");
     assert_string_equal(stage->record.why, "there is no model 'nobody'");
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_silent_stream_gets_comments)
 {
     hth_test_client client;
-    client_reply reply = { .status = 0 };
     hth_buffer text = { .text = NULL };
 
     stage->options.keep_alive_ms = 20;
@@ -290,8 +273,8 @@ STAGED(a_silent_stream_gets_comments)
     client_ask(&client, stage, "{}");
     (void)hth_test_client_hear(&client, "\n\n\r\n3\r\n:\n\n\r\n3\r\n:\n\n"); /* two of them */
     worker_start(&stage->supervisor);
-    client_hear(&client, &reply);
-    for (const char *at = hth_buffer_text(&reply.body); *at; at++) {
+    client_hear(&client, &stage->reply);
+    for (const char *at = hth_buffer_text(&stage->reply.body); *at; at++) {
         if (strncmp(at, ":\n\n", 3) == 0)
             at += 2;
         else
@@ -300,7 +283,6 @@ STAGED(a_silent_stream_gets_comments)
     assert_string_equal(hth_buffer_text(&text), stream_text);
     hth_test_client_close(&client);
     hth_buffer_deinit(&text);
-    client_reply_deinit(&reply);
 }
 
 /* Its head and a comment, before anybody knows what becomes of it. */
@@ -318,19 +300,17 @@ static void begin_without_worker(relay_stage *stage, hth_test_client *client)
 STAGED(a_stream_that_waits_for_its_worker_begins_with_comments)
 {
     hth_test_client client;
-    client_reply reply = { .status = 0 };
     const char *at;
 
     stage->script = &stream;
     begin_without_worker(stage, &client);
     worker_start(&stage->supervisor);
-    client_hear(&client, &reply);
-    assert_int_equal(reply.status, 200);
-    for (at = hth_buffer_text(&reply.body); strncmp(at, ":\n\n", 3) == 0; at += 3)
+    client_hear(&client, &stage->reply);
+    assert_int_equal(stage->reply.status, 200);
+    for (at = hth_buffer_text(&stage->reply.body); strncmp(at, ":\n\n", 3) == 0; at += 3)
         ;
     assert_string_equal(at, stream_text);
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
 }
 
 STAGED(what_its_worker_refuses_then_is_told_in_an_event)
@@ -340,22 +320,20 @@ STAGED(what_its_worker_refuses_then_is_told_in_an_event)
         .status = 400, .content_type = "application/json", .steps = steps, .n_steps = 1
     };
     hth_test_client client;
-    client_reply reply = { .status = 0 };
 
     stage->script = &refusal;
     begin_without_worker(stage, &client);
     worker_start(&stage->supervisor);
-    client_hear(&client, &reply);
-    assert_non_null(strstr(hth_buffer_text(&reply.body), "data: {\"error\":{\"message\":\"'top_k' is wrong\",\"type\":"
-                                                         "\"invalid_request_error\""));
+    client_hear(&client, &stage->reply);
+    assert_non_null(strstr(hth_buffer_text(&stage->reply.body),
+                           "data: {\"error\":{\"message\":\"'top_k' is wrong\",\"type\":"
+                           "\"invalid_request_error\""));
     hth_test_client_close(&client);
-    client_reply_deinit(&reply);
 }
 
 STAGED(all_can_be_ended_at_once)
 {
     hth_test_client waits, whole_runs, streams, plain;
-    client_reply reply = { .status = 0 };
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_test_client *all[] = { &waits, &whole_runs, &streams, &plain };
 
@@ -378,12 +356,11 @@ STAGED(all_can_be_ended_at_once)
     hth_test_http_until(&stage->http, stage->supervisor.waiters.n == 1);
     hth_proxy_end_all(stage->proxy, &error);
     for (size_t i = 0; i < 4; i++) {
-        client_hear(all[i], &reply);
-        assert_true(reply.is_whole);
-        assert_int_equal(reply.status, all[i] == &streams ? 200 : 503);
-        assert_non_null(strstr(hth_buffer_text(&reply.body), "the server stops"));
+        client_hear(all[i], &stage->reply);
+        assert_true(stage->reply.is_whole);
+        assert_int_equal(stage->reply.status, all[i] == &streams ? 200 : 503);
+        assert_non_null(strstr(hth_buffer_text(&stage->reply.body), "the server stops"));
         hth_test_client_close(all[i]);
     }
     assert_int_equal(stage->supervisor.waiters.n, 0);
-    client_reply_deinit(&reply);
 }

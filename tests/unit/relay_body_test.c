@@ -136,18 +136,15 @@ static void answer(fake_connection *connection, const fake_request *request, voi
     hth_buffer_deinit(&out);
 }
 
-static client_reply exchange_body(body_stage *stage)
+static void exchange_body(body_stage *stage)
 {
-    client_reply reply = { .status = 0 };
-
     forget_runs(&stage->relay);
     if (!stage->relay.supervisor.worker) {
         stage->relay.supervisor.handler = answer;
         stage->relay.supervisor.user_data = stage;
         worker_start(&stage->relay.supervisor);
     }
-    exchange_whole(&stage->relay, &reply);
-    return reply;
+    exchange_whole(&stage->relay);
 }
 
 static void expect_whole(const client_reply *reply)
@@ -162,31 +159,28 @@ static void expect_whole(const client_reply *reply)
 
 STAGED(a_long_body_leaves_as_it_comes)
 {
-    client_reply reply = exchange_body(stage);
-
-    expect_whole(&reply);
-    assert_true(reply.is_chunked);
+    exchange_body(stage);
+    expect_whole(&stage->relay.reply);
+    assert_true(stage->relay.reply.is_chunked);
     assert_false(stage->relay.record.is_stream); /* nobody asked for one */
     assert_int_equal(stage->relay.record.bytes_out, BODY_BYTES);
-    client_reply_deinit(&reply);
 }
 
 STAGED(a_long_body_that_breaks_goes_on_with_the_next_byte)
 {
-    client_reply reply = exchange_body(stage);
-    size_t n_bytes = stage->relay.n_reply_bytes;
+    size_t n_bytes;
 
-    client_reply_deinit(&reply);
+    exchange_body(stage);
+    n_bytes = stage->relay.n_reply_bytes;
     for (size_t cut = 200; cut < n_bytes; cut += n_bytes / 9) {
         stage->cut = cut;
-        reply = exchange_body(stage);
+        exchange_body(stage);
         assert_int_equal(stage->relay.n_runs, 2);
-        expect_whole(&reply);
+        expect_whole(&stage->relay.reply);
         if (cut > n_bytes / 2) {
             assert_int_equal(stage->n_known_tokens, N_TOKENS);
             assert_true(stage->knows_logprobs && stage->knows_outcome);
         }
-        client_reply_deinit(&reply);
     }
 }
 
@@ -196,46 +190,38 @@ STAGED(a_body_that_comes_out_differently_is_cut_off)
     static const body_kind kinds[] = { BODY_OTHER_BYTE, BODY_SHORTER, BODY_REFUSED };
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        client_reply reply;
-
         stage->later = kinds[i];
         stage->cut = BODY_BYTES / 2;
-        reply = exchange_body(stage);
-        assert_false(reply.is_whole);
-        assert_true(reply.body.n < BODY_BYTES);
+        exchange_body(stage);
+        assert_false(stage->relay.reply.is_whole);
+        assert_true(stage->relay.reply.body.n < BODY_BYTES);
         assert_true(stage->relay.record.status >= 500);
-        client_reply_deinit(&reply);
     }
 }
 
 /* What has not left yet may come out as the next worker makes it. */
 STAGED(a_body_of_which_nothing_has_left_is_the_next_workers)
 {
-    client_reply reply;
-
     stage->later = BODY_OTHER_BYTE;
     stage->cut = 100 << 10;
-    reply = exchange_body(stage);
-    assert_true(reply.is_whole);
-    assert_int_equal(reply.body.n, BODY_BYTES);
-    assert_int_equal(reply.body.text[3], body_byte(3) + 1);
-    client_reply_deinit(&reply);
+    exchange_body(stage);
+    assert_true(stage->relay.reply.is_whole);
+    assert_int_equal(stage->relay.reply.body.n, BODY_BYTES);
+    assert_int_equal(stage->relay.reply.body.text[3], body_byte(3) + 1);
 }
 
 /* Its tokens are too many to be remembered: the next worker begins anew, since nobody has seen any of it. */
 STAGED(a_reply_too_long_to_be_remembered_begins_anew)
 {
     hth_buffer tokens = { .text = NULL };
-    client_reply reply;
 
     add_tokens(&tokens);
     stage->n_token_frames = (uint32_t)(HTH_KNOWN_BYTES_MAX / tokens.n) + 2;
     stage->cut = HTH_KNOWN_BYTES_MAX + 2 * tokens.n;
-    reply = exchange_body(stage);
+    exchange_body(stage);
     assert_int_equal(stage->relay.n_runs, 2);
     assert_int_equal(stage->n_known_tokens, 0);
-    expect_whole(&reply);
-    client_reply_deinit(&reply);
+    expect_whole(&stage->relay.reply);
     hth_buffer_deinit(&tokens);
 }
 
@@ -277,17 +263,15 @@ STAGED(frames_out_of_place_count_as_a_broken_connection)
     static const reply_script script = {
         .status = 200, .is_stream = true, .content_type = "text/event-stream", .steps = steps, .n_steps = 1
     };
-    client_reply reply = { .status = 0 };
 
     stage->relay.script = &script;
     stage->relay.supervisor.handler = send_nonsense;
     stage->relay.supervisor.user_data = stage;
     hth_proxy_set_limits(stage->relay.proxy, 10, 60000, 0);
     worker_start(&stage->relay.supervisor);
-    exchange_whole(&stage->relay, &reply);
+    exchange_whole(&stage->relay);
     assert_int_equal(stage->relay.n_runs, 5);
-    assert_string_equal(hth_buffer_text(&reply.body), "data: one\n\n");
-    client_reply_deinit(&reply);
+    assert_string_equal(hth_buffer_text(&stage->relay.reply.body), "data: one\n\n");
 }
 
 /* An event that needs more than a frame comes with its token, or not at all. */
@@ -319,15 +303,12 @@ static void send_long_event(fake_connection *connection, const fake_request *req
 
 STAGED(an_event_longer_than_a_frame_is_not_split_by_a_death)
 {
-    client_reply reply = { .status = 0 };
-
     stage->relay.supervisor.handler = send_long_event;
     stage->relay.supervisor.user_data = stage;
     worker_start(&stage->relay.supervisor);
-    exchange_whole(&stage->relay, &reply);
+    exchange_whole(&stage->relay);
     assert_int_equal(stage->relay.n_runs, 2);
     assert_int_equal(stage->relay.n_known[1], 0);
-    assert_true(reply.is_whole);
-    assert_int_equal(reply.body.n, BODY_BYTES);
-    client_reply_deinit(&reply);
+    assert_true(stage->relay.reply.is_whole);
+    assert_int_equal(stage->relay.reply.body.n, BODY_BYTES);
 }
