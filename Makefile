@@ -1,12 +1,12 @@
-# Makefile - a short front for the build: `make demo` and `make test` are all a newcomer needs.
+# Makefile - a short front for the build: `make demo` and `make test` are all a newcomer needs
 #
-# Everything is built with CMake in build/ (sanitizers and fuzzers in build-*/); the engine is built once by
-# scripts/engine.sh into a cache directory outside the checkout. Variables: HEARTH_CUDA=1, HEARTH_VULKAN=1,
-# HEARTH_METAL=1, HEARTH_RPC=0, HEARTH_PORTABLE=1, LLAMA_CPP_DIR=..., JOBS=N, PREFIX=/usr/local, LIBDIR=lib, CMAKE_FLAGS=...
+# CMake builds everything in build/ (sanitizers and fuzzers in build-*/). scripts/engine.sh builds the engine once, in a
+# cache directory outside the checkout. Variables: HEARTH_CUDA=1, HEARTH_VULKAN=1, HEARTH_METAL=1, HEARTH_RPC=0,
+# HEARTH_PORTABLE=1, LLAMA_CPP_DIR=..., JOBS=N, PREFIX=/usr/local, LIBDIR=lib, CMAKE_FLAGS=...
 
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
-# Below PREFIX, on every system the same. For a package: LIBDIR=lib64, LIBDIR=lib/x86_64-linux-gnu.
+# Below PREFIX, the same on every system. For a package: LIBDIR=lib64, LIBDIR=lib/x86_64-linux-gnu.
 LIBDIR ?= lib
 BUILD ?= build
 FUZZ_SECONDS ?= 120
@@ -36,7 +36,7 @@ build: deps
 	$(call configure,$(BUILD),)
 	@cmake --build $(BUILD) --parallel $(JOBS)
 
-# Only what the demo runs, and quietly.
+# Builds only the programs of the demo.
 demo: deps
 	$(call configure,$(BUILD),)
 	@cmake --build $(BUILD) --parallel $(JOBS) --target hearth >$(BUILD)/demo.log || { cat $(BUILD)/demo.log; exit 1; }
@@ -45,8 +45,8 @@ demo: deps
 test: build
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
 
-# A few tests on a GPU that the CPU plays: Mesa's Vulkan device. Not part of `make test`, since compiling the engine's
-# shaders takes long, once.
+# A few tests on Mesa's Vulkan device, a GPU that the CPU computes. `make test` leaves them out, because the engine's
+# shaders take long to compile, once.
 vulkan-test: export HEARTH_VULKAN = software
 vulkan-test:
 	@scripts/deps.sh --software-gpu
@@ -55,7 +55,7 @@ vulkan-test:
 	@cd build-vulkan && VK_DRIVER_FILES=$$(ls /usr/share/vulkan/icd.d/lvp_icd*.json | head -n 1) GGML_VK_VISIBLE_DEVICES=0 \
 	  HTH_TEST_WORDS=40 HTH_TEST_F16_ONLY=1 ctest --output-on-failure --no-tests=error -R '^gpu/'
 
-# The same tests with our code instrumented; the engine is not.
+# The same tests with our code instrumented, without the engine.
 asan: deps
 	$(call configure,build-asan,-DHEARTH_SANITIZE=address$(comma)undefined -DCMAKE_BUILD_TYPE=Debug)
 	@cmake --build build-asan --parallel $(JOBS)
@@ -84,8 +84,8 @@ bench: build
 	@bench/restore.sh $(BUILD)
 	@bench/cache.sh $(BUILD)
 
-# Installs what was built, so that root neither builds nor fetches anything; PREFIX may differ from the build's, LIBDIR may not.
-# DESTDIR=... comes before all paths.
+# Installs the last build, so that root neither builds nor fetches anything. PREFIX may differ from that of the build,
+# LIBDIR may not. DESTDIR=... comes before all paths.
 install:
 	@[ -x $(BUILD)/hearth ] && ls $(BUILD)/libhearth.* >/dev/null 2>&1 || { echo "run 'make' first, then 'make install'"; exit 1; }
 	@cmake --install $(BUILD) --prefix $(PREFIX)

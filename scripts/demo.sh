@@ -1,12 +1,12 @@
 #!/bin/sh
-# demo.sh - the main job on the model that ships with the project: one prompt, cold, then warm in a new process
+# demo.sh - run a prompt on the model of the project, cold, then warm in a new process
 set -eu
 build=${1:-build}
 cd "$(dirname "$0")/.."
 cache=$(mktemp -d)
 trap 'rm -rf "$cache"' EXIT
 
-# A long system prompt, as agents have them: the book of manners of a storyteller, said once for every question.
+# A long system prompt, as agents send with every question.
 rule='You are a kind storyteller. You tell short stories about animals, rivers and forests. You answer in plain words.'
 system=
 i=0

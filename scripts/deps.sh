@@ -1,9 +1,9 @@
 #!/bin/sh
-# deps.sh - install what the build needs and is not there
+# deps.sh - install the missing packages that the build needs
 #
-# On Debian and Ubuntu missing packages are installed (with sudo when not root). On other systems the names of the
-# packages are printed and the script fails. Does nothing, quickly, when everything is there. With --tools also what checks
-# the code, with --software-gpu a Vulkan device that is computed by the CPU.
+# On Debian and Ubuntu the script installs them (with sudo when not root). On other systems it prints their names and
+# fails. With --tools it also installs the tools that check the code, with --software-gpu a Vulkan device that the CPU
+# computes.
 set -eu
 
 say() { printf 'deps: %s\n' "$*" >&2; }

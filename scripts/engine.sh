@@ -6,18 +6,18 @@
 #   3. build only what Hearth links, out of tree, and put the result under a key made of version, options, compiler
 #      and (for a build tuned to this machine) the CPU's features
 #
-# What can be missing or wrong is looked for first, before anything is fetched or built.
+# The script checks all requirements before it fetches or builds anything.
 #
-# The result appears by one rename, so a kill half-way leaves nothing that looks finished; the next run goes on where
-# the last one stopped. A lock file makes two builds at once take turns. Prints the finished directory as the only
-# line on standard output; progress goes to standard error. Nothing is written into the checkout.
+# The result appears by one rename, so a kill leaves nothing that looks finished; the next run goes on where the last
+# one stopped. Two builds at once take turns by a lock file. The only line on standard output is the finished directory;
+# progress goes to standard error. The script writes nothing into the checkout.
 #
 # Environment:
 #   LLAMA_CPP_DIR         a source tree of llama.cpp v0.5.0 to use instead of downloading one
 #   HEARTH_ENGINE_CACHE   where builds are kept (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)
-#   HEARTH_CUDA=1, HEARTH_VULKAN=1, HEARTH_METAL=1   add a GPU backend
-#   CUDAARCHS             what GPUs a CUDA backend is for, as CMake reads it (default: those of this machine)
-#   HEARTH_VULKAN=software   the Vulkan backend for Mesa's software device only, also with Debian 12's old headers and compiler
+#   HEARTH_CUDA=1, HEARTH_VULKAN=1, HEARTH_METAL=1   adds a GPU backend
+#   CUDAARCHS             the GPUs of a CUDA backend, as CMake reads them (default: those of this machine)
+#   HEARTH_VULKAN=software   the Vulkan backend for Mesa's software device only; old headers and compilers suffice
 #   HEARTH_RPC=0          leave out the backend for devices of other machines, and its server program
 #   HEARTH_PORTABLE=1     build every CPU variant, chosen at run time (for packages)
 #   HEARTH_JOBS           parallel compile jobs (default: number of CPUs)
@@ -80,7 +80,7 @@ source=$cache/source-v$version
 if [ "${1:-}" = --print ]; then echo "$final"; exit 0; fi
 if [ -f "$final/engine.cmake" ]; then echo "$final"; exit 0; fi
 
-# The pinned version, as a source tree says it in its first lines.
+# The pinned version, from the first lines of a source tree.
 check_version() {
   found=$(sed -n 's/^set(LLAMA_VERSION_[MP][A-Z]* \([0-9]*\)).*/\1/p' "$1/CMakeLists.txt" 2>/dev/null | paste -s -d . -)
   [ "$found" = "$version" ] ||
@@ -89,7 +89,7 @@ check_version() {
 }
 if [ -n "${LLAMA_CPP_DIR:-}" ]; then check_version "$LLAMA_CPP_DIR"; fi
 
-# What the switches need beyond a compiler. CMake would fail on most of it, too, but late and without a package's name.
+# The requirements of the switches. CMake would fail on most of them too, but late and without the name of a package.
 missing=     # sentences
 packages=    # on this distribution
 family=$( (. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}") 2>/dev/null || true)
@@ -128,7 +128,7 @@ if [ "$cuda_for" = native ] && ! nvidia-smi -L >/dev/null 2>&1; then
   die "HEARTH_CUDA=1 builds for the GPUs of this machine, and nvidia-smi finds none: install the driver, or say in CUDAARCHS" \
     "what to build for (CUDAARCHS=90 for an H100)"
 fi
-# What llama.cpp of this version takes for granted, and Debian 12 does not have.
+# The features that llama.cpp of this version expects and Debian 12 lacks.
 if [ "$vulkan" = ON ]; then
   old=
   compiles '#include <vulkan/vulkan.hpp>
@@ -139,7 +139,7 @@ if [ "$vulkan" = ON ]; then
   [ -z "$old" ] || die "too old for llama.cpp v$version: $old. Take them from a newer system, or name a newer Vulkan SDK in VULKAN_SDK"
 fi
 
-# Everything below runs under the lock; the kernel drops it when this process ends, however it ends.
+# Everything below runs under the lock. The kernel drops it at any end of this process.
 lock() {
   if command -v flock >/dev/null; then
     exec 9>"$cache/lock"
@@ -215,7 +215,7 @@ if ! {
   tail -n 20 "$log" >&2; die "configuring failed; the whole log is '$log'"
 fi
 
-# One line that moves on a terminal, one line every tenth elsewhere.
+# On a terminal one line that changes, elsewhere a line for every tenth.
 show_progress() {
   shown=-10
   while IFS= read -r line; do
@@ -228,7 +228,7 @@ show_progress() {
   if [ -t 2 ]; then printf '\r' >&2; fi
 }
 if [ "$portable" = ON ]; then targets="$targets $(cmake --build "$build" --target help | sed -n 's/^\.\.\. \(ggml-cpu-[a-z0-9_]*\)$/\1/p' | grep -v feats | tr '\n' ' ')"; fi
-# The subshell's status goes through a file, since a pipe keeps only the last one's.
+# The subshell's status goes through a file, because a pipe keeps only the status of its last command.
 rm -f "$build/failed"
 # shellcheck disable=SC2086
 { cmake --build "$build" --parallel "$jobs" --target $targets 2>&1 || touch "$build/failed"; } | show_progress

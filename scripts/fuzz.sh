@@ -1,5 +1,5 @@
 #!/bin/sh
-# fuzz.sh - run every fuzz target for some seconds, beginning from the kept corpus; findings end the script
+# fuzz.sh - run every fuzz target for some seconds, from the kept corpus; a finding ends the script
 set -eu
 build=${1:-build-fuzz}
 seconds=${2:-120}

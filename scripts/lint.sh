@@ -12,7 +12,7 @@ echo "clang-tidy"
 if ! git ls-files 'src/*.c' 'src/*.cpp' | grep -v -e os_darwin -e os_freebsd -e os_no_ -e sandbox_none |
   xargs -P "$(nproc 2>/dev/null || echo 2)" -n 4 clang-tidy -p "$build" --quiet --warnings-as-errors='*' >"$build/lint.log" 2>&1
 then
-  # The findings alone, and last: clang-tidy also counts warnings that it suppressed.
+  # Print only the findings: clang-tidy also counts suppressed warnings.
   grep -vE '^[0-9]+ warnings? (generated|treated)|^$' "$build/lint.log" || true
   exit 1
 fi

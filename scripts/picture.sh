@@ -1,10 +1,10 @@
 #!/bin/sh
-# picture.sh - draw the README's picture of a cold and a warm prompt from the numbers in docs/performance.md
+# picture.sh - draw the README's picture of a cold and a warm prompt from the numbers of docs/performance.md
 #
 # usage: scripts/picture.sh [DIRECTORY]     (default: docs/pictures)
 #
-# Writes cold-warm-light.svg and cold-warm-dark.svg. The numbers are the first column of the table "An exact hit in a
-# new process": the median of three warm processes beside the cold one. The bars share one linear scale.
+# Writes cold-warm-light.svg and cold-warm-dark.svg. The numbers come from the first column of the table "An exact hit
+# in a new process": the cold process and the median of three warm ones. The bars share one linear scale.
 set -eu
 cd "$(dirname "$0")/.."
 directory=${1:-docs/pictures}

@@ -21,8 +21,8 @@ if(CMAKE_SIZEOF_VOID_P EQUAL 8 AND NOT APPLE)
     $<TARGET_FILE:hearth_shared> ${CMAKE_SOURCE_DIR})
 endif()
 
-# The replaced attention, linked with the engine as the engine module is. Not under ThreadSanitizer, to which all that the
-# engine's threads and the test share looks like a race, the engine being a part of the program; unit/attention is there.
+# The replaced attention, linked with the engine as the engine module is. ThreadSanitizer would report a race for all
+# memory that the engine's threads share with the test; there, unit/attention tests the same code.
 if(HTH_ATTENTION_RANGES AND NOT HEARTH_SANITIZE STREQUAL "thread")
   set(kernel_tests attention)
   if(HTH_ENGINE_RPC_SERVER)
@@ -49,15 +49,15 @@ endforeach()
 include(${CMAKE_CURRENT_SOURCE_DIR}/rpc.cmake)
 include(${CMAKE_CURRENT_SOURCE_DIR}/gpu.cmake)
 
-# Whole programs: shell scripts that get the build directory. Each works in a directory of its own. The soak depends on the
-# machine's mood, and is asked for.
+# Whole programs: shell scripts that get the build directory. Each works in its own directory. The soak depends on the
+# speed of the machine, so it is off by default.
 option(HEARTH_SOAK "Run twenty seconds of the soak (tests/soak) among the tests" OFF)
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/e2e/*_test.sh)
 if(NOT HEARTH_SOAK)
   list(FILTER scripts EXCLUDE REGEX "/soak_test.sh$")
 endif()
-# Agents have a patience of their own, which an instrumented server exhausts, and the suite of schemas walks for minutes; what
-# they ask of the server is in other tests, too.
+# An instrumented server is too slow for the timeouts of agents, and the suite of schemas takes minutes. Other tests
+# send the same requests.
 if(HEARTH_SANITIZE)
   list(FILTER scripts EXCLUDE REGEX "/(agents|codex|schema_suite)_test.sh$")
 endif()
@@ -68,17 +68,17 @@ foreach(script ${scripts})
   set_tests_properties(e2e/${name} PROPERTIES TIMEOUT 900)
 endforeach()
 
-# Their allocations are counted, and fail on demand.
+# These tests count allocations and let them fail.
 if(NOT APPLE)
   foreach(name events_memory library_memory scheduler_memory proxy_memory http_memory)
     target_compile_definitions(test_crash_${name} PRIVATE HTH_TEST_WRAPS_MALLOC)
     target_link_options(test_crash_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup)
   endforeach()
-  # Readings of grammars are counted.
+  # This test counts how often grammars are read.
   target_compile_definitions(test_unit_replies_grammar PRIVATE HTH_TEST_WRAPS_GBNF)
   target_link_options(test_unit_replies_grammar PRIVATE -Wl,--wrap=hth_gbnf_new)
   hth_link_stub(test_unit_replies_grammar)
-  # A byte into a pipe is held up.
+  # This test delays a byte to a pipe.
   target_compile_definitions(test_unit_run_many PRIVATE HTH_TEST_WRAPS_WRITE)
   target_link_options(test_unit_run_many PRIVATE -Wl,--wrap=write)
 endif()

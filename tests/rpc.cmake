@@ -1,11 +1,11 @@
 # rpc.cmake - tests that run while two RPC servers listen on loopback: helpers/with_rpc_servers.c starts and ends them
 #
-# All layers are on them, so nothing of what is restored lies in this process' memory. The same test programs run with
-# the CPU alone as vectors/*.
+# All layers are on the servers, so a restored state does not lie in this process' memory. vectors/* runs the same test
+# programs with the CPU alone.
 
 function(hth_rpc_test name program)
   add_test(NAME ${name} COMMAND with_rpc_servers 2 ${HTH_ENGINE_RPC_SERVER} ${program} ${ARGN})
-  # What little the CPU has left to do must not take the servers' time.
+  # The CPU's threads must not take the servers' time while they wait.
   set_tests_properties(${name} PROPERTIES TIMEOUT 900
     ENVIRONMENT "OMP_WAIT_POLICY=passive;LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/lsan.supp:print_suppressions=0")
 endfunction()

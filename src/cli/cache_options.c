@@ -142,7 +142,7 @@ static bool is_listed(const char *names, const char *name)
     return false;
 }
 
-/* Read the options that the verb takes. Returns the index of the first argument; -1, with a message, when one is wrong. */
+/* Read the options of the verb. Returns the index of the first argument; -1, with a message, when one is wrong. */
 static int read_options(const verb_form *form, int argc, char **argv, hth_cache_command_options *out)
 {
     hth_option taken[N_ROWS];

@@ -48,8 +48,8 @@ typedef struct hth_cache_command_options {
 } hth_cache_command_options;
 
 /*
- * Read a command line; argv[0] is the verb. True when the options are complete. Otherwise *exit_out is the exit code, and
- * the help or a message is printed. out may point into argv and into itself: use it in place.
+ * Read a command line; argv[0] is the verb. True when the options are complete. Otherwise the help or a message is
+ * printed, and *exit_out is the exit code. out may point into argv and into itself: use it in place.
  */
 bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out);
 /* Print the text of --help. */

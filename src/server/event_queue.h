@@ -85,8 +85,7 @@ int hth_event_queue_fd(const hth_event_queue *queue);
 void hth_event_queue_collect(hth_event_queue *queue);
 /* Take the next request that has collected events; NULL: none has. */
 hth_request_events *hth_event_queue_take(hth_event_queue *queue);
-/* Read the next event of the request that was taken last; false: none is left. Pointers in *out are valid until the next
- * collection. */
+/* Read the next event of the request that was taken last. False: none is left. *out lives until the next collection. */
 bool hth_event_queue_read(hth_event_queue *queue, hth_reply_event *out);
 
 #endif

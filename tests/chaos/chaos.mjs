@@ -1,20 +1,20 @@
-// chaos.mjs - streams whose workers are killed, stopped and starved, against the same streams in peace
+// chaos.mjs - compare streams whose workers are killed, stopped and starved with the same streams in peace
 //
-//   node chaos.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--template FILE] [--streams N] [--at-once N] [--seed S]
-//                  [--pause-ms MS] [--hang-ms MS] [--max-tokens N] [--only INDEX]
+//   node chaos.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--template FILE] [--streams N] [--at-once N]
+//                  [--seed S] [--pause-ms MS] [--hang-ms MS] [--max-tokens N] [--only INDEX]
 //
 // Two servers, one after the other, each with an empty cache. The first answers every request in peace; the second
 // answers the same requests while its workers are tormented. Every reply has to be complete and the same, byte for byte
 // (compare.mjs says what may differ); the server has to end in order, and no worker may be left.
 //
-// Models run where bits do not depend on neighbours and placement (docs/engine.md, "When bits stay the same"). The real
-// one has a token that it adds last of all that its context holds, always: one request at a time, which shares no cells
-// with others because each has a salt of its own. The stub's bits depend on nothing but tokens, so that it has eight at
-// once, which share what they have in common, and several replies a request.
+// Bits must not depend on neighbours and placement (docs/engine.md, "When bits stay the same"). So the real model gets
+// one request at a time, each with its own salt: requests share no cells, and a new token always lies behind all others
+// of the context. The stub's bits depend on tokens only: it gets eight requests at once, which share prefixes, and
+// requests for several replies.
 //
-// The order of events between several replies of one stream is time's, so the streams of n > 1 are compared per reply.
-// Draws of the tormentor and of the requests follow the seed, which is printed; moments in time do not, so a seed that
-// fails may pass. What failed is kept in the working directory: request, both replies, both logs.
+// Several replies of one stream take turns by chance, so streams of n > 1 are compared reply by reply. The tormentor
+// and the requests follow the seed, which is printed. Moments in time do not follow it, so a seed that failed may pass.
+// The working directory keeps the request, both replies and both logs of each failure.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { join } from 'node:path'

@@ -172,7 +172,7 @@ await check('a load is answered at once', async () => {
   const [only, ...more] = await collect(await ollama.chat({ model: 'tiny', messages: [], stream: true }))
   assert.equal(only.done_reason, 'load')
   assert.equal(more.length, 0)
-  assert.equal((await ollama.chat({ model: 'none:7b' })).model, 'none:7b') // the default one, under the name that was asked for
+  assert.equal((await ollama.chat({ model: 'none:7b' })).model, 'none:7b') // the default model, under that name
 })
 
 await check('logarithms of probabilities come with each token', async () => {

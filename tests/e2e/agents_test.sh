@@ -1,10 +1,8 @@
 #!/bin/sh
-# Agents as people install them, several turns with tools, and a restart in the middle: each prompt finds what was known
-# of it.
+# Agents as people install them, over several turns with tools and a restart: each prompt reuses its known prefix.
 #
-# The model is the stub, which calls tools by a script (src/engine/stub_script.h); the agents run unchanged, with what
-# makes them talk to others switched off by their own variables. The table that is printed has tokens of the stub, which
-# are bytes.
+# The model is the stub, which calls tools by a script (src/engine/stub_script.h). The agents run unchanged; their own
+# variables switch off their calls to other servers. The printed table counts tokens of the stub, which are bytes.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 . "$(dirname "$0")/agents.sh"
@@ -12,7 +10,7 @@ HEARTH_AGENTS=$("$source/tests/clients/install.sh" "$source/tests/agents") || fa
 export HEARTH_AGENTS
 modules=$HEARTH_AGENTS/node_modules
 
-# What each of them is told to do: the names of tools are the agent's.
+# The task of each agent, with the agent's own names of tools.
 {
   printf '#script\n<think>Notes, then.</think>I look.<call>Bash {"command":"cat notes.txt","description":"Show the notes"}</call>\n'
   reply "<call>Read {\"file_path\":\"$project/notes.txt\"}</call>"

@@ -3,7 +3,7 @@
 # cache costs time, never the reply.
 . "$(dirname "$0")/lib.sh"
 
-# as_nobody COMMAND...: runs refuse or reply with the rights of nobody, since root may do everything
+# as_nobody COMMAND...: runs refuse or reply with the rights of nobody, because root may do everything
 runner=
 as_nobody() {
   if [ "$(id -u)" = 0 ]; then

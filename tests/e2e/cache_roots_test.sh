@@ -5,7 +5,7 @@
 # The paths decide which row goes where, so they are always the same.
 cd "$work"
 cache=cache more=more index=index
-# where COMMAND...: the command with the options that say where the cache is
+# where COMMAND...: the command with the options for the place of the cache
 where() {
   verb=$1; shift
   "$hearth" cache "$verb" --cache "$cache" --more-cache "$more" --index "$index" "$@"
@@ -13,18 +13,18 @@ where() {
 run() {
   "$hearth" run "$tiny" --cache "$cache" --more-cache "$more" --index "$index" --disk 64M --temp 0 -n 4 -q "$@" >"$work/reply"
 }
-# rows [DIR...]: how many files of rows there are
+# rows [DIR...]: the number of row files
 rows() { find "${@:-$work}" -name '*.kvc' ! -path '*/quarantine/*' 2>/dev/null | wc -l; }
 # number NAME: of the JSON that stat prints
 number() { where stat --json | sed -n "s/^  \"$1\": \(.*[^,]\),\{0,1\}$/\1/p"; }
 
-# Nothing is created by looking.
+# A command that looks creates nothing.
 status=0
 where stat >"$work/out" 2>"$work/err" || status=$?
 expect "exit code of stat without a cache" "$status" 1
 [ ! -e "$cache" ] && [ ! -e "$more" ] && [ ! -e "$index" ] || fail "looking made a directory"
 
-# Prompts enough that both directories get some.
+# Enough prompts for rows in both directories.
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
   words 60 $i >"$work/prompt"
   run -f "$work/prompt"
@@ -52,7 +52,7 @@ grep -q "\"sound\": $((n - n_logits)), \"unverifiable\": $n_logits, \"quarantine
   fail "verify of $n rows says $(cat "$work/out")"
 where repair -q | grep -q "has $n rows" || fail "repair does not find $n rows"
 
-# One directory alone is less than all, and one that is not there is left out.
+# One directory holds a part of the rows; a missing directory is left out.
 alone=$("$hearth" cache ls --cache "$more" --index "$index" --json | grep -c '"key"')
 expect "rows of the second directory" "$alone" "$(rows "$more")"
 "$hearth" cache ls --cache "$cache" --more-cache "$work/nowhere" --index "$index" --json >"$work/out" 2>"$work/err"
@@ -70,7 +70,7 @@ grep -q "twice" "$work/err" || fail "no warning about a directory given twice: $
 expect "warnings about a directory given three times" "$(grep -c "own" "$work/err")" 2
 [ "$(rows "$work/own")" -gt 0 ] || fail "nothing was kept in the directory that was given three times"
 
-# Export, removal with all that stands on it, and import.
+# Export, removal with all descendants, and import.
 # key_of KIND FIRST: the key of the last listed row of that kind whose first position matches
 key_of() {
   where ls --kind "$1" --json | tr -d '\n ' | tr '}' '\n' | sed -n "s/.*\"key\":\"\([^\"]*\)\".*\"first_position\":$2,.*/\1/p" |
@@ -99,7 +99,7 @@ expect "exit code of an import that does not fit" "$status" 1
 grep -q "does not fit the cache" "$work/err" || fail "import says '$(cat "$work/err")'"
 bytes=$(find "$work/small/rows" -name '*.kvc' -printf '%s\n' | awk '{s += $1} END {print s + 0}')
 [ "$bytes" -le $((1 << 20)) ] || fail "$bytes bytes lie in a cache of 1 MiB"
-# With a second directory that has room it goes there.
+# With a second directory that has room, the row goes there.
 "$hearth" cache import -q --cache "$work/small" --more-cache "$work/roomy" "$work/prefix.kvc" >"$work/out" 2>&1 ||
   fail "import beside a full directory: $(cat "$work/out")"
 expect "rows in the directory with room" "$(rows "$work/roomy")" "$imported"

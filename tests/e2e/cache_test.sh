@@ -1,6 +1,6 @@
 #!/bin/sh
-# `hearth cache` looks after a directory while another process writes to it, and the cache's options of `hearth run` do
-# what they say.
+# `hearth cache` maintains a directory while another process writes to it, and the cache options of `hearth run` take
+# effect.
 . "$(dirname "$0")/lib.sh"
 
 # status WANTED COMMAND...: run it, its output in $work/out and $work/err
@@ -24,7 +24,7 @@ n_rows() { find "$cache/rows" -name '*.kvc' | wc -l; }
 words 200 1 >"$work/first"
 words 200 2 >"$work/second"
 
-# Another process writes to the directory all the while.
+# Another process writes to the directory the whole time.
 (
   i=10
   while [ ! -e "$work/stop" ]; do
@@ -115,7 +115,7 @@ touch "$work/stop"
 wait $background || true
 [ ! -e "$work/background-failed" ] || fail "runs beside the commands failed"
 
-# repair: without an index, with rows that came and went by hand.
+# repair: without an index, with rows added and removed by hand.
 run again "$work/first"
 copy=$(find "$cache/rows" -name "$prompt_key-logits.kvc")
 cp "$copy" "$work/kept"
@@ -129,7 +129,7 @@ grep -q "the index has $(n_rows) rows" "$work/out" || fail "$(n_rows) files, but
 run again "$work/first"
 expect "hit after repair" "$(field hit "$work/again.json")" exact
 
-# A pinned prefix outlasts gc, in whatever process; unpinned it goes.
+# gc keeps a pinned prefix, in any process, and removes it once it is unpinned.
 words 150 3 >"$work/system"
 run pinned "$work/system" --prefill-only
 pinned_key=$(field prompt_key "$work/pinned.json")
@@ -159,7 +159,7 @@ status 1 "$hearth" cache unpin "$pinned_key"
 said "is not pinned"
 status 1 "$hearth" cache pin "$(printf '%064d' 7)"
 
-# gc leaves what was used last, then nothing.
+# gc leaves the rows used last, then nothing.
 status 0 "$hearth" cache gc --to 50K
 bytes=$(find "$cache/rows" -name '*.kvc' -printf '%s\n' | awk '{s += $1} END {print s + 0}')
 [ "$bytes" -le 51200 ] || fail "$bytes bytes are left of 50K"
@@ -170,7 +170,7 @@ is_json "$work/out"
 status 0 "$hearth" cache ls --json
 expect "list of an empty cache" "$(tr -d ' \n' <"$work/out")" "[]"
 
-# Every command explains itself and refuses what it does not take.
+# Every command has a help and refuses unknown arguments.
 for verb in stat ls verify gc rm export import pin unpin repair; do
   status 0 "$hearth" cache $verb --help
   status 2 "$hearth" cache $verb --nonsense
@@ -253,7 +253,7 @@ status 2 "$hearth" run stub: -p x --policy min_tokens=many
 status 1 "$hearth" run stub: -p x --policy snapshot_interval=300
 grep -q "snapshot_interval" "$work/err" || fail "the wrong key is not named: $(cat "$work/err")"
 
-# A parent that is no beginning of the prompt is a mistake.
+# A parent that is no prefix of the prompt is refused.
 status 1 "$hearth" run stub: -f "$work/first" -n 1 --cache "$cache" --parent-key "$(printf '%064d' 1)"
 grep -q "parent_key" "$work/err" || fail "the wrong parent is not mentioned: $(cat "$work/err")"
 status 2 "$hearth" run stub: -p x --resume-wait -5
@@ -261,7 +261,7 @@ status 2 "$hearth" run stub: -p x --writers 0
 status 2 "$hearth" run stub: -p x --writers 17
 status 2 "$hearth" run stub: -p x --write-speed fast
 
-# Prompts are in the files only where that is asked for.
+# Files hold prompts only on request.
 rm -rf "$cache"
 printf 'The quick brown fox jumps over the lazy dog and into the river.' >"$work/private"
 run cold "$work/private"

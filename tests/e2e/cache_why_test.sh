@@ -1,5 +1,5 @@
 #!/bin/sh
-# `hearth cache why` says how much of a prompt is known, why the rest is not, and where it left what is known.
+# `hearth cache why` tells the known prefix of a prompt, the reason of its end, and the place where the prompt departs.
 . "$(dirname "$0")/lib.sh"
 
 # why WANTED OPTIONS...: the answer as JSON in $work/why.json
@@ -14,7 +14,7 @@ run() { "$hearth" run "$@" --temp 0 -n 8 --ignore-eos -q >/dev/null 2>"$work/err
 words 700 1 >"$work/prompt"
 { head -c 2000 "$work/prompt"; echo " and suddenly something else was said"; } >"$work/other"
 
-# Looking makes no cache.
+# The command makes no cache.
 why 1 "$tiny" -f "$work/prompt"
 grep -q "nothing is cached" "$work/err" || fail "an empty cache is not named: $(cat "$work/err")"
 [ ! -e "$cache" ] || fail "looking made a cache directory"
@@ -28,7 +28,7 @@ expect "logits" "$(field knows_logits "$work/why.json")" true
 expect "tier" "$(field tier "$work/why.json")" disk
 expect "text before" "$(field text_before "$work/why.json")" null
 
-# A prompt that parts from it in the middle: what a run restores is what was told, to the token.
+# A prompt that departs in the middle: a run restores exactly the told number of tokens.
 why 1 "$tiny" -f "$work/other"
 reason "a prompt that parts" never_seen
 known=$(field known_tokens "$work/why.json")
@@ -41,7 +41,7 @@ grep -q "the first $known of" "$work/out" || fail "for people: $(cat "$work/out"
 grep -q "^left at  token $((left_at + 1)): " "$work/out" || fail "for people: $(cat "$work/out")"
 expect "rows after looking" "$(find "$cache/rows" -name '*.kvc' | wc -l)" "$n_files"
 
-# Other parameters, and somebody else's salt.
+# Other parameters, and another salt.
 why 1 "$tiny" -f "$work/prompt" --type-k q8_0 --type-v q8_0
 reason "other types of K and V" other_parameters
 why 1 "$tiny" -f "$work/prompt" --cache-salt alice
@@ -53,7 +53,7 @@ reason "a request that does not read" not_read
 why 1 "$tiny" -f "$work/prompt" --no-cache
 reason "a cache that is off" not_read
 
-# Damage, found by a run, is known afterwards; so is what was evicted. The quota that a run noted stays.
+# After a run, its damaged and evicted rows are told. The quota that a run noted stays.
 for row in "$cache"/rows/*/*-block.kvc; do head -c 400 "$row" >"$work/cut" && cat "$work/cut" >"$row"; done
 "$hearth" cache verify -q >/dev/null 2>&1 && fail "damage was not found"
 why 1 "$tiny" -f "$work/prompt"
@@ -66,7 +66,7 @@ reason "evicted rows" evicted
 expect "where an evicted prompt leaves" "$(field left_at "$work/why.json")" "$(field prompt_tokens "$work/why.json")"
 "$hearth" cache stat | grep -q "^quota  *1.0 GiB" || fail "looking changed the quota"
 
-# What cannot be told.
+# Unanswerable questions.
 why 2 "$work/none.gguf" -f "$work/prompt"
 why 2 "$tiny" -f "$work/none"
 why 2 "$tiny" -p ''

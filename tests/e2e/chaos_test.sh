@@ -1,6 +1,6 @@
 #!/bin/sh
-# Streams whose workers are killed, stopped and starved, compared byte for byte with the same in peace:
-# tests/chaos/chaos.mjs. In short 50 streams; STREAMS=1000 is the long form. KEEP=DIRECTORY keeps what was written.
+# 50 streams whose workers are killed, stopped and starved, compared with the same streams in peace: see
+# tests/chaos/chaos.mjs. STREAMS=1000 is the long form. KEEP=DIRECTORY keeps the logs.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 directory=${KEEP:-$work/chaos}

@@ -1,7 +1,8 @@
-# clients.sh - the server that the tests with official clients talk to. Sourced after lib.sh and serve.sh.
+# clients.sh - the server for the tests with official clients. Sourced after lib.sh and serve.sh.
 #
-# Four models: hearth-tiny with its own template, with one that knows tools, with one that makes it think, and the slow
-# stub; and five keys: for everything, for one model, for few requests a minute, for one at a time, for the operator.
+# It has four models: hearth-tiny with its own template, with a template for tools, with a template that makes it think,
+# and the slow stub. It has five keys: for everything, for one model, for few requests a minute, for one request at a
+# time, and for the operator.
 HEARTH_CLIENTS=$("$source/tests/clients/install.sh") || fail "the official clients cannot be installed, see above"
 
 new_key() { "$hearth" key new --name "$@" --file "$work/keys.conf" 2>>"$work/keys.err" | head -n 1; }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Codex and OpenAI's Agents SDK as people install them, on /v1/responses: tools, tools of an MCP server, which come in a
-# namespace, and a session that goes on after a restart. Each prompt finds what was known of it. The model is the stub,
-# which calls tools by a script (src/engine/stub_script.h).
+# Codex and OpenAI's Agents SDK as people install them, on /v1/responses: with tools, with tools of an MCP server (in a
+# namespace), and with a session that goes on after a restart. Each prompt reuses its known prefix. The model is the
+# stub, which calls tools by a script (src/engine/stub_script.h).
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 . "$(dirname "$0")/agents.sh"

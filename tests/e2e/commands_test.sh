@@ -2,7 +2,7 @@
 # The commands that look into the cache tell the truth, and `hearth kvc` agrees with the reference vectors.
 . "$(dirname "$0")/lib.sh"
 
-# Nothing is created by looking.
+# A command that looks creates nothing.
 status=0
 "$hearth" cache stat >"$work/out" 2>"$work/err" || status=$?
 expect "exit code of stat without a cache" "$status" 1
@@ -44,7 +44,7 @@ get() { printf '%s\n' "$line" | sed -n "s/.*\"$1\": \"\([^\"]*\)\".*/\1/p"; }
 expect "key" "$("$hearth" kvc key --fingerprint "$(get fingerprint)" --quant "$(get quant_type)" \
   --ctx-params-hash "$(get ctx_params_hash)" 1 2 3 4 5)" "$(get key)"
 
-# Every command explains itself, and the version is the library's.
+# Every command has a help, and the version is that of the library.
 for command in run cache kvc version "cache stat" "cache ls" "kvc inspect" "kvc key"; do
   # shellcheck disable=SC2086
   "$hearth" $command --help >"$work/out" 2>&1 || fail "hearth $command --help"
@@ -59,7 +59,7 @@ mkdir "$work/empty"
 HEARTH_ENGINE_DIRECTORY=$work/empty "$hearth" version >"$work/version" || fail "the version without an engine"
 grep -q "^engine no engine: " "$work/version" || fail "the version does not say that there is no engine: $(cat "$work/version")"
 
-# Layers for a GPU: without one that is said once, and the reply is there.
+# Layers for a missing GPU: one warning, and the reply comes.
 if ! grep -q "CUDA\|Vulkan\|Metal" "$work/version.json"; then
   "$hearth" run "$tiny" -p 'Once upon a time' -n 2 --gpu-layers 9 --no-cache >"$work/out" 2>"$work/err" || fail "layers without a GPU"
   expect "number of warnings" "$(grep -c 'warning: there is no GPU for 9 layers' "$work/err")" 1

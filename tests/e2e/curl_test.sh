@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every endpoint with plain curl, as people try a server out; what is answered, with which status, type and headers.
+# Every endpoint with plain curl: body, status, type and headers of the replies.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -24,7 +24,7 @@ serve -m "tiny=$tiny" -m slow=stub:delay_us=20000 --cache "$work/kv" --ram 32M -
 admin=http://127.0.0.1:$(sed -n 2p "$work/port")
 hello='"messages":[{"role":"user","content":"Hello."}],"max_tokens":8,"temperature":0'
 
-# What anybody may ask.
+# Public endpoints.
 get /health; is 200; json; header 'content-type: application/json'
 get /ready; is 200
 
@@ -82,7 +82,7 @@ post /admin/models/none/restart ''; is 404
 url=$public
 post /v1/chat/completions "{\"model\":\"tiny\",$hello}"; is 200; expect "the reply of a new worker" "$(value 'r.choices[0].message.content')" "$whole"
 
-# What is wrong.
+# Wrong requests.
 post /v1/chat/completions '{"model":"tiny",'; is 400; expect code "$(value r.error.code)" invalid_json
 post /v1/chat/completions '{"model":"tiny"}'; is 400; expect param "$(value r.error.param)" messages
 post /v1/chat/completions "{\"model\":\"other\",$hello}"; is 200; expect model "$(value r.model)" other
@@ -95,7 +95,7 @@ head -c 200000 /dev/zero | tr '\0' ' ' >"$work/large"
 get /v1/chat/completions --data-binary @"$work/large"; is 413; json
 get /health -H "X-Large: $(head -c 60000 /dev/zero | tr '\0' x)"; is 431
 
-# HTTP as curl speaks it.
+# Features of HTTP.
 get /health -I; is 200
 get /health --http1.0; is 200
 printf '{"model":"tiny",%s}' "$hello" >"$work/request"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a request gets whose client says nothing: the operator's values, then the model's, then the documented set; the
-# same in every API and for `hearth run`.
+# The defaults of a request: the operator's values, then the model's, then the documented ones. They are the same in
+# every API and for `hearth run`.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -9,12 +9,12 @@ ask() {
   code=$(curl -sS -m 60 -o "$work/out" -w '%{http_code}' ${2:+-d "$2"} "$url$1") || fail "curl $1: no answer"
   [ "$code" = 200 ] || fail "$1 with '${2:-}' gives $code: $(cat "$work/out")"
 }
-# param NAME [MODEL]: of what /props says
+# param NAME [MODEL]: the value in /props
 param() { ask "/props?model=${2:-}"; value "r.default_generation_settings.params.$1"; }
-# used NAME: of what a completion without options was made with
+# used NAME: the value that a completion without options used
 used() { ask /completion '{"prompt":"Once","n_predict":1}'; value "r.generation_settings.$1"; }
 
-# Nobody says anything.
+# Neither operator nor model has values.
 serve -m "tiny=$tiny" --no-cache
 expect temperature "$(used 'temperature.toFixed(3)')" 0.800
 expect top_k "$(used top_k)" 40
@@ -23,7 +23,7 @@ expect min_p "$(used 'min_p.toFixed(3)')" 0.050
 expect "the length" "$(param n_predict)" -1
 serve_stop
 
-# The model does: beside its file, and in it (the stub's parameter stands for that).
+# The model has values: beside its file, and in it (as the stub's parameter).
 mkdir "$work/advised"
 ln -s "$tiny" "$work/advised/model.gguf"
 echo '{"temperature": 0, "top_k": 7, "top_p": 3, "repetition_penalty": 1.1}' >"$work/advised/generation_config.json"
@@ -45,7 +45,7 @@ expect "the model's own length" "$(param n_predict own)" 6
 expect "the server's stop texts" "$(param 'stop.join()' own)" '###'
 expect "a file's own recommendation" "$(param top_k stub)" 11
 
-# Lengths, in all APIs; what a client says wins.
+# Lengths, in all APIs; the client's value wins.
 hi='"messages":[{"role":"user","content":"Hello."}]'
 ask /v1/chat/completions "{$hi}"; expect "tokens of a chat" "$(value r.usage.completion_tokens)" 3
 ask /v1/completions '{"prompt":"Once upon a"}'; expect "tokens of a completion" "$(value r.usage.completion_tokens)" 3
@@ -56,7 +56,7 @@ expect "a client's top_k" "$(value r.generation_settings.top_k)" 2
 expect "a client's temperature" "$(value r.generation_settings.temperature)" 1
 expect "the server's seed" "$(value r.generation_settings.seed)" 5
 
-# The system message, where there is none.
+# The system message for requests without one.
 ask /apply-template "{\"model\":\"own\",$hi}"; value r.prompt >"$work/prompt"
 grep -q 'Nothing else' "$work/prompt" || fail "the system message is not in the prompt: $(cat "$work/prompt")"
 ask /apply-template '{"model":"own","messages":[{"role":"system","content":"Sing."},{"role":"user","content":"Hello."}]}'
@@ -65,7 +65,7 @@ value r.prompt >"$work/prompt"
 ask /apply-template "{$hi}"; value r.prompt >"$work/prompt"
 ! grep -q 'Nothing else' "$work/prompt" || fail "a model has the system message of another"
 
-# Other defaults with a reload: a model that has them goes on.
+# A reload changes defaults while the model goes on.
 sed -i 's/n_predict = 3/n_predict = 4/' "$work/serve.conf"
 kill -HUP "$server_pid"
 for _ in $(seq 200); do
@@ -87,7 +87,7 @@ serve_stop
 if "$hearth" serve -m stub: --chat-template-kwargs '{"messages":1}' --check >"$work/out" 2>&1; then fail "a reserved variable is accepted"; fi
 grep -q -e '--chat-template-kwargs is' "$work/out" || fail "a reserved variable: $(cat "$work/out")"
 
-# Templates of ours, by name; the context that was chosen is told.
+# Built-in templates, by name; the chosen context is told.
 serve -m "tiny=$tiny" --no-cache --chat-template zephyr
 ask /apply-template "{$hi}"; value r.prompt >"$work/prompt"
 grep -qF '<|assistant|>' "$work/prompt" || fail "a template by name is not taken: $(cat "$work/prompt")"

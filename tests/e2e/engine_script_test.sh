@@ -1,11 +1,11 @@
 #!/bin/sh
-# scripts/engine.sh says what is missing, too old or of another version before it fetches or builds anything.
+# scripts/engine.sh names missing, old or wrong requirements before it fetches or builds anything.
 . "$(dirname "$0")/lib.sh"
 script=$source/scripts/engine.sh
 unset LLAMA_CPP_DIR VULKAN_SDK CUDACXX CUDAARCHS HEARTH_CUDA HEARTH_VULKAN HEARTH_METAL HEARTH_RPC HEARTH_PORTABLE CXX
 export HEARTH_ENGINE_CACHE="$work/engines"
 
-# A machine with all commands of this one but those that the switches need, and a compiler that finds no such headers.
+# A machine without the commands that the switches need, and with a compiler that lacks their headers.
 mkdir "$work/bin"
 for folder in /usr/local/bin /usr/bin /bin; do
   for command in "$folder"/*; do
@@ -23,7 +23,7 @@ END
 chmod +x "$work/bin/c++"
 PATH=$work/bin
 
-# refuses WHAT PATTERN...: the script, with the environment as it is, fails and says all of these.
+# refuses WHAT PATTERN...: in this environment the script fails and prints all patterns.
 refuses() {
   what=$1; shift
   if "$script" >"$work/out" 2>"$work/err"; then fail "$what: an engine was made"; fi
@@ -34,7 +34,7 @@ refuses() {
   if grep -q 'fetching\|building' "$work/err"; then fail "$what: it began to work: $(cat "$work/err")"; fi
 }
 
-# family NAME: is this system of Debian's family (or another's)? Package names are those of the system.
+# family NAME: is this system of that family (debian)? It decides the names of packages.
 family() { (. /etc/os-release && case " $ID ${ID_LIKE:-} " in *" $1 "*) exit 0 ;; esac; exit 1) 2>/dev/null; }
 packages() { if family debian; then echo "$1"; else echo .; fi; }
 
@@ -80,7 +80,7 @@ refuses "a tree without a version" "of an unknown version" "supports $version on
 rm "$tree/CMakeLists.txt"
 refuses "a tree without a build" "of an unknown version"
 LLAMA_CPP_DIR=$work refuses "a folder that is no tree" "holds no include/llama.h"
-# The engine's own tree says its version in the same lines.
+# The engine's own tree has its version in the same lines.
 if [ -f "$engine/../source-v$version/CMakeLists.txt" ]; then
   head -n 12 "$engine/../source-v$version/CMakeLists.txt" >"$tree/CMakeLists.txt"
   HEARTH_METAL=1 refuses "the supported version, with a switch that fails" "$([ "$(uname -s)" = Darwin ] && echo . || echo macOS)"
@@ -89,7 +89,7 @@ unset LLAMA_CPP_DIR
 
 # ---- keys ----
 
-# Engines that differ have places of their own.
+# Different engines have different directories.
 {
   "$script" --print
   HEARTH_RPC=0 "$script" --print

@@ -14,7 +14,7 @@ status=0
 expect "exit code for a missing model" "$status" 1
 grep -q nowhere.gguf "$work/err" || fail "the error does not name the model: $(cat "$work/err")"
 
-# Several prompts at once: each gets the reply that it gets alone.
+# Several prompts at once: each gets the same reply as alone.
 [ "$(wc -l <"$source/examples/streams.c")" -le 60 ] || fail "the second example is longer than 60 lines"
 streams=$build/examples/streams
 "$streams" stub: "The first" "The second" "The third" >"$work/all" || fail "the second example failed"
@@ -28,7 +28,7 @@ status=0
 "$streams" "$work/nowhere.gguf" x >/dev/null 2>"$work/err" || status=$?
 expect "exit code of the second example for a missing model" "$status" 1
 
-# From Python, with nothing compiled. A sanitizer's runtime cannot be loaded into an interpreter that does not have it.
+# Python, without a compiler. An interpreter cannot load the runtime of a sanitizer.
 if ! ldd "$build/libhearth.so" | grep -q -E 'lib(asan|tsan)'; then
   HEARTH_CACHE=$work/python python3 "$source/examples/streams.py" "$tiny" "$build/libhearth.so" >"$work/python.out" ||
     fail "the Python example failed"

@@ -1,6 +1,5 @@
 #!/bin/sh
-# What the front holds to: memory for bodies, who reaches the operators' address, keys across a reload, and the last
-# reply.
+# Limits of the front: memory for bodies, access to the operators' address, keys across a reload, and the last reply.
 . "$(dirname "$0")/lib.sh"
 . "$source/tests/e2e/serve.sh"
 
@@ -9,7 +8,7 @@ count='{"model":"tiny","messages":[{"role":"user","content":"Hello"}]}'
 serve -m "tiny=$tiny" --start on-demand --admin 127.0.0.1:0 --cors-origin '*' --body-bytes-max 1M --bodies-bytes-max 1M
 admin=http://127.0.0.1:$(sed -n 2p "$work/port")
 
-# One body that has all the memory of bodies: others are told to come again.
+# One body holds all memory for bodies: the front asks other clients to come again.
 ask 200 "$url/v1/messages/count_tokens" -d "$count"
 mkfifo "$work/body"
 curl -s -o /dev/null -T - -X POST "$url/v1/messages/count_tokens" <"$work/body" &
@@ -33,14 +32,14 @@ for _ in $(seq 100); do
 done
 expect "what a request gives after it" "$code" 200
 
-# A page in a browser cannot give orders at the operators' address, whatever pages may call the API.
+# A page in a browser cannot give orders at the operators' address, even if it may call the API.
 ask 403 -X POST -H 'Origin: http://evil.example' "$admin/admin/drain"
 ask 403 -X OPTIONS -H 'Origin: http://evil.example' -H 'Access-Control-Request-Method: POST' "$admin/admin/models"
 ! grep -qi access-control "$work/head" || fail "the operators' address allows calls from pages"
 ask 200 -H 'Origin: http://app.example' "$url/v1/models"
 grep -qi '^access-control-allow-origin: http://app.example' "$work/head" || fail "the API does not allow calls from pages"
 ask 200 "$admin/admin/models"
-# A method is what it says, and not what it begins with; a path has any length, but not every.
+# Methods are compared whole; paths have a limit.
 ask 204 -X OPTIONS -H 'Origin: http://app.example' "$url/completion"
 ask 405 -X OPTIONSX -H 'Origin: http://app.example' "$url/completion"
 ask 405 -X POSTS "$url/completion" -d '{}'
@@ -50,13 +49,13 @@ ask 404 "$url/v1/models/$long"
 grep -q '"model_not_found"\|not_found' "$work/reply" || fail "a long path gives $(cat "$work/reply")"
 ask 414 "$url/v1/models/$long$long$long$long$long$long$long"
 grep -q '"code": *414\|larger\|longer' "$work/reply" || fail "a line that is too long gives $(cat "$work/reply")"
-# Nor does one whose own name was made to lead here, whatever it says its origin is.
+# Nor can a page whose own name leads to this address, with any origin.
 ask 403 -H 'Host: evil.example' "$admin/admin/config"
 ask 200 -H 'Host: evil.example' "$admin/metrics"
 ask 200 -H 'Host: localhost:1' "$admin/admin/config"
 ask 200 -H 'Host: [::1]:1' "$admin/admin/config"
 
-# What workers share rows by is on no page and on no command line.
+# The workers' shared secret is on no page and on no command line.
 serve_stop
 serve -m "tiny=$tiny" --cache-salt hush --admin 127.0.0.1:0 --connections-max 2 2>/dev/null
 admin=http://127.0.0.1:$(sed -n 2p "$work/port")
@@ -68,13 +67,13 @@ if [ -r "/proc/$worker/cmdline" ]; then
   ! tr '\0' ' ' <"/proc/$worker/cmdline" | grep -q hush || fail "the worker's command line shows the salt"
   tr '\0' ' ' <"/proc/$worker/environ" | grep -q hush || fail "the worker did not get its salt"
 fi
-# Without keys only names that lead to nobody else are asked, with a page's origin and without.
+# Without keys the front answers only under local names, with the origin of a page and without.
 ask 403 -H 'Host: evil.example' "$url/v1/models"
 grep -q -e '--cors-origin https://evil.example' "$work/reply" || fail "the refusal does not say how to allow the name: $(cat "$work/reply")"
 ask 200 -H 'Host: evil.example' "$url/health"
 ask 403 -H 'Host: evil.example' -H 'Origin: http://evil.example' "$url/v1/models"
 ask 200 -H 'Host: localhost:5' -H 'Origin: http://localhost:5' "$url/v1/models"
-# Who holds all connections does not keep operators out.
+# A client that holds all connections does not lock operators out.
 holders=
 for _ in $(seq 100); do # one that was refused, since an earlier connection was not over yet, is followed by another
   sleep 20 | curl -s -o /dev/null -X POST -T - "$url/v1/messages/count_tokens" &
@@ -87,7 +86,7 @@ expect "a connection beyond all" "$code" 000
 ask 200 "$admin/health"
 for holder in $holders; do kill "$holder" 2>/dev/null || true; wait "$holder" || true; done
 
-# What is compressed is told to be so; errors with a status of HTTP's alone have it in their body, too.
+# A compressed reply has its header; an error with only a status of HTTP has that status in its body, too.
 ask 415 -H 'Content-Encoding: gzip' "$url/completion" -d '{"prompt":"x","n_predict":1}'
 grep -q "'gzip'" "$work/reply" && grep -q '"code": *415' "$work/reply" || fail "a compressed body gives $(cat "$work/reply")"
 ask 405 -X DELETE "$url/completion"
@@ -96,7 +95,7 @@ ask 200 -H 'Content-Encoding: identity' "$url/v1/messages/count_tokens" -d "$cou
 ask 200 -I "$url/props?model=tiny"
 ! grep -qi '^content-length: 0' "$work/head" || fail "HEAD tells another length than GET"
 
-# An order to end is answered, though nothing has to be waited for.
+# The order to end gets an answer, even if the server is idle.
 serve_stop
 serve -m "tiny=$tiny" --start on-demand --admin 127.0.0.1:0 2>/dev/null
 admin=http://127.0.0.1:$(sed -n 2p "$work/port")
@@ -105,7 +104,7 @@ status=0; wait "$server_pid" || status=$?
 server_pid=
 expect "how the server ended" "$status" 0
 
-# Other addresses do not come with a reload, so keys that stand before the old ones do not go with it.
+# A reload changes no addresses, so it does not remove the keys that protect the old ones.
 "$hearth" key new --name a --file "$work/keys" >"$work/key"
 config() { printf 'listen = "%s:0"\n%s\nmodel tiny { path = "%s"; start = on-demand }\n' "$1" "$2" "$tiny" >"$work/hearth.conf"; }
 config 0.0.0.0 "keys = \"$work/keys\""
@@ -130,7 +129,7 @@ reload 'was read anew'
 ask 200 "$url/v1/models"
 serve_stop
 
-# Who leaves before the end of a reply has used its tokens.
+# A client that leaves early pays for the tokens of its reply.
 rm -f "$work/keys"
 key=$("$hearth" key new --name b --tokens-per-minute 10 --file "$work/keys" 2>/dev/null)
 serve -m slow=stub:delay_us=20000 --keys "$work/keys"

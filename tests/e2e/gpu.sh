@@ -1,7 +1,8 @@
 #!/bin/sh
-# Usage: gpu.sh BUILD SOURCE vectors|run What is restored on this machine's GPUs goes on as if it had been computed.
-# Exits 77, which is "skipped", where there is none. tests/gpu.cmake registers it where the engine has a back end for
-# GPUs; `make vulkan-test` plays a GPU on the CPU.
+# Usage: gpu.sh BUILD SOURCE vectors|run
+#
+# A state that is restored on this machine's GPUs goes on like a computed one. Exits with 77, "skipped", without a GPU.
+# tests/gpu.cmake registers it if the engine has a back end for GPUs; for `make vulkan-test` the CPU computes the GPU.
 . "$(dirname "$0")/lib.sh"
 
 "$hearth" version >"$work/version"

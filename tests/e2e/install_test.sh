@@ -1,9 +1,9 @@
 #!/bin/sh
-# What `make install` installs is complete: the command finds its engine, and programs build against the library with
-# pkg-config and with CMake, also after the tree was moved, from a staging folder, and where libraries are not in lib/.
+# `make install` is complete: the command finds its engine, and programs build against the library with pkg-config and
+# with CMake. This also holds for a moved tree, for a staging folder, and for libraries outside lib/.
 . "$(dirname "$0")/lib.sh"
 
-# The lines of the README, as they stand there, in something that looks like a checkout.
+# The lines of the README, in a directory like a checkout.
 mkdir "$work/checkout" "$work/home"
 ln -s "$source/Makefile" "$source/examples" "$source/models" "$work/checkout/"
 sed -n '/^export PREFIX=/,/^```/{/^```/!p;}' "$source/README.md" >"$work/recipe"
@@ -25,8 +25,7 @@ fi
 "$prefix/bin/hearth" serve --config "$prefix/share/hearth/hearth.conf" --print-config >/dev/null ||
   fail "the example that is installed is no configuration"
 
-# Neither does it matter where the tree lies: all that follows happens in another place, and the first one is gone. The
-# unit for systemd alone is of the place in which it was installed.
+# The tree may move: from here on it lies in another place. Only the unit for systemd has the first place in it.
 expect "the command in the unit" "$(sed -n 's/^ExecStart=\(.*\) serve .*/\1/p' "$prefix/share/hearth/hearth.service")" "$prefix/bin/hearth"
 expect "the check in the unit" "$(sed -n 's/^ExecStartPre=\(.*\) serve .*/\1/p' "$prefix/share/hearth/hearth.service")" "$prefix/bin/hearth"
 installed=$prefix
@@ -39,7 +38,7 @@ fi
 env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run "$tiny" -p 'Once upon a time' --temp 0 -n 4 -q >/dev/null ||
   fail "the command does not run once it was moved"
 
-# Nothing that is installed looks where it was built.
+# No installed file names the build directory.
 if grep -rlF -e "$build" -e "$source" "$prefix/share" "$prefix/include" "$(dirname "$(find "$prefix" -name hearth.pc)")" \
   "$(dirname "$(find "$prefix" -name hearth-config.cmake)")" >"$work/found"; then
   fail "these name the folder that they were built in: $(cat "$work/found")"
@@ -68,7 +67,7 @@ variable() { realpath "$(pkg-config --variable="$1" hearth)"; }
 expect "the prefix" "$(variable prefix)" "$(realpath "$prefix")"
 expect "the engine's folder" "$(variable enginedir)" "$(realpath "$(dirname "$engine")")"
 
-# Statically. Such a program looks for the engine beside itself, or where it is told to.
+# A static program looks for the engine beside itself, or in the configured directory.
 # shellcheck disable=SC2046
 cc -std=c11 "$source/examples/complete.c" -o "$work/complete" $(pkg-config --cflags hearth) \
   $(pkg-config --static --libs hearth | sed 's/-lhearth/-l:libhearth.a/') || fail "linking the static library failed"
@@ -101,7 +100,7 @@ run "$work/consumer/build/shared" || fail "the shared program of CMake does not 
 run env HEARTH_ENGINE_DIRECTORY="$(cat "$work/consumer/build/engine")" "$work/consumer/build/static" ||
   fail "the static program of CMake does not run: $(cat "$work/log")"
 
-# As packages do it: for /usr, into a staging folder.
+# For packages: for /usr, into a staging folder.
 make -s -C "$work/checkout" BUILD="$build" PREFIX=/usr DESTDIR="$work/stage" install >"$work/log" 2>&1 ||
   fail "'make install' with PREFIX=/usr and DESTDIR fails: $(tail -n 3 "$work/log")"
 expect "the command in the staged unit" \
@@ -113,7 +112,7 @@ grep -q '^prefix=${pcfiledir}/../..$' "$work/stage/usr/lib/pkgconfig/hearth.pc" 
 PKG_CONFIG_PATH=$work/stage/usr/lib/pkgconfig
 expect "the staged prefix" "$(variable prefix)" "$(realpath "$work/stage/usr")"
 
-# Libraries in a folder of the architecture. Only what is configured is made anew; the binaries are those of this build.
+# Libraries in a folder of the architecture. Only configured files are made anew; the binaries come from this build.
 cmake -S "$source" -B "$work/multiarch" -DHEARTH_ENGINE="$(sed -n 's/^HEARTH_ENGINE:PATH=//p' "$build/CMakeCache.txt")" \
   -DCMAKE_INSTALL_LIBDIR=lib/some-linux-gnu -DBUILD_TESTING=OFF >"$work/log" 2>&1 ||
   fail "it cannot be configured for lib/some-linux-gnu: $(tail -n 3 "$work/log")"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ctrl-C ends a run cleanly with what was computed saved; kill -9 leaves nothing that needs repair.
+# Ctrl-C ends a run cleanly and saves its tokens; kill -9 leaves a cache that needs no repair.
 . "$(dirname "$0")/lib.sh"
 
 words 700 >"$work/prompt"
@@ -25,13 +25,13 @@ grep -q "finish key [0-9a-f]\{64\}" "$work/err" || fail "no statistics after Ctr
 "$hearth" run stub:delay_us=300,n_ctx_train=100000 -f "$work/prompt" -c 100000 --temp 0 -n 1 --json >"$work/warm.json"
 expect "hit after Ctrl-C" "$(field hit "$work/warm.json")" exact
 
-# The second Ctrl-C ends at once, also where the first cannot be obeyed yet.
+# The second Ctrl-C ends at once, even if the first one has to wait.
 start; await_output
 kill -INT $pid; kill -INT $pid 2>/dev/null || true
 status=0; wait $pid || status=$?
 expect "exit code after two Ctrl-C" "$status" 130
 
-# kill -9 at many moments of a run that saves all the time.
+# kill -9 at many moments of a run that saves continuously.
 rm -rf "$cache"
 i=0
 while [ $i -lt 25 ]; do

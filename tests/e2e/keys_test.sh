@@ -1,6 +1,6 @@
 #!/bin/sh
-# Keys as an operator has them: made, listed, expired and removed in a file; on the command line; in every header that
-# clients use. A server takes changes over with a reload.
+# Keys of an operator: made, listed, expired and removed in a file; on the command line; in every header that clients
+# use. A reload takes changes over.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -66,7 +66,7 @@ chmod 602 "$keys"
 refuse 1 'others may write to the keys' key list --file "$keys"
 serve_stop
 
-# On the command line, and in a file of one a line.
+# On the command line, and in a file with one key a line.
 printf '# mine\nfrom-a-file\n' >"$work/list"
 chmod 600 "$work/list"
 serve -m "tiny=$tiny" --start on-demand --api-key first,second --api-key-file "$work/list"

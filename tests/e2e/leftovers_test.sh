@@ -1,5 +1,5 @@
 #!/bin/sh
-# A server that is killed leaves a folder of sockets: the next one removes it, and leaves those of the living alone.
+# A killed server leaves a folder of sockets. The next server removes it, and keeps the folders of living servers.
 . "$(dirname "$0")/lib.sh"
 . "$source/tests/e2e/serve.sh"
 

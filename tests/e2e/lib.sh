@@ -1,4 +1,4 @@
-# lib.sh - what the end-to-end tests share. Sourced with the arguments BUILD SOURCE.
+# lib.sh - shared functions of the end-to-end tests. Sourced with the arguments BUILD SOURCE.
 set -eu
 build=$(cd "$1" && pwd)
 source=$(cd "$2" && pwd)
@@ -8,15 +8,14 @@ work=$(mktemp -d)
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# What a sanitizer finds in a worker stands in its server's log, and nobody else hears of it: a test whose files say so
-# fails.
+# The findings of a sanitizer in a worker are only in its server's log, so a test fails if its files have findings.
 refuse_reports() {
   report='(WARNING|ERROR|FATAL): [A-Z][A-Za-z]+Sanitizer|[0-9]: runtime error: '
   found=$(grep -rslE --exclude='*.kvc' --exclude='*.mdb' "$report" "$work" | head -n 1)
   [ -z "$found" ] || fail "a sanitizer reports in $found: $(grep -aE -A 80 "$report" "$found" | head -n 160)"
 }
 
-# A test that has something to stop does it in a function `stop_all` of its own.
+# A test with processes to stop defines the function `stop_all`.
 stop_all() { :; }
 end() {
   status=$?
@@ -40,10 +39,10 @@ field() { sed -n "s/^  \"$1\": \"\{0,1\}\(.*[^\",]\)\"\{0,1\},\{0,1\}$/\1/p" "$2
 # expect WHAT ACTUAL EXPECTED
 expect() { [ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"; }
 
-# said PATTERN: by the last command, on standard error
+# said PATTERN: the last command printed it on standard error
 said() { grep -q -e "$1" "$work/err" || fail "'$1' is not said, but: $(cat "$work/err")"; }
 
-# refuse STATUS PATTERN ARGUMENTS...: `hearth` with these ends so, and says that
+# refuse STATUS PATTERN ARGUMENTS...: `hearth` with these arguments ends with that status and prints the pattern
 refuse() {
   expected=$1 pattern=$2
   shift 2

@@ -1,6 +1,5 @@
 #!/bin/sh
-# A reply of any length leaves while little of it is in memory, and goes on where it was when its worker dies on the
-# way.
+# A reply of any length needs little memory, and goes on in another worker when its worker dies.
 . "$(dirname "$0")/lib.sh"
 . "$source/tests/e2e/serve.sh"
 
@@ -12,10 +11,10 @@ serve -m long=stub:
 worker() { for p in $(serve_processes); do if [ "$p" != "$server_pid" ]; then echo "$p"; fi; done; }
 first=$(worker)
 
-# peak PROCESS: the most memory it had, in MiB
+# peak PROCESS: its highest use of memory, in MiB
 peak() { sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$1/status" | awk '{ print int($1 / 1024) }'; }
 
-# What is not the same in two requests: how long things took.
+# Removes the measured times, which differ between two requests.
 without_times() { sed 's/"prompt_ms":[^}]*}/}/g' "$1"; }
 
 expect "the status of a long reply" "$(curl -s -o "$work/whole" -w '%{http_code}' "$url/completion" -d "$body")" 200
@@ -28,7 +27,7 @@ if ! is_instrumented && [ -r "/proc/$server_pid/status" ]; then
   [ "$(peak "$server_pid")" -lt 64 ] || fail "the front needs $(peak "$server_pid") MiB for it"
 fi
 
-# Its worker is killed when a part of it has left: of every byte there is one.
+# The worker dies after a part of the reply: every byte arrives once.
 : >"$work/broken"
 curl -s --limit-rate 20M -o "$work/broken" -w '%{http_code}' "$url/completion" -d "$body" >"$work/status" &
 reader=$!

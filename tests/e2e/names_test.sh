@@ -13,7 +13,7 @@ ask() {
 }
 # chat NAME: a request that names it
 chat() { printf '{"model":"%s","messages":[{"role":"user","content":"Hello."}],"max_tokens":4,"temperature":0}' "$1"; }
-# answers NAME MODEL: whoever asks for NAME gets MODEL's reply, under that name
+# answers NAME MODEL: a request for NAME gets MODEL's reply, under that name
 answers() {
   ask 200 /v1/chat/completions "$(chat "$1")"
   expect "the model of a reply for '$1'" "$(value r.model)" "$1"
@@ -71,7 +71,7 @@ ask 200 /api/chat '{"model":"gpt-4o","stream":false,"messages":[{"role":"user","
 expect model "$(value r.model)" gpt-4o
 serve_stop
 
-# Whoever wants wrong names refused, can have that.
+# An operator can have wrong names refused.
 serve --config "$work/serve.conf" --default-model none
 ask 404 /v1/chat/completions "$(chat somebody-elses)"; expect code "$(value r.error.code)" not_found
 ask 404 /api/show '{"name":"somebody-elses"}'; expect error "$(value 'r.error.slice(0, 32)')" "model 'somebody-elses' not found"
@@ -82,7 +82,7 @@ serve --config "$work/serve.conf" --default-model stub
 answers somebody-elses stub
 serve_stop
 
-# A key's models are real ones, whatever they are asked for by.
+# A key allows models, under any of their names.
 key=$("$hearth" key new --name narrow --models stub --file "$work/keys.conf" 2>"$work/err" | head -n 1)
 serve --config "$work/serve.conf" --keys "$work/keys.conf"
 as() { "$@" -H "Authorization: Bearer $key"; }

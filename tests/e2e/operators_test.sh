@@ -1,6 +1,6 @@
 #!/bin/sh
-# What operators see of a server: where it listens, whatever standard error is; when it is there; who was refused, and
-# why; and that a flood of refusals does not fill the log.
+# Operators see the addresses of a server, with any standard error; its readiness; and refused requests with reasons. A
+# flood of refusals does not fill the log.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -9,7 +9,7 @@ logged() { # PATTERN: in the log, which a line may reach after the reply
   fail "the log has no '$1': $(cat "$work/log")"
 }
 
-# Several hosts on one port; localhost is both loopback addresses, which clients try in either order.
+# Several hosts on one port; localhost means both loopback addresses, because clients try them in either order.
 [ ! -s /proc/net/if_inet6 ] || has_ipv6=yes
 serve_listening --host "localhost,$work/hearth.sock" --port 0 -m "tiny=$tiny"
 until curl -sf -o "$work/reply" "$url/ready"; do
@@ -23,12 +23,12 @@ if [ "${has_ipv6:-}" ]; then ask 200 -g "http://[::1]:$port/health"; fi
 grep -q "^listening on http://localhost:$port\$" "$work/log" || fail "it does not say where it listens: $(cat "$work/log")"
 grep -q "^listening on unix:$work/hearth.sock\$" "$work/log" || fail "it does not say of its socket: $(cat "$work/log")"
 
-# What /props tells, and that nothing can be changed by it.
+# /props tells values and changes nothing.
 ask 200 "$url/props"; has '"model_path": *"hearth-tiny.gguf"'; has '"model_alias": *"tiny"'
 ask 501 "$url/props" -d '{"x":1}'; has not_supported_error; has '--props'
 ask 405 -X DELETE "$url/props"
 
-# Who is refused is in the log, with the reason.
+# The log has refused clients with the reason.
 ask 404 "$url/v1/models/none"
 ask 403 "$url/v1/models" -H 'Origin: http://localhost:5173'
 ask 414 "$url/$(head -c 60000 /dev/zero | tr '\0' x)"
@@ -36,7 +36,7 @@ logged '"status":404.*"why":"there is no model .none. here'
 logged '"status":403.*"reason":"forbidden","why":"pages of .http://localhost:5173. may not use this server; allow them with --cors-origin http://localhost:5173'
 logged 'refused with 414'
 
-# A flood of them gives some lines, and a count.
+# A flood of refusals makes some lines and a count.
 before=$(grep -c '"why"' "$work/log")
 for _ in $(seq 20); do
   curl -s -m 60 -o /dev/null "$url/nowhere-[1-50]" || fail "a flood is not answered"
@@ -48,7 +48,7 @@ after=$(grep -c '"why"' "$work/log")
 [ $((after - before)) -lt 900 ] || fail "1000 refusals gave $((after - before)) lines"
 serve_stop
 
-# Without an access log refusals are events.
+# Without an access log, refusals are events.
 serve -m "tiny=$tiny" --start on-demand --no-access-log --api-key sesame-sesame --props
 ask 401 "$url/v1/models" -H 'x-api-key: wrong'
 logged '"msg":"request [^ ]* of 127.0.0.1 to GET /v1/models is refused with 401: the API key is not known here'
@@ -59,7 +59,7 @@ grep -qi '^x-hearth-ignored: x, y' "$work/head" || fail "what has no effect is n
 ask 400 "$url/props" -X POST -H 'x-api-key: sesame-sesame' -d '[]'
 serve_stop
 
-# Until the first model is there, /health says so, as llama-server does. One that is no whole file is never there.
+# /health waits for the first model, as in llama-server. A model whose file is cut short never loads.
 printf 'GGUF and no more' >"$work/bad.gguf"
 serve_listening --listen 127.0.0.1:0 -m "bad=$work/bad.gguf"
 ask 503 "$url/health"; has unavailable_error; has "model 'bad'"

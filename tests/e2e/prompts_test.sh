@@ -1,13 +1,13 @@
 #!/bin/sh
-# Several prompts from a file: every reply is the one that the prompt gets alone, results come in the order of the file,
-# a failure is told with its line and stops nothing, and Ctrl-C ends with what was computed.
+# Several prompts from a file: every prompt gets the same reply as alone, results come in the order of the file, a
+# failure names its line and stops no other prompt, and Ctrl-C prints the finished part.
 . "$(dirname "$0")/lib.sh"
 
 greedy="--temp 0 --ignore-eos -n 24 --no-cache"
 i=0
 while [ $i -lt 20 ]; do echo "$(words $((5 + i % 7 * 9)) $i)"; i=$((i + 1)); done >"$work/prompts"
 
-# members NAME FILE: that member of every line of JSON, one a line (numbers and texts without quotes inside)
+# members NAME FILE: that member of every line of JSON, one a line (numbers, and texts without quotes)
 members() { sed "s/.*[{,]\"$1\":\"\{0,1\}\([^\",}]*\)\"\{0,1\}[,}].*/\1/" "$2"; }
 # Each line is a JSON object.
 check_json() {
@@ -54,7 +54,7 @@ grep -q -F -x -e "$(cat "$work/one")" "$work/out" || fail "'one' with a line end
 "$hearth" run stub: --prompts "$work/nothing" >"$work/out" 2>"$work/err" || fail "an empty file is an error"
 [ ! -s "$work/out" ] || fail "an empty file has results"
 
-# JSON lines: options of the request by their names, the command line's for the rest.
+# JSON lines: options of the request by name; the command line has the others.
 cat >"$work/lines.jsonl" <<'END'
 {"prompt": "one", "id": "first", "n_predict": 3}
 {"id": {"of": [2]}, "prompt": "one", "temperature": 0, "ignore_eos": true, "top_k": 40, "seed": 7, "stop": ["\u0000"]}
@@ -105,7 +105,7 @@ sed 6d "$work/mixed.jsonl" >"$work/others.jsonl"
 texts "$work/others.jsonl" >"$work/others"
 sed -n 1,10p "$work/alone" | cmp - "$work/others" || fail "a prompt that failed changed others"
 
-# What cannot be read.
+# Unreadable files.
 status=0
 "$hearth" run stub: --prompts "$work/nowhere" >/dev/null 2>"$work/err" || status=$?
 expect "exit code without the file" "$status" 1
@@ -121,7 +121,7 @@ expect "exit code with a zero byte" "$status" 1
 grep -q 'line 1.*zero byte' "$work/err" || fail "the zero byte is not named: $(cat "$work/err")"
 expect "results beside a zero byte" "$(wc -l <"$work/out")" 2
 
-# A writer that is slow holds nothing back: the first result leaves while the file is still open.
+# The first result leaves before a slow writer ends the file.
 mkfifo "$work/pipe"
 # shellcheck disable=SC2086
 "$hearth" run stub: --prompts "$work/pipe" $greedy --json -q >"$work/slow.jsonl" &
@@ -138,7 +138,7 @@ exec 9>&-
 wait $pid || fail "prompts from a pipe failed"
 expect "results from a pipe" "$(wc -l <"$work/slow.jsonl")" 2
 
-# A reader that goes away ends it.
+# A reader that goes away ends the run.
 i=0
 while [ $i -lt 500 ]; do echo "prompt $i"; i=$((i + 1)); done >"$work/500"
 # shellcheck disable=SC2086
@@ -146,7 +146,7 @@ while [ $i -lt 500 ]; do echo "prompt $i"; i=$((i + 1)); done >"$work/500"
 expect "exit code without a reader" "$(cat "$work/status")" 1
 expect "messages without a reader" "$(grep -c 'cannot write to standard output' "$work/err")" 1
 
-# Ctrl-C: what was computed is told, and the exit code says it.
+# Ctrl-C: the run prints the finished part and has its exit code.
 rm -f "$work/pipe"; mkfifo "$work/pipe"
 "$hearth" run stub:delay_us=300,n_ctx_train=100000 -c 100000 --prompts "$work/pipe" --temp 0 -n 2000 --ignore-eos --no-cache \
   --parallel 2 --json >"$work/cut.jsonl" 2>"$work/err" &

@@ -1,11 +1,11 @@
 #!/bin/sh
-# What a request may ask for, as `hearth run` shows it: several replies, limits, probabilities, sessions.
+# Options of a request in `hearth run`: several replies, limits, probabilities, sessions.
 . "$(dirname "$0")/lib.sh"
 
 run() { "$hearth" run stub: --no-cache "$@" 2>"$work/err" || fail "run $*: $(cat "$work/err")"; }
 prompt=$(words 30)
 
-# Several replies: those of single runs with the seeds one after another, in text and as JSON.
+# Several replies equal those of single runs with consecutive seeds, as text and as JSON.
 for seed in 5 6 7; do run -p "$prompt" -n 12 --ignore-eos --seed $seed -q; done >"$work/single"
 run -p "$prompt" -n 12 --ignore-eos --seed 5 --n 3 >"$work/several"
 cmp "$work/single" "$work/several" || fail "--n 3 gives other replies than three runs"
@@ -17,7 +17,7 @@ node -e '
   lines.forEach((reply, i) => { if (reply.index !== i || reply.seed !== 5 + i) process.exit(1); console.log(reply.text); });
 ' "$work/several.jsonl" | cmp - "$work/single" || fail "--n 3 --json gives other replies"
 
-# The same for prompts of a file, and prompts that ask for different numbers.
+# The same for prompts of a file with different numbers of replies.
 printf '%s\n' '{"prompt": "first", "n": 2, "seed": 8}' '{"prompt": "second"}' '{"prompt": "third", "n": 3}' >"$work/n.jsonl"
 run --prompts-json "$work/n.jsonl" -n 6 --ignore-eos --seed 1 --json -q >"$work/out.jsonl"
 expect "results" "$(grep -o '"index":[0-9]*' "$work/out.jsonl" | tr '\n' ' ')" \
@@ -25,7 +25,7 @@ expect "results" "$(grep -o '"index":[0-9]*' "$work/out.jsonl" | tr '\n' ' ')" \
 expect "seeds" "$(grep -o '"seed":[0-9]*' "$work/out.jsonl" | tr '\n' ' ')" \
   '"seed":8 "seed":9 "seed":1 "seed":1 "seed":2 "seed":3 '
 
-# Where it begins and ends.
+# Begin and end of a reply.
 run -p "$prompt" -n 5 --temp 0 --ignore-eos -q >"$work/plain"
 run -p "$prompt" -n 5 --temp 0 --ignore-eos -q --echo >"$work/echo"
 expect "--echo" "$(cat "$work/echo")" "$prompt$(cat "$work/plain")"
@@ -57,7 +57,7 @@ node -e '
   process.exit(ok ? 0 : 1);
 ' "$work/logprobs.json" || fail "the logarithms are $(cat "$work/logprobs.json")"
 
-# A limit that passes: what there is, why it ended, and exit code 1.
+# A time limit that passes: the finished part, the reason, and exit code 1.
 status=0
 "$hearth" run stub:delay_us=2000 -p ab --no-cache --temp 0 --ignore-eos -n 4000 --run-timeout-ms 300 --json >"$work/limit.json" \
   2>"$work/err" || status=$?
@@ -70,7 +70,7 @@ printf '%s\n' '{"prompt": "a turn", "session_id": "s"}' '{"prompt": "a turn, and
 run --prompts-json "$work/s.jsonl" -n 3 --temp 0 --ignore-eos >"$work/out"
 grep -q '2 done, 0 failed' "$work/err" || fail "a session's second prompt: $(cat "$work/err")"
 
-# More prompts than the queue takes: they wait for their turn.
+# More prompts than the queue holds wait for their turn.
 i=0
 while [ $i -lt 30 ]; do echo "prompt $i"; i=$((i + 1)); done >"$work/30"
 run --prompts "$work/30" -n 3 --temp 0 --queue-max 2 --parallel 4 --n 2 --n-parallel 2 >"$work/out"

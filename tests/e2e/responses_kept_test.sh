@@ -1,6 +1,5 @@
 #!/bin/sh
-# Responses that are kept in files outlive the server; one that ran in the background when the server was killed has
-# failed.
+# Responses that are kept in files outlive the server. A response in the background fails when the server is killed.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -16,13 +15,13 @@ case $(ls "$work/responses") in *"$id"*) fail "a file's name tells its response"
 running=$(post /v1/responses '{"input":"Go on","background":true,"ignore_eos":true}' | grep -o '"id":"resp_[^"]*' | head -n 1 | cut -d '"' -f 4)
 expect "what runs" "$(curl -s "$url/v1/responses/$running" | grep -o '"status":"[^"]*' | head -n 1)" '"status":"in_progress'
 case $running in "$(printf %.21s "$id")"*) fail "the id of a response can be told from another one's: $id, $running" ;; esac
-# Files are written one after the other: what was put last is there, so all are.
+# Files are written in order: if the last one is there, all are.
 until [ "$(find "$work/responses" -name '*.hrr' | wc -l)" = 2 ]; do sleep 0.05; done
 serve_kill
 begin
 curl -s "$url/v1/responses/$id" | cmp - "$work/first" || fail "the response was changed by the server's end"
 expect "what ran" "$(curl -s "$url/v1/responses/$running" | grep -o '"status":"[^"]*' | head -n 1)" '"status":"failed'
-# One in the background goes on in another worker.
+# A response in the background goes on in another worker.
 going=$(post /v1/responses '{"input":"Go on","background":true,"ignore_eos":true,"max_output_tokens":400}' | grep -o '"id":"resp_[^"]*' | head -n 1 | cut -d '"' -f 4)
 for process in $(serve_processes); do [ "$process" = "$server_pid" ] || kill -KILL "$process"; done
 until curl -s "$url/v1/responses/$going" >"$work/going" && ! grep -q '"status":"in_progress"' "$work/going"; do sleep 0.1; done

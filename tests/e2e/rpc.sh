@@ -1,6 +1,6 @@
 #!/bin/sh
-# A model whose layers are on RPC servers restores like any other: cold, then warm in a new process, with the same
-# reply. Run by helpers/with_rpc_servers.c, which says in HTH_TEST_RPC where the servers are.
+# A model with layers on RPC servers restores like any other: cold, then warm in a new process, with the same reply.
+# helpers/with_rpc_servers.c runs this script and passes the servers in HTH_TEST_RPC.
 . "$(dirname "$0")/lib.sh"
 [ -n "${HTH_TEST_RPC:-}" ] || fail "run this with with_rpc_servers"
 
@@ -23,7 +23,7 @@ expect "hit of a longer prompt" "$(field hit "$work/longer.json")" prefix
 on_servers -f "$work/longer" --temp 0 -n 24 --json --no-cache >"$work/alone.json"
 expect "its text" "$(field text "$work/longer.json")" "$(field text "$work/alone.json")"
 
-# What they computed is not the CPU's, nor that of other servers.
+# Their rows are neither for the CPU nor for other servers.
 "$hearth" run "$tiny" -f "$work/prompt" --temp 0 -n 1 --json >"$work/other.json"
 expect "hit on the CPU" "$(field hit "$work/other.json")" none
 "$hearth" run "$tiny" --rpc "${HTH_TEST_RPC%,*}" -f "$work/prompt" --temp 0 -n 1 --json >"$work/other.json"
@@ -33,21 +33,21 @@ expect "hit on one server of two" "$(field hit "$work/other.json")" none
 "$hearth" run "$tiny" --rpc 127.0.0.1:1 --gpu-layers 0 -f "$work/prompt" --temp 0 -n 1 --json >"$work/other.json"
 expect "hit without layers on servers" "$(field hit "$work/other.json")" exact
 
-# So does a server, whose workers reach those machines only.
+# `hearth serve` can use them; its workers reach no other machines.
 . "$source/tests/e2e/serve.sh"
 ask() { curl -s -o "$work/reply" -w '%{http_code}' "$url/v1/completions" -d "{\"prompt\": \"$1\", \"max_tokens\": 8, \"temperature\": 0}"; }
 serve -m "$tiny" --rpc "$HTH_TEST_RPC"
 expect "status of a completion" "$(ask 'Once upon a time')" 200
 grep -q '"completion_tokens": *8' "$work/reply" || fail "not a completion of 8 tokens: $(cat "$work/reply")"
 
-# A server has one client; the next one is told so.
+# An RPC server has one client; the next one gets an error.
 if on_servers -f "$work/prompt" -n 1 >"$work/busy" 2>&1; then fail "a busy server took a second client"; fi
 grep -q 'one client at a time' "$work/busy" || fail "what is wrong is not said: $(cat "$work/busy")"
 serve_stop
 on_servers -f "$work/prompt" --temp 0 -n 1 --json >"$work/again.json" || fail "the servers are not free again"
 expect "hit afterwards" "$(field hit "$work/again.json")" exact
 
-# A server that goes away ends the process that uses it, which says so.
+# An RPC server that goes away ends its client with a message.
 on_servers -p 'Once upon a time' -n 3000 -c 4096 --ignore-eos >"$work/out" 2>"$work/err" &
 run_pid=$!
 until [ -s "$work/out" ]; do
@@ -60,7 +60,7 @@ wait "$run_pid" || status=$?
 [ "$status" != 0 ] || fail "a run without one of its servers ended well"
 grep -q 'the engine ends this process: .*RPC server' "$work/err" || fail "what is wrong is not said: $(cat "$work/err")"
 
-# From then on it is named, and nothing crashes.
+# Later runs name the missing server and do not crash.
 status=0
 on_servers -f "$work/prompt" -n 1 >"$work/gone" 2>&1 || status=$?
 expect "exit status without one of the servers" "$status" 1

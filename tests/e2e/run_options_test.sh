@@ -91,7 +91,7 @@ status=0
 expect "exit code without the grammar's file" "$status" 1
 grep -q nowhere.gbnf "$work/err" || fail "the file is not named: $(cat "$work/err")"
 
-# What is allowed is taken: the bounds, written out.
+# The bounds are allowed.
 "$hearth" run stub: -p x -n 3 --temp 0 --no-cache -q --ignore-eos >"$work/plain"
 "$hearth" run stub: -p x -n 3 --temp 0 --no-cache -q --ignore-eos --top-k 0 --top-p 1 --min-p 0 --typical-p 1 \
   --repeat-penalty 1 --frequency-penalty 0 --presence-penalty 0 --dry-multiplier 0 --dry-base 1.75 --dry-allowed-length 2 \
@@ -100,7 +100,7 @@ grep -q nowhere.gbnf "$work/err" || fail "the file is not named: $(cat "$work/er
   --session-idle-ms 1 --aging-ms 1 --session-id here --min-tokens 0 --n 1 >"$work/explicit" || fail "allowed values are refused"
 cmp "$work/plain" "$work/explicit" || fail "defaults, written out, change the reply"
 
-# The help: short, whole, and nothing missing in the whole one.
+# The short help, and the complete help.
 "$hearth" run --help >"$work/help"
 "$hearth" run --help-all >"$work/help-all"
 [ "$(wc -l <"$work/help")" -lt 60 ] || fail "the short help has $(wc -l <"$work/help") lines"
@@ -113,7 +113,7 @@ for flag in typical-p frequency-penalty presence-penalty dry-multiplier dry-base
   grep -q -e "--$flag" "$source/docs/generation.md" || fail "--$flag is not in docs/generation.md"
 done
 
-# The JSON of a run says why what was computed was computed.
+# The JSON of a run has the reason for each computed part.
 "$hearth" run stub: -p x -n 3 --temp 0 --no-cache --json >"$work/out.json"
 for name in miss left_at left_text shared_tokens n_preempted queue_ms; do
   grep -q "^  \"$name\":" "$work/out.json" || fail "$name is not in the JSON"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A prompt that was computed once is not computed again: not by a second process, and not for its beginning.
+# A second process does not compute a prompt or its prefix again.
 . "$(dirname "$0")/lib.sh"
 
 check_model() { # MODEL WORDS
@@ -28,7 +28,7 @@ check_model "$tiny" 700
 check_model "stub:" 300
 if [ -r "$source/../shared/models/stories260K.gguf" ]; then check_model "$source/../shared/models/stories260K.gguf" 100; fi
 
-# What a prompt shares with an earlier one comes from the cache, and only new blocks are written.
+# The common prefix of two prompts comes from the cache, and only new blocks are written.
 rm -rf "$cache"
 words 600 1 >"$work/first"
 { cut -c1-1500 "$work/first" | tr -d '\n'; words 300 2; } >"$work/second"

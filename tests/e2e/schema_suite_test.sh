@@ -1,6 +1,5 @@
 #!/bin/sh
-# schema_suite_test.sh - grammars of JSON schemas have no text that the official test suite, or a validator, calls
-# invalid
+# Grammars of JSON schemas accept no text that the official test suite or a validator calls invalid.
 set -eu
 build=$1
 source=$2

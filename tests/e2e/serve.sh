@@ -6,10 +6,10 @@ templates=$(ls -d "$templates/../source-v"*/models/templates 2>/dev/null | head 
 
 serve_kill() { if [ -n "$server_pid" ]; then kill -KILL "$server_pid" 2>/dev/null || true; server_pid=; fi; }
 
-# A Jinja template out of the engine's source tree.
+# A Jinja template of the engine's source tree.
 template() { [ -f "$templates/$1" ] || fail "the engine's source has no template '$1' in '$templates'"; echo "$templates/$1"; }
 
-# What instrumented code needs more of is not what is measured.
+# Instrumented code needs more time and memory.
 is_instrumented() { grep -q '^HEARTH_SANITIZE:[^=]*=..*' "$build/CMakeCache.txt"; }
 
 # serve_listening OPTIONS: start a server and wait until it listens. Sets server_pid, port and url; its log is in
@@ -27,7 +27,7 @@ serve_listening() {
   url=http://127.0.0.1:$port
 }
 
-# serve OPTIONS: the same on an address of its own, until it is ready.
+# serve OPTIONS: the same on its own address, until the server is ready.
 serve() {
   serve_listening --listen 127.0.0.1:0 "$@"
   until curl -sf -o "$work/ready" "$url/ready"; do
@@ -44,7 +44,7 @@ serve_processes() {
   true
 }
 
-# Stop it as an operator does. It has to end by itself, with 0, and to leave no worker.
+# Stop the server as an operator does. It must end with 0 and leave no worker.
 serve_stop() {
   kill -TERM "$server_pid"
   status=0
@@ -61,7 +61,7 @@ ask() {
   code=$(curl -s -m 60 -o "$work/reply" -D "$work/head" -w '%{http_code}' "$@") || true
   [ "$code" = "$expected" ] || fail "$* gives $code and not $expected: $(cat "$work/reply")"
 }
-# has PATTERN: that reply
+# has PATTERN: that reply has it
 has() { grep -q -e "$1" "$work/reply" || fail "the reply has no '$1': $(cat "$work/reply")"; }
-# value EXPRESSION: of the reply in $work/out, as `r`
+# value EXPRESSION: its value, with the reply in $work/out as `r`
 value() { node -e 'const r = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(eval(process.argv[2]))' "$work/out" "$1"; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What `hearth serve` is told, and `hearth key`: checks, the print that can be read, a server that takes all of it,
-# keys, TLS, a reload. The documents say the same as the program.
+# The configuration of `hearth serve`, and `hearth key`: checks, the printed configuration, a server with every option,
+# keys, TLS, a reload. The documents agree with the program.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -17,7 +17,7 @@ refuse 2 "did you mean 'serve'" srve
 grep -q -- '--config FILE' "$work/out" || fail "the help does not show --config"
 "$hearth" serve --help-all >"$work/help"
 
-# A file: what is wrong with it is said with its lines, all at once.
+# A file: all its errors are told at once, with their lines.
 mkdir "$work/etc"
 cat >"$work/etc/bad.conf" <<END
 # a comment
@@ -41,7 +41,7 @@ said "etc/bad.conf:9: 'contxt' is no key of a model; did you mean 'context'?"
 printf 'model a {\n  path = "x.gguf\n}\n' >"$work/etc/bad.conf"
 refuse 1 'etc/bad.conf:2: the text that begins with " has no end in its line' serve --config "$work/etc/bad.conf"
 
-# What is printed means the same, wherever it is; also the example that is installed.
+# The printed configuration means the same in any directory; so does the installed example.
 cat >"$work/etc/good.conf" <<END
 cache { directory = ../kv; ram = 32mb; policy { min_tokens = 32 } }
 supervision { runtime_directory = ../run2; drain_timeout_ms = 10s }
@@ -59,7 +59,7 @@ grep -q "path = \"$tiny\"" "$work/printed.conf" || fail "the print lacks the mod
 expect "a check" "$(cat "$work/out")" "ok: 2 models (chat, later), listening on 127.0.0.1:8080, no keys"
 "$hearth" serve --config "$source/packaging/hearth.conf" --print-config >/dev/null || fail "the example is no configuration"
 
-# The documents have all keys.
+# The documents list all keys.
 "$hearth" serve --print-keys >"$work/keys"
 sed -n '/<!-- keys: begin -->/,/<!-- keys: end -->/p' "$source/docs/operating.md" | grep -v '^<!--' >"$work/documented"
 cmp "$work/keys" "$work/documented" || fail "docs/operating.md has other keys; take those of 'hearth serve --print-keys'"
@@ -95,7 +95,7 @@ said 'warning: others may read the keys'
 said "warning: .*key 'alice' may use the model 'later', which is not served here"
 chmod 600 "$work/etc/keys.conf"
 
-# A check tells all that is wrong at once, whatever it is.
+# A check tells all errors at once.
 printf 'listen = "no-such-name.invalid:0"\nkeys = "%s/none.conf"\nlog { file = "%s/none/h.log" }\nmodel a { path = "%s/none.gguf" }\n' \
   "$work" "$work" "$work" >"$work/etc/wrong.conf"
 refuse 1 'none.conf' serve --config "$work/etc/wrong.conf" --check
@@ -103,7 +103,7 @@ for wrong in "the directory of the log '.*/none' is not there" "model 'a': canno
   grep -q "$wrong" "$work/err" || fail "the check does not say '$wrong': $(cat "$work/err")"
 done
 
-# TLS, checked before it is needed.
+# TLS files are checked at the start.
 if command -v openssl >/dev/null; then
   openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/etc/key.pem" -out "$work/etc/cert.pem" -days 2 -subj /CN=localhost \
     2>/dev/null || fail "no certificate could be made"
@@ -134,7 +134,7 @@ code() { curl -s -m 60 -o "$work/out" -w '%{http_code}' "$@"; }
 ask() { code -H "Authorization: Bearer $1" -d "{\"model\":\"$2\",\"prompt\":\"Once\",\"max_tokens\":2}" "$url/v1/completions"; }
 expect "a request without a key" "$(code -d '{"prompt":"x"}' "$url/v1/completions")" 401
 expect "a request with a wrong key" "$(ask "${alice}x" chat)" 401
-# Who shows no key is refused by the head alone: nothing of the body was sent.
+# A request without a key is refused after its head, before its body is sent.
 head -c 3000000 /dev/zero >"$work/zeros"
 expect "a large body without a key" "$(curl -s -m 60 -o "$work/out" -w '%{http_code} %{size_upload}' --expect100-timeout 60 \
   -H 'Expect: 100-continue' --data-binary @"$work/zeros" "$url/v1/completions")" '401 0'
@@ -160,7 +160,7 @@ kill -0 "$server_pid" || fail "the server did not outlive a reload"
 serve_stop
 [ ! -e "$work/port" ] || fail "the file of ports is still there"
 
-# A reload that gives a name another model lets running replies end in the old one; the next request is the new one's.
+# If a reload gives a name another model, running replies end in the old model and the next request goes to the new one.
 model() { printf 'model "m" { path = "%s"; context = 2048 }\n' "$1" >"$work/etc/swap.conf"; }
 stream() { curl -sN -m 60 "$url/v1/completions" -d '{"model":"m","prompt":"Once","max_tokens":100,"stream":true}'; }
 model stub:delay_us=10000

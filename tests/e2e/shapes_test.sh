@@ -1,6 +1,5 @@
 #!/bin/sh
-# Models of every kind, with random weights made here: what was computed is found again by a second process, and its
-# reply is the same.
+# Models of every kind, with random weights: a second process restores the prompt and gives the same reply.
 . "$(dirname "$0")/lib.sh"
 export HEARTH_MODEL_CACHE=$work/models
 { words 260; echo; echo; } >"$work/prompt" # a line end, so that what follows does not change its last token

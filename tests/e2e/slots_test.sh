@@ -1,5 +1,5 @@
-# slots_test.sh - llama-server's slots: what ran in one is saved, erased, and restored after a restart; strangers get
-# nothing
+# The slots of llama-server: the state of a slot is saved, erased, and restored after a restart; other tenants get
+# nothing.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -23,14 +23,14 @@ post() {
 
 ask() { post /completion "@$work/ask" "$@"; expect "the status of a completion" "$code" 200; }
 
-# refused WHAT STATUS TYPE WORDS: the last answer was an error in llama.cpp's form
+# refused WHAT STATUS TYPE WORDS: the last answer is an error in llama.cpp's form
 refused() {
   expect "the status of $1" "$code" "$2"
   grep -q "\"type\": *\"$3\"" "$work/answer" || fail "$1 is no $3: $(cat "$work/answer")"
   grep -q "$4" "$work/answer" || fail "$1 does not say '$4': $(cat "$work/answer")"
 }
 
-# done_with ACTION SLOT TOKENS BYTES: the last answer tells of all $tokens and the whole of a.bin, by these numbers
+# done_with ACTION SLOT TOKENS BYTES: under these names, the last answer has $tokens and the size of a.bin
 done_with() {
   expect "the status of a $1" "$code" 200
   expect "the slot of a $1" "$(number id_slot)" "$2"
@@ -54,7 +54,7 @@ expect "the status of an erase without a folder" "$code" 200
 ask
 expect "cached tokens after an erase without a folder" "$(number cache_n)" 0
 
-# What an operator pinned is not a client's to erase: here the first block of the prompt.
+# A client cannot erase rows that an operator pinned, here the first block of the prompt.
 first_block() {
   "$hearth" cache ls --cache "$cache" --kind block --json | tr -d '\n' | tr '}' '\n' | grep '"first_position": 0,' |
     sed 's/.*"key": "\([0-9a-f]*\)".*/\1/'
@@ -231,7 +231,7 @@ post '/slots/0?action=restore' '{"filename":"mine.bin"}' -H "$as_ann"
 expect "the status of a tenant's restore" "$code" 200
 ask -H "$as_ann"
 [ "$(number cache_n)" -gt 256 ] || fail "the tenant's file did not come back: $(cat "$work/answer")"
-# Even where the file itself is at hand, it is another keyspace's.
+# The file itself is of another keyspace.
 for folder in "$saved"/.tenant-*; do
   for from in "$saved"/.tenant-*; do [ "$from" = "$folder" ] || cp "$from/mine.bin" "$folder/stolen.bin"; done
 done

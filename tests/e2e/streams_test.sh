@@ -8,9 +8,9 @@ other=$("$hearth" key new --name bob --file "$work/keys.conf")
 serve -m slow=stub:delay_us=20000 --keys "$work/keys.conf" --cache "$work/kv" --ram 32M
 auth="Authorization: Bearer $key"
 
-# A reply of five seconds and more, the same each time.
+# A reply of at least five seconds, always the same.
 body='{"prompt":"Once upon a time","n_predict":250,"ignore_eos":true,"temperature":0,"stream":true}'
-# What a stream says, without numbers and signs of life.
+# The text of a stream, without numbers and signs of life.
 texts() { sed -n 's/^data: {/{/p' "$1" | node -e '
   const lines = require("fs").readFileSync(0, "utf8").trimEnd().split("\n")
   console.log(lines.map((line) => JSON.parse(line).content).join(""))'; }
@@ -20,7 +20,7 @@ curl -sSN -m 120 -H "$auth" -d "$body" -o "$work/whole" "$url/completion" || fai
 [ -z "$(ids "$work/whole")" ] || fail "a stream has numbers that nobody asked for"
 
 worker=$(serve_processes | grep -vx "$server_pid")
-# Begun, left after a while, with its worker killed meanwhile.
+# The client leaves, and the worker is killed.
 curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body" -D "$work/head" "$url/completion" >"$work/first" 2>"$work/err" &
 client=$!
 until [ "$(ids "$work/first" 2>/dev/null | wc -l)" -ge 10 ]; do
@@ -33,7 +33,7 @@ wait "$client" 2>/dev/null || true
 id=$(tr -d '\r' <"$work/head" | sed -n 's/^x-hearth-stream: //p')
 [ -n "$id" ] || fail "no id: $(cat "$work/head")"
 
-# Whole events of what came; the rest by number.
+# Whole events of the first part; the rest by number.
 node -e '
   const text = require("fs").readFileSync(process.argv[1], "utf8")
   process.stdout.write(text.slice(0, text.lastIndexOf("\n\n") + 2))' "$work/first" >"$work/seen"
@@ -49,7 +49,7 @@ expect "both parts" "$(texts "$work/joined")" "$(texts "$work/whole")"
 curl -sSN -m 120 -H "$auth" -o "$work/again" "$url/v1/streams/$id" || fail "curl: the stream is not kept"
 expect "the kept stream" "$(cat "$work/again")" "$(cat "$work/joined")"
 
-# Ollama's lines: as many as were seen whole are the number.
+# Ollama's lines: the number counts whole lines.
 body_of_lines='{"model":"slow","prompt":"Once upon a time","raw":true,"options":{"num_predict":40,"ignore_eos":true,"temperature":0}}'
 curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body_of_lines" -D "$work/head" -o "$work/whole" "$url/api/generate" || fail "curl: no lines"
 id=$(tr -d '\r' <"$work/head" | sed -n 's/^x-hearth-stream: //p')
@@ -60,7 +60,7 @@ curl -sSN -m 120 -H "$auth" -D "$work/head" -o "$work/rest" "$url/v1/streams/$id
 grep -qi '^content-type: application/x-ndjson' "$work/head" || fail "the rest is no lines: $(cat "$work/head")"
 expect "lines in two parts" "$(head -n 9 "$work/whole" && cat "$work/rest")" "$(cat "$work/whole")"
 
-# Given up: its request ends with it.
+# A deleted stream ends its request.
 rm -f "$work/first" "$work/head" # of the one before
 curl -sSN -m 120 -H "$auth" -H 'x-hearth-resume: 1' -d "$body" -D "$work/head" "$url/completion" >"$work/first" 2>"$work/err" &
 client=$!

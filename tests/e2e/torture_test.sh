@@ -1,6 +1,6 @@
 #!/bin/sh
-# The server and clients as bad as the network has them: tests/torture/torture.mjs. In short with 1000 idle connections;
-# IDLE=10000 is the long form, for which the system has to allow as many open files.
+# The server and hostile clients, with 1000 idle connections: see tests/torture/torture.mjs. IDLE=10000 is the long
+# form; the system must allow as many open files.
 . "$(dirname "$0")/lib.sh"
 idle=${IDLE:-1000}
 ulimit -n $((idle + 4000)) 2>/dev/null || ulimit -n "$(ulimit -H -n)"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# `hearth worker` started by hand: asked with curl, told to stop, killed, started again.
+# `hearth worker` started by hand: requests with curl, an order to stop, a kill, a new start.
 . "$(dirname "$0")/lib.sh"
 
 socket=$work/socket
@@ -50,7 +50,7 @@ has 'none.gguf'
 start_worker
 expect 'the mode of the socket' "$(stat -c %a "$socket" 2>/dev/null || stat -f %Lp "$socket")" 600
 
-# Every API, with a body that curl calls a form.
+# Every API, with curl's default content type.
 prompt=$(words 60)
 chat="\"model\":\"tiny\",\"messages\":[{\"role\":\"user\",\"content\":\"$prompt\"}],\"max_tokens\":6"
 ask 200 /v1/chat/completions -d "{$chat,\"temperature\":0}"; has '"object":"chat.completion"'; cp "$work/out" "$work/cold"
@@ -66,12 +66,12 @@ ask 405 /v1/chat/completions; has 'takes POST'
 ask 400 /v1/chat/completions -d '{'; has invalid_json
 ask 415 /v1/chat/completions -F a=b
 
-# A second one has to find another place.
+# A second worker needs another socket.
 status=0; "$hearth" worker --model "$tiny" --socket "$socket" 2>"$work/out" || status=$?
 expect 'the exit code of a second worker' "$status" 1
 ask 200 /health
 
-# A reply that is being written may end.
+# A running reply may end.
 curl -sS -m 60 -N --unix-socket "$socket" http://worker/completion \
   -d "{\"prompt\":\"$prompt\",\"n_predict\":200,\"ignore_eos\":true,\"stream\":true}" >"$work/stream" &
 reader=$!
@@ -84,7 +84,7 @@ wait "$reader" || fail 'the stream was cut off'
 grep -q '"stop_type":"limit"' "$work/stream" || fail "the stream has no end: $(tail -c 500 "$work/stream")"
 [ ! -e "$socket" ] || fail 'the socket is still there'
 
-# What it knew, the next one knows; and the next after one that was killed.
+# The next worker has the rows of the last one, also of a killed one.
 for signal in KILL TERM; do
   start_worker
   ask 200 /v1/chat/completions -d "{$chat,\"temperature\":0}"
@@ -98,7 +98,7 @@ for signal in KILL TERM; do
 done
 expect 'the exit code after SIGTERM' "$status" 0
 
-# The second signal ends it at once, whatever runs.
+# The second signal ends the worker at once.
 start_worker
 curl -sS -m 60 -N --unix-socket "$socket" http://worker/completion \
   -d "{\"prompt\":\"$prompt\",\"n_predict\":1500,\"ignore_eos\":true,\"stream\":true}" >"$work/stream" 2>/dev/null &

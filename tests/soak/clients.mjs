@@ -92,7 +92,8 @@ export const startClients = (n, { seed, thinkMs, front, questions, judge, onWron
     }
     if (reply.isCancelled) return done('cancelled')
     if (question.status) return reply.status === question.status ? done('rejected') : done('failed', `status ${reply.status} in place of ${question.status}: ${reply.text.slice(0, 300)}`)
-    if (reply.status === 503 || reply.status === 529 || /"(code|type)":"overloaded(_error)?"/.test(reply.text.slice(-500))) { // a stream says it in its last event
+    // A stream says it in its last event.
+    if ([503, 529].includes(reply.status) || /"(code|type)":"overloaded(_error)?"/.test(reply.text.slice(-500))) {
       causes.set(causeOf(reply.text), (causes.get(causeOf(reply.text)) ?? 0) + 1)
       return done('refused')
     }

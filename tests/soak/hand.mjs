@@ -1,10 +1,10 @@
-// hand.mjs - what operators, disks and accidents do to a server meanwhile
+// hand.mjs - operators, disks and accidents disturb the server
 //
-//   reload    SIGHUP, every other time with another option of the models that may be disturbed
-//   damage    a bit of a row's file flipped, or the file cut short; its name is remembered
-//   stat, verify, gc   `hearth cache` beside the server; gc down to a quarter or to nothing, so that a full quota is free again
+//   reload             sends SIGHUP; every other time a model that may be disturbed has another option
+//   damage             flips a bit of a row's file or cuts the file short, and remembers its name
+//   stat, verify, gc   runs `hearth cache` beside the server; gc frees three quarters of the quota or all of it
 //
-// Workers are for ../chaos/tormentor.mjs.
+// ../chaos/tormentor.mjs disturbs the workers.
 import { spawn } from 'node:child_process'
 import { closeSync, openSync, readSync, readdirSync, statSync, truncateSync, writeSync } from 'node:fs'
 import { join } from 'node:path'

@@ -98,7 +98,8 @@ export const makeJudge = (reference) => {
     const again = await cold(path, body)
     const places = placesOf(path, JSON.parse(again))
     const [mine, theirs] = [textsOf(question, text), textsOf(question, wanted)]
-    if (mine.length !== theirs.length || mine.every((it, i) => it === theirs[i])) return Infinity // the difference is elsewhere
+    // The difference is elsewhere.
+    if (mine.length !== theirs.length || mine.every((it, i) => it === theirs[i])) return Infinity
     const its = textsOf({ path, stream: false }, again)[0]
     // A reply that ended with a stop text left the reference on its way to that, which it does not show.
     const { stop, stop_sequences: stops = stop ?? [] } = JSON.parse(question.body)

@@ -1,13 +1,14 @@
-// questions.mjs - what a soak's clients ask, a function of a seed
+// questions.mjs - the requests of a soak's clients, made from a seed
 //
-// Models are of two kinds, by what may be claimed of their replies (docs/engine.md, "When bits stay the same"):
+// There are two kinds of models, with different claims on their replies (docs/engine.md, "When bits stay the same"):
 //
-//   stub            bits depend on nothing but tokens: always the same bytes, sampled or not (`isExact`)
-//   alone, crowds   the real one, where a small context makes new tokens lie in cells that others left: the likeliest tokens,
-//                   of which only those may differ that were as good as equally likely (judge.mjs). `alone` has one request
-//                   at a time, each with a salt of its own; crowds run several at once, which share context and cache
+//   stub            Its bits depend on tokens only: its bytes are always the same, sampled or not (`isExact`).
+//   alone, crowds   The real model. In its small context, new tokens lie in cells that others left. It replies with the
+//                   likeliest tokens; a token may differ only from one that was about equally likely (judge.mjs).
+//                   `alone` has one request at a time, each with its own salt; `crowds` has several at once, which
+//                   share context and cache.
 //
-// The stub and `alone` are asked as the chaos run asks (../chaos/requests.mjs).
+// The stub and `alone` get the requests of the chaos run (../chaos/requests.mjs).
 import { requestMaker, schema, sentences, stops } from '../chaos/requests.mjs'
 import { drawer } from '../chaos/draw.mjs'
 

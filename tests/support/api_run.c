@@ -208,8 +208,14 @@ static void release_request(void *request)
 
 hth_api_request *hth_test_parsed(hth_api_kind kind, const char *body)
 {
+    return hth_test_parsed_with(kind, body, NULL, NULL);
+}
+
+hth_api_request *hth_test_parsed_with(hth_api_kind kind, const char *body, const hth_api_limits *limits,
+                                      const hth_api_defaults *defaults)
+{
     hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
+    hth_api_request *request = hth_api_request_parse_with(kind, body, strlen(body), NULL, limits, defaults, &error);
 
     if (!request)
         fail_msg("%s: %s", body, error.message);

@@ -17,6 +17,9 @@ typedef struct hth_test_answer {
 
 /* The request that a body is; ends the test where it is refused. */
 hth_api_request *hth_test_parsed(hth_api_kind kind, const char *body);
+/* The same with limits and an operator's defaults; either may be NULL. */
+hth_api_request *hth_test_parsed_with(hth_api_kind kind, const char *body, const hth_api_limits *limits,
+                                      const hth_api_defaults *defaults);
 
 /* Parse, prepare, submit, and write what comes. */
 hth_test_answer hth_test_api_run(hearth_model *model, hth_api_kind kind, const char *body);

@@ -5,16 +5,12 @@
 #include <string.h>
 
 #include "api/request_parse.h"
+#include "support/api_run.h"
 #include "support/cmocka_all.h"
 
 static hth_api_request *parsed(hth_api_kind kind, const char *body, const hth_api_defaults *defaults)
 {
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse_with(kind, body, strlen(body), NULL, NULL, defaults, &error);
-
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
+    return hth_test_parsed_with(kind, body, NULL, defaults);
 }
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
@@ -55,7 +51,6 @@ TEST(one_set_holds_for_all_apis)
         assert_true(s->repeat_penalty == usual.repeat_penalty);
         assert_int_equal(r->options.n_predict, apis[i].kind == HTH_API_MESSAGES ? 7 : -1);
         assert_true(r->sampling.seed == HEARTH_SEED_RANDOM);
-        hth_api_request_free(r);
     }
 }
 
@@ -105,7 +100,6 @@ TEST(defaults_stand_in_for_what_is_not_said)
         assert_true(s->seed == UINT64_C(9007199254740991));
         assert_int_equal(r->options.n_stop, 1);
         assert_string_equal(r->options.stop[0], "END");
-        hth_api_request_free(r);
     }
 }
 
@@ -117,10 +111,8 @@ TEST(options_of_ollama_without_a_length_have_the_default_one)
     d.n_predict = 11;
     r = parsed(HTH_API_OLLAMA_CHAT, "{" HI ",\"options\":{\"top_k\":3}}", &d);
     assert_int_equal(r->options.n_predict, 11);
-    hth_api_request_free(r);
     r = parsed(HTH_API_OLLAMA_CHAT, "{" HI ",\"options\":{\"num_predict\":-1}}", &d);
     assert_int_equal(r->options.n_predict, -1);
-    hth_api_request_free(r);
 }
 
 TEST(what_a_client_says_wins)
@@ -144,7 +136,6 @@ TEST(what_a_client_says_wins)
             assert_int_equal(r->options.n_predict, -1);
             assert_int_equal(r->sampling.seed, 5);
         }
-        hth_api_request_free(r);
     }
 }
 
@@ -158,7 +149,6 @@ TEST(no_limit_of_length_is_a_limit_of_nothing)
         r = of_api(0, "", &d);
         assert_int_equal(r->options.n_predict, -1);
         assert_false(r->options.prefill_only);
-        hth_api_request_free(r);
     }
 }
 
@@ -175,29 +165,22 @@ TEST(a_system_prompt_stands_before_conversations_that_have_none)
     assert_string_equal(r->conversation.turns[0].role, "system");
     assert_string_equal(r->conversation.turns[0].content, "Be brief.");
     assert_string_equal(r->conversation.turns[1].content, "Hi");
-    hth_api_request_free(r);
     r = parsed(HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1," HI "}", &d);
     assert_int_equal(r->conversation.n_turns, 2);
     assert_string_equal(r->conversation.turns[0].content, "Be brief.");
-    hth_api_request_free(r);
     r = parsed(HTH_API_COUNT_TOKENS, "{\"model\":\"m\"," HI "}", &d);
     assert_int_equal(r->conversation.n_turns, 2);
-    hth_api_request_free(r);
     r = parsed(HTH_API_APPLY_TEMPLATE, "{" HI "}", &d);
     assert_int_equal(r->conversation.n_turns, 2);
-    hth_api_request_free(r);
 
     r = parsed(HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1,\"system\":\"Sing.\"," HI "}", &d);
     assert_int_equal(r->conversation.n_turns, 2);
     assert_string_not_equal(r->conversation.turns[0].content ? r->conversation.turns[0].content : "", "Be brief.");
-    hth_api_request_free(r);
     r = parsed(HTH_API_CHAT,
                "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"developer\",\"content\":\"b\"}]}", &d);
     assert_int_equal(r->conversation.n_turns, 2);
-    hth_api_request_free(r);
     r = parsed(HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\"}", &d); /* no conversation */
     assert_int_equal(r->n_prompts, 1);
-    hth_api_request_free(r);
 }
 
 static bool thinks(hth_api_kind kind, const char *more, const hth_api_defaults *d)
@@ -210,7 +193,6 @@ static bool thinks(hth_api_kind kind, const char *more, const hth_api_defaults *
                    kind == HTH_API_MESSAGES ? "\"model\":\"m\",\"max_tokens\":2000," : "", more);
     r = parsed(kind, body, d);
     result = !r->conversation.no_thinking;
-    hth_api_request_free(r);
     return result;
 }
 
@@ -253,14 +235,11 @@ TEST(a_client_s_variables_go_over_those_of_the_defaults)
     assert_int_equal(json_integer_value(json_object_get(values, "b")), 3);
     assert_int_equal(json_integer_value(json_object_get(values, "c")), 4);
     json_decref(values);
-    hth_api_request_free(r);
     r = parsed(HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1," HI "}", &d);
     assert_string_equal(r->conversation.template_values, "{\"a\":1,\"b\":2}");
-    hth_api_request_free(r);
     d.template_values = "{\"enable_thinking\":false}";
     r = parsed(HTH_API_CHAT, "{" HI "}", &d);
     assert_null(r->conversation.template_values);
-    hth_api_request_free(r);
 }
 
 TEST(variables_that_are_the_server_s_are_no_defaults)

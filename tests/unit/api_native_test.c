@@ -28,12 +28,9 @@ TEST(every_option_of_sampling_arrives)
         "\"grammar\":\"root ::= \\\"a\\\"\",\"grammar_lazy\":true,\"grammar_triggers\":[{\"type\":1,\"value\":\"w\"},"
         "{\"type\":0,\"token\":4}],\"cache_prompt\":false,\"return_tokens\":true,\"t_max_predict_ms\":50,"
         "\"something_else\":{\"x\":[]},\"mirostat\":0,\"id_slot\":-1}";
-    hth_api_error error;
-    hth_api_request *r = hth_api_request_parse(HTH_API_NATIVE_COMPLETION, body, strlen(body), NULL, &error);
+    hth_api_request *r = hth_test_parsed(HTH_API_NATIVE_COMPLETION, body);
     const hearth_sampling *s;
 
-    if (!r)
-        fail_msg("%s", error.message);
     s = &r->sampling;
     assert_int_equal(r->n_prompts, 1);
     assert_int_equal(r->prompts[0].n_pieces, 3);
@@ -50,7 +47,6 @@ TEST(every_option_of_sampling_arrives)
     assert_string_equal(s->grammar, "root ::= \"a\"");
     assert_true(s->grammar_is_lazy && s->n_triggers == 2 && s->triggers[1].token == 4);
     assert_true(r->options.no_cache_read && r->wants_tokens && r->options.run_timeout_ms == 50);
-    hth_api_request_free(r);
 }
 
 STUB_TEST(what_is_wrong_is_an_error_of_llama_cpps_shape)

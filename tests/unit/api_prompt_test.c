@@ -8,6 +8,7 @@
 #include "api/prepare.h"
 #include "api/request_parse.h"
 #include "support/api.h"
+#include "support/api_run.h"
 #include "support/cmocka_all.h"
 
 typedef struct key {
@@ -16,14 +17,10 @@ typedef struct key {
 
 static key key_of(hth_api_kind kind, const char *body, size_t i)
 {
-    hth_api_error error;
-    hth_api_request *request = hth_api_request_parse(kind, body, strlen(body), NULL, &error);
+    hth_api_request *request = hth_test_parsed(kind, body);
     key k;
 
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
     assert_true(hth_api_prompt_key(request, i, k.bytes));
-    hth_api_request_free(request);
     return k;
 }
 

@@ -251,7 +251,7 @@ TEST(progress_is_told_to_nobody_else)
 
 /* ---- clients that leave and come back ---- */
 
-/* Ask, and leave once n_read tokens of the prompt were read, or a few more. How many a step reads depends on its time. */
+/* Ask, and leave once n_read tokens of the prompt, or a few more, were read. */
 static void ask_and_leave(const hth_test_worker *worker, const char *body, unsigned long n_read)
 {
     char *heard = malloc(TEXT_MAX);

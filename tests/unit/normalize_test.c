@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/request_parse.h"
+#include "support/api_run.h"
 #include "support/cmocka_all.h"
 
 #define HEADER "x-anthropic-billing-header: cc_version=2.1.197.123; cc_entrypoint=sdk-cli;"
@@ -13,14 +14,9 @@
 static hth_api_request *parsed(hth_api_kind kind, const char *body, bool normalizes)
 {
     hth_api_limits limits = hth_api_limits_default();
-    hth_api_error error;
-    hth_api_request *request;
 
     limits.normalizes = normalizes;
-    request = hth_api_request_parse(kind, body, strlen(body), &limits, &error);
-    if (!request)
-        fail_msg("%s: %s", body, error.message);
-    return request;
+    return hth_test_parsed_with(kind, body, &limits, NULL);
 }
 
 /* A request with that as its "system". */
@@ -45,28 +41,23 @@ TEST(the_billing_header_of_claude_code_is_taken_out)
     assert_string_equal(r->conversation.turns[0].parts[0], "You are an agent.");
     assert_int_equal(r->n_normalized, 1);
     assert_string_equal(r->normalized[0], "claude-code-billing-header");
-    hth_api_request_free(r);
 
     r = with_system("[" BLOCK(HEADER "\\nYou are an agent.") "," BLOCK("More.") "]", true); /* joined on its way */
     assert_string_equal(r->conversation.turns[0].parts[0], "You are an agent.");
     assert_string_equal(r->conversation.turns[0].parts[1], "More.");
-    hth_api_request_free(r);
 
     r = with_system("\"" HEADER " cch=ab12c;\\n\\nYou are an agent.\"", true);
     assert_string_equal(r->conversation.turns[0].content, "You are an agent.");
-    hth_api_request_free(r);
 
     r = with_system("[" BLOCK(HEADER) "]", true); /* then there is no system message */
     assert_int_equal(r->conversation.n_turns, 1);
     assert_string_equal(r->conversation.turns[0].role, "user");
-    hth_api_request_free(r);
 
     r = parsed(HTH_API_CHAT,
                "{\"messages\":[{\"role\":\"system\",\"content\":\"" HEADER
                "\\nBe.\"},{\"role\":\"user\",\"content\":\"Hi\"}]}",
                true); /* from a proxy that speaks another API */
     assert_string_equal(r->conversation.turns[0].content, "Be.");
-    hth_api_request_free(r);
 }
 
 TEST(nothing_else_is_touched)
@@ -90,7 +81,6 @@ TEST(nothing_else_is_touched)
         r = with_system(system, true);
         assert_string_equal(r->conversation.turns[0].content, texts[i]);
         assert_int_equal(r->n_normalized, 0);
-        hth_api_request_free(r);
     }
 }
 
@@ -101,9 +91,7 @@ TEST(the_header_stays_in_a_message_of_the_user_and_where_that_is_wanted)
         "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"" HEADER "\"}]}", true);
 
     assert_string_equal(r->conversation.turns[0].content, HEADER);
-    hth_api_request_free(r);
     r = with_system("[" BLOCK(HEADER) "," BLOCK("A") "]", false);
     assert_int_equal(r->conversation.turns[0].n_parts, 2);
     assert_int_equal(r->n_normalized, 0);
-    hth_api_request_free(r);
 }
