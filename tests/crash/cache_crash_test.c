@@ -37,14 +37,7 @@ typedef struct shared {
     _Atomic bool is_kept[TEST_FOREST_ROWS_MAX];
 } shared;
 
-typedef struct fixture {
-    test_forest forest;
-    shared *shared;
-    char *directory;
-    char ram_files[4096];
-    char disk[4096];
-    uint64_t random;
-} fixture;
+#include "support/cache_processes.h" /* needs shared */
 
 typedef struct plan {
     uint64_t kill_at; /* 0: not by itself */
@@ -56,16 +49,6 @@ typedef struct plan {
     bool is_alone; /* no other process may be writing what it saves */
     bool no_unnamed;
 } plan;
-
-#define MUST(claim, ...)                                          \
-    do {                                                          \
-        if (!(claim)) {                                           \
-            (void)fprintf(stderr, "%s:%d: ", __FILE__, __LINE__); \
-            (void)fprintf(stderr, __VA_ARGS__);                   \
-            (void)fprintf(stderr, "\n");                          \
-            abort();                                              \
-        }                                                         \
-    } while (0)
 
 static hth_cache_options options_of(const fixture *f, const plan *p, const hth_fs *fs)
 {
@@ -266,26 +249,6 @@ static uint64_t a_round_of_kills(fixture *f)
     check_tiers(f);
     return n_kills;
 }
-
-static void fixture_setup(fixture *f)
-{
-    test_forest_init(&f->forest);
-    f->directory = hth_test_directory_new();
-    (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
-    (void)snprintf(f->disk, sizeof(f->disk), "%s/disk", f->directory);
-    f->random = hth_test_seed();
-    (void)fflush(stdout); /* children would say it again */
-    f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(f->shared, MAP_FAILED);
-}
-
-static void fixture_teardown(fixture *f)
-{
-    (void)munmap(f->shared, sizeof(*f->shared));
-    hth_test_directory_remove(f->directory);
-}
-
-#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, fixture_setup, fixture_teardown)
 
 FIXTURE_TEST(kills_anywhere_leave_whole_rows_and_right_totals)
 {

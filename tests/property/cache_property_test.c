@@ -39,14 +39,7 @@ typedef struct shared {
     _Atomic uint64_t n_borrowed[HEARTH_TIER_DISK + 1]; /* by tier */
 } shared;
 
-typedef struct fixture {
-    test_forest forest;
-    shared *shared;
-    char *directory;
-    char ram_files[4096];
-    char disk[4096];
-    uint64_t random;
-} fixture;
+#include "support/cache_processes.h" /* needs shared */
 
 /* How the processes of a round open their caches. */
 typedef struct plan {
@@ -63,17 +56,6 @@ typedef struct worker {
     hth_borrowed_row held[HELD_MAX];
     const test_forest_row *held_rows[HELD_MAX];
 } worker;
-
-/* Threads and children cannot use cmocka's assertions: the parent sees that one aborted. */
-#define MUST(claim, ...)                                          \
-    do {                                                          \
-        if (!(claim)) {                                           \
-            (void)fprintf(stderr, "%s:%d: ", __FILE__, __LINE__); \
-            (void)fprintf(stderr, __VA_ARGS__);                   \
-            (void)fprintf(stderr, "\n");                          \
-            abort();                                              \
-        }                                                         \
-    } while (0)
 
 static uint64_t draw(worker *w, uint64_t bound)
 {
@@ -548,25 +530,7 @@ static void a_round(fixture *f)
     check_at_rest(f, &plans[0], f->disk, plans[0].options.disk_bytes_max);
 }
 
-static void fixture_setup(fixture *f)
-{
-    test_forest_init(&f->forest);
-    f->directory = hth_test_directory_new();
-    (void)snprintf(f->ram_files, sizeof(f->ram_files), "%s/ram", f->directory);
-    (void)snprintf(f->disk, sizeof(f->disk), "%s/disk", f->directory);
-    f->random = hth_test_seed();
-    (void)fflush(stdout); /* children would say it again */
-    f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(f->shared, MAP_FAILED);
-}
-
-static void fixture_teardown(fixture *f)
-{
-    (void)munmap(f->shared, sizeof(*f->shared));
-    hth_test_directory_remove(f->directory);
-}
-
-TEST_WITH(fixture, f, threads_and_processes_are_lent_exactly_what_was_saved, fixture_setup, fixture_teardown)
+FIXTURE_TEST(threads_and_processes_are_lent_exactly_what_was_saved)
 {
     uint64_t n_rounds = hth_test_number("HTH_ROUNDS", 20);
 

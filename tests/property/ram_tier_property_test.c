@@ -31,15 +31,6 @@ static hth_ram_tier *open_tier(uint64_t bytes_max, bool warm, int fd)
     return tier;
 }
 
-static int memory_file(void)
-{
-    int fd = hth_os_memory_file_new("hearth-test");
-
-    if (fd < 0)
-        skip(); /* the system has none */
-    return fd;
-}
-
 static hth_row_meta meta_of(uint64_t n)
 {
     hth_row_meta meta;
@@ -198,7 +189,7 @@ TEST(pinned_rows_keep_their_bytes_whatever_happens_around_them)
 
 TEST(and_so_they_do_in_a_memory_file)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
 
     work_on(open_tier(tier_bytes, true, fd));
     (void)close(fd);
@@ -409,7 +400,7 @@ static void *ask_for_all(void *context)
 
 TEST(adopted_rows_are_checked_once_however_many_ask_for_them)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     test_row rows[CHAINS * CHAIN_ROWS];
     hth_ram_tier *tier = open_tier(tier_bytes, false, fd);
     hth_ram_tier_totals totals;
@@ -490,7 +481,7 @@ static void damage(int fd, uint64_t *seed)
 
 TEST(whatever_is_in_a_memory_file_only_sound_rows_come_out)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     test_row rows[CHAINS * CHAIN_ROWS];
     uint64_t seed = hth_test_seed(), n_adopted = 0, n_dropped = 0;
 

@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/os.h"
+#include "support/cmocka_all.h"
+
 char *hth_test_directory_new(void)
 {
     const char *base = getenv("TMPDIR");
@@ -48,6 +51,15 @@ int hth_test_directory_tear_down(void **state)
 {
     hth_test_directory_remove(*state);
     return 0;
+}
+
+int hth_test_memory_file(void)
+{
+    int fd = hth_os_memory_file_new("hearth-test");
+
+    if (fd < 0)
+        skip();
+    return fd;
 }
 
 uint64_t hth_test_number(const char *name, uint64_t fallback)

@@ -17,6 +17,9 @@ void hth_test_directory_remove(char *directory);
 int hth_test_directory_set_up(void **state);
 int hth_test_directory_tear_down(void **state);
 
+/* A new memory file; skips the test where the system has none. */
+int hth_test_memory_file(void);
+
 /* The text of a file below 1 MiB, released with free; NULL where it is not there or empty. */
 char *hth_test_text(const char *path);
 

@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "cache/arena.h"
 #include "support/cmocka_all.h"
+#include "support/support.h"
 
 #define PAGE ((size_t)4096)
 #define MIB ((size_t)1 << 20)
@@ -153,15 +154,6 @@ TEST(slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds)
 
 /* ---- in a file ---- */
 
-static int memory_file(void)
-{
-    int fd = hth_os_memory_file_new("hearth-test");
-
-    if (fd < 0)
-        skip(); /* the system has none */
-    return fd;
-}
-
 static uint64_t held_by(int fd)
 {
     struct stat st;
@@ -180,7 +172,7 @@ static hth_arena *open_in(int fd, uint64_t bytes_max)
 
 TEST(slabs_in_a_file_are_claimed_by_the_next_arena)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_arena *arena = open_in(fd, 300 * MIB);
     size_t large = HTH_ARENA_SEGMENT_BYTES + PAGE;
     uint8_t *slabs[3], *slab;
@@ -229,7 +221,7 @@ TEST(slabs_in_a_file_are_claimed_by_the_next_arena)
 
 TEST(memory_in_a_file_goes_back_to_the_system_when_the_limit_falls)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_arena *arena = open_in(fd, 16 * MIB);
     uint8_t *slab;
 

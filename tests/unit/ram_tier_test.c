@@ -19,6 +19,7 @@
 #include "cache/kvc_signature.h"
 #include "cache/ram_tier.h"
 #include "support/cmocka_all.h"
+#include "support/support.h"
 #include "support/made_row.h"
 
 #define PAGE ((size_t)4096)
@@ -289,15 +290,6 @@ TEST(bookkeeping_takes_less_than_300_bytes_a_row)
 
 enum { CHAIN_ROWS = 6 };
 
-static int memory_file(void)
-{
-    int fd = hth_os_memory_file_new("hearth-test");
-
-    if (fd < 0)
-        skip(); /* the system has none */
-    return fd;
-}
-
 static void put_row(hth_ram_tier *tier, const test_row *made)
 {
     hth_ram_row *row = hth_ram_tier_reserve(tier, made->n_bytes);
@@ -337,7 +329,7 @@ static bool has_row(hth_ram_tier *tier, uint32_t chain, uint32_t i)
 
 TEST(rows_in_a_memory_file_are_found_by_the_next_tier)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
     hth_ram_row_state *states = NULL;
     size_t n = 0;
@@ -369,7 +361,7 @@ TEST(rows_in_a_memory_file_are_found_by_the_next_tier)
 
 TEST(a_removed_row_is_not_found_again)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
     test_row made = test_row_make(1, 5, 0);
 
@@ -386,7 +378,7 @@ TEST(a_removed_row_is_not_found_again)
 
 TEST(adopted_rows_keep_their_order_and_the_quota_holds)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
 
     put_chain(tier, 1);
@@ -406,7 +398,7 @@ TEST(adopted_rows_keep_their_order_and_the_quota_holds)
 
 TEST(two_tiers_do_not_share_memory)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_ram_tier_options options = { .bytes_max = MIB, .memory_fd = fd };
     hth_ram_tier *tier = open_tier(MIB, fd), *second = NULL;
     hearth_error err;
@@ -421,7 +413,7 @@ TEST(two_tiers_do_not_share_memory)
 
 TEST(what_is_no_memory_of_ours_is_cleared)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     uint8_t garbage[8192];
     hth_ram_tier *tier;
 
@@ -470,7 +462,7 @@ static off_t find_slab(int fd, size_t which)
 
 TEST(a_damaged_row_is_dropped_at_its_first_use)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
     off_t file;
 
@@ -493,7 +485,7 @@ TEST(a_damaged_row_is_dropped_at_its_first_use)
 
 TEST(a_new_row_takes_the_place_of_one_that_nobody_checked)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_ram_tier *tier = open_tier(MIB, fd);
 
     put_chain(tier, 1);
@@ -535,7 +527,7 @@ static void leave_system(int fd, uint64_t n_bytes)
 
 TEST(without_memory_in_the_system_older_rows_make_room_and_the_quota_stays)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_ram_tier *tier = open_tier(16 * MIB, fd);
 
     leave_system(fd, 4 * MIB + 16 * PAGE); /* the directory takes pages, too */
@@ -560,7 +552,7 @@ TEST(without_memory_in_the_system_older_rows_make_room_and_the_quota_stays)
 
 TEST(a_reserve_that_gets_no_memory_leaves_the_tier_working)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_ram_tier *tier = open_tier(16 * MIB, fd);
     hth_ram_row *held;
 
@@ -621,7 +613,7 @@ static hth_signing_key *signing_key(uint8_t first)
 
 TEST(with_a_key_adopted_rows_are_used_only_when_they_are_signed_with_it)
 {
-    int fd = memory_file();
+    int fd = hth_test_memory_file();
     hth_signing_key *ours = signing_key(1), *another = signing_key(2);
     const hth_signing_key *keys[] = { ours, another, NULL };
     hth_ram_tier_options options = { .bytes_max = MIB, .memory_fd = fd, .key = ours };
