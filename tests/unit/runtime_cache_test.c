@@ -591,7 +591,6 @@ FIXTURE_TEST(full_queues_drop_saves_and_never_a_reply)
 /* Rows that wait for the writer fill the memory, so the last rows find no room before the writer is done. */
 FIXTURE_TEST(a_save_waits_for_the_rows_that_take_its_room)
 {
-    fixture *f = *state;
     hearth_runtime *runtime;
     hearth_model *model;
     hearth_error err;
