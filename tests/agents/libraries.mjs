@@ -1,4 +1,4 @@
-// libraries.mjs - the packages `ai` and `@langchain/openai` in a loop with tools, against a model that replies by
+// libraries.mjs - run the packages `ai` and `@langchain/openai` in a loop with tools, with a model that replies by
 // script
 //
 // Usage: node libraries.mjs ai|langchain. Environment: HEARTH_AGENTS, the directory that holds node_modules;

@@ -1,11 +1,11 @@
-// turns.mjs - of each request that an agent made: how much of its prompt was known already
+// turns.mjs - print the known part of the prompt of each request of an agent
 //
 // Usage: node turns.mjs LOG FROM STEP MIN [TOKENS_MIN]
 //
-// Reads the server's log from byte FROM on and prints a line a request: step, tokens of the prompt, reused, share.
-// Requests of fewer than TOKENS_MIN tokens are left out: agents make small ones besides, titles and the like. Every
-// prompt has to have at least MIN of its tokens known, but for the first one where MIN begins with "+": that one is
-// new. Prints how many there were as the last line, "turns N".
+// Reads the server's log from byte FROM on and prints a line for each request: step, tokens of the prompt, reused
+// tokens, share. Leaves out requests of fewer than TOKENS_MIN tokens: agents also make small ones, for titles and the
+// like. At least the share MIN of every prompt must be known; if MIN begins with "+", the first prompt is new. The last
+// line, "turns N", counts the requests.
 import { readFileSync } from 'node:fs'
 
 const [log, from, step, min, tokensMin = '0'] = process.argv.slice(2)

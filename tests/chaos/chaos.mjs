@@ -3,9 +3,9 @@
 //   node chaos.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--template FILE] [--streams N] [--at-once N]
 //                  [--seed S] [--pause-ms MS] [--hang-ms MS] [--max-tokens N] [--only INDEX]
 //
-// Two servers, one after the other, each with an empty cache. The first answers every request in peace; the second
-// answers the same requests while its workers are tormented. Every reply has to be complete and the same, byte for byte
-// (compare.mjs says what may differ); the server has to end in order, and no worker may be left.
+// Two servers run one after the other, each with an empty cache. The first one answers every request in peace. The
+// second one answers the same requests while its workers are tormented. Every reply must be complete and the same, byte
+// for byte, except for the differences that compare.mjs allows. The server must end in order and leave no worker.
 //
 // Bits must not depend on neighbours and placement (docs/engine.md, "When bits stay the same"). So the real model gets
 // one request at a time, each with its own salt: requests share no cells, and a new token always lies behind all others
@@ -58,7 +58,7 @@ const settings = (name) => {
   return file
 }
 
-// All requests, some at once. Each reply with the longest pause within it.
+// Sends all requests, some at once. Returns each reply with its longest pause.
 const answers = async (server, note) => {
   const agent = new http.Agent({ keepAlive: true, maxSockets: options['at-once'] })
   const replies = new Array(requests.length)
@@ -108,9 +108,8 @@ const serve = (name, more) => {
     args: ['--config', settings(name), '--runtime-directory', join(options.work, name, 'run'), '--log-file', join(options.work, `${name}.log`), ...more],
   })
 }
-// Workers may be tormented while they start, too, but not two of one model in turn: where starting takes longer than
-// being found by the tormentor, nothing would ever be answered, and the server would be right to give the model up for
-// a while.
+// The tormentor also hits workers that start, but never two of one model in a row. Otherwise a model that starts slowly
+// would never answer, and the server would rightly give it up for a while.
 const mayBeTormented = (pid) => {
   const log = readFileSync(join(options.work, 'chaos.log'), 'utf8')
   const isReady = (one) => log.includes(`its worker (pid ${one}) is ready`)
@@ -133,7 +132,7 @@ try {
     if (reply.error || reply.status !== 200 || !isComplete(requests[i], reply.text))
       throw new Error(`request ${requests[i].index} fails in peace: ${reply.error ?? reply.status} ${reply.text.slice(-500)}\n${requests[i].path} ${requests[i].body}`)
 
-  // Tormented. More deaths than a request has by chance are allowed for, and so are deaths one after the other.
+  // Tormented. The limits allow for many deaths of a request, also in a row.
   server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--start-timeout-ms', String(4 * options['hang-ms']),
     '--retries-max', '100', '--healthy-ms', '1'])
   const filesBefore = openFiles(server.pid)
@@ -172,7 +171,7 @@ try {
   console.log(`replies: ${requests.length}, of them ${counts.same} the same, ${counts.split} the same but split differently, ${counts.different} different, ${counts.failed} failed`)
   if (counts.different + counts.failed > 0) throw new Error('replies differ or failed')
   if (kill + hang > 0 && metric(page, 'hearth_worker_deaths_total') === 0) throw new Error('workers were killed, and the server has noticed nothing')
-  // Connections to clients and workers are kept for a while.
+  // The server keeps connections to clients and workers for a while.
   if (files > filesBefore + 4 * options['at-once']) throw new Error(`the front keeps files open: ${files}, ${filesBefore} before`)
   process.exitCode = 0
 } catch (error) {

@@ -1,12 +1,11 @@
 // compare.mjs - are two replies the same, byte for byte?
 //
-// What two runs of one request may differ in is taken out first: the reply's id and what is made of it, the time of its
-// making, measured times, how much of the prompt was in the cache when it began, and the empty comments between events
-// that keep a silent connection alive. All else, down to the order of keys and the borders of events, has to be equal:
-// cached tokens and computed ones are together the same prompt. What one reply says of the cache in several places has
-// to be one thing, whichever workers said it. Where only the borders of events differ (pieces of text that come
-// together in one run and apart in the other), the texts joined are compared, and the reply counts as split
-// differently.
+// Two runs of one request may differ in the reply's id and everything derived from it, in dates and measured times, in
+// the number of cached tokens, and in the empty comments that keep a silent connection alive. The comparison removes
+// these first. The rest must be equal, down to the order of keys and the borders of events: the sum of cached and
+// computed tokens, for example. A reply that tells its cached tokens in several places must tell the same number,
+// whichever worker wrote it. If only the borders of events differ, the joined texts are compared, and the reply counts
+// as split differently.
 
 const id = /"((?:chatcmpl|cmpl|msg)[-_][A-Za-z0-9]+)"/
 const replace = [
@@ -28,7 +27,7 @@ export const withoutChance = (text) => {
   return plain
 }
 
-// The events of a stream by what they belong to, with pieces of one text joined.
+// The events of a stream, grouped by their owner, with the pieces of a text joined.
 const joined = (text) => {
   const parts = new Map()
   const add = (key, piece) => parts.set(key, (parts.get(key) ?? '') + piece)
@@ -49,8 +48,8 @@ const joined = (text) => {
   return JSON.stringify([...parts].filter(([key]) => !/tokens_(predicted|evaluated)=/.test(key)).sort())
 }
 
-// Does a reply say two things of how much of its prompt was cached? Of several replies each says its own. A message
-// that began before its prompt was looked at knows of nothing yet.
+// Does a reply tell two numbers of cached tokens? Each of several replies has its own number. A message that began
+// before the lookup tells none.
 export const contradicts = (text) => {
   text = text.replace(/^data: {"type":"message_start".*"cache_read_input_tokens":0,.*$/m, '')
   if (/"index":[1-9]/.test(text.replaceAll(/"content_block_[^\n]*/g, ''))) return false

@@ -1,4 +1,4 @@
-// draw.mjs - random numbers that a seed makes again (splitmix64, as tests/support/support.c has it)
+// draw.mjs - random numbers from a seed (splitmix64, as in tests/support/support.c)
 export const drawer = (seed) => {
   let state = BigInt(seed)
   const mask = (1n << 64n) - 1n

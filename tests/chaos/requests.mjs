@@ -1,7 +1,7 @@
-// requests.mjs - requests of every API and kind, a function of a seed
+// requests.mjs - requests of every API and kind, made from a seed
 //
-// Draws have seeds where an API knows them; Anthropic's does not, and is asked for the likeliest tokens. Prompts share
-// beginnings, as those of real clients do; those for a model that has one request at a time have salts of their own.
+// Sampled requests have seeds. Anthropic's API has no seed, so its requests ask for the likeliest tokens. Prompts share
+// prefixes, like those of real clients. For a model with one request at a time, each request has its own salt.
 import { drawer } from './draw.mjs'
 
 const words = 'the fox ran over a hill and saw an old river where three birds sang about rain stone bread light king wood'.split(' ')
@@ -21,7 +21,7 @@ const parameters = {
   required: ['which', 'often'], additionalProperties: false,
 }
 
-// What is common to OpenAI's two.
+// The common fields of OpenAI's two APIs.
 const sampling = (draw, options) => {
   if (draw.chance(40)) return { temperature: 0 }
   const body = { temperature: 0.7 + draw.next(6) / 10, seed: draw.next(100000) }
@@ -33,7 +33,7 @@ const sampling = (draw, options) => {
 }
 export const stops = (draw) => (draw.chance(30) ? [draw.pick([' fox', ' the', '. ', ' bear', 'ing']), 'never said'] : undefined)
 
-// Gives the request of an index.
+// Returns the request of an index.
 export const requestMaker = (seed, { models, maxTokens }) => {
   const shared = drawer(seed ^ 0x5eed)
   const beginnings = Array.from({ length: 6 }, (_, i) => sentences(shared, [0, 30, 60, 150, 260, 400][i]))
@@ -87,7 +87,7 @@ export const requestMaker = (seed, { models, maxTokens }) => {
     if (model.isAlone) body.cache_salt = `request ${index}`
     return { index, path, stream, body: JSON.stringify(body) }
   }
-  // One draw a request, so that a request can be looked at by itself.
+  // One draw for each request, so that --only can repeat a single one.
   return (index) => one(drawer(seed * 100003 + index), index)
 }
 

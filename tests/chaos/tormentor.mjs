@@ -1,10 +1,10 @@
-// tormentor.mjs - ends, stops and starves the workers of a server at random moments, as a seed says
+// tormentor.mjs - kills, stops and starves the workers of a server at random moments, by a seed
 //
 //   kill    SIGKILL
-//   hang    SIGSTOP, and nothing more: the server has to find out
+//   hang    SIGSTOP alone: the server must notice
 //   pause   SIGSTOP, and SIGCONT a little later, sometimes too late
 //   starve  busy loops on every processor, the worker at the lowest priority
-//   crash   SIGSEGV, as from a fault of its own
+//   crash   SIGSEGV, as after a fault
 import { spawn } from 'node:child_process'
 import os from 'node:os'
 import { drawer } from './draw.mjs'
@@ -12,7 +12,7 @@ import { childrenOf, isAlive, sleep } from '../support/server.mjs'
 
 const often = ['kill', 'kill', 'kill', 'kill', 'kill', 'hang', 'pause', 'starve']
 
-// `kinds` are drawn from as often as each is in it; `isMeant(pid)` says which workers may be tormented.
+// A kind is drawn as often as `kinds` lists it; `isMeant(pid)` chooses the workers.
 export const torment = (server, { seed, pauseMs, hangMs, kinds = often, isMeant = () => true }) => {
   const draw = drawer(seed ^ 0xc4a05)
   const counts = { kill: 0, hang: 0, pause: 0, starve: 0, crash: 0 }

@@ -18,7 +18,7 @@ const collect = async (stream) => {
   return events
 }
 
-// Events come in the one order that readers may rely on: each block is begun, continued and ended by itself.
+// Checks the order of events: each block begins, goes on and ends before the next.
 const assertOrder = (events) => {
   const kinds = events.map((event) => event.type).filter((type) => type !== 'ping')
   assert.equal(kinds[0], 'message_start')
@@ -143,11 +143,11 @@ await check('what was read before is told apart from what is new', async () => {
   assert.equal(second.usage.cache_creation_input_tokens, 0)
   assert.equal(second.usage.cache_read_input_tokens, promptTokens(first.usage))
   assert.equal(promptTokens(second.usage), promptTokens(first.usage))
-  // Another question behind the same system prompt: as much as the system prompt is read, the rest is new.
+  // Another question after the same system prompt: the system prompt is read from the cache, the rest is new.
   const other = await messages.create({ ...request, messages: user('Tell me a story about a bear, an owl and a mouse.') })
   assert.ok(other.usage.cache_read_input_tokens > 32)
   assert.ok(other.usage.cache_creation_input_tokens > 0)
-  // Without cache_control what is new is plain input.
+  // Without cache_control, new tokens count as plain input.
   const plain = await messages.create({ ...story, messages: user(longText('anthropic input')), max_tokens: 4 })
   assert.ok(plain.usage.input_tokens > 32)
   assert.ok(!plain.usage.cache_creation_input_tokens)
@@ -171,7 +171,7 @@ const tools = Object.entries(schemas).map(([name, schema]) => ({ name, descripti
 const withTools = { model: 'tools', messages: user('Call a tool.'), tools, max_tokens: 300, temperature: 1 }
 const uses = (message) => message.content.filter((block) => block.type === 'tool_use')
 
-// Draws differ each time, since this API has no seed; a small model may talk until its limit instead.
+// This API has no seed, so replies differ each time; a small model may talk until its limit instead.
 const calling = async (request, ask = (it) => messages.create(it)) => {
   for (let i = 0; i < 12; i++) {
     const message = await ask(request)

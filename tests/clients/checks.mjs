@@ -1,14 +1,14 @@
-// checks.mjs - what the tests with official clients share: named checks, one line each, and the clients themselves
+// checks.mjs - for the tests with official clients: named checks, a line for each, and the clients
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
 export { assert }
 
-// Packages come from where install.sh put them, outside the checkout.
+// Packages lie where install.sh put them, outside the checkout.
 export const client = createRequire(join(process.env.HEARTH_CLIENTS ?? '.', 'package.json'))
 
-// The part of a URL's address that a test needs: SERVER_URL is the server's, SERVER_KEY the key of one who may do all.
+// SERVER_URL is the address of the server, SERVER_KEY a key that may do everything.
 export const server = process.env.SERVER_URL
 export const key = process.env.SERVER_KEY
 if (!server) {
@@ -38,7 +38,7 @@ export const finish = () => {
   process.exit(nFailed > 0 || nPassed === 0 ? 1 : 0)
 }
 
-// The error that a call ends with; a call that succeeds is a failure.
+// The error of a call; a call that succeeds fails the check.
 export const failure = async (promise) => {
   let value
   try {
@@ -51,13 +51,13 @@ export const failure = async (promise) => {
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
-// Wait for what has to happen, without any claim on how fast; a minute later it never will.
+// Wait for a condition, for a minute at most.
 export const until = async (what, isSo) => {
   for (const end = Date.now() + 60000; Date.now() < end; await sleep(20)) if (await isSo()) return
   throw new Error(`a minute passed, and not: ${what}`)
 }
 
-// A plain request, for what the clients hide or cannot say.
+// A plain request, for features that the clients hide or lack.
 export const raw = (path, options = {}) =>
   fetch(server + path, {
     ...options,
@@ -67,7 +67,7 @@ export const raw = (path, options = {}) =>
 export const json = async (path, options) => (await raw(path, options)).json()
 export const post = (path, body) => json(path, { method: 'POST', body })
 
-// Is this what the schema says? As far as schemas are used here; anything else is an error of the test.
+// Does this match the schema? An unknown keyword is an error of the test.
 export const matches = (schema, value) => {
   if (schema.enum) return schema.enum.includes(value)
   switch (schema.type) {
@@ -86,11 +86,11 @@ export const matches = (schema, value) => {
   }
 }
 
-// Requests that the server has at work on a model, as it says itself.
+// The number of requests that a model works on, from the server.
 export const busySlots = async (model) =>
   (await json(`/slots?model=${encodeURIComponent(model)}`)).filter((slot) => slot.is_processing).length
 
-// Prompts long enough to be cached (32 tokens and more), each its own.
+// Different prompts, long enough for the cache (32 tokens and more).
 export const longText = (name) =>
   `This is the ${name} of the fox who lived by the old river. Every morning he went over the hill to look for bread, and ` +
   'every evening he sang about the rain, the stones and the birds, until the light was gone. Tell me more about him.'

@@ -1,7 +1,7 @@
-// front_ends.mjs - requests in the shape that front ends and agents send them, written anew: each is answered, and the
-// header x-hearth-ignored names what of it had no effect, no more and no less
+// front_ends.mjs - requests in the form of front ends and agents: each gets an answer, and the header x-hearth-ignored
+// names exactly its fields without effect
 //
-// Started by tests/e2e/front_ends_test.sh. No package is needed: what is tried here are bodies.
+// Started by tests/e2e/front_ends_test.sh. Needs no package.
 import { assert, check, finish, raw } from './checks.mjs'
 
 const CHAT = '/v1/chat/completions', TEXT = '/v1/completions', NATIVE = '/completion'
@@ -9,7 +9,7 @@ const hi = [{ role: 'user', content: 'Hi' }]
 const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
 const weather = { type: 'function', function: { name: 'get_weather', description: 'The weather.', parameters: schema } }
 
-// A conversation that has called a tool, as each of them keeps it.
+// A conversation with a call of a tool, in the form of each client.
 const after = (call, result) => [{ role: 'system', content: 'You help.' }, { role: 'user', content: 'Weather in Oslo?' }, call, result, { role: 'user', content: 'And now?' }]
 const called = { role: 'assistant', content: null, tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Oslo"}' } }] }
 const told = { role: 'tool', tool_call_id: 'call_1', content: 'rain' }

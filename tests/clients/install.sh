@@ -1,13 +1,13 @@
 #!/bin/sh
-# install.sh - the official clients, at the versions of package-lock.json, outside the checkout
+# install.sh - install the official clients, at the versions of package-lock.json, outside the checkout
 #
 # Usage: install.sh [--print] [DIRECTORY]
 #
-# DIRECTORY holds the lock file, ../agents for example (default: this one). Prints the directory that holds node_modules
-# as the only line on standard output. npm fetches from the registry that it is set up for (the lock file names none)
-# and checks each package against the digest in the lock file. The result lies in the cache directory under the lock
-# file's digest and appears by one rename, so that it is there whole or not at all; several at once may install, and one
-# wins. With --print, nothing is installed.
+# DIRECTORY has the lock file, ../agents for example (default: this one). The only line on standard output is the
+# directory with node_modules. npm fetches from its configured registry (the lock file names none) and checks each
+# package against the digest in the lock file. The result lies in the cache directory under the digest of the lock file.
+# It appears by one rename, whole or not at all; if several scripts install at once, one wins. With --print, the script
+# installs nothing.
 #
 # Environment: HEARTH_CLIENTS_CACHE, where to keep them (default: $XDG_CACHE_HOME/hearth/clients or
 # ~/.cache/hearth/clients).
@@ -40,7 +40,7 @@ if ! (cd "$stage" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=err
     "once, or a filled HEARTH_CLIENTS_CACHE"
 fi
 chmod 755 "$stage"
-# rename(2): mv would move it into a directory that another install.sh has just put there.
+# rename(2), because mv would move it into a directory that another install.sh has just made.
 node -e 'require("fs").renameSync(process.argv[1], process.argv[2])' "$stage" "$final" 2>/dev/null ||
   [ -d "$final/node_modules" ] || die "cannot put the clients into '$final'"
 echo "$final"

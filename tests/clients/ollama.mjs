@@ -1,8 +1,8 @@
 // ollama.mjs - the official Ollama client against a running server
 //
-// Started by tests/e2e/clients_ollama_test.sh, which says where the server is and which models it has:
-//   tiny   hearth-tiny with its own template         tools  the same with a template that knows tools
-//   think  the same with a template that makes it think first     slow  the stub, some milliseconds a token
+// Started by tests/e2e/clients_ollama_test.sh. The server has these models:
+//   tiny   hearth-tiny with its own template                     tools  the same with a template for tools
+//   think  the same with a template that makes it think first    slow   the stub, some milliseconds a token
 import { assert, busySlots, check, client, failure, finish, key, longText, matches, raw, server, until } from './checks.mjs'
 
 const { Ollama } = client('ollama')
@@ -11,7 +11,7 @@ const user = (content) => [{ role: 'user', content }]
 const story = { model: 'tiny', messages: user('Tell me a story about a fox.'), options: { temperature: 0, num_predict: 40 } }
 const beginning = { model: 'tiny', prompt: 'Tell me a story about a fox.', options: { temperature: 0, num_predict: 24 } }
 
-// ---- streams, joined as a reader would ----
+// ---- joined streams ----
 
 const collect = async (stream) => {
   const lines = []
@@ -35,7 +35,7 @@ const assertNumbers = (last) => {
   assert.ok(!Number.isNaN(Date.parse(last.created_at)))
 }
 
-// The status and the message of a call that is refused, as the client sees them.
+// The status and the message of a refused call, from the client.
 const refusal = async (promise, status, pattern) => {
   const error = await failure(promise)
   assert.equal(error.name, 'ResponseError', String(error))
@@ -214,8 +214,7 @@ const parameters = { type: 'object', properties: { which: { type: 'string', enum
 const tools = [{ type: 'function', function: { name: 'pick', description: 'Pick one.', parameters } }]
 const withTools = { model: 'tools', messages: user('Call a tool.'), tools, tool_choice: 'required' }
 
-// A small model may talk until its limit before it calls: other seeds call. As streams, whose beginnings are in no
-// hurry.
+// A small model may talk until its limit before it calls: then another seed is tried.
 const calling = async () => {
   for (let seed = 1; seed <= 12; seed++) {
     const request = { ...withTools, options: { temperature: 1, num_predict: 300, seed } }

@@ -1,8 +1,8 @@
 // openai.mjs - the official OpenAI client against a running server
 //
-// Started by tests/e2e/clients_openai_test.sh, which says where the server is and which models it has:
-//   tiny   hearth-tiny with its own template         tools  the same with a template that knows tools
-//   think  the same with a template that makes it think first     slow  the stub, some milliseconds a token
+// Started by tests/e2e/clients_openai_test.sh. The server has these models:
+//   tiny   hearth-tiny with its own template                     tools  the same with a template for tools
+//   think  the same with a template that makes it think first    slow   the stub, some milliseconds a token
 import { assert, busySlots, check, client, failure, finish, key, longText, matches, post, raw, server, until } from './checks.mjs'
 
 const { OpenAI } = client('openai')
@@ -11,7 +11,7 @@ const chat = openai.chat.completions
 const user = (content) => [{ role: 'user', content }]
 const story = { model: 'tiny', messages: user('Tell me a story about a fox.'), temperature: 0, max_tokens: 40 }
 
-// ---- streams, joined as a reader would ----
+// ---- joined streams ----
 
 const collect = async (stream) => {
   const chunks = []
@@ -19,7 +19,7 @@ const collect = async (stream) => {
   return chunks
 }
 
-// The choices of a stream's chunks as a reply that is not streamed has them.
+// The choices of a stream, in the form of a whole reply.
 const joined = (chunks) => {
   const choices = []
   for (const chunk of chunks)
@@ -224,7 +224,7 @@ const tools = Object.entries(functions).map(([name, parameters]) => ({
 }))
 const withTools = { model: 'tools', messages: user('Call a tool.'), tools, max_tokens: 300, temperature: 1 }
 
-// A small model may talk until its limit before it calls, where the template's form allows that: other seeds call.
+// A small model may talk until its limit before it calls, if the template allows that: then another seed is tried.
 const calling = async (request) => {
   for (let seed = 1; seed <= 12; seed++) {
     const reply = await chat.create({ ...request, seed })

@@ -14,7 +14,7 @@ const collect = async (stream) => {
   return events
 }
 
-// What a client that reads events makes of them: every piece joins to what its end says, and all of it to the response.
+// Joins events: the pieces must equal the text of their last event, and all of them the response.
 const joined = (events) => {
   events.forEach((event, i) => assert.equal(event.sequence_number, i))
   assert.deepEqual(events.slice(0, 2).map(({ type }) => type), ['response.created', 'response.in_progress'])
@@ -131,7 +131,7 @@ const tools = [
 ]
 const withTools = { model: 'tools', input: 'Call a tool.', tools, temperature: 1, max_output_tokens: 300 }
 
-// A small model may talk until its limit before it calls: other seeds call.
+// A small model may talk until its limit before it calls: then another seed is tried.
 const calling = async (request) => {
   for (let seed = 1; seed <= 12; seed++) {
     const response = await responses.create({ ...request, seed })

@@ -1,13 +1,13 @@
-// clients.mjs - a soak's clients: what they do with a question, and what becomes of it
+// clients.mjs - the clients of a soak, and the results of their questions
 //
-//   fresh      a new question                         repeat    one that was asked before
+//   fresh      a new question                         repeat    an earlier question
 //   turn       the next turn of a conversation        burst     one question three times at once
-//   crush      more different ones at once than a context holds, of different priorities
-//   cancel     gone before the reply's end            slow      read in small pieces, with pauses
-//   tooLong    more than the context                  bad       what the server has to refuse
+//   crush      more questions at once than a context holds, of different priorities
+//   cancel     leaves before the end of the reply     slow      reads in small pieces, with pauses
+//   tooLong    exceeds the context                    bad       is wrong
 //
-// Each ends in one word: an answer's verdict (judge.mjs), `refused` with the server's cause (503, 529), `rejected` as
-// it has to be, `cancelled`, `cut` where the front was killed meanwhile, or `failed`.
+// Each ends in one word: the verdict on the answer (judge.mjs), `refused` with the server's cause (503, 529),
+// `rejected` rightly, `cancelled`, `cut` by the death of the front, or `failed`.
 import http from 'node:http'
 import { drawer } from '../chaos/draw.mjs'
 import { sleep } from '../support/server.mjs'
@@ -15,7 +15,7 @@ import { sleep } from '../support/server.mjs'
 const DEADLINE_MS = 180000
 const POOL_MAX = 300 // questions that may be repeated
 
-// Resolves to { status, text, isCancelled }; rejects where the connection breaks or the deadline passes.
+// Resolves to { status, text, isCancelled }; rejects if the connection breaks or the deadline passes.
 const exchange = (port, agent, { method = 'POST', path, body }, { cancelMs = -1, isSlow = false } = {}) =>
   new Promise((resolve, reject) => {
     const headers = { 'content-type': 'application/json', ...(body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }) }
@@ -55,7 +55,7 @@ const exchange = (port, agent, { method = 'POST', path, body }, { cancelMs = -1,
 const isWhole = ({ path, stream }, text) =>
   !stream || (path === '/v1/messages' ? text.includes('event: message_stop') : path === '/completion' ? text.includes('"stop":true') : text.endsWith('data: [DONE]\n\n'))
 
-// The server's words without what is different each time.
+// The server's message without its changing parts.
 const causeOf = (text) => (/"message":"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? text).replace(/\d+/g, 'N').replace(/; its last lines:.*|: killed by.*/, '').slice(0, 120)
 
 export const startClients = (n, { seed, thinkMs, front, questions, judge, onWrong }) => {
@@ -74,7 +74,7 @@ export const startClients = (n, { seed, thinkMs, front, questions, judge, onWron
     else pool[draw.next(POOL_MAX)] = question
   }
 
-  // Ask, and say in a word what came of it; the reply's text where there is one.
+  // Ask; returns the result in a word, and the text of the reply if there is one.
   const settle = async (agent, kind, question, how) => {
     const generation = front.generation
     nAsked++

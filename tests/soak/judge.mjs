@@ -1,13 +1,13 @@
-// judge.mjs - is a reply the one that a server without a cache, without company and without trouble gives?
+// judge.mjs - compare a reply with that of a reference server, which has no cache, no other requests and no trouble
 //
-// The reference is asked with a salt that nobody else has, so that nothing it computed before is used (the names of
-// rows in a reply are of that salt, and not compared); the stub without, as it makes no difference there. A reply has
-// to be the same, byte for byte (../chaos/compare.mjs says what is no part of it).
+// Each question to the reference has its own salt, so that it reuses no earlier rows (the names of rows depend on the
+// salt, so they are not compared); the stub needs no salt. A reply must be the same, byte for byte, except for the
+// differences that ../chaos/compare.mjs allows.
 //
-// Where rounding may differ (design.md, section 8, rule 4), a greedy reply may leave the reference at a token that was
-// as good as equally likely: the reference is asked for its likeliest tokens there, and the reply has to go on with one
-// that is at most TIE below the chosen one. Rows of another prompt, or damaged ones, would not stay within that. What a
-// grammar lets through is not in that list: of a reply that has one it is only claimed then that it is valid.
+// Where rounding may differ (design.md, section 8, rule 4), a greedy reply may depart from the reference at a token
+// that was about equally likely: the reference tells its likeliest tokens there, and the reply must go on with one that
+// is at most TIE below the chosen one. Damaged rows, or rows of another prompt, would not stay within that. The list
+// ignores grammars, so a reply with a grammar only has to be valid then.
 import { compare, contradicts, firstDifference } from '../chaos/compare.mjs'
 import { ask } from '../support/server.mjs'
 
@@ -17,7 +17,7 @@ const KNOWN_MAX = 500 // replies that are remembered
 
 const events = (text) => text.split('\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)))
 
-// The texts of a reply, one a choice.
+// The texts of a reply, one for each choice.
 const textsOf = ({ path, stream }, text) => {
   const texts = []
   const add = (i, piece) => { texts[i] = (texts[i] ?? '') + (piece ?? '') }
@@ -31,8 +31,8 @@ const textsOf = ({ path, stream }, text) => {
   return texts
 }
 
-// The same question, asked for one reply with the likeliest tokens at each place: [{ token, logprob, top: [[token,
-// logprob]] }]. It goes on behind its end, so that what was likely there is told, too.
+// The same question, for one reply with the likeliest tokens at each place: [{ token, logprob, top: [[token,
+// logprob]] }]. The reply goes on after its end, to tell the likeliest tokens there, too.
 const withAlternatives = ({ path, body: text }) => {
   const body = { ...JSON.parse(text), stream: false, ignore_eos: true }
   for (const it of ['stream_options', 'stop', 'stop_sequences']) delete body[it]
@@ -52,12 +52,12 @@ const placesOf = (path, reply) => {
   return logprobs.content.map(({ token, logprob, top_logprobs }) => ({ token, logprob, top: pairs(top_logprobs) }))
 }
 
-// Tokens that are no text, as the engine writes them: what ends a text, or begins another.
+// Control tokens, as the engine writes them: they begin and end texts.
 const isSilent = (token) => token === '' || /^<[|/]?\w+\|?>$/.test(token)
 
-// How much less likely than the reference's token the one was with which `text` may have left it; Infinity where there
-// is no such one. It may have left it before the texts differ: there is more than one way to cut a text into tokens.
-// Where the reference ends, its token is the end, and the place has the one that would have come next.
+// The difference in likelihood between the reference's token and the token with which `text` departed; Infinity if
+// there is none. `text` may depart before the first different character, since a text has several ways to be tokens. At
+// the end of the reference, its token is the end, and the place has the token that would follow.
 const gapOf = (places, text) => {
   let gap = Infinity
   let at = 0
@@ -101,11 +101,11 @@ export const makeJudge = (reference) => {
     // The difference is elsewhere.
     if (mine.length !== theirs.length || mine.every((it, i) => it === theirs[i])) return Infinity
     const its = textsOf({ path, stream: false }, again)[0]
-    // A reply that ended with a stop text left the reference on its way to that, which it does not show.
+    // A reply that ended with a stop text departed within that text, which it does not show.
     const { stop, stop_sequences: stops = stop ?? [] } = JSON.parse(question.body)
     return Math.max(...mine.map((it, i) => (it === theirs[i] || it === its ? 0 : Math.min(...['', ...stops].map((end) => gapOf(places, it + end))))))
   }
-  // Cold runs differ in rounding, too, and one that took another way says nothing of the place where this reply left.
+  // Cold runs differ in rounding, too: one that departed elsewhere tells nothing about this reply.
   const isTie = async (question, wanted, text) => {
     let gap = Infinity
     for (let i = 0; i < COLD_RUNS && gap > TIE; i++) gap = Math.min(gap, await gapTo(question, wanted, text))

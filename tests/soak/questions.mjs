@@ -17,14 +17,14 @@ const grammar = 'root ::= line line?\nline ::= [a-z]+ (" " [a-z]+)* ".\\n"\n'
 
 const say = (path, body) => ({ path, stream: body.stream, body: JSON.stringify(body) })
 
-// What a reply under the schema or the grammar begins like, since max_tokens may end it anywhere.
+// The form of the beginning of a reply under the schema or the grammar: max_tokens may end it anywhere.
 const isOfSchema = (text) => {
   const [whole] = /^\s*\{\s*("ok"\s*:\s*(true|false)\s*(,\s*"who"\s*:\s*"(fox|bear|owl)"\s*(,\s*"list"\s*:\s*\[\s*\d(\s*,\s*\d)*\s*\]\s*\})?)?)?/.exec(text) ?? ['']
   return whole !== '' && (whole.trim().endsWith('}') ? text.trim() === whole.trim() : text.length - whole.length < 200)
 }
 const isOfGrammar = (text) => /^[a-z]+( [a-z]+)*( ?|\.\n([a-z]+( [a-z]+)*( ?|\.\n))?|\.)$/.test(text)
 
-// A prompt of the crowd's: one of few beginnings, so that requests share what they begin with.
+// A prompt of the crowd, with one of few prefixes, so that requests share them.
 const makeCrowd = (seed) => {
   const shared = drawer(seed ^ 0xc40d)
   const beginnings = Array.from({ length: 8 }, (_, i) => sentences(shared, [0, 20, 40, 80, 120, 180, 240, 300][i]))
@@ -61,7 +61,7 @@ const makeCrowd = (seed) => {
   }
 }
 
-// The next turn of a conversation, and what it was answered becomes part of the one after.
+// The next turn of a conversation, after the answer to the last one.
 const makeTurn = (draw, conversation) => {
   conversation.messages.push({ role: 'user', content: sentences(draw, 4 + draw.next(30)) })
   const body = { model: conversation.model, stream: draw.chance(50), temperature: 0, max_tokens: 8 + draw.next(48), messages: conversation.messages }
@@ -69,7 +69,7 @@ const makeTurn = (draw, conversation) => {
   return conversation.isMessages ? say('/v1/messages', body) : say('/v1/chat/completions', body)
 }
 
-// More than any context here holds. A stub's tokens are bytes.
+// Longer than any context here. A stub's tokens are bytes.
 const makeTooLong = (draw, model) => {
   const prompt = sentences(draw, 9000)
   const stream = draw.chance(50)
@@ -81,7 +81,7 @@ const makeTooLong = (draw, model) => {
   ])()
 }
 
-// What is wrong, and the status that says so.
+// Wrong requests with their statuses.
 const makeBad = (draw, model) => {
   const messages = [{ role: 'user', content: 'Hello.' }]
   const chat = (more) => JSON.stringify({ model, messages, max_tokens: 4, ...more })
@@ -108,7 +108,7 @@ export const makeQuestions = (seed, { alone, stub, crowds }) => {
   const ofAlone = requestMaker(seed, { ...chaos, models: [{ name: alone, isAlone: true, hasTools: false, share: 1 }] })
   const ofStub = requestMaker(seed ^ 0x57ab, { ...chaos, models: [{ name: stub, share: 1 }] })
   const ofCrowd = makeCrowd(seed)
-  // The likeliest tokens as the model has them, and no numbers that rounding changes.
+  // The likeliest tokens, without numbers that rounding changes.
   const isGreedy = ({ body }) => /"temperature":0[,}]/.test(body) && !/"(logprobs|n_probs|\w+_penalty)":/.test(body)
   let nAlone = 0
   let nStub = 0

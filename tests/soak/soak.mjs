@@ -1,21 +1,19 @@
-// soak.mjs - hours of a server's life: every kind of request, deaths, damage and reloads, and nothing that grows or
-// differs
+// soak.mjs - run a server for hours with every kind of request, deaths, damage and reloads; nothing may grow or differ
 //
 //   node soak.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--seconds N] [--seed S] [--clients N] [--think-ms MS]
 //                 [--trouble-ms MS] [--sample-ms MS] [--hang-ms MS] [--front-kills N]
 //
-// Four models: the real one with one request at a time (`alone`), the stub (`stub`), and the real one twice with
-// several requests at once, a small context, and a small cache directory that both share (`crowd`, `steady`). Clients
-// ask at random (clients.mjs, questions.mjs), and every answer is compared with that of a reference server that has no
-// cache (judge.mjs). Meanwhile workers are killed, stopped and made to crash (../chaos/tormentor.mjs), operators and
-// disks do what they do (hand.mjs), and the front is killed, which the first and the last tenth of the time are for. In
-// between it lives, and so does the worker of `steady`, which nobody torments: whether these two grow is judged
-// (watch.mjs), from 40 % of the time on, when their memories are full. With less than half an hour there is too little
-// to judge, and growth is only told.
+// There are four models: the real one with one request at a time (`alone`), the stub (`stub`), and the real one twice
+// with several requests at once, a small context, and a small cache directory that both share (`crowd`, `steady`).
+// Clients ask at random (clients.mjs, questions.mjs). Every answer is compared with that of a reference server without
+// a cache (judge.mjs). Meanwhile the tormentor kills, stops and crashes workers (../chaos/tormentor.mjs), and the hand
+// disturbs the server (hand.mjs). The front is killed in the first and the last tenth of the time. In between, the
+// front and the worker of `steady` live undisturbed: watch.mjs judges their growth from 40 % of the time on, when their
+// caches are full. A run of less than half an hour only prints the growth.
 //
-// SIGINT and SIGTERM end it early, in order. Ends with 0 where no reply was different or failed, nothing has grown, no
-// file was left, and nothing is damaged that was not damaged on purpose. `summary` has what is printed at the end,
-// `samples` a line of JSON each sample.
+// SIGINT and SIGTERM end the run early, in order. It ends with 0 if no reply differed or failed, nothing grew, no file
+// was left, and only deliberate damage was found. The file `summary` has the printed end, `samples` a line of JSON for
+// each sample.
 import { appendFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeJudge } from './judge.mjs'
@@ -77,7 +75,7 @@ const serve = (name, more = []) => {
   })
 }
 
-// ---- the front, of which there are several one after the other ----
+// ---- the front: several, one after the other ----
 
 const front = { server: null, generation: 0, isDown: true, kills: 0, resumed: 0, deaths: 0, hangs: 0, preempted: 0, evicted: 0, get pid() { return this.server.pid } }
 const startFront = async () => {
@@ -93,7 +91,7 @@ const killFront = async () => {
   await front.server.ended
   await startFront()
 }
-// What a front counted goes with it.
+// The counters of a front end with it.
 const countFront = async () => {
   const page = (await ask(front.server, 'GET', '/metrics')).text
   for (const [name, of] of [['resumed', 'hearth_resumed_requests_total'], ['deaths', 'hearth_worker_deaths_total'], ['hangs', 'hearth_worker_hangs_total'], ['preempted', 'hearth_scheduler_preempted_total'], ['evicted', 'hearth_cache_rows_evicted_total']])
@@ -125,7 +123,7 @@ const sampler = async () => {
       const sample = { at: Date.now(), generation: front.generation, ...sampleNow(front.pid, directories, place('soak', 'run')) }
       samples.push(sample)
       appendFileSync(place('samples'), `${JSON.stringify(sample)}\n`)
-      // While an index is made anew nothing is evicted, which is soon over.
+      // Nothing is evicted while an index is rebuilt, for a short time.
       for (const [name, { rows }] of Object.entries(sample.directories)) {
         nOver[name] = rows.bytes > QUOTAS[name] * 1.25 ? (nOver[name] ?? 0) + 1 : 0
         if (nOver[name] === OVER_MAX) wrong.push(`the cache '${name}' keeps ${rows.bytes} bytes of rows, its quota is ${QUOTAS[name]}`)
@@ -148,7 +146,7 @@ const onWrong = ({ kind, word, why, question, reply }) => {
   writeFileSync(`${name}.wanted`, reply?.wanted ?? '')
 }
 
-// What lies in quarantine was damaged on purpose, or is sound: what was being read when a worker died.
+// A row in quarantine was damaged on purpose, or is sound: a worker died while it read the row.
 const quarantined = async (damaged) => {
   const counts = { onPurpose: 0, sound: 0, damaged: 0 }
   for (const directory of Object.values(directories)) {
@@ -171,8 +169,7 @@ const widths = (gaps) => {
   return `between two likely tokens: median ${at(0.5)}, 90 % below ${at(0.9)}, most ${at(1)}`
 }
 
-// Why workers died, as the server's log has it: as often of each signal as somebody sent it, else of nothing but
-// standing still.
+// The causes of death in the server's log: as many of each signal as were sent; all others were hung workers.
 const checkDeaths = ({ kill, crash }) => {
   const causes = { SIGKILL: 0, SIGSEGV: 0, hang: 0 }
   for (const [, model, cause] of readFileSync(place('soak.log'), 'utf8').matchAll(/model '(\w+)': its worker failed: ([^;"]*)/g)) {
@@ -211,7 +208,7 @@ try {
     reload: (i) => settings('soak', { tick: i % 2 === 0 ? 250 : 200 + i }),
   })
 
-  // The front is killed at even distances in the first and the last tenth.
+  // Kill the front at even distances in the first and the last tenth.
   let ends = begin + options.seconds * 1000
   for (const name of ['SIGINT', 'SIGTERM']) process.on(name, () => (ends = 0)) // sum up what there is
   const kills = Array.from({ length: options['front-kills'] }, (_, i) => 0.1 * (i + 1) / (options['front-kills'] + 1))

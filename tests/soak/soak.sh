@@ -1,10 +1,10 @@
 #!/bin/sh
-# soak.sh BUILD SOURCE - hours of a server's life: tests/soak/soak.mjs
+# soak.sh BUILD SOURCE - run a server for hours: see tests/soak/soak.mjs
 #
-#   HOURS, MINUTES, SECONDS_TO_RUN   how long; two hours where nothing is said
-#   SEED                             which draws
-#   THINK_MS, TROUBLE_MS             pauses of a client, and between two troubles: how hard it is on the machine
-#   KEEP=DIRECTORY                   keeps what was written
+#   HOURS, MINUTES, SECONDS_TO_RUN   duration (default: two hours)
+#   SEED                             seed of all draws
+#   THINK_MS, TROUBLE_MS             pauses of a client, and between two troubles
+#   KEEP=DIRECTORY                   keeps all files
 . "$(dirname "$0")/../e2e/lib.sh"
 . "$(dirname "$0")/../e2e/serve.sh"
 seconds=${SECONDS_TO_RUN:-$((${MINUTES:-$((${HOURS:-2} * 60))} * 60))}
@@ -12,7 +12,7 @@ directory=${KEEP:-$work/soak}
 hang_ms=3000
 if is_instrumented; then
   hang_ms=10000
-  # What is made to crash dies of the signal, as it does elsewhere; a sanitizer would end it with exit status 1.
+  # Workers must die of SIGSEGV; a sanitizer would end them with exit status 1.
   export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0" TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS }handle_segv=0"
 fi
 ulimit -c 0 # what is made to crash leaves no core

@@ -1,9 +1,9 @@
-// watch.mjs - what processes and directories of a soak hold, sampled, and whether it has grown
+// watch.mjs - sample the memory and the files of a soak, and judge their growth
 //
-// Memory is what is resident without memory files (the RAM tier has a quota of its own and stays with the front).
-// Growth is judged between the first and the last quarter of the samples that are given: the median of the last may be
-// above that of the first by what `bounds` allows. A worker has memories that fill first, and then stay as they are: of
-// prompts (32 MiB) and of what is gone from its cache (7 MiB), and the map of the cache's index.
+// Memory is the resident memory without memory files (the RAM tier has its own quota and stays with the front). Growth
+// is the difference between the medians of the first and the last quarter of the samples; `bounds` limits it. Some
+// memories of a worker fill first and then stay: known prompts (32 MiB), evicted rows (7 MiB), and the map of the
+// cache's index.
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { childrenOf, openFiles } from '../support/server.mjs'
@@ -15,7 +15,7 @@ export const bounds = {
   threads: (before) => before + 2,
 }
 
-// { residentBytes, proportionalBytes, memfdBytes, files, threads } or null where the process is gone.
+// { residentBytes, proportionalBytes, memfdBytes, files, threads }, or null if the process is gone.
 export const processNow = (pid) => {
   try {
     const number = (text, name) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0)
@@ -63,8 +63,7 @@ export const directoryNow = (directory) => ({
   temporary: entriesOf(join(directory, 'temporary')), owners: entriesOf(join(directory, 'owners')), quarantine: entriesOf(join(directory, 'quarantine')),
 })
 
-// All of a server and its directories at one moment. Workers by the name of their model; one between two lives is not
-// there.
+// A sample of a server and its directories. Workers have the names of their models; one that restarts is missing.
 export const sampleNow = (pid, directories, runtime) => {
   const workers = {}
   const children = childrenOf(pid)
@@ -81,7 +80,7 @@ export const sampleNow = (pid, directories, runtime) => {
 
 const median = (numbers) => numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)]
 
-// [{ what, before, after, bound }] of one process's samples; empty where there are too few.
+// [{ what, before, after, bound }] for the samples of one process; empty if there are too few.
 export const growthOf = (samples) => {
   const quarter = Math.floor(samples.length / 4)
   if (quarter < 2) return []
