@@ -1,10 +1,11 @@
-// aged.mjs - a server that has worked for long beside one that has just started, for the part `aged` of generation.sh
+// aged.mjs - compare a server after long work with a new one, for the part `aged` of generation.sh
 //
-//   node aged.mjs --build BUILD --model FILE --name NAME --work DIRECTORY --minutes N --lengths '64 512' [--json|--text] [--verbose]
+//   node aged.mjs --build BUILD --model FILE --name NAME --work DIRECTORY --minutes N --lengths '64 512'
+//                 [--json|--text] [--verbose]
 //
-// The old one has run N minutes of mixed load: conversations that come back with more, prompts that nobody has seen,
-// prompts that everybody repeats, streams whose clients leave. Then both get the same cold prompts in turns. Its memory
-// and its descriptors are read after a fifth of the load and at the end.
+// The old server has run N minutes of mixed load: growing conversations, new prompts, repeated prompts, and streams
+// whose clients leave. Then both servers get the same cold prompts in turns. The memory and the descriptors of the old
+// server are read after a fifth of the load and at the end.
 import http from 'node:http'
 import { ask, childrenOf, openFiles, residentBytes, sleep } from '../tests/support/server.mjs'
 import { cpuSeconds, detail, head, median, option, own, prompt, quick, ratio, number } from './servers.mjs'

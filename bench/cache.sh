@@ -3,11 +3,11 @@
 #
 # Usage: cache.sh BUILD [--text|--json|--verbose]
 #
-# Prints Markdown as it stands in docs/performance.md, with machine and date; --text and --json print lines instead, and
-# --verbose tells where the time goes, on standard error. About four minutes on two cores, and a minute more when the
-# models must be made; 10 GB of memory and 10 GB of disk. $TMPDIR should lie on the disk that is to be measured.
+# Prints the Markdown of docs/performance.md, with machine and date. --text and --json print lines instead; --verbose
+# also prints the parts of the time, on standard error. It takes about four minutes on two cores, and a minute more to
+# make the models; 10 GB of memory and 10 GB of disk. $TMPDIR should lie on the measured disk.
 #
-# QUICK=1 takes a tiny model and few rounds: a test that everything works, with numbers that mean nothing.
+# QUICK=1 takes a tiny model and few rounds, to test the script; its numbers mean nothing.
 set -eu
 build=${1:-build}
 form=--markdown

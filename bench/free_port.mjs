@@ -1,4 +1,4 @@
-// free_port.mjs - a port of the loopback interface for a program that cannot choose one itself: free a moment ago
+// free_port.mjs - find a port of the loopback interface that is free at this moment, for programs that need a number
 import net from 'node:net'
 
 export const freePort = () =>

@@ -1,13 +1,13 @@
 #!/bin/sh
-# peer.sh - the engine's own programs, llama-batched-bench and llama-server, to hold our speeds against
+# peer.sh - build the engine's own programs, llama-batched-bench and llama-server, to compare our speeds with
 #
 # Usage: peer.sh [--print]
 #
-# Built once, from the source that scripts/engine.sh fetched, with its options and compiler, so that what differs is how
-# the engine is used and not how it was compiled. The result lies beside the engine in the cache directory, under the
-# engine's key, and appears by one rename; nothing is written into the checkout and nothing is downloaded (the server's
-# web pages, TLS and child processes are left out). About ten minutes on 2 cores. Prints the directory that holds the
-# two programs as the only line on standard output; with --print, whether they were built or not.
+# Builds them once, from the source that scripts/engine.sh fetched, with its options and compiler, so that only the use
+# of the engine differs. The result lies beside the engine in the cache directory, under the engine's key, and appears
+# by one rename. The script writes nothing into the checkout and downloads nothing (it leaves out the server's web
+# pages, TLS and child processes). It takes about ten minutes on 2 cores. The only line on standard output is the
+# directory with the two programs; --print prints it without building them.
 #
 # Environment: as scripts/engine.sh.
 # shellcheck disable=SC2086  # lists of words

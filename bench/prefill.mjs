@@ -1,10 +1,11 @@
 // prefill.mjs - cold prompts over HTTP, ours and llama-server's in turns, for the part `prefill` of generation.sh
 //
-//   node prefill.mjs --build BUILD --peer DIRECTORY --model FILE --name NAME --work DIRECTORY --lengths '64 512' [--json|--text] [--verbose]
+//   node prefill.mjs --build BUILD --peer DIRECTORY --model FILE --name NAME --work DIRECTORY --lengths '64 512'
+//                    [--json|--text] [--verbose]
 //
-// Both servers have just started. Every prompt is new to both and one token is predicted, so that a reply is the
-// prefill and what each server does about it; `turn` prompts go on from 1,024 tokens that both know. Processor time is
-// that of all of a server's processes, from one reply to the next: rows that ours writes meanwhile are in it.
+// Both servers have just started. Every prompt is new to both, and they predict one token, so that the time of a reply
+// is that of the prefill. `turn` prompts go on from 1,024 known tokens. Processor time is that of all processes of a
+// server, from one reply to the next, so it includes the rows that ours writes meanwhile.
 import { ask } from '../tests/support/server.mjs'
 import { cpuSeconds, detail, head, median, option, own, peer, prompt, quick, ratio, number } from './servers.mjs'
 

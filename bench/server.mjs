@@ -1,7 +1,7 @@
 // server.mjs - drives both servers (servers.mjs) for server.sh, and prints what was measured
 //
-// Every reply is checked: status 200, and as many tokens as were asked for; that ours come from the cache of states and
-// not from anywhere else is checked by what its timings say.
+// Every reply must have status 200 and the requested number of tokens. The timings of our replies must tell that the
+// prompts came from the cache.
 import { execFileSync } from 'node:child_process'
 import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const rounds = quick ? 1 : Number(process.env.ROUNDS ?? 5)
 const seconds = quick ? 0.2 : Number(process.env.SECONDS_EACH ?? 3)
 const N_CTX = 8192
 
-// Each slot of llama-server has a context of its own, which has to hold the longest prompt.
+// Each slot of llama-server has its own context, which must hold the longest prompt.
 const ours = (name, model, more) => own(name, model, N_CTX, more)
 const theirs = (model) => peer(model, N_PARALLEL * 2048)
 
@@ -29,7 +29,7 @@ const withBoth = async (name, model, use) => {
 
 // ---- requests ----
 
-// A token that is plain text, so that every token of a stream comes in an event of its own.
+// A token of plain text, so that every token of a stream comes in its own event.
 const plainToken = async (server) => {
   for (let id = 400; id < 500; id++) {
     const { text } = await ask(server, 'POST', '/detokenize', JSON.stringify({ tokens: [id] }))
@@ -49,7 +49,7 @@ const load = (file, targets, more) => {
 }
 const url = (server) => `${server.url}/completion`
 
-// That it is what it says: so many tokens, and from us all of the prompt's state out of the cache.
+// Checks the number of tokens; our server must restore the whole prompt from the cache.
 const assertTrue = async (server, file, nPredict, nPrompt) => {
   await ask(server, 'POST', '/completion', readFileSync(file))
   const { status, text } = await ask(server, 'POST', '/completion', readFileSync(file))
@@ -72,7 +72,7 @@ const rates = async (servers, file, connections, nPredict, nPrompt) => {
   return found.map(median)
 }
 
-// ---- what is measured ----
+// ---- measurements ----
 
 const requests = () =>
   withBoth('requests', tiny, async (servers) => {
@@ -86,7 +86,7 @@ const requests = () =>
     }
   })
 
-// Its result is now and then lost when it ends, with exit code 0: then it is asked again.
+// It sometimes ends with exit code 0 and without a result: then it runs again.
 const batchedOnce = (model, n, more) => {
   for (let i = 0; i < 10; i++) {
     const text = execFileSync(join(peerDirectory, 'llama-batched-bench'), ['-m', model, '-c', N_CTX, '-fa', 'on', '-ctk', 'f16', '-ctv', 'f16', '-t', threads, '-tb', threads,
@@ -179,7 +179,7 @@ const overhead = async () => {
     const run = join(server.directory, 'run')
     const socket = readdirSync(run, { recursive: true }).map(String).find((name) => lstatSync(join(run, name)).isSocket())
     if (!socket) throw new Error(`no worker's socket in ${run}`)
-    // The same kind of connection in front of both shows the front; TCP is what most clients have.
+    // The same kind of connection to both shows the cost of the front; most clients use TCP.
     const targets = [`unix:${join(run, socket)}:/completion`, `unix:${publicSocket}:/completion`, url(server)]
     for (const [name, n, body] of [['a whole reply of 1 token', 5000, { n_predict: 1 }], ['a stream of 16 tokens', 300, { n_predict: 16, stream: true }]]) {
       const file = bodyFile({ prompt: prompt(64, 3), ...body })

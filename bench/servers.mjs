@@ -1,9 +1,9 @@
-// servers.mjs - both servers as the benchmarks start them, and results in the form of report.c
+// servers.mjs - start both servers for the benchmarks, and print results in the form of report.c
 //
-// Ours and llama-server run side by side and are asked in turns, so that a bad moment of the machine is not that of one
-// of them; an idle server takes no processor. Both get the same token ids, threads, KV types and flash attention, and
-// both compute with the engine of one source tree. What else llama-server is told makes it faster: no log, its own
-// default for how long threads spin. Ours runs as it is by default.
+// Ours and llama-server run side by side and take turns, so that a slow moment of the machine hits both; an idle server
+// takes no processor. Both get the same token ids, threads, KV types and flash attention, and both compute with the
+// engine of one source tree. The other options of llama-server make it faster: no log, and its own default for spinning
+// threads. Ours runs with its defaults.
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'

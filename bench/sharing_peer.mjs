@@ -1,4 +1,4 @@
-// sharing_peer.mjs - the same requests at once for llama-server: what it computes, and when all have begun
+// sharing_peer.mjs - send the same requests at once to llama-server, and measure its computed tokens and its delay
 //
 //   node sharing_peer.mjs LLAMA_SERVER MODEL N_PARALLEL N_CTX N_THREADS PROMPTS.json...
 //
