@@ -34,7 +34,7 @@ typedef struct module {
     char name[NAME_BYTES];
     char *path;                       /* of its file, without links; never freed */
     uint8_t digest[HTH_SHA256_BYTES]; /* of its file; LLAMA's is not computed: its models are files */
-    bool is_unknown;                  /* the file changed while it was loaded: the digest is not that of the code */
+    bool is_unknown;                  /* the digest is perhaps not that of the loaded code */
 } module;
 
 /* The engines of this process. A dynamic library is process-wide state by nature, so its handle is, too. */
@@ -158,7 +158,9 @@ static hearth_status open_module(const char *path, const hth_backend **out, hear
 
 static hearth_status refuse_unknown(const module *m, hearth_error *err)
 {
-    return hth_fail(err, HEARTH_IO, "the engine '%s' changed while it was loaded; start another process for it",
+    return hth_fail(err, HEARTH_IO,
+                    "the file of the engine '%s' changed, or could not be read, while it was loaded; start another "
+                    "process for it",
                     m->path);
 }
 

@@ -87,6 +87,16 @@ static void disturb_a_row(world *w)
     (void)closedir(rows);
 }
 
+/* Rows that find no room are computed again. Other programs may take the room of the device at any time. */
+static void save(world *w)
+{
+    hearth_error err;
+    hearth_status status = hearth_model_save(w->model, HEARTH_SAVE_EVICT, 20000, &err);
+
+    if (status != HEARTH_OK && status != HEARTH_FULL)
+        fail_msg("%s", err.message);
+}
+
 static size_t make_prompt(world *w, hearth_token *tokens)
 {
     static const size_t lengths[] = { 1, 31, 32, 33, 255, 256, 257, 300, 511, 512, 513, 700, 768, 1024, 1300 };
@@ -145,7 +155,7 @@ static void run_rounds(const char *path, int rounds)
         hearth_result_unref(alone);
 
         switch (hth_test_random(&w->seed, 12)) {
-        case 0: assert_int_equal(hearth_model_save(w->model, HEARTH_SAVE_EVICT, 20000, NULL), HEARTH_OK); break;
+        case 0: save(w); break;
         case 1:
             close_runtime(w);
             open_runtime(w);
