@@ -542,6 +542,70 @@ HEARTH_API hearth_status hearth_model_info_get(hearth_model *model, hearth_model
 HEARTH_API hearth_status hearth_runtime_models(hearth_runtime *runtime, hearth_model **models, size_t capacity,
                                                size_t *n_out, hearth_error *err);
 
+/* ---- adapters ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * LoRA adapters change a loaded model. Each request runs with a set of them, each with a scale: those that it names
+ * (hearth_request.adapters), or else all that are loaded, with their own scales. A request keeps the set that it was
+ * submitted with, whatever is loaded, scaled or unloaded meanwhile. Requests with different sets run beside each other,
+ * taking turns, and share neither rows nor cells: the fingerprint in their keys has the SHA-256 and the scale of each
+ * adapter.
+ */
+typedef struct hearth_adapter_options {
+    size_t struct_size;
+    const char *name; /* at most 127 bytes, unlike those of the model's others; NULL: the file's name without .gguf */
+    float scale;      /* of requests that name no adapters; default 1; 0: it changes only requests that name it */
+} hearth_adapter_options;
+
+HEARTH_API void hearth_adapter_options_init(hearth_adapter_options *options, size_t struct_size);
+static inline hearth_adapter_options hearth_adapter_options_default(void)
+{
+    hearth_adapter_options options;
+
+    hearth_adapter_options_init(&options, sizeof(options));
+    return options;
+}
+
+typedef struct hearth_adapter {
+    size_t struct_size;
+    uint32_t id; /* counted from 0 in the order of loading; no id is given twice while the model is loaded */
+    float scale;
+    char name[128];
+    char path[1024]; /* cut when it is longer */
+    uint8_t sha256[32];
+} hearth_adapter;
+
+/* Frozen: it never grows, so that arrays of it can be indexed. */
+typedef struct hearth_adapter_scale {
+    uint32_t id;
+    float scale; /* finite, below 2^31 in magnitude; 0: not applied */
+} hearth_adapter_scale;
+
+/*
+ * Load an adapter (GGUF) for the model, at most 64. Blocks while the file is read, and requests wait for a part of that
+ * time. id_out may be NULL. options NULL: the defaults. HEARTH_MISUSE names the way in which the file is no adapter of
+ * this model (architecture, tensor, shape), or the option; HEARTH_UNSUPPORTED the kind of adapter that cannot be used;
+ * HEARTH_BUSY when too many are loaded.
+ */
+HEARTH_API hearth_status hearth_adapter_load(hearth_model *model, const char *path,
+                                             const hearth_adapter_options *options, uint32_t *id_out,
+                                             hearth_error *err);
+/* Unload an adapter. Its memory is returned when no request runs with it any more. HEARTH_NOT_FOUND. */
+HEARTH_API hearth_status hearth_adapter_unload(hearth_model *model, uint32_t id, hearth_error *err);
+/*
+ * Set the scales of requests that name no adapters, [n]; adapters that are not among them get 0. All or nothing:
+ * HEARTH_NOT_FOUND for an id that is not loaded, HEARTH_MISUSE for a scale that is no number and for an id that comes
+ * twice.
+ */
+HEARTH_API hearth_status hearth_adapters_scale(hearth_model *model, const hearth_adapter_scale *scales, size_t n,
+                                               hearth_error *err);
+/*
+ * List the adapters by id: adapters[0 .. capacity), whose first element's struct_size is set, and *n_out how many there
+ * are in all. With capacity 0, adapters may be NULL.
+ */
+HEARTH_API hearth_status hearth_adapters_list(hearth_model *model, hearth_adapter *adapters, size_t capacity,
+                                              size_t *n_out, hearth_error *err);
+
 /* ---- text and tokens --------------------------------------------------------------------------------------------- */
 
 /* An id of the vocabulary, from 0. Frozen: its width never changes. */
@@ -1013,6 +1077,13 @@ typedef struct hearth_request {
      * then, and no grammar or schema if the rendering has a grammar: HEARTH_MISUSE. NULL: none.
      */
     const hearth_chat_prompt *chat;
+    /*
+     * The adapters of the request, [n_adapters]; others are not applied. NULL: those of the model, with their scales.
+     * HEARTH_NOT_FOUND for an id that is not loaded; HEARTH_MISUSE for a scale that is no number, and for an id that
+     * comes twice.
+     */
+    const hearth_adapter_scale *adapters;
+    size_t n_adapters;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);

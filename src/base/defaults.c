@@ -95,6 +95,13 @@ void hearth_conversation_init(hearth_conversation *conversation, size_t struct_s
     hth_struct_init(conversation, struct_size, &defaults, sizeof(defaults));
 }
 
+void hearth_adapter_options_init(hearth_adapter_options *options, size_t struct_size)
+{
+    const hearth_adapter_options defaults = { .struct_size = sizeof(defaults), .scale = 1 };
+
+    hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
+}
+
 void hearth_events_options_init(hearth_events_options *options, size_t struct_size)
 {
     const hearth_events_options defaults = {

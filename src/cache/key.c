@@ -183,7 +183,7 @@ static int compare_adapters(const void *a, const void *b)
     return (left->scale_q32 > right->scale_q32) - (left->scale_q32 < right->scale_q32);
 }
 
-hearth_status hth_effective_fingerprint(const uint8_t fingerprint[32], const hth_adapter_ref *adapters,
+hearth_status hth_effective_fingerprint(const uint8_t fingerprint[32], const hth_folded_adapter *adapters,
                                         size_t n_adapters, uint8_t out[32], hearth_error *err)
 {
     hearth_status status = HEARTH_OK;

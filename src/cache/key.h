@@ -80,17 +80,17 @@ const char *hth_quant_name(uint8_t byte);
 
 /* ---- effective fingerprint ---- */
 
-typedef struct hth_adapter_ref {
+typedef struct hth_folded_adapter {
     uint8_t sha256[32];
     double scale;
-} hth_adapter_ref;
+} hth_folded_adapter;
 
 /*
  * Fold adapters into the fingerprint of a model. Without adapters the result is the fingerprint itself, else
  * SHA-256(fingerprint || for each adapter: sha256 || scale as signed q32 little-endian). The adapters are ordered by
  * hash and then by scale as a number. HEARTH_MISUSE for a scale that is not finite or does not fit 64 bits.
  */
-hearth_status hth_effective_fingerprint(const uint8_t fingerprint[32], const hth_adapter_ref *adapters,
+hearth_status hth_effective_fingerprint(const uint8_t fingerprint[32], const hth_folded_adapter *adapters,
                                         size_t n_adapters, uint8_t out[32], hearth_error *err);
 
 /*

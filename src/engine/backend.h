@@ -25,13 +25,14 @@
 #include "engine/chat_reply.h"
 
 /* Rises with every change of this header. A module with another number is refused. */
-#define HTH_BACKEND_ABI 12u
+#define HTH_BACKEND_ABI 13u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
 
 typedef struct hth_engine_model hth_engine_model;
 typedef struct hth_engine_context hth_engine_context;
+typedef struct hth_engine_adapter hth_engine_adapter;
 typedef struct hth_engine_sampler hth_engine_sampler;
 typedef struct hth_engine_chat_reader hth_engine_chat_reader;
 
@@ -166,6 +167,14 @@ typedef struct hth_batch_row {
     bool wants_logits;
 } hth_batch_row;
 
+enum { HTH_ADAPTERS_MAX = 64 }; /* that one evaluation applies */
+
+/* An adapter, and the factor of the change that it makes. */
+typedef struct hth_engine_adapter_use {
+    hth_engine_adapter *adapter;
+    float scale; /* finite, not 0 */
+} hth_engine_adapter_use;
+
 typedef enum hth_decode_result {
     HTH_DECODE_OK,
     HTH_DECODE_NO_ROOM, /* not enough free cells; the state is unchanged */
@@ -239,6 +248,18 @@ typedef struct hth_backend {
     hearth_status (*metadata_key)(const hth_engine_model *model, size_t index, char **out, hearth_error *err);
     hearth_status (*metadata)(const hth_engine_model *model, const char *key, char **out, hearth_error *err);
 
+    /* ---- adapters: any thread, also while contexts of the model evaluate ---- */
+
+    /*
+     * Load a LoRA adapter of the model from a file. Waits for evaluations that run. HEARTH_MISUSE names the way in which
+     * the file is no adapter of this model, HEARTH_UNSUPPORTED the kind of adapter that cannot be used; HEARTH_CORRUPT,
+     * HEARTH_NO_MEMORY, HEARTH_IO.
+     */
+    hearth_status (*adapter_load)(hth_engine_model *model, const char *path, hth_engine_adapter **out,
+                                  hearth_error *err);
+    /* Contexts that apply it apply none from then on. Before its model; accepts NULL. */
+    void (*adapter_free)(hth_engine_adapter *adapter);
+
     /* ---- context: one thread at a time ---- */
 
     hearth_status (*context_new)(hth_engine_model *model, const hth_engine_context_params *params,
@@ -246,6 +267,13 @@ typedef struct hth_backend {
     void (*context_free)(hth_engine_context *context); /* accepts NULL */
     void (*context_info)(const hth_engine_context *context, hth_engine_context_info *out);
 
+    /*
+     * The adapters of the evaluations from now on, [n], n at most HTH_ADAPTERS_MAX; a new context has none. To apply
+     * the same again costs nothing; a change makes the next evaluation slower (docs/engine.md). After a failure none is
+     * applied. The cells of a sequence depend on the adapters that were applied, which the caller keeps apart.
+     */
+    hearth_status (*adapters_apply)(hth_engine_context *context, const hth_engine_adapter_use *uses, size_t n,
+                                    hearth_error *err);
     /* Evaluate 1 .. n_batch rows. The rows of one sequence have consecutive positions. */
     hearth_status (*decode)(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
                             hth_decode_result *result, hearth_error *err);

@@ -4,6 +4,7 @@
  *   backend_llama.c            the table, and the rules for all files
  *   backend_llama_engine.c     the engine as a whole: its start, its log, its devices
  *   backend_llama_model.c      loading a model; its facts, tokens, texts and chats
+ *   backend_llama_adapter.c    LoRA adapters, and those that a context applies
  *   backend_llama_context.c    making a context; the text that is hashed into ctx_params_hash
  *   backend_llama_sequences.c  evaluation, and the contents of each sequence
  *   backend_llama_state.c      reading and writing parts of a sequence's state
@@ -12,6 +13,7 @@
 #ifndef HTH_ENGINE_BACKEND_LLAMA_INSIDE_H
 #define HTH_ENGINE_BACKEND_LLAMA_INSIDE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "engine/backend.h"
@@ -25,6 +27,7 @@
 
 struct hth_engine_model {
     struct llama_model *llama;
+    char *path;
     const hth_log *log;
     hth_llama_chat *chat;   /* NULL: no template, or one that cannot be read */
     char chat_problem[256]; /* the reason */
@@ -39,6 +42,11 @@ struct hth_engine_model {
     hth_shim_model_facts facts;
     hth_texts *texts;
     hth_grammar_memo *grammars;
+
+    /* Lock the turnstile only while waiting for the lock, which guards the engine's list of adapters, and contexts. */
+    pthread_mutex_t turnstile;
+    pthread_rwlock_t adapters_lock;
+    hth_engine_context *contexts;
 };
 
 /* The contents of a sequence; all zero when it is empty. */
@@ -69,6 +77,11 @@ struct hth_engine_context {
     llama_seq_id *sequences;
     uint32_t *next; /* [n_seq_max], while a batch is checked */
     size_t n_rows;  /* of the last evaluation; 0: it failed */
+
+    hth_engine_context *next_of_model;
+    size_t n_adapters; /* that are applied */
+    struct llama_adapter_lora *adapters[HTH_ADAPTERS_MAX];
+    float scales[HTH_ADAPTERS_MAX];
 
     bool layout_known[HTH_LLAMA_LAYOUTS]; /* of HTH_STATE_CELLS, and of HTH_STATE_REST */
     hth_image_layout layouts[HTH_LLAMA_LAYOUTS];
@@ -122,6 +135,13 @@ bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id);
 /* Remove all state of a sequence, which always succeeds. */
 void hth_backend_llama_seq_empty(hth_engine_context *context, uint32_t id);
 
+/* Let no adapter of the model come or go until the release: around an evaluation. */
+void hth_backend_llama_adapters_hold(hth_engine_model *model);
+void hth_backend_llama_adapters_release(hth_engine_model *model);
+/* A context joins its model's list, or leaves it if it is there. */
+void hth_backend_llama_adapters_join(hth_engine_context *context);
+void hth_backend_llama_adapters_part(hth_engine_context *context);
+
 /* ---- the table: see backend.h ---- */
 
 const char *hth_backend_llama_build(void);
@@ -152,6 +172,11 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
                                             hth_engine_context **out, hearth_error *err);
 void hth_backend_llama_context_free(hth_engine_context *context);
 void hth_backend_llama_context_info(const hth_engine_context *context, hth_engine_context_info *out);
+hearth_status hth_backend_llama_adapter_load(hth_engine_model *model, const char *path, hth_engine_adapter **out,
+                                             hearth_error *err);
+void hth_backend_llama_adapter_free(hth_engine_adapter *adapter);
+hearth_status hth_backend_llama_adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses,
+                                               size_t n, hearth_error *err);
 hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
                                        hth_decode_result *result, hearth_error *err);
 const float *hth_backend_llama_logits(hth_engine_context *context, size_t row);

@@ -84,6 +84,9 @@ void hth_backend_llama_model_free(hth_engine_model *model)
     hth_llama_devices_release(&model->devices);
     hth_backend_llama_leave();
     hth_backend_llama_log_forget(model->log);
+    pthread_rwlock_destroy(&model->adapters_lock);
+    pthread_mutex_destroy(&model->turnstile);
+    free(model->path);
     free(model);
 }
 
@@ -218,6 +221,13 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
         goto out;
     }
     model->log = params->log;
+    pthread_mutex_init(&model->turnstile, NULL);
+    pthread_rwlock_init(&model->adapters_lock, NULL);
+    model->path = strdup(path);
+    if (!model->path) {
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");
+        goto out;
+    }
     model->has_long_rope_factors = file.has_long_rope_factors;
     status = pick_devices(model, params, err);
     if (status == HEARTH_OK && params->no_mmap && !model->on_gpu)

@@ -83,7 +83,9 @@ hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_ba
         return status;
 
     hth_backend_llama_enter(context->model->log);
+    hth_backend_llama_adapters_hold(context->model);
     status = hth_shim_decode(context->llama, context->batch, &answer, err);
+    hth_backend_llama_adapters_release(context->model);
     if (status == HEARTH_OK && (answer < 0 || answer > 2))
         status = hth_fail(err, HEARTH_ENGINE, "the engine failed to evaluate %zu tokens (%d): %s", n_rows, answer,
                           hth_backend_llama_reason("it does not say why"));

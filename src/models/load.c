@@ -97,8 +97,7 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
 
 /* ---- the first step ---- */
 
-/* "models/hearth-tiny.gguf" -> "hearth-tiny" */
-static char *name_of_path(const char *path)
+char *hth_name_of_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
@@ -303,6 +302,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
     if (!model)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
     pthread_mutex_init(&model->lock, NULL);
+    hth_adapters_init(&model->adapters);
     pthread_cond_init(&model->users_changed, NULL);
     atomic_init(&model->references, 1);
     model->runtime = runtime;
@@ -314,7 +314,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
         .end = hth_model_end,
     };
     model->teller = (hth_event_teller){ .model = model, .pause = hth_model_pause };
-    model->name = given.name ? strdup(given.name) : name_of_path(path);
+    model->name = given.name ? strdup(given.name) : hth_name_of_path(path);
     model->path = strdup(path);
     model->cache_salt = given.cache_salt ? strdup(given.cache_salt) : NULL;
     model->place.keyspace.fingerprint_mode = (uint8_t)given.fingerprint_mode;
@@ -336,17 +336,16 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
 {
     hth_keyspace *keyspace = &model->place.keyspace;
     hth_scheduler *scheduler;
-    uint8_t plain[32];
     hearth_status status = HEARTH_OK;
 
     if (model->fingerprinting)
-        status = hth_fingerprinting_wait(model->fingerprinting, plain, err);
+        status = hth_fingerprinting_wait(model->fingerprinting, model->file_fingerprint, err);
     else
-        hth_module_fingerprint(model->path, plain);
+        hth_module_fingerprint(model->path, model->file_fingerprint);
     if (status != HEARTH_OK)
         return status;
     pthread_mutex_lock(&model->lock);
-    hth_keyspace_set_fingerprint(keyspace, plain);
+    hth_keyspace_set_fingerprint(keyspace, model->file_fingerprint);
     hth_keyspace_salt(keyspace, model->cache_salt);
     pthread_mutex_unlock(&model->lock);
     status = hth_scheduler_open(&model->place, &model->schedule, model->queue_max, &model->pulse,

@@ -80,6 +80,7 @@ static void free_engine_part(hearth_model *model)
     hth_scheduler_close(scheduler);
     if (model->backend) {
         model->backend->context_free(model->context);
+        hth_adapters_clear(&model->adapters);
         model->backend->model_free(model->engine_model);
     }
     model->context = NULL;
@@ -194,6 +195,7 @@ static void model_free(hearth_model *model)
 {
     pthread_cond_destroy(&model->users_changed);
     pthread_mutex_destroy(&model->lock);
+    hth_adapters_deinit(&model->adapters);
     hth_fingerprinting_free(model->fingerprinting);
     free(model->cache_salt);
     free(model->path);
@@ -233,7 +235,7 @@ void hth_model_advice(const hearth_model *model, hth_sampling_advice *out)
     *out = model->info.advice;
 }
 
-static void copy_text(char *to, size_t capacity, const char *from)
+void hth_copy_text(char *to, size_t capacity, const char *from)
 {
     size_t n = strnlen(from, capacity);
 
@@ -251,11 +253,11 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
     if (!model || !info || info->struct_size < sizeof(size_t))
         return hth_fail(err, HEARTH_MISUSE,
                         "hearth_model_info_get: set info->struct_size to sizeof(hearth_model_info)");
-    copy_text(filled.name, sizeof(filled.name), model->name);
-    copy_text(filled.architecture, sizeof(filled.architecture), model->info.architecture);
-    copy_text(filled.description, sizeof(filled.description), model->info.description);
-    copy_text(filled.chat_template_kind, sizeof(filled.chat_template_kind), model->info.chat_template_kind);
-    copy_text(filled.quant_type, sizeof(filled.quant_type), model->info.quant_type);
+    hth_copy_text(filled.name, sizeof(filled.name), model->name);
+    hth_copy_text(filled.architecture, sizeof(filled.architecture), model->info.architecture);
+    hth_copy_text(filled.description, sizeof(filled.description), model->info.description);
+    hth_copy_text(filled.chat_template_kind, sizeof(filled.chat_template_kind), model->info.chat_template_kind);
+    hth_copy_text(filled.quant_type, sizeof(filled.quant_type), model->info.quant_type);
     filled.file_bytes = model->info.weight_bytes;
     filled.n_params = model->info.n_params;
     filled.n_ctx = model->place.n_ctx;

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "engine/backend.h"
+#include "models/adapters.h"
 #include "models/chat_templates.h"
 #include "models/events.h"
 #include "models/fingerprinting.h"
@@ -28,6 +29,7 @@ struct hearth_model {
     hth_schedule schedule;
     uint32_t queue_max;
     hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
+    uint8_t file_fingerprint[32];       /* without salts and adapters; from the second step of loading on */
 
     _Atomic unsigned references;
     hth_runtime_member member;
@@ -39,6 +41,7 @@ struct hearth_model {
     /* The engine part; changes only while `users` is 0 and `unloading` is set. */
     hth_engine_model *engine_model;
     hth_engine_context *context;
+    hth_adapters adapters;
 
     /*
      * Guards the fields below, and place.keyspace until the end of the second step of loading. Only the scheduler's
@@ -70,6 +73,10 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
 /* Make hth_model_identify end soon with HEARTH_CANCELLED, if it waits for a fingerprint. Any thread. */
 void hth_model_stop_identifying(hearth_model *model);
 
+/* "models/hearth-tiny.gguf" -> "hearth-tiny"; NULL without memory. */
+char *hth_name_of_path(const char *path);
+/* Copy a text, cut to whole characters. */
+void hth_copy_text(char *to, size_t capacity, const char *from);
 /* Check a text: HEARTH_TOO_LONG, or HEARTH_INVALID_TEXT if it is not UTF-8. what names it in messages. */
 hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes, hearth_error *err);
 /* A new array of the text's tokens, released with free. The caller has entered the model. */
@@ -82,12 +89,16 @@ hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n
  */
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
                                       size_t *n_out, hearth_error *err);
-/* The model's keyspace, with a request's salt (NULL: none). */
-hth_keyspace hth_model_keyspace(const hearth_model *model, const char *cache_salt);
+/* The model's keyspace, with a request's adapters and salt (NULL: none). HEARTH_NO_MEMORY. */
+hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_set *adapters, const char *cache_salt,
+                                 hth_keyspace *out, hearth_error *err);
+/* The same with the adapters of requests that name none. */
+hearth_status hth_model_usual_keyspace(hearth_model *model, const char *cache_salt, hth_keyspace *out,
+                                       hearth_error *err);
 
 /* The prompt of a request, read and checked as in hearth_submit, and the inputs of its lookup. */
 typedef struct hth_model_prompt {
-    hth_keyspace keyspace; /* with the request's salt */
+    hth_keyspace keyspace; /* with the request's adapters and salt */
     hearth_token *tokens;  /* [n_tokens] */
     size_t n_tokens;
     const char *cache_salt; /* the request's; NULL: none */

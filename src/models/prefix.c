@@ -37,8 +37,8 @@ static hearth_status enter(hearth_model *model, const char *function, const char
         return status;
     status = check_has_cache(model, err);
     if (status == HEARTH_OK)
-        *keyspace_out = hth_model_keyspace(model, cache_salt);
-    else
+        status = hth_model_usual_keyspace(model, cache_salt, keyspace_out, err);
+    if (status != HEARTH_OK)
         hth_model_leave(model);
     return status;
 }

@@ -57,12 +57,35 @@ hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request 
     return HEARTH_OK;
 }
 
-hth_keyspace hth_model_keyspace(const hearth_model *model, const char *cache_salt)
+hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_set *adapters, const char *cache_salt,
+                                 hth_keyspace *out, hearth_error *err)
 {
     hth_keyspace keyspace = model->place.keyspace;
 
+    if (adapters) {
+        uint8_t fingerprint[32];
+        hearth_status status = hth_adapter_set_fold(adapters, model->file_fingerprint, fingerprint, err);
+
+        if (status != HEARTH_OK)
+            return status;
+        hth_keyspace_set_fingerprint(&keyspace, fingerprint);
+        hth_keyspace_salt(&keyspace, model->cache_salt);
+    }
     hth_keyspace_salt(&keyspace, cache_salt);
-    return keyspace;
+    *out = keyspace;
+    return HEARTH_OK;
+}
+
+hearth_status hth_model_usual_keyspace(hearth_model *model, const char *cache_salt, hth_keyspace *out,
+                                       hearth_error *err)
+{
+    hth_adapter_set *adapters = NULL;
+    hearth_status status = hth_adapters_choose(&model->adapters, NULL, 0, &adapters, err);
+
+    if (status == HEARTH_OK)
+        status = hth_model_keyspace(model, adapters, cache_salt, out, err);
+    hth_adapter_set_unref(adapters);
+    return status;
 }
 
 /* An explicit n_predict must fit into the context. */
@@ -118,8 +141,9 @@ static hearth_status find_parent(hth_request *request, hearth_error *err)
 }
 
 /* Make the slot of reply i. The first reply finds the parent and reads the grammar, and the others share them. */
-static hearth_status make_slot(hearth_model *model, const hearth_request *given, const hearth_token *tokens,
-                               size_t n_tokens, uint64_t first_id, uint32_t i, hth_slot **slots, hearth_error *err)
+static hearth_status make_slot(hearth_model *model, const hearth_request *given, hth_adapter_set *adapters,
+                               const hearth_token *tokens, size_t n_tokens, uint64_t first_id, uint32_t i,
+                               hth_slot **slots, hearth_error *err)
 {
     const hth_slot *first = i > 0 ? slots[0] : NULL;
     hearth_sampling sampling = *given->sampling;
@@ -137,8 +161,10 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     status = hth_request_new(&one, copied, n_tokens, first_id + i, &request, err);
     if (status != HEARTH_OK)
         return status;
-    request->keyspace = hth_model_keyspace(model, given->cache_salt);
-    status = check_stop_tokens(model, request, err);
+    request->adapters = hth_adapter_set_ref(adapters);
+    status = hth_model_keyspace(model, adapters, given->cache_salt, &request->keyspace, err);
+    if (status == HEARTH_OK)
+        status = check_stop_tokens(model, request, err);
     if (first)
         request->n_parent = first->request->n_parent;
     else if (status == HEARTH_OK)
@@ -154,6 +180,7 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
                                     hth_model_prompt *out, hearth_error *err)
 {
     hth_model_prompt prompt = { .tokens = NULL };
+    hth_adapter_set *adapters = NULL;
     hth_given_request given;
     hearth_status status = hth_given_request_read(request, &given, err);
 
@@ -166,7 +193,14 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
         hth_model_leave(model);
         return status;
     }
-    prompt.keyspace = hth_model_keyspace(model, given.request.cache_salt);
+    status = hth_adapters_choose(&model->adapters, given.request.adapters, given.request.n_adapters, &adapters, err);
+    if (status == HEARTH_OK)
+        status = hth_model_keyspace(model, adapters, given.request.cache_salt, &prompt.keyspace, err);
+    hth_adapter_set_unref(adapters);
+    if (status != HEARTH_OK) {
+        hth_model_prompt_give_back(model, &prompt);
+        return status;
+    }
     prompt.cache_salt = given.request.cache_salt;
     prompt.no_cache_read = given.request.no_cache_read;
     *out = prompt;
@@ -182,16 +216,21 @@ void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt)
 static hearth_status make_slots(hearth_model *model, const hearth_request *given, hth_slot **slots, uint64_t *id_out,
                                 hearth_error *err)
 {
+    hth_adapter_set *adapters = NULL;
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    hearth_status status = hth_model_prompt_tokens(model, given, &tokens, &n_tokens, err);
+    hearth_status status = hth_adapters_choose(&model->adapters, given->adapters, given->n_adapters, &adapters, err);
+
+    if (status == HEARTH_OK)
+        status = hth_model_prompt_tokens(model, given, &tokens, &n_tokens, err);
 
     if (status == HEARTH_OK)
         status = check_room(model, given, n_tokens, err);
     if (status == HEARTH_OK)
         *id_out = hth_runtime_next_request_ids(model->runtime, given->n);
     for (uint32_t i = 0; status == HEARTH_OK && i < given->n; i++)
-        status = make_slot(model, given, tokens, n_tokens, *id_out, i, slots, err);
+        status = make_slot(model, given, adapters, tokens, n_tokens, *id_out, i, slots, err);
+    hth_adapter_set_unref(adapters);
     free(tokens);
     return status;
 }
@@ -426,8 +465,9 @@ hearth_status hearth_session_end(hearth_model *model, const char *session_id, co
     status = hth_model_enter(model, "hearth_session_end", err);
     if (status != HEARTH_OK)
         return status;
-    keyspace = hth_model_keyspace(model, cache_salt);
-    status = hth_scheduler_end_session(model->scheduler, keyspace.fingerprint, session_id, err);
+    status = hth_model_usual_keyspace(model, cache_salt, &keyspace, err);
+    if (status == HEARTH_OK)
+        status = hth_scheduler_end_session(model->scheduler, keyspace.fingerprint, session_id, err);
     hth_model_leave(model);
     return status;
 }

@@ -21,8 +21,9 @@ struct hth_batch {
     hth_batch_row *rows;     /* [n_batch] */
     uint32_t n_rows;
     uint32_t n_sequences; /* with rows */
-    uint64_t row_ns;      /* recent cost of a prompt's row; 0: unknown */
-    uint64_t small_ns;    /* recent cost of an evaluation of few rows; 0: unknown */
+    bool is_hurried;
+    uint64_t row_ns;   /* recent cost of a prompt's row; 0: unknown */
+    uint64_t small_ns; /* recent cost of an evaluation of few rows; 0: unknown */
 };
 
 bool hth_pulse_wants_abort(void *user_data)
@@ -75,6 +76,12 @@ void hth_batch_clear(hth_batch *batch)
 {
     batch->n_slots = 0;
     batch->n_rows = 0;
+    batch->is_hurried = false;
+}
+
+void hth_batch_hurry(hth_batch *batch)
+{
+    batch->is_hurried = true;
 }
 
 void hth_batch_add(hth_batch *batch, hth_slot *slot)
@@ -157,7 +164,7 @@ uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alo
         batch->items[i] = hth_slot_plan_item(batch->slots[i]);
         n_streams += batch->items[i].is_decode;
     }
-    if (n_streams > 0 && n_streams < batch->n_slots) {
+    if ((n_streams > 0 || batch->is_hurried) && n_streams < batch->n_slots) {
         uint32_t n = n_in_time(batch, schedule);
 
         while (chunk > n && chunk > HTH_CHUNK_MIN)
@@ -243,6 +250,9 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     hearth_status status;
 
     *result = HTH_DECODE_OK;
+    status = hth_adapter_set_apply(batch->slots[0]->request->adapters, place->backend, place->context, err);
+    if (status != HEARTH_OK)
+        return status;
     set_pulse(batch);
     status = place->backend->decode(place->context, batch->rows, batch->n_rows, result, err);
     atomic_store_explicit(&batch->pulse->n, 0, memory_order_release);

@@ -58,9 +58,26 @@ bool hth_batcher_is_ready(const hth_slot *slot)
     return slot->state == HTH_SLOT_EVALUATE && !slot->is_short && !hth_slot_waits_for_reader(slot);
 }
 
+/* Put the ready slots whose turn it is into the batch. */
+static void add_turn(hth_batcher *batcher, uint32_t n_ready)
+{
+    if (n_ready == 0)
+        return;
+    hth_turns_next(&batcher->turns, batcher->ready, n_ready, hth_batcher_now(batcher), batcher->one_by_one > 0);
+    for (uint32_t i = 0; i < n_ready; i++) {
+        hth_slot *slot = batcher->ready[i];
+
+        if (slot->turn_wait == 0)
+            hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
+        else if (slot->was_prefilled)
+            hth_batch_hurry(batcher->batch);
+    }
+}
+
 void hth_batcher_gather_ready(hth_batcher *batcher)
 {
     bool any_short = false, any_other = false;
+    uint32_t n_ready = 0;
 
     hth_batch_clear(batcher->batch);
     for (uint32_t i = 0; i < batcher->n_running; i++) {
@@ -71,8 +88,9 @@ void hth_batcher_gather_ready(hth_batcher *batcher)
         any_short |= slot->is_short;
         any_other |= !slot->is_short && slot->state != HTH_SLOT_PREFIX && !hth_slot_waits_for_reader(slot);
         if (hth_batcher_is_ready(slot))
-            hth_batch_add(batcher->batch, slot); /* sorted: the longest unserved first */
+            batcher->ready[n_ready++] = slot;
     }
+    add_turn(batcher, n_ready);
     if (any_short && !any_other)
         relieve(batcher);
 }

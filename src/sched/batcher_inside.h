@@ -5,6 +5,7 @@
 #define HTH_SCHED_BATCHER_INSIDE_H
 
 #include "sched/batcher.h"
+#include "sched/turns.h"
 #include "sched/waiting_line.h"
 
 enum {
@@ -25,6 +26,8 @@ struct hth_batcher {
     atomic_bool any_cancelled; /* a waiting slot may have been cancelled since the last look; any thread sets it */
     bool somebody_waits;       /* as of the last admission */
     hth_slot **running;        /* [n_running], the longest first */
+    hth_slot **ready;          /* [n_running]: room to choose among them */
+    hth_turns turns;
     uint32_t n_running;
 
     uint64_t n_arrived;

@@ -170,6 +170,7 @@ void hth_request_free(hth_request *request)
     free(request->stop_tokens);
     free(request->shown_tokens);
     free(request->replayed);
+    hth_adapter_set_unref(request->adapters);
     free(request->session);
     free(request->prompt);
     free(request);

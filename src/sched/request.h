@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "cache/key.h"
 #include "engine/backend.h"
+#include "sched/adapter_set.h"
 
 enum {
     HTH_REPLIES_MAX = 128, /* of one prompt */
@@ -56,7 +57,8 @@ struct hth_request {
     bool has_parent_key;
     uint8_t parent_key[32];
     uint32_t n_parent;         /* tokens of the prompt that parent_key names */
-    hth_keyspace keyspace;     /* the model's, with the request's salt */
+    hth_keyspace keyspace;     /* the model's, with the request's adapters and salt */
+    hth_adapter_set *adapters; /* owned; NULL: none */
     uint32_t queue_timeout_ms; /* 0: none; likewise the next two */
     uint32_t run_timeout_ms;
     uint32_t deadline_ms;
@@ -80,7 +82,7 @@ struct hth_request {
 
 /*
  * Copy a public request, whose sampling is not NULL, with the tokens of its prompt (taken over, also on failure). The
- * caller sets keyspace and n_parent. HEARTH_MISUSE names an option that is out of range; HEARTH_INVALID_TEXT;
+ * caller sets keyspace, adapters and n_parent. HEARTH_MISUSE names an option that is out of range; HEARTH_INVALID_TEXT;
  * HEARTH_NO_MEMORY.
  */
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,

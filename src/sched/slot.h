@@ -94,6 +94,7 @@ struct hth_slot {
     uint32_t n_in_batch;  /* its rows in the batch */
     uint32_t first_row;   /* index of the first of them */
     uint64_t last_ticked; /* number of the last tick that evaluated its rows */
+    uint64_t turn_wait;   /* number of its wait for the turn of its adapters; 0: it does not wait */
 };
 
 /*

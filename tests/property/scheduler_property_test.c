@@ -4,7 +4,8 @@
  * A simulation: worlds with random limits, in which random requests come, wait, run, are paused, cancelled and
  * preempted, run out of cells and out of time, share prefixes, follow each other in sessions, and meet an engine that
  * fails now and then. Prompts come from a tree, so that much is shared and waited for. The stub engine's logits are a
- * hash of all that a sequence holds, so a wrong cell, or a row that went to the wrong request, changes the reply.
+ * hash of all that a sequence holds, so a wrong cell, or a row that went to the wrong request, changes the reply. So do
+ * the adapters that half of the requests have.
  *
  * The oracle computes each reply on a fresh context of its own (support/solo.h), with no code of the scheduler. What
  * was cancelled or ran out of time has a beginning of it. After every tick the books are compared with an account of
@@ -31,6 +32,7 @@ enum {
     SESSIONS = 3,
     JOBS_MAX = 40,
     SALTS = 3,
+    ADAPTERS = 4, /* sets: none, one that changes nothing, one that changes all, and that with another scale */
     STOPS_MAX = 4,
     CTX_MAX = 1500,
     EXPECTED_EXACTLY = 512, /* tokens of a reply for which room is kept from the beginning */
@@ -41,6 +43,7 @@ typedef struct chain {
     hearth_token *prompt;
     size_t n_prompt;
     hearth_sampling sampling;
+    const hth_adapter_set *adapters;
     hearth_token *tokens;
     uint32_t n;
 } chain;
@@ -55,6 +58,7 @@ typedef struct job {
     hearth_token stop_tokens[2];
     char session_id[16];
     int session; /* -1: none */
+    hth_adapter_set *adapters;
     uint32_t n_max;
     uint64_t submitted_ns;
     bool cancelled;
@@ -75,6 +79,7 @@ typedef struct world {
     hearth_token prompts[PROMPTS][CTX_MAX];
     size_t n_prompts[PROMPTS];
     session sessions[SESSIONS];
+    hth_adapter_set *adapters[ADAPTERS];
     job jobs[JOBS_MAX];
     chain *chains;
     unsigned n_faults_of; /* one in so many evaluations fails; 0: none */
@@ -86,7 +91,8 @@ typedef struct world {
 
 /* What the run has seen, so that it cannot be a test of nothing. */
 static struct {
-    uint64_t n_ticks, n_ended, n_ok, n_cancelled, n_timed_out, n_failed, n_preempted, n_shared, n_restored, n_sessions;
+    uint64_t n_ticks, n_ended, n_ok, n_cancelled, n_timed_out, n_failed, n_preempted, n_shared, n_restored, n_sessions,
+        n_adapted;
 } seen;
 
 static uint64_t pick(world *w, uint64_t bound)
@@ -105,12 +111,13 @@ static bool is_same_sampling(const hearth_sampling *a, const hearth_sampling *b)
 }
 
 /* At least n tokens of the reply to a prompt; computed once, and again where more of them are asked for. */
-static const chain *chain_of(world *w, const hearth_token *prompt, size_t n_prompt, const hearth_sampling *sampling,
-                             uint32_t n)
+static const chain *chain_of(world *w, const hth_adapter_set *adapters, const hearth_token *prompt, size_t n_prompt,
+                             const hearth_sampling *sampling, uint32_t n)
 {
     chain *found = w->chains;
 
-    while (found && !(found->n_prompt == n_prompt && is_same_sampling(&found->sampling, sampling) &&
+    while (found && !(found->adapters == adapters && found->n_prompt == n_prompt &&
+                      is_same_sampling(&found->sampling, sampling) &&
                       memcmp(found->prompt, prompt, n_prompt * sizeof(*prompt)) == 0))
         found = found->next;
     if (!found) {
@@ -121,6 +128,7 @@ static const chain *chain_of(world *w, const hearth_token *prompt, size_t n_prom
         memcpy(found->prompt, prompt, n_prompt * sizeof(*prompt));
         found->n_prompt = n_prompt;
         found->sampling = *sampling;
+        found->adapters = adapters;
         found->next = w->chains;
         w->chains = found;
     }
@@ -131,8 +139,8 @@ static const chain *chain_of(world *w, const hearth_token *prompt, size_t n_prom
         found->tokens = malloc(wanted * sizeof(*found->tokens));
         assert_non_null(found->tokens);
         found->n = wanted;
-        test_solo_chain(hth_backend_stub(), w->stage.engine_model, prompt, n_prompt, sampling, wanted, 64,
-                        found->tokens);
+        test_solo_chain_with(hth_backend_stub(), w->stage.engine_model, adapters, prompt, n_prompt, sampling, wanted,
+                             64, found->tokens);
     }
     return found;
 }
@@ -188,7 +196,7 @@ static void check_reply(world *w, const job *j)
 {
     const hearth_result *result = j->reply->result;
     uint32_t n = result->stats->completion_tokens;
-    const chain *c = chain_of(w, j->prompt, j->request.n_tokens, &j->sampling, n);
+    const chain *c = chain_of(w, j->adapters, j->prompt, j->request.n_tokens, &j->sampling, n);
     test_solo_reply alone =
         test_solo_finish(hth_backend_stub(), w->stage.engine_model, &j->request, n, c->tokens, c->n);
 
@@ -227,6 +235,7 @@ static void check_reply(world *w, const job *j)
     seen.n_preempted += result->stats->n_preempted;
     seen.n_shared += result->stats->shared_tokens > 0;
     seen.n_restored += result->stats->rows_restored > 0;
+    seen.n_adapted += j->adapters != NULL;
 }
 
 /* ---- requests ---- */
@@ -331,7 +340,7 @@ static void choose_replayed(world *w, job *j)
 
     if (n < 2 || pick(w, 8) != 0)
         return;
-    c = chain_of(w, j->prompt, j->request.n_tokens, &j->sampling, n);
+    c = chain_of(w, j->adapters, j->prompt, j->request.n_tokens, &j->sampling, n);
     alone = test_solo_finish(hth_backend_stub(), w->stage.engine_model, &j->request, n, c->tokens, c->n);
     free(alone.text);
     if (alone.n_tokens < 2)
@@ -344,9 +353,11 @@ static void submit(world *w, job *j)
 {
     static const char *const salts[SALTS] = { NULL, "one", "two" };
     const char *salt;
+    hth_slot *slot;
     hearth_error err = { .message = "" };
 
     *j = (job){ .request = hearth_request_default(), .session = -1 };
+    j->adapters = w->adapters[pick(w, 2) ? 0 : pick(w, ADAPTERS)];
     choose_prompt(w, j);
     choose_reply(w, j);
     choose_limits(w, &j->request);
@@ -359,9 +370,10 @@ static void submit(world *w, job *j)
     j->request.n_top_logprobs = j->request.logprobs ? (uint32_t)pick(w, 3) : 0;
     j->submitted_ns = w->stage.now_ns;
     salt = j->session < 0 && pick(w, 4) == 0 ? salts[pick(w, SALTS)] : NULL;
-    j->reply = test_stage_submit(&w->stage, &j->request, salt, &err);
+    j->reply = test_stage_prepare_with(&w->stage, &j->request, j->adapters, salt, &slot, &err);
     if (!j->reply)
         fail_msg("refused: %s", err.message);
+    test_stage_add(&w->stage, slot);
     if (j->reply->n_done == 0 && pick(w, 16) == 0)
         j->reply->refuse_after = 1 + (uint32_t)pick(w, 10);
     if (j->reply->request && pick(w, 10) == 0) { /* a parent that nobody knows may be written by somebody else */
@@ -547,6 +559,17 @@ static void plant(world *w)
     }
 }
 
+/* Numbers with which the stub's adapters change nothing, and everything. */
+static void make_adapters(world *w)
+{
+    char *directory = hth_test_directory_new();
+
+    w->adapters[1] = test_stage_adapter(&w->stage, directory, 0, 1);
+    w->adapters[2] = test_stage_adapter(&w->stage, directory, 7, 1);
+    w->adapters[3] = test_stage_adapter(&w->stage, directory, 7, 0.5f);
+    hth_test_directory_remove(directory);
+}
+
 static void make_world(world *w)
 {
     static const char *const strategies[] = { "decode_maximal", "prefill_priority", "balanced" };
@@ -589,6 +612,7 @@ static void make_world(world *w)
         .refuses_set = refuses,
         .user_data = w,
     };
+    make_adapters(w);
     plant(w);
     printf("%s: n_ctx %u n_batch %u parallel %u/%u %s ram %llu%s faults 1/%u\n", w->kind, options.n_ctx,
            options.n_batch, options.n_parallel, options.n_sequences, options.strategy,
@@ -617,6 +641,8 @@ static void run_world(const char *kind, uint64_t seed)
             atomic_store(&w->jobs[i].reply->request->paused, false);
     test_stage_run(&w->stage);
     finish_all(w);
+    for (size_t i = 0; i < ADAPTERS; i++)
+        hth_adapter_set_unref(w->adapters[i]);
     test_stage_close(&w->stage);
     free_chains(w);
     hth_test_directory_remove(w->directory);
@@ -637,14 +663,16 @@ static void run_kind(const char *kind)
     seed = hth_test_seed();
     while (seen.n_ticks < n_ticks)
         run_world(kind, 1 + hth_test_random(&seed, UINT64_C(1) << 62));
-    printf("%s: %llu ticks, %llu requests ended: %llu well, %llu cancelled, %llu out of time, %llu failed with the "
-           "engine; %llu preemptions, %llu shared cells, %llu restored rows, %llu sessions went on\n",
-           kind, (unsigned long long)seen.n_ticks, (unsigned long long)seen.n_ended, (unsigned long long)seen.n_ok,
-           (unsigned long long)seen.n_cancelled, (unsigned long long)seen.n_timed_out,
-           (unsigned long long)seen.n_failed, (unsigned long long)seen.n_preempted, (unsigned long long)seen.n_shared,
-           (unsigned long long)seen.n_restored, (unsigned long long)seen.n_sessions);
+    printf(
+        "%s: %llu ticks, %llu requests ended: %llu well, %llu cancelled, %llu out of time, %llu failed with the "
+        "engine; %llu preemptions, %llu shared cells, %llu restored rows, %llu sessions went on, %llu with adapters\n",
+        kind, (unsigned long long)seen.n_ticks, (unsigned long long)seen.n_ended, (unsigned long long)seen.n_ok,
+        (unsigned long long)seen.n_cancelled, (unsigned long long)seen.n_timed_out, (unsigned long long)seen.n_failed,
+        (unsigned long long)seen.n_preempted, (unsigned long long)seen.n_shared, (unsigned long long)seen.n_restored,
+        (unsigned long long)seen.n_sessions, (unsigned long long)seen.n_adapted);
     assert_true(seen.n_ok > 0); /* otherwise nothing was tested */
     assert_true(seen.n_shared + seen.n_restored > 0);
+    assert_true(seen.n_adapted > 0);
 }
 
 TEST(a_reply_is_what_it_is_alone_with_plain_attention)

@@ -21,6 +21,8 @@
  *   window        64     positions of a window; a hybrid has one where it is given
  *   fills         0      1: the bytes '<', '|' and '>' ask for what stands between two texts
  *
+ * An adapter is a file with a number, from which its change of cells and logits is derived (adapter.c).
+ *
  * A plain one may have a script of what it replies instead of a chat template (script.h).
  */
 #include "stub/backend.h"
@@ -65,6 +67,9 @@ const hth_backend *hth_backend_stub(void)
         .chat_reader_new = hth_stub_chat_reader_new,
         .chat_reader_free = hth_stub_chat_reader_free,
         .chat_read = hth_stub_chat_read,
+        .adapter_load = hth_stub_adapter_load,
+        .adapter_free = hth_stub_adapter_free,
+        .adapters_apply = hth_stub_adapters_apply,
         .context_new = hth_stub_context_new,
         .context_free = hth_stub_context_free,
         .context_info = hth_stub_context_info,

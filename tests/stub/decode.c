@@ -42,7 +42,8 @@ static void append(hth_engine_context *context, const hth_batch_row *row)
 {
     sequence *seq = &context->sequences[row->sequence];
     uint64_t seed = hth_stub_mix2(hth_stub_mix2(hth_stub_sequence_digest(context, row->sequence), (uint64_t)row->token),
-                                  row->position);
+                                  row->position) ^
+                    context->adapters;
 
     if (hth_stub_has_cells(context)) {
         uint32_t cell = hth_stub_take_free_cell(context, row->position);
@@ -71,7 +72,7 @@ static void append(hth_engine_context *context, const hth_batch_row *row)
 /* Printable ASCII is far likelier than other bytes; one state in 64 ends the reply. */
 static void compute_logits(hth_engine_context *context, uint32_t id, float *logits)
 {
-    uint64_t hash = hth_stub_sequence_digest(context, id);
+    uint64_t hash = hth_stub_sequence_digest(context, id) ^ context->adapters;
     int scripted = HTH_STUB_OTHER;
 
     for (uint32_t i = 0; i < context->model->n_vocab; i++) {

@@ -68,6 +68,7 @@ struct hth_engine_context {
     uint32_t n_high;     /* no cell from here on was ever used */
 
     sequence *sequences; /* [n_seq_max] */
+    uint64_t adapters;   /* their change; 0: none */
 
     size_t n_rows;       /* of the last decode */
     uint32_t *logits_of; /* [n_batch], index into logits; UINT32_MAX where none were asked for */
@@ -94,6 +95,14 @@ void hth_stub_cell_room(const hth_engine_model *model, const char *type_k, const
 size_t hth_stub_metadata_count(const hth_engine_model *model);
 hearth_status hth_stub_metadata_key(const hth_engine_model *model, size_t index, char **out, hearth_error *err);
 hearth_status hth_stub_metadata(const hth_engine_model *model, const char *key, char **out, hearth_error *err);
+
+/* ---- adapter.c: as the functions of hth_backend ---- */
+
+hearth_status hth_stub_adapter_load(hth_engine_model *model, const char *path, hth_engine_adapter **out,
+                                    hearth_error *err);
+void hth_stub_adapter_free(hth_engine_adapter *adapter);
+hearth_status hth_stub_adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses, size_t n,
+                                      hearth_error *err);
 
 /* ---- vocabulary.c: as the functions of hth_backend ---- */
 

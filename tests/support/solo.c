@@ -57,6 +57,13 @@ static const float *evaluate(const hth_backend *backend, hth_engine_context *con
 void test_solo_chain(const hth_backend *backend, hth_engine_model *model, const hearth_token *prompt, size_t n_prompt,
                      const hearth_sampling *sampling, uint32_t n, uint32_t n_batch, hearth_token *out)
 {
+    test_solo_chain_with(backend, model, NULL, prompt, n_prompt, sampling, n, n_batch, out);
+}
+
+void test_solo_chain_with(const hth_backend *backend, hth_engine_model *model, const hth_adapter_set *adapters,
+                          const hearth_token *prompt, size_t n_prompt, const hearth_sampling *sampling, uint32_t n,
+                          uint32_t n_batch, hearth_token *out)
+{
     hth_engine_context_params params = {
         .n_ctx = (uint32_t)n_prompt + n + 1, .n_batch = n_batch, .n_seq_max = 1, .n_threads = 2
     };
@@ -66,6 +73,7 @@ void test_solo_chain(const hth_backend *backend, hth_engine_model *model, const 
     hearth_error err;
 
     if (backend->context_new(model, &params, &context, &err) != HEARTH_OK ||
+        hth_adapter_set_apply(adapters, backend, context, &err) != HEARTH_OK ||
         backend->sampler_new(model, sampling, &sampler, &err) != HEARTH_OK)
         fail_msg("%s", err.message);
     for (size_t i = 0; i < n_prompt; i++)

@@ -7,11 +7,16 @@
 #ifndef HTH_TEST_SOLO_H
 #define HTH_TEST_SOLO_H
 
-#include "engine/backend.h"
+#include "sched/adapter_set.h"
 
 /* The first n tokens after the prompt. The prompt is evaluated at most n_batch rows at a time. */
 void test_solo_chain(const hth_backend *backend, hth_engine_model *model, const hearth_token *prompt, size_t n_prompt,
                      const hearth_sampling *sampling, uint32_t n, uint32_t n_batch, hearth_token *out);
+
+/* The same with adapters. */
+void test_solo_chain_with(const hth_backend *backend, hth_engine_model *model, const hth_adapter_set *adapters,
+                          const hearth_token *prompt, size_t n_prompt, const hearth_sampling *sampling, uint32_t n,
+                          uint32_t n_batch, hearth_token *out);
 
 /* The token that is drawn from logits at that place of a request. */
 hearth_token test_solo_draw(const hth_backend *backend, hth_engine_sampler *sampler, const float *logits,

@@ -4,6 +4,7 @@
 #include "stub/backend.h"
 #include "support/stage.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,8 +133,39 @@ static void ended(hth_slot *slot, void *user_data)
     stage->n_open--;
 }
 
+hth_adapter_set *test_stage_adapter(test_stage *stage, const char *directory, uint64_t number, float scale)
+{
+    hth_adapter_use use = { .scale = scale };
+    hth_engine_adapter *engine_adapter;
+    hth_adapter_set *set = NULL;
+    uint8_t sha256[HTH_SHA256_BYTES];
+    hearth_error err;
+    char path[512];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%llu.adapter", directory, (unsigned long long)number); /* else not found */
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fprintf(file, "stub-adapter %llu", (unsigned long long)number) > 0);
+    assert_int_equal(fclose(file), 0);
+    if (stage->watch.inner->adapter_load(stage->engine_model, path, &engine_adapter, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    hth_sha256_of(&number, sizeof(number), sha256);
+    use.adapter = hth_adapter_new(stage->watch.inner, engine_adapter, sha256);
+    assert_non_null(use.adapter);
+    assert_int_equal(hth_adapter_set_new(&use, 1, &set, &err), HEARTH_OK);
+    hth_adapter_unref(use.adapter);
+    return set;
+}
+
 test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request, const char *salt, hth_slot **slot_out,
                                hearth_error *err)
+{
+    return test_stage_prepare_with(stage, request, NULL, salt, slot_out, err);
+}
+
+test_reply *test_stage_prepare_with(test_stage *stage, const hearth_request *request, hth_adapter_set *adapters,
+                                    const char *salt, hth_slot **slot_out, hearth_error *err)
 {
     test_reply *reply = calloc(1, sizeof(*reply));
     hearth_token *tokens = copy_of(request->tokens, request->n_tokens * sizeof(*tokens));
@@ -152,6 +184,10 @@ test_reply *test_stage_prepare(test_stage *stage, const hearth_request *request,
     status = hth_request_new(&given, tokens, request->n_tokens, reply->id, &reply->request, err);
     if (status == HEARTH_OK) {
         reply->request->keyspace = stage->place.keyspace;
+        reply->request->adapters = hth_adapter_set_ref(adapters);
+        assert_int_equal(hth_adapter_set_fold(adapters, reply->request->keyspace.fingerprint,
+                                              reply->request->keyspace.fingerprint, NULL),
+                         HEARTH_OK);
         hth_keyspace_salt(&reply->request->keyspace, salt);
         status = hth_slot_new(hth_batcher_workplace(stage->batcher), reply->request, given.sampling, NULL, &slot, err);
         if (status != HEARTH_OK)

@@ -159,6 +159,22 @@ static hearth_status decode(hth_engine_context *context, const hth_batch_row *ro
     return HEARTH_OK;
 }
 
+static hearth_status adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses, size_t n,
+                                    hearth_error *err)
+{
+    test_watch *watch = watch_of(context);
+    bool is_same = n == watch->n_adapters;
+
+    for (size_t i = 0; i < n && is_same; i++)
+        is_same = uses[i].adapter == watch->adapters[i].adapter && uses[i].scale == watch->adapters[i].scale;
+    if (!is_same)
+        watch->n_changes++;
+    for (size_t i = 0; i < n; i++)
+        watch->adapters[i] = uses[i];
+    watch->n_adapters = n;
+    return watch->inner->adapters_apply(watch->context, uses, n, err);
+}
+
 static const float *logits(hth_engine_context *context, size_t row)
 {
     test_watch *watch = watch_of(context);
@@ -264,6 +280,7 @@ void test_watch_init(test_watch *watch, const hth_backend *inner, hth_engine_con
     watch->backend.decode = decode;
     watch->backend.logits = logits;
     watch->backend.seq_remove = seq_remove;
+    watch->backend.adapters_apply = adapters_apply;
     watch->backend.seq_copy = seq_copy;
     watch->backend.seq_end = seq_end;
     watch->backend.state_size = state_size;

@@ -45,9 +45,12 @@ struct test_watch {
     uint64_t *clock_ns; /* advanced by decoding */
     uint64_t row_ns;    /* so much a row */
 
-    uint64_t n_decodes; /* that went well */
-    uint64_t n_rows;    /* of those */
-    uint64_t n_no_room; /* that the inner one answered */
+    uint64_t n_decodes;                                /* that went well */
+    uint64_t n_rows;                                   /* of those */
+    uint64_t n_no_room;                                /* that the inner one answered */
+    hth_engine_adapter_use adapters[HTH_ADAPTERS_MAX]; /* [n_adapters], that are applied */
+    size_t n_adapters;
+    uint64_t n_changes; /* of those */
     uint32_t n_sequences;
     uint32_t n_ctx;
     uint32_t *cells;  /* [n_sequences][n_ctx], 1 + number of the cell; 0: there is none */

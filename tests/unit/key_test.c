@@ -255,7 +255,7 @@ static double double_of_bits(const char *hex)
     return value;
 }
 
-static size_t read_adapters(const json_t *line, hth_adapter_ref *adapters, size_t capacity)
+static size_t read_adapters(const json_t *line, hth_folded_adapter *adapters, size_t capacity)
 {
     const json_t *list = json_object_get(line, "adapters");
     size_t n = json_array_size(list);
@@ -273,7 +273,7 @@ static size_t read_adapters(const json_t *line, hth_adapter_ref *adapters, size_
 
 static void check_fingerprint_line(const json_t *line)
 {
-    hth_adapter_ref adapters[16];
+    hth_folded_adapter adapters[16];
     size_t n_adapters = read_adapters(line, adapters, 16);
     uint8_t fingerprint[32], expected[32], effective[32];
 
@@ -284,7 +284,7 @@ static void check_fingerprint_line(const json_t *line)
 
     /* The order in which they are given does not matter. */
     for (size_t i = 0; i < n_adapters / 2; i++) {
-        hth_adapter_ref swapped = adapters[i];
+        hth_folded_adapter swapped = adapters[i];
 
         adapters[i] = adapters[n_adapters - 1 - i];
         adapters[n_adapters - 1 - i] = swapped;
@@ -303,7 +303,7 @@ VECTOR_TEST(every_effective_fingerprint_is_the_references)
 }
 
 /* What the reference computes for one adapter of a given q32 scale, spelt out. */
-static void expected_for_one(const uint8_t fingerprint[32], const hth_adapter_ref *adapter, int64_t q32,
+static void expected_for_one(const uint8_t fingerprint[32], const hth_folded_adapter *adapter, int64_t q32,
                              uint8_t out[32])
 {
     uint8_t bytes[32 + 32 + 8];
@@ -334,7 +334,7 @@ TEST(a_scale_is_rounded_to_the_nearest_with_halves_away_from_zero)
     uint8_t fingerprint[32] = { 7 }, expected[32], effective[32];
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        hth_adapter_ref adapter = { .sha256 = { 3 }, .scale = cases[i].scaled * 0x1p-32 };
+        hth_folded_adapter adapter = { .sha256 = { 3 }, .scale = cases[i].scaled * 0x1p-32 };
 
         expected_for_one(fingerprint, &adapter, cases[i].q32, expected);
         assert_int_equal(hth_effective_fingerprint(fingerprint, &adapter, 1, effective, NULL), HEARTH_OK);
@@ -349,7 +349,7 @@ TEST(a_scale_that_fits_no_64_bits_is_refused_by_name_and_writes_nothing)
     uint8_t fingerprint[32] = { 7 }, effective[32];
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        hth_adapter_ref adapters[2] = { { .scale = 1.0 }, { .scale = wrong[i] } };
+        hth_folded_adapter adapters[2] = { { .scale = 1.0 }, { .scale = wrong[i] } };
         hearth_error err = { .message = "" };
 
         memset(effective, 0x55, sizeof(effective));

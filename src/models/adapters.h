@@ -1,0 +1,39 @@
+/*
+ * adapters.h - the adapters of a model: those that are loaded, and the set that a request gets
+ */
+#ifndef HTH_MODELS_ADAPTERS_H
+#define HTH_MODELS_ADAPTERS_H
+
+#include <pthread.h>
+
+#include "sched/adapter_set.h"
+
+typedef struct hth_loaded_adapter {
+    uint32_t id;
+    float scale;
+    char *name;
+    char *path;
+    hth_adapter *adapter;
+} hth_loaded_adapter;
+
+typedef struct hth_adapters {
+    /* Guards the fields below. Innermost lock: nothing is loaded or freed while it is held. */
+    pthread_mutex_t lock;
+    hth_loaded_adapter loaded[HTH_ADAPTERS_MAX]; /* [n], by id */
+    size_t n;
+    uint32_t n_ids;
+} hth_adapters;
+
+void hth_adapters_init(hth_adapters *adapters);
+/* Drop all, before the engine's model is freed. They may be initialised again. */
+void hth_adapters_clear(hth_adapters *adapters);
+void hth_adapters_deinit(hth_adapters *adapters);
+
+/*
+ * The set of a request that names these adapters, [n]; NULL: the loaded ones with their scales. *out may be NULL, which
+ * is the set of none. HEARTH_NOT_FOUND, HEARTH_MISUSE, HEARTH_NO_MEMORY.
+ */
+hearth_status hth_adapters_choose(hth_adapters *adapters, const hearth_adapter_scale *named, size_t n,
+                                  hth_adapter_set **out, hearth_error *err);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * adapter_set.h - adapters that requests share, and the ones that a request runs with
+ *
+ * An adapter is loaded once. Its owner and every set that names it hold references, and the last one frees it. So a
+ * request keeps the adapters and scales that it was submitted with, whatever is loaded, scaled or unloaded meanwhile.
+ *
+ * A set never changes. Its digest stands for all that it does: sequences under sets of one digest have equal cells, and
+ * may lie in one batch. NULL is the set of no adapters; its digest is all zeros.
+ */
+#ifndef HTH_SCHED_ADAPTER_SET_H
+#define HTH_SCHED_ADAPTER_SET_H
+
+#include "base/hash.h"
+#include "engine/backend.h"
+
+typedef struct hth_adapter hth_adapter;
+
+/* NULL without memory; otherwise it frees the engine's adapter with the last reference. Any thread, here and below. */
+hth_adapter *hth_adapter_new(const hth_backend *backend, hth_engine_adapter *engine_adapter,
+                             const uint8_t sha256[HTH_SHA256_BYTES]);
+hth_adapter *hth_adapter_ref(hth_adapter *adapter);
+void hth_adapter_unref(hth_adapter *adapter); /* accepts NULL */
+const uint8_t *hth_adapter_sha256(const hth_adapter *adapter);
+
+typedef struct hth_adapter_use {
+    hth_adapter *adapter;
+    float scale;
+} hth_adapter_use;
+
+typedef struct hth_adapter_set hth_adapter_set;
+
+/*
+ * The set of these different adapters, without those of scale 0. Scales are rounded to multiples of 2^-32, which is how
+ * fingerprints tell them apart. HEARTH_MISUSE for a scale that is no number, or is 2^31 or more, and for more than
+ * HTH_ADAPTERS_MAX; HEARTH_NO_MEMORY.
+ */
+hearth_status hth_adapter_set_new(const hth_adapter_use *uses, size_t n, hth_adapter_set **out, hearth_error *err);
+hth_adapter_set *hth_adapter_set_ref(hth_adapter_set *set); /* accepts NULL; likewise below */
+void hth_adapter_set_unref(hth_adapter_set *set);
+
+const uint8_t *hth_adapter_set_digest(const hth_adapter_set *set); /* 32 bytes */
+/* Fold the set into the fingerprint of a model (cache/key.h). out may be fingerprint. */
+hearth_status hth_adapter_set_fold(const hth_adapter_set *set, const uint8_t fingerprint[32], uint8_t out[32],
+                                   hearth_error *err);
+/* Let the context apply the set from the next evaluation on. */
+hearth_status hth_adapter_set_apply(const hth_adapter_set *set, const hth_backend *backend, hth_engine_context *context,
+                                    hearth_error *err);
+
+#endif

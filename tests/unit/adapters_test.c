@@ -1,0 +1,291 @@
+/*
+ * adapters_test.c - adapters in the library: load, scale, unload, list, and the requests that run with them
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hearth.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+typedef struct scene {
+    char *directory;
+    hearth_runtime *runtime;
+    hearth_model *model;
+} scene;
+
+static int set_up(void **state)
+{
+    scene *s = calloc(1, sizeof(*s));
+    hearth_runtime_options options = hearth_runtime_options_default();
+    hearth_model_options load = hearth_model_options_default();
+    hearth_error err = { .message = "" };
+
+    assert_non_null(s);
+    s->directory = hth_test_directory_new();
+    options.engine_directory = HTH_TEST_ENGINE_DIR;
+    options.cache_directory = s->directory;
+    load.n_ctx = 1024;
+    if (hearth_runtime_open(&options, &s->runtime, &err) != HEARTH_OK ||
+        hearth_model_load(s->runtime, "stub:", &load, &s->model, &err) != HEARTH_OK) {
+        print_error("%s\n", err.message);
+        return 1;
+    }
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scene *s = *state;
+
+    hearth_model_unref(s->model);
+    hearth_runtime_close(s->runtime);
+    hth_test_directory_remove(s->directory);
+    free(s);
+    return 0;
+}
+
+#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+
+static const char *file_of(const scene *s, const char *name, unsigned number)
+{
+    static char path[512];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%s.gguf", s->directory, name); /* else not opened */
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fprintf(file, "stub-adapter %u", number) > 0);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static uint32_t loaded(const scene *s, const char *name, unsigned number, float scale)
+{
+    hearth_adapter_options options = hearth_adapter_options_default();
+    hearth_error err = { .message = "" };
+    uint32_t id = UINT32_MAX;
+
+    options.scale = scale;
+    if (hearth_adapter_load(s->model, file_of(s, name, number), &options, &id, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return id;
+}
+
+/* A request about 300 tokens, so that blocks of its prompt are kept. */
+static hearth_request request_of(const hearth_sampling *sampling)
+{
+    static hearth_token tokens[300];
+    hearth_request request = hearth_request_default();
+
+    for (size_t i = 0; i < 300; i++)
+        tokens[i] = (hearth_token)('a' + i * i % 26);
+    request.tokens = tokens;
+    request.n_tokens = 300;
+    request.n_predict = 20;
+    request.ignore_eos = true;
+    request.sampling = sampling;
+    return request;
+}
+
+/* The reply, with these adapters; released with free. *cached_out may be NULL. */
+static char *reply_with(const scene *s, const hearth_adapter_scale *adapters, size_t n, uint32_t *cached_out)
+{
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_request request = request_of(&sampling);
+    const hearth_result *result;
+    hearth_error err = { .message = "" };
+    char *text;
+
+    sampling.temperature = 0;
+    request.adapters = adapters;
+    request.n_adapters = n;
+    if (hearth_complete(s->model, &request, &result, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    if (cached_out)
+        *cached_out = result->stats->cached_tokens;
+    text = strdup(result->text);
+    hearth_result_unref(result);
+    assert_non_null(text);
+    return text;
+}
+
+static void expect_same(char *a_take, char *b_take, bool same)
+{
+    if ((strcmp(a_take, b_take) == 0) != same)
+        fail_msg("'%s' and '%s'", a_take, b_take);
+    free(a_take);
+    free(b_take);
+}
+
+FIXTURE_TEST(an_adapter_changes_requests_that_name_none_by_its_own_scale)
+{
+    scene *s = *state;
+    char *plain = reply_with(s, NULL, 0, NULL);
+    uint32_t id = loaded(s, "all", 7, 1);
+    hearth_adapter_scale off = { id, 0 };
+
+    expect_same(strdup(plain), reply_with(s, NULL, 0, NULL), false);
+    assert_int_equal(hearth_adapters_scale(s->model, &off, 1, NULL), HEARTH_OK);
+    expect_same(strdup(plain), reply_with(s, NULL, 0, NULL), true);
+    assert_int_equal(hearth_adapters_scale(s->model, &(hearth_adapter_scale){ id, 1 }, 1, NULL), HEARTH_OK);
+    expect_same(strdup(plain), reply_with(s, NULL, 0, NULL), false);
+    assert_int_equal(hearth_adapter_unload(s->model, id, NULL), HEARTH_OK);
+    expect_same(plain, reply_with(s, NULL, 0, NULL), true);
+}
+
+FIXTURE_TEST(a_request_may_name_its_adapters)
+{
+    scene *s = *state;
+    char *plain = reply_with(s, NULL, 0, NULL);
+    hearth_adapter_scale one = { loaded(s, "one", 7, 1), 1 }, other = { loaded(s, "other", 8, 0), 1 };
+    hearth_adapter_scale both[] = { one, other }, turned[] = { other, one };
+
+    expect_same(strdup(plain), reply_with(s, &one, 0, NULL), true); /* it names none */
+    expect_same(reply_with(s, NULL, 0, NULL), reply_with(s, &one, 1, NULL), true);
+    expect_same(reply_with(s, &one, 1, NULL), reply_with(s, &other, 1, NULL), false);
+    expect_same(reply_with(s, &one, 1, NULL), reply_with(s, both, 2, NULL), false);
+    expect_same(reply_with(s, turned, 2, NULL), reply_with(s, both, 2, NULL), true);
+    free(plain);
+}
+
+FIXTURE_TEST(requests_with_other_adapters_share_no_cells)
+{
+    scene *s = *state;
+    hearth_adapter_scale all = { loaded(s, "all", 7, 0), 1 }, nothing = { loaded(s, "nothing", 0, 0), 1 };
+    uint32_t n_cached;
+
+    free(reply_with(s, NULL, 0, NULL));
+    free(reply_with(s, NULL, 0, &n_cached));
+    assert_true(n_cached > 0);
+    free(reply_with(s, &all, 1, &n_cached));
+    assert_int_equal(n_cached, 0);
+    free(reply_with(s, &all, 1, &n_cached));
+    assert_true(n_cached > 0);
+    all.scale = 0.5f;
+    free(reply_with(s, &all, 1, &n_cached));
+    assert_int_equal(n_cached, 0);
+    expect_same(reply_with(s, NULL, 0, NULL), reply_with(s, &nothing, 1, &n_cached), true);
+    assert_int_equal(n_cached, 0); /* its file says so, and not its name */
+    nothing.scale = 0;
+    free(reply_with(s, &nothing, 1, &n_cached));
+    assert_true(n_cached > 0);
+}
+
+static bool unload_once(uint64_t id, const char *text, size_t n, void *user_data)
+{
+    (void)id, (void)text, (void)n;
+    *(bool *)user_data = true;
+    return true;
+}
+
+FIXTURE_TEST(a_running_request_keeps_the_adapters_that_it_began_with)
+{
+    scene *s = *state;
+    hearth_adapter_scale all = { loaded(s, "all", 7, 0), 1 };
+    char *expected = reply_with(s, &all, 1, NULL);
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_request request = request_of(&sampling);
+    bool has_begun = false;
+    uint64_t id;
+
+    sampling.temperature = 0;
+    request.adapters = &all;
+    request.n_adapters = 1;
+    request.n_predict = 200;
+    request.no_cache_read = true;
+    request.on_text = unload_once;
+    request.user_data = &has_begun;
+    assert_int_equal(hearth_submit(s->model, &request, &id, NULL), HEARTH_OK);
+    assert_int_equal(hearth_adapter_unload(s->model, all.id, NULL), HEARTH_OK);
+    assert_int_equal(hearth_wait(s->model, id, UINT32_MAX, NULL), HEARTH_OK);
+    assert_true(has_begun);
+    assert_int_equal(hearth_adapter_unload(s->model, all.id, NULL), HEARTH_NOT_FOUND);
+    all.id = loaded(s, "all", 7, 0);
+    expect_same(expected, reply_with(s, &all, 1, NULL), true);
+}
+
+FIXTURE_TEST(adapters_are_listed_by_ids_that_are_given_once)
+{
+    scene *s = *state;
+    hearth_adapter list[3] = { { .struct_size = sizeof(list[0]) } };
+    size_t n;
+
+    assert_int_equal(loaded(s, "one", 1, 1), 0);
+    assert_int_equal(loaded(s, "two", 2, 0.5f), 1);
+    assert_int_equal(hearth_adapter_unload(s->model, 0, NULL), HEARTH_OK);
+    assert_int_equal(loaded(s, "three", 3, 0), 2);
+    assert_int_equal(hearth_adapters_list(s->model, list, 3, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 2);
+    assert_string_equal(list[0].name, "two");
+    assert_int_equal(list[0].id, 1);
+    assert_true(list[0].scale == 0.5f);
+    assert_non_null(strstr(list[0].path, "/two.gguf"));
+    assert_string_equal(list[1].name, "three");
+    assert_memory_not_equal(list[0].sha256, list[1].sha256, 32);
+    assert_int_equal(hearth_adapters_list(s->model, NULL, 0, &n, NULL), HEARTH_OK);
+    assert_int_equal(n, 2);
+}
+
+static void expect_refused(const scene *s, const hearth_adapter_scale *named, size_t n, hearth_status status,
+                           const char *part)
+{
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_request request = request_of(&sampling);
+    const hearth_result *result;
+    hearth_error err = { .message = "" };
+
+    request.adapters = named;
+    request.n_adapters = n;
+    assert_int_equal(hearth_complete(s->model, &request, &result, &err), status);
+    if (!strstr(err.message, part))
+        fail_msg("'%s' does not say '%s'", err.message, part);
+    if (n > 0) {
+        assert_int_equal(hearth_adapters_scale(s->model, named, n, &err), status);
+        assert_non_null(strstr(err.message, part));
+    }
+}
+
+FIXTURE_TEST(what_cannot_be_is_refused_with_its_name)
+{
+    scene *s = *state;
+    uint32_t id = loaded(s, "one", 1, 1);
+    hearth_adapter_options options = hearth_adapter_options_default();
+    hearth_error err;
+
+    expect_refused(s, &(hearth_adapter_scale){ 9, 1 }, 1, HEARTH_NOT_FOUND, "there is no adapter 9; 1 are loaded");
+    expect_refused(s, &(hearth_adapter_scale){ id, NAN }, 1, HEARTH_MISUSE, "must be a finite number");
+    expect_refused(s, &(hearth_adapter_scale){ id, INFINITY }, 1, HEARTH_MISUSE, "must be a finite number");
+    expect_refused(s, &(hearth_adapter_scale){ id, 3e9f }, 1, HEARTH_MISUSE, "below 2^31");
+    expect_refused(s, (hearth_adapter_scale[]){ { id, 1 }, { id, 2 } }, 2, HEARTH_MISUSE, "named twice");
+
+    assert_int_equal(hearth_adapter_load(s->model, "/nowhere.gguf", NULL, NULL, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(hearth_adapter_load(s->model, file_of(s, "one", 1), NULL, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "has the name 'one'"));
+    options.scale = NAN;
+    assert_int_equal(hearth_adapter_load(s->model, file_of(s, "two", 1), &options, NULL, &err), HEARTH_MISUSE);
+    options.scale = 1;
+    options.name = "";
+    assert_int_equal(hearth_adapter_load(s->model, file_of(s, "two", 1), &options, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_adapter_load(s->model, NULL, NULL, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_adapter_load(s->model, HTH_TEST_MODELS "/hearth-tiny.gguf", NULL, NULL, &err),
+                     HEARTH_MISUSE);
+}
+
+FIXTURE_TEST(at_most_64_adapters_are_loaded)
+{
+    scene *s = *state;
+    hearth_error err;
+
+    for (unsigned i = 0; i < 64; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "a%u", i); /* fits */
+        (void)loaded(s, name, i, 0.25f);
+    }
+    assert_int_equal(hearth_adapter_load(s->model, file_of(s, "more", 1), NULL, NULL, &err), HEARTH_BUSY);
+    free(reply_with(s, NULL, 0, NULL));
+}
