@@ -7,6 +7,30 @@
 #include "base/hash.h"
 #include "sched/request.h"
 
+/* "lora": [{"id": 0, "scale": 0.5}]; as in llama-server, an adapter that is not in the list is not applied. */
+static void parse_adapters(hth_api_parse *parse)
+{
+    static const char *const known[] = { "id", "scale", NULL };
+    json_t *list = hth_fields_array(&parse->body, "lora", HTH_ADAPTERS_MAX);
+    hearth_adapter_scale *adapters;
+    hth_fields one;
+
+    if (!list)
+        return;
+    adapters = hth_api_allocate(parse, json_array_size(list) + 1, sizeof(*adapters)); /* none is a list, too */
+    for (size_t i = 0; adapters && i < json_array_size(list); i++) {
+        if (!hth_fields_item(&parse->body, "lora", list, i, &one))
+            return;
+        hth_fields_require(&one, "id");
+        hth_fields_require(&one, "scale");
+        hth_fields_u32(&one, "id", 0, UINT32_MAX, &adapters[i].id);
+        hth_fields_float(&one, "scale", -2147483520.0, 2147483520.0, &adapters[i].scale); /* floats below 2^31 */
+        hth_fields_rest(&one, known);
+    }
+    parse->request->options.adapters = adapters;
+    parse->request->options.n_adapters = adapters ? json_array_size(list) : 0;
+}
+
 void hth_api_parse_extras(hth_api_parse *parse)
 {
     hearth_request *options = &parse->request->options;
@@ -20,6 +44,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
     hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
     options->priority = (int32_t)priority;
     hth_fields_bool(&parse->body, "return_progress", &parse->request->wants_progress);
+    parse_adapters(parse);
     hth_fields_string(&parse->body, "parent_key", 64, &parent);
     if (parent) {
         uint8_t *key = hth_api_allocate(parse, 32, 1);

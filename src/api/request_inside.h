@@ -73,8 +73,8 @@ void hth_api_defaults_end(hth_api_parse *parse);
 /* ---- fields that several have ---- */
 
 enum { HTH_API_SALT_BYTES_MAX = 256 };
-/* session_id, parent_key, priority, cache_salt, return_progress. */
-#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt", "return_progress"
+/* session_id, parent_key, priority, cache_salt, return_progress, lora. */
+#define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt", "return_progress", "lora"
 void hth_api_parse_extras(hth_api_parse *parse);
 
 /*

@@ -86,6 +86,8 @@ static hearth_status load(hearth_runtime *runtime, const hth_run_options *option
     model.chat_template = template_text;
     status = hearth_model_load(runtime, options->setup.path, &model, out, err);
     free(template_text);
+    if (status == HEARTH_OK)
+        status = hth_adapter_specs_load(&options->setup.adapters, *out, err);
     return status;
 }
 

@@ -66,6 +66,14 @@ const char *hth_config_path(hth_pool *pool, const char *directory, const char *p
     return hth_pool_format(pool, "%s%s", directory, path);
 }
 
+const char *hth_config_named_path(hth_pool *pool, const char *directory, const char *text)
+{
+    size_t n = strcspn(text, "=/");
+    const char *path = hth_config_path(pool, directory, text[n] == '=' ? text + n + 1 : text);
+
+    return path && text[n] == '=' ? hth_pool_format(pool, "%.*s=%s", (int)n, text, path) : path;
+}
+
 /* ---- single values ---- */
 
 /* Is it UCL's word for true (1) or false (0)? Otherwise -1. */
@@ -110,7 +118,8 @@ static void read_text(const member *m, unsigned line, const char *text)
 
 static void read_path(const member *m, const hth_config_node *value)
 {
-    const char *path = hth_config_path(m->reader->pool, m->reader->directory, value->text);
+    const char *path = m->option->is_named ? hth_config_named_path(m->reader->pool, m->reader->directory, value->text)
+                                           : hth_config_path(m->reader->pool, m->reader->directory, value->text);
 
     if (path)
         read_text(m, value->line, path);

@@ -24,6 +24,8 @@ typedef struct hth_config_reader {
 const char *hth_config_directory(hth_pool *pool, const char *path);
 /* path itself when it is absolute or names no file for its engine, otherwise path in directory; NULL without memory. */
 const char *hth_config_path(hth_pool *pool, const char *directory, const char *path);
+/* The same for a path that may stand behind "NAME=", which stays. */
+const char *hth_config_named_path(hth_pool *pool, const char *directory, const char *text);
 
 typedef struct hth_config_scope {
     const char *prefix; /* of keys in messages: "limits."; "": none */

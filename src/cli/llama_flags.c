@@ -73,6 +73,7 @@ static const flag flags[] = {
     { { "--ssl-cert-file" }, VALUE, RENAMED, .to = "--tls-certificate" },
     { { "--cors-origins" }, VALUE, RENAMED, .to = "--cors-origin", .is_list = true },
     { { "--alias", "-a" }, VALUE, RENAMED, .to = "--alias", .is_list = true },
+    { { "--lora", "--lora-scaled" }, VALUE, RENAMED, .to = "--lora", .is_list = true },
     { { "--temperature" }, VALUE, RENAMED, .to = "--temp" },
     { { "--typical" }, VALUE, RENAMED, .to = "--typical-p" },
     { { "--dry-penalty-last-n" }, VALUE, RENAMED, .to = "--dry-last-n" },
@@ -120,7 +121,6 @@ static const flag flags[] = {
     { { "--mmproj", "-mm" }, VALUE, REFUSED, .to = "pictures and sound are not read" },
     { { "--reranking", "--rerank" }, NOTHING, REFUSED, .to = "documents are not ranked" },
     { { "--model-draft", "-md", "--spec-draft-model" }, VALUE, REFUSED, .to = "there are no draft models" },
-    { { "--lora" }, VALUE, REFUSED, .to = "adapters are not loaded; merge them into the model's file" },
 };
 
 enum { N_FLAGS = sizeof(flags) / sizeof(flags[0]) };

@@ -181,6 +181,14 @@ static const hth_option cache_rows[] = {
       .offset = AT(model.fingerprint_mode), .words = fingerprint_modes, .key = "fingerprint" },
 };
 
+static bool check_adapter(const char *shown, const char *value, hearth_error *err)
+{
+    hth_adapter_spec spec;
+
+    (void)shown; /* the message has the value */
+    return hth_adapter_spec_read(value, &spec, err) == HEARTH_OK;
+}
+
 static const hth_option engine_rows[] = {
     { "ctx", 'c', HTH_OPTION_U32, "N",
       "context in tokens, for all requests together, rounded up to 256 (default: the training length of the model, as "
@@ -200,6 +208,12 @@ static const hth_option engine_rows[] = {
     { "type-v", 0, HTH_OPTION_TEXT, "T", "type of V", .offset = AT(model.type_v), .key = "type_v" },
     { "no-mmap", 0, HTH_OPTION_FLAG, NULL, "read the weights into memory instead of mapping the file",
       .offset = AT(model.no_mmap), .key = "no_mmap" },
+    { "lora", 0, HTH_OPTION_TEXTS, "ADAPTER", "a LoRA adapter for the model, [NAME=]FILE[:SCALE]; may be repeated",
+      .offset = AT(adapters.list), .n_offset = AT(adapters.n), .n_max = HTH_ADAPTERS_MAX, .check = check_adapter,
+      .repeats = true, .key = "lora", .is_path = true, .is_named = true },
+    { "lora-init-without-apply", 0, HTH_OPTION_FLAG, NULL,
+      "load the adapters, and apply them only to requests that name them", .offset = AT(adapters.wait),
+      .key = "lora_init_without_apply" },
 };
 
 const hth_option_table hth_model_serving_options = TABLE(serving_rows);

@@ -9,6 +9,7 @@
 #include "cli/default_options.h"
 #include "cli/option_table.h"
 #include "hearth.h"
+#include "models/adapter_spec.h"
 
 enum { HTH_MODEL_DIRECTORIES_MAX = 15, HTH_MODEL_PARALLEL_MAX = 128 };
 
@@ -18,6 +19,7 @@ typedef struct hth_model_setup {
     const char *chat_template; /* the name of a built-in template, or a file */
     const char *chat_template_file;
     const char *more_directories[HTH_MODEL_DIRECTORIES_MAX];
+    hth_adapter_specs adapters;
     bool has_policy;
     hearth_cache_policy policy;
     hearth_runtime_options runtime; /* without arrays and log */

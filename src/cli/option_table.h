@@ -72,6 +72,7 @@ struct hth_option {
     bool is_common;                     /* also in the short help */
     bool repeats;                       /* each value is appended to a list; NULL empties the list */
     bool is_path;                       /* a relative path in a configuration file starts from the folder of the file */
+    bool is_named;                      /* of a path: it may stand behind "NAME=" */
     bool is_pairs;                      /* "KEY=VALUE"; in a configuration file, a section of keys and values */
 };
 

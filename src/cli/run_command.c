@@ -100,6 +100,8 @@ static bool open_and_load(hth_run *run)
     model.progress_user_data = run;
     begin_ns = hth_os_monotonic_ns();
     status = hearth_model_load(run->runtime, options->setup.path, &model, &run->model, &err);
+    if (status == HEARTH_OK)
+        status = hth_adapter_specs_load(&options->setup.adapters, run->model, &err);
     run->load_ms = (double)(hth_os_monotonic_ns() - begin_ns) / 1e6;
     hth_progress_end(&run->progress);
     free(template_text);

@@ -120,6 +120,16 @@ static const char *absolute(const loader *l, const char *path)
     return result ? result : path;
 }
 
+static const char *absolute_adapter(const loader *l, const char *spec)
+{
+    const char *here = hth_config_directory(l->pool, "");
+    const char *result = here ? hth_config_named_path(l->pool, here, spec) : NULL;
+
+    if (!result)
+        (void)no_memory(l);
+    return result ? result : spec;
+}
+
 /* Make the paths of a table absolute, so that every process reads them alike. */
 static void make_absolute(const loader *l, const hth_option_table *table, void *options)
 {
@@ -140,6 +150,8 @@ static void make_setup_absolute(const loader *l, hth_model_setup *setup)
     make_absolute(l, &hth_worker_model_options, setup);
     for (size_t i = 0; i < setup->runtime.n_more_directories; i++)
         setup->more_directories[i] = absolute(l, setup->more_directories[i]);
+    for (size_t i = 0; i < setup->adapters.n; i++)
+        setup->adapters.list[i] = absolute_adapter(l, setup->adapters.list[i]);
 }
 
 /* ---- models ---- */
@@ -370,6 +382,25 @@ static void add_arguments(const loader *l, const hth_option_table *table, const 
     }
 }
 
+/* Clients may name an adapter as a model. */
+static bool add_adapter_names(const loader *l, const hth_adapter_specs *specs, hth_server_model *out)
+{
+    const char **names = hth_pool_alloc(l->pool, (specs->n + 1) * sizeof(*names));
+    hth_adapter_spec spec;
+
+    if (!names)
+        return no_memory(l);
+    for (size_t i = 0; i < specs->n; i++) {
+        if (hth_adapter_spec_read(specs->list[i], &spec, NULL) != HEARTH_OK)
+            continue; /* it was checked when it was read */
+        names[out->n_adapters] = hth_pool_text(l->pool, spec.name, strlen(spec.name));
+        if (!names[out->n_adapters++])
+            return no_memory(l);
+    }
+    out->adapters = names;
+    return true;
+}
+
 static bool make_worker(const loader *l, const hth_serve_model *model, hth_server_model *out)
 {
     const hth_server_options usual_server = hth_server_options_default();
@@ -398,7 +429,7 @@ static bool make_worker(const loader *l, const hth_serve_model *model, hth_serve
         .tags = model->tags,
         .n_tags = model->n_tags,
     };
-    return true;
+    return add_adapter_names(l, &model->setup.adapters, out);
 }
 
 static bool make_workers(const loader *l)

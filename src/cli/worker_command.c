@@ -154,6 +154,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .model_path = options->setup.path,
         .runtime = &runtime,
         .model = &model,
+        .adapters = &options->setup.adapters,
         .socket_path = options->socket_path,
         .status_fd = options->status_fd,
         .control_fd = options->control_fd,

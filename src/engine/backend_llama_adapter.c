@@ -8,7 +8,9 @@
  */
 #include "engine/backend_llama_inside.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "engine/llama_adapters.h"
 #include "engine/model_files.h"
@@ -60,6 +62,8 @@ hearth_status hth_backend_llama_adapter_load(hth_engine_model *model, const char
 
     if (!model || !path || !out)
         return hth_fail(err, HEARTH_MISUSE, "an adapter needs a model and a path");
+    if (access(path, R_OK) != 0)
+        return hth_fail_errno(err, errno, "cannot open the adapter '%s'", path);
     adapter = calloc(1, sizeof(*adapter));
     if (!adapter)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the adapter '%s'", path);

@@ -159,6 +159,7 @@ static hearth_status load(hearth_model *model, const char *path, const hearth_ad
 {
     hth_loaded_adapter one = {
         .scale = options->scale,
+        .named_scale = options->scale != 0 ? options->scale : 1,
         .name = options->name ? strdup(options->name) : hth_name_of_path(path),
         .path = strdup(path),
     };
@@ -245,6 +246,42 @@ hearth_status hearth_adapters_scale(hearth_model *model, const hearth_adapter_sc
     for (size_t i = 0; i < n && status == HEARTH_OK; i++)
         find_locked(&model->adapters, scales[i].id)->scale = scales[i].scale;
     pthread_mutex_unlock(&model->adapters.lock);
+    hth_model_leave(model);
+    return status;
+}
+
+bool hth_model_adapters(hearth_model *model, const char *name, hearth_adapter_scale out[HTH_ADAPTERS_MAX],
+                        size_t *n_out)
+{
+    size_t n = 0;
+
+    if (hth_model_enter(model, "hth_model_adapters", NULL) != HEARTH_OK)
+        return false;
+    pthread_mutex_lock(&model->adapters.lock);
+    for (size_t i = 0; i < model->adapters.n; i++) {
+        const hth_loaded_adapter *one = &model->adapters.loaded[i];
+
+        if (!name || strcmp(one->name, name) == 0)
+            out[n++] = (hearth_adapter_scale){ one->id, name ? one->named_scale : one->scale };
+    }
+    pthread_mutex_unlock(&model->adapters.lock);
+    hth_model_leave(model);
+    *n_out = n;
+    return !name || n > 0;
+}
+
+hearth_status hth_model_adapters_digest(hearth_model *model, const hearth_adapter_scale *adapters, size_t n,
+                                        uint8_t out[32], hearth_error *err)
+{
+    hth_adapter_set *set = NULL;
+    hearth_status status = hth_model_enter(model, "hth_model_adapters_digest", err);
+
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_adapters_choose(&model->adapters, adapters, n, &set, err);
+    if (status == HEARTH_OK)
+        memcpy(out, hth_adapter_set_digest(set), 32);
+    hth_adapter_set_unref(set);
     hth_model_leave(model);
     return status;
 }

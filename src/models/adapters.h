@@ -11,6 +11,7 @@
 typedef struct hth_loaded_adapter {
     uint32_t id;
     float scale;
+    float named_scale; /* of requests that name it as their model */
     char *name;
     char *path;
     hth_adapter *adapter;

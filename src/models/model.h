@@ -39,6 +39,16 @@ bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3]);
 /* Copy the recommendations of the model's file for sampling. They never change. Any thread. */
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out);
 
+/*
+ * The adapters of requests that name none, with their scales: *n_out of them. With a name, the adapter of that name
+ * alone, with the scale that it was loaded with or, where that is 0, with 1. False: no adapter has the name, or the model is unloaded.
+ */
+bool hth_model_adapters(hearth_model *model, const char *name, hearth_adapter_scale out[HTH_ADAPTERS_MAX],
+                        size_t *n_out);
+/* A digest of all that these adapters, [n], do; zeros for none. HEARTH_NOT_FOUND names the id that is not loaded. */
+hearth_status hth_model_adapters_digest(hearth_model *model, const hearth_adapter_scale *adapters, size_t n,
+                                        uint8_t out[32], hearth_error *err);
+
 /* Does the policy save a prompt of n_tokens, if there is room? Fixed while the model is loaded. Any thread. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 

@@ -331,6 +331,11 @@ static void serve(hth_front_request *r)
             return;
         hth_front_relay(r);
         break;
+    case HTH_ROUTE_ADAPTERS: /* scales are those of all clients */
+        if (strcmp(r->method, "POST") == 0 && hth_front_has_keys(r) && !hth_front_may_administer(r))
+            return;
+        hth_front_relay(r);
+        break;
     default:
         if (hth_http_encoding(r->exchange))
             refuse_encoding(r);

@@ -38,6 +38,9 @@ static bool has_alias(const hth_server_model *model, const char *name)
     for (size_t i = 0; i < model->n_aliases; i++)
         if (strcmp(model->aliases[i], name) == 0)
             return true;
+    for (size_t i = 0; i < model->n_adapters; i++)
+        if (strcmp(model->adapters[i], name) == 0)
+            return true;
     return false;
 }
 

@@ -5,7 +5,7 @@
  * elsewhere. What the name means is decided in this order, and the first that is found is the model:
  *
  *   1. a model's name, exactly
- *   2. an alias, exactly
+ *   2. an alias, or the name of an adapter of a model, exactly
  *   3. both once more for what is left of the name without folders ("org/model"), tag ("model:latest") and ".gguf"
  *   4. a pattern ("claude-*"), of several that fit the one with the most characters of its own
  *   5. the default model

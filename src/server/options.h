@@ -32,6 +32,8 @@ typedef struct hth_server_model {
     bool on_demand;             /* start the worker with the first request, not with the server */
     const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
     size_t n_aliases;
+    const char *const *adapters; /* [n_adapters]: names of LoRA adapters, which clients use like models' */
+    size_t n_adapters;
     const char *const *tags; /* [n_tags]: shown in lists of models */
     size_t n_tags;
 } hth_server_model;

@@ -48,6 +48,7 @@ static const hth_route routes[] = {
     { "/v1/streams/", "/v1/streams", NULL, HTH_ROUTE_STREAM, HTH_API_CHAT },
     { "/props", "/props", "GET", HTH_ROUTE_PROPS, HTH_API_NATIVE_COMPLETION },
     { "/slots", "/slots", "GET", HTH_ROUTE_SLOTS, HTH_API_NATIVE_COMPLETION },
+    { "/lora-adapters", "/lora-adapters", "GET, POST", HTH_ROUTE_ADAPTERS, HTH_API_NATIVE_COMPLETION },
     { "/slots/", "/slots/{id}", "POST", HTH_ROUTE_SLOT, HTH_API_SLOT },
     { "/health", "/health", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },
     { "/v1/health", "/health", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "models/adapter_spec.h"
 
 typedef struct hth_sandbox_paths {
     /* Readable files and folders with their contents. The first part of a split model stands for all its parts. */
@@ -44,9 +45,9 @@ bool hth_sandbox_calls(const hth_log *log);
  * the folder of saved slots (NULL: none); and the ports of the RPC servers (NULL: none). Release with
  * hth_sandbox_paths_free. NULL without memory.
  */
-hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const char *rpc_servers,
-                                               const hearth_runtime_options *runtime, const char *socket_path,
-                                               const char *slot_directory);
+hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hth_adapter_specs *adapters,
+                                               const char *rpc_servers, const hearth_runtime_options *runtime,
+                                               const char *socket_path, const char *slot_directory);
 void hth_sandbox_paths_free(hth_sandbox_paths *paths); /* accepts NULL */
 
 #endif

@@ -10,7 +10,7 @@
 #include "cache/directory.h"
 #include "engine/rpc_address.h"
 
-enum { READ_MAX = 5, WRITE_MAX = 24, PATH_BYTES = 4096 };
+enum { READ_MAX = 5 + HTH_ADAPTERS_MAX, WRITE_MAX = 24, PATH_BYTES = 4096 };
 
 typedef struct list {
     hth_sandbox_paths paths; /* first: the caller gets this */
@@ -39,13 +39,19 @@ static const char *keep(strings *texts, const char *text)
 }
 
 /* One pass with at NULL counts their bytes. */
-static void fill(list *all, strings *texts, const char *model_path, const hearth_runtime_options *runtime,
-                 const char *slot_directory)
+static void fill(list *all, strings *texts, const char *model_path, const hth_adapter_specs *adapters,
+                 const hearth_runtime_options *runtime, const char *slot_directory)
 {
     const char *engine = runtime->engine_directory ? runtime->engine_directory : getenv("HEARTH_ENGINE_DIRECTORY");
     size_t n_read = 0, n_write = 0;
 
     all->read[n_read++] = keep(texts, model_path);
+    for (size_t i = 0; adapters && i < adapters->n; i++) {
+        hth_adapter_spec spec;
+
+        if (hth_adapter_spec_read(adapters->list[i], &spec, NULL) == HEARTH_OK) /* else it is not loaded */
+            all->read[n_read++] = keep(texts, spec.path);
+    }
     if (engine)
         all->read[n_read++] = keep(texts, engine);
     if (runtime->signing_key_file)
@@ -98,20 +104,20 @@ static void fill_ports(list *all, const char *rpc_servers)
     all->ports[n] = 0;
 }
 
-hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const char *rpc_servers,
-                                               const hearth_runtime_options *runtime, const char *socket_path,
-                                               const char *slot_directory)
+hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hth_adapter_specs *adapters,
+                                               const char *rpc_servers, const hearth_runtime_options *runtime,
+                                               const char *socket_path, const char *slot_directory)
 {
     list *all, probe = { .read = { NULL } };
     strings texts = { .at = NULL };
 
-    fill(&probe, &texts, model_path, runtime, slot_directory);
+    fill(&probe, &texts, model_path, adapters, runtime, slot_directory);
     all = malloc(sizeof(*all) + texts.n_bytes);
     if (!all)
         return NULL;
     texts = (struct strings){ .at = all->given };
     fill_own(all, socket_path);
-    fill(all, &texts, model_path, runtime, slot_directory);
+    fill(all, &texts, model_path, adapters, runtime, slot_directory);
     fill_ports(all, rpc_servers);
     all->paths = (hth_sandbox_paths){ .read = all->read, .write = all->write, .ports = all->ports };
     return &all->paths;

@@ -173,6 +173,8 @@ static void *load(void *context)
         set_suspects_aside(w);
     if (w->load_status == HEARTH_OK)
         w->load_status = hth_model_load_engine(w->runtime, w->options->model_path, &model, &w->model, &w->load_error);
+    if (w->load_status == HEARTH_OK && w->options->adapters)
+        w->load_status = hth_adapter_specs_load(w->options->adapters, w->model, &w->load_error);
     atomic_store(&w->has_loaded, true);
     hth_event_queue_wake(w->queue);
     /* This thread sets has_loaded, then reads is_ending. end_loading works the other way round. So one of them sees
@@ -563,8 +565,8 @@ static void enter_sandbox(const worker *w)
 {
     const hth_worker_options *options = w->options;
     hth_sandbox_paths *paths =
-        hth_sandbox_paths_of_worker(options->model_path, options->model->rpc_servers, options->runtime,
-                                    options->socket_path, options->slot_directory);
+        hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model->rpc_servers,
+                                    options->runtime, options->socket_path, options->slot_directory);
 
     if (paths)
         (void)hth_sandbox_files(paths, &w->log);

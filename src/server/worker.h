@@ -10,12 +10,14 @@
 
 #include "api/request.h"
 #include "hearth.h"
+#include "models/adapter_spec.h"
 #include "server/http.h"
 
 typedef struct hth_worker_options {
     const char *model_path;
     const hearth_runtime_options *runtime; /* log included */
     const hearth_model_options *model;     /* without callbacks */
+    const hth_adapter_specs *adapters;
     const char *socket_path;
     int status_fd; /* of the status page; -1: none */
     /* Lines to the front: "loading 0.42", "ready", "failed TEXT". When it closes, the front is gone. -1: none. */

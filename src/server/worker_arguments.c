@@ -29,10 +29,16 @@ static bool is_same_option(const char *const *a, const char *const *b, const cha
 
 bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
 {
-    static const char *const options[] = {
-        "--model",   "--chat-template", "--chat-template-file", "--chat-template-kwargs", "--system", "--reasoning",
-        "--predict", "--stop"
-    };
+    static const char *const options[] = { "--model",
+                                           "--chat-template",
+                                           "--chat-template-file",
+                                           "--chat-template-kwargs",
+                                           "--system",
+                                           "--reasoning",
+                                           "--predict",
+                                           "--stop",
+                                           "--lora",
+                                           "--lora-init-without-apply" };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (!is_same_option(a, b, options[i]))

@@ -123,7 +123,7 @@ static void add_step(hth_job *job)
         tokens.n_logprobs = s->n_logprobs;
     }
     if (!job->has_told_model && !job->task.known.has_model)
-        hth_frame_add_model(wire, job->jobs->model_digest);
+        hth_frame_add_model(wire, job->task.digest);
     job->has_told_model = true;
     if (hth_api_reply_failure(reply) != 0)
         flags |= HTH_STEP_FAILS; /* the last frame of the reply */

@@ -11,6 +11,7 @@
 #include "api/ollama_answers.h"
 #include "server/frames.h"
 #include "server/routes.h"
+#include "server/worker_adapters.h"
 
 const char *hth_worker_protocol_error(int status, const char *why, const char *path, hth_buffer *text)
 {
@@ -102,7 +103,8 @@ static bool may_be_json(hth_http_exchange *exchange, bool may_be_empty)
         return false;
     while (i < n && strchr(" \t\r\n", body[i]) && body[i])
         i++;
-    return (i == n && may_be_empty) || (i < n && body[i] == '{'); /* curl calls every body a form by default */
+    return (i == n && may_be_empty) ||
+           (i < n && (body[i] == '{' || body[i] == '[')); /* curl calls every body a form by default */
 }
 
 /* Does the front alone answer this route? */
@@ -172,6 +174,12 @@ void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
     case HTH_ROUTE_ASK: hth_jobs_begin(self->jobs, exchange, HTH_TASK_ANSWER, route->api); break;
     case HTH_ROUTE_SLOT: hth_jobs_begin(self->jobs, exchange, HTH_TASK_SLOT, route->api); break;
     case HTH_ROUTE_EXPLAIN: explain(self, exchange); break;
+    case HTH_ROUTE_ADAPTERS:
+        if (hth_method_is("POST", hth_http_method(exchange)))
+            hth_worker_scale_adapters(self->model, exchange);
+        else
+            hth_worker_show_adapters(self->model, exchange);
+        break;
     case HTH_ROUTE_MODEL:
         if (strcmp(hth_http_path(exchange) + strlen(route->path), self->name) != 0) {
             refuse_unknown(exchange, HTH_API_OPENAI, "model", hth_http_path(exchange) + strlen(route->path));

@@ -10,6 +10,7 @@
 #include "api/answers.h"
 #include "api/request_parse.h"
 #include "base/hash.h"
+#include "server/worker_adapters.h"
 
 enum {
     REPLIES_QUICK_MAX = 16, /* more are submitted by a lane */
@@ -51,10 +52,11 @@ bool hth_task_read(hth_task *task)
     task->bytes_copy = NULL;
     if (task->request && task->request->is_load)
         task->kind = HTH_TASK_ANSWER;
-    if (task->error.kind == HTH_API_NO_ERROR && task->known.has_model &&
-        memcmp(task->known.model, task->model_digest, sizeof(task->known.model)) != 0)
-        hth_api_fail(&task->error, HTH_API_INTERNAL, NULL,
-                     "the model's file or chat template was changed meanwhile, and the reply belongs to the old one");
+    if (task->error.kind == HTH_API_NO_ERROR && task->kind != HTH_TASK_ANSWER && hth_task_choose_adapters(task) &&
+        task->known.has_model && memcmp(task->known.model, task->digest, sizeof(task->known.model)) != 0)
+        hth_api_fail(
+            &task->error, HTH_API_INTERNAL, NULL,
+            "the model's file, chat template or adapters were changed meanwhile, and the reply belongs to the old one");
     return task->error.kind == HTH_API_NO_ERROR;
 }
 

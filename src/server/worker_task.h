@@ -39,7 +39,7 @@ typedef struct hth_task {
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* NULL: none */
     const char *model_name;
-    const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES] of the MODEL frame */
+    const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES], without adapters */
     hth_task_kind kind;
     hth_api_kind api;
     char slot_number[HTH_TASK_WORD_BYTES]; /* SLOT: as the client wrote them */
@@ -59,7 +59,9 @@ typedef struct hth_task {
 
     /* Results. With an error only the error and the submitted requests count. */
     hth_api_error error;
-    hth_buffer answer; /* of ANSWER, EXPLAIN and SLOT */
+    hth_buffer answer;                               /* of ANSWER, EXPLAIN and SLOT */
+    hearth_adapter_scale adapters[HTH_ADAPTERS_MAX]; /* of the request, unless its body has them */
+    uint8_t digest[HTH_FRAME_MODEL_BYTES];           /* of the MODEL frame */
     hth_known known;
     hth_api_request *request;
     hth_api_prepared prepared;

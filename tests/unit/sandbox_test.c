@@ -77,7 +77,8 @@ static const hth_log to_stderr = { .level = HEARTH_LOG_INFO, .write = print_line
 
 static void enter_files(const fixture *f, const char *model)
 {
-    hth_sandbox_paths *paths = hth_sandbox_paths_of_worker(model, f->rpc_servers, &f->runtime, f->socket_path, NULL);
+    hth_sandbox_paths *paths =
+        hth_sandbox_paths_of_worker(model, NULL, f->rpc_servers, &f->runtime, f->socket_path, NULL);
 
     require(paths);
     if (!hth_sandbox_files(paths, &to_stderr))
