@@ -13,6 +13,7 @@
 #include "models/events.h"
 #include "models/fingerprinting.h"
 #include "models/model.h"
+#include "models/prefix.h"
 #include "models/runtime.h"
 
 struct hearth_model {
@@ -92,16 +93,16 @@ hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request 
 /* The model's keyspace, with a request's adapters and salt (NULL: none). HEARTH_NO_MEMORY. */
 hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_set *adapters, const char *cache_salt,
                                  hth_keyspace *out, hearth_error *err);
-/* The same with the adapters of requests that name none. */
-hearth_status hth_model_usual_keyspace(hearth_model *model, const char *cache_salt, hth_keyspace *out,
-                                       hearth_error *err);
+/* The same for requests of this owner. Statuses as hth_adapters_choose. */
+hearth_status hth_model_request_keyspace(hearth_model *model, const hth_prefix_owner *owner, hth_keyspace *out,
+                                         hearth_error *err);
 
 /* The prompt of a request, read and checked as in hearth_submit, and the inputs of its lookup. */
 typedef struct hth_model_prompt {
     hth_keyspace keyspace; /* with the request's adapters and salt */
     hearth_token *tokens;  /* [n_tokens] */
     size_t n_tokens;
-    const char *cache_salt; /* the request's; NULL: none */
+    hth_prefix_owner owner; /* its pointers are the request's */
     bool no_cache_read;
 } hth_model_prompt;
 

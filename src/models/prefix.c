@@ -28,7 +28,7 @@ static hearth_status check_has_cache(const hearth_model *model, hearth_error *er
 }
 
 /* Enter the model for the rows of a salt; ends with hth_model_leave. */
-static hearth_status enter(hearth_model *model, const char *function, const char *cache_salt,
+static hearth_status enter(hearth_model *model, const char *function, const hth_prefix_owner *owner,
                            hth_keyspace *keyspace_out, hearth_error *err)
 {
     hearth_status status = hth_model_enter(model, function, err);
@@ -37,7 +37,7 @@ static hearth_status enter(hearth_model *model, const char *function, const char
         return status;
     status = check_has_cache(model, err);
     if (status == HEARTH_OK)
-        status = hth_model_usual_keyspace(model, cache_salt, keyspace_out, err);
+        status = hth_model_request_keyspace(model, owner, keyspace_out, err);
     if (status != HEARTH_OK)
         hth_model_leave(model);
     return status;
@@ -122,11 +122,11 @@ static hearth_status save(hearth_model *model, const hth_keyspace *keyspace, con
     return status;
 }
 
-hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_save(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                               uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
 {
     hth_keyspace keyspace;
-    hearth_status status = enter(model, "hth_prefix_save", cache_salt, &keyspace, err);
+    hearth_status status = enter(model, "hth_prefix_save", owner, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
@@ -137,11 +137,11 @@ hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const
 
 /* ---- out of a file ---- */
 
-hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, const char *path,
+hearth_status hth_prefix_restore(hearth_model *model, const hth_prefix_owner *owner, const char *path,
                                  hth_prefix_restored *out, hearth_error *err)
 {
     hth_keyspace keyspace;
-    hearth_status status = enter(model, "hth_prefix_restore", cache_salt, &keyspace, err);
+    hearth_status status = enter(model, "hth_prefix_restore", owner, &keyspace, err);
     hth_import_options options = { .keeps_tokens = true, .keyspace = &keyspace };
     hth_imported imported;
 
@@ -197,11 +197,11 @@ static hearth_status warm(const hearth_model *model, const hth_keyspace *keyspac
     return HEARTH_OK;
 }
 
-hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_warm(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                               uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err)
 {
     hth_keyspace keyspace;
-    hearth_status status = enter(model, "hth_prefix_warm", cache_salt, &keyspace, err);
+    hearth_status status = enter(model, "hth_prefix_warm", owner, &keyspace, err);
     hth_lookup lookup = { .n_rows = 0 };
 
     if (status != HEARTH_OK)
@@ -309,11 +309,11 @@ static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, co
     return status;
 }
 
-hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_erase(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err)
 {
     hth_keyspace keyspace;
-    hearth_status status = enter(model, "hth_prefix_erase", cache_salt, &keyspace, err);
+    hearth_status status = enter(model, "hth_prefix_erase", owner, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
@@ -365,11 +365,11 @@ static hearth_status pin(hearth_model *model, const hth_keyspace *keyspace, cons
     return status;
 }
 
-hearth_status hth_prefix_pin(hearth_model *model, const char *cache_salt, const hearth_token *tokens, uint32_t n_tokens,
-                             hth_key *key_out, uint32_t *n_pinned_out, hearth_error *err)
+hearth_status hth_prefix_pin(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
+                             uint32_t n_tokens, hth_key *key_out, uint32_t *n_pinned_out, hearth_error *err)
 {
     hth_keyspace keyspace;
-    hearth_status status = enter(model, "hth_prefix_pin", cache_salt, &keyspace, err);
+    hearth_status status = enter(model, "hth_prefix_pin", owner, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
@@ -400,11 +400,11 @@ static hearth_status find_pinned(hth_cache *cache, const hth_keyspace *keyspace,
     return HEARTH_OK;
 }
 
-hearth_status hth_prefix_pinned(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_pinned(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                                 uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err)
 {
     hth_keyspace keyspace;
-    hearth_status status = enter(model, "hth_prefix_pinned", cache_salt, &keyspace, err);
+    hearth_status status = enter(model, "hth_prefix_pinned", owner, &keyspace, err);
     hth_key key;
 
     if (status != HEARTH_OK)
@@ -427,11 +427,11 @@ static hearth_status unpin(hth_cache *cache, const hth_keyspace *keyspace, const
     return hth_cache_unpin(cache, &key, err);
 }
 
-hearth_status hth_prefix_unpin(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_unpin(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err)
 {
     hth_keyspace keyspace;
-    hearth_status status = enter(model, "hth_prefix_unpin", cache_salt, &keyspace, err);
+    hearth_status status = enter(model, "hth_prefix_unpin", owner, &keyspace, err);
     uint32_t n = 0;
 
     if (status != HEARTH_OK)

@@ -19,6 +19,13 @@
 /* Wait until all rows that are being saved have their files. HEARTH_TIMED_OUT after 60 s. */
 hearth_status hth_prefix_flush(hth_cache *cache, hearth_error *err);
 
+/* The requests that a prefix belongs to: their salt, and the adapters that they name (hearth_request). */
+typedef struct hth_prefix_owner {
+    const char *cache_salt;
+    const hearth_adapter_scale *adapters; /* [n_adapters]; NULL: those of the model */
+    size_t n_adapters;
+} hth_prefix_owner;
+
 typedef struct hth_prefix_saved {
     hth_key key;       /* of the leading tokens that are cached */
     uint32_t n_tokens; /* number of these tokens */
@@ -33,7 +40,7 @@ typedef struct hth_prefix_saved {
  * that are not saved by then are not in the file. HEARTH_NOT_FOUND: none of the tokens are cached. Others as
  * hth_row_export.
  */
-hearth_status hth_prefix_save(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_save(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                               uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err);
 
 typedef struct hth_prefix_restored {
@@ -46,7 +53,7 @@ typedef struct hth_prefix_restored {
  * Put the rows of a file into the cache. HEARTH_MISUSE for a file of another model or salt, or of more tokens than the
  * context has. Others as hth_row_import.
  */
-hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, const char *path,
+hearth_status hth_prefix_restore(hearth_model *model, const hth_prefix_owner *owner, const char *path,
                                  hth_prefix_restored *out, hearth_error *err);
 
 /*
@@ -54,11 +61,11 @@ hearth_status hth_prefix_restore(hearth_model *model, const char *cache_salt, co
  * *n_warm_out: the leading tokens that they cover. HEARTH_CORRUPT, HEARTH_NO_MEMORY (pinned rows leave no room),
  * HEARTH_IO.
  */
-hearth_status hth_prefix_warm(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_warm(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                               uint32_t n_tokens, uint32_t *n_warm_out, hearth_error *err);
 
 /* *n_pinned_out: the length of the longest pinned prefix of these tokens; 0: none. Statuses as hth_prefix_warm. */
-hearth_status hth_prefix_pinned(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_pinned(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                                 uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err);
 
 /*
@@ -68,17 +75,17 @@ hearth_status hth_prefix_pinned(hearth_model *model, const char *cache_salt, con
  * before and are not now. HEARTH_BUSY, HEARTH_NO_MEMORY, HEARTH_TIMED_OUT (a device takes no work for 60 s): some rows
  * may be gone.
  */
-hearth_status hth_prefix_erase(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_erase(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err);
 
 /*
  * Pin the longest prefix of these tokens that has a row at its end: *key_out and *n_pinned_out. Waits for rows that are
  * being written. HEARTH_NOT_FOUND: there is none; HEARTH_TIMED_OUT; others as hth_cache_pin.
  */
-hearth_status hth_prefix_pin(hearth_model *model, const char *cache_salt, const hearth_token *tokens, uint32_t n_tokens,
-                             hth_key *key_out, uint32_t *n_pinned_out, hearth_error *err);
+hearth_status hth_prefix_pin(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
+                             uint32_t n_tokens, hth_key *key_out, uint32_t *n_pinned_out, hearth_error *err);
 /* Unpin the longest pinned prefix of these tokens. HEARTH_NOT_FOUND: none is pinned. */
-hearth_status hth_prefix_unpin(hearth_model *model, const char *cache_salt, const hearth_token *tokens,
+hearth_status hth_prefix_unpin(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
                                uint32_t n_tokens, uint32_t *n_pinned_out, hearth_error *err);
 
 #endif

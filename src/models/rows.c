@@ -229,7 +229,7 @@ hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *re
         status = hth_model_prompt_take(model, request, "hearth_prompt_export", &prompt, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_save(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, path, &saved, err);
+    status = hth_prefix_save(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, path, &saved, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK)
         tell(out,
@@ -250,7 +250,7 @@ hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *re
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_erase(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, 0, &n_tokens, err);
+    status = hth_prefix_erase(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, 0, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && n_tokens_out)
         *n_tokens_out = n_tokens;
@@ -266,7 +266,7 @@ hearth_status hearth_prompt_warm(hearth_model *model, const hearth_request *requ
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_warm(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
+    status = hth_prefix_warm(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && n_tokens_out)
         *n_tokens_out = n_tokens;
@@ -283,7 +283,7 @@ hearth_status hearth_prompt_pin(hearth_model *model, const hearth_request *reque
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_pin(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, &key, &n_tokens, err);
+    status = hth_prefix_pin(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, &key, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && key_out)
         memcpy(key_out, key.bytes, sizeof(key.bytes));
@@ -301,7 +301,7 @@ hearth_status hearth_prompt_unpin(hearth_model *model, const hearth_request *req
 
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_unpin(model, prompt.cache_salt, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
+    status = hth_prefix_unpin(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, &n_tokens, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK && n_tokens_out)
         *n_tokens_out = n_tokens;

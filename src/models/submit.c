@@ -76,14 +76,14 @@ hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_se
     return HEARTH_OK;
 }
 
-hearth_status hth_model_usual_keyspace(hearth_model *model, const char *cache_salt, hth_keyspace *out,
-                                       hearth_error *err)
+hearth_status hth_model_request_keyspace(hearth_model *model, const hth_prefix_owner *owner, hth_keyspace *out,
+                                         hearth_error *err)
 {
     hth_adapter_set *adapters = NULL;
-    hearth_status status = hth_adapters_choose(&model->adapters, NULL, 0, &adapters, err);
+    hearth_status status = hth_adapters_choose(&model->adapters, owner->adapters, owner->n_adapters, &adapters, err);
 
     if (status == HEARTH_OK)
-        status = hth_model_keyspace(model, adapters, cache_salt, out, err);
+        status = hth_model_keyspace(model, adapters, owner->cache_salt, out, err);
     hth_adapter_set_unref(adapters);
     return status;
 }
@@ -180,7 +180,6 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
                                     hth_model_prompt *out, hearth_error *err)
 {
     hth_model_prompt prompt = { .tokens = NULL };
-    hth_adapter_set *adapters = NULL;
     hth_given_request given;
     hearth_status status = hth_given_request_read(request, &given, err);
 
@@ -193,15 +192,14 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
         hth_model_leave(model);
         return status;
     }
-    status = hth_adapters_choose(&model->adapters, given.request.adapters, given.request.n_adapters, &adapters, err);
-    if (status == HEARTH_OK)
-        status = hth_model_keyspace(model, adapters, given.request.cache_salt, &prompt.keyspace, err);
-    hth_adapter_set_unref(adapters);
+    prompt.owner = (hth_prefix_owner){ .cache_salt = given.request.cache_salt,
+                                       .adapters = given.request.adapters,
+                                       .n_adapters = given.request.n_adapters };
+    status = hth_model_request_keyspace(model, &prompt.owner, &prompt.keyspace, err);
     if (status != HEARTH_OK) {
         hth_model_prompt_give_back(model, &prompt);
         return status;
     }
-    prompt.cache_salt = given.request.cache_salt;
     prompt.no_cache_read = given.request.no_cache_read;
     *out = prompt;
     return HEARTH_OK;
@@ -465,7 +463,7 @@ hearth_status hearth_session_end(hearth_model *model, const char *session_id, co
     status = hth_model_enter(model, "hearth_session_end", err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_model_usual_keyspace(model, cache_salt, &keyspace, err);
+    status = hth_model_request_keyspace(model, &(hth_prefix_owner){ .cache_salt = cache_salt }, &keyspace, err);
     if (status == HEARTH_OK)
         status = hth_scheduler_end_session(model->scheduler, keyspace.fingerprint, session_id, err);
     hth_model_leave(model);

@@ -35,6 +35,7 @@ struct hth_request_events {
     unsigned flags;         /* HEARTH_EVENTS_... */
     hth_slot_memory *slots; /* NULL: reply 0 is not noted */
     const char *salt;
+    hth_slot_adapters adapters; /* of the slot */
     uint32_t slot;
 
     /* The loop's: a list through the collected events. */
@@ -113,10 +114,14 @@ void hth_request_events_tell_prefill(hth_request_events *events)
     events->flags |= HEARTH_EVENTS_PREFILL;
 }
 
-void hth_request_events_remember(hth_request_events *events, hth_slot_memory *slots, const char *salt, uint32_t slot)
+void hth_request_events_remember(hth_request_events *events, hth_slot_memory *slots, const hearth_request *request,
+                                 uint32_t slot)
 {
     events->slots = slots;
-    events->salt = salt;
+    events->salt = request->cache_salt;
+    events->adapters.n = request->n_adapters < HTH_ADAPTERS_MAX ? request->n_adapters : HTH_ADAPTERS_MAX;
+    for (size_t i = 0; i < events->adapters.n; i++)
+        events->adapters.list[i] = request->adapters[i];
     events->slot = slot;
 }
 
@@ -224,7 +229,7 @@ static void note_slot(const hth_request_events *events, const hearth_event *even
         return; /* it never ran: the slot keeps its tokens */
     if (n_reply > stats->completion_tokens)
         n_reply = stats->completion_tokens;
-    hth_slot_memory_note(events->slots, events->salt, events->slot, event->result->prompt, n_prompt,
+    hth_slot_memory_note(events->slots, events->salt, &events->adapters, events->slot, event->result->prompt, n_prompt,
                          event->result->tokens, n_reply);
 }
 

@@ -19,6 +19,7 @@ struct kept {
     kept *prev, *next;
     char *salt; /* "" for none */
     uint32_t number;
+    hth_slot_adapters adapters;
     uint32_t n_tokens;
     hearth_token tokens[]; /* [n_tokens] */
 };
@@ -117,24 +118,24 @@ static void clear_locked(hth_slot_memory *memory, const char *salt, uint32_t num
         remove_locked(memory, one);
 }
 
-static kept *kept_new(const char *salt, uint32_t number, uint32_t n_tokens)
+static kept *kept_new(const char *salt, const hth_slot_adapters *adapters, uint32_t number, uint32_t n_tokens)
 {
     kept *one = malloc(sizeof(*one) + n_tokens * sizeof(one->tokens[0]));
 
     if (!one)
         return NULL;
-    *one = (kept){ .salt = strdup(text_of(salt)), .number = number, .n_tokens = n_tokens };
+    *one = (kept){ .salt = strdup(text_of(salt)), .adapters = *adapters, .number = number, .n_tokens = n_tokens };
     if (one->salt)
         return one;
     free(one);
     return NULL;
 }
 
-void hth_slot_memory_note(hth_slot_memory *memory, const char *salt, uint32_t number, const hearth_token *begin,
-                          uint32_t n_begin, const hearth_token *rest, uint32_t n_rest)
+void hth_slot_memory_note(hth_slot_memory *memory, const char *salt, const hth_slot_adapters *adapters, uint32_t number,
+                          const hearth_token *begin, uint32_t n_begin, const hearth_token *rest, uint32_t n_rest)
 {
     size_t n = (size_t)n_begin + n_rest;
-    kept *one = n > 0 && n <= memory->n_tokens_max ? kept_new(salt, number, (uint32_t)n) : NULL;
+    kept *one = n > 0 && n <= memory->n_tokens_max ? kept_new(salt, adapters, number, (uint32_t)n) : NULL;
 
     if (one && n_begin > 0)
         memcpy(one->tokens, begin, n_begin * sizeof(*begin));
@@ -152,7 +153,8 @@ void hth_slot_memory_note(hth_slot_memory *memory, const char *salt, uint32_t nu
     pthread_mutex_unlock(&memory->lock);
 }
 
-hearth_token *hth_slot_memory_tokens(hth_slot_memory *memory, const char *salt, uint32_t number, uint32_t *n_out)
+hearth_token *hth_slot_memory_tokens(hth_slot_memory *memory, const char *salt, uint32_t number,
+                                     hth_slot_adapters *adapters_out, uint32_t *n_out)
 {
     hearth_token *tokens = NULL;
     kept *one;
@@ -163,6 +165,7 @@ hearth_token *hth_slot_memory_tokens(hth_slot_memory *memory, const char *salt, 
     if (one) {
         DL_DELETE(memory->list, one);
         DL_APPEND(memory->list, one);
+        *adapters_out = one->adapters;
         tokens = malloc(one->n_tokens * sizeof(*tokens));
     }
     if (tokens)

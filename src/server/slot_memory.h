@@ -10,7 +10,7 @@
 #ifndef HTH_SERVER_SLOT_MEMORY_H
 #define HTH_SERVER_SLOT_MEMORY_H
 
-#include "hearth.h"
+#include "engine/backend.h"
 
 typedef struct hth_slot_memory hth_slot_memory;
 
@@ -33,14 +33,21 @@ void hth_slot_memory_give_back(hth_slot_memory *memory, uint32_t number);
 
 /* ---- tokens ---- */
 
+/* The adapters of a request: those that it named, or those of the model at that time. */
+typedef struct hth_slot_adapters {
+    size_t n;
+    hearth_adapter_scale list[HTH_ADAPTERS_MAX]; /* [n] */
+} hth_slot_adapters;
+
 /*
  * Note the tokens of begin, followed by those of rest. Without memory the slot becomes empty. salt: NULL or "" for
  * none, here and below.
  */
-void hth_slot_memory_note(hth_slot_memory *memory, const char *salt, uint32_t number, const hearth_token *begin,
-                          uint32_t n_begin, const hearth_token *rest, uint32_t n_rest);
-/* A copy, released with free. NULL with *n_out 0: the slot is empty; NULL with another *n_out: no memory. */
-hearth_token *hth_slot_memory_tokens(hth_slot_memory *memory, const char *salt, uint32_t number, uint32_t *n_out);
+void hth_slot_memory_note(hth_slot_memory *memory, const char *salt, const hth_slot_adapters *adapters, uint32_t number,
+                          const hearth_token *begin, uint32_t n_begin, const hearth_token *rest, uint32_t n_rest);
+/* A copy, released with free, and the adapters. NULL with *n_out 0: the slot is empty; NULL with another *n_out: no memory. */
+hearth_token *hth_slot_memory_tokens(hth_slot_memory *memory, const char *salt, uint32_t number,
+                                     hth_slot_adapters *adapters_out, uint32_t *n_out);
 /* The longest prefix of these tokens with which a slot of another number begins, in tokens. */
 uint32_t hth_slot_memory_shared(hth_slot_memory *memory, const char *salt, uint32_t number, const hearth_token *tokens,
                                 uint32_t n_tokens);

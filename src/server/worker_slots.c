@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/os.h"
+#include "models/model.h"
 #include "models/prefix.h"
 
 enum { TENANT_BYTES = 16 /* of a digest, in the name of a folder */ };
@@ -20,6 +21,7 @@ enum { TENANT_BYTES = 16 /* of a digest, in the name of a folder */ };
 typedef struct order {
     hth_task *task;
     const char *salt; /* NULL: none */
+    hth_slot_adapters adapters;
     const char *filename;
     char folder[PATH_MAX]; /* of the file */
     char path[PATH_MAX];
@@ -129,13 +131,19 @@ static double ms_since(uint64_t begun_ns)
 }
 
 /* The tokens of the slot. NULL: none (*n_out is 0), or no memory (with the error). */
-static hearth_token *tokens_of(const order *o, uint32_t *n_out)
+static hearth_token *tokens_of(order *o, uint32_t *n_out)
 {
-    hearth_token *tokens = hth_slot_memory_tokens(o->task->slots, o->salt, o->number, n_out);
+    hearth_token *tokens = hth_slot_memory_tokens(o->task->slots, o->salt, o->number, &o->adapters, n_out);
 
     if (!tokens && *n_out > 0)
         hth_api_fail(&o->task->error, HTH_API_OVERLOADED, NULL, "no memory for the slot's %u tokens", *n_out);
     return tokens;
+}
+
+/* The requests that ran in the slot. */
+static hth_prefix_owner owner_of(const order *o)
+{
+    return (hth_prefix_owner){ .cache_salt = o->salt, .adapters = o->adapters.list, .n_adapters = o->adapters.n };
 }
 
 static bool make_folder(const order *o)
@@ -161,7 +169,9 @@ static void save(order *o)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL,
                      "slot %u is empty: no request of this key has run there since the model was loaded", o->number);
     if (tokens && make_folder(o)) {
-        if (hth_prefix_save(task->model, o->salt, tokens, n_tokens, o->path, &saved, &err) == HEARTH_OK)
+        const hth_prefix_owner owner = owner_of(o);
+
+        if (hth_prefix_save(task->model, &owner, tokens, n_tokens, o->path, &saved, &err) == HEARTH_OK)
             hth_buffer_add_json_take(
                 &task->answer, json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
                                          o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
@@ -176,15 +186,18 @@ static void restore(order *o)
 {
     hth_task *task = o->task;
     hth_prefix_restored restored;
+    hth_prefix_owner owner;
     hearth_error err = { .message = "" };
 
     if (!find_path(o))
         return;
-    if (hth_prefix_restore(task->model, o->salt, o->path, &restored, &err) != HEARTH_OK) {
+    (void)hth_model_adapters(task->model, NULL, o->adapters.list, &o->adapters.n); /* of an unloaded model: none */
+    owner = owner_of(o);
+    if (hth_prefix_restore(task->model, &owner, o->path, &restored, &err) != HEARTH_OK) {
         fail(o, true, &err);
         return;
     }
-    hth_slot_memory_note(task->slots, o->salt, o->number, restored.tokens, restored.n_tokens, NULL, 0);
+    hth_slot_memory_note(task->slots, o->salt, &o->adapters, o->number, restored.tokens, restored.n_tokens, NULL, 0);
     free(restored.tokens);
     hth_buffer_add_json_take(&task->answer,
                              json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
@@ -197,11 +210,12 @@ static hearth_status erase_own(const order *o, const hearth_token *tokens, uint3
                                hearth_error *err)
 {
     uint32_t n_kept = hth_slot_memory_shared(o->task->slots, o->salt, o->number, tokens, n_tokens), n_pinned = 0;
-    hearth_status status = hth_prefix_pinned(o->task->model, o->salt, tokens, n_tokens, &n_pinned, err);
+    const hth_prefix_owner owner = owner_of(o);
+    hearth_status status = hth_prefix_pinned(o->task->model, &owner, tokens, n_tokens, &n_pinned, err);
 
     if (status != HEARTH_OK)
         return status;
-    return hth_prefix_erase(o->task->model, o->salt, tokens, n_tokens, n_pinned > n_kept ? n_pinned : n_kept,
+    return hth_prefix_erase(o->task->model, &owner, tokens, n_tokens, n_pinned > n_kept ? n_pinned : n_kept,
                             n_erased_out, err);
 }
 

@@ -221,7 +221,7 @@ static bool make_reply(hth_task *task)
     }
     task->events = hth_request_events_new(task->queue, task->n_replies, task->owner);
     if (task->events)
-        hth_request_events_remember(task->events, task->slots, task->request->options.cache_salt, task->slot);
+        hth_request_events_remember(task->events, task->slots, &task->request->options, task->slot);
     if (task->events && task->request->wants_timings && task->request->stream)
         hth_request_events_tell_stats(task->events);
     if (task->events && task->request->wants_progress && task->request->stream)

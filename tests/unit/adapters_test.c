@@ -16,39 +16,29 @@ typedef struct scene {
     hearth_model *model;
 } scene;
 
-static int set_up(void **state)
+static void set_up(scene *s)
 {
-    scene *s = calloc(1, sizeof(*s));
     hearth_runtime_options options = hearth_runtime_options_default();
     hearth_model_options load = hearth_model_options_default();
     hearth_error err = { .message = "" };
 
-    assert_non_null(s);
     s->directory = hth_test_directory_new();
     options.engine_directory = HTH_TEST_ENGINE_DIR;
     options.cache_directory = s->directory;
     load.n_ctx = 1024;
     if (hearth_runtime_open(&options, &s->runtime, &err) != HEARTH_OK ||
-        hearth_model_load(s->runtime, "stub:", &load, &s->model, &err) != HEARTH_OK) {
-        print_error("%s\n", err.message);
-        return 1;
-    }
-    *state = s;
-    return 0;
+        hearth_model_load(s->runtime, "stub:", &load, &s->model, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
 }
 
-static int tear_down(void **state)
+static void tear_down(scene *s)
 {
-    scene *s = *state;
-
     hearth_model_unref(s->model);
     hearth_runtime_close(s->runtime);
     hth_test_directory_remove(s->directory);
-    free(s);
-    return 0;
 }
 
-#define FIXTURE_TEST(name) TEST_WITH(name, set_up, tear_down)
+#define FIXTURE_TEST(name) TEST_WITH(scene, s, name, set_up, tear_down)
 
 static const char *file_of(const scene *s, const char *name, unsigned number)
 {
@@ -123,7 +113,6 @@ static void expect_same(char *a_take, char *b_take, bool same)
 
 FIXTURE_TEST(an_adapter_changes_requests_that_name_none_by_its_own_scale)
 {
-    scene *s = *state;
     char *plain = reply_with(s, NULL, 0, NULL);
     uint32_t id = loaded(s, "all", 7, 1);
     hearth_adapter_scale off = { id, 0 };
@@ -139,7 +128,6 @@ FIXTURE_TEST(an_adapter_changes_requests_that_name_none_by_its_own_scale)
 
 FIXTURE_TEST(a_request_may_name_its_adapters)
 {
-    scene *s = *state;
     char *plain = reply_with(s, NULL, 0, NULL);
     hearth_adapter_scale one = { loaded(s, "one", 7, 1), 1 }, other = { loaded(s, "other", 8, 0), 1 };
     hearth_adapter_scale both[] = { one, other }, turned[] = { other, one };
@@ -154,7 +142,6 @@ FIXTURE_TEST(a_request_may_name_its_adapters)
 
 FIXTURE_TEST(requests_with_other_adapters_share_no_cells)
 {
-    scene *s = *state;
     hearth_adapter_scale all = { loaded(s, "all", 7, 0), 1 }, nothing = { loaded(s, "nothing", 0, 0), 1 };
     uint32_t n_cached;
 
@@ -184,7 +171,6 @@ static bool unload_once(uint64_t id, const char *text, size_t n, void *user_data
 
 FIXTURE_TEST(a_running_request_keeps_the_adapters_that_it_began_with)
 {
-    scene *s = *state;
     hearth_adapter_scale all = { loaded(s, "all", 7, 0), 1 };
     char *expected = reply_with(s, &all, 1, NULL);
     hearth_sampling sampling = hearth_sampling_default();
@@ -208,9 +194,29 @@ FIXTURE_TEST(a_running_request_keeps_the_adapters_that_it_began_with)
     expect_same(expected, reply_with(s, &all, 1, NULL), true);
 }
 
+FIXTURE_TEST(rows_of_a_prompt_are_those_of_its_adapters)
+{
+    hearth_adapter_scale all = { loaded(s, "all", 7, 0), 1 };
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_request request = request_of(&sampling);
+    hearth_explanation why = { .struct_size = sizeof(why) };
+    uint32_t n_tokens = 0;
+
+    free(reply_with(s, NULL, 0, NULL));
+    free(reply_with(s, &all, 1, NULL));
+    request.adapters = &all;
+    request.n_adapters = 1;
+    assert_int_equal(hearth_prompt_remove(s->model, &request, &n_tokens, NULL), HEARTH_OK);
+    assert_true(n_tokens > 0);
+    assert_int_equal(hearth_explain(s->model, &request, &why, NULL), HEARTH_OK);
+    assert_int_equal(why.known_tokens, 0);
+    request.adapters = NULL;
+    assert_int_equal(hearth_explain(s->model, &request, &why, NULL), HEARTH_OK);
+    assert_true(why.known_tokens > 0);
+}
+
 FIXTURE_TEST(adapters_are_listed_by_ids_that_are_given_once)
 {
-    scene *s = *state;
     hearth_adapter list[3] = { { .struct_size = sizeof(list[0]) } };
     size_t n;
 
@@ -251,7 +257,6 @@ static void expect_refused(const scene *s, const hearth_adapter_scale *named, si
 
 FIXTURE_TEST(what_cannot_be_is_refused_with_its_name)
 {
-    scene *s = *state;
     uint32_t id = loaded(s, "one", 1, 1);
     hearth_adapter_options options = hearth_adapter_options_default();
     hearth_error err;
@@ -277,7 +282,6 @@ FIXTURE_TEST(what_cannot_be_is_refused_with_its_name)
 
 FIXTURE_TEST(at_most_64_adapters_are_loaded)
 {
-    scene *s = *state;
     hearth_error err;
 
     for (unsigned i = 0; i < 64; i++) {

@@ -72,7 +72,8 @@ static hth_prefix_saved save(const place *p, const char *salt, uint32_t n)
     hth_prefix_saved saved;
     hearth_error err = { .message = "" };
 
-    assert_ok(hth_prefix_save(p->model, salt, prompt, n, file_path, &saved, &err), err);
+    assert_ok(hth_prefix_save(p->model, &(hth_prefix_owner){ .cache_salt = salt }, prompt, n, file_path, &saved, &err),
+              err);
     return saved;
 }
 
@@ -81,7 +82,8 @@ static uint32_t erase(const place *p, const char *salt, uint32_t n, uint32_t n_k
     uint32_t n_erased = UINT32_MAX;
     hearth_error err = { .message = "" };
 
-    assert_ok(hth_prefix_erase(p->model, salt, prompt, n, n_kept, &n_erased, &err), err);
+    assert_ok(hth_prefix_erase(p->model, &(hth_prefix_owner){ .cache_salt = salt }, prompt, n, n_kept, &n_erased, &err),
+              err);
     return n_erased;
 }
 
@@ -90,7 +92,7 @@ static uint32_t restore(const place *p, const char *salt)
     hth_prefix_restored restored;
     hearth_error err = { .message = "" };
 
-    assert_ok(hth_prefix_restore(p->model, salt, file_path, &restored, &err), err);
+    assert_ok(hth_prefix_restore(p->model, &(hth_prefix_owner){ .cache_salt = salt }, file_path, &restored, &err), err);
     assert_memory_equal(restored.tokens, prompt, restored.n_tokens * sizeof(prompt[0]));
     free(restored.tokens);
     return restored.n_tokens;
@@ -207,13 +209,20 @@ FIXTURE_TEST(nobody_gets_at_the_rows_of_another_salt)
     hearth_error err = { .message = "" };
 
     (void)ask(&p, "ann", N_PROMPT);
-    assert_int_equal(hth_prefix_save(p.model, "bob", prompt, n, file_path, &saved, &err), HEARTH_NOT_FOUND);
-    assert_int_equal(hth_prefix_save(p.model, NULL, prompt, n, file_path, &saved, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(
+        hth_prefix_save(p.model, &(hth_prefix_owner){ .cache_salt = "bob" }, prompt, n, file_path, &saved, &err),
+        HEARTH_NOT_FOUND);
+    assert_int_equal(
+        hth_prefix_save(p.model, &(hth_prefix_owner){ .cache_salt = NULL }, prompt, n, file_path, &saved, &err),
+        HEARTH_NOT_FOUND);
     assert_int_equal(erase(&p, "bob", n, 0), 0);
     assert_int_equal(erase(&p, NULL, n, 0), 0);
     assert_int_equal(save(&p, "ann", n).n_tokens, n);
-    assert_int_equal(hth_prefix_restore(p.model, "bob", file_path, &restored, &err), HEARTH_MISUSE);
-    assert_int_equal(hth_prefix_restore(p.model, NULL, file_path, &restored, &err), HEARTH_MISUSE);
+    assert_int_equal(
+        hth_prefix_restore(p.model, &(hth_prefix_owner){ .cache_salt = "bob" }, file_path, &restored, &err),
+        HEARTH_MISUSE);
+    assert_int_equal(hth_prefix_restore(p.model, &(hth_prefix_owner){ .cache_salt = NULL }, file_path, &restored, &err),
+                     HEARTH_MISUSE);
     assert_int_equal(restore(&p, "ann"), n);
     place_close(&p);
 }

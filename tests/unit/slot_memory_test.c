@@ -10,6 +10,9 @@
 static const hearth_token one[] = { 1, 2, 3, 4 };
 static const hearth_token other[] = { 1, 2, 9 };
 
+static const hth_slot_adapters none;
+static hth_slot_adapters adapters; /* of the slot that was asked for last */
+
 static int set_up(void **state)
 {
     *state = hth_slot_memory_new(10);
@@ -28,7 +31,7 @@ static uint32_t n_in(hth_slot_memory *memory, const char *salt, uint32_t number)
 {
     uint32_t n = 0;
 
-    free(hth_slot_memory_tokens(memory, salt, number, &n));
+    free(hth_slot_memory_tokens(memory, salt, number, &adapters, &n));
     return n;
 }
 
@@ -51,9 +54,9 @@ FIXTURE_TEST(a_slot_holds_what_ran_there_last)
     uint32_t n = 0;
 
     assert_int_equal(n_in(memory, NULL, 0), 0);
-    hth_slot_memory_note(memory, NULL, 0, other, 3, NULL, 0);
-    hth_slot_memory_note(memory, NULL, 0, one, 3, one + 3, 1);
-    tokens = hth_slot_memory_tokens(memory, "", 0, &n);
+    hth_slot_memory_note(memory, NULL, &none, 0, other, 3, NULL, 0);
+    hth_slot_memory_note(memory, NULL, &none, 0, one, 3, one + 3, 1);
+    tokens = hth_slot_memory_tokens(memory, "", 0, &adapters, &n);
     assert_non_null(tokens);
     assert_int_equal(n, 4);
     assert_memory_equal(tokens, one, sizeof(one));
@@ -65,10 +68,10 @@ FIXTURE_TEST(a_slot_holds_what_ran_there_last)
 
 FIXTURE_TEST(under_another_salt_a_slot_is_another_one)
 {
-    hth_slot_memory_note(memory, "a", 0, one, 4, NULL, 0);
+    hth_slot_memory_note(memory, "a", &none, 0, one, 4, NULL, 0);
     assert_int_equal(n_in(memory, NULL, 0), 0);
     assert_int_equal(n_in(memory, "b", 0), 0);
-    hth_slot_memory_note(memory, "b", 1, one, 4, NULL, 0);
+    hth_slot_memory_note(memory, "b", &none, 1, one, 4, NULL, 0);
     assert_int_equal(hth_slot_memory_shared(memory, "a", 0, one, 4), 0);
     hth_slot_memory_clear(memory, "b", 0);
     hth_slot_memory_clear(memory, NULL, 0);
@@ -77,23 +80,36 @@ FIXTURE_TEST(under_another_salt_a_slot_is_another_one)
 
 FIXTURE_TEST(what_other_slots_begin_with_is_shared)
 {
-    hth_slot_memory_note(memory, NULL, 0, one, 4, NULL, 0);
+    hth_slot_memory_note(memory, NULL, &none, 0, one, 4, NULL, 0);
     assert_int_equal(hth_slot_memory_shared(memory, NULL, 0, one, 4), 0);
-    hth_slot_memory_note(memory, NULL, 1, other, 3, NULL, 0);
+    hth_slot_memory_note(memory, NULL, &none, 1, other, 3, NULL, 0);
     assert_int_equal(hth_slot_memory_shared(memory, NULL, 0, one, 4), 2);
     assert_int_equal(hth_slot_memory_shared(memory, NULL, 2, one, 4), 4);
 }
 
 FIXTURE_TEST(the_slot_that_was_used_least_lately_makes_room)
 {
-    hth_slot_memory_note(memory, NULL, 0, one, 4, NULL, 0);
-    hth_slot_memory_note(memory, NULL, 1, one, 4, NULL, 0);
+    hth_slot_memory_note(memory, NULL, &none, 0, one, 4, NULL, 0);
+    hth_slot_memory_note(memory, NULL, &none, 1, one, 4, NULL, 0);
     assert_int_equal(n_in(memory, NULL, 0), 4); /* a use */
-    hth_slot_memory_note(memory, NULL, 2, one, 4, NULL, 0);
+    hth_slot_memory_note(memory, NULL, &none, 2, one, 4, NULL, 0);
     assert_int_equal(n_in(memory, NULL, 0), 4);
     assert_int_equal(n_in(memory, NULL, 1), 0);
     assert_int_equal(n_in(memory, NULL, 2), 4);
-    hth_slot_memory_note(memory, NULL, 2, one, 4, one, 4); /* fits alone */
+    hth_slot_memory_note(memory, NULL, &none, 2, one, 4, one, 4); /* fits alone */
     assert_int_equal(n_in(memory, NULL, 2), 8);
     assert_int_equal(n_in(memory, NULL, 0), 0);
+}
+
+FIXTURE_TEST(a_slot_remembers_the_adapters_of_its_request)
+{
+    const hth_slot_adapters two = { .n = 2, .list = { { 3, 0.5f }, { 7, 1 } } };
+
+    hth_slot_memory_note(memory, NULL, &two, 0, one, 4, NULL, 0);
+    assert_int_equal(n_in(memory, NULL, 0), 4);
+    assert_int_equal(adapters.n, 2);
+    assert_int_equal(adapters.list[1].id, 7);
+    hth_slot_memory_note(memory, NULL, &none, 0, one, 4, NULL, 0);
+    assert_int_equal(n_in(memory, NULL, 0), 4);
+    assert_int_equal(adapters.n, 0);
 }

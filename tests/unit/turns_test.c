@@ -51,7 +51,9 @@ static void tear_down(scene *s)
     hth_adapter_set_unref(s->sets[2]);
 }
 
-/* These sets are ready; *runs_out: which of the slots have their turn, as a set of bits. */
+#define FIXTURE_TEST(name) TEST_WITH(scene, s, name, set_up, tear_down)
+
+/* These sets are ready; returns the slots whose turn it is, as a set of bits. */
 static unsigned turn(scene *s, uint64_t ms, const int *sets, uint32_t n, bool keeps)
 {
     unsigned runs = 0;
@@ -66,40 +68,29 @@ static unsigned turn(scene *s, uint64_t ms, const int *sets, uint32_t n, bool ke
     return runs;
 }
 
-TEST(requests_with_one_set_run_together)
+FIXTURE_TEST(requests_with_one_set_run_together)
 {
-    scene s;
-
-    set_up(&s);
-    assert_int_equal(turn(&s, 0, (int[]){ 0, 0, 0 }, 3, false), 7);
-    assert_int_equal(turn(&s, 1000, (int[]){ 0, 0, 0 }, 3, false), 7);
-    assert_int_equal(turn(&s, 1001, (int[]){ 1, 1 }, 2, false), 3);
-    tear_down(&s);
+    assert_int_equal(turn(s, 0, (int[]){ 0, 0, 0 }, 3, false), 7);
+    assert_int_equal(turn(s, 1000, (int[]){ 0, 0, 0 }, 3, false), 7);
+    assert_int_equal(turn(s, 1001, (int[]){ 1, 1 }, 2, false), 3);
 }
 
-TEST(a_turn_ends_when_its_time_is_over_and_others_wait)
+FIXTURE_TEST(a_turn_ends_when_its_time_is_over_and_others_wait)
 {
-    scene s;
-
-    set_up(&s);
-    assert_int_equal(turn(&s, 0, (int[]){ 1, 2, 1 }, 3, false), 5);
-    assert_int_equal(turn(&s, HTH_TURN_MS - 1, (int[]){ 1, 2, 1 }, 3, false), 5);
-    assert_int_equal(turn(&s, HTH_TURN_MS, (int[]){ 1, 2, 1 }, 3, true), 5); /* it is kept */
-    assert_int_equal(turn(&s, HTH_TURN_MS, (int[]){ 1, 2, 1 }, 3, false), 2);
-    assert_int_equal(turn(&s, 2 * HTH_TURN_MS - 1, (int[]){ 1, 2, 1 }, 3, false), 2);
-    assert_int_equal(turn(&s, 2 * HTH_TURN_MS, (int[]){ 1, 2, 1 }, 3, false), 5);
-    tear_down(&s);
+    assert_int_equal(turn(s, 0, (int[]){ 1, 2, 1 }, 3, false), 5);
+    assert_int_equal(turn(s, HTH_TURN_MS - 1, (int[]){ 1, 2, 1 }, 3, false), 5);
+    assert_int_equal(turn(s, HTH_TURN_MS, (int[]){ 1, 2, 1 }, 3, true), 5); /* it is kept */
+    assert_int_equal(turn(s, HTH_TURN_MS, (int[]){ 1, 2, 1 }, 3, false), 2);
+    assert_int_equal(turn(s, 2 * HTH_TURN_MS - 1, (int[]){ 1, 2, 1 }, 3, false), 2);
+    assert_int_equal(turn(s, 2 * HTH_TURN_MS, (int[]){ 1, 2, 1 }, 3, false), 5);
 }
 
-TEST(every_set_has_its_turn_before_any_has_two)
+FIXTURE_TEST(every_set_has_its_turn_before_any_has_two)
 {
     static const int sets[] = { 0, 1, 2, 0 };
     unsigned n_turns[SLOTS] = { 0 };
-    scene s;
-
-    set_up(&s);
     for (unsigned i = 0; i < 30; i++) {
-        unsigned runs = turn(&s, (uint64_t)i * HTH_TURN_MS, sets, 4, false);
+        unsigned runs = turn(s, (uint64_t)i * HTH_TURN_MS, sets, 4, false);
 
         assert_int_equal(runs & 1, runs >> 3);
         for (unsigned k = 0; k < SLOTS; k++)
@@ -108,18 +99,13 @@ TEST(every_set_has_its_turn_before_any_has_two)
             for (unsigned k = 0; k < SLOTS; k++)
                 assert_int_equal(n_turns[k], i / 3 + 1);
     }
-    tear_down(&s);
 }
 
-TEST(newcomers_do_not_pass_who_waits)
+FIXTURE_TEST(newcomers_do_not_pass_who_waits)
 {
-    scene s;
-
-    set_up(&s);
-    assert_int_equal(turn(&s, 0, (int[]){ 0, 1 }, 2, false), 2);
+    assert_int_equal(turn(s, 0, (int[]){ 0, 1 }, 2, false), 2);
     for (uint64_t ms = HTH_TURN_MS; ms < 6 * HTH_TURN_MS; ms += HTH_TURN_MS) { /* each time with a new request */
-        s.slots[2].turn_wait = 0;
-        assert_int_equal(turn(&s, ms, (int[]){ 0, 1, 2 }, 3, false), ms / HTH_TURN_MS % 2 ? 1 : 2);
+        s->slots[2].turn_wait = 0;
+        assert_int_equal(turn(s, ms, (int[]){ 0, 1, 2 }, 3, false), ms / HTH_TURN_MS % 2 ? 1 : 2);
     }
-    tear_down(&s);
 }
