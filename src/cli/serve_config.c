@@ -198,6 +198,22 @@ static void check_aliases(const loader *l, const hth_serve_model *model, const c
                                  where, model->name, l->models[i].name);
 }
 
+/* An adapter that has the name of a model would change all requests for that model. */
+static void check_adapters(const loader *l, const hth_serve_model *model, const char *where)
+{
+    for (size_t i = 0; i < model->setup.adapters.n; i++) {
+        hth_adapter_spec spec;
+
+        if (hth_adapter_spec_read(model->setup.adapters.list[i], &spec, NULL) != HEARTH_OK)
+            continue; /* its option was checked */
+        check_alias(l, model, spec.name, where);
+        if (strcmp(spec.name, model->name) == 0)
+            hth_problems_add(l->problems,
+                             "%sthe adapter '%s' has the name of its model; give it another one, NAME=FILE", where,
+                             spec.name);
+    }
+}
+
 /* Check a model whose options are complete, and add it. where begins messages. */
 static void finish_model(loader *l, hth_serve_model *model, const char *where)
 {
@@ -234,6 +250,7 @@ static void finish_model(loader *l, hth_serve_model *model, const char *where)
                          "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
                          where, model->name, model->setup.model.strategy);
     check_aliases(l, model, where);
+    check_adapters(l, model, where);
     if (model->setup.defaults.system && strlen(model->setup.defaults.system) > HTH_API_DEFAULT_SYSTEM_BYTES_MAX)
         hth_problems_add(l->problems, "%sthe system message of model '%s' is longer than %d KiB", where, model->name,
                          HTH_API_DEFAULT_SYSTEM_BYTES_MAX >> 10);

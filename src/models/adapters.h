@@ -30,6 +30,14 @@ void hth_adapters_init(hth_adapters *adapters);
 void hth_adapters_clear(hth_adapters *adapters);
 void hth_adapters_deinit(hth_adapters *adapters);
 
+void hth_loaded_adapter_drop(hth_loaded_adapter *one);
+/* NULL: there is none. */
+hth_loaded_adapter *hth_adapters_find_locked(hth_adapters *adapters, uint32_t id);
+hearth_status hth_adapter_scale_check(float scale, hearth_error *err);
+/* Are they loaded, each named once, with possible scales? HEARTH_NOT_FOUND, HEARTH_MISUSE. */
+hearth_status hth_adapters_check_locked(hth_adapters *adapters, const hearth_adapter_scale *named, size_t n,
+                                        hearth_error *err);
+
 /*
  * The set of a request that names these adapters, [n]; NULL: the loaded ones with their scales. *out may be NULL, which
  * is the set of none. HEARTH_NOT_FOUND, HEARTH_MISUSE, HEARTH_NO_MEMORY.

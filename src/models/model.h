@@ -39,6 +39,13 @@ bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3]);
 /* Copy the recommendations of the model's file for sampling. They never change. Any thread. */
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out);
 
+/* The requests that a prefix belongs to: their salt, and the adapters that they name (hearth_request). */
+typedef struct hth_prefix_owner {
+    const char *cache_salt;
+    const hearth_adapter_scale *adapters; /* [n_adapters]; NULL: those of the model */
+    size_t n_adapters;
+} hth_prefix_owner;
+
 /*
  * The adapters of requests that name none, with their scales: *n_out of them. With a name, the adapter of that name
  * alone, with the scale that it was loaded with or, where that is 0, with 1. False: no adapter has the name, or the model is unloaded.

@@ -13,7 +13,6 @@
 #include "models/events.h"
 #include "models/fingerprinting.h"
 #include "models/model.h"
-#include "models/prefix.h"
 #include "models/runtime.h"
 
 struct hearth_model {

@@ -14,17 +14,10 @@
 #define HTH_MODELS_PREFIX_H
 
 #include "cache/cache.h"
-#include "hearth.h"
+#include "models/model.h"
 
 /* Wait until all rows that are being saved have their files. HEARTH_TIMED_OUT after 60 s. */
 hearth_status hth_prefix_flush(hth_cache *cache, hearth_error *err);
-
-/* The requests that a prefix belongs to: their salt, and the adapters that they name (hearth_request). */
-typedef struct hth_prefix_owner {
-    const char *cache_salt;
-    const hearth_adapter_scale *adapters; /* [n_adapters]; NULL: those of the model */
-    size_t n_adapters;
-} hth_prefix_owner;
 
 typedef struct hth_prefix_saved {
     hth_key key;       /* of the leading tokens that are cached */

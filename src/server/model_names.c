@@ -38,9 +38,6 @@ static bool has_alias(const hth_server_model *model, const char *name)
     for (size_t i = 0; i < model->n_aliases; i++)
         if (strcmp(model->aliases[i], name) == 0)
             return true;
-    for (size_t i = 0; i < model->n_adapters; i++)
-        if (strcmp(model->adapters[i], name) == 0)
-            return true;
     return false;
 }
 
@@ -127,9 +124,22 @@ static const hth_server_model *find_inside(const hth_server_options *options, co
     return model;
 }
 
+/* The worker looks for the same name, so it must be exact. */
+static const hth_server_model *find_by_adapter(const hth_server_options *options, const char *name)
+{
+    for (size_t i = 0; i < options->n_models; i++)
+        for (size_t j = 0; j < options->models[i].n_adapters; j++)
+            if (strcmp(options->models[i].adapters[j], name) == 0)
+                return &options->models[i];
+    return NULL;
+}
+
 const hth_server_model *hth_model_named(const hth_server_options *options, const char *name)
 {
     const hth_server_model *model = find_inside(options, name);
+
+    if (!model)
+        model = find_by_adapter(options, name);
 
     return model ? model : find_by_pattern(options, name);
 }

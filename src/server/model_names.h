@@ -5,10 +5,11 @@
  * elsewhere. What the name means is decided in this order, and the first that is found is the model:
  *
  *   1. a model's name, exactly
- *   2. an alias, or the name of an adapter of a model, exactly
+ *   2. an alias, exactly
  *   3. both once more for what is left of the name without folders ("org/model"), tag ("model:latest") and ".gguf"
- *   4. a pattern ("claude-*"), of several that fit the one with the most characters of its own
- *   5. the default model
+ *   4. the name of an adapter of a model, exactly
+ *   5. a pattern ("claude-*"), of several that fit the one with the most characters of its own
+ *   6. the default model
  *
  * Names decide what a client gets and never what it may have: whether a key may use the model is asked of the model's
  * own name, and only the default is chosen among those that the key may use.
@@ -21,7 +22,7 @@
 /* hth_server_options.default_model: names that mean no model are refused. */
 #define HTH_NO_DEFAULT_MODEL "none"
 
-/* The model that a name means by 1 to 4; NULL: none. Pure. */
+/* The model that a name means by 1 to 5; NULL: none. Pure. */
 const hth_server_model *hth_model_named(const hth_server_options *options, const char *name);
 
 /*

@@ -4,7 +4,7 @@
 #ifndef HTH_SERVER_WORKER_ADAPTERS_H
 #define HTH_SERVER_WORKER_ADAPTERS_H
 
-#include "server/worker_routes.h"
+#include "server/worker_job.h"
 
 /*
  * Choose the adapters of a task whose body was read: those that the body names, the one that it names as its model, or

@@ -54,9 +54,9 @@ bool hth_task_read(hth_task *task)
         task->kind = HTH_TASK_ANSWER;
     if (task->error.kind == HTH_API_NO_ERROR && task->kind != HTH_TASK_ANSWER && hth_task_choose_adapters(task) &&
         task->known.has_model && memcmp(task->known.model, task->digest, sizeof(task->known.model)) != 0)
-        hth_api_fail(
-            &task->error, HTH_API_INTERNAL, NULL,
-            "the model's file, chat template or adapters were changed meanwhile, and the reply belongs to the old one");
+        hth_api_fail(&task->error, HTH_API_INTERNAL, NULL,
+                     "one of the model's file, chat template and adapters was changed meanwhile, and the reply belongs "
+                     "to the old one");
     return task->error.kind == HTH_API_NO_ERROR;
 }
 

@@ -58,6 +58,7 @@ TEST(a_usual_line_has_our_names)
            "--cors-origin=localhost --cors-origin=https://a.example --tls-key=k --tls-certificate=c "
            "--log-level=debug");
     expect("-a gpt-4o,claude-* --alias x", "--alias=gpt-4o --alias=claude-* --alias=x");
+    expect("--lora a.gguf,b.gguf --lora-scaled c.gguf:0.5", "--lora=a.gguf --lora=b.gguf --lora=c.gguf:0.5");
     assert_int_equal(problems.n, 0);
 }
 
@@ -87,7 +88,6 @@ TEST(what_is_not_offered_says_why)
     } cases[] = {
         { "--context-shift", "--context-shift is not offered: a shifted context" },
         { "--mmproj x.gguf", "--mmproj is not offered: pictures" },
-        { "--lora=x", "--lora is not offered: adapters" },
         { "--ctx-size", "--ctx-size needs a value" },
         { "-ngl", "-ngl needs a value" },
     };
@@ -114,12 +114,12 @@ TEST(our_own_options_and_their_values_are_left_alone)
 /* An option that is there by its name alone is not hidden behind one of llama-server's. */
 TEST(every_translation_is_an_option_of_ours)
 {
-    static const char *const values[] = {
-        "--ctx-size 5",       "--batch-size 5",           "--parallel 5",  "--threads 5",       "--n-gpu-layers 5",
-        "--cache-type-k f16", "--cache-type-v f16",       "--cache-ram 5", "--temperature 0.5", "--ssl-key-file x",
-        "--ssl-cert-file x",  "--cors-origins localhost", "--verbose",     "--alias x",         "--typical 0.5",
-        "--n-predict 5",      "--dry-penalty-last-n 5"
-    };
+    static const char *const values[] = { "--ctx-size 5",       "--batch-size 5",    "--parallel 5",
+                                          "--threads 5",        "--n-gpu-layers 5",  "--cache-type-k f16",
+                                          "--cache-type-v f16", "--cache-ram 5",     "--temperature 0.5",
+                                          "--ssl-key-file x",   "--ssl-cert-file x", "--cors-origins localhost",
+                                          "--verbose",          "--alias x",         "--typical 0.5",
+                                          "--lora-scaled x",    "--n-predict 5",     "--dry-penalty-last-n 5" };
     static hth_serve_options options; /* large */
 
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {

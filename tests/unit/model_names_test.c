@@ -8,10 +8,11 @@
 
 static const char *const chat_aliases[] = { "gpt-4o", "claude-*", "org/known" };
 static const char *const code_aliases[] = { "claude-opus-*", "gpt-4o-mini", "llama" };
+static const char *const qwen_adapters[] = { "sql", "claude-poet" };
 static const hth_server_model models[] = {
     { .name = "chat", .aliases = chat_aliases, .n_aliases = 3 },
     { .name = "code", .aliases = code_aliases, .n_aliases = 3 },
-    { .name = "team/qwen:7b" },
+    { .name = "team/qwen:7b", .adapters = qwen_adapters, .n_adapters = 2 },
     { .name = "claude-exact" },
 };
 static const hth_server_options options = { .models = models, .n_models = 4 };
@@ -38,6 +39,13 @@ TEST(a_name_wins_over_an_alias_over_a_pattern)
     assert_string_equal(named("gpt-4"), "none");
     assert_string_equal(named("Chat"), "none");
     assert_string_equal(named(""), "none");
+}
+
+TEST(an_adapter_is_named_like_a_model)
+{
+    assert_string_equal(named("sql"), "team/qwen:7b");
+    assert_string_equal(named("claude-poet"), "team/qwen:7b");
+    assert_string_equal(named("sql:latest"), "none"); /* the worker would not know it */
 }
 
 TEST(folders_tags_and_the_suffix_of_files_are_looked_past)
