@@ -1,7 +1,8 @@
 /*
  * attention_mask.c - bits of a mask, and its rows in groups
  *
- * A row of a prompt follows the row before it when it sees one more cell, its own. A window may have dropped one cell;
+ * A row of a prompt follows the row before it when it sees one more cell, its own, or in an encoder, whose rows see the
+ * whole input, when it sees the same cells. A window may have dropped one cell;
  * then the row two before still sees it. Otherwise the lost cell is the last cell of another sequence's row, and no
  * other row sees it. The first two rows of a run do not show which case it is; the third row decides, because a window
  * makes it drop one cell as well. Rows that follow one another are a run. Runs of HTH_RUN_ROWS rows and more are cut
@@ -245,6 +246,8 @@ static bool add_row(reader *r, size_t row, difference d)
         ok = add_group(r, r->begin++, 1, false);
         return ok && ((d.n_gained == 1 && d.n_lost == 0) || begin_run(r, row));
     }
+    if (d.n_gained == 0 && d.n_lost == 0)
+        return true;
     if (d.n_gained == 1 && (d.n_lost == 0 || (d.n_lost == 1 && (d.is_seen_twice || is_second)))) {
         r->is_unsure = is_second && d.n_lost == 1;
         return true;

@@ -594,11 +594,26 @@ TEST(rows_of_a_window_follow_one_another_and_other_sequences_do_not)
     mask[64 * RUN_CELLS + 300] = 0; /* one cell more than the next token's: another sequence */
     assert_groups(mask, (size_t[]){ 64, 0, 64, 1 });
     move_window(mask);
-    memcpy(mask + 40 * RUN_CELLS, mask + 39 * RUN_CELLS, RUN_CELLS * sizeof(mask[0])); /* the same again */
+    mask[40 * RUN_CELLS + 300] = 0;
     assert_groups(mask, (size_t[]){ 40, 0, 64, 25 });
     for (size_t row = 15; row < RUN_ROWS; row += 15)
-        memcpy(mask + row * RUN_CELLS, mask + (row - 1) * RUN_CELLS, RUN_CELLS * sizeof(mask[0]));
+        mask[row * RUN_CELLS + 300] = 0;
     assert_groups(mask, (size_t[RUN_ROWS]){ 0 }); /* too few to be chunks */
+}
+
+TEST(rows_of_an_encoder_that_see_the_same_input_follow_one_another)
+{
+    static const size_t inputs[] = { 40, 10, 80 }; /* RUN_ROWS in all */
+    static uint16_t mask[RUN_CELLS * RUN_ROWS];
+    size_t begin = 0;
+
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); i++) {
+        for (size_t row = begin; row < begin + inputs[i]; row++)
+            for (size_t cell = 0; cell < RUN_CELLS; cell++)
+                mask[row * RUN_CELLS + cell] = cell >= begin && cell < begin + inputs[i] ? 0 : HTH_MASK_CLOSED;
+        begin += inputs[i];
+    }
+    assert_groups(mask, (size_t[]){ 40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 16 });
 }
 
 TEST(a_sequence_that_goes_on_from_anothers_cells_is_not_taken_for_its_window)
