@@ -7,7 +7,7 @@
 # --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
 # programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two
 # cores, which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
-# prefill idle decode sharing pause tick hit. `aged` is measured only where PARTS names it: MINUTES (60) of mixed load,
+# prefill idle decode sharing pause tick hit embed. `aged` is measured only where PARTS names it: MINUTES (60) of mixed load,
 # then cold prompts beside a server that has just started. ROUNDS (5) and REPEATS (3) say how often ours and the
 # engine's decoding is measured, LENGTHS which cold prompts (64 512 2000 8000), CONTEXTS which contexts are filled
 # (16384 65536 131072).
@@ -33,17 +33,17 @@ HEARTH_ENGINE_DIRECTORY=$build
 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-3000} # as the program `hearth` sets it; the engine's own programs get the same
 export HEARTH_ENGINE_DIRECTORY GOMP_SPINCOUNT
 threads=$(getconf _NPROCESSORS_ONLN)
-parts=${PARTS:-prefill idle decode sharing pause tick hit}
+parts=${PARTS:-prefill idle decode sharing pause tick hit embed}
 
 if [ "${QUICK:-0}" = 1 ]; then
-  large=tiny-llama tiny=
+  large=tiny-llama tiny= encoder=tiny-bert
   sequences='1 2' contexts='256' predict=24 rounds=1 repeats=0
   shared=256 own=32 n_requests=3 sharing_rounds=1
   pause_tokens=1024 max_ticks='250'
   tick='8 1' hit_tokens=512 hit_rounds=2
   lengths=${LENGTHS:-64 300} idle_contexts=${CONTEXTS:-4096} idle_lengths=64
 else
-  large=llama-1.1b tiny=$here/../models/hearth-tiny.gguf
+  large=llama-1.1b tiny=$here/../models/hearth-tiny.gguf encoder=bert-33m
   sequences='1 2 4 8' contexts='256 1024' predict=64 rounds=${ROUNDS:-5} repeats=${REPEATS:-3}
   shared=1024 own=64 n_requests=8 sharing_rounds=1
   pause_tokens=4096 max_ticks='250 500 1000'
@@ -58,6 +58,7 @@ trap 'rm -rf "$work" "$memory"' EXIT
 trap 'exit 1' HUP INT TERM
 
 large=$("$build/bench/make_model" "$large" 2>/dev/null)
+encoder=$("$build/bench/make_model" "$encoder" 2>/dev/null)
 peer=
 if [ "${QUICK:-0}" != 1 ]; then peer=$("$here/peer.sh"); fi
 
@@ -130,6 +131,12 @@ prefill() {
     --work "$work" --lengths "$lengths"
 }
 
+embed() {
+  command -v node >/dev/null || { echo "generation.sh: node is missing, which drives the servers" >&2; exit 1; }
+  ROUNDS=$rounds node "$here/embed.mjs" ${form:---text} $verbose --build "$build" --peer "$peer" --model "$encoder" \
+    --name "$(basename "$encoder" .gguf)" --work "$work"
+}
+
 aged() {
   command -v node >/dev/null || { echo "generation.sh: node is missing, which drives the servers" >&2; exit 1; }
   ROUNDS=$rounds node "$here/aged.mjs" ${form:---text} $verbose --build "$build" --model "$1" --name "$name" --work "$work" \
@@ -182,6 +189,7 @@ head_of() {
       run hit_bench "$model" $hit_tokens "$memory/disk" "$memory/files" ram $hit_rounds
     fi
   done
+  if wants embed; then embed; fi
   if wants tick; then
     head_of "The scheduler on the stub engine"
     run tick_bench "$memory" $tick

@@ -97,6 +97,12 @@ static const struct shape shapes[] = {
       .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256, .n_window = 64 },
     { "tiny-qwen35", "gated delta net and M-RoPE, every 4th layer attention", "f16", KIND_QWEN35, .n_vocab = 4096,
       .n_ctx = 8192, .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256 },
+    { "bert-33m", "an encoder, the benchmark's size", "q8_0", KIND_BERT, .n_vocab = 32000, .n_ctx = 512, .n_layers = 12,
+      .n_embd = 384, .n_heads = 12, .n_heads_kv = 12, .n_ff = 1536 },
+    { "tiny-bert", "an encoder", "f16", KIND_BERT, .n_vocab = 4096, .n_ctx = 600, .n_layers = 3, .n_embd = 128,
+      .n_heads = 4, .n_heads_kv = 4, .n_ff = 256 },
+    { "tiny-reranker", "an encoder with a classifier", "f16", KIND_BERT, .n_vocab = 4096, .n_ctx = 600, .n_layers = 3,
+      .n_embd = 128, .n_heads = 4, .n_heads_kv = 4, .n_ff = 256, .n_labels = 1 },
 };
 
 static const size_t n_shapes = sizeof(shapes) / sizeof(shapes[0]);

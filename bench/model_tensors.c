@@ -14,6 +14,7 @@ static const char *architecture_of(enum kind kind)
     case KIND_MAMBA: return "mamba";
     case KIND_LFM2: return "lfm2";
     case KIND_QWEN35: return "qwen35";
+    case KIND_BERT: return "bert";
     }
     return "unknown";
 }
@@ -272,6 +273,41 @@ static void add_qwen35(struct model *model)
     }
 }
 
+/* The classifier of a reranker: a dense layer and its output. */
+static void add_classifier(struct model *model)
+{
+    const struct shape *s = model->shape;
+
+    add_matrix(model, "cls.weight", FILL_RANDOM, s->n_embd, s->n_embd);
+    add_small(model, "cls.bias", FILL_RANDOM, s->n_embd, 0);
+    add_matrix(model, "cls.output.weight", FILL_RANDOM, s->n_embd, s->n_labels);
+    add_small(model, "cls.output.bias", FILL_RANDOM, s->n_labels, 0);
+}
+
+static void add_bert(struct model *model)
+{
+    const struct shape *s = model->shape;
+
+    gguf_set_val_bool(model->gguf, "bert.attention.causal", false);
+    set_u32(model, "pooling_type", s->n_labels > 0 ? LLAMA_POOLING_TYPE_RANK : LLAMA_POOLING_TYPE_MEAN);
+    gguf_set_val_u32(model->gguf, "tokenizer.ggml.token_type_count", 2);
+    add_small(model, "token_types.weight", FILL_RANDOM, s->n_embd, 2);
+    add_small(model, "position_embd.weight", FILL_RANDOM, s->n_embd, s->n_ctx);
+    add_small(model, "token_embd_norm.weight", FILL_ONES, s->n_embd, 0);
+    add_small(model, "token_embd_norm.bias", FILL_RANDOM, s->n_embd, 0);
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+        add_plain_attention(model, i);
+        add_block_norm(model, i, "attn_output_norm.weight", s->n_embd);
+        add_block_small(model, i, "attn_output_norm.bias", FILL_RANDOM, s->n_embd, 0);
+        add_block_matrix(model, i, "ffn_up.weight", s->n_embd, s->n_ff);
+        add_block_matrix(model, i, "ffn_down.weight", s->n_ff, s->n_embd);
+        add_block_norm(model, i, "layer_output_norm.weight", s->n_embd);
+        add_block_small(model, i, "layer_output_norm.bias", FILL_RANDOM, s->n_embd, 0);
+    }
+    if (s->n_labels > 0)
+        add_classifier(model);
+}
+
 static void add_vocab(struct model *model)
 {
     static const char template[] =
@@ -280,6 +316,7 @@ static void add_vocab(struct model *model)
         "{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
     struct gguf_context *gguf = model->gguf;
+    bool is_encoder = model->shape->kind == KIND_BERT;
     struct vocab vocab;
     const char **pieces;
 
@@ -298,9 +335,14 @@ static void add_vocab(struct model *model)
     gguf_set_val_u32(gguf, "tokenizer.ggml.bos_token_id", TOKEN_BOS);
     gguf_set_val_u32(gguf, "tokenizer.ggml.eos_token_id", TOKEN_EOS);
     gguf_set_val_bool(gguf, "tokenizer.ggml.add_bos_token", true);
-    gguf_set_val_bool(gguf, "tokenizer.ggml.add_eos_token", false);
+    gguf_set_val_bool(gguf, "tokenizer.ggml.add_eos_token", is_encoder);
     gguf_set_val_bool(gguf, "tokenizer.ggml.add_space_prefix", false);
-    gguf_set_val_str(gguf, "tokenizer.chat_template", template);
+    if (is_encoder) {
+        gguf_set_val_u32(gguf, "tokenizer.ggml.seperator_token_id", TOKEN_EOS);
+        gguf_set_val_bool(gguf, "tokenizer.ggml.add_sep_token", true);
+    } else {
+        gguf_set_val_str(gguf, "tokenizer.chat_template", template);
+    }
 
     free(pieces);
     vocab_deinit(&vocab);
@@ -320,13 +362,13 @@ static void add_common_keys(struct model *model, const char *name)
     set_u32(model, "block_count", s->n_layers);
     set_u32(model, "feed_forward_length", s->n_ff);
     set_u32(model, "attention.head_count", s->n_heads);
-    if (s->kind == KIND_COHERE2)
+    if (s->kind == KIND_COHERE2 || s->kind == KIND_BERT)
         set_f32(model, "attention.layer_norm_epsilon", 1e-5f);
     else
         set_f32(model, "attention.layer_norm_rms_epsilon", 1e-5f);
     if (s->kind == KIND_LLAMA || s->kind == KIND_COHERE2 || s->kind == KIND_QWEN35)
         set_u32(model, "attention.head_count_kv", s->n_heads_kv);
-    if (s->kind != KIND_MAMBA)
+    if (s->kind != KIND_MAMBA && s->kind != KIND_BERT)
         set_f32(model, "rope.freq_base", 10000.0f);
     if (s->n_window > 0)
         set_u32(model, "attention.sliding_window", s->n_window);
@@ -355,7 +397,8 @@ void model_init(struct model *model, const struct shape *shape, enum ggml_type m
     add_common_keys(model, name);
     add_vocab(model);
     /* The other kinds use their embedding as their head. */
-    add_matrix(model, "token_embd.weight", shape->kind == KIND_LLAMA ? FILL_RANDOM : FILL_HEAD, shape->n_embd,
+    add_matrix(model, "token_embd.weight",
+               shape->kind == KIND_LLAMA || shape->kind == KIND_BERT ? FILL_RANDOM : FILL_HEAD, shape->n_embd,
                shape->n_vocab);
     switch (shape->kind) {
     case KIND_LLAMA: add_llama(model); break;
@@ -363,6 +406,7 @@ void model_init(struct model *model, const struct shape *shape, enum ggml_type m
     case KIND_MAMBA: add_mamba(model); break;
     case KIND_LFM2: add_lfm2(model); break;
     case KIND_QWEN35: add_qwen35(model); break;
+    case KIND_BERT: add_bert(model); break;
     }
 }
 

@@ -76,7 +76,7 @@ static inline uint64_t hash_text(const char *text)
 
 /* ---- the shape ---- */
 
-enum kind { KIND_LLAMA, KIND_COHERE2, KIND_MAMBA, KIND_LFM2, KIND_QWEN35 };
+enum kind { KIND_LLAMA, KIND_COHERE2, KIND_MAMBA, KIND_LFM2, KIND_QWEN35, KIND_BERT };
 
 struct shape {
     const char *name;
@@ -85,6 +85,7 @@ struct shape {
     enum kind kind;
     uint32_t n_vocab, n_ctx, n_layers, n_embd, n_heads, n_heads_kv, n_ff;
     uint32_t n_window; /* 0: no sliding window */
+    uint32_t n_labels; /* of its classifier; 0: it has none */
 };
 
 /* ---- the vocabulary ---- */

@@ -345,6 +345,20 @@ static inline hearth_cache_policy hearth_cache_policy_default(void)
     return policy;
 }
 
+/* How the vectors of an input's tokens become its embedding. */
+typedef enum hearth_pooling {
+    HEARTH_POOLING_MODEL = 0, /* in a request: that of the model's options; there: that of the model's file. If the
+                                 file names none: LAST for a model that generates, MEAN for an encoder */
+    HEARTH_POOLING_NONE = 1,  /* one vector for each token */
+    HEARTH_POOLING_MEAN = 2,  /* the mean of all */
+    HEARTH_POOLING_CLS = 3,   /* the first token's */
+    HEARTH_POOLING_LAST = 4,  /* the last token's */
+    HEARTH_POOLING_RANK = 5,  /* the scores of the model's classifier, one for each of its labels */
+} hearth_pooling;
+
+/* "mean"; HEARTH_POOLING_MODEL is "model". A static string. */
+HEARTH_API const char *hearth_pooling_name(hearth_pooling pooling);
+
 /* What a model's scheduler thread is doing. */
 typedef enum hearth_work_kind {
     HEARTH_WORK_BEGINS = 0,     /* something that has to end: a round of its work, or a save */
@@ -416,6 +430,7 @@ typedef struct hearth_model_options {
      * time, and one that goes away ends this process (with SIGPIPE, where that is not ignored).
      */
     const char *rpc_servers;
+    hearth_pooling pooling; /* of embeddings whose request names none; default HEARTH_POOLING_MODEL */
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);
@@ -530,6 +545,15 @@ typedef struct hearth_model_info {
     uint64_t n_ticks;          /* evaluations since loading */
     uint64_t n_preempted;      /* requests that made room for others, since loading */
     char strategy[64];
+    bool generates;            /* false: the model is an encoder; it makes embeddings only */
+    bool embeds;               /* hearth_embed works */
+    bool ranks;                /* it has a classifier: HEARTH_POOLING_RANK works */
+    hearth_pooling pooling;    /* of embeddings whose request names none; not HEARTH_POOLING_MODEL */
+    uint32_t n_embedding;      /* values of an embedding */
+    uint32_t embed_tokens_max; /* of one input */
+    uint32_t n_embed_waiting;  /* requests of hearth_embed that have not ended */
+    uint64_t n_embed_inputs;   /* embedded since loading */
+    uint64_t n_embed_ticks;    /* evaluations for them */
 } hearth_model_info;
 
 /* Fill info (struct_size set by the caller). Never blocks behind a running request. */
@@ -1181,6 +1205,97 @@ typedef struct hearth_explanation {
  */
 HEARTH_API hearth_status hearth_explain(hearth_model *model, const hearth_request *request,
                                         hearth_explanation *explanation, hearth_error *err);
+
+/* ---- embeddings and scores --------------------------------------------------------------------------------------- */
+
+/* One input: a text, or tokens, to which nothing is added. */
+typedef struct hearth_embed_input {
+    size_t struct_size;
+    const char *text;           /* terminated; or NULL with tokens */
+    const hearth_token *tokens; /* [n_tokens]; or NULL with text */
+    size_t n_tokens;
+} hearth_embed_input;
+
+typedef struct hearth_embeddings hearth_embeddings;
+/*
+ * The request has ended. embeddings is borrowed for the call; hearth_embeddings_ref keeps it. Called exactly once for
+ * each submitted request, on a thread of the model that evaluates inputs.
+ */
+typedef void (*hearth_embedded_fn)(uint64_t request_id, const hearth_embeddings *embeddings, void *user_data);
+
+typedef struct hearth_embed_request {
+    size_t struct_size;
+    const hearth_embed_input *inputs; /* [n_inputs] */
+    size_t n_inputs;                  /* 1 .. 65536 */
+    /*
+     * Score each input, which is a text, as an answer to this text. The model's file says how the two are joined.
+     * pooling is HEARTH_POOLING_RANK then, or HEARTH_POOLING_MODEL, which means the same. NULL: none.
+     */
+    const char *query;
+    hearth_pooling pooling; /* default HEARTH_POOLING_MODEL */
+    /*
+     * Each vector, unless it has scores, is divided by its norm: 2 (default) Euclidean; p of 1 .. 64: (sum |x|^p)^(1/p);
+     * 0: multiplied so that its largest value is 32760; -1: not changed.
+     */
+    int32_t norm;
+    uint32_t dimensions;        /* keep so many leading values of each vector, before the norm; 0: all */
+    bool truncate;              /* cut inputs that are too long at their end; otherwise they are HEARTH_TOO_LONG */
+    unsigned tokenize_flags;    /* for texts; default HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL */
+    hearth_embedded_fn on_done; /* may be NULL */
+    void *user_data;
+} hearth_embed_request;
+
+HEARTH_API void hearth_embed_request_init(hearth_embed_request *request, size_t struct_size);
+static inline hearth_embed_request hearth_embed_request_default(void)
+{
+    hearth_embed_request request;
+
+    hearth_embed_request_init(&request, sizeof(request));
+    return request;
+}
+
+/* The embeddings of a request's inputs. The library makes it and never changes it afterwards: any thread may read it. */
+struct hearth_embeddings {
+    size_t struct_size;
+    hearth_status status;        /* HEARTH_OK, or why the request failed; there are no vectors then */
+    hearth_pooling pooling;      /* not HEARTH_POOLING_MODEL */
+    size_t n_inputs;             /* 0 if the request failed */
+    uint32_t n_values;           /* of a vector; with HEARTH_POOLING_RANK its scores */
+    const float *const *vectors; /* [n_inputs]; vectors[i] has n_vectors[i] vectors, one behind the other */
+    const uint32_t *n_vectors;   /* [n_inputs]; 1, or n_tokens[i] with HEARTH_POOLING_NONE */
+    const uint32_t *n_tokens;    /* [n_inputs]; of each input, after truncation */
+    uint64_t n_tokens_total;
+    uint32_t n_evaluations; /* that inputs of this request took part in */
+    double queue_ms;        /* before the first of them */
+    double compute_ms;      /* from then on */
+    hearth_error error;     /* message where status is not HEARTH_OK */
+};
+
+/* As hearth_result_ref and hearth_result_unref. */
+HEARTH_API const hearth_embeddings *hearth_embeddings_ref(const hearth_embeddings *embeddings);
+HEARTH_API void hearth_embeddings_unref(const hearth_embeddings *embeddings);
+
+/*
+ * Embed inputs, or score them. Everything in request is copied. Inputs of all waiting requests are evaluated together,
+ * as many as fit, in turn: a request with many inputs does not delay one with few. This happens in a context of its own,
+ * which the first request makes, and on a thread of its own: beside the generation of the same model. Nothing of it is
+ * read from the cache or kept there. An embedding depends on its own input; inputs beside it may change its last bits.
+ *
+ * The id is unique among all requests, and hearth_cancel and hearth_wait take it.
+ *
+ * Returns HEARTH_OK; HEARTH_MISUSE and HEARTH_INVALID_TEXT for a request that is wrong; HEARTH_TOO_LONG for an input of
+ * more tokens than hearth_model_info.embed_tokens_max; HEARTH_UNSUPPORTED if the model makes no embeddings, or has no
+ * classifier for HEARTH_POOLING_RANK; HEARTH_BUSY when queue_max requests wait; HEARTH_CANCELLED after unloading;
+ * HEARTH_NO_MEMORY. on_done is not called unless the status is HEARTH_OK.
+ */
+HEARTH_API hearth_status hearth_embed_submit(hearth_model *model, const hearth_embed_request *request, uint64_t *id_out,
+                                             hearth_error *err);
+/*
+ * The same, and wait. *out receives a reference, to be given back with hearth_embeddings_unref; with HEARTH_OK only.
+ * Not in a callback.
+ */
+HEARTH_API hearth_status hearth_embed(hearth_model *model, const hearth_embed_request *request,
+                                      const hearth_embeddings **out, hearth_error *err);
 
 /* ---- rows by hand ------------------------------------------------------------------------------------------------ */
 

@@ -145,8 +145,14 @@ static json_t *capabilities_json(hearth_model *model)
                                            .parameters = "{\"type\":\"object\",\"properties\":{}}" };
     hearth_conversation conversation = hearth_conversation_default();
     const hearth_chat_prompt *prompt = NULL;
-    json_t *capabilities = json_pack("[s]", "completion");
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    json_t *capabilities;
     hearth_token fill[3];
+
+    (void)hearth_model_info_get(model, &info, NULL); /* the model is there */
+    capabilities = json_pack("[s]", info.generates ? "completion" : "embedding");
+    if (!info.generates)
+        return capabilities;
 
     if (hth_model_fill_tokens(model, fill))
         json_array_append_new(capabilities, json_string("insert"));

@@ -23,6 +23,11 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
         [HTH_API_OLLAMA_CHAT] = HTH_API_OLLAMA,
         [HTH_API_OLLAMA_GENERATE] = HTH_API_OLLAMA,
         [HTH_API_OLLAMA_SHOW] = HTH_API_OLLAMA,
+        [HTH_API_EMBEDDINGS] = HTH_API_OPENAI,
+        [HTH_API_NATIVE_EMBEDDING] = HTH_API_NATIVE,
+        [HTH_API_RERANK] = HTH_API_OPENAI,
+        [HTH_API_OLLAMA_EMBED] = HTH_API_OLLAMA,
+        [HTH_API_OLLAMA_EMBEDDINGS] = HTH_API_OLLAMA,
     };
 
     return dialects[kind];

@@ -9,6 +9,7 @@
 #define HTH_API_REQUEST_H
 
 #include "api/defaults.h"
+#include "api/embed.h"
 #include "api/error.h"
 #include "api/notes.h"
 #include "api/responses.h"
@@ -29,8 +30,14 @@ typedef enum hth_api_kind {
     HTH_API_OLLAMA_CHAT,      /* Ollama's /api/chat */
     HTH_API_OLLAMA_GENERATE,  /* /api/generate */
     HTH_API_OLLAMA_SHOW,      /* /api/show */
+    /* Of embed.h. */
+    HTH_API_EMBEDDINGS,        /* OpenAI's /v1/embeddings */
+    HTH_API_NATIVE_EMBEDDING,  /* llama.cpp's /embedding */
+    HTH_API_RERANK,            /* /v1/rerank */
+    HTH_API_OLLAMA_EMBED,      /* /api/embed */
+    HTH_API_OLLAMA_EMBEDDINGS, /* /api/embeddings */
 } hth_api_kind;
-enum { HTH_API_KINDS = HTH_API_OLLAMA_SHOW + 1 };
+enum { HTH_API_KINDS = HTH_API_OLLAMA_EMBEDDINGS + 1 };
 
 /* The API of a kind of request. */
 hth_api_dialect hth_api_kind_dialect(hth_api_kind kind);
@@ -93,7 +100,7 @@ typedef struct hth_api_memory {
     max_align_t bytes[];
 } hth_api_memory;
 
-typedef struct hth_api_request {
+struct hth_api_request {
     hth_api_kind kind;
     const char *model; /* NULL: the client named none */
     bool is_chat;      /* the request has a conversation; otherwise it has prompts */
@@ -135,6 +142,7 @@ typedef struct hth_api_request {
     bool with_pieces;
 
     const hth_api_responses *responses; /* of /v1/responses; NULL otherwise */
+    const hth_api_embed *embed;         /* of embeddings and scores; NULL otherwise */
 
     hth_api_notes notes; /* of fields without effect */
     hth_api_edits edits;
@@ -145,7 +153,7 @@ typedef struct hth_api_request {
     json_t *items; /* owned: all items that a request to /v1/responses answers; strings are borrowed from them */
     json_t *body;  /* owned */
     hth_api_memory *memory; /* owned */
-} hth_api_request;
+};
 
 /* Records of earlier responses that a request may name (response_record.h), one behind the other. */
 typedef struct hth_api_past {

@@ -64,6 +64,11 @@ void hth_api_parse_ollama_chat(hth_api_parse *parse);
 void hth_api_parse_ollama_generate(hth_api_parse *parse);
 void hth_api_parse_ollama_show(hth_api_parse *parse);
 void hth_api_parse_responses(hth_api_parse *parse); /* also for input_tokens */
+void hth_api_parse_embeddings(hth_api_parse *parse);
+void hth_api_parse_native_embedding(hth_api_parse *parse);
+void hth_api_parse_rerank(hth_api_parse *parse);
+void hth_api_parse_ollama_embed(hth_api_parse *parse);
+void hth_api_parse_ollama_embeddings(hth_api_parse *parse);
 
 /* Before the fields are parsed: set the options to the server's defaults. */
 void hth_api_defaults_begin(hth_api_parse *parse);

@@ -27,6 +27,11 @@ static void parse_fields(hth_api_parse *parse)
         [HTH_API_OLLAMA_CHAT] = hth_api_parse_ollama_chat,
         [HTH_API_OLLAMA_GENERATE] = hth_api_parse_ollama_generate,
         [HTH_API_OLLAMA_SHOW] = hth_api_parse_ollama_show,
+        [HTH_API_EMBEDDINGS] = hth_api_parse_embeddings,
+        [HTH_API_NATIVE_EMBEDDING] = hth_api_parse_native_embedding,
+        [HTH_API_RERANK] = hth_api_parse_rerank,
+        [HTH_API_OLLAMA_EMBED] = hth_api_parse_ollama_embed,
+        [HTH_API_OLLAMA_EMBEDDINGS] = hth_api_parse_ollama_embeddings,
         [HTH_API_RESPONSES] = hth_api_parse_responses,
         [HTH_API_RESPONSES_TOKENS] = hth_api_parse_responses,
     };

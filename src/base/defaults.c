@@ -112,3 +112,14 @@ void hearth_events_options_init(hearth_events_options *options, size_t struct_si
 
     hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
 }
+
+void hearth_embed_request_init(hearth_embed_request *request, size_t struct_size)
+{
+    const hearth_embed_request defaults = {
+        .struct_size = sizeof(defaults),
+        .norm = 2,
+        .tokenize_flags = HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL,
+    };
+
+    hth_struct_init(request, struct_size, &defaults, sizeof(defaults));
+}

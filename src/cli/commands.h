@@ -8,6 +8,7 @@
 #define HTH_CLI_COMMANDS_H
 
 int hth_command_run(int argc, char **argv);
+int hth_command_embed(int argc, char **argv);
 int hth_command_serve(int argc, char **argv);
 int hth_command_key(int argc, char **argv);
 int hth_command_worker(int argc, char **argv);

@@ -78,6 +78,7 @@ static const flag flags[] = {
     { { "--typical" }, VALUE, RENAMED, .to = "--typical-p" },
     { { "--dry-penalty-last-n" }, VALUE, RENAMED, .to = "--dry-last-n" },
     { { "--n-predict" }, VALUE, RENAMED, .to = "--predict" },
+    { { "--reranking", "--rerank" }, NOTHING, RENAMED, .to = "--pooling=rank" },
     { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },
 
     { { "--flash-attn", "-fa" },
@@ -100,6 +101,10 @@ static const flag flags[] = {
     { { "--slots" }, NOTHING, WITHOUT_EFFECT, .to = "they are always there" },
     { { "--jinja" }, NOTHING, WITHOUT_EFFECT, .to = "templates are always Jinja's" },
     { { "--no-ui", "--no-webui" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
+    { { "--embeddings", "--embedding" },
+      NOTHING,
+      WITHOUT_EFFECT,
+      .to = "every model that can make embeddings makes them" },
     { { "--warmup" }, NOTHING, WITHOUT_EFFECT, .to = "a model that reports ready needs no warm-up" },
     { { "--no-warmup" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
     { { "--mlock" }, NOTHING, WITHOUT_EFFECT, .to = "weights are mapped, and all processes that map them share them" },
@@ -119,7 +124,6 @@ static const flag flags[] = {
     { { "--api-prefix" }, VALUE, REFUSED, .to = "a proxy in front can remove a prefix" },
     { { "--path" }, VALUE, REFUSED, .to = "pages are not served; --cors-origin lists their origins" },
     { { "--mmproj", "-mm" }, VALUE, REFUSED, .to = "pictures and sound are not read" },
-    { { "--reranking", "--rerank" }, NOTHING, REFUSED, .to = "documents are not ranked" },
     { { "--model-draft", "-md", "--spec-draft-model" }, VALUE, REFUSED, .to = "there are no draft models" },
 };
 

@@ -30,6 +30,12 @@ static const char *const fingerprint_modes[] = {
     [HEARTH_FINGERPRINT_FAST_UNSAFE + 1] = NULL,
 };
 
+static const char *const poolings[] = {
+    [HEARTH_POOLING_MODEL] = "model", [HEARTH_POOLING_NONE] = "none", [HEARTH_POOLING_MEAN] = "mean",
+    [HEARTH_POOLING_CLS] = "cls",     [HEARTH_POOLING_LAST] = "last", [HEARTH_POOLING_RANK] = "rank",
+    [HEARTH_POOLING_RANK + 1] = NULL,
+};
+
 static const struct policy_key {
     const char *key;
     size_t offset;
@@ -214,6 +220,10 @@ static const hth_option engine_rows[] = {
     { "lora-init-without-apply", 0, HTH_OPTION_FLAG, NULL,
       "load the adapters, and apply them only to requests that name them", .offset = AT(adapters.wait),
       .key = "lora_init_without_apply" },
+    { "pooling", 0, HTH_OPTION_WORD, "POOLING",
+      "what becomes an embedding: none (the vector of each token), mean, cls (the first), last, rank (scores); model: "
+      "as the model's file says",
+      .offset = AT(model.pooling), .words = poolings, .key = "pooling" },
 };
 
 const hth_option_table hth_model_serving_options = TABLE(serving_rows);

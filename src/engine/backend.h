@@ -35,6 +35,7 @@ typedef struct hth_engine_context hth_engine_context;
 typedef struct hth_engine_adapter hth_engine_adapter;
 typedef struct hth_engine_sampler hth_engine_sampler;
 typedef struct hth_engine_chat_reader hth_engine_chat_reader;
+typedef struct hth_engine_embedder hth_engine_embedder;
 
 /* How the state of a model can be cut. docs/engine.md tells how each kind was measured. */
 typedef enum hth_model_kind {
@@ -114,6 +115,12 @@ typedef struct hth_engine_model_info {
     bool adds_eos;
     hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; HTH_NO_TOKEN: none */
     hth_sampling_advice advice;
+    bool embeds;               /* embedder_new works */
+    hearth_pooling pooling;    /* what the file names; HEARTH_POOLING_MODEL: nothing */
+    uint32_t n_embedding;      /* values of a vector */
+    uint32_t n_labels;         /* scores of HEARTH_POOLING_RANK; 0: the model has no classifier */
+    const char *rank_template; /* joins "{query}" and "{document}", valid while the model is loaded; NULL: none */
+    bool adds_sep;             /* the tokenizer puts HEARTH_SPECIAL_SEP between two texts */
 } hth_engine_model_info;
 
 /* The memory for cells; 0: unknown. */
@@ -198,6 +205,24 @@ typedef struct hth_sample_at {
 enum {
     HTH_PIECE_BYTES_MAX = HEARTH_TOKEN_BYTES_MAX
 }; /* room for the text of one token, here and in all layers above */
+
+/* ---- embeddings ---- */
+
+typedef struct hth_embedder_params {
+    hearth_pooling pooling; /* not HEARTH_POOLING_MODEL */
+    uint32_t n_tokens_max;  /* of one evaluation */
+    uint32_t n_inputs_max;  /* likewise; 1 .. 256. Where each costs much memory, the engine takes fewer */
+    uint32_t n_threads;     /* 0: the machine's CPUs */
+    /* As hth_engine_context_params. */
+    bool (*abort)(void *user_data);
+    void *abort_user_data;
+} hth_embedder_params;
+
+/* One input of an evaluation. */
+typedef struct hth_embedder_input {
+    const hearth_token *tokens; /* [n_tokens], at least one */
+    uint32_t n_tokens;
+} hth_embedder_input;
 
 typedef struct hth_backend {
     uint32_t abi;
@@ -367,6 +392,25 @@ typedef struct hth_backend {
      */
     hearth_status (*chat_read)(const hth_engine_chat_reader *reader, const char *text, size_t n_bytes, bool is_whole,
                                hth_chat_reply *out, hearth_error *err);
+
+    /* ---- embeddings: one thread at a time for each embedder, beside the model's contexts ---- */
+
+    /*
+     * HEARTH_UNSUPPORTED if the model makes no embeddings, or not with this pooling. An embedder keeps no state between
+     * evaluations.
+     */
+    hearth_status (*embedder_new)(hth_engine_model *model, const hth_embedder_params *params, hth_engine_embedder **out,
+                                  hearth_error *err);
+    void (*embedder_free)(hth_engine_embedder *embedder);             /* before the model; accepts NULL */
+    uint32_t (*embedder_inputs)(const hth_engine_embedder *embedder); /* at most so many in one evaluation */
+    /* Evaluate 1 .. embedder_inputs inputs of 1 .. n_tokens_max tokens in all. *result is not HTH_DECODE_NO_ROOM. */
+    hearth_status (*embed)(hth_engine_embedder *embedder, const hth_embedder_input *inputs, size_t n_inputs,
+                           hth_decode_result *result, hearth_error *err);
+    /*
+     * A vector of the last evaluation, [n_embedding], valid until the next one: of an input, or with
+     * HEARTH_POOLING_NONE of one of its tokens. With HEARTH_POOLING_RANK the scores, [n_labels]. NULL: there is none.
+     */
+    const float *(*embedding)(hth_engine_embedder *embedder, size_t input, uint32_t token);
 
     /* ---- memory: any thread ---- */
 

@@ -80,6 +80,11 @@ const hth_backend *hearth_backend(void)
         .sampler_free = hth_sampler_free,
         .sampler_accept = hth_sampler_accept,
         .sampler_apply = hth_sampler_apply,
+        .embedder_new = hth_backend_llama_embedder_new,
+        .embedder_free = hth_backend_llama_embedder_free,
+        .embedder_inputs = hth_backend_llama_embedder_inputs,
+        .embed = hth_backend_llama_embed,
+        .embedding = hth_backend_llama_embedding,
     };
 
     return &llama;

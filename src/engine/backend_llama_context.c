@@ -268,9 +268,6 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
     out->n_seq_max = params->n_seq_max;
     out->n_threads = (int32_t)n_threads;
     out->n_threads_batch = (int32_t)n_threads;
-    /* Not "auto": its resolution cannot be queried, and it belongs in the parameters' hash. */
-    out->flash_attn_type =
-        strcmp(model->facts.architecture, "grok") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
     out->abort_callback = params->abort;
     out->abort_callback_data = params->abort_user_data;
     out->embeddings = false;
@@ -280,21 +277,25 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
     return HEARTH_OK;
 }
 
-/* Make the context with flash attention, or without it if the engine refuses it. */
-static hearth_status make_context(hth_engine_context *context, struct llama_context_params *params, hearth_error *err)
+hearth_status hth_backend_llama_make_context(const hth_engine_model *model, struct llama_context_params *params,
+                                             struct llama_context **out, hearth_error *err)
 {
-    hearth_status status = hth_shim_context_new(context->model->llama, params, &context->llama, err);
+    hearth_status status;
     char reason[256];
 
+    /* Not "auto": its resolution cannot be queried, and it belongs in the parameters' hash. */
+    params->flash_attn_type =
+        strcmp(model->facts.architecture, "grok") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    status = hth_shim_context_new(model->llama, params, out, err);
     if (status != HEARTH_ENGINE)
         return status;
     (void)snprintf(reason, sizeof(reason), "%s",
                    hth_backend_llama_reason("it does not say why")); /* cut when too long */
     if (params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED && !strstr(reason, "alloc")) {
         params->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-        status = hth_shim_context_new(context->model->llama, params, &context->llama, NULL);
+        status = hth_shim_context_new(model->llama, params, out, NULL);
         if (status == HEARTH_OK)
-            hth_warn(context->model->log, "flash attention is off, the engine refused it: %s", reason);
+            hth_warn(model->log, "flash attention is off, the engine refused it: %s", reason);
     }
     if (status == HEARTH_ENGINE)
         status = hth_fail(err, strstr(reason, "alloc") ? HEARTH_NO_MEMORY : HEARTH_ENGINE,
@@ -340,7 +341,7 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
     if (status == HEARTH_OK)
         status = hth_backend_llama_check_memory(kv_bytes(model, &llama_params), "the context", err);
     if (status == HEARTH_OK)
-        status = make_context(context, &llama_params, err);
+        status = hth_backend_llama_make_context(model, &llama_params, &context->llama, err);
     hth_backend_llama_leave();
     if (status == HEARTH_OK && !hth_shim_has_memory(context->llama))
         status = hth_fail(err, HEARTH_UNSUPPORTED, "models of architecture '%s' do not generate text token by token",

@@ -8,6 +8,7 @@
  *   backend_llama_context.c    making a context; the text that is hashed into ctx_params_hash
  *   backend_llama_sequences.c  evaluation, and the contents of each sequence
  *   backend_llama_state.c      reading and writing parts of a sequence's state
+ *   backend_llama_embedder.c   vectors of inputs, in a context of their own
  *   backend_llama_chat.c, backend_llama_sampler.c  with headers of their own
  */
 #ifndef HTH_ENGINE_BACKEND_LLAMA_INSIDE_H
@@ -36,6 +37,7 @@ struct hth_engine_model {
     bool is_mapped;  /* the weights are mapped from the file */
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
+    bool has_classifier;
     hth_llama_devices devices;
     bool on_gpu;          /* the model has devices */
     int32_t n_gpu_layers; /* 0 without devices; in ctx_params_hash, because devices round differently */
@@ -141,6 +143,15 @@ void hth_backend_llama_adapters_release(hth_engine_model *model);
 /* A context joins its model's list, or leaves it if it is there. */
 void hth_backend_llama_adapters_join(hth_engine_context *context);
 void hth_backend_llama_adapters_part(hth_engine_context *context);
+/*
+ * A context with flash attention, or without it when the engine refuses it or the architecture cannot have it; params
+ * tells which afterwards. Between enter and leave.
+ */
+hearth_status hth_backend_llama_make_context(const hth_engine_model *model, struct llama_context_params *params,
+                                             struct llama_context **out, hearth_error *err);
+/* As hth_engine_model_info.embeds and .pooling. */
+bool hth_backend_llama_embeds(const hth_engine_model *model);
+hearth_pooling hth_backend_llama_pooling(const hth_engine_model *model);
 
 /* ---- the table: see backend.h ---- */
 
@@ -190,5 +201,13 @@ hearth_status hth_backend_llama_state_get(hth_engine_context *context, uint32_t 
 hearth_status hth_backend_llama_state_set(hth_engine_context *context, uint32_t id, hth_state_part part,
                                           const uint8_t *bytes, size_t n_bytes, uint32_t begin, uint32_t end,
                                           hearth_error *err);
+
+hearth_status hth_backend_llama_embedder_new(hth_engine_model *model, const hth_embedder_params *params,
+                                             hth_engine_embedder **out, hearth_error *err);
+void hth_backend_llama_embedder_free(hth_engine_embedder *embedder);
+uint32_t hth_backend_llama_embedder_inputs(const hth_engine_embedder *embedder);
+hearth_status hth_backend_llama_embed(hth_engine_embedder *embedder, const hth_embedder_input *inputs, size_t n_inputs,
+                                      hth_decode_result *result, hearth_error *err);
+const float *hth_backend_llama_embedding(hth_engine_embedder *embedder, size_t input, uint32_t token);
 
 #endif

@@ -229,6 +229,7 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
         goto out;
     }
     model->has_long_rope_factors = file.has_long_rope_factors;
+    model->has_classifier = file.has_classifier;
     status = pick_devices(model, params, err);
     if (status == HEARTH_OK && params->no_mmap && !model->on_gpu)
         status = hth_backend_llama_check_memory(file.weight_bytes, "the model", err);
@@ -315,6 +316,12 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
         .adds_bos = facts->adds_bos,
         .adds_eos = facts->adds_eos,
         .advice = advice_of(model),
+        .embeds = hth_backend_llama_embeds(model),
+        .pooling = hth_backend_llama_pooling(model),
+        .n_embedding = facts->n_embd_out,
+        .n_labels = model->has_classifier ? facts->n_labels : 0,
+        .rank_template = hth_shim_rank_template(model->llama),
+        .adds_sep = facts->adds_sep,
     };
     memcpy(out->special, facts->special, sizeof(out->special));
     memcpy(out->architecture, facts->architecture, sizeof(out->architecture));

@@ -209,6 +209,8 @@ hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_er
         found.split_count = file_u32(file.get(), "split.count", 0);
         found.has_long_rope_factors = gguf_find_tensor(file.get(), "rope_factors_long.weight") >= 0 ||
                                       gguf_find_tensor(file.get(), "blk.0.rope_factors_long.weight") >= 0;
+        found.has_classifier =
+            gguf_find_tensor(file.get(), "cls.weight") >= 0 || gguf_find_tensor(file.get(), "cls.output.weight") >= 0;
         *out = found;
         return HEARTH_OK;
     });
@@ -260,6 +262,12 @@ void hth_shim_model_free(struct llama_model *model)
     });
 }
 
+const char *hth_shim_rank_template(const struct llama_model *model)
+{
+    return guarded_value(static_cast<const char *>(nullptr),
+                         [&] { return llama_model_chat_template(model, "rerank"); });
+}
+
 /* Without a vocabulary there are no special tokens, although the engine gives some. */
 static void read_vocabulary_facts(const llama_vocab *vocabulary, hth_shim_model_facts *facts)
 {
@@ -271,6 +279,7 @@ static void read_vocabulary_facts(const llama_vocab *vocabulary, hth_shim_model_
         return;
     facts->adds_bos = llama_vocab_get_add_bos(vocabulary);
     facts->adds_eos = llama_vocab_get_add_eos(vocabulary);
+    facts->adds_sep = llama_vocab_get_add_sep(vocabulary);
     facts->special[HEARTH_SPECIAL_BOS] = llama_vocab_bos(vocabulary);
     facts->special[HEARTH_SPECIAL_EOS] = llama_vocab_eos(vocabulary);
     facts->special[HEARTH_SPECIAL_EOT] = llama_vocab_eot(vocabulary);
@@ -310,6 +319,8 @@ hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shi
         facts.is_diffusion = llama_model_is_diffusion(model);
         facts.has_encoder = llama_model_has_encoder(model);
         facts.has_decoder = llama_model_has_decoder(model);
+        facts.n_embd_out = (uint32_t)llama_model_n_embd_out(model);
+        facts.n_labels = llama_model_n_cls_out(model);
         read_vocabulary_facts(llama_model_get_vocab(model), &facts);
         *out = facts;
         return HEARTH_OK;
@@ -441,6 +452,26 @@ const float *hth_shim_logits(struct llama_context *context, int32_t row)
 {
     return guarded_value(static_cast<const float *>(nullptr),
                          [&] { return static_cast<const float *>(llama_get_logits_ith(context, row)); });
+}
+
+const float *hth_shim_embedding_of_row(struct llama_context *context, int32_t row)
+{
+    return guarded_value(static_cast<const float *>(nullptr),
+                         [&] { return static_cast<const float *>(llama_get_embeddings_ith(context, row)); });
+}
+
+const float *hth_shim_embedding_of_sequence(struct llama_context *context, llama_seq_id id)
+{
+    return guarded_value(static_cast<const float *>(nullptr),
+                         [&] { return static_cast<const float *>(llama_get_embeddings_seq(context, id)); });
+}
+
+void hth_shim_memory_clear(struct llama_context *context)
+{
+    (void)guarded_value(false, [&] {
+        llama_memory_clear(llama_get_memory(context), /* data = */ false); /* accepts no memory */
+        return true;
+    });
 }
 
 bool hth_shim_seq_remove(struct llama_context *context, llama_seq_id id, llama_pos begin, llama_pos end)

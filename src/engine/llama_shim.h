@@ -45,6 +45,7 @@ typedef struct hth_shim_file {
     uint32_t split_no;
     uint32_t split_count; /* 0 or 1: one file */
     bool has_long_rope_factors;
+    bool has_classifier; /* weights that make scores of a vector */
 } hth_shim_file;
 
 /* Read the header of a GGUF file. HEARTH_CORRUPT when the engine cannot read it. */
@@ -84,6 +85,9 @@ typedef struct hth_shim_model_facts {
     bool adds_bos;
     bool adds_eos;
     hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; -1: none */
+    bool adds_sep;
+    uint32_t n_embd_out; /* values of a vector that the model gives out */
+    uint32_t n_labels;   /* of its classifier, if it has one */
 } hth_shim_model_facts;
 
 /*
@@ -94,6 +98,8 @@ hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices,
                                   llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
                                   hearth_error *err);
 void hth_shim_model_free(struct llama_model *model);
+/* The template that joins a query and a document, a string of the model; NULL: there is none. */
+const char *hth_shim_rank_template(const struct llama_model *model);
 hearth_status hth_shim_model_facts_read(const struct llama_model *model, hth_shim_model_facts *out, hearth_error *err);
 /* A metadata value as text. False, with text "": there is none, or it does not fit. */
 bool hth_shim_model_meta(const struct llama_model *model, const char *key, char *text, size_t capacity);
@@ -130,6 +136,12 @@ hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch 
                               hearth_error *err);
 /* The logits of a row, [n_vocab], valid until the next decode; NULL: none. */
 const float *hth_shim_logits(struct llama_context *context, int32_t row);
+
+/* Of a context for embeddings: the vector of a row, or that of a sequence. NULL: there is none. */
+const float *hth_shim_embedding_of_row(struct llama_context *context, int32_t row);
+const float *hth_shim_embedding_of_sequence(struct llama_context *context, llama_seq_id id);
+/* Empty all sequences. Works without memory, too. */
+void hth_shim_memory_clear(struct llama_context *context);
 
 /* begin and end -1: from the first, to the last position. False: the engine refuses. */
 bool hth_shim_seq_remove(struct llama_context *context, llama_seq_id id, llama_pos begin, llama_pos end);

@@ -92,6 +92,8 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
         return hth_fail(err, HEARTH_MISUSE, "session_idle_ms, stalled_ms and aging_ms must be at least 1");
     if ((unsigned)out->fingerprint_mode > HEARTH_FINGERPRINT_FAST_UNSAFE)
         return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
+    if (hth_check_pooling(out->pooling, err) != HEARTH_OK)
+        return HEARTH_MISUSE;
     return check_policy(out->cache_policy, err);
 }
 
@@ -207,17 +209,25 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
         .abort_user_data = &model->pulse,
     };
     hth_workplace *place = &model->place;
-    hth_engine_context_info info;
+    hth_engine_context_info info = { .n_batch = options->n_batch };
     hearth_status status;
 
     if (params.n_ctx == 0)
         params.n_ctx = default_context(model, options);
     status = model->backend->context_new(model->engine_model, &params, &model->context, err);
-    if (status != HEARTH_OK)
+    if (status != HEARTH_OK && !(status == HEARTH_UNSUPPORTED && model->info.embeds))
         return status;
-    model->backend->context_info(model->context, &info);
-    if (options->n_ctx > 0)
-        warn_beyond_training(model, info.n_ctx);
+    model->n_threads = params.n_threads;
+    model->pooling = options->pooling;
+    model->embed_tokens_max = hth_model_embed_tokens_max(&model->info, status == HEARTH_OK, options->n_batch);
+    if (status == HEARTH_OK) {
+        model->backend->context_info(model->context, &info);
+        if (options->n_ctx > 0)
+            warn_beyond_training(model, info.n_ctx);
+    } else { /* an encoder */
+        info.n_ctx = model->embed_tokens_max;
+        model->info.kind = HTH_MODEL_UNCACHED;
+    }
     place->backend = model->backend;
     place->engine_model = model->engine_model;
     place->context = model->context;
@@ -245,7 +255,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
      */
     if (place->keyspace.quant_byte == HTH_QUANT_UNKNOWN)
         place->keyspace.quant_byte = hth_quant_byte("f32");
-    if (place->cache && place->kind == HTH_MODEL_UNCACHED)
+    if (place->cache && place->kind == HTH_MODEL_UNCACHED && model->context)
         hth_info(place->log,
                  "model '%s' (%s) is split over files or of a kind that was not measured; nothing of it is cached",
                  model->name, model->info.architecture);
@@ -334,8 +344,17 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
 
 static hearth_status identify(hearth_model *model, hearth_error *err)
 {
+    hth_embedder_options embedding = {
+        .backend = model->backend,
+        .model = model->engine_model,
+        .log = model->place.log,
+        .n_tokens_max = model->embed_tokens_max,
+        .n_threads = model->n_threads,
+        .queue_max = model->queue_max,
+    };
     hth_keyspace *keyspace = &model->place.keyspace;
-    hth_scheduler *scheduler;
+    hth_scheduler *scheduler = NULL;
+    hth_embedder *embedder = NULL;
     hearth_status status = HEARTH_OK;
 
     if (model->fingerprinting)
@@ -348,12 +367,17 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
     hth_keyspace_set_fingerprint(keyspace, model->file_fingerprint);
     hth_keyspace_salt(keyspace, model->cache_salt);
     pthread_mutex_unlock(&model->lock);
-    status = hth_scheduler_open(&model->place, &model->schedule, model->queue_max, &model->pulse,
-                                hth_runtime_counters(model->runtime), &scheduler, err);
-    if (status != HEARTH_OK)
+    status = hth_embedder_new(&embedding, &embedder, err);
+    if (status == HEARTH_OK && model->context)
+        status = hth_scheduler_open(&model->place, &model->schedule, model->queue_max, &model->pulse,
+                                    hth_runtime_counters(model->runtime), &scheduler, err);
+    if (status != HEARTH_OK) {
+        hth_embedder_free(embedder);
         return status;
+    }
     pthread_mutex_lock(&model->lock);
     model->scheduler = scheduler;
+    model->embedder = embedder;
     pthread_mutex_unlock(&model->lock);
     return HEARTH_OK;
 }

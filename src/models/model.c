@@ -46,6 +46,18 @@ hearth_status hth_model_enter(hearth_model *model, const char *function, hearth_
     return HEARTH_OK;
 }
 
+hearth_status hth_model_enter_scheduler(hearth_model *model, const char *function, hearth_error *err)
+{
+    hearth_status status = hth_model_enter(model, function, err);
+
+    if (status != HEARTH_OK || model->context)
+        return status;
+    hth_model_leave(model);
+    return hth_fail(err, HEARTH_UNSUPPORTED,
+                    "model '%s' (%s) generates no text, it makes embeddings; use another model, or hearth_embed",
+                    model->name, model->info.architecture);
+}
+
 void hth_model_leave(hearth_model *model)
 {
     pthread_mutex_lock(&model->lock);
@@ -70,13 +82,17 @@ static bool claim_engine_part(hearth_model *model)
 static void free_engine_part(hearth_model *model)
 {
     hth_scheduler *scheduler;
+    hth_embedder *embedder;
 
     pthread_mutex_lock(&model->lock);
     while (model->users > 0)
         pthread_cond_wait(&model->users_changed, &model->lock);
     scheduler = model->scheduler;
+    embedder = model->embedder;
     model->scheduler = NULL; /* hearth_cancel looks here */
+    model->embedder = NULL;
     pthread_mutex_unlock(&model->lock);
+    hth_embedder_free(embedder);
     hth_scheduler_close(scheduler);
     if (model->backend) {
         model->backend->context_free(model->context);
@@ -97,7 +113,9 @@ static void *unload_when_idle(void *user_data)
     hearth_model *model = user_data;
 
     hth_os_thread_name("hearth-unload");
-    hth_scheduler_wait_idle(model->scheduler);
+    if (model->scheduler)
+        hth_scheduler_wait_idle(model->scheduler);
+    hth_embedder_wait_idle(model->embedder);
     free_engine_part(model);
     return NULL;
 }
@@ -124,7 +142,10 @@ void hearth_model_unload(hearth_model *model)
     begins = !model->unloading;
     model->unloading = true;
     if (begins) {
-        hth_scheduler_refuse(model->scheduler); /* not NULL: nobody has claimed the engine part */
+        /* The embedder is not NULL: nobody has claimed the engine part. */
+        if (model->scheduler)
+            hth_scheduler_refuse(model->scheduler);
+        hth_embedder_refuse(model->embedder);
         /* Unloading must not block. If no thread can be started, the last reference frees the memory. */
         model->has_unloader = pthread_create(&model->unloader, NULL, unload_when_idle, model) == 0;
         model->is_claimed = model->has_unloader;
@@ -147,6 +168,10 @@ static void cancel_work(hearth_model *model)
     if (model->scheduler) {
         hth_scheduler_refuse(model->scheduler);
         hth_scheduler_cancel_all(model->scheduler);
+    }
+    if (model->embedder) {
+        hth_embedder_refuse(model->embedder);
+        hth_embedder_cancel_all(model->embedder);
     }
     pthread_mutex_unlock(&model->lock);
 }
@@ -273,16 +298,27 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
 
     filled.n_parallel = model->schedule.n_parallel;
     memcpy(filled.strategy, model->schedule.strategy.name, sizeof(filled.strategy));
+    filled.generates = model->place.context != NULL;
+    filled.embeds = model->info.embeds;
+    filled.ranks = model->info.n_labels > 0;
+    filled.pooling = hth_model_pooling(model);
+    filled.n_embedding = model->info.n_embedding;
+    filled.embed_tokens_max = model->embed_tokens_max;
     filled.activity = HEARTH_UNLOADED;
     if (hth_model_enter(model, "hearth_model_info_get", NULL) == HEARTH_OK) {
         hth_batcher_status status = { .activity = HEARTH_IDLE };
+        hth_embedder_status embedded = { .n_requests = 0 };
         hth_scheduler *scheduler;
+        hth_embedder *embedder;
 
         pthread_mutex_lock(&model->lock);
         scheduler = model->scheduler;
+        embedder = model->embedder;
         pthread_mutex_unlock(&model->lock);
         if (scheduler)
             hth_scheduler_status_get(scheduler, &status);
+        if (embedder)
+            hth_embedder_status_get(embedder, &embedded);
         hth_model_leave(model);
         filled.activity = status.activity;
         filled.request_id = status.request_id;
@@ -294,6 +330,9 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
         filled.n_cells_used = status.n_cells_used;
         filled.n_ticks = status.n_ticks;
         filled.n_preempted = status.n_preempted;
+        filled.n_embed_waiting = embedded.n_requests;
+        filled.n_embed_inputs = embedded.n_inputs;
+        filled.n_embed_ticks = embedded.n_evaluations;
     }
     hth_struct_write(info, &filled, sizeof(filled));
     return HEARTH_OK;

@@ -4,6 +4,8 @@
 #ifndef HTH_MODELS_MODEL_H
 #define HTH_MODELS_MODEL_H
 
+#include <stdatomic.h>
+
 #include "base/status.h"
 #include "engine/backend.h"
 #include "models/chat_templates.h"
@@ -58,6 +60,10 @@ hearth_status hth_model_adapters_digest(hearth_model *model, const hearth_adapte
 
 /* Does the policy save a prompt of n_tokens, if there is room? Fixed while the model is loaded. Any thread. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
+
+/* hearth_embed_submit of a request that counts as cancelled once *is_gone is true (NULL: never). */
+hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *request, const atomic_bool *is_gone,
+                               uint64_t *id_out, hearth_error *err);
 
 /*
  * Cancel the model's requests, save, and free the engine part. The handle stays. Blocks. Not on a scheduler's thread.

@@ -14,6 +14,7 @@
 #include "models/fingerprinting.h"
 #include "models/model.h"
 #include "models/runtime.h"
+#include "sched/embedder.h"
 
 struct hearth_model {
     /* Fixed after the first step of loading, except the fingerprint in place.keyspace. */
@@ -28,6 +29,9 @@ struct hearth_model {
     hth_workplace place;
     hth_schedule schedule;
     uint32_t queue_max;
+    uint32_t n_threads;
+    hearth_pooling pooling;             /* as in the options */
+    uint32_t embed_tokens_max;          /* of one input */
     hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
     uint8_t file_fingerprint[32];       /* without salts and adapters; from the second step of loading on */
 
@@ -40,7 +44,7 @@ struct hearth_model {
 
     /* The engine part; changes only while `users` is 0 and `unloading` is set. */
     hth_engine_model *engine_model;
-    hth_engine_context *context;
+    hth_engine_context *context; /* NULL: the model does not generate */
     hth_adapters adapters;
 
     /*
@@ -48,7 +52,12 @@ struct hearth_model {
      * lock is taken while it is held.
      */
     pthread_mutex_t lock;
-    hth_scheduler *scheduler; /* NULL before the second step; users that entered after it need no lock */
+    /*
+     * Both are NULL before the second step; users that entered after it need no lock. A model that does not generate
+     * has no scheduler.
+     */
+    hth_scheduler *scheduler;
+    hth_embedder *embedder;
     pthread_cond_t users_changed;
     unsigned users;   /* calls inside the engine part */
     bool unloading;   /* no new users */
@@ -64,6 +73,8 @@ struct hearth_model {
  */
 hearth_status hth_model_enter(hearth_model *model, const char *function, hearth_error *err);
 void hth_model_leave(hearth_model *model);
+/* The same for calls that need the scheduler: HEARTH_UNSUPPORTED for a model that does not generate. */
+hearth_status hth_model_enter_scheduler(hearth_model *model, const char *function, hearth_error *err);
 
 /* The runtime's try_ref, see hth_runtime_member. */
 bool hth_model_try_ref(hearth_model *model);
@@ -77,6 +88,13 @@ void hth_model_stop_identifying(hearth_model *model);
 char *hth_name_of_path(const char *path);
 /* Copy a text, cut to whole characters. */
 void hth_copy_text(char *to, size_t capacity, const char *from);
+/* HEARTH_MISUSE for a pooling that does not exist. */
+hearth_status hth_check_pooling(hearth_pooling pooling, hearth_error *err);
+/* Of requests that name none; never HEARTH_POOLING_MODEL. */
+hearth_pooling hth_model_pooling(const hearth_model *model);
+/* Tokens of one input to embed: one evaluation takes them all. */
+uint32_t hth_model_embed_tokens_max(const hth_engine_model_info *info, bool generates, uint32_t n_batch);
+
 /* Check a text: HEARTH_TOO_LONG, or HEARTH_INVALID_TEXT if it is not UTF-8. what names it in messages. */
 hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes, hearth_error *err);
 /* A new array of the text's tokens, released with free. The caller has entered the model. */

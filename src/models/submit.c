@@ -184,7 +184,7 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
     hearth_status status = hth_given_request_read(request, &given, err);
 
     if (status == HEARTH_OK)
-        status = hth_model_enter(model, function, err);
+        status = hth_model_enter_scheduler(model, function, err);
     if (status != HEARTH_OK)
         return status;
     status = hth_model_prompt_tokens(model, &given.request, &prompt.tokens, &prompt.n_tokens, err);
@@ -244,7 +244,7 @@ static hearth_status submit(hearth_model *model, const hearth_request *request, 
     hearth_status status = hth_given_request_read(request, &given, err);
 
     if (status == HEARTH_OK)
-        status = hth_model_enter(model, "hearth_submit", err);
+        status = hth_model_enter_scheduler(model, "hearth_submit", err);
     if (status != HEARTH_OK)
         return status;
     if (given.sampling.seed == HEARTH_SEED_RANDOM)
@@ -393,7 +393,8 @@ hearth_status hearth_cancel(hearth_model *model, uint64_t request_id, hearth_err
         return hth_fail(err, HEARTH_MISUSE, "hearth_cancel: model is NULL");
     /* No hth_model_enter: the requests of a model that is being unloaded can be cancelled, too. */
     pthread_mutex_lock(&model->lock);
-    found = model->scheduler && hth_scheduler_cancel(model->scheduler, request_id);
+    found = (model->scheduler && hth_scheduler_cancel(model->scheduler, request_id)) ||
+            (model->embedder && hth_embedder_cancel(model->embedder, request_id));
     pthread_mutex_unlock(&model->lock);
     return tell_found(found, request_id, err);
 }
@@ -429,21 +430,22 @@ hearth_status hearth_pause(hearth_model *model, uint64_t request_id, bool paused
 
 hearth_status hearth_wait(hearth_model *model, uint64_t request_id, uint32_t timeout_ms, hearth_error *err)
 {
-    bool has_ended = true, has_scheduler;
+    bool has_ended = true, is_loaded;
 
     if (!model)
         return hth_fail(err, HEARTH_MISUSE, "hearth_wait: model is NULL");
-    if (hth_scheduler_is_this_thread())
+    if (hth_scheduler_is_this_thread() || hth_embedder_is_this_thread())
         return hth_fail(err, HEARTH_MISUSE, "hearth_wait was called in a callback, which the request's end waits for");
     if (request_id == 0 || request_id > hth_runtime_last_request_id(model->runtime))
         return hth_fail(err, HEARTH_NOT_FOUND, "there was no request %llu", (unsigned long long)request_id);
     /* No hth_model_enter: the requests of a model that is being unloaded end, too. The scheduler outlives its users. */
     pthread_mutex_lock(&model->lock);
-    has_scheduler = model->scheduler != NULL;
-    model->users += has_scheduler;
+    is_loaded = model->embedder != NULL;
+    model->users += is_loaded;
     pthread_mutex_unlock(&model->lock);
-    if (has_scheduler) {
-        has_ended = hth_scheduler_wait(model->scheduler, request_id, timeout_ms);
+    if (is_loaded) {
+        has_ended = (!model->scheduler || hth_scheduler_wait(model->scheduler, request_id, timeout_ms)) &&
+                    hth_embedder_wait(model->embedder, request_id, timeout_ms);
         hth_model_leave(model);
     }
     if (!has_ended)
@@ -460,7 +462,7 @@ hearth_status hearth_session_end(hearth_model *model, const char *session_id, co
     if (!session_id || !*session_id || strnlen(session_id, HTH_SESSION_BYTES_MAX + 1) > HTH_SESSION_BYTES_MAX)
         return hth_fail(err, HEARTH_MISUSE, "session_id is missing, empty or longer than %d bytes",
                         HTH_SESSION_BYTES_MAX);
-    status = hth_model_enter(model, "hearth_session_end", err);
+    status = hth_model_enter_scheduler(model, "hearth_session_end", err);
     if (status != HEARTH_OK)
         return status;
     status = hth_model_request_keyspace(model, &(hth_prefix_owner){ .cache_salt = cache_salt }, &keyspace, err);
@@ -480,7 +482,8 @@ hearth_status hearth_model_save(hearth_model *model, hearth_save_reason reason, 
     status = hth_model_enter(model, "hearth_model_save", err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_scheduler_save(model->scheduler, reason, timeout_ms, err);
+    if (model->scheduler) /* else there is nothing to save */
+        status = hth_scheduler_save(model->scheduler, reason, timeout_ms, err);
     hth_model_leave(model);
     return status;
 }

@@ -216,6 +216,12 @@ static const char *finish_of(const hth_record *record)
              : hearth_finish_reason_name((hearth_finish_reason)record->summary.finish);
 }
 
+/* Of embeddings nothing is looked up. */
+static const char *hit_of(const hth_frame_figures *figures)
+{
+    return figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit);
+}
+
 static void json_summary(const hth_record *record, hth_line *line)
 {
     const hth_frame_figures *figures = &record->summary.figures;
@@ -228,7 +234,8 @@ static void json_summary(const hth_record *record, hth_line *line)
     hth_line_json_count(line, "prompt_tokens", figures->n_prompt_tokens);
     hth_line_json_count(line, "cached_tokens", figures->n_cached_tokens);
     hth_line_json_count(line, "completion_tokens", figures->n_reply_tokens);
-    hth_line_json_text(line, "hit", hearth_hit_name((hearth_hit)figures->hit), ID_MAX);
+    hth_line_json_text(line, "hit", figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit),
+                       ID_MAX);
     hth_line_json_text(line, "tier", hearth_tier_name((hearth_tier)figures->tier), ID_MAX);
     hth_line_json_text(line, "miss", miss_of(record), ID_MAX);
     hth_line_json_text(line, "finish", finish_of(record), ID_MAX);
@@ -303,7 +310,7 @@ static void text_summary(const hth_record *record, hth_line *line)
 
     hth_line_addf(line, " %6" PRIu32 " prompt %6" PRIu32 " cached %5" PRIu32 " reply  ", figures->n_prompt_tokens,
                   figures->n_cached_tokens, figures->n_reply_tokens);
-    add_column(line, hearth_hit_name((hearth_hit)figures->hit), 6, ID_MAX);
+    add_column(line, hit_of(figures), 6, ID_MAX);
     add_column(line, hearth_tier_name((hearth_tier)figures->tier), 8, ID_MAX);
     hth_line_addf(line, " first %7.1f ms", or_zero(figures->ttft_ms));
 }

@@ -92,12 +92,14 @@ typedef enum hth_step_flag {
     HTH_STEP_BEGINS = 4, /* before any tokens: the beginning of the reply's stream, which is not repeated */
 } hth_step_flag;
 
+#define HTH_FRAME_NO_HIT UINT32_MAX
+
 /* Counts and times of a reply, or of a request's replies together. Numbers as in hearth_stats. */
 typedef struct hth_frame_figures {
     uint32_t n_prompt_tokens;
     uint32_t n_cached_tokens;
     uint32_t n_reply_tokens;
-    uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss */
+    uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss; HTH_FRAME_NO_HIT: the cache was not asked */
     uint32_t tier;
     uint32_t miss;
     double queue_ms;

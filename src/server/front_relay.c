@@ -187,28 +187,29 @@ void hth_front_relay(hth_front_request *r)
     /* Whoever has the id can fetch the reply again; without keys, that is anybody. So the id must not be guessable. */
     if (wants_kept || r->route->api == HTH_API_RESPONSES)
         hth_front_stream_id(r->id);
-    relayed = hth_proxy_relay(r->front->proxy, r->exchange,
-                              &(hth_relay_request){
-                                  .model = r->model,
-                                  .method = r->method,
-                                  .target = target,
-                                  .dialect = hth_route_dialect(r->route),
-                                  .generates = r->route->kind == HTH_ROUTE_GENERATE,
-                                  .is_once = hth_route_is_once(r->route, hth_http_query(r->exchange, "action")),
-                                  .id = r->id,
-                                  .request_id = r->record.request_id,
-                                  .traceparent = r->traceparent,
-                                  .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
-                                  .past = r->past.records.text,
-                                  .past_bytes = r->past.records.n,
-                                  .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
-                                  .on_begun = r->route->api == HTH_API_RESPONSES ? on_begun : NULL,
-                                  .wants_events = r->wants_events,
-                                  .wants_kept = wants_kept,
-                                  .key = key_of(r),
-                                  .on_over = on_relayed,
-                                  .user_data = r,
-                              });
+    relayed =
+        hth_proxy_relay(r->front->proxy, r->exchange,
+                        &(hth_relay_request){
+                            .model = r->model,
+                            .method = r->method,
+                            .target = target,
+                            .dialect = hth_route_dialect(r->route),
+                            .generates = r->route->kind == HTH_ROUTE_GENERATE || r->route->kind == HTH_ROUTE_EMBED,
+                            .is_once = hth_route_is_once(r->route, hth_http_query(r->exchange, "action")),
+                            .id = r->id,
+                            .request_id = r->record.request_id,
+                            .traceparent = r->traceparent,
+                            .salt = r->use ? hth_key_use_key(r->use)->salt : NULL,
+                            .past = r->past.records.text,
+                            .past_bytes = r->past.records.n,
+                            .on_record = r->route->api == HTH_API_RESPONSES ? on_record : NULL,
+                            .on_begun = r->route->api == HTH_API_RESPONSES ? on_begun : NULL,
+                            .wants_events = r->wants_events,
+                            .wants_kept = wants_kept,
+                            .key = key_of(r),
+                            .on_over = on_relayed,
+                            .user_data = r,
+                        });
     if (relayed) /* otherwise the request is gone */
         r->running.relay = relayed;
 }

@@ -322,8 +322,7 @@ static void serve(hth_front_request *r)
     case HTH_ROUTE_OLLAMA_PS:
     case HTH_ROUTE_OLLAMA_VERSION:
     case HTH_ROUTE_OLLAMA_PULL:
-    case HTH_ROUTE_OLLAMA_FILES:
-    case HTH_ROUTE_OLLAMA_EMBED: hth_front_list_models(r); break;
+    case HTH_ROUTE_OLLAMA_FILES: hth_front_list_models(r); break;
     case HTH_ROUTE_MODEL: hth_front_show_model(r); break;
     case HTH_ROUTE_STREAM: hth_front_serve_stream(r); break;
     case HTH_ROUTE_EXPLAIN:

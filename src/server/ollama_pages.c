@@ -74,7 +74,6 @@ bool hth_ollama_page(const hth_ollama_request *request, hth_buffer *out, const c
             error, NULL,
             "models are not made, copied, sent or removed over HTTP; the configuration of 'hearth serve' says "
             "which there are");
-    case HTH_ROUTE_OLLAMA_EMBED: return refuse(error, NULL, "this server makes no embeddings yet");
     default: break;
     }
     *type_out = "text/plain; charset=utf-8";

@@ -11,6 +11,7 @@
 typedef enum hth_route_kind {
     HTH_ROUTE_GENERATE, /* a model generates; api says what the body is */
     HTH_ROUTE_ASK,      /* a model answers without generating; likewise */
+    HTH_ROUTE_EMBED,    /* a model makes embeddings, or scores; likewise */
     HTH_ROUTE_STORED,   /* /v1/responses/ID and below it: what is kept; the front's */
     HTH_ROUTE_EXPLAIN,  /* why a prompt is cold; of the admin API */
     HTH_ROUTE_MODELS,
@@ -29,7 +30,6 @@ typedef enum hth_route_kind {
     HTH_ROUTE_OLLAMA_VERSION,
     HTH_ROUTE_OLLAMA_PULL,
     HTH_ROUTE_OLLAMA_FILES, /* what changes the models that there are */
-    HTH_ROUTE_OLLAMA_EMBED,
 } hth_route_kind;
 
 typedef struct hth_route {
@@ -38,7 +38,7 @@ typedef struct hth_route {
     /* "POST", or several as Allow has them; an ADMIN's pages, STREAMs and what is STORED decide themselves: NULL */
     const char *method;
     hth_route_kind kind;
-    hth_api_kind api; /* of GENERATE and ASK */
+    hth_api_kind api; /* of GENERATE, ASK and EMBED */
 } hth_route;
 
 /* The route of a path; NULL: there is none. */

@@ -21,23 +21,35 @@
 
 enum {
     QUICK_BYTES_MAX = 4 << 10, /* longer bodies go to a lane: their tokenization takes a millisecond or more */
-    PREPARING_MAX = 16384,     /* in one lane: all requests of a dead worker come to the next one at once */
+    PREPARING_MAX = 65536,     /* in one lane: all requests of a dead worker come to the next one at once */
     PROMPTS_BYTES_MAX = 32 << 20,
 };
 
 static void settle(hth_job *job);
 
-static void run(hth_task *task)
+/* False: the job goes on in another thread, and may be gone. */
+static bool run(hth_task *task)
 {
     if (task->kind == HTH_TASK_SLOT)
         hth_slot_order_run(task);
-    else
-        hth_task_run(task);
+    else if (task->embeddings)
+        hth_task_tell_embeddings(task);
+    else if (!hth_task_run(task))
+        return false;
     if (task->answer.failed)
         hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
+    return true;
 }
 
 /* ---- the lanes ---- */
+
+static void put_prepared(hth_job *job)
+{
+    hth_jobs *jobs = job->jobs; /* the job may be gone as soon as it is in the queue */
+
+    (void)hth_message_queue_put(jobs->prepared, job); /* it has room for all */
+    hth_event_queue_wake(jobs->options.queue);
+}
 
 static void *prepare(void *context)
 {
@@ -57,12 +69,24 @@ static void *prepare(void *context)
         if (is_read && l->kind == HTH_LANE_LARGE && hth_task_is_complicated(task) &&
             hth_message_queue_put(jobs->lanes[HTH_LANE_COMPLICATED].waiting, job) == HTH_MESSAGE_QUEUE_OK)
             continue;
-        if (is_read && task->error.kind == HTH_API_NO_ERROR)
-            run(task);
-        (void)hth_message_queue_put(jobs->prepared, job); /* it has room for all */
-        hth_event_queue_wake(jobs->options.queue);
+        if (is_read && task->error.kind == HTH_API_NO_ERROR && !run(task))
+            continue;
+        put_prepared(job);
     }
     return NULL;
+}
+
+/* hearth_embedded_fn, on a thread of the model */
+static void take_embeddings(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    hth_job *job = user_data;
+
+    (void)id;
+    job->task.embeddings = hearth_embeddings_ref(embeddings);
+    if (hth_message_queue_put(job->jobs->lanes[HTH_LANE_VECTORS].waiting, job) == HTH_MESSAGE_QUEUE_OK)
+        return;
+    hth_api_fail(&job->task.error, HTH_API_OVERLOADED, NULL, "the worker ends"); /* otherwise there is room */
+    put_prepared(job);
 }
 
 /* ---- making and ending ---- */
@@ -189,15 +213,6 @@ void hth_jobs_free(hth_jobs *jobs)
 
 /* ---- from the beginning ---- */
 
-static void reply_answer(hth_job *job)
-{
-    hth_http_exchange *exchange = job->exchange;
-
-    hth_job_add_notes(job);
-    job->exchange = NULL; /* the reply ends it */
-    hth_http_reply(exchange, 200, "application/json", hth_buffer_text(&job->task.answer), job->task.answer.n);
-}
-
 /* The preparation is over. */
 static void settle(hth_job *job)
 {
@@ -208,7 +223,7 @@ static void settle(hth_job *job)
     if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
         hth_job_fail(job, &task->error);
     else if (job->exchange && task->kind != HTH_TASK_GENERATE)
-        reply_answer(job);
+        hth_job_reply_answer(job);
     else if (!hth_job_begin_replies(job) && job->exchange)
         hth_job_fail(job, &no_memory);
     else if (job->exchange)
@@ -330,7 +345,8 @@ static bool read_headers(hth_job *job)
     task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
     task->n_past = (size_t)header_number(exchange, HTH_HEADER_PAST);
     task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
-    job->is_framed = task->kind == HTH_TASK_GENERATE && hth_http_header(exchange, HTH_HEADER_FRAMES);
+    job->is_framed = (task->kind == HTH_TASK_GENERATE || task->kind == HTH_TASK_EMBED) &&
+                     hth_http_header(exchange, HTH_HEADER_FRAMES);
     if (!salt)
         return true;
     task->front_salt = strdup(salt);
@@ -361,10 +377,13 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .api = api,
         .owner = job,
         .is_gone = &job->is_gone,
+        .on_embedded = take_embeddings,
     };
     job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
     if (kind == HTH_TASK_SLOT)
         hth_slot_order_read(exchange, &job->task);
+    if (kind == HTH_TASK_EMBED)
+        job->summary.figures.hit = HTH_FRAME_NO_HIT;
     if (!read_headers(job)) {
         free(job);
         return NULL;
@@ -389,7 +408,9 @@ static void start(hth_job *job)
             prepare_elsewhere(job, HTH_LANE_COMPLICATED);
             return;
         }
-        run(&job->task);
+        job->is_preparing = true;
+        if (!run(&job->task))
+            return;
     }
     settle(job);
 }

@@ -65,6 +65,7 @@ typedef enum hth_lane_kind {
     HTH_LANE_LARGE,       /* long bodies: milliseconds */
     HTH_LANE_COMPLICATED, /* grammars, tools: no bound is known */
     HTH_LANE_FILES,       /* reads or writes files, so it waits for devices */
+    HTH_LANE_VECTORS,     /* writes embeddings as text */
     HTH_LANES,
 } hth_lane_kind;
 
@@ -103,6 +104,8 @@ struct hth_jobs {
 void hth_job_tell_begun(hth_job *job);
 /* Reply with an error; nothing was written before. The exchange ends. */
 void hth_job_fail(hth_job *job, const hth_api_error *error);
+/* Reply with task->answer. The exchange ends. */
+void hth_job_reply_answer(hth_job *job);
 /* Add the header that names ignored fields of the request. In framed jobs the front adds it. */
 void hth_job_add_notes(hth_job *job);
 /* Allocate job->replies, with the facts of the worker before. False without memory. */

@@ -101,6 +101,40 @@ void hth_job_fail(hth_job *job, const hth_api_error *error)
         hth_http_reply(take_exchange(job), 200, HTH_FRAMES_CONTENT_TYPE, wire->text, wire->n);
 }
 
+/* The tokens count in logs, metrics and limits. */
+static void add_embedded(hth_job *job)
+{
+    const hearth_embeddings *embeddings = job->task.embeddings;
+
+    if (!embeddings)
+        return;
+    job->summary.figures.n_prompt_tokens =
+        embeddings->n_tokens_total < UINT32_MAX ? (uint32_t)embeddings->n_tokens_total : UINT32_MAX;
+    job->summary.figures.queue_ms = embeddings->queue_ms;
+    job->summary.figures.prefill_ms = embeddings->compute_ms;
+}
+
+void hth_job_reply_answer(hth_job *job)
+{
+    const hth_buffer *answer = &job->task.answer;
+    hth_buffer *wire = &job->jobs->wire;
+
+    if (!job->is_framed) {
+        hth_job_add_notes(job);
+        hth_http_reply(take_exchange(job), 200, body_type, hth_buffer_text(answer), answer->n);
+        return;
+    }
+    hth_buffer_clear(wire);
+    add_head(job, 200, false, 0);
+    hth_frame_add_bytes(wire, hth_buffer_text(answer), answer->n);
+    add_embedded(job);
+    add_end(job, 200);
+    if (wire->failed)
+        hth_http_abort(take_exchange(job));
+    else
+        hth_http_reply(take_exchange(job), 200, HTH_FRAMES_CONTENT_TYPE, wire->text, wire->n);
+}
+
 /* ---- steps ---- */
 
 static bool is_streamed(const hth_job *job)

@@ -112,7 +112,7 @@ static bool is_fronts(const hth_route *route)
 {
     return route->kind == HTH_ROUTE_ADMIN || route->kind == HTH_ROUTE_STREAM || route->kind == HTH_ROUTE_STORED ||
            route->kind == HTH_ROUTE_ROOT || route->kind == HTH_ROUTE_OLLAMA_PULL ||
-           route->kind == HTH_ROUTE_OLLAMA_FILES || route->kind == HTH_ROUTE_OLLAMA_EMBED;
+           route->kind == HTH_ROUTE_OLLAMA_FILES;
 }
 
 /* Can the worker answer the request? False: it was refused. */
@@ -172,6 +172,7 @@ void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
     switch (route->kind) {
     case HTH_ROUTE_GENERATE: hth_jobs_begin(self->jobs, exchange, HTH_TASK_GENERATE, route->api); break;
     case HTH_ROUTE_ASK: hth_jobs_begin(self->jobs, exchange, HTH_TASK_ANSWER, route->api); break;
+    case HTH_ROUTE_EMBED: hth_jobs_begin(self->jobs, exchange, HTH_TASK_EMBED, route->api); break;
     case HTH_ROUTE_SLOT: hth_jobs_begin(self->jobs, exchange, HTH_TASK_SLOT, route->api); break;
     case HTH_ROUTE_EXPLAIN: explain(self, exchange); break;
     case HTH_ROUTE_ADAPTERS:

@@ -10,6 +10,7 @@
 #include "api/answers.h"
 #include "api/request_parse.h"
 #include "base/hash.h"
+#include "models/model.h"
 #include "server/worker_adapters.h"
 
 enum {
@@ -27,6 +28,7 @@ void hth_task_deinit(hth_task *task)
     hth_api_request_free(task->request);
     hth_known_deinit(&task->known);
     hth_buffer_deinit(&task->answer);
+    hearth_embeddings_unref(task->embeddings);
     free(task->parts);
     free(task->salt);
     free(task->front_salt);
@@ -188,6 +190,13 @@ static bool submit(hth_task *task)
     return true;
 }
 
+static const char *shown_model(const hth_task *task)
+{
+    const char *named = task->request->model; /* clients compare it with the requested name */
+
+    return named && *named ? named : task->model_name;
+}
+
 /* Take the slot that will remember the first reply. A number that does not exist is ignored, with a note. */
 static void take_slot(hth_task *task)
 {
@@ -202,9 +211,8 @@ static void take_slot(hth_task *task)
 
 static bool make_reply(hth_task *task)
 {
-    const char *named = task->request->model; /* clients compare it with the requested name */
     hth_api_reply_options options = {
-        .model = named && *named ? named : task->model_name,
+        .model = shown_model(task),
         .id = task->id,
         .created_s = task->created_s,
     };
@@ -264,9 +272,50 @@ static void explain(hth_task *task)
                                        "normalized", normalized));
 }
 
-void hth_task_run(hth_task *task)
+/* ---- embeddings ---- */
+
+void hth_task_tell_embeddings(hth_task *task)
+{
+    if (task->embeddings && task->embeddings->status != HEARTH_OK)
+        hth_api_fail_status(&task->error, &task->embeddings->error);
+    else
+        (void)hth_api_embed_write(task->request, task->embeddings, shown_model(task), &task->answer,
+                                  &task->error); /* the error is in the task */
+}
+
+/* False: it was submitted. */
+static bool embed(hth_task *task)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hearth_embed_request request;
+    hearth_error err;
+    size_t n = 0;
+
+    (void)hearth_model_info_get(task->model, &info, NULL); /* the model is there */
+    if (task->request->model && hth_model_adapters(task->model, task->request->model, task->adapters, &n)) {
+        hth_api_fail(&task->error, HTH_API_UNSUPPORTED, "model",
+                     "'%.100s' is an adapter, and adapters do not apply to embeddings; name the model '%.100s'",
+                     task->request->model, task->model_name);
+        return true;
+    }
+    if (task->request->embed->options.n_inputs == 0) {
+        hth_task_tell_embeddings(task);
+        return true;
+    }
+    if (!hth_api_embed_options(&info, task->request, &request, &task->error))
+        return true;
+    request.on_done = task->on_embedded;
+    request.user_data = task->owner;
+    if (hth_embed_submit(task->model, &request, task->is_gone, NULL, &err) == HEARTH_OK)
+        return false;
+    hth_api_fail_status(&task->error, &err);
+    return true;
+}
+
+bool hth_task_run(hth_task *task)
 {
     switch (task->kind) {
+    case HTH_TASK_EMBED: return embed(task);
     case HTH_TASK_GENERATE: generate(task); break;
     case HTH_TASK_ANSWER:
         (void)hth_api_answer(task->model, task->request, task->is_gone, &task->answer,
@@ -275,6 +324,7 @@ void hth_task_run(hth_task *task)
     case HTH_TASK_EXPLAIN: explain(task); break;
     case HTH_TASK_SLOT: assert(false && "worker_slots.h runs it"); break;
     }
+    return true;
 }
 
 /* ---- steering ---- */

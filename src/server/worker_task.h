@@ -25,6 +25,7 @@ typedef enum hth_task_kind {
     HTH_TASK_ANSWER,  /* tokens, templates: one body, at once */
     HTH_TASK_EXPLAIN, /* explains the lookup of the prompt */
     HTH_TASK_SLOT,    /* save, restore or erase a slot; worker_slots.h runs it */
+    HTH_TASK_EMBED,   /* embeddings: on_embedded is called, then hth_task_tell_embeddings */
 } hth_task_kind;
 
 enum { HTH_TASK_ID_BYTES = 41, HTH_TASK_WORD_BYTES = 16 };
@@ -52,16 +53,18 @@ typedef struct hth_task {
     char *bytes_copy; /* owned: a copy of bytes that outlives the exchange; NULL: none */
     char id[HTH_TASK_ID_BYTES];
     json_int_t created_s;
-    uint64_t seed;              /* when the client gives none */
-    char *front_salt;           /* owned; of the client's key; NULL: none */
-    void *owner;                /* of the events: the job */
-    const atomic_bool *is_gone; /* NULL: never */
+    uint64_t seed;                  /* when the client gives none */
+    char *front_salt;               /* owned; of the client's key; NULL: none */
+    void *owner;                    /* of the events: the job */
+    const atomic_bool *is_gone;     /* NULL: never */
+    hearth_embedded_fn on_embedded; /* EMBED: its user_data is owner; on a thread of the model */
 
     /* Results. With an error only the error and the submitted requests count. */
     hth_api_error error;
-    hth_buffer answer;                               /* of ANSWER, EXPLAIN and SLOT */
+    hth_buffer answer;                               /* of ANSWER, EXPLAIN, SLOT and EMBED */
     hearth_adapter_scale adapters[HTH_ADAPTERS_MAX]; /* of the request, unless its body has them */
     uint8_t digest[HTH_FRAME_MODEL_BYTES];           /* of the MODEL frame */
+    const hearth_embeddings *embeddings; /* EMBED: owned, from on_embedded on */
     hth_known known;
     hth_api_request *request;
     hth_api_prepared prepared;
@@ -85,9 +88,12 @@ bool hth_task_read(hth_task *task);
 bool hth_task_is_complicated(const hth_task *task);
 /*
  * Do the rest; not for SLOT. Afterwards there is an error, an answer, or a reply with submitted requests. With an
- * error, some requests may be submitted, too. The parts are not open yet.
+ * error, some requests may be submitted, too. The parts are not open yet. False: on_embedded will be called, or was
+ * already. Then the task may be gone.
  */
-void hth_task_run(hth_task *task);
+bool hth_task_run(hth_task *task);
+/* Write the answer of task->embeddings. */
+void hth_task_tell_embeddings(hth_task *task);
 
 /* Combine the salt of the client's key with the salt of the request. False with task->error. */
 bool hth_task_join_salts(hth_task *task);

@@ -98,13 +98,21 @@ await check('what is there is pulled at once, and nothing else', async () => {
   await refusal(ollama.pull({ model: 'none:7b' }), 501, /'none:7b' is not here/)
 })
 
-await check('what changes models, and embeddings, are refused with a reason', async () => {
+await check('texts become vectors of length 1', async () => {
+  const reply = await ollama.embed({ model: 'tiny', input: ['Hello', 'a fox'] })
+  assert.equal(reply.model, 'tiny')
+  assert.equal(reply.embeddings.length, 2)
+  assert.ok(Math.abs(Math.hypot(...reply.embeddings[1]) - 1) < 1e-4)
+  assert.ok(reply.prompt_eval_count > 2)
+  assert.equal((await ollama.embed({ model: 'tiny', input: 'Hello', dimensions: 4 })).embeddings[0].length, 4)
+  assert.equal((await ollama.embeddings({ model: 'tiny', prompt: 'Hello' })).embedding.length, reply.embeddings[0].length)
+})
+
+await check('what changes models is refused with a reason', async () => {
   await refusal(ollama.push({ model: 'tiny' }), 501, /configuration/)
   await refusal(ollama.create({ model: 'mine', from: 'tiny' }), 501, /configuration/)
   await refusal(ollama.copy({ source: 'tiny', destination: 'mine' }), 501, /configuration/)
   await refusal(ollama.delete({ model: 'tiny' }), 501, /configuration/)
-  await refusal(ollama.embed({ model: 'tiny', input: 'Hello' }), 501, /embeddings/)
-  await refusal(ollama.embeddings({ model: 'tiny', prompt: 'Hello' }), 501, /embeddings/)
 })
 
 // ---- chats ----

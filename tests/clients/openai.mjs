@@ -48,6 +48,23 @@ const assertUsage = (usage) => {
   assert.ok(usage.prompt_tokens_details.cached_tokens <= usage.prompt_tokens)
 }
 
+// ---- embeddings ----
+
+await check('texts become vectors, which the client decodes', async () => {
+  const asked = { model: 'tiny', input: ['Hello', 'a fox'] }
+  const packed = await openai.embeddings.create(asked) // the client asks for base64
+  const plain = await openai.embeddings.create({ ...asked, encoding_format: 'float' })
+  assert.equal(packed.object, 'list')
+  assert.equal(packed.data.length, 2)
+  assert.equal(packed.usage.total_tokens, packed.usage.prompt_tokens)
+  for (const [i, { embedding }] of packed.data.entries()) {
+    assert.ok(Math.abs(Math.hypot(...embedding) - 1) < 1e-4)
+    assert.ok(embedding.every((value, k) => Math.abs(value - plain.data[i].embedding[k]) < 1e-4))
+  }
+  const short = await openai.embeddings.create({ ...asked, dimensions: 4 })
+  assert.equal(short.data[0].embedding.length, 4)
+})
+
 // ---- models ----
 
 await check('models are listed and can be had one by one', async () => {

@@ -4,7 +4,7 @@
  * An input is a body and, behind a zero byte, the reply of a model. The body is parsed and prepared for a stub model;
  * where it is one that generates, the reply is written twice, as a stream and as a body. What must hold: an error is
  * one, whole and in the API's shape, or there is none; every event is JSON; the stream says the text that the body
- * says.
+ * says. A request for embeddings is answered by the stub, and the answer is JSON.
  */
 #ifndef HTH_TESTS_API_INPUT_H
 #define HTH_TESTS_API_INPUT_H
@@ -25,7 +25,7 @@ static hearth_model *fuzz_model(void)
 
     options.cache_disabled = true;
     if (!model && (hearth_runtime_open(&options, &runtime, NULL) != HEARTH_OK ||
-                   hearth_model_load(runtime, "stub:", NULL, &model, NULL) != HEARTH_OK))
+                   hearth_model_load(runtime, "stub:labels=2", NULL, &model, NULL) != HEARTH_OK))
         abort();
     return model;
 }
@@ -161,6 +161,31 @@ static void write_both(hth_api_request *request, const hth_api_prepared *prepare
     hth_buffer_deinit(&b);
 }
 
+static void embed(const hth_api_request *request)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    const hearth_embeddings *embeddings = NULL;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer out = { .text = NULL };
+    hearth_embed_request options;
+    hearth_error err;
+
+    require(hearth_model_info_get(fuzz_model(), &info, NULL) == HEARTH_OK);
+    if (request->embed->options.n_inputs > 0 && hth_api_embed_options(&info, request, &options, &error) &&
+        hearth_embed(fuzz_model(), &options, &embeddings, &err) != HEARTH_OK)
+        hth_api_fail_status(&error, &err);
+    if (error.kind == HTH_API_NO_ERROR && hth_api_embed_write(request, embeddings, "m", &out, &error)) {
+        json_t *body = json_loads(hth_buffer_text(&out), 0, NULL);
+
+        require(body);
+        json_decref(body);
+    }
+    if (error.kind != HTH_API_NO_ERROR)
+        check_error(request->kind, &error);
+    hearth_embeddings_unref(embeddings);
+    hth_buffer_deinit(&out);
+}
+
 static void fuzz_api(hth_api_kind kind, const uint8_t *bytes, size_t n_bytes)
 {
     const uint8_t *zero = n_bytes ? memchr(bytes, 0, n_bytes) : NULL;
@@ -175,9 +200,11 @@ static void fuzz_api(hth_api_kind kind, const uint8_t *bytes, size_t n_bytes)
         return;
     }
     require(error.kind == HTH_API_NO_ERROR);
-    if (kind == HTH_API_TOKENIZE || kind == HTH_API_DETOKENIZE || kind == HTH_API_APPLY_TEMPLATE ||
-        kind == HTH_API_COUNT_TOKENS || kind == HTH_API_RESPONSES_TOKENS || kind == HTH_API_OLLAMA_SHOW ||
-        request->is_load) {
+    if (request->embed) {
+        embed(request);
+    } else if (kind == HTH_API_TOKENIZE || kind == HTH_API_DETOKENIZE || kind == HTH_API_APPLY_TEMPLATE ||
+               kind == HTH_API_COUNT_TOKENS || kind == HTH_API_RESPONSES_TOKENS || kind == HTH_API_OLLAMA_SHOW ||
+               request->is_load) {
         if (!hth_api_answer(fuzz_model(), request, NULL, &out, &error))
             check_error(kind, &error);
         hth_buffer_deinit(&out);

@@ -20,6 +20,9 @@
  *   kind          plain  plain, window, recurrent, hybrid
  *   window        64     positions of a window; a hybrid has one where it is given
  *   fills         0      1: the bytes '<', '|' and '>' ask for what stands between two texts
+ *   encoder       0      1: it makes embeddings and generates nothing
+ *   embeds        1      0: it makes no embeddings
+ *   labels        0      of its classifier; 0: it has none
  *
  * An adapter is a file with a number, from which its change of cells and logits is derived (adapter.c).
  *
@@ -86,6 +89,11 @@ const hth_backend *hth_backend_stub(void)
         .sampler_free = hth_sampler_free,
         .sampler_accept = hth_sampler_accept,
         .sampler_apply = hth_sampler_apply,
+        .embedder_new = hth_stub_embedder_new,
+        .embedder_free = hth_stub_embedder_free,
+        .embedder_inputs = hth_stub_embedder_inputs,
+        .embed = hth_stub_embed,
+        .embedding = hth_stub_embedding,
     };
 
     return &stub;

@@ -37,6 +37,8 @@ hearth_status hth_stub_context_new(hth_engine_model *model, const hth_engine_con
 
     if (!model || !params || !out)
         return hth_fail(err, HEARTH_MISUSE, "a context needs a model and parameters");
+    if (model->encoder)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "this stub generates nothing");
     n_ctx = params->n_ctx ? params->n_ctx : model->n_ctx_train;
     if (n_ctx > 1u << 24)
         return hth_fail(err, HEARTH_MISUSE, "a context of %u tokens is too long; at most %u", n_ctx, 1u << 24);

@@ -23,7 +23,8 @@
 #define ROW_BYTES ((size_t)32)
 #define LAYER_BYTES (2 * ROW_BYTES)
 #define CELL_BYTES (N_LAYERS * LAYER_BYTES)
-#define STATE_BYTES 64 /* recurrent state of a sequence */
+#define STATE_BYTES 64       /* recurrent state of a sequence */
+#define HTH_STUB_EMBEDDING 8 /* values of a vector */
 
 #define EMPTY_CELL UINT32_MAX
 
@@ -37,6 +38,9 @@ struct hth_engine_model {
     uint32_t delay_us;
     uint32_t n_window; /* 0: none */
     uint32_t fills;    /* 1: it can be asked for what stands between two texts */
+    uint32_t encoder;  /* 1: it does not generate */
+    uint32_t embeds;   /* 0: it makes no embeddings */
+    uint32_t n_labels; /* of its classifier; 0: it has none */
     bool template_given;
     hth_stub_script *script; /* NULL: none */
     hth_texts *texts;
@@ -154,5 +158,15 @@ hearth_status hth_stub_state_get(hth_engine_context *context, uint32_t id, hth_s
                                  size_t capacity, size_t *n_out, hearth_error *err);
 hearth_status hth_stub_state_set(hth_engine_context *context, uint32_t id, hth_state_part part, const uint8_t *bytes,
                                  size_t n_bytes, uint32_t begin, uint32_t end, hearth_error *err);
+
+/* ---- embedder.c: as the functions of hth_backend ---- */
+
+hearth_status hth_stub_embedder_new(hth_engine_model *model, const hth_embedder_params *params,
+                                    hth_engine_embedder **out, hearth_error *err);
+void hth_stub_embedder_free(hth_engine_embedder *embedder);
+uint32_t hth_stub_embedder_inputs(const hth_engine_embedder *embedder);
+hearth_status hth_stub_embed(hth_engine_embedder *embedder, const hth_embedder_input *inputs, size_t n_inputs,
+                             hth_decode_result *result, hearth_error *err);
+const float *hth_stub_embedding(hth_engine_embedder *embedder, size_t input, uint32_t token);
 
 #endif

@@ -87,11 +87,17 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_kind(value, &model->kind);
             else if (strcmp(item, "fills") == 0)
                 ok = parse_number(value, 0, 1, &model->fills);
+            else if (strcmp(item, "encoder") == 0)
+                ok = parse_number(value, 0, 1, &model->encoder);
+            else if (strcmp(item, "embeds") == 0)
+                ok = parse_number(value, 0, 1, &model->embeds);
+            else if (strcmp(item, "labels") == 0)
+                ok = parse_number(value, 0, HTH_STUB_EMBEDDING, &model->n_labels);
         }
         if (!ok)
             return hth_fail(err, HEARTH_MISUSE,
                             "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, vocab, "
-                            "delay_us, kind, fills and window",
+                            "delay_us, kind, fills, window, encoder, embeds and labels",
                             path, item);
     }
     return HEARTH_OK;
@@ -114,6 +120,7 @@ hearth_status hth_stub_model_load(const char *path, const hth_engine_model_param
         .free_mib = 1024,
         .top_k = UINT32_MAX,
         .n_vocab = FIRST_WORD_TOKEN,
+        .embeds = 1,
         .template_given = params->chat_template != NULL,
     };
     status = parse_parameters(path, model, err);
@@ -165,6 +172,9 @@ void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *o
         .adds_bos = true,
         .advice = { NAN, model->top_k < UINT32_MAX ? (float)model->top_k : NAN, NAN, NAN, NAN, NAN, NAN, NAN },
     };
+    out->embeds = model->embeds;
+    out->n_embedding = HTH_STUB_EMBEDDING;
+    out->n_labels = model->n_labels;
     for (size_t i = 0; i < HEARTH_SPECIALS; i++)
         out->special[i] = HTH_NO_TOKEN;
     out->special[HEARTH_SPECIAL_BOS] = TOKEN_BOS;

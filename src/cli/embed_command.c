@@ -1,0 +1,384 @@
+/*
+ * embed_command.c - `hearth embed`: vectors of texts, or their scores for a query, in one process
+ *
+ * Lines are read and embedded a thousand at a time, and each result is written when its lines are done. So a file of any
+ * length needs memory for a thousand lines.
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/line_reader.h"
+#include "cli/model_options.h"
+#include "cli/progress.h"
+#include "cli/run.h"
+
+enum { LINES_AT_ONCE = 1024 };
+
+typedef struct embed {
+    hth_model_setup setup;
+    const char *file;
+    const char *query;
+    int32_t norm;
+    uint32_t dimensions;
+    bool truncate;
+    bool json;
+    bool quiet;
+    bool verbose;
+    bool help;
+    bool help_all;
+
+    char **texts; /* of the command line; NULL: from the file */
+    size_t n_texts;
+    hth_progress progress;
+    hearth_runtime *runtime;
+    hearth_model *model;
+    const hearth_embeddings *embeddings; /* of the last request */
+    uint64_t n_done;                     /* inputs that were written */
+    atomic_bool interrupted;
+    _Atomic(hearth_model *) to_cancel; /* NULL: nothing runs */
+    atomic_uint_least64_t request_id;
+} embed;
+
+/* ---- options ---- */
+
+#define AT(field) offsetof(embed, field)
+
+static const hth_option rows[] = {
+    { .kind = HTH_OPTION_HEADING, .help = "Input" },
+    { "file", 'f', HTH_OPTION_TEXT, "FILE", "read texts from a file, one a line; '-' is standard input",
+      .offset = AT(file), .is_common = true },
+    { "query", 0, HTH_OPTION_TEXT, "TEXT", "score each text as an answer to this one; the model must be a reranker",
+      .offset = AT(query), .is_common = true },
+    { "truncate", 0, HTH_OPTION_FLAG, NULL, "cut texts that are too long (default: they are an error)",
+      .offset = AT(truncate), .is_common = true },
+    { .kind = HTH_OPTION_HEADING, .help = "Output" },
+    { "norm", 0, HTH_OPTION_I32, "P",
+      "norm that vectors are divided by: 2: Euclidean, 1: taxicab, more: that p; 0: the largest value becomes 32760; "
+      "-1: none",
+      .offset = AT(norm), .low = -1, .high = 64, .is_common = true },
+    { "dimensions", 0, HTH_OPTION_U32, "N", "keep so many leading values of each vector (default: all)",
+      .offset = AT(dimensions), .low = 1, .high = INT32_MAX, .is_common = true },
+    { "json", 0, HTH_OPTION_FLAG, NULL, "one object a line: index, tokens, and embedding or scores (default: an array)",
+      .offset = AT(json), .is_common = true },
+    { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress and no warnings", .offset = AT(quiet), .is_common = true },
+    { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's", .offset = AT(verbose),
+      .is_common = true },
+    { .kind = HTH_OPTION_HEADING, .help = "Engine" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
+    { .kind = HTH_OPTION_HEADING, .help = "Help" },
+    { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
+    { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
+};
+
+static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+static const char usage[] = "usage: hearth embed MODEL [TEXT... | -f FILE] [OPTIONS]\n"
+                            "\n"
+                            "Writes the embedding of each text as a line: an array of numbers. With --query, the lines "
+                            "have scores.\nWithout a TEXT and -f, texts are read from standard input, one a line.\n"
+                            "\n";
+
+static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+                              "\n"
+                              "  hearth embed bge.gguf 'a fox' 'a dog'\n"
+                              "  hearth embed bge.gguf -f lines.txt --json > vectors.jsonl\n"
+                              "  hearth embed reranker.gguf --query 'What is a fox?' -f documents.txt\n";
+
+static void init(embed *e)
+{
+    hth_model_setup_init(&e->setup);
+    e->setup.runtime.cache_disabled = true; /* nothing is kept */
+    e->norm = hearth_embed_request_default().norm;
+}
+
+static bool wrong(const char *message)
+{
+    (void)fprintf(stderr, "hearth: %s\n", message);
+    return false;
+}
+
+static bool check(embed *e, int n_arguments, char **arguments)
+{
+    if (n_arguments == 0)
+        return wrong("embed needs a MODEL, the path of a GGUF file; 'hearth embed --help' shows an example");
+    e->setup.path = arguments[0];
+    e->texts = n_arguments > 1 ? arguments + 1 : NULL;
+    e->n_texts = (size_t)n_arguments - 1;
+    if (e->texts && e->file)
+        return wrong("texts on the command line and -f exclude each other; give them once");
+    if (!e->texts && !e->file && isatty(STDIN_FILENO))
+        return wrong("no text; give texts behind the model, with -f FILE, or on standard input");
+    if (!e->texts && !e->file)
+        e->file = "-";
+    return true;
+}
+
+static bool parse(embed *e, int argc, char **argv, int *exit_out)
+{
+    int first;
+
+    init(e);
+    *exit_out = HTH_EXIT_USAGE;
+    first = hth_option_table_parse(&table, "hearth embed", argc, argv, e);
+    if (first < 0)
+        return false;
+    if (e->help || e->help_all) {
+        const bool all = e->help_all;
+
+        init(e);
+        (void)fputs(usage, stdout);
+        hth_option_table_help(&table, all, e, stdout);
+        (void)fputs(closing, stdout);
+        *exit_out = HTH_EXIT_OK;
+        return false;
+    }
+    return check(e, argc - first, argv + first);
+}
+
+/* ---- the model ---- */
+
+static void interrupt(void *user_data)
+{
+    embed *e = user_data;
+    hearth_model *model;
+
+    atomic_store(&e->interrupted, true);
+    model = atomic_load(&e->to_cancel);
+    if (model)
+        (void)hearth_cancel(model, atomic_load(&e->request_id), NULL); /* not found: it has ended */
+}
+
+static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    embed *e = user_data;
+
+    if (!e->verbose && strcmp(source, "hearth") != 0)
+        return;
+    hth_progress_end(&e->progress);
+    (void)fprintf(stderr, "%s: %s\n", level <= HEARTH_LOG_WARNING ? "hearth: warning" : source, message);
+}
+
+static bool show_loading(float fraction, void *user_data)
+{
+    embed *e = user_data;
+
+    hth_progress_draw(&e->progress, "loading model", fraction, "");
+    return !atomic_load(&e->interrupted);
+}
+
+static bool load(embed *e)
+{
+    hearth_runtime_options runtime = hth_model_setup_runtime(&e->setup);
+    hearth_model_options options = hth_model_setup_model(&e->setup);
+    hearth_error err = { .message = "" };
+    hearth_status status;
+
+    runtime.log = e->quiet ? NULL : log_line;
+    runtime.log_user_data = e;
+    runtime.log_level = e->verbose ? HEARTH_LOG_DEBUG : HEARTH_LOG_WARNING;
+    options.progress = show_loading;
+    options.progress_user_data = e;
+    options.n_parallel = 1;
+    options.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* no row is read or kept */
+    status = hearth_runtime_open(&runtime, &e->runtime, &err);
+    if (status == HEARTH_OK)
+        status = hearth_model_load(e->runtime, e->setup.path, &options, &e->model, &err);
+    hth_progress_end(&e->progress);
+    if (status != HEARTH_OK && !atomic_load(&e->interrupted))
+        hth_run_say_error(&err);
+    return status == HEARTH_OK;
+}
+
+/* ---- output ---- */
+
+static void print_vector(const float *values, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        (void)fputs(i > 0 ? "," : "[", stdout);
+        if (isfinite(values[i]))
+            (void)printf("%.9g", (double)values[i]);
+        else
+            (void)fputs("null", stdout);
+    }
+    (void)fputs("]", stdout);
+}
+
+/* With pooling none an input has several vectors, each a line; in an object they are an array. */
+static void print_input(const embed *e, size_t i)
+{
+    const hearth_embeddings *found = e->embeddings;
+    bool is_list = found->pooling == HEARTH_POOLING_NONE;
+
+    if (e->json)
+        (void)printf("{\"index\":%llu,\"tokens\":%u,\"%s\":%s", (unsigned long long)(e->n_done + i), found->n_tokens[i],
+                     found->pooling == HEARTH_POOLING_RANK ? "scores" : "embedding", is_list ? "[" : "");
+    for (uint32_t k = 0; k < found->n_vectors[i]; k++) {
+        if (e->json && k > 0)
+            (void)fputs(",", stdout);
+        print_vector(found->vectors[i] + (size_t)k * found->n_values, found->n_values);
+        if (!e->json)
+            (void)fputs("\n", stdout);
+    }
+    if (e->json)
+        (void)printf("%s}\n", is_list ? "]" : "");
+}
+
+/* ---- work ---- */
+
+static void take(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    embed *e = user_data;
+
+    (void)id;
+    e->embeddings = hearth_embeddings_ref(embeddings);
+}
+
+/* Embed n texts and write the results; false, with a message, when that fails. */
+static bool embed_texts(embed *e, char *const *texts, size_t n)
+{
+    hearth_embed_request request = hearth_embed_request_default();
+    hearth_embed_input inputs[LINES_AT_ONCE];
+    hearth_error err = { .message = "" };
+    uint64_t id = 0;
+    hearth_status status;
+
+    for (size_t i = 0; i < n; i++)
+        inputs[i] = (hearth_embed_input){ .struct_size = sizeof(inputs[i]), .text = texts[i] };
+    request.inputs = inputs;
+    request.n_inputs = n;
+    request.query = e->query;
+    request.norm = e->norm;
+    request.dimensions = e->dimensions;
+    request.truncate = e->truncate;
+    request.on_done = take;
+    request.user_data = e;
+    e->embeddings = NULL;
+    status = hearth_embed_submit(e->model, &request, &id, &err);
+    if (status == HEARTH_OK) {
+        atomic_store(&e->request_id, id);
+        atomic_store(&e->to_cancel, e->model);
+        if (atomic_load(&e->interrupted))
+            (void)hearth_cancel(e->model, id, NULL);       /* not found: it has ended */
+        (void)hearth_wait(e->model, id, UINT32_MAX, NULL); /* it was submitted */
+        atomic_store(&e->to_cancel, NULL);
+        status = e->embeddings->status;
+        err = e->embeddings->error;
+    }
+    if (status != HEARTH_OK) {
+        if (!atomic_load(&e->interrupted) && n > 1)
+            (void)fprintf(stderr, "hearth: of texts %llu to %llu: ", (unsigned long long)e->n_done + 1,
+                          (unsigned long long)(e->n_done + n));
+        else if (!atomic_load(&e->interrupted))
+            (void)fputs("hearth: ", stderr);
+        if (!atomic_load(&e->interrupted))
+            (void)fprintf(stderr, "%s\n", err.message);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            print_input(e, i);
+    }
+    hearth_embeddings_unref(e->embeddings);
+    e->n_done += n;
+    return status == HEARTH_OK;
+}
+
+static bool embed_arguments(embed *e)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < e->n_texts && ok; i += LINES_AT_ONCE)
+        ok = embed_texts(e, e->texts + i, e->n_texts - i < LINES_AT_ONCE ? e->n_texts - i : LINES_AT_ONCE);
+    return ok;
+}
+
+static bool say(const hearth_error *err)
+{
+    hth_run_say_error(err);
+    return false;
+}
+
+/* Copy the next lines of the file; *n_out 0: there are none left. */
+static bool read_lines(hth_line_reader *reader, char **lines, size_t *n_out, hearth_error *err)
+{
+    size_t n = 0, n_bytes;
+    uint64_t number;
+
+    while (n < LINES_AT_ONCE && !hth_line_reader_is_done(reader)) {
+        const char *line = hth_line_reader_next(reader, &n_bytes, &number);
+
+        if (!line && !hth_line_reader_is_done(reader) && hth_line_reader_fill(reader, err) != HEARTH_OK)
+            break;
+        if (!line)
+            continue;
+        if (strlen(line) != n_bytes) {
+            (void)snprintf(err->message, sizeof(err->message), "%s, line %llu has a zero byte",
+                           hth_line_reader_name(reader), (unsigned long long)number);
+            break;
+        }
+        lines[n] = strdup(line);
+        if (!lines[n]) {
+            (void)snprintf(err->message, sizeof(err->message), "no memory for a line");
+            break;
+        }
+        n++;
+    }
+    *n_out = n;
+    return !err->message[0];
+}
+
+static bool embed_file(embed *e)
+{
+    char *lines[LINES_AT_ONCE];
+    hearth_error err = { .message = "" };
+    hth_line_reader *reader = NULL;
+    bool ok = hth_line_reader_open(e->file, &reader, &err) == HEARTH_OK;
+    size_t n = 1;
+
+    while (ok && n > 0 && !atomic_load(&e->interrupted)) {
+        ok = read_lines(reader, lines, &n, &err);
+        if (ok && n > 0 && !embed_texts(e, lines, n)) {
+            ok = false;
+            err.message[0] = '\0'; /* it was said */
+        }
+        for (size_t i = 0; i < n; i++)
+            free(lines[i]);
+    }
+    hth_line_reader_close(reader);
+    return ok || (err.message[0] && say(&err));
+}
+
+int hth_command_embed(int argc, char **argv)
+{
+    embed *e = calloc(1, sizeof(*e));
+    int exit_code = HTH_EXIT_FAILED;
+
+    if (!e) {
+        (void)fputs("hearth: no memory\n", stderr);
+        return HTH_EXIT_FAILED;
+    }
+    if (!parse(e, argc, argv, &exit_code)) {
+        free(e);
+        return exit_code;
+    }
+    exit_code = HTH_EXIT_FAILED;
+    hth_progress_init(&e->progress, !e->quiet);
+    if (!hth_interrupt_watch(interrupt, e))
+        (void)fputs("hearth: warning: Ctrl-C will end the program at once\n", stderr);
+    if (load(e) && (e->texts ? embed_arguments(e) : embed_file(e)))
+        exit_code = HTH_EXIT_OK;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fputs("hearth: cannot write to standard output\n", stderr);
+        exit_code = HTH_EXIT_FAILED;
+    }
+    if (atomic_load(&e->interrupted))
+        exit_code = HTH_EXIT_INTERRUPTED;
+    hearth_model_unref(e->model);
+    hearth_runtime_close(e->runtime);
+    /* e is not freed, because the thread that waits for signals may still use it. */
+    return exit_code;
+}
