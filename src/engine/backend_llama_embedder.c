@@ -113,6 +113,19 @@ static hearth_status allocate_arrays(hth_engine_embedder *embedder, hearth_error
     return HEARTH_OK;
 }
 
+/* About the memory of an evaluation: a model that generates computes the logits of all rows, too, and copies them. */
+static uint64_t evaluation_bytes(const hth_engine_model *model, uint64_t n_rows)
+{
+    const uint64_t n_activations = 16; /* a guess: vectors of a row that exist at once */
+    char key[128], text[16];
+    uint64_t n_logits = 2 * (uint64_t)model->facts.n_vocab;
+
+    (void)snprintf(key, sizeof(key), "%s.attention.causal", model->facts.architecture); /* fits */
+    if (hth_shim_model_meta(model->llama, key, text, sizeof(text)) && strcmp(text, "false") == 0)
+        n_logits = 0;
+    return n_rows * sizeof(float) * (n_rows + n_activations * (uint64_t)model->facts.n_embd + n_logits);
+}
+
 static hearth_status make_context(hth_engine_embedder *embedder, hearth_error *err)
 {
     const hth_embedder_params *params = &embedder->params;
@@ -122,6 +135,8 @@ static hearth_status make_context(hth_engine_embedder *embedder, hearth_error *e
     struct llama_context_params llama;
     hearth_status status = hth_shim_context_defaults(&llama, err);
 
+    if (status == HEARTH_OK && !embedder->model->on_gpu)
+        status = hth_backend_llama_check_memory(evaluation_bytes(embedder->model, n_rows), "embeddings", err);
     if (status != HEARTH_OK)
         return status;
     llama.n_ctx = n_ctx;

@@ -64,7 +64,7 @@ typedef struct hth_task {
     hth_buffer answer;                               /* of ANSWER, EXPLAIN, SLOT and EMBED */
     hearth_adapter_scale adapters[HTH_ADAPTERS_MAX]; /* of the request, unless its body has them */
     uint8_t digest[HTH_FRAME_MODEL_BYTES];           /* of the MODEL frame */
-    const hearth_embeddings *embeddings; /* EMBED: owned, from on_embedded on */
+    const hearth_embeddings *embeddings;             /* EMBED: owned, from on_embedded on */
     hth_known known;
     hth_api_request *request;
     hth_api_prepared prepared;
