@@ -28,7 +28,7 @@ struct hth_read_ring {
     size_t n_out; /* added, and not back yet */
     fifo added;
     hth_os_ring *os; /* NULL: threads */
-    bool os_refuses; /* it refused a possible read: threads from now on */
+    bool os_refuses; /* no new reads go there; reads that are there still come back */
     size_t n_at_os;
 
     pthread_t threads[THREADS_MAX];
@@ -154,7 +154,7 @@ void hth_read_ring_close(hth_read_ring *ring)
 
 const char *hth_read_ring_way(const hth_read_ring *ring)
 {
-    return ring->os && !ring->os_refuses ? "io_uring" : "threads";
+    return ring->os && !ring->os_refuses ? "io_uring" : ring->n_threads > 0 ? "threads" : "caller";
 }
 
 /* ---- reading ---- */
@@ -167,11 +167,19 @@ void hth_read_ring_add(hth_read_ring *ring, hth_ring_read *read)
     put(&ring->added, ring->depth, read);
 }
 
-static void put_done(hth_read_ring *ring, hth_ring_read *read)
+static void read_here(hth_read_ring *ring, hth_ring_read *read)
 {
+    hth_read_rest(ring->fs, read);
     pthread_mutex_lock(&ring->lock);
     put(&ring->done, ring->depth, read);
     pthread_mutex_unlock(&ring->lock);
+}
+
+/* Let threads take over from the system. */
+static void refuse_os(hth_read_ring *ring)
+{
+    ring->os_refuses = true;
+    start_threads(ring);
 }
 
 /* Hand one read to the system. False: the system refuses it. */
@@ -179,8 +187,8 @@ static bool send_to_os(hth_read_ring *ring, hth_ring_read *read)
 {
     if (!hth_os_ring_add(ring->os, read->fd, read->bytes + read->n_done, read->n_bytes - read->n_done, read->n_done,
                          read)) {
-        /* None of its places is taken, so it is not full, but broken. */
-        ring->os_refuses = ring->os_refuses || ring->n_at_os == 0;
+        if (ring->n_at_os == 0) /* an empty queue that takes nothing is broken; a full one takes reads later */
+            refuse_os(ring);
         return false;
     }
     ring->n_at_os++;
@@ -205,23 +213,24 @@ void hth_read_ring_submit(hth_read_ring *ring)
 
     if (ring->added.n == 0)
         return;
-    if (!to_os && ring->n_threads > 0) {
-        send_to_threads(ring);
-        return;
-    }
-    while ((read = take(&ring->added, ring->depth)))
-        if (!to_os || !send_to_os(ring, read)) { /* nobody else reads it */
-            hth_read_rest(ring->fs, read);
-            put_done(ring, read);
-        }
+    while (ring->os && !ring->os_refuses && (read = take(&ring->added, ring->depth)))
+        if (!send_to_os(ring, read))
+            read_here(ring, read);
     if (to_os)
         hth_os_ring_submit(ring->os);
+    if (ring->n_threads > 0)
+        send_to_threads(ring);
+    while ((read = take(&ring->added, ring->depth)))
+        read_here(ring, read); /* neither the queue nor a thread takes it */
 }
 
-/* Usually not an error of the file: the kernel does not know the operation, or a filter forbids it. */
+/*
+ * Such an answer usually comes from the queue, not from the file: the kernel does not know the operation, a filter
+ * forbids it, or (-EAGAIN) an older kernel does not wait for the device because the file is open with O_NONBLOCK.
+ */
 static bool is_refusal(int64_t n)
 {
-    return n == -EINVAL || n == -EOPNOTSUPP || n == -EPERM;
+    return n == -EINVAL || n == -EOPNOTSUPP || n == -EPERM || n == -EAGAIN;
 }
 
 /* Wait for the system to finish one read. NULL if the read went out again, for its rest. */
@@ -235,17 +244,15 @@ static hth_ring_read *wait_for_os(hth_read_ring *ring)
     if (n > 0)
         read->n_done += (size_t)n;
     read->result = n < 0 ? (int)n : 0;
-    again = n == -EINTR || n == -EAGAIN || (n > 0 && read->n_done < read->n_bytes);
+    again = n == -EINTR || (n > 0 && read->n_done < read->n_bytes);
     if (again && !ring->os_refuses && send_to_os(ring, read)) {
         hth_os_ring_submit(ring->os);
         return NULL;
     }
     if (again || is_refusal(n))
         hth_read_rest(ring->fs, read);
-    if (is_refusal(n) && read->result == 0 && !ring->os_refuses) {
-        ring->os_refuses = true;
-        start_threads(ring);
-    }
+    if (is_refusal(n) && read->result == 0)
+        refuse_os(ring);
     return read;
 }
 

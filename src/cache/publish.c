@@ -2,7 +2,7 @@
  * publish.c - make a row file visible, whole or not at all
  *
  *   1. reserve the key in the index, so that one process writes it
- *   2. write the bytes to an unnamed file (or one with a temporary name) and sync them
+ *   2. write the bytes to an unnamed file (or one with a temporary name); in a durable tier, sync them
  *   3. check that the reservation is still ours; link the file to its final name and sync the directory
  *   4. announce it in the index, which drops the reservation
  *
@@ -14,7 +14,7 @@
  * If the final name is taken, its file is read in full. If it is this row, it is adopted; otherwise a rename replaces
  * it.
  *
- * Invariant: a final name never refers to bytes that were not synced.
+ * Invariant: in a durable tier, a final name never refers to bytes that were not synced.
  */
 #include "cache/publish.h"
 
@@ -74,7 +74,7 @@ static void temporary_discard(const hth_fs *fs, temporary *t)
     *t = (temporary){ .fd = -1 };
 }
 
-/* Give a complete file its final name. 0, -EEXIST, or -errno. On success the temporary name is gone. */
+/* Give a complete file its final name. 0, -EEXIST, or -errno. On success has_name tells whether t.path stays. */
 static int temporary_link(const hth_publisher *publisher, temporary *t, const char *path)
 {
     const hth_fs *fs = publisher->fs;
@@ -200,7 +200,10 @@ static bool collect_folder(const char *name, void *user_data)
     return true;
 }
 
-/* May rows be kept in an existing fan-out folder? *inode_out distinguishes it from later folders of its name. */
+/*
+ * May rows be kept in an existing fan-out folder? *inode_out: its inode, usually another one for a later folder of this
+ * name (prepare_folder handles reuse when we make the folder).
+ */
 static hearth_status check_folder(const hth_publisher *publisher, uint8_t number, uint64_t *inode_out,
                                   hearth_error *err)
 {
@@ -227,7 +230,7 @@ hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *
         uint64_t inode = 0;
         hearth_status status = set.has[i] ? check_folder(publisher, (uint8_t)i, &inode, &why) : HEARTH_OK;
 
-        /* A writer meets a folder that cannot be examined now, or is no directory, again. */
+        /* Only an unsafe folder fails the start. One that cannot be examined, or is no directory, fails its writes. */
         if (status == HEARTH_PERMISSION && why.system_errno == 0 && inode != 0) {
             if (err)
                 *err = why;
@@ -250,7 +253,7 @@ int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id)
     return hth_fs_sync_directory(publisher->fs, folder);
 }
 
-/* Make sure that the fan-out folder of a row exists and only we can write to it. *inode_out identifies it. */
+/* Make sure that the fan-out folder of a row exists and only we can write to it. *inode_out: its inode. */
 static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *id, uint64_t *inode_out,
                                     hearth_error *err)
 {
@@ -276,13 +279,13 @@ static hearth_status prepare_folder(hth_publisher *publisher, const hth_row_id *
     return check_folder(publisher, number, inode_out, err);
 }
 
-/* Make a link in a fan-out folder durable, and the name of the folder, too. inode: the folder of the link. */
+/* Make a link in a fan-out folder durable, and the folder's own name, too. inode: the folder of the link. */
 static int settle_folder(hth_publisher *publisher, const hth_row_id *id, uint64_t inode)
 {
     _Atomic uint64_t *known = &publisher->folders_known[id->key.bytes[0]];
     int rc = hth_publish_sync_folder(publisher, id);
 
-    if (rc != 0 || inode == 0 || atomic_load(known) == inode)
+    if (rc != 0 || atomic_load(known) == inode)
         return rc;
     if (publisher->durable)
         rc = hth_fs_sync_directory(publisher->fs, publisher->rows_directory);
@@ -372,7 +375,7 @@ typedef struct publication {
     size_t n_bytes;
     hth_kvc_info info; /* of bytes */
     bool is_reserved;
-    uint64_t folder_inode; /* of its fan-out folder, 0: not looked at */
+    uint64_t folder_inode; /* of its fan-out folder, from prepare_folder */
     char path[PATH_BYTES]; /* its final name */
 } publication;
 
@@ -390,14 +393,15 @@ static void reserve(publication *p, bool *done_out, hth_publish_result *result_o
         /* Without an index the link decides. The index has reported its failure. */
         if (hth_index_reserve(index, id, 1, DEADLINE_S, &result, NULL) != HEARTH_OK)
             return;
-        if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->fs, p->path, &st) != -ENOENT)
-            break;
-        /* The file was removed: it may be written again. */
+        if (result != HTH_RESERVE_EXISTS || hth_fs_stat_path(p->publisher->fs, p->path, &st) != -ENOENT) {
+            p->is_reserved = result == HTH_RESERVED;
+            *done_out = result != HTH_RESERVED;
+            *result_out = result == HTH_RESERVE_EXISTS ? HTH_PUBLISH_EXISTED : HTH_PUBLISH_TAKEN;
+            return;
+        }
+        /* The file was removed: it may be written again. If the index keeps the row, that needs no reservation. */
         (void)hth_index_remove_lost(index, id, 1, hth_row_file_is_gone, &files, NULL, NULL);
     }
-    p->is_reserved = result == HTH_RESERVED;
-    *done_out = result != HTH_RESERVED;
-    *result_out = result == HTH_RESERVE_EXISTS ? HTH_PUBLISH_EXISTED : HTH_PUBLISH_TAKEN;
 }
 
 /* Step 2. */
@@ -420,8 +424,8 @@ static hearth_status write_temporary(publication *p, temporary *out, hearth_erro
     return HEARTH_OK;
 }
 
-/* Step 3 without the sync. known: the result of reading the file with the final name (HEARTH_CORRUPT: replace it). */
-static hearth_status name_temporary(publication *p, temporary *t, hearth_status known, hth_row_meta *meta_out,
+/* Step 3 without the sync. before: the answer of examine() before we wrote (HEARTH_CORRUPT: replace the file). */
+static hearth_status name_temporary(publication *p, temporary *t, hearth_status before, hth_row_meta *meta_out,
                                     hth_publish_result *result_out, hearth_error *err)
 {
     hth_publisher *publisher = p->publisher;
@@ -433,16 +437,16 @@ static hearth_status name_temporary(publication *p, temporary *t, hearth_status 
 
         if (status != HEARTH_OK)
             return status;
-        rc = known == HEARTH_CORRUPT ? -EEXIST : temporary_link(publisher, t, p->path);
+        rc = before == HEARTH_CORRUPT ? -EEXIST : temporary_link(publisher, t, p->path);
     }
     /* On a network the answer to a rename may get lost. The repeated rename then finds no temporary file. */
     if (rc == -ENOENT && publisher->way == HTH_PUBLISH_RENAME)
         rc = -EEXIST;
     if (rc == -EEXIST) {
         hearth_error why = { .message = "" };
-        hearth_status status = known;
+        hearth_status status = before;
 
-        if (known != HEARTH_CORRUPT)
+        if (before != HEARTH_CORRUPT)
             status = examine(publisher, &p->meta->id, &p->info, p->path, meta_out, &why);
         if (status == HEARTH_OK) {
             *result_out = HTH_PUBLISH_ADOPTED;
@@ -470,20 +474,23 @@ static hearth_status place(publication *p, hth_row_meta *meta_out, hth_publish_r
     hearth_error why = { .message = "" };
     temporary t = { .fd = -1 };
     bool ours = true;
-    hearth_status known, status;
+    hearth_status before, status;
     int rc;
 
     *meta_out = *p->meta;
     *result_out = HTH_PUBLISH_WRITTEN;
-    known = examine(publisher, &p->meta->id, &p->info, p->path, meta_out, &why);
-    if (known == HEARTH_OK) {
+    before = examine(publisher, &p->meta->id, &p->info, p->path, meta_out, &why);
+    if (before == HEARTH_OK) {
         *result_out = HTH_PUBLISH_ADOPTED;
+        status = prepare_folder(publisher, &p->meta->id, &p->folder_inode, err);
+        if (status != HEARTH_OK)
+            return status;
         goto named;
     }
-    if (known == HEARTH_CORRUPT)
+    if (before == HEARTH_CORRUPT)
         hth_warn(publisher->log, "the cached row '%s' is damaged and is replaced: %s", p->path, why.message);
-    else if (known != HEARTH_NOT_FOUND)
-        return hth_fail(err, known, "cannot tell what is in '%s': %s", p->path, why.message);
+    else if (before != HEARTH_NOT_FOUND)
+        return hth_fail(err, before, "cannot tell what is in '%s': %s", p->path, why.message);
 
     status = write_temporary(p, &t, err);
     if (status != HEARTH_OK)
@@ -495,7 +502,7 @@ static hearth_status place(publication *p, hth_row_meta *meta_out, hth_publish_r
         *result_out = HTH_PUBLISH_TAKEN;
         return HEARTH_OK;
     }
-    status = name_temporary(p, &t, known, meta_out, result_out, err);
+    status = name_temporary(p, &t, before, meta_out, result_out, err);
     temporary_discard(publisher->fs, &t);
     if (status != HEARTH_OK)
         return status;

@@ -41,7 +41,7 @@ typedef enum hth_publish_result {
     HTH_PUBLISH_REPLACED, /* the entry with its name was no such row */
     HTH_PUBLISH_ADOPTED,  /* the file was there, and the index did not know it */
     HTH_PUBLISH_EXISTED,  /* the row was there */
-    HTH_PUBLISH_TAKEN,    /* another writer holds the reservation */
+    HTH_PUBLISH_TAKEN,    /* another writer holds the reservation; the row may be there or not */
 } hth_publish_result;
 
 /*
@@ -60,10 +60,10 @@ hearth_status hth_publish_check_folders(hth_publisher *publisher, hearth_error *
 int hth_publish_sync_folder(hth_publisher *publisher, const hth_row_id *id);
 
 /*
- * Publish a complete KVC file as the row meta, after checking it in full. Any status but HEARTH_OK leaves nothing of
- * ours behind, or the complete row (if only the sync of its directory failed). *is_known_out, whatever the status: the
- * index is known to have the row. HEARTH_MISUSE or HEARTH_CORRUPT if the file is not that row; HEARTH_FULL, HEARTH_IO,
- * HEARTH_PERMISSION, HEARTH_NO_MEMORY. Writer threads only.
+ * Publish a complete KVC file as the row meta, after checking it in full. Any status but HEARTH_OK leaves at most a
+ * temporary name behind, or the complete row (if only the sync of its directory failed). *is_known_out is always set.
+ * True: the index has the row; false: perhaps not. HEARTH_MISUSE or HEARTH_CORRUPT if the file is not that row;
+ * HEARTH_FULL, HEARTH_IO, HEARTH_PERMISSION, HEARTH_NO_MEMORY. Writer threads only.
  */
 hearth_status hth_publish(hth_publisher *publisher, const hth_row_meta *meta, const uint8_t *bytes, size_t n_bytes,
                           hth_publish_result *out, bool *is_known_out, hearth_error *err);

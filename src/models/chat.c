@@ -125,8 +125,8 @@ static hearth_status render(hearth_model *model, const hearth_conversation *conv
     if (status != HEARTH_OK)
         return status;
     status = model->backend->chat_prompt(model->engine_model, conversation, out, err);
-    hth_model_leave(model);
     hth_model_warn_of_template(model);
+    hth_model_leave(model);
     return status == HEARTH_OK && model->chat_template ? add_stops(model->chat_template, out, err) : status;
 }
 

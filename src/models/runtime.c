@@ -24,8 +24,8 @@
 enum { CLOSE_WRITES_MS = 10000, STRATEGIES_MAX = 16 };
 
 struct hearth_runtime {
-    /* Fixed while open. */
-    hth_log log;
+    /* Set by open; close sets cache to NULL once more. */
+    hth_log log;      /* passes lines on to user_log */
     hth_cache *cache; /* NULL: disabled, or closed */
     hth_runtime_settings settings;
     char *memo_directory;
@@ -33,10 +33,17 @@ struct hearth_runtime {
     hth_counters *counters;       /* owned */
     hth_signing_key *signing_key; /* owned; NULL: rows are not signed */
     hth_loads *loads;             /* owned */
+
+    /* Any thread. */
     _Atomic uint64_t last_request_id;
     _Atomic unsigned holders;
 
-    /* Guards the fields below. Held around a member's try_ref, no other lock. */
+    /* Guards user_log, and is held for reading during its call, so that close waits for the call. Innermost lock. */
+    pthread_rwlock_t log_lock;
+    hearth_log_fn user_log; /* NULL: closed; its user may be gone */
+    void *user_log_data;
+
+    /* Guards the fields below. While it is held, only try_ref is called, and no other lock is taken. */
     pthread_mutex_t lock;
     pthread_cond_t models_changed;
     hth_runtime_member **members; /* [n_members], borrowed */
@@ -170,6 +177,7 @@ void hth_runtime_unref(hearth_runtime *runtime)
         return;
     pthread_cond_destroy(&runtime->models_changed);
     pthread_mutex_destroy(&runtime->lock);
+    pthread_rwlock_destroy(&runtime->log_lock);
     free(runtime->members);
     free(runtime->memo_directory);
     free(runtime->engine_directory);
@@ -177,6 +185,26 @@ void hth_runtime_unref(hearth_runtime *runtime)
     hth_loads_free(runtime->loads);
     free(runtime->counters);
     free(runtime);
+}
+
+/* ---- the log ---- */
+
+static void log_to_user(hearth_log_level level, const char *source, const char *message, void *user_data)
+{
+    hearth_runtime *runtime = user_data;
+
+    pthread_rwlock_rdlock(&runtime->log_lock);
+    if (runtime->user_log)
+        runtime->user_log(level, source, message, runtime->user_log_data);
+    pthread_rwlock_unlock(&runtime->log_lock);
+}
+
+/* Log nothing from now on, although model handles or a writer that hangs may use the log longer. */
+static void silence(hearth_runtime *runtime)
+{
+    pthread_rwlock_wrlock(&runtime->log_lock);
+    runtime->user_log = NULL;
+    pthread_rwlock_unlock(&runtime->log_lock);
 }
 
 /* ---- options ---- */
@@ -201,7 +229,10 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
     if (out->n_writer_threads < 1 || out->n_writer_threads > HTH_WRITER_THREADS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_writer_threads is %u; it must be 1 to %d", out->n_writer_threads,
                         HTH_WRITER_THREADS_MAX);
-    if (out->n_more_directories >= HTH_FILE_TIER_ROOTS_MAX || (out->n_more_directories > 0 && !out->more_directories))
+    if (out->n_more_directories > 0 && !out->more_directories)
+        return hth_fail(err, HEARTH_MISUSE, "n_more_directories is %zu, but more_directories is NULL",
+                        out->n_more_directories);
+    if (out->n_more_directories >= HTH_FILE_TIER_ROOTS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_more_directories is %zu; at most %d directories can be given",
                         out->n_more_directories, HTH_FILE_TIER_ROOTS_MAX - 1);
     for (size_t i = 0; i < out->n_more_directories; i++)
@@ -250,7 +281,7 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
                  "nothing will be cached on disk: neither HEARTH_CACHE nor HOME is set; set one of them");
 
     status = hth_cache_open(&cache_options, &runtime->cache, err);
-    /* Do not trust a refused directory with fingerprints. */
+    /* A directory that the cache refused is not used for fingerprints, either. */
     if (status == HEARTH_OK && cache_options.directory && hth_cache_is_durable(runtime->cache)) {
         size_t n = strlen(cache_options.directory) + sizeof("/fingerprints");
 
@@ -279,11 +310,14 @@ hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_
         free(runtime);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to open a runtime");
     }
-    runtime->log = (hth_log){ .level = given.log_level, .write = given.log, .user_data = given.log_user_data };
+    runtime->log = (hth_log){ .level = given.log_level, .write = given.log ? log_to_user : NULL, .user_data = runtime };
+    runtime->user_log = given.log;
+    runtime->user_log_data = given.log_user_data;
     runtime->settings = (hth_runtime_settings){
         .resume_wait_ms = given.session_resume_wait_ms,
         .keeps_text = given.keep_prompt_text,
     };
+    pthread_rwlock_init(&runtime->log_lock, NULL);
     pthread_mutex_init(&runtime->lock, NULL);
     pthread_cond_init(&runtime->models_changed, NULL);
     atomic_init(&runtime->holders, 1);
@@ -334,7 +368,7 @@ static void *run_ender(void *user_data)
     return NULL;
 }
 
-/* Join an ender that has no models left and gets none. */
+/* Join an ender that has left its loop (ender_works is false). */
 static void join_ender(hearth_runtime *runtime)
 {
     if (runtime->has_ender)
@@ -348,7 +382,7 @@ void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member)
     member->next_to_end = runtime->to_end;
     runtime->to_end = member;
     if (!runtime->ender_works) {
-        join_ender(runtime); /* it does not use the lock any more */
+        join_ender(runtime); /* it has released the lock for good, so this does not deadlock */
         runtime->has_ender = pthread_create(&runtime->ender, NULL, run_ender, runtime) == 0;
         runtime->ender_works = runtime->has_ender; /* else the next ender or hearth_runtime_close ends the model */
     }
@@ -360,6 +394,8 @@ void hth_runtime_end_member(hearth_runtime *runtime, hth_runtime_member *member)
 
 void hearth_runtime_close(hearth_runtime *runtime)
 {
+    bool is_ended;
+
     if (!runtime)
         return;
     hth_loads_end(runtime->loads);
@@ -373,7 +409,8 @@ void hearth_runtime_close(hearth_runtime *runtime)
             continue;
         }
         if (!member || !member->try_ref(member->model)) {
-            pthread_cond_wait(&runtime->models_changed, &runtime->lock); /* it removes itself from the list */
+            pthread_cond_wait(&runtime->models_changed,
+                              &runtime->lock); /* until a dying model has left the list, or the ender is done */
             continue;
         }
         runtime->n_members--;
@@ -384,13 +421,11 @@ void hearth_runtime_close(hearth_runtime *runtime)
     }
     pthread_mutex_unlock(&runtime->lock);
     join_ender(runtime); /* the remaining models are handles, which end without a thread */
-    if (hth_cache_close(runtime->cache, CLOSE_WRITES_MS)) {
-        runtime->cache = NULL;
+    is_ended = hth_cache_close(runtime->cache, CLOSE_WRITES_MS);
+    runtime->cache = NULL;
+    silence(runtime);
+    if (is_ended) /* else the runtime stays for the writer that hangs */
         hth_runtime_unref(runtime);
-    } else {
-        runtime->cache = NULL;
-        runtime->log.write = NULL; /* its user may go; the runtime stays for the writer that hangs */
-    }
 }
 
 hearth_status hearth_runtime_flush(hearth_runtime *runtime, uint32_t timeout_ms, hearth_error *err)

@@ -1,7 +1,8 @@
 /*
  * runtime.h - shared by all models of a runtime: cache, log, counters, the list of models
  *
- * Any thread may call these functions. They lend their results until the runtime closes.
+ * Any thread may call these functions. Results live as long as the runtime's memory, except the cache, which ends with
+ * hearth_runtime_close.
  */
 #ifndef HTH_MODELS_RUNTIME_H
 #define HTH_MODELS_RUNTIME_H
@@ -39,8 +40,8 @@ uint64_t hth_runtime_ram_bytes_default(void);
 typedef struct hth_runtime_member {
     hearth_model *model;
     /*
-     * Take a reference. False when the last one is being given back. Called with the lock of the list, which a dying
-     * model takes before it is freed.
+     * Take a reference. False: the last one is gone. Called under the lock of the list; hth_runtime_remove takes it
+     * before the model is freed.
      */
     bool (*try_ref)(hearth_model *model);
     /* Cancel the requests and free the engine part; the handle stays. Blocks. */

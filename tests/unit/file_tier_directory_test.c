@@ -315,6 +315,40 @@ CLOSED(a_lost_answer_of_the_network_loses_no_row)
     test_row_free(&row);
 }
 
+/* Only the first look in each pair finds out that a file is gone. */
+static int stat_every_other_time(void *context, const char *path, hth_fs_stat *out)
+{
+    static bool fails;
+    int rc = hth_fs_system()->stat(context, path, out);
+
+    if (rc != -ENOENT || !strstr(path, ".kvc"))
+        return rc;
+    fails = !fails;
+    return fails ? rc : -EIO;
+}
+
+CLOSED(a_lost_row_that_the_index_cannot_forget_is_written_again)
+{
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
+    hth_file_tier_options options = options_of(f);
+    static hth_fs fs; /* the tier is closed after a failure, too */
+    bool published = false;
+
+    fs = *hth_fs_system();
+    options.fs = &fs;
+    assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
+    hth_file_tier_settle(f->tier);
+    assert_published(f, &row);
+    assert_int_equal(unlink(row_path(f, &row)), 0);
+    fs.stat = stat_every_other_time;
+    assert_int_equal(publish(f, &row, &published), HEARTH_OK);
+    fs.stat = hth_fs_system()->stat;
+    assert_true(published);
+    assert_reads_back(f, &row);
+    assert_int_equal(index_rows(f), 1);
+    test_row_free(&row);
+}
+
 CLOSED(the_index_may_lie_elsewhere)
 {
     hth_file_tier_options options = options_of(f);

@@ -190,6 +190,25 @@ OPEN(a_sound_file_that_the_index_does_not_know_is_adopted_when_it_is_published)
     test_row_free(&row);
 }
 
+OPEN(an_adopted_file_in_a_folder_that_somebody_else_made_is_as_durable_as_a_written_one)
+{
+    test_row row = test_row_make(1, 0, IMAGE_BYTES);
+    char folder[8192], aside[8192 + 8], command[5 * 8192];
+
+    (void)snprintf(folder, sizeof(folder), "%s/rows/%02x", f->cache, row.meta.id.key.bytes[0]);
+    (void)snprintf(aside, sizeof(aside), "%s-aside", folder);
+    assert_published(f, &row);
+    assert_int_equal(rename(folder, aside), 0);
+    (void)snprintf(command, sizeof(command), "mkdir -m 700 %s && mv %s/* %s && rmdir %s", folder, aside, folder, aside);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(hth_index_remove(hth_file_tier_index(f->tier), &row.meta.id, 1, NULL), HEARTH_OK);
+    f->step.fail_only = "sync_directory"; /* counted, not failing */
+    atomic_store(&f->step.n_steps, 0);
+    assert_int_equal(publish(f, &row, NULL), HEARTH_OK);
+    assert_int_equal(atomic_load(&f->step.n_steps), 2); /* the folder, and its own name */
+    test_row_free(&row);
+}
+
 OPEN(a_row_found_by_its_name_is_adopted_by_the_next_maintenance)
 {
     test_row row = test_row_make(1, 3, IMAGE_BYTES);

@@ -159,11 +159,11 @@ static void read_all_files(fixture *f, hth_read_ring *ring)
 
 /* ---- what must hold ---- */
 
-FIXTURE_TEST(a_kernel_that_does_not_know_the_operation_is_done_without)
+FIXTURE_TEST(a_queue_that_refuses_reads_is_done_without)
 {
-    static const int answers[] = { -EINVAL, -EOPNOTSUPP, -EPERM };
+    static const int answers[] = { -EINVAL, -EOPNOTSUPP, -EPERM, -EAGAIN };
 
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
         for (size_t n = 1; n <= FILES; n += FILES - 1) { /* the first only, and all of them */
             hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
 
@@ -179,6 +179,31 @@ FIXTURE_TEST(a_kernel_that_does_not_know_the_operation_is_done_without)
             n_answers = 0;
             hth_read_ring_close(ring);
         }
+}
+
+FIXTURE_TEST(an_empty_queue_that_takes_nothing_is_done_without)
+{
+    hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
+
+    places = 0;
+    read_all_files(f, ring);
+    assert_string_equal(hth_read_ring_way(ring), "threads");
+    hth_read_ring_close(ring);
+}
+
+FIXTURE_TEST(a_queue_that_does_not_take_the_rest_of_a_read_is_done_without)
+{
+    hth_read_ring *ring = hth_read_ring_open(hth_fs_system(), FILES);
+    hth_ring_read read = { .fd = f->fds[0], .bytes = f->bytes, .n_bytes = FILE_BYTES };
+
+    read_bytes_max = 100;
+    hth_read_ring_add(ring, &read);
+    hth_read_ring_submit(ring);
+    places = 0;
+    assert_ptr_equal(hth_read_ring_wait(ring), &read);
+    assert_int_equal(read.n_done, FILE_BYTES);
+    assert_string_equal(hth_read_ring_way(ring), "threads");
+    hth_read_ring_close(ring);
 }
 
 FIXTURE_TEST(reads_by_the_system_and_by_threads_may_be_out_at_once)

@@ -186,6 +186,10 @@ FIXTURE_TEST(options_out_of_range_are_refused_by_name)
     options.n_more_directories = 16;
     assert_int_equal(hearth_runtime_open(&options, &runtime, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "n_more_directories"));
+    options.more_directories = NULL;
+    options.n_more_directories = 2;
+    assert_int_equal(hearth_runtime_open(&options, &runtime, &err), HEARTH_MISUSE);
+    assert_string_equal(err.message, "n_more_directories is 2, but more_directories is NULL");
     options = f->options;
     options.signing_key_file = "/nonexistent/key";
     assert_int_equal(hearth_runtime_open(&options, &runtime, &err), HEARTH_NOT_FOUND);

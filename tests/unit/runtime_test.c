@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "hearth.h"
+#include "models/runtime.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
@@ -393,6 +394,19 @@ FIXTURE_TEST(closing_the_runtime_cancels_what_runs_and_leaves_handles_valid)
     assert_int_equal(s.status, HEARTH_CANCELLED);
     assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_CANCELLED);
     hearth_model_unref(model);
+}
+
+FIXTURE_TEST(a_closed_runtime_logs_nothing)
+{
+    hearth_runtime *runtime = f->runtime;
+
+    hth_runtime_ref(runtime); /* like a writer that hangs */
+    hth_warn(hth_runtime_log(runtime), "in time");
+    hearth_runtime_close(runtime);
+    f->runtime = NULL;
+    hth_warn(hth_runtime_log(runtime), "late");
+    assert_int_equal(atomic_load(&f->n_warnings), 1);
+    hth_runtime_unref(runtime);
 }
 
 FIXTURE_TEST(giving_back_the_last_reference_ends_its_requests)
