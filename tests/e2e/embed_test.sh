@@ -125,3 +125,17 @@ node -e '
 ' "$url" >"$work/many"
 expect "answers to many clients" "$(cat "$work/many")" true
 serve_stop
+
+# ---- a worker that dies: the next one makes the embeddings ----
+
+serve -m slow=stub:delay_us=20000 --cache "$work/kv" --ram 32M
+curl -sS -m 120 -H 'Content-Type: application/json' -o "$work/out" -w '%{http_code}' \
+  -d "{\"model\":\"slow\",\"input\":\"$(words 20)\"}" "$url/v1/embeddings" >"$work/code" &
+client=$!
+until grep -q 'a context for embeddings' "$work/log"; do sleep 0.05; done # the worker evaluates
+kill -KILL "$(serve_processes | grep -vx "$server_pid")"
+wait "$client" || fail "the client has no answer"
+path=/v1/embeddings code=$(cat "$work/code"); is 200
+expect "embeddings of the next worker" "$(value 'r.data.length')" 1
+grep -q 'its worker failed' "$work/log" || fail "no worker died: $(cat "$work/log")"
+serve_stop
