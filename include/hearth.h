@@ -867,12 +867,32 @@ typedef struct hearth_trigger {
     hearth_token token;
 } hearth_trigger;
 
+/* A step of the chain, for the order of hearth_sampling.samplers. */
+typedef enum hearth_sampler {
+    HEARTH_SAMPLER_PENALTIES = 0,
+    HEARTH_SAMPLER_DRY = 1,
+    HEARTH_SAMPLER_TOP_N_SIGMA = 2,
+    HEARTH_SAMPLER_TOP_K = 3,
+    HEARTH_SAMPLER_TYPICAL_P = 4,
+    HEARTH_SAMPLER_TOP_P = 5,
+    HEARTH_SAMPLER_MIN_P = 6,
+    HEARTH_SAMPLER_XTC = 7,
+    HEARTH_SAMPLER_TEMPERATURE = 8,
+    HEARTH_SAMPLER_ADAPTIVE_P = 9, /* chooses, so it is always the last one, wherever it stands */
+} hearth_sampler;
+/* Its name, "top_k" ("typ_p", "penalties", ...); NULL for any other number. A static string. */
+HEARTH_API const char *hearth_sampler_name(hearth_sampler sampler);
+
 /* A new seed, below 2^52, is drawn when the request is submitted. To repeat the reply, set hearth_result.seed. */
 #define HEARTH_SEED_RANDOM UINT64_MAX
 
 /*
- * How a token is chosen. The chain is: logit_bias, grammar, penalties (repetition, frequency, presence), DRY, top_k,
- * typical_p, top_p, min_p, XTC, temperature, draw. The draw, and XTC's, are functions of (seed, position) only.
+ * How a token is chosen. logit_bias and grammar come first. Then comes the chain: penalties (repetition, frequency,
+ * presence), DRY, top_n_sigma, top_k, typical_p, top_p, min_p, XTC, temperature, adaptive-p; samplers gives it another
+ * order. Then comes the draw. The draw, and XTC's, are functions of (seed, position) only.
+ *
+ * Mirostat and adaptive-p have a state, one float, that follows the probabilities of the drawn tokens. The state comes
+ * with each token (hearth_token_event.sampler_state), and hearth_request.replayed_state takes it.
  */
 typedef struct hearth_sampling {
     size_t struct_size;
@@ -904,7 +924,32 @@ typedef struct hearth_sampling {
     const char *grammar_prefix; /* text that a grammar (not a lazy one) has read before the reply begins; NULL: none */
     /* Control tokens that stand for their names: in the reply's text, to stops, to the grammar; [n_shown_tokens]. */
     const hearth_token *shown_tokens;
-    size_t n_shown_tokens; /* at most 64 */
+    size_t n_shown_tokens;   /* at most 64 */
+    float top_n_sigma;       /* keep logits within n standard deviations of the highest; 0: off (default 0) */
+    float dynatemp_range;    /* temperature - range .. temperature + range, by the entropy; 0: fixed (default 0) */
+    float dynatemp_exponent; /* of the entropy's share, 0 .. 10 (default 1) */
+    /*
+     * 1 and 2: Mirostat and Mirostat 2.0 take the place of every step of the chain but penalties, DRY and temperature.
+     * 0: off (default). Not together with a grammar or a schema, unless it is lazy: a grammar leaves no surprise to
+     * steer. While a lazy grammar binds, the state rests.
+     */
+    int32_t mirostat;
+    float mirostat_tau;    /* the wanted surprise of a token in bits, 0 .. 100 (default 5) */
+    float mirostat_eta;    /* the rate of learning, 0 .. 1 (default 0.1) */
+    float adaptive_target; /* adaptive-p: prefer tokens of about this probability, above 0 .. 1; 0: off (default 0) */
+    float adaptive_decay;  /* how slowly it forgets the drawn tokens, 0 .. 0.99 (default 0.9) */
+    const hearth_sampler *samplers; /* the chain's steps in order, [n_samplers]; NULL: those above, in that order */
+    size_t n_samplers;              /* at most 32; a step that is not among them is off */
+    /*
+     * Most tokens of a piece of reasoning; -1: as many as the model wants (default). Then thinking_message (NULL: none,
+     * at most 1024 bytes) and thinking_end are forced, and the model goes on to its answer. The texts around reasoning,
+     * 1 to 64 bytes each, are those of request.chat if thinking_end is NULL; without any, there is no bound.
+     */
+    int32_t thinking_budget;
+    const char *thinking_message;
+    const char *thinking_begin;
+    const char *thinking_end;
+    bool starts_thinking; /* the prompt ends in reasoning */
 } hearth_sampling;
 
 HEARTH_API void hearth_sampling_init(hearth_sampling *sampling, size_t struct_size);
@@ -983,6 +1028,7 @@ typedef struct hearth_result {
     const hearth_logprob *prompt_logprobs;
     const hearth_token *prompt; /* the prompt's tokens, [stats->prompt_tokens] */
     uint64_t seed;              /* of its draws: that of the request, or the new one; reply i of n has i more */
+    float sampler_state;        /* of Mirostat or adaptive-p, after the last token; NaN: there is none */
 } hearth_result;
 
 /*
@@ -1017,6 +1063,7 @@ typedef struct hearth_token_event {
     bool is_replayed; /* one of the request's replayed tokens, told because of tell_replayed; its logprobs are NaN */
     /* The statistics so far, without decode_tps and the values of the end. Borrowed; NULL in events of a caller. */
     const hearth_stats *stats;
+    float sampler_state; /* of Mirostat or adaptive-p, after this token; NaN: there is none, or it was replayed */
 } hearth_token_event;
 /* A token was drawn. event is borrowed. Return false to cancel. On the scheduler thread. */
 typedef bool (*hearth_token_fn)(uint64_t request_id, const hearth_token_event *event, void *user_data);
@@ -1108,6 +1155,16 @@ typedef struct hearth_request {
      */
     const hearth_adapter_scale *adapters;
     size_t n_adapters;
+    /*
+     * The sampler_state of the last replayed token. Mirostat and adaptive-p follow probabilities, which tokens alone do
+     * not tell: with one of them, replayed tokens without it are HEARTH_MISUSE. NaN: none (default).
+     */
+    float replayed_state;
+    /*
+     * logprobs are those after sampling: of the candidates that the chain left. Others have minus infinity, and in the
+     * list of the likeliest, the token -1. prompt_logprobs stay the model's own.
+     */
+    bool logprobs_after_sampling;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);
@@ -1505,8 +1562,11 @@ struct hearth_chat_prompt {
     size_t n_stop;
     const hearth_token *shown_tokens; /* [n_shown_tokens], control tokens that the reply's text names */
     size_t n_shown_tokens;
-    bool can_think;     /* the template knows of reasoning */
-    const char *parser; /* the form of the reply, for hearth_chat_parser_new only */
+    bool can_think;             /* the template knows of reasoning */
+    const char *parser;         /* the form of the reply, for hearth_chat_parser_new only */
+    const char *thinking_begin; /* the texts around reasoning; NULL: there is none, or it has no such texts */
+    const char *thinking_end;
+    bool starts_thinking; /* text ends in reasoning */
 };
 
 /*
@@ -1669,6 +1729,9 @@ typedef struct hearth_event {
 
     /* LOADED */
     hearth_model *model; /* with HEARTH_OK: a reference, which is the taker's from now on */
+
+    /* TOKEN: as in hearth_token_event */
+    float sampler_state;
 } hearth_event;
 
 typedef struct hearth_events_options {

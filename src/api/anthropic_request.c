@@ -28,15 +28,16 @@ static void parse_thinking(hth_api_parse *parse)
     static const char *const known[] = { "type", "budget_tokens", "display", NULL };
     static const char *const types[] = { "disabled", "enabled", "adaptive", NULL };
     int type = parse->reasoning == HTH_API_REASONING_ON;
-    json_int_t budget = 0;
+    json_int_t budget = -1;
     hth_fields fields;
 
     if (hth_fields_enter(&parse->body, "thinking", &fields)) {
         hth_fields_rest(&fields, known);
         hth_fields_require(&fields, "type");
         type = hth_fields_word(&fields, "type", types);
-        hth_fields_integer(&fields, "budget_tokens", 0, INT32_MAX,
-                           &budget); /* the template decides how long it thinks */
+        hth_fields_integer(&fields, "budget_tokens", 0, INT32_MAX, &budget);
+        if (budget >= 0)
+            parse->request->sampling.thinking_budget = (int32_t)budget;
     }
     parse->request->wants_thinking = type > 0;
     parse->request->conversation.no_thinking = !parse->request->wants_thinking;

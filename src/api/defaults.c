@@ -20,7 +20,7 @@ static double number_at(const hth_api_defaults *defaults, size_t offset)
 
 hth_api_defaults hth_api_defaults_none(void)
 {
-    hth_api_defaults none = { .n_predict = NAN, .seed = NAN };
+    hth_api_defaults none = { .n_predict = NAN, .seed = NAN, .thinking_budget = NAN };
 
     for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++)
         *number_of(&none, hth_api_sampling_numbers[i].in_values) = NAN;
@@ -40,6 +40,14 @@ void hth_api_defaults_add(hth_api_defaults *to, const hth_api_defaults *more)
                    number_at(more, hth_api_sampling_numbers[i].in_values));
     add_number(&to->n_predict, more->n_predict);
     add_number(&to->seed, more->seed);
+    add_number(&to->thinking_budget, more->thinking_budget);
+    if (!to->thinking_message)
+        to->thinking_message = more->thinking_message;
+    if (!to->has_samplers && more->has_samplers) {
+        to->has_samplers = true;
+        memcpy(to->samplers, more->samplers, sizeof(to->samplers));
+        to->n_samplers = more->n_samplers;
+    }
     if (to->n_stop == 0) {
         memcpy((void *)to->stop, (const void *)more->stop, sizeof(to->stop));
         to->n_stop = more->n_stop;
@@ -64,7 +72,8 @@ static void take(hth_api_defaults *to, size_t offset, double value)
             continue;
         if (row->kind == HTH_API_SIGNED && value == -1)
             value = 0; /* some write -1 for "all" */
-        if (value >= row->low && value <= row->high && (row->kind == HTH_API_REAL || value == floor(value)))
+        if (value >= row->low && value <= row->high &&
+            (row->kind == HTH_API_REAL || row->kind == HTH_API_OFF || value == floor(value)))
             *number_of(to, offset) = value;
     }
 }
@@ -112,8 +121,16 @@ void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out
         if (!isnan(value))
             hth_api_sampling_set(&hth_api_sampling_numbers[i], value, sampling);
     }
+    if (defaults->has_samplers) {
+        sampling->samplers = defaults->samplers;
+        sampling->n_samplers = defaults->n_samplers;
+    }
     if (!isnan(defaults->n_predict))
         out->n_predict = defaults->n_predict > 0 ? (int32_t)defaults->n_predict : -1;
+    if (!isnan(defaults->thinking_budget))
+        sampling->thinking_budget = (int32_t)defaults->thinking_budget;
+    if (defaults->thinking_message)
+        sampling->thinking_message = defaults->thinking_message;
     if (!isnan(defaults->seed))
         sampling->seed = (uint64_t)defaults->seed;
     if (defaults->n_stop > 0) {

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "api/sampler_names.h"
 #include "api/sampling_numbers.h"
 #include "engine/backend.h"
 
@@ -30,9 +31,14 @@ typedef enum hth_api_reasoning {
 /* Plain values. Memory behind pointers belongs to the caller. */
 typedef struct hth_api_defaults {
     hth_api_sampling_values sampling;
+    bool has_samplers; /* the order of the chain is given */
+    hearth_sampler samplers[HTH_API_SAMPLERS_MAX];
+    size_t n_samplers;
     /* NAN: not given. */
     double n_predict; /* limit of tokens; 0 and -1: none but the size of the context */
     double seed;
+    double thinking_budget;       /* most tokens of reasoning; -1: no bound */
+    const char *thinking_message; /* before the end that the bound forces; NULL: none */
 
     const char *stop[HTH_API_DEFAULT_STOPS_MAX]; /* texts that end a reply */
     size_t n_stop;

@@ -64,7 +64,7 @@ json_t *hth_api_logprob_entry(hth_api_reply *reply, const hth_api_choice *choice
     const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
     json_t *entry = form(reply, &logprobs[0]), *top = json_array();
 
-    for (size_t k = 1; k < choice->told.n_each; k++)
+    for (size_t k = 1; k < choice->told.n_each && logprobs[k].token >= 0; k++)
         json_array_append_new(top, form(reply, &logprobs[k]));
     json_object_set_new(entry, "top_logprobs", top);
     return entry;

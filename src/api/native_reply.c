@@ -1,6 +1,7 @@
 /*
  * native_reply.c - the replies of /completion
  */
+#include <math.h>
 #include <string.h>
 
 #include "api/logprobs.h"
@@ -9,6 +10,28 @@
 #include "api/sse.h"
 #include "api/usage.h"
 #include "base/hash.h"
+
+/* After sampling: a probability, under another name. */
+static json_t *prob_json(hth_api_reply *reply, const hearth_logprob *from)
+{
+    bool is_whole;
+
+    return json_pack("{s:i, s:o, s:o, s:f}", "id", from->token, "token",
+                     hth_api_token_text(reply, from->token, &is_whole), "bytes",
+                     hth_api_token_bytes(reply->hearth, from->token), "prob", exp((double)from->logprob));
+}
+
+/* The candidates that there were, which may be fewer than were asked for. */
+static json_t *prob_entry(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
+{
+    const hearth_logprob *logprobs = hth_api_told_logprobs(&choice->told, i);
+    json_t *entry = prob_json(reply, &logprobs[0]), *top = json_array();
+
+    for (size_t k = 1; k < choice->told.n_each && logprobs[k].token >= 0; k++)
+        json_array_append_new(top, prob_json(reply, &logprobs[k]));
+    json_object_set_new(entry, "top_probs", top);
+    return entry;
+}
 
 static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 {
@@ -21,7 +44,8 @@ static json_t *logprob_json(hth_api_reply *reply, const hearth_logprob *from)
 
 static json_t *entry_json(hth_api_reply *reply, const hth_api_choice *choice, size_t i)
 {
-    return hth_api_logprob_entry(reply, choice, i, logprob_json);
+    return reply->request->options.logprobs_after_sampling ? prob_entry(reply, choice, i)
+                                                           : hth_api_logprob_entry(reply, choice, i, logprob_json);
 }
 
 static const char *stop_type(const hth_api_choice *choice)
@@ -117,12 +141,45 @@ static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_con
     return body;
 }
 
+/* The member at a path of names with slashes between them; NULL: there is none. */
+static json_t *member_at(json_t *from, const char *path)
+{
+    while (from && *path) {
+        size_t n = strcspn(path, "/");
+
+        from = json_object_getn(from, path, n);
+        path += n;
+        path += *path == '/';
+    }
+    return from;
+}
+
+/* Only the members that the client wants, each under its path. Takes body. */
+static json_t *selected_take(const hth_api_reply *reply, json_t *body)
+{
+    const json_t *fields = reply->request->response_fields;
+    json_t *selected;
+
+    if (!fields)
+        return body;
+    selected = json_object();
+    for (size_t i = 0; i < json_array_size(fields); i++) {
+        const char *path = json_string_value(json_array_get(fields, i));
+        json_t *member = member_at(body, path);
+
+        if (member && member != body)
+            json_object_set(selected, path, member);
+    }
+    json_decref(body);
+    return selected;
+}
+
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     json_t *event = final(reply, choice, false);
 
     take_told(reply, choice, event);
-    hth_sse_add_take(out, NULL, event);
+    hth_sse_add_take(out, NULL, selected_take(reply, event));
 }
 
 /* ---- all at once ---- */
@@ -135,7 +192,12 @@ static void put_body_begin(hth_api_reply *reply, hth_buffer *out)
 
 static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    hth_api_add_open_take(out, final(reply, choice, true));
+    json_t *body = selected_take(reply, final(reply, choice, true));
+    bool is_empty = json_object_size(body) == 0;
+
+    hth_api_add_open_take(out, body);
+    if (!is_empty && hth_api_has_lists(reply))
+        hth_buffer_add_text(out, ",");
 }
 
 static void put_choice_body_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
@@ -151,7 +213,7 @@ static void put_body_end(hth_api_reply *reply, hth_buffer *out)
         hth_buffer_add_text(out, "]");
 }
 
-static const hth_api_list lists[] = { { ",\"completion_probabilities\":[", entry_json, "]" } };
+static const hth_api_list lists[] = { { "\"completion_probabilities\":[", entry_json, "]" } };
 
 const hth_api_writer hth_api_write_native = {
     .progress = put_progress,

@@ -8,7 +8,7 @@
 json_t *hth_api_native_settings(const hearth_request *request)
 {
     const hearth_sampling *s = request->sampling;
-    json_t *settings = json_object(), *stop = json_array();
+    json_t *settings = json_object(), *stop = json_array(), *samplers;
 
     json_object_set_new(settings, "seed", json_integer((json_int_t)s->seed));
     for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
@@ -25,5 +25,10 @@ json_t *hth_api_native_settings(const hearth_request *request)
     for (size_t i = 0; i < request->n_stop; i++)
         json_array_append_new(stop, json_string(request->stop[i]));
     json_object_set_new(settings, "stop", stop);
+    samplers = json_array();
+    for (size_t i = 0; s->samplers ? i < s->n_samplers : i <= HEARTH_SAMPLER_ADAPTIVE_P; i++)
+        json_array_append_new(samplers,
+                              json_string(hearth_sampler_name(s->samplers ? s->samplers[i] : (hearth_sampler)i)));
+    json_object_set_new(settings, "samplers", samplers);
     return settings;
 }

@@ -68,8 +68,8 @@ static void parse_keep_alive(hth_api_parse *parse)
 
 static void parse_options(hth_api_parse *parse)
 {
-    static const char *const known[] = { HTH_API_SAMPLING_FIELDS, IDLE_FIELDS,    "seed",  "stop", "num_predict",
-                                         "mirostat_tau",          "mirostat_eta", "tfs_z", NULL };
+    static const char *const known[] = { HTH_API_SAMPLING_FIELDS, IDLE_FIELDS, "seed", "stop",
+                                         "num_predict",           "tfs_z",     NULL };
     static const char *const idle[] = { IDLE_FIELDS };
     hth_api_parse inside = *parse; /* the same request, with another object */
     json_int_t n = parse->request->options.n_predict;

@@ -30,7 +30,7 @@ static json_t *top_json(hth_api_reply *reply, const hth_api_choice *choice, size
     if (isnan(logprobs[0].logprob))
         return json_null(); /* the first token has no probability */
     top = json_object();
-    for (size_t k = 1; k < choice->told.n_each; k++) {
+    for (size_t k = 1; k < choice->told.n_each && logprobs[k].token >= 0; k++) {
         bool is_whole;
         json_t *name = hth_api_token_text(reply, logprobs[k].token, &is_whole);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/infill.h"
 #include "api/render.h"
 #include "engine/sampling.h"
 #include "models/model.h"
@@ -132,7 +133,7 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
         hearth_token *grown;
 
         if (piece->text) {
-            unsigned flags = HEARTH_TOKENIZE_SPECIAL | (i == 0 ? HEARTH_TOKENIZE_BOS : 0u);
+            unsigned flags = (piece->is_plain ? 0u : HEARTH_TOKENIZE_SPECIAL) | (i == 0 ? HEARTH_TOKENIZE_BOS : 0u);
 
             if (!append_text(model, piece->text, flags, out, &n, error))
                 return false;
@@ -178,6 +179,20 @@ static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, 
     return ok;
 }
 
+static bool join_infill(hearth_model *model, const hth_api_infill *infill, hearth_token **out, size_t *n_out,
+                        hth_api_error *error)
+{
+    hth_api_text_prompt prompt = { .n_pieces = 0 };
+    hth_api_piece *pieces = NULL;
+    hth_api_roles roles;
+    bool ok = hth_api_infill_pieces(model, infill, &roles, &pieces, &prompt.n_pieces, error);
+
+    prompt.pieces = pieces;
+    ok = ok && join_pieces(model, &prompt, out, n_out, error);
+    free(pieces);
+    return ok;
+}
+
 /*
  * Tokenizing reserves one token for each byte of text, several times the need, and a prompt may be kept for long: give
  * the rest back.
@@ -216,6 +231,8 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     }
     if (request->is_chat)
         ok = make_conversation(model, request, prompt, error);
+    else if (request->infill)
+        ok = join_infill(model, request->infill, &prompt->tokens, &prompt->n_tokens, error);
     else if (request->suffix)
         ok = join_around(model, &request->prompts[i], request->suffix, &prompt->tokens, &prompt->n_tokens, error);
     else
@@ -370,6 +387,12 @@ static void cut_window(uint32_t n_ctx, uint32_t *n)
         *n = n_ctx < HTH_API_LAST_N_MAX ? n_ctx : HTH_API_LAST_N_MAX;
 }
 
+/* Does the rendering's grammar hold from the first token on? */
+static bool binds(const hearth_chat_prompt *chat)
+{
+    return chat->grammar && !chat->grammar_is_lazy;
+}
+
 static bool make_requests(const hearth_model_info *info, const hth_api_request *request, uint64_t seed,
                           hth_api_prepared *prepared, hth_api_error *error)
 {
@@ -388,6 +411,9 @@ static bool make_requests(const hearth_model_info *info, const hth_api_request *
         sampling->seed += i * one->n; /* each reply has its own */
         if (request->is_chat)
             put_chat(request, prepared->chat, one, sampling);
+        if (!request->has_mirostat && !sampling->grammar_is_lazy &&
+            (sampling->grammar || sampling->json_schema || (one->chat && binds(one->chat))))
+            sampling->mirostat = 0; /* a default, which a grammar leaves nothing to do */
         one->tokens = prompt->tokens;
         one->n_tokens = prompt->n_tokens;
         cut_window(info->n_ctx, &sampling->repeat_last_n);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/infill.h"
 #include "base/hash.h"
 #include "base/os.h"
 
@@ -114,6 +115,19 @@ static void add_pieces(hth_sha256 *sha, const hth_api_text_prompt *prompt)
     }
 }
 
+static void add_infill(hth_sha256 *sha, const hth_api_infill *infill)
+{
+    if (!infill)
+        return;
+    add_text(sha, infill->prefix);
+    add_text(sha, infill->suffix);
+    add_number(sha, infill->n_files);
+    for (size_t i = 0; i < infill->n_files; i++) {
+        add_text(sha, infill->files[i].name);
+        add_text(sha, infill->files[i].text);
+    }
+}
+
 bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HTH_MEMO_KEY_BYTES])
 {
     hth_sha256 *sha = hth_sha256_new();
@@ -134,6 +148,7 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
     } else {
         add_pieces(sha, &request->prompts[i]);
         add_text(sha, request->suffix);
+        add_infill(sha, request->infill);
     }
     hth_sha256_peek(sha, key);
     hth_sha256_free(sha);

@@ -17,7 +17,7 @@ void hth_api_add_open_take(hth_buffer *out, json_t *object)
 
 bool hth_api_has_lists(const hth_api_reply *reply)
 {
-    return reply->request->options.logprobs && reply->writer->n_lists > 0;
+    return reply->request->options.logprobs && !reply->request->omits_probabilities && reply->writer->n_lists > 0;
 }
 
 static void write_list(hth_api_reply *reply, hth_api_body *at, hth_buffer *out)

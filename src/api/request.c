@@ -14,6 +14,7 @@ hth_api_dialect hth_api_kind_dialect(hth_api_kind kind)
         [HTH_API_MESSAGES] = HTH_API_ANTHROPIC,
         [HTH_API_COUNT_TOKENS] = HTH_API_ANTHROPIC,
         [HTH_API_NATIVE_COMPLETION] = HTH_API_NATIVE,
+        [HTH_API_INFILL] = HTH_API_NATIVE,
         [HTH_API_TOKENIZE] = HTH_API_NATIVE,
         [HTH_API_DETOKENIZE] = HTH_API_NATIVE,
         [HTH_API_APPLY_TEMPLATE] = HTH_API_NATIVE,

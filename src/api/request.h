@@ -21,6 +21,7 @@ typedef enum hth_api_kind {
     HTH_API_MESSAGES,     /* Anthropic's /v1/messages */
     HTH_API_COUNT_TOKENS, /* Anthropic's /v1/messages/count_tokens */
     HTH_API_NATIVE_COMPLETION,
+    HTH_API_INFILL, /* becomes a NATIVE_COMPLETION when it is parsed */
     HTH_API_TOKENIZE,
     HTH_API_DETOKENIZE,
     HTH_API_APPLY_TEMPLATE,
@@ -69,7 +70,10 @@ typedef struct hth_api_piece {
     const char *text; /* NULL: tokens */
     const hearth_token *tokens;
     size_t n_tokens;
+    bool is_plain; /* names of control tokens in the text are plain text */
 } hth_api_piece;
+
+typedef struct hth_api_infill hth_api_infill; /* infill.h */
 
 /* One prompt of a completion, made of consecutive pieces. */
 typedef struct hth_api_text_prompt {
@@ -107,7 +111,8 @@ struct hth_api_request {
     hearth_conversation conversation;
     const hth_api_text_prompt *prompts; /* [n_prompts] */
     size_t n_prompts;
-    const char *suffix;     /* the text behind the place that the reply fills; NULL: none */
+    const char *suffix;           /* the text behind the place that the reply fills; NULL: none */
+    const hth_api_infill *infill; /* the prompt of /infill; NULL: none */
     hearth_request options; /* everything except prompt, sampling and callbacks; its pointers belong to the request */
     hearth_sampling sampling;
     bool stream;
@@ -115,6 +120,7 @@ struct hth_api_request {
     bool echo;                /* OpenAI's completions; the library's own echo does it */
     bool calls_are_functions; /* OpenAI's older form: function_call instead of tool_calls */
     bool wants_tokens;        /* native: return_tokens */
+    bool has_mirostat;        /* the client itself gave it */
     bool wants_timings;       /* native: timings_per_token */
     bool is_raw;              /* a chat's reply stays as the model writes it, with reasoning and calls in its text */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
@@ -129,7 +135,9 @@ struct hth_api_request {
 
     const hth_api_text_bias *text_biases; /* [n_text_biases], besides those of sampling */
     size_t n_text_biases;
-    json_int_t slot; /* id_slot, the slot that the client wants; -1: any */
+    json_t *response_fields;  /* native: the members that the reply has, an array of texts; NULL: all */
+    bool omits_probabilities; /* native: completion_probabilities are not among them */
+    json_int_t slot;          /* id_slot, the slot that the client wants; -1: any */
 
     const char *filename; /* the name of a slot's file, without a path; NULL: none */
 

@@ -127,8 +127,10 @@ const char *hth_api_replaced_part(hth_api_parse *parse, const hth_fields *part, 
 /* Limit the reply to n tokens; below 0: no limit; 0: only read the prompt. */
 void hth_api_set_length(hth_api_parse *parse, json_int_t n);
 /* How much to think, and variables of the template, under the names of all servers. */
-#define HTH_API_THINKING_FIELDS \
-    "reasoning_effort", "enable_thinking", "think", "thinking", "reasoning", "chat_template_kwargs"
+#define HTH_API_THINKING_FIELDS                                                                      \
+    "reasoning_effort", "enable_thinking", "think", "thinking", "reasoning", "chat_template_kwargs", \
+        "reasoning_budget_tokens", "thinking_budget_tokens", "reasoning_budget", "thinking_budget",  \
+        "thinking_token_budget", "reasoning_budget_message"
 void hth_api_parse_thinking(hth_api_parse *parse);
 /* Words for how much to think, from the least on; NULL ends them. */
 extern const char *const hth_api_efforts[];
@@ -138,12 +140,14 @@ void hth_api_parse_stop(hth_api_parse *parse, const char *name);
 /* seed, at least low; -1 asks for a new one. */
 void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
 /* The fields that the next functions read. */
-#define HTH_API_SAMPLING_FIELDS                                                                                      \
-    "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "repeat_penalty", "repeat_last_n",  \
-        "frequency_penalty", "presence_penalty", "dry_multiplier", "dry_base", "dry_allowed_length",                 \
-        "dry_penalty_last_n", "dry_sequence_breakers", "xtc_probability", "xtc_threshold", "mirostat", "logit_bias", \
-        "grammar", "json_schema", "guided_json", "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", \
-        "min_tokens", "cache_prompt", "t_max_predict_ms", "timings_per_token", "id_slot"
+#define HTH_API_SAMPLING_FIELDS                                                                                     \
+    "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "repeat_penalty", "repeat_last_n", \
+        "frequency_penalty", "presence_penalty", "dry_multiplier", "dry_base", "dry_allowed_length",                \
+        "dry_penalty_last_n", "dry_sequence_breakers", "xtc_probability", "xtc_threshold", "top_n_sigma",           \
+        "dynatemp_range", "dynatemp_exponent", "mirostat", "mirostat_tau", "mirostat_eta", "adaptive_target",       \
+        "adaptive_decay", "samplers", "sampler_seq", "logit_bias", "grammar", "json_schema", "guided_json",         \
+        "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", "min_tokens", "cache_prompt",           \
+        "t_max_predict_ms", "timings_per_token", "id_slot", "post_sampling_probs"
 /*
  * logit_bias: an object from token ids or texts to biases, or an array of pairs, as in llama.cpp. limit is the largest
  * bias.
@@ -166,5 +170,7 @@ void hth_api_parse_openai_common(hth_api_parse *parse);
 const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *name, json_t *array);
 /* Read "prompt": a text, tokens, or an array of these. mixed: an array that mixes texts and tokens is one prompt. */
 void hth_api_parse_prompts(hth_api_parse *parse, bool mixed);
+/* Read the prompt of /infill (infill.h). */
+void hth_api_parse_infill(hth_api_parse *parse);
 
 #endif

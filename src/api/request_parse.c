@@ -21,6 +21,7 @@ static void parse_fields(hth_api_parse *parse)
         [HTH_API_MESSAGES] = hth_api_parse_messages,
         [HTH_API_COUNT_TOKENS] = hth_api_parse_messages,
         [HTH_API_NATIVE_COMPLETION] = hth_api_parse_native,
+        [HTH_API_INFILL] = hth_api_parse_native,
         [HTH_API_TOKENIZE] = hth_api_parse_tokenize,
         [HTH_API_DETOKENIZE] = hth_api_parse_detokenize,
         [HTH_API_SLOT] = hth_api_parse_slot,

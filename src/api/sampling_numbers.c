@@ -24,6 +24,14 @@ const hth_api_sampling_number hth_api_sampling_numbers[HTH_API_SAMPLING_NUMBERS]
     NUMBER("dry_penalty_last_n", NULL, dry_last_n, HTH_API_WINDOW, -1, HTH_API_LAST_N_MAX),
     NUMBER("xtc_probability", NULL, xtc_probability, HTH_API_REAL, 0, 1),
     NUMBER("xtc_threshold", NULL, xtc_threshold, HTH_API_REAL, 0, 1),
+    NUMBER("top_n_sigma", NULL, top_n_sigma, HTH_API_OFF, 0, 1000),
+    NUMBER("dynatemp_range", NULL, dynatemp_range, HTH_API_OFF, 0, 1000),
+    NUMBER("dynatemp_exponent", NULL, dynatemp_exponent, HTH_API_REAL, 0, 10),
+    NUMBER("mirostat", NULL, mirostat, HTH_API_SIGNED, 0, 2),
+    NUMBER("mirostat_tau", NULL, mirostat_tau, HTH_API_REAL, 0, 100),
+    NUMBER("mirostat_eta", NULL, mirostat_eta, HTH_API_REAL, 0, 1),
+    NUMBER("adaptive_target", NULL, adaptive_target, HTH_API_OFF, 0, 1),
+    NUMBER("adaptive_decay", NULL, adaptive_decay, HTH_API_REAL, 0, 0.99),
 };
 
 double hth_api_sampling_get(const hth_api_sampling_number *number, const hearth_sampling *sampling)
@@ -31,7 +39,8 @@ double hth_api_sampling_get(const hth_api_sampling_number *number, const hearth_
     const void *at = (const char *)sampling + number->in_sampling;
 
     switch (number->kind) {
-    case HTH_API_REAL: return (double)*(const float *)at;
+    case HTH_API_REAL:
+    case HTH_API_OFF: return (double)*(const float *)at;
     case HTH_API_SIGNED: return *(const int32_t *)at;
     case HTH_API_COUNT: return *(const uint32_t *)at;
     case HTH_API_WINDOW: break;
@@ -44,7 +53,8 @@ void hth_api_sampling_set(const hth_api_sampling_number *number, double value, h
     void *at = (char *)sampling + number->in_sampling;
 
     switch (number->kind) {
-    case HTH_API_REAL: *(float *)at = (float)value; break;
+    case HTH_API_REAL:
+    case HTH_API_OFF: *(float *)at = (float)value; break;
     case HTH_API_SIGNED: *(int32_t *)at = (int32_t)value; break;
     case HTH_API_COUNT: *(uint32_t *)at = (uint32_t)value; break;
     case HTH_API_WINDOW: *(uint32_t *)at = value < 0 ? HTH_API_WHOLE_CONTEXT : (uint32_t)value; break;

@@ -33,10 +33,19 @@ typedef struct hth_api_sampling_values {
     double dry_last_n;
     double xtc_probability;
     double xtc_threshold;
+    double top_n_sigma;
+    double dynatemp_range;
+    double dynatemp_exponent;
+    double mirostat;
+    double mirostat_tau;
+    double mirostat_eta;
+    double adaptive_target;
+    double adaptive_decay;
 } hth_api_sampling_values;
 
 typedef enum hth_api_number_kind {
     HTH_API_REAL,   /* a float */
+    HTH_API_OFF,    /* a float that is off at 0; requests may write -1 or another negative number for that */
     HTH_API_SIGNED, /* an int32_t; requests may write -1 for 0 */
     HTH_API_COUNT,  /* a uint32_t */
     HTH_API_WINDOW, /* a uint32_t, a number of tokens to look back; -1 is HTH_API_WHOLE_CONTEXT */

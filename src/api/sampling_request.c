@@ -5,10 +5,12 @@
  * number that stands for a default (-1, 0) means that default.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/request_inside.h"
+#include "api/sampler_names.h"
 #include "api/sampling_numbers.h"
 #include "engine/sampling.h"
 
@@ -51,6 +53,60 @@ static void parse_breakers(hth_api_parse *parse)
         json_decref(array);
 }
 
+/* A step that is not here (llama.cpp's "infill", steps of other servers): the chain goes without it. */
+static void pass_over_sampler(hth_api_parse *parse, const char *name, const char *sampler)
+{
+    hearth_error err = { .message = "" };
+    hearth_sampler ignored[HTH_API_SAMPLERS_MAX];
+    size_t n = 0;
+    char path[HTH_PATH_BYTES];
+
+    if (parse->body.notes) {
+        (void)snprintf(path, sizeof(path), "%s[].%.40s", name, sampler); /* fits */
+        hth_fields_note(&parse->body, path);
+    } else if (!hth_api_samplers_read(sampler, ignored, &n, &err)) {
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "is wrong: %s", err.message);
+    }
+}
+
+/* The order of the chain: an array of names, or a text of letters. */
+static void parse_samplers(hth_api_parse *parse, const char *name)
+{
+    json_t *value = hth_fields_any(&parse->body, name);
+    const char *text = json_string_value(value);
+    size_t n = text ? strlen(text) : json_array_size(value), n_known = 0;
+    hearth_sampler *samplers;
+
+    if (!value)
+        return;
+    if (!text && !json_is_array(value)) {
+        hth_fields_wrong_type(&parse->body, name, "an array of names, or a text of letters", value);
+        return;
+    }
+    if (n > HTH_API_SAMPLERS_MAX) {
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu samplers; at most %d are allowed", n,
+                        HTH_API_SAMPLERS_MAX);
+        return;
+    }
+    samplers = hth_api_allocate(parse, n + 1, sizeof(*samplers));
+    for (size_t i = 0; samplers && i < n; i++) {
+        const json_t *word = json_array_get(value, i);
+        char letter[2] = { text ? text[i] : '\0', '\0' };
+
+        if (!text && !json_is_string(word)) {
+            hth_fields_wrong_type(&parse->body, name, "an array of names, or a text of letters", word);
+            return;
+        }
+        if (text ? hth_api_sampler_of_letter(*letter, &samplers[n_known])
+                 : hth_api_sampler_of_name(json_string_value(word), json_string_length(word), &samplers[n_known]))
+            n_known++;
+        else
+            pass_over_sampler(parse, name, text ? letter : json_string_value(word));
+    }
+    parse->request->sampling.samplers = samplers;
+    parse->request->sampling.n_samplers = n_known;
+}
+
 static void parse_number(const hth_fields *body, const char *name, const hth_api_sampling_number *number, double high,
                          hearth_sampling *sampling)
 {
@@ -59,8 +115,9 @@ static void parse_number(const hth_fields *body, const char *name, const hth_api
 
     if (!hth_fields_has(body, name))
         return;
-    if (number->kind == HTH_API_REAL) {
-        hth_fields_number(body, name, number->low, high, &value);
+    if (number->kind == HTH_API_REAL || number->kind == HTH_API_OFF) {
+        hth_fields_number(body, name, number->kind == HTH_API_OFF ? -1e9 : number->low, high, &value);
+        value = number->kind == HTH_API_OFF && value < 0 ? 0 : value;
     } else {
         hth_fields_integer(body, name, number->kind == HTH_API_SIGNED ? -1 : (json_int_t)number->low, (json_int_t)high,
                            &integer);
@@ -72,7 +129,6 @@ static void parse_number(const hth_fields *body, const char *name, const hth_api
 void hth_api_parse_chain(hth_api_parse *parse, double temperature_max)
 {
     hearth_sampling *sampling = &parse->request->sampling;
-    json_int_t mirostat = 0;
 
     for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
         const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
@@ -82,9 +138,9 @@ void hth_api_parse_chain(hth_api_parse *parse, double temperature_max)
             parse_number(&parse->body, number->config, number, high, sampling);
         parse_number(&parse->body, number->name, number, high, sampling);
     }
-    hth_fields_integer(&parse->body, "mirostat", 0, 2, &mirostat);
-    if (mirostat != 0)
-        hth_fields_pass_over(&parse->body, "mirostat");
+    parse->request->has_mirostat |= hth_fields_has(&parse->body, "mirostat");
+    parse_samplers(parse, "sampler_seq");
+    parse_samplers(parse, "samplers");
     parse_breakers(parse);
 }
 
@@ -291,5 +347,6 @@ void hth_api_parse_native_extras(hth_api_parse *parse)
     options->no_cache_read = !cache_prompt;
     hth_fields_u32(&parse->body, "t_max_predict_ms", 0, INT32_MAX, &options->run_timeout_ms);
     hth_fields_bool(&parse->body, "timings_per_token", &request->wants_timings);
+    hth_fields_bool(&parse->body, "post_sampling_probs", &options->logprobs_after_sampling);
     hth_fields_integer(&parse->body, "id_slot", -1, INT32_MAX, &request->slot);
 }

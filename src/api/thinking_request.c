@@ -6,9 +6,11 @@
  * mean two things: whether the model thinks, and how much. When two fields contradict each other, the later one in the
  * order of the code below wins.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/request_inside.h"
+#include "engine/sampling.h"
 
 enum { EFFORT_BYTES_MAX = 16 };
 
@@ -46,10 +48,21 @@ static void take_word(hth_api_parse *parse, const char *name, const char *word, 
     }
 }
 
+/* Read a bound of reasoning; -1 is the default's. */
+static void take_budget(const hth_fields *fields, const char *name, hth_api_parse *parse)
+{
+    json_int_t budget = -1;
+
+    hth_fields_integer(fields, name, -1, INT32_MAX, &budget);
+    if (budget >= 0)
+        parse->request->sampling.thinking_budget = (int32_t)budget;
+}
+
 /* Read a field that is true or false, a word, or an object with "type", "effort" or "enabled". */
 static void take_field(hth_api_parse *parse, const char *name, thinking *out)
 {
     static const char *const words[] = { "type", "effort" };
+    static const char *const budgets[] = { "budget_tokens", "max_tokens" };
     json_t *value = hth_fields_any(&parse->body, name);
 
     if (json_is_boolean(value)) {
@@ -59,6 +72,12 @@ static void take_field(hth_api_parse *parse, const char *name, thinking *out)
     } else if (json_is_object(value)) {
         if (json_is_boolean(json_object_get(value, "enabled")))
             out->is_off = json_is_false(json_object_get(value, "enabled"));
+        for (size_t i = 0; i < 2; i++) {
+            hth_fields inside = { .error = parse->error, .notes = parse->body.notes, .object = value };
+
+            (void)snprintf(inside.path, sizeof(inside.path), "%s.", name); /* fits */
+            take_budget(&inside, budgets[i], parse);
+        }
         for (size_t i = 0; i < 2; i++)
             if (json_is_string(json_object_get(value, words[i])))
                 take_word(parse, name, json_string_value(json_object_get(value, words[i])), out);
@@ -77,8 +96,19 @@ static void refuse_reserved(hth_api_parse *parse, const json_t *values)
                         "has '%s', which the server itself sets; take it out", reserved);
 }
 
+static void parse_message(hth_api_parse *parse)
+{
+    const char *message = NULL;
+
+    hth_fields_string(&parse->body, "reasoning_budget_message", HTH_THINKING_MESSAGE_BYTES_MAX, &message);
+    if (message)
+        parse->request->sampling.thinking_message = *message ? message : NULL;
+}
+
 void hth_api_parse_thinking(hth_api_parse *parse)
 {
+    static const char *const budgets[] = { "thinking_token_budget", "thinking_budget", "reasoning_budget",
+                                           "thinking_budget_tokens", "reasoning_budget_tokens" };
     hearth_conversation *conversation = &parse->request->conversation;
     json_t *values = hth_fields_object(&parse->body, "chat_template_kwargs"), *all;
     thinking wanted = { .is_off = conversation->no_thinking };
@@ -91,6 +121,9 @@ void hth_api_parse_thinking(hth_api_parse *parse)
     hth_fields_string(&parse->body, "reasoning_effort", EFFORT_BYTES_MAX, &effort);
     if (effort)
         take_word(parse, "reasoning_effort", effort, &wanted);
+    for (size_t i = 0; i < sizeof(budgets) / sizeof(budgets[0]); i++)
+        take_budget(&parse->body, budgets[i], parse);
+    parse_message(parse);
     refuse_reserved(parse, values);
     if (json_is_boolean(json_object_get(values, "enable_thinking")))
         wanted.is_off = json_is_false(json_object_get(values, "enable_thinking"));

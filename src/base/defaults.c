@@ -1,6 +1,8 @@
 /*
  * defaults.c - the default values of the public structs that callers make
  */
+#include <math.h>
+
 #include "base/structs.h"
 
 void hearth_runtime_options_init(hearth_runtime_options *options, size_t struct_size)
@@ -68,6 +70,11 @@ void hearth_sampling_init(hearth_sampling *sampling, size_t struct_size)
         .dry_allowed_length = 2,
         .dry_last_n = 1024,
         .xtc_threshold = 0.1f,
+        .dynatemp_exponent = 1.0f,
+        .mirostat_tau = 5.0f,
+        .mirostat_eta = 0.1f,
+        .adaptive_decay = 0.9f,
+        .thinking_budget = -1,
     };
 
     hth_struct_init(sampling, struct_size, &defaults, sizeof(defaults));
@@ -80,6 +87,7 @@ void hearth_request_init(hearth_request *request, size_t struct_size)
         .tokenize_flags = HEARTH_TOKENIZE_BOS,
         .n_predict = -1,
         .n = 1,
+        .replayed_state = NAN,
     };
 
     hth_struct_init(request, struct_size, &defaults, sizeof(defaults));

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "cli/values.h"
 #include "engine/backend.h"
+#include "engine/sampling.h"
 
 /* The largest integer that all JSON readers keep exactly: 2^53 - 1. */
 #define SEED_MAX 9007199254740991.0
@@ -25,6 +26,14 @@ static const char *const reasonings[] = {
     [HTH_API_REASONING_OFF] = "off",
     [HTH_API_REASONING_OFF + 1] = NULL,
 };
+
+static bool check_message(const char *shown, const char *value, hearth_error *err)
+{
+    size_t n = strlen(value);
+
+    return (n >= 1 && n <= HTH_THINKING_MESSAGE_BYTES_MAX) ||
+           hth_value_wrong(shown, value, "a text of 1 to 1024 bytes", err);
+}
 
 static bool check_values(const char *shown, const char *value, hearth_error *err)
 {
@@ -47,9 +56,46 @@ static const hth_option thinking_rows[] = {
       .offset = AT(reasoning), .words = reasonings, .key = "reasoning", .is_common = true },
     { "chat-template-kwargs", 0, HTH_OPTION_TEXT, "JSON", "an object with further variables for the chat template",
       .offset = AT(template_values), .check = check_values, .key = "chat_template_kwargs" },
+    { "reasoning-budget", 0, HTH_OPTION_COUNT, "N",
+      "at most N tokens of reasoning, where the template shows its end; -1: no bound", .offset = AT(thinking_budget),
+      .low = -1, .high = INT32_MAX, .key = "reasoning_budget" },
+    { "reasoning-budget-message", 0, HTH_OPTION_TEXT, "TEXT", "the last words of reasoning that the budget ends",
+      .offset = AT(thinking_message), .check = check_message, .key = "reasoning_budget_message" },
 };
 
 const hth_option_table hth_thinking_options = { thinking_rows, sizeof(thinking_rows) / sizeof(thinking_rows[0]) };
+
+static bool read_samplers(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hth_api_defaults *out = options;
+    hearth_error problem;
+
+    out->has_samplers = value != NULL;
+    if (!value || hth_api_samplers_read(value, out->samplers, &out->n_samplers, &problem))
+        return true;
+    return hth_value_wrong(shown, value,
+                           "samplers in order, such as top_k;temperature: penalties, dry, top_n_sigma, top_k, typ_p, "
+                           "top_p, min_p, xtc, temperature, adaptive_p, or their letters edskypmxta",
+                           err);
+}
+
+static bool write_samplers(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hth_api_defaults *from = options;
+    size_t n = 0;
+
+    if (i > 0 || !from->has_samplers || capacity == 0)
+        return false;
+    text[0] = '\0';
+    for (size_t k = 0; k < from->n_samplers; k++) {
+        int n_more = snprintf(text + n, capacity - n, "%s%s", k > 0 ? ";" : "", hearth_sampler_name(from->samplers[k]));
+
+        if (n_more < 0 || (size_t)n_more >= capacity - n)
+            return false;
+        n += (size_t)n_more;
+    }
+    return true;
+}
 
 static const hth_option sampling_rows[] = {
     { "temp", 0, HTH_OPTION_NUMBER, "T", "temperature; 0 always takes the likeliest token",
@@ -84,6 +130,26 @@ static const hth_option sampling_rows[] = {
     { "xtc-threshold", 0, HTH_OPTION_NUMBER, "P",
       "XTC: remove all tokens at least this likely, except the least likely of them",
       .offset = AT(sampling.xtc_threshold), .low = 0, .high = 1, .key = "xtc_threshold" },
+    { "top-n-sigma", 0, HTH_OPTION_NUMBER, "N", "keep logits within N standard deviations of the highest; 0 keeps all",
+      .offset = AT(sampling.top_n_sigma), .low = 0, .high = 1000, .key = "top_n_sigma" },
+    { "dynatemp-range", 0, HTH_OPTION_NUMBER, "X",
+      "dynamic temperature: between --temp - X and --temp + X, by the entropy", .offset = AT(sampling.dynatemp_range),
+      .low = 0, .high = 1000, .key = "dynatemp_range" },
+    { "dynatemp-exponent", 0, HTH_OPTION_NUMBER, "X", "dynamic temperature: the exponent of the entropy's share",
+      .offset = AT(sampling.dynatemp_exponent), .low = 0, .high = 10, .key = "dynatemp_exponent" },
+    { "mirostat", 0, HTH_OPTION_COUNT, "N", "1 or 2: Mirostat or Mirostat 2.0 instead of the steps that cut; 0: off",
+      .offset = AT(sampling.mirostat), .low = 0, .high = 2, .key = "mirostat" },
+    { "mirostat-tau", 0, HTH_OPTION_NUMBER, "X", "Mirostat: the wanted surprise of a token, in bits",
+      .offset = AT(sampling.mirostat_tau), .low = 0, .high = 100, .key = "mirostat_tau" },
+    { "mirostat-eta", 0, HTH_OPTION_NUMBER, "X", "Mirostat: rate of learning", .offset = AT(sampling.mirostat_eta),
+      .low = 0, .high = 1, .key = "mirostat_eta" },
+    { "adaptive-target", 0, HTH_OPTION_NUMBER, "P", "adaptive-p: prefer tokens about as likely as P; 0: off",
+      .offset = AT(sampling.adaptive_target), .low = 0, .high = 1, .key = "adaptive_target" },
+    { "adaptive-decay", 0, HTH_OPTION_NUMBER, "X", "adaptive-p: how slowly it forgets the drawn tokens",
+      .offset = AT(sampling.adaptive_decay), .low = 0, .high = 0.99, .key = "adaptive_decay" },
+    { "samplers", 0, HTH_OPTION_OWN, "LIST",
+      "the steps of the chain in order, such as \"top_k;temperature\", or letters: \"kt\"; others are off",
+      .read = read_samplers, .write = write_samplers, .key = "samplers" },
 };
 
 const hth_option_table hth_sampling_options = { sampling_rows, sizeof(sampling_rows) / sizeof(sampling_rows[0]) };

@@ -58,6 +58,13 @@ static const char *map_mib(hth_pool *pool, const char *value)
     return is_number(value, 0) ? "1M" : hth_pool_format(pool, "%sM", value);
 }
 
+/* A negative number switches a sampler off, as 0 does here. */
+static const char *map_off(hth_pool *pool, const char *value)
+{
+    (void)pool;
+    return *value == '-' ? "0" : value;
+}
+
 /* ---- the table; the document has it in this order ---- */
 
 static const flag flags[] = {
@@ -77,6 +84,12 @@ static const flag flags[] = {
     { { "--temperature" }, VALUE, RENAMED, .to = "--temp" },
     { { "--typical" }, VALUE, RENAMED, .to = "--typical-p" },
     { { "--dry-penalty-last-n" }, VALUE, RENAMED, .to = "--dry-last-n" },
+    { { "--top-nsigma", "--top-n-sigma" }, VALUE, RENAMED, .to = "--top-n-sigma", .map = map_off },
+    { { "--adaptive-target" }, VALUE, RENAMED, .to = "--adaptive-target", .map = map_off },
+    { { "--dynatemp-exp" }, VALUE, RENAMED, .to = "--dynatemp-exponent" },
+    { { "--mirostat-ent" }, VALUE, RENAMED, .to = "--mirostat-tau" },
+    { { "--mirostat-lr" }, VALUE, RENAMED, .to = "--mirostat-eta" },
+    { { "--sampling-seq", "--sampler-seq" }, VALUE, RENAMED, .to = "--samplers" },
     { { "--n-predict" }, VALUE, RENAMED, .to = "--predict" },
     { { "--reranking", "--rerank" }, NOTHING, RENAMED, .to = "--pooling=rank" },
     { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },

@@ -216,10 +216,9 @@ static const hth_option rows[] = {
       "print one JSON object at the end instead of streaming text; one a line where there are several",
       .offset = AT(json), .is_common = true },
     { .kind = HTH_OPTION_HEADING,
-      .help =
-          "Sampling; the order is: bias, grammar, penalties, DRY, top-k, typical-p, top-p, min-p, XTC, "
-          "temperature, draw.\nThe defaults are those of the model, otherwise temperature 0.8, top-k 40, top-p 0.95, "
-          "min-p 0.05" },
+      .help = "Sampling; the order is: bias, grammar, penalties, DRY, top-n-sigma, top-k, typical-p, top-p, min-p, "
+              "XTC,\ntemperature, adaptive-p, draw. The defaults are those of the model, otherwise temperature 0.8, "
+              "top-k 40,\ntop-p 0.95, min-p 0.05" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_sampling_options, .offset = AT(setup.defaults) },
     { "seed", 0, HTH_OPTION_OWN, "S", "draws depend on S and the position only (default: a new one each request)",
       .read = read_seed, .key = "seed", .is_common = true },
@@ -343,6 +342,9 @@ static bool check_grammar(const hth_run_options *out)
 
     if (n_grammars > 1)
         return wrong("--grammar, --grammar-file, --json-schema and --json-schema-file exclude each other; give one");
+    if (n_grammars > 0 && !sampling->grammar_is_lazy && out->setup.defaults.sampling.mirostat > 0)
+        return wrong("--mirostat needs a surprise to steer, and a grammar leaves none; leave one of them out, or add "
+                     "--grammar-lazy");
     if (out->prompts_json_file) /* its lines may give the missing options */
         return true;
     if (sampling->grammar_is_lazy && n_grammars == 0)

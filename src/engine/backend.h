@@ -371,6 +371,12 @@ typedef struct hth_backend {
      */
     hearth_status (*sampler_apply)(hth_engine_sampler *sampler, const float *logits, const hth_sample_at *at,
                                    const hth_candidate **out, size_t *n_out, hearth_error *err);
+    /*
+     * The state of Mirostat or adaptive-p: *out. It changes only when a token is accepted after sampler_apply: the
+     * probability of the token is known then. False: the sampler has none. set_state continues an earlier sampler.
+     */
+    bool (*sampler_state)(const hth_engine_sampler *sampler, float *out);
+    void (*sampler_set_state)(hth_engine_sampler *sampler, float state);
 
     /* ---- conversations: any thread, several at once on one model ---- */
 

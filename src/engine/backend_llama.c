@@ -80,6 +80,8 @@ const hth_backend *hearth_backend(void)
         .sampler_free = hth_sampler_free,
         .sampler_accept = hth_sampler_accept,
         .sampler_apply = hth_sampler_apply,
+        .sampler_state = hth_sampler_state,
+        .sampler_set_state = hth_sampler_set_state,
         .embedder_new = hth_backend_llama_embedder_new,
         .embedder_free = hth_backend_llama_embedder_free,
         .embedder_inputs = hth_backend_llama_embedder_inputs,

@@ -77,11 +77,23 @@ static void read_shown(const struct llama_model *llama, const hearth_sampling *s
     parts->shown = shown;
 }
 
+static hearth_status tokenize(const void *llama, const char *text, hearth_token *tokens, size_t capacity, size_t *n_out,
+                              hearth_error *err)
+{
+    int32_t n = 0;
+    hearth_status status =
+        hth_shim_tokenize(llama, text, (int32_t)strlen(text), false, true, tokens, (int32_t)capacity, &n, err);
+
+    *n_out = n > 0 ? (size_t)n : 0;
+    return status;
+}
+
 hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *texts, hth_grammar_memo *grammars,
                                     const hearth_sampling *sampling, hth_engine_sampler **out, hearth_error *err)
 {
     hth_sampler_parts parts = { .n_vocab = hth_texts_n_tokens(texts) };
     hth_shown_token shown[HTH_SHOWN_TOKENS_MAX];
+    hth_thinking_parts thinking;
     hearth_status status = hth_sampling_check(sampling, err);
 
     if (status == HEARTH_OK)
@@ -90,6 +102,10 @@ hearth_status hth_llama_sampler_new(const struct llama_model *llama, hth_texts *
         status = hth_texts_ends(texts, &parts.ends, &parts.n_ends, err);
     if (status == HEARTH_OK && hth_sampler_needs_text(sampling))
         status = hth_texts_vocabulary(texts, &parts.vocabulary, err);
+    if (status == HEARTH_OK && hth_sampling_bounds_thinking(sampling)) {
+        status = hth_thinking_read(sampling, tokenize, llama, &thinking, err);
+        parts.thinking = &thinking;
+    }
     if (status == HEARTH_OK && (sampling->grammar || sampling->json_schema))
         status = read_grammar(llama, grammars, parts.n_vocab, sampling, &parts.gbnf_take, err);
     return status == HEARTH_OK ? hth_sampler_new(sampling, &parts, out, err) : status;

@@ -25,6 +25,8 @@ void hth_chat_prompt_clear(hearth_chat_prompt *prompt)
     free((void *)prompt->grammar);
     free((void *)prompt->grammar_prefix);
     free((void *)prompt->parser);
+    free((void *)prompt->thinking_begin);
+    free((void *)prompt->thinking_end);
     *prompt = (hearth_chat_prompt){ 0 };
 }
 

@@ -78,12 +78,30 @@ size_t hth_filter_likeliest(const float *logits, size_t n, hth_candidate *out, s
     return n_out;
 }
 
-double hth_filter_total(const float *logits, size_t n, float highest)
+void hth_filter_sort(hth_candidate *candidates, size_t n)
+{
+    make_heap(candidates, n);
+    sort_heap(candidates, n);
+}
+
+size_t hth_filter_from(const float *logits, size_t n, float floor, hth_candidate *out)
+{
+    size_t n_out = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX)
+            out[n_out++] = (hth_candidate){ .token = (hearth_token)i, .probability = logits[i] };
+    hth_filter_sort(out, n_out);
+    return n_out;
+}
+
+double hth_filter_total(const float *logits, size_t n, float floor, float highest)
 {
     double total = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (fabsf(logits[i]) <= FLT_MAX && logits[i] > highest - 60) /* smaller terms do not change a double */
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX &&
+            logits[i] > highest - 60) /* smaller terms do not change a double */
             total += exp((double)logits[i] - highest);
     return total;
 }
@@ -154,8 +172,7 @@ size_t hth_filter_typical_p(hth_candidate *candidates, size_t n, float p, float 
     sort_by_distance(candidates, distances, n);
     while (n_kept < n && (n_kept == 0 || sum <= p))
         sum += exp(candidates[n_kept++].probability - highest - log_total);
-    make_heap(candidates, n_kept);
-    sort_heap(candidates, n_kept);
+    hth_filter_sort(candidates, n_kept);
     return n_kept;
 }
 
@@ -171,15 +188,6 @@ size_t hth_filter_top_p(const hth_candidate *candidates, size_t n, float p, doub
     return n + 1;
 }
 
-size_t hth_filter_min_p(const hth_candidate *candidates, size_t n, float p)
-{
-    float least = candidates[0].probability + logf(p);
-
-    while (n > 1 && candidates[n - 1].probability < least)
-        n--;
-    return n;
-}
-
 size_t hth_filter_xtc(const hth_candidate *candidates, size_t n, float threshold)
 {
     double total = hth_filter_total_of(candidates, n);
@@ -188,6 +196,64 @@ size_t hth_filter_xtc(const hth_candidate *candidates, size_t n, float threshold
     while (n_top < n && exp((double)candidates[n_top].probability - candidates[0].probability) / total >= threshold)
         n_top++;
     return n_top > 1 ? n_top - 1 : 0;
+}
+
+float hth_filter_sigma_floor(const float *logits, size_t n_logits, float floor, float n)
+{
+    double sum = 0, squares = 0, mean;
+    float highest = -FLT_MAX;
+    size_t n_finite = 0;
+
+    for (size_t i = 0; i < n_logits; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX) {
+            sum += logits[i];
+            highest = logits[i] > highest ? logits[i] : highest;
+            n_finite++;
+        }
+    if (n_finite == 0)
+        return floor;
+    mean = sum / (double)n_finite;
+    for (size_t i = 0; i < n_logits; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX)
+            squares += (logits[i] - mean) * (logits[i] - mean);
+    return (float)fmax(floor, highest - n * sqrt(squares / (double)n_finite));
+}
+
+double hth_filter_entropy(const float *logits, size_t n, float floor, float highest, size_t *n_out)
+{
+    double total = 0, weighted = 0;
+    size_t n_finite = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX) {
+            double log_weight = (double)logits[i] - highest;
+
+            total += exp(log_weight);
+            weighted += exp(log_weight) * log_weight;
+            n_finite++;
+        }
+    *n_out = n_finite;
+    return n_finite > 1 ? log(total) - weighted / total : 0;
+}
+
+size_t hth_filter_mirostat(const hth_candidate *candidates, size_t n, uint32_t n_vocab, float mu)
+{
+    enum { HEAD = 100 };
+    double sum_tb = 0, sum_tt = 0, s, epsilon, share, k;
+
+    if (n < 2)
+        return n;
+    for (size_t i = 0; i + 1 < HEAD && i + 1 < n; i++) {
+        double t = log((double)(i + 2) / (double)(i + 1));
+
+        sum_tb += t * ((double)candidates[i].probability - candidates[i + 1].probability);
+        sum_tt += t * t;
+    }
+    s = sum_tb / sum_tt;
+    epsilon = s - 1;
+    share = fabs(epsilon) < 1e-9 ? 1 / log(n_vocab) : epsilon / (1 - pow(n_vocab, -epsilon));
+    k = pow(share * exp2(mu), 1 / s);
+    return k >= (double)n || isnan(k) ? n : k < 1 ? 1 : (size_t)k; /* equal logits: s is 0 */
 }
 
 size_t hth_filter_soften(hth_candidate *candidates, size_t n, float temperature)

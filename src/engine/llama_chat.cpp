@@ -184,6 +184,20 @@ struct prompt_clearer {
     }
 };
 
+/* The texts around reasoning, and whether the beginning of the reply is inside them. */
+void write_thinking(const std::string &begin, const std::string &end, const std::string &beginning,
+                    hearth_chat_prompt *out)
+{
+    if (begin.empty() || end.empty() || begin.size() > HTH_THINKING_TEXT_BYTES_MAX ||
+        end.size() > HTH_THINKING_TEXT_BYTES_MAX)
+        return;
+    size_t last = beginning.rfind(begin);
+
+    out->thinking_begin = copied(begin);
+    out->thinking_end = copied(end);
+    out->starts_thinking = last != std::string::npos && beginning.find(end, last + begin.size()) == std::string::npos;
+}
+
 void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &inputs,
                   const common_chat_params &params, hearth_chat_prompt *out)
 {
@@ -198,6 +212,8 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
     out->text = copied(params.prompt);
     out->n_bytes = std::strlen(out->text); /* a template can write a zero byte, which ends the text */
     out->can_think = params.supports_thinking;
+    if (!params.thinking_end_tags.empty())
+        write_thinking(params.thinking_start_tag, params.thinking_end_tags.front(), params.generation_prompt, out);
     if (!params.grammar.empty() && (!params.grammar_lazy || write_triggers(vocab, params, out))) {
         out->grammar = copied(params.grammar);
         out->grammar_is_lazy = params.grammar_lazy;

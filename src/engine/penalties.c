@@ -281,10 +281,10 @@ static void punish_repetitions(hth_penalties *p, float *logits)
     }
 }
 
-void hth_penalties_apply(hth_penalties *p, float *logits)
+void hth_penalties_apply(hth_penalties *p, unsigned parts, float *logits)
 {
-    if (p->counts)
+    if (p->counts && (parts & HTH_PENALTY_RECENT))
         penalize(p, logits);
-    if (p->is_breaker)
+    if (p->is_breaker && (parts & HTH_PENALTY_DRY))
         punish_repetitions(p, logits);
 }

@@ -28,7 +28,14 @@ void hth_penalties_free(hth_penalties *penalties); /* accepts NULL */
 
 /* Accept a token of the prompt or of the reply. */
 void hth_penalties_accept(hth_penalties *penalties, hearth_token token);
-/* Change the logits, [n_vocab]. Linear in the number of last tokens; allocates nothing. */
-void hth_penalties_apply(hth_penalties *penalties, float *logits);
+
+/* The parts of it, in their usual order. */
+typedef enum hth_penalty {
+    HTH_PENALTY_RECENT = 1, /* repetition, frequency, presence */
+    HTH_PENALTY_DRY = 2,
+} hth_penalty;
+
+/* Change the logits, [n_vocab], by a set of parts. Linear in the number of last tokens; allocates nothing. */
+void hth_penalties_apply(hth_penalties *penalties, unsigned parts, float *logits);
 
 #endif

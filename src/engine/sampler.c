@@ -4,8 +4,8 @@
  * logit_bias, grammar, penalties and DRY change single logits, in a copy that is made only when one of them has
  * something to change. The grammar only forbids, so it commutes with the others. So the likeliest tokens are found
  * first, and the grammar is asked about these; it is asked about the whole vocabulary only when too few of them are
- * allowed. Then top_k, typical_p, top_p, min_p and XTC shorten a sorted list. Without top_k the list begins with the
- * PREFIX_MAX likeliest, and is completed only when a filter needs more.
+ * allowed. Then the chain (chain.c) shortens the sorted list. Without top_k the list begins with the PREFIX_MAX
+ * likeliest.
  */
 #include "engine/sampler.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/draw.h"
+#include "engine/chain.h"
 #include "engine/filters.h"
 #include "engine/grammar.h"
 #include "engine/penalties.h"
@@ -28,8 +28,7 @@ enum {
 };
 
 struct hth_engine_sampler {
-    /* Numbers of the request's sampling; its pointers are not kept. */
-    hearth_sampling sampling;
+    hth_chain chain;
     uint32_t n_vocab;
     const hearth_token *ends;
     size_t n_ends;
@@ -43,6 +42,7 @@ struct hth_engine_sampler {
     hth_penalties *penalties; /* NULL: none */
     hth_gbnf *gbnf;           /* the tables of the grammar; NULL: none */
     hth_grammar *grammar;     /* likewise */
+    hth_thinking *thinking;   /* NULL: reasoning has no bound */
     hth_triggers *triggers;   /* not NULL: the grammar waits for one of them */
     const hth_vocabulary *vocabulary;
     hth_shown_token *shown; /* [n_shown] */
@@ -58,7 +58,8 @@ struct hth_engine_sampler {
 
 bool hth_sampler_needs_text(const hearth_sampling *sampling)
 {
-    return hth_sampling_has_dry(sampling) || sampling->grammar || sampling->json_schema;
+    return hth_sampling_has_dry(sampling) || hth_sampling_bounds_thinking(sampling) || sampling->grammar ||
+           sampling->json_schema;
 }
 
 /* ---- making and releasing ---------------------------------------------------------------------------------------- */
@@ -166,17 +167,18 @@ static hearth_status make_grammar(hth_engine_sampler *s, const hearth_sampling *
 /* Called at the first choice, because requests that wait need no arrays, and there may be thousands. */
 static hearth_status make_arrays(hth_engine_sampler *s, hearth_error *err)
 {
-    size_t k = s->sampling.temperature <= 0 ? 1 : s->sampling.top_k > 0 ? (size_t)s->sampling.top_k : s->n_vocab;
-    size_t n = k < s->n_vocab / 4 ? 4 * k : s->n_vocab;
+    size_t k = s->chain.n_first;
+    size_t n = k > 0 && k < s->n_vocab / 4 ? 4 * k : s->n_vocab;
+    bool is_typical = hth_chain_has(&s->chain, HEARTH_SAMPLER_TYPICAL_P);
 
     if (n < PREFIX_MAX)
         n = PREFIX_MAX < s->n_vocab ? PREFIX_MAX : s->n_vocab;
     s->candidates_max = n;
     s->logits = malloc(s->n_vocab * sizeof(s->logits[0]));
     s->end_logits = calloc(s->n_ends ? s->n_ends : 1, sizeof(s->end_logits[0]));
-    if (s->sampling.typical_p < 1)
+    if (is_typical)
         s->distances = calloc(n, sizeof(s->distances[0]));
-    if (s->logits && s->end_logits && (s->sampling.typical_p >= 1 || s->distances))
+    if (s->logits && s->end_logits && (!is_typical || s->distances))
         s->candidates = calloc(n, sizeof(s->candidates[0])); /* last: it tells that all are there */
     if (s->candidates)
         return HEARTH_OK;
@@ -199,7 +201,7 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
         hth_gbnf_unref(parts->gbnf_take);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
     }
-    s->sampling = *sampling;
+    hth_chain_init(&s->chain, sampling);
     s->n_vocab = parts->n_vocab;
     s->ends = parts->ends;
     s->n_ends = parts->n_ends;
@@ -217,6 +219,11 @@ hearth_status hth_sampler_new(const hearth_sampling *sampling, const hth_sampler
     status = s->gbnf ? make_grammar(s, sampling, err) : HEARTH_OK;
     if (status == HEARTH_OK)
         status = copy_bias(s, sampling, err);
+    if (status == HEARTH_OK && parts->thinking) {
+        s->thinking = hth_thinking_new(parts->thinking, s->vocabulary);
+        if (!s->thinking)
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a sampler");
+    }
     if (status == HEARTH_OK && (hth_sampling_penalizes(sampling) || hth_sampling_has_dry(sampling)))
         status = hth_penalties_new(sampling, s->n_vocab, s->vocabulary, &s->penalties, err);
     if (status != HEARTH_OK) {
@@ -237,6 +244,7 @@ hearth_status hth_sampler_new_like(const hth_engine_sampler *like, const hearth_
         .vocabulary = like->vocabulary,
         .shown = like->shown,
         .n_shown = like->n_shown,
+        .thinking = like->thinking ? hth_thinking_parts_of(like->thinking) : NULL,
         .gbnf_take = like->gbnf ? hth_gbnf_ref(like->gbnf) : NULL,
     };
 
@@ -252,6 +260,7 @@ void hth_sampler_free(hth_engine_sampler *s)
     free(s->forced);
     free(s->forced_logits);
     hth_penalties_free(s->penalties);
+    hth_thinking_free(s->thinking);
     hth_grammar_free(s->grammar);
     hth_gbnf_unref(s->gbnf);
     hth_triggers_free(s->triggers);
@@ -291,6 +300,10 @@ hearth_status hth_sampler_accept(hth_engine_sampler *s, hearth_token token, bool
         return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
     if (s->penalties)
         hth_penalties_accept(s->penalties, token);
+    if (is_reply && (!s->grammar || s->triggers || s->chain.is_adaptive))
+        hth_chain_accept(&s->chain, token);
+    if (is_reply && s->thinking)
+        hth_thinking_accept(s->thinking, token);
     if (!is_reply || !s->grammar)
         return HEARTH_OK;
     return s->triggers ? accept_waiting(s, token, err) : grammar_accept(s, token, err);
@@ -389,6 +402,18 @@ static bool force(hth_engine_sampler *s)
     return true;
 }
 
+/* Forbid all but the next token of a forced end of reasoning, if the grammar allows it. True: nothing else is left. */
+static bool close_thinking(hth_engine_sampler *s)
+{
+    hearth_token token = s->thinking ? hth_thinking_forced(s->thinking) : HTH_NO_TOKEN;
+
+    if (token == HTH_NO_TOKEN || !is_allowed(s, token))
+        return false;
+    forbid_all(s);
+    s->logits[token] = 0;
+    return true;
+}
+
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 /* The k likeliest candidates that the grammar allows. */
@@ -414,56 +439,6 @@ static hearth_status select_allowed(hth_engine_sampler *s, size_t k, size_t *n_o
     return status;
 }
 
-/*
- * Cut a list that holds the likeliest candidates only, if the first filter that is on cuts it inside. False: all
- * candidates are needed.
- */
-static bool cut_prefix(const hth_engine_sampler *s, const float *logits, size_t *n, bool *top_p_is_done)
-{
-    const hearth_sampling *sampling = &s->sampling;
-    size_t n_kept;
-
-    assert(s->candidates);
-    if (sampling->typical_p < 1)
-        return false;
-    if (sampling->top_p < 1) {
-        n_kept = hth_filter_top_p(s->candidates, *n, sampling->top_p,
-                                  hth_filter_total(logits, s->n_vocab, s->candidates[0].probability));
-        if (n_kept > *n)
-            return false;
-        *n = n_kept;
-        *top_p_is_done = true;
-        return true;
-    }
-    return sampling->min_p > 0 && hth_filter_min_p(s->candidates, *n, sampling->min_p) < *n;
-}
-
-/* Apply the filters from top_k to temperature. *first is the index of the first candidate that is left. */
-static void filter(hth_engine_sampler *s, const float *logits, size_t n, uint64_t position, size_t *first,
-                   size_t *n_out)
-{
-    const hearth_sampling *sampling = &s->sampling;
-    bool top_p_is_done = false;
-    size_t n_top = 0;
-
-    if (sampling->top_k == 0 && n == PREFIX_MAX && !cut_prefix(s, logits, &n, &top_p_is_done))
-        n = hth_filter_likeliest(logits, s->n_vocab, s->candidates, s->n_vocab);
-    if (sampling->typical_p < 1)
-        n = hth_filter_typical_p(s->candidates, n, sampling->typical_p, s->distances);
-    if (sampling->top_p < 1 && !top_p_is_done) {
-        size_t n_kept = hth_filter_top_p(s->candidates, n, sampling->top_p, hth_filter_total_of(s->candidates, n));
-
-        n = n_kept < n ? n_kept : n;
-    }
-    if (sampling->min_p > 0)
-        n = hth_filter_min_p(s->candidates, n, sampling->min_p);
-    if (sampling->xtc_probability > 0 &&
-        hth_draw_uniform_for(HTH_DRAW_XTC, sampling->seed, position) < sampling->xtc_probability)
-        n_top = hth_filter_xtc(s->candidates, n, sampling->xtc_threshold);
-    *first = n_top;
-    *n_out = hth_filter_soften(s->candidates + n_top, n - n_top, sampling->temperature);
-}
-
 static bool any_finite(const float *logits, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -482,7 +457,7 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
     assert(s->logits); /* made with the first choice */
     assert(s->candidates);
     *logits_out = values;
-    if (!binds && !s->penalties && s->n_bias == 0 && s->n_forced == 0 && !forbids_end) {
+    if (!binds && !s->thinking && s->chain.leading == 0 && s->n_bias == 0 && s->n_forced == 0 && !forbids_end) {
         *n_out = hth_filter_likeliest(values, s->n_vocab, s->candidates, k);
         return HEARTH_OK;
     }
@@ -490,7 +465,7 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
     memcpy(s->logits, values, s->n_vocab * sizeof(s->logits[0]));
     add_bias(s);
     if (s->penalties)
-        hth_penalties_apply(s->penalties, s->logits);
+        hth_penalties_apply(s->penalties, s->chain.leading, s->logits);
     for (size_t i = 0; forbids_end && i < s->n_ends; i++) {
         s->end_logits[i] = s->logits[s->ends[i]];
         s->logits[s->ends[i]] = -INFINITY;
@@ -499,10 +474,10 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
         hth_grammar_begin_choice(s->grammar);
     if (s->triggers)
         hth_triggers_begin_choice(s->triggers);
-    if (s->n_forced > 0 && force(s))
+    if (close_thinking(s) || (s->n_forced > 0 && force(s)))
         binds = false;
-    if (binds && s->sampling.top_k == 0 && s->sampling.temperature > 0) {
-        status = forbid_by_grammar(s, err); /* filters may need the sum over all that are allowed */
+    if (binds && hth_chain_needs_logits(&s->chain)) {
+        status = forbid_by_grammar(s, err); /* of all that are not allowed */
         binds = false;
     }
     if (binds)
@@ -522,9 +497,9 @@ static hearth_status select_candidates(hth_engine_sampler *s, const float *value
 hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, const hth_sample_at *at,
                                 const hth_candidate **out, size_t *n_out, hearth_error *err)
 {
-    const float *logits;
+    hth_choices choices = { .n_vocab = s ? s->n_vocab : 0, .floor = -FLT_MAX };
     size_t first = 0;
-    size_t k, n = 0;
+    size_t k;
     hearth_status status;
 
     if (!s || !values || !at || !out || !n_out)
@@ -534,28 +509,37 @@ hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, cons
         if (status != HEARTH_OK)
             return status;
     }
-    k = s->sampling.temperature <= 0 ? 1 : s->sampling.top_k > 0 ? (size_t)s->sampling.top_k : PREFIX_MAX;
+    k = s->chain.n_first > 0 ? s->chain.n_first : PREFIX_MAX;
     if (k > s->n_vocab)
         k = s->n_vocab;
-    status = select_candidates(s, values, at->forbids_end, k, &logits, &n, err);
+    status = select_candidates(s, values, at->forbids_end, k, &choices.logits, &choices.n, err);
     if (status != HEARTH_OK)
         return status;
     if (s->triggers && hth_triggers_is_too_much(s->triggers))
         return hth_fail(err, HEARTH_ENGINE,
                         "the patterns of triggers can go on in too many ways here; make them shorter, or fewer");
-    if (n == 0 && !any_finite(values, s->n_vocab))
+    if (choices.n == 0 && !any_finite(values, s->n_vocab))
         return hth_fail(err, HEARTH_ENGINE, "the model gave no finite logit; its weights or its state are damaged");
-    if (n == 0)
+    if (choices.n == 0)
         return hth_fail(err, HEARTH_ENGINE, "sampling left no token; %s",
                         s->grammar ? "the grammar has come to a dead end" : "logit_bias forbids all of them");
     assert(s->candidates);
-    if (s->sampling.temperature <= 0) {
-        n = 1;
-        s->candidates[0].probability = 1;
-    } else {
-        filter(s, logits, n, at->position, &first, &n);
-    }
+    choices.own = s->logits;
+    choices.list = s->candidates;
+    choices.is_all = choices.n < k;
+    choices.distances = s->distances;
+    hth_chain_run(&s->chain, &choices, s->penalties, at->position, &first, n_out);
     *out = s->candidates + first;
-    *n_out = n;
     return HEARTH_OK;
+}
+
+bool hth_sampler_state(const hth_engine_sampler *s, float *out)
+{
+    *out = s->chain.state;
+    return s->chain.has_state;
+}
+
+void hth_sampler_set_state(hth_engine_sampler *s, float state)
+{
+    s->chain.state = state;
 }

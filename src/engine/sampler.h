@@ -9,6 +9,7 @@
 
 #include "engine/backend.h"
 #include "engine/gbnf.h"
+#include "engine/thinking.h"
 #include "engine/vocabulary.h"
 
 /* A control token of sampling.shown_tokens. For the grammar and for triggers, its name is its text. */
@@ -26,7 +27,8 @@ typedef struct hth_sampler_parts {
     const hth_vocabulary *vocabulary; /* only if hth_sampler_needs_text; outlives the samplers */
     const hth_shown_token *shown;     /* [n_shown], copied */
     size_t n_shown;
-    hth_gbnf *gbnf_take; /* of the grammar or the schema; taken, also on failure */
+    const hth_thinking_parts *thinking; /* copied; NULL: reasoning has no bound */
+    hth_gbnf *gbnf_take;                /* of the grammar or the schema; taken, also on failure */
 } hth_sampler_parts;
 
 /* Does an option need the text of tokens: DRY, or a grammar? */
@@ -43,5 +45,7 @@ void hth_sampler_free(hth_engine_sampler *s);
 hearth_status hth_sampler_accept(hth_engine_sampler *s, hearth_token token, bool is_reply, hearth_error *err);
 hearth_status hth_sampler_apply(hth_engine_sampler *s, const float *values, const hth_sample_at *at,
                                 const hth_candidate **out, size_t *n_out, hearth_error *err);
+bool hth_sampler_state(const hth_engine_sampler *s, float *out);
+void hth_sampler_set_state(hth_engine_sampler *s, float state);
 
 #endif

@@ -61,6 +61,13 @@ static hearth_status check_numbers(const hearth_sampling *sampling, hearth_error
         { "dry_base", sampling->dry_base, sampling->dry_multiplier > 0 ? 1 : 0, 1000 },
         { "xtc_probability", sampling->xtc_probability, 0, 1 },
         { "xtc_threshold", sampling->xtc_threshold, 0, 1 },
+        { "top_n_sigma", sampling->top_n_sigma, 0, 1000 },
+        { "dynatemp_range", sampling->dynatemp_range, 0, 1000 },
+        { "dynatemp_exponent", sampling->dynatemp_exponent, 0, 10 },
+        { "mirostat_tau", sampling->mirostat_tau, 0, 100 },
+        { "mirostat_eta", sampling->mirostat_eta, 0, 1 },
+        { "adaptive_target", sampling->adaptive_target, 0, 1 },
+        { "adaptive_decay", sampling->adaptive_decay, 0, 0.99f },
     };
     hearth_status status = HEARTH_OK;
 
@@ -68,6 +75,8 @@ static hearth_status check_numbers(const hearth_sampling *sampling, hearth_error
         status = check_float(floats[i].name, floats[i].value, floats[i].least, floats[i].most, err);
     if (status == HEARTH_OK && sampling->top_k < 0)
         status = hth_fail(err, HEARTH_MISUSE, "sampling: top_k is %d; it must be 0 to %d", sampling->top_k, INT32_MAX);
+    if (status == HEARTH_OK && (sampling->mirostat < 0 || sampling->mirostat > 2))
+        status = hth_fail(err, HEARTH_MISUSE, "sampling: mirostat is %d; it must be 0 to 2", sampling->mirostat);
     if (status == HEARTH_OK)
         status = check_count("repeat_last_n", sampling->repeat_last_n, HTH_LAST_N_MAX, err);
     if (status == HEARTH_OK)
@@ -93,6 +102,12 @@ static hearth_status check_arrays(const hearth_sampling *sampling, hearth_error 
             status = hth_fail(err, HEARTH_MISUSE, "sampling: logit_bias[%zu] is for token %d; it must be 0 or more", i,
                               sampling->logit_bias[i].token);
     }
+    if (status == HEARTH_OK)
+        status = check_array("samplers", sampling->samplers, sampling->n_samplers, HTH_SAMPLERS_MAX, err);
+    for (size_t i = 0; status == HEARTH_OK && sampling->samplers && i < sampling->n_samplers; i++)
+        if (!hearth_sampler_name(sampling->samplers[i]))
+            status = hth_fail(err, HEARTH_MISUSE, "sampling: samplers[%zu] is %d; it must be 0 to %d", i,
+                              (int)sampling->samplers[i], (int)HEARTH_SAMPLER_ADAPTIVE_P);
     return status;
 }
 
@@ -136,12 +151,36 @@ static hearth_status check_grammar(const hearth_sampling *sampling, hearth_error
             return hth_fail(err, HEARTH_MISUSE, "sampling: %s is %s; it must be 1 to %d bytes", texts[i].name,
                             texts[i].text[0] ? "too long" : "empty", HTH_GRAMMAR_BYTES_MAX);
     }
+    if (sampling->mirostat != 0 && (sampling->grammar || sampling->json_schema) && !sampling->grammar_is_lazy)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "sampling: mirostat is %d, and the reply must follow a %s, which leaves no surprise to steer; "
+                        "leave one of them out",
+                        sampling->mirostat, sampling->grammar ? "grammar" : "json_schema");
     if (sampling->grammar_is_lazy && !sampling->grammar && !sampling->json_schema)
         return hth_fail(err, HEARTH_MISUSE, "sampling: grammar_is_lazy is set without grammar or json_schema");
     if (sampling->grammar_is_lazy && sampling->n_triggers == 0)
         return hth_fail(err, HEARTH_MISUSE, "sampling: grammar_is_lazy is set without triggers; it needs at least one");
     if (!sampling->grammar_is_lazy && sampling->n_triggers > 0)
         return hth_fail(err, HEARTH_MISUSE, "sampling: triggers are for a lazy grammar; set grammar_is_lazy, too");
+    return HEARTH_OK;
+}
+
+static hearth_status check_thinking(const hearth_sampling *sampling, hearth_error *err)
+{
+    const struct {
+        const char *name, *text;
+        size_t most;
+    } texts[] = { { "thinking_begin", sampling->thinking_begin, HTH_THINKING_TEXT_BYTES_MAX },
+                  { "thinking_end", sampling->thinking_end, HTH_THINKING_TEXT_BYTES_MAX },
+                  { "thinking_message", sampling->thinking_message, HTH_THINKING_MESSAGE_BYTES_MAX } };
+
+    if (sampling->thinking_budget < -1)
+        return hth_fail(err, HEARTH_MISUSE, "sampling: thinking_budget is %d; it must be -1 to %d",
+                        sampling->thinking_budget, INT32_MAX);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (texts[i].text && (!texts[i].text[0] || strnlen(texts[i].text, texts[i].most + 1) > texts[i].most))
+            return hth_fail(err, HEARTH_MISUSE, "sampling: %s is %s; it must be 1 to %zu bytes", texts[i].name,
+                            texts[i].text[0] ? "too long" : "empty", texts[i].most);
     return HEARTH_OK;
 }
 
@@ -155,13 +194,38 @@ hearth_status hth_sampling_check(const hearth_sampling *sampling, hearth_error *
         status = check_triggers(sampling, err);
     if (status == HEARTH_OK)
         status = check_grammar(sampling, err);
+    if (status == HEARTH_OK)
+        status = check_thinking(sampling, err);
     return status;
+}
+
+const char *hearth_sampler_name(hearth_sampler sampler)
+{
+    static const char *const names[] = {
+        [HEARTH_SAMPLER_PENALTIES] = "penalties",
+        [HEARTH_SAMPLER_DRY] = "dry",
+        [HEARTH_SAMPLER_TOP_N_SIGMA] = "top_n_sigma",
+        [HEARTH_SAMPLER_TOP_K] = "top_k",
+        [HEARTH_SAMPLER_TYPICAL_P] = "typ_p",
+        [HEARTH_SAMPLER_TOP_P] = "top_p",
+        [HEARTH_SAMPLER_MIN_P] = "min_p",
+        [HEARTH_SAMPLER_XTC] = "xtc",
+        [HEARTH_SAMPLER_TEMPERATURE] = "temperature",
+        [HEARTH_SAMPLER_ADAPTIVE_P] = "adaptive_p",
+    };
+
+    return (unsigned)sampler < sizeof(names) / sizeof(names[0]) ? names[sampler] : NULL;
 }
 
 bool hth_sampling_penalizes(const hearth_sampling *sampling)
 {
     return sampling->repeat_last_n > 0 &&
            (sampling->repeat_penalty != 1 || sampling->frequency_penalty != 0 || sampling->presence_penalty != 0);
+}
+
+bool hth_sampling_bounds_thinking(const hearth_sampling *sampling)
+{
+    return sampling->thinking_budget >= 0 && sampling->thinking_end;
 }
 
 bool hth_sampling_has_dry(const hearth_sampling *sampling)

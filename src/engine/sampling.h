@@ -17,6 +17,9 @@ enum {
     HTH_GRAMMAR_BYTES_MAX = 256 * 1024, /* of a grammar, and of a schema */
     HTH_TRIGGERS_MAX = 64,
     HTH_TRIGGER_BYTES_MAX = 1024,
+    HTH_SAMPLERS_MAX = 32, /* steps of the chain */
+    HTH_THINKING_TEXT_BYTES_MAX = 64,
+    HTH_THINKING_MESSAGE_BYTES_MAX = 1024,
 };
 
 /*
@@ -28,6 +31,8 @@ hearth_status hth_sampling_check(const hearth_sampling *sampling, hearth_error *
 /* Does an option need the last tokens: penalties, or DRY? */
 bool hth_sampling_penalizes(const hearth_sampling *sampling);
 bool hth_sampling_has_dry(const hearth_sampling *sampling);
+/* Is reasoning bounded, and is it known how it ends? */
+bool hth_sampling_bounds_thinking(const hearth_sampling *sampling);
 
 /* The texts that end a phrase of DRY, *n_out of them: those of sampling, borrowed, or the static defaults. */
 const char *const *hth_sampling_dry_breakers(const hearth_sampling *sampling, size_t *n_out);

@@ -166,6 +166,7 @@ static bool on_token(uint64_t id, const hearth_token_event *told, void *user_dat
     event.token = told->token;
     event.index = told->index;
     event.is_replayed = told->is_replayed;
+    event.sampler_state = told->sampler_state;
     event.logprobs = told->logprobs;
     event.n_top_logprobs = told->n_top_logprobs;
     event.stats = reply->source->flags & HEARTH_EVENTS_STATS ? told->stats : NULL;

@@ -66,6 +66,11 @@ static hearth_status read_chat(hth_given_request *out, hearth_error *err)
         sampling->triggers = chat->triggers;
         sampling->n_triggers = chat->n_triggers;
     }
+    if (!sampling->thinking_end) {
+        sampling->thinking_begin = chat->thinking_begin;
+        sampling->thinking_end = chat->thinking_end;
+        sampling->starts_thinking = chat->starts_thinking;
+    }
     if (!request->tokens) {
         request->prompt = chat->text;
         request->tokenize_flags = HTH_TOKENIZE_CHAT;

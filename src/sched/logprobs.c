@@ -51,3 +51,15 @@ void hth_logprobs(const float *logits, size_t n_vocab, hearth_token token, uint3
         if (top[i].token >= 0)
             top[i].logprob = (float)(top[i].logprob - log_sum);
 }
+
+void hth_logprobs_of_candidates(const hth_candidate *candidates, size_t n, hearth_token token, uint32_t n_top,
+                                hearth_logprob *out)
+{
+    out[0] = (hearth_logprob){ .token = token, .logprob = -INFINITY };
+    for (size_t i = 0; i < n; i++)
+        if (candidates[i].token == token)
+            out[0].logprob = logf(candidates[i].probability);
+    for (size_t i = 0; i < n_top; i++)
+        out[1 + i] = i < n ? (hearth_logprob){ candidates[i].token, logf(candidates[i].probability) }
+                           : (hearth_logprob){ -1, -INFINITY };
+}

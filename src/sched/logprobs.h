@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "hearth.h"
+#include "engine/backend.h"
 
 /*
  * Natural logarithms of the model's own probabilities: the softmax of logits, before sampling. out [1 + n_top]: out[0]
@@ -15,5 +15,8 @@
  * rest of out has token -1 and -INFINITY. Allocates nothing.
  */
 void hth_logprobs(const float *logits, size_t n_vocab, hearth_token token, uint32_t n_top, hearth_logprob *out);
+/* The same of candidates [n], the likeliest first: what sampling left. Other tokens have -INFINITY. */
+void hth_logprobs_of_candidates(const hth_candidate *candidates, size_t n, hearth_token token, uint32_t n_top,
+                                hearth_logprob *out);
 
 #endif

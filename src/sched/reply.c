@@ -238,9 +238,9 @@ static bool append_token(hth_reply *reply, hearth_token token, const float *logi
         return false;
     }
     result->tokens[n] = token;
-    if (reply->request->logprobs && logits)
+    if (reply->request->logprobs && logits && !reply->request->logprobs_after_sampling)
         hth_logprobs(logits, reply->place->n_vocab, token, result->shown.n_top_logprobs, result->logprobs + n * n_each);
-    else if (reply->request->logprobs)
+    else if (reply->request->logprobs && !logits)
         for (size_t i = 0; i < n_each; i++) /* unknown for a replayed token */
             result->logprobs[n * n_each + i] = (hearth_logprob){ .token = i == 0 ? token : -1, .logprob = NAN };
     result->stats.completion_tokens++;
@@ -263,6 +263,7 @@ static bool announce(hth_reply *reply, uint32_t index, bool is_replayed, const c
         .n_top_logprobs = reply->result->shown.n_top_logprobs,
         .is_replayed = is_replayed,
         .stats = &reply->result->stats,
+        .sampler_state = is_replayed ? NAN : reply->result->shown.sampler_state,
     };
 
     if (!request->on_token)
@@ -342,6 +343,24 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
     return !reply->ended;
 }
 
+/* Call it before the sampler accepts the token, which ends the life of the candidates. */
+static void note_candidates(hth_reply *reply, const hth_candidate *candidates, size_t n_candidates, hearth_token token)
+{
+    uint32_t n = reply->result->stats.completion_tokens, n_top = reply->result->shown.n_top_logprobs;
+
+    if (grow_tokens(reply, (size_t)n + 1)) /* otherwise taking the token fails */
+        hth_logprobs_of_candidates(candidates, n_candidates, token, n_top,
+                                   reply->result->logprobs + (size_t)n * (1 + n_top));
+}
+
+static void note_sampler_state(hth_reply *reply)
+{
+    float state;
+
+    if (reply->place->backend->sampler_state(reply->sampler, &state))
+        reply->result->shown.sampler_state = state;
+}
+
 bool hth_reply_draw(hth_reply *reply, const float *logits)
 {
     const hth_backend *backend = reply->place->backend;
@@ -356,7 +375,10 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
 
     if (status == HEARTH_OK) {
         token = hth_draw_token(candidates, n_candidates, request->sampling.seed, at.position);
+        if (request->logprobs_after_sampling)
+            note_candidates(reply, candidates, n_candidates, token);
         status = backend->sampler_accept(reply->sampler, token, true, &reply->result->shown.error);
+        note_sampler_state(reply);
     }
     if (status != HEARTH_OK) {
         hth_reply_end(reply, status, HEARTH_FINISH_NONE);
@@ -482,6 +504,24 @@ static hearth_status make_sampler(hth_reply *reply, const hearth_sampling *sampl
     return status;
 }
 
+/* After the replayed tokens: the state that the tokens do not tell. */
+static hearth_status continue_sampler(hth_reply *reply, hearth_error *err)
+{
+    const hth_request *request = reply->request;
+    float state;
+
+    if (!reply->place->backend->sampler_state(reply->sampler, &state))
+        return HEARTH_OK;
+    if (isnan(request->replayed_state))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "the %u replayed tokens were drawn with %s, whose state they do not tell; set replayed_state "
+                        "to the sampler_state of the last of them",
+                        request->n_replayed, request->sampling.mirostat != 0 ? "mirostat" : "adaptive_target");
+    reply->place->backend->sampler_set_state(reply->sampler, request->replayed_state);
+    reply->result->shown.sampler_state = request->replayed_state;
+    return HEARTH_OK;
+}
+
 static hearth_status replay(hth_reply *reply, hearth_error *err)
 {
     const hth_request *request = reply->request;
@@ -521,7 +561,7 @@ static hearth_status replay(hth_reply *reply, hearth_error *err)
                             "the reply has ended with replayed token %u; there is nothing to go on with", i);
     }
     reply->is_silent = false;
-    return HEARTH_OK;
+    return reply->was_whole ? HEARTH_OK : continue_sampler(reply, err);
 }
 
 hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request, const hearth_sampling *sampling,
@@ -543,6 +583,7 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
     reply->result->stats.prompt_tokens = request->n_prompt;
     reply->result->shown.prompt = request->prompt;
     reply->result->shown.seed = request->sampling.seed;
+    reply->result->shown.sampler_state = NAN;
     reply->text = hth_text_stream_new((const char *const *)request->stop, request->n_stop);
     if (!reply->text || !append_text(reply, "", 0)) { /* an empty reply is an empty text, not a missing one */
         discard(reply);

@@ -119,9 +119,11 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .no_cache_read = from->no_cache_read || from->prompt_logprobs,
         .echo = from->echo,
         .logprobs = from->logprobs || from->n_top_logprobs > 0,
+        .logprobs_after_sampling = from->logprobs && from->logprobs_after_sampling,
         .prompt_logprobs = from->prompt_logprobs,
         .n_top_logprobs = from->n_top_logprobs,
         .tell_replayed = from->tell_replayed,
+        .replayed_state = from->replayed_state,
         .is_resumed = from->is_resumed || from->n_replayed > 0,
         .priority = from->priority,
         .sampling = *from->sampling,
@@ -139,6 +141,8 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
     request->sampling.logit_bias = NULL;
     request->sampling.grammar = request->sampling.json_schema = NULL;
     request->sampling.triggers = NULL;
+    request->sampling.samplers = NULL;
+    request->sampling.thinking_message = request->sampling.thinking_begin = request->sampling.thinking_end = NULL;
     if (from->parent_key)
         memcpy(request->parent_key, from->parent_key, sizeof(request->parent_key));
     status = check_numbers(from, err);

@@ -39,6 +39,7 @@ struct hth_request {
     bool no_cache_read;
     bool echo;
     bool logprobs;
+    bool logprobs_after_sampling;
     bool prompt_logprobs;
     uint32_t n_top_logprobs;
     int32_t priority;
@@ -51,6 +52,7 @@ struct hth_request {
     size_t n_shown_tokens;
     hearth_token *replayed; /* owned, [n_replayed] */
     uint32_t n_replayed;
+    float replayed_state; /* NaN: none */
     bool tell_replayed;
     bool is_resumed;
     char *session; /* owned; NULL: none */

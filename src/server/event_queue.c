@@ -247,6 +247,7 @@ static hth_reply_event token_event(const hearth_event *event, uint32_t reply)
             .n_top_logprobs = event->n_top_logprobs,
             .is_replayed = event->is_replayed,
             .stats = event->stats,
+            .sampler_state = event->sampler_state,
         },
     };
 }

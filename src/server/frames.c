@@ -18,11 +18,13 @@ enum {
     OUTCOME_BYTES = 4 * 4 + FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
     TOKEN_BYTES = 4,
     LOGPROB_BYTES = 8,
+    STATE_BYTES = 4,
     CONTENT_TYPE_MAX = 63,
     BYTES_AT_ONCE = 256 << 10, /* for the client, in one frame */
 };
 
-static_assert(STEP_BYTES + HTH_STEP_TOKEN_BYTES_MAX + BYTES_AT_ONCE <= HTH_FRAME_BYTES_MAX, "every STEP is a frame");
+static_assert(STEP_BYTES + HTH_STEP_TOKEN_BYTES_MAX + STATE_BYTES + BYTES_AT_ONCE <= HTH_FRAME_BYTES_MAX,
+              "every STEP is a frame");
 
 static void add(hth_buffer *out, const void *bytes, size_t n)
 {
@@ -112,22 +114,26 @@ void hth_frame_add_step(hth_buffer *out, uint32_t reply, unsigned flags, const h
 {
     static const hth_frame_tokens none = { .n = 0 };
     size_t n_before = n_bytes > BYTES_AT_ONCE ? n_bytes - BYTES_AT_ONCE : 0, n_token_bytes;
-    uint8_t head[STEP_BYTES] = { 0 };
+    uint8_t head[STEP_BYTES] = { 0 }, state[STATE_BYTES];
 
     if (!tokens)
         tokens = &none;
     n_token_bytes = hth_frame_token_bytes(tokens->n, tokens->n_logprobs);
+    hth_put_f32(state, tokens->state);
     assert(tokens->n_logprobs <= HTH_FRAME_LOGPROBS_MAX);
     assert(n_token_bytes <= HTH_STEP_TOKEN_BYTES_MAX);
     hth_frame_add_bytes(out, bytes, n_before);
     hth_put_u32(head, reply);
-    head[4] = (uint8_t)flags;
+    head[4] = (uint8_t)(flags | (tokens->has_state ? HTH_STEP_STATE : 0u));
     head[5] = (uint8_t)tokens->n_logprobs;
     hth_put_u32(head + 8, tokens->n);
-    add_start(out, HTH_FRAME_STEP, sizeof(head) + n_token_bytes + n_bytes - n_before);
+    add_start(out, HTH_FRAME_STEP,
+              sizeof(head) + n_token_bytes + (tokens->has_state ? sizeof(state) : 0) + n_bytes - n_before);
     add(out, head, sizeof(head));
     for (uint32_t i = 0; i < tokens->n; i++)
         add_token(out, tokens, i);
+    if (tokens->has_state)
+        add(out, state, sizeof(state));
     if (n_bytes > 0)
         add(out, (const char *)bytes + n_before, n_bytes - n_before);
 }
@@ -217,7 +223,20 @@ static bool has_room(const uint8_t *frame, const hth_frame *step)
 
     return frame[4] == HTH_FRAME_STEP && hth_get_u32(payload) == step->reply && !(payload[4] & HTH_STEP_ENDS) &&
            (step->n_tokens == 0 || payload[5] == step->n_logprobs) &&
-           hth_get_u32(frame) + hth_frame_token_bytes(step->n_tokens, step->n_logprobs) <= HTH_FRAME_BYTES_MAX;
+           hth_get_u32(frame) + hth_frame_token_bytes(step->n_tokens, step->n_logprobs) + STATE_BYTES <=
+               HTH_FRAME_BYTES_MAX;
+}
+
+/* The last frame, a STEP, loses its state: further tokens come, and their state. */
+static void drop_state(hth_buffer *out, uint8_t *frame)
+{
+    uint8_t *flags = frame + HTH_FRAME_HEAD_BYTES + 4;
+
+    if (!(*flags & HTH_STEP_STATE))
+        return;
+    *flags = (uint8_t)(*flags & ~(unsigned)HTH_STEP_STATE);
+    out->n -= STATE_BYTES;
+    hth_put_u32(frame, hth_get_u32(frame) - STATE_BYTES);
 }
 
 static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
@@ -229,14 +248,21 @@ static void add_known_step(hth_buffer *out, size_t *last, const hth_frame *step)
         *last = out->n;
         hth_frame_add_step(out, step->reply, 0, &(hth_frame_tokens){ .n_logprobs = step->n_logprobs }, NULL, 0);
     }
+    if (out->failed)
+        return;
+    if (step->n_tokens > 0)
+        drop_state(out, (uint8_t *)out->text + *last);
     add(out, step->tokens, n_token_bytes);
+    if (step->has_state)
+        add(out, step->tokens + n_token_bytes, STATE_BYTES);
     if (out->failed)
         return;
     frame = (uint8_t *)out->text + *last;
     payload = frame + HTH_FRAME_HEAD_BYTES;
-    hth_put_u32(frame, hth_get_u32(frame) + (uint32_t)n_token_bytes);
-    payload[4] = (uint8_t)((payload[4] & HTH_STEP_BEGINS) | (step->reply_has_begun ? HTH_STEP_BEGINS : 0) |
-                           (step->reply_has_ended ? HTH_STEP_ENDS : 0));
+    hth_put_u32(frame, hth_get_u32(frame) + (uint32_t)n_token_bytes + (step->has_state ? STATE_BYTES : 0));
+    payload[4] =
+        (uint8_t)((payload[4] & (HTH_STEP_BEGINS | HTH_STEP_STATE)) | (step->reply_has_begun ? HTH_STEP_BEGINS : 0) |
+                  (step->has_state ? HTH_STEP_STATE : 0) | (step->reply_has_ended ? HTH_STEP_ENDS : 0));
     hth_put_u32(payload + 8, hth_get_u32(payload + 8) + step->n_tokens);
 }
 
@@ -309,6 +335,13 @@ static bool read_step(const uint8_t *payload, size_t n, hth_frame *out)
         return false;
     n_token_bytes = hth_frame_token_bytes(out->n_tokens, out->n_logprobs);
     out->tokens = payload + STEP_BYTES;
+    out->has_state = (payload[4] & HTH_STEP_STATE) != 0;
+    if (out->has_state) {
+        if (out->n_tokens == 0 || n - STEP_BYTES - n_token_bytes < STATE_BYTES)
+            return false;
+        out->state = hth_get_f32(out->tokens + n_token_bytes);
+        n_token_bytes += STATE_BYTES;
+    }
     out->bytes = (const char *)out->tokens + n_token_bytes;
     out->n_bytes = n - STEP_BYTES - n_token_bytes;
     return true;

@@ -9,10 +9,12 @@
  *
  *   HEAD  u16 status, u8 1 for a stream, u8 0, u32 Retry-After in seconds (0: none), the content type, a NUL, and the
  *         ignored fields of the request (api/notes.h): before any bytes
- *   STEP  u32 reply, u8 flags (hth_step_flag), u8 log probabilities of each token, u8[2] 0, u32 n, n tokens, bytes for
- *         the client: in a stream, all bytes that these tokens released; else none. A token is an i32, then its log
- *         probabilities, each an i32 token and an f32. Without tokens the bytes are whole events that no token
- *         released: signs of life, progress of the prompt, or with HTH_STEP_BEGINS the beginning of the stream
+ *   STEP  u32 reply, u8 flags (hth_step_flag), u8 log probabilities of each token, u8[2] 0, u32 n, n tokens, with
+ *         HTH_STEP_STATE an f32, bytes for the client: in a stream, all bytes that these tokens released; else none. A
+ *         token is an i32, then its log probabilities, each an i32 token and an f32. The f32 is the state of the
+ *         sampler after the last token (hearth_token_event.sampler_state). Without tokens the bytes are whole events
+ *         that no token released: signs of life, progress of the prompt, or with HTH_STEP_BEGINS the beginning of the
+ *         stream
  *   BYTES bytes for the client: in a stream, the first bytes of the next STEP; else the next bytes of the reply
  *   END   a summary (hth_frame_summary): nothing follows
  *   CACHED  u32 reply, u32 how many tokens of its prompt needed no prefill: before its first token
@@ -89,6 +91,7 @@ typedef enum hth_record_flag {
 typedef enum hth_step_flag {
     HTH_STEP_ENDS = 1,   /* the reply has ended */
     HTH_STEP_FAILS = 2,  /* the bytes end in the error that ends all replies of the request */
+    HTH_STEP_STATE = 8,  /* the state of the sampler follows the tokens */
     HTH_STEP_BEGINS = 4, /* before any tokens: the beginning of the reply's stream, which is not repeated */
 } hth_step_flag;
 
@@ -133,6 +136,8 @@ typedef struct hth_frame_tokens {
     uint32_t n;
     uint32_t n_logprobs;            /* of each, at most HTH_FRAME_LOGPROBS_MAX; 0: none */
     const hearth_logprob *logprobs; /* [n * n_logprobs] */
+    bool has_state;
+    float state; /* of the sampler, after the last token */
 } hth_frame_tokens;
 
 typedef struct hth_frame {
@@ -153,6 +158,8 @@ typedef struct hth_frame {
     uint32_t n_tokens;
     uint32_t n_logprobs;   /* of each */
     const uint8_t *tokens; /* [n_tokens], not aligned: hth_frame_token, hth_frame_logprob */
+    bool has_state;
+    float state;
     /* RECORD */
     bool is_last;
     bool has_begun;

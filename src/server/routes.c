@@ -25,6 +25,7 @@ static const hth_route routes[] = {
     { "/v1/messages/count_tokens", "/v1/messages/count_tokens", "POST", HTH_ROUTE_ASK, HTH_API_COUNT_TOKENS },
     { "/completion", "/completion", "POST", HTH_ROUTE_GENERATE, HTH_API_NATIVE_COMPLETION },
     { "/completions", "/completion", "POST", HTH_ROUTE_GENERATE, HTH_API_NATIVE_COMPLETION },
+    { "/infill", "/infill", "POST", HTH_ROUTE_GENERATE, HTH_API_INFILL },
     { "/tokenize", "/tokenize", "POST", HTH_ROUTE_ASK, HTH_API_TOKENIZE },
     { "/detokenize", "/detokenize", "POST", HTH_ROUTE_ASK, HTH_API_DETOKENIZE },
     { "/apply-template", "/apply-template", "POST", HTH_ROUTE_ASK, HTH_API_APPLY_TEMPLATE },
@@ -90,7 +91,7 @@ bool hth_route_has_events(const hth_route *route)
     /* Ollama's are none: of what may be a stream there, the worker alone knows whether it is one. */
     return route->kind == HTH_ROUTE_GENERATE &&
            (route->api == HTH_API_CHAT || route->api == HTH_API_COMPLETION || route->api == HTH_API_MESSAGES ||
-            route->api == HTH_API_NATIVE_COMPLETION || route->api == HTH_API_RESPONSES);
+            route->api == HTH_API_NATIVE_COMPLETION || route->api == HTH_API_INFILL || route->api == HTH_API_RESPONSES);
 }
 
 bool hth_route_is_once(const hth_route *route, const char *action)

@@ -24,6 +24,7 @@ typedef struct hth_job_step {
     uint32_t n_logprobs;      /* of each token */
     hearth_logprob *logprobs; /* [n_tokens * n_logprobs] */
     size_t tokens_capacity, logprobs_capacity;
+    float state; /* of the sampler, after the last token; NaN: none */
 } hth_job_step;
 
 /* The facts about a reply that the client has received. */

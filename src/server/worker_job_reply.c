@@ -11,6 +11,7 @@
  * made, and its log probabilities can differ in the last digit.
  */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +150,9 @@ static void add_step(hth_job *job)
     hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
     hth_job_step *s = &job->jobs->step;
     bool is_stream = is_streamed(job) && hth_api_reply_http_status(reply) == 200;
-    hth_frame_tokens tokens = { .ids = s->tokens, .n = s->n_tokens };
+    hth_frame_tokens tokens = {
+        .ids = s->tokens, .n = s->n_tokens, .has_state = s->n_tokens > 0 && !isnan(s->state), .state = s->state
+    };
     unsigned flags = s->has_ended ? HTH_STEP_ENDS : 0;
 
     if (!is_stream || hth_api_reply_has_untold(reply, s->reply)) {
@@ -221,6 +224,7 @@ static void add_token(hth_job *job, const hearth_token_event *token)
         return;
     }
     s->tokens[s->n_tokens++] = token->token;
+    s->state = token->sampler_state;
 }
 
 /* ---- events into bytes ---- */

@@ -73,6 +73,8 @@ static bool add_step(hth_known_reply *reply, const hth_frame *frame)
     }
     for (uint32_t i = 0; i < frame->n_tokens; i++)
         reply->tokens[reply->n++] = hth_frame_token(frame, i);
+    if (frame->n_tokens > 0)
+        reply->state = frame->has_state ? frame->state : NAN;
     reply->has_begun |= frame->reply_has_begun || frame->n_tokens > 0;
     reply->has_ended |= frame->reply_has_ended;
     return true;

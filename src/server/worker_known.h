@@ -17,6 +17,7 @@ typedef struct hth_known_reply {
     uint32_t n_logprobs; /* 0: none were told of any */
     hearth_logprob *logprobs;
     size_t logprobs_capacity;
+    float state;    /* of the sampler, after the last token; NaN: none */
     bool has_begun; /* the beginning of its stream has left */
     bool has_ended;
     bool has_outcome;

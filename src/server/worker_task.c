@@ -157,6 +157,7 @@ static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling 
     if (n_known > 0) {
         request.replayed = task->known.replies[part].tokens;
         request.n_replayed = n_known;
+        request.replayed_state = task->known.replies[part].state;
         request.tell_replayed = true;
     }
     return request;

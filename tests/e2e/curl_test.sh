@@ -59,6 +59,16 @@ post /completion '{"prompt":"Once upon a time there was a king who had three son
 expect "the same prompt" "$(value r.content)" "$first"
 expect "tokens computed for the same prompt" "$(value r.timings.prompt_n)" 0
 post /completion '{"prompt":"Once","n_predict":4,"stream":true}' -N; is 200; has '"stop":true'
+for sampler in '"mirostat":1' '"mirostat":2,"mirostat_tau":2' '"adaptive_target":0.3' '"samplers":["min_p","temperature"]'; do
+  body='{"model":"slow","prompt":"Once","n_predict":6,"seed":3,"ignore_eos":true,'$sampler'}'
+  post /completion "$body"; is 200; expect "tokens with $sampler" "$(value r.tokens_predicted)" 6
+  once=$(value 'JSON.stringify(r.content)')
+  post /completion "$body"; is 200; expect "$sampler again" "$(value 'JSON.stringify(r.content)')" "$once"
+done
+post /completion '{"prompt":"Once","mirostat":2,"grammar":"root ::= \"a\""}'; is 400; has 'leaves no surprise to steer'
+post /completion '{"prompt":"Once","n_predict":2,"response_fields":["content"]}'; is 200
+expect "fields" "$(value 'Object.keys(r).join()')" content
+post /infill '{"input_prefix":"a","input_suffix":"b"}'; is 501; expect type "$(value r.error.type)" not_supported_error
 post /tokenize '{"content":"Hello there."}'; is 200; tokens=$(value 'r.tokens.join(",")')
 post /detokenize "{\"tokens\":[$tokens]}"; is 200; expect "tokens and back" "$(value r.content)" 'Hello there.'
 post /apply-template '{"messages":[{"role":"user","content":"Hello."}]}'; is 200; has 'im_start'

@@ -39,6 +39,18 @@ range --dry-last-n "a whole number from -1 to 65536" -2 65537
 range --dry-breaker "a text of at least one character" ""
 range --xtc-probability "a number from 0 to 1" 1.1
 range --xtc-threshold "a number from 0 to 1" -1
+range --top-n-sigma "a number from 0 to 1000" -1 x
+range --dynatemp-range "a number from 0 to 1000" -1
+range --dynatemp-exponent "a number from 0 to 10" 11
+range --mirostat "a whole number from 0 to 2" 3 -1 x
+range --mirostat-tau "a number from 0 to 100" -1
+range --mirostat-eta "a number from 0 to 1" 2
+range --adaptive-target "a number from 0 to 1" 1.1
+range --adaptive-decay "a number from 0 to 0.99" 1
+range --reasoning-budget "a whole number from -1" -2 x
+range --reasoning-budget-message "a text of 1 to 1024 bytes" ""
+range --samplers "samplers in order" 'top_k;top_q' kz
+refuse "--mirostat needs a surprise" --mirostat 2 --grammar 'root ::= "a"'
 range --logit-bias "TOKEN=BIAS.*15=-inf" 15 15= =1 x=1 -1=1 15=x 15=nan 15=1x
 range --seed "a whole number from 0 to 9007199254740991" -1 x 9007199254740992
 range --priority "a whole number from -100 to 100" -101 101 high
@@ -95,10 +107,27 @@ grep -q nowhere.gbnf "$work/err" || fail "the file is not named: $(cat "$work/er
 "$hearth" run stub: -p x -n 3 --temp 0 --no-cache -q --ignore-eos >"$work/plain"
 "$hearth" run stub: -p x -n 3 --temp 0 --no-cache -q --ignore-eos --top-k 0 --top-p 1 --min-p 0 --typical-p 1 \
   --repeat-penalty 1 --frequency-penalty 0 --presence-penalty 0 --dry-multiplier 0 --dry-base 1.75 --dry-allowed-length 2 \
-  --dry-last-n 1024 --xtc-probability 0 --xtc-threshold 0.1 --priority -100 --queue-timeout-ms 0 --run-timeout-ms 0 \
+  --dry-last-n 1024 --xtc-probability 0 --xtc-threshold 0.1 --top-n-sigma 0 \
+  --dynatemp-range 0 --dynatemp-exponent 1 --mirostat 0 --mirostat-tau 5 --mirostat-eta 0.1 --adaptive-target 0 \
+  --adaptive-decay 0.9 --samplers 'penalties;dry;top_k;temperature' --priority -100 --queue-timeout-ms 0 --run-timeout-ms 0 \
   --deadline-ms 4294967295 --n-parallel 4 --queue-max 65536 --strategy balanced --prefill-chunk 64 --max-tick-ms 60000 \
   --session-idle-ms 1 --aging-ms 1 --session-id here --min-tokens 0 --n 1 >"$work/explicit" || fail "allowed values are refused"
 cmp "$work/plain" "$work/explicit" || fail "defaults, written out, change the reply"
+
+# The order of the chain: of one step, and of none.
+"$hearth" run stub: -p x -n 3 --temp 0 --no-cache -q --ignore-eos --samplers 'top_k' --top-k 1 >"$work/explicit"
+cmp "$work/plain" "$work/explicit" || fail "the likeliest of one is not the likeliest"
+"$hearth" run "$tiny" -p "Once upon" -n 3 --no-cache -q --ignore-eos --samplers e --top-k 1 --seed 5 >"$work/free"
+"$hearth" run "$tiny" -p "Once upon" -n 3 --no-cache -q --ignore-eos --samplers '' --seed 5 >"$work/none"
+cmp "$work/free" "$work/none" || fail "steps that are not listed matter"
+# The same seed gives the same reply, with a state, too; and the budget of reasoning is taken.
+for sampler in "--mirostat 1" "--mirostat 2" "--adaptive-target 0.4"; do
+  # shellcheck disable=SC2086
+  "$hearth" run "$tiny" -p "Once upon" -n 12 --no-cache -q --seed 5 $sampler --reasoning-budget 9 >"$work/one"
+  # shellcheck disable=SC2086
+  "$hearth" run "$tiny" -p "Once upon" -n 12 --no-cache -q --seed 5 $sampler >"$work/two"
+  cmp "$work/one" "$work/two" || fail "$sampler gives two replies"
+done
 
 # The short help, and the complete help.
 "$hearth" run --help >"$work/help"
@@ -106,7 +135,8 @@ cmp "$work/plain" "$work/explicit" || fail "defaults, written out, change the re
 [ "$(wc -l <"$work/help")" -lt 60 ] || fail "the short help has $(wc -l <"$work/help") lines"
 awk 'length > 120' "$work/help-all" | grep . && fail "the help has long lines"
 for flag in typical-p frequency-penalty presence-penalty dry-multiplier dry-base dry-allowed-length dry-last-n dry-breaker \
-  xtc-probability xtc-threshold logit-bias grammar grammar-file json-schema json-schema-file grammar-lazy trigger-word \
+  xtc-probability xtc-threshold top-n-sigma dynatemp-range dynatemp-exponent mirostat mirostat-tau mirostat-eta \
+  adaptive-target adaptive-decay samplers logit-bias grammar grammar-file json-schema json-schema-file grammar-lazy trigger-word \
   trigger-token trigger-pattern n priority session-id prefill-only echo min-tokens stop-token logprobs queue-timeout-ms \
   run-timeout-ms deadline-ms n-parallel queue-max strategy prefill-chunk max-tick-ms prompts prompts-json parallel; do
   grep -q -E "^ {6}--$flag( |\$)" "$work/help-all" || fail "--$flag is not in the help"

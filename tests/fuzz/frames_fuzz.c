@@ -29,12 +29,15 @@ static void rewrite_step(const hth_frame *frame, hth_buffer *out)
             logprobs[(size_t)i * frame->n_logprobs + k] = hth_frame_logprob(frame, i, k);
     }
     if (ids && logprobs && hth_frame_token_bytes(frame->n_tokens, frame->n_logprobs) <= HTH_STEP_TOKEN_BYTES_MAX)
-        hth_frame_add_step(
-            out, frame->reply,
-            (frame->reply_has_ended ? HTH_STEP_ENDS : 0u) | (frame->has_failed ? HTH_STEP_FAILS : 0u),
-            &(hth_frame_tokens){
-                .ids = ids, .n = frame->n_tokens, .logprobs = logprobs, .n_logprobs = frame->n_logprobs },
-            frame->bytes, frame->n_bytes);
+        hth_frame_add_step(out, frame->reply,
+                           (frame->reply_has_ended ? HTH_STEP_ENDS : 0u) | (frame->has_failed ? HTH_STEP_FAILS : 0u),
+                           &(hth_frame_tokens){ .ids = ids,
+                                                .n = frame->n_tokens,
+                                                .logprobs = logprobs,
+                                                .n_logprobs = frame->n_logprobs,
+                                                .has_state = frame->has_state,
+                                                .state = frame->state },
+                           frame->bytes, frame->n_bytes);
     free(ids);
     free(logprobs);
 }

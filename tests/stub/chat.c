@@ -172,6 +172,8 @@ hearth_status hth_stub_chat_prompt(const hth_engine_model *model, const hearth_c
     made.text = written(put_prompt, conversation, &made.n_bytes);
     made.parser = parser = calloc(1, 8);
     made.triggers = trigger = calloc(1, sizeof(*trigger));
+    made.thinking_begin = strdup(think_begin);
+    made.thinking_end = strdup(think_end);
     if (has_calls)
         made.grammar = written(put_grammar, conversation, &n);
     if (has_calls && trigger && conversation->tool_choice == HEARTH_TOOL_AUTO) {
@@ -181,7 +183,8 @@ hearth_status hth_stub_chat_prompt(const hth_engine_model *model, const hearth_c
                                      .text = strdup(call_begin) };
         made.n_triggers = 1;
     }
-    if (!made.text || !parser || !trigger || (has_calls && !made.grammar) || (made.n_triggers > 0 && !trigger->text)) {
+    if (!made.text || !parser || !trigger || !made.thinking_begin || !made.thinking_end ||
+        (has_calls && !made.grammar) || (made.n_triggers > 0 && !trigger->text)) {
         hth_chat_prompt_clear(&made);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
     }

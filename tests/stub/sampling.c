@@ -24,12 +24,21 @@ static void read_shown(const hth_engine_model *model, const hearth_sampling *sam
     parts->shown = shown;
 }
 
+static hearth_status tokenize(const void *model, const char *text, hearth_token *tokens, size_t capacity, size_t *n_out,
+                              hearth_error *err)
+{
+    hth_tokenize_result result;
+
+    return hth_stub_tokenize(model, text, strlen(text), HEARTH_TOKENIZE_SPECIAL, tokens, capacity, n_out, &result, err);
+}
+
 /* The chain is every engine's. What a schema needs beyond it, a converter, this engine has not. */
 hearth_status hth_stub_sampler_new(const hth_engine_model *model, const hearth_sampling *sampling,
                                    hth_engine_sampler **out, hearth_error *err)
 {
     hth_sampler_parts parts = { .n_vocab = model ? model->n_vocab : 0 };
     hth_shown_token shown[HTH_SHOWN_TOKENS_MAX];
+    hth_thinking_parts thinking;
     hearth_status status;
 
     if (!model || !sampling || !out)
@@ -43,6 +52,10 @@ hearth_status hth_stub_sampler_new(const hth_engine_model *model, const hearth_s
     status = hth_texts_ends(model->texts, &parts.ends, &parts.n_ends, err);
     if (status == HEARTH_OK && hth_sampler_needs_text(sampling))
         status = hth_texts_vocabulary(model->texts, &parts.vocabulary, err);
+    if (status == HEARTH_OK && hth_sampling_bounds_thinking(sampling)) {
+        status = hth_thinking_read(sampling, tokenize, model, &thinking, err);
+        parts.thinking = &thinking;
+    }
     if (status == HEARTH_OK && sampling->grammar)
         status = hth_gbnf_new(sampling->grammar, strlen(sampling->grammar),
                               &(hth_gbnf_outside){ .n_tokens = parts.n_vocab }, &parts.gbnf_take, err);

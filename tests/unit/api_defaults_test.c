@@ -73,6 +73,11 @@ static hth_api_defaults some_defaults(void)
     d.sampling.dry_last_n = 99;
     d.sampling.xtc_probability = 0.5;
     d.sampling.xtc_threshold = 0.25;
+    d.sampling.top_n_sigma = 2;
+    d.sampling.mirostat = 1;
+    d.has_samplers = true;
+    d.samplers[0] = HEARTH_SAMPLER_MIN_P;
+    d.n_samplers = 1;
     d.n_predict = 11;
     d.seed = 9007199254740991.0;
     d.stop[0] = "END";
@@ -96,6 +101,8 @@ TEST(defaults_stand_in_for_what_is_not_said)
         assert_int_equal(s->dry_allowed_length, 4);
         assert_int_equal(s->dry_last_n, 99);
         assert_true(s->xtc_probability == 0.5f && s->xtc_threshold == 0.25f);
+        assert_true(s->top_n_sigma == 2 && s->mirostat == 1);
+        assert_true(s->n_samplers == 1 && s->samplers[0] == HEARTH_SAMPLER_MIN_P);
         assert_int_equal(r->options.n_predict, apis[i].kind == HTH_API_MESSAGES ? 7 : 11);
         assert_true(s->seed == UINT64_C(9007199254740991));
         assert_int_equal(r->options.n_stop, 1);

@@ -175,7 +175,17 @@ static const field native_fields[] = {
     { "session_id", TEXT, 1, 128, NULL },
     { "priority", INTEGER, -100, 100, NULL },
     { "id_slot", INTEGER, -1, HIGH, NULL },
-    { "samplers", UNKNOWN, 0, 0, NULL },
+    { "top_n_sigma", NUMBER, -1e9, 1000, NULL },
+    { "dynatemp_range", NUMBER, -1e9, 1000, NULL },
+    { "dynatemp_exponent", NUMBER, 0, 10, NULL },
+    { "mirostat", INTEGER, -1, 2, NULL },
+    { "mirostat_tau", NUMBER, 0, 100, NULL },
+    { "mirostat_eta", NUMBER, 0, 1, NULL },
+    { "adaptive_target", NUMBER, -1e9, 1, NULL },
+    { "adaptive_decay", NUMBER, 0, 0.99, NULL },
+    { "response_fields", ARRAY, 0, 0, NULL },
+    { "post_sampling_probs", BOOLEAN, 0, 0, NULL },
+    { "n_cache_reuse", INTEGER, 0, HIGH, NULL },
     { "what_nobody_knows", UNKNOWN, 0, 0, NULL },
 };
 

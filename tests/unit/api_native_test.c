@@ -27,7 +27,9 @@ TEST(every_option_of_sampling_arrives)
         "\"ignore_eos\":true,\"min_tokens\":2,\"n_probs\":3,\"logit_bias\":[[5,1.5],[6,false]],"
         "\"grammar\":\"root ::= \\\"a\\\"\",\"grammar_lazy\":true,\"grammar_triggers\":[{\"type\":1,\"value\":\"w\"},"
         "{\"type\":0,\"token\":4}],\"cache_prompt\":false,\"return_tokens\":true,\"t_max_predict_ms\":50,"
-        "\"something_else\":{\"x\":[]},\"mirostat\":0,\"id_slot\":-1}";
+        "\"something_else\":{\"x\":[]},\"mirostat\":2,\"mirostat_tau\":3,\"mirostat_eta\":0.25,\"top_n_sigma\":1.5,"
+        "\"dynatemp_range\":0.5,\"dynatemp_exponent\":2,\"adaptive_target\":-1,\"adaptive_decay\":0.5,"
+        "\"samplers\":[\"top_k\",\"Temperature\",\"infill\"],\"id_slot\":-1}";
     hth_api_request *r = hth_test_parsed(HTH_API_NATIVE_COMPLETION, body);
     const hearth_sampling *s;
 
@@ -42,6 +44,10 @@ TEST(every_option_of_sampling_arrives)
     assert_true(s->frequency_penalty == 0.5f && s->presence_penalty == -0.5f && s->dry_multiplier == 0.5f);
     assert_true(s->dry_base == 2 && s->dry_allowed_length == 3 && s->dry_last_n == 5 && s->n_dry_breakers == 1);
     assert_true(s->xtc_probability == 0.5f && s->xtc_threshold == 0.25f && s->seed == 42);
+    assert_true(s->mirostat == 2 && s->mirostat_tau == 3 && s->mirostat_eta == 0.25f && s->top_n_sigma == 1.5f);
+    assert_true(s->dynatemp_range == 0.5f && s->dynatemp_exponent == 2 && s->adaptive_target == 0);
+    assert_true(s->adaptive_decay == 0.5f && s->n_samplers == 2 && s->samplers[0] == HEARTH_SAMPLER_TOP_K);
+    assert_true(s->samplers[1] == HEARTH_SAMPLER_TEMPERATURE);
     assert_true(r->options.ignore_eos && r->options.min_tokens == 2 && r->options.n_top_logprobs == 3);
     assert_true(s->logit_bias[0].bias == 1.5f && s->logit_bias[1].bias == -INFINITY);
     assert_string_equal(s->grammar, "root ::= \"a\"");
@@ -118,6 +124,73 @@ STUB_TEST(a_completion_tells_what_it_did_streamed_or_not)
     assert_int_equal(json_integer_value(hth_test_at(body, "generation_settings.seed")), 4);
     hth_buffer_deinit(&said);
     json_decref(tokens);
+}
+
+STUB_TEST(probabilities_after_sampling_are_those_of_the_draw)
+{
+    hth_test_answer answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
+                                              "{\"prompt\":\"abc\",\"n_predict\":8,\"ignore_eos\":true,\"seed\":4,"
+                                              "\"top_k\":3,\"min_p\":0,\"top_p\":1,\"temperature\":2,\"n_probs\":5,"
+                                              "\"post_sampling_probs\":true}");
+    json_t *body = hth_test_json(hth_buffer_text(&answer.text)), *entry;
+    size_t i, k;
+
+    assert_int_equal(json_array_size(hth_test_at(body, "completion_probabilities")), 8);
+    json_array_foreach(hth_test_at(body, "completion_probabilities"), i, entry)
+    {
+        json_t *top = json_object_get(entry, "top_probs"), *one;
+        double sum = 0, drawn = 0;
+
+        assert_null(json_object_get(entry, "logprob"));
+        assert_int_equal(json_array_size(top), 3);
+        json_array_foreach(top, k, one)
+        {
+            double p = json_real_value(json_object_get(one, "prob"));
+
+            sum += p;
+            if (json_equal(json_object_get(one, "id"), json_object_get(entry, "id")))
+                drawn = p;
+        }
+        assert_true(fabs(sum - 1) < 1e-5);
+        assert_true(drawn > 0 && drawn == json_real_value(json_object_get(entry, "prob")));
+    }
+}
+
+STUB_TEST(a_reply_has_only_the_fields_that_were_asked_for)
+{
+    static const struct {
+        const char *fields, *expected;
+    } rows[] = {
+        { "\"content\",\"generation_settings/seed\",\"nothing\",\"content/x\",\"\"",
+          "{\"content\":\"ab\",\"generation_settings/seed\":4}" },
+        { "\"nothing\"", "{}" },
+        { "\"completion_probabilities\"", NULL },
+        { "\"stop\",\"completion_probabilities\"", NULL },
+    };
+
+    for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        bool is_stream = i % 2;
+        char text[512];
+        hth_test_answer answer;
+        json_t *body, *last;
+
+        snprintf(text, sizeof(text),
+                 "{\"prompt\":\"abc\",\"grammar\":\"root ::= \\\"ab\\\"\",\"seed\":4,\"n_probs\":1,"
+                 "\"response_fields\":[%s],\"stream\":%s}",
+                 rows[i / 2].fields, is_stream ? "true" : "false");
+        answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION, text);
+        body =
+            is_stream ? hth_test_events(hth_buffer_text(&answer.text)) : hth_test_json(hth_buffer_text(&answer.text));
+        last = is_stream ? json_array_get(body, json_array_size(body) - 1) : body;
+        if (rows[i / 2].expected && !is_stream) {
+            json_t *expected = hth_test_json(rows[i / 2].expected);
+
+            assert_true(json_equal(last, expected));
+        } else {
+            assert_null(json_object_get(last, "timings"));
+            assert_int_equal(json_object_get(last, "completion_probabilities") != NULL, !rows[i / 2].expected);
+        }
+    }
 }
 
 STUB_TEST(events_have_their_tokens_and_probabilities_the_bytes_of_theirs)

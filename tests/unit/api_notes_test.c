@@ -57,9 +57,11 @@ TEST(what_is_passed_over_is_noted)
         const char *body, *notes;
     } rows[] = {
         { CHAT("\"num_ctx\":1,\"keep_alive\":\"5m\",\"x\":null"), "num_ctx, keep_alive" },
-        { CHAT("\"mirostat_mode\":0,\"id_slot\":-1,\"samplers\":[]"), "mirostat_mode, samplers" },
+        { CHAT("\"mirostat_mode\":0,\"id_slot\":-1,\"samplers\":[]"), "mirostat_mode" },
         { CHAT("\"mirostat\":0"), "" },
-        { CHAT("\"mirostat\":2"), "mirostat" },
+        { CHAT("\"mirostat\":2,\"samplers\":[\"top_k\",\"infill\",\"tfs_z\"]"), "samplers[].infill, samplers[].tfs_z" },
+        { CHAT("\"samplers\":\"kzt\""), "samplers[].z" },
+        { CHAT("\"n_cache_reuse\":0"), "n_cache_reuse" },
         { CHAT("\"stream_options\":{\"include_usage\":true}"), "stream_options" },
         { CHAT("\"top_logprobs\":3"), "top_logprobs" },
         { CHAT("\"audio\":{},\"modalities\":[\"text\",\"audio\"],\"web_search_options\":{}"),

@@ -100,7 +100,7 @@ SHARED_STUB_TEST(what_has_no_effect_is_noted)
         { "\"options\":{\"num_gpu\":1,\"num_thread\":2,\"use_mmap\":true}",
           "options.num_gpu, options.num_thread, options.use_mmap" },
         { "\"options\":{\"mirostat\":0,\"tfs_z\":1,\"mirostat_tau\":5}", "" },
-        { "\"options\":{\"mirostat\":2,\"tfs_z\":0.5}", "options.tfs_z, options.mirostat" },
+        { "\"options\":{\"mirostat\":2,\"tfs_z\":0.5}", "options.tfs_z" },
         { "\"options\":{\"whatever\":1}", "options.whatever" },
         { "\"whatever\":1", "whatever" },
         { "\"truncate\":true,\"shift\":true", "truncate, shift" },

@@ -63,6 +63,39 @@ TEST(what_is_known_of_one_reply_is_one_frame)
     hth_buffer_deinit(&known);
 }
 
+TEST(the_last_state_of_the_sampler_is_known)
+{
+    static const float states[] = { 1.5f, NAN, -0.1f };
+    hth_buffer known = { .text = NULL };
+    size_t last = 0;
+
+    for (int i = 0; i < 3; i++) {
+        const hearth_token token = i;
+        hth_buffer step = { .text = NULL };
+        hth_api_error error = { .kind = HTH_API_NO_ERROR };
+        hth_frame frame;
+        size_t n_used;
+        hth_known read;
+
+        hth_frame_add_step(
+            &step, 0, i == 2 ? HTH_STEP_ENDS : 0,
+            &(hth_frame_tokens){ .ids = &token, .n = 1, .has_state = !isnan(states[i]), .state = states[i] }, "text",
+            4);
+        assert_int_equal(hth_frame_read(step.text, step.n, &frame, &n_used), HTH_FRAME_OK);
+        assert_int_equal(n_used, step.n);
+        assert_int_equal(frame.n_bytes, 4);
+        hth_frame_add_known(&known, &last, &frame);
+        assert_true(hth_known_read(known.text, known.n, 1, &read, &error));
+        assert_int_equal(read.replies[0].n, i + 1);
+        assert_int_equal(read.replies[0].tokens[i], i);
+        assert_true(isnan(states[i]) ? isnan(read.replies[0].state) : read.replies[0].state == states[i]);
+        assert_int_equal(read.replies[0].has_ended, i == 2);
+        hth_known_deinit(&read);
+        hth_buffer_deinit(&step);
+    }
+    hth_buffer_deinit(&known);
+}
+
 TEST(what_is_known_of_several_keeps_its_order)
 {
     hth_buffer known = { .text = NULL };

@@ -1,6 +1,7 @@
 /*
  * replay_test.c - replayed tokens that callbacks hear of: the same pieces as when they were drawn
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,8 @@ typedef struct told {
     char said[LOG_BYTES]; /* the text alone, of both callbacks */
 } told;
 
+static float states[TOKENS_MAX]; /* of the sampler, after each drawn token */
+
 static bool hear_token(uint64_t id, const hearth_token_event *event, void *user_data)
 {
     told *t = user_data;
@@ -30,6 +33,8 @@ static bool hear_token(uint64_t id, const hearth_token_event *event, void *user_
     assert_int_equal(strlen(event->text), event->n_bytes);
     assert_true(!event->is_replayed || t->n_replayed == t->n_tokens); /* all of them come first */
     t->n_replayed += event->is_replayed;
+    if (!event->is_replayed)
+        states[event->index] = event->sampler_state;
     t->after[t->n_tokens++] = t->n;
     strcat(t->said, event->text);
     t->n += (size_t)snprintf(t->text + t->n, LOG_BYTES - t->n, "(%d:%s)", event->token, event->text);
@@ -59,6 +64,7 @@ static const hearth_result *run(hearth_model *model, const hearth_request *given
     request.user_data = out;
     request.replayed = known ? known->tokens : NULL;
     request.n_replayed = n;
+    request.replayed_state = n > 0 ? states[n - 1] : NAN;
     request.tell_replayed = known != NULL;
     return hth_test_complete(model, &request);
 }
@@ -98,6 +104,34 @@ STUB_TEST(replayed_tokens_are_told_as_they_were_when_they_were_drawn)
 
     request.ignore_eos = true;
     expect_the_same_from_any_token(f->model, &request);
+    free(prompt);
+}
+
+STUB_TEST(mirostat_and_adaptive_p_continue_from_their_state)
+{
+    char *prompt = hth_test_prompt(40, 3);
+    hearth_request request = hth_test_greedy(prompt, 24);
+    const hearth_result *result;
+    hearth_error err;
+
+    for (int kind = 0; kind < 3; kind++) {
+        hearth_sampling sampling = hearth_sampling_default();
+
+        sampling.seed = 7;
+        sampling.mirostat = kind;
+        sampling.mirostat_tau = 2;
+        sampling.mirostat_eta = 0.5f;
+        sampling.adaptive_target = 0.3f;
+        request.sampling = &sampling;
+        request.ignore_eos = true;
+        expect_the_same_from_any_token(f->model, &request);
+        request.n_replayed = 2;
+        request.replayed = (const hearth_token[]){ 'a', 'b' };
+        assert_int_equal(hearth_complete(f->model, &request, &result, &err), HEARTH_MISUSE);
+        assert_non_null(strstr(err.message, "set replayed_state"));
+        request.n_replayed = 0;
+        request.replayed = NULL;
+    }
     free(prompt);
 }
 

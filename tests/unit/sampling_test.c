@@ -49,6 +49,13 @@ TEST(every_number_has_its_limits)
         { "dry_base", offsetof(hearth_sampling, dry_base), 1, 1000 },
         { "xtc_probability", offsetof(hearth_sampling, xtc_probability), 0, 1 },
         { "xtc_threshold", offsetof(hearth_sampling, xtc_threshold), 0, 1 },
+        { "top_n_sigma", offsetof(hearth_sampling, top_n_sigma), 0, 1000 },
+        { "dynatemp_range", offsetof(hearth_sampling, dynatemp_range), 0, 1000 },
+        { "dynatemp_exponent", offsetof(hearth_sampling, dynatemp_exponent), 0, 10 },
+        { "mirostat_tau", offsetof(hearth_sampling, mirostat_tau), 0, 100 },
+        { "mirostat_eta", offsetof(hearth_sampling, mirostat_eta), 0, 1 },
+        { "adaptive_target", offsetof(hearth_sampling, adaptive_target), 0, 1 },
+        { "adaptive_decay", offsetof(hearth_sampling, adaptive_decay), 0, 0.99f },
     };
 
     for (size_t i = 0; i < sizeof(floats) / sizeof(floats[0]); i++) {
@@ -64,6 +71,44 @@ TEST(every_number_has_its_limits)
             expect(&sampling, j < 5 ? floats[i].name : NULL);
         }
     }
+}
+
+TEST(the_order_of_the_chain_has_steps_that_exist)
+{
+    static const hearth_sampler good[] = { HEARTH_SAMPLER_TOP_K, HEARTH_SAMPLER_TOP_K, HEARTH_SAMPLER_ADAPTIVE_P };
+    const hearth_sampler bad[] = { HEARTH_SAMPLER_TOP_K, (hearth_sampler)10 };
+    hearth_sampling sampling = hearth_sampling_default();
+
+    sampling.samplers = good;
+    expect(&sampling, NULL);
+    sampling.n_samplers = 3;
+    expect(&sampling, NULL);
+    sampling.n_samplers = 33;
+    expect(&sampling, "n_samplers is 33");
+    sampling.samplers = bad;
+    sampling.n_samplers = 2;
+    expect(&sampling, "samplers[1] is 10");
+}
+
+TEST(mirostat_cannot_follow_a_grammar_that_holds_from_the_start)
+{
+    static const hearth_trigger trigger = { .struct_size = sizeof(trigger), .kind = HEARTH_TRIGGER_WORD, .text = "a" };
+    hearth_sampling sampling = hearth_sampling_default();
+
+    sampling.mirostat = 3;
+    expect(&sampling, "mirostat is 3");
+    sampling.mirostat = 2;
+    expect(&sampling, NULL);
+    sampling.grammar = "root ::= \"a\"";
+    expect(&sampling, "must follow a grammar");
+    sampling.grammar_is_lazy = true;
+    sampling.triggers = &trigger;
+    sampling.n_triggers = 1;
+    expect(&sampling, NULL);
+    sampling = hearth_sampling_default();
+    sampling.mirostat = 1;
+    sampling.json_schema = "{}";
+    expect(&sampling, "must follow a json_schema");
 }
 
 TEST(counts_are_bounded)

@@ -345,6 +345,10 @@ static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_
         refuse(path, is_model, key, "{ }", "is a section; it must be true or false");
         break;
     case HTH_OPTION_TEXT:
+        if (strcmp(key, "reasoning_budget_message") == 0) { /* nearly any text is one */
+            refuse(path, is_model, key, "[a]", "is a list; it must be a single value");
+            break;
+        }
         if (row->check) {
             refuse_single(path, is_model, key);
             break;

@@ -352,6 +352,14 @@ TEST(a_reply_goes_on_with_the_next_byte_in_every_api)
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":10,\"n\":2,\"return_tokens\":true}" },
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":8,\"n_probs\":2,\"temperature\":1.5}" },
         { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":6,\"n\":3,\"n_probs\":64,\"temperature\":1.5}" },
+        /* Samplers whose state follows the probabilities of earlier tokens. */
+        { "/completion", "{\"prompt\":\"" PROMPT "\",\"n_predict\":12,\"n\":2,\"mirostat\":2,\"mirostat_tau\":2,"
+                         "\"mirostat_eta\":0.9,\"ignore_eos\":true,\"seed\":4}" },
+        { "/v1/completions", "{\"model\":\"m\",\"prompt\":\"" PROMPT "\",\"max_tokens\":12,\"mirostat\":1,"
+                             "\"mirostat_tau\":2,\"mirostat_eta\":0.9,\"logprobs\":1,\"ignore_eos\":true,\"seed\":5}" },
+        { "/v1/chat/completions",
+          "{\"model\":\"m\"," CHAT
+          ",\"max_tokens\":12,\"adaptive_target\":0.3,\"adaptive_decay\":0.3,\"ignore_eos\":true,\"seed\":6}" },
     };
 
     go_on_all("stub:delay_us=1500", cases, sizeof(cases) / sizeof(cases[0]));
