@@ -174,15 +174,16 @@ static inline hearth_runtime_options hearth_runtime_options_default(void)
  * out      receives the runtime; release it with hearth_runtime_close.
  *
  * A cache directory that cannot be used is not an error: one warning is logged and the runtime works without that tier.
- * Returns HEARTH_OK; HEARTH_MISUSE for a bad option; HEARTH_NO_MEMORY.
+ * Returns HEARTH_OK; HEARTH_MISUSE for a bad option; HEARTH_NO_MEMORY; for signing_key_file HEARTH_NOT_FOUND,
+ * HEARTH_PERMISSION, HEARTH_CORRUPT or HEARTH_IO, too.
  */
 HEARTH_API hearth_status hearth_runtime_open(const hearth_runtime_options *options, hearth_runtime **out,
                                              hearth_error *err);
 
 /*
- * Release a runtime: cancel what runs, save what the contexts hold, write the rows that wait (at most 10 s) and free
- * everything. Models that the caller still holds stay valid handles, but every request on them is HEARTH_CANCELLED.
- * Accepts NULL. Blocks.
+ * Release a runtime: cancel what runs, save what the contexts hold, write the rows that wait (for at most 10 s, and
+ * 10 s more for writes that have begun) and free everything. The log gets no line after the return. Models that the
+ * caller still holds stay valid handles, but every request on them is HEARTH_CANCELLED. Accepts NULL. Blocks.
  */
 HEARTH_API void hearth_runtime_close(hearth_runtime *runtime);
 

@@ -1,10 +1,10 @@
 /*
  * defaults.h - values of a request that its client does not give
  *
- * Each value of a set may be missing. Three sets become one, and the first set that has a value decides: the operator's
- * set, for the model or for the server; the model's recommendations (its file, then a generation_config.json beside
- * it); and hearth_request_default(), whose values docs/generation.md explains. The parser of each API begins with the
- * outcome, so a client's own value always wins.
+ * For each value the first of these decides: the operator's (a model's section before that of all models), the model
+ * file's, generation_config.json's, the library's (hearth_request_default, hearth_sampling_default).
+ * hth_api_defaults_add merges the first three; hth_api_defaults_fill puts them over the last. The parser of each API
+ * begins with the outcome, so a client's own value always wins (of template variables, member by member).
  */
 #ifndef HTH_API_DEFAULTS_H
 #define HTH_API_DEFAULTS_H
@@ -28,14 +28,16 @@ typedef enum hth_api_reasoning {
     HTH_API_REASONING_OFF,
 } hth_api_reasoning;
 
-/* Plain values. Memory behind pointers belongs to the caller. */
+/*
+ * Plain values. Memory behind pointers belongs to the caller. Missing: NAN, NULL, n_stop 0, has_samplers false,
+ * HTH_API_REASONING_AUTO.
+ */
 typedef struct hth_api_defaults {
     hth_api_sampling_values sampling;
     bool has_samplers; /* the order of the chain is given */
     hearth_sampler samplers[HTH_API_SAMPLERS_MAX];
     size_t n_samplers;
-    /* NAN: not given. */
-    double n_predict; /* limit of tokens; 0 and -1: none but the size of the context */
+    double n_predict; /* limit of tokens; 0 or -1: only the context limits it */
     double seed;
     double thinking_budget;       /* most tokens of reasoning; -1: no bound */
     const char *thinking_message; /* before the end that the bound forces; NULL: none */
@@ -49,7 +51,7 @@ typedef struct hth_api_defaults {
 
 hth_api_defaults hth_api_defaults_none(void);
 
-/* Copy to *to each value that *to lacks and more has. */
+/* Fill the missing values of *to from *more. Pointers are shared, not copied. */
 void hth_api_defaults_add(hth_api_defaults *to, const hth_api_defaults *more);
 
 /* The recommendations in a model's file. Values out of range are left out. */
@@ -61,13 +63,11 @@ hth_api_defaults hth_api_defaults_of_config(const char *text, size_t n_bytes);
 
 /*
  * Overwrite the values of *out and *sampling with those that defaults has, except system prompt, reasoning and template
- * values. Pointers in *out then point into defaults.
+ * values. out->stop is then the array in *defaults, which must outlive *out and stay in place.
  */
 void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out, hearth_sampling *sampling);
 
-/*
- * Is text a JSON object of variables for a template, without names that the server itself sets? False with a message.
- */
+/* Is text a JSON object of variables for a template? False, with a message: it is none, or has a reserved name. */
 bool hth_api_template_values_check(const char *text, hearth_error *err);
 /* The first name in values that the server itself sets; NULL: there is none. */
 const char *hth_api_template_value_reserved(const json_t *values);

@@ -1,15 +1,16 @@
 /*
- * admin_options.c - /admin/config: the options in force, under their names in the configuration file
+ * admin_options.c - /admin/config: the front's options, under their names in the configuration file; models with their
+ * workers' command lines, keys without secrets
  *
- * A key appears with its name and limits only. Its digest would help to guess the key, and its salt would let others
- * name the rows of the tenant.
+ * A key appears with its name and limits only. Its digest would help to guess the key; with its salt, others could
+ * compute the keys of the tenant's rows.
  */
 #include "server/admin.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Set a member. False without memory; a NULL value means that, too. */
+/* Set a member. False without memory; a NULL value counts as one that could not be made. */
 static bool set(json_t *object, const char *name, json_t *value)
 {
     return json_object_set_new(object, name, value) == 0;
@@ -28,7 +29,7 @@ static json_t *count_json(uint64_t value)
     return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
-/* An array of [n] texts; n SIZE_MAX: up to NULL. */
+/* The first n texts as an array, or those before a NULL. Pass SIZE_MAX for lists that end with NULL. */
 static json_t *texts_json(const char *const *texts, size_t n)
 {
     json_t *array = json_array();
@@ -61,14 +62,17 @@ static json_t *model_json(const hth_server_model *model)
     json_t *worker = texts_json(model->worker, SIZE_MAX);
     size_t n = json_array_size(worker);
 
+    /* The array has the same indexes as the list. The value behind the secret option is hidden. */
     for (size_t i = 0; i + 1 < n; i++)
         if (strcmp(model->worker[i], HTH_SERVER_SECRET_OPTION) == 0 &&
             json_array_set_new(worker, i + 1, json_string("(secret)")) != 0) {
             json_decref(worker);
             return NULL;
         }
-    return json_pack("{s:o, s:o, s:o, s:b}", "name", text_json(model->name), "worker", worker, "ram_bytes",
-                     count_json(model->ram_bytes), "on_demand", model->on_demand);
+    return json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker, "ram",
+                     count_json(model->ram_bytes), "start", model->on_demand ? "on-demand" : "at-once", "aliases",
+                     texts_json(model->aliases, model->n_aliases), "adapters",
+                     texts_json(model->adapters, model->n_adapters), "tags", texts_json(model->tags, model->n_tags));
 }
 
 static json_t *key_json(const hth_server_key *key)
@@ -82,15 +86,23 @@ static json_t *key_json(const hth_server_key *key)
 
 static json_t *limits_json(const hth_server_options *options)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
                      count_json(options->headers_bytes_max), "body_bytes_max", count_json(options->body_bytes_max),
                      "bodies_bytes_max", count_json(options->bodies_bytes_max), "json_depth_max",
                      count_json(options->json_depth_max), "messages_max", count_json(options->messages_max),
-                     "schema_bytes_max", count_json(options->schema_bytes_max), "connections_max",
+                     "schema_bytes_max", count_json(options->schema_bytes_max), "unknown_fields",
+                     options->unknown_fields == HTH_UNKNOWN_REFUSE ? "refuse" : "pass", "normalize",
+                     options->normalize == HTH_NORMALIZE_OFF ? "off" : "on", "connections_max",
                      count_json(options->connections_max), "requests_max", count_json(options->requests_max),
                      "idle_timeout_ms", count_json(options->idle_timeout_ms), "request_timeout_ms",
                      count_json(options->request_timeout_ms), "write_timeout_ms",
                      count_json(options->write_timeout_ms));
+}
+
+static json_t *responses_json(const hth_server_options *options)
+{
+    return json_pack("{s:o, s:o, s:o}", "directory", text_json(options->responses_directory), "bytes_max",
+                     count_json(options->responses_bytes_max), "days_max", count_json(options->responses_days_max));
 }
 
 static json_t *supervision_json(const hth_server_options *options)
@@ -148,9 +160,10 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
                                 text_json(options->tls_key))) &&
                   set(page, "cors",
                       json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
-                  set(page, "limits", limits_json(options)) && set(page, "supervision", supervision_json(options)) &&
-                  set(page, "streams", streams_json(options)) && set(page, "log", log_json(options)) &&
-                  set(page, "props", json_boolean(options->allows_props)) &&
+                  set(page, "limits", limits_json(options)) && set(page, "responses", responses_json(options)) &&
+                  set(page, "default", text_json(options->default_model)) &&
+                  set(page, "supervision", supervision_json(options)) && set(page, "streams", streams_json(options)) &&
+                  set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
                   set(page, "slot_save_path", text_json(options->slot_directory)) &&
                   set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
         json_decref(page);

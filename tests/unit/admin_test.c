@@ -346,7 +346,7 @@ FIXTURE_TEST(the_configuration_is_shown_without_secrets)
 
     entry = json_array_get(json_object_get(page, "models"), 0);
     assert_string_equal(json_string_value(json_object_get(entry, "name")), "chat");
-    assert_int_equal(integer_at(entry, "ram_bytes", NULL), UINT64_C(1) << 33);
+    assert_int_equal(integer_at(entry, "ram", NULL), UINT64_C(1) << 33);
     assert_int_equal(json_array_size(json_object_get(entry, "worker")), 2);
     entry = json_object_get(page, "listen");
     assert_string_equal(json_string_value(json_array_get(entry, 0)), "127.0.0.1:8080");
