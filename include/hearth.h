@@ -156,6 +156,12 @@ typedef struct hearth_runtime_options {
     hearth_log_level log_level;      /* more detailed messages are not delivered; default HEARTH_LOG_WARNING */
     hearth_log_fn log;               /* NULL: no log */
     void *log_user_data;
+    /*
+     * Memory for the history of each model: the tokens that earlier conversations were made of. A text prompt that
+     * begins with such a conversation gets its tokens, and only the rest is tokenized. With a disk tier the history is
+     * also kept in files there, without texts. Default 64 MiB; 0: none. Without a cache there is none.
+     */
+    uint64_t history_bytes_max;
 } hearth_runtime_options;
 
 HEARTH_API void hearth_runtime_options_init(hearth_runtime_options *options, size_t struct_size);
@@ -991,14 +997,15 @@ typedef struct hearth_stats {
     uint32_t rows_restored;
     uint32_t n_prefill_evaluations;
     uint32_t n_decode_evaluations;
-    uint8_t prompt_key[32]; /* names the prompt's prefix */
-    uint8_t finish_key[32]; /* names everything that was evaluated: prompt and reply */
-    uint32_t finish_tokens; /* tokens that finish_key covers */
-    hearth_miss miss;       /* why the tokens after cached_tokens were computed */
-    uint32_t left_at;       /* position at which the prompt left the longest prefix known; prompt_tokens: nowhere */
-    char left_text[64];     /* text of the prompt's token there, whole characters; "" where left_at is prompt_tokens */
-    uint32_t shared_tokens; /* of cached_tokens, those whose cells were in the context */
-    uint32_t n_preempted;   /* times that it made room for another request and went on later */
+    uint8_t prompt_key[32];  /* names the prompt's prefix */
+    uint8_t finish_key[32];  /* names everything that was evaluated: prompt and reply */
+    uint32_t finish_tokens;  /* tokens that finish_key covers */
+    hearth_miss miss;        /* why the tokens after cached_tokens were computed */
+    uint32_t left_at;        /* position at which the prompt left the longest prefix known; prompt_tokens: nowhere */
+    char left_text[64];      /* text of the prompt's token there, whole characters; "" where left_at is prompt_tokens */
+    uint32_t shared_tokens;  /* of cached_tokens, those whose cells were in the context */
+    uint32_t n_preempted;    /* times that it made room for another request and went on later */
+    uint32_t history_tokens; /* leading prompt tokens that were taken from the history, not made by the tokenizer */
 } hearth_stats;
 
 /*
@@ -1254,6 +1261,7 @@ typedef struct hearth_explanation {
      * digest", "a version", "a path", "a number"; "": none of these.
      */
     char left_kind[24];
+    uint32_t history_tokens; /* leading ones that were taken from the history, instead of tokenizing the text */
 } hearth_explanation;
 
 /*
@@ -1263,6 +1271,14 @@ typedef struct hearth_explanation {
  */
 HEARTH_API hearth_status hearth_explain(hearth_model *model, const hearth_request *request,
                                         hearth_explanation *explanation, hearth_error *err);
+
+/*
+ * The tokens of a request's prompt, as hearth_submit would take them now: those of the history first, then those of the
+ * rest of the text. tokens, capacity and n_out as in hearth_tokenize. The other statuses as hearth_submit.
+ */
+HEARTH_API hearth_status hearth_prompt_tokenize(hearth_model *model, const hearth_request *request,
+                                                hearth_token *tokens, size_t capacity, size_t *n_out,
+                                                hearth_error *err);
 
 /* ---- embeddings and scores --------------------------------------------------------------------------------------- */
 

@@ -70,6 +70,29 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
     return false;
 }
 
+/* Note the reasoning of earlier turns that the prompt does not show. The beginnings of texts are compared. */
+static void note_dropped_reasoning(const hearth_conversation *conversation, const hearth_chat_prompt *chat,
+                                   hth_api_notes *notes)
+{
+    enum { SAMPLE_BYTES = 64 };
+
+    for (size_t i = 0; i < conversation->n_turns; i++) {
+        const char *reasoning = conversation->turns[i].reasoning;
+        char sample[SAMPLE_BYTES + 1];
+        size_t n;
+
+        if (!reasoning)
+            continue;
+        reasoning += strspn(reasoning, " \t\r\n"); /* templates trim white space */
+        n = strcspn(reasoning, "\r\n");
+        (void)snprintf(sample, sizeof(sample), "%.*s", (int)(n < SAMPLE_BYTES ? n : SAMPLE_BYTES), reasoning); /* cut */
+        if (!strstr(chat->text, sample)) {
+            hth_api_note(notes, "messages[].reasoning");
+            return;
+        }
+    }
+}
+
 /*
  * Render the prompt of a conversation. When the reply is only content, the sampler alone applies the schema, keyword by
  * keyword. When the reply may begin with reasoning, the grammar of the template applies it, since it knows how
@@ -151,6 +174,39 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
     return true;
 }
 
+/* The tokens of a prompt that is one text. */
+static bool read_text(hearth_model *model, const hth_api_request *request, const char *text, hth_api_prompt *prompt,
+                      hth_api_error *error)
+{
+    const hth_prompt_source source = {
+        .text = text,
+        .n_bytes = strlen(text),
+        .flags = HTH_TOKENIZE_CHAT,
+        .cache_salt = request->options.cache_salt,
+        .no_cache_read = request->options.no_cache_read,
+    };
+    hth_prompt_tokens made;
+    hearth_error err;
+
+    if (hth_model_prompt_of_text(model, &source, &made, &err) != HEARTH_OK) {
+        hth_api_fail_status(error, &err);
+        return false;
+    }
+    prompt->tokens = made.tokens;
+    prompt->n_tokens = made.n_tokens;
+    prompt->text = made.text;
+    return true;
+}
+
+/* The tokens of a prompt of texts and tokens. */
+static bool read_pieces(hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *from,
+                        hth_api_prompt *prompt, hth_api_error *error)
+{
+    if (from->n_pieces == 1 && from->pieces[0].text)
+        return read_text(model, request, from->pieces[0].text, prompt, error);
+    return join_pieces(model, from, &prompt->tokens, &prompt->n_tokens, error);
+}
+
 /* The tokens of a prompt and of its suffix, in the order that models for filling in were trained with. */
 static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, const char *suffix, hearth_token **out,
                         size_t *n_out, hth_api_error *error)
@@ -214,9 +270,10 @@ static bool make_conversation(hearth_model *model, const hth_api_request *reques
 
     if (!render(model, request, &prompt->chat, &prompt->notes, error))
         return false;
+    note_dropped_reasoning(&request->conversation, prompt->chat, &prompt->notes);
     pieces[n_before].text = prompt->chat->text;
-    return join_pieces(model, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n_before + 1 }, &prompt->tokens,
-                       &prompt->n_tokens, error);
+    return read_pieces(model, request, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n_before + 1 }, prompt,
+                       error);
 }
 
 /* Make prompt i from its text or its conversation. */
@@ -236,7 +293,7 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     else if (request->suffix)
         ok = join_around(model, &request->prompts[i], request->suffix, &prompt->tokens, &prompt->n_tokens, error);
     else
-        ok = join_pieces(model, &request->prompts[i], &prompt->tokens, &prompt->n_tokens, error);
+        ok = read_pieces(model, request, &request->prompts[i], prompt, error);
     if (ok) {
         give_room_back(prompt);
         return prompt;

@@ -33,6 +33,7 @@ void hth_api_prompt_unref(hth_api_prompt *prompt)
         return;
     hearth_chat_prompt_free(prompt->chat);
     hearth_chat_parser_free(prompt->parser);
+    hth_prompt_text_unref(prompt->text);
     free(prompt->tokens);
     free(prompt);
 }
@@ -40,7 +41,8 @@ void hth_api_prompt_unref(hth_api_prompt *prompt)
 static size_t bytes_of(const hth_api_prompt *prompt)
 {
     const hearth_chat_prompt *chat = prompt->chat;
-    size_t n = sizeof(*prompt) + prompt->n_tokens * sizeof(*prompt->tokens);
+    size_t n =
+        sizeof(*prompt) + prompt->n_tokens * sizeof(*prompt->tokens) + (prompt->text ? prompt->text->n_bytes : 0);
 
     if (!chat)
         return n;
@@ -135,6 +137,7 @@ bool hth_api_prompt_key(const hth_api_request *request, size_t i, uint8_t key[HT
     if (!sha)
         return false;
     add_text(sha, request->options.cache_salt);
+    add_number(sha, request->options.no_cache_read); /* then its tokens are not those of the history */
     add_number(sha, request->is_chat);
     if (request->is_chat) {
         /*

@@ -13,13 +13,15 @@
 
 #include "api/request.h"
 #include "base/memo.h"
+#include "sched/prompt_text.h"
 
 typedef struct hth_api_prompt {
     const hearth_chat_prompt *chat; /* of a conversation; NULL otherwise */
     hearth_chat_parser *parser;     /* to make other parsers like it; NULL: there is none */
     hearth_token *tokens;           /* [n_tokens] */
     size_t n_tokens;
-    hth_api_notes notes; /* of parts that the template or a grammar could not take */
+    hth_prompt_text *text; /* that all tokens were made of; NULL: none */
+    hth_api_notes notes;   /* of parts that the template or a grammar could not take */
     atomic_uint references;
 } hth_api_prompt;
 

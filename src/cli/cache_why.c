@@ -98,12 +98,10 @@ static hearth_status text_before(hearth_model *model, const hearth_request *requ
     uint32_t begin = e->left_at > BEFORE_TOKENS ? e->left_at - BEFORE_TOKENS : 0;
     hearth_token *tokens = calloc(e->prompt_tokens, sizeof(*tokens));
     hearth_status status = HEARTH_NO_MEMORY;
-    const char *text = request->chat ? request->chat->text : request->prompt;
-    unsigned flags = request->chat ? HTH_TOKENIZE_CHAT : request->tokenize_flags;
     size_t n = 0;
 
     if (tokens)
-        status = hearth_tokenize(model, text, strlen(text), flags, tokens, e->prompt_tokens, &n, err);
+        status = hearth_prompt_tokenize(model, request, tokens, e->prompt_tokens, &n, err);
     if (status == HEARTH_OK)
         status = hearth_detokenize(model, tokens + begin, e->left_at - begin, true, out, NULL, err);
     free(tokens);
@@ -137,8 +135,9 @@ static bool print_answer_json(const answer *a)
 {
     const hearth_explanation *e = &a->explanation;
     json_t *object =
-        json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s?, s:s}", "prompt_tokens", (json_int_t)e->prompt_tokens,
-                  "known_tokens", (json_int_t)e->known_tokens, "knows_logits", (int)e->knows_logits, "tier",
+        json_pack("{s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s?, s:s}", "prompt_tokens",
+                  (json_int_t)e->prompt_tokens, "known_tokens", (json_int_t)e->known_tokens, "history_tokens",
+                  (json_int_t)e->history_tokens, "knows_logits", (int)e->knows_logits, "tier",
                   hearth_tier_name(e->tier), "miss", hearth_miss_name(e->miss), "left_at", (json_int_t)e->left_at,
                   "left_text", e->left_text, "left_kind", e->left_kind, "text_before", a->before, "detail", e->detail);
     char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
@@ -169,6 +168,8 @@ static bool print_answer(const answer *a)
     if (e->tier != HEARTH_TIER_NONE)
         printf(", from %s", hearth_tier_name(e->tier));
     printf("%s\n", e->knows_logits ? ", with the scores for the first token of the reply" : "");
+    if (e->history_tokens > 0)
+        printf("history  the first %" PRIu32 " are the tokens of an earlier conversation\n", e->history_tokens);
     printf("reason   %s\n", hearth_miss_name(e->miss));
     if (e->left_at > 0 && e->left_at < e->prompt_tokens) {
         printf("left at  token %" PRIu32 ": ", e->left_at + 1);

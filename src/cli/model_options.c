@@ -178,6 +178,8 @@ static const hth_option cache_rows[] = {
     { "keep-prompt-text", 0, HTH_OPTION_FLAG, NULL,
       "write the text of a row's tokens into it (default: prompts are private)", .offset = AT(runtime.keep_prompt_text),
       .key = "keep_prompt_text" },
+    { "history", 0, HTH_OPTION_SIZE, "SIZE", "memory for the tokens of earlier conversations, per model; 0: none",
+      .offset = AT(runtime.history_bytes_max), .key = "history" },
     { "policy", 0, HTH_OPTION_OWN, "KEY=N",
       "choice of rows to save; KEY is min_tokens, cold_min_tokens, cold_max_tokens, continued_interval, "
       "boundary_trim_tokens, "

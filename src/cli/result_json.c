@@ -65,6 +65,7 @@ json_t *hth_result_json(const hearth_result *result, hearth_model *model)
     json_object_set_new(object, "prompt_tokens", json_integer(stats->prompt_tokens));
     json_object_set_new(object, "cached_tokens", json_integer(stats->cached_tokens));
     json_object_set_new(object, "shared_tokens", json_integer(stats->shared_tokens));
+    json_object_set_new(object, "history_tokens", json_integer(stats->history_tokens));
     json_object_set_new(object, "hit", json_string(hearth_hit_name(stats->hit)));
     json_object_set_new(object, "tier", json_string(hearth_tier_name(stats->tier)));
     json_object_set_new(object, "miss", json_string(hearth_miss_name(stats->miss)));

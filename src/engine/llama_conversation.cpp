@@ -153,6 +153,9 @@ asked asked_of(known_schemas &known, llama_schemas::markup markup, const hearth_
             throw refused("template_values is not a JSON object");
         for (const auto &[name, value] : values.items())
             inputs.chat_template_kwargs[std::string(name)] = value.dump();
+        /* Templates have several names for it; the engine sets them all by this one. */
+        if (values.contains("preserve_thinking") && !values.contains("preserve_reasoning"))
+            inputs.chat_template_kwargs["preserve_reasoning"] = values.at("preserve_thinking").dump();
     }
     told = inputs;
     for (size_t i = 0; i < conversation.n_tools; i++)

@@ -9,6 +9,7 @@
 
 #include "base/grow.h"
 #include "base/structs.h"
+#include "engine/tokenize.h"
 #include "models/model_inside.h"
 
 enum {
@@ -113,7 +114,8 @@ static hearth_status add_text(reader *r, const char *text, size_t n_bytes, unsig
 {
     hearth_token *tokens = NULL;
     size_t n = 0;
-    hearth_status status = hth_model_tokenize(r->model, text, n_bytes, flags, &tokens, &n, err);
+    hearth_status status =
+        hth_tokenize(r->model->backend, r->model->engine_model, text, n_bytes, flags, &tokens, &n, err);
 
     if (status == HEARTH_OK)
         status = add_tokens(r, tokens, n, err);

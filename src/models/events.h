@@ -32,9 +32,12 @@ void hth_events_begin(hth_event_source *source, uint64_t first_id);
 /* Free a source that was not submitted. Accepts NULL. */
 void hth_events_drop(hth_event_source *source);
 
-/* hearth_submit for a request with a queue. The source is held: release *source_out once. */
-hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, uint64_t *id_out,
-                              hth_event_source **source_out, hearth_error *err);
+/*
+ * hearth_submit for a request with a queue. The source is held: release *source_out once. text: that of
+ * hth_model_prompt_of_text, if request->tokens are all tokens of it; NULL otherwise.
+ */
+hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, hth_prompt_text *text,
+                              uint64_t *id_out, hth_event_source **source_out, hearth_error *err);
 /* Pass the kept events and all later ones to the queue. Any thread. */
 void hth_events_release(hth_event_source *source);
 

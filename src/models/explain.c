@@ -177,6 +177,7 @@ static hearth_status explain(const hearth_model *model, const hth_model_prompt *
                    &why);
     out->prompt_tokens = (uint32_t)prompt->n_tokens;
     out->known_tokens = lookup.n_cached;
+    out->history_tokens = (uint32_t)prompt->n_known;
     out->knows_logits = lookup.logits_tier != HEARTH_TIER_NONE;
     out->tier = place.cache ? hth_prompt_lookup_tier(&place, &lookup) : HEARTH_TIER_NONE;
     out->miss = why.miss;

@@ -8,6 +8,8 @@
  * second step. So Hearth looks up and saves rows under the fingerprint of the loaded file only.
  */
 #include <assert.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,7 @@
 #include "models/model_inside.h"
 
 enum {
+    HISTORY_NAME_BYTES = 16, /* of the fingerprint, in the name of the folder */
     N_CTX_MAX = 1 << 24,
     QUEUE_MAX_MAX = 65536,
     TICK_MS_MAX = 60000,
@@ -342,6 +345,30 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
 
 /* ---- the second step ---- */
 
+/* Open the history, in a folder named by the fingerprint without salts: a model that is loaded again finds it. */
+static void open_history(hearth_model *model, const uint8_t fingerprint[32])
+{
+    const hth_runtime_settings *settings = hth_runtime_settings_of(model->runtime);
+    hth_true_tokens_options options = {
+        .backend = model->backend,
+        .model = model->engine_model,
+        .n_vocab = model->info.n_vocab,
+        .bytes_max = settings->history_bytes_max,
+        .log = hth_runtime_log(model->runtime),
+    };
+    char name[2 * HISTORY_NAME_BYTES + 1], path[PATH_MAX];
+
+    /* A tokenizer that ends every text would end the prompt before the reply. */
+    if (settings->history_bytes_max == 0 || model->info.adds_eos)
+        return;
+    hth_hex_encode(fingerprint, HISTORY_NAME_BYTES, name);
+    if (settings->history_directory &&
+        snprintf(path, sizeof(path), "%s/%s", settings->history_directory, name) < (int)sizeof(path))
+        options.directory = path;
+    options.key = hth_cache_signing_key(model->place.cache);
+    model->place.true_tokens = hth_true_tokens_new(&options); /* without memory there is no history */
+}
+
 static hearth_status identify(hearth_model *model, hearth_error *err)
 {
     hth_embedder_options embedding = {
@@ -367,6 +394,8 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
     hth_keyspace_set_fingerprint(keyspace, model->file_fingerprint);
     hth_keyspace_salt(keyspace, model->cache_salt);
     pthread_mutex_unlock(&model->lock);
+    if (model->place.cache && model->context)
+        open_history(model, model->file_fingerprint);
     status = hth_embedder_new(&embedding, &embedder, err);
     if (status == HEARTH_OK && model->context)
         status = hth_scheduler_open(&model->place, &model->schedule, model->queue_max, &model->pulse,

@@ -97,8 +97,11 @@ static void free_engine_part(hearth_model *model)
     if (model->backend) {
         model->backend->context_free(model->context);
         hth_adapters_clear(&model->adapters);
-        model->backend->model_free(model->engine_model);
     }
+    if (!hth_true_tokens_free(model->place.true_tokens))
+        hth_runtime_ref(model->runtime); /* a device hangs: what its thread uses stays */
+    else if (model->backend)
+        model->backend->model_free(model->engine_model);
     model->context = NULL;
     model->engine_model = NULL;
 

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/backend.h"
 #include "models/chat_templates.h"
+#include "sched/prompt_text.h"
 
 /* Flags for the text of a rendered conversation; see hearth_chat_prompt. */
 enum { HTH_TOKENIZE_CHAT = HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS };
@@ -31,6 +32,25 @@ hearth_status hth_model_identify(hearth_model *model, hearth_error *err);
 
 /* A copy of the model's chat template, released with free; HEARTH_OK with NULL when it has none. Any thread. */
 hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err);
+
+/* A text that is a whole prompt. */
+typedef struct hth_prompt_source {
+    const char *text; /* [n_bytes] */
+    size_t n_bytes;
+    unsigned flags;         /* HEARTH_TOKENIZE_... */
+    const char *cache_salt; /* the request's; NULL: none */
+    bool no_cache_read;     /* the history is not read */
+} hth_prompt_source;
+
+typedef struct hth_prompt_tokens {
+    hearth_token *tokens; /* [n_tokens], released with free */
+    size_t n_tokens;
+    hth_prompt_text *text; /* a reference, for hth_submit_held; NULL: there is no history */
+} hth_prompt_tokens;
+
+/* The tokens of a prompt, those of the history first. Statuses as hearth_tokenize. Any thread. */
+hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
+                                       hearth_error *err);
 
 /*
  * The control tokens of fill-in-the-middle: before the text in front of the gap, before the text behind it, and before

@@ -97,16 +97,16 @@ uint32_t hth_model_embed_tokens_max(const hth_engine_model_info *info, bool gene
 
 /* Check a text: HEARTH_TOO_LONG, or HEARTH_INVALID_TEXT if it is not UTF-8. what names it in messages. */
 hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes, hearth_error *err);
-/* A new array of the text's tokens, released with free. The caller has entered the model. */
-hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
-                                 hearth_token **tokens_out, size_t *n_out, hearth_error *err);
+/* As hth_model_prompt_of_text, for a text that was checked. The caller has entered the model. */
+hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
+                                    hearth_error *err);
 
 /*
- * A new array of the tokens of the request's prompt, 1 to the size of the context, released with free. The caller has
- * entered the model. Statuses as hearth_submit.
+ * The tokens of the request's prompt, 1 to the size of the context. The caller has entered the model, and releases
+ * tokens and text. Statuses as hearth_submit.
  */
-hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
-                                      size_t *n_out, hearth_error *err);
+hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
+                                      hearth_error *err);
 /* The model's keyspace, with a request's adapters and salt (NULL: none). HEARTH_NO_MEMORY. */
 hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_set *adapters, const char *cache_salt,
                                  hth_keyspace *out, hearth_error *err);
@@ -119,6 +119,7 @@ typedef struct hth_model_prompt {
     hth_keyspace keyspace; /* with the request's adapters and salt */
     hearth_token *tokens;  /* [n_tokens] */
     size_t n_tokens;
+    size_t n_known;         /* leading ones from the history */
     hth_prefix_owner owner; /* its pointers are the request's */
     bool no_cache_read;
 } hth_model_prompt;

@@ -29,6 +29,7 @@ struct hearth_runtime {
     hth_cache *cache; /* NULL: disabled, or closed */
     hth_runtime_settings settings;
     char *memo_directory;
+    char *history_directory; /* of settings */
     char *engine_directory;
     hth_counters *counters;       /* owned */
     hth_signing_key *signing_key; /* owned; NULL: rows are not signed */
@@ -180,6 +181,7 @@ void hth_runtime_unref(hearth_runtime *runtime)
     pthread_rwlock_destroy(&runtime->log_lock);
     free(runtime->members);
     free(runtime->memo_directory);
+    free(runtime->history_directory);
     free(runtime->engine_directory);
     hth_signing_key_free(runtime->signing_key);
     hth_loads_free(runtime->loads);
@@ -238,6 +240,9 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
     for (size_t i = 0; i < out->n_more_directories; i++)
         if (!out->more_directories[i])
             return hth_fail(err, HEARTH_MISUSE, "more_directories[%zu] is NULL", i);
+    if (out->history_bytes_max > SIZE_MAX / 16)
+        return hth_fail(err, HEARTH_MISUSE, "history_bytes_max is %llu; it must be at most %llu",
+                        (unsigned long long)out->history_bytes_max, (unsigned long long)(SIZE_MAX / 16));
     if (out->write_queue_rows_max < 1)
         return hth_fail(err, HEARTH_MISUSE, "write_queue_rows_max is 0; it must be at least 1");
     if (out->ram_bytes_max == 0)
@@ -245,6 +250,17 @@ static hearth_status read_options(const hearth_runtime_options *options, hearth_
     if (out->disk_bytes_max == 0)
         out->disk_bytes_max = UINT64_C(32) << 30;
     return HEARTH_OK;
+}
+
+/* The path of a folder in a directory; NULL without memory. */
+static char *folder_in(const char *directory, const char *name)
+{
+    size_t n = strlen(directory) + strlen(name) + 2;
+    char *path = malloc(n);
+
+    if (path)
+        (void)snprintf(path, n, "%s/%s", directory, name); /* sized above */
+    return path;
 }
 
 static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_options *options, hearth_error *err)
@@ -283,12 +299,13 @@ static hearth_status open_cache(hearth_runtime *runtime, const hearth_runtime_op
     status = hth_cache_open(&cache_options, &runtime->cache, err);
     /* A directory that the cache refused is not used for fingerprints, either. */
     if (status == HEARTH_OK && cache_options.directory && hth_cache_is_durable(runtime->cache)) {
-        size_t n = strlen(cache_options.directory) + sizeof("/fingerprints");
-
-        runtime->memo_directory = malloc(n); /* if NULL, large models are hashed again */
-        if (runtime->memo_directory)
-            (void)snprintf(runtime->memo_directory, n, "%s/fingerprints", cache_options.directory); /* sized above */
+        /* Without memory for them, large models are hashed again, and the history is in memory only. */
+        runtime->memo_directory = folder_in(cache_options.directory, "fingerprints");
+        runtime->history_directory = folder_in(cache_options.directory, "history");
+        runtime->settings.history_directory = runtime->history_directory;
     }
+    if (status == HEARTH_OK)
+        runtime->settings.history_bytes_max = (size_t)options->history_bytes_max;
     return status;
 }
 

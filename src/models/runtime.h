@@ -22,6 +22,8 @@ const char *hth_runtime_engine_directory(const hearth_runtime *runtime); /* NULL
 typedef struct hth_runtime_settings {
     uint32_t resume_wait_ms;
     bool keeps_text;
+    size_t history_bytes_max;      /* of each model; 0: no history */
+    const char *history_directory; /* NULL: in memory only */
 } hth_runtime_settings;
 const hth_runtime_settings *hth_runtime_settings_of(const hearth_runtime *runtime);
 

@@ -12,48 +12,66 @@
 #include "models/given.h"
 #include "models/model_inside.h"
 
-hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hearth_token **out,
-                                      size_t *n_out, hearth_error *err)
+/* A copy of the tokens of a request, if they fit the context. */
+static hearth_status copy_tokens(const hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
+                                 hearth_error *err)
 {
-    hearth_token *tokens = NULL;
-    size_t n = 0;
-    hearth_status status = HEARTH_OK;
+    size_t n = request->n_tokens;
 
-    if (request->prompt) {
-        size_t n_bytes = strlen(request->prompt);
+    for (size_t i = 0; i < n; i++)
+        if (request->tokens[i] < 0 || (uint32_t)request->tokens[i] >= model->info.n_vocab)
+            return hth_fail(err, HEARTH_MISUSE, "token %zu of the prompt is %d; this model has tokens 0 to %u", i,
+                            request->tokens[i], model->info.n_vocab - 1);
+    out->n_tokens = n;
+    if (n > model->place.n_ctx)
+        return HEARTH_OK; /* refused by its length */
+    out->tokens = malloc((n ? n : 1) * sizeof(*out->tokens));
+    if (!out->tokens)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n);
+    if (n > 0)
+        memcpy(out->tokens, request->tokens, n * sizeof(*out->tokens));
+    return HEARTH_OK;
+}
 
-        /* It would have the token that begins every text. But an empty prompt is nearly always a mistake. */
-        status = n_bytes == 0 ? hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one character")
-                              : hth_check_text("the prompt", request->prompt, n_bytes, err);
-        if (status == HEARTH_OK)
-            status = hth_model_tokenize(model, request->prompt, n_bytes, request->tokenize_flags, &tokens, &n, err);
-    } else {
-        n = request->n_tokens;
-        for (size_t i = 0; i < n && status == HEARTH_OK; i++)
-            if (request->tokens[i] < 0 || (uint32_t)request->tokens[i] >= model->info.n_vocab)
-                status = hth_fail(err, HEARTH_MISUSE, "token %zu of the prompt is %d; this model has tokens 0 to %u", i,
-                                  request->tokens[i], model->info.n_vocab - 1);
-        if (status == HEARTH_OK && n <= model->place.n_ctx) {
-            tokens = malloc((n ? n : 1) * sizeof(*tokens));
-            if (!tokens)
-                status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n);
-            else if (n > 0)
-                memcpy(tokens, request->tokens, n * sizeof(*tokens));
-        }
-    }
-    if (status == HEARTH_OK && n == 0)
+static hearth_status tokenize_prompt(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
+                                     hearth_error *err)
+{
+    hth_prompt_source source = {
+        .text = request->prompt,
+        .n_bytes = strlen(request->prompt),
+        .flags = request->tokenize_flags,
+        .cache_salt = request->cache_salt,
+        .no_cache_read = request->no_cache_read,
+    };
+    hearth_status status;
+
+    /* It would have the token that begins every text. But an empty prompt is nearly always a mistake. */
+    if (source.n_bytes == 0)
+        return hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one character");
+    status = hth_check_text("the prompt", source.text, source.n_bytes, err);
+    return status == HEARTH_OK ? hth_model_text_tokens(model, &source, out, err) : status;
+}
+
+hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
+                                      hearth_error *err)
+{
+    hth_prompt_tokens made = { .tokens = NULL };
+    hearth_status status =
+        request->prompt ? tokenize_prompt(model, request, &made, err) : copy_tokens(model, request, &made, err);
+
+    if (status == HEARTH_OK && made.n_tokens == 0)
         status = hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one token of text");
-    if (status == HEARTH_OK && n > model->place.n_ctx)
+    if (status == HEARTH_OK && made.n_tokens > model->place.n_ctx)
         status = hth_fail(err, HEARTH_TOO_LONG,
                           "the prompt has %zu tokens, the context has room for %u; shorten it or load the model with a "
                           "larger context",
-                          n, model->place.n_ctx);
+                          made.n_tokens, model->place.n_ctx);
     if (status != HEARTH_OK) {
-        free(tokens);
+        free(made.tokens);
+        hth_prompt_text_unref(made.text);
         return status;
     }
-    *out = tokens;
-    *n_out = n;
+    *out = made;
     return HEARTH_OK;
 }
 
@@ -142,9 +160,10 @@ static hearth_status find_parent(hth_request *request, hearth_error *err)
 
 /* Make the slot of reply i. The first reply finds the parent and reads the grammar, and the others share them. */
 static hearth_status make_slot(hearth_model *model, const hearth_request *given, hth_adapter_set *adapters,
-                               const hearth_token *tokens, size_t n_tokens, uint64_t first_id, uint32_t i,
-                               hth_slot **slots, hearth_error *err)
+                               const hth_prompt_tokens *prompt, uint64_t first_id, uint32_t i, hth_slot **slots,
+                               hearth_error *err)
 {
+    size_t n_tokens = prompt->n_tokens;
     const hth_slot *first = i > 0 ? slots[0] : NULL;
     hearth_sampling sampling = *given->sampling;
     hearth_request one = *given;
@@ -152,15 +171,16 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     hearth_token *copied = malloc(n_tokens * sizeof(*copied));
     hearth_status status;
 
-    assert(tokens);
+    assert(prompt->tokens);
     if (!copied)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt of %zu tokens", n_tokens);
-    memcpy(copied, tokens, n_tokens * sizeof(*copied));
+    memcpy(copied, prompt->tokens, n_tokens * sizeof(*copied));
     sampling.seed += i;
     one.sampling = &sampling;
     status = hth_request_new(&one, copied, n_tokens, first_id + i, &request, err);
     if (status != HEARTH_OK)
         return status;
+    request->text = hth_prompt_text_ref(prompt->text);
     request->adapters = hth_adapter_set_ref(adapters);
     status = hth_model_keyspace(model, adapters, given->cache_salt, &request->keyspace, err);
     if (status == HEARTH_OK)
@@ -180,6 +200,7 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
                                     hth_model_prompt *out, hearth_error *err)
 {
     hth_model_prompt prompt = { .tokens = NULL };
+    hth_prompt_tokens made;
     hth_given_request given;
     hearth_status status = hth_given_request_read(request, &given, err);
 
@@ -187,11 +208,15 @@ hearth_status hth_model_prompt_take(hearth_model *model, const hearth_request *r
         status = hth_model_enter_scheduler(model, function, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_model_prompt_tokens(model, &given.request, &prompt.tokens, &prompt.n_tokens, err);
+    status = hth_model_prompt_tokens(model, &given.request, &made, err);
     if (status != HEARTH_OK) {
         hth_model_leave(model);
         return status;
     }
+    prompt.tokens = made.tokens;
+    prompt.n_tokens = made.n_tokens;
+    prompt.n_known = made.text ? made.text->n_known : 0;
+    hth_prompt_text_unref(made.text);
     prompt.owner = (hth_prefix_owner){ .cache_salt = given.request.cache_salt,
                                        .adapters = given.request.adapters,
                                        .n_adapters = given.request.n_adapters };
@@ -211,30 +236,33 @@ void hth_model_prompt_give_back(hearth_model *model, hth_model_prompt *prompt)
     hth_model_leave(model);
 }
 
-static hearth_status make_slots(hearth_model *model, const hearth_request *given, hth_slot **slots, uint64_t *id_out,
-                                hearth_error *err)
+/* text: as of hth_submit_held. */
+static hearth_status make_slots(hearth_model *model, const hearth_request *given, hth_prompt_text *text,
+                                hth_slot **slots, uint64_t *id_out, hearth_error *err)
 {
     hth_adapter_set *adapters = NULL;
-    hearth_token *tokens = NULL;
-    size_t n_tokens = 0;
+    hth_prompt_tokens prompt = { .tokens = NULL };
     hearth_status status = hth_adapters_choose(&model->adapters, given->adapters, given->n_adapters, &adapters, err);
 
     if (status == HEARTH_OK)
-        status = hth_model_prompt_tokens(model, given, &tokens, &n_tokens, err);
+        status = hth_model_prompt_tokens(model, given, &prompt, err);
 
+    if (!prompt.text)
+        prompt.text = hth_prompt_text_ref(text);
     if (status == HEARTH_OK)
-        status = check_room(model, given, n_tokens, err);
+        status = check_room(model, given, prompt.n_tokens, err);
     if (status == HEARTH_OK)
         *id_out = hth_runtime_next_request_ids(model->runtime, given->n);
     for (uint32_t i = 0; status == HEARTH_OK && i < given->n; i++)
-        status = make_slot(model, given, adapters, tokens, n_tokens, *id_out, i, slots, err);
+        status = make_slot(model, given, adapters, &prompt, *id_out, i, slots, err);
     hth_adapter_set_unref(adapters);
-    free(tokens);
+    free(prompt.tokens);
+    hth_prompt_text_unref(prompt.text);
     return status;
 }
 
 /* source_out NULL: the events are not held. */
-static hearth_status submit(hearth_model *model, const hearth_request *request, uint64_t *id_out,
+static hearth_status submit(hearth_model *model, const hearth_request *request, hth_prompt_text *text, uint64_t *id_out,
                             hth_event_source **source_out, hearth_error *err)
 {
     hth_given_request given;
@@ -252,7 +280,7 @@ static hearth_status submit(hearth_model *model, const hearth_request *request, 
     if (given.request.events)
         status = hth_events_connect(&model->teller, &given.request, source_out != NULL, &source, err);
     if (status == HEARTH_OK)
-        status = make_slots(model, &given.request, slots, &id, err);
+        status = make_slots(model, &given.request, text, slots, &id, err);
     if (status == HEARTH_OK && id_out)
         *id_out = id; /* callbacks may read it */
     if (status == HEARTH_OK && source)
@@ -272,13 +300,13 @@ static hearth_status submit(hearth_model *model, const hearth_request *request, 
 
 hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out, hearth_error *err)
 {
-    return submit(model, request, id_out, NULL, err);
+    return submit(model, request, NULL, id_out, NULL, err);
 }
 
-hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, uint64_t *id_out,
-                              hth_event_source **source_out, hearth_error *err)
+hearth_status hth_submit_held(hearth_model *model, const hearth_request *request, hth_prompt_text *text,
+                              uint64_t *id_out, hth_event_source **source_out, hearth_error *err)
 {
-    return submit(model, request, id_out, source_out, err);
+    return submit(model, request, text, id_out, source_out, err);
 }
 
 /* hearth_complete passes events on to the caller's callbacks, and waits for on_done. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/tokenize.h"
 #include "models/model_inside.h"
 #include "sched/text_stream.h" /* of UTF-8 alone */
 
@@ -22,34 +23,70 @@ hearth_status hth_check_text(const char *what, const char *text, size_t n_bytes,
     return HEARTH_OK;
 }
 
-hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
-                                 hearth_token **tokens_out, size_t *n_out, hearth_error *err)
+/* The history of the model; NULL: none, or the model has no fingerprint yet. */
+static hth_true_tokens *history_of(hearth_model *model)
 {
-    size_t capacity = n_bytes / 2 + 64; /* a guess that nearly always holds */
-    hth_tokenize_result result = HTH_TOKENIZE_MORE_ROOM;
-    hearth_token *tokens = NULL;
+    hth_true_tokens *known;
+
+    pthread_mutex_lock(&model->lock);
+    known = model->scheduler ? model->place.true_tokens : NULL;
+    pthread_mutex_unlock(&model->lock);
+    return known;
+}
+
+hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
+                                    hearth_error *err)
+{
+    hth_true_tokens *known = source->n_bytes > 0 ? history_of(model) : NULL;
+    hth_prompt_tokens made = { .tokens = NULL };
+    hth_keyspace keyspace;
+    size_t n_known = 0;
     hearth_status status = HEARTH_OK;
-    size_t n = 0;
 
-    while (status == HEARTH_OK && result == HTH_TOKENIZE_MORE_ROOM) {
-        hearth_token *grown = realloc(tokens, capacity * sizeof(*tokens));
-
-        if (!grown) {
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu tokens", capacity);
-            break;
-        }
-        tokens = grown;
-        status =
-            model->backend->tokenize(model->engine_model, text, n_bytes, flags, tokens, capacity, &n, &result, err);
-        if (n > capacity)
-            capacity = n;
-    }
-    if (status != HEARTH_OK) {
-        free(tokens);
+    if (known) /* adapters do not change the tokens of a text */
+        status = hth_model_keyspace(model, NULL, source->cache_salt, &keyspace, err);
+    if (status != HEARTH_OK)
         return status;
-    }
-    *tokens_out = tokens;
+    if (known && !source->no_cache_read)
+        status = hth_true_tokens_of(known, keyspace.fingerprint, source->text, source->n_bytes, source->flags,
+                                    &made.tokens, &made.n_tokens, &n_known, err);
+    else
+        status = hth_tokenize(model->backend, model->engine_model, source->text, source->n_bytes, source->flags,
+                              &made.tokens, &made.n_tokens, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (known) /* without memory for it, the reply is not recorded */
+        made.text = hth_prompt_text_new(source->text, source->n_bytes, source->flags, (uint32_t)n_known);
+    if (made.text)
+        memcpy(made.text->fingerprint, keyspace.fingerprint, sizeof(made.text->fingerprint));
+    *out = made;
+    return HEARTH_OK;
+}
+
+hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
+                                       hearth_error *err)
+{
+    hearth_status status = hth_model_enter(model, "hth_model_prompt_of_text", err);
+
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_check_text("the text", source->text, source->n_bytes, err);
+    if (status == HEARTH_OK)
+        status = hth_model_text_tokens(model, source, out, err);
+    hth_model_leave(model);
+    return status;
+}
+
+/* The end of a call that gives n tokens to its caller. */
+static hearth_status give_tokens(const hearth_token *from, size_t n, hearth_token *tokens, size_t capacity,
+                                 size_t *n_out, hearth_error *err)
+{
     *n_out = n;
+    if (n > capacity && capacity > 0)
+        return hth_fail(err, HEARTH_TOO_LONG, "the text has %zu tokens, more than the %zu there is room for", n,
+                        capacity);
+    if (capacity > 0 && n > 0)
+        memcpy(tokens, from, n * sizeof(*tokens));
     return HEARTH_OK;
 }
 
@@ -67,17 +104,28 @@ hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_by
         return status;
     status = hth_check_text("the text", text, n_bytes, err);
     if (status == HEARTH_OK)
-        status = hth_model_tokenize(model, text, n_bytes, flags, &all, &n, err);
+        status = hth_tokenize(model->backend, model->engine_model, text, n_bytes, flags, &all, &n, err);
     hth_model_leave(model);
     if (status != HEARTH_OK)
         return status;
-    *n_out = n;
-    if (n > capacity && capacity > 0)
-        status =
-            hth_fail(err, HEARTH_TOO_LONG, "the text has %zu tokens, more than the %zu there is room for", n, capacity);
-    else if (capacity > 0 && n > 0)
-        memcpy(tokens, all, n * sizeof(*tokens));
+    status = give_tokens(all, n, tokens, capacity, n_out, err);
     free(all);
+    return status;
+}
+
+hearth_status hearth_prompt_tokenize(hearth_model *model, const hearth_request *request, hearth_token *tokens,
+                                     size_t capacity, size_t *n_out, hearth_error *err)
+{
+    hth_model_prompt prompt;
+    hearth_status status;
+
+    if (!model || (!tokens && capacity > 0) || !n_out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_prompt_tokenize: model, tokens or n_out is NULL");
+    status = hth_model_prompt_take(model, request, "hearth_prompt_tokenize", &prompt, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = give_tokens(prompt.tokens, prompt.n_tokens, tokens, capacity, n_out, err);
+    hth_model_prompt_give_back(model, &prompt);
     return status;
 }
 

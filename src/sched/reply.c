@@ -581,6 +581,7 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
     reply->n_max = request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
     reply->result->shown.n_top_logprobs = request->n_top_logprobs;
     reply->result->stats.prompt_tokens = request->n_prompt;
+    reply->result->stats.history_tokens = request->text ? request->text->n_known : 0;
     reply->result->shown.prompt = request->prompt;
     reply->result->shown.seed = request->sampling.seed;
     reply->result->shown.sampler_state = NAN;

@@ -177,5 +177,6 @@ void hth_request_free(hth_request *request)
     hth_adapter_set_unref(request->adapters);
     free(request->session);
     free(request->prompt);
+    hth_prompt_text_unref(request->text);
     free(request);
 }

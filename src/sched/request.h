@@ -10,6 +10,7 @@
 #include "cache/key.h"
 #include "engine/backend.h"
 #include "sched/adapter_set.h"
+#include "sched/prompt_text.h"
 
 enum {
     HTH_REPLIES_MAX = 128, /* of one prompt */
@@ -33,7 +34,8 @@ struct hth_request {
     uint64_t id;
     hearth_token *prompt; /* owned, [n_prompt], n_prompt >= 1 */
     uint32_t n_prompt;
-    int32_t n_predict; /* 0: prefill only */
+    hth_prompt_text *text; /* a reference; NULL: the prompt was not made of one text */
+    int32_t n_predict;     /* 0: prefill only */
     uint32_t min_tokens;
     bool ignore_eos;
     bool no_cache_read;
@@ -84,8 +86,8 @@ struct hth_request {
 
 /*
  * Copy a public request, whose sampling is not NULL, with the tokens of its prompt (taken over, also on failure). The
- * caller sets keyspace, adapters and n_parent. HEARTH_MISUSE names an option that is out of range; HEARTH_INVALID_TEXT;
- * HEARTH_NO_MEMORY.
+ * caller sets text, keyspace, adapters and n_parent. HEARTH_MISUSE names an option that is out of range;
+ * HEARTH_INVALID_TEXT; HEARTH_NO_MEMORY.
  */
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,
                               hth_request **out, hearth_error *err);

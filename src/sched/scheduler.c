@@ -99,6 +99,17 @@ static void count_result(hth_scheduler *scheduler, const hth_request *request, c
         hth_histogram_add(scheduler->counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
 }
 
+/* Before on_done: the next turn of the conversation may follow at once. */
+static void note_tokens(const hth_slot *slot)
+{
+    const hth_request *request = slot->request;
+    const hearth_result *result = &hth_reply_result(slot->reply)->shown;
+
+    if (slot->place->true_tokens && request->text)
+        hth_true_tokens_note(slot->place->true_tokens, request->text->fingerprint, request->text, request->prompt,
+                             request->n_prompt, result->tokens, result->stats->completion_tokens);
+}
+
 /* hth_ended_fn */
 static void request_ended(hth_slot *slot, void *user_data)
 {
@@ -108,6 +119,7 @@ static void request_ended(hth_slot *slot, void *user_data)
     uint64_t spent_ms = (hth_workplace_now(slot->place) - request->submitted_ns) / 1000000u;
 
     count_result(scheduler, request, result);
+    note_tokens(slot);
     pthread_mutex_lock(&scheduler->lock);
     DL_DELETE(scheduler->known, request);
     scheduler->n_known--;

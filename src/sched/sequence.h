@@ -20,6 +20,7 @@
 #include "engine/backend.h"
 #include "sched/cells.h"
 #include "sched/prompt_lookup.h"
+#include "sched/true_tokens.h"
 
 /* The model, context and cache of a scheduler and its sequences. All are borrowed from the model. */
 typedef struct hth_workplace {
@@ -35,7 +36,8 @@ typedef struct hth_workplace {
     hth_keyspace keyspace;
     hth_policy policy;
     const char *engine_build;
-    hth_cache *cache; /* NULL: nothing is cached */
+    hth_cache *cache;             /* NULL: nothing is cached */
+    hth_true_tokens *true_tokens; /* NULL: no text's tokens are known */
     const hth_log *log;
     uint32_t resume_wait_ms;         /* most time to wait for the rows of a parent key */
     bool keeps_text;                 /* rows keep the text of their tokens */

@@ -133,6 +133,11 @@ static bool prepare(hth_task *task)
 
 /* ---- submitting ---- */
 
+static const hth_api_prompt *prompt_of(const hth_task *task, uint32_t part)
+{
+    return task->prepared.prompts[task->known.n_replies > 0 ? part / task->request->options.n : part];
+}
+
 /* Request number part of the library: all replies to one prompt, or one resumed reply, whose sampling is *sampling. */
 static hearth_request request_of(hth_task *task, uint32_t part, hearth_sampling *sampling)
 {
@@ -181,7 +186,8 @@ static bool submit(hth_task *task)
 
         *part = (hth_request_part){ .events = task->events, .first = i * n_each(task) };
         hth_request_part_connect(part, &request);
-        if (hth_submit_held(task->model, &request, &part->id, &part->source, &err) != HEARTH_OK) {
+        if (hth_submit_held(task->model, &request, prompt_of(task, i)->text, &part->id, &part->source, &err) !=
+            HEARTH_OK) {
             hth_api_fail_status(&task->error, &err);
             return false;
         }
@@ -252,11 +258,15 @@ static void generate(hth_task *task)
 static void explain(hth_task *task)
 {
     hearth_explanation about = { .struct_size = sizeof(about) };
+    const hth_prompt_text *text;
+    uint32_t n_history;
     json_t *normalized;
     hearth_error err;
 
     if (!prepare(task))
         return;
+    text = task->prepared.prompts[0]->text;
+    n_history = text ? text->n_known : 0;
     if (hearth_explain(task->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
         hth_api_fail_status(&task->error, &err);
         return;
@@ -265,11 +275,12 @@ static void explain(hth_task *task)
     for (size_t i = 0; i < task->request->n_normalized; i++)
         json_array_append_new(normalized, json_string(task->request->normalized[i]));
     hth_buffer_add_json_take(&task->answer,
-                             json_pack("{s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s, s:o}", "prompt_tokens",
+                             json_pack("{s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o}", "prompt_tokens",
                                        (json_int_t)about.prompt_tokens, "known_tokens", (json_int_t)about.known_tokens,
-                                       "knows_logits", about.knows_logits, "tier", hearth_tier_name(about.tier), "miss",
-                                       hearth_miss_name(about.miss), "left_at", (json_int_t)about.left_at, "left_text",
-                                       about.left_text, "left_kind", about.left_kind, "detail", about.detail,
+                                       "history_tokens", (json_int_t)n_history, "knows_logits", about.knows_logits,
+                                       "tier", hearth_tier_name(about.tier), "miss", hearth_miss_name(about.miss),
+                                       "left_at", (json_int_t)about.left_at, "left_text", about.left_text, "left_kind",
+                                       about.left_kind, "detail", about.detail, "ignored", task->request->notes.text,
                                        "normalized", normalized));
 }
 

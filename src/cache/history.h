@@ -1,0 +1,98 @@
+/*
+ * history.h - texts whose tokens are known
+ *
+ * A record says: this text, from its beginning, is these tokens. It ends where a reply ended. A record stands on the
+ * longest record that its text and its tokens begin with, and keeps only the bytes and tokens behind that one. So a
+ * conversation of many turns is kept once.
+ *
+ * The texts of a space are a tree: an edge has bytes, two edges of a node begin with different bytes, a record lies at
+ * a node. So a search compares the bytes of the text once, exactly, and hashes nothing. Records of different spaces
+ * never meet. A space is a vocabulary, a tenant and the way in which texts are tokenized; see true_tokens.h.
+ *
+ * Memory is bounded: the records that were used least recently go first. A use of a record is a later use of the
+ * records that it stands on, so the oldest record is always one that no other stands on. Losing records costs time.
+ *
+ * A record has a digest for files (history_entry.h): SHA-256 over the digest of the record below, its bytes and its
+ * tokens, cut to 16 bytes. Below the first record of a text is the digest of the space.
+ */
+#ifndef HTH_CACHE_HISTORY_H
+#define HTH_CACHE_HISTORY_H
+
+#include "base/status.h"
+
+enum {
+    HTH_HISTORY_SPACE_BYTES = 33,
+    HTH_HISTORY_DIGEST_BYTES = 16,
+    HTH_HISTORY_SPAN_BYTES_MAX = 16 << 20, /* of one record; a longer text is not kept */
+};
+
+typedef struct hth_history_space {
+    uint8_t bytes[HTH_HISTORY_SPACE_BYTES];
+} hth_history_space;
+
+typedef struct hth_history_digest {
+    uint8_t bytes[HTH_HISTORY_DIGEST_BYTES];
+} hth_history_digest;
+
+typedef struct hth_history hth_history; /* any thread may call every function */
+
+/* n_vocab: a record with other tokens than 0 .. n_vocab-1 is not kept. NULL without memory. */
+hth_history *hth_history_new(size_t bytes_max, uint32_t n_vocab);
+void hth_history_free(hth_history *history); /* accepts NULL */
+
+/* Can a known beginning of n_bytes be used? Called under the lock of the history. */
+typedef bool (*hth_history_fits_fn)(size_t n_bytes, void *user_data);
+
+typedef struct hth_history_found {
+    size_t n_bytes;       /* of the known beginning; 0: nothing is known */
+    hearth_token *tokens; /* [n_tokens], released with free */
+    size_t n_tokens;
+} hth_history_found;
+
+/*
+ * Find the longest record that the text begins with and that fits. It counts as used. False without memory; *out is
+ * then as if nothing were known.
+ */
+bool hth_history_find(hth_history *history, const hth_history_space *space, const char *text, size_t n_bytes,
+                      hth_history_fits_fn fits, void *user_data, hth_history_found *out);
+
+/*
+ * Note that a whole text, n_bytes >= 1, is these tokens, n_tokens >= 1. If the text is known with other tokens, the new
+ * ones replace them, unless other records stand on the old ones. Without memory nothing is noted.
+ */
+void hth_history_add(hth_history *history, const hth_history_space *space, const char *text, size_t n_bytes,
+                     const hearth_token *tokens, size_t n_tokens);
+
+/* The bytes of memory in use, and the number of records. */
+size_t hth_history_bytes(hth_history *history);
+size_t hth_history_count(hth_history *history);
+
+/* ---- records by themselves, for files ---- */
+
+typedef struct hth_history_record {
+    hth_history_space space;
+    hth_history_digest below; /* the digest of the record that it stands on, or of the space */
+    const char *text;         /* [n_bytes], behind that record */
+    size_t n_bytes;
+    const hearth_token *tokens; /* [n_tokens], likewise */
+    size_t n_tokens;
+} hth_history_record;
+
+/* The digest of a record. False without memory. */
+bool hth_history_digest_of(const hth_history_record *of, hth_history_digest *out);
+
+/* Add a record from a file. A record on an unknown one is ignored, and so is a text that is known already. */
+void hth_history_add_record(hth_history *history, const hth_history_record *record);
+
+typedef bool (*hth_history_record_fn)(const hth_history_record *record, void *user_data);
+
+/*
+ * Show the records that were added by hth_history_add and not shown by this function yet, a record before those that
+ * stand on it, until on_record returns false (then it will be shown again). Called under the lock. Without memory a
+ * record is passed over.
+ */
+void hth_history_take_new(hth_history *history, hth_history_record_fn on_record, void *user_data);
+/* Let the next hth_history_take_new show all records. */
+void hth_history_all_are_new(hth_history *history);
+
+#endif

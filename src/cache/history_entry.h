@@ -1,0 +1,62 @@
+/*
+ * history_entry.h - a record of the history as bytes of a file
+ *
+ *   offset  bytes
+ *        0      8  "HTHHIST1"
+ *        8      4  bytes of the whole entry
+ *       12      4  n_tokens
+ *       16      1  form: how the text is made of the tokens
+ *       17      1  1: signed; 0: not
+ *       18     33  the space
+ *       51     16  the digest below
+ *       67     16  the digest of the record
+ *       83      1  zero
+ *       84         the tokens, 4 bytes each
+ *               32 if signed: HMAC-SHA256 with the signing key of the cache over all bytes before it
+ *                4 CRC32C of all bytes before it
+ *
+ * Integers are little-endian. The text is not in the entry. It is made of the tokens again, and the digest proves that
+ * it is the same text. So no file gives a text other tokens than tokens of this text.
+ *
+ * An entry stands for itself: it is found and checked without the bytes around it. So an entry that was cut off, or a
+ * damaged one, costs itself and the entries that stand on it.
+ */
+#ifndef HTH_CACHE_HISTORY_ENTRY_H
+#define HTH_CACHE_HISTORY_ENTRY_H
+
+#include "cache/history.h"
+#include "cache/signing_key.h"
+
+enum { HTH_HISTORY_FORMS = 8 }; /* 0 .. 7; their meaning is that of the function below */
+
+/* The text of tokens in this form, [*n_out], released with free; NULL: there is none, or no memory. Any thread. */
+typedef char *(*hth_history_text_fn)(const hearth_token *tokens, size_t n_tokens, unsigned form, size_t *n_out,
+                                     void *user_data);
+
+typedef struct hth_history_entry {
+    hth_history_space space;
+    hth_history_digest below;
+    hth_history_digest digest;
+    unsigned form;
+    hearth_token *tokens; /* [n_tokens] */
+    size_t n_tokens;
+} hth_history_entry;
+
+/* The bytes of an entry with so many tokens. */
+size_t hth_history_entry_bytes(size_t n_tokens, bool is_signed);
+/*
+ * Write the entry of a record, with a signature if there is a key. False, with nothing written, if no form gives its
+ * text, or without memory.
+ */
+bool hth_history_entry_write(const hth_history_record *record, const hth_signing_key *key, hth_history_text_fn text_of,
+                             void *user_data, uint8_t *bytes);
+
+/*
+ * Read the entry that begins at bytes. Returns its length; 0: there is no sound one. With a key, an entry without its
+ * signature is not sound. The caller frees out->tokens.
+ */
+size_t hth_history_entry_read(const uint8_t *bytes, size_t n_bytes, const hth_signing_key *key, hth_history_entry *out);
+/* Where the next entry may begin, behind the first byte; n_bytes: nowhere. */
+size_t hth_history_entry_next(const uint8_t *bytes, size_t n_bytes);
+
+#endif
