@@ -208,6 +208,9 @@ if __name__ == "__main__":
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__.split("\n\n")[1].strip())
     try:
-        asyncio.run(main(sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else ctypes.util.find_library("hearth")))
+        library = sys.argv[2] if len(sys.argv) == 3 else ctypes.util.find_library("hearth")
+        if not library:
+            sys.exit("libhearth.so is not found; give its path as the second argument")
+        asyncio.run(main(sys.argv[1], library))
     except HearthError as error:
         sys.exit(f"streams.py: {error}")
