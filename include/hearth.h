@@ -1239,7 +1239,8 @@ HEARTH_API hearth_status hearth_wait(hearth_model *model, uint64_t request_id, u
 
 /*
  * End a session: its sequence becomes an ordinary finished one, whose cells go when they are needed. cache_salt is that
- * of its requests (NULL: none); sessions of different salts have nothing to do with each other. HEARTH_NOT_FOUND when
+ * of its requests (NULL: none); sessions of different salts have nothing to do with each other. Sessions of requests that
+ * name adapters are others, and end after session_idle_ms only. HEARTH_NOT_FOUND when
  * no cells are kept for it (its rows may still be in the cache); HEARTH_BUSY when a request of it waits or runs.
  */
 HEARTH_API hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt,

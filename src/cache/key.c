@@ -266,6 +266,12 @@ void hth_keyspace_set_fingerprint(hth_keyspace *keyspace, const uint8_t fingerpr
     memset(keyspace->tenancy.scope, 0, sizeof(keyspace->tenancy.scope));
 }
 
+void hth_keyspace_set_adapted(hth_keyspace *keyspace, const uint8_t fingerprint[32], const uint8_t adapted[32])
+{
+    hth_keyspace_set_fingerprint(keyspace, adapted);
+    memcpy(keyspace->tenancy.base, fingerprint, sizeof(keyspace->tenancy.base));
+}
+
 void hth_keyspace_salt(hth_keyspace *keyspace, const char *salt)
 {
     bool is_known = hth_keyspace_has_tenancy(keyspace);

@@ -29,7 +29,7 @@ static inline bool hth_key_equal(const hth_key *a, const hth_key *b)
  */
 typedef struct hth_tenancy {
     uint8_t fingerprint[32]; /* the effective fingerprint of this owner */
-    uint8_t base[32];        /* the same without salts */
+    uint8_t base[32];        /* the same without salts and adapters */
     uint8_t scope[32];       /* 32 zeros with the salts folded in: equal for equal salts, for every model */
 } hth_tenancy;
 
@@ -103,6 +103,8 @@ void hth_salted_fingerprint(const uint8_t fingerprint[32], const char *salt, uin
 
 /* Set the fingerprint of a keyspace that belongs to no tenant. */
 void hth_keyspace_set_fingerprint(hth_keyspace *keyspace, const uint8_t fingerprint[32]);
+/* The same with the fingerprint of a model, and with adapters folded into it. */
+void hth_keyspace_set_adapted(hth_keyspace *keyspace, const uint8_t fingerprint[32], const uint8_t adapted[32]);
 /* Fold one more salt into the fingerprint of a keyspace, as above, and into its tenancy. */
 void hth_keyspace_salt(hth_keyspace *keyspace, const char *salt);
 /*

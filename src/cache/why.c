@@ -288,18 +288,28 @@ static bool is_same(const uint8_t a[HTH_PAST_DIGEST_BYTES], const uint8_t b[HTH_
     return memcmp(a, b, HTH_PAST_DIGEST_BYTES) == 0;
 }
 
+/* The nearer the keyspace that knows the beginning, the more a reason says. */
+static int nearness(hearth_miss miss)
+{
+    switch (miss) {
+    case HEARTH_MISS_OTHER_PARAMETERS: return 3;
+    case HEARTH_MISS_OTHER_ADAPTER: return 2;
+    case HEARTH_MISS_OTHER_MODEL: return 1;
+    default: return 0;
+    }
+}
+
 static void consider_beginning(other *o, const hth_beginning *beginning)
 {
     for (size_t i = 0; i < HTH_PAST_SPACES && beginning->spaces[i].is_used; i++) {
         const hth_beginning_space *space = &beginning->spaces[i];
-        bool same_model = is_same(space->fingerprint, o->own.fingerprint);
+        hearth_miss miss = is_same(space->fingerprint, o->own.fingerprint) ? HEARTH_MISS_OTHER_PARAMETERS
+                         : is_same(space->base, o->own.base)               ? HEARTH_MISS_OTHER_ADAPTER
+                                                                           : HEARTH_MISS_OTHER_MODEL;
 
-        if (hth_beginning_space_is_same(space, &o->own) || space->kind >= HTH_ROW_KINDS ||
-            (!same_model && o->miss != HEARTH_MISS_NEVER_SEEN) || !is_kept(o->q->cache, space))
-            continue;
-        o->miss = same_model ? HEARTH_MISS_OTHER_PARAMETERS : HEARTH_MISS_OTHER_MODEL;
-        if (same_model)
-            return;
+        if (!hth_beginning_space_is_same(space, &o->own) && space->kind < HTH_ROW_KINDS &&
+            nearness(miss) > nearness(o->miss) && is_kept(o->q->cache, space))
+            o->miss = miss;
     }
 }
 

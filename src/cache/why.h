@@ -10,13 +10,13 @@
  *   below_policy       the policy does not keep prompts of this length; or the cells are there, and the policy saves no
  *                      state where the prompt parts from others
  *   other_parameters,  nothing was found, and the same tenant keeps the same first tokens (in a row that is there now,
- *   other_model        or that a longer one superseded) under other parameters of this model, or for another model. The
- *                      first block decides or, for shorter prompts, all tokens. Not for models that are kept as states
- *                      alone: their rows have no tokens
+ *   other_adapter,     or that a longer one superseded) under other parameters of this model, with other adapters, or
+ *   other_model        for another model. The first block decides or, for shorter prompts, all tokens. Not for models
+ *                      that are kept as states alone: their rows have no tokens
  *   never_seen         none of these is known for certain
  *
  * Two reasons come from elsewhere: in_flight and refused are known to the code that waited for a row or tried to
- * restore it. other_adapter comes with adapters.
+ * restore it.
  *
  * The position where the prompt parted is exact to the token where cells are kept. Where they are gone, it is the end
  * of the last block, tail or state. Rows that were there once count, too.

@@ -95,6 +95,7 @@ static void say_reason(sentence *s, const hearth_explanation *e, uint64_t gone_t
         else
             say(s, "; the policy kept no state that what follows could go on from");
         break;
+    case HEARTH_MISS_OTHER_ADAPTER: say(s, "; its beginning is known with other adapters or scales"); break;
     case HEARTH_MISS_OTHER_MODEL: say(s, "; its beginning is known of another model file"); break;
     case HEARTH_MISS_OTHER_PARAMETERS:
         say(s, "; its beginning is known under other context parameters or of another engine build");

@@ -86,7 +86,7 @@ hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_se
 
         if (status != HEARTH_OK)
             return status;
-        hth_keyspace_set_fingerprint(&keyspace, fingerprint);
+        hth_keyspace_set_adapted(&keyspace, model->file_fingerprint, fingerprint);
         hth_keyspace_salt(&keyspace, model->cache_salt);
     }
     hth_keyspace_salt(&keyspace, cache_salt);

@@ -70,6 +70,31 @@ static hth_api_listed_model listed(const hth_front *front, const hth_server_mode
     return model;
 }
 
+static size_t n_adapters(const hth_server_options *options)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < options->n_models; i++)
+        n += options->models[i].n_adapters;
+    return n;
+}
+
+/* List the adapters of the listed models behind them, under their own names. Returns how many. */
+static size_t list_adapters(const hth_server_options *options, hth_api_listed_model *models, size_t n_listed)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_listed; i++) {
+        const hth_server_model *of = hth_model_named(options, models[i].name);
+
+        for (size_t j = 0; of && j < of->n_adapters; j++) {
+            models[n_listed + n] = models[i];
+            models[n_listed + n++].asked = of->adapters[j];
+        }
+    }
+    return n;
+}
+
 void hth_front_list_models(hth_front_request *r)
 {
     const hth_server_options *options = r->options->options;
@@ -77,7 +102,7 @@ void hth_front_list_models(hth_front_request *r)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer body = { .text = NULL };
     size_t n = 0, n_bytes;
-    hth_api_listed_model *models = calloc(options->n_models, sizeof(*models));
+    hth_api_listed_model *models = calloc(options->n_models + n_adapters(options), sizeof(*models));
     hth_worker_view *views = calloc(options->n_models, sizeof(*views));
 
     if (models && views) {
@@ -88,7 +113,7 @@ void hth_front_list_models(hth_front_request *r)
             }
         bytes = hth_http_body(r->exchange, &n_bytes);
         if (r->route->kind == HTH_ROUTE_MODELS)
-            hth_api_models_write(models, n, &body);
+            hth_api_models_write(models, n + list_adapters(options, models, n), &body);
         else
             (void)hth_ollama_page(&(hth_ollama_request){ .route = r->route,
                                                          .options = options,

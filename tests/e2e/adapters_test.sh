@@ -66,6 +66,9 @@ curl -s "$url/lora-adapters" >"$work/answer"
 grep -q '"id": *0.*"name": *"none".*"path": *"zero.gguf".*"scale": *0.0.*"id": *1.*"name": *"all"' "$work/answer" ||
   fail "the adapters are not listed: $(cat "$work/answer")"
 
+curl -s "$url/v1/models" >"$work/answer"
+grep -q '"id": *"all"[^}]*"root": *"tiny"' "$work/answer" || fail "an adapter is no model: $(cat "$work/answer")"
+
 complete ''
 plain=$said_text
 expect "cached tokens of a first request" "$cached" 0

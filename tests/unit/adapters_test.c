@@ -103,6 +103,19 @@ static char *reply_with(const scene *s, const hearth_adapter_scale *adapters, si
     return text;
 }
 
+/* The prompt was computed for this reason. */
+static void expect_miss(const scene *s, const hearth_adapter_scale *adapters, size_t n, hearth_miss miss)
+{
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_request request = request_of(&sampling);
+    hearth_explanation why = { .struct_size = sizeof(why) };
+
+    request.adapters = adapters;
+    request.n_adapters = n;
+    assert_int_equal(hearth_explain(s->model, &request, &why, NULL), HEARTH_OK);
+    assert_int_equal(why.miss, miss);
+}
+
 static void expect_same(char *a_take, char *b_take, bool same)
 {
     if ((strcmp(a_take, b_take) == 0) != same)
@@ -148,10 +161,12 @@ FIXTURE_TEST(requests_with_other_adapters_share_no_cells)
     free(reply_with(s, NULL, 0, NULL));
     free(reply_with(s, NULL, 0, &n_cached));
     assert_true(n_cached > 0);
+    expect_miss(s, &all, 1, HEARTH_MISS_OTHER_ADAPTER);
     free(reply_with(s, &all, 1, &n_cached));
     assert_int_equal(n_cached, 0);
     free(reply_with(s, &all, 1, &n_cached));
     assert_true(n_cached > 0);
+    expect_miss(s, &all, 1, HEARTH_MISS_NONE);
     all.scale = 0.5f;
     free(reply_with(s, &all, 1, &n_cached));
     assert_int_equal(n_cached, 0);
