@@ -7,7 +7,7 @@
 # --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
 # programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two
 # cores, which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
-# prefill idle decode sharing pause tick hit embed. `aged` is measured only where PARTS names it: MINUTES (60) of mixed load,
+# prefill idle decode draft sharing pause tick hit embed. `aged` is measured only where PARTS names it: MINUTES (60) of mixed load,
 # then cold prompts beside a server that has just started. ROUNDS (5) and REPEATS (3) say how often ours and the
 # engine's decoding is measured, LENGTHS which cold prompts (64 512 2000 8000), CONTEXTS which contexts are filled
 # (16384 65536 131072).
@@ -33,13 +33,14 @@ HEARTH_ENGINE_DIRECTORY=$build
 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-3000} # as the program `hearth` sets it; the engine's own programs get the same
 export HEARTH_ENGINE_DIRECTORY GOMP_SPINCOUNT
 threads=$(getconf _NPROCESSORS_ONLN)
-parts=${PARTS:-prefill idle decode sharing pause tick hit embed}
+parts=${PARTS:-prefill idle decode draft sharing pause tick hit embed}
 
 if [ "${QUICK:-0}" = 1 ]; then
   large=tiny-llama tiny= encoder=tiny-bert
   sequences='1 2' contexts='256' predict=24 rounds=1 repeats=0
   shared=256 own=32 n_requests=3 sharing_rounds=1
   pause_tokens=1024 max_ticks='250'
+  draft_tokens=48
   tick='8 1' hit_tokens=512 hit_rounds=2
   lengths=${LENGTHS:-64 300} idle_contexts=${CONTEXTS:-4096} idle_lengths=64
 else
@@ -47,6 +48,7 @@ else
   sequences='1 2 4 8' contexts='256 1024' predict=64 rounds=${ROUNDS:-5} repeats=${REPEATS:-3}
   shared=1024 own=64 n_requests=8 sharing_rounds=1
   pause_tokens=4096 max_ticks='250 500 1000'
+  draft_tokens=300
   tick='64 10' hit_tokens=2048 hit_rounds=31
   lengths=${LENGTHS:-64 512 2000 8000} idle_contexts=${CONTEXTS:-16384 65536 131072} idle_lengths='64 512 2000'
 fi
@@ -175,6 +177,10 @@ head_of() {
     if wants decode; then
       head_of "$name: several replies at once"
       decode "$model"
+    fi
+    if wants draft && [ "$model" = "$large" ]; then
+      head_of "$name: drafts of the text itself"
+      run draft_bench "$model" $draft_tokens $rounds
     fi
     if wants sharing && [ "$model" = "$large" ]; then
       head_of "$name: requests that share a prefix"

@@ -392,6 +392,9 @@ typedef struct hearth_work {
  */
 typedef void (*hearth_work_fn)(const hearth_work *work, void *user_data);
 
+/* Longest draft: more rows of a sequence in one evaluation would be computed with other bits. */
+enum { HEARTH_DRAFT_MAX = 14 };
+
 typedef struct hearth_model_options {
     size_t struct_size;
     const char *name; /* shown in lists; NULL: the file's name without .gguf */
@@ -438,6 +441,9 @@ typedef struct hearth_model_options {
      */
     const char *rpc_servers;
     hearth_pooling pooling; /* of embeddings whose request names none; default HEARTH_POOLING_MODEL */
+    uint32_t draft_max;     /* longest draft of a reply's next tokens, for requests that say nothing of it: 0 (default:
+                           none) .. HEARTH_DRAFT_MAX; see hearth_request */
+    uint32_t draft_min;     /* a shorter draft is left out; 0 (default) .. HEARTH_DRAFT_MAX; at most draft_max counts */
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);
@@ -1006,6 +1012,8 @@ typedef struct hearth_stats {
     uint32_t shared_tokens;  /* of cached_tokens, those whose cells were in the context */
     uint32_t n_preempted;    /* times that it made room for another request and went on later */
     uint32_t history_tokens; /* leading prompt tokens that were taken from the history, not made by the tokenizer */
+    uint32_t draft_tokens;   /* guessed tokens that were evaluated; see hearth_request.draft_max */
+    uint32_t draft_accepted_tokens; /* of them, those that are in the reply */
 } hearth_stats;
 
 /*
@@ -1173,6 +1181,25 @@ typedef struct hearth_request {
      * list of the likeliest, the token -1. prompt_logprobs stay the model's own.
      */
     bool logprobs_after_sampling;
+    /*
+     * Drafts: where the text repeats itself, the next tokens are guessed, at most draft_max of them, and one evaluation
+     * verifies all. Tokens are drawn as without a draft, from logits that differ in rounding at most. -1 (default): as
+     * the model was loaded; with draft_tokens, HEARTH_DRAFT_MAX where that is 0. 0: none. Models with a window or with
+     * recurrent state draft nothing, because their sequences cannot be cut.
+     */
+    int32_t draft_max;
+    int32_t draft_min; /* a shorter draft is left out; -1 (default): as the model was loaded */
+    /*
+     * The expected reply, [n_draft_tokens]: a draft from elsewhere. Drafts come from these tokens as well as from prompt
+     * and reply.
+     */
+    const hearth_token *draft_tokens;
+    size_t n_draft_tokens;
+    /*
+     * End behind the first token that is not the one of draft_tokens, with HEARTH_FINISH_LENGTH. If all are right, one
+     * more token follows them. So the reply is the accepted part of a draft and the token behind it.
+     */
+    bool verify;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);

@@ -335,12 +335,23 @@ void hth_api_parse_grammar(hth_api_parse *parse)
 
 /* ---- what else llama.cpp's clients say of a request ---- */
 
+/* A longer draft than Hearth's longest becomes that one: llama-server's default is longer. */
+static void parse_draft_length(hth_api_parse *parse, const char *name, int32_t *out)
+{
+    json_int_t n = *out;
+
+    hth_fields_integer(&parse->body, name, 0, INT32_MAX, &n);
+    *out = n < HEARTH_DRAFT_MAX ? (int32_t)n : HEARTH_DRAFT_MAX;
+}
+
 void hth_api_parse_native_extras(hth_api_parse *parse)
 {
     hth_api_request *request = parse->request;
     hearth_request *options = &request->options;
     bool cache_prompt = true;
 
+    parse_draft_length(parse, "speculative.n_max", &options->draft_max);
+    parse_draft_length(parse, "speculative.n_min", &options->draft_min);
     hth_fields_bool(&parse->body, "ignore_eos", &options->ignore_eos);
     hth_fields_u32(&parse->body, "min_tokens", 0, INT32_MAX, &options->min_tokens);
     hth_fields_bool(&parse->body, "cache_prompt", &cache_prompt);

@@ -62,14 +62,20 @@ json_t *hth_api_timings(const hearth_stats *stats)
 {
     json_int_t n_new = (json_int_t)stats->prompt_tokens - stats->cached_tokens;
     double n_predicted = stats->completion_tokens;
+    json_t *timings;
 
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "cache_n",
-                     (json_int_t)stats->cached_tokens, "prompt_n", n_new, "prompt_ms", ms(stats->prefill_ms),
-                     "prompt_per_token_ms", ratio(stats->prefill_ms, (double)n_new), "prompt_per_second",
-                     ratio(1000 * (double)n_new, stats->prefill_ms), "predicted_n",
-                     (json_int_t)stats->completion_tokens, "predicted_ms", ms(stats->decode_ms),
-                     "predicted_per_token_ms", ratio(stats->decode_ms, n_predicted), "predicted_per_second",
-                     ratio(1000 * n_predicted, stats->decode_ms), "queue_ms", ms(stats->queue_ms), "restore_ms",
-                     ms(stats->restore_ms), "ttft_ms", ms(stats->ttft_ms), "hit", hearth_hit_name(stats->hit), "tier",
-                     hearth_tier_name(stats->tier));
+    timings =
+        json_pack("{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "cache_n",
+                  (json_int_t)stats->cached_tokens, "prompt_n", n_new, "prompt_ms", ms(stats->prefill_ms),
+                  "prompt_per_token_ms", ratio(stats->prefill_ms, (double)n_new), "prompt_per_second",
+                  ratio(1000 * (double)n_new, stats->prefill_ms), "predicted_n", (json_int_t)stats->completion_tokens,
+                  "predicted_ms", ms(stats->decode_ms), "predicted_per_token_ms", ratio(stats->decode_ms, n_predicted),
+                  "predicted_per_second", ratio(1000 * n_predicted, stats->decode_ms), "queue_ms", ms(stats->queue_ms),
+                  "restore_ms", ms(stats->restore_ms), "ttft_ms", ms(stats->ttft_ms), "hit",
+                  hearth_hit_name(stats->hit), "tier", hearth_tier_name(stats->tier));
+    if (timings && stats->draft_tokens > 0) { /* llama-server leaves them out, too */
+        json_object_set_new(timings, "draft_n", json_integer(stats->draft_tokens));
+        json_object_set_new(timings, "draft_n_accepted", json_integer(stats->draft_accepted_tokens));
+    }
+    return timings;
 }

@@ -89,6 +89,8 @@ void hearth_request_init(hearth_request *request, size_t struct_size)
         .n_predict = -1,
         .n = 1,
         .replayed_state = NAN,
+        .draft_max = -1,
+        .draft_min = -1,
     };
 
     hth_struct_init(request, struct_size, &defaults, sizeof(defaults));

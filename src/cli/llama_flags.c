@@ -65,6 +65,15 @@ static const char *map_off(hth_pool *pool, const char *value)
     return *value == '-' ? "0" : value;
 }
 
+/* llama-server's default is longer than the longest draft here. */
+static const char *map_draft(hth_pool *pool, const char *value)
+{
+    char *end;
+    long n = strtol(value, &end, 10);
+
+    return *value && *end == '\0' && n > HEARTH_DRAFT_MAX ? hth_pool_format(pool, "%d", HEARTH_DRAFT_MAX) : value;
+}
+
 /* ---- the table; the document has it in this order ---- */
 
 static const flag flags[] = {
@@ -92,6 +101,8 @@ static const flag flags[] = {
     { { "--sampling-seq", "--sampler-seq" }, VALUE, RENAMED, .to = "--samplers" },
     { { "--n-predict" }, VALUE, RENAMED, .to = "--predict" },
     { { "--reranking", "--rerank" }, NOTHING, RENAMED, .to = "--pooling=rank" },
+    { { "--spec-draft-n-max", "--draft", "--draft-n" }, VALUE, RENAMED, .to = "--draft-max", .map = map_draft },
+    { { "--spec-draft-n-min", "--draft-n-min" }, VALUE, RENAMED, .to = "--draft-min", .map = map_draft },
     { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },
 
     { { "--flash-attn", "-fa" },

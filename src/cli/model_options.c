@@ -107,6 +107,12 @@ static const hth_option reply_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options },
     { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody reads is cancelled after this time",
       .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX, .key = "stalled_ms" },
+    { "draft-max", 0, HTH_OPTION_U32, "N",
+      "guess up to N next tokens of a reply from repeated text, and verify them together, 0 (none) to 14; requests may "
+      "ask for others",
+      .offset = AT(model.draft_max), .low = 0, .high = HEARTH_DRAFT_MAX, .key = "draft_max" },
+    { "draft-min", 0, HTH_OPTION_U32, "N", "leave out a draft of fewer tokens", .offset = AT(model.draft_min), .low = 0,
+      .high = HEARTH_DRAFT_MAX, .key = "draft_min" },
 };
 
 const hth_option_table hth_model_reply_options = TABLE(reply_rows);

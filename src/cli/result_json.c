@@ -87,6 +87,8 @@ json_t *hth_result_json(const hearth_result *result, hearth_model *model)
     json_object_set_new(object, "rows_restored", json_integer(stats->rows_restored));
     json_object_set_new(object, "prefill_evaluations", json_integer(stats->n_prefill_evaluations));
     json_object_set_new(object, "decode_evaluations", json_integer(stats->n_decode_evaluations));
+    json_object_set_new(object, "draft_tokens", json_integer(stats->draft_tokens));
+    json_object_set_new(object, "draft_accepted_tokens", json_integer(stats->draft_accepted_tokens));
     json_object_set_new(object, "n_preempted", json_integer(stats->n_preempted));
     json_object_set_new(object, "seed", json_integer((json_int_t)result->seed));
     if (result->logprobs)

@@ -93,6 +93,9 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
         return hth_fail(err, HEARTH_MISUSE, "max_tick_ms is %u; it must be 1 to %d", out->max_tick_ms, TICK_MS_MAX);
     if (out->session_idle_ms < 1 || out->stalled_ms < 1 || out->aging_ms < 1)
         return hth_fail(err, HEARTH_MISUSE, "session_idle_ms, stalled_ms and aging_ms must be at least 1");
+    if (out->draft_max > HEARTH_DRAFT_MAX || out->draft_min > HEARTH_DRAFT_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "draft_max is %u and draft_min is %u; each must be at most %d",
+                        out->draft_max, out->draft_min, HEARTH_DRAFT_MAX);
     if ((unsigned)out->fingerprint_mode > HEARTH_FINGERPRINT_FAST_UNSAFE)
         return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
     if (hth_check_pooling(out->pooling, err) != HEARTH_OK)
@@ -268,6 +271,12 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
 static hearth_status plan_schedule(hearth_model *model, const hearth_model_options *options, hearth_error *err)
 {
     model->queue_max = options->queue_max;
+    model->draft_max = options->draft_max;
+    model->draft_min = options->draft_min;
+    if (model->draft_max > 0 && model->info.kind != HTH_MODEL_PLAIN)
+        hth_warn(hth_runtime_log(model->runtime),
+                 "model '%s' makes no drafts: a sequence with a window or with recurrent state cannot be cut",
+                 model->name);
     model->schedule = (hth_schedule){
         .n_parallel = options->n_parallel,
         .n_sequences = n_sequences(model, options->n_parallel),

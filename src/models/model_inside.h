@@ -30,8 +30,10 @@ struct hearth_model {
     hth_schedule schedule;
     uint32_t queue_max;
     uint32_t n_threads;
-    hearth_pooling pooling;             /* as in the options */
-    uint32_t embed_tokens_max;          /* of one input */
+    hearth_pooling pooling;    /* as in the options */
+    uint32_t embed_tokens_max; /* of one input */
+    uint32_t draft_max;        /* for requests that say nothing of it; likewise the next one */
+    uint32_t draft_min;
     hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
     uint8_t file_fingerprint[32];       /* without salts and adapters; from the second step of loading on */
 

@@ -133,6 +133,16 @@ static hearth_status check_stop_tokens(const hearth_model *model, const hth_requ
     return HEARTH_OK;
 }
 
+/* A token that does not exist is never drawn, and the engine refuses it. */
+static hearth_status check_draft(const hearth_model *model, const hth_request *request, hearth_error *err)
+{
+    for (size_t i = 0; i < request->n_draft; i++)
+        if (request->draft[i] < 0 || (uint32_t)request->draft[i] >= model->info.n_vocab)
+            return hth_fail(err, HEARTH_MISUSE, "draft_tokens[%zu] is %d; this model has tokens 0 to %u", i,
+                            request->draft[i], model->info.n_vocab - 1);
+    return HEARTH_OK;
+}
+
 /* Find the prefix of the prompt that the parent key names. A key of another conversation is a mistake. */
 static hearth_status find_parent(hth_request *request, hearth_error *err)
 {
@@ -177,6 +187,10 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     memcpy(copied, prompt->tokens, n_tokens * sizeof(*copied));
     sampling.seed += i;
     one.sampling = &sampling;
+    if (one.draft_max == -1 && model->draft_max > 0)
+        one.draft_max = (int32_t)model->draft_max;
+    if (one.draft_min == -1)
+        one.draft_min = (int32_t)model->draft_min;
     status = hth_request_new(&one, copied, n_tokens, first_id + i, &request, err);
     if (status != HEARTH_OK)
         return status;
@@ -185,6 +199,8 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     status = hth_model_keyspace(model, adapters, given->cache_salt, &request->keyspace, err);
     if (status == HEARTH_OK)
         status = check_stop_tokens(model, request, err);
+    if (status == HEARTH_OK)
+        status = check_draft(model, request, err);
     if (first)
         request->n_parent = first->request->n_parent;
     else if (status == HEARTH_OK)

@@ -6,10 +6,16 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "sched/slot_draft.h"
+
 enum {
     SPARE_PART = 10, /* drawing and saving have this part of a tick: a tenth */
     IDLE_PART = 50,  /* idle cells may cost this part of an evaluation: a fiftieth */
+    LEARN_PART = 8,  /* an evaluation with drafts moves the estimate of their cost by this part */
+    FORGET_PART = 128,
 };
+
+static const float first_draft_cost = 0.25f; /* before one was measured */
 
 struct hth_batch {
     const hth_workplace *place;
@@ -23,7 +29,9 @@ struct hth_batch {
     uint32_t n_sequences; /* with rows */
     bool is_hurried;
     uint64_t row_ns;   /* recent cost of a prompt's row; 0: unknown */
-    uint64_t small_ns; /* recent cost of an evaluation of few rows; 0: unknown */
+    uint64_t small_ns; /* recent cost of an evaluation of few rows, without drafts; 0: unknown */
+    uint32_t n_draft;  /* rows of drafts */
+    float draft_cost;  /* recent cost of one of them, as a part of an evaluation without drafts */
 };
 
 bool hth_pulse_wants_abort(void *user_data)
@@ -60,6 +68,7 @@ hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse
     *batch = (hth_batch){
         .place = place,
         .pulse = pulse,
+        .draft_cost = first_draft_cost,
         .slots = calloc(n_slots, sizeof(hth_slot *)),
         .items = calloc(n_slots, sizeof(*batch->items)),
         .n_tokens = calloc(n_slots, sizeof(*batch->n_tokens)),
@@ -77,6 +86,7 @@ void hth_batch_clear(hth_batch *batch)
     batch->n_slots = 0;
     batch->n_rows = 0;
     batch->is_hurried = false;
+    batch->n_draft = 0;
 }
 
 void hth_batch_hurry(hth_batch *batch)
@@ -89,6 +99,7 @@ void hth_batch_add(hth_batch *batch, hth_slot *slot)
     uint32_t i = batch->n_slots++;
 
     slot->n_in_batch = 0;
+    slot->n_draft = 0; /* of an evaluation that failed */
     /* The loop is short, because nearly all slots were in the last tick. Long prompts take turns. */
     for (; i > 0 && batch->slots[i - 1]->last_ticked > slot->last_ticked; i--)
         batch->slots[i] = batch->slots[i - 1];
@@ -103,6 +114,11 @@ uint32_t hth_batch_n_slots(const hth_batch *batch)
 hth_slot *hth_batch_slot(const hth_batch *batch, uint32_t i)
 {
     return batch->slots[i];
+}
+
+uint32_t hth_batch_n_draft(const hth_batch *batch)
+{
+    return batch->n_draft;
 }
 
 uint32_t hth_batch_n_rows(const hth_batch *batch)
@@ -130,6 +146,24 @@ static uint32_t n_in_time(const hth_batch *batch, const hth_schedule *schedule)
 static int rank_of(const hearth_plan_item *item, uint32_t n_tokens)
 {
     return item->is_decode ? 2 : n_tokens % HTH_CHUNK_MIN != 0 || item->position % HTH_CHUNK_MIN != 0;
+}
+
+/* Add drafts to the planned single tokens. More rows than those of a small chunk would be measured as prompts. */
+static void plan_drafts(hth_batch *batch, uint32_t n_streams)
+{
+    uint32_t n_max = batch->place->n_batch < HTH_CHUNK_MIN ? batch->place->n_batch : HTH_CHUNK_MIN - 1;
+    uint32_t n_left = n_max > n_streams ? n_max - n_streams : 0;
+    float price = batch->draft_cost * (float)n_streams; /* an evaluation without drafts draws so many tokens */
+
+    for (uint32_t i = 0; i < batch->n_slots; i++) {
+        uint32_t n = 0;
+
+        if (batch->n_tokens[i] == 1 && n_left > 0)
+            n = hth_slot_plan_draft(batch->slots[i], price, n_left < HEARTH_DRAFT_MAX ? n_left : HEARTH_DRAFT_MAX);
+        batch->n_tokens[i] += n;
+        batch->n_draft += n;
+        n_left -= n;
+    }
 }
 
 static uint32_t place_rows(hth_batch *batch)
@@ -173,6 +207,8 @@ uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alo
             n_batch = n_streams + n;
     }
     hth_strategy_plan(&schedule->strategy, batch->items, batch->n_slots, n_batch, chunk, batch->n_tokens);
+    if (n_streams == batch->n_slots && !alone && batch->small_ns > 0) /* else nothing is known to compare with */
+        plan_drafts(batch, n_streams);
     batch->n_sequences = place_rows(batch);
     return batch->n_sequences;
 }
@@ -208,20 +244,53 @@ static void move_mean(uint64_t *mean, uint64_t value)
     *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
 }
 
+/*
+ * The cost of a row of a draft. It is at most that of a row of its own, so a slow moment of the machine counts for little
+ * more. Without drafts the estimate goes back to the first one, slowly: what was too dear once is tried again.
+ */
+static void note_draft_cost(hth_batch *batch, uint64_t spent_ns)
+{
+    float most = 1.0f / (float)batch->n_sequences, cost = 0;
+
+    if (batch->n_draft == 0) {
+        batch->draft_cost += (first_draft_cost - batch->draft_cost) / FORGET_PART;
+        return;
+    }
+    if (spent_ns > batch->small_ns)
+        cost = (float)(spent_ns - batch->small_ns) / (float)batch->small_ns / (float)batch->n_draft;
+    batch->draft_cost += ((cost < most ? cost : most) - batch->draft_cost) / LEARN_PART;
+}
+
 /* A few rows cost little more than one. So the cost of a row is measured on evaluations of many rows only. */
 static void note_cost(hth_batch *batch, uint64_t spent_ns)
 {
-    if (batch->n_rows < HTH_CHUNK_MIN)
-        move_mean(&batch->small_ns, spent_ns + 1);
-    else
+    if (batch->n_rows >= HTH_CHUNK_MIN)
         move_mean(&batch->row_ns, spent_ns / batch->n_rows + 1);
+    else if (batch->n_draft == 0)
+        move_mean(&batch->small_ns, spent_ns + 1);
+    if (batch->n_rows < HTH_CHUNK_MIN)
+        note_draft_cost(batch, spent_ns);
 }
 
 const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot)
 {
-    uint32_t last = slot->first_row + slot->n_in_batch - 1;
+    uint32_t last = slot->first_row + slot->n_in_batch - slot->n_draft - 1;
 
     return batch->rows[last].wants_logits ? batch->place->backend->logits(batch->place->context, last) : NULL;
+}
+
+const float *hth_batch_draft_logits(const hth_batch *batch, const hth_slot *slot, uint32_t i)
+{
+    return batch->place->backend->logits(batch->place->context, slot->first_row + slot->n_in_batch - slot->n_draft + i);
+}
+
+/* Does it have the logits that its last tokens asked for? */
+static bool has_logits(const hth_batch *batch, const hth_slot *slot)
+{
+    for (uint32_t i = 0; i < slot->n_draft; i++)
+        if (!hth_batch_draft_logits(batch, slot, i))
+            return false;
+    return !batch->rows[slot->first_row + slot->n_in_batch - 1].wants_logits || hth_batch_logits(batch, slot);
 }
 
 /* Pass logits to the slots that want them after each token of their prompts. */
@@ -259,8 +328,7 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     for (uint32_t i = 0; status == HEARTH_OK && *result == HTH_DECODE_OK && i < batch->n_slots; i++) {
         const hth_slot *slot = batch->slots[i];
 
-        if (slot->n_in_batch > 0 && batch->rows[slot->first_row + slot->n_in_batch - 1].wants_logits &&
-            !hth_batch_logits(batch, slot))
+        if (slot->n_in_batch > 0 && !has_logits(batch, slot))
             status = hth_fail(err, HEARTH_ENGINE, "the engine computed no logits for the last token");
     }
     if (status != HEARTH_OK || *result != HTH_DECODE_OK)

@@ -6,6 +6,10 @@
  * as the engine allows it: first whole chunks of prompts, then other parts of prompts, then single tokens
  * (docs/engine.md). While a reply is being generated, chunks are only as long as max_tick_ms allows, measured by the
  * recent cost of a row.
+ *
+ * When all slots evaluate single tokens, drafts of the next tokens may go with them. A row of a draft has a price: its
+ * recent cost, compared with the time that a drawn token took recently. With many slots a token takes little time, so a
+ * draft must be good to be worth its price.
  */
 #ifndef HTH_SCHED_BATCH_H
 #define HTH_SCHED_BATCH_H
@@ -54,7 +58,14 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
 
 uint32_t hth_batch_n_slots(const hth_batch *batch);
 hth_slot *hth_batch_slot(const hth_batch *batch, uint32_t i);
-/* The logits after a slot's last row, valid until the next evaluation; NULL when the row asked for none. */
+/*
+ * The logits after a slot's last row before its draft, valid until the next evaluation; NULL when the row asked for
+ * none.
+ */
 const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot);
+/* The logits after token i of its draft. */
+const float *hth_batch_draft_logits(const hth_batch *batch, const hth_slot *slot, uint32_t i);
+/* Tokens of drafts in the planned evaluation. */
+uint32_t hth_batch_n_draft(const hth_batch *batch);
 
 #endif

@@ -2,6 +2,7 @@
  * batcher_evaluation.c - one evaluation: gather the ready slots, and use its results
  */
 #include "sched/batcher_inside.h"
+#include "sched/slot_draft.h"
 
 /* A reply has outgrown the cells that it was admitted for: reserve more, or let it wait in place. */
 static void grow_room(hth_batcher *batcher, hth_slot *slot)
@@ -95,11 +96,22 @@ void hth_batcher_gather_ready(hth_batcher *batcher)
         relieve(batcher);
 }
 
+/* Draw after the last token, and after the tokens of the draft as long as they are the drawn ones. */
+static void draw(const hth_batch *batch, hth_slot *slot)
+{
+    hth_slot_draw(slot);
+    for (uint32_t i = 0; hth_slot_has_drawn_draft(slot, i); i++) {
+        slot->logits = hth_batch_draft_logits(batch, slot, i);
+        hth_slot_draw(slot);
+    }
+    hth_slot_end_draft(slot);
+}
+
 /* Draw and save after an evaluation that succeeded. */
 static void use_logits(hth_batcher *batcher)
 {
     for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++)
-        hth_slot_draw(hth_batch_slot(batcher->batch, i)); /* first, because a reader waits for it */
+        draw(batcher->batch, hth_batch_slot(batcher->batch, i)); /* first, because a reader waits for it */
     hth_workplace_note(&batcher->place, HEARTH_WORK_TOLD, NULL, 0);
     for (uint32_t i = 0; i < hth_batch_n_slots(batcher->batch); i++) {
         hth_slot *slot = hth_batch_slot(batcher->batch, i);
@@ -132,10 +144,12 @@ void hth_batcher_evaluate(hth_batcher *batcher)
     uint32_t n_slots;
     hth_decode_result result = HTH_DECODE_OK;
     hearth_status status;
+    bool is_alone; /* it fails for no other reason than its one slot */
 
     n_slots = hth_batch_plan(batcher->batch, &batcher->schedule, batcher->one_by_one > 0);
     if (n_slots == 0)
         return;
+    is_alone = n_slots == 1 && hth_batch_n_draft(batcher->batch) == 0;
     batcher->n_ticks++;
     if (batcher->one_by_one > 0)
         batcher->one_by_one--;
@@ -158,7 +172,7 @@ void hth_batcher_evaluate(hth_batcher *batcher)
             hth_slot_note_broken(slot); /* all are cancelled, and end with the next tick */
         else if (status != HEARTH_OK)
             begin_again(batcher, slot);
-        if (n_slots > 1 || result == HTH_DECODE_ABORTED)
+        if (!is_alone || result == HTH_DECODE_ABORTED)
             continue;
         if (status != HEARTH_OK)
             hth_slot_stop(slot, status, HEARTH_FINISH_NONE, err.message);
@@ -167,6 +181,6 @@ void hth_batcher_evaluate(hth_batcher *batcher)
         else
             hth_slot_stop(slot, HEARTH_ENGINE, HEARTH_FINISH_NONE, "the engine has no room for the prompt");
     }
-    if (n_slots > 1) /* evaluate each alone, to find the one that fails */
+    if (!is_alone) /* evaluate each alone and without a draft, to find the one that fails */
         batcher->one_by_one = n_slots;
 }

@@ -312,6 +312,12 @@ static void note_token_time(hth_reply *reply)
     stats->decode_ms = ms_between(reply->first_token_ns, now);
 }
 
+/* Was token index, the latest, the last one that a request for verification asks for? */
+static bool is_verified(const hth_request *request, uint32_t index, hearth_token token)
+{
+    return request->verify && (index >= request->n_draft || request->draft[index] != token);
+}
+
 /* Append a token, deliver the text that it releases, and end the reply if it must. True while the reply continues. */
 static bool take_token(hth_reply *reply, hearth_token token, const float *logits)
 {
@@ -338,7 +344,8 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
         reply->result->shown.stop_number = (uint32_t)hth_text_stream_stop(reply->text) + 1; /* there are few */
     if (ends || stopped)
         hth_reply_end(reply, HEARTH_OK, HEARTH_FINISH_STOP);
-    else if (reply->result->stats.completion_tokens >= reply->n_max)
+    else if (reply->result->stats.completion_tokens >= reply->n_max ||
+             is_verified(request, reply->result->stats.completion_tokens - 1, token))
         hth_reply_end(reply, HEARTH_OK, HEARTH_FINISH_LENGTH);
     return !reply->ended;
 }

@@ -33,9 +33,18 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
         return hth_fail(err, HEARTH_MISUSE, "shown_tokens has %zu tokens; at most %d are allowed",
                         from->sampling->n_shown_tokens, SHOWN_TOKENS_MAX);
     if ((!from->stop_tokens && from->n_stop_tokens > 0) || (!from->replayed && from->n_replayed > 0) ||
-        (!from->sampling->shown_tokens && from->sampling->n_shown_tokens > 0))
+        (!from->sampling->shown_tokens && from->sampling->n_shown_tokens > 0) ||
+        (!from->draft_tokens && from->n_draft_tokens > 0))
         return hth_fail(err, HEARTH_MISUSE,
-                        "stop_tokens, shown_tokens or replayed is NULL although its count is not 0");
+                        "stop_tokens, shown_tokens, replayed or draft_tokens is NULL although its count is not 0");
+    if (from->draft_max < -1 || from->draft_max > HEARTH_DRAFT_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "draft_max is %d; it must be 0 to %d, or -1: as the model was loaded",
+                        from->draft_max, HEARTH_DRAFT_MAX);
+    if (from->draft_min < -1 || from->draft_min > HEARTH_DRAFT_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "draft_min is %d; it must be 0 to %d, or -1: as the model was loaded",
+                        from->draft_min, HEARTH_DRAFT_MAX);
+    if (from->verify && from->n_draft_tokens == 0)
+        return hth_fail(err, HEARTH_MISUSE, "verify needs draft_tokens to compare the reply with");
     if (from->session_id &&
         (!*from->session_id || strnlen(from->session_id, HTH_SESSION_BYTES_MAX + 1) > HTH_SESSION_BYTES_MAX))
         return hth_fail(err, HEARTH_MISUSE, "session_id is empty or longer than %d bytes", HTH_SESSION_BYTES_MAX);
@@ -86,11 +95,13 @@ static hearth_status copy_lists(hth_request *request, const hearth_request *from
 {
     if (!copy_tokens(from->stop_tokens, from->n_stop_tokens, &request->stop_tokens) ||
         !copy_tokens(from->sampling->shown_tokens, from->sampling->n_shown_tokens, &request->shown_tokens) ||
-        !copy_tokens(from->replayed, from->n_replayed, &request->replayed))
+        !copy_tokens(from->replayed, from->n_replayed, &request->replayed) ||
+        !copy_tokens(from->draft_tokens, from->n_draft_tokens, &request->draft))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
     request->n_stop_tokens = from->n_stop_tokens;
     request->n_shown_tokens = from->sampling->n_shown_tokens;
     request->n_replayed = (uint32_t)from->n_replayed;
+    request->n_draft = from->n_draft_tokens;
     if (from->session_id) {
         request->session = strdup(from->session_id);
         if (!request->session)
@@ -102,6 +113,10 @@ static hearth_status copy_lists(hth_request *request, const hearth_request *from
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,
                               hth_request **out, hearth_error *err)
 {
+    uint32_t draft_max = from->draft_max >= 0     ? (uint32_t)from->draft_max
+                       : from->n_draft_tokens > 0 ? HEARTH_DRAFT_MAX
+                                                  : 0;
+    uint32_t draft_min = from->draft_min > 0 ? (uint32_t)from->draft_min : 0;
     hth_request *request = calloc(1, sizeof(*request));
     hearth_status status;
 
@@ -125,6 +140,9 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .tell_replayed = from->tell_replayed,
         .replayed_state = from->replayed_state,
         .is_resumed = from->is_resumed || from->n_replayed > 0,
+        .draft_max = draft_max,
+        .draft_min = draft_min < draft_max ? draft_min : draft_max,
+        .verify = from->verify,
         .priority = from->priority,
         .sampling = *from->sampling,
         .has_parent_key = from->parent_key != NULL,
@@ -175,6 +193,7 @@ void hth_request_free(hth_request *request)
     free(request->shown_tokens);
     free(request->replayed);
     hth_adapter_set_unref(request->adapters);
+    free(request->draft);
     free(request->session);
     free(request->prompt);
     hth_prompt_text_unref(request->text);

@@ -57,6 +57,11 @@ struct hth_request {
     float replayed_state; /* NaN: none */
     bool tell_replayed;
     bool is_resumed;
+    uint32_t draft_max;  /* longest draft; 0: none */
+    uint32_t draft_min;  /* a shorter draft is not verified */
+    hearth_token *draft; /* owned, [n_draft], expected tokens of the reply */
+    size_t n_draft;
+    bool verify;   /* end behind the first token that is not the draft's */
     char *session; /* owned; NULL: none */
     bool has_parent_key;
     uint8_t parent_key[32];

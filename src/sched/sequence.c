@@ -54,6 +54,11 @@ uint32_t hth_sequence_n_tokens(const hth_sequence *sequence)
     return sequence->n_tokens;
 }
 
+hearth_token hth_sequence_token(const hth_sequence *sequence, uint32_t i)
+{
+    return sequence->tokens[i];
+}
+
 uint32_t hth_sequence_id(const hth_sequence *sequence)
 {
     return sequence->id;

@@ -86,6 +86,7 @@ hearth_status hth_sequence_open(const hth_workplace *workplace, hth_books *books
 void hth_sequence_close(hth_sequence *sequence); /* accepts NULL */
 
 uint32_t hth_sequence_n_tokens(const hth_sequence *sequence);
+hearth_token hth_sequence_token(const hth_sequence *sequence, uint32_t i); /* i < hth_sequence_n_tokens */
 uint32_t hth_sequence_id(const hth_sequence *sequence);
 
 /*

@@ -65,6 +65,7 @@ void hth_slot_free(hth_slot *slot)
     assert(!slot->entry);
     hth_restore_end(slot->restore);
     hth_lookup_deinit(&slot->lookup);
+    hth_draft_free(slot->draft);
     hth_reply_free(slot->reply);
     drop_saved_logits(slot);
     free(slot->tokens);
@@ -583,8 +584,10 @@ void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows)
 {
     uint32_t n_known = hth_sequence_n_tokens(slot->entry->sequence);
 
+    bool all = hth_slot_wants_prompt_logprobs(slot) || slot->n_draft > 0;
+
     hth_sequence_fill_rows(slot->entry->sequence, slot->tokens + n_known, n, n_known + n == slot->n_tokens, rows);
-    for (uint32_t i = 0; hth_slot_wants_prompt_logprobs(slot) && i < n; i++)
+    for (uint32_t i = 0; all && i < n; i++)
         rows[i].wants_logits = true;
 }
 
@@ -638,7 +641,7 @@ void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, ui
         stats->prefill_ms += ms_between(begin_ns, end_ns);
     }
     hth_sequence_extend(sequence, slot->tokens + n_known, n);
-    slot->logits = n_known + n == slot->n_tokens ? logits : NULL;
+    slot->logits = n_known + n == slot->n_tokens + slot->n_draft ? logits : NULL;
     if (!slot->was_prefilled)
         report_progress(slot, HEARTH_PHASE_PREFILL);
 }

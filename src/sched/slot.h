@@ -19,6 +19,7 @@
 #ifndef HTH_SCHED_SLOT_H
 #define HTH_SCHED_SLOT_H
 
+#include "sched/draft.h"
 #include "sched/pool.h"
 #include "sched/reply.h"
 #include "sched/sequence_restore.h"
@@ -63,6 +64,8 @@ struct hth_slot {
     bool tells;        /* it tells known text, or did so when it was suspended */
     bool has_told_restore;
     bool was_prefilled; /* the end of the prompt was evaluated or restored */
+    hth_draft *draft;   /* the source of its drafts; NULL: none was needed yet */
+    uint32_t n_draft;   /* tokens of a draft in its rows, behind tokens [n_tokens] */
 
     /* Used by the waiting line. */
     hth_slot *prev, *next;
@@ -139,8 +142,8 @@ bool hth_slot_wants_prompt_logprobs(const hth_slot *slot);
 /* The rows were evaluated: take the logits after row i. Called before hth_slot_note_evaluated. */
 void hth_slot_note_prompt_logits(hth_slot *slot, uint32_t i, const float *logits);
 /*
- * n rows were evaluated. logits are those of the last row; they count when no token is left to evaluate, and stay valid
- * until the next evaluation.
+ * n rows were evaluated, those of a draft included. logits are those of the last row before the draft; they count when
+ * no token is left to evaluate, and stay valid until the next evaluation.
  */
 void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, uint64_t begin_ns, uint64_t end_ns);
 /* The evaluation failed: remove the cells that it may have left, or empty the sequence. */

@@ -13,7 +13,7 @@ enum {
     HEAD_BYTES = 8,
     STEP_BYTES = 12,
     CACHED_BYTES = 8,
-    FIGURES_BYTES = 4 * 6 + 8 * 5,
+    FIGURES_BYTES = 4 * 8 + 8 * 5,
     END_BYTES = 4 * 2 + FIGURES_BYTES,
     OUTCOME_BYTES = 4 * 4 + FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
     TOKEN_BYTES = 4,
@@ -161,7 +161,9 @@ static void put_figures(uint8_t *at, const hth_frame_figures *figures)
                                  figures->n_reply_tokens,
                                  figures->hit,
                                  figures->tier,
-                                 figures->miss };
+                                 figures->miss,
+                                 figures->n_draft_tokens,
+                                 figures->n_draft_accepted_tokens };
     const double times[] = { figures->queue_ms, figures->restore_ms, figures->prefill_ms, figures->ttft_ms,
                              figures->decode_ms };
 
@@ -174,7 +176,7 @@ static void put_figures(uint8_t *at, const hth_frame_figures *figures)
 
 static hth_frame_figures get_figures(const uint8_t *at)
 {
-    const uint8_t *times = at + (size_t)4 * 6;
+    const uint8_t *times = at + (size_t)4 * 8;
 
     return (hth_frame_figures){
         .n_prompt_tokens = hth_get_u32(at),
@@ -183,6 +185,8 @@ static hth_frame_figures get_figures(const uint8_t *at)
         .hit = hth_get_u32(at + 12),
         .tier = hth_get_u32(at + 16),
         .miss = hth_get_u32(at + 20),
+        .n_draft_tokens = hth_get_u32(at + 24),
+        .n_draft_accepted_tokens = hth_get_u32(at + 28),
         .queue_ms = hth_get_f64(times),
         .restore_ms = hth_get_f64(times + 8),
         .prefill_ms = hth_get_f64(times + 16),

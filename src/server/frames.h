@@ -105,6 +105,8 @@ typedef struct hth_frame_figures {
     uint32_t hit; /* hearth_hit, hearth_tier, hearth_miss; HTH_FRAME_NO_HIT: the cache was not asked */
     uint32_t tier;
     uint32_t miss;
+    uint32_t n_draft_tokens;
+    uint32_t n_draft_accepted_tokens;
     double queue_ms;
     double restore_ms;
     double prefill_ms;

@@ -184,6 +184,8 @@ static void note_summary(hth_metrics_model *model, const hth_record *record)
     model->n_prompt_tokens += figures->n_prompt_tokens;
     model->n_cached_tokens += figures->n_cached_tokens;
     model->n_reply_tokens += figures->n_reply_tokens;
+    model->n_draft_tokens += figures->n_draft_tokens;
+    model->n_draft_accepted_tokens += figures->n_draft_accepted_tokens;
     if (figures->hit != HTH_FRAME_NO_HIT)
         model->hits[hit][tier]++;
     if (figures->miss > HEARTH_MISS_NONE && figures->miss < HTH_METRICS_MISSES)

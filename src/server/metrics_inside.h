@@ -49,6 +49,8 @@ typedef struct hth_metrics_model {
     uint64_t n_prompt_tokens;
     uint64_t n_cached_tokens;
     uint64_t n_reply_tokens;
+    uint64_t n_draft_tokens;
+    uint64_t n_draft_accepted_tokens;
     uint64_t n_resumed;
     uint64_t n_passed_over;
     uint64_t hits[HTH_METRICS_HITS][HTH_METRICS_TIERS];

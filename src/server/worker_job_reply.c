@@ -331,6 +331,8 @@ static hth_frame_figures figures_of(const hearth_stats *stats)
         .hit = stats->hit,
         .tier = stats->tier,
         .miss = stats->miss,
+        .n_draft_tokens = stats->draft_tokens,
+        .n_draft_accepted_tokens = stats->draft_accepted_tokens,
         .queue_ms = stats->queue_ms,
         .restore_ms = stats->restore_ms,
         .prefill_ms = stats->prefill_ms,
@@ -365,6 +367,8 @@ static hearth_stats stats_of(const hth_frame_outcome *outcome)
         .hit = (hearth_hit)figures->hit,
         .tier = (hearth_tier)figures->tier,
         .miss = (hearth_miss)figures->miss,
+        .draft_tokens = figures->n_draft_tokens,
+        .draft_accepted_tokens = figures->n_draft_accepted_tokens,
         .finish_tokens = outcome->n_finish_tokens,
         .queue_ms = figures->queue_ms,
         .restore_ms = figures->restore_ms,
@@ -382,6 +386,8 @@ static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *re
     hth_frame_figures figures = figures_of(result->stats), *sum = &job->summary.figures;
 
     sum->n_reply_tokens += figures.n_reply_tokens;
+    sum->n_draft_tokens += figures.n_draft_tokens;
+    sum->n_draft_accepted_tokens += figures.n_draft_accepted_tokens;
     if (reply % job->task.request->options.n == 0) {
         sum->n_prompt_tokens += figures.n_prompt_tokens;
         sum->n_cached_tokens += figures.n_cached_tokens;
@@ -391,6 +397,8 @@ static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *re
     figures.n_prompt_tokens = sum->n_prompt_tokens;
     figures.n_cached_tokens = sum->n_cached_tokens;
     figures.n_reply_tokens = sum->n_reply_tokens;
+    figures.n_draft_tokens = sum->n_draft_tokens;
+    figures.n_draft_accepted_tokens = sum->n_draft_accepted_tokens;
     *sum = figures;
     job->summary.finish = result->finish_reason;
 }

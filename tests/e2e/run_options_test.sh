@@ -21,6 +21,8 @@ range() {
 range --predict "a whole number from -1" -2 x 1.5 99999999999
 range --n "a whole number from 1 to 128" 0 129 x
 range --min-tokens "a whole number from 0" -1 x
+range --draft-max "a whole number from 0 to 14" -1 15 x
+range --draft-min "a whole number from 0 to 14" -1 15
 range --stop "a text of at least one character" ""
 range --stop-token "a whole number from 0" -1 x
 range --temp "a number from 0 to 1000" -1 hot nan inf

@@ -142,7 +142,7 @@ static hearth_status decode(hth_engine_context *context, const hth_batch_row *ro
                 take(watch, rows[i].sequence, rows[i].position);
         }
     if (watch->clock_ns)
-        *watch->clock_ns += watch->row_ns * n_done;
+        *watch->clock_ns += watch->row_ns * n_done + watch->decode_ns;
     switch (answer) {
     case TEST_DECODE_GOES: break;
     case TEST_DECODE_FAILS:

@@ -44,6 +44,7 @@ struct test_watch {
     test_watch_hooks hooks;
     uint64_t *clock_ns; /* advanced by decoding */
     uint64_t row_ns;    /* so much a row */
+    uint64_t decode_ns; /* and so much an evaluation */
 
     uint64_t n_decodes;                                /* that went well */
     uint64_t n_rows;                                   /* of those */
