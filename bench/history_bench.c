@@ -244,8 +244,8 @@ static double share(const hth_report *report, const char *path, size_t n_turns, 
     options.cache_directory = getenv("HEARTH_CACHE");
     options.log = hth_report_log;
     options.log_level = HEARTH_LOG_ERROR;
-    if (!has_history)
-        options.history_bytes_max = 0;
+    if (has_history)
+        options.history_bytes_max = UINT64_C(64) << 20;
     model_options.n_ctx = N_CTX;
     model_options.chat_template = chat_template;
     model_options.cache_salt = keeps_reasoning ? has_history ? "1" : "2" : has_history ? "3" : "4"; /* all cold */

@@ -159,7 +159,8 @@ typedef struct hearth_runtime_options {
     /*
      * Memory for the history of each model: the tokens that earlier conversations were made of. A text prompt that
      * begins with such a conversation gets its tokens, and only the rest is tokenized. With a disk tier the history is
-     * also kept in files there, without texts. Default 64 MiB; 0: none. Without a cache there is none.
+     * also kept in files there, without texts. Default 0: none. Without a cache there is none. All requests of one
+     * salt share a history: turn it on where their senders trust each other.
      */
     uint64_t history_bytes_max;
 } hearth_runtime_options;

@@ -17,7 +17,6 @@ void hearth_runtime_options_init(hearth_runtime_options *options, size_t struct_
         .write_queue_bytes_max = UINT64_C(1) << 30,
         .session_resume_wait_ms = 500,
         .log_level = HEARTH_LOG_WARNING,
-        .history_bytes_max = UINT64_C(64) << 20,
     };
 
     hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
