@@ -953,7 +953,7 @@ typedef struct hearth_sampling {
     float adaptive_target; /* adaptive-p: prefer tokens of about this probability, above 0 .. 1; 0: off (default 0) */
     float adaptive_decay;  /* how slowly it forgets the drawn tokens, 0 .. 0.99 (default 0.9) */
     const hearth_sampler *samplers; /* the chain's steps in order, [n_samplers]; NULL: those above, in that order */
-    size_t n_samplers;              /* at most 32; a step that is not among them is off */
+    size_t n_samplers;              /* at most 32; a step that is not among them is off, a repeated one runs once */
     /*
      * Most tokens of a piece of reasoning; -1: as many as the model wants (default). Then thinking_message (NULL: none,
      * at most 1024 bytes) and thinking_end are forced, and the model goes on to its answer. The texts around reasoning,

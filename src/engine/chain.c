@@ -62,6 +62,7 @@ void hth_chain_init(hth_chain *chain, const hearth_sampling *sampling)
 {
     const hearth_sampler *steps = sampling->samplers ? sampling->samplers : usual_steps;
     size_t n = sampling->samplers ? sampling->n_samplers : sizeof(usual_steps) / sizeof(usual_steps[0]);
+    unsigned listed = 0; /* a set of samplers */
 
     if (sampling->mirostat != 0) {
         steps = mirostat_steps;
@@ -73,8 +74,9 @@ void hth_chain_init(hth_chain *chain, const hearth_sampling *sampling)
 
         if (steps[i] == HEARTH_SAMPLER_TEMPERATURE && sampling->temperature <= 0)
             chain->is_greedy = true;
-        if (!is_on(sampling, steps[i]))
+        if ((listed & 1u << steps[i]) || !is_on(sampling, steps[i]))
             continue;
+        listed |= 1u << steps[i];
         if (steps[i] == HEARTH_SAMPLER_ADAPTIVE_P)
             chain->is_adaptive = true;
         else if (chain->n_steps == 0 && penalty > chain->leading) /* the two in their usual order */
@@ -114,6 +116,8 @@ static void complete(hth_choices *c)
     if (c->is_all)
         return;
     c->n = hth_filter_from(c->logits, c->n_vocab, c->floor, c->list);
+    if (c->n == 0) /* the list is as before */
+        c->n = 1;
     c->is_all = true;
 }
 
@@ -199,16 +203,25 @@ static float temperature_of(const hth_chain *chain, hth_choices *c)
     return (float)(low + (high - low) * pow(fmin(fmax(entropy / log((double)n), 0), 1), s->dynatemp_exponent));
 }
 
-/* Divide the logits of all that are left. The order stays. */
+static bool is_finite(double value)
+{
+    return fabs(value) <= FLT_MAX; /* false for a NaN */
+}
+
+/* Divide the logits of all that are left. The order stays. A logit that becomes too low for a float drops out. */
 static void scale(hth_choices *c, float temperature)
 {
-    if (temperature <= 0) {
+    size_t n = 0;
+
+    if (!(temperature > 0) || !is_finite(c->list[0].probability / temperature)) {
         c->n = 1;
         c->is_all = true;
         return;
     }
-    for (size_t i = 0; i < c->n; i++)
-        c->list[i].probability /= temperature;
+    for (; n < c->n && is_finite(c->list[n].probability / temperature); n++)
+        c->list[n].probability /= temperature;
+    c->is_all = c->is_all || n < c->n;
+    c->n = n;
     for (uint32_t i = 0; !c->is_all && i < c->n_vocab; i++)
         c->own[i] = c->logits[i] / temperature;
     if (c->floor > -FLT_MAX)
@@ -227,8 +240,8 @@ static void penalize(hth_choices *c, hth_penalties *penalties, unsigned which)
     for (size_t i = 0; i < c->n; i++)
         c->own[c->list[i].token] = c->list[i].probability;
     hth_penalties_apply(penalties, which, c->own);
-    for (size_t i = 0; i < c->n; i++)
-        c->list[i].probability = c->own[c->list[i].token];
+    for (size_t i = 0; i < c->n; i++) /* logits stay finite */
+        c->list[i].probability = fminf(fmaxf(c->own[c->list[i].token], -FLT_MAX), FLT_MAX);
     hth_filter_sort(c->list, c->n);
     c->logits = c->own;
 }
@@ -326,9 +339,8 @@ void hth_chain_run(hth_chain *chain, hth_choices *c, hth_penalties *penalties, u
     if (chain->sampling.mirostat != 0)
         keep_by_mirostat(chain, c);
     complete(c);
-    if (temperature > 0)
-        c->n = hth_filter_soften(c->list, c->n, temperature);
-    else {
+    c->n = temperature > 0 ? hth_filter_soften(c->list, c->n, temperature) : 0;
+    if (c->n == 0 || !(c->list[0].probability > 0)) { /* also without a finite total */
         c->n = 1;
         c->list[0].probability = 1;
     }

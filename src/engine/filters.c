@@ -101,7 +101,7 @@ double hth_filter_total(const float *logits, size_t n, float floor, float highes
 
     for (size_t i = 0; i < n; i++)
         if (logits[i] >= floor && fabsf(logits[i]) <= FLT_MAX &&
-            logits[i] > highest - 60) /* smaller terms do not change a double */
+            logits[i] > (double)highest - 60) /* smaller terms do not change a double */
             total += exp((double)logits[i] - highest);
     return total;
 }

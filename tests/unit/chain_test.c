@@ -1,6 +1,7 @@
 /*
  * chain_test.c - the steps of sampling in any order, against llama.cpp's own samplers and against small cases by hand
  */
+#include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -387,6 +388,154 @@ TEST(equal_logits_and_a_single_one_are_no_trouble)
         assert_in_range(apply(sampler, 1, &candidates), 1, N_VOCAB);
         hth_sampler_free(sampler);
     }
+}
+
+/* ---- every order, temperature and size ---- */
+
+enum { N_LARGE = 5000 };
+
+static void make_wild_logits(float *out, size_t n, uint64_t *seed)
+{
+    const float scale = (const float[]){ 1e-3f, 1, 50, 1e10f, FLT_MAX }[hth_test_random(seed, 5)];
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = hth_test_random(seed, 20) == 0 ? -INFINITY : scale * ((float)hth_test_random(seed, 2001) / 1000 - 1);
+    out[hth_test_random(seed, n)] = scale;
+}
+
+/* Candidates come likeliest first, without repeats, and their probabilities add up to 1. */
+static void expect_probabilities(const hth_candidate *candidates, size_t n, size_t n_vocab)
+{
+    static bool seen[N_LARGE];
+    double total = 0;
+
+    memset(seen, 0, sizeof(seen));
+    assert_in_range(n, 1, n_vocab);
+    for (size_t i = 0; i < n; i++) {
+        assert_in_range(candidates[i].token, 0, n_vocab - 1);
+        assert_false(seen[candidates[i].token]);
+        seen[candidates[i].token] = true;
+        assert_true(candidates[i].probability >= 0 && candidates[i].probability <= 1); /* false for a NaN */
+        assert_true(i == 0 || candidates[i - 1].probability >= candidates[i].probability);
+        total += candidates[i].probability;
+    }
+    assert_true(fabs(total - 1) < 1e-4);
+}
+
+static hearth_sampling wild_sampling(int round, float temperature, uint64_t *seed)
+{
+    static hearth_sampler steps[12];
+    hearth_sampling s = plain();
+
+    s.temperature = temperature;
+    s.mirostat = round % 3;
+    s.dynatemp_range = hth_test_random(seed, 2) ? temperature : 0;
+    s.top_k = (int32_t)hth_test_random(seed, 3) * 8;
+    s.top_p = 0.9f;
+    s.min_p = 0.05f;
+    s.typical_p = 0.9f;
+    s.top_n_sigma = 1.5f;
+    s.xtc_probability = 0.5f;
+    s.xtc_threshold = 0.1f;
+    s.adaptive_target = hth_test_random(seed, 2) ? 0.3f : 0;
+    s.repeat_penalty = hth_test_random(seed, 2) ? 0.01f : 1000;
+    if (hth_test_random(seed, 4) == 0)
+        return s; /* the usual order */
+    s.samplers = steps;
+    s.n_samplers = hth_test_random(seed, 13);
+    for (size_t i = 0; i < s.n_samplers; i++)
+        steps[i] = (hearth_sampler[]){ 0, 2, 3, 4, 5, 6, 7, 8, 8, 9 }[hth_test_random(seed, 10)]; /* DRY needs texts */
+    return s;
+}
+
+TEST(a_token_is_left_with_every_order_temperature_and_size)
+{
+    static const float temperatures[] = {
+        FLT_TRUE_MIN, 1e-44f, 1e-40f, FLT_MIN, 1e-37f, 1e-30f, 1e-10f, 0.1f, 1, 1000
+    };
+    static const size_t sizes[] = { 16, N_LARGE };
+    static float wild[N_LARGE];
+    uint64_t seed = hth_test_seed();
+
+    for (int round = 0; round < 1200; round++) {
+        size_t n_vocab = sizes[round % 8 == 7];
+        hearth_sampling s = wild_sampling(round, temperatures[hth_test_random(&seed, 10)], &seed);
+        hth_engine_sampler *sampler;
+        hearth_error err;
+
+        assert_ok(hth_sampling_check(&s, &err), err);
+        assert_ok(hth_sampler_new(&s, &(hth_sampler_parts){ .n_vocab = (uint32_t)n_vocab }, &sampler, &err), err);
+        for (uint64_t position = 0; position < 4; position++) {
+            const hth_candidate *candidates;
+            size_t n;
+            float state;
+
+            make_wild_logits(wild, n_vocab, &seed);
+            assert_ok(hth_sampler_apply(sampler, wild, &(hth_sample_at){ .position = position }, &candidates, &n, &err),
+                      err);
+            expect_probabilities(candidates, n, n_vocab);
+            accept(sampler, candidates[hth_test_random(&seed, n)].token);
+            assert_true(!hth_sampler_state(sampler, &state) || isfinite(state));
+        }
+        hth_sampler_free(sampler);
+    }
+}
+
+TEST(a_tiny_temperature_takes_the_likeliest)
+{
+    static const char *const orders[] = { "t", "tp", "tm", "tk", "ty", "ts", "tx", "tt", "ta", "te" };
+    static const float ranges[] = { 0, FLT_TRUE_MIN, 1e-44f };
+    const float values[] = { 1, 3, -4, 2 }, low[] = { -9, -3, -4, -8 };
+
+    for (size_t i = 0; i < 3 * 3 * sizeof(orders) / sizeof(orders[0]); i++) {
+        hearth_sampling s = plain();
+        const hth_candidate *candidates;
+        hth_engine_sampler *sampler;
+
+        s.temperature = 1e-44f;
+        s.dynatemp_range = ranges[i % 3];
+        s.mirostat = (int)(i / 3 % 3);
+        s.top_p = 0.9f;
+        s.min_p = 0.1f;
+        s.typical_p = 0.9f;
+        s.top_k = 3;
+        s.top_n_sigma = 1;
+        s.presence_penalty = 0.5f;
+        order(&s, orders[i / 9]);
+        sampler = open_sampler(&s);
+        for (int kind = 0; kind < 2; kind++) {
+            set_logits(kind == 0 ? values : low, 4);
+            assert_int_equal(apply(sampler, 0, &candidates), 1);
+            assert_int_equal(candidates[0].token, 1);
+            assert_true(candidates[0].probability == 1);
+        }
+        hth_sampler_free(sampler);
+    }
+}
+
+TEST(a_step_that_is_listed_again_does_not_run_again)
+{
+    const char *const orders[] = { "etkp", "eettttttttttttttttttttttttkkpp" };
+    hearth_sampling s = plain();
+    const hth_candidate *from[2];
+    hth_engine_sampler *sampler[2];
+    size_t n[2];
+
+    s.temperature = 0.5f;
+    s.presence_penalty = 0.5f;
+    s.top_k = 9;
+    s.top_p = 0.9f;
+    make_logits(0);
+    for (int i = 0; i < 2; i++) {
+        order(&s, orders[i]);
+        sampler[i] = open_sampler(&s);
+        accept(sampler[i], 3);
+        n[i] = apply(sampler[i], 0, &from[i]);
+    }
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(from[0], from[1], n[0] * sizeof(*from[0]));
+    hth_sampler_free(sampler[0]);
+    hth_sampler_free(sampler[1]);
 }
 
 TEST(names_and_letters_of_samplers)
