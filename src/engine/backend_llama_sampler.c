@@ -8,6 +8,7 @@
  */
 #include "engine/backend_llama_sampler.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/gbnf_reader.h"
@@ -84,7 +85,7 @@ static hearth_status tokenize(const void *llama, const char *text, hearth_token 
     hearth_status status =
         hth_shim_tokenize(llama, text, (int32_t)strlen(text), false, true, tokens, (int32_t)capacity, &n, err);
 
-    *n_out = n > 0 ? (size_t)n : 0;
+    *n_out = (size_t)llabs(n); /* negative: so many do not fit */
     return status;
 }
 

@@ -300,6 +300,8 @@ hearth_status hth_sampler_accept(hth_engine_sampler *s, hearth_token token, bool
         return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
     if (s->penalties)
         hth_penalties_accept(s->penalties, token);
+    if (s->thinking && token == hth_thinking_forced(s->thinking))
+        s->chain.n_seen = 0; /* nothing was chosen */
     if (is_reply && (!s->grammar || s->triggers || s->chain.is_adaptive))
         hth_chain_accept(&s->chain, token);
     if (is_reply && s->thinking)

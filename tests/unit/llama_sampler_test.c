@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/draw.h"
+#include "engine/sampling.h"
 #include "support/sampler_scene.h"
 
 /* ---- filters ---- */
@@ -400,6 +401,23 @@ TEST(patterns_that_take_too_long_end_their_reply)
     assert_int_equal(status, HEARTH_ENGINE);
     assert_non_null(strstr(err.message, "triggers"));
     llama->sampler_free(sampler);
+}
+
+TEST(a_message_before_the_end_of_thinking_has_at_most_so_many_tokens)
+{
+    char message[HTH_THINKING_MESSAGE_BYTES_MAX + 1] = "";
+    hearth_sampling s = plain();
+    hth_engine_sampler *sampler = NULL;
+    hearth_error err;
+
+    memset(message, '\x01', sizeof(message) - 1); /* a token each */
+    s.thinking_budget = 3;
+    s.thinking_end = "</t>";
+    s.thinking_message = message;
+    assert_int_equal(llama->sampler_new(model, &s, &sampler, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "thinking_message has "));
+    message[100] = '\0';
+    llama->sampler_free(open_sampler(&s));
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/sampler.h"
 #include "engine/thinking.h"
 #include "support/api.h"
 #include "support/api_run.h"
@@ -157,6 +158,41 @@ TEST(control_tokens_are_recognised_without_text)
     hth_thinking_accept(t, END);
     accept_free(t, "abc");
     hth_thinking_free(t);
+    hth_vocabulary_free(vocabulary);
+}
+
+TEST(forced_tokens_do_not_move_the_state_of_the_chain)
+{
+    hth_vocabulary *vocabulary = vocabulary_new();
+    float logits[N_VOCAB] = { 0 };
+
+    for (int mirostat = 0; mirostat <= 2; mirostat++) {
+        hearth_sampling s = bounded(2);
+        hth_engine_sampler *sampler;
+        hth_thinking_parts parts;
+        const hth_candidate *candidates;
+        float before, after;
+        size_t n = 0;
+
+        s.mirostat = mirostat;
+        s.adaptive_target = 0.3f;
+        s.top_k = 0;
+        assert_int_equal(hth_thinking_read(&s, tokenize, NULL, &parts, NULL), HEARTH_OK);
+        assert_int_equal(
+            hth_sampler_new(&s,
+                            &(hth_sampler_parts){ .n_vocab = N_VOCAB, .vocabulary = vocabulary, .thinking = &parts },
+                            &sampler, NULL),
+            HEARTH_OK);
+        for (const char *c = "<t>ab</t>c"; *c; c++) {
+            assert_true(hth_sampler_state(sampler, &before));
+            assert_int_equal(hth_sampler_apply(sampler, logits, &(hth_sample_at){ 0 }, &candidates, &n, NULL),
+                             HEARTH_OK);
+            assert_int_equal(hth_sampler_accept(sampler, (unsigned char)*c, true, NULL), HEARTH_OK);
+            assert_true(hth_sampler_state(sampler, &after));
+            assert_int_equal(n == 1, after == before);
+        }
+        hth_sampler_free(sampler);
+    }
     hth_vocabulary_free(vocabulary);
 }
 
