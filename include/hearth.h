@@ -1159,6 +1159,11 @@ typedef struct hearth_request {
     hearth_events *events;
     unsigned event_flags; /* further events: a set of HEARTH_EVENTS_... */
     /*
+     * The sampler_state of the last replayed token. Mirostat and adaptive-p follow probabilities, which tokens alone do
+     * not tell: with one of them, replayed tokens without it are HEARTH_MISUSE. NaN: none (default).
+     */
+    float replayed_state;
+    /*
      * A rendered conversation. Its text is the prompt, so prompt is NULL and tokenize_flags are not read; if tokens are
      * given, they are the prompt, for example the text's with others before them. Its grammar with prefix and triggers,
      * its shown_tokens, and its stop texts (behind those of stop) hold for the reply. sampling sets no shown_tokens
@@ -1172,16 +1177,6 @@ typedef struct hearth_request {
      */
     const hearth_adapter_scale *adapters;
     size_t n_adapters;
-    /*
-     * The sampler_state of the last replayed token. Mirostat and adaptive-p follow probabilities, which tokens alone do
-     * not tell: with one of them, replayed tokens without it are HEARTH_MISUSE. NaN: none (default).
-     */
-    float replayed_state;
-    /*
-     * logprobs are those after sampling: of the candidates that the chain left. Others have minus infinity, and in the
-     * list of the likeliest, the token -1. prompt_logprobs stay the model's own.
-     */
-    bool logprobs_after_sampling;
     /*
      * Drafts: where the text repeats itself, the next tokens are guessed, at most draft_max of them, and one evaluation
      * verifies all. Tokens are drawn as without a draft, from logits that differ in rounding at most. -1 (default): as
@@ -1201,6 +1196,11 @@ typedef struct hearth_request {
      * more token follows them. So the reply is the accepted part of a draft and the token behind it.
      */
     bool verify;
+    /*
+     * logprobs are those after sampling: of the candidates that the chain left. Others have minus infinity, and in the
+     * list of the likeliest, the token -1. prompt_logprobs stay the model's own.
+     */
+    bool logprobs_after_sampling;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);

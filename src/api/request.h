@@ -106,8 +106,8 @@ typedef struct hth_api_memory {
 
 struct hth_api_request {
     hth_api_kind kind;
-    const char *model; /* NULL: the client named none */
     bool is_chat;      /* the request has a conversation; otherwise it has prompts */
+    const char *model; /* NULL: the client named none */
     hearth_conversation conversation;
     const hth_api_text_prompt *prompts; /* [n_prompts] */
     size_t n_prompts;
@@ -129,14 +129,14 @@ struct hth_api_request {
     bool is_load;                /* Ollama: the request only loads the model */
     bool is_unload;              /* Ollama: the request only unloads the model */
     bool wants_context;          /* Ollama: the end of the reply has prompt and reply as tokens */
+    bool is_json;                /* the content must be JSON that follows sampling.json_schema, or any object */
+    bool omits_probabilities;    /* native: completion_probabilities are not among response_fields */
     const hearth_token *context; /* [n_context], tokens before the conversation */
     size_t n_context;
-    bool is_json; /* the content must be JSON that follows sampling.json_schema, or any object */
 
     const hth_api_text_bias *text_biases; /* [n_text_biases], besides those of sampling */
     size_t n_text_biases;
     json_t *response_fields;  /* native: the members that the reply has, an array of texts; NULL: all */
-    bool omits_probabilities; /* native: completion_probabilities are not among them */
     json_int_t slot;          /* id_slot, the slot that the client wants; -1: any */
 
     const char *filename; /* the name of a slot's file, without a path; NULL: none */

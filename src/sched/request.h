@@ -33,8 +33,8 @@ struct hth_request {
     /* Fixed at creation. */
     uint64_t id;
     hearth_token *prompt; /* owned, [n_prompt], n_prompt >= 1 */
-    uint32_t n_prompt;
     hth_prompt_text *text; /* a reference; NULL: the prompt was not made of one text */
+    uint32_t n_prompt;
     int32_t n_predict;     /* 0: prefill only */
     uint32_t min_tokens;
     bool ignore_eos;
@@ -57,11 +57,11 @@ struct hth_request {
     float replayed_state; /* NaN: none */
     bool tell_replayed;
     bool is_resumed;
+    bool verify;         /* end behind the first token that is not the draft's */
     uint32_t draft_max;  /* longest draft; 0: none */
     uint32_t draft_min;  /* a shorter draft is not verified */
     hearth_token *draft; /* owned, [n_draft], expected tokens of the reply */
     size_t n_draft;
-    bool verify;   /* end behind the first token that is not the draft's */
     char *session; /* owned; NULL: none */
     bool has_parent_key;
     uint8_t parent_key[32];
