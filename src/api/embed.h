@@ -6,6 +6,8 @@
 
 #include "api/error.h"
 
+enum { HTH_API_EMBED_VALUES_MAX = 16 << 20 /* of one answer: some 200 MB of text */ };
+
 typedef struct hth_api_request hth_api_request;
 
 /* What a request for embeddings asks for, besides the model. Memory and texts belong to the hth_api_request. */
@@ -24,11 +26,8 @@ typedef struct hth_api_embed {
  */
 bool hth_api_embed_options(const hearth_model_info *info, const hth_api_request *request, hearth_embed_request *out,
                            hth_api_error *error);
-/*
- * Append the answer. embeddings NULL: there were no inputs. model is the name that the client knows. False with error
- * filled: the answer would be too long.
- */
-bool hth_api_embed_write(const hth_api_request *request, const hearth_embeddings *embeddings, const char *model,
-                         hth_buffer *out, hth_api_error *error);
+/* Append the answer. embeddings NULL: there were no inputs. model is the name that the client knows. */
+void hth_api_embed_write(const hth_api_request *request, const hearth_embeddings *embeddings, const char *model,
+                         hth_buffer *out);
 
 #endif

@@ -13,8 +13,6 @@
 #include "api/request.h"
 #include "base/bytes.h"
 
-enum { VALUES_MAX = 16 << 20 /* of one answer: some 200 MB of text */ };
-
 bool hth_api_embed_options(const hearth_model_info *info, const hth_api_request *request, hearth_embed_request *out,
                            hth_api_error *error)
 {
@@ -250,19 +248,9 @@ static void write_ranks(const hth_api_request *request, const hearth_embeddings 
     hth_buffer_add_text(out, "}");
 }
 
-bool hth_api_embed_write(const hth_api_request *request, const hearth_embeddings *embeddings, const char *model,
-                         hth_buffer *out, hth_api_error *error)
+void hth_api_embed_write(const hth_api_request *request, const hearth_embeddings *embeddings, const char *model,
+                         hth_buffer *out)
 {
-    uint64_t n_values = 0;
-
-    for (size_t i = 0; embeddings && i < embeddings->n_inputs; i++)
-        n_values += (uint64_t)embeddings->n_vectors[i] * embeddings->n_values;
-    if (n_values > VALUES_MAX) {
-        hth_api_fail(error, HTH_API_INVALID_VALUE, NULL,
-                     "the embeddings have %llu values; one answer has at most %d: send fewer inputs at once",
-                     (unsigned long long)n_values, VALUES_MAX);
-        return false;
-    }
     switch (request->kind) {
     case HTH_API_EMBEDDINGS: write_openai(request, embeddings, model, out); break;
     case HTH_API_NATIVE_EMBEDDING: write_native(embeddings, out); break;
@@ -270,5 +258,4 @@ bool hth_api_embed_write(const hth_api_request *request, const hearth_embeddings
     case HTH_API_OLLAMA_EMBEDDINGS: write_ollama_old(embeddings, out); break;
     default: write_ranks(request, embeddings, model, out); break;
     }
-    return true;
 }

@@ -75,6 +75,15 @@ uint32_t file_u32(const gguf_context *file, const char *key, uint32_t fallback)
     }
 }
 
+/* Does cls.weight alone make scores? For other architectures it is a layer before them, which embedding models keep. */
+bool scores_with_cls(const gguf_context *file)
+{
+    int64_t id = gguf_find_key(file, "general.architecture");
+
+    return id >= 0 && gguf_get_kv_type(file, id) == GGUF_TYPE_STRING &&
+           std::strcmp(gguf_get_val_str(file, id), "jina-bert-v2") == 0;
+}
+
 /* The engine's own limit (LLAMA_MAX_LAYERS in v0.5.0). */
 constexpr uint32_t n_layers_max = 512;
 
@@ -209,8 +218,8 @@ hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_er
         found.split_count = file_u32(file.get(), "split.count", 0);
         found.has_long_rope_factors = gguf_find_tensor(file.get(), "rope_factors_long.weight") >= 0 ||
                                       gguf_find_tensor(file.get(), "blk.0.rope_factors_long.weight") >= 0;
-        found.has_classifier =
-            gguf_find_tensor(file.get(), "cls.weight") >= 0 || gguf_find_tensor(file.get(), "cls.output.weight") >= 0;
+        found.has_classifier = gguf_find_tensor(file.get(), "cls.output.weight") >= 0 ||
+                               (gguf_find_tensor(file.get(), "cls.weight") >= 0 && scores_with_cls(file.get()));
         *out = found;
         return HEARTH_OK;
     });

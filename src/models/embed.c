@@ -15,6 +15,7 @@
 enum {
     INPUTS_MAX = 65536,
     NORM_MAX = 64,
+    TOKENS_MAX = 4 << 20,      /* of a request: a query is repeated for each document, so a short body may be long */
     ENCODER_TOKENS_MAX = 2048, /* of an input, unless the batch is larger: the memory of an evaluation grows with it */
 };
 
@@ -25,6 +26,8 @@ typedef struct reader {
     hearth_embed_input *inputs; /* [n_inputs], copies in our size */
     hearth_pooling pooling;
     hth_embed_job *job;
+    hearth_token *query_tokens; /* [n_query_tokens] */
+    size_t n_query_tokens;
     size_t n_tokens; /* of the inputs before */
     size_t capacity;
 } reader;
@@ -164,12 +167,11 @@ static char *fill_template(const char *template, const char *query, const char *
 static hearth_status add_pair(reader *r, const char *document, hearth_error *err)
 {
     const hth_engine_model_info *info = &r->model->info;
-    const char *query = r->request.query;
     hearth_token eos = info->special[HEARTH_SPECIAL_EOS], sep = info->special[HEARTH_SPECIAL_SEP];
     hearth_status status = HEARTH_OK;
 
     if (info->rank_template) {
-        char *text = fill_template(info->rank_template, query, document);
+        char *text = fill_template(info->rank_template, r->request.query, document);
 
         status = text ? add_text(r, text, strlen(text), HEARTH_TOKENIZE_SPECIAL, err)
                       : hth_fail(err, HEARTH_NO_MEMORY, "no memory for an input");
@@ -181,7 +183,7 @@ static hearth_status add_pair(reader *r, const char *document, hearth_error *err
     if (info->adds_bos && info->special[HEARTH_SPECIAL_BOS] != HTH_NO_TOKEN)
         status = add_token(r, info->special[HEARTH_SPECIAL_BOS], err);
     if (status == HEARTH_OK)
-        status = add_text(r, query, strlen(query), 0, err);
+        status = add_tokens(r, r->query_tokens, r->n_query_tokens, err);
     if (status == HEARTH_OK && info->adds_eos && eos != HTH_NO_TOKEN)
         status = add_token(r, eos, err);
     if (status == HEARTH_OK && info->adds_sep && sep != HTH_NO_TOKEN)
@@ -247,8 +249,30 @@ static hearth_status read_input(reader *r, size_t i, hearth_error *err)
         cut(r, begin, n_max);
         n = n_max;
     }
+    if (r->n_tokens > TOKENS_MAX)
+        return hth_fail(err, HEARTH_TOO_LONG,
+                        "inputs 0 to %zu have %zu tokens, each with the query if there is one; a request may have at "
+                        "most %d: send fewer inputs at once",
+                        i, r->n_tokens, TOKENS_MAX);
     r->job->n_tokens[i] = (uint32_t)n;
     return HEARTH_OK;
+}
+
+/* The query alone must fit into an input. This bounds its work for each document, also when inputs are cut. */
+static hearth_status read_query(reader *r, hearth_error *err)
+{
+    const char *query = r->request.query;
+    hearth_status status = hth_check_text("the query", query, strlen(query), err);
+
+    if (status == HEARTH_OK)
+        status = hth_tokenize(r->model->backend, r->model->engine_model, query, strlen(query), 0, &r->query_tokens,
+                              &r->n_query_tokens, err);
+    if (status == HEARTH_OK && r->n_query_tokens >= r->model->embed_tokens_max)
+        return hth_fail(err, HEARTH_TOO_LONG,
+                        "the query has %zu tokens; query and document of model '%s' may have at most %u together: "
+                        "shorten the query",
+                        r->n_query_tokens, r->model->name, r->model->embed_tokens_max);
+    return status;
 }
 
 static hearth_status read_inputs(reader *r, hearth_error *err)
@@ -257,7 +281,7 @@ static hearth_status read_inputs(reader *r, hearth_error *err)
     hearth_status status = HEARTH_OK;
 
     if (request->query)
-        status = hth_check_text("the query", request->query, strlen(request->query), err);
+        status = read_query(r, err);
     r->inputs = calloc(request->n_inputs, sizeof(*r->inputs));
     r->job = calloc(1, sizeof(*r->job));
     if (r->job)
@@ -274,7 +298,7 @@ static hearth_status read_inputs(reader *r, hearth_error *err)
 
 /* ---- submitting ---- */
 
-static hearth_status make_job(reader *r, hearth_error *err)
+static hearth_status make_job(reader *r, uint64_t n_values_max, hearth_error *err)
 {
     const hearth_embed_request *request = &r->request;
     const hth_engine_model_info *info = &r->model->info;
@@ -284,8 +308,8 @@ static hearth_status make_job(reader *r, hearth_error *err)
     hearth_status status = read_inputs(r, err);
 
     if (status == HEARTH_OK)
-        status =
-            hth_embeddings_new(r->pooling, n_values, r->job->n_tokens, request->n_inputs, &r->job->embeddings, err);
+        status = hth_embeddings_new(r->pooling, n_values, r->job->n_tokens, request->n_inputs, n_values_max,
+                                    &r->job->embeddings, err);
     if (status != HEARTH_OK)
         return status;
     r->job->n_inputs = request->n_inputs;
@@ -296,7 +320,7 @@ static hearth_status make_job(reader *r, hearth_error *err)
 }
 
 hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *request, const atomic_bool *is_gone,
-                               uint64_t *id_out, hearth_error *err)
+                               uint64_t n_values_max, uint64_t *id_out, hearth_error *err)
 {
     reader r = { .model = model, .request = hearth_embed_request_default() };
     hearth_status status;
@@ -311,7 +335,7 @@ hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *
         return status;
     status = check_options(&r, err);
     if (status == HEARTH_OK)
-        status = make_job(&r, err);
+        status = make_job(&r, n_values_max, err);
     if (status == HEARTH_OK) {
         id = hth_runtime_next_request_ids(model->runtime, 1);
         r.job->id = id;
@@ -323,6 +347,7 @@ hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *
         hth_embed_job_free(r.job);
     }
     free(r.inputs);
+    free(r.query_tokens);
     hth_model_leave(model);
     return status;
 }
@@ -330,7 +355,12 @@ hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *
 hearth_status hearth_embed_submit(hearth_model *model, const hearth_embed_request *request, uint64_t *id_out,
                                   hearth_error *err)
 {
-    return hth_embed_submit(model, request, NULL, id_out, err);
+    return hth_embed_submit(model, request, NULL, HTH_EMBEDDINGS_VALUES_MAX, id_out, err);
+}
+
+void hth_embed_wait_idle(hearth_model *model)
+{
+    hth_embedder_wait_idle(model->embedder);
 }
 
 /* The blocking form waits for on_done, passing the caller's callback through. */

@@ -81,9 +81,14 @@ hearth_status hth_model_adapters_digest(hearth_model *model, const hearth_adapte
 /* Does the policy save a prompt of n_tokens, if there is room? Fixed while the model is loaded. Any thread. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 
-/* hearth_embed_submit of a request that counts as cancelled once *is_gone is true (NULL: never). */
+/*
+ * hearth_embed_submit of a request that counts as cancelled once *is_gone is true (NULL: never). HEARTH_TOO_LONG if its
+ * vectors would have more than n_values_max values together.
+ */
 hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *request, const atomic_bool *is_gone,
-                               uint64_t *id_out, hearth_error *err);
+                               uint64_t n_values_max, uint64_t *id_out, hearth_error *err);
+/* Wait until every on_done has returned. The model is not unloaded meanwhile. */
+void hth_embed_wait_idle(hearth_model *model);
 
 /*
  * Cancel the model's requests, save, and free the engine part. The handle stays. Blocks. Not on a scheduler's thread.

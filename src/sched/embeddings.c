@@ -9,10 +9,8 @@
 
 #include "base/status.h"
 
-static const uint64_t values_bytes_max = (uint64_t)1 << 30;
-
 hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, const uint32_t *n_tokens, size_t n_inputs,
-                                 hth_counted_embeddings **out, hearth_error *err)
+                                 uint64_t n_values_max, hth_counted_embeddings **out, hearth_error *err)
 {
     hth_counted_embeddings *embeddings;
     uint64_t n_vectors = 0, n_tokens_total = 0, n = 0;
@@ -20,10 +18,11 @@ hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, cons
     for (size_t i = 0; i < n_inputs; i++)
         n_tokens_total += n_tokens[i];
     n_vectors = pooling == HEARTH_POOLING_NONE ? n_tokens_total : n_inputs;
-    if (n_vectors > values_bytes_max / sizeof(float) / (n_values ? n_values : 1))
+    if (n_vectors > n_values_max / (n_values ? n_values : 1))
         return hth_fail(err, HEARTH_TOO_LONG,
-                        "%llu vectors of %u values take more than 1 GiB; embed fewer inputs at once",
-                        (unsigned long long)n_vectors, n_values);
+                        "the embeddings would be %llu vectors of %u values; a request may have at most %llu values: "
+                        "send fewer inputs at once",
+                        (unsigned long long)n_vectors, n_values, (unsigned long long)n_values_max);
     embeddings = calloc(1, sizeof(*embeddings));
     if (!embeddings)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for embeddings");

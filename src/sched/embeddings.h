@@ -11,6 +11,8 @@
 
 #include "hearth.h"
 
+enum { HTH_EMBEDDINGS_VALUES_MAX = 1 << 28 }; /* 1 GiB */
+
 typedef struct hth_counted_embeddings {
     hearth_embeddings shown; /* first, so that hearth_embeddings_ref finds the rest; points to the arrays below */
     float *values;
@@ -22,10 +24,10 @@ typedef struct hth_counted_embeddings {
 
 /*
  * Room for the vectors, of n_values each, of inputs of so many tokens, [n_inputs]. One reference, for
- * hearth_embeddings_unref(&embeddings->shown). HEARTH_TOO_LONG beyond 1 GiB; HEARTH_NO_MEMORY.
+ * hearth_embeddings_unref(&embeddings->shown). HEARTH_TOO_LONG beyond n_values_max; HEARTH_NO_MEMORY.
  */
 hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, const uint32_t *n_tokens, size_t n_inputs,
-                                 hth_counted_embeddings **out, hearth_error *err);
+                                 uint64_t n_values_max, hth_counted_embeddings **out, hearth_error *err);
 /* Turn it into a failure, without vectors. Only while no other holder knows it. */
 void hth_embeddings_fail(hth_counted_embeddings *embeddings, const hearth_error *error);
 

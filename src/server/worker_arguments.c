@@ -27,6 +27,13 @@ static bool is_same_option(const char *const *a, const char *const *b, const cha
     }
 }
 
+static bool has_flag(const char *const *strings, const char *flag)
+{
+    while (*strings && strcmp(*strings, flag) != 0)
+        strings++;
+    return *strings;
+}
+
 bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
 {
     static const char *const options[] = { "--model",
@@ -37,11 +44,11 @@ bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
                                            "--reasoning",
                                            "--predict",
                                            "--stop",
-                                           "--lora",
-                                           "--lora-init-without-apply" };
+                                           "--lora" };
+    static const char no_apply[] = "--lora-init-without-apply";
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (!is_same_option(a, b, options[i]))
             return false;
-    return true;
+    return has_flag(a, no_apply) == has_flag(b, no_apply);
 }

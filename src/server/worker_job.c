@@ -17,6 +17,7 @@
 #include "base/draw.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "models/model.h"
 #include "server/worker_slots.h"
 
 enum {
@@ -199,6 +200,8 @@ void hth_jobs_free(hth_jobs *jobs)
     stop(jobs);
     hth_jobs_end_lingering(jobs);
     wait_for_all(jobs);
+    if (jobs->has_digest)
+        hth_embed_wait_idle(jobs->model); /* take_embeddings may still be at work behind its last job */
     for (int i = 0; i < HTH_LANES; i++)
         hth_message_queue_free(jobs->lanes[i].waiting);
     hth_message_queue_free(jobs->prepared);
@@ -399,7 +402,8 @@ static void start(hth_job *job)
         prepare_elsewhere(job, HTH_LANE_FILES);
         return;
     }
-    if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0) {
+    /* A query is joined with each document, so a short body may have many tokens. */
+    if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0 || job->task.api == HTH_API_RERANK) {
         prepare_elsewhere(job, HTH_LANE_LARGE);
         return;
     }

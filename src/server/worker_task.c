@@ -291,8 +291,7 @@ void hth_task_tell_embeddings(hth_task *task)
     if (task->embeddings && task->embeddings->status != HEARTH_OK)
         hth_api_fail_status(&task->error, &task->embeddings->error);
     else
-        (void)hth_api_embed_write(task->request, task->embeddings, shown_model(task), &task->answer,
-                                  &task->error); /* the error is in the task */
+        hth_api_embed_write(task->request, task->embeddings, shown_model(task), &task->answer);
 }
 
 /* False: it was submitted. */
@@ -318,7 +317,7 @@ static bool embed(hth_task *task)
         return true;
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
-    if (hth_embed_submit(task->model, &request, task->is_gone, NULL, &err) == HEARTH_OK)
+    if (hth_embed_submit(task->model, &request, task->is_gone, HTH_API_EMBED_VALUES_MAX, NULL, &err) == HEARTH_OK)
         return false;
     hth_api_fail_status(&task->error, &err);
     return true;

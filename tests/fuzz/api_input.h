@@ -174,9 +174,11 @@ static void embed(const hth_api_request *request)
     if (request->embed->options.n_inputs > 0 && hth_api_embed_options(&info, request, &options, &error) &&
         hearth_embed(fuzz_model(), &options, &embeddings, &err) != HEARTH_OK)
         hth_api_fail_status(&error, &err);
-    if (error.kind == HTH_API_NO_ERROR && hth_api_embed_write(request, embeddings, "m", &out, &error)) {
-        json_t *body = json_loads(hth_buffer_text(&out), 0, NULL);
+    if (error.kind == HTH_API_NO_ERROR) {
+        json_t *body;
 
+        hth_api_embed_write(request, embeddings, "m", &out);
+        body = json_loads(hth_buffer_text(&out), 0, NULL);
         require(body);
         json_decref(body);
     }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "hearth.h"
+#include "models/model.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
@@ -306,6 +307,54 @@ RUNTIME_TEST(a_reranker_scores_documents_for_a_query)
     hearth_embeddings_unref(scores);
     hearth_embeddings_unref(one);
     hearth_model_unref(model);
+}
+
+RUNTIME_TEST(a_query_without_room_for_a_document_is_refused_also_when_inputs_are_cut)
+{
+    hearth_model *model = hth_test_model_load(f->runtime, "stub:encoder=1,labels=1", NULL);
+    char *query = hth_test_prompt(info_of(model).embed_tokens_max, 1);
+    hearth_embed_input document = text_input("ab");
+    hearth_embed_request request = request_of(&document, 1);
+
+    request.query = query;
+    request.truncate = true;
+    expect_refused(model, &request, HEARTH_TOO_LONG, "the query has 2048 tokens");
+    query[2047] = '\0';
+    hearth_embeddings_unref(embed(model, &request));
+    free(query);
+    hearth_model_unref(model);
+}
+
+RUNTIME_TEST(the_tokens_of_a_request_have_a_bound)
+{
+    enum { N = 2200 }; /* of 2000 tokens each */
+    hearth_model *model = hth_test_model_load(f->runtime, "stub:encoder=1,labels=1", NULL);
+    char *query = hth_test_prompt(2000, 1);
+    hearth_embed_input *documents = calloc(N, sizeof(*documents));
+    hearth_embed_request request = request_of(documents, N);
+
+    assert_non_null(documents);
+    for (size_t i = 0; i < N; i++)
+        documents[i] = text_input("ab");
+    request.query = query;
+    expect_refused(model, &request, HEARTH_TOO_LONG, "at most 4194304: send fewer inputs at once");
+    free(query);
+    free(documents);
+    hearth_model_unref(model);
+}
+
+STUB_TEST(the_values_of_a_request_have_a_bound)
+{
+    hearth_embed_input inputs[2] = { text_input("a"), text_input("b") };
+    hearth_embed_request request = request_of(inputs, 2);
+    hearth_error err = { .message = "" };
+    uint64_t id;
+
+    assert_int_equal(hth_embed_submit(f->model, &request, NULL, 2 * N_VALUES - 1, NULL, &err), HEARTH_TOO_LONG);
+    assert_non_null(strstr(err.message, "2 vectors of 8 values; a request may have at most 15 values"));
+    assert_int_equal(hth_embed_submit(f->model, &request, NULL, 2 * N_VALUES, &id, &err), HEARTH_OK);
+    hth_embed_wait_idle(f->model);
+    assert_int_equal(hearth_cancel(f->model, id, NULL), HEARTH_NOT_FOUND);
 }
 
 RUNTIME_TEST(the_option_of_the_model_names_the_pooling)

@@ -1,0 +1,27 @@
+/*
+ * worker_arguments_test.c - which changes of a worker's command line change its replies
+ */
+#include "server/worker_arguments.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+TEST(a_flag_without_a_value_counts_wherever_it_is)
+{
+    const char *const without[] = { "worker", "--model", "m", "--threads", "2", NULL };
+    const char *const last[] = { "worker", "--model", "m", "--lora-init-without-apply", NULL };
+    const char *const first[] = { "worker", "--lora-init-without-apply", "--model", "m", NULL };
+
+    assert_false(hth_worker_arguments_mean_same(without, last));
+    assert_false(hth_worker_arguments_mean_same(last, without));
+    assert_true(hth_worker_arguments_mean_same(first, last));
+}
+
+TEST(values_count_and_other_options_do_not)
+{
+    const char *const a[] = { "worker", "--model", "m", "--threads", "2", NULL };
+    const char *const b[] = { "worker", "--threads", "4", "--model", "m", NULL };
+    const char *const c[] = { "worker", "--model", "m", "--stop", "x", NULL };
+
+    assert_true(hth_worker_arguments_mean_same(a, b));
+    assert_false(hth_worker_arguments_mean_same(a, c));
+}
