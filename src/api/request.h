@@ -136,8 +136,8 @@ struct hth_api_request {
 
     const hth_api_text_bias *text_biases; /* [n_text_biases], besides those of sampling */
     size_t n_text_biases;
-    json_t *response_fields;  /* native: the members that the reply has, an array of texts; NULL: all */
-    json_int_t slot;          /* id_slot, the slot that the client wants; -1: any */
+    json_t *response_fields; /* native: the members that the reply has, an array of texts; NULL: all */
+    json_int_t slot;         /* id_slot, the slot that the client wants; -1: any */
 
     const char *filename; /* the name of a slot's file, without a path; NULL: none */
 
