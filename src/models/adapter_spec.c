@@ -64,7 +64,7 @@ hearth_status hth_adapter_specs_load(const hth_adapter_specs *specs, hearth_mode
 
     for (size_t i = 0; i < specs->n && status == HEARTH_OK; i++) {
         hearth_adapter_options options = hearth_adapter_options_default();
-        hth_adapter_spec spec;
+        hth_adapter_spec spec = { .scale = 1 };
 
         status = hth_adapter_spec_read(specs->list[i], &spec, err);
         if (status != HEARTH_OK)
