@@ -15,7 +15,7 @@
 
 static hearth_status check_name_locked(hth_adapters *adapters, const char *name, hearth_error *err)
 {
-    if (!*name || strlen(name) >= sizeof(((hearth_adapter *)NULL)->name))
+    if (!name || !*name || strlen(name) >= sizeof(((hearth_adapter *)NULL)->name))
         return hth_fail(err, HEARTH_MISUSE, "the name of an adapter has 1 to %zu bytes",
                         sizeof(((hearth_adapter *)NULL)->name) - 1);
     for (size_t i = 0; i < adapters->n; i++)

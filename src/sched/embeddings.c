@@ -28,9 +28,9 @@ hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, cons
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for embeddings");
     atomic_init(&embeddings->references, 1);
     embeddings->values = calloc((size_t)n_vectors * n_values + 1, sizeof(*embeddings->values));
-    embeddings->vectors = calloc(n_inputs, sizeof(*embeddings->vectors));
-    embeddings->n_vectors = calloc(n_inputs, sizeof(*embeddings->n_vectors));
-    embeddings->n_tokens = calloc(n_inputs, sizeof(*embeddings->n_tokens));
+    embeddings->vectors = calloc(n_inputs + 1, sizeof(*embeddings->vectors));
+    embeddings->n_vectors = calloc(n_inputs + 1, sizeof(*embeddings->n_vectors));
+    embeddings->n_tokens = calloc(n_inputs + 1, sizeof(*embeddings->n_tokens));
     if (!embeddings->values || !embeddings->vectors || !embeddings->n_vectors || !embeddings->n_tokens) {
         hearth_embeddings_unref(&embeddings->shown);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %llu vectors of %u values", (unsigned long long)n_vectors,

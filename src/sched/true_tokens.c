@@ -74,7 +74,7 @@ hth_true_tokens *hth_true_tokens_new(const hth_true_tokens_options *options)
     known->controls = hth_control_texts_new(options->backend, options->model, options->n_vocab);
     known->history = hth_history_new(options->bytes_max, options->n_vocab);
     if (!known->controls || !known->history) {
-        (void)hth_true_tokens_free(known); /* it has no files */
+        (void)hth_true_tokens_free(known); /* NOLINT(clang-analyzer-unix.Malloc): without files it frees all */
         return NULL;
     }
     if (options->directory) {
@@ -226,6 +226,7 @@ static bool rest_behind_text(const prompt *p, const char *rest, size_t n_rest, h
                 return true;
             }
         free(*out);
+        *out = NULL;
     }
     return false;
 }

@@ -46,7 +46,7 @@ const front_ends = [
   ['LiteLLM, a history of its own', CHAT, {
     model: 'tools', max_tokens: 3, tools: [weather], thinking: { type: 'enabled', budget_tokens: 1024 },
     messages: after({ ...called, thinking_blocks: [{ type: 'thinking', thinking: 'hm', signature: 's' }], reasoning_content: 'hm', provider_specific_fields: { a: 1 }, function_call: null }, told),
-  }, ['messages[].thinking_blocks', 'messages[].provider_specific_fields']],
+  }, ['messages[].thinking_blocks', 'messages[].reasoning', 'messages[].provider_specific_fields']],
   ['LibreChat', CHAT, { model: 'tiny', user: '65f0', stream: true, messages: [{ role: 'system', content: 'S' }, ...hi], temperature: 1, top_p: 1, presence_penalty: 0, frequency_penalty: 0, max_tokens: 3, promptPrefix: null }, []],
   ['Zed', CHAT, {
     model: 'tools', stream: true, stream_options: { include_usage: true }, temperature: 1, max_completion_tokens: 3, tools: [weather], parallel_tool_calls: false, stop: [], prompt_cache_key: 'thread',
