@@ -38,7 +38,7 @@ bool hth_task_choose_adapters(hth_task *task)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, "lora", "%s; GET /lora-adapters lists them", err.message);
         return false;
     }
-    for (size_t i = 0; i < sizeof(digest); i++)
+    for (size_t i = 0; i < sizeof(task->digest); i++)
         task->digest[i] ^= digest[i];
     return true;
 }
