@@ -252,7 +252,7 @@ size_t hth_filter_mirostat(const hth_candidate *candidates, size_t n, uint32_t n
     s = sum_tb / sum_tt;
     epsilon = s - 1;
     share = fabs(epsilon) < 1e-9 ? 1 / log(n_vocab) : epsilon / (1 - pow(n_vocab, -epsilon));
-    k = pow(share * exp2(mu), 1 / s);
+    k = pow(share * exp2((double)mu), 1 / s);
     return k >= (double)n || isnan(k) ? n : k < 1 ? 1 : (size_t)k; /* equal logits: s is 0 */
 }
 
