@@ -178,7 +178,7 @@ static hearth_status make_slot(hearth_model *model, const hearth_request *given,
     hearth_sampling sampling = *given->sampling;
     hearth_request one = *given;
     hth_request *request;
-    hearth_token *copied = malloc(n_tokens * sizeof(*copied));
+    hearth_token *copied = malloc((n_tokens + 1) * sizeof(*copied));
     hearth_status status;
 
     assert(prompt->tokens);

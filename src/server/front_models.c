@@ -102,8 +102,8 @@ void hth_front_list_models(hth_front_request *r)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer body = { .text = NULL };
     size_t n = 0, n_bytes;
-    hth_api_listed_model *models = calloc(options->n_models + n_adapters(options), sizeof(*models));
-    hth_worker_view *views = calloc(options->n_models, sizeof(*views));
+    hth_api_listed_model *models = calloc(options->n_models + n_adapters(options) + 1, sizeof(*models));
+    hth_worker_view *views = calloc(options->n_models + 1, sizeof(*views));
 
     if (models && views) {
         for (size_t i = 0; i < options->n_models; i++)

@@ -35,7 +35,7 @@ static const char *keep(strings *texts, const char *text)
     char *copy = texts->at ? texts->at + texts->n_bytes : NULL;
 
     texts->n_bytes += n;
-    return copy ? memcpy(copy, text, n) : text;
+    return copy ? memcpy(copy, text, n) : NULL; /* the counting pass uses no text */
 }
 
 /* One pass with at NULL counts their bytes. */
