@@ -32,10 +32,10 @@ typedef struct hth_request hth_request;
 struct hth_request {
     /* Fixed at creation. */
     uint64_t id;
-    hearth_token *prompt; /* owned, [n_prompt], n_prompt >= 1 */
+    hearth_token *prompt;  /* owned, [n_prompt], n_prompt >= 1 */
     hth_prompt_text *text; /* a reference; NULL: the prompt was not made of one text */
     uint32_t n_prompt;
-    int32_t n_predict;     /* 0: prefill only */
+    int32_t n_predict; /* 0: prefill only */
     uint32_t min_tokens;
     bool ignore_eos;
     bool no_cache_read;
