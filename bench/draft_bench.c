@@ -3,8 +3,8 @@
  *
  *   draft_bench [--json|--markdown] [--verbose] MODEL N_PREDICT [ROUNDS]
  *
- * A grammar forces the reply to be a text that is known beforehand, so any model writes it, with drafts and without. The
- * prompt is a file of lines. There are three replies:
+ * A grammar forces the reply to be a text that is known beforehand, so any model writes it, with drafts and without.
+ * The prompt is a file of lines. There are three replies:
  *
  *   edit    the file with a change in every third line: it repeats itself
  *   words   a few words in random order: repetitions are frequent, and mean nothing

@@ -1186,8 +1186,8 @@ typedef struct hearth_request {
     int32_t draft_max;
     int32_t draft_min; /* a shorter draft is left out; -1 (default): as the model was loaded */
     /*
-     * The expected reply, [n_draft_tokens]: a draft from elsewhere. Drafts come from these tokens as well as from prompt
-     * and reply.
+     * The expected reply, [n_draft_tokens]: a draft from elsewhere. Drafts come from these tokens as well as from
+     * prompt and reply.
      */
     const hearth_token *draft_tokens;
     size_t n_draft_tokens;
@@ -1267,9 +1267,9 @@ HEARTH_API hearth_status hearth_wait(hearth_model *model, uint64_t request_id, u
 
 /*
  * End a session: its sequence becomes an ordinary finished one, whose cells go when they are needed. cache_salt is that
- * of its requests (NULL: none); sessions of different salts have nothing to do with each other. Sessions of requests that
- * name adapters are others, and end after session_idle_ms only. HEARTH_NOT_FOUND when
- * no cells are kept for it (its rows may still be in the cache); HEARTH_BUSY when a request of it waits or runs.
+ * of its requests (NULL: none); sessions of different salts have nothing to do with each other. Sessions of requests
+ * that name adapters are others, and end after session_idle_ms only. HEARTH_NOT_FOUND when no cells are kept for it
+ * (its rows may still be in the cache); HEARTH_BUSY when a request of it waits or runs.
  */
 HEARTH_API hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt,
                                             hearth_error *err);
@@ -1337,8 +1337,8 @@ typedef struct hearth_embed_request {
     const char *query;
     hearth_pooling pooling; /* default HEARTH_POOLING_MODEL */
     /*
-     * Each vector, unless it has scores, is divided by its norm: 2 (default) Euclidean; p of 1 .. 64: (sum |x|^p)^(1/p);
-     * 0: multiplied so that its largest value is 32760; -1: not changed.
+     * Each vector, unless it has scores, is divided by its norm: 2 (default) Euclidean; p of 1 .. 64:
+     * (sum |x|^p)^(1/p); 0: multiplied so that its largest value is 32760; -1: not changed.
      */
     int32_t norm;
     uint32_t dimensions;        /* keep so many leading values of each vector, before the norm; 0: all */
@@ -1357,7 +1357,9 @@ static inline hearth_embed_request hearth_embed_request_default(void)
     return request;
 }
 
-/* The embeddings of a request's inputs. The library makes it and never changes it afterwards: any thread may read it. */
+/*
+ * The embeddings of a request's inputs. The library makes it and never changes it afterwards: any thread may read it.
+ */
 struct hearth_embeddings {
     size_t struct_size;
     hearth_status status;        /* HEARTH_OK, or why the request failed; there are no vectors then */
@@ -1380,9 +1382,10 @@ HEARTH_API void hearth_embeddings_unref(const hearth_embeddings *embeddings);
 
 /*
  * Embed inputs, or score them. Everything in request is copied. Inputs of all waiting requests are evaluated together,
- * as many as fit, in turn: a request with many inputs does not delay one with few. This happens in a context of its own,
- * which the first request makes, and on a thread of its own: beside the generation of the same model. Nothing of it is
- * read from the cache or kept there. An embedding depends on its own input; inputs beside it may change its last bits.
+ * as many as fit, in turn: a request with many inputs does not delay one with few. This happens in a context of its
+ * own, which the first request makes, and on a thread of its own: beside the generation of the same model. Nothing of
+ * it is read from the cache or kept there. An embedding depends on its own input; inputs beside it may change its last
+ * bits.
  *
  * The id is unique among all requests, and hearth_cancel and hearth_wait take it.
  *

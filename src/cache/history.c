@@ -16,7 +16,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 
-enum { ALLOCATION_BYTES = 32 }; /* about the cost of an allocation besides its bytes */
+#define ALLOCATION_BYTES ((size_t)32) /* about the cost of an allocation besides its bytes */
 
 typedef struct record record;
 typedef struct space space;
@@ -439,7 +439,9 @@ static bool are_tokens(const hth_history *h, const hearth_token *tokens, size_t 
     return true;
 }
 
-/* The longest record that text and tokens begin with, but for one of the whole text; NULL: none. n: where text leads. */
+/*
+ * The longest record that text and tokens begin with, but for one of the whole text; NULL: none. n: where text leads.
+ */
 static record *find_below(const node *n, size_t n_bytes, const hearth_token *tokens, size_t n_tokens)
 {
     for (; n; n = n->parent)

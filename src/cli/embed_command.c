@@ -1,8 +1,8 @@
 /*
  * embed_command.c - `hearth embed`: vectors of texts, or their scores for a query, in one process
  *
- * Lines are read and embedded a thousand at a time, and each result is written when its lines are done. So a file of any
- * length needs memory for a thousand lines.
+ * Lines are read and embedded a thousand at a time, and each result is written when its lines are done. So a file of
+ * any length needs memory for a thousand lines.
  */
 #include <math.h>
 #include <stdatomic.h>

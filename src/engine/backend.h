@@ -276,9 +276,9 @@ typedef struct hth_backend {
     /* ---- adapters: any thread, also while contexts of the model evaluate ---- */
 
     /*
-     * Load a LoRA adapter of the model from a file. Waits for evaluations that run. HEARTH_MISUSE names the way in which
-     * the file is no adapter of this model, HEARTH_UNSUPPORTED the kind of adapter that cannot be used; HEARTH_CORRUPT,
-     * HEARTH_NO_MEMORY, HEARTH_IO.
+     * Load a LoRA adapter of the model from a file. Waits for evaluations that run. HEARTH_MISUSE names the way in
+     * which the file is no adapter of this model, HEARTH_UNSUPPORTED the kind of adapter that cannot be used;
+     * HEARTH_CORRUPT, HEARTH_NO_MEMORY, HEARTH_IO.
      */
     hearth_status (*adapter_load)(hth_engine_model *model, const char *path, hth_engine_adapter **out,
                                   hearth_error *err);

@@ -70,7 +70,8 @@ typedef struct hth_prefix_owner {
 
 /*
  * The adapters of requests that name none, with their scales: *n_out of them. With a name, the adapter of that name
- * alone, with the scale that it was loaded with or, where that is 0, with 1. False: no adapter has the name, or the model is unloaded.
+ * alone, with the scale that it was loaded with or, where that is 0, with 1. False: no adapter has the name, or the
+ * model is unloaded.
  */
 bool hth_model_adapters(hearth_model *model, const char *name, hearth_adapter_scale out[HTH_ADAPTERS_MAX],
                         size_t *n_out);

@@ -245,8 +245,8 @@ static void move_mean(uint64_t *mean, uint64_t value)
 }
 
 /*
- * The cost of a row of a draft. It is at most that of a row of its own, so a slow moment of the machine counts for little
- * more. Without drafts the estimate goes back to the first one, slowly: what was too dear once is tried again.
+ * The cost of a row of a draft. It is at most that of a row of its own, so a slow moment of the machine counts for
+ * little more. Without drafts the estimate goes back to the first one, slowly: what was too dear once is tried again.
  */
 static void note_draft_cost(hth_batch *batch, uint64_t spent_ns)
 {

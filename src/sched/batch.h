@@ -36,7 +36,8 @@ void hth_batch_free(hth_batch *batch); /* accepts NULL */
 
 void hth_batch_clear(hth_batch *batch);
 /*
- * Add a slot in HTH_SLOT_EVALUATE. All slots of a batch have the same adapters. Slots are sorted by their last evaluation, the oldest first, then by their adding.
+ * Add a slot in HTH_SLOT_EVALUATE. All slots of a batch have the same adapters. Slots are sorted by their last
+ * evaluation, the oldest first, then by their adding.
  */
 void hth_batch_add(hth_batch *batch, hth_slot *slot);
 /* A reply that is not in the batch waits for the next evaluation: chunks are only as long as max_tick_ms allows. */

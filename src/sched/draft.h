@@ -34,8 +34,9 @@ uint32_t hth_draft_n_reply(const hth_draft *draft);
 bool hth_draft_append(hth_draft *draft, const hearth_token *tokens, size_t n_tokens);
 
 /*
- * Guess at most n_max <= HEARTH_DRAFT_MAX tokens after the reply. price is the cost of verifying one token, as a part of
- * the cost of drawing one without a draft. Returns the number of tokens in out, which is below n_min only if it is 0.
+ * Guess at most n_max <= HEARTH_DRAFT_MAX tokens after the reply. price is the cost of verifying one token, as a part
+ * of the cost of drawing one without a draft. Returns the number of tokens in out, which is below n_min only if it is
+ * 0.
  */
 uint32_t hth_draft_guess(hth_draft *draft, float price, uint32_t n_min, uint32_t n_max, hearth_token *out);
 #endif

@@ -13,8 +13,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 }
 
 /*
- * The draft may use promised cells only. It ends with the reply, and at the end of a block, because a block can be saved
- * only when the sequence ends there.
+ * The draft may use promised cells only. It ends with the reply, and at the end of a block, because a block can be
+ * saved only when the sequence ends there.
  */
 static uint32_t n_draft_max(const hth_slot *slot)
 {

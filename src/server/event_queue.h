@@ -53,8 +53,8 @@ void hth_request_events_tell_stats(hth_request_events *events);
 void hth_request_events_tell_prefill(hth_request_events *events);
 
 /*
- * When reply 0 ends, note its evaluated tokens in slots under the number slot. cache_salt of the request outlives the events. Before a
- * request is submitted.
+ * When reply 0 ends, note its evaluated tokens in slots under the number slot. cache_salt of the request outlives the
+ * events. Before a request is submitted.
  */
 void hth_request_events_remember(hth_request_events *events, hth_slot_memory *slots, const hearth_request *request,
                                  uint32_t slot);

@@ -45,7 +45,10 @@ typedef struct hth_slot_adapters {
  */
 void hth_slot_memory_note(hth_slot_memory *memory, const char *salt, const hth_slot_adapters *adapters, uint32_t number,
                           const hearth_token *begin, uint32_t n_begin, const hearth_token *rest, uint32_t n_rest);
-/* A copy, released with free, and the adapters. NULL with *n_out 0: the slot is empty; NULL with another *n_out: no memory. */
+/*
+ * A copy, released with free, and the adapters. NULL with *n_out 0: the slot is empty; NULL with another *n_out: no
+ * memory.
+ */
 hearth_token *hth_slot_memory_tokens(hth_slot_memory *memory, const char *salt, uint32_t number,
                                      hth_slot_adapters *adapters_out, uint32_t *n_out);
 /* The longest prefix of these tokens with which a slot of another number begins, in tokens. */

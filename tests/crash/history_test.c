@@ -91,7 +91,10 @@ static bool knows(const scene *s, int i)
     return n_known > 0;
 }
 
-/* Note all conversations, each in an opening of its own, so that files are many and become one. Tell each that is written. */
+/*
+ * Note all conversations, each in an opening of its own, so that files are many and become one. Tell each that is
+ * written.
+ */
 static void run_child(const char *directory, uint64_t kill_at, int told)
 {
     test_step_fs step;

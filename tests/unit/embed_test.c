@@ -1,8 +1,8 @@
 /*
  * embed_test.c - embeddings through the public interface, on the stub engine
  *
- * The stub's vectors are functions of the input's tokens (tests/stub/embedder.c), so each input must get the same vector
- * whatever is evaluated beside it.
+ * The stub's vectors are functions of the input's tokens (tests/stub/embedder.c), so each input must get the same
+ * vector whatever is evaluated beside it.
  */
 #include <math.h>
 #include <pthread.h>
