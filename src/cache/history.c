@@ -240,7 +240,7 @@ static node *descend(node *n, const char *text, size_t n_bytes, size_t *n_out)
 static node *node_new(const char *edge, size_t n_edge)
 {
     node *n = calloc(1, sizeof(*n));
-    char *copy = malloc(n_edge);
+    char *copy = malloc(n_edge + 1); /* malloc(0) may return NULL */
 
     if (!n || !copy) {
         free(n);

@@ -60,7 +60,7 @@ bool hth_history_find(hth_history *history, const hth_history_space *space, cons
  * Note that a whole text, n_bytes >= 1, is these tokens, n_tokens >= 1. If the text is known with other tokens, the new
  * ones replace them, unless other records stand on the old ones. Without memory nothing is noted.
  */
-void hth_history_add(hth_history *history, const hth_history_space *space, const char *text, size_t n_bytes,
+void hth_history_add(hth_history *history, const hth_history_space *name, const char *text, size_t n_bytes,
                      const hearth_token *tokens, size_t n_tokens);
 
 /* The bytes of memory in use, and the number of records. */
@@ -82,7 +82,7 @@ typedef struct hth_history_record {
 bool hth_history_digest_of(const hth_history_record *of, hth_history_digest *out);
 
 /* Add a record from a file. A record on an unknown one is ignored, and so is a text that is known already. */
-void hth_history_add_record(hth_history *history, const hth_history_record *record);
+void hth_history_add_record(hth_history *history, const hth_history_record *from);
 
 typedef bool (*hth_history_record_fn)(const hth_history_record *record, void *user_data);
 

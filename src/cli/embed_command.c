@@ -39,7 +39,7 @@ typedef struct embed {
     hearth_runtime *runtime;
     hearth_model *model;
     const hearth_embeddings *embeddings; /* of the last request */
-    uint64_t n_done;                     /* inputs that were written */
+    size_t n_done;                       /* inputs that were written */
     atomic_bool interrupted;
     _Atomic(hearth_model *) to_cancel; /* NULL: nothing runs */
     atomic_uint_least64_t request_id;
@@ -216,7 +216,7 @@ static void print_input(const embed *e, size_t i)
     bool is_list = found->pooling == HEARTH_POOLING_NONE;
 
     if (e->json)
-        (void)printf("{\"index\":%llu,\"tokens\":%u,\"%s\":%s", (unsigned long long)(e->n_done + i), found->n_tokens[i],
+        (void)printf("{\"index\":%zu,\"tokens\":%u,\"%s\":%s", e->n_done + i, found->n_tokens[i],
                      found->pooling == HEARTH_POOLING_RANK ? "scores" : "embedding", is_list ? "[" : "");
     for (uint32_t k = 0; k < found->n_vectors[i]; k++) {
         if (e->json && k > 0)
@@ -272,8 +272,7 @@ static bool embed_texts(embed *e, char *const *texts, size_t n)
     }
     if (status != HEARTH_OK) {
         if (!atomic_load(&e->interrupted) && n > 1)
-            (void)fprintf(stderr, "hearth: of texts %llu to %llu: ", (unsigned long long)e->n_done + 1,
-                          (unsigned long long)(e->n_done + n));
+            (void)fprintf(stderr, "hearth: of texts %zu to %zu: ", e->n_done + 1, e->n_done + n);
         else if (!atomic_load(&e->interrupted))
             (void)fputs("hearth: ", stderr);
         if (!atomic_load(&e->interrupted))
