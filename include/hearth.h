@@ -1408,8 +1408,9 @@ HEARTH_API hearth_status hearth_embed(hearth_model *model, const hearth_embed_re
 
 /*
  * A prefix is the beginning of a prompt or of a conversation. Its name is a key of 32 bytes: hearth_row.key,
- * hearth_stats.prompt_key and finish_key. The functions below take a key (hearth_runtime_...) or a request, whose
- * prompt or tokens, tokenize_flags and cache_salt alone are read (hearth_prompt_...). They work while requests run.
+ * hearth_stats.prompt_key and finish_key. The functions below take a key (hearth_runtime_...) or a request
+ * (hearth_prompt_...). Of a request they read only the prompt or tokens, tokenize_flags, cache_salt, adapters and
+ * no_cache_read, with which the history gives no tokens. They work while requests run.
  * They block, on files and some on the scheduler, so they are not for callbacks. Without a cache they are
  * HEARTH_UNSUPPORTED; those of a model are so, too, if nothing of that kind of model is cached, and HEARTH_CANCELLED
  * after unloading.

@@ -7,8 +7,7 @@
 #include "base/hash.h"
 #include "sched/request.h"
 
-/* "lora": [{"id": 0, "scale": 0.5}]; as in llama-server, an adapter that is not in the list is not applied. */
-static void parse_adapters(hth_api_parse *parse)
+void hth_api_parse_adapters(hth_api_parse *parse)
 {
     static const char *const known[] = { "id", "scale", NULL };
     json_t *list = hth_fields_array(&parse->body, "lora", HTH_ADAPTERS_MAX);
@@ -44,7 +43,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
     hth_fields_integer(&parse->body, "priority", -100, 100, &priority);
     options->priority = (int32_t)priority;
     hth_fields_bool(&parse->body, "return_progress", &parse->request->wants_progress);
-    parse_adapters(parse);
+    hth_api_parse_adapters(parse);
     hth_fields_string(&parse->body, "parent_key", 64, &parent);
     if (parent) {
         uint8_t *key = hth_api_allocate(parse, 32, 1);

@@ -79,6 +79,8 @@ void hth_api_defaults_end(hth_api_parse *parse);
 
 enum { HTH_API_SALT_BYTES_MAX = 256 };
 /* session_id, parent_key, priority, cache_salt, return_progress, lora. */
+/* "lora": [{"id": 0, "scale": 0.5}]; as in llama-server, an adapter that is not in the list is not applied. */
+void hth_api_parse_adapters(hth_api_parse *parse);
 #define HTH_API_EXTRA_FIELDS "session_id", "parent_key", "priority", "cache_salt", "return_progress", "lora"
 void hth_api_parse_extras(hth_api_parse *parse);
 

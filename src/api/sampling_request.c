@@ -335,12 +335,12 @@ void hth_api_parse_grammar(hth_api_parse *parse)
 
 /* ---- what else llama.cpp's clients say of a request ---- */
 
-/* A longer draft than Hearth's longest becomes that one: llama-server's default is longer. */
+/* -1: as the model says. A longer draft than Hearth's longest becomes that one: llama-server's default is longer. */
 static void parse_draft_length(hth_api_parse *parse, const char *name, int32_t *out)
 {
     json_int_t n = *out;
 
-    hth_fields_integer(&parse->body, name, 0, INT32_MAX, &n);
+    hth_fields_integer(&parse->body, name, -1, INT32_MAX, &n);
     *out = n < HEARTH_DRAFT_MAX ? (int32_t)n : HEARTH_DRAFT_MAX;
 }
 

@@ -25,13 +25,14 @@ static bool is_filename(const char *name)
 
 void hth_api_parse_slot(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "filename", "cache_salt", NULL };
+    static const char *const known[] = { "model", "filename", "cache_salt", "lora", NULL };
     hth_api_request *request = parse->request;
 
     hth_fields_rest(&parse->body, known);
     hth_fields_string(&parse->body, "model", FILENAME_BYTES_MAX, &request->model);
     hth_fields_string(&parse->body, "filename", parse->limits->body_bytes_max, &request->filename);
     hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &request->options.cache_salt);
+    hth_api_parse_adapters(parse);
     if (request->filename && !is_filename(request->filename))
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "filename",
                         "is no plain name of a file: give 1 to %d bytes without '/', '\\' and control characters, that "

@@ -169,48 +169,57 @@ static bool is_model_name(const char *name)
 
 #define NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
 
-/* Does another model have this name or alias? The second model of two with the same alias would never be used. */
-static void check_alias(const loader *l, const hth_serve_model *model, const char *alias, const char *where)
-{
-    for (size_t i = 0; i < l->n_models; i++) {
-        const hth_serve_model *other = &l->models[i];
+/* A name by which requests reach a model. */
+typedef struct called {
+    const char *name;
+    const char *kind;
+} called;
 
-        if (strcmp(other->name, alias) == 0)
-            hth_problems_add(l->problems,
-                             "%sthe alias '%s' of model '%s' is the name of another model; choose another alias", where,
-                             alias, model->name);
-        for (size_t j = 0; j < other->n_aliases; j++)
-            if (strcmp(other->aliases[j], alias) == 0)
-                hth_problems_add(l->problems,
-                                 "%sthe alias '%s' belongs to the models '%s' and '%s'; give it to one of them", where,
-                                 alias, other->name, model->name);
-    }
-}
+enum { CALLED_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
 
-static void check_aliases(const loader *l, const hth_serve_model *model, const char *where)
+/* The model's names, [CALLED_MAX] in out: first its own and its aliases, then those of its adapters from *first on. */
+static size_t list_names(const loader *l, const hth_serve_model *model, called *out, size_t *first_adapter)
 {
+    size_t n = 0;
+
+    out[n++] = (called){ model->name, "name" };
     for (size_t i = 0; i < model->n_aliases; i++)
-        check_alias(l, model, model->aliases[i], where);
-    for (size_t i = 0; i < l->n_models; i++)
-        for (size_t j = 0; j < l->models[i].n_aliases; j++)
-            if (strcmp(l->models[i].aliases[j], model->name) == 0)
-                hth_problems_add(l->problems, "%sthe model's name '%s' is an alias of model '%s'; rename one of them",
-                                 where, model->name, l->models[i].name);
-}
-
-/* An adapter that has the name of a model would change all requests for that model. */
-static void check_adapters(const loader *l, const hth_serve_model *model, const char *where)
-{
+        out[n++] = (called){ model->aliases[i], "alias" };
+    *first_adapter = n;
     for (size_t i = 0; i < model->setup.adapters.n; i++) {
         hth_adapter_spec spec;
+        const char *name = NULL;
 
-        if (hth_adapter_spec_read(model->setup.adapters.list[i], &spec, NULL) != HEARTH_OK)
-            continue; /* its option was checked */
-        check_alias(l, model, spec.name, where);
-        if (strcmp(spec.name, model->name) == 0)
-            hth_problems_add(l->problems,
-                             "%sthe adapter '%s' has the name of its model; give it another one, NAME=FILE", where,
-                             spec.name);
+        if (hth_adapter_spec_read(model->setup.adapters.list[i], &spec, NULL) == HEARTH_OK)
+            name = hth_pool_text(l->pool, spec.name, strlen(spec.name));
+        if (name) /* else its option has told the error */
+            out[n++] = (called){ name, "adapter" };
+    }
+    return n;
+}
+
+/* The second of two models with a name would never be used, and an adapter changes all requests that name it. */
+static void check_names(const loader *l, const hth_serve_model *model, const char *where)
+{
+    called own[CALLED_MAX], others[CALLED_MAX];
+    size_t first_adapter, ignored, n_own = list_names(l, model, own, &first_adapter);
+
+    for (size_t i = first_adapter; i < n_own; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(own[i].name, own[j].name) == 0)
+                hth_problems_add(l->problems,
+                                 "%smodel '%s' has the adapter '%s' and the %s '%s'; give the adapter another name, "
+                                 "NAME=FILE",
+                                 where, model->name, own[i].name, own[j].kind, own[j].name);
+    for (size_t k = 0; k < l->n_models; k++) {
+        size_t n_others = list_names(l, &l->models[k], others, &ignored);
+
+        for (size_t i = 0; i < n_own; i++)
+            for (size_t j = 0; j < n_others; j++)
+                if (strcmp(own[i].name, others[j].name) == 0)
+                    hth_problems_add(l->problems,
+                                     "%sthe %s '%s' of model '%s' is the %s of model '%s', too; rename one of them",
+                                     where, own[i].kind, own[i].name, model->name, others[j].kind, l->models[k].name);
     }
 }
 
@@ -249,8 +258,7 @@ static void finish_model(loader *l, hth_serve_model *model, const char *where)
         hth_problems_add(l->problems,
                          "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
                          where, model->name, model->setup.model.strategy);
-    check_aliases(l, model, where);
-    check_adapters(l, model, where);
+    check_names(l, model, where);
     if (model->setup.defaults.system && strlen(model->setup.defaults.system) > HTH_API_DEFAULT_SYSTEM_BYTES_MAX)
         hth_problems_add(l->problems, "%sthe system message of model '%s' is longer than %d KiB", where, model->name,
                          HTH_API_DEFAULT_SYSTEM_BYTES_MAX >> 10);

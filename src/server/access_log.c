@@ -234,8 +234,7 @@ static void json_summary(const hth_record *record, hth_line *line)
     hth_line_json_count(line, "prompt_tokens", figures->n_prompt_tokens);
     hth_line_json_count(line, "cached_tokens", figures->n_cached_tokens);
     hth_line_json_count(line, "completion_tokens", figures->n_reply_tokens);
-    hth_line_json_text(line, "hit", figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit),
-                       ID_MAX);
+    hth_line_json_text(line, "hit", hit_of(figures), ID_MAX);
     hth_line_json_text(line, "tier", hearth_tier_name((hearth_tier)figures->tier), ID_MAX);
     hth_line_json_text(line, "miss", miss_of(record), ID_MAX);
     hth_line_json_text(line, "finish", finish_of(record), ID_MAX);

@@ -333,7 +333,8 @@ static void serve(hth_front_request *r)
     case HTH_ROUTE_ADAPTERS: /* scales are those of all clients */
         if (strcmp(r->method, "POST") == 0 && hth_front_has_keys(r) && !hth_front_may_administer(r))
             return;
-        hth_front_relay(r);
+        if (hth_front_admit(r))
+            hth_front_relay(r);
         break;
     default:
         if (hth_http_encoding(r->exchange))

@@ -183,8 +183,18 @@ static uint32_t common(const hearth_token *a, uint32_t n_a, const hearth_token *
     return n;
 }
 
-uint32_t hth_slot_memory_shared(hth_slot_memory *memory, const char *salt, uint32_t number, const hearth_token *tokens,
-                                uint32_t n_tokens)
+/* A set in another order counts as another: an erase then removes rows that a prompt can make again. */
+static bool are_same(const hth_slot_adapters *a, const hth_slot_adapters *b)
+{
+    bool same = a->n == b->n;
+
+    for (size_t i = 0; i < a->n && same; i++)
+        same = a->list[i].id == b->list[i].id && a->list[i].scale == b->list[i].scale;
+    return same;
+}
+
+uint32_t hth_slot_memory_shared(hth_slot_memory *memory, const char *salt, const hth_slot_adapters *adapters,
+                                uint32_t number, const hearth_token *tokens, uint32_t n_tokens)
 {
     uint32_t most = 0;
     const kept *one;
@@ -192,9 +202,10 @@ uint32_t hth_slot_memory_shared(hth_slot_memory *memory, const char *salt, uint3
     pthread_mutex_lock(&memory->lock);
     DL_FOREACH(memory->list, one)
     {
-        uint32_t n = one->number != number && strcmp(one->salt, text_of(salt)) == 0
-                       ? common(one->tokens, one->n_tokens, tokens, n_tokens)
-                       : 0;
+        uint32_t n =
+            one->number != number && strcmp(one->salt, text_of(salt)) == 0 && are_same(&one->adapters, adapters)
+                ? common(one->tokens, one->n_tokens, tokens, n_tokens)
+                : 0;
 
         most = n > most ? n : most;
     }

@@ -51,9 +51,9 @@ void hth_slot_memory_note(hth_slot_memory *memory, const char *salt, const hth_s
  */
 hearth_token *hth_slot_memory_tokens(hth_slot_memory *memory, const char *salt, uint32_t number,
                                      hth_slot_adapters *adapters_out, uint32_t *n_out);
-/* The longest prefix of these tokens with which a slot of another number begins, in tokens. */
-uint32_t hth_slot_memory_shared(hth_slot_memory *memory, const char *salt, uint32_t number, const hearth_token *tokens,
-                                uint32_t n_tokens);
+/* The longest prefix of these tokens with which a slot of another number and the same adapters begins, in tokens. */
+uint32_t hth_slot_memory_shared(hth_slot_memory *memory, const char *salt, const hth_slot_adapters *adapters,
+                                uint32_t number, const hearth_token *tokens, uint32_t n_tokens);
 void hth_slot_memory_clear(hth_slot_memory *memory, const char *salt, uint32_t number);
 
 #endif

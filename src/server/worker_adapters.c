@@ -13,6 +13,8 @@
 #include "base/hash.h"
 #include "models/model.h"
 
+enum { SCALES_BYTES_MAX = 64 << 10 };
+
 /* ---- of a request ---- */
 
 bool hth_task_choose_adapters(hth_task *task)
@@ -20,6 +22,7 @@ bool hth_task_choose_adapters(hth_task *task)
     hearth_request *request = &task->request->options;
     const char *name = task->request->model;
     uint8_t digest[32];
+    hearth_status status;
     hearth_error err;
     size_t n = 0;
 
@@ -34,10 +37,13 @@ bool hth_task_choose_adapters(hth_task *task)
     }
     if (n == 0)
         return true;
-    if (hth_model_adapters_digest(task->model, request->adapters, n, digest, &err) != HEARTH_OK) {
+    status = hth_model_adapters_digest(task->model, request->adapters, n, digest, &err);
+    if (status == HEARTH_MISUSE || status == HEARTH_NOT_FOUND)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, "lora", "%s; GET /lora-adapters lists them", err.message);
+    else if (status != HEARTH_OK)
+        hth_api_fail_status(&task->error, &err);
+    if (status != HEARTH_OK)
         return false;
-    }
     for (size_t i = 0; i < sizeof(task->digest); i++)
         task->digest[i] ^= digest[i];
     return true;
@@ -111,7 +117,8 @@ void hth_worker_scale_adapters(hearth_model *model, hth_http_exchange *exchange)
     hearth_adapter_scale scales[HTH_ADAPTERS_MAX];
     size_t n_bytes, n;
     const char *bytes = hth_http_body(exchange, &n_bytes);
-    json_t *list = json_loadb(bytes ? bytes : "", n_bytes, JSON_REJECT_DUPLICATES, NULL);
+    json_t *list =
+        bytes && n_bytes <= SCALES_BYTES_MAX ? json_loadb(bytes, n_bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
     hearth_error err;
     bool ok = json_is_array(list) && json_array_size(list) <= HTH_ADAPTERS_MAX;
 
@@ -121,7 +128,8 @@ void hth_worker_scale_adapters(hearth_model *model, hth_http_exchange *exchange)
     json_decref(list);
     if (!ok)
         refuse(exchange, HTH_API_INVALID_VALUE,
-               "the body must be an array of at most 64 objects with the id of an adapter and its scale, a number: "
+               "the body must be an array, of at most 64 KiB, of at most 64 objects with the id of an adapter and its "
+               "scale, a number: "
                "[{\"id\": 0, \"scale\": 0.5}]");
     else if (hearth_adapters_scale(model, scales, n, &err) != HEARTH_OK)
         refuse(exchange, err.status == HEARTH_CANCELLED ? HTH_API_OVERLOADED : HTH_API_INVALID_VALUE, err.message);

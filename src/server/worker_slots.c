@@ -191,7 +191,9 @@ static void restore(order *o)
 
     if (!find_path(o))
         return;
-    (void)hth_model_adapters(task->model, NULL, o->adapters.list, &o->adapters.n); /* of an unloaded model: none */
+    o->adapters.n = task->request->options.n_adapters;
+    for (size_t i = 0; i < o->adapters.n; i++)
+        o->adapters.list[i] = task->request->options.adapters[i];
     owner = owner_of(o);
     if (hth_prefix_restore(task->model, &owner, o->path, &restored, &err) != HEARTH_OK) {
         fail(o, true, &err);
@@ -209,7 +211,8 @@ static void restore(order *o)
 static hearth_status erase_own(const order *o, const hearth_token *tokens, uint32_t n_tokens, uint32_t *n_erased_out,
                                hearth_error *err)
 {
-    uint32_t n_kept = hth_slot_memory_shared(o->task->slots, o->salt, o->number, tokens, n_tokens), n_pinned = 0;
+    uint32_t n_kept = hth_slot_memory_shared(o->task->slots, o->salt, &o->adapters, o->number, tokens, n_tokens),
+             n_pinned = 0;
     const hth_prefix_owner owner = owner_of(o);
     hearth_status status = hth_prefix_pinned(o->task->model, &owner, tokens, n_tokens, &n_pinned, err);
 

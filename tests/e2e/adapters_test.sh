@@ -48,10 +48,11 @@ refused() {
 }
 
 text=$(words 420)
-mkdir "$work/etc"
+mkdir "$work/etc" "$work/slots"
 cp "$work/zero.gguf" "$work/all.gguf" "$work/etc"
 cat >"$work/etc/hearth.conf" <<END
 listen = "127.0.0.1:0"
+slot_save_path = "$work/slots"
 model "tiny" {
   path = "$tiny"
   threads = 1
@@ -97,6 +98,21 @@ complete ',"lora":[{"id":1,"scale":0.3}]'
 expect "cached tokens after an erase" "$cached" 0
 complete ''
 [ "$cached" -gt 256 ] || fail "an erase of a prompt with an adapter took the rows without"
+
+
+# A slot without adapters keeps nothing of a slot with one, and a slot comes back under its own adapters.
+complete ',"lora":[{"id":1,"scale":0.3}],"id_slot":0'
+complete ',"id_slot":1'
+post '/slots/0?action=save' '{"filename":"a.bin"}'
+expect "the status of a save ($(cat "$work/answer"))" "$code" 200
+post '/slots/0?action=erase' ''
+[ "$(number n_erased)" -gt 256 ] || fail "an erase beside a slot without adapters took away $(cat "$work/answer")"
+post '/slots/0?action=restore' '{"filename":"a.bin"}'
+refused "a restore under the model's adapters" 'another model'
+post '/slots/0?action=restore' '{"filename":"a.bin","lora":[{"id":1,"scale":0.3}]}'
+expect "the status of a restore under its adapters ($(cat "$work/answer"))" "$code" 200
+complete ',"lora":[{"id":1,"scale":0.3}]'
+[ "$cached" -gt 256 ] || fail "a request with the adapters of a restored slot was cold"
 
 post /completion '{"prompt":"x","lora":[{"id":7,"scale":1}]}'
 refused "an unknown adapter" 'there is no adapter 7; 2 are loaded'

@@ -40,7 +40,7 @@ expect "the reply with drafts" "$(value r.content)" "$plain"
 drafted=$(value r.timings.draft_n) accepted=$(value r.timings.draft_n_accepted)
 post /completion "{$body,\"speculative.n_max\":16,\"speculative.n_min\":1}" # longer than the longest, as llama-server's default
 drafted=$((drafted + $(value r.timings.draft_n))) accepted=$((accepted + $(value r.timings.draft_n_accepted)))
-post /completion "{$body,\"speculative.n_max\":-1}"
+post /completion "{$body,\"speculative.n_max\":-2}"
 expect "the status of a negative length" "$(value r.error.code)" 400
 curl -sS -m 60 "$admin/metrics" >"$work/metrics"
 grep -qx "hearth_draft_tokens_total{model=\"tiny\"} $drafted" "$work/metrics" || fail "drafts are not counted: $(grep draft "$work/metrics")"

@@ -186,8 +186,8 @@ static const field native_fields[] = {
     { "response_fields", ARRAY, 0, 0, NULL },
     { "post_sampling_probs", BOOLEAN, 0, 0, NULL },
     { "n_cache_reuse", INTEGER, 0, HIGH, NULL },
-    { "speculative.n_max", INTEGER, 0, HIGH, NULL },
-    { "speculative.n_min", INTEGER, 0, HIGH, NULL },
+    { "speculative.n_max", INTEGER, -1, HIGH, NULL },
+    { "speculative.n_min", INTEGER, -1, HIGH, NULL },
     { "what_nobody_knows", UNKNOWN, 0, 0, NULL },
 };
 

@@ -520,11 +520,21 @@ FIXTURE_TEST(models_are_sections_with_names)
 FIXTURE_TEST(a_name_means_one_model)
 {
     assert_refused("model a { path = 'stub:'; aliases = [x, y] }\nmodel b { path = 'stub:'; aliases = y }",
-                   "t.conf:2: the alias 'y' belongs to the models 'a' and 'b'");
+                   "t.conf:2: the alias 'y' of model 'b' is the alias of model 'a', too; rename one of them");
     assert_refused("model a { path = 'stub:' }\nmodel b { path = 'stub:'; aliases = a }",
-                   "t.conf:2: the alias 'a' of model 'b' is the name of another model");
+                   "t.conf:2: the alias 'a' of model 'b' is the name of model 'a', too");
     assert_refused("model a { path = 'stub:'; aliases = b }\nmodel b { path = 'stub:' }",
-                   "t.conf:2: the model's name 'b' is an alias of model 'a'");
+                   "t.conf:2: the name 'b' of model 'b' is the alias of model 'a', too");
+    assert_refused("model a { path = 'stub:'; aliases = poet; lora = '/poet.gguf' }",
+                   "t.conf:1: model 'a' has the adapter 'poet' and the alias 'poet'; give the adapter another name");
+    assert_refused("model a { path = 'stub:'; lora = '/a.gguf' }",
+                   "t.conf:1: model 'a' has the adapter 'a' and the name 'a'");
+    assert_refused("model a { path = 'stub:'; lora = ['/one/x.gguf', '/two/x.gguf'] }",
+                   "t.conf:1: model 'a' has the adapter 'x' and the adapter 'x'");
+    assert_refused("model a { path = 'stub:'; lora = '/x.gguf' }\nmodel b { path = 'stub:'; lora = 'x=/y.gguf' }",
+                   "t.conf:2: the adapter 'x' of model 'b' is the adapter of model 'a', too");
+    assert_refused("model a { path = 'stub:'; lora = 'b=/x.gguf' }\nmodel b { path = 'stub:' }",
+                   "t.conf:2: the name 'b' of model 'b' is the adapter of model 'a', too");
     assert_refused("model a { path = 'stub:'; aliases = 'two words' }",
                    "t.conf:1: aliases is 'two words'; it must be a name of at most 128");
     assert_refused("default = b; model a { path = 'stub:' }",

@@ -157,7 +157,7 @@ DIRECTORY_TEST(an_alias_of_the_flags_is_that_of_one_model)
     hth_serve_set_free(&set->options);
     set = hth_test_set_of_flags(two, &problems);
     assert_int_equal(problems.n_errors, 1);
-    assert_non_null(strstr(hth_problems_first(&problems), "the alias 'x' belongs to the models 'a' and 'b'"));
+    assert_non_null(strstr(hth_problems_first(&problems), "the alias 'x' of model 'b' is the alias of model 'a', too"));
     hth_serve_set_free(&set->options);
 }
 

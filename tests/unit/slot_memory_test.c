@@ -10,7 +10,7 @@
 static const hearth_token one[] = { 1, 2, 3, 4 };
 static const hearth_token other[] = { 1, 2, 9 };
 
-static const hth_slot_adapters none;
+static const hth_slot_adapters none, half = { .n = 1, .list = { { .id = 0, .scale = 0.5F } } };
 static hth_slot_adapters adapters; /* of the slot that was asked for last */
 
 static int set_up(void **state)
@@ -72,7 +72,7 @@ FIXTURE_TEST(under_another_salt_a_slot_is_another_one)
     assert_int_equal(n_in(memory, NULL, 0), 0);
     assert_int_equal(n_in(memory, "b", 0), 0);
     hth_slot_memory_note(memory, "b", &none, 1, one, 4, NULL, 0);
-    assert_int_equal(hth_slot_memory_shared(memory, "a", 0, one, 4), 0);
+    assert_int_equal(hth_slot_memory_shared(memory, "a", &none, 0, one, 4), 0);
     hth_slot_memory_clear(memory, "b", 0);
     hth_slot_memory_clear(memory, NULL, 0);
     assert_int_equal(n_in(memory, "a", 0), 4);
@@ -81,10 +81,11 @@ FIXTURE_TEST(under_another_salt_a_slot_is_another_one)
 FIXTURE_TEST(what_other_slots_begin_with_is_shared)
 {
     hth_slot_memory_note(memory, NULL, &none, 0, one, 4, NULL, 0);
-    assert_int_equal(hth_slot_memory_shared(memory, NULL, 0, one, 4), 0);
+    assert_int_equal(hth_slot_memory_shared(memory, NULL, &none, 0, one, 4), 0);
     hth_slot_memory_note(memory, NULL, &none, 1, other, 3, NULL, 0);
-    assert_int_equal(hth_slot_memory_shared(memory, NULL, 0, one, 4), 2);
-    assert_int_equal(hth_slot_memory_shared(memory, NULL, 2, one, 4), 4);
+    assert_int_equal(hth_slot_memory_shared(memory, NULL, &none, 0, one, 4), 2);
+    assert_int_equal(hth_slot_memory_shared(memory, NULL, &none, 2, one, 4), 4);
+    assert_int_equal(hth_slot_memory_shared(memory, NULL, &half, 2, one, 4), 0);
 }
 
 FIXTURE_TEST(the_slot_that_was_used_least_lately_makes_room)
