@@ -26,7 +26,8 @@ struct hth_reply {
     hth_engine_sampler *sampler;
     hth_text_stream *text;
     uint32_t n_max;
-    bool refused; /* a callback of the reader returned false */
+    bool has_grammar; /* or a schema: behind its end nothing can follow */
+    bool refused;     /* a callback of the reader returned false */
     bool ended;
     bool has_told;  /* all text before the first drawn token was delivered */
     bool is_silent; /* no callbacks, during the replay */
@@ -323,7 +324,8 @@ static bool take_token(hth_reply *reply, hearth_token token, const float *logits
 {
     const hth_request *request = reply->request;
     bool ends = is_among(token, request->stop_tokens, request->n_stop_tokens) ||
-                (!request->ignore_eos && reply->place->backend->is_end(reply->place->engine_model, token));
+                ((!request->ignore_eos || reply->has_grammar) &&
+                 reply->place->backend->is_end(reply->place->engine_model, token));
     const char *text = "";
     size_t n_text = 0;
     bool stopped = false;
@@ -373,7 +375,10 @@ bool hth_reply_draw(hth_reply *reply, const float *logits)
     const hth_backend *backend = reply->place->backend;
     const hth_request *request = reply->request;
     uint32_t n = reply->result->stats.completion_tokens;
-    hth_sample_at at = { .position = (uint64_t)request->n_prompt + n, .forbids_end = n < request->min_tokens };
+    hth_sample_at at = {
+        .position = (uint64_t)request->n_prompt + n,
+        .forbids_end = n < request->min_tokens || (request->ignore_eos && reply->has_grammar),
+    };
     const hth_candidate *candidates;
     size_t n_candidates;
     hearth_token token = 0;
@@ -585,6 +590,7 @@ hearth_status hth_reply_new(const hth_workplace *workplace, hth_request *request
     }
     reply->place = workplace;
     reply->request = request;
+    reply->has_grammar = sampling->grammar || sampling->json_schema;
     reply->n_max = request->n_predict < 0 || (uint32_t)request->n_predict > room ? room : (uint32_t)request->n_predict;
     reply->result->shown.n_top_logprobs = request->n_top_logprobs;
     reply->result->stats.prompt_tokens = request->n_prompt;

@@ -127,6 +127,26 @@ STUB_TEST(a_grammar_that_cannot_be_read_is_refused_once_for_all)
     expect_read(1);
 }
 
+STUB_TEST(a_grammar_that_is_complete_ends_a_reply_that_may_not_end)
+{
+    hearth_sampling sampling;
+    hearth_request request = request_of("root ::= [a-z]+ \"!\"", &sampling);
+    const hearth_result *result;
+
+    request.n = 1;
+    request.n_predict = 1000;
+    request.ignore_eos = true;
+    result = hth_test_complete(f->model, &request);
+    assert_int_equal(result->finish_reason, HEARTH_FINISH_STOP);
+    assert_int_equal(result->text[result->n_bytes - 1], '!');
+    hearth_result_unref(result);
+    sampling.grammar = "root ::= [a-z]+"; /* complete at each letter, and it may always go on */
+    result = hth_test_complete(f->model, &request);
+    assert_int_equal(result->finish_reason, HEARTH_FINISH_LENGTH);
+    assert_int_equal(result->n_bytes, 1000);
+    hearth_result_unref(result);
+}
+
 /* ---- what is shared outlives the reply that it was read for ---- */
 
 typedef struct crowd {
