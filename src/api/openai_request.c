@@ -387,17 +387,44 @@ static void parse_modalities(hth_api_parse *parse)
     }
 }
 
+/* The text that the reply will probably have: a draft of it. */
+static void parse_prediction(hth_api_parse *parse)
+{
+    static const char *const known[] = { "type", "content", NULL };
+    static const char *const types[] = { "content", NULL };
+    hearth_chat_turn turn = { .struct_size = sizeof(turn), .role = "user" };
+    const char **texts;
+    hth_fields fields;
+
+    if (!hth_fields_enter(&parse->body, "prediction", &fields))
+        return;
+    hth_fields_rest(&fields, known);
+    hth_fields_require(&fields, "type");
+    (void)hth_fields_word(&fields, "type", types); /* the only one */
+    hth_api_parse_content(parse, &fields, false, &turn);
+    if (turn.content) {
+        texts = hth_api_allocate(parse, 1, sizeof(*texts));
+        if (!texts)
+            return;
+        texts[0] = turn.content;
+        turn.parts = texts;
+        turn.n_parts = 1;
+    }
+    parse->request->prediction = turn.parts;
+    parse->request->n_prediction = turn.n_parts;
+}
+
 void hth_api_parse_chat(hth_api_parse *parse)
 {
     static const char *const known[] = { HTH_API_OPENAI_FIELDS, HTH_API_THINKING_FIELDS, "messages",
                                          "max_completion_tokens", "max_tokens", "n_predict", "logprobs", "top_logprobs",
                                          "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls",
                                          "response_format", "reasoning_format", "parse_tool_calls", "modalities",
-                                         "add_generation_prompt", "continue_final_message",
+                                         "add_generation_prompt", "continue_final_message", "prediction",
                                          /* accepted, without effect */
                                          "user", "store", "metadata", "service_tier", "safety_identifier",
                                          "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
-                                         "verbosity", "prediction", "moderation", NULL };
+                                         "verbosity", "moderation", NULL };
 
     parse->request->is_chat = true;
     hth_fields_rest(&parse->body, known);
@@ -410,4 +437,5 @@ void hth_api_parse_chat(hth_api_parse *parse)
     hth_api_parse_thinking(parse);
     parse_reply_form(parse);
     parse_modalities(parse);
+    parse_prediction(parse);
 }

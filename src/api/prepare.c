@@ -18,6 +18,7 @@ void hth_api_prepared_deinit(hth_api_prepared *prepared)
         hth_api_prompt_unref(prepared->prompts[i]);
     free(prepared->prompts);
     free(prepared->biases);
+    free(prepared->draft);
     free(prepared->requests);
     free(prepared->samplings);
     *prepared = (hth_api_prepared){ .n_requests = 0 };
@@ -437,6 +438,22 @@ static bool join_biases(hearth_model *model, const hth_api_request *request, hth
     return true;
 }
 
+/* The tokens of the predicted reply become the draft of each request. What the context has no room for is left out. */
+static bool make_draft(hearth_model *model, uint32_t n_ctx, const hth_api_request *request, hth_api_prepared *prepared,
+                       hth_api_error *error)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < request->n_prediction && n < n_ctx; i++)
+        if (!append_text(model, request->prediction[i], 0, &prepared->draft, &n, error))
+            return false;
+    for (size_t i = 0; i < prepared->n_requests; i++) {
+        prepared->requests[i].draft_tokens = prepared->draft;
+        prepared->requests[i].n_draft_tokens = n < n_ctx ? n : n_ctx;
+    }
+    return true;
+}
+
 /* Replace "the whole context" by the size of the context. */
 static void cut_window(uint32_t n_ctx, uint32_t *n)
 {
@@ -493,7 +510,8 @@ bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64
         return false;
     }
     if (!make_prompts(model, info.n_ctx, request, memory, &prepared, error) ||
-        !make_requests(&info, request, seed, &prepared, error) || !join_biases(model, request, &prepared, error)) {
+        !make_requests(&info, request, seed, &prepared, error) || !join_biases(model, request, &prepared, error) ||
+        !make_draft(model, info.n_ctx, request, &prepared, error)) {
         hth_api_prepared_deinit(&prepared);
         return false;
     }

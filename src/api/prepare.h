@@ -15,6 +15,7 @@ typedef struct hth_api_prepared {
     hearth_sampling *samplings;     /* [n_requests], those of the requests */
     size_t n_requests;
     hearth_logit_bias *biases; /* with those of texts; NULL: no bias has a text */
+    hearth_token *draft;       /* of the predicted reply; NULL: none was predicted */
     hth_api_prompt **prompts;  /* [n_requests], references; their notes are those of rendering */
 } hth_api_prepared;
 

@@ -134,6 +134,9 @@ struct hth_api_request {
     const hearth_token *context; /* [n_context], tokens before the conversation */
     size_t n_context;
 
+    const char *const *prediction; /* [n_prediction], texts that the reply will probably have, one after the other */
+    size_t n_prediction;
+
     const hth_api_text_bias *text_biases; /* [n_text_biases], besides those of sampling */
     size_t n_text_biases;
     json_t *response_fields; /* native: the members that the reply has, an array of texts; NULL: all */

@@ -10,7 +10,8 @@ static json_t *usage(const hth_api_reply *reply, const char *prompt, const char 
                      const char *completion_details)
 {
     uint32_t n = reply->request->options.n;
-    json_int_t n_prompt = 0, n_cached = 0, n_completion = 0, n_reasoning = 0;
+    json_int_t n_prompt = 0, n_cached = 0, n_completion = 0, n_reasoning = 0, n_accepted = 0, n_rejected = 0;
+    json_t *object, *details;
 
     for (size_t i = 0; i < reply->n_choices; i++) {
         const hth_api_choice *choice = &reply->choices[i];
@@ -18,14 +19,22 @@ static json_t *usage(const hth_api_reply *reply, const char *prompt, const char 
         n_completion += choice->stats.completion_tokens;
         if (choice->reasoning.n > 0)
             n_reasoning += choice->n_reasoning_tokens;
+        n_accepted += choice->stats.draft_accepted_tokens;
+        n_rejected += choice->stats.draft_tokens - choice->stats.draft_accepted_tokens;
         if (i % n == 0) { /* the other replies share the prompt */
             n_prompt += choice->stats.prompt_tokens;
             n_cached += choice->stats.cached_tokens;
         }
     }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", prompt, n_prompt, completion, n_completion, "total_tokens",
-                     n_prompt + n_completion, prompt_details, "cached_tokens", n_cached, completion_details,
-                     "reasoning_tokens", n_reasoning);
+    object = json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", prompt, n_prompt, completion, n_completion, "total_tokens",
+                       n_prompt + n_completion, prompt_details, "cached_tokens", n_cached, completion_details,
+                       "reasoning_tokens", n_reasoning);
+    details = json_object_get(object, completion_details);
+    if (reply->request->n_prediction > 0) {
+        json_object_set_new(details, "accepted_prediction_tokens", json_integer(n_accepted));
+        json_object_set_new(details, "rejected_prediction_tokens", json_integer(n_rejected));
+    }
+    return object;
 }
 
 json_t *hth_api_usage_openai(const hth_api_reply *reply)

@@ -75,7 +75,6 @@ static const field chat_fields[] = {
     { "prompt_cache_key", ANYTHING, 0, 0, NULL },
     { "prompt_cache_retention", ANYTHING, 0, 0, NULL },
     { "verbosity", ANYTHING, 0, 0, NULL },
-    { "prediction", ANYTHING, 0, 0, NULL },
     { "prompt_cache_options", ANYTHING, 0, 0, NULL },
     { "moderation", ANYTHING, 0, 0, NULL },
     { "audio", UNKNOWN, 0, 0, NULL },

@@ -506,6 +506,31 @@ STUB_TEST(a_prompt_that_was_seen_before_is_reported_as_cached)
     assert_true(json_equal(hth_test_at(a, "choices"), hth_test_at(b, "choices")));
 }
 
+STUB_TEST(a_prediction_is_a_draft_of_the_reply)
+{
+    static const char ask[] =
+        "{" MESSAGES ",\"max_tokens\":40,\"temperature\":0,\"logit_bias\":{\"257\":-100,\"259\":-100}}";
+    hth_test_answer plain = hth_test_api_run(f->model, HTH_API_CHAT, ask), predicted;
+    json_t *a = hth_test_json(hth_buffer_text(&plain.text)), *b, *request = json_loads(ask, 0, NULL);
+    const char *text = hth_test_text_at(a, "choices.0.message.content");
+    size_t n = strlen(text) / 2;
+    char *body;
+
+    assert_null(hth_test_at(a, "usage.completion_tokens_details.accepted_prediction_tokens"));
+    json_object_set_new(request, "prediction",
+                        json_pack("{s:s, s:[{s:s, s:s%}, {s:s, s:s}]}", "type", "content", "content", "type", "text",
+                                  "text", text, n, "type", "text", "text", text + n));
+    body = json_dumps(request, 0);
+    predicted = hth_test_api_run(f->model, HTH_API_CHAT, body);
+    b = hth_test_json(hth_buffer_text(&predicted.text));
+    assert_true(json_equal(hth_test_at(a, "choices"), hth_test_at(b, "choices")));
+    assert_true(json_integer_value(hth_test_at(b, "usage.completion_tokens_details.accepted_prediction_tokens")) > 0);
+    assert_int_equal(json_integer_value(hth_test_at(b, "usage.completion_tokens_details.rejected_prediction_tokens")),
+                     0);
+    free(body);
+    json_decref(request);
+}
+
 STUB_TEST(each_token_has_its_log_probabilities_streamed_or_not)
 {
     hth_test_answer whole = hth_test_api_run(
