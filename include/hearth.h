@@ -445,6 +445,14 @@ typedef struct hearth_model_options {
     uint32_t draft_max;     /* longest draft of a reply's next tokens, for requests that say nothing of it: 0 (default:
                            none) .. HEARTH_DRAFT_MAX; see hearth_request */
     uint32_t draft_min;     /* a shorter draft is left out; 0 (default) .. HEARTH_DRAFT_MAX; at most draft_max counts */
+    /*
+     * A smaller model of the same vocabulary that guesses the next tokens of replies; a path as hearth_model_load takes
+     * it, NULL (default): none. With it, a draft_max of 0 counts as HEARTH_DRAFT_MAX. HEARTH_UNSUPPORTED, with the first
+     * token that differs, for another vocabulary, and for models with a window or with recurrent state.
+     */
+    const char *draft_model;
+    uint32_t draft_n_ctx; /* its context in tokens; 0 (default): as the model's. Longer requests get no drafts of it */
+    int32_t draft_n_gpu_layers; /* its layers on GPUs; -1: all (default), 0: none */
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);
@@ -1178,10 +1186,10 @@ typedef struct hearth_request {
     const hearth_adapter_scale *adapters;
     size_t n_adapters;
     /*
-     * Drafts: where the text repeats itself, the next tokens are guessed, at most draft_max of them, and one evaluation
-     * verifies all. Tokens are drawn as without a draft, from logits that differ in rounding at most. -1 (default): as
-     * the model was loaded; with draft_tokens, HEARTH_DRAFT_MAX where that is 0. 0: none. Models with a window or with
-     * recurrent state draft nothing, because their sequences cannot be cut.
+     * Drafts: the next tokens are guessed, at most draft_max of them, where the text repeats itself, or by the draft
+     * model if there is one, and one evaluation verifies all. Tokens are drawn as without a draft, from logits that
+     * differ in rounding at most. -1 (default): as the model was loaded; with draft_tokens, HEARTH_DRAFT_MAX where that
+     * is 0. 0: none. Models with a window or with recurrent state draft nothing, because their sequences cannot be cut.
      */
     int32_t draft_max;
     int32_t draft_min; /* a shorter draft is left out; -1 (default): as the model was loaded */

@@ -42,6 +42,7 @@ void hearth_model_options_init(hearth_model_options *options, size_t struct_size
         .struct_size = sizeof(defaults),
         .n_batch = 512,
         .n_gpu_layers = -1,
+        .draft_n_gpu_layers = -1,
         .n_parallel = 8,
         .queue_max = 1024,
         .prefill_chunk = 256,

@@ -141,6 +141,13 @@ uint8_t hth_quant_byte(const char *name)
     return QUANT_UNKNOWN;
 }
 
+uint8_t hth_quant_byte_of_rows(const char *name)
+{
+    uint8_t byte = hth_quant_byte(name);
+
+    return byte == QUANT_UNKNOWN ? hth_quant_byte("f32") : byte;
+}
+
 const char *hth_quant_name(uint8_t byte)
 {
     return byte < N_QUANT_NAMES ? quant_names[byte] : NULL;

@@ -103,6 +103,12 @@ static const flag flags[] = {
     { { "--reranking", "--rerank" }, NOTHING, RENAMED, .to = "--pooling=rank" },
     { { "--spec-draft-n-max", "--draft", "--draft-n" }, VALUE, RENAMED, .to = "--draft-max", .map = map_draft },
     { { "--spec-draft-n-min", "--draft-n-min" }, VALUE, RENAMED, .to = "--draft-min", .map = map_draft },
+    { { "--model-draft", "-md", "--spec-draft-model" }, VALUE, RENAMED, .to = "--draft-model" },
+    { { "--spec-draft-ngl", "-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft" },
+      VALUE,
+      RENAMED,
+      .to = "--draft-gpu-layers",
+      .map = map_layers },
     { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },
 
     { { "--flash-attn", "-fa" },
@@ -148,7 +154,6 @@ static const flag flags[] = {
     { { "--api-prefix" }, VALUE, REFUSED, .to = "a proxy in front can remove a prefix" },
     { { "--path" }, VALUE, REFUSED, .to = "pages are not served; --cors-origin lists their origins" },
     { { "--mmproj", "-mm" }, VALUE, REFUSED, .to = "pictures and sound are not read" },
-    { { "--model-draft", "-md", "--spec-draft-model" }, VALUE, REFUSED, .to = "there are no draft models" },
 };
 
 enum { N_FLAGS = sizeof(flags) / sizeof(flags[0]) };

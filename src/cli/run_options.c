@@ -205,7 +205,7 @@ static const hth_option rows[] = {
     { "ignore-eos", 0, HTH_OPTION_FLAG, NULL, "continue after the model ended its reply",
       .offset = AT(request.ignore_eos), .key = "ignore_eos" },
     { "draft-max", 0, HTH_OPTION_I32, "N",
-      "guess up to N next tokens from repeated text, and verify them together; 0 (default: none) to 14",
+      "guess up to N next tokens, and verify them together; 0 (none; 14 with --draft-model) to 14",
       .offset = AT(request.draft_max), .low = 0, .high = HEARTH_DRAFT_MAX, .key = "draft_max" },
     { "draft-min", 0, HTH_OPTION_I32, "N", "leave out a draft of fewer tokens", .offset = AT(request.draft_min),
       .low = 0, .high = HEARTH_DRAFT_MAX, .key = "draft_min" },

@@ -79,6 +79,10 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
         return hth_fail(err, HEARTH_MISUSE, "n_batch is %u; it must be between 1 and 65536", out->n_batch);
     if (out->n_threads > 1024)
         return hth_fail(err, HEARTH_MISUSE, "n_threads is %u; it must be at most 1024", out->n_threads);
+    if (out->draft_n_ctx > N_CTX_MAX || out->draft_n_gpu_layers < -1)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "draft_n_ctx is %u and draft_n_gpu_layers is %d; they must be at most %d, and at least -1",
+                        out->draft_n_ctx, out->draft_n_gpu_layers, N_CTX_MAX);
     if (out->n_gpu_layers < -1)
         return hth_fail(err, HEARTH_MISUSE, "n_gpu_layers is %d; it must be -1 (all) or more", out->n_gpu_layers);
     if (out->rpc_servers && hth_rpc_addresses_read(out->rpc_servers, &(hth_rpc_addresses){ .n = 0 }, err) != HEARTH_OK)
@@ -163,6 +167,8 @@ static uint32_t default_context(const hearth_model *model, const hearth_model_op
     uint32_t n_ctx;
 
     model->backend->cell_room(model->engine_model, options->type_k, options->type_v, &room);
+    if (model->draft && options->draft_n_ctx == 0 && room.cell_bytes > 0)
+        room.cell_bytes += hth_model_draft_cell_bytes(model->draft);
     n_ctx = hth_default_context(model->info.n_ctx_train, model->info.n_ctx_short, &room);
     if (model->info.n_ctx_train == 0)
         hth_info(log, "model '%s': a context of %u tokens; the file does not say what it was trained with", model->name,
@@ -243,7 +249,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->n_batch = info.n_batch;
     place->n_vocab = model->info.n_vocab;
     place->idle_cost = info.idle_cost;
-    place->keyspace.quant_byte = hth_quant_byte(model->info.quant_type);
+    place->keyspace.quant_byte = hth_quant_byte_of_rows(model->info.quant_type);
     hth_sha256_of(info.params_text, strlen(info.params_text), place->keyspace.ctx_params_hash);
     place->policy = policy_of(options->cache_policy, info.n_ctx);
     place->engine_build = model->backend->build();
@@ -255,12 +261,6 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     place->work_user_data = model;
     model->on_work = options->on_work;
     model->work_user_data = options->work_user_data;
-    /*
-     * The row format has no byte for some types, and readers refuse byte 255. So f32 stands for them. The fingerprint
-     * distinguishes the models.
-     */
-    if (place->keyspace.quant_byte == HTH_QUANT_UNKNOWN)
-        place->keyspace.quant_byte = hth_quant_byte("f32");
     if (place->cache && place->kind == HTH_MODEL_UNCACHED && model->context)
         hth_info(place->log,
                  "model '%s' (%s) is split over files or of a kind that was not measured; nothing of it is cached",
@@ -271,7 +271,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
 static hearth_status plan_schedule(hearth_model *model, const hearth_model_options *options, hearth_error *err)
 {
     model->queue_max = options->queue_max;
-    model->draft_max = options->draft_max;
+    model->draft_max = options->draft_max == 0 && model->draft ? HEARTH_DRAFT_MAX : options->draft_max;
     model->draft_min = options->draft_min;
     if (model->draft_max > 0 && model->info.kind != HTH_MODEL_PLAIN)
         hth_warn(hth_runtime_log(model->runtime),
@@ -290,6 +290,18 @@ static hearth_status plan_schedule(hearth_model *model, const hearth_model_optio
     return hth_runtime_strategy(model->runtime, options->strategy, &model->schedule.strategy, err);
 }
 
+static hearth_status load_draft(hearth_model *model, const hearth_model_options *options, hearth_error *err)
+{
+    hth_draft_target target = {
+        .name = model->name,
+        .backend = model->backend,
+        .engine_model = model->engine_model,
+        .info = &model->info,
+    };
+
+    return hth_model_draft_load(model->runtime, &target, options, &model->draft, err);
+}
+
 static hearth_status load_engine(hearth_model *model, const char *path, const hearth_model_options *options,
                                  hearth_error *err)
 {
@@ -301,10 +313,14 @@ static hearth_status load_engine(hearth_model *model, const char *path, const he
                                         options->on_work, options->work_user_data, &model->fingerprinting, err);
     if (status == HEARTH_OK)
         status = load_engine_model(model, path, options, err);
+    if (status == HEARTH_OK && options->draft_model)
+        status = load_draft(model, options, err);
     if (status == HEARTH_OK)
         status = make_context(model, options, err);
     if (status == HEARTH_OK)
         status = plan_schedule(model, options, err);
+    if (status == HEARTH_OK && model->draft)
+        status = hth_model_draft_make_context(model->draft, options, model->place.n_ctx, &model->schedule, err);
     return status;
 }
 
@@ -406,6 +422,9 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
     if (model->place.cache && model->context)
         open_history(model, model->file_fingerprint);
     status = hth_embedder_new(&embedding, &embedder, err);
+    if (status == HEARTH_OK && model->draft)
+        status =
+            hth_model_draft_identify(model->draft, &model->place, &model->schedule, &model->place.draft_model, err);
     if (status == HEARTH_OK && model->context)
         status = hth_scheduler_open(&model->place, &model->schedule, model->queue_max, &model->pulse,
                                     hth_runtime_counters(model->runtime), &scheduler, err);

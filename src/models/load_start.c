@@ -77,8 +77,10 @@ static void load_free(load *one)
 static bool copy_options(load *one, const hearth_model_options *given)
 {
     hearth_model_options *options = &one->options;
-    const char **fields[] = { &options->name,          &options->type_k,   &options->type_v,     &options->cache_salt,
-                              &options->chat_template, &options->strategy, &options->rpc_servers };
+    const char **fields[] = {
+        &options->name,          &options->type_k,   &options->type_v,      &options->cache_salt,
+        &options->chat_template, &options->strategy, &options->rpc_servers, &options->draft_model
+    };
 
     *options = *given;
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {

@@ -94,6 +94,7 @@ static void free_engine_part(hearth_model *model)
     pthread_mutex_unlock(&model->lock);
     hth_embedder_free(embedder);
     hth_scheduler_close(scheduler);
+    hth_model_draft_unload(model->draft);
     if (model->backend) {
         model->backend->context_free(model->context);
         hth_adapters_clear(&model->adapters);
@@ -160,6 +161,7 @@ void hth_model_stop_identifying(hearth_model *model)
 {
     if (model->fingerprinting)
         hth_fingerprinting_cancel(model->fingerprinting);
+    hth_model_draft_stop_identifying(model->draft);
 }
 
 /* Make requests, and the wait for a fingerprint, end soon. */
@@ -225,6 +227,7 @@ static void model_free(hearth_model *model)
     pthread_mutex_destroy(&model->lock);
     hth_adapters_deinit(&model->adapters);
     hth_fingerprinting_free(model->fingerprinting);
+    hth_model_draft_free(model->draft);
     free(model->cache_salt);
     free(model->path);
     free(model->name);

@@ -10,6 +10,7 @@
 #include "engine/backend.h"
 #include "models/adapters.h"
 #include "models/chat_templates.h"
+#include "models/draft_load.h"
 #include "models/events.h"
 #include "models/fingerprinting.h"
 #include "models/model.h"
@@ -35,6 +36,7 @@ struct hearth_model {
     uint32_t draft_max;        /* for requests that say nothing of it; likewise the next one */
     uint32_t draft_min;
     hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
+    hth_model_draft *draft;             /* its draft model, whose engine part belongs to that below; NULL: none */
     uint8_t file_fingerprint[32];       /* without salts and adapters; from the second step of loading on */
 
     _Atomic unsigned references;

@@ -288,18 +288,41 @@ static hearth_status erase_rows(hth_cache *cache, const hth_keyspace *keyspace, 
     return status;
 }
 
+/* Let go of the cells of these tokens, so that erased rows do not come back. */
+static hearth_status forget(hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
+                            uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
+{
+    hearth_status status = hth_scheduler_forget(model->scheduler, keyspace->fingerprint, tokens, n_tokens, n_kept, err);
+
+    return status == HEARTH_OK ? hth_prefix_flush(model->place.cache, err) : status;
+}
+
+/* The rows of the draft model. */
+static hearth_status erase_drafts(hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
+                                  uint32_t n_tokens, uint32_t n_kept, hearth_error *err)
+{
+    hth_keyspace drafts;
+    hearth_status status;
+
+    if (!model->draft)
+        return HEARTH_OK;
+    hth_draft_model_keyspace(hth_model_draft_place(model->draft), keyspace, &drafts);
+    status = forget(model, &drafts, tokens, n_tokens, n_kept, err);
+    return status == HEARTH_OK ? erase_rows(model->place.cache, &drafts, tokens, n_tokens, n_kept, err) : status;
+}
+
 static hearth_status erase(hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
                            uint32_t n_tokens, uint32_t n_kept, uint32_t *n_erased_out, hearth_error *err)
 {
     hth_lookup before = { .n_rows = 0 }, after = { .n_rows = 0 };
-    hearth_status status = hth_scheduler_forget(model->scheduler, keyspace->fingerprint, tokens, n_tokens, n_kept, err);
+    hearth_status status = forget(model, keyspace, tokens, n_tokens, n_kept, err);
 
-    if (status == HEARTH_OK)
-        status = hth_prefix_flush(model->place.cache, err); /* a row that is still being saved would come back */
     if (status == HEARTH_OK)
         status = look_up(model, keyspace, tokens, n_tokens, &before, err);
     if (status == HEARTH_OK && n_kept < n_tokens)
         status = erase_rows(model->place.cache, keyspace, tokens, n_tokens, n_kept, err);
+    if (status == HEARTH_OK && n_kept < n_tokens)
+        status = erase_drafts(model, keyspace, tokens, n_tokens, n_kept, err);
     if (status == HEARTH_OK)
         status = look_up(model, keyspace, tokens, n_tokens, &after, err);
     if (status == HEARTH_OK)

@@ -16,6 +16,8 @@ enum {
 };
 
 static const float first_draft_cost = 0.25f; /* before one was measured */
+/* Beside a draft model, which probably has the better guess, a guess from the text must be at least so likely. */
+static const float least_beside_model = 0.5f;
 
 struct hth_batch {
     const hth_workplace *place;
@@ -24,6 +26,8 @@ struct hth_batch {
     uint32_t n_slots;
     hearth_plan_item *items; /* [n_slots] */
     uint32_t *n_tokens;      /* [n_slots] */
+    hth_draft_wish *wishes;  /* [n_slots]: room for them */
+    hth_slot **wishing;      /* [n_slots]: likewise, their slots */
     hth_batch_row *rows;     /* [n_batch] */
     uint32_t n_rows;
     uint32_t n_sequences; /* with rows */
@@ -55,6 +59,8 @@ void hth_batch_free(hth_batch *batch)
     free(batch->slots);
     free(batch->items);
     free(batch->n_tokens);
+    free(batch->wishes);
+    free(batch->wishing);
     free(batch->rows);
     free(batch);
 }
@@ -72,9 +78,11 @@ hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse
         .slots = calloc(n_slots, sizeof(hth_slot *)),
         .items = calloc(n_slots, sizeof(*batch->items)),
         .n_tokens = calloc(n_slots, sizeof(*batch->n_tokens)),
+        .wishes = calloc(n_slots, sizeof(*batch->wishes)),
+        .wishing = calloc(n_slots, sizeof(hth_slot *)),
         .rows = calloc(place->n_batch, sizeof(*batch->rows)),
     };
-    if (!batch->slots || !batch->items || !batch->n_tokens || !batch->rows) {
+    if (!batch->slots || !batch->items || !batch->n_tokens || !batch->wishes || !batch->wishing || !batch->rows) {
         hth_batch_free(batch);
         return NULL;
     }
@@ -148,22 +156,52 @@ static int rank_of(const hearth_plan_item *item, uint32_t n_tokens)
     return item->is_decode ? 2 : n_tokens % HTH_CHUNK_MIN != 0 || item->position % HTH_CHUNK_MIN != 0;
 }
 
+/*
+ * Drafts of the draft model for the slots that the text gave none, at most n_left tokens in all. price: of a token, as a
+ * part of the time of a token without drafts, of which an evaluation draws n_streams.
+ */
+static void plan_model_drafts(hth_batch *batch, float price, uint32_t n_left, uint32_t n_streams)
+{
+    uint32_t n = 0, n_wishing = 0, n_max;
+
+    for (uint32_t i = 0; i < batch->n_slots; i++)
+        n_wishing += batch->n_tokens[i] == 1;
+    n_max = n_wishing > 0 ? n_left / n_wishing : 0;
+    if (n_max > HEARTH_DRAFT_MAX)
+        n_max = HEARTH_DRAFT_MAX;
+    for (uint32_t i = 0; i < batch->n_slots; i++) {
+        if (batch->n_tokens[i] != 1 || !hth_slot_wish_draft(batch->slots[i], n_max, &batch->wishes[n]))
+            continue;
+        batch->wishing[n++] = batch->slots[i];
+    }
+    if (n > 0)
+        hth_draft_model_guess(batch->place->draft_model, batch->wishes, n, price, batch->small_ns / n_streams);
+    for (uint32_t i = 0; i < n; i++)
+        batch->n_draft += hth_slot_take_draft(batch->wishing[i], &batch->wishes[i]);
+    for (uint32_t i = 0; n > 0 && i < batch->n_slots; i++)
+        if (batch->n_tokens[i] == 1)
+            batch->n_tokens[i] += batch->slots[i]->n_draft;
+}
+
 /* Add drafts to the planned single tokens. More rows than those of a small chunk would be measured as prompts. */
 static void plan_drafts(hth_batch *batch, uint32_t n_streams)
 {
     uint32_t n_max = batch->place->n_batch < HTH_CHUNK_MIN ? batch->place->n_batch : HTH_CHUNK_MIN - 1;
     uint32_t n_left = n_max > n_streams ? n_max - n_streams : 0;
     float price = batch->draft_cost * (float)n_streams; /* an evaluation without drafts draws so many tokens */
+    float text_price = batch->place->draft_model && price < least_beside_model ? least_beside_model : price;
 
     for (uint32_t i = 0; i < batch->n_slots; i++) {
         uint32_t n = 0;
 
         if (batch->n_tokens[i] == 1 && n_left > 0)
-            n = hth_slot_plan_draft(batch->slots[i], price, n_left < HEARTH_DRAFT_MAX ? n_left : HEARTH_DRAFT_MAX);
+            n = hth_slot_plan_draft(batch->slots[i], text_price, n_left < HEARTH_DRAFT_MAX ? n_left : HEARTH_DRAFT_MAX);
         batch->n_tokens[i] += n;
         batch->n_draft += n;
         n_left -= n;
     }
+    if (batch->place->draft_model)
+        plan_model_drafts(batch, price, n_left, n_streams);
 }
 
 static uint32_t place_rows(hth_batch *batch)

@@ -336,6 +336,8 @@ bool hth_batcher_is_idle(const hth_batcher *batcher)
 void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason)
 {
     hth_pool_save(batcher->pool, reason);
+    if (batcher->place.draft_model)
+        hth_draft_model_save(batcher->place.draft_model, reason);
 }
 
 bool hth_batcher_end_session(hth_batcher *batcher, const uint8_t fingerprint[32], const char *session)
@@ -347,6 +349,8 @@ void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], con
                         uint32_t n_tokens, uint32_t n_kept)
 {
     hth_pool_forget(batcher->pool, fingerprint, tokens, n_tokens, n_kept);
+    if (batcher->place.draft_model) /* the fingerprint is of one of the two */
+        hth_draft_model_forget(batcher->place.draft_model, fingerprint, tokens, n_tokens, n_kept);
 }
 
 void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)

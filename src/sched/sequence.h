@@ -22,6 +22,8 @@
 #include "sched/prompt_lookup.h"
 #include "sched/true_tokens.h"
 
+typedef struct hth_draft_model hth_draft_model;
+
 /* The model, context and cache of a scheduler and its sequences. All are borrowed from the model. */
 typedef struct hth_workplace {
     const hth_backend *backend;
@@ -38,6 +40,7 @@ typedef struct hth_workplace {
     const char *engine_build;
     hth_cache *cache;             /* NULL: nothing is cached */
     hth_true_tokens *true_tokens; /* NULL: no text's tokens are known */
+    hth_draft_model *draft_model; /* NULL: none */
     const hth_log *log;
     uint32_t resume_wait_ms;         /* most time to wait for the rows of a parent key */
     bool keeps_text;                 /* rows keep the text of their tokens */

@@ -63,6 +63,7 @@ void hth_slot_free(hth_slot *slot)
     if (!slot)
         return;
     assert(!slot->entry);
+    assert(!slot->seat);
     hth_restore_end(slot->restore);
     hth_lookup_deinit(&slot->lookup);
     hth_draft_free(slot->draft);
@@ -192,6 +193,13 @@ static void abandon_restore(hth_slot *slot)
         slot->entry->is_partial = false;
 }
 
+static void leave_draft_model(hth_slot *slot)
+{
+    if (slot->seat)
+        hth_draft_model_leave(slot->place->draft_model, slot->seat, slot->tokens, slot->n_tokens);
+    slot->seat = NULL;
+}
+
 static void note_finish_key(hth_slot *slot)
 {
     hearth_stats *stats = stats_of(slot);
@@ -214,6 +222,7 @@ void hth_slot_conclude(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns
     if (!slot->was_prefilled)
         drop_prompt_logprobs(slot);
     hth_reply_flush(slot->reply);
+    leave_draft_model(slot);
     if (slot->entry) {
         hth_sequence *sequence = slot->entry->sequence;
 
@@ -237,6 +246,7 @@ void hth_slot_release(hth_slot *slot, hth_pool *pool, uint64_t session_until_ns)
 {
     if (!slot->entry)
         return;
+    leave_draft_model(slot);
     abandon_restore(slot);
     note_finish_key(slot); /* for the case that it ends while it waits */
     hth_pool_release(pool, slot->entry, slot->request->session, session_until_ns);

@@ -20,6 +20,7 @@
 #define HTH_SCHED_SLOT_H
 
 #include "sched/draft.h"
+#include "sched/draft_model.h"
 #include "sched/pool.h"
 #include "sched/reply.h"
 #include "sched/sequence_restore.h"
@@ -63,9 +64,10 @@ struct hth_slot {
     bool has_begun;    /* the first restore is over: the statistics tell the hit */
     bool tells;        /* it tells known text, or did so when it was suspended */
     bool has_told_restore;
-    bool was_prefilled; /* the end of the prompt was evaluated or restored */
-    hth_draft *draft;   /* the source of its drafts; NULL: none was needed yet */
-    uint32_t n_draft;   /* tokens of a draft in its rows, behind tokens [n_tokens] */
+    bool was_prefilled;   /* the end of the prompt was evaluated or restored */
+    hth_draft *draft;     /* the source of its drafts; NULL: none was needed yet */
+    hth_draft_seat *seat; /* in the draft model; NULL: none */
+    uint32_t n_draft;     /* tokens of a draft in its rows, behind tokens [n_tokens] */
 
     /* Used by the waiting line. */
     hth_slot *prev, *next;

@@ -43,27 +43,52 @@ static hth_draft *source_of(hth_slot *slot)
     return NULL;
 }
 
-uint32_t hth_slot_plan_draft(hth_slot *slot, float price, uint32_t n_max)
+/* May a draft of at most *n_max tokens follow its last token? *n_max becomes the most that it has room for. */
+static bool has_room(const hth_slot *slot, uint32_t *n_max)
 {
-    hearth_token guess[HEARTH_DRAFT_MAX], *grown;
-    hth_draft *draft;
-
     if (slot->request->draft_max == 0 || !hth_sequence_can_be_shortened(slot->entry->sequence) ||
         !slot->was_prefilled || hth_sequence_n_tokens(slot->entry->sequence) + 1 != slot->n_tokens)
+        return false;
+    *n_max = smaller(*n_max, n_draft_max(slot));
+    return *n_max > 0;
+}
+
+static uint32_t put(hth_slot *slot, const hearth_token *guess, uint32_t n)
+{
+    hearth_token *grown = hth_grown_by(slot->tokens, slot->n_tokens, n + 1, &slot->tokens_capacity, sizeof(*grown));
+
+    if (!grown)
         return 0;
-    n_max = smaller(n_max, n_draft_max(slot));
-    draft = n_max > 0 ? source_of(slot) : NULL;
-    if (!draft)
-        return 0;
-    slot->n_draft = hth_draft_guess(draft, price, slot->request->draft_min, n_max, guess);
-    grown = hth_grown_by(slot->tokens, slot->n_tokens, slot->n_draft + 1, &slot->tokens_capacity, sizeof(*grown));
-    if (!grown) {
-        slot->n_draft = 0;
-        return 0;
-    }
     slot->tokens = grown;
-    memcpy(slot->tokens + slot->n_tokens, guess, slot->n_draft * sizeof(*guess));
-    return slot->n_draft;
+    memcpy(slot->tokens + slot->n_tokens, guess, n * sizeof(*guess));
+    return slot->n_draft = n;
+}
+
+uint32_t hth_slot_plan_draft(hth_slot *slot, float price, uint32_t n_max)
+{
+    hearth_token guess[HEARTH_DRAFT_MAX];
+    hth_draft *draft = has_room(slot, &n_max) ? source_of(slot) : NULL;
+
+    return draft ? put(slot, guess, hth_draft_guess(draft, price, slot->request->draft_min, n_max, guess)) : 0;
+}
+
+bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
+{
+    if (!has_room(slot, &n_max))
+        return false;
+    *out = (hth_draft_wish){
+        .request = slot->request,
+        .seat = &slot->seat,
+        .tokens = slot->tokens,
+        .n_tokens = slot->n_tokens,
+        .n_max = n_max,
+    };
+    return true;
+}
+
+uint32_t hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish)
+{
+    return wish->n > 0 && wish->n >= slot->request->draft_min ? put(slot, wish->guess, wish->n) : 0;
 }
 
 bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i)

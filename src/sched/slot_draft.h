@@ -11,10 +11,14 @@
 #include "sched/slot.h"
 
 /*
- * The next evaluation has the last token of the slot: put a draft of at most n_max tokens behind it, which may be
- * empty. price: see hth_draft_guess. Returns the number of tokens.
+ * The next evaluation has the last token of the slot: put a draft of its text behind it, of at most n_max tokens, which
+ * may be empty. price: see hth_draft_guess. Returns the number of tokens.
  */
 uint32_t hth_slot_plan_draft(hth_slot *slot, float price, uint32_t n_max);
+/* The same of the draft model: a wish for at most n_max tokens; false: it has none. */
+bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out);
+/* The wish was granted, perhaps with no tokens. Returns the number of tokens. */
+uint32_t hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish);
 /* Token i of the draft was drawn, so the logits after it count, and its reader wants more. */
 bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i);
 /* Nothing more is drawn: cut the sequence, and forget the draft. */

@@ -565,8 +565,8 @@ static void enter_sandbox(const worker *w)
 {
     const hth_worker_options *options = w->options;
     hth_sandbox_paths *paths =
-        hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model->rpc_servers,
-                                    options->runtime, options->socket_path, options->slot_directory);
+        hth_sandbox_paths_of_worker(options->model_path, options->adapters, options->model, options->runtime,
+                                    options->socket_path, options->slot_directory);
 
     if (paths)
         (void)hth_sandbox_files(paths, &w->log);

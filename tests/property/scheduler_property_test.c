@@ -7,8 +7,8 @@
  * hash of all that a sequence holds, so a wrong cell, or a row that went to the wrong request, changes the reply. So do
  * the adapters that half of the requests have.
  *
- * Requests may expect a reply: the right one, or one with mistakes. So drafts are right to any length, and the oracle
- * makes none.
+ * Requests may expect a reply: the right one, or one with mistakes. Some worlds with plain attention have a draft model,
+ * which is the target itself or errs. So drafts are right to any length, and the oracle makes none.
  *
  * The oracle computes each reply on a fresh context of its own (support/solo.h), with no code of the scheduler. What
  * was cancelled or ran out of time has a beginning of it. After every tick the books are compared with an account of
@@ -467,6 +467,17 @@ static test_decode_answer before_decode(test_watch *watch, const hth_batch_row *
     return faults[pick(w, 3)];
 }
 
+/* A draft model fails seldom, because it is not asked any more after that. */
+static test_decode_answer before_draft(test_watch *watch, const hth_batch_row *rows, size_t n_rows, void *user_data)
+{
+    world *w = user_data;
+
+    (void)watch, (void)rows, (void)n_rows;
+    if (w->n_faults_of == 0 || pick(w, w->n_faults_of) > 0)
+        return TEST_DECODE_GOES;
+    return pick(w, 20) == 0 ? TEST_DECODE_FAILS_INSIDE : TEST_DECODE_NO_ROOM;
+}
+
 static bool refuses(test_watch *watch, void *user_data)
 {
     world *w = user_data;
@@ -603,6 +614,7 @@ static void make_adapters(world *w)
 static void make_world(world *w)
 {
     static const char *const strategies[] = { "decode_maximal", "prefill_priority", "balanced" };
+    static const char *const drafts[] = { NULL, "stub:", "stub:errs=3", "stub:errs=2" };
     test_stage_options options = test_stage_options_default();
     char model[64];
 
@@ -634,6 +646,8 @@ static void make_world(world *w)
     w->cancels_inside = pick(w, 6) == 0;
     w->spares_room = w->n_faults_of == 0 && !w->cancels_inside;
     w->n_busy = 1 + (unsigned)pick(w, 2 * options.n_parallel + 4);
+    if (strcmp(w->kind, "plain") == 0)
+        options.draft_model = drafts[pick(w, 4)];
     test_stage_open(&w->stage, &options);
     w->stage.options.model = NULL; /* it was copied */
     w->stage.watch.row_ns = PICK(w, 0, 10000, 1000000);
@@ -643,11 +657,22 @@ static void make_world(world *w)
         .refuses_set = refuses,
         .user_data = w,
     };
+    if (options.draft_model) {
+        w->stage.draft_watch.row_ns = PICK(w, 0, 0, 10000);
+        w->stage.draft_watch.decode_ns = PICK(w, 0, 0, 20000, 1000000);
+        w->stage.draft_watch.hooks = (test_watch_hooks){
+            .before_decode = before_draft,
+            .refuses_set = refuses,
+            .refuses_copy = refuses,
+            .user_data = w,
+        };
+    }
     make_adapters(w);
     plant(w);
-    printf("%s: n_ctx %u n_batch %u parallel %u/%u %s ram %llu%s faults 1/%u\n", w->kind, options.n_ctx,
+    printf("%s: n_ctx %u n_batch %u parallel %u/%u %s ram %llu%s faults 1/%u drafts %s\n", w->kind, options.n_ctx,
            options.n_batch, options.n_parallel, options.n_sequences, options.strategy,
-           (unsigned long long)options.ram_bytes, w->directory ? " and disk" : "", w->n_faults_of);
+           (unsigned long long)options.ram_bytes, w->directory ? " and disk" : "", w->n_faults_of,
+           options.draft_model ? options.draft_model : "of the text");
 }
 
 static void run_world(const char *kind, uint64_t seed)

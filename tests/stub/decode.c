@@ -75,6 +75,8 @@ static void compute_logits(hth_engine_context *context, uint32_t id, float *logi
     uint64_t hash = hth_stub_sequence_digest(context, id) ^ context->adapters;
     int scripted = HTH_STUB_OTHER;
 
+    if (context->model->errs > 0 && hth_stub_mix(hash + 1) % context->model->errs == 0)
+        hash = hth_stub_mix(hash);
     for (uint32_t i = 0; i < context->model->n_vocab; i++) {
         float logit = (float)(hth_stub_mix2(hash, i) >> 40) * (8.0f / (1 << 24)); /* 0 .. 8 */
 

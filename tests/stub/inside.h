@@ -36,11 +36,13 @@ struct hth_engine_model {
     uint32_t free_mib;
     uint32_t n_vocab;
     uint32_t delay_us;
-    uint32_t n_window; /* 0: none */
-    uint32_t fills;    /* 1: it can be asked for what stands between two texts */
-    uint32_t encoder;  /* 1: it does not generate */
-    uint32_t embeds;   /* 0: it makes no embeddings */
-    uint32_t n_labels; /* of its classifier; 0: it has none */
+    uint32_t n_window;    /* 0: none */
+    uint32_t fills;       /* 1: it can be asked for what stands between two texts */
+    uint32_t encoder;     /* 1: it does not generate */
+    uint32_t embeds;      /* 0: it makes no embeddings */
+    uint32_t n_labels;    /* of its classifier; 0: it has none */
+    uint32_t errs;        /* one in so many of its tokens is another than those of the model without; 0: none */
+    uint32_t other_words; /* 1: the words have other texts */
     bool template_given;
     hth_stub_script *script; /* NULL: none */
     hth_texts *texts;

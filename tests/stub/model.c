@@ -93,11 +93,15 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 1, &model->embeds);
             else if (strcmp(item, "labels") == 0)
                 ok = parse_number(value, 0, HTH_STUB_EMBEDDING, &model->n_labels);
+            else if (strcmp(item, "errs") == 0)
+                ok = parse_number(value, 0, 1u << 20, &model->errs);
+            else if (strcmp(item, "words") == 0)
+                ok = parse_number(value, 0, 1, &model->other_words);
         }
         if (!ok)
             return hth_fail(err, HEARTH_MISUSE,
                             "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, vocab, "
-                            "delay_us, kind, fills, window, encoder, embeds and labels",
+                            "delay_us, kind, fills, window, encoder, embeds, labels, errs and words",
                             path, item);
     }
     return HEARTH_OK;

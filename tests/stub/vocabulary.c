@@ -62,7 +62,7 @@ hearth_status hth_stub_piece(const hth_engine_model *model, hearth_token token, 
         n = special ? strlen(control_names[token - TOKEN_BOS]) : 0;
         memcpy(text, control_names[token - TOKEN_BOS], n);
     } else {
-        n = (size_t)snprintf(text, sizeof(text), " w%d", token);
+        n = (size_t)snprintf(text, sizeof(text), model->other_words ? " v%d" : " w%d", token);
     }
     if (n > capacity)
         return hth_fail(err, HEARTH_MISUSE, "the text of token %d needs %zu bytes", token, n);

@@ -267,6 +267,52 @@ static void open_cache(test_stage *stage)
         fail_msg("%s", err.message);
 }
 
+static void open_draft_model(test_stage *stage, const hth_engine_model_params *model_params)
+{
+    const test_stage_options *options = &stage->options;
+    const hth_backend *stub = hth_backend_stub();
+    hth_engine_context_params params = {
+        .n_ctx = options->n_ctx,
+        .n_batch = options->n_batch,
+        .n_seq_max = stage->schedule.n_sequences + 1,
+        .n_threads = 1,
+    };
+    hth_draft_model_options draft = {
+        .place = &stage->draft_place,
+        .n_sequences = stage->schedule.n_sequences,
+        .n_vocab = stage->place.n_vocab,
+        .max_tick_ms = options->max_tick_ms,
+    };
+    hth_engine_model_info info;
+    hearth_error err;
+
+    if (stub->model_load(options->draft_model, model_params, &stage->draft_engine_model, &err) != HEARTH_OK ||
+        stub->context_new(stage->draft_engine_model, &params, &stage->draft_context, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    stub->model_info(stage->draft_engine_model, &info);
+    test_watch_init(&stage->draft_watch, stub, stage->draft_context, info.kind);
+    stage->draft_watch.clock_ns = &stage->now_ns;
+    stage->draft_place = stage->place;
+    stage->draft_place.backend = &stage->draft_watch.backend;
+    stage->draft_place.engine_model = stage->draft_engine_model;
+    stage->draft_place.context = test_watch_context(&stage->draft_watch);
+    stage->draft_place.n_vocab = info.n_vocab;
+    stage->draft_place.keyspace.fingerprint[0] = 2;
+    if (hth_draft_model_open(&draft, &stage->place.draft_model, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+}
+
+static void close_draft_model(test_stage *stage)
+{
+    if (!stage->options.draft_model)
+        return;
+    assert_int_equal(test_watch_n_used(&stage->draft_watch), 0);
+    hth_draft_model_close(stage->place.draft_model);
+    stage->draft_watch.inner->context_free(stage->draft_context);
+    stage->draft_watch.inner->model_free(stage->draft_engine_model);
+    test_watch_deinit(&stage->draft_watch);
+}
+
 void test_stage_open(test_stage *stage, const test_stage_options *options)
 {
     static const hth_log silence = { .level = HEARTH_LOG_ERROR };
@@ -323,6 +369,8 @@ void test_stage_open(test_stage *stage, const test_stage_options *options)
     };
     stage->place.keyspace.quant_byte = hth_quant_byte("f16");
     stage->place.keyspace.fingerprint[0] = 1;
+    if (options->draft_model)
+        open_draft_model(stage, &model_params);
     if (hth_batcher_open(&stage->place, &stage->schedule, &stage->pulse, ended, stage, &stage->batcher, &err) !=
         HEARTH_OK)
         fail_msg("%s", err.message);
@@ -335,6 +383,7 @@ void test_stage_close(test_stage *stage)
     hth_batcher_save(stage->batcher, HEARTH_SAVE_EVICT);
     assert_int_equal(test_watch_n_used(&stage->watch), 0);
     hth_batcher_close(stage->batcher);
+    close_draft_model(stage);
     hth_cache_close(stage->cache, 60000);
     stage->watch.inner->context_free(stage->context);
     stage->watch.inner->model_free(stage->engine_model);
@@ -354,6 +403,8 @@ void test_stage_check(const test_stage *stage)
     hth_batcher_status_get(batcher, &status);
     assert_int_equal(status.n_cells_used, test_watch_n_used(&stage->watch));
     assert_int_equal(test_watch_n_tokens(&stage->watch, stage->schedule.n_sequences), 0); /* the scratch one */
+    if (stage->options.draft_model)
+        assert_int_equal(test_watch_n_tokens(&stage->draft_watch, stage->schedule.n_sequences), 0);
     assert_true(batcher->n_running <= stage->schedule.n_parallel);
     assert_int_equal(status.n_waiting + status.n_running, stage->n_open);
     for (uint32_t i = 0; i < batcher->n_running; i++) {

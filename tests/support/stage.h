@@ -22,6 +22,7 @@ typedef struct test_stage_options {
     uint64_t ram_bytes;    /* of a cache; 0: none */
     const char *directory; /* of that cache's files; NULL: none */
     uint32_t resume_wait_ms;
+    const char *draft_model; /* of the stub; NULL: none */
     hth_idle_cost idle_cost; /* by default idle cells cost nothing */
 } test_stage_options;
 
@@ -48,6 +49,10 @@ typedef struct test_stage {
     test_watch watch;
     hth_pulse pulse;
     hth_workplace place;
+    hth_engine_model *draft_engine_model; /* NULL without a draft model; likewise the next ones */
+    hth_engine_context *draft_context;
+    test_watch draft_watch;
+    hth_workplace draft_place;
     hth_schedule schedule;
     hth_cache *cache;
     hth_batcher *batcher;

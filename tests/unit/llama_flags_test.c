@@ -68,6 +68,7 @@ TEST(values_that_stand_for_the_default_are_the_default)
     expect("-ngl auto --gpu-layers all --gpu-layers -1 -ngl 0", "--gpu-layers=-1 --gpu-layers=-1 --gpu-layers=0");
     expect("--threads=-1 --ctx-size=0", "");
     expect("-cram 0", "--ram=1M"); /* the least, and not the default */
+    expect("-md small.gguf -ngld all", "--draft-model=small.gguf --draft-gpu-layers=-1");
     expect("--spec-draft-n-max 16 --draft-n-min 2", "--draft-max=14 --draft-min=2"); /* the longest there is */
 }
 

@@ -30,6 +30,7 @@ typedef struct fixture {
     char secret[512];
     char socket_path[512];
     const char *rpc_servers; /* NULL: none */
+    const char *draft_model; /* NULL: none */
     hearth_runtime_options runtime;
 } fixture;
 
@@ -77,8 +78,12 @@ static const hth_log to_stderr = { .level = HEARTH_LOG_INFO, .write = print_line
 
 static void enter_files(const fixture *f, const char *model)
 {
-    hth_sandbox_paths *paths =
-        hth_sandbox_paths_of_worker(model, NULL, f->rpc_servers, &f->runtime, f->socket_path, NULL);
+    hearth_model_options options = hearth_model_options_default();
+    hth_sandbox_paths *paths;
+
+    options.rpc_servers = f->rpc_servers;
+    options.draft_model = f->draft_model;
+    paths = hth_sandbox_paths_of_worker(model, NULL, &options, &f->runtime, f->socket_path, NULL);
 
     require(paths);
     if (!hth_sandbox_files(paths, &to_stderr))
@@ -106,7 +111,7 @@ static bool can_open(const char *path, int flags)
 static void try_files(void *context)
 {
     fixture *f = context;
-    char model[600], part[600], other[600], path[600], moved[700];
+    char model[600], part[600], draft[600], other[600], path[600], moved[700];
     int fd, held = open(f->secret, O_RDONLY | O_CLOEXEC);
     char byte;
 
@@ -114,7 +119,10 @@ static void try_files(void *context)
     (void)snprintf(part, sizeof(part), "%s/x-00002-of-00002.gguf", f->outside);
     (void)snprintf(other, sizeof(other), "%s/new", f->outside);
     write_file(model, "1");
+    (void)snprintf(draft, sizeof(draft), "%s/small.gguf", f->outside);
     write_file(part, "2");
+    write_file(draft, "3");
+    f->draft_model = draft;
     enter_files(f, model);
 
     errno = 0;
@@ -124,7 +132,7 @@ static void try_files(void *context)
     require(unlink(f->secret) != 0 && truncate(f->secret, 0) != 0);
     require(mkdir(other, 0700) != 0 && symlink(f->secret, other) != 0);
     require(read(held, &byte, 1) == 1); /* what was open stays open */
-    require(can_open(model, O_RDONLY) && can_open(part, O_RDONLY));
+    require(can_open(model, O_RDONLY) && can_open(part, O_RDONLY) && can_open(draft, O_RDONLY));
     require(!can_open(model, O_WRONLY));
     require(can_open("/etc/passwd", O_RDONLY) && can_open("/dev/null", O_RDWR) && can_open("/dev/urandom", O_RDONLY));
     require(can_open("/proc/self/status", O_RDONLY) && can_open("/proc/meminfo", O_RDONLY));

@@ -1,0 +1,570 @@
+/*
+ * draft_model.c - seats, what they learn, and the evaluations that serve them all
+ *
+ * One call of hth_draft_model_guess evaluates in rounds. In a round, each open wish has rows: a part of the tokens that
+ * its sequence lacks, up to the next place to save, or the token that was guessed last. A wish whose sequence is
+ * complete gets a guess from the logits.
+ */
+#include "sched/draft_model.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/draw.h"
+#include "sched/pool.h"
+#include "sched/sequence_restore.h"
+#include "sched/strategy.h"
+
+enum {
+    CLASSES = 5,    /* of probabilities */
+    STEP_ROWS = 4,  /* most rows of a reply in an evaluation that counts as a step */
+    PAUSE_MIN = 32, /* tokens between two guesses that probably do not pay; doubles each time */
+    PAUSE_MAX = 512,
+    TICK_PART = 4,  /* prompts may take this part of a tick's time: a quarter */
+    SEAT_PART = 16, /* a guess, right or wrong, moves the rate of its reply by this part */
+    FIRST_PART = 8, /* and the model's estimates at first by this, and later by ever less, down to */
+    MODEL_PART = 128,
+};
+
+static const float class_ends[CLASSES - 1] = { 0.3f, 0.5f, 0.7f, 0.9f };
+/* Of guesses in each class that are right, and of all, before any was counted. */
+static const float first_probability[CLASSES] = { 0.2f, 0.4f, 0.55f, 0.75f, 0.92f };
+static const float first_rate = 0.7f;
+
+struct hth_draft_seat {
+    const hth_request *request;  /* NULL: the seat is free */
+    hth_pool_entry *entry;       /* NULL: the prompt was not looked up yet */
+    hth_engine_sampler *sampler; /* NULL: the likeliest token is the guess */
+    hth_lookup lookup;           /* used by restore */
+    hth_restore *restore;        /* NULL: none runs */
+    uint32_t n_true;             /* leading tokens of the sequence that are the reply's */
+    uint32_t n_rows, first_row;  /* in the evaluation */
+    float rate;                  /* of its guesses that are right */
+    uint32_t n_pause, n_rest;    /* tokens between two guesses that do not pay, and those that are left of them */
+
+    /* The latest guesses, also the one that was not worth its verification. */
+    uint32_t guessed_at;
+    uint32_t n_guessed;
+    hearth_token guessed[HEARTH_DRAFT_MAX];
+    uint8_t classes[HEARTH_DRAFT_MAX];
+};
+
+struct hth_draft_model {
+    hth_draft_model_options options;
+    const hth_workplace *place;
+    hth_pool *pool;
+    hth_draft_seat *seats; /* [n_seats] */
+    uint32_t n_seats;
+    hth_batch_row *rows; /* [n_batch] */
+    uint32_t n_rows;
+    uint32_t n_left; /* rows of prompts that the present call may still evaluate */
+    float probability[CLASSES];
+    uint32_t n_of_class[CLASSES]; /* guesses that were counted, at most MODEL_PART */
+    float rate;
+    uint64_t row_ns;  /* recent cost of a prompt's row; 0: unknown */
+    uint64_t step_ns; /* recent cost of a step, an evaluation of few rows; 0: unknown */
+    bool is_broken;   /* the engine failed: no more guesses */
+};
+
+void hth_draft_model_close(hth_draft_model *model)
+{
+    if (!model)
+        return;
+    for (uint32_t i = 0; model->seats && i < model->n_seats; i++)
+        assert(!model->seats[i].request);
+    hth_pool_close(model->pool);
+    free(model->seats);
+    free(model->rows);
+    free(model);
+}
+
+hearth_status hth_draft_model_open(const hth_draft_model_options *options, hth_draft_model **out, hearth_error *err)
+{
+    hth_draft_model *model = calloc(1, sizeof(*model));
+    hearth_status status;
+
+    if (model) {
+        model->options = *options;
+        model->place = options->place;
+        model->n_seats = options->n_sequences - 1;
+        model->seats = calloc(model->n_seats, sizeof(*model->seats));
+        model->rows = calloc(options->place->n_batch, sizeof(*model->rows));
+        model->rate = first_rate;
+        memcpy(model->probability, first_probability, sizeof(model->probability));
+    }
+    if (!model || !model->seats || !model->rows) {
+        hth_draft_model_close(model);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a draft model");
+    }
+    status = hth_pool_open(model->place, options->n_sequences, &model->pool, err);
+    if (status != HEARTH_OK) {
+        hth_draft_model_close(model);
+        return status;
+    }
+    hth_pool_limit_idle(model->pool, model->place->idle_cost.cells_max);
+    *out = model;
+    return HEARTH_OK;
+}
+
+/*
+ * The prefix keeps the rows apart from those of the same file as a target: a draft model evaluates prompts in other
+ * chunks, whose bits may differ.
+ */
+void hth_draft_model_keyspace(const hth_workplace *place, const hth_keyspace *request, hth_keyspace *out)
+{
+    char salt[sizeof("hearth-draft-") + 2 * sizeof(request->tenancy.scope)] = "hearth-draft-";
+    /* If the salts are not known, nothing is shared with other fingerprints. */
+    const uint8_t *owner = hth_keyspace_has_tenancy(request) ? request->tenancy.scope : request->fingerprint;
+
+    hth_hex_encode(owner, sizeof(request->tenancy.scope), salt + strlen(salt));
+    *out = place->keyspace;
+    hth_keyspace_salt(out, salt);
+}
+
+/* ---- learning ---- */
+
+static uint8_t class_of(float probability)
+{
+    uint8_t c = 0;
+
+    while (c < CLASSES - 1 && probability >= class_ends[c])
+        c++;
+    return c;
+}
+
+static void move(float *mean, bool is_right, uint32_t part)
+{
+    *mean += ((is_right ? 1.0f : 0.0f) - *mean) / (float)part;
+}
+
+static void move_class(hth_draft_model *model, uint8_t c, bool is_right)
+{
+    uint32_t n = FIRST_PART + model->n_of_class[c];
+
+    move(&model->probability[c], is_right, n);
+    if (n < MODEL_PART)
+        model->n_of_class[c]++;
+}
+
+/* Compare the latest guesses with the tokens that were drawn since, up to the first wrong one. */
+static void learn(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish)
+{
+    for (uint32_t i = 0; i < seat->n_guessed && seat->guessed_at + i < wish->n_tokens; i++) {
+        bool is_right = wish->tokens[seat->guessed_at + i] == seat->guessed[i];
+
+        move(&seat->rate, is_right, SEAT_PART);
+        move(&model->rate, is_right, MODEL_PART);
+        move_class(model, seat->classes[i], is_right);
+        if (!is_right)
+            break;
+    }
+    seat->n_guessed = 0;
+}
+
+/* Does a guess pay that is right at this rate, or is it time to look? Without a sequence nothing is spent on a look. */
+static bool is_worth(hth_draft_model *model, hth_draft_seat *seat, float cost)
+{
+    if (seat->rate > cost) {
+        seat->n_rest = seat->n_pause = PAUSE_MIN;
+        return true;
+    }
+    if (!seat->entry) {
+        model->rate += (first_rate - model->rate) / MODEL_PART; /* a new reply may do better */
+        return false;
+    }
+    if (--seat->n_rest > 0)
+        return false;
+    if (seat->n_pause < PAUSE_MAX)
+        seat->n_pause *= 2;
+    seat->n_rest = seat->n_pause;
+    return true;
+}
+
+/* ---- seats ---- */
+
+static bool make_sampler(const hth_draft_model *model, hth_draft_seat *seat)
+{
+    const hearth_sampling *from = &seat->request->sampling;
+    hearth_sampling sampling = hearth_sampling_default();
+
+    if (from->temperature <= 0)
+        return true;
+    sampling.seed = from->seed;
+    sampling.temperature = from->temperature;
+    sampling.top_k = from->top_k;
+    sampling.top_p = from->top_p;
+    sampling.min_p = from->min_p;
+    sampling.typical_p = from->typical_p;
+    sampling.top_n_sigma = from->top_n_sigma;
+    return model->place->backend->sampler_new(model->place->engine_model, &sampling, &seat->sampler, NULL) == HEARTH_OK;
+}
+
+static hth_draft_seat *sit(hth_draft_model *model, const hth_request *request)
+{
+    for (uint32_t i = 0; i < model->n_seats; i++) {
+        hth_draft_seat *seat = &model->seats[i];
+
+        if (seat->request)
+            continue;
+        *seat = (hth_draft_seat){ .request = request, .rate = model->rate, .n_pause = PAUSE_MIN, .n_rest = PAUSE_MIN };
+        if (make_sampler(model, seat))
+            return seat;
+        seat->request = NULL;
+        return NULL;
+    }
+    return NULL; /* there are as many as requests can run */
+}
+
+static void end_restore(hth_draft_seat *seat)
+{
+    hth_restore_end(seat->restore);
+    hth_lookup_deinit(&seat->lookup);
+    seat->restore = NULL;
+    seat->lookup = (hth_lookup){ .n_rows = 0 };
+}
+
+/* Look up the prompt: the sequence begins with shared cells, and rows that reach further are restored. */
+static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish)
+{
+    const hth_request *request = seat->request;
+    bool reads = !request->no_cache_read;
+    hth_keyspace keyspace;
+    hth_pool_query query = {
+        .keyspace = &keyspace,
+        .tokens = wish->tokens,
+        .n_tokens = wish->n_tokens,
+        .n_limit = reads ? wish->n_tokens - 1 : 0,
+    };
+    hth_sequence *sequence;
+    uint32_t n_live;
+
+    hth_draft_model_keyspace(model->place, &request->keyspace, &keyspace);
+    if (hth_pool_assign(model->pool, &query, &seat->entry, &n_live, NULL) != HEARTH_OK)
+        return false;
+    sequence = seat->entry->sequence;
+    /* The tokens of the wish may move when the reply grows, those of the request do not. */
+    if (hth_sequence_lookup(sequence, request->prompt, request->n_prompt, request->n_prompt, reads, &seat->lookup,
+                            NULL) != HEARTH_OK) {
+        (void)hth_sequence_shorten(sequence, 0); /* its keys belong to another prompt */
+        hth_pool_release(model->pool, seat->entry, NULL, 0);
+        seat->entry = NULL;
+        return false;
+    }
+    if (seat->lookup.n_cached > n_live) {
+        (void)hth_sequence_shorten(sequence, n_live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
+        seat->restore = hth_restore_begin(sequence, &seat->lookup, request->prompt);
+    }
+    if (!seat->restore)
+        end_restore(seat);
+    return true;
+}
+
+/* Continue a restore; false: it goes on with the next tick. */
+static bool restore(hth_draft_model *model, hth_draft_seat *seat, uint64_t until_ns)
+{
+    hth_restored restored = { .tier = HEARTH_TIER_NONE };
+    hth_restore_result result = HTH_RESTORE_MORE;
+
+    while (seat->restore && result == HTH_RESTORE_MORE) {
+        (void)hth_pool_make_room(model->pool, hth_restore_n_cells(seat->restore)); /* or else the step ends it */
+        result = hth_restore_step(seat->restore, &restored);
+        if (result == HTH_RESTORE_MORE && hth_workplace_now(model->place) >= until_ns)
+            return false;
+    }
+    if (seat->restore)
+        end_restore(seat); /* rows that were lost are computed again */
+    return true;
+}
+
+/* Count the tokens of the reply in the sequence, and cut the rest off. */
+static void cut(hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens)
+{
+    hth_sequence *sequence = seat->entry->sequence;
+    uint32_t n = hth_sequence_n_tokens(sequence);
+
+    if (n > n_tokens)
+        n = n_tokens;
+    while (seat->n_true < n && hth_sequence_token(sequence, seat->n_true) == tokens[seat->n_true])
+        seat->n_true++;
+    if (seat->n_true > n)
+        seat->n_true = n;
+    seat->n_true = hth_sequence_shorten(sequence, seat->n_true);
+}
+
+void hth_draft_model_leave(hth_draft_model *model, hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens)
+{
+    const hth_workplace *place = model->place;
+
+    end_restore(seat);
+    if (seat->entry) {
+        hth_sequence *sequence = seat->entry->sequence;
+
+        cut(seat, tokens, n_tokens);
+        if (hth_policy_should_save_finish(hth_sequence_n_tokens(sequence), &place->policy))
+            (void)hth_sequence_save_end(sequence, HEARTH_SAVE_FINISH); /* cells that are not saved are computed again */
+        hth_pool_release(model->pool, seat->entry, NULL, 0);
+    }
+    place->backend->sampler_free(seat->sampler);
+    *seat = (hth_draft_seat){ .request = NULL };
+}
+
+void hth_draft_model_save(hth_draft_model *model, hearth_save_reason reason)
+{
+    for (uint32_t i = 0; i < model->n_seats; i++)
+        if (model->seats[i].entry && !model->seats[i].restore)
+            model->seats[i].n_true = hth_sequence_shorten(model->seats[i].entry->sequence, model->seats[i].n_true);
+    hth_pool_save(model->pool, reason);
+}
+
+void hth_draft_model_forget(hth_draft_model *model, const uint8_t fingerprint[32], const hearth_token *tokens,
+                            uint32_t n_tokens, uint32_t n_kept)
+{
+    hth_pool_forget(model->pool, fingerprint, tokens, n_tokens, n_kept);
+}
+
+/* ---- one evaluation ---- */
+
+static hearth_token token_at(const hth_draft_wish *wish, uint32_t i)
+{
+    return i < wish->n_tokens ? wish->tokens[i] : wish->guess[i - wish->n_tokens];
+}
+
+/* The next place where the sequence is saved, or the end of its tokens. */
+static uint32_t end_of_rows(const hth_draft_wish *wish, uint32_t begin)
+{
+    uint32_t end = (begin / HTH_BLOCK_TOKENS + 1) * HTH_BLOCK_TOKENS, n_prompt = wish->request->n_prompt;
+
+    if (begin < n_prompt && n_prompt < end)
+        end = n_prompt;
+    return end < wish->n_tokens + wish->n ? end : wish->n_tokens + wish->n;
+}
+
+/* Write the rows of one wish. */
+static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
+{
+    hth_draft_seat *seat = *wish->seat;
+    const hth_sequence *sequence = seat->entry->sequence;
+    uint32_t begin = hth_sequence_n_tokens(sequence), end = end_of_rows(wish, begin);
+    uint32_t n_room = model->place->n_batch - model->n_rows;
+
+    if (begin < wish->n_tokens) {
+        if (n_room > model->n_left)
+            n_room = model->n_left;
+        if (end - begin > n_room)
+            end = begin + n_room;
+        model->n_left -= end - begin;
+    } else if (n_room == 0) {
+        end = begin;
+    }
+    seat->first_row = model->n_rows;
+    seat->n_rows = end - begin;
+    for (uint32_t i = begin; i < end; i++) {
+        hearth_token token = token_at(wish, i);
+
+        if ((uint32_t)token >= model->place->n_vocab) { /* the target has more tokens */
+            model->n_rows = seat->first_row;
+            seat->n_rows = 0;
+            break;
+        }
+        hth_sequence_fill_rows(sequence, &token, 1, false, &model->rows[model->n_rows]);
+        model->rows[model->n_rows].position = i;
+        model->rows[model->n_rows++].wants_logits = i + 1 == wish->n_tokens + wish->n;
+    }
+    wish->is_open = seat->n_rows > 0; /* otherwise the rest follows with the next tick */
+}
+
+static void move_mean(uint64_t *mean, uint64_t value)
+{
+    *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
+}
+
+/* Evaluate the rows of n_wishes. False: there are no guesses from them. */
+static bool evaluate(hth_draft_model *model, uint32_t n_wishes)
+{
+    const hth_workplace *place = model->place;
+    uint64_t begin_ns = hth_workplace_now(place), spent_ns;
+    hth_decode_result result = HTH_DECODE_OK;
+    hearth_error err = { .message = "" };
+    hearth_status status;
+
+    if (!hth_pool_make_room(model->pool, model->n_rows))
+        return false;
+    status = place->backend->decode(place->context, model->rows, model->n_rows, &result, &err);
+    if (status == HEARTH_OK && result == HTH_DECODE_NO_ROOM &&
+        hth_pool_make_room(model->pool, hth_cells_n_unheld(hth_pool_cells(model->pool))))
+        status = place->backend->decode(place->context, model->rows, model->n_rows, &result, &err);
+    if (status != HEARTH_OK) {
+        model->is_broken = true;
+        hth_warn(place->log, "the draft model failed, and makes no more drafts: %s", err.message);
+    }
+    if (status != HEARTH_OK || result != HTH_DECODE_OK)
+        return false;
+    spent_ns = hth_workplace_now(place) - begin_ns;
+    if (model->n_rows <= STEP_ROWS * n_wishes)
+        move_mean(&model->step_ns, spent_ns);
+    if (model->n_rows >= HTH_CHUNK_MIN)
+        move_mean(&model->row_ns, spent_ns / model->n_rows + 1);
+    return true;
+}
+
+/* Save what ends with the tokens that were evaluated, as a slot does for the target. */
+static void save(const hth_draft_seat *seat, const hth_workplace *place)
+{
+    hth_sequence *sequence = seat->entry->sequence;
+    uint32_t n = hth_sequence_n_tokens(sequence), n_prompt = seat->request->n_prompt;
+
+    if (n > n_prompt) {
+        if (hth_policy_should_save_finish(n, &place->policy))
+            hth_sequence_save_block(sequence, HEARTH_SAVE_CONTINUED);
+        return;
+    }
+    if (n <= hth_policy_cold_save(n_prompt, &place->policy))
+        hth_sequence_save_block(sequence, HEARTH_SAVE_COLD);
+    if (n == n_prompt && hth_policy_should_save_prompt(n_prompt, &place->policy))
+        (void)hth_sequence_save_end(sequence, HEARTH_SAVE_COLD); /* else it is computed again */
+}
+
+/* ---- guesses ---- */
+
+/* The likeliest token. Its probability is compared with the second one's only. */
+static hearth_token likeliest(const float *logits, uint32_t n_vocab, float *probability_out)
+{
+    float first = logits[0], second = -HUGE_VALF;
+    uint32_t at = 0;
+
+    for (uint32_t i = 1; i < n_vocab; i++) {
+        if (logits[i] > first) {
+            second = first;
+            first = logits[i];
+            at = i;
+        } else if (logits[i] > second) {
+            second = logits[i];
+        }
+    }
+    *probability_out = 1.0f / (1.0f + expf(second - first));
+    return (hearth_token)at;
+}
+
+static hearth_token draw(const hth_draft_model *model, const hth_draft_seat *seat, const float *logits,
+                         uint64_t position, float *probability_out)
+{
+    hth_sample_at at = { .position = position };
+    const hth_candidate *candidates;
+    hearth_token token;
+    size_t n;
+
+    if (!seat->sampler)
+        return likeliest(logits, model->place->n_vocab, probability_out);
+    if (model->place->backend->sampler_apply(seat->sampler, logits, &at, &candidates, &n, NULL) != HEARTH_OK)
+        return HTH_NO_TOKEN;
+    token = hth_draw_token(candidates, n, seat->request->sampling.seed, position);
+    for (size_t i = 0; i < n; i++)
+        if (candidates[i].token == token)
+            *probability_out = candidates[i].probability;
+    return token;
+}
+
+/* Take the guess from the logits of its last row. The wish closes when the next guess would cost more than it gives. */
+static void take_guess(hth_draft_model *model, hth_draft_wish *wish, float price, float step_price)
+{
+    hth_draft_seat *seat = *wish->seat;
+    uint32_t at = wish->n_tokens + wish->n;
+    const float *logits = model->place->backend->logits(model->place->context, seat->first_row + seat->n_rows - 1);
+    float probability = 0;
+    hearth_token token = logits ? draw(model, seat, logits, at, &probability) : HTH_NO_TOKEN;
+
+    wish->is_open = false;
+    if (token < 0 || (uint32_t)token >= model->options.n_vocab)
+        return;
+    if (wish->n == 0)
+        seat->guessed_at = at;
+    seat->guessed[wish->n] = token;
+    seat->classes[wish->n] = class_of(probability);
+    seat->n_guessed = wish->n + 1;
+    wish->all_right *= model->probability[seat->classes[wish->n]];
+    if (wish->all_right <= price)
+        return;
+    wish->guess[wish->n++] = token;
+    wish->is_open = wish->n < wish->n_max && wish->all_right * seat->rate > price + step_price;
+}
+
+/* Use the results of an evaluation that succeeded. */
+static void use(hth_draft_model *model, hth_draft_wish *wish, float price, float step_price)
+{
+    hth_draft_seat *seat = *wish->seat;
+    hth_sequence *sequence = seat->entry->sequence;
+
+    for (uint32_t i = 0; i < seat->n_rows; i++)
+        hth_sequence_extend(sequence, &model->rows[seat->first_row + i].token, 1);
+    if (hth_sequence_n_tokens(sequence) == wish->n_tokens + wish->n)
+        take_guess(model, wish, price, step_price);
+    if (hth_sequence_n_tokens(sequence) <= wish->n_tokens) {
+        seat->n_true = hth_sequence_n_tokens(sequence);
+        save(seat, model->place);
+    }
+}
+
+/* Get the sequence of a wish ready for an evaluation. False: it gets no guesses now. */
+static bool prepare(hth_draft_model *model, hth_draft_wish *wish, float cost, uint64_t until_ns)
+{
+    hth_draft_seat *seat = *wish->seat;
+
+    if (wish->n_tokens + wish->n_max > model->place->n_ctx)
+        return false;
+    if (!seat)
+        seat = *wish->seat = sit(model, wish->request);
+    if (!seat)
+        return false;
+    learn(model, seat, wish);
+    if (!is_worth(model, seat, cost) || (!seat->entry && !begin(model, seat, wish)) || !restore(model, seat, until_ns))
+        return false;
+    cut(seat, wish->tokens, wish->n_tokens - 1); /* the logits after the last token are needed */
+    return true;
+}
+
+/* Rows of prompts in the time that they may take: whole minimal chunks, at least one. */
+static uint32_t n_in_time(const hth_draft_model *model, uint64_t slice_ns)
+{
+    uint64_t n = model->row_ns > 0 ? slice_ns / model->row_ns / HTH_CHUNK_MIN * HTH_CHUNK_MIN : 0;
+
+    return n < HTH_CHUNK_MIN ? HTH_CHUNK_MIN : n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint32_t n, float price, uint64_t token_ns)
+{
+    uint64_t slice_ns = hth_ms_to_ns(model->options.max_tick_ms) / TICK_PART;
+    uint64_t until_ns = hth_workplace_now(model->place) + slice_ns;
+    float step_price = token_ns > 0 ? (float)model->step_ns / (float)n / (float)token_ns : 0;
+
+    model->n_left = n_in_time(model, slice_ns);
+    for (uint32_t i = 0; i < n; i++) {
+        wishes[i].n = 0;
+        wishes[i].all_right = 1;
+        wishes[i].is_open = !model->is_broken && prepare(model, &wishes[i], price + step_price, until_ns);
+    }
+    for (;;) {
+        uint32_t n_open = 0;
+        bool is_evaluated;
+
+        model->n_rows = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            if (wishes[i].is_open)
+                add_rows(model, &wishes[i]);
+            n_open += wishes[i].is_open;
+        }
+        if (n_open == 0)
+            return;
+        is_evaluated = evaluate(model, n_open);
+        for (uint32_t i = 0; i < n; i++) {
+            if (!wishes[i].is_open)
+                continue;
+            if (is_evaluated)
+                use(model, &wishes[i], price, step_price);
+            else
+                hth_sequence_roll_back((*wishes[i].seat)->entry->sequence);
+            wishes[i].is_open &= is_evaluated;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+/*
+ * draft_model.h - a small model that guesses the next tokens of replies
+ *
+ * The draft model has the vocabulary of the model whose replies it guesses, called the target, and a context of its own.
+ * A reply that asks for guesses gets a seat: a sequence of the draft model, which follows the tokens of the reply. One
+ * evaluation serves all seats at once. A prompt comes from shared cells, then from rows, then from evaluations, so a
+ * prompt that is warm for the target is warm for the draft model, too. Its rows lie in a keyspace of their own.
+ *
+ * A guess is drawn as the target draws: with the temperature and the filters of the request, and with the same number
+ * of its seed and position. So two models that agree draw the same tokens.
+ *
+ * The draft model learns how often its guesses are right, by their probability, and for each reply alone. It guesses a
+ * token only while that is likely to save time. A reply for which it is not gets a guess now and then, to learn whether
+ * that is still so.
+ *
+ * A sequence may end with guesses. Before anybody else sees it, it is cut behind the tokens of its reply. So wrong
+ * tokens are never saved or shared. Scheduler thread only.
+ */
+#ifndef HTH_SCHED_DRAFT_MODEL_H
+#define HTH_SCHED_DRAFT_MODEL_H
+
+#include "sched/request.h"
+#include "sched/sequence.h"
+
+typedef struct hth_draft_seat hth_draft_seat;
+
+typedef struct hth_draft_model_options {
+    const hth_workplace *place; /* of the draft model; borrowed */
+    uint32_t n_sequences;       /* of its context, as those of the target; more than requests run at once */
+    uint32_t n_vocab;           /* of the target: other tokens are no guesses */
+    uint32_t max_tick_ms;
+} hth_draft_model_options;
+
+/* HEARTH_NO_MEMORY. */
+hearth_status hth_draft_model_open(const hth_draft_model_options *options, hth_draft_model **out, hearth_error *err);
+void hth_draft_model_close(hth_draft_model *model); /* no reply has a seat; accepts NULL */
+
+/* The keyspace of the draft model's rows for a request of this keyspace: salts stay apart, adapters do not matter. */
+void hth_draft_model_keyspace(const hth_workplace *place, const hth_keyspace *request, hth_keyspace *out);
+
+/* A wish for guesses of what follows tokens. */
+typedef struct hth_draft_wish {
+    const hth_request *request; /* lives longer than the seat */
+    hth_draft_seat **seat;      /* the reply's; NULL there: none yet */
+    const hearth_token *tokens; /* [n_tokens], prompt and reply */
+    uint32_t n_tokens;
+    uint32_t n_max;                       /* 1 .. HEARTH_DRAFT_MAX; the guesses do not reach beyond a block */
+    hearth_token guess[HEARTH_DRAFT_MAX]; /* [n] */
+    uint32_t n;
+    float all_right; /* the probability that all are right; the draft model's own, as the next one */
+    bool is_open;
+} hth_draft_wish;
+
+/*
+ * Guess for n wishes. price is the cost of verifying a token, as a part of token_ns, the time of a token without
+ * guesses. A wish may stay without guesses: its prompt is not evaluated yet, or guesses do not pay.
+ */
+void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint32_t n, float price, uint64_t token_ns);
+
+/* The reply has ended or is put aside with these tokens: save and release its sequence. The seat is gone. */
+void hth_draft_model_leave(hth_draft_model *model, hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens);
+
+/* As hth_pool_save. */
+void hth_draft_model_save(hth_draft_model *model, hearth_save_reason reason);
+/* As hth_pool_forget; fingerprint is the draft model's. */
+void hth_draft_model_forget(hth_draft_model *model, const uint8_t fingerprint[32], const hearth_token *tokens,
+                            uint32_t n_tokens, uint32_t n_kept);
+
+#endif
