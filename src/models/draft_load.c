@@ -211,6 +211,8 @@ hearth_status hth_model_draft_identify(hth_model_draft *draft, const hth_workpla
         return status;
     hth_keyspace_set_fingerprint(&draft->place.keyspace, fingerprint);
     draft->place.policy = target->policy;
+    draft->place.on_work = target->on_work; /* a row of the draft model may end the process, too */
+    draft->place.work_user_data = target->work_user_data;
     status = hth_draft_model_open(&options, &draft->model, err);
     if (status == HEARTH_OK)
         *out = draft->model;

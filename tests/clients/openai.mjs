@@ -65,6 +65,19 @@ await check('texts become vectors, which the client decodes', async () => {
   assert.equal(short.data[0].embedding.length, 4)
 })
 
+// ---- predictions ----
+
+await check('a predicted reply is counted and changes nothing', async () => {
+  const asked = { model: 'tiny', messages: [{ role: 'user', content: 'Tell me a story' }], temperature: 0, max_tokens: 40 }
+  const plain = await openai.chat.completions.create(asked)
+  const text = plain.choices[0].message.content
+  const told = await openai.chat.completions.create({ ...asked, prediction: { type: 'content', content: text } })
+  const { accepted_prediction_tokens: accepted, rejected_prediction_tokens: rejected } =
+    told.usage.completion_tokens_details
+  assert.equal(told.choices[0].message.content, text)
+  assert.ok(accepted > 0 && rejected >= 0, `${accepted} accepted, ${rejected} rejected`)
+})
+
 // ---- models ----
 
 await check('models are listed and can be had one by one', async () => {

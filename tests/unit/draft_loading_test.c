@@ -123,6 +123,37 @@ RUNTIME_TEST(a_load_that_is_started_has_its_draft_model)
     hearth_events_close(queue);
 }
 
+/* The hearth_work_fn: counts the rows that are put into contexts. */
+static void count_rows(const hearth_work *work, void *user_data)
+{
+    unsigned *n_rows = user_data;
+
+    *n_rows += work->kind == HEARTH_WORK_ROWS_BEGIN && work->n_keys > 0; /* the first one; others are read ahead */
+}
+
+RUNTIME_TEST(a_prompt_is_warm_for_the_draft_model_after_a_restart_and_its_rows_are_told)
+{
+    char *words = hth_test_prompt(600, 1);
+    hearth_request request = hth_test_greedy(words, 10);
+    hearth_model_options options = with_draft("stub:errs=3");
+    const hearth_result *result;
+    unsigned n_rows = 0;
+
+    options.on_work = count_rows;
+    options.work_user_data = &n_rows;
+    f->model = hth_test_model_load(f->runtime, "stub:", &options);
+    hearth_result_unref(hth_test_complete(f->model, &request));
+    assert_int_equal(n_rows, 0);
+    hth_test_model_end(f->runtime, f->model);
+    f->model = hth_test_model_load(f->runtime, "stub:", &options);
+    result = hth_test_complete(f->model, &request);
+    assert_true(result->stats->rows_restored >= 2);
+    assert_true(result->stats->draft_tokens > 0);
+    assert_true(n_rows > result->stats->rows_restored); /* those of the model, and those of the draft model */
+    hearth_result_unref(result);
+    free(words);
+}
+
 RUNTIME_TEST(a_prompt_that_is_removed_leaves_no_row_of_the_draft_model)
 {
     hearth_model_options options = with_draft("stub:");
