@@ -201,8 +201,6 @@ static void reply(talk *t, bool calls)
 {
     const hearth_chat_prompt *before = render(t, false), *after;
     hearth_request request = hearth_request_default();
-    hearth_sampling sampling = hearth_sampling_default();
-    hearth_logit_bias end = { .bias = 1e9f };
     hearth_token tokens[REPLY_TOKENS_MAX];
     const hearth_result *result;
     hearth_error err = { .message = "" };
@@ -216,12 +214,7 @@ static void reply(talk *t, bool calls)
     request.chat = before;
     request.replayed = tokens;
     request.n_replayed = split_tokens(t, after->text + before->n_bytes, n_reply, tokens);
-    request.n_predict = (int32_t)request.n_replayed + 1;
-    hth_report_check(hearth_special_token(t->model, HEARTH_SPECIAL_EOT, &end.token, &err), &err);
-    sampling.logit_bias = &end;
-    sampling.n_logit_bias = 1;
-    sampling.temperature = 0;
-    request.sampling = &sampling;
+    request.n_predict = (int32_t)request.n_replayed;
     hth_report_check(hearth_complete(t->model, &request, &result, &err), &err);
     t->n_prompt += result->stats->prompt_tokens;
     t->n_cached += result->stats->cached_tokens;

@@ -159,8 +159,9 @@ typedef struct hearth_runtime_options {
     /*
      * Memory for the history of each model: the tokens that earlier conversations were made of. A text prompt that
      * begins with such a conversation gets its tokens, and only the rest is tokenized. With a disk tier the history is
-     * also kept in files there, without texts. Default 0: none. Without a cache there is none. All requests of one
-     * salt share a history: turn it on where their senders trust each other.
+     * also kept in files there, without texts; those of all models take about four times as much. Default 0: none.
+     * Without a cache there is none. All requests of one salt share a history; replies with a logit_bias, grammar or
+     * json_schema of the request are not remembered.
      */
     uint64_t history_bytes_max;
 } hearth_runtime_options;

@@ -71,11 +71,16 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
     return false;
 }
 
-/* Note the reasoning of earlier turns that the prompt does not show. The beginnings of texts are compared. */
+/*
+ * Note the reasoning of earlier turns that the prompt does not show. The beginnings of texts are compared, in the order
+ * of the turns, so that the prompt is passed through once.
+ */
 static void note_dropped_reasoning(const hearth_conversation *conversation, const hearth_chat_prompt *chat,
                                    hth_api_notes *notes)
 {
     enum { SAMPLE_BYTES = 64 };
+
+    const char *rest = chat->text;
 
     for (size_t i = 0; i < conversation->n_turns; i++) {
         const char *reasoning = conversation->turns[i].reasoning;
@@ -87,10 +92,12 @@ static void note_dropped_reasoning(const hearth_conversation *conversation, cons
         reasoning += strspn(reasoning, " \t\r\n"); /* templates trim white space */
         n = strcspn(reasoning, "\r\n");
         (void)snprintf(sample, sizeof(sample), "%.*s", (int)(n < SAMPLE_BYTES ? n : SAMPLE_BYTES), reasoning); /* cut */
-        if (!strstr(chat->text, sample)) {
+        rest = strstr(rest, sample);
+        if (!rest) {
             hth_api_note(notes, "messages[].reasoning");
             return;
         }
+        rest += strlen(sample);
     }
 }
 
@@ -185,6 +192,7 @@ static bool read_text(hearth_model *model, const hth_api_request *request, const
         .flags = HTH_TOKENIZE_CHAT,
         .cache_salt = request->options.cache_salt,
         .no_cache_read = request->options.no_cache_read,
+        .is_chat = request->is_chat,
     };
     hth_prompt_tokens made;
     hearth_error err;

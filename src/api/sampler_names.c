@@ -60,13 +60,12 @@ bool hth_api_sampler_of_letter(char letter, hearth_sampler *out)
     return at != NULL;
 }
 
-static bool refuse(const char *word, size_t n_bytes, hearth_error *err)
+void hth_api_sampler_unknown(const char *word, size_t n_bytes, hearth_error *err)
 {
     (void)hth_fail(err, HEARTH_MISUSE,
                    "'%.*s' is no sampler; there are penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, "
                    "temperature and adaptive_p (letters: %s)",
                    n_bytes < 40 ? (int)n_bytes : 40, word, letters);
-    return false;
 }
 
 bool hth_api_samplers_read(const char *text, hearth_sampler out[HTH_API_SAMPLERS_MAX], size_t *n_out, hearth_error *err)
@@ -83,8 +82,10 @@ bool hth_api_samplers_read(const char *text, hearth_sampler out[HTH_API_SAMPLERS
             return false;
         }
         if (!(is_letters ? hth_api_sampler_of_letter(*text, &found[n])
-                         : hth_api_sampler_of_name(text, n_word, &found[n])))
-            return refuse(text, is_letters ? strlen(text) : n_word, err);
+                         : hth_api_sampler_of_name(text, n_word, &found[n]))) {
+            hth_api_sampler_unknown(text, is_letters ? strlen(text) : n_word, err);
+            return false;
+        }
         n++;
         text += n_word;
         text += !is_letters && *text; /* the semicolon */

@@ -13,6 +13,9 @@ bool hth_api_sampler_of_name(const char *name, size_t n_bytes, hearth_sampler *o
 /* 'e' penalties, 'd' DRY, 's' top_n_sigma, 'k', 'y' typical_p, 'p', 'm', 'x', 't', 'a'. */
 bool hth_api_sampler_of_letter(char letter, hearth_sampler *out);
 
+/* Say that a word is no step, and which there are. */
+void hth_api_sampler_unknown(const char *word, size_t n_bytes, hearth_error *err);
+
 /*
  * Read names with semicolons or commas between them, or, in a text without either that is no name, letters. *n_out of
  * them; an empty text has none. False with the first word, or letter, that is no step; or too many.

@@ -57,14 +57,13 @@ static void parse_breakers(hth_api_parse *parse)
 static void pass_over_sampler(hth_api_parse *parse, const char *name, const char *sampler)
 {
     hearth_error err = { .message = "" };
-    hearth_sampler ignored[HTH_API_SAMPLERS_MAX];
-    size_t n = 0;
     char path[HTH_PATH_BYTES];
 
     if (parse->body.notes) {
         (void)snprintf(path, sizeof(path), "%s[].%.40s", name, sampler); /* fits */
         hth_fields_note(&parse->body, path);
-    } else if (!hth_api_samplers_read(sampler, ignored, &n, &err)) {
+    } else {
+        hth_api_sampler_unknown(sampler, strlen(sampler), &err);
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "is wrong: %s", err.message);
     }
 }

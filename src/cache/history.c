@@ -317,8 +317,10 @@ static node *grow(hth_history *h, node *from, const char *text, size_t n_bytes)
 
 bool hth_history_digest_of(const hth_history_record *of, hth_history_digest *out)
 {
+    enum { TOKENS_AT_ONCE = 256 };
+
     hth_sha256 *sha = hth_sha256_new();
-    uint8_t digest[HTH_SHA256_BYTES], head[HTH_HISTORY_DIGEST_BYTES + 8], one[4];
+    uint8_t digest[HTH_SHA256_BYTES], head[HTH_HISTORY_DIGEST_BYTES + 8], some[4 * TOKENS_AT_ONCE];
 
     if (!sha)
         return false;
@@ -326,9 +328,12 @@ bool hth_history_digest_of(const hth_history_record *of, hth_history_digest *out
     hth_put_u64(head + HTH_HISTORY_DIGEST_BYTES, of->n_bytes);
     hth_sha256_update(sha, head, sizeof(head));
     hth_sha256_update(sha, of->text, of->n_bytes);
-    for (size_t i = 0; i < of->n_tokens; i++) {
-        hth_put_u32(one, (uint32_t)of->tokens[i]);
-        hth_sha256_update(sha, one, sizeof(one));
+    for (size_t i = 0; i < of->n_tokens;) {
+        size_t n = 0;
+
+        for (; n < TOKENS_AT_ONCE && i < of->n_tokens; n++, i++)
+            hth_put_u32(some + 4 * n, (uint32_t)of->tokens[i]);
+        hth_sha256_update(sha, some, 4 * n);
     }
     hth_sha256_peek(sha, digest);
     hth_sha256_free(sha);
@@ -344,10 +349,17 @@ static space *find_space(hth_history *h, const hth_history_space *name)
     return s;
 }
 
+void hth_history_space_digest(const hth_history_space *name, hth_history_digest *out)
+{
+    uint8_t digest[HTH_SHA256_BYTES];
+
+    hth_sha256_of(name->bytes, sizeof(name->bytes), digest);
+    memcpy(out->bytes, digest, sizeof(out->bytes));
+}
+
 static space *find_or_add_space(hth_history *h, const hth_history_space *name)
 {
     space *s = find_space(h, name);
-    uint8_t digest[HTH_SHA256_BYTES];
 
     if (s)
         return s;
@@ -355,8 +367,7 @@ static space *find_or_add_space(hth_history *h, const hth_history_space *name)
     if (!s)
         return NULL;
     s->name = *name;
-    hth_sha256_of(name->bytes, sizeof(name->bytes), digest);
-    memcpy(s->digest.bytes, digest, sizeof(s->digest.bytes));
+    hth_history_space_digest(name, &s->digest);
     HASH_ADD(hh, h->spaces, name, sizeof(s->name), s);
     if (!find_space(h, name)) {
         free(s);
@@ -377,34 +388,30 @@ static bool begins_with(const record *r, const hearth_token *tokens, size_t n_to
     return true;
 }
 
-/* Add a record behind another one (NULL: at the beginning). Its place is free. The result may be evicted later. */
-static record *add_behind(hth_history *h, space *s, record *below, const char *text, size_t n_bytes,
-                          const hearth_token *tokens, size_t n_tokens)
+/*
+ * Add a record, whose digest is known, behind another one (NULL: at the beginning). Its place is free. The result may be
+ * evicted later.
+ */
+static record *add_behind(hth_history *h, space *s, record *below, const hth_history_record *plain,
+                          const hth_history_digest *digest)
 {
-    const hth_history_record plain = {
-        .below = below ? below->digest : s->digest,
-        .text = text,
-        .n_bytes = n_bytes,
-        .tokens = tokens,
-        .n_tokens = n_tokens,
-    };
-    hth_history_digest digest;
+    size_t n_bytes = plain->n_bytes, n_tokens = plain->n_tokens;
     record *made = calloc(1, sizeof(*made)), *other;
     hearth_token *copy = malloc(n_tokens * sizeof(*copy));
     node *n = NULL;
 
-    if (made && copy && hth_history_digest_of(&plain, &digest)) {
-        HASH_FIND(hh, h->by_digest, &digest, sizeof(digest), other);
-        n = other ? NULL : grow(h, below ? below->node : &s->root, text, n_bytes);
+    if (made && copy) {
+        HASH_FIND(hh, h->by_digest, digest, sizeof(*digest), other);
+        n = other ? NULL : grow(h, below ? below->node : &s->root, plain->text, n_bytes);
     }
     if (!n || n->record) {
         free(made);
         free(copy);
         return NULL;
     }
-    memcpy(copy, tokens, n_tokens * sizeof(*copy));
+    memcpy(copy, plain->tokens, n_tokens * sizeof(*copy));
     *made = (record){
-        .digest = digest,
+        .digest = *digest,
         .space = s,
         .node = n,
         .below = below,
@@ -414,7 +421,7 @@ static record *add_behind(hth_history *h, space *s, record *below, const char *t
         .n_bytes_all = n_bytes + (below ? below->n_bytes_all : 0),
     };
     HASH_ADD(hh, h->by_digest, digest, sizeof(made->digest), made);
-    HASH_FIND(hh, h->by_digest, &digest, sizeof(digest), other);
+    HASH_FIND(hh, h->by_digest, digest, sizeof(*digest), other);
     if (!other) {
         free(made);
         free(copy);
@@ -450,36 +457,72 @@ static record *find_below(const node *n, size_t n_bytes, const hearth_token *tok
     return NULL;
 }
 
-static void add(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
-                const hearth_token *tokens, size_t n_tokens)
+/* A record that is to be added: the part of a text behind the record below, with its digest. */
+typedef struct addition {
+    hth_history_record part;
+    hth_history_digest digest;
+    bool is_needed; /* else the text is known */
+} addition;
+
+/* Is the text known with tokens that stay? `at` is where it leads, having used all of it. */
+static bool is_kept(const record *at, const hearth_token *tokens, size_t n_tokens)
 {
-    space *s = find_or_add_space(h, name);
-    size_t n_at, n_text = 0, n_below = 0;
-    record *below, *made;
+    return at->n_above > 0 || n_tokens > at->n_tokens_all || begins_with(at, tokens, n_tokens);
+}
+
+/*
+ * The record that a text gets, without its digest; *below_out: the record it stands on. Counts a known text as used.
+ * The part is not needed if it has no token of its own, or is too long.
+ */
+static addition plan(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
+                     const hearth_token *tokens, size_t n_tokens, record **below_out)
+{
+    space *s = find_space(h, name);
+    addition a = { .part = { .space = *name, .text = text, .tokens = tokens }, .is_needed = true };
+    record *below = NULL;
+    size_t n_at;
+
+    if (s) {
+        node *n = descend(&s->root, text, n_bytes, &n_at);
+
+        if (n_at == n_bytes && n->record && is_kept(n->record, tokens, n_tokens)) {
+            use(h, n->record);
+            a.is_needed = false;
+        }
+        below = find_below(n, n_bytes, tokens, n_tokens);
+    }
+    *below_out = below;
+    if (below) {
+        a.part.below = below->digest;
+        a.part.text += below->n_bytes_all;
+        a.part.tokens += below->n_tokens_all;
+    } else {
+        hth_history_space_digest(name, &a.part.below);
+    }
+    a.part.n_bytes = n_bytes - (size_t)(a.part.text - text);
+    a.part.n_tokens = n_tokens - (size_t)(a.part.tokens - tokens);
+    a.is_needed = a.is_needed && a.part.n_tokens > 0 && a.part.n_bytes <= HTH_HISTORY_SPAN_BYTES_MAX;
+    return a;
+}
+
+/* Add the record of a plan that still holds. */
+static void carry_out(hth_history *h, const addition *a, record *below)
+{
+    space *s = find_or_add_space(h, &a->part.space);
     node *n;
+    size_t n_at;
+    record *made;
 
     if (!s)
         return;
-    n = descend(&s->root, text, n_bytes, &n_at);
-    if (n_at == n_bytes && n->record) {
-        if (n->record->n_above > 0 || begins_with(n->record, tokens, n_tokens)) {
-            use(h, n->record);
-            return;
-        }
+    n = descend(below ? below->node : &s->root, a->part.text, a->part.n_bytes, &n_at);
+    if (n_at == a->part.n_bytes && n->record) {
         remove_record(h, n->record); /* perhaps with its space */
-        s = find_or_add_space(h, name);
+        s = find_or_add_space(h, &a->part.space);
         if (!s)
             return;
-        n = descend(&s->root, text, n_bytes, &n_at);
     }
-    below = find_below(n, n_bytes, tokens, n_tokens);
-    if (below) {
-        n_text = below->n_bytes_all;
-        n_below = below->n_tokens_all;
-    }
-    made = n_below < n_tokens && n_bytes - n_text <= HTH_HISTORY_SPAN_BYTES_MAX
-             ? add_behind(h, s, below, text + n_text, n_bytes - n_text, tokens + n_below, n_tokens - n_below)
-             : NULL;
+    made = add_behind(h, s, below, &a->part, &a->digest);
     if (made)
         link_new(h, made);
     else
@@ -487,16 +530,34 @@ static void add(hth_history *h, const hth_history_space *name, const char *text,
     evict(h);
 }
 
+/* The digest is made without the lock. When the record below is another one then, it is made again. */
 void hth_history_add(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
                      const hearth_token *tokens, size_t n_tokens)
 {
+    enum { TRIES = 4 };
+
+    record *below;
+    addition a;
+
     assert(n_bytes >= 1);
     assert(n_tokens >= 1);
     if (!are_tokens(h, tokens, n_tokens))
         return;
     pthread_mutex_lock(&h->lock);
-    add(h, name, text, n_bytes, tokens, n_tokens);
+    a = plan(h, name, text, n_bytes, tokens, n_tokens, &below);
     pthread_mutex_unlock(&h->lock);
+    for (int i = 0; i < TRIES && a.is_needed && hth_history_digest_of(&a.part, &a.digest); i++) {
+        hth_history_digest digest = a.digest, on = a.part.below;
+
+        pthread_mutex_lock(&h->lock);
+        a = plan(h, name, text, n_bytes, tokens, n_tokens, &below);
+        if (a.is_needed && memcmp(&a.part.below, &on, sizeof(on)) == 0) {
+            a.digest = digest;
+            carry_out(h, &a, below);
+            a.is_needed = false;
+        }
+        pthread_mutex_unlock(&h->lock);
+    }
 }
 
 /* ---- finding ---- */
@@ -553,7 +614,50 @@ static bool is_digest_of_space(const space *s, const hth_history_digest *digest)
     return memcmp(&s->digest, digest, sizeof(*digest)) == 0;
 }
 
-void hth_history_add_record(hth_history *h, const hth_history_record *from)
+/* The record with a digest in a space; NULL: there is none. */
+static record *find_record(hth_history *h, const hth_history_space *name, const hth_history_digest *digest)
+{
+    record *r;
+
+    HASH_FIND(hh, h->by_digest, digest, sizeof(*digest), r);
+    return r && memcmp(&r->space->name, name, sizeof(*name)) == 0 ? r : NULL;
+}
+
+/* Copy the last bytes of a record's text, n of them at most. */
+static size_t copy_end(const record *r, char *bytes, size_t n)
+{
+    size_t n_text = r->n_bytes_all < n ? r->n_bytes_all : n, at = n_text;
+
+    for (const node *place = r->node; at > 0; place = place->parent) {
+        size_t n_here = place->n_edge < at ? place->n_edge : at;
+
+        at -= n_here;
+        memcpy(bytes + at, place->edge + place->n_edge - n_here, n_here);
+    }
+    return n_text;
+}
+
+bool hth_history_end_of(hth_history *h, const hth_history_space *name, const hth_history_digest *digest,
+                        hth_history_end *out)
+{
+    hth_history_digest first;
+    const record *r;
+
+    hth_history_space_digest(name, &first);
+    *out = (hth_history_end){ .last = -1 };
+    if (memcmp(&first, digest, sizeof(first)) == 0)
+        return true;
+    pthread_mutex_lock(&h->lock);
+    r = find_record(h, name, digest);
+    if (r) {
+        out->n_bytes = copy_end(r, out->bytes, sizeof(out->bytes));
+        out->last = r->tokens[r->n_tokens - 1];
+    }
+    pthread_mutex_unlock(&h->lock);
+    return r != NULL;
+}
+
+void hth_history_add_record(hth_history *h, const hth_history_record *from, const hth_history_digest *digest)
 {
     record *below;
     space *s;
@@ -561,54 +665,54 @@ void hth_history_add_record(hth_history *h, const hth_history_record *from)
     if (from->n_bytes == 0 || from->n_tokens == 0 || !are_tokens(h, from->tokens, from->n_tokens))
         return;
     pthread_mutex_lock(&h->lock);
-    HASH_FIND(hh, h->by_digest, &from->below, sizeof(from->below), below);
+    below = find_record(h, &from->space, &from->below);
     s = find_or_add_space(h, &from->space);
-    if (s && (below ? below->space == s : is_digest_of_space(s, &from->below)))
-        (void)add_behind(h, s, below, from->text, from->n_bytes, from->tokens, from->n_tokens); /* else it is known */
+    if (s && (below || is_digest_of_space(s, &from->below)))
+        (void)add_behind(h, s, below, from, digest); /* else it is known */
     if (s)
         prune_space(h, s);
     evict(h);
     pthread_mutex_unlock(&h->lock);
 }
 
-/* The text of a record behind the record below, as a new array. */
-static char *text_of(const record *r, size_t *n_out)
+/* A copy of a record in one piece of memory; NULL without memory. */
+static hth_history_record *copy_of(const record *r)
 {
-    size_t n_bytes = r->n_bytes_all - (r->below ? r->below->n_bytes_all : 0), at = n_bytes;
-    char *text = malloc(n_bytes);
+    size_t n_bytes = r->n_bytes_all - (r->below ? r->below->n_bytes_all : 0);
+    size_t n_token_bytes = r->n_tokens * sizeof(*r->tokens);
+    hth_history_record *copy = malloc(sizeof(*copy) + n_token_bytes + n_bytes);
+    hearth_token *tokens;
+    char *text;
 
-    for (const node *n = r->node; text && at > 0; n = n->parent) {
-        at -= n->n_edge;
-        memcpy(text + at, n->edge, n->n_edge);
-    }
-    *n_out = n_bytes;
-    return text;
+    if (!copy)
+        return NULL;
+    tokens = (hearth_token *)(copy + 1);
+    text = (char *)(tokens + r->n_tokens);
+    memcpy(tokens, r->tokens, n_token_bytes);
+    (void)copy_end(r, text, n_bytes);
+    *copy = (hth_history_record){
+        .space = r->space->name,
+        .below = r->below ? r->below->digest : r->space->digest,
+        .text = text,
+        .n_bytes = n_bytes,
+        .tokens = tokens,
+        .n_tokens = r->n_tokens,
+    };
+    return copy;
 }
 
-void hth_history_take_new(hth_history *h, hth_history_record_fn on_record, void *user_data)
+bool hth_history_take_new(hth_history *h, hth_history_record **out)
 {
-    bool goes_on = true;
+    record *r;
 
     pthread_mutex_lock(&h->lock);
-    while (h->fresh && goes_on) {
-        record *r = h->fresh;
-        size_t n_bytes;
-        char *text = text_of(r, &n_bytes);
-        const hth_history_record shown = {
-            .space = r->space->name,
-            .below = r->below ? r->below->digest : r->space->digest,
-            .text = text,
-            .n_bytes = n_bytes,
-            .tokens = r->tokens,
-            .n_tokens = r->n_tokens,
-        };
-
-        goes_on = !text || on_record(&shown, user_data);
-        free(text);
-        if (goes_on)
-            unlink_new(h, r);
+    r = h->fresh;
+    if (r) {
+        *out = copy_of(r);
+        unlink_new(h, r);
     }
     pthread_mutex_unlock(&h->lock);
+    return r != NULL;
 }
 
 void hth_history_all_are_new(hth_history *h)

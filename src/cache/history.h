@@ -58,7 +58,7 @@ bool hth_history_find(hth_history *history, const hth_history_space *space, cons
 
 /*
  * Note that a whole text, n_bytes >= 1, is these tokens, n_tokens >= 1. If the text is known with other tokens, the new
- * ones replace them, unless other records stand on the old ones. Without memory nothing is noted.
+ * ones replace them, unless they are more, or other records stand on the old ones. Without memory nothing is noted.
  */
 void hth_history_add(hth_history *history, const hth_history_space *name, const char *text, size_t n_bytes,
                      const hearth_token *tokens, size_t n_tokens);
@@ -80,19 +80,31 @@ typedef struct hth_history_record {
 
 /* The digest of a record. False without memory. */
 bool hth_history_digest_of(const hth_history_record *of, hth_history_digest *out);
+/* The digest that stands below the first record of a text. */
+void hth_history_space_digest(const hth_history_space *name, hth_history_digest *out);
 
-/* Add a record from a file. A record on an unknown one is ignored, and so is a text that is known already. */
-void hth_history_add_record(hth_history *history, const hth_history_record *from);
+enum { HTH_HISTORY_END_BYTES = 256 };
 
-typedef bool (*hth_history_record_fn)(const hth_history_record *record, void *user_data);
+/* The end of a text. */
+typedef struct hth_history_end {
+    char bytes[HTH_HISTORY_END_BYTES]; /* [n_bytes] */
+    size_t n_bytes;                    /* 0: the text begins here */
+    hearth_token last;                 /* -1: none */
+} hth_history_end;
+
+/* The end of the text of a record, by its digest or that of the space. False: the record is unknown. */
+bool hth_history_end_of(hth_history *history, const hth_history_space *name, const hth_history_digest *digest,
+                        hth_history_end *out);
+
+/* Add a record from a file, with its digest. One on an unknown record is ignored, and so is a text that is known. */
+void hth_history_add_record(hth_history *history, const hth_history_record *from, const hth_history_digest *digest);
 
 /*
- * Show the records that were added by hth_history_add and not shown by this function yet, a record before those that
- * stand on it, until on_record returns false (then it will be shown again). Called under the lock. Without memory a
- * record is passed over.
+ * Take a copy of the next record that was added by hth_history_add and not taken yet, a record before those that stand
+ * on it. *out is released with free, and is NULL without memory: then the record is passed over. False: none is new.
  */
-void hth_history_take_new(hth_history *history, hth_history_record_fn on_record, void *user_data);
-/* Let the next hth_history_take_new show all records. */
+bool hth_history_take_new(hth_history *history, hth_history_record **out);
+/* Let hth_history_take_new give all records. */
 void hth_history_all_are_new(hth_history *history);
 
 #endif

@@ -23,6 +23,7 @@ enum {
     AT_ZERO = AT_DIGEST + HTH_HISTORY_DIGEST_BYTES,
     AT_TOKENS = 84,
     CRC_BYTES = 4,
+    CHECKS_MAX = 4, /* of a byte, on average */
 };
 
 static_assert(AT_ZERO + 1 == AT_TOKENS, "the tokens follow the head");
@@ -45,13 +46,17 @@ static bool sign(const uint8_t *bytes, size_t n_bytes, const hth_signing_key *ke
 }
 
 /* The form that gives the text of the record; HTH_HISTORY_FORMS: none. */
-static unsigned form_of(const hth_history_record *record, hth_history_text_fn text_of, void *user_data)
+static unsigned form_of(const hth_history_record *record, const hth_history_end *before, hth_history_text_fn text_of,
+                        void *user_data)
 {
+    const hth_history_span span = {
+        .space = &record->space, .before = before, .tokens = record->tokens, .n_tokens = record->n_tokens
+    };
     unsigned form = 0;
 
     for (; form < HTH_HISTORY_FORMS; form++) {
         size_t n_bytes = 0;
-        char *text = text_of(record->tokens, record->n_tokens, form, &n_bytes, user_data);
+        char *text = text_of(&span, form, &n_bytes, user_data);
         bool is_same = text && n_bytes == record->n_bytes && memcmp(text, record->text, n_bytes) == 0;
 
         free(text);
@@ -61,10 +66,10 @@ static unsigned form_of(const hth_history_record *record, hth_history_text_fn te
     return form;
 }
 
-bool hth_history_entry_write(const hth_history_record *record, const hth_signing_key *key, hth_history_text_fn text_of,
-                             void *user_data, uint8_t *bytes)
+bool hth_history_entry_write(const hth_history_record *record, const hth_history_end *before,
+                             const hth_signing_key *key, hth_history_text_fn text_of, void *user_data, uint8_t *bytes)
 {
-    unsigned form = form_of(record, text_of, user_data);
+    unsigned form = form_of(record, before, text_of, user_data);
     hth_history_digest digest;
     uint8_t *at = bytes + AT_TOKENS;
 
@@ -93,13 +98,11 @@ bool hth_history_entry_write(const hth_history_record *record, const hth_signing
 /* Are all bytes of the entry as they were written? */
 static bool is_sound(const uint8_t *bytes, size_t n_bytes, const hth_signing_key *key)
 {
-    size_t n_tokens = hth_get_u32(bytes + AT_N_TOKENS), n_signed;
     bool is_signed = bytes[AT_SIGNED] == 1;
     uint8_t expected[HTH_HMAC_BYTES];
+    size_t n_signed;
 
-    if (bytes[AT_SIGNED] > 1 || bytes[AT_FORM] >= HTH_HISTORY_FORMS || n_tokens == 0 ||
-        hth_history_entry_bytes(n_tokens, is_signed) != n_bytes ||
-        hth_crc32c(0, bytes, n_bytes - CRC_BYTES) != hth_get_u32(bytes + n_bytes - CRC_BYTES))
+    if (hth_crc32c(0, bytes, n_bytes - CRC_BYTES) != hth_get_u32(bytes + n_bytes - CRC_BYTES))
         return false;
     if (!key)
         return true;
@@ -107,40 +110,65 @@ static bool is_sound(const uint8_t *bytes, size_t n_bytes, const hth_signing_key
     return is_signed && sign(bytes, n_signed, key, expected) && hth_hmac_equal(expected, bytes + n_signed);
 }
 
-size_t hth_history_entry_read(const uint8_t *bytes, size_t n_bytes, const hth_signing_key *key, hth_history_entry *out)
+/* The length of the entry that seems to begin here, by its head; 0: none does. */
+static size_t claimed_bytes(const uint8_t *bytes, size_t n_bytes)
 {
-    hth_history_entry entry = { .n_tokens = 0 };
-    size_t n_entry;
+    size_t n_entry, n_tokens;
 
     if (n_bytes < AT_TOKENS + CRC_BYTES || memcmp(bytes, magic, sizeof(magic)) != 0)
         return 0;
     n_entry = hth_get_u32(bytes + AT_BYTES);
-    if (n_entry > n_bytes || n_entry < AT_TOKENS + CRC_BYTES || !is_sound(bytes, n_entry, key))
+    n_tokens = hth_get_u32(bytes + AT_N_TOKENS);
+    if (n_entry > n_bytes || n_tokens == 0 || bytes[AT_SIGNED] > 1 || bytes[AT_FORM] >= HTH_HISTORY_FORMS ||
+        bytes[AT_ZERO] != 0 || hth_history_entry_bytes(n_tokens, bytes[AT_SIGNED]) != n_entry)
         return 0;
-    entry.n_tokens = hth_get_u32(bytes + AT_N_TOKENS);
+    return n_entry;
+}
+
+/* Where the next entry may begin, behind the first byte; n_bytes: nowhere. */
+static size_t next_magic(const uint8_t *bytes, size_t n_bytes)
+{
+    const uint8_t *at = n_bytes > sizeof(magic) ? memmem(bytes + 1, n_bytes - 1, magic, sizeof(magic)) : NULL;
+
+    return at ? (size_t)(at - bytes) : n_bytes;
+}
+
+/* False without memory. */
+static bool read_entry(const uint8_t *bytes, hth_history_entry *out)
+{
+    hth_history_entry entry = { .form = bytes[AT_FORM], .n_tokens = hth_get_u32(bytes + AT_N_TOKENS) };
+
     entry.tokens = malloc(entry.n_tokens * sizeof(*entry.tokens));
     if (!entry.tokens)
-        return 0;
+        return false;
     for (size_t i = 0; i < entry.n_tokens; i++)
         entry.tokens[i] = (hearth_token)hth_get_u32(bytes + AT_TOKENS + 4 * i);
     memcpy(entry.space.bytes, bytes + AT_SPACE, HTH_HISTORY_SPACE_BYTES);
     memcpy(entry.below.bytes, bytes + AT_BELOW, HTH_HISTORY_DIGEST_BYTES);
     memcpy(entry.digest.bytes, bytes + AT_DIGEST, HTH_HISTORY_DIGEST_BYTES);
-    entry.form = bytes[AT_FORM];
     *out = entry;
-    return n_entry;
+    return true;
 }
 
-size_t hth_history_entry_next(const uint8_t *bytes, size_t n_bytes)
+bool hth_history_reader_next(hth_history_reader *r, hth_history_entry *out)
 {
-    for (size_t i = 1; i < n_bytes; i++) {
-        const uint8_t *at = memchr(bytes + i, magic[0], n_bytes - i);
+    while (r->at < r->n_bytes && !r->has_given_up) {
+        const uint8_t *bytes = r->bytes + r->at;
+        size_t n_left = r->n_bytes - r->at, n = claimed_bytes(bytes, n_left);
 
-        if (!at)
+        /* Heads within heads could each ask for the checksum of all that follows. */
+        r->has_given_up = r->n_checked + n > CHECKS_MAX * (uint64_t)r->n_bytes;
+        if (r->has_given_up)
             break;
-        i = (size_t)(at - bytes);
-        if (n_bytes - i >= sizeof(magic) && memcmp(at, magic, sizeof(magic)) == 0)
-            return i;
+        r->n_checked += n;
+        if (n > 0 && is_sound(bytes, n, r->key)) {
+            r->at += n;
+            if (read_entry(bytes, out))
+                return true;
+            r->has_no_memory = true;
+        } else {
+            r->at += next_magic(bytes, n_left);
+        }
     }
-    return n_bytes;
+    return false;
 }

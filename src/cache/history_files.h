@@ -9,9 +9,14 @@
  * Opening reads all files, in the order of their numbers. A new file gets a number above those that were read, so a
  * record comes before those that stand on it. What others write later is read at the next opening.
  *
- * When the files hold more than twice the memory of the history, or are many, the thread writes all records to a new
- * file, syncs it, and then removes those files that it has read, or written itself, and whose writers have ended. A
- * kill in between leaves records twice, which is harmless.
+ * When the files of the folder hold more than twice the memory of the history, or are more than 16, the thread writes
+ * all records to a new file and syncs it. Then it removes the files whose records are in the history, to their last
+ * byte, and whose writers have ended; before, it reads again the files that have changed. While one cannot be read,
+ * none is removed. What stays, also after a failure, is no reason to begin again: the next time comes when as much has
+ * been added. A kill in between leaves records twice, which is harmless. Whoever adds nothing writes nothing.
+ *
+ * The folders of all models lie beside each other, and together hold at most about four times the memory of a history
+ * (history_room.h).
  */
 #ifndef HTH_CACHE_HISTORY_FILES_H
 #define HTH_CACHE_HISTORY_FILES_H
@@ -23,9 +28,9 @@
 typedef struct hth_history_files hth_history_files;
 
 typedef struct hth_history_files_options {
-    hth_history *history;        /* outlives the files */
-    const char *directory;       /* made with the first file if it is missing, and so is the one above it */
-    size_t bytes_max;            /* of the history */
+    hth_history *history;  /* outlives the files */
+    const char *directory; /* made with the first file if it is missing, and so is the one above it, of all models */
+    size_t bytes_max;      /* of the history */
     hth_history_text_fn text_of; /* as long as the files are open, also on their thread */
     void *user_data;
     const hth_signing_key *key; /* NULL: entries are not signed, and signatures not looked at */

@@ -9,8 +9,10 @@
 
 #include "base/grow.h"
 
+typedef enum token_kind { KIND_TEXT, KIND_CONTROL, KIND_DEFINED } token_kind;
+
 typedef struct control_text {
-    hearth_token token;
+    token_kind kind;
     size_t n_bytes;
     char *bytes;
 } control_text;
@@ -18,8 +20,8 @@ typedef struct control_text {
 struct hth_control_texts {
     control_text *items; /* [n], by their first bytes, then the longest first */
     size_t n, capacity;
-    size_t n_bytes_max;  /* of the longest */
-    uint8_t *is_control; /* [n_vocab] */
+    size_t n_bytes_max; /* of the longest */
+    uint8_t *kinds;     /* [n_vocab] */
     uint32_t n_vocab;
     size_t first_of[UCHAR_MAX + 2]; /* of the items with this first byte; the next one's: their end */
 };
@@ -31,11 +33,11 @@ void hth_control_texts_free(hth_control_texts *texts)
     for (size_t i = 0; i < texts->n; i++)
         free(texts->items[i].bytes);
     free(texts->items);
-    free(texts->is_control);
+    free(texts->kinds);
     free(texts);
 }
 
-static bool add(hth_control_texts *texts, hearth_token token, const char *bytes, size_t n_bytes)
+static bool add(hth_control_texts *texts, token_kind kind, const char *bytes, size_t n_bytes)
 {
     control_text *items = hth_grown(texts->items, texts->n, &texts->capacity, sizeof(*items));
     char *copy = items ? malloc(n_bytes) : NULL;
@@ -45,7 +47,7 @@ static bool add(hth_control_texts *texts, hearth_token token, const char *bytes,
     if (!copy)
         return false;
     memcpy(copy, bytes, n_bytes);
-    items[texts->n++] = (control_text){ .token = token, .n_bytes = n_bytes, .bytes = copy };
+    items[texts->n++] = (control_text){ .kind = kind, .n_bytes = n_bytes, .bytes = copy };
     if (n_bytes > texts->n_bytes_max)
         texts->n_bytes_max = n_bytes;
     return true;
@@ -63,7 +65,7 @@ static int compare(const void *a, const void *b)
 hth_control_texts *hth_control_texts_new(const hth_backend *backend, const hth_engine_model *model, uint32_t n_vocab)
 {
     hth_control_texts *texts = calloc(1, sizeof(*texts));
-    bool ok = texts && (texts->is_control = calloc(n_vocab ? n_vocab : 1, 1));
+    bool ok = texts && (texts->kinds = calloc(n_vocab ? n_vocab : 1, 1));
 
     for (uint32_t i = 0; ok && i < n_vocab; i++) {
         char piece[HTH_PIECE_BYTES_MAX];
@@ -71,11 +73,11 @@ hth_control_texts *hth_control_texts_new(const hth_backend *backend, const hth_e
         size_t n = 0;
 
         if (backend->token_flags(model, (hearth_token)i, &flags, NULL) != HEARTH_OK ||
-            !(flags & (HEARTH_TOKEN_CONTROL | HEARTH_TOKEN_UNKNOWN)))
+            !(flags & (HEARTH_TOKEN_CONTROL | HEARTH_TOKEN_UNKNOWN | HEARTH_TOKEN_USER_DEFINED)))
             continue;
-        texts->is_control[i] = 1;
+        texts->kinds[i] = flags & (HEARTH_TOKEN_CONTROL | HEARTH_TOKEN_UNKNOWN) ? KIND_CONTROL : KIND_DEFINED;
         if (backend->piece(model, (hearth_token)i, true, piece, sizeof(piece), &n, NULL) == HEARTH_OK && n > 0)
-            ok = add(texts, (hearth_token)i, piece, n);
+            ok = add(texts, texts->kinds[i], piece, n);
     }
     if (!ok) {
         hth_control_texts_free(texts);
@@ -92,28 +94,43 @@ hth_control_texts *hth_control_texts_new(const hth_backend *backend, const hth_e
     return texts;
 }
 
-bool hth_control_texts_is_control(const hth_control_texts *texts, hearth_token token)
+static token_kind kind_of(const hth_control_texts *texts, hearth_token token)
 {
-    return token >= 0 && (uint32_t)token < texts->n_vocab && texts->is_control[token];
+    return token >= 0 && (uint32_t)token < texts->n_vocab ? (token_kind)texts->kinds[token] : KIND_TEXT;
 }
 
-size_t hth_control_texts_end(const hth_control_texts *texts, const char *text, size_t n_bytes, size_t position)
+bool hth_control_texts_is_control(const hth_control_texts *texts, hearth_token token)
+{
+    return kind_of(texts, token) == KIND_CONTROL;
+}
+
+bool hth_control_texts_is_whole(const hth_control_texts *texts, hearth_token token)
+{
+    return kind_of(texts, token) != KIND_TEXT;
+}
+
+size_t hth_control_texts_end(const hth_control_texts *texts, bool reads_controls, const char *text, size_t n_bytes,
+                             size_t position)
 {
     unsigned char first = (unsigned char)text[position];
 
-    for (size_t i = texts->first_of[first]; i < texts->first_of[first + 1]; i++)
-        if (texts->items[i].n_bytes <= n_bytes - position &&
-            memcmp(texts->items[i].bytes, text + position, texts->items[i].n_bytes) == 0)
-            return position + texts->items[i].n_bytes;
+    for (size_t i = texts->first_of[first]; i < texts->first_of[first + 1]; i++) {
+        const control_text *item = &texts->items[i];
+
+        if ((reads_controls || item->kind == KIND_DEFINED) && item->n_bytes <= n_bytes - position &&
+            memcmp(item->bytes, text + position, item->n_bytes) == 0)
+            return position + item->n_bytes;
+    }
     return 0;
 }
 
-bool hth_control_texts_cross(const hth_control_texts *texts, const char *text, size_t n_bytes, size_t position)
+bool hth_control_texts_cross(const hth_control_texts *texts, bool reads_controls, const char *text, size_t n_bytes,
+                             size_t position)
 {
     size_t begin = position >= texts->n_bytes_max ? position - texts->n_bytes_max + 1 : 0;
 
     for (size_t i = begin; i < position; i++)
-        if (hth_control_texts_end(texts, text, n_bytes, i) > position)
+        if (hth_control_texts_end(texts, reads_controls, text, n_bytes, i) > position)
             return true;
     return false;
 }

@@ -1,9 +1,10 @@
 /*
- * control_texts.h - where texts of control tokens lie in a text
+ * control_texts.h - where a tokenizer reads a text as one token
  *
  * A tokenizer that is asked to (HEARTH_TOKENIZE_SPECIAL) reads the text of a control token as that token, wherever it
- * stands. These functions find such texts, overlapping ones included. A control token is one with HEARTH_TOKEN_CONTROL
- * or HEARTH_TOKEN_UNKNOWN: these are the tokens whose texts are read as text without that flag.
+ * stands. A control token is one with HEARTH_TOKEN_CONTROL or HEARTH_TOKEN_UNKNOWN. The text of a token with
+ * HEARTH_TOKEN_USER_DEFINED is read as that token, whether it is asked or not. These functions find such texts,
+ * overlapping ones included; reads_controls tells whether those of control tokens count.
  */
 #ifndef HTH_ENGINE_CONTROL_TEXTS_H
 #define HTH_ENGINE_CONTROL_TEXTS_H
@@ -17,13 +18,15 @@ hth_control_texts *hth_control_texts_new(const hth_backend *backend, const hth_e
 void hth_control_texts_free(hth_control_texts *texts); /* accepts NULL */
 
 bool hth_control_texts_is_control(const hth_control_texts *texts, hearth_token token);
+/* Is it a control token or a user-defined one? */
+bool hth_control_texts_is_whole(const hth_control_texts *texts, hearth_token token);
 
-/* Does the text of a control token begin before position and end behind it? */
-bool hth_control_texts_cross(const hth_control_texts *texts, const char *text, size_t n_bytes, size_t position);
+/* Does such a text begin before position and end behind it? */
+bool hth_control_texts_cross(const hth_control_texts *texts, bool reads_controls, const char *text, size_t n_bytes,
+                             size_t position);
 
-/*
- * The end of the longest control text that begins at position; 0: none begins there.
- */
-size_t hth_control_texts_end(const hth_control_texts *texts, const char *text, size_t n_bytes, size_t position);
+/* The end of the longest such text that begins at position; 0: none begins there. */
+size_t hth_control_texts_end(const hth_control_texts *texts, bool reads_controls, const char *text, size_t n_bytes,
+                             size_t position);
 
 #endif

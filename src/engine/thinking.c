@@ -19,6 +19,7 @@ struct hth_thinking {
     /* The end of the text since the state changed. */
     char tail[TAIL_BYTES];
     size_t n_tail;
+    bool is_tail_cut; /* the text is longer */
     /* The latest tokens since then, the last one at the end. */
     hearth_token latest[HTH_THINKING_TEXT_BYTES_MAX];
     size_t n_latest;
@@ -30,6 +31,7 @@ static void change(hth_thinking *t, thinking_state state)
     t->n_left = t->parts.budget;
     t->n_closed = 0;
     t->n_tail = 0;
+    t->is_tail_cut = false;
     t->n_latest = 0;
     if (state == INSIDE && t->n_left == 0)
         t->state = CLOSING;
@@ -119,24 +121,52 @@ static void note(hth_thinking *t, hearth_token token)
 {
     const hth_piece *piece = &t->vocabulary->pieces[token];
 
+    t->is_tail_cut |= t->n_tail + piece->n_bytes > sizeof(t->tail);
     keep_last(t->tail, &t->n_tail, sizeof(t->tail), (const char *)piece->bytes, piece->n_bytes);
     if (t->n_latest == HTH_THINKING_TEXT_BYTES_MAX)
         memmove(t->latest, t->latest + 1, --t->n_latest * sizeof(t->latest[0]));
     t->latest[t->n_latest++] = token;
 }
 
+/* Have the tokens come? */
+static bool tokens_have_come(const hth_thinking *t, const hth_thinking_mark *mark)
+{
+    return mark->n_tokens > 0 && mark->n_tokens <= t->n_latest &&
+           memcmp(t->latest + t->n_latest - mark->n_tokens, mark->tokens, mark->n_tokens * sizeof(t->latest[0])) == 0;
+}
+
+/* Does a line begin here in the tail, but for blanks? */
+static bool is_line_begin(const hth_thinking *t, size_t at)
+{
+    while (at > 0 && (t->tail[at - 1] == ' ' || t->tail[at - 1] == '\t'))
+        at--;
+    return at > 0 ? t->tail[at - 1] == '\n' : !t->is_tail_cut;
+}
+
 /* Has the text come? A text that is longer than a token may have begun in the tokens before it. */
-static bool has_come(const hth_thinking *t, const hth_thinking_mark *mark)
+static bool text_has_come(const hth_thinking *t, const hth_thinking_mark *mark, bool begins_line)
 {
     size_t n = strlen(mark->text);
 
-    if (mark->n_tokens > 0 && mark->n_tokens <= t->n_latest &&
-        memcmp(t->latest + t->n_latest - mark->n_tokens, mark->tokens, mark->n_tokens * sizeof(t->latest[0])) == 0)
-        return true;
     for (size_t i = 0; n > 0 && i + n <= t->n_tail; i++)
-        if (memcmp(t->tail + i, mark->text, n) == 0)
+        if (memcmp(t->tail + i, mark->text, n) == 0 && (!begins_line || is_line_begin(t, i)))
             return true;
     return false;
+}
+
+static bool has_come(const hth_thinking *t, const hth_thinking_mark *mark)
+{
+    return tokens_have_come(t, mark) || text_has_come(t, mark, false);
+}
+
+/*
+ * Does reasoning begin? A control token, which has no text, says so anywhere. A text, which a reply may quote, says so
+ * at the beginning of a line only.
+ */
+static bool begins(const hth_thinking *t, const hth_thinking_mark *mark)
+{
+    return text_has_come(t, mark, true) ||
+           (tokens_have_come(t, mark) && t->vocabulary->pieces[mark->tokens[0]].n_bytes == 0);
 }
 
 /* Does the tail end at the end of a character? */
@@ -156,7 +186,7 @@ void hth_thinking_accept(hth_thinking *t, hearth_token token)
     note(t, token);
     switch (t->state) {
     case OUTSIDE:
-        if (has_come(t, &t->parts.begin))
+        if (begins(t, &t->parts.begin))
             change(t, INSIDE);
         break;
     case INSIDE:

@@ -1,7 +1,7 @@
 /*
  * thinking.h - a bound for the tokens of reasoning, after which the reasoning is closed
  *
- *   OUTSIDE -> INSIDE    the text that begins reasoning has come
+ *   OUTSIDE -> INSIDE    the text that begins reasoning has come, at the beginning of a line or as a control token
  *   INSIDE  -> OUTSIDE   the text that ends it has come
  *   INSIDE  -> CLOSING   the budget is used up, and the text is at the end of a character
  *   CLOSING -> OUTSIDE   every closing token has come

@@ -75,7 +75,6 @@ static hearth_status read_chat(hth_given_request *out, hearth_error *err)
         request->prompt = chat->text;
         request->tokenize_flags = HTH_TOKENIZE_CHAT;
     }
-    request->chat = NULL;
     return HEARTH_OK;
 }
 

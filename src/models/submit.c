@@ -42,6 +42,7 @@ static hearth_status tokenize_prompt(hearth_model *model, const hearth_request *
         .flags = request->tokenize_flags,
         .cache_salt = request->cache_salt,
         .no_cache_read = request->no_cache_read,
+        .is_chat = request->chat != NULL,
     };
     hearth_status status;
 

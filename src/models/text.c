@@ -39,6 +39,7 @@ hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source
 {
     hth_true_tokens *known = source->n_bytes > 0 ? history_of(model) : NULL;
     hth_prompt_tokens made = { .tokens = NULL };
+    unsigned flags = source->flags | (source->is_chat ? HTH_PROMPT_CHAT : 0u);
     hth_keyspace keyspace;
     size_t n_known = 0;
     hearth_status status = HEARTH_OK;
@@ -48,15 +49,15 @@ hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source
     if (status != HEARTH_OK)
         return status;
     if (known && !source->no_cache_read)
-        status = hth_true_tokens_of(known, keyspace.fingerprint, source->text, source->n_bytes, source->flags,
-                                    &made.tokens, &made.n_tokens, &n_known, err);
+        status = hth_true_tokens_of(known, keyspace.fingerprint, source->text, source->n_bytes, flags, &made.tokens,
+                                    &made.n_tokens, &n_known, err);
     else
         status = hth_tokenize(model->backend, model->engine_model, source->text, source->n_bytes, source->flags,
                               &made.tokens, &made.n_tokens, err);
     if (status != HEARTH_OK)
         return status;
     if (known) /* without memory for it, the reply is not recorded */
-        made.text = hth_prompt_text_new(source->text, source->n_bytes, source->flags, (uint32_t)n_known);
+        made.text = hth_prompt_text_new(source->text, source->n_bytes, flags, (uint32_t)n_known);
     if (made.text)
         memcpy(made.text->fingerprint, keyspace.fingerprint, sizeof(made.text->fingerprint));
     *out = made;

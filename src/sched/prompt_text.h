@@ -11,8 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { HTH_PROMPT_CHAT = 128 }; /* beside HEARTH_TOKENIZE_...: the text is a rendered conversation */
+
 typedef struct hth_prompt_text {
-    unsigned flags;          /* HEARTH_TOKENIZE_... */
+    unsigned flags;          /* HEARTH_TOKENIZE_..., HTH_PROMPT_CHAT */
     uint32_t n_known;        /* leading tokens that were taken from the history */
     uint8_t fingerprint[32]; /* of the model with the salts: the tenant whose records these are */
     size_t n_bytes;

@@ -110,6 +110,15 @@ static hearth_status copy_lists(hth_request *request, const hearth_request *from
     return copy_stops(request, from, err);
 }
 
+/* The grammar of a rendered conversation allows every spelling of a call, and is not the caller's. */
+static bool is_steered(const hearth_request *from)
+{
+    const hearth_sampling *sampling = from->sampling;
+    const char *of_chat = from->chat ? from->chat->grammar : NULL;
+
+    return sampling->n_logit_bias > 0 || sampling->json_schema || (sampling->grammar && sampling->grammar != of_chat);
+}
+
 hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_take, size_t n_tokens, uint64_t id,
                               hth_request **out, hearth_error *err)
 {
@@ -142,6 +151,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .is_resumed = from->is_resumed || from->n_replayed > 0,
         .draft_max = draft_max,
         .draft_min = draft_min < draft_max ? draft_min : draft_max,
+        .is_steered = is_steered(from),
         .verify = from->verify,
         .priority = from->priority,
         .sampling = *from->sampling,

@@ -57,6 +57,7 @@ struct hth_request {
     float replayed_state; /* NaN: none */
     bool tell_replayed;
     bool is_resumed;
+    bool is_steered;     /* biases or a grammar of the caller chose among the tokens of one text */
     bool verify;         /* end behind the first token that is not the draft's */
     uint32_t draft_max;  /* longest draft; 0: none */
     uint32_t draft_min;  /* a shorter draft is not verified */

@@ -99,13 +99,16 @@ static void count_result(hth_scheduler *scheduler, const hth_request *request, c
         hth_histogram_add(scheduler->counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
 }
 
-/* Before on_done: the next turn of the conversation may follow at once. */
+/*
+ * Before on_done: the next turn of the conversation may follow at once. A reply that a client steered is not noted: its
+ * tokens would come to the prompts of others.
+ */
 static void note_tokens(const hth_slot *slot)
 {
     const hth_request *request = slot->request;
     const hearth_result *result = &hth_reply_result(slot->reply)->shown;
 
-    if (slot->place->true_tokens && request->text)
+    if (slot->place->true_tokens && request->text && !request->is_steered)
         hth_true_tokens_note(slot->place->true_tokens, request->text->fingerprint, request->text, request->prompt,
                              request->n_prompt, result->tokens, result->stats->completion_tokens);
 }

@@ -7,60 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
-#include "engine/control_texts.h"
 #include "engine/tokenize.h"
+#include "sched/spelling.h"
 #include "sched/text_stream.h" /* of UTF-8 alone */
 
 enum { CLOSE_MS = 5000 };
 
-/* How the text of a span of tokens is made of their pieces: a set. */
-enum {
-    FORM_WITHOUT_FIRST = 1,       /* the first token was added: it begins every text */
-    FORM_BLANK_FIRST = 2,         /* a blank was added at the beginning */
-    FORM_BLANK_AFTER_CONTROL = 4, /* a blank was added behind each control token */
-};
-
 struct hth_true_tokens {
-    const hth_backend *backend;
-    const hth_engine_model *model;
-    hth_control_texts *controls;
+    hth_spelling spelling;
     hth_history *history;
     hth_history_files *files; /* NULL: in memory only */
 };
-
-/* hth_history_text_fn */
-static char *text_of(const hearth_token *tokens, size_t n_tokens, unsigned form, size_t *n_out, void *user_data)
-{
-    const hth_true_tokens *known = user_data;
-    bool loses_blank = form & FORM_BLANK_FIRST;
-    char piece[HTH_PIECE_BYTES_MAX];
-    char *text = NULL;
-    size_t n_text = 0, capacity = 0, n;
-
-    for (size_t i = form & FORM_WITHOUT_FIRST; i < n_tokens; i++) {
-        bool is_control = hth_control_texts_is_control(known->controls, tokens[i]);
-        const char *from = piece;
-        char *grown;
-
-        if (known->backend->piece(known->model, tokens[i], true, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
-            break;
-        if (loses_blank && !is_control && n > 0 && *from == ' ') {
-            from++;
-            n--;
-        }
-        loses_blank = is_control && (form & FORM_BLANK_AFTER_CONTROL);
-        grown = n > 0 ? hth_grown_by(text, n_text, n, &capacity, 1) : text;
-        if (n > 0 && !grown)
-            break;
-        text = grown;
-        if (n > 0)
-            memcpy(text + n_text, from, n);
-        n_text += n;
-    }
-    *n_out = n_text;
-    return text;
-}
 
 hth_true_tokens *hth_true_tokens_new(const hth_true_tokens_options *options)
 {
@@ -69,11 +26,8 @@ hth_true_tokens *hth_true_tokens_new(const hth_true_tokens_options *options)
 
     if (!known)
         return NULL;
-    known->backend = options->backend;
-    known->model = options->model;
-    known->controls = hth_control_texts_new(options->backend, options->model, options->n_vocab);
     known->history = hth_history_new(options->bytes_max, options->n_vocab);
-    if (!known->controls || !known->history) {
+    if (!hth_spelling_init(&known->spelling, options->backend, options->model, options->n_vocab) || !known->history) {
         (void)hth_true_tokens_free(known); /* NOLINT(clang-analyzer-unix.Malloc): without files it frees all */
         return NULL;
     }
@@ -82,8 +36,8 @@ hth_true_tokens *hth_true_tokens_new(const hth_true_tokens_options *options)
             .history = known->history,
             .directory = options->directory,
             .bytes_max = options->bytes_max,
-            .text_of = text_of,
-            .user_data = known,
+            .text_of = hth_spelling_text,
+            .user_data = &known->spelling,
             .key = options->key,
             .fs = options->fs,
             .log = options->log,
@@ -102,7 +56,7 @@ bool hth_true_tokens_free(hth_true_tokens *known)
     if (!hth_history_files_close(known->files, CLOSE_MS))
         return false;
     hth_history_free(known->history);
-    hth_control_texts_free(known->controls);
+    hth_spelling_deinit(&known->spelling);
     free(known);
     return true;
 }
@@ -117,6 +71,7 @@ static hth_history_space space_of(const uint8_t fingerprint[32], unsigned flags)
     hth_history_space space;
 
     static_assert(sizeof(space.bytes) == 33, "a fingerprint and the flags");
+    static_assert(HTH_PROMPT_CHAT <= UINT8_MAX, "the flags are a byte");
     memcpy(space.bytes, fingerprint, 32);
     space.bytes[32] = (uint8_t)flags;
     return space;
@@ -125,13 +80,19 @@ static hth_history_space space_of(const uint8_t fingerprint[32], unsigned flags)
 /* ---- prompts ---- */
 
 typedef struct prompt {
-    const hth_true_tokens *known;
+    const hth_spelling *spelling;
     const char *text;
     size_t n_bytes;
-    unsigned flags;
+    unsigned flags; /* of the tokenizer alone */
 } prompt;
 
-/* hth_history_fits_fn: between whole characters, and not inside the text of a control token */
+static hearth_status tokenize(const prompt *p, const char *text, size_t n_bytes, unsigned flags, hearth_token **out,
+                              size_t *n_out, hearth_error *err)
+{
+    return hth_tokenize(p->spelling->backend, p->spelling->model, text, n_bytes, flags, out, n_out, err);
+}
+
+/* hth_history_fits_fn: between whole characters, and not inside a text that the tokenizer reads as one token */
 static bool fits(size_t n_bytes, void *user_data)
 {
     const prompt *p = user_data;
@@ -139,8 +100,8 @@ static bool fits(size_t n_bytes, void *user_data)
     if (n_bytes == p->n_bytes)
         return true;
     return ((unsigned char)p->text[n_bytes] & 0xC0) != 0x80 &&
-           (!(p->flags & HEARTH_TOKENIZE_SPECIAL) ||
-            !hth_control_texts_cross(p->known->controls, p->text, p->n_bytes, n_bytes));
+           !hth_control_texts_cross(p->spelling->controls, p->flags & HEARTH_TOKENIZE_SPECIAL, p->text, p->n_bytes,
+                                    n_bytes);
 }
 
 /*
@@ -157,27 +118,26 @@ static hearth_status tokens_behind(const prompt *p, const char *anchor, size_t n
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
     memcpy(joined, anchor, n_anchor);
     memcpy(joined + n_anchor, text, n_bytes);
-    status = hth_tokenize(p->known->backend, p->known->model, joined, n_anchor + n_bytes,
-                          p->flags & (unsigned)~HEARTH_TOKENIZE_BOS, out, n_out, err);
+    status = tokenize(p, joined, n_anchor + n_bytes, p->flags & (unsigned)~HEARTH_TOKENIZE_BOS, out, n_out, err);
     free(joined);
     return status;
 }
 
 /*
- * Do the tokens have exactly these bytes? Asked up to the first control token: behind it, the tokenizer goes on as it
- * does there in every prompt, perhaps with a blank more or less than the text.
+ * Do the tokens have exactly these bytes? Asked up to the first token that is read as a whole: behind it, the tokenizer
+ * goes on as it does there in every prompt, perhaps with a blank more or less than the text.
  */
-static bool have_bytes(const hth_true_tokens *known, const hearth_token *tokens, size_t n_tokens, const char *text,
+static bool have_bytes(const hth_spelling *spelling, const hearth_token *tokens, size_t n_tokens, const char *text,
                        size_t n_bytes)
 {
     char piece[HTH_PIECE_BYTES_MAX];
     size_t at = 0, n;
 
     for (size_t i = 0; i < n_tokens; i++) {
-        if (known->backend->piece(known->model, tokens[i], true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
+        if (spelling->backend->piece(spelling->model, tokens[i], true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
             n > n_bytes - at || memcmp(text + at, piece, n) != 0)
             return false;
-        if (hth_control_texts_is_control(known->controls, tokens[i]))
+        if (hth_control_texts_is_whole(spelling->controls, tokens[i]))
             return true;
         at += n;
     }
@@ -191,14 +151,14 @@ static void drop(hearth_token *tokens, size_t *n_tokens, size_t n)
     memmove(tokens, tokens + n, *n_tokens * sizeof(*tokens));
 }
 
-/* Behind a control token: the tokenizer reads it again, and goes on as it does behind it. */
-static bool rest_behind_control(const prompt *p, hearth_token last, const char *rest, size_t n_rest, hearth_token **out,
-                                size_t *n_out)
+/* Behind a token that is read as a whole: the tokenizer reads it again, and goes on as it does behind it. */
+static bool rest_behind_whole(const prompt *p, hearth_token last, const char *rest, size_t n_rest, hearth_token **out,
+                              size_t *n_out)
 {
     char piece[HTH_PIECE_BYTES_MAX];
     size_t n = 0;
 
-    if (p->known->backend->piece(p->known->model, last, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
+    if (p->spelling->backend->piece(p->spelling->model, last, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
         tokens_behind(p, piece, n, rest, n_rest, out, n_out, NULL) != HEARTH_OK)
         return false;
     if (*n_out > 0 && (*out)[0] == last) {
@@ -221,7 +181,8 @@ static bool rest_behind_text(const prompt *p, const char *rest, size_t n_rest, h
             return false;
         /* The anchor is its own token, perhaps with a token of a blank before it. */
         for (size_t n_skip = 0; n_skip <= 2 && n_skip <= *n_out; n_skip++)
-            if ((n_skip > 0) == (n_anchor > 0) && have_bytes(p->known, *out + n_skip, *n_out - n_skip, rest, n_rest)) {
+            if ((n_skip > 0) == (n_anchor > 0) &&
+                have_bytes(p->spelling, *out + n_skip, *n_out - n_skip, rest, n_rest)) {
                 drop(*out, n_out, n_skip);
                 return true;
             }
@@ -241,9 +202,8 @@ static bool complete(const prompt *p, hth_history_found *found)
 
     if (n_rest == 0)
         return true;
-    ok = hth_control_texts_is_control(p->known->controls, last)
-           ? rest_behind_control(p, last, rest, n_rest, &tokens, &n)
-           : rest_behind_text(p, rest, n_rest, &tokens, &n);
+    ok = hth_control_texts_is_whole(p->spelling->controls, last) ? rest_behind_whole(p, last, rest, n_rest, &tokens, &n)
+                                                                 : rest_behind_text(p, rest, n_rest, &tokens, &n);
     joined = ok ? realloc(found->tokens, (found->n_tokens + n + 1) * sizeof(*joined)) : NULL;
     if (joined) {
         memcpy(joined + found->n_tokens, tokens, n * sizeof(*joined));
@@ -260,17 +220,19 @@ hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerpri
                                  size_t *n_known_out, hearth_error *err)
 {
     const hth_history_space space = space_of(fingerprint, flags);
-    prompt p = { .known = known, .text = text, .n_bytes = n_bytes, .flags = flags };
+    prompt p = {
+        .spelling = &known->spelling, .text = text, .n_bytes = n_bytes, .flags = flags & (unsigned)~HTH_PROMPT_CHAT
+    };
     hth_history_found found;
     size_t n_known;
 
     *n_known_out = 0;
     if (!hth_history_find(known->history, &space, text, n_bytes, fits, &p, &found) || found.n_bytes == 0)
-        return hth_tokenize(known->backend, known->model, text, n_bytes, flags, tokens_out, n_out, err);
+        return tokenize(&p, text, n_bytes, p.flags, tokens_out, n_out, err);
     n_known = found.n_tokens;
     if (!complete(&p, &found)) {
         free(found.tokens);
-        return hth_tokenize(known->backend, known->model, text, n_bytes, flags, tokens_out, n_out, err);
+        return tokenize(&p, text, n_bytes, p.flags, tokens_out, n_out, err);
     }
     *tokens_out = found.tokens;
     *n_out = found.n_tokens;
@@ -280,126 +242,61 @@ hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerpri
 
 /* ---- replies ---- */
 
-/* A prompt and its reply, as text and as tokens. */
+/* A prompt with its reply. */
 typedef struct conversation {
-    char *bytes; /* [n_bytes] */
-    size_t n_bytes, capacity;
-    hearth_token *tokens; /* [n_prompt + n_reply] */
+    hth_history_space space;
+    unsigned flags;             /* of the tokenizer alone */
+    const hearth_token *tokens; /* [n_prompt + n_reply] */
     size_t n_prompt, n_reply;
-    size_t *ends; /* [n_reply], of the bytes of the reply's tokens */
+    hth_spelled spelled; /* the prompt's text, and the reply's tokens */
 } conversation;
 
-static bool append(conversation *c, const char *bytes, size_t n_bytes)
-{
-    char *grown = n_bytes > 0 ? hth_grown_by(c->bytes, c->n_bytes, n_bytes, &c->capacity, 1) : c->bytes;
-
-    if (n_bytes == 0)
-        return true;
-    if (!grown)
-        return false;
-    c->bytes = grown;
-    memcpy(grown + c->n_bytes, bytes, n_bytes);
-    c->n_bytes += n_bytes;
-    return true;
-}
-
-static bool append_reply(const hth_true_tokens *known, conversation *c)
-{
-    char piece[HTH_PIECE_BYTES_MAX];
-    size_t n = 0;
-
-    for (size_t i = 0; i < c->n_reply; i++) {
-        if (known->backend->piece(known->model, c->tokens[c->n_prompt + i], true, piece, sizeof(piece), &n, NULL) !=
-                HEARTH_OK ||
-            !append(c, piece, n))
-            return false;
-        c->ends[i] = c->n_bytes;
-    }
-    return true;
-}
-
-/*
- * Would a prompt of this text read a control token, or none, where the reply has the token with these bytes? The text
- * goes on behind end.
- */
-static bool is_read_so(const hth_control_texts *controls, const conversation *c, size_t begin, size_t end,
-                       bool is_control)
-{
-    for (size_t i = begin; i < end; i++) {
-        size_t control_end = hth_control_texts_end(controls, c->bytes, c->n_bytes, i);
-
-        if (i == begin && is_control ? control_end != end : control_end > (is_control ? end : 0))
-            return false;
-    }
-    return true;
-}
-
-/*
- * The number of the reply's leading tokens whose control tokens, and no others, a prompt of this text would read. A
- * token without bytes does not show in the text, so it ends them.
- */
-static size_t n_read_alike(const hth_true_tokens *known, const conversation *c, size_t n_prompt_bytes, unsigned flags)
-{
-    bool reads_controls = flags & HEARTH_TOKENIZE_SPECIAL;
-    size_t begin = n_prompt_bytes, n = 0;
-
-    if (reads_controls && hth_control_texts_cross(known->controls, c->bytes, c->n_bytes, n_prompt_bytes))
-        return 0;
-    for (; n < c->n_reply; n++) {
-        bool is_control = hth_control_texts_is_control(known->controls, c->tokens[c->n_prompt + n]);
-
-        if (c->ends[n] == begin)
-            break;
-        if (reads_controls ? !is_read_so(known->controls, c, begin, c->ends[n], is_control) : is_control)
-            break;
-        begin = c->ends[n];
-    }
-    return n;
-}
-
 /* Record the prompt with the first n tokens of the reply. */
-static void record(hth_true_tokens *known, const hth_history_space *space, const conversation *c, size_t n)
+static void record(hth_true_tokens *known, const conversation *c, size_t n)
 {
     if (n > 0)
-        hth_history_add(known->history, space, c->bytes, c->ends[n - 1], c->tokens, c->n_prompt + n);
+        hth_history_add(known->history, &c->space, c->spelled.bytes, c->spelled.ends[n - 1], c->tokens,
+                        c->n_prompt + n);
 }
 
-static void note(hth_true_tokens *known, const hth_history_space *space, const hth_prompt_text *text, conversation *c)
+static void note(hth_true_tokens *known, const conversation *c)
 {
+    const hth_spelling *spelling = &known->spelling;
+    const hth_spelled *s = &c->spelled;
     size_t n_text = c->n_reply; /* tokens before the one that ends the reply */
-    size_t n_alike;
+    size_t n_alike = hth_spelling_n_alike(spelling, s, c->flags);
 
-    if (!append(c, text->bytes, text->n_bytes) || !append_reply(known, c))
-        return;
-    if (known->backend->is_end(known->model, c->tokens[c->n_prompt + c->n_reply - 1]))
+    if (spelling->backend->is_end(spelling->model, c->tokens[c->n_prompt + c->n_reply - 1]))
         n_text--;
-    n_alike = n_read_alike(known, c, text->n_bytes, text->flags);
-    if (n_alike < n_text || !hth_utf8_is_valid(c->bytes + text->n_bytes, c->n_bytes - text->n_bytes))
+    if (n_alike < n_text || !hth_utf8_is_valid(s->bytes + s->n_before, s->n_bytes - s->n_before) ||
+        !hth_spelling_is_usual(spelling, s, c->tokens, c->n_prompt, c->flags))
         return;
     /* A template may write another end of the turn than the model did, or go on inside the turn. */
     if (n_text < c->n_reply)
-        record(known, space, c, n_text);
+        record(known, c, n_text);
     if (n_alike == c->n_reply)
-        record(known, space, c, c->n_reply);
+        record(known, c, c->n_reply);
     hth_history_files_wake(known->files);
 }
 
 void hth_true_tokens_note(hth_true_tokens *known, const uint8_t fingerprint[32], const hth_prompt_text *text,
                           const hearth_token *of_prompt, size_t n_prompt, const hearth_token *reply, size_t n_reply)
 {
-    const hth_history_space space = space_of(fingerprint, text->flags);
-    conversation c = { .n_prompt = n_prompt, .n_reply = n_reply };
+    hearth_token *tokens = n_reply > 0 ? malloc((n_prompt + n_reply) * sizeof(*tokens)) : NULL;
+    conversation c = {
+        .space = space_of(fingerprint, text->flags),
+        .flags = text->flags & (unsigned)~HTH_PROMPT_CHAT,
+        .tokens = tokens,
+        .n_prompt = n_prompt,
+        .n_reply = n_reply,
+    };
 
-    if (n_reply == 0)
+    if (!tokens)
         return;
-    c.tokens = malloc((n_prompt + n_reply) * sizeof(*c.tokens));
-    c.ends = malloc(n_reply * sizeof(*c.ends));
-    if (c.tokens && c.ends) {
-        memcpy(c.tokens, of_prompt, n_prompt * sizeof(*c.tokens));
-        memcpy(c.tokens + n_prompt, reply, n_reply * sizeof(*c.tokens));
-        note(known, &space, text, &c);
-    }
-    free(c.ends);
-    free(c.tokens);
-    free(c.bytes);
+    memcpy(tokens, of_prompt, n_prompt * sizeof(*tokens));
+    memcpy(tokens + n_prompt, reply, n_reply * sizeof(*tokens));
+    if (hth_spelled_init(&known->spelling, text->bytes, text->n_bytes, tokens + n_prompt, n_reply, &c.spelled))
+        note(known, &c);
+    hth_spelled_deinit(&c.spelled);
+    free(tokens);
 }

@@ -6,16 +6,19 @@
  * it wrote. So at the end of a request, the text of prompt and reply becomes a record of the history with its exact
  * tokens; and of a prompt that begins with a record's text, only the rest is tokenized.
  *
- * The result must be tokens of exactly this text, and a control token must stand where the tokenizer would read one,
- * and nowhere else. design.md, "True tokens", has the argument. In short:
+ * The result must be tokens of exactly this text, a control token must stand where the tokenizer would read one, and
+ * nowhere else, and nobody must be able to force odd tokens on the text of another. design.md, "True tokens", has the
+ * argument. In short:
  *
  *   - Texts are compared byte by byte. The bytes of a reply are those of its tokens, control tokens included.
- *   - The flags of the tokenizer are a part of the space of a record, and so are the salts (the effective fingerprint).
- *   - A reply is recorded only if the control texts in it are exactly its control tokens, and only if a prompt with the
- *     same flags would read them.
- *   - A record is used only if no control text crosses its end in the prompt.
- *   - The rest is tokenized as behind the last known token. Behind a control token that is exact. Behind any other
- *     token the rest's tokens must have the bytes of the rest; otherwise the whole prompt is tokenized anew.
+ *   - The space of a record is the fingerprint of the model with its salts, the flags of the tokenizer, and whether the
+ *     prompt was a rendered conversation.
+ *   - A reply is recorded only if the tokenizer would read its control tokens and user-defined tokens, and no others,
+ *     and if it is not many more tokens than the tokenizer's (spelling.h). The caller leaves out replies that were
+ *     made under constraints of a client.
+ *   - A record is used only if no text of such a token crosses its end in the prompt.
+ *   - The rest is tokenized as behind the last known token. Behind such a token that is exact. Behind any other token
+ *     the rest's tokens must have the bytes of the rest; otherwise the whole prompt is tokenized anew.
  */
 #ifndef HTH_SCHED_TRUE_TOKENS_H
 #define HTH_SCHED_TRUE_TOKENS_H
@@ -30,7 +33,7 @@ typedef struct hth_true_tokens_options {
     const hth_backend *backend;
     const hth_engine_model *model; /* outlives it */
     uint32_t n_vocab;
-    size_t bytes_max;           /* of memory; files take up to three times as much */
+    size_t bytes_max;           /* of memory; the files of all models take about four times as much */
     const char *directory;      /* NULL: in memory only */
     const hth_signing_key *key; /* of the files; NULL: none */
     const hth_fs *fs;           /* NULL: the system's */
@@ -46,8 +49,9 @@ hth_true_tokens *hth_true_tokens_new(const hth_true_tokens_options *options);
 bool hth_true_tokens_free(hth_true_tokens *known);
 
 /*
- * The tokens of a prompt, n_bytes >= 1, under an effective fingerprint. *n_known_out: the leading ones that are known.
- * tokens_out is released with free. Statuses as hth_tokenize.
+ * The tokens of a prompt, n_bytes >= 1, under the fingerprint of the model with its salts. flags: those of the tokenizer,
+ * and HTH_PROMPT_CHAT. *n_known_out: the leading tokens that are known. tokens_out is released with free. Statuses as
+ * hth_tokenize.
  */
 hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text,
                                  size_t n_bytes, unsigned flags, hearth_token **tokens_out, size_t *n_out,

@@ -9,6 +9,8 @@ talk() { node "$(dirname "$0")/history_test.mjs" "$url" "$@" || fail "the conver
 serve -m "$tiny" --history 64M --ram 64M --n-parallel 2
 messages=$(talk chat)
 talk salts
+talk steered
+talk apart
 talk completion
 serve_stop
 serve -m "$tiny" --history 64M --ram 64M --n-parallel 2
@@ -36,11 +38,18 @@ serve_stop
 # The command line: what a run has said is known to the next one, and told by `cache why`.
 rm -r "$cache"
 prompt=$(words 60)
-"$hearth" run stub:vocab=300 --history 64M -p "$prompt" -n 6 --ignore-eos --temp 0 --logit-bias 265=+inf --json >"$work/first" 2>&1
-"$hearth" run stub:vocab=300 --history 64M -p "$prompt w265 w265 w265 w265 w265 w265 and on" -n 1 --json >"$work/second"
+seed=0
+reply=
+until printf '%s' "$reply" | LC_ALL=C grep -q '^[ -~]\{12,\}$' && printf '%s' "$reply" | grep -q ' w[0-9]'; do
+  seed=$((seed + 1))
+  [ $seed -lt 500 ] || fail "the stub draws no words"
+  reply=$("$hearth" run stub:vocab=300 -p "$prompt" -n 6 --ignore-eos --seed $seed 2>"$work/log")
+done
+"$hearth" run stub:vocab=300 --history 64M -p "$prompt" -n 6 --ignore-eos --seed $seed --json >"$work/first" 2>&1
+"$hearth" run stub:vocab=300 --history 64M -p "$prompt$reply and on" -n 1 --json >"$work/second"
 expect "tokens from the history" "$(field history_tokens "$work/second")" "$((${#prompt} + 1 + 6))"
 expect "cached tokens" "$(field cached_tokens "$work/second")" "$((${#prompt} + 1 + 5))"
-printf '%s' "$prompt w265 w265 w265 w265 w265 w265 and so on" >"$work/text"
+printf '%s' "$prompt$reply and so on" >"$work/text"
 status=0
 "$hearth" cache why stub:vocab=300 --history 64M -f "$work/text" >"$work/why" || status=$?
 expect "exit code of cache why" "$status" 1

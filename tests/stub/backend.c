@@ -16,6 +16,8 @@
  *   cell_bytes    0      what it claims a cell to take
  *   free_mib      1024   MiB that it claims to be free for cells
  *   vocab         260    tokens: 256 bytes, 4 control tokens, and made-up words beyond
+ *   joins         0      1: the tokenizer reads the words " w260" to " w999"
+ *   defined       0      last words of the vocabulary that are user-defined: the tokenizer always reads them
  *   delay_us      0      how long each row of a batch takes
  *   kind          plain  plain, window, recurrent, hybrid
  *   window        64     positions of a window; a hybrid has one where it is given

@@ -35,6 +35,8 @@ struct hth_engine_model {
     uint32_t cell_bytes;
     uint32_t free_mib;
     uint32_t n_vocab;
+    uint32_t joins_words;
+    uint32_t n_defined;
     uint32_t delay_us;
     uint32_t n_window;    /* 0: none */
     uint32_t fills;       /* 1: it can be asked for what stands between two texts */

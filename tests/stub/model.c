@@ -79,6 +79,10 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 1u << 20, &model->free_mib);
             else if (strcmp(item, "vocab") == 0)
                 ok = parse_number(value, FIRST_WORD_TOKEN, 1u << 20, &model->n_vocab);
+            else if (strcmp(item, "joins") == 0)
+                ok = parse_number(value, 0, 1, &model->joins_words);
+            else if (strcmp(item, "defined") == 0)
+                ok = parse_number(value, 0, 100, &model->n_defined);
             else if (strcmp(item, "delay_us") == 0)
                 ok = parse_number(value, 0, 10 * 1000 * 1000, &model->delay_us);
             else if (strcmp(item, "window") == 0)
@@ -101,7 +105,7 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
         if (!ok)
             return hth_fail(err, HEARTH_MISUSE,
                             "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, vocab, "
-                            "delay_us, kind, fills, window, encoder, embeds, labels, errs and words",
+                            "joins, defined, delay_us, kind, fills, window, encoder, embeds, labels, errs and words",
                             path, item);
     }
     return HEARTH_OK;

@@ -20,6 +20,23 @@ static hearth_token control_token_at(const char *text, size_t n_bytes)
     return -1;
 }
 
+/* The made-up word that text begins with, if the tokenizer knows it; *n_out: its bytes. -1: none. */
+static hearth_token word_at(const hth_engine_model *model, const char *text, size_t n_bytes, size_t *n_out)
+{
+    hearth_token first = model->joins_words ? FIRST_WORD_TOKEN : (hearth_token)(model->n_vocab - model->n_defined);
+    hearth_token word = 0;
+    size_t n = 2;
+
+    if (first >= (hearth_token)model->n_vocab || n_bytes < 5 || memcmp(text, " w", 2) != 0)
+        return -1;
+    for (; n < 5 && text[n] >= '0' && text[n] <= '9'; n++)
+        word = 10 * word + (text[n] - '0');
+    if (n < 5 || word < first || word >= (hearth_token)model->n_vocab)
+        return -1;
+    *n_out = n;
+    return word;
+}
+
 hearth_status hth_stub_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes, unsigned flags,
                                 hearth_token *tokens, size_t capacity, size_t *n_out, hth_tokenize_result *result,
                                 hearth_error *err)
@@ -35,10 +52,13 @@ hearth_status hth_stub_tokenize(const hth_engine_model *model, const char *text,
     }
     for (size_t i = 0; i < n_bytes; n++) {
         hearth_token token = flags & HEARTH_TOKENIZE_SPECIAL ? control_token_at(text + i, n_bytes - i) : -1;
+        size_t n_read = token < 0 ? 1 : strlen(control_names[token - TOKEN_BOS]);
 
-        i += token < 0 ? 1 : strlen(control_names[token - TOKEN_BOS]);
         if (token < 0)
-            token = (unsigned char)text[i - 1];
+            token = word_at(model, text + i, n_bytes - i, &n_read);
+        if (token < 0)
+            token = (unsigned char)text[i];
+        i += n_read;
         if (n < capacity)
             tokens[n] = token;
     }
@@ -81,9 +101,10 @@ hearth_status hth_stub_token_flags(const hth_engine_model *model, hearth_token t
 {
     if (!model || !out || token < 0 || (uint32_t)token >= model->n_vocab)
         return hth_fail(err, HEARTH_MISUSE, "token %d is not in the vocabulary", token);
-    *out = token < TOKEN_BOS        ? HEARTH_TOKEN_BYTE
-         : token < FIRST_WORD_TOKEN ? HEARTH_TOKEN_CONTROL
-                                    : HEARTH_TOKEN_NORMAL;
+    *out = token < TOKEN_BOS                                          ? HEARTH_TOKEN_BYTE
+         : token < FIRST_WORD_TOKEN                                   ? HEARTH_TOKEN_CONTROL
+         : token >= (hearth_token)(model->n_vocab - model->n_defined) ? HEARTH_TOKEN_USER_DEFINED
+                                                                      : HEARTH_TOKEN_NORMAL;
     if (hth_stub_is_end(model, token))
         *out |= HEARTH_TOKEN_END;
     return HEARTH_OK;

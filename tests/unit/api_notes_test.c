@@ -100,6 +100,24 @@ TEST(a_strict_server_refuses_what_it_does_not_know)
     assert_string_equal(error.param, "num_ctx");
 }
 
+/* Also one that would be a text of letters. */
+TEST(a_strict_server_refuses_samplers_that_it_does_not_know)
+{
+    static const char *const bodies[] = { "{" MESSAGES ",\"samplers\":[\"top_k\",\"kt\"]}",
+                                          "{" MESSAGES ",\"samplers\":[\"infill\"]}",
+                                          "{" MESSAGES ",\"samplers\":\"kz\"}" };
+    hth_api_limits limits = hth_api_limits_default();
+    hth_api_error error;
+
+    limits.refuses_unknown = true;
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        assert_null(hth_api_request_parse(HTH_API_CHAT, bodies[i], strlen(bodies[i]), &limits, &error));
+        assert_int_equal(error.kind, HTH_API_INVALID_VALUE);
+        assert_string_equal(error.param, "samplers");
+        assert_non_null(strstr(error.message, "penalties, dry, top_n_sigma"));
+    }
+}
+
 /* ---- other servers' names for the same thing ---- */
 
 TEST(other_names_mean_the_same)

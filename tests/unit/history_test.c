@@ -138,6 +138,13 @@ FIXTURE_TEST(later_tokens_of_the_same_text_replace_those_that_nothing_stands_on)
     expect_tokens(history, "abcdef", 20, 4);
 }
 
+FIXTURE_TEST(more_tokens_of_the_same_text_replace_none)
+{
+    add(history, &one, "abc", 1, 2);
+    add(history, &one, "abc", 20, 3);
+    expect_tokens(history, "abc", 1, 2);
+}
+
 FIXTURE_TEST(a_token_outside_the_vocabulary_is_not_kept)
 {
     add(history, &one, "abc", N_VOCAB - 1, 2);
@@ -201,47 +208,41 @@ TEST(records_and_bytes_are_none_when_everything_is_gone)
 
 /* ---- records by themselves ---- */
 
-typedef struct copies {
-    hth_history *to;
-    size_t n, n_max;
-} copies;
-
-static bool copy(const hth_history_record *record, void *user_data)
+/* Add the records that are new, n_max at most, to another history. How many. */
+static size_t copy_new(hth_history *from, hth_history *to, size_t n_max)
 {
-    copies *c = user_data;
+    hth_history_record *record;
+    hth_history_digest digest;
+    size_t n = 0;
 
-    if (c->n == c->n_max)
-        return false;
-    hth_history_add_record(c->to, record);
-    c->n++;
-    return true;
+    for (; n < n_max && hth_history_take_new(from, &record); n++) {
+        assert_non_null(record);
+        assert_true(hth_history_digest_of(record, &digest));
+        hth_history_add_record(to, record, &digest);
+        free(record);
+    }
+    return n;
 }
 
 FIXTURE_TEST(records_that_are_taken_make_the_same_history)
 {
     hth_history *second = hth_history_new(BYTES_MAX, N_VOCAB);
-    copies c = { .to = second, .n_max = 2 };
 
     assert_non_null(second);
     add(history, &one, "abc", 1, 2);
     add(history, &one, "abcdef", 1, 5);
     add(history, &one, "abcdxy", 1, 6);
     add(history, &two, "abc", 9, 1);
-    hth_history_take_new(history, copy, &c);
-    assert_int_equal(c.n, 2);
-    c.n_max = 100;
-    hth_history_take_new(history, copy, &c);
-    hth_history_take_new(history, copy, &c);
-    assert_int_equal(c.n, 4);
+    assert_int_equal(copy_new(history, second, 2), 2);
+    assert_int_equal(copy_new(history, second, 100), 2);
+    assert_int_equal(copy_new(history, second, 100), 0);
     expect_tokens(second, "abcdefgh", 1, 5);
     expect_tokens(second, "abcdxy", 1, 6);
     assert_int_equal(found_bytes(second, &two, "abcd"), 3);
     assert_int_equal(hth_history_bytes(second), hth_history_bytes(history));
 
     hth_history_all_are_new(history);
-    c.n = 0;
-    hth_history_take_new(history, copy, &c);
-    assert_int_equal(c.n, 4);
+    assert_int_equal(copy_new(history, second, 100), 4);
     assert_int_equal(hth_history_count(second), 4);
     hth_history_free(second);
 }
@@ -253,7 +254,29 @@ FIXTURE_TEST(a_record_on_an_unknown_one_is_ignored)
         .space = one, .below = { .bytes = { 99 } }, .text = "abc", .n_bytes = 3, .tokens = tokens, .n_tokens = 2
     };
 
-    hth_history_add_record(history, &orphan);
+    hth_history_add_record(history, &orphan, &orphan.below);
     assert_int_equal(hth_history_count(history), 0);
     assert_int_equal(hth_history_bytes(history), 0);
+}
+
+FIXTURE_TEST(the_end_of_a_record_is_told)
+{
+    hth_history_record *record;
+    hth_history_digest digest;
+    hth_history_end end;
+
+    hth_history_space_digest(&one, &digest);
+    assert_true(hth_history_end_of(history, &one, &digest, &end)); /* the beginning of every text */
+    assert_int_equal(end.n_bytes, 0);
+    assert_int_equal(end.last, -1);
+    add(history, &one, "abc", 1, 2);
+    add(history, &one, "abcd", 1, 3);
+    assert_true(hth_history_take_new(history, &record));
+    assert_true(hth_history_digest_of(record, &digest));
+    free(record);
+    assert_true(hth_history_end_of(history, &one, &digest, &end));
+    assert_int_equal(end.n_bytes, 3);
+    assert_memory_equal(end.bytes, "abc", 3);
+    assert_int_equal(end.last, 2);
+    assert_false(hth_history_end_of(history, &two, &digest, &end));
 }

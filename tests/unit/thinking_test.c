@@ -104,9 +104,9 @@ TEST(reasoning_is_closed_after_its_budget)
     hearth_sampling s = bounded(5);
     hth_thinking *t = open_thinking(&s, NULL, vocabulary);
 
-    accept_free(t, "x<t>abcde");
+    accept_free(t, "\n <t>abcde");
     expect_forced(t, "</t>");
-    accept_free(t, "an answer, as long as it likes");
+    accept_free(t, "an answer, as long as it likes\n");
     accept_free(t, "<t>a</t>"); /* ends by itself */
     accept_free(t, "<t>fghij"); /* each piece has the whole budget */
     expect_forced(t, "</t>");
@@ -122,6 +122,24 @@ TEST(reasoning_is_closed_after_its_budget)
     s = bounded(0);
     t = open_thinking(&s, NULL, vocabulary);
     accept_free(t, "<t>");
+    expect_forced(t, "</t>");
+    hth_thinking_free(t);
+    hth_vocabulary_free(vocabulary);
+}
+
+TEST(a_text_that_is_quoted_begins_no_reasoning)
+{
+    hth_vocabulary *vocabulary = vocabulary_new();
+    hearth_sampling s = bounded(3);
+    hth_thinking *t = open_thinking(&s, NULL, vocabulary);
+
+    accept_free(t, "The tag <t> is a tag, and ");
+    for (int i = 0; i < 40; i++)
+        accept_free(t, "blanks without end are no beginning, <t>");
+    accept_free(t, "          ");
+    for (int i = 0; i < 20; i++)
+        accept_free(t, "          ");
+    accept_free(t, "<t>abcdefgh\n<t>abc");
     expect_forced(t, "</t>");
     hth_thinking_free(t);
     hth_vocabulary_free(vocabulary);

@@ -2,7 +2,7 @@
  * true_tokens_test.c - a prompt that begins with a conversation gets its tokens, and never a control token too many
  *
  * The stub's vocabulary is bytes (0 to 255), control tokens (256 <s>, 257 </s>, 258 <|im_start|>, 259 <|im_end|>), and
- * words from 260 on, " w260", that its tokenizer never makes.
+ * words from 260 on, " w260", that its tokenizer never makes. Only the last one is user-defined: it is always read.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-enum { BOS = 256, TURN_BEGIN = 258, TURN_END = 259, WORD = 260, FLUSH_MS = 60000, TOKENS_MAX = 512 };
+enum { BOS = 256, TURN_BEGIN = 258, TURN_END = 259, WORD = 260, DEFINED = 399, FLUSH_MS = 60000, TOKENS_MAX = 512 };
 enum { CHAT = HEARTH_TOKENIZE_BOS | HEARTH_TOKENIZE_SPECIAL, PLAIN = HEARTH_TOKENIZE_BOS };
 
 static const hth_log silent = { .level = HEARTH_LOG_ERROR };
@@ -50,13 +50,19 @@ static void close_known(fixture *f)
     f->known = NULL;
 }
 
-static void set_up(fixture *f)
+static void load_model(fixture *f, const char *path)
 {
     hth_engine_model_params params = { .log = &silent };
 
-    f->stub = hth_backend_stub();
-    assert_int_equal(f->stub->model_load("stub:vocab=400", &params, &f->model, NULL), HEARTH_OK);
+    f->stub->model_free(f->model);
+    assert_int_equal(f->stub->model_load(path, &params, &f->model, NULL), HEARTH_OK);
     f->stub->model_info(f->model, &f->info);
+}
+
+static void set_up(fixture *f)
+{
+    f->stub = hth_backend_stub();
+    load_model(f, "stub:vocab=400,defined=1");
     f->directory = hth_test_directory_new();
     (void)snprintf(f->path, sizeof(f->path), "%s/history/model", f->directory);
     open_known(f);
@@ -176,6 +182,77 @@ FIXTURE_TEST(other_flags_know_nothing)
     note(f, "Hi.", PLAIN, REPLY(WORD));
     assert_int_equal(n_known(f, "Hi. w260", CHAT), 0);
     assert_int_equal(n_known(f, "Hi. w260", 0), 0);
+}
+
+FIXTURE_TEST(a_conversation_and_a_plain_text_know_nothing_of_each_other)
+{
+    note(f, "Hi.", CHAT, REPLY(WORD));
+    assert_int_equal(n_known(f, "Hi. w260", CHAT | HTH_PROMPT_CHAT), 0);
+    note(f, "Ho.", CHAT | HTH_PROMPT_CHAT, REPLY(WORD));
+    assert_int_equal(n_known(f, "Ho. w260", CHAT), 0);
+    assert_int_equal(n_known(f, "Ho. w260", CHAT | HTH_PROMPT_CHAT), 5);
+}
+
+/* ---- odd tokens ---- */
+
+/* Note the text of n words, spelled byte by byte. */
+static void note_spelled(const fixture *f, const char *text, size_t n)
+{
+    hearth_token reply[64];
+    size_t n_reply = 0;
+
+    for (size_t i = 0; i < n; i++)
+        for (const char *at = " w260"; *at; at++)
+            reply[n_reply++] = (unsigned char)*at;
+    reply[n_reply] = -1;
+    note(f, text, PLAIN, reply);
+}
+
+FIXTURE_TEST(a_reply_of_far_more_tokens_than_its_text_has_is_not_recorded)
+{
+    close_known(f);
+    load_model(f, "stub:vocab=400,joins=1");
+    open_known(f);
+    note_spelled(f, "Hi.", 2); /* 10 tokens instead of 2 */
+    assert_int_equal(n_known(f, "Hi. w260 w260", PLAIN), 4 + 10);
+    note_spelled(f, "Ho.", 6);
+    assert_int_equal(n_known(f, "Ho. w260 w260 w260 w260 w260 w260", PLAIN), 0);
+}
+
+/* Each piece alone would be allowed its few tokens too many. */
+FIXTURE_TEST(small_pieces_do_not_add_up_to_odd_tokens)
+{
+    char text[256] = "Hi.";
+    prompt p;
+
+    close_known(f);
+    load_model(f, "stub:vocab=400,joins=1");
+    open_known(f);
+    for (int i = 0; i < 12; i++) {
+        note_spelled(f, text, 1);
+        (void)snprintf(text + strlen(text), 6, " w260");
+    }
+    p = tokens_of(f, mine, text, PLAIN);
+    assert_true(p.n_known > 0);
+    assert_true(p.n <= 4 + 12 + (4 + 12) / 2 + 8);
+}
+
+FIXTURE_TEST(a_reply_that_spells_a_user_defined_token_is_not_recorded)
+{
+    note(f, "Hi.", PLAIN, REPLY(' ', 'w', '3', '9', '9'));
+    assert_int_equal(n_known(f, "Hi. w399", PLAIN), 0);
+    assert_int_equal(tokens_of(f, mine, "Hi. w399", PLAIN).tokens[4], DEFINED);
+    note(f, "Hi.", CHAT, REPLY(' ', 'w', '3', '9', '9'));
+    assert_int_equal(n_known(f, "Hi. w399", CHAT), 0);
+    note(f, "Ho.", PLAIN, REPLY(DEFINED, WORD));
+    assert_int_equal(n_known(f, "Ho. w399 w260", PLAIN), 6);
+}
+
+FIXTURE_TEST(a_record_is_not_used_where_a_user_defined_token_crosses_its_end)
+{
+    note(f, "Hi.", PLAIN, REPLY(' ', 'w', '3'));
+    assert_int_equal(n_known(f, "Hi. w399", PLAIN), 0);
+    assert_int_equal(n_known(f, "Hi. w398", PLAIN), 7);
 }
 
 /* ---- control tokens ---- */
@@ -364,4 +441,83 @@ FIXTURE_TEST(many_files_become_one)
         (void)snprintf(text, sizeof(text), "number %d w260", i);
         assert_true(n_known(f, text, PLAIN) > 0);
     }
+}
+
+/* ---- files that nobody of us wrote ---- */
+
+/* A record whose text is claimed, not made of its tokens. */
+typedef struct claim {
+    hth_history_record record;
+    unsigned form;
+} claim;
+
+/* hth_history_text_fn */
+static char *claimed_text(const hth_history_span *span, unsigned form, size_t *n_out, void *user_data)
+{
+    const claim *c = user_data;
+    char *text = form == c->form ? malloc(c->record.n_bytes) : NULL;
+
+    (void)span;
+    if (text)
+        memcpy(text, c->record.text, c->record.n_bytes);
+    *n_out = c->record.n_bytes;
+    return text;
+}
+
+/* Write a file with one entry of the text, in the form, and read it. */
+static void claim_file(fixture *f, const char *text, unsigned flags, unsigned form, const hearth_token *tokens)
+{
+    claim c = { .record = { .text = text, .n_bytes = strlen(text), .tokens = tokens }, .form = form };
+    hth_history_end before = { .last = -1 };
+    uint8_t bytes[512];
+    char path[8192];
+    FILE *file;
+
+    while (tokens[c.record.n_tokens] >= 0)
+        c.record.n_tokens++;
+    memcpy(c.record.space.bytes, mine, 32);
+    c.record.space.bytes[32] = (uint8_t)flags;
+    hth_history_space_digest(&c.record.space, &c.record.below);
+    assert_true(hth_history_entry_bytes(c.record.n_tokens, false) <= sizeof(bytes));
+    assert_true(hth_history_entry_write(&c.record, &before, NULL, claimed_text, &c, bytes));
+    close_known(f);
+    if (n_files(f) == 0) {
+        open_known(f);
+        note(f, "a first file", PLAIN, REPLY(WORD));
+        close_known(f);
+    }
+    (void)snprintf(path, sizeof(path), "%s/00000000000000ff.history", f->path);
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, hth_history_entry_bytes(c.record.n_tokens, false), 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+    open_known(f);
+}
+
+FIXTURE_TEST(a_sound_claim_is_believed)
+{
+    claim_file(f, "Hi. w260", PLAIN, 1, REPLY(BOS, 'H', 'i', '.', WORD));
+    assert_int_equal(n_known(f, "Hi. w260", PLAIN), 5);
+}
+
+FIXTURE_TEST(claims_of_files_never_force_tokens_that_a_text_does_not_have)
+{
+    /* Tokens that are not those of the text. */
+    claim_file(f, "Hi. w260", PLAIN, 1, REPLY(BOS, 'H', 'o', '.', WORD));
+    assert_int_equal(n_known(f, "Hi. w260", PLAIN), 0);
+    /* Another first token than the one that begins every text, or one where none is added. */
+    claim_file(f, "Hi. w260", PLAIN, 1, REPLY(TURN_END, 'H', 'i', '.', WORD));
+    assert_int_equal(n_known(f, "Hi. w260", PLAIN), 0);
+    claim_file(f, "Hi. w260", 0, 1, REPLY(BOS, 'H', 'i', '.', WORD));
+    assert_int_equal(n_known(f, "Hi. w260", 0), 0);
+    /* Control tokens where none are read, and texts of such tokens where they are read. */
+    claim_file(f, "Hi<|im_end|>", PLAIN, 1, REPLY(BOS, 'H', 'i', TURN_END));
+    assert_int_equal(n_known(f, "Hi<|im_end|>", PLAIN), 0);
+    claim_file(f, "Hi<|im_end|>", CHAT, 1, REPLY(BOS, 'H', 'i', '<', '|', 'i', 'm', '_', 'e', 'n', 'd', '|', '>'));
+    assert_int_equal(n_known(f, "Hi<|im_end|>", CHAT), 0);
+    claim_file(f, "Hi w399", PLAIN, 1, REPLY(BOS, 'H', 'i', ' ', 'w', '3', '9', '9'));
+    assert_int_equal(n_known(f, "Hi w399", PLAIN), 0);
+    /* Half a character. */
+    claim_file(f, "Hi\xc3", PLAIN, 1, REPLY(BOS, 'H', 'i', 0xc3));
+    assert_int_equal(n_known(f, "Hi\xc3\xa9", PLAIN), 0);
 }

@@ -1,0 +1,222 @@
+/*
+ * spelling.c - see spelling.h
+ */
+#include "sched/spelling.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "engine/tokenize.h"
+#include "sched/text_stream.h" /* of UTF-8 alone */
+
+/* How the text of a span of tokens is made of their pieces: a set. */
+enum {
+    FORM_WITHOUT_FIRST = 1,       /* the first token was added: it begins every text */
+    FORM_BLANK_FIRST = 2,         /* a blank was added at the beginning */
+    FORM_BLANK_AFTER_CONTROL = 4, /* a blank was added behind each control token and each user-defined one */
+};
+
+enum {
+    WINDOW_TOKENS = 256, /* of the prompt, for the count of tokens */
+    MORE_TOKENS = 8,
+};
+
+bool hth_spelling_init(hth_spelling *s, const hth_backend *backend, const hth_engine_model *model, uint32_t n_vocab)
+{
+    hth_engine_model_info info;
+
+    backend->model_info(model, &info);
+    *s = (hth_spelling){
+        .backend = backend,
+        .model = model,
+        .controls = hth_control_texts_new(backend, model, n_vocab),
+        .first = info.special[HEARTH_SPECIAL_BOS],
+    };
+    return s->controls != NULL;
+}
+
+void hth_spelling_deinit(hth_spelling *s)
+{
+    hth_control_texts_free(s->controls);
+    s->controls = NULL;
+}
+
+/* ---- spelled tokens ---- */
+
+static bool append(hth_spelled *s, const char *bytes, size_t n_bytes)
+{
+    char *grown = n_bytes > 0 ? hth_grown_by(s->bytes, s->n_bytes, n_bytes, &s->capacity, 1) : s->bytes;
+
+    if (n_bytes == 0)
+        return true;
+    if (!grown)
+        return false;
+    s->bytes = grown;
+    memcpy(grown + s->n_bytes, bytes, n_bytes);
+    s->n_bytes += n_bytes;
+    return true;
+}
+
+/* Room for the tokens, and the text before them. */
+static bool begin(const char *before, size_t n_before, const hearth_token *tokens, size_t n_tokens, hth_spelled *out)
+{
+    *out = (hth_spelled){ .n_before = n_before, .tokens = tokens };
+    out->ends = malloc((n_tokens ? n_tokens : 1) * sizeof(*out->ends));
+    return out->ends && append(out, before, n_before);
+}
+
+bool hth_spelled_init(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
+                      size_t n_tokens, hth_spelled *out)
+{
+    char piece[HTH_PIECE_BYTES_MAX];
+    size_t n = 0;
+
+    if (!begin(before, n_before, tokens, n_tokens, out))
+        return false;
+    for (; out->n_tokens < n_tokens; out->n_tokens++) {
+        if (spelling->backend->piece(spelling->model, tokens[out->n_tokens], true, piece, sizeof(piece), &n, NULL) !=
+                HEARTH_OK ||
+            n == 0)
+            return true;
+        if (!append(out, piece, n))
+            return false;
+        out->ends[out->n_tokens] = out->n_bytes;
+    }
+    return true;
+}
+
+void hth_spelled_deinit(hth_spelled *s)
+{
+    free(s->bytes);
+    free(s->ends);
+}
+
+/*
+ * Would the tokenizer read a whole token, or none, where the token with these bytes is? The text goes on behind end.
+ */
+static bool is_read_so(const hth_control_texts *controls, bool reads_controls, const hth_spelled *s, size_t first,
+                       size_t end, bool is_whole)
+{
+    for (size_t i = first; i < end; i++) {
+        size_t whole_end = hth_control_texts_end(controls, reads_controls, s->bytes, s->n_bytes, i);
+
+        if (i == first && is_whole ? whole_end != end : whole_end > (is_whole ? end : 0))
+            return false;
+    }
+    return end > first || !is_whole;
+}
+
+size_t hth_spelling_n_alike(const hth_spelling *spelling, const hth_spelled *s, unsigned flags)
+{
+    const hth_control_texts *controls = spelling->controls;
+    bool reads_controls = flags & HEARTH_TOKENIZE_SPECIAL;
+    size_t first = s->n_before, n = 0;
+
+    if (hth_control_texts_cross(controls, reads_controls, s->bytes, s->n_bytes, s->n_before))
+        return 0;
+    for (; n < s->n_tokens; n++) {
+        if (hth_control_texts_is_control(controls, s->tokens[n]) && !reads_controls)
+            break;
+        if (!is_read_so(controls, reads_controls, s, first, s->ends[n],
+                        hth_control_texts_is_whole(controls, s->tokens[n])))
+            break;
+        first = s->ends[n];
+    }
+    return n;
+}
+
+/* ---- entries of files ---- */
+
+/* May tokens behind this text have the form? */
+static bool allows_form(const hth_spelling *s, const hth_history_span *span, unsigned form, unsigned flags)
+{
+    bool is_first = span->before->n_bytes == 0;
+
+    if ((form & FORM_WITHOUT_FIRST) &&
+        !(is_first && (flags & HEARTH_TOKENIZE_BOS) && span->n_tokens > 1 && span->tokens[0] == s->first))
+        return false;
+    return !(form & FORM_BLANK_FIRST) || is_first || hth_control_texts_is_whole(s->controls, span->before->last);
+}
+
+/* Spell the tokens, without the blanks that were added. False: a token has no bytes, or there is no memory. */
+static bool spell(const hth_spelling *spelling, const hth_history_span *span, unsigned form, hth_spelled *out)
+{
+    size_t n_skipped = form & FORM_WITHOUT_FIRST, n_tokens = span->n_tokens - n_skipped;
+    const hearth_token *tokens = span->tokens + n_skipped;
+    bool loses_blank = form & FORM_BLANK_FIRST;
+    char piece[HTH_PIECE_BYTES_MAX];
+    size_t n = 0;
+
+    if (!begin(span->before->bytes, span->before->n_bytes, tokens, n_tokens, out))
+        return false;
+    for (; out->n_tokens < n_tokens; out->n_tokens++) {
+        hearth_token token = tokens[out->n_tokens];
+        bool is_whole = hth_control_texts_is_whole(spelling->controls, token);
+        size_t n_lost;
+
+        if (spelling->backend->piece(spelling->model, token, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
+            return false;
+        n_lost = loses_blank && !is_whole && n > 0 && piece[0] == ' ';
+        if (n == 0 || !append(out, piece + n_lost, n - n_lost))
+            return false;
+        out->ends[out->n_tokens] = out->n_bytes;
+        loses_blank = is_whole && (form & FORM_BLANK_AFTER_CONTROL);
+    }
+    return true;
+}
+
+char *hth_spelling_text(const hth_history_span *span, unsigned form, size_t *n_out, void *user_data)
+{
+    const hth_spelling *spelling = user_data;
+    unsigned flags = span->space->bytes[HTH_HISTORY_SPACE_BYTES - 1];
+    hth_spelled s = { .bytes = NULL };
+    char *text = NULL;
+
+    if (allows_form(spelling, span, form, flags) && spell(spelling, span, form, &s) && s.n_bytes > s.n_before &&
+        hth_utf8_is_valid(s.bytes + s.n_before, s.n_bytes - s.n_before) &&
+        hth_spelling_n_alike(spelling, &s, flags) == s.n_tokens) {
+        text = s.bytes;
+        *n_out = s.n_bytes - s.n_before;
+        memmove(text, text + s.n_before, *n_out);
+        s.bytes = NULL;
+    }
+    hth_spelled_deinit(&s);
+    return text;
+}
+
+/* ---- the number of tokens ---- */
+
+/* The bytes before the reply that the last tokens of the prompt have; *n_out: the number of those tokens. */
+static size_t window_bytes(const hth_spelling *spelling, const hearth_token *prompt, size_t n_prompt, size_t n_before,
+                           size_t *n_out)
+{
+    char piece[HTH_PIECE_BYTES_MAX];
+    size_t n_bytes = 0, n_tokens = 0, n = 0;
+
+    for (; n_tokens < WINDOW_TOKENS && n_tokens < n_prompt; n_tokens++) {
+        if (spelling->backend->piece(spelling->model, prompt[n_prompt - 1 - n_tokens], true, piece, sizeof(piece), &n,
+                                     NULL) != HEARTH_OK ||
+            n > n_before - n_bytes)
+            break;
+        n_bytes += n;
+    }
+    *n_out = n_tokens;
+    return n_bytes;
+}
+
+bool hth_spelling_is_usual(const hth_spelling *spelling, const hth_spelled *s, const hearth_token *prompt,
+                           size_t n_prompt, unsigned flags)
+{
+    size_t n_window, n_fresh;
+    size_t at = s->n_before - window_bytes(spelling, prompt, n_prompt, s->n_before, &n_window);
+    hearth_token *fresh;
+
+    while (at < s->n_bytes && ((unsigned char)s->bytes[at] & 0xC0) == 0x80)
+        at++; /* a character that a token of the prompt cuts */
+    if (hth_tokenize(spelling->backend, spelling->model, s->bytes + at, s->n_bytes - at,
+                     flags & (unsigned)~HEARTH_TOKENIZE_BOS, &fresh, &n_fresh, NULL) != HEARTH_OK)
+        return false;
+    free(fresh);
+    return n_window + s->n_tokens <= n_fresh + n_fresh / 2 + MORE_TOKENS;
+}
