@@ -1,7 +1,7 @@
 /*
- * draft_bench.c - tokens a second with drafts of the text itself, against the same reply without
+ * draft_bench.c - tokens a second with drafts, against the same reply without
  *
- *   draft_bench [--json|--markdown] [--verbose] MODEL N_PREDICT [ROUNDS]
+ *   draft_bench [--json|--markdown] [--verbose] MODEL N_PREDICT [ROUNDS [DRAFT_MODEL]]
  *
  * A grammar forces the reply to be a text that is known beforehand, so any model writes it, with drafts and without.
  * The prompt is a file of lines. There are three replies:
@@ -9,6 +9,9 @@
  *   edit    the file with a change in every third line: it repeats itself
  *   words   a few words in random order: repetitions are frequent, and mean nothing
  *   random  random tokens: nothing repeats itself
+ *
+ * With a draft model there are two replies: one that the draft model drew, so that all its guesses are right, and random
+ * tokens.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,16 @@
 #include "measure.h"
 #include "report.h"
 
-enum { ROUNDS = 5, LINE = 12, CHANGED_LINES = 3, WORDS = 12, FIRST_TOKEN = 300, KINDS = 1500, TOKEN_TEXT = 16 };
+enum {
+    ROUNDS = 5,
+    LINE = 12,
+    CHANGED_LINES = 3,
+    WORDS = 12,
+    FIRST_TOKEN = 300,
+    KINDS = 1500,
+    TOKEN_TEXT = 16,
+    SEED = 1
+};
 
 typedef struct bench {
     hth_report report;
@@ -28,6 +40,7 @@ typedef struct bench {
     unsigned n_rounds;
     hearth_token *prompt, *reply;
     char *grammar;
+    float temperature;
 } bench;
 
 static hearth_token token_of(uint64_t seed, size_t i, uint32_t kinds)
@@ -64,7 +77,8 @@ static double measure_reply(bench *b, int32_t draft_max)
     for (size_t i = 0; i < b->n_tokens; i++)
         at += sprintf(at, " <[%d]>", b->reply[i]);
     sampling.grammar = b->grammar;
-    sampling.temperature = 0;
+    sampling.temperature = b->temperature;
+    sampling.seed = SEED;
     request.tokens = b->prompt;
     request.n_tokens = b->n_tokens;
     request.n_predict = (int32_t)b->n_tokens;
@@ -96,11 +110,52 @@ static void measure(bench *b, const char *what, double target)
         hth_samples_add(&without, plain);
         hth_samples_add(&with, drafted);
     }
-    (void)snprintf(name, sizeof(name), "%zu tokens with drafts of the text itself: %s", b->n_tokens, what);
+    (void)snprintf(name, sizeof(name), "%zu tokens with drafts: %s", b->n_tokens, what);
     hth_report_ratio(&b->report, name, "tokens/s", hth_samples_median(&with), "without", hth_samples_median(&without),
                      HTH_AT_LEAST, target);
     hth_report_detail(&b->report, "with %.2f .. %.2f, without %.2f .. %.2f tokens/s", hth_samples_min(&with),
                       hth_samples_max(&with), hth_samples_min(&without), hth_samples_max(&without));
+}
+
+/* The reply that a model draws. */
+static void draw_reply(bench *b, const char *path, const hearth_model_options *options)
+{
+    hearth_request request = hearth_request_default();
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_error err = { .message = "" };
+    const hearth_result *result;
+    hearth_model *model;
+
+    sampling.temperature = b->temperature;
+    sampling.seed = SEED;
+    request.tokens = b->prompt;
+    request.n_tokens = b->n_tokens;
+    request.n_predict = (int32_t)b->n_tokens;
+    request.sampling = &sampling;
+    request.ignore_eos = true;
+    hth_report_check(hearth_model_load(b->runtime, path, options, &model, &err), &err);
+    hth_report_check(hearth_complete(model, &request, &result, &err), &err);
+    memcpy(b->reply, result->tokens, b->n_tokens * sizeof(*b->reply));
+    hth_report_detail(&b->report, "the draft model alone: %.2f tokens/s", result->stats->decode_tps);
+    hearth_result_unref(result);
+    hearth_model_unref(model);
+}
+
+static void measure_text(bench *b)
+{
+    write_edit(b);
+    measure(b, "a file with changes", 1.8);
+    write_random(b, WORDS);
+    measure(b, "a few words in random order", 0.97);
+    write_random(b, KINDS);
+    measure(b, "random tokens", 0.97);
+}
+
+static void measure_draft_model(bench *b)
+{
+    measure(b, "a reply that the draft model knows", 1.0);
+    write_random(b, KINDS);
+    measure(b, "random tokens, with a draft model", 0.97);
 }
 
 int main(int n_arguments, char **arguments)
@@ -111,8 +166,9 @@ int main(int n_arguments, char **arguments)
     hearth_error err = { .message = "" };
 
     n_arguments = hth_report_options(&b.report, n_arguments, arguments);
-    if (n_arguments < 3 || n_arguments > 4 || strtoul(arguments[2], NULL, 10) < 2) {
-        (void)fprintf(stderr, "usage: draft_bench [--json|--markdown] [--verbose] MODEL N_PREDICT [ROUNDS]\n");
+    if (n_arguments < 3 || n_arguments > 5 || strtoul(arguments[2], NULL, 10) < 2) {
+        (void)fprintf(stderr,
+                      "usage: draft_bench [--json|--markdown] [--verbose] MODEL N_PREDICT [ROUNDS [DRAFT_MODEL]]\n");
         return 2;
     }
     b.n_tokens = strtoul(arguments[2], NULL, 10);
@@ -129,13 +185,16 @@ int main(int n_arguments, char **arguments)
     model_options.n_ctx = (uint32_t)b.n_tokens * 2 + 1;
     model_options.n_parallel = 1;
     hth_report_check(hearth_runtime_open(&options, &b.runtime, &err), &err);
+    if (n_arguments > 4) {
+        b.temperature = 1;
+        draw_reply(&b, arguments[4], &model_options);
+        model_options.draft_model = arguments[4];
+    }
     hth_report_check(hearth_model_load(b.runtime, arguments[1], &model_options, &b.model, &err), &err);
-    write_edit(&b);
-    measure(&b, "a file with changes", 1.8);
-    write_random(&b, WORDS);
-    measure(&b, "a few words in random order", 0.97);
-    write_random(&b, KINDS);
-    measure(&b, "random tokens", 0.97);
+    if (n_arguments > 4)
+        measure_draft_model(&b);
+    else
+        measure_text(&b);
     hearth_model_unref(b.model);
     hearth_runtime_close(b.runtime);
     free(b.prompt);
