@@ -8,7 +8,7 @@
  *
  * Then a conversation of N_TURNS (20) replies: a call of a tool with reasoning, its result, an answer with reasoning,
  * the next question. A reply is made of other tokens than the tokenizer's in one of 50 places, as a model that samples
- * draws them now and then. Counted are the tokens of all prompts that were found in the cache, with the history and
+ * draws them now and then, and its calls have no blanks in their arguments, unlike the template's. Counted are the tokens of all prompts that were found in the cache, with the history and
  * without it, with a template that keeps earlier reasoning and with one that drops it.
  */
 #include <stdio.h>
@@ -52,11 +52,11 @@ static void measure_time(const hth_report *report, size_t n_tokens, size_t n_tur
         size_t at = n_bytes / 2 + (i * 7907) % (n_bytes / 2);
 
         other[at] = '#';
-        hth_history_add(history, &space, other, at + 1, tokens, at / TOKEN_BYTES + 1);
+        hth_history_add(history, &space, other, at + 1, 0, tokens, at / TOKEN_BYTES + 1);
         other[at] = text[at];
     }
     for (size_t i = 1; i <= n_turns; i++)
-        hth_history_add(history, &space, text, n_tokens * i / n_turns * TOKEN_BYTES, tokens, n_tokens * i / n_turns);
+        hth_history_add(history, &space, text, n_tokens * i / n_turns * TOKEN_BYTES, 0, tokens, n_tokens * i / n_turns);
     samples.n = 0;
     for (int i = 0; i < ROUNDS; i++) {
         hth_history_found found;
@@ -82,6 +82,8 @@ static void measure_time(const hth_report *report, size_t n_tokens, size_t n_tur
 
 static const char chat_template[] =
     "{%- set ns = namespace(last=-1) %}"
+    "{%- if tools %}{{- '<|im_start|>system\\nTools:' }}{%- for tool in tools %}{{- '\\n' + (tool | tojson) }}"
+    "{%- endfor %}{{- '<|im_end|>\\n' }}{%- endif %}"
     "{%- for m in messages %}{%- if m.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}"
     "{%- for m in messages %}"
     "{{- '<|im_start|>' + m.role + '\\n' }}"
@@ -152,6 +154,14 @@ static void add_turn(talk *t, const char *role, bool calls)
     t->n++;
 }
 
+static const hearth_chat_tool tools[] = {
+    { .struct_size = sizeof(hearth_chat_tool),
+      .name = "look_up",
+      .description = "Looks a place up.",
+      .parameters = "{\"type\":\"object\",\"properties\":{\"place\":{\"type\":\"string\"},\"day\":{\"type\":"
+                    "\"integer\"}},\"required\":[\"place\",\"day\"]}" },
+};
+
 static const hearth_chat_prompt *render(const talk *t, bool no_reply)
 {
     hearth_conversation conversation = hearth_conversation_default();
@@ -160,6 +170,8 @@ static const hearth_chat_prompt *render(const talk *t, bool no_reply)
 
     conversation.turns = t->turns;
     conversation.n_turns = t->n;
+    conversation.tools = tools;
+    conversation.n_tools = 1;
     conversation.no_reply = no_reply;
     conversation.template_values = t->keeps_reasoning ? "{\"preserve_thinking\": true}" : NULL;
     hth_report_check(hearth_conversation_render(t->model, &conversation, &prompt, &err), &err);
@@ -196,12 +208,25 @@ static size_t split_tokens(talk *t, const char *text, size_t n_bytes, hearth_tok
     return n_out;
 }
 
+/* The text of a reply as the model writes it: its calls without blanks in their arguments. Returns its length. */
+static size_t write_reply(const char *text, size_t n_bytes, bool calls, char *out)
+{
+    const char *arguments = calls ? strstr(text, "\"arguments\": ") : NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_bytes; i++)
+        if (!arguments || text + i < arguments || text[i] != ' ' || !strchr(":,", text[i - 1]))
+            out[n++] = text[i];
+    return n;
+}
+
 /* Run the conversation so far; its reply is the next turn. */
 static void reply(talk *t, bool calls)
 {
     const hearth_chat_prompt *before = render(t, false), *after;
     hearth_request request = hearth_request_default();
-    hearth_token tokens[REPLY_TOKENS_MAX];
+    hearth_token tokens[REPLY_TOKENS_MAX + 1];
+    char own[3 * TEXT_BYTES];
     const hearth_result *result;
     hearth_error err = { .message = "" };
     size_t n_reply;
@@ -211,13 +236,22 @@ static void reply(talk *t, bool calls)
     if (strncmp(after->text, before->text, before->n_bytes) != 0)
         hth_report_die("the template does not go on with the prompt");
     n_reply = (size_t)(strstr(after->text + before->n_bytes, "<|im_end|>") - after->text) - before->n_bytes;
+    if (n_reply > sizeof(own))
+        hth_report_die("the reply is too long");
+    n_reply = write_reply(after->text + before->n_bytes, n_reply, calls, own);
     request.chat = before;
     request.replayed = tokens;
-    request.n_replayed = split_tokens(t, after->text + before->n_bytes, n_reply, tokens);
-    request.n_predict = (int32_t)request.n_replayed;
+    request.n_replayed = split_tokens(t, own, n_reply, tokens);
+    request.n_predict = (int32_t)request.n_replayed + 1;
     hth_report_check(hearth_complete(t->model, &request, &result, &err), &err);
     t->n_prompt += result->stats->prompt_tokens;
     t->n_cached += result->stats->cached_tokens;
+    hearth_result_unref(result);
+    /* The same with its end. A reply that is whole is not evaluated, so the one before has a token more. */
+    hth_report_check(hearth_special_token(t->model, HEARTH_SPECIAL_EOT, &tokens[request.n_replayed++], &err), &err);
+    request.n_predict = (int32_t)request.n_replayed;
+    request.tell_replayed = true;
+    hth_report_check(hearth_complete(t->model, &request, &result, &err), &err);
     hearth_result_unref(result);
     hearth_chat_prompt_free(after);
     hearth_chat_prompt_free(before);

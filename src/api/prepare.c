@@ -192,7 +192,7 @@ static bool read_text(hearth_model *model, const hth_api_request *request, const
         .flags = HTH_TOKENIZE_CHAT,
         .cache_salt = request->options.cache_salt,
         .no_cache_read = request->options.no_cache_read,
-        .is_chat = request->is_chat,
+        .chat = prompt->chat,
     };
     hth_prompt_tokens made;
     hearth_error err;

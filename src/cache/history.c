@@ -43,6 +43,7 @@ struct record {
     size_t n_tokens;
     size_t n_tokens_all;
     size_t n_bytes_all; /* of text, from the beginning */
+    size_t at_reply;    /* where the reply begins in it */
     bool is_new;
     record *prev, *next;         /* in `by_use` */
     record *prev_new, *next_new; /* in `fresh` */
@@ -420,6 +421,7 @@ static record *add_behind(hth_history *h, space *s, record *below, const hth_his
         .n_tokens_all = n_tokens + (below ? below->n_tokens_all : 0),
         .n_bytes_all = n_bytes + (below ? below->n_bytes_all : 0),
     };
+    made->at_reply = made->n_bytes_all - (plain->n_reply_bytes < made->n_bytes_all ? plain->n_reply_bytes : 0);
     HASH_ADD(hh, h->by_digest, digest, sizeof(made->digest), made);
     HASH_FIND(hh, h->by_digest, digest, sizeof(*digest), other);
     if (!other) {
@@ -532,7 +534,7 @@ static void carry_out(hth_history *h, const addition *a, record *below)
 
 /* The digest is made without the lock. When the record below is another one then, it is made again. */
 void hth_history_add(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
-                     const hearth_token *tokens, size_t n_tokens)
+                     size_t n_reply_bytes, const hearth_token *tokens, size_t n_tokens)
 {
     enum { TRIES = 4 };
 
@@ -545,6 +547,7 @@ void hth_history_add(hth_history *h, const hth_history_space *name, const char *
         return;
     pthread_mutex_lock(&h->lock);
     a = plan(h, name, text, n_bytes, tokens, n_tokens, &below);
+    a.part.n_reply_bytes = n_reply_bytes;
     pthread_mutex_unlock(&h->lock);
     for (int i = 0; i < TRIES && a.is_needed && hth_history_digest_of(&a.part, &a.digest); i++) {
         hth_history_digest digest = a.digest, on = a.part.below;
@@ -553,6 +556,7 @@ void hth_history_add(hth_history *h, const hth_history_space *name, const char *
         a = plan(h, name, text, n_bytes, tokens, n_tokens, &below);
         if (a.is_needed && memcmp(&a.part.below, &on, sizeof(on)) == 0) {
             a.digest = digest;
+            a.part.n_reply_bytes = n_reply_bytes;
             carry_out(h, &a, below);
             a.is_needed = false;
         }
@@ -607,6 +611,87 @@ bool hth_history_find(hth_history *h, const hth_history_space *name, const char 
     return ok;
 }
 
+/* Copy the last bytes of a record's text, n of them at most. */
+static size_t copy_end(const record *r, char *bytes, size_t n)
+{
+    size_t n_text = r->n_bytes_all < n ? r->n_bytes_all : n, at = n_text;
+
+    for (const node *place = r->node; at > 0; place = place->parent) {
+        size_t n_here = place->n_edge < at ? place->n_edge : at;
+
+        at -= n_here;
+        memcpy(bytes + at, place->edge + place->n_edge - n_here, n_here);
+    }
+    return n_text;
+}
+
+/* The node behind this one in the tree below top, or behind its branch; NULL: none. */
+static const node *next_node(const node *n, const node *top, bool passes_branch)
+{
+    if (!passes_branch && n->first)
+        return n->first;
+    while (n != top && !n->next)
+        n = n->parent;
+    return n == top ? NULL : n->next;
+}
+
+/*
+ * The replies of records below top that begin in the first n_known bytes of the text. Behind a record whose reply begins
+ * later, all others begin later, too. The branches of other conversations that begin like this one are many, so only
+ * some are looked at, the latest ones first.
+ */
+static size_t collect_replies(const node *top, size_t n_known, hth_history_reply out[HTH_HISTORY_REPLIES_MAX])
+{
+    enum { NODES_MAX = 64 };
+
+    const node *n = top;
+    size_t n_out = 0;
+
+    for (int i = 0; i < NODES_MAX && n && n_out < HTH_HISTORY_REPLIES_MAX; i++) {
+        const record *r = n->record;
+        bool is_later = r && r->at_reply > n_known;
+
+        if (r && !is_later && r->n_bytes_all > n_known && r->at_reply < r->n_bytes_all) {
+            hth_history_reply *reply = &out[n_out];
+
+            reply->at = r->at_reply;
+            reply->last = r->tokens[r->n_tokens - 1];
+            reply->n_bytes = r->n_bytes_all - r->at_reply;
+            reply->bytes = malloc(reply->n_bytes);
+            if (reply->bytes) {
+                (void)copy_end(r, reply->bytes, reply->n_bytes);
+                n_out++;
+            }
+        }
+        n = next_node(n, top, is_later);
+    }
+    return n_out;
+}
+
+size_t hth_history_replies(hth_history *h, const hth_history_space *name, const char *text, size_t n_bytes,
+                           hth_history_reply out[HTH_HISTORY_REPLIES_MAX])
+{
+    size_t n_at = 0, n_out = 0;
+    space *s;
+
+    pthread_mutex_lock(&h->lock);
+    s = find_space(h, name);
+    if (s) {
+        const node *n = descend(&s->root, text, n_bytes, &n_at);
+        const node *child = n_at < n_bytes ? child_of(n, text[n_at]) : NULL;
+
+        if (child) {
+            size_t n_room = child->n_edge < n_bytes - n_at ? child->n_edge : n_bytes - n_at;
+
+            n_at += n_equal(child->edge, text + n_at, n_room);
+        }
+        if (n_at < n_bytes)
+            n_out = collect_replies(child ? child : n, n_at, out);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return n_out;
+}
+
 /* ---- for files ---- */
 
 static bool is_digest_of_space(const space *s, const hth_history_digest *digest)
@@ -621,20 +706,6 @@ static record *find_record(hth_history *h, const hth_history_space *name, const 
 
     HASH_FIND(hh, h->by_digest, digest, sizeof(*digest), r);
     return r && memcmp(&r->space->name, name, sizeof(*name)) == 0 ? r : NULL;
-}
-
-/* Copy the last bytes of a record's text, n of them at most. */
-static size_t copy_end(const record *r, char *bytes, size_t n)
-{
-    size_t n_text = r->n_bytes_all < n ? r->n_bytes_all : n, at = n_text;
-
-    for (const node *place = r->node; at > 0; place = place->parent) {
-        size_t n_here = place->n_edge < at ? place->n_edge : at;
-
-        at -= n_here;
-        memcpy(bytes + at, place->edge + place->n_edge - n_here, n_here);
-    }
-    return n_text;
 }
 
 bool hth_history_end_of(hth_history *h, const hth_history_space *name, const hth_history_digest *digest,
@@ -697,6 +768,7 @@ static hth_history_record *copy_of(const record *r)
         .n_bytes = n_bytes,
         .tokens = tokens,
         .n_tokens = r->n_tokens,
+        .n_reply_bytes = r->n_bytes_all - r->at_reply,
     };
     return copy;
 }

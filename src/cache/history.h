@@ -59,9 +59,26 @@ bool hth_history_find(hth_history *history, const hth_history_space *space, cons
 /*
  * Note that a whole text, n_bytes >= 1, is these tokens, n_tokens >= 1. If the text is known with other tokens, the new
  * ones replace them, unless they are more, or other records stand on the old ones. Without memory nothing is noted.
+ * The last n_reply_bytes of the text were written by a model.
  */
 void hth_history_add(hth_history *history, const hth_history_space *name, const char *text, size_t n_bytes,
-                     const hearth_token *tokens, size_t n_tokens);
+                     size_t n_reply_bytes, const hearth_token *tokens, size_t n_tokens);
+
+enum { HTH_HISTORY_REPLIES_MAX = 16 };
+
+/* A reply that was given behind the beginning of a text. */
+typedef struct hth_history_reply {
+    size_t at;   /* where it begins in the text */
+    char *bytes; /* [n_bytes], released with free */
+    size_t n_bytes;
+    hearth_token last;
+} hth_history_reply;
+
+/*
+ * The replies that begin where the text is known, and go on otherwise than the text. How many; some may be left out.
+ */
+size_t hth_history_replies(hth_history *history, const hth_history_space *name, const char *text, size_t n_bytes,
+                           hth_history_reply out[HTH_HISTORY_REPLIES_MAX]);
 
 /* The bytes of memory in use, and the number of records. */
 size_t hth_history_bytes(hth_history *history);
@@ -76,6 +93,7 @@ typedef struct hth_history_record {
     size_t n_bytes;
     const hearth_token *tokens; /* [n_tokens], likewise */
     size_t n_tokens;
+    size_t n_reply_bytes; /* of the whole text, at its end, that a model wrote */
 } hth_history_record;
 
 /* The digest of a record. False without memory. */

@@ -21,12 +21,14 @@ enum {
     AT_BELOW = AT_SPACE + HTH_HISTORY_SPACE_BYTES,
     AT_DIGEST = AT_BELOW + HTH_HISTORY_DIGEST_BYTES,
     AT_ZERO = AT_DIGEST + HTH_HISTORY_DIGEST_BYTES,
-    AT_TOKENS = 84,
+    AT_REPLY = 84,
+    AT_TOKENS = 88,
     CRC_BYTES = 4,
     CHECKS_MAX = 4, /* of a byte, on average */
 };
 
-static_assert(AT_ZERO + 1 == AT_TOKENS, "the tokens follow the head");
+static_assert(AT_ZERO + 1 == AT_REPLY, "the head has no gap");
+static_assert(AT_REPLY + 4 == AT_TOKENS, "the tokens follow the head");
 
 size_t hth_history_entry_bytes(size_t n_tokens, bool is_signed)
 {
@@ -84,6 +86,7 @@ bool hth_history_entry_write(const hth_history_record *record, const hth_history
     memcpy(bytes + AT_BELOW, record->below.bytes, HTH_HISTORY_DIGEST_BYTES);
     memcpy(bytes + AT_DIGEST, digest.bytes, HTH_HISTORY_DIGEST_BYTES);
     bytes[AT_ZERO] = 0;
+    hth_put_u32(bytes + AT_REPLY, record->n_reply_bytes <= UINT32_MAX ? (uint32_t)record->n_reply_bytes : 0);
     for (size_t i = 0; i < record->n_tokens; i++, at += 4)
         hth_put_u32(at, (uint32_t)record->tokens[i]);
     if (key) {
@@ -146,6 +149,7 @@ static bool read_entry(const uint8_t *bytes, hth_history_entry *out)
     memcpy(entry.space.bytes, bytes + AT_SPACE, HTH_HISTORY_SPACE_BYTES);
     memcpy(entry.below.bytes, bytes + AT_BELOW, HTH_HISTORY_DIGEST_BYTES);
     memcpy(entry.digest.bytes, bytes + AT_DIGEST, HTH_HISTORY_DIGEST_BYTES);
+    entry.n_reply_bytes = hth_get_u32(bytes + AT_REPLY);
     *out = entry;
     return true;
 }

@@ -11,7 +11,8 @@
  *       51     16  the digest below
  *       67     16  the digest of the record
  *       83      1  zero
- *       84         the tokens, 4 bytes each
+ *       84      4  bytes of the whole text, at its end, that a model wrote
+ *       88         the tokens, 4 bytes each
  *               32 if signed: HMAC-SHA256 with the signing key of the cache over all bytes before it
  *                4 CRC32C of all bytes before it
  *
@@ -52,6 +53,7 @@ typedef struct hth_history_entry {
     unsigned form;
     hearth_token *tokens; /* [n_tokens] */
     size_t n_tokens;
+    size_t n_reply_bytes;
 } hth_history_entry;
 
 /* The bytes of an entry with so many tokens. */

@@ -133,6 +133,7 @@ static void add_entry(const hth_history_files *files, const hth_history_entry *e
         .below = entry->below,
         .tokens = entry->tokens,
         .n_tokens = entry->n_tokens,
+        .n_reply_bytes = entry->n_reply_bytes,
     };
     hth_history_end before;
     const hth_history_span span = {

@@ -42,7 +42,7 @@ static hearth_status tokenize_prompt(hearth_model *model, const hearth_request *
         .flags = request->tokenize_flags,
         .cache_salt = request->cache_salt,
         .no_cache_read = request->no_cache_read,
-        .is_chat = request->chat != NULL,
+        .chat = request->chat,
     };
     hearth_status status;
 
@@ -279,33 +279,30 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
 }
 
 /* source_out NULL: the events are not held. */
-static hearth_status submit(hearth_model *model, const hearth_request *request, hth_prompt_text *text, uint64_t *id_out,
-                            hth_event_source **source_out, hearth_error *err)
+static hearth_status submit_given(hearth_model *model, hth_given_request *given, hth_prompt_text *text,
+                                  uint64_t *id_out, hth_event_source **source_out, hearth_error *err)
 {
-    hth_given_request given;
     hth_slot *slots[HTH_REPLIES_MAX] = { NULL };
     hth_event_source *source = NULL;
     uint64_t id = 0;
-    hearth_status status = hth_given_request_read(request, &given, err);
+    hearth_status status = hth_model_enter_scheduler(model, "hearth_submit", err);
 
-    if (status == HEARTH_OK)
-        status = hth_model_enter_scheduler(model, "hearth_submit", err);
     if (status != HEARTH_OK)
         return status;
-    if (given.sampling.seed == HEARTH_SEED_RANDOM)
-        given.sampling.seed = hth_draw_seed();
-    if (given.request.events)
-        status = hth_events_connect(&model->teller, &given.request, source_out != NULL, &source, err);
+    if (given->sampling.seed == HEARTH_SEED_RANDOM)
+        given->sampling.seed = hth_draw_seed();
+    if (given->request.events)
+        status = hth_events_connect(&model->teller, &given->request, source_out != NULL, &source, err);
     if (status == HEARTH_OK)
-        status = make_slots(model, &given.request, text, slots, &id, err);
+        status = make_slots(model, &given->request, text, slots, &id, err);
     if (status == HEARTH_OK && id_out)
         *id_out = id; /* callbacks may read it */
     if (status == HEARTH_OK && source)
         hth_events_begin(source, id);
     if (status == HEARTH_OK)
-        status = hth_scheduler_submit(model->scheduler, slots, given.request.n, err);
+        status = hth_scheduler_submit(model->scheduler, slots, given->request.n, err);
     if (status != HEARTH_OK) {
-        for (uint32_t i = 0; i < given.request.n; i++)
+        for (uint32_t i = 0; i < given->request.n; i++)
             hth_slot_free(slots[i]);
         hth_events_drop(source);
     } else if (source_out) {
@@ -313,6 +310,15 @@ static hearth_status submit(hearth_model *model, const hearth_request *request, 
     }
     hth_model_leave(model);
     return status;
+}
+
+static hearth_status submit(hearth_model *model, const hearth_request *request, hth_prompt_text *text, uint64_t *id_out,
+                            hth_event_source **source_out, hearth_error *err)
+{
+    hth_given_request given;
+    hearth_status status = hth_given_request_read(request, &given, err);
+
+    return status == HEARTH_OK ? submit_given(model, &given, text, id_out, source_out, err) : status;
 }
 
 hearth_status hearth_submit(hearth_model *model, const hearth_request *request, uint64_t *id_out, hearth_error *err)
@@ -378,7 +384,7 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
 {
     completion c = { .results = results };
     hth_given_request given;
-    hearth_request inner;
+    hearth_request outer;
     uint64_t id;
     hearth_status status;
 
@@ -394,16 +400,16 @@ hearth_status hearth_complete(hearth_model *model, const hearth_request *request
         return hth_fail(err, HEARTH_MISUSE,
                         "hearth_complete waits for the reply itself; set events to NULL, or use "
                         "hearth_submit");
-    c.request = &given.request;
-    inner = given.request;
-    inner.on_text = pass_text;
-    inner.on_token = given.request.on_token ? pass_token : NULL; /* on_token replaces on_text */
-    inner.on_progress = pass_progress;
-    inner.on_done = take_result;
-    inner.user_data = &c;
+    outer = given.request;
+    c.request = &outer;
+    given.request.on_text = pass_text;
+    given.request.on_token = outer.on_token ? pass_token : NULL; /* on_token replaces on_text */
+    given.request.on_progress = pass_progress;
+    given.request.on_done = take_result;
+    given.request.user_data = &c;
     pthread_mutex_init(&c.lock, NULL);
     pthread_cond_init(&c.changed, NULL);
-    status = hearth_submit(model, &inner, &id, err);
+    status = submit_given(model, &given, NULL, &id, NULL, err);
     if (status == HEARTH_OK) {
         pthread_mutex_lock(&c.lock);
         c.first_id = id;

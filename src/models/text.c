@@ -6,6 +6,7 @@
 
 #include "engine/tokenize.h"
 #include "models/model_inside.h"
+#include "models/reply_reading.h"
 #include "sched/text_stream.h" /* of UTF-8 alone */
 
 enum {
@@ -34,34 +35,56 @@ static hth_true_tokens *history_of(hearth_model *model)
     return known;
 }
 
+/* Take the tokens of a text from the history, as far as they are known there. */
+static hearth_status tokens_of_history(hearth_model *model, hth_true_tokens *known, const hth_prompt_source *source,
+                                       const hth_keyspace *keyspace, hth_prompt_tokens *out, hearth_error *err)
+{
+    unsigned flags = source->flags | (source->chat ? HTH_PROMPT_CHAT : 0u);
+    hth_reply_reading reading = { .backend = model->backend, .parser = source->chat ? source->chat->parser : NULL };
+    const char *text = source->text;
+    size_t n_bytes = source->n_bytes, n_known = 0;
+    char *own = NULL;
+    hearth_status status;
+
+    if (reading.parser && !source->no_cache_read) {
+        hth_true_tokens_own_words(known, keyspace->fingerprint, text, n_bytes, flags, hth_reply_says_the_same, &reading,
+                                  &own, &n_bytes);
+        text = own ? own : text;
+    }
+    hth_reply_reading_end(&reading);
+    if (source->no_cache_read)
+        status = hth_tokenize(model->backend, model->engine_model, text, n_bytes, source->flags, &out->tokens,
+                              &out->n_tokens, err);
+    else
+        status = hth_true_tokens_of(known, keyspace->fingerprint, text, n_bytes, flags, &out->tokens, &out->n_tokens,
+                                    &n_known, err);
+    if (status == HEARTH_OK) /* without memory for it, the reply is not recorded */
+        out->text = hth_prompt_text_new(text, n_bytes, flags, (uint32_t)n_known);
+    if (out->text)
+        memcpy(out->text->fingerprint, keyspace->fingerprint, sizeof(out->text->fingerprint));
+    free(own);
+    return status;
+}
+
 hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
                                     hearth_error *err)
 {
     hth_true_tokens *known = source->n_bytes > 0 ? history_of(model) : NULL;
     hth_prompt_tokens made = { .tokens = NULL };
-    unsigned flags = source->flags | (source->is_chat ? HTH_PROMPT_CHAT : 0u);
     hth_keyspace keyspace;
-    size_t n_known = 0;
-    hearth_status status = HEARTH_OK;
+    hearth_status status;
 
-    if (known) /* adapters do not change the tokens of a text */
+    if (known) { /* adapters do not change the tokens of a text */
         status = hth_model_keyspace(model, NULL, source->cache_salt, &keyspace, err);
-    if (status != HEARTH_OK)
-        return status;
-    if (known && !source->no_cache_read)
-        status = hth_true_tokens_of(known, keyspace.fingerprint, source->text, source->n_bytes, flags, &made.tokens,
-                                    &made.n_tokens, &n_known, err);
-    else
+        if (status == HEARTH_OK)
+            status = tokens_of_history(model, known, source, &keyspace, &made, err);
+    } else {
         status = hth_tokenize(model->backend, model->engine_model, source->text, source->n_bytes, source->flags,
                               &made.tokens, &made.n_tokens, err);
-    if (status != HEARTH_OK)
-        return status;
-    if (known) /* without memory for it, the reply is not recorded */
-        made.text = hth_prompt_text_new(source->text, source->n_bytes, flags, (uint32_t)n_known);
-    if (made.text)
-        memcpy(made.text->fingerprint, keyspace.fingerprint, sizeof(made.text->fingerprint));
-    *out = made;
-    return HEARTH_OK;
+    }
+    if (status == HEARTH_OK)
+        *out = made;
+    return status;
 }
 
 hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,

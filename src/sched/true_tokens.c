@@ -240,6 +240,74 @@ hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerpri
     return HEARTH_OK;
 }
 
+/* ---- the model's own words ---- */
+
+/* The text with other words in the place of [begin, end); NULL without memory. */
+static char *replaced(const char *text, size_t n_bytes, size_t begin, size_t end, const char *words, size_t n_words,
+                      size_t *n_out)
+{
+    char *made = malloc(n_bytes - (end - begin) + n_words);
+
+    if (!made)
+        return NULL;
+    memcpy(made, text, begin);
+    memcpy(made + begin, words, n_words);
+    memcpy(made + begin + n_words, text + end, n_bytes - end);
+    *n_out = n_bytes - (end - begin) + n_words;
+    return made;
+}
+
+/* The place in the text that says what the reply says, up to the token that ended it. False: there is none. */
+static bool find_place(const hth_spelling *spelling, const hth_history_reply *reply, const char *text, size_t n_bytes,
+                       hth_same_reply_fn same, void *user_data, size_t *n_words_out, size_t *end_out)
+{
+    char piece[HTH_PIECE_BYTES_MAX];
+    const char *from = text + reply->at, *end;
+    size_t n = 0;
+
+    if (!spelling->backend->is_end(spelling->model, reply->last) ||
+        spelling->backend->piece(spelling->model, reply->last, true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
+        n == 0 || n > reply->n_bytes)
+        return false;
+    end = memmem(from, n_bytes - reply->at, piece, n);
+    if (!end || !same(reply->bytes, reply->n_bytes - n, from, (size_t)(end - from), user_data))
+        return false;
+    *n_words_out = reply->n_bytes - n;
+    *end_out = (size_t)(end - text);
+    return true;
+}
+
+void hth_true_tokens_own_words(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text, size_t n_bytes,
+                               unsigned flags, hth_same_reply_fn same, void *user_data, char **out, size_t *n_out)
+{
+    enum { PLACES_MAX = 1000 };
+
+    const hth_history_space space = space_of(fingerprint, flags);
+    char *made = NULL;
+    bool has_changed = true;
+
+    for (int i = 0; i < PLACES_MAX && has_changed; i++) {
+        hth_history_reply replies[HTH_HISTORY_REPLIES_MAX];
+        const char *now = made ? made : text;
+        size_t n = hth_history_replies(known->history, &space, now, n_bytes, replies), n_words, end, n_made = 0;
+        char *next = NULL;
+
+        for (size_t k = 0; k < n; k++) {
+            if (!next && find_place(&known->spelling, &replies[k], now, n_bytes, same, user_data, &n_words, &end))
+                next = replaced(now, n_bytes, replies[k].at, end, replies[k].bytes, n_words, &n_made);
+            free(replies[k].bytes);
+        }
+        has_changed = next != NULL;
+        if (next) {
+            free(made);
+            made = next;
+            n_bytes = n_made;
+        }
+    }
+    *out = made;
+    *n_out = n_bytes;
+}
+
 /* ---- replies ---- */
 
 /* A prompt with its reply. */
@@ -255,8 +323,8 @@ typedef struct conversation {
 static void record(hth_true_tokens *known, const conversation *c, size_t n)
 {
     if (n > 0)
-        hth_history_add(known->history, &c->space, c->spelled.bytes, c->spelled.ends[n - 1], c->tokens,
-                        c->n_prompt + n);
+        hth_history_add(known->history, &c->space, c->spelled.bytes, c->spelled.ends[n - 1],
+                        c->spelled.ends[n - 1] - c->spelled.n_before, c->tokens, c->n_prompt + n);
 }
 
 static void note(hth_true_tokens *known, const conversation *c)

@@ -57,6 +57,17 @@ hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerpri
                                  size_t n_bytes, unsigned flags, hearth_token **tokens_out, size_t *n_out,
                                  size_t *n_known_out, hearth_error *err);
 
+/* Do two replies say the same? Any thread. */
+typedef bool (*hth_same_reply_fn)(const char *a, size_t n_a, const char *b, size_t n_b, void *user_data);
+
+/*
+ * A template may write an earlier reply otherwise than the model did. Put the model's own words, from a record, in the
+ * place of the template's, where same says that both say the same. The ends of the replies must be the same tokens.
+ * *out is the text then, [*n_out], released with free. NULL: it is the text that was given.
+ */
+void hth_true_tokens_own_words(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text, size_t n_bytes,
+                               unsigned flags, hth_same_reply_fn same, void *user_data, char **out, size_t *n_out);
+
 /* A prompt with its tokens got this reply, whose last token may end it. What cannot be recorded is left out. */
 void hth_true_tokens_note(hth_true_tokens *known, const uint8_t fingerprint[32], const hth_prompt_text *text,
                           const hearth_token *prompt, size_t n_prompt, const hearth_token *reply, size_t n_reply);

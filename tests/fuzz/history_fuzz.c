@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 enum { N_VOCAB = 400, BYTES_MAX = 1 << 20, CHECKS_MAX = 4 };
 /* The layout of history_entry.h. */
 enum { AT_BYTES = 8, AT_N_TOKENS = 12, AT_FORM = 16, AT_SIGNED = 17, AT_SPACE = 18, AT_BELOW = 51, AT_DIGEST = 67 };
-enum { AT_ZERO = 83, AT_TOKENS = 84 };
+enum { AT_ZERO = 83, AT_TOKENS = 88 };
 
 static const hth_spelling *the_spelling(void)
 {

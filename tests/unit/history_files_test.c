@@ -71,7 +71,7 @@ static void add_text(const process *p, const char *text)
     assert_true(n <= TEXT);
     for (size_t i = 0; i < n; i++)
         tokens[i] = (unsigned char)text[i];
-    hth_history_add(p->history, &space, text, n, tokens, n);
+    hth_history_add(p->history, &space, text, n, 0, tokens, n);
     hth_history_files_wake(p->files);
     assert_true(hth_history_files_flush(p->files, FLUSH_MS));
 }

@@ -35,7 +35,7 @@ static void add(hth_history *history, const hth_history_space *space, const char
     assert_true(n_tokens <= 64);
     for (size_t i = 0; i < n_tokens; i++)
         tokens[i] = first + (hearth_token)i;
-    hth_history_add(history, space, text, strlen(text), tokens, n_tokens);
+    hth_history_add(history, space, text, strlen(text), 0, tokens, n_tokens);
 }
 
 static bool always(size_t n_bytes, void *user_data)

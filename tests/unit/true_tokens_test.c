@@ -443,6 +443,72 @@ FIXTURE_TEST(many_files_become_one)
     }
 }
 
+/* ---- the model's own words ---- */
+
+/* hth_same_reply_fn: blanks do not matter */
+static bool same_but_blanks(const char *a, size_t n_a, const char *b, size_t n_b, void *user_data)
+{
+    size_t i = 0, k = 0;
+
+    ++*(size_t *)user_data;
+    for (;;) {
+        while (i < n_a && a[i] == ' ')
+            i++;
+        while (k < n_b && b[k] == ' ')
+            k++;
+        if (i == n_a || k == n_b)
+            return i == n_a && k == n_b;
+        if (a[i++] != b[k++])
+            return false;
+    }
+}
+
+/* The text with the model's own words; expected NULL: it stays. How often replies were compared. */
+static size_t expect_words(const fixture *f, const uint8_t fingerprint[32], const char *text, const char *expected)
+{
+    size_t n_asked = 0, n_out = 0;
+    char *out;
+
+    hth_true_tokens_own_words(f->known, fingerprint, text, strlen(text), CHAT | HTH_PROMPT_CHAT, same_but_blanks,
+                              &n_asked, &out, &n_out);
+    if (!expected) {
+        assert_null(out);
+        return n_asked;
+    }
+    assert_non_null(out);
+    assert_int_equal(n_out, strlen(expected));
+    assert_memory_equal(out, expected, n_out);
+    free(out);
+    return n_asked;
+}
+
+FIXTURE_TEST(a_reply_that_a_template_writes_otherwise_is_put_in_the_words_of_the_model)
+{
+    unsigned flags = CHAT | HTH_PROMPT_CHAT;
+
+    note(f, "<|im_start|>a\n", flags, REPLY(WORD, WORD + 1, TURN_END));
+    expect_words(f, mine, "<|im_start|>a\nw260  w261<|im_end|>\n<|im_start|>b\n",
+                 "<|im_start|>a\n w260 w261<|im_end|>\n<|im_start|>b\n");
+    /* And a later turn of the same conversation. */
+    note(f, "<|im_start|>a\n w260 w261<|im_end|>\n<|im_start|>b\n", flags, REPLY('x', WORD + 2, TURN_END));
+    expect_words(f, mine, "<|im_start|>a\nw260w261<|im_end|>\n<|im_start|>b\nx  w262<|im_end|>\nend",
+                 "<|im_start|>a\n w260 w261<|im_end|>\n<|im_start|>b\nx w262<|im_end|>\nend");
+    again(f);
+    expect_words(f, mine, "<|im_start|>a\nw260w261<|im_end|>\n<|im_start|>b\nx  w262<|im_end|>\nend",
+                 "<|im_start|>a\n w260 w261<|im_end|>\n<|im_start|>b\nx w262<|im_end|>\nend");
+}
+
+FIXTURE_TEST(what_says_something_else_stays)
+{
+    note(f, "<|im_start|>a\n", CHAT | HTH_PROMPT_CHAT, REPLY(WORD, TURN_END));
+    assert_int_equal(expect_words(f, mine, "<|im_start|>a\nw261<|im_end|>\n", NULL), 1);
+    /* Another salt, another prompt, a text without the end of the reply, and one that is known as it is. */
+    assert_int_equal(expect_words(f, others, "<|im_start|>a\nw260<|im_end|>\n", NULL), 0);
+    assert_int_equal(expect_words(f, mine, "<|im_start|>b\nw260<|im_end|>\n", NULL), 0);
+    assert_int_equal(expect_words(f, mine, "<|im_start|>a\nw260", NULL), 0);
+    assert_int_equal(expect_words(f, mine, "<|im_start|>a\n w260<|im_end|>\n", NULL), 0);
+}
+
 /* ---- files that nobody of us wrote ---- */
 
 /* A record whose text is claimed, not made of its tokens. */
