@@ -1276,9 +1276,9 @@ HEARTH_API hearth_status hearth_wait(hearth_model *model, uint64_t request_id, u
 
 /*
  * End a session: its sequence becomes an ordinary finished one, whose cells go when they are needed. cache_salt is that
- * of its requests (NULL: none); sessions of different salts have nothing to do with each other. Sessions of requests
- * that name adapters are others, and end after session_idle_ms only. HEARTH_NOT_FOUND when no cells are kept for it
- * (its rows may still be in the cache); HEARTH_BUSY when a request of it waits or runs.
+ * of its requests (NULL: none); sessions of different salts have nothing to do with each other. A session ends with
+ * all sets of adapters that its requests had. HEARTH_NOT_FOUND when no cells are kept for it (its rows may still be in
+ * the cache); HEARTH_BUSY when a request of it waits or runs.
  */
 HEARTH_API hearth_status hearth_session_end(hearth_model *model, const char *session_id, const char *cache_salt,
                                             hearth_error *err);
@@ -1401,8 +1401,9 @@ HEARTH_API void hearth_embeddings_unref(const hearth_embeddings *embeddings);
  * Returns HEARTH_OK; HEARTH_MISUSE and HEARTH_INVALID_TEXT for a request that is wrong; HEARTH_TOO_LONG for an input of
  * more tokens than hearth_model_info.embed_tokens_max, a query that does not have fewer, more than 4 Mi tokens in all
  * (the query counts with each input), or vectors of more than 1 GiB; HEARTH_UNSUPPORTED if the model makes no
- * embeddings, or has no classifier for HEARTH_POOLING_RANK; HEARTH_BUSY when queue_max requests wait; HEARTH_CANCELLED
- * after unloading; HEARTH_NO_MEMORY. on_done is not called unless the status is HEARTH_OK.
+ * embeddings, or has no classifier for HEARTH_POOLING_RANK; HEARTH_BUSY when queue_max requests for embeddings have not
+ * ended, or when their tokens and vectors would take more than 1 GiB together; HEARTH_CANCELLED after unloading;
+ * HEARTH_NO_MEMORY. on_done is not called unless the status is HEARTH_OK.
  */
 HEARTH_API hearth_status hearth_embed_submit(hearth_model *model, const hearth_embed_request *request, uint64_t *id_out,
                                              hearth_error *err);

@@ -117,5 +117,13 @@ static inline bool hth_keyspace_has_tenancy(const hth_keyspace *keyspace)
 {
     return memcmp(keyspace->tenancy.fingerprint, keyspace->fingerprint, sizeof(keyspace->fingerprint)) == 0;
 }
+/* Do both belong to one tenant of one model, perhaps with different adapters? */
+static inline bool hth_keyspace_same_tenant(const hth_keyspace *a, const hth_keyspace *b)
+{
+    return memcmp(a->fingerprint, b->fingerprint, sizeof(a->fingerprint)) == 0 ||
+           (hth_keyspace_has_tenancy(a) && hth_keyspace_has_tenancy(b) &&
+            memcmp(a->tenancy.base, b->tenancy.base, sizeof(a->tenancy.base)) == 0 &&
+            memcmp(a->tenancy.scope, b->tenancy.scope, sizeof(a->tenancy.scope)) == 0);
+}
 
 #endif

@@ -5,6 +5,7 @@
  * any length needs memory for a thousand lines.
  */
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +42,10 @@ typedef struct embed {
     const hearth_embeddings *embeddings; /* of the last request */
     size_t n_done;                       /* inputs that were written */
     atomic_bool interrupted;
-    _Atomic(hearth_model *) to_cancel; /* NULL: nothing runs */
-    atomic_uint_least64_t request_id;
+
+    pthread_mutex_t cancel_lock; /* guards the fields below; the thread of signals holds it while it cancels */
+    hearth_model *to_cancel;     /* NULL: nothing runs */
+    uint64_t request_id;
 } embed;
 
 /* ---- options ---- */
@@ -110,6 +113,8 @@ static bool check(embed *e, int n_arguments, char **arguments)
     e->setup.path = arguments[0];
     e->texts = n_arguments > 1 ? arguments + 1 : NULL;
     e->n_texts = (size_t)n_arguments - 1;
+    if (e->setup.adapters.n > 0)
+        return wrong("adapters do not apply to embeddings; leave --lora out");
     if (e->texts && e->file)
         return wrong("texts on the command line and -f exclude each other; give them once");
     if (!e->texts && !e->file && isatty(STDIN_FILENO))
@@ -146,12 +151,22 @@ static bool parse(embed *e, int argc, char **argv, int *exit_out)
 static void interrupt(void *user_data)
 {
     embed *e = user_data;
-    hearth_model *model;
 
     atomic_store(&e->interrupted, true);
-    model = atomic_load(&e->to_cancel);
-    if (model)
-        (void)hearth_cancel(model, atomic_load(&e->request_id), NULL); /* not found: it has ended */
+    pthread_mutex_lock(&e->cancel_lock);
+    if (e->to_cancel)
+        (void)hearth_cancel(e->to_cancel, e->request_id, NULL); /* not found: it has ended */
+    pthread_mutex_unlock(&e->cancel_lock);
+}
+
+static void set_to_cancel(embed *e, hearth_model *model, uint64_t request_id)
+{
+    pthread_mutex_lock(&e->cancel_lock);
+    e->to_cancel = model;
+    e->request_id = request_id;
+    if (model && atomic_load(&e->interrupted))
+        (void)hearth_cancel(model, request_id, NULL); /* not found: it has ended */
+    pthread_mutex_unlock(&e->cancel_lock);
 }
 
 static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
@@ -261,12 +276,9 @@ static bool embed_texts(embed *e, char *const *texts, size_t n)
     e->embeddings = NULL;
     status = hearth_embed_submit(e->model, &request, &id, &err);
     if (status == HEARTH_OK) {
-        atomic_store(&e->request_id, id);
-        atomic_store(&e->to_cancel, e->model);
-        if (atomic_load(&e->interrupted))
-            (void)hearth_cancel(e->model, id, NULL);       /* not found: it has ended */
+        set_to_cancel(e, e->model, id);
         (void)hearth_wait(e->model, id, UINT32_MAX, NULL); /* it was submitted */
-        atomic_store(&e->to_cancel, NULL);
+        set_to_cancel(e, NULL, 0);
         status = e->embeddings->status;
         err = e->embeddings->error;
     }
@@ -366,6 +378,7 @@ int hth_command_embed(int argc, char **argv)
     }
     exit_code = HTH_EXIT_FAILED;
     hth_progress_init(&e->progress, !e->quiet);
+    pthread_mutex_init(&e->cancel_lock, NULL);
     if (!hth_interrupt_watch(interrupt, e))
         (void)fputs("hearth: warning: Ctrl-C will end the program at once\n", stderr);
     if (load(e) && (e->texts ? embed_arguments(e) : embed_file(e)))

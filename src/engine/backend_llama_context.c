@@ -277,7 +277,18 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
     return HEARTH_OK;
 }
 
-hearth_status hth_backend_llama_make_context(const hth_engine_model *model, struct llama_context_params *params,
+static hearth_status new_context(hth_engine_model *model, struct llama_context_params *params,
+                                 struct llama_context **out, hearth_error *err)
+{
+    hearth_status status;
+
+    hth_backend_llama_adapters_hold(model);
+    status = hth_shim_context_new(model->llama, params, out, err);
+    hth_backend_llama_adapters_release(model);
+    return status;
+}
+
+hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
                                              struct llama_context **out, hearth_error *err)
 {
     hearth_status status;
@@ -286,14 +297,14 @@ hearth_status hth_backend_llama_make_context(const hth_engine_model *model, stru
     /* Not "auto": its resolution cannot be queried, and it belongs in the parameters' hash. */
     params->flash_attn_type =
         strcmp(model->facts.architecture, "grok") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
-    status = hth_shim_context_new(model->llama, params, out, err);
+    status = new_context(model, params, out, err);
     if (status != HEARTH_ENGINE)
         return status;
     (void)snprintf(reason, sizeof(reason), "%s",
                    hth_backend_llama_reason("it does not say why")); /* cut when too long */
     if (params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED && !strstr(reason, "alloc")) {
         params->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-        status = hth_shim_context_new(model->llama, params, out, NULL);
+        status = new_context(model, params, out, NULL);
         if (status == HEARTH_OK)
             hth_warn(model->log, "flash attention is off, the engine refused it: %s", reason);
     }

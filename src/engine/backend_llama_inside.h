@@ -45,10 +45,13 @@ struct hth_engine_model {
     hth_texts *texts;
     hth_grammar_memo *grammars;
 
-    /* Lock the turnstile only while waiting for the lock, which guards the engine's list of adapters, and contexts. */
+    /* Lock the turnstile only while waiting for the lock, which guards the engine's list of adapters, and these: */
     pthread_mutex_t turnstile;
     pthread_rwlock_t adapters_lock;
     hth_engine_context *contexts;
+    uint64_t n_adapter_pairs; /* of all adapters in the engine's list */
+
+    _Atomic(hth_engine_adapter *) gone; /* adapters that are to be freed under the lock */
 };
 
 /* The contents of a sequence; all zero when it is empty. */
@@ -137,7 +140,10 @@ bool hth_backend_llama_is_whole(const hth_engine_context *context, uint32_t id);
 /* Remove all state of a sequence, which always succeeds. */
 void hth_backend_llama_seq_empty(hth_engine_context *context, uint32_t id);
 
-/* Let no adapter of the model come or go until the release: around an evaluation. */
+/* Around the life of a model. Its contexts are freed before deinit, which frees the adapters that are gone. */
+void hth_backend_llama_adapters_init(hth_engine_model *model);
+void hth_backend_llama_adapters_deinit(hth_engine_model *model);
+/* Let no adapter of the model come or go until the release: around the making of a context, and an evaluation. */
 void hth_backend_llama_adapters_hold(hth_engine_model *model);
 void hth_backend_llama_adapters_release(hth_engine_model *model);
 /* A context joins its model's list, or leaves it if it is there. */
@@ -147,7 +153,7 @@ void hth_backend_llama_adapters_part(hth_engine_context *context);
  * A context with flash attention, or without it when the engine refuses it or the architecture cannot have it; params
  * tells which afterwards. Between enter and leave.
  */
-hearth_status hth_backend_llama_make_context(const hth_engine_model *model, struct llama_context_params *params,
+hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
                                              struct llama_context **out, hearth_error *err);
 /* As hth_engine_model_info.embeds and .pooling. */
 bool hth_backend_llama_embeds(const hth_engine_model *model);

@@ -79,13 +79,12 @@ void hth_backend_llama_model_free(hth_engine_model *model)
     hth_texts_free(model->texts);
     hth_grammar_memo_free(model->grammars);
     hth_llama_chat_free(model->chat);
+    hth_backend_llama_adapters_deinit(model);
     if (model->llama)
         hth_shim_model_free(model->llama);
     hth_llama_devices_release(&model->devices);
     hth_backend_llama_leave();
     hth_backend_llama_log_forget(model->log);
-    pthread_rwlock_destroy(&model->adapters_lock);
-    pthread_mutex_destroy(&model->turnstile);
     free(model->path);
     free(model);
 }
@@ -221,8 +220,7 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
         goto out;
     }
     model->log = params->log;
-    pthread_mutex_init(&model->turnstile, NULL);
-    pthread_rwlock_init(&model->adapters_lock, NULL);
+    hth_backend_llama_adapters_init(model);
     model->path = strdup(path);
     if (!model->path) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");

@@ -177,10 +177,11 @@ hearth_status check_pair(const char *path, const std::vector<head> &model, const
     return HEARTH_OK;
 }
 
-hearth_status check_tensors(const char *path, const std::vector<head> &model, const head &adapter, hearth_error *err)
+hearth_status check_tensors(const char *path, const std::vector<head> &model, const head &adapter,
+                            uint64_t *n_pairs_out, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
-    size_t n_pairs = 0;
+    size_t n_halves = 0;
 
     for (ggml_tensor *t = ggml_get_first_tensor(adapter.tensors.get()); t && status == HEARTH_OK;
          t = ggml_get_next_tensor(adapter.tensors.get(), t)) {
@@ -192,12 +193,13 @@ hearth_status check_tensors(const char *path, const std::vector<head> &model, co
             return hth_fail(err, HEARTH_MISUSE, "the adapter '%s' has a tensor '%s', which is half of no pair", path,
                             name.c_str());
         name.resize(name.size() - 7);
-        n_pairs++;
+        n_halves++;
         status = check_pair(path, model, name, ggml_get_tensor(adapter.tensors.get(), (name + ".lora_a").c_str()),
                             ggml_get_tensor(adapter.tensors.get(), (name + ".lora_b").c_str()), err);
     }
-    if (status == HEARTH_OK && n_pairs == 0)
+    if (status == HEARTH_OK && n_halves == 0)
         return hth_fail(err, HEARTH_MISUSE, "the adapter '%s' changes nothing: it has no tensors", path);
+    *n_pairs_out = n_halves / 2;
     return status;
 }
 
@@ -206,7 +208,7 @@ hearth_status check_tensors(const char *path, const std::vector<head> &model, co
 extern "C" {
 
 hearth_status hth_shim_adapter_check(const char *path, const char *model_path, const char *architecture,
-                                     hearth_error *err)
+                                     hth_shim_adapter_size *out, hearth_error *err)
 {
     return hth_guarded(err, "read the adapter", [&] {
         std::vector<head> model;
@@ -218,7 +220,9 @@ hearth_status hth_shim_adapter_check(const char *path, const char *model_path, c
         if (status == HEARTH_OK)
             status = read_model(model_path, &model, err);
         if (status == HEARTH_OK)
-            status = check_tensors(path, model, adapter, err);
+            status = check_tensors(path, model, adapter, &out->n_pairs, err);
+        for (const head &part : model)
+            out->n_model_tensors += (uint64_t)gguf_get_n_tensors(part.file.get());
         return status;
     });
 }

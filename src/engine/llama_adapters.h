@@ -15,12 +15,17 @@ extern "C" {
 
 #include "base/status.h"
 
+typedef struct hth_shim_adapter_size {
+    uint64_t n_pairs; /* matrices that it changes */
+    uint64_t n_model_tensors;
+} hth_shim_adapter_size;
+
 /*
  * Check that the file at path, which is whole, is an adapter of the model in the file at model_path. HEARTH_MISUSE and
  * HEARTH_UNSUPPORTED name the difference.
  */
 hearth_status hth_shim_adapter_check(const char *path, const char *model_path, const char *architecture,
-                                     hearth_error *err);
+                                     hth_shim_adapter_size *out, hearth_error *err);
 /* The engine's log has the reason of HEARTH_ENGINE. No context of the model evaluates meanwhile; likewise below. */
 hearth_status hth_shim_adapter_load(struct llama_model *model, const char *path, struct llama_adapter_lora **out,
                                     hearth_error *err);

@@ -50,9 +50,8 @@ static hearth_status read_file(hearth_model *model, const char *path, hth_adapte
     hth_fingerprinting *fingerprinting = NULL;
     hth_engine_adapter *engine_adapter = NULL;
     uint8_t sha256[HTH_SHA256_BYTES];
-    hearth_status status =
-        hth_fingerprinting_new(path, HEARTH_FINGERPRINT_SAFE, hth_runtime_memo_directory(model->runtime),
-                               model->on_work, model->work_user_data, &fingerprinting, err);
+    hearth_status status = hth_fingerprinting_new(
+        path, HEARTH_FINGERPRINT_SAFE, hth_runtime_memo_directory(model->runtime), NULL, NULL, &fingerprinting, err);
 
     if (status == HEARTH_OK)
         status = model->backend->adapter_load(model->engine_model, path, &engine_adapter, err);
@@ -78,8 +77,9 @@ static hearth_status load(hearth_model *model, const char *path, const hearth_ad
         .name = options->name ? strdup(options->name) : hth_name_of_path(path),
         .path = strdup(path),
     };
-    hearth_status status =
-        one.name && one.path ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the adapter '%s'", path);
+    hearth_status status = one.name && one.path
+                             ? hth_check_text("the adapter's name", one.name, strlen(one.name), err)
+                             : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the adapter '%s'", path);
 
     if (status == HEARTH_OK) {
         pthread_mutex_lock(&model->adapters.lock);
@@ -107,8 +107,6 @@ hearth_status hearth_adapter_load(hearth_model *model, const char *path, const h
         status = hth_struct_read(&given, sizeof(given), options, "hearth_adapter_options", err);
     if (status == HEARTH_OK)
         status = hth_adapter_scale_check(given.scale, err);
-    if (status == HEARTH_OK && given.name)
-        status = hth_check_text("the adapter's name", given.name, strlen(given.name), err);
     if (status == HEARTH_OK)
         status = hth_model_enter(model, "hearth_adapter_load", err);
     if (status != HEARTH_OK)

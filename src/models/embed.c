@@ -136,10 +136,10 @@ static hearth_status add_given_tokens(reader *r, size_t i, const hearth_embed_in
 }
 
 /* The template with query and document in the places of their names. */
-static char *fill_template(const char *template, const char *query, const char *document)
+static char *fill_template(const char *template, const char *query, const char *document, size_t n_document)
 {
     static const char query_name[] = "{query}", document_name[] = "{document}";
-    size_t n_query = strlen(query), n_document = strlen(document), n = 0, n_bytes = 1;
+    size_t n_query = strlen(query), n = 0, n_bytes = 1;
     char *text;
 
     for (const char *at = template; *at; at++)
@@ -164,14 +164,14 @@ static char *fill_template(const char *template, const char *query, const char *
 }
 
 /* As llama-server joins them: by the template, or the query, a separator and the document. */
-static hearth_status add_pair(reader *r, const char *document, hearth_error *err)
+static hearth_status add_joined(reader *r, const char *document, size_t n_document, hearth_error *err)
 {
     const hth_engine_model_info *info = &r->model->info;
     hearth_token eos = info->special[HEARTH_SPECIAL_EOS], sep = info->special[HEARTH_SPECIAL_SEP];
     hearth_status status = HEARTH_OK;
 
     if (info->rank_template) {
-        char *text = fill_template(info->rank_template, r->request.query, document);
+        char *text = fill_template(info->rank_template, r->request.query, document, n_document);
 
         status = text ? add_text(r, text, strlen(text), HEARTH_TOKENIZE_SPECIAL, err)
                       : hth_fail(err, HEARTH_NO_MEMORY, "no memory for an input");
@@ -189,9 +189,72 @@ static hearth_status add_pair(reader *r, const char *document, hearth_error *err
     if (status == HEARTH_OK && info->adds_sep && sep != HTH_NO_TOKEN)
         status = add_token(r, sep, err);
     if (status == HEARTH_OK)
-        status = add_text(r, document, strlen(document), 0, err);
+        status = add_text(r, document, n_document, 0, err);
     if (status == HEARTH_OK && info->adds_eos && eos != HTH_NO_TOKEN)
         status = add_token(r, eos, err);
+    return status;
+}
+
+static hearth_status add_again(reader *r, size_t begin, const char *document, size_t n_document, hearth_error *err)
+{
+    r->n_tokens = begin;
+    return add_joined(r, document, n_document, err);
+}
+
+/* The bytes of a document where it may be cut: the last end of a character in (after, n], else the first one behind. */
+static size_t character_end(const char *document, size_t after, size_t n)
+{
+    while (n > after && ((unsigned char)document[n] & 0xc0) == 0x80)
+        n--;
+    if (n == after)
+        n++;
+    while (((unsigned char)document[n] & 0xc0) == 0x80)
+        n++;
+    return n;
+}
+
+/*
+ * Cut a document that is too long with its query. The tokens of its beginning are known only when it is joined and
+ * tokenized, so its length is searched: by interpolation and by halves in turn, until nearly all of the room is used.
+ */
+static hearth_status add_cut(reader *r, size_t i, size_t begin, const char *document, hearth_error *err)
+{
+    const size_t n_max = r->model->embed_tokens_max, n_enough = n_max - n_max / 16;
+    size_t fits = 0, too_long = strlen(document), bytes = 0; /* bytes of the document */
+    size_t n_fits, n_too_long = r->n_tokens - begin;         /* tokens of the input with them */
+    hearth_status status = add_again(r, begin, document, 0, err);
+
+    n_fits = r->n_tokens - begin;
+    for (unsigned step = 0; status == HEARTH_OK && n_fits < n_max && (fits == 0 || n_fits < n_enough); step++) {
+        size_t more = step % 2 ? (too_long - fits) / 2 : (too_long - fits) * (n_max - n_fits) / (n_too_long - n_fits);
+
+        bytes = character_end(document, fits, fits + more);
+        if (bytes >= too_long)
+            break;
+        status = add_again(r, begin, document, bytes, err);
+        if (r->n_tokens - begin <= n_max) {
+            fits = bytes;
+            n_fits = r->n_tokens - begin;
+        } else {
+            too_long = bytes;
+            n_too_long = r->n_tokens - begin;
+        }
+    }
+    if (status == HEARTH_OK && fits == 0)
+        return hth_fail(err, HEARTH_TOO_LONG,
+                        "the query leaves no room for document %zu: together they may have at most %zu tokens; shorten "
+                        "the query",
+                        i, n_max);
+    return status == HEARTH_OK && bytes != fits ? add_again(r, begin, document, fits, err) : status;
+}
+
+static hearth_status add_pair(reader *r, size_t i, const char *document, hearth_error *err)
+{
+    size_t begin = r->n_tokens;
+    hearth_status status = add_joined(r, document, strlen(document), err);
+
+    if (status == HEARTH_OK && r->request.truncate && r->n_tokens - begin > r->model->embed_tokens_max)
+        return add_cut(r, i, begin, document, err);
     return status;
 }
 
@@ -212,7 +275,7 @@ static hearth_status add_input(reader *r, size_t i, const hearth_embed_input *in
     status = hth_check_text("an input", input->text, n_bytes, err);
     if (status != HEARTH_OK)
         return status;
-    return r->request.query ? add_pair(r, input->text, err)
+    return r->request.query ? add_pair(r, i, input->text, err)
                             : add_text(r, input->text, n_bytes, r->request.tokenize_flags, err);
 }
 

@@ -403,6 +403,7 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
         .n_tokens_max = model->embed_tokens_max,
         .n_threads = model->n_threads,
         .queue_max = model->queue_max,
+        .bytes_max = HTH_EMBEDDINGS_VALUES_MAX * sizeof(float),
     };
     hth_keyspace *keyspace = &model->place.keyspace;
     hth_scheduler *scheduler = NULL;

@@ -516,9 +516,9 @@ hearth_status hearth_session_end(hearth_model *model, const char *session_id, co
     status = hth_model_enter_scheduler(model, "hearth_session_end", err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_model_request_keyspace(model, &(hth_prefix_owner){ .cache_salt = cache_salt }, &keyspace, err);
+    status = hth_model_keyspace(model, NULL, cache_salt, &keyspace, err);
     if (status == HEARTH_OK)
-        status = hth_scheduler_end_session(model->scheduler, keyspace.fingerprint, session_id, err);
+        status = hth_scheduler_end_session(model->scheduler, &keyspace, session_id, err);
     hth_model_leave(model);
     return status;
 }

@@ -340,9 +340,9 @@ void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason)
         hth_draft_model_save(batcher->place.draft_model, reason);
 }
 
-bool hth_batcher_end_session(hth_batcher *batcher, const uint8_t fingerprint[32], const char *session)
+bool hth_batcher_end_session(hth_batcher *batcher, const hth_keyspace *tenant, const char *session)
 {
-    return hth_pool_end_session(batcher->pool, fingerprint, session);
+    return hth_pool_end_session(batcher->pool, tenant, session);
 }
 
 void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,

@@ -50,7 +50,7 @@ bool hth_batcher_is_idle(const hth_batcher *batcher);
 /* Save every sequence; with HEARTH_SAVE_EVICT empty the finished ones. */
 void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason);
 /* False when no cells are kept for the session. */
-bool hth_batcher_end_session(hth_batcher *batcher, const uint8_t fingerprint[32], const char *session);
+bool hth_batcher_end_session(hth_batcher *batcher, const hth_keyspace *tenant, const char *session);
 void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,
                         uint32_t n_tokens, uint32_t n_kept);
 

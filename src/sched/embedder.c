@@ -33,9 +33,11 @@ struct hth_embedder {
     hth_embedder_options options;
 
     /* Of the thread. */
-    hth_engine_embedder *engine; /* NULL: none yet */
-    hearth_pooling pooling;      /* of engine */
-    place places[INPUTS_MAX];    /* [n_places]; fixed while the engine evaluates, whose threads read it, too */
+    struct {
+        hth_engine_embedder *engine; /* NULL: none yet */
+        hearth_pooling pooling;
+    } contexts[HTH_EMBEDDER_CONTEXTS]; /* the latest first, which evaluates */
+    place places[INPUTS_MAX];          /* [n_places]; fixed while the engine evaluates, whose threads read it, too */
     size_t n_places;
 
     /* Guards the fields below. No other lock is taken and no callback runs while it is held. */
@@ -43,6 +45,7 @@ struct hth_embedder {
     pthread_cond_t changed; /* the thread has something to do, or a job has ended */
     hth_embed_job *line;    /* least recently served first */
     uint32_t n_jobs;
+    uint64_t n_bytes; /* of all jobs */
     bool has_thread, is_closing, is_refusing;
     pthread_t thread;
     uint64_t n_inputs, n_evaluations;
@@ -88,6 +91,7 @@ static void end_locked(hth_embedder *embedder, hth_embed_job *job)
     pthread_mutex_lock(&embedder->lock);
     DL_DELETE(embedder->line, job);
     embedder->n_jobs--;
+    embedder->n_bytes -= job->n_bytes;
     pthread_cond_broadcast(&embedder->changed);
     hth_embed_job_free(job);
 }
@@ -199,7 +203,25 @@ static bool wants_abort(void *user_data)
     return true;
 }
 
-static hearth_status make_engine(hth_embedder *embedder, hearth_pooling pooling, hearth_error *err)
+/* Make the context of the pooling the latest. False: there is none. */
+static bool find_context(hth_embedder *embedder, hearth_pooling pooling)
+{
+    for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS && embedder->contexts[i].engine; i++) {
+        if (embedder->contexts[i].pooling != pooling)
+            continue;
+        while (i > 0) {
+            hth_engine_embedder *engine = embedder->contexts[i].engine;
+
+            embedder->contexts[i] = embedder->contexts[i - 1];
+            embedder->contexts[--i].engine = engine;
+            embedder->contexts[i].pooling = pooling;
+        }
+        return true;
+    }
+    return false;
+}
+
+static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling, hearth_error *err)
 {
     const hth_embedder_options *options = &embedder->options;
     hth_embedder_params params = {
@@ -210,19 +232,23 @@ static hearth_status make_engine(hth_embedder *embedder, hearth_pooling pooling,
         .abort = wants_abort,
         .abort_user_data = embedder,
     };
+    hth_engine_embedder *engine = NULL;
     hearth_status status;
 
-    if (embedder->engine && embedder->pooling == pooling)
+    if (find_context(embedder, pooling))
         return HEARTH_OK;
-    options->backend->embedder_free(embedder->engine);
-    embedder->engine = NULL;
-    status = options->backend->embedder_new(options->model, &params, &embedder->engine, err);
-    if (status == HEARTH_OK) {
-        embedder->pooling = pooling;
-        hth_info(options->log, "a context for embeddings of at most %u tokens was made (pooling %s)",
-                 options->n_tokens_max, hearth_pooling_name(pooling));
-    }
-    return status;
+    options->backend->embedder_free(embedder->contexts[HTH_EMBEDDER_CONTEXTS - 1].engine); /* first, for its memory */
+    embedder->contexts[HTH_EMBEDDER_CONTEXTS - 1].engine = NULL;
+    status = options->backend->embedder_new(options->model, &params, &engine, err);
+    if (status != HEARTH_OK)
+        return status;
+    memmove(&embedder->contexts[1], &embedder->contexts[0],
+            (HTH_EMBEDDER_CONTEXTS - 1) * sizeof(embedder->contexts[0]));
+    embedder->contexts[0].engine = engine;
+    embedder->contexts[0].pooling = pooling;
+    hth_info(options->log, "a context for embeddings of at most %u tokens was made (pooling %s)", options->n_tokens_max,
+             hearth_pooling_name(pooling));
+    return HEARTH_OK;
 }
 
 static hearth_status evaluate(hth_embedder *embedder, hth_decode_result *result, hearth_error *err)
@@ -235,7 +261,7 @@ static hearth_status evaluate(hth_embedder *embedder, hth_decode_result *result,
         inputs[i] =
             (hth_embedder_input){ .tokens = p->job->tokens + p->first_token, .n_tokens = p->job->n_tokens[p->input] };
     }
-    return embedder->options.backend->embed(embedder->engine, inputs, embedder->n_places, result, err);
+    return embedder->options.backend->embed(embedder->contexts[0].engine, inputs, embedder->n_places, result, err);
 }
 
 /* Keep the vectors of the evaluation. */
@@ -244,10 +270,10 @@ static hearth_status take_vectors(hth_embedder *embedder, hearth_error *err)
     for (size_t i = 0; i < embedder->n_places; i++) {
         const place *p = &embedder->places[i];
         hth_counted_embeddings *embeddings = p->job->embeddings;
-        int32_t norm = embedder->pooling == HEARTH_POOLING_RANK ? -1 : p->job->norm;
+        int32_t norm = embedder->contexts[0].pooling == HEARTH_POOLING_RANK ? -1 : p->job->norm;
 
         for (uint32_t k = 0; k < embeddings->n_vectors[p->input]; k++) {
-            const float *values = embedder->options.backend->embedding(embedder->engine, i, k);
+            const float *values = embedder->options.backend->embedding(embedder->contexts[0].engine, i, k);
 
             if (!values)
                 return hth_fail(err, HEARTH_ENGINE, "the engine gave no vector for input %zu", p->input);
@@ -304,9 +330,9 @@ static void tick_locked(hth_embedder *embedder)
     hearth_status status;
 
     pthread_mutex_unlock(&embedder->lock);
-    status = make_engine(embedder, pooling, &error);
+    status = make_context(embedder, pooling, &error);
     if (status == HEARTH_OK)
-        n_places_max = embedder->options.backend->embedder_inputs(embedder->engine);
+        n_places_max = embedder->options.backend->embedder_inputs(embedder->contexts[0].engine);
     pthread_mutex_lock(&embedder->lock);
     choose_locked(embedder, n_places_max);
     for (size_t i = 0; i < embedder->n_places; i++)
@@ -377,7 +403,8 @@ void hth_embedder_free(hth_embedder *embedder)
     pthread_mutex_unlock(&embedder->lock);
     if (has_thread)
         pthread_join(embedder->thread, NULL);
-    embedder->options.backend->embedder_free(embedder->engine);
+    for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS; i++)
+        embedder->options.backend->embedder_free(embedder->contexts[i].engine);
     pthread_cond_destroy(&embedder->changed);
     pthread_mutex_destroy(&embedder->lock);
     free(embedder);
@@ -398,11 +425,15 @@ hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, he
     hearth_status status = HEARTH_OK;
 
     job->submitted_ns = hth_os_monotonic_ns();
+    job->n_bytes = job->embeddings->shown.n_tokens_total * sizeof(*job->tokens) + hth_embeddings_bytes(job->embeddings);
     pthread_mutex_lock(&embedder->lock);
     if (embedder->is_refusing)
         status = hth_fail(err, HEARTH_CANCELLED, "the model is being unloaded; load it again");
     else if (embedder->n_jobs >= embedder->options.queue_max)
         status = hth_fail(err, HEARTH_BUSY, "%u embedding requests wait already; try again later", embedder->n_jobs);
+    else if (embedder->n_jobs > 0 && embedder->n_bytes + job->n_bytes > embedder->options.bytes_max)
+        status = hth_fail(err, HEARTH_BUSY, "the embedding requests that wait take %llu MiB already; try again later",
+                          (unsigned long long)(embedder->n_bytes >> 20));
     if (status == HEARTH_BUSY && err)
         err->retry_after_s = 1;
     if (status == HEARTH_OK)
@@ -410,6 +441,7 @@ hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, he
     if (status == HEARTH_OK) {
         DL_APPEND(embedder->line, job);
         embedder->n_jobs++;
+        embedder->n_bytes += job->n_bytes;
         pthread_cond_broadcast(&embedder->changed);
     }
     pthread_mutex_unlock(&embedder->lock);
@@ -456,13 +488,14 @@ bool hth_embedder_wait(hth_embedder *embedder, uint64_t id, uint32_t timeout_ms)
 {
     struct timespec deadline = hth_deadline_after(timeout_ms == UINT32_MAX ? 0 : timeout_ms);
     int waited = 0;
+    bool has_ended;
 
     pthread_mutex_lock(&embedder->lock);
-    while (find_locked(embedder, id) && waited != ETIMEDOUT)
+    while (!(has_ended = !find_locked(embedder, id)) && waited != ETIMEDOUT)
         waited = timeout_ms == UINT32_MAX ? pthread_cond_wait(&embedder->changed, &embedder->lock)
                                           : pthread_cond_timedwait(&embedder->changed, &embedder->lock, &deadline);
     pthread_mutex_unlock(&embedder->lock);
-    return waited != ETIMEDOUT;
+    return has_ended;
 }
 
 void hth_embedder_refuse(hth_embedder *embedder)

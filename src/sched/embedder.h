@@ -7,7 +7,8 @@
  * few, and no pooling starves. When the engine fails under several requests, each is evaluated alone afterwards, so
  * only the request that fails alone gets the error.
  *
- * There is one context at a time: a request with another pooling replaces it.
+ * There is a context for each pooling, at most HTH_EMBEDDER_CONTEXTS of them. One more replaces the least recently
+ * used.
  */
 #ifndef HTH_SCHED_EMBEDDER_H
 #define HTH_SCHED_EMBEDDER_H
@@ -16,6 +17,8 @@
 
 #include "engine/backend.h"
 #include "sched/embeddings.h"
+
+enum { HTH_EMBEDDER_CONTEXTS = 2 }; /* requests over HTTP have two: the model's, and rank */
 
 typedef struct hth_embedder hth_embedder;
 
@@ -26,6 +29,7 @@ typedef struct hth_embedder_options {
     uint32_t n_tokens_max; /* of an input */
     uint32_t n_threads;
     uint32_t queue_max; /* requests that have not ended */
+    uint64_t bytes_max; /* of their tokens and vectors; one request alone may have more */
 } hth_embedder_options;
 
 /* A request whose inputs are tokens. */
@@ -47,6 +51,7 @@ typedef struct hth_embed_job {
     size_t n_taken;      /* inputs that were evaluated or are now */
     size_t tokens_taken; /* of their tokens */
     size_t n_done;
+    uint64_t n_bytes; /* of its tokens and vectors */
     uint64_t submitted_ns, begun_ns;
 } hth_embed_job;
 

@@ -56,6 +56,14 @@ hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, cons
     return HEARTH_OK;
 }
 
+uint64_t hth_embeddings_bytes(const hth_counted_embeddings *embeddings)
+{
+    const hearth_embeddings *shown = &embeddings->shown;
+    uint64_t n_vectors = shown->pooling == HEARTH_POOLING_NONE ? shown->n_tokens_total : shown->n_inputs;
+
+    return n_vectors * shown->n_values * sizeof(*embeddings->values);
+}
+
 void hth_embeddings_fail(hth_counted_embeddings *embeddings, const hearth_error *error)
 {
     embeddings->shown.status = error->status;

@@ -28,6 +28,8 @@ typedef struct hth_counted_embeddings {
  */
 hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, const uint32_t *n_tokens, size_t n_inputs,
                                  uint64_t n_values_max, hth_counted_embeddings **out, hearth_error *err);
+/* The memory of the vectors. */
+uint64_t hth_embeddings_bytes(const hth_counted_embeddings *embeddings);
 /* Turn it into a failure, without vectors. Only while no other holder knows it. */
 void hth_embeddings_fail(hth_counted_embeddings *embeddings, const hearth_error *error);
 

@@ -316,18 +316,21 @@ void hth_pool_pretend_released(hth_pool_entry *entry, bool left)
 
 /* ---- sessions ---- */
 
-bool hth_pool_end_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session)
+bool hth_pool_end_session(hth_pool *pool, const hth_keyspace *tenant, const char *session)
 {
+    bool found = false;
+
     for (uint32_t i = 0; i < pool->n_entries; i++) {
         hth_pool_entry *entry = &pool->entries[i];
 
-        if (entry->is_running || !is_of_session(entry, fingerprint, session))
+        if (entry->is_running || strcmp(entry->session, session) != 0 ||
+            !hth_keyspace_same_tenant(hth_sequence_keyspace(entry->sequence), tenant))
             continue;
         entry->session[0] = '\0';
         entry->session_until_ns = 0;
-        return true;
+        found = true;
     }
-    return false;
+    return found;
 }
 
 void hth_pool_forget(hth_pool *pool, const uint8_t fingerprint[32], const hearth_token *tokens, uint32_t n_tokens,

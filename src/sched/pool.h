@@ -67,8 +67,11 @@ bool hth_pool_make_room(hth_pool *pool, uint32_t n_cells);
  */
 void hth_pool_limit_idle(hth_pool *pool, uint32_t n_cells);
 
-/* End a session: its sequence becomes an ordinary finished one. False when no sequence is kept for it. */
-bool hth_pool_end_session(hth_pool *pool, const uint8_t fingerprint[32], const char *session);
+/*
+ * End a session of a tenant, with all sets of adapters: its sequences become ordinary finished ones. False when none is
+ * kept for it.
+ */
+bool hth_pool_end_session(hth_pool *pool, const hth_keyspace *tenant, const char *session);
 /* Empty, without saving, the finished sequences that share more than n_kept leading tokens with these tokens. */
 void hth_pool_forget(hth_pool *pool, const uint8_t fingerprint[32], const hearth_token *tokens, uint32_t n_tokens,
                      uint32_t n_kept);

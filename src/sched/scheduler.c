@@ -44,6 +44,7 @@ typedef struct order {
     order_kind kind;
     hearth_save_reason reason;
     uint8_t fingerprint[32];
+    hth_keyspace tenant;
     char session[HTH_SESSION_BYTES_MAX + 1];
     bool found;                 /* the session */
     const hearth_token *tokens; /* [n_tokens], borrowed from the asking thread, which waits */
@@ -163,7 +164,7 @@ static void obey(hth_scheduler *scheduler, order *one)
     case ORDER_FORGET:
         hth_batcher_forget(scheduler->batcher, one->fingerprint, one->tokens, one->n_tokens, one->n_kept);
         break;
-    case ORDER_END_SESSION: found = hth_batcher_end_session(scheduler->batcher, one->fingerprint, one->session); break;
+    case ORDER_END_SESSION: found = hth_batcher_end_session(scheduler->batcher, &one->tenant, one->session); break;
     }
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_ENDS, NULL, 0);
     pthread_mutex_lock(&one->lock);
@@ -562,19 +563,22 @@ hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason re
     return HEARTH_OK;
 }
 
-hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t fingerprint[32], const char *session,
+hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const hth_keyspace *tenant, const char *session,
                                         hearth_error *err)
 {
     order *one = order_new(ORDER_END_SESSION);
-    bool done = false, found = false, busy;
+    bool done = false, found = false, busy = false;
+    const hth_request *request;
     hearth_status status;
 
     if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to end a session");
-    memcpy(one->fingerprint, fingerprint, sizeof(one->fingerprint));
+    one->tenant = *tenant;
     memcpy(one->session, session, strlen(session) + 1); /* its length was checked */
     pthread_mutex_lock(&scheduler->lock);
-    busy = session_is_busy_locked(scheduler, fingerprint, session);
+    DL_FOREACH(scheduler->known, request)
+    busy |= request->session && strcmp(request->session, session) == 0 &&
+            hth_keyspace_same_tenant(&request->keyspace, tenant);
     pthread_mutex_unlock(&scheduler->lock);
     if (busy) {
         one->holders = 1;

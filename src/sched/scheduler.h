@@ -56,8 +56,11 @@ void hth_scheduler_wait_idle(hth_scheduler *scheduler);
  */
 hearth_status hth_scheduler_save(hth_scheduler *scheduler, hearth_save_reason reason, uint32_t timeout_ms,
                                  hearth_error *err);
-/* HEARTH_NOT_FOUND when no cells are kept for the session, HEARTH_BUSY while it has a request; HEARTH_NO_MEMORY. */
-hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const uint8_t fingerprint[32], const char *session,
+/*
+ * With all sets of adapters. HEARTH_NOT_FOUND when no cells are kept for the session, HEARTH_BUSY while it has a
+ * request; HEARTH_NO_MEMORY.
+ */
+hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const hth_keyspace *tenant, const char *session,
                                         hearth_error *err);
 
 /*

@@ -237,6 +237,11 @@ bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fi
     return memcmp(sequence->keyspace.fingerprint, fingerprint, sizeof(sequence->keyspace.fingerprint)) == 0;
 }
 
+const hth_keyspace *hth_sequence_keyspace(const hth_sequence *sequence)
+{
+    return &sequence->keyspace;
+}
+
 hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspace *keyspace, hearth_error *err)
 {
     hth_key_stream *stream;

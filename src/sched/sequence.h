@@ -98,6 +98,7 @@ uint32_t hth_sequence_id(const hth_sequence *sequence);
  */
 hearth_status hth_sequence_set_keyspace(hth_sequence *sequence, const hth_keyspace *keyspace, hearth_error *err);
 bool hth_sequence_has_fingerprint(const hth_sequence *sequence, const uint8_t fingerprint[32]);
+const hth_keyspace *hth_sequence_keyspace(const hth_sequence *sequence);
 
 /* Number of equal leading tokens of two arrays of n_max tokens. */
 static inline uint32_t hth_tokens_common(const hearth_token *a, const hearth_token *b, uint32_t n_max)

@@ -100,6 +100,7 @@ struct hth_slot {
     uint32_t first_row;   /* index of the first of them */
     uint64_t last_ticked; /* number of the last tick that evaluated its rows */
     uint64_t turn_wait;   /* number of its wait for the turn of its adapters; 0: it does not wait */
+    uint64_t turn_due;    /* virtual time of its next turn (turns.h); 0: it had none yet */
 };
 
 /*

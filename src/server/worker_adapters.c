@@ -55,12 +55,13 @@ bool hth_task_choose_adapters(hth_task *task)
 static json_t *adapter_json(const hearth_adapter *adapter)
 {
     const char *slash = strrchr(adapter->path, '/');
+    json_t *path = json_string(slash ? slash + 1 : adapter->path);
     char sha256[65];
 
     hth_hex_encode(adapter->sha256, sizeof(adapter->sha256), sha256);
-    return json_pack("{s:I, s:s, s:s, s:f, s:s, s:s, s:s}", "id", (json_int_t)adapter->id, "name", adapter->name,
-                     "path", slash ? slash + 1 : adapter->path, "scale", (double)adapter->scale, "task_name", "",
-                     "prompt_prefix", "", "sha256", sha256);
+    return json_pack("{s:I, s:s, s:o, s:f, s:s, s:s, s:s}", "id", (json_int_t)adapter->id, "name", adapter->name,
+                     "path", path ? path : json_null(), "scale", (double)adapter->scale, "task_name", "",
+                     "prompt_prefix", "", "sha256", sha256); /* a path that is no UTF-8 is null */
 }
 
 static void refuse(hth_http_exchange *exchange, hth_api_error_kind kind, const char *message)

@@ -297,7 +297,7 @@ static void choose_prompt(world *w, job *j)
 
         if (s->n == 0 || s->n + 30 > w->prompt_max) { /* begins anew */
             if (pick(w, 2))
-                (void)hth_batcher_end_session(w->stage.batcher, w->stage.place.keyspace.fingerprint, j->session_id);
+                (void)hth_batcher_end_session(w->stage.batcher, &w->stage.place.keyspace, j->session_id);
             s->n = n;
             memcpy(s->tokens, w->prompts[which], n * sizeof(*s->tokens));
         }

@@ -45,6 +45,7 @@ struct hth_engine_model {
     uint32_t n_labels;    /* of its classifier; 0: it has none */
     uint32_t errs;        /* one in so many of its tokens is another than those of the model without; 0: none */
     uint32_t other_words; /* 1: the words have other texts */
+    uint32_t pairs;       /* 1: a template joins query and document */
     bool template_given;
     hth_stub_script *script; /* NULL: none */
     hth_texts *texts;

@@ -101,11 +101,14 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 1u << 20, &model->errs);
             else if (strcmp(item, "words") == 0)
                 ok = parse_number(value, 0, 1, &model->other_words);
+            else if (strcmp(item, "pairs") == 0)
+                ok = parse_number(value, 0, 1, &model->pairs);
         }
         if (!ok)
             return hth_fail(err, HEARTH_MISUSE,
                             "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, vocab, "
-                            "joins, defined, delay_us, kind, fills, window, encoder, embeds, labels, errs and words",
+                            "joins, defined, delay_us, kind, fills, window, encoder, embeds, labels, pairs, errs and "
+                            "words",
                             path, item);
     }
     return HEARTH_OK;
@@ -183,6 +186,7 @@ void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *o
     out->embeds = model->embeds;
     out->n_embedding = HTH_STUB_EMBEDDING;
     out->n_labels = model->n_labels;
+    out->rank_template = model->pairs ? "<{query}|{document}>" : NULL;
     for (size_t i = 0; i < HEARTH_SPECIALS; i++)
         out->special[i] = HTH_NO_TOKEN;
     out->special[HEARTH_SPECIAL_BOS] = TOKEN_BOS;

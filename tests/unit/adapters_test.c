@@ -230,6 +230,50 @@ FIXTURE_TEST(rows_of_a_prompt_are_those_of_its_adapters)
     assert_true(why.known_tokens > 0);
 }
 
+FIXTURE_TEST(a_session_ends_with_all_adapters_of_its_requests)
+{
+    hearth_adapter_scale all = { loaded(s, "all", 7, 0), 1 };
+    hearth_sampling sampling = hearth_sampling_default();
+    hearth_request request = request_of(&sampling);
+    const hearth_result *result;
+
+    request.session_id = "talk";
+    for (size_t n = 0; n < 2; n++) { /* without and with the adapter */
+        request.adapters = &all;
+        request.n_adapters = n;
+        assert_int_equal(hearth_complete(s->model, &request, &result, NULL), HEARTH_OK);
+        hearth_result_unref(result);
+    }
+    assert_int_equal(hearth_session_end(s->model, "talk", "another's", NULL), HEARTH_NOT_FOUND);
+    assert_int_equal(hearth_session_end(s->model, "talk", NULL, NULL), HEARTH_OK);
+    assert_int_equal(hearth_session_end(s->model, "talk", NULL, NULL), HEARTH_NOT_FOUND);
+    assert_int_equal(hearth_complete(s->model, &request, &result, NULL), HEARTH_OK); /* only with the adapter */
+    hearth_result_unref(result);
+    assert_int_equal(hearth_session_end(s->model, "talk", NULL, NULL), HEARTH_OK);
+}
+
+static _Thread_local bool is_loader, was_told;
+
+static void note_work(const hearth_work *work, void *user_data)
+{
+    (void)work, (void)user_data;
+    was_told |= is_loader;
+}
+
+FIXTURE_TEST(to_load_an_adapter_is_no_work_that_a_supervisor_watches)
+{
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model = NULL;
+
+    options.on_work = note_work;
+    assert_int_equal(hearth_model_load(s->runtime, "stub:n_ctx_train=512", &options, &model, NULL), HEARTH_OK);
+    is_loader = true;
+    assert_int_equal(hearth_adapter_load(model, file_of(s, "one", 1), NULL, NULL, NULL), HEARTH_OK);
+    is_loader = false;
+    assert_false(was_told); /* hearth.h promises another thread */
+    hearth_model_unref(model);
+}
+
 FIXTURE_TEST(adapters_are_listed_by_ids_that_are_given_once)
 {
     hearth_adapter list[3] = { { .struct_size = sizeof(list[0]) } };
@@ -290,6 +334,7 @@ FIXTURE_TEST(what_cannot_be_is_refused_with_its_name)
     options.scale = 1;
     options.name = "";
     assert_int_equal(hearth_adapter_load(s->model, file_of(s, "two", 1), &options, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hearth_adapter_load(s->model, file_of(s, "t\xffo", 1), NULL, NULL, &err), HEARTH_INVALID_TEXT);
     assert_int_equal(hearth_adapter_load(s->model, NULL, NULL, NULL, &err), HEARTH_MISUSE);
     assert_int_equal(hearth_adapter_load(s->model, HTH_TEST_MODELS "/hearth-tiny.gguf", NULL, NULL, &err),
                      HEARTH_MISUSE);

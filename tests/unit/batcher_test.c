@@ -229,25 +229,25 @@ TEST(a_session_that_ended_or_expired_is_an_ordinary_sequence)
 {
     test_stage_options options = with_cache();
     talk *t = calloc(1, sizeof(*t));
-    const uint8_t *fingerprint;
+    const hth_keyspace *tenant;
     hearth_request request;
     test_reply *reply;
     test_stage stage;
 
     options.session_idle_ms = 50;
     test_stage_open(&stage, &options);
-    fingerprint = stage.place.keyspace.fingerprint;
-    assert_false(hth_batcher_end_session(stage.batcher, fingerprint, "a talk"));
+    tenant = &stage.place.keyspace;
+    assert_false(hth_batcher_end_session(stage.batcher, tenant, "a talk"));
     request = turn_of(t, 100);
     reply = submit(&stage, &request);
     (void)test_stage_tick(&stage);
-    assert_false(hth_batcher_end_session(stage.batcher, fingerprint, "a talk")); /* it runs */
+    assert_false(hth_batcher_end_session(stage.batcher, tenant, "a talk")); /* it runs */
     test_stage_run(&stage);
     hear(t, reply);
     test_reply_free(reply);
-    assert_false(hth_batcher_end_session(stage.batcher, fingerprint, "another"));
-    assert_true(hth_batcher_end_session(stage.batcher, fingerprint, "a talk"));
-    assert_false(hth_batcher_end_session(stage.batcher, fingerprint, "a talk"));
+    assert_false(hth_batcher_end_session(stage.batcher, tenant, "another"));
+    assert_true(hth_batcher_end_session(stage.batcher, tenant, "a talk"));
+    assert_false(hth_batcher_end_session(stage.batcher, tenant, "a talk"));
     (void)test_stage_tick(&stage);
     assert_int_equal(hth_batcher_wake_ns(stage.batcher), UINT64_MAX);
     assert_true(test_watch_n_used(&stage.watch) > 0);
@@ -262,7 +262,7 @@ TEST(a_session_that_ended_or_expired_is_an_ordinary_sequence)
     assert_int_equal(hth_batcher_wake_ns(stage.batcher), stage.now_ns + 50000000u); /* at once, with no tick more */
     test_stage_pass(&stage, 50);
     (void)test_stage_tick(&stage);
-    assert_false(hth_batcher_end_session(stage.batcher, fingerprint, "a talk"));
+    assert_false(hth_batcher_end_session(stage.batcher, tenant, "a talk"));
 
     request = turn_of(t, 20); /* expired into the cache: nothing of it is computed again */
     stage.watch.n_rows = 0;
@@ -299,7 +299,7 @@ TEST(a_session_that_is_cancelled_while_it_waits_expires)
     test_stage_run(&stage);
     test_stage_pass(&stage, 50);
     (void)test_stage_tick(&stage);
-    assert_false(hth_batcher_end_session(stage.batcher, stage.place.keyspace.fingerprint, "a talk"));
+    assert_false(hth_batcher_end_session(stage.batcher, &stage.place.keyspace, "a talk"));
     test_reply_free(one);
     test_reply_free(two);
     test_stage_close(&stage);

@@ -319,10 +319,66 @@ RUNTIME_TEST(a_query_without_room_for_a_document_is_refused_also_when_inputs_are
     request.query = query;
     request.truncate = true;
     expect_refused(model, &request, HEARTH_TOO_LONG, "the query has 2048 tokens");
-    query[2047] = '\0';
+    query[2047] = '\0'; /* and a token before it */
+    expect_refused(model, &request, HEARTH_TOO_LONG, "the query leaves no room for document 0");
+    query[2046] = '\0';
     hearth_embeddings_unref(embed(model, &request));
     free(query);
     hearth_model_unref(model);
+}
+
+/* The scores of one document, cut for its query, are those of its beginning, which nearly fills the room. */
+static void expect_cut(hearth_model *model, const char *document)
+{
+    hearth_embed_input whole = text_input(document), part;
+    hearth_embed_request request = request_of(&whole, 1);
+    const hearth_embeddings *scores, *expected = NULL;
+    uint32_t n_max = info_of(model).embed_tokens_max;
+    char *beginning = strdup(document);
+
+    assert_non_null(beginning);
+    request.query = "q";
+    request.truncate = true;
+    scores = embed(model, &request);
+    assert_in_range(scores->n_tokens[0], n_max - n_max / 16, n_max);
+    for (size_t n = n_max; n > n_max - n_max / 16 - 8 && !expected; n--) {
+        beginning[n] = '\0';
+        if (((unsigned char)document[n] & 0xc0) == 0x80)
+            continue;
+        part = text_input(beginning);
+        request.inputs = &part;
+        request.truncate = false;
+        if (hearth_embed(model, &request, &expected, NULL) == HEARTH_OK &&
+            expected->n_tokens[0] != scores->n_tokens[0]) {
+            hearth_embeddings_unref(expected);
+            expected = NULL;
+        }
+    }
+    assert_non_null(expected);
+    assert_memory_equal(scores->vectors[0], expected->vectors[0], sizeof(float));
+    hearth_embeddings_unref(expected);
+    hearth_embeddings_unref(scores);
+    free(beginning);
+}
+
+RUNTIME_TEST(with_a_query_the_document_is_cut)
+{
+    hearth_model *models[] = { hth_test_model_load(f->runtime, "stub:encoder=1,labels=1", NULL),
+                               hth_test_model_load(f->runtime, "stub:encoder=1,labels=1,pairs=1", NULL) };
+    enum { N = 9000 };
+    char *plain = hth_test_prompt(N, 1), *wide = malloc(N + 1);
+
+    assert_non_null(wide);
+    for (size_t i = 0; i < N; i++)
+        wide[i] = "\xe2\x82\xac"[i % 3];
+    wide[N] = '\0';
+    for (int i = 0; i < 2; i++) {
+        expect_cut(models[i], plain);
+        expect_cut(models[i], wide);
+        hearth_model_unref(models[i]);
+    }
+    free(plain);
+    free(wide);
 }
 
 RUNTIME_TEST(the_tokens_of_a_request_have_a_bound)

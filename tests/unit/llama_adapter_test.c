@@ -153,6 +153,114 @@ FIXTURE_TEST(adapters_come_and_go_while_a_context_evaluates)
     llama->adapter_free(adapter);
 }
 
+static void *embed_and_free(void *user_data)
+{
+    hth_embedder_params params = {
+        .pooling = HEARTH_POOLING_LAST, .n_tokens_max = 16, .n_inputs_max = 1, .n_threads = 1
+    };
+    bool *ok = user_data;
+
+    for (int i = 0; i < 20 && *ok; i++) {
+        hth_engine_embedder *embedder = NULL;
+
+        *ok = llama->embedder_new(model, &params, &embedder, NULL) == HEARTH_OK;
+        llama->embedder_free(embedder);
+    }
+    return NULL;
+}
+
+FIXTURE_TEST(adapters_come_and_go_while_embedders_are_made)
+{
+    pthread_t threads[2];
+    bool ok[2] = { true, true };
+
+    hth_test_adapter("-g 1 -s 9", MODEL, path_of("beside"));
+    assert_int_equal(pthread_create(&threads[0], NULL, load_and_free, &ok[0]), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, embed_and_free, &ok[1]), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(ok[i]);
+    }
+}
+
+/* Frees an adapter while the engine evaluates. */
+typedef struct freeing {
+    hth_engine_adapter *adapter; /* NULL: freed */
+    pthread_t thread;
+} freeing;
+
+static void *free_adapter(void *user_data)
+{
+    llama->adapter_free(user_data);
+    return NULL;
+}
+
+static bool free_beside(void *user_data)
+{
+    freeing *f = user_data;
+
+    if (f->adapter && pthread_create(&f->thread, NULL, free_adapter, f->adapter) == 0)
+        pthread_join(f->thread, NULL); /* it would wait for ever if freeing waited for this evaluation */
+    f->adapter = NULL;
+    return false;
+}
+
+FIXTURE_TEST(freeing_an_adapter_does_not_wait_for_evaluations)
+{
+    hth_engine_context_params params = context_params();
+    hth_engine_context *own, *shared = context;
+    freeing f = { .adapter = loaded("-g 1") };
+    hearth_error err = { .message = "" };
+    float *plain, *now;
+
+    params.abort = free_beside;
+    params.abort_user_data = &f;
+    assert_int_equal(llama->context_new(model, &params, &own, &err), HEARTH_OK);
+    plain = logits_now();
+    context = own;
+    now = logits_now();
+    assert_null(f.adapter);
+    assert_true(are_equal(plain, now));
+    context = shared;
+    llama->context_free(own);
+}
+
+TEST(architectures_without_room_for_all_adapters_bound_them)
+{
+    enum { PAIRS_MAX = HTH_ADAPTERS_MAX };
+    hth_engine_adapter *adapters[PAIRS_MAX] = { NULL };
+    hth_engine_adapter_use uses[PAIRS_MAX];
+    hth_engine_context_params params = context_params();
+    hth_engine_context *shared = context, *own = NULL;
+    hth_engine_model *other = NULL;
+    hearth_error err = { .message = "" };
+    char path[512];
+    size_t n = 0;
+
+    hth_test_model("tiny-qwen35", path, sizeof(path));
+    hth_test_adapter("-g 1", path, path_of("qwen35"));
+    assert_int_equal(load(path, &other, &err), HEARTH_OK);
+    params.n_ctx = 2 * N_CTX;
+    params.n_batch = N_CTX;
+    assert_int_equal(llama->context_new(other, &params, &own, &err), HEARTH_OK);
+    while (n < PAIRS_MAX && llama->adapter_load(other, path_of("qwen35"), &adapters[n], &err) == HEARTH_OK) {
+        uses[n] = (hth_engine_adapter_use){ adapters[n], 1 };
+        n++;
+    }
+    assert_in_range(n, 3, PAIRS_MAX - 1);
+    assert_non_null(strstr(err.message, "unload another one first"));
+    assert_int_equal(llama->adapters_apply(own, uses, n, &err), HEARTH_OK);
+    context = own;
+    fill(0, N_CTX);
+    context = shared;
+    llama->adapter_free(adapters[--n]);
+    assert_int_equal(llama->adapter_load(other, path_of("qwen35"), &adapters[n++], &err), HEARTH_OK);
+    while (n > 0)
+        llama->adapter_free(adapters[--n]);
+    llama->context_free(own);
+    llama->model_free(other);
+}
+
 /* ---- refusals ---- */
 
 static void expect_refused(const char *path, hearth_status status, const char *part)

@@ -189,6 +189,7 @@ TEST(only_whole_finished_sequences_go_on_where_none_can_be_shortened)
 TEST(a_session_gets_its_own_sequence_back)
 {
     hth_pool_query query;
+    hth_keyspace another;
     uint32_t n;
     hth_pool_entry *of_session, *of_other, *stranger;
 
@@ -203,11 +204,13 @@ TEST(a_session_gets_its_own_sequence_back)
     query.session = "talk";
     assert_ptr_equal(assigned(&query, &n), of_session);
     assert_int_equal(n, 100);
-    assert_false(hth_pool_end_session(f.pool, f.stage.place.keyspace.fingerprint, "talk")); /* it runs */
+    assert_false(hth_pool_end_session(f.pool, &f.stage.place.keyspace, "talk")); /* it runs */
     hth_pool_release(f.pool, of_session, "talk", 1000);
-    assert_false(hth_pool_end_session(f.pool, f.another_tenant, "talk"));
-    assert_true(hth_pool_end_session(f.pool, f.stage.place.keyspace.fingerprint, "talk"));
-    assert_false(hth_pool_end_session(f.pool, f.stage.place.keyspace.fingerprint, "talk"));
+    another = f.stage.place.keyspace;
+    hth_keyspace_salt(&another, "another");
+    assert_false(hth_pool_end_session(f.pool, &another, "talk"));
+    assert_true(hth_pool_end_session(f.pool, &f.stage.place.keyspace, "talk"));
+    assert_false(hth_pool_end_session(f.pool, &f.stage.place.keyspace, "talk"));
     hth_pool_release(f.pool, stranger, NULL, 0);
     close_pool();
 }
@@ -273,7 +276,7 @@ TEST(the_least_recently_used_goes_first_and_sessions_last)
     assert_int_equal(hth_pool_n_shared(f.pool, &query, &n_held), 0);
     assert_int_equal(test_watch_n_used(&f.stage.watch), 100);
     assert_true(hth_pool_make_room(f.pool, 1000));
-    assert_false(hth_pool_end_session(f.pool, f.stage.place.keyspace.fingerprint, "talk"));
+    assert_false(hth_pool_end_session(f.pool, &f.stage.place.keyspace, "talk"));
     assert_int_equal(test_watch_n_used(&f.stage.watch), 0);
     assert_false(hth_pool_make_room(f.pool, 1001)); /* there are not so many */
     close_pool();

@@ -85,27 +85,58 @@ FIXTURE_TEST(a_turn_ends_when_its_time_is_over_and_others_wait)
     assert_int_equal(turn(s, 2 * HTH_TURN_MS, (int[]){ 1, 2, 1 }, 3, false), 5);
 }
 
-FIXTURE_TEST(every_set_has_its_turn_before_any_has_two)
+FIXTURE_TEST(each_set_has_as_many_turns_as_requests)
 {
     static const int sets[] = { 0, 1, 2, 0 };
     unsigned n_turns[SLOTS] = { 0 };
-    for (unsigned i = 0; i < 30; i++) {
+
+    for (unsigned i = 0; i < 40; i++) {
         unsigned runs = turn(s, (uint64_t)i * HTH_TURN_MS, sets, 4, false);
 
         assert_int_equal(runs & 1, runs >> 3);
         for (unsigned k = 0; k < SLOTS; k++)
             n_turns[k] += runs >> k & 1;
-        if (i % 3 == 2)
+        if (i % 4 == 3)
             for (unsigned k = 0; k < SLOTS; k++)
-                assert_int_equal(n_turns[k], i / 3 + 1);
+                assert_in_range(n_turns[k], (i + 1) / 4 * (1 + (k % 3 == 0)) - 1, (i + 1) / 4 * (1 + (k % 3 == 0)) + 1);
     }
+}
+
+FIXTURE_TEST(who_deals_requests_out_to_many_sets_gains_nothing)
+{
+    static const int sets[] = { 0, 0, 1, 2 };
+    unsigned n_together = 0;
+
+    for (unsigned i = 0; i < 40; i++)
+        n_together += turn(s, (uint64_t)i * HTH_TURN_MS, sets, 4, false) == 3;
+    assert_in_range(n_together, 19, 21);
 }
 
 FIXTURE_TEST(newcomers_do_not_pass_who_waits)
 {
     assert_int_equal(turn(s, 0, (int[]){ 0, 1 }, 2, false), 2);
     for (uint64_t ms = HTH_TURN_MS; ms < 6 * HTH_TURN_MS; ms += HTH_TURN_MS) { /* each time with a new request */
-        s->slots[2].turn_wait = 0;
+        s->slots[2].turn_wait = s->slots[2].turn_due = 0;
         assert_int_equal(turn(s, ms, (int[]){ 0, 1, 2 }, 3, false), ms / HTH_TURN_MS % 2 ? 1 : 2);
     }
+}
+
+FIXTURE_TEST(many_short_requests_do_not_keep_a_long_one_waiting)
+{
+    unsigned n_long = 0;
+
+    for (unsigned i = 0; i < 20; i++) {
+        unsigned runs = turn(s, (uint64_t)i * HTH_TURN_MS, (int[]){ 0, 1, 1, 1 }, 4, false);
+
+        n_long += runs & 1;
+        for (int k = 1; k < SLOTS && runs > 1; k++) /* they end with their turn, and others come */
+            s->slots[k].turn_wait = s->slots[k].turn_due = 0;
+    }
+    assert_in_range(n_long, 5, 15); /* its share: one of four requests */
+}
+
+FIXTURE_TEST(who_comes_after_a_long_time_alone_does_not_wait_longer)
+{
+    assert_int_equal(turn(s, 0, (int[]){ 0, 0, 0 }, 3, false), 7);
+    assert_int_equal(turn(s, 60000, (int[]){ 0, 0, 0, 1 }, 4, false), 8);
 }
