@@ -9,7 +9,8 @@
  * Then a conversation of N_TURNS (20) replies: a call of a tool with reasoning, its result, an answer with reasoning,
  * the next question. A reply is made of other tokens than the tokenizer's in one of 50 places, as a model that samples
  * draws them now and then, and its calls have no blanks in their arguments, unlike the template's. Counted are the tokens of all prompts that were found in the cache, with the history and
- * without it, with a template that keeps earlier reasoning and with one that drops it.
+ * without it, with a template that keeps earlier reasoning and with one that drops it. Then the time until the tokens of
+ * the last prompt are there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,6 +258,31 @@ static void reply(talk *t, bool calls)
     hearth_chat_prompt_free(before);
 }
 
+/* The time until the tokens of the prompt are there. */
+static void measure_prompt(const hth_report *report, const talk *t, const char *kind)
+{
+    enum { PROMPTS = 30 };
+
+    static hth_samples samples;
+    const hearth_chat_prompt *prompt = render(t, false);
+    hearth_request request = hearth_request_default();
+    char name[128];
+
+    request.chat = prompt;
+    samples.n = 0;
+    for (int i = 0; i < PROMPTS; i++) {
+        uint64_t begin = hth_os_monotonic_ns();
+        hearth_error err = { .message = "" };
+        size_t n = 0;
+
+        hth_report_check(hearth_prompt_tokenize(t->model, &request, NULL, 0, &n, &err), &err);
+        hth_samples_add(&samples, hth_ms_since(begin));
+    }
+    (void)snprintf(name, sizeof(name), "%s: tokens of the last prompt, median", kind);
+    hth_report_number(report, name, hth_samples_median(&samples), "ms", HTH_NO_BOUND, 0);
+    hearth_chat_prompt_free(prompt);
+}
+
 static double share(const hth_report *report, const char *path, size_t n_turns, bool has_history, bool keeps_reasoning)
 {
     hearth_runtime_options options = hearth_runtime_options_default();
@@ -287,6 +313,7 @@ static double share(const hth_report *report, const char *path, size_t n_turns, 
     result = 100.0 * (double)t->n_cached / (double)t->n_prompt;
     hth_report_detail(report, "%llu of %llu prompt tokens", (unsigned long long)t->n_cached,
                       (unsigned long long)t->n_prompt);
+    measure_prompt(report, t, has_history ? "with history" : "without history");
     hearth_model_unref(t->model);
     hearth_runtime_close(runtime);
     free(t);
