@@ -85,6 +85,16 @@ static hearth_status check_vocabulary(const hth_model_draft *draft, uint32_t n_v
 static hearth_status check(const hth_model_draft *draft, const hth_engine_model_info *info,
                            const hth_draft_target *target, hearth_error *err)
 {
+    const hth_model_kind kinds[2] = { info->kind, target->info->kind };
+    const char *names[2] = { draft->path, target->name };
+
+    for (size_t i = 0; i < 2; i++)
+        if (kinds[i] == HTH_MODEL_UNCACHED)
+            return hth_fail(err, HEARTH_UNSUPPORTED,
+                            "'%s' cannot draft for '%s': the engine's sequences of '%s' are not known to be the same "
+                            "after a wrong token is cut off, because its file is split, it does not generate, or its "
+                            "architecture is not known",
+                            draft->path, target->name, names[i]);
     if (info->kind != HTH_MODEL_PLAIN || target->info->kind != HTH_MODEL_PLAIN)
         return hth_fail(
             err, HEARTH_UNSUPPORTED,
@@ -96,6 +106,15 @@ static hearth_status check(const hth_model_draft *draft, const hth_engine_model_
 
 /* ---- the first step ---- */
 
+/* A load that was stopped ends here, too. The model was told as loaded before; its progress does not go back. */
+static bool may_continue(float fraction, void *user_data)
+{
+    const hearth_model_options *options = user_data;
+
+    (void)fraction;
+    return !options->progress || options->progress(1, options->progress_user_data);
+}
+
 static hearth_status load(hth_model_draft *draft, hearth_runtime *runtime, const hth_draft_target *target,
                           const hearth_model_options *options, hearth_error *err)
 {
@@ -103,6 +122,8 @@ static hearth_status load(hth_model_draft *draft, hearth_runtime *runtime, const
     hth_engine_model_params params = {
         .n_gpu_layers = options->draft_n_gpu_layers,
         .no_mmap = options->no_mmap,
+        .progress = may_continue,
+        .progress_user_data = (void *)options,
         .log = hth_runtime_log(runtime),
     };
     hth_engine_model_info info;

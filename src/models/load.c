@@ -167,8 +167,13 @@ static uint32_t default_context(const hearth_model *model, const hearth_model_op
     uint32_t n_ctx;
 
     model->backend->cell_room(model->engine_model, options->type_k, options->type_v, &room);
-    if (model->draft && options->draft_n_ctx == 0 && room.cell_bytes > 0)
-        room.cell_bytes += hth_model_draft_cell_bytes(model->draft);
+    if (model->draft && room.cell_bytes > 0) {
+        uint64_t draft_bytes = hth_model_draft_cell_bytes(model->draft) * options->draft_n_ctx;
+
+        if (options->draft_n_ctx == 0)
+            room.cell_bytes += hth_model_draft_cell_bytes(model->draft);
+        room.free_bytes -= draft_bytes < room.free_bytes ? draft_bytes : room.free_bytes;
+    }
     n_ctx = hth_default_context(model->info.n_ctx_train, model->info.n_ctx_short, &room);
     if (model->info.n_ctx_train == 0)
         hth_info(log, "model '%s': a context of %u tokens; the file does not say what it was trained with", model->name,

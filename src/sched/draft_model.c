@@ -22,7 +22,8 @@ enum {
     STEP_ROWS = 4,  /* most rows of a reply in an evaluation that counts as a step */
     PAUSE_MIN = 32, /* tokens between two guesses that probably do not pay; doubles each time */
     PAUSE_MAX = 512,
-    TICK_PART = 4,  /* prompts may take this part of a tick's time: a quarter */
+    TICK_PART = 4,  /* prompts may take this part of the longest tick: a quarter */
+    REPLY_PART = 2, /* and this part of the time that the rest of their reply takes */
     SEAT_PART = 16, /* a guess, right or wrong, moves the rate of its reply by this part */
     FIRST_PART = 8, /* and the model's estimates at first by this, and later by ever less, down to */
     MODEL_PART = 128,
@@ -42,7 +43,11 @@ struct hth_draft_seat {
     uint32_t n_true;             /* leading tokens of the sequence that are the reply's */
     uint32_t n_rows, first_row;  /* in the evaluation */
     float rate;                  /* of its guesses that are right */
-    uint32_t n_pause, n_rest;    /* tokens between two guesses that do not pay, and those that are left of them */
+    uint32_t n_pause, n_rest;    /* tokens between two looks that do not pay, and those that are left of them */
+    bool is_look;                /* its guess probably does not pay */
+    bool is_out;                 /* it gets no guesses any more */
+    uint32_t n_needed;           /* cells; 0: without a sequence */
+    uint64_t n_filled;           /* the last call of hth_draft_model_guess that found its prompt incomplete */
 
     /* The latest guesses, also the one that was not worth its verification. */
     uint32_t guessed_at;
@@ -59,7 +64,8 @@ struct hth_draft_model {
     uint32_t n_seats;
     hth_batch_row *rows; /* [n_batch] */
     uint32_t n_rows;
-    uint32_t n_left; /* rows of prompts that the present call may still evaluate */
+    uint32_t n_left;  /* rows of prompts that the present call may still evaluate */
+    uint64_t n_calls; /* of hth_draft_model_guess */
     float probability[CLASSES];
     uint32_t n_of_class[CLASSES]; /* guesses that were counted, at most MODEL_PART */
     float rate;
@@ -166,7 +172,8 @@ static void learn(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
 /* Does a guess pay that is right at this rate, or is it time to look? Without a sequence nothing is spent on a look. */
 static bool is_worth(hth_draft_model *model, hth_draft_seat *seat, float cost)
 {
-    if (seat->rate > cost) {
+    seat->is_look = seat->rate <= cost;
+    if (!seat->is_look) {
         seat->n_rest = seat->n_pause = PAUSE_MIN;
         return true;
     }
@@ -174,12 +181,9 @@ static bool is_worth(hth_draft_model *model, hth_draft_seat *seat, float cost)
         model->rate += (first_rate - model->rate) / MODEL_PART; /* a new reply may do better */
         return false;
     }
-    if (--seat->n_rest > 0)
-        return false;
-    if (seat->n_pause < PAUSE_MAX)
-        seat->n_pause *= 2;
-    seat->n_rest = seat->n_pause;
-    return true;
+    if (seat->n_rest > 0)
+        seat->n_rest--;
+    return seat->n_rest == 0; /* until the look gives a guess */
 }
 
 /* ---- seats ---- */
@@ -225,8 +229,84 @@ static void end_restore(hth_draft_seat *seat)
     seat->lookup = (hth_lookup){ .n_rows = 0 };
 }
 
+/* Count the tokens of the reply in the sequence, and cut the rest off. */
+static void cut(hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens)
+{
+    hth_sequence *sequence = seat->entry->sequence;
+    uint32_t n = hth_sequence_n_tokens(sequence);
+
+    if (n > n_tokens)
+        n = n_tokens;
+    while (seat->n_true < n && hth_sequence_token(sequence, seat->n_true) == tokens[seat->n_true])
+        seat->n_true++;
+    if (seat->n_true > n)
+        seat->n_true = n;
+    seat->n_true = hth_sequence_shorten(sequence, seat->n_true);
+}
+
+/* Save and release the sequence of a seat. */
+static void give_up(hth_draft_model *model, hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens)
+{
+    end_restore(seat);
+    if (seat->entry) {
+        cut(seat, tokens, n_tokens);
+        if (hth_policy_should_save_finish(hth_sequence_n_tokens(seat->entry->sequence), &model->place->policy))
+            /* cells that are not saved are computed again */
+            (void)hth_sequence_save_end(seat->entry->sequence, HEARTH_SAVE_FINISH);
+        hth_pool_release(model->pool, seat->entry, NULL, 0);
+    }
+    seat->entry = NULL;
+    seat->n_true = seat->n_guessed = seat->n_needed = 0;
+}
+
+/* Is there room for all tokens of the wish, beside the sequences of the other seats? */
+static bool fits(const hth_draft_model *model, const hth_draft_seat *seat, const hth_draft_wish *wish)
+{
+    uint64_t n = (uint64_t)wish->n_tokens + HEARTH_DRAFT_MAX;
+
+    for (uint32_t i = 0; i < model->n_seats; i++)
+        n += &model->seats[i] == seat ? 0 : model->seats[i].n_needed;
+    return n <= model->place->n_ctx;
+}
+
+/* Does another seat evaluate more of a prompt that begins likewise? Then its cells are shared when they are there. */
+static bool waits_for_another(const hth_draft_model *model, const hth_draft_seat *seat)
+{
+    const hth_request *own = seat->request;
+
+    for (uint32_t i = 0; i < model->n_seats; i++) {
+        const hth_draft_seat *other = &model->seats[i];
+        uint32_t n = 0, n_most;
+
+        if (other == seat || !other->entry || other->n_filled + 1 < model->n_calls)
+            continue;
+        if (memcmp(other->request->keyspace.fingerprint, own->keyspace.fingerprint, sizeof(own->keyspace.fingerprint)))
+            continue;
+        n_most = own->n_prompt < other->request->n_prompt ? own->n_prompt : other->request->n_prompt;
+        while (n < n_most && own->prompt[n] == other->request->prompt[n])
+            n++;
+        if (n >= HTH_BLOCK_TOKENS && n > hth_sequence_n_tokens(other->entry->sequence))
+            return true;
+    }
+    return false;
+}
+
+/* Is the prompt of a seat that begins cheap enough for the rest of its reply? */
+static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, const hth_draft_wish *wish,
+                    uint32_t n_known, uint64_t token_ns)
+{
+    const hth_request *request = seat->request;
+    uint64_t n_missing = wish->n_tokens > n_known ? wish->n_tokens - n_known : 0;
+    uint64_t n_written = wish->n_tokens - request->n_prompt;
+    uint64_t n_rest = request->n_predict > 0 && (uint64_t)request->n_predict > n_written
+                        ? (uint64_t)request->n_predict - n_written
+                        : model->place->n_ctx;
+
+    return token_ns == 0 || n_missing * model->row_ns <= n_rest * token_ns / REPLY_PART;
+}
+
 /* Look up the prompt: the sequence begins with shared cells, and rows that reach further are restored. */
-static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish)
+static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish, uint64_t token_ns)
 {
     const hth_request *request = seat->request;
     bool reads = !request->no_cache_read;
@@ -256,9 +336,12 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
         (void)hth_sequence_shorten(sequence, n_live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
         seat->restore = hth_restore_begin(sequence, &seat->lookup, request->prompt);
     }
-    if (!seat->restore)
+    seat->is_out = !may_pay(model, seat, wish, seat->restore ? seat->lookup.n_cached : n_live, token_ns);
+    if (seat->is_out)
+        give_up(model, seat, wish->tokens, wish->n_tokens);
+    else if (!seat->restore)
         end_restore(seat);
-    return true;
+    return !seat->is_out;
 }
 
 /* Continue a restore; false: it goes on with the next tick. */
@@ -278,35 +361,10 @@ static bool restore(hth_draft_model *model, hth_draft_seat *seat, uint64_t until
     return true;
 }
 
-/* Count the tokens of the reply in the sequence, and cut the rest off. */
-static void cut(hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens)
-{
-    hth_sequence *sequence = seat->entry->sequence;
-    uint32_t n = hth_sequence_n_tokens(sequence);
-
-    if (n > n_tokens)
-        n = n_tokens;
-    while (seat->n_true < n && hth_sequence_token(sequence, seat->n_true) == tokens[seat->n_true])
-        seat->n_true++;
-    if (seat->n_true > n)
-        seat->n_true = n;
-    seat->n_true = hth_sequence_shorten(sequence, seat->n_true);
-}
-
 void hth_draft_model_leave(hth_draft_model *model, hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens)
 {
-    const hth_workplace *place = model->place;
-
-    end_restore(seat);
-    if (seat->entry) {
-        hth_sequence *sequence = seat->entry->sequence;
-
-        cut(seat, tokens, n_tokens);
-        if (hth_policy_should_save_finish(hth_sequence_n_tokens(sequence), &place->policy))
-            (void)hth_sequence_save_end(sequence, HEARTH_SAVE_FINISH); /* cells that are not saved are computed again */
-        hth_pool_release(model->pool, seat->entry, NULL, 0);
-    }
-    place->backend->sampler_free(seat->sampler);
+    give_up(model, seat, tokens, n_tokens);
+    model->place->backend->sampler_free(seat->sampler);
     *seat = (hth_draft_seat){ .request = NULL };
 }
 
@@ -341,6 +399,12 @@ static uint32_t end_of_rows(const hth_draft_wish *wish, uint32_t begin)
     return end < wish->n_tokens + wish->n ? end : wish->n_tokens + wish->n;
 }
 
+/* Does the sequence of the wish lack no more than the tokens of a step? */
+static bool is_step(const hth_draft_wish *wish)
+{
+    return wish->n_tokens + wish->n - hth_sequence_n_tokens((*wish->seat)->entry->sequence) <= STEP_ROWS;
+}
+
 /* Write the rows of one wish. */
 static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
 {
@@ -348,16 +412,12 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
     const hth_sequence *sequence = seat->entry->sequence;
     uint32_t begin = hth_sequence_n_tokens(sequence), end = end_of_rows(wish, begin);
     uint32_t n_room = model->place->n_batch - model->n_rows;
+    bool is_prompt = !is_step(wish);
 
-    if (begin < wish->n_tokens) {
-        if (n_room > model->n_left)
-            n_room = model->n_left;
-        if (end - begin > n_room)
-            end = begin + n_room;
-        model->n_left -= end - begin;
-    } else if (n_room == 0) {
-        end = begin;
-    }
+    if (is_prompt && n_room > model->n_left)
+        n_room = model->n_left;
+    if (end - begin > n_room)
+        end = begin + n_room;
     seat->first_row = model->n_rows;
     seat->n_rows = end - begin;
     for (uint32_t i = begin; i < end; i++) {
@@ -366,12 +426,15 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
         if ((uint32_t)token >= model->place->n_vocab) { /* the target has more tokens */
             model->n_rows = seat->first_row;
             seat->n_rows = 0;
+            seat->is_out = true;
             break;
         }
         hth_sequence_fill_rows(sequence, &token, 1, false, &model->rows[model->n_rows]);
         model->rows[model->n_rows].position = i;
         model->rows[model->n_rows++].wants_logits = i + 1 == wish->n_tokens + wish->n;
     }
+    if (is_prompt)
+        model->n_left -= seat->n_rows;
     wish->is_open = seat->n_rows > 0; /* otherwise the rest follows with the next tick */
 }
 
@@ -389,6 +452,7 @@ static bool evaluate(hth_draft_model *model, uint32_t n_wishes)
     hearth_error err = { .message = "" };
     hearth_status status;
 
+    hth_pool_limit_idle(model->pool, place->idle_cost.cells_max);
     if (!hth_pool_make_room(model->pool, model->n_rows))
         return false;
     status = place->backend->decode(place->context, model->rows, model->n_rows, &result, &err);
@@ -480,6 +544,10 @@ static void take_guess(hth_draft_model *model, hth_draft_wish *wish, float price
         return;
     if (wish->n == 0)
         seat->guessed_at = at;
+    if (wish->n == 0 && seat->is_look) {
+        seat->n_pause = seat->n_pause < PAUSE_MAX ? 2 * seat->n_pause : PAUSE_MAX;
+        seat->n_rest = seat->n_pause;
+    }
     seat->guessed[wish->n] = token;
     seat->classes[wish->n] = class_of(probability);
     seat->n_guessed = wish->n + 1;
@@ -507,20 +575,28 @@ static void use(hth_draft_model *model, hth_draft_wish *wish, float price, float
 }
 
 /* Get the sequence of a wish ready for an evaluation. False: it gets no guesses now. */
-static bool prepare(hth_draft_model *model, hth_draft_wish *wish, float cost, uint64_t until_ns)
+static bool prepare(hth_draft_model *model, hth_draft_wish *wish, float cost, uint64_t until_ns, uint64_t token_ns)
 {
     hth_draft_seat *seat = *wish->seat;
 
-    if (wish->n_tokens + wish->n_max > model->place->n_ctx)
-        return false;
     if (!seat)
         seat = *wish->seat = sit(model, wish->request);
     if (!seat)
         return false;
     learn(model, seat, wish);
-    if (!is_worth(model, seat, cost) || (!seat->entry && !begin(model, seat, wish)) || !restore(model, seat, until_ns))
+    if (seat->is_out || !fits(model, seat, wish)) {
+        give_up(model, seat, wish->tokens, wish->n_tokens);
+        return false;
+    }
+    if (!is_worth(model, seat, cost) || (!seat->entry && waits_for_another(model, seat)) ||
+        (!seat->entry && !begin(model, seat, wish, token_ns)))
+        return false;
+    seat->n_needed = wish->n_tokens + HEARTH_DRAFT_MAX;
+    if (!restore(model, seat, until_ns))
         return false;
     cut(seat, wish->tokens, wish->n_tokens - 1); /* the logits after the last token are needed */
+    if (!is_step(wish))
+        seat->n_filled = model->n_calls;
     return true;
 }
 
@@ -534,23 +610,28 @@ static uint32_t n_in_time(const hth_draft_model *model, uint64_t slice_ns)
 
 void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint32_t n, float price, uint64_t token_ns)
 {
-    uint64_t slice_ns = hth_ms_to_ns(model->options.max_tick_ms) / TICK_PART;
+    uint64_t longest_ns = hth_ms_to_ns(model->options.max_tick_ms) / TICK_PART;
+    uint64_t slice_ns = token_ns > 0 && token_ns < longest_ns ? token_ns : longest_ns;
     uint64_t until_ns = hth_workplace_now(model->place) + slice_ns;
     float step_price = token_ns > 0 ? (float)model->step_ns / (float)n / (float)token_ns : 0;
 
+    model->n_calls++;
     model->n_left = n_in_time(model, slice_ns);
     for (uint32_t i = 0; i < n; i++) {
         wishes[i].n = 0;
         wishes[i].all_right = 1;
-        wishes[i].is_open = !model->is_broken && prepare(model, &wishes[i], price + step_price, until_ns);
+        wishes[i].is_open = !model->is_broken && prepare(model, &wishes[i], price + step_price, until_ns, token_ns);
     }
     for (;;) {
         uint32_t n_open = 0;
         bool is_evaluated;
 
         model->n_rows = 0;
+        for (uint32_t i = 0; i < n; i++) /* first, so that a long prompt does not take the rows of replies */
+            if (wishes[i].is_open && is_step(&wishes[i]))
+                add_rows(model, &wishes[i]);
         for (uint32_t i = 0; i < n; i++) {
-            if (wishes[i].is_open)
+            if (wishes[i].is_open && !is_step(&wishes[i]))
                 add_rows(model, &wishes[i]);
             n_open += wishes[i].is_open;
         }

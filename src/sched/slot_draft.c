@@ -74,7 +74,7 @@ uint32_t hth_slot_plan_draft(hth_slot *slot, float price, uint32_t n_max)
 
 bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
 {
-    if (!has_room(slot, &n_max))
+    if (!has_room(slot, &n_max) || n_max < slot->request->draft_min)
         return false;
     *out = (hth_draft_wish){
         .request = slot->request,

@@ -272,7 +272,7 @@ static void open_draft_model(test_stage *stage, const hth_engine_model_params *m
     const test_stage_options *options = &stage->options;
     const hth_backend *stub = hth_backend_stub();
     hth_engine_context_params params = {
-        .n_ctx = options->n_ctx,
+        .n_ctx = options->draft_n_ctx ? options->draft_n_ctx : options->n_ctx,
         .n_batch = options->n_batch,
         .n_seq_max = stage->schedule.n_sequences + 1,
         .n_threads = 1,
@@ -297,6 +297,7 @@ static void open_draft_model(test_stage *stage, const hth_engine_model_params *m
     stage->draft_place.engine_model = stage->draft_engine_model;
     stage->draft_place.context = test_watch_context(&stage->draft_watch);
     stage->draft_place.n_vocab = info.n_vocab;
+    stage->draft_place.n_ctx = params.n_ctx;
     stage->draft_place.keyspace.fingerprint[0] = 2;
     if (hth_draft_model_open(&draft, &stage->place.draft_model, &err) != HEARTH_OK)
         fail_msg("%s", err.message);

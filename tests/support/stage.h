@@ -23,6 +23,7 @@ typedef struct test_stage_options {
     const char *directory; /* of that cache's files; NULL: none */
     uint32_t resume_wait_ms;
     const char *draft_model; /* of the stub; NULL: none */
+    uint32_t draft_n_ctx;    /* 0: n_ctx */
     hth_idle_cost idle_cost; /* by default idle cells cost nothing */
 } test_stage_options;
 

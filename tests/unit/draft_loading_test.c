@@ -158,7 +158,7 @@ RUNTIME_TEST(a_prompt_that_is_removed_leaves_no_row_of_the_draft_model)
 {
     hearth_model_options options = with_draft("stub:");
     char *words = hth_test_prompt(600, 1);
-    hearth_request request = hth_test_greedy(words, 10);
+    hearth_request request = hth_test_greedy(words, 40); /* the draft model evaluates the prompt meanwhile */
     uint32_t n_draft, n;
     hearth_error err;
 

@@ -109,6 +109,51 @@ TEST(all_replies_are_drafted_together)
     test_stage_close(&stage);
 }
 
+TEST(a_reply_that_outgrows_the_draft_model_makes_room_for_others)
+{
+    test_stage_options options = with_draft_model("stub:");
+    hearth_request long_one = drafting(text, 2 * PROMPT, 200), short_one = drafting(other, PROMPT / 2, 120);
+    test_reply *first, *second;
+    test_stage stage;
+
+    options.draft_n_ctx = 256;
+    open_stage(&stage, &options);
+    first = submit(&stage, &long_one);
+    second = submit(&stage, &short_one);
+    test_stage_run(&stage);
+    expect_as_alone(&stage, first, &long_one);
+    expect_as_alone(&stage, second, &short_one);
+    assert_true(first->result->stats->draft_tokens > 0);
+    assert_true(second->result->stats->draft_accepted_tokens > 30);
+    test_reply_free(first);
+    test_reply_free(second);
+    test_stage_close(&stage);
+}
+
+TEST(replies_to_one_prompt_share_its_evaluation)
+{
+    enum { MANY = 3, LONG = 600 };
+    test_stage_options options = with_draft_model("stub:");
+    hearth_request request = drafting(text, LONG, REPLY), first = drafting(other, PROMPT / 2, REPLY);
+    test_reply *replies[MANY];
+    test_stage stage;
+    uint64_t n_rows;
+
+    open_stage(&stage, &options);
+    test_reply_free(run(&stage, &first)); /* measures what a row costs */
+    n_rows = stage.draft_watch.n_rows;
+    for (unsigned i = 0; i < MANY; i++)
+        replies[i] = submit(&stage, &request);
+    test_stage_run(&stage);
+    assert_true(stage.draft_watch.n_rows - n_rows < 2 * LONG);
+    for (unsigned i = 0; i < MANY; i++) {
+        expect_as_alone(&stage, replies[i], &request);
+        assert_true(replies[i]->result->stats->draft_tokens > 0);
+        test_reply_free(replies[i]);
+    }
+    test_stage_close(&stage);
+}
+
 /* The rows that the draft model evaluates for a request. */
 static uint64_t n_draft_rows(test_stage *stage, const hearth_request *request)
 {
