@@ -113,8 +113,6 @@ static bool check(embed *e, int n_arguments, char **arguments)
     e->setup.path = arguments[0];
     e->texts = n_arguments > 1 ? arguments + 1 : NULL;
     e->n_texts = (size_t)n_arguments - 1;
-    if (e->setup.adapters.n > 0)
-        return wrong("adapters do not apply to embeddings; leave --lora out");
     if (e->texts && e->file)
         return wrong("texts on the command line and -f exclude each other; give them once");
     if (!e->texts && !e->file && isatty(STDIN_FILENO))
@@ -204,6 +202,8 @@ static bool load(embed *e)
     status = hearth_runtime_open(&runtime, &e->runtime, &err);
     if (status == HEARTH_OK)
         status = hearth_model_load(e->runtime, e->setup.path, &options, &e->model, &err);
+    if (status == HEARTH_OK)
+        status = hth_adapter_specs_load(&e->setup.adapters, e->model, &err);
     hth_progress_end(&e->progress);
     if (status != HEARTH_OK && !atomic_load(&e->interrupted))
         hth_run_say_error(&err);

@@ -409,6 +409,9 @@ typedef struct hth_backend {
                                   hearth_error *err);
     void (*embedder_free)(hth_engine_embedder *embedder);             /* before the model; accepts NULL */
     uint32_t (*embedder_inputs)(const hth_engine_embedder *embedder); /* at most so many in one evaluation */
+    /* As adapters_apply. */
+    hearth_status (*embedder_adapters)(hth_engine_embedder *embedder, const hth_engine_adapter_use *uses, size_t n,
+                                       hearth_error *err);
     /* Evaluate 1 .. embedder_inputs inputs of 1 .. n_tokens_max tokens in all. *result is not HTH_DECODE_NO_ROOM. */
     hearth_status (*embed)(hth_engine_embedder *embedder, const hth_embedder_input *inputs, size_t n_inputs,
                            hth_decode_result *result, hearth_error *err);

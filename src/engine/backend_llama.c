@@ -85,6 +85,7 @@ const hth_backend *hearth_backend(void)
         .embedder_new = hth_backend_llama_embedder_new,
         .embedder_free = hth_backend_llama_embedder_free,
         .embedder_inputs = hth_backend_llama_embedder_inputs,
+        .embedder_adapters = hth_backend_llama_embedder_adapters,
         .embed = hth_backend_llama_embed,
         .embedding = hth_backend_llama_embedding,
     };

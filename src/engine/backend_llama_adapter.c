@@ -37,19 +37,19 @@ void hth_backend_llama_adapters_init(hth_engine_model *model)
     atomic_init(&model->gone, NULL);
 }
 
-static bool applies(const hth_engine_context *context, const hth_engine_adapter *adapter)
+static bool applies(const hth_llama_applied *applied, const hth_engine_adapter *adapter)
 {
-    for (size_t i = 0; i < context->n_adapters; i++)
-        if (context->adapters[i] == adapter->llama)
+    for (size_t i = 0; i < applied->n; i++)
+        if (applied->adapters[i] == adapter->llama)
             return true;
     return false;
 }
 
-static hearth_status apply(hth_engine_context *context, size_t n, hearth_error *err)
+static hearth_status apply(hth_llama_applied *applied, size_t n, hearth_error *err)
 {
-    hearth_status status = hth_shim_adapters_apply(context->llama, context->adapters, context->scales, n, err);
+    hearth_status status = hth_shim_adapters_apply(applied->llama, applied->adapters, applied->scales, n, err);
 
-    context->n_adapters = status == HEARTH_OK ? n : 0;
+    applied->n = status == HEARTH_OK ? n : 0;
     return status;
 }
 
@@ -60,9 +60,9 @@ static void bury(hth_engine_model *model)
 
     for (; adapter; adapter = next) {
         next = adapter->next_gone;
-        for (hth_engine_context *context = model->contexts; context; context = context->next_of_model)
-            if (applies(context, adapter))
-                (void)apply(context, 0, NULL); /* to apply none cannot fail */
+        for (hth_llama_applied *applied = model->applied; applied; applied = applied->next)
+            if (applies(applied, adapter))
+                (void)apply(applied, 0, NULL); /* to apply none cannot fail */
         hth_shim_adapter_free(adapter->llama);
         model->n_adapter_pairs -= adapter->n_pairs;
         free(adapter);
@@ -237,48 +237,60 @@ void hth_backend_llama_adapter_free(hth_engine_adapter *adapter)
 
 /* ---- the adapters of a context ---- */
 
-hearth_status hth_backend_llama_adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses,
-                                               size_t n, hearth_error *err)
+hearth_status hth_backend_llama_applied_set(hth_llama_applied *applied, const hth_engine_adapter_use *uses, size_t n,
+                                            hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
     bool is_same;
 
-    if (!context || (!uses && n > 0) || n > HTH_ADAPTERS_MAX)
+    if ((!uses && n > 0) || n > HTH_ADAPTERS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "a context applies at most %d adapters at once, not %zu", HTH_ADAPTERS_MAX,
                         n);
-    hth_backend_llama_enter(context->model->log);
-    hth_backend_llama_adapters_hold(context->model);
-    is_same = n == context->n_adapters;
+    hth_backend_llama_enter(applied->model->log);
+    hth_backend_llama_adapters_hold(applied->model);
+    is_same = n == applied->n;
     for (size_t i = 0; i < n; i++) {
-        is_same &= context->adapters[i] == uses[i].adapter->llama && context->scales[i] == uses[i].scale;
-        context->adapters[i] = uses[i].adapter->llama;
-        context->scales[i] = uses[i].scale;
+        is_same &= applied->adapters[i] == uses[i].adapter->llama && applied->scales[i] == uses[i].scale;
+        applied->adapters[i] = uses[i].adapter->llama;
+        applied->scales[i] = uses[i].scale;
     }
     if (!is_same)
-        status = apply(context, n, err);
-    hth_backend_llama_adapters_release(context->model);
+        status = apply(applied, n, err);
+    hth_backend_llama_adapters_release(applied->model);
     hth_backend_llama_leave();
     return status;
 }
 
-/* ---- the contexts of a model ---- */
-
-void hth_backend_llama_adapters_join(hth_engine_context *context)
+hearth_status hth_backend_llama_adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses,
+                                               size_t n, hearth_error *err)
 {
-    change_begin(context->model);
-    context->next_of_model = context->model->contexts;
-    context->model->contexts = context;
-    hth_backend_llama_adapters_release(context->model);
+    if (!context)
+        return hth_fail(err, HEARTH_MISUSE, "adapters are applied by a context");
+    return hth_backend_llama_applied_set(&context->applied, uses, n, err);
 }
 
-void hth_backend_llama_adapters_part(hth_engine_context *context)
-{
-    hth_engine_context **at = &context->model->contexts;
+/* ---- the contexts of a model ---- */
 
-    change_begin(context->model);
-    while (*at && *at != context)
-        at = &(*at)->next_of_model;
-    if (*at)
-        *at = context->next_of_model;
-    hth_backend_llama_adapters_release(context->model);
+void hth_backend_llama_adapters_join(hth_llama_applied *applied, hth_engine_model *model, struct llama_context *llama)
+{
+    applied->model = model;
+    applied->llama = llama;
+    change_begin(model);
+    applied->next = model->applied;
+    model->applied = applied;
+    hth_backend_llama_adapters_release(model);
+}
+
+void hth_backend_llama_adapters_part(hth_llama_applied *applied)
+{
+    hth_llama_applied **at;
+
+    if (!applied->model)
+        return; /* it never joined */
+    change_begin(applied->model);
+    at = &applied->model->applied;
+    while (*at != applied)
+        at = &(*at)->next;
+    *at = applied->next;
+    hth_backend_llama_adapters_release(applied->model);
 }

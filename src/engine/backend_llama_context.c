@@ -192,7 +192,7 @@ void hth_backend_llama_context_free(hth_engine_context *context)
 {
     if (!context)
         return;
-    hth_backend_llama_adapters_part(context);
+    hth_backend_llama_adapters_part(&context->applied);
     if (context->llama) {
         hth_backend_llama_enter(context->model->log);
         hth_shim_context_free(context->llama);
@@ -370,7 +370,7 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
         return status;
     }
     write_params_text(context, &llama_params);
-    hth_backend_llama_adapters_join(context);
+    hth_backend_llama_adapters_join(&context->applied, model, context->llama);
     *out = context;
     return HEARTH_OK;
 }

@@ -29,6 +29,7 @@ struct hth_engine_embedder {
     llama_seq_id *sequences;
     uint32_t *first_row; /* [n_inputs_max + 1], of each input of the last evaluation */
     size_t n_inputs;     /* of the last evaluation; 0: it failed */
+    hth_llama_applied applied;
 };
 
 /* Models that are parts of others, or whose vectors mean nothing alone. */
@@ -75,6 +76,7 @@ void hth_backend_llama_embedder_free(hth_engine_embedder *embedder)
 {
     if (!embedder)
         return;
+    hth_backend_llama_adapters_part(&embedder->applied);
     if (embedder->llama) {
         hth_backend_llama_enter(embedder->model->log);
         hth_shim_context_free(embedder->llama);
@@ -188,8 +190,17 @@ hearth_status hth_backend_llama_embedder_new(hth_engine_model *model, const hth_
         hth_backend_llama_embedder_free(embedder);
         return status;
     }
+    hth_backend_llama_adapters_join(&embedder->applied, model, embedder->llama);
     *out = embedder;
     return HEARTH_OK;
+}
+
+hearth_status hth_backend_llama_embedder_adapters(hth_engine_embedder *embedder, const hth_engine_adapter_use *uses,
+                                                  size_t n, hearth_error *err)
+{
+    if (!embedder)
+        return hth_fail(err, HEARTH_MISUSE, "adapters are applied by an embedder");
+    return hth_backend_llama_applied_set(&embedder->applied, uses, n, err);
 }
 
 uint32_t hth_backend_llama_embedder_inputs(const hth_engine_embedder *embedder)

@@ -26,6 +26,8 @@
 #include "engine/llama_shim.h"
 #include "engine/vocabulary.h"
 
+typedef struct hth_llama_applied hth_llama_applied;
+
 struct hth_engine_model {
     struct llama_model *llama;
     char *path;
@@ -48,8 +50,8 @@ struct hth_engine_model {
     /* Lock the turnstile only while waiting for the lock, which guards the engine's list of adapters, and these: */
     pthread_mutex_t turnstile;
     pthread_rwlock_t adapters_lock;
-    hth_engine_context *contexts;
-    uint64_t n_adapter_pairs; /* of all adapters in the engine's list */
+    hth_llama_applied *applied; /* by the contexts */
+    uint64_t n_adapter_pairs;   /* of all adapters in the engine's list */
 
     _Atomic(hth_engine_adapter *) gone; /* adapters that are to be freed under the lock */
 };
@@ -64,6 +66,16 @@ typedef struct hth_llama_holding {
 
 /* Number of parts whose images differ in layout. */
 enum { HTH_LLAMA_LAYOUTS = 2 };
+
+/* The adapters that one of the engine's contexts applies, in the list of its model. */
+struct hth_llama_applied {
+    hth_engine_model *model;
+    struct llama_context *llama;
+    hth_llama_applied *next;
+    size_t n;
+    struct llama_adapter_lora *adapters[HTH_ADAPTERS_MAX];
+    float scales[HTH_ADAPTERS_MAX];
+};
 
 struct hth_engine_context {
     hth_engine_model *model;
@@ -83,10 +95,7 @@ struct hth_engine_context {
     uint32_t *next; /* [n_seq_max], while a batch is checked */
     size_t n_rows;  /* of the last evaluation; 0: it failed */
 
-    hth_engine_context *next_of_model;
-    size_t n_adapters; /* that are applied */
-    struct llama_adapter_lora *adapters[HTH_ADAPTERS_MAX];
-    float scales[HTH_ADAPTERS_MAX];
+    hth_llama_applied applied;
 
     bool layout_known[HTH_LLAMA_LAYOUTS]; /* of HTH_STATE_CELLS, and of HTH_STATE_REST */
     hth_image_layout layouts[HTH_LLAMA_LAYOUTS];
@@ -146,9 +155,12 @@ void hth_backend_llama_adapters_deinit(hth_engine_model *model);
 /* Let no adapter of the model come or go until the release: around the making of a context, and an evaluation. */
 void hth_backend_llama_adapters_hold(hth_engine_model *model);
 void hth_backend_llama_adapters_release(hth_engine_model *model);
-/* A context joins its model's list, or leaves it if it is there. */
-void hth_backend_llama_adapters_join(hth_engine_context *context);
-void hth_backend_llama_adapters_part(hth_engine_context *context);
+/* A context of the engine joins its model's list, without adapters, or leaves it if it is there. */
+void hth_backend_llama_adapters_join(hth_llama_applied *applied, hth_engine_model *model, struct llama_context *llama);
+void hth_backend_llama_adapters_part(hth_llama_applied *applied);
+/* As hth_backend.adapters_apply. */
+hearth_status hth_backend_llama_applied_set(hth_llama_applied *applied, const hth_engine_adapter_use *uses, size_t n,
+                                            hearth_error *err);
 /*
  * A context with flash attention, or without it when the engine refuses it or the architecture cannot have it; params
  * tells which afterwards. Between enter and leave.
@@ -194,6 +206,8 @@ hearth_status hth_backend_llama_adapter_load(hth_engine_model *model, const char
 void hth_backend_llama_adapter_free(hth_engine_adapter *adapter);
 hearth_status hth_backend_llama_adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses,
                                                size_t n, hearth_error *err);
+hearth_status hth_backend_llama_embedder_adapters(hth_engine_embedder *embedder, const hth_engine_adapter_use *uses,
+                                                  size_t n, hearth_error *err);
 hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
                                        hth_decode_result *result, hearth_error *err);
 const float *hth_backend_llama_logits(hth_engine_context *context, size_t row);

@@ -373,6 +373,9 @@ static hearth_status make_job(reader *r, uint64_t n_values_max, hearth_error *er
     if (status == HEARTH_OK)
         status = hth_embeddings_new(r->pooling, n_values, r->job->n_tokens, request->n_inputs, n_values_max,
                                     &r->job->embeddings, err);
+    if (status == HEARTH_OK)
+        status =
+            hth_adapters_choose(&r->model->adapters, request->adapters, request->n_adapters, &r->job->adapters, err);
     if (status != HEARTH_OK)
         return status;
     r->job->n_inputs = request->n_inputs;

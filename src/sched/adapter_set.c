@@ -132,13 +132,27 @@ hearth_status hth_adapter_set_fold(const hth_adapter_set *set, const uint8_t fin
     return hth_effective_fingerprint(fingerprint, refs, n, out, err);
 }
 
-hearth_status hth_adapter_set_apply(const hth_adapter_set *set, const hth_backend *backend, hth_engine_context *context,
-                                    hearth_error *err)
+static size_t engine_uses(const hth_adapter_set *set, hth_engine_adapter_use uses[HTH_ADAPTERS_MAX])
 {
-    hth_engine_adapter_use uses[HTH_ADAPTERS_MAX];
     size_t n = set ? set->n : 0;
 
     for (size_t i = 0; i < n; i++)
         uses[i] = (hth_engine_adapter_use){ set->uses[i].adapter->engine_adapter, set->uses[i].scale };
-    return backend->adapters_apply(context, uses, n, err);
+    return n;
+}
+
+hearth_status hth_adapter_set_apply(const hth_adapter_set *set, const hth_backend *backend, hth_engine_context *context,
+                                    hearth_error *err)
+{
+    hth_engine_adapter_use uses[HTH_ADAPTERS_MAX];
+
+    return backend->adapters_apply(context, uses, engine_uses(set, uses), err);
+}
+
+hearth_status hth_adapter_set_embed(const hth_adapter_set *set, const hth_backend *backend,
+                                    hth_engine_embedder *embedder, hearth_error *err)
+{
+    hth_engine_adapter_use uses[HTH_ADAPTERS_MAX];
+
+    return backend->embedder_adapters(embedder, uses, engine_uses(set, uses), err);
 }

@@ -42,8 +42,10 @@ const uint8_t *hth_adapter_set_digest(const hth_adapter_set *set); /* 32 bytes *
 /* Fold the set into the fingerprint of a model (cache/key.h). out may be fingerprint. */
 hearth_status hth_adapter_set_fold(const hth_adapter_set *set, const uint8_t fingerprint[32], uint8_t out[32],
                                    hearth_error *err);
-/* Let the context apply the set from the next evaluation on. */
+/* Let the context, or the embedder, apply the set from the next evaluation on. */
 hearth_status hth_adapter_set_apply(const hth_adapter_set *set, const hth_backend *backend, hth_engine_context *context,
                                     hearth_error *err);
+hearth_status hth_adapter_set_embed(const hth_adapter_set *set, const hth_backend *backend,
+                                    hth_engine_embedder *embedder, hearth_error *err);
 
 #endif

@@ -64,6 +64,7 @@ void hth_embed_job_free(hth_embed_job *job)
         return;
     if (job->embeddings)
         hearth_embeddings_unref(&job->embeddings->shown);
+    hth_adapter_set_unref(job->adapters);
     free(job->tokens);
     free(job->n_tokens);
     free(job);
@@ -138,6 +139,7 @@ static bool may_join(const hth_embedder *embedder, const hth_embed_job *job, con
                      uint32_t n_tokens)
 {
     if (job->n_taken == job->n_inputs || job->embeddings->shown.pooling != first->embeddings->shown.pooling ||
+        memcmp(hth_adapter_set_digest(job->adapters), hth_adapter_set_digest(first->adapters), 32) != 0 ||
         (job != first && (job->is_alone || first->is_alone)))
         return false;
     return embedder->n_places == 0 || (n_tokens + job->n_tokens[job->n_taken] <= TOKENS_FILL &&
@@ -323,6 +325,7 @@ static void note_failed_locked(hth_embedder *embedder, const hearth_error *error
 static void tick_locked(hth_embedder *embedder)
 {
     hearth_pooling pooling = embedder->line->embeddings->shown.pooling;
+    const hth_adapter_set *adapters = embedder->line->adapters; /* the job stays: only this thread removes it */
     hth_decode_result result = HTH_DECODE_ABORTED;
     hearth_error error = { .status = HEARTH_OK };
     uint64_t now_ns = hth_os_monotonic_ns();
@@ -331,6 +334,8 @@ static void tick_locked(hth_embedder *embedder)
 
     pthread_mutex_unlock(&embedder->lock);
     status = make_context(embedder, pooling, &error);
+    if (status == HEARTH_OK)
+        status = hth_adapter_set_embed(adapters, embedder->options.backend, embedder->contexts[0].engine, &error);
     if (status == HEARTH_OK)
         n_places_max = embedder->options.backend->embedder_inputs(embedder->contexts[0].engine);
     pthread_mutex_lock(&embedder->lock);

@@ -2,10 +2,10 @@
  * embedder.h - the thread that evaluates inputs of embedding requests
  *
  * A model has one beside its scheduler. The thread and the engine's context start with the first request. Requests wait
- * in a line. An evaluation takes inputs of all requests with the pooling of the first one in turn, as many as fit;
+ * in a line. An evaluation takes inputs of all requests with pooling and adapters of the first one, as many as fit;
  * then the requests that took part go to the end of the line. So a request with many inputs does not delay one with
- * few, and no pooling starves. When the engine fails under several requests, each is evaluated alone afterwards, so
- * only the request that fails alone gets the error.
+ * few, and no pooling and no set of adapters starves. When the engine fails under several requests, each is evaluated
+ * alone afterwards, so only the request that fails alone gets the error.
  *
  * There is a context for each pooling, at most HTH_EMBEDDER_CONTEXTS of them. One more replaces the least recently
  * used.
@@ -15,7 +15,7 @@
 
 #include <stdatomic.h>
 
-#include "engine/backend.h"
+#include "sched/adapter_set.h"
 #include "sched/embeddings.h"
 
 enum { HTH_EMBEDDER_CONTEXTS = 2 }; /* requests over HTTP have two: the model's, and rank */
@@ -40,6 +40,7 @@ typedef struct hth_embed_job {
     size_t n_inputs;
     int32_t norm;
     hth_counted_embeddings *embeddings; /* a reference, owned; it names the pooling */
+    hth_adapter_set *adapters;          /* a reference, owned; NULL: none */
     hearth_embedded_fn on_done;         /* may be NULL */
     void *user_data;
     const atomic_bool *is_gone; /* true: nobody waits for it any more, as if it was cancelled; NULL: never */

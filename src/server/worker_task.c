@@ -300,21 +300,16 @@ static bool embed(hth_task *task)
     hearth_model_info info = { .struct_size = sizeof(info) };
     hearth_embed_request request;
     hearth_error err;
-    size_t n = 0;
 
     (void)hearth_model_info_get(task->model, &info, NULL); /* the model is there */
-    if (task->request->model && hth_model_adapters(task->model, task->request->model, task->adapters, &n)) {
-        hth_api_fail(&task->error, HTH_API_UNSUPPORTED, "model",
-                     "'%.100s' is an adapter, and adapters do not apply to embeddings; name the model '%.100s'",
-                     task->request->model, task->model_name);
-        return true;
-    }
     if (task->request->embed->options.n_inputs == 0) {
         hth_task_tell_embeddings(task);
         return true;
     }
     if (!hth_api_embed_options(&info, task->request, &request, &task->error))
         return true;
+    request.adapters = task->request->options.adapters;
+    request.n_adapters = task->request->options.n_adapters;
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
     if (hth_embed_submit(task->model, &request, task->is_gone, HTH_API_EMBED_VALUES_MAX, NULL, &err) == HEARTH_OK)

@@ -17,6 +17,11 @@ changed=$(say --lora "all=$work/all.gguf:0.3")
 expect "the text with scale 0" "$(say --lora "$work/all.gguf:0")" "$plain"
 expect "the text with an adapter that waits" "$(say --lora "$work/all.gguf" --lora-init-without-apply)" "$plain"
 
+embed() { "$hearth" embed "$tiny" 'a fox' -t 1 "$@" 2>"$work/err"; }
+plain=$(embed)
+expect "a vector with an adapter that changes nothing" "$(embed --lora "$work/zero.gguf")" "$plain"
+[ "$(embed --lora "$work/all.gguf:0.3")" != "$plain" ] || fail "an adapter that changes all leaves vectors as they are"
+
 refuse 1 "made for the architecture 'gpt2', and the model's is 'llama'" run "$tiny" -p x --lora "$work/gpt2.gguf"
 refuse 1 "does not fit the model: its pair for" run "$tiny" -p x --lora "$work/wide.gguf"
 refuse 1 'cannot open the adapter' run "$tiny" -p x --lora "$work/none.gguf"
@@ -89,6 +94,11 @@ complete ',"lora":[]'
 expect "the text without adapters" "$said_text" "$plain"
 complete ',"lora":[{"id":0,"scale":1}]'
 expect "the text with an adapter that changes nothing" "$said_text" "$plain"
+
+embedding() { post /v1/embeddings "{\"model\":\"$1\",\"input\":\"a fox\"}"; sed 's/.*"embedding": *\(\[[^]]*\]\).*/\1/' "$work/answer"; }
+vector=$(embedding tiny)
+[ "$(embedding all)" != "$vector" ] || fail "an adapter as a model leaves vectors as they are"
+expect "a vector of an adapter that changes nothing" "$(embedding none)" "$vector"
 
 # The slot of a request is erased with its adapters.
 complete ',"lora":[{"id":1,"scale":0.3}],"id_slot":0'

@@ -45,19 +45,26 @@ void hth_stub_adapter_free(hth_engine_adapter *adapter)
     free(adapter);
 }
 
+uint64_t hth_stub_adapters_change(const hth_engine_adapter_use *uses, size_t n)
+{
+    uint64_t change = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &uses[i].scale, sizeof(bits));
+        if (uses[i].adapter->number != 0)
+            change += hth_stub_mix2(uses[i].adapter->number, bits);
+    }
+    return change;
+}
+
 hearth_status hth_stub_adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses, size_t n,
                                       hearth_error *err)
 {
     if (!context || (!uses && n > 0) || n > HTH_ADAPTERS_MAX)
         return hth_fail(err, HEARTH_MISUSE, "a context applies at most %d adapters at once, not %zu", HTH_ADAPTERS_MAX,
                         n);
-    context->adapters = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &uses[i].scale, sizeof(bits));
-        if (uses[i].adapter->number != 0)
-            context->adapters += hth_stub_mix2(uses[i].adapter->number, bits);
-    }
+    context->adapters = hth_stub_adapters_change(uses, n);
     return HEARTH_OK;
 }

@@ -97,6 +97,7 @@ const hth_backend *hth_backend_stub(void)
         .embedder_new = hth_stub_embedder_new,
         .embedder_free = hth_stub_embedder_free,
         .embedder_inputs = hth_stub_embedder_inputs,
+        .embedder_adapters = hth_stub_embedder_adapters,
         .embed = hth_stub_embed,
         .embedding = hth_stub_embedding,
     };

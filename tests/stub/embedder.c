@@ -15,9 +15,10 @@ enum { N_INPUTS_MAX = 16 };
 struct hth_engine_embedder {
     const hth_engine_model *model;
     hth_embedder_params params;
-    size_t n_inputs; /* of the last evaluation; 0: it failed */
-    uint32_t *first; /* [n_inputs + 1], the place of each input's vectors */
-    float *vectors;  /* [n_tokens_max or n_inputs] */
+    size_t n_inputs;   /* of the last evaluation; 0: it failed */
+    uint32_t *first;   /* [n_inputs + 1], the place of each input's vectors */
+    float *vectors;    /* [n_tokens_max or n_inputs] */
+    uint64_t adapters; /* their change; 0: none */
 };
 
 static uint32_t n_values(const hth_engine_embedder *embedder)
@@ -61,6 +62,14 @@ void hth_stub_embedder_free(hth_engine_embedder *embedder)
     free(embedder);
 }
 
+hearth_status hth_stub_embedder_adapters(hth_engine_embedder *embedder, const hth_engine_adapter_use *uses, size_t n,
+                                         hearth_error *err)
+{
+    (void)err; /* it cannot fail */
+    embedder->adapters = hth_stub_adapters_change(uses, n);
+    return HEARTH_OK;
+}
+
 uint32_t hth_stub_embedder_inputs(const hth_engine_embedder *embedder)
 {
     return embedder->params.n_inputs_max;
@@ -77,7 +86,7 @@ static uint32_t evaluate(const hth_engine_embedder *embedder, const hth_embedder
 {
     hearth_pooling pooling = embedder->params.pooling;
     uint32_t n = pooling == HEARTH_POOLING_NONE ? input->n_tokens : 1;
-    uint64_t hash = 0;
+    uint64_t hash = embedder->adapters;
 
     memset(vectors, 0, (size_t)n * n_values(embedder) * sizeof(*vectors));
     for (uint32_t i = 0; i < input->n_tokens; i++) {

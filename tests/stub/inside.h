@@ -110,6 +110,10 @@ hearth_status hth_stub_metadata(const hth_engine_model *model, const char *key, 
 hearth_status hth_stub_adapter_load(hth_engine_model *model, const char *path, hth_engine_adapter **out,
                                     hearth_error *err);
 void hth_stub_adapter_free(hth_engine_adapter *adapter);
+hearth_status hth_stub_embedder_adapters(hth_engine_embedder *embedder, const hth_engine_adapter_use *uses, size_t n,
+                                         hearth_error *err);
+/* The change of these adapters; 0: none. */
+uint64_t hth_stub_adapters_change(const hth_engine_adapter_use *uses, size_t n);
 hearth_status hth_stub_adapters_apply(hth_engine_context *context, const hth_engine_adapter_use *uses, size_t n,
                                       hearth_error *err);
 

@@ -230,6 +230,51 @@ FIXTURE_TEST(rows_of_a_prompt_are_those_of_its_adapters)
     assert_true(why.known_tokens > 0);
 }
 
+/* The first value of the embedding of a text with these adapters. */
+static float embedded(const scene *s, const hearth_adapter_scale *adapters, size_t n)
+{
+    hearth_embed_input input = { .struct_size = sizeof(input), .text = "a fox" };
+    hearth_embed_request request = hearth_embed_request_default();
+    const hearth_embeddings *embeddings = NULL;
+    hearth_error err = { .message = "" };
+    float value;
+
+    request.inputs = &input;
+    request.n_inputs = 1;
+    request.adapters = adapters;
+    request.n_adapters = n;
+    if (hearth_embed(s->model, &request, &embeddings, &err) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    value = embeddings->vectors[0][0];
+    hearth_embeddings_unref(embeddings);
+    return value;
+}
+
+FIXTURE_TEST(adapters_change_embeddings)
+{
+    float plain = embedded(s, NULL, 0);
+    hearth_adapter_scale all = { loaded(s, "all", 7, 0.5f), 1 }, nothing = { loaded(s, "nothing", 0, 0), 1 };
+    hearth_adapter_scale unknown = { 9, 1 };
+    hearth_embed_input input = { .struct_size = sizeof(input), .text = "a fox" };
+    hearth_embed_request request = hearth_embed_request_default();
+    const hearth_embeddings *embeddings = NULL;
+    hearth_error err = { .message = "" };
+    float whole = embedded(s, &all, 1);
+
+    assert_true(whole != plain);
+    assert_true(embedded(s, NULL, 0) != plain); /* by its own scale */
+    assert_true(embedded(s, NULL, 0) != whole);
+    assert_true(embedded(s, &all, 0) == plain);
+    assert_true(embedded(s, &nothing, 1) == plain);
+    assert_true(embedded(s, &all, 1) == whole);
+    request.inputs = &input;
+    request.n_inputs = 1;
+    request.adapters = &unknown;
+    request.n_adapters = 1;
+    assert_int_equal(hearth_embed(s->model, &request, &embeddings, &err), HEARTH_NOT_FOUND);
+    assert_non_null(strstr(err.message, "there is no adapter 9"));
+}
+
 FIXTURE_TEST(a_session_ends_with_all_adapters_of_its_requests)
 {
     hearth_adapter_scale all = { loaded(s, "all", 7, 0), 1 };
