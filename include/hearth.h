@@ -1400,10 +1400,10 @@ HEARTH_API void hearth_embeddings_unref(const hearth_embeddings *embeddings);
  *
  * The id is unique among all requests, and hearth_cancel and hearth_wait take it.
  *
- * Returns HEARTH_OK; HEARTH_MISUSE and HEARTH_INVALID_TEXT for a request that is wrong; HEARTH_NOT_FOUND for an adapter
- * that is not loaded; HEARTH_TOO_LONG for an input of more tokens than hearth_model_info.embed_tokens_max, a query that
- * does not have fewer, more than 4 Mi tokens in all (the query counts with each input), or vectors of more than 1 GiB;
- * HEARTH_UNSUPPORTED if the model makes no embeddings, or has no classifier for HEARTH_POOLING_RANK; HEARTH_BUSY when
+ * Returns HEARTH_OK; HEARTH_MISUSE and HEARTH_INVALID_TEXT for a request that is wrong, has more than 4 Mi tokens in all
+ * (the query counts with each input), or would get vectors of more than 1 GiB; HEARTH_NOT_FOUND for an adapter that is
+ * not loaded; HEARTH_TOO_LONG for an input of more tokens than hearth_model_info.embed_tokens_max, or a query that does
+ * not have fewer; HEARTH_UNSUPPORTED if the model makes no embeddings, or has no classifier for HEARTH_POOLING_RANK; HEARTH_BUSY when
  * queue_max requests for embeddings have not ended, or when their tokens and vectors would take more than 1 GiB
  * together; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. on_done is not called unless the status is HEARTH_OK.
  */

@@ -313,7 +313,7 @@ static hearth_status read_input(reader *r, size_t i, hearth_error *err)
         n = n_max;
     }
     if (r->n_tokens > TOKENS_MAX)
-        return hth_fail(err, HEARTH_TOO_LONG,
+        return hth_fail(err, HEARTH_MISUSE,
                         "inputs 0 to %zu have %zu tokens, each with the query if there is one; a request may have at "
                         "most %d: send fewer inputs at once",
                         i, r->n_tokens, TOKENS_MAX);

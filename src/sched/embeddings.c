@@ -19,7 +19,7 @@ hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, cons
         n_tokens_total += n_tokens[i];
     n_vectors = pooling == HEARTH_POOLING_NONE ? n_tokens_total : n_inputs;
     if (n_vectors > n_values_max / (n_values ? n_values : 1))
-        return hth_fail(err, HEARTH_TOO_LONG,
+        return hth_fail(err, HEARTH_MISUSE,
                         "the embeddings would be %llu vectors of %u values; a request may have at most %llu values: "
                         "send fewer inputs at once",
                         (unsigned long long)n_vectors, n_values, (unsigned long long)n_values_max);

@@ -24,7 +24,7 @@ typedef struct hth_counted_embeddings {
 
 /*
  * Room for the vectors, of n_values each, of inputs of so many tokens, [n_inputs]. One reference, for
- * hearth_embeddings_unref(&embeddings->shown). HEARTH_TOO_LONG beyond n_values_max; HEARTH_NO_MEMORY.
+ * hearth_embeddings_unref(&embeddings->shown). HEARTH_MISUSE beyond n_values_max; HEARTH_NO_MEMORY.
  */
 hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, const uint32_t *n_tokens, size_t n_inputs,
                                  uint64_t n_values_max, hth_counted_embeddings **out, hearth_error *err);

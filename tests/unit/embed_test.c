@@ -393,7 +393,7 @@ RUNTIME_TEST(the_tokens_of_a_request_have_a_bound)
     for (size_t i = 0; i < N; i++)
         documents[i] = text_input("ab");
     request.query = query;
-    expect_refused(model, &request, HEARTH_TOO_LONG, "at most 4194304: send fewer inputs at once");
+    expect_refused(model, &request, HEARTH_MISUSE, "at most 4194304: send fewer inputs at once");
     free(query);
     free(documents);
     hearth_model_unref(model);
@@ -406,7 +406,7 @@ STUB_TEST(the_values_of_a_request_have_a_bound)
     hearth_error err = { .message = "" };
     uint64_t id;
 
-    assert_int_equal(hth_embed_submit(f->model, &request, NULL, 2 * N_VALUES - 1, NULL, &err), HEARTH_TOO_LONG);
+    assert_int_equal(hth_embed_submit(f->model, &request, NULL, 2 * N_VALUES - 1, NULL, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "2 vectors of 8 values; a request may have at most 15 values"));
     assert_int_equal(hth_embed_submit(f->model, &request, NULL, 2 * N_VALUES, &id, &err), HEARTH_OK);
     hth_embed_wait_idle(f->model);
