@@ -7,8 +7,8 @@
 # --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
 # programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two
 # cores, which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
-# prefill idle decode draft sharing pause tick hit embed. `aged` is measured only where PARTS names it: MINUTES (60) of mixed load,
-# then cold prompts beside a server that has just started. ROUNDS (5) and REPEATS (3) say how often ours and the
+# prefill idle decode deterministic draft sharing pause tick hit embed. `aged` is measured only where PARTS names it:
+# MINUTES (60) of mixed load, then cold prompts beside a server that has just started. ROUNDS (5) and REPEATS (3) say how often ours and the
 # engine's decoding is measured, LENGTHS which cold prompts (64 512 2000 8000), CONTEXTS which contexts are filled
 # (16384 65536 131072).
 #
@@ -33,7 +33,7 @@ HEARTH_ENGINE_DIRECTORY=$build
 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-3000} # as the program `hearth` sets it; the engine's own programs get the same
 export HEARTH_ENGINE_DIRECTORY GOMP_SPINCOUNT
 threads=$(getconf _NPROCESSORS_ONLN)
-parts=${PARTS:-prefill idle decode draft sharing pause tick hit embed}
+parts=${PARTS:-prefill idle decode deterministic draft sharing pause tick hit embed}
 
 if [ "${QUICK:-0}" = 1 ]; then
   large=tiny-llama tiny= encoder=tiny-bert
@@ -177,6 +177,14 @@ head_of() {
     if wants decode; then
       head_of "$name: several replies at once"
       decode "$model"
+    fi
+    if wants deterministic; then
+      head_of "$name: a deterministic model"
+      for context in $contexts; do
+        for n in $sequences; do
+          run parallel_bench "$model" "$n" "$context" $predict "$memory" $rounds deterministic
+        done
+      done
     fi
     if wants draft && [ "$model" = "$large" ]; then
       head_of "$name: drafts of the text itself"

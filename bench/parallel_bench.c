@@ -2,11 +2,15 @@
  * parallel_bench.c - tokens a second of several replies at once, against the engine's own batched benchmark
  *
  *   parallel_bench [--json|--markdown] [--verbose] MODEL N_REQUESTS N_TOKENS N_PREDICT DIRECTORY [ROUNDS [PEER_RATE]]
+ *   parallel_bench ... MODEL N_REQUESTS N_TOKENS N_PREDICT DIRECTORY ROUNDS deterministic
  *
  * N_REQUESTS prompts of N_TOKENS each, without anything in common, are exact hits (known.h), so all replies begin at
  * once. Every round takes prompts that the context does not hold. The measured time is that of all replies running:
  * from the moment when each has a few tokens to the moment when the first one has its last. The context has room for
  * all of them and not much more. PEER_RATE is the engine's own rate with as many sequences of that length.
+ *
+ * With "deterministic", the peer is the same model without the mode, and the rounds take turns. Cold prompts of that
+ * length, one after another, are compared, too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +21,7 @@
 #include "measure.h"
 #include "report.h"
 
-enum { ROUNDS = 5, FLUSH_MS = 600000, N_WARM = 4 };
+enum { ROUNDS = 5, FLUSH_MS = 600000, N_WARM = 4, FIRST_COLD = 1500 };
 
 typedef struct bench {
     hth_report report;
@@ -28,9 +32,10 @@ typedef struct bench {
     int32_t n_predict;
     unsigned n_rounds;
     double peer_rate; /* 0: none */
+    bool compares;    /* two models of the runtime take turns */
     hearth_runtime *runtime;
-    hearth_model *model;
-    hth_known known;
+    hearth_model *models[2]; /* [1]: deterministic, where they are compared */
+    hth_known known[2];
     hearth_token *tokens; /* [n_tokens] */
 } bench;
 
@@ -48,11 +53,14 @@ static void open_runtime(bench *b)
     model_options.n_ctx = (uint32_t)n_cells;
     model_options.n_parallel = b->n_requests;
     hth_report_check(hearth_runtime_open(&options, &b->runtime, &err), &err);
-    hth_report_check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->model, &err), &err);
-    hth_report_check(hth_known_learn(b->runtime, b->model, &b->known, &err), &err);
+    for (unsigned i = 0; i < (b->compares ? 2u : 1u); i++) {
+        model_options.deterministic = i == 1;
+        hth_report_check(hearth_model_load(b->runtime, b->model_path, &model_options, &b->models[i], &err), &err);
+        hth_report_check(hth_known_learn(b->runtime, b->models[i], &b->known[i], &err), &err);
+    }
 }
 
-static void submit(bench *b, hth_crowd *crowd, unsigned prompt)
+static void submit(bench *b, hearth_model *model, hth_crowd *crowd, unsigned prompt, int32_t n_predict)
 {
     hearth_request request = hearth_request_default();
     hearth_sampling sampling = hearth_sampling_default();
@@ -61,11 +69,11 @@ static void submit(bench *b, hth_crowd *crowd, unsigned prompt)
         b->tokens[i] = hth_known_token(prompt, i);
     request.tokens = b->tokens;
     request.n_tokens = b->n_tokens;
-    request.n_predict = b->n_predict;
+    request.n_predict = n_predict;
     request.ignore_eos = true;
     sampling.temperature = 0;
     request.sampling = &sampling;
-    (void)hth_crowd_submit(crowd, b->model, &request);
+    (void)hth_crowd_submit(crowd, model, &request);
 }
 
 /* Tokens a second while all replies are under way; where they never are, of all of them from first to last. */
@@ -93,21 +101,23 @@ static double rate_of(const hth_crowd *crowd, bool *were_together)
     return (double)n_in * 1e9 / (double)(end - begin);
 }
 
-static double run_round(bench *b, unsigned round, bool *were_together)
+/* One round of a model. */
+static double run_round(bench *b, unsigned i_model, unsigned round, bool *were_together)
 {
     unsigned first_prompt = (round + 1) * b->n_requests;
     hearth_error err = { .message = "" };
     hth_crowd crowd;
     double rate;
 
-    hth_report_check(hearth_model_save(b->model, HEARTH_SAVE_EVICT, FLUSH_MS, &err), &err);
+    hth_report_check(hearth_model_save(b->models[i_model], HEARTH_SAVE_EVICT, FLUSH_MS, &err), &err);
     for (unsigned i = 0; i < b->n_requests; i++)
-        hth_report_check(hth_known_add(hth_runtime_cache(b->runtime), &b->known, first_prompt + i, b->n_tokens, &err),
-                         &err);
+        hth_report_check(
+            hth_known_add(hth_runtime_cache(b->runtime), &b->known[i_model], first_prompt + i, b->n_tokens, &err),
+            &err);
     hth_report_check(hearth_runtime_flush(b->runtime, FLUSH_MS, &err), &err);
     hth_crowd_init(&crowd);
     for (unsigned i = 0; i < b->n_requests; i++)
-        submit(b, &crowd, first_prompt + i);
+        submit(b, b->models[i_model], &crowd, first_prompt + i, b->n_predict);
     hth_crowd_wait(&crowd);
     for (size_t i = 0; i < crowd.n; i++)
         if (crowd.members[i].stats.hit != HEARTH_HIT_EXACT)
@@ -117,15 +127,62 @@ static double run_round(bench *b, unsigned round, bool *were_together)
     return rate;
 }
 
+/* Tokens a second of a cold prompt. */
+static double run_cold(bench *b, unsigned i_model, unsigned round)
+{
+    double rate;
+    hth_crowd crowd;
+
+    hth_crowd_init(&crowd);
+    submit(b, b->models[i_model], &crowd, FIRST_COLD + round, 1);
+    hth_crowd_wait(&crowd);
+    rate = (double)b->n_tokens * 1e3 / crowd.members[0].stats.prefill_ms;
+    if (crowd.members[0].stats.cached_tokens > 0)
+        hth_report_die("a cold prompt was known");
+    hth_crowd_deinit(&crowd);
+    return rate;
+}
+
+static void report(const bench *b, const char *name, hth_samples *rates, hth_bound bound, double target)
+{
+    hth_report_ratio(&b->report, name, "tokens/s", hth_samples_median(&rates[1]), "not deterministic",
+                     hth_samples_median(&rates[0]), bound, target);
+    hth_report_detail(&b->report, "%.2f .. %.2f and %.2f .. %.2f tokens/s", hth_samples_min(&rates[1]),
+                      hth_samples_max(&rates[1]), hth_samples_min(&rates[0]), hth_samples_max(&rates[0]));
+}
+
+static void compare(bench *b)
+{
+    static hth_samples decoded[2], cold[2];
+    bool together = true;
+    char name[128];
+
+    for (unsigned round = 0; round <= b->n_rounds; round++)
+        for (unsigned i = 0; i < 2; i++) {
+            double rate = run_round(b, i, round, &together);
+            double cold_rate = run_cold(b, i, round);
+
+            if (round == 0)
+                continue; /* a warm-up */
+            hth_samples_add(&decoded[i], rate);
+            hth_samples_add(&cold[i], cold_rate);
+        }
+    (void)snprintf(name, sizeof(name), "deterministic, %u repl%s after %zu tokens each", b->n_requests,
+                   b->n_requests == 1 ? "y" : "ies", b->n_tokens);
+    report(b, name, decoded, b->n_requests == 8 ? HTH_AT_LEAST : HTH_NO_BOUND, 0.8);
+    (void)snprintf(name, sizeof(name), "deterministic, a cold prompt of %zu tokens", b->n_tokens);
+    report(b, name, cold, HTH_NO_BOUND, 0);
+}
+
 static void measure(bench *b)
 {
     static hth_samples rates;
     bool together = true, all_together = true;
     char name[128];
 
-    (void)run_round(b, 0, &together);
+    (void)run_round(b, 0, 0, &together);
     for (unsigned i = 0; i < b->n_rounds; i++) {
-        hth_samples_add(&rates, run_round(b, i + 1, &together));
+        hth_samples_add(&rates, run_round(b, 0, i + 1, &together));
         all_together = all_together && together;
     }
     (void)snprintf(name, sizeof(name), "decoding %u repl%s after %zu tokens each%s", b->n_requests,
@@ -149,7 +206,8 @@ static bool read_arguments(bench *b, int n_arguments, char **arguments)
     b->n_predict = (int32_t)strtol(arguments[4], NULL, 10);
     b->directory = arguments[5];
     b->n_rounds = n_arguments > 6 ? (unsigned)strtoul(arguments[6], NULL, 10) : ROUNDS;
-    b->peer_rate = n_arguments > 7 ? strtod(arguments[7], NULL) : 0;
+    b->compares = n_arguments > 7 && strcmp(arguments[7], "deterministic") == 0;
+    b->peer_rate = n_arguments > 7 && !b->compares ? strtod(arguments[7], NULL) : 0;
     b->tokens = malloc((b->n_tokens + 1) * sizeof(*b->tokens));
     return b->n_requests >= 1 && b->n_requests <= HTH_CROWD_MAX && b->n_tokens > 0 &&
            b->n_tokens % HTH_BLOCK_TOKENS == 0 && b->n_predict > N_WARM && b->n_rounds > 0 && b->tokens;
@@ -162,16 +220,21 @@ int main(int n_arguments, char **arguments)
     if (!read_arguments(&b, n_arguments, arguments)) {
         (void)fprintf(stderr,
                       "usage: parallel_bench [--json|--markdown] [--verbose] MODEL N_REQUESTS N_TOKENS N_PREDICT "
-                      "DIRECTORY [ROUNDS [PEER_RATE]]\n"
+                      "DIRECTORY [ROUNDS [PEER_RATE | deterministic]]\n"
                       "N_REQUESTS is at most %d, N_TOKENS a multiple of 256, N_PREDICT more than %d.\n",
                       HTH_CROWD_MAX, N_WARM);
         return 2;
     }
     open_runtime(&b);
-    measure(&b);
-    hearth_model_unref(b.model);
+    if (b.compares)
+        compare(&b);
+    else
+        measure(&b);
+    for (unsigned i = 0; i < (b.compares ? 2u : 1u); i++)
+        hearth_model_unref(b.models[i]);
     hearth_runtime_close(b.runtime);
-    hth_known_deinit(&b.known);
+    for (unsigned i = 0; i < (b.compares ? 2u : 1u); i++)
+        hth_known_deinit(&b.known[i]);
     free(b.tokens);
     return 0;
 }

@@ -5,7 +5,7 @@
 
 include(CheckCCompilerFlag)
 
-set(HTH_WRAPPED_SYMBOLS ggml_compute_forward_flash_attn_ext ggml_graph_compute
+set(HTH_WRAPPED_SYMBOLS ggml_compute_forward_flash_attn_ext ggml_graph_compute ggml_backend_tensor_set
   _ZN18llama_batch_allocr4initERK11llama_batchRK11llama_vocabPK14llama_memory_ijjb)
 set(HTH_USED_SYMBOLS ggml_barrier ggml_threadpool_chunk_set ggml_threadpool_chunk_add)
 
@@ -22,7 +22,8 @@ function(hth_attention_problem out)
   elseif(NOT CMAKE_NM)
     set(${out} "there is no nm to look into the engine with" PARENT_SCOPE)
   else()
-    execute_process(COMMAND ${CMAKE_NM} -P ${HEARTH_ENGINE}/lib/libggml-cpu.a ${HEARTH_ENGINE}/lib/libllama.a
+    execute_process(COMMAND ${CMAKE_NM} -P ${HEARTH_ENGINE}/lib/libggml-base.a ${HEARTH_ENGINE}/lib/libggml-cpu.a
+      ${HEARTH_ENGINE}/lib/libllama.a
       OUTPUT_VARIABLE symbols ERROR_QUIET)
     foreach(symbol ${HTH_WRAPPED_SYMBOLS} ${HTH_USED_SYMBOLS})
       if(NOT symbols MATCHES "(^|\n)${symbol} T ")

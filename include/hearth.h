@@ -454,6 +454,13 @@ typedef struct hearth_model_options {
     const char *draft_model;
     uint32_t draft_n_ctx; /* its context in tokens; 0 (default): as the model's. Longer requests get no drafts of it */
     int32_t draft_n_gpu_layers; /* its layers on GPUs; -1: all (default), 0: none */
+    /*
+     * A reply depends on model, prompt, options of the request and seed alone, bit for bit: not on the cache, other
+     * requests, n_parallel, n_ctx, n_threads, preemption or a restart. HEARTH_UNSUPPORTED names the reason when the
+     * engine cannot promise it; it can for models with plain attention on a CPU. Such a model has no history, and a
+     * request runs with one adapter at most. Its rows are shared with deterministic models only.
+     */
+    bool deterministic;
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);
@@ -577,6 +584,7 @@ typedef struct hearth_model_info {
     uint32_t n_embed_waiting;  /* requests of hearth_embed that have not ended */
     uint64_t n_embed_inputs;   /* embedded since loading */
     uint64_t n_embed_ticks;    /* evaluations for them */
+    bool deterministic;        /* as in the options */
 } hearth_model_info;
 
 /* Fill info (struct_size set by the caller). Never blocks behind a running request. */

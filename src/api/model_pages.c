@@ -79,11 +79,12 @@ void hth_api_props_write(const hearth_model_info *info, const char *file, const 
         hth_api_defaults_fill(defaults, &request, &sampling);
     request.sampling = &sampling;
     hth_buffer_add_json_take(
-        out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:s}", "default_generation_settings", "n_ctx",
-                       (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "n_ctx_train",
-                       (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel, "model_alias",
-                       info->name, "model_path", base ? base : json_string(info->name), "chat_template_kind",
-                       info->chat_template_kind, "build_info", "hearth-" HEARTH_VERSION));
+        out,
+        json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "default_generation_settings", "n_ctx",
+                  (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "n_ctx_train",
+                  (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel, "model_alias", info->name,
+                  "model_path", base ? base : json_string(info->name), "chat_template_kind", info->chat_template_kind,
+                  "deterministic", info->deterministic, "build_info", "hearth-" HEARTH_VERSION));
 }
 
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)

@@ -12,7 +12,8 @@
  * (attention_chunk.h). Tiles and parts are counted in open cells only. Parts are added in their order, whichever thread
  * computed them. So a row's attention depends only on the values of its own cells, on their order in the buffer, and on
  * whether the row is in a chunk. It does not depend on where the cells lie, on the cells between them, on other
- * sequences' rows, or on threads. The engine computes operations of other forms (several streams, no mask, transposed
+ * sequences' rows, or on threads. In a context with an order (attention_order.h), all rows are computed like chunks, and
+ * cells are taken by their positions, so not even their order and the chunk matter. The engine computes operations of other forms (several streams, no mask, transposed
  * results, ...).
  *
  * The linker redirects the engine's call of ggml_compute_forward_flash_attn_ext to the function here (--wrap). This
@@ -40,6 +41,7 @@
 
 #include "engine/attention_chunk.h"
 #include "engine/attention_mask.h"
+#include "engine/attention_order.h"
 #include "engine/attention_row.h"
 
 enum {
@@ -48,6 +50,7 @@ enum {
     PART_CELLS_MIN = 256,     /* open cells; a multiple of a tile */
     PARTS_MAX = 16,
     TILE_CELLS = 64,
+    ORDERED_HEADS_MAX = 16, /* of a row, done together in an ordered plan */
 };
 
 #define CACHE_LINE_FLOATS ((size_t)16)
@@ -139,11 +142,27 @@ static thread_masks *masks_of_thread(void)
     return own_masks;
 }
 
+/* In a context with an order, rows go by it. */
+static void put_in_order(hth_mask_plan *plan, hth_cell_order *order, const hth_attention *a)
+{
+    const uint32_t *positions;
+    bool has_gap = false;
+
+    if (!order)
+        return;
+    positions = hth_cell_order_positions(order, a->n_cells);
+    if (positions && hth_mask_plan_order(plan, positions, &has_gap))
+        return;
+    if (positions && !has_gap)
+        GGML_ABORT("attention: no memory for the order of the cells that %zu rows see", a->n_rows);
+    hth_cell_order_fail(order);
+}
+
 /*
  * The plan of an operation's mask. All threads must take the same way, so without memory the process ends, as in the
  * engine.
  */
-static const hth_mask_plan *plan_of(const hth_attention *a)
+static const hth_mask_plan *plan_of(const engine_task *task, const hth_attention *a)
 {
     thread_masks *own = masks_of_thread();
     unsigned graph = atomic_load_explicit(&n_graphs, memory_order_relaxed);
@@ -162,15 +181,21 @@ static const hth_mask_plan *plan_of(const hth_attention *a)
     mask->n_cells = a->n_cells;
     if (!hth_mask_plan_make(&mask->plan, a->mask->data, a->mask->nb[1], a->n_rows, a->n_cells))
         GGML_ABORT("attention: no memory for the cells that %zu rows see", a->n_rows);
+    put_in_order(&mask->plan, hth_cell_order_of(task->work), a);
     return &mask->plan;
 }
 
 enum ggml_status __wrap_ggml_graph_compute(struct ggml_cgraph *graph, struct ggml_cplan *cplan)
 {
+    enum ggml_status status;
+
     /* 0 means unknown, so it is skipped. */
     if (atomic_fetch_add_explicit(&n_graphs, 1, memory_order_relaxed) == UINT_MAX)
         atomic_fetch_add_explicit(&n_graphs, 1, memory_order_relaxed);
-    return __real_ggml_graph_compute(graph, cplan);
+    hth_cell_order_graph_begin(graph, cplan->work_data);
+    status = __real_ggml_graph_compute(graph, cplan);
+    hth_cell_order_graph_end(cplan->work_data);
+    return status;
 }
 
 /* ---- the work of an operation ------------------------------------------------------------------------------------ */
@@ -182,6 +207,7 @@ typedef struct plan {
     size_t n_rows;
     const hth_mask_group *chunks[ATTENTION_ROWS_MAX / HTH_RUN_ROWS];
     size_t n_chunks;
+    bool is_ordered;     /* rows are computed like chunks */
     size_t n_slices;     /* of a row: heads that are done together */
     size_t slice_heads;  /* at most */
     size_t group_slices; /* slices of the heads that share K and V */
@@ -236,11 +262,11 @@ static size_t most_parts(const plan *p)
 }
 
 /* Floats of the work buffer that one thread has to itself. */
-static size_t thread_floats(const hth_attention *a, bool has_chunks)
+static size_t thread_floats(const hth_attention *a, bool needs_chunk)
 {
     size_t n = hth_attention_scratch_floats(a) + 2 * HTH_ATTENTION_HEADS_MAX * hth_attention_part_floats(a);
 
-    if (has_chunks && n < hth_attention_chunk_floats(a))
+    if (needs_chunk && n < hth_attention_chunk_floats(a))
         n = hth_attention_chunk_floats(a);
     return (n + 2 * CACHE_LINE_FLOATS - 1) / CACHE_LINE_FLOATS * CACHE_LINE_FLOATS;
 }
@@ -249,11 +275,13 @@ static void lay_out(const engine_task *task, plan *p)
 {
     const hth_attention *a = &p->attention;
     size_t n_threads = (size_t)task->n_threads;
-    size_t n_own = thread_floats(a, p->n_chunks > 0);
+    size_t n_own = thread_floats(a, p->n_chunks > 0 || p->is_ordered);
     size_t n_used = n_threads * n_own;
     size_t n_left = task->work_bytes / sizeof(float) - n_used;
 
-    p->slice_heads = a->n_group < HTH_ATTENTION_HEADS_MAX ? a->n_group : HTH_ATTENTION_HEADS_MAX;
+    p->slice_heads = p->is_ordered ? ORDERED_HEADS_MAX : HTH_ATTENTION_HEADS_MAX;
+    if (p->slice_heads > a->n_group)
+        p->slice_heads = a->n_group;
     p->group_slices = (a->n_group + p->slice_heads - 1) / p->slice_heads;
     p->n_slices = a->n_kv_heads * p->group_slices;
     p->scratch = (float *)task->work + (size_t)task->thread * n_own;
@@ -262,7 +290,7 @@ static void lay_out(const engine_task *task, plan *p)
     p->parts = (float *)task->work + n_used;
     p->n_parts = 1;
     /* With few rows and few heads, threads would have nothing to do unless they share rows. */
-    if (n_threads > 1 && p->n_rows * p->n_slices < 4 * n_threads) {
+    if (!p->is_ordered && n_threads > 1 && p->n_rows * p->n_slices < 4 * n_threads) {
         size_t n_parts = most_parts(p);
 
         if (p->n_rows * a->n_heads * n_parts * hth_attention_part_floats(a) <= n_left)
@@ -291,6 +319,10 @@ static void do_slice(const plan *p, const hth_mask_group *group, size_t i)
     size_t head;
     size_t n_heads = slice_heads(p, i, &head);
 
+    if (p->is_ordered) {
+        hth_attention_chunk(a, group, head, n_heads, p->scratch);
+        return;
+    }
     for (size_t h = 0; h < n_heads; h++)
         hth_attention_part_clear(a, p->total + h * part_floats);
     for (size_t at = 0; at < n_open; at += part_cells(n_open)) {
@@ -345,7 +377,7 @@ static void do_item(const plan *p, size_t i)
 
     if (i < n_chunk_items) {
         hth_attention_chunk(&p->attention, p->chunks[p->n_chunks - 1 - i / p->attention.n_heads],
-                            i % p->attention.n_heads, p->scratch);
+                            i % p->attention.n_heads, 1, p->scratch);
         return;
     }
     i -= n_chunk_items;
@@ -377,8 +409,7 @@ static bool can_do(const engine_task *task, const struct ggml_tensor *operation,
 {
     return is_on && !task->wants_reference && task->work && hth_attention_read(operation, &p->attention) &&
            p->attention.n_rows <= ATTENTION_ROWS_MAX && p->attention.n_cells <= UINT32_MAX &&
-           (size_t)task->n_threads * thread_floats(&p->attention, p->attention.n_rows >= HTH_RUN_ROWS) <=
-               task->work_bytes / sizeof(float);
+           (size_t)task->n_threads * thread_floats(&p->attention, true) <= task->work_bytes / sizeof(float);
 }
 
 void __wrap_ggml_compute_forward_flash_attn_ext(const engine_task *task, struct ggml_tensor *operation)
@@ -386,10 +417,15 @@ void __wrap_ggml_compute_forward_flash_attn_ext(const engine_task *task, struct 
     plan p;
 
     if (!can_do(task, operation, &p)) {
+        hth_cell_order *order = hth_cell_order_of(task->work);
+
+        if (order)
+            hth_cell_order_fail(order);
         __real_ggml_compute_forward_flash_attn_ext(task, operation);
         return;
     }
-    p.attention.plan = plan_of(&p.attention);
+    p.attention.plan = plan_of(task, &p.attention);
+    p.is_ordered = p.attention.plan->is_ordered;
     share_out_rows(&p);
     lay_out(task, &p);
     do_items(task, &p);

@@ -1,5 +1,5 @@
 /*
- * attention_chunk.c - the attention of a chunk: up to 64 neighbouring rows of one sequence
+ * attention_chunk.c - the attention of a chunk: up to 64 neighbouring rows of one sequence, or up to 64 heads of a row
  *
  * The chunk's open cells are taken 64 at a time. As for a single row, only open cells are counted, so the results do
  * not depend on where the cells lie, or on the cells between them. Scores, weights and sums are f32.
@@ -7,7 +7,11 @@
  * Rows are the lanes of vectors. Q is transposed once, so that Q[d] is a vector of rows; scores[cell] = sum over d of
  * K[cell][d] * Q[d], out[d] += sum over cells of V[cell][d] * weights[cell]. So K and V are used as they lie, and the
  * highest score, the weights and their sum stay in their lanes. The arithmetic of a lane is that of its row alone; a
- * cell that the row does not see has weight 0.
+ * cell that the row does not see has weight 0. So a row has the same bits alone and in a chunk, if the tiles are the
+ * same: an ordered plan (attention_mask.h) begins them at multiples of 64 of the positions.
+ *
+ * For a single row, the lanes are heads that share K and V, and out has a row of d for each head. So few heads leave
+ * lanes unused in the scores only. The additions and their order are the same.
  */
 #include "engine/attention_chunk.h"
 
@@ -32,13 +36,19 @@ enum { N_BLOCK = 4, N_WIDE = 2, N_BLOCK_NARROW = 8 };
 static_assert(HTH_CHUNK_ROWS % (N_WIDE * N_LANES) == 0, "a chunk fills the vectors");
 
 typedef struct work {
+    const hth_mask_group *group;
+    size_t head; /* the first */
+    size_t n_heads;
+    size_t n_lanes;   /* rows, or heads, that there are */
     float *q;         /* [dk][N_ROWS] */
-    float *out;       /* [dv][N_ROWS] */
+    float *out;       /* [dv][N_ROWS]; of a single row [n_heads][dv] */
     float *scores;    /* [N_TILE][N_ROWS], later the weights */
     float *k;         /* [N_TILE][dk] */
     float *v;         /* [N_TILE][dv] */
     float *highest;   /* [N_ROWS] */
     float *sum;       /* [N_ROWS], of the weights */
+    float *factor;    /* [N_ROWS], of the earlier sums, in the current tile */
+    bool is_row;      /* a single row */
     size_t n_vectors; /* that hold rows */
     uint32_t cells[N_TILE];
     size_t n_cells;
@@ -46,7 +56,7 @@ typedef struct work {
 
 size_t hth_attention_chunk_floats(const hth_attention *a)
 {
-    return (N_ROWS + N_TILE) * (a->dk + a->dv) + N_TILE * N_ROWS + 2 * N_ROWS;
+    return (N_ROWS + N_TILE) * (a->dk + a->dv) + N_TILE * N_ROWS + 3 * N_ROWS;
 }
 
 static work lay_out(const hth_attention *a, float *scratch)
@@ -55,7 +65,8 @@ static work lay_out(const hth_attention *a, float *scratch)
 
     w.highest = w.scores + N_TILE * N_ROWS;
     w.sum = w.highest + N_ROWS;
-    w.q = w.sum + N_ROWS;
+    w.factor = w.sum + N_ROWS;
+    w.q = w.factor + N_ROWS;
     w.out = w.q + a->dk * N_ROWS;
     w.k = w.out + a->dv * N_ROWS;
     w.v = w.k + N_TILE * a->dk;
@@ -125,18 +136,29 @@ static inline __attribute__((always_inline)) void multiply(float *to, const floa
 
 /* ---- a tile ---- */
 
-/* Q, transposed and scaled; rows that the chunk does not have are 0. */
-static void load_queries(const hth_attention *a, const hth_mask_group *group, size_t head, float *to)
+static size_t row_of(const work *w, size_t lane)
+{
+    return w->n_heads > 1 ? w->group->row : w->group->row + lane;
+}
+
+static size_t head_of(const work *w, size_t lane)
+{
+    return w->n_heads > 1 ? w->head + lane : w->head;
+}
+
+/* Q, transposed and scaled; lanes that are not used are 0. */
+static void load_queries(const hth_attention *a, work *w)
 {
     const float *from[N_ROWS];
+    size_t n_all = w->n_vectors * N_LANES;
 
-    for (size_t row = 0; row < group->n_rows; row++)
-        from[row] = hth_attention_query(a, group->row + row, head);
+    for (size_t lane = 0; lane < w->n_lanes; lane++)
+        from[lane] = hth_attention_query(a, row_of(w, lane), head_of(w, lane));
     for (size_t d = 0; d < a->dk; d++) {
-        for (size_t row = 0; row < group->n_rows; row++)
-            to[d * N_ROWS + row] = from[row][d] * a->scale;
-        for (size_t row = group->n_rows; row < N_ROWS; row++)
-            to[d * N_ROWS + row] = 0;
+        for (size_t lane = 0; lane < w->n_lanes; lane++)
+            w->q[d * N_ROWS + lane] = from[lane][d] * a->scale;
+        for (size_t lane = w->n_lanes; lane < n_all; lane++)
+            w->q[d * N_ROWS + lane] = 0;
     }
 }
 
@@ -152,7 +174,7 @@ static void load_cells(const hth_attention *a, size_t kv_head, work *w)
 static uint64_t rows_of(const hth_mask_plan *plan, const hth_mask_group *group, uint32_t cell)
 {
     size_t i = (cell - group->first_cell) / 64;
-    size_t columns = (size_t)plan->words[group->columns + i];
+    size_t columns = group->is_chunk ? (size_t)plan->words[group->columns + i] : 0;
 
     if (columns == 0 || (plan->words[group->all + i] >> cell % 64 & 1) != 0)
         return UINT64_MAX;
@@ -179,26 +201,26 @@ static void close_cell(float *scores, uint64_t rows)
 }
 
 /* Add the mask's values, when they are not only open and closed. */
-static void add_values(const hth_attention *a, const hth_mask_group *group, size_t head, work *w)
+static void add_values(const hth_attention *a, work *w)
 {
-    float factor = hth_attention_slope(a, head);
-
-    for (size_t row = 0; row < group->n_rows; row++) {
-        const uint16_t *values = hth_attention_mask(a, group->row + row);
+    for (size_t lane = 0; lane < w->n_lanes; lane++) {
+        const uint16_t *values = hth_attention_mask(a, row_of(w, lane));
+        float factor = hth_attention_slope(a, head_of(w, lane));
 
         for (size_t c = 0; c < w->n_cells; c++)
-            w->scores[c * N_ROWS + row] += factor * ggml_fp16_to_fp32(values[w->cells[c]]);
+            w->scores[c * N_ROWS + lane] += factor * ggml_fp16_to_fp32(values[w->cells[c]]);
     }
 }
 
-static void finish_scores(const hth_attention *a, const hth_mask_group *group, size_t head, work *w)
+static void finish_scores(const hth_attention *a, work *w)
 {
-    for (size_t i = 0; a->softcap != 0 && i < w->n_cells * N_ROWS; i++)
-        w->scores[i] = a->softcap * tanhf(w->scores[i] / a->softcap);
+    for (size_t c = 0; a->softcap != 0 && c < w->n_cells; c++)
+        for (size_t i = c * N_ROWS; i < c * N_ROWS + w->n_lanes; i++)
+            w->scores[i] = a->softcap * tanhf(w->scores[i] / a->softcap);
     if (a->plan->has_values)
-        add_values(a, group, head, w);
+        add_values(a, w);
     for (size_t c = 0; c < w->n_cells; c++) {
-        uint64_t rows = rows_of(a->plan, group, w->cells[c]);
+        uint64_t rows = rows_of(a->plan, w->group, w->cells[c]);
 
         if (rows != UINT64_MAX)
             close_cell(w->scores + c * N_ROWS, rows);
@@ -236,50 +258,90 @@ static void weigh(const hth_attention *a, work *w)
         exponential(&factor);
         STORE(w->highest + j, highest);
         STORE(w->sum + j, LOAD(w->sum + j) * factor + sum);
-        for (size_t d = 0; d < a->dv; d++)
+        STORE(w->factor + j, factor);
+        for (size_t d = 0; !w->is_row && d < a->dv; d++)
             STORE(w->out + d * N_ROWS + j, LOAD(w->out + d * N_ROWS + j) * factor);
+    }
+}
+
+/*
+ * out[head][d] = out[head][d] * factor + sum over cells of V[cell][d] * weights[cell], in the order of the cells. The
+ * products with the factor are stored first, so that no compiler adds to them unrounded.
+ */
+static void add_to_row(const hth_attention *a, const work *w, size_t lane)
+{
+    float *out = w->out + lane * a->dv;
+    size_t d = 0;
+
+    for (size_t i = 0; i < a->dv; i++)
+        out[i] *= w->factor[lane];
+    for (; d + N_LANES <= a->dv; d += N_LANES) {
+        lanes sum = LOAD(out + d);
+
+        for (size_t c = 0; c < w->n_cells; c++)
+            sum += w->scores[c * N_ROWS + lane] * LOAD(w->v + c * a->dv + d);
+        STORE(out + d, sum);
+    }
+    for (; d < a->dv; d++) {
+        float sum = out[d];
+
+        for (size_t c = 0; c < w->n_cells; c++)
+            sum += w->scores[c * N_ROWS + lane] * w->v[c * a->dv + d];
+        out[d] = sum;
     }
 }
 
 /* ---- a head ---- */
 
-static void write_rows(const hth_attention *a, const hth_mask_group *group, size_t head, const work *w)
+static void write_rows(const hth_attention *a, const work *w)
 {
-    for (size_t row = 0; row < group->n_rows; row++) {
-        float *to = (float *)a->out->data + ((group->row + row) * a->n_heads + head) * a->dv;
-        float sum = w->sum[row];
+    for (size_t lane = 0; lane < w->n_lanes; lane++) {
+        size_t head = head_of(w, lane);
+        float *to = (float *)a->out->data + (row_of(w, lane) * a->n_heads + head) * a->dv;
+        float sum = w->sum[lane];
         float factor = 1;
 
         if (a->sinks) { /* weight that goes to no cell */
-            float highest = a->sinks[head] > w->highest[row] ? a->sinks[head] : w->highest[row];
+            float highest = a->sinks[head] > w->highest[lane] ? a->sinks[head] : w->highest[lane];
 
-            factor = expf(w->highest[row] - highest);
+            factor = expf(w->highest[lane] - highest);
             sum = sum * factor + expf(a->sinks[head] - highest);
         }
         factor = sum == 0 ? 0 : factor / sum;
         for (size_t d = 0; d < a->dv; d++)
-            to[d] = w->out[d * N_ROWS + row] * factor;
+            to[d] = (w->is_row ? w->out[lane * a->dv + d] : w->out[d * N_ROWS + lane]) * factor;
     }
 }
 
-void hth_attention_chunk(const hth_attention *a, const hth_mask_group *group, size_t head, float *scratch)
+void hth_attention_chunk(const hth_attention *a, const hth_mask_group *group, size_t head, size_t n_heads,
+                         float *scratch)
 {
     work w = lay_out(a, scratch);
     hth_open_cells walk = hth_mask_group_walk(a->plan, group);
 
-    w.n_vectors = (group->n_rows + N_LANES - 1) / N_LANES;
-    load_queries(a, group, head, w.q);
-    memset(w.out, 0, a->dv * N_ROWS * sizeof(w.out[0]));
-    for (size_t row = 0; row < N_ROWS; row++) {
-        w.highest[row] = -INFINITY;
-        w.sum[row] = 0;
+    assert(n_heads == 1 || group->n_rows == 1);
+    w.group = group;
+    w.head = head;
+    w.n_heads = n_heads;
+    w.is_row = group->n_rows == 1;
+    w.n_lanes = n_heads > 1 ? n_heads : group->n_rows;
+    w.n_vectors = (w.n_lanes + N_LANES - 1) / N_LANES;
+    load_queries(a, &w);
+    memset(w.out, 0, (w.is_row ? w.n_lanes : N_ROWS) * a->dv * sizeof(w.out[0]));
+    for (size_t lane = 0; lane < N_ROWS; lane++) {
+        w.highest[lane] = -INFINITY;
+        w.sum[lane] = 0;
     }
     while ((w.n_cells = hth_open_cells_next(&walk, w.cells, N_TILE)) > 0) {
         load_cells(a, head / a->n_group, &w);
         multiply(w.scores, w.k, a->dk, 1, w.n_cells, w.q, a->dk, w.n_vectors, false);
-        finish_scores(a, group, head, &w);
+        finish_scores(a, &w);
         weigh(a, &w);
-        multiply(w.out, w.v, 1, a->dv, a->dv, w.scores, w.n_cells, w.n_vectors, true);
+        if (w.is_row)
+            for (size_t lane = 0; lane < w.n_lanes; lane++)
+                add_to_row(a, &w, lane);
+        else
+            multiply(w.out, w.v, 1, a->dv, a->dv, w.scores, w.n_cells, w.n_vectors, true);
     }
-    write_rows(a, group, head, &w);
+    write_rows(a, &w);
 }

@@ -1,5 +1,5 @@
 /*
- * attention_chunk.h - the attention of a chunk: up to 64 neighbouring rows of one sequence
+ * attention_chunk.h - the attention of a chunk: up to 64 neighbouring rows of one sequence, or up to 64 heads of a row
  */
 #ifndef HTH_ENGINE_ATTENTION_CHUNK_H
 #define HTH_ENGINE_ATTENTION_CHUNK_H
@@ -9,7 +9,8 @@
 /* The size of hth_attention_chunk's scratch, in floats. */
 size_t hth_attention_chunk_floats(const hth_attention *attention);
 
-/* Compute a head of a group of rows that is a chunk. */
-void hth_attention_chunk(const hth_attention *attention, const hth_mask_group *group, size_t head, float *scratch);
+/* Compute a head of a group of rows, or several heads of a group of one row, which share K and V. */
+void hth_attention_chunk(const hth_attention *attention, const hth_mask_group *group, size_t head, size_t n_heads,
+                         float *scratch);
 
 #endif

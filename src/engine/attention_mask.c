@@ -263,6 +263,7 @@ bool hth_mask_plan_make(hth_mask_plan *plan, const void *mask, size_t row_bytes,
     plan->n_groups = 0;
     plan->n_words = 0;
     plan->has_values = false;
+    plan->is_ordered = false;
     ok = take_words(plan, (HTH_CHUNK_ROWS + 2) * r.n_words, &r.kept) && take_words(plan, r.n_words, &r.any);
     for (size_t row = 0; ok && row < n_rows; row++) {
         if (row - r.begin - r.n_closed == HTH_CHUNK_ROWS) {
@@ -279,7 +280,78 @@ void hth_mask_plan_free(hth_mask_plan *plan)
 {
     free(plan->groups);
     free(plan->words);
+    free(plan->ordered);
     *plan = (hth_mask_plan){ .groups = NULL };
+}
+
+/* ---- order ---- */
+
+static bool take_ordered(hth_mask_plan *plan, size_t n)
+{
+    size_t capacity = 2 * (plan->n_ordered + n);
+    uint32_t *grown;
+
+    if (plan->n_ordered + n <= plan->ordered_capacity)
+        return true;
+    grown = realloc(plan->ordered, capacity * sizeof(*grown));
+    if (!grown)
+        return false;
+    plan->ordered = grown;
+    plan->ordered_capacity = capacity;
+    return true;
+}
+
+/* Put the group's cells to the places of their positions. Cells that are in order already need only the first pass. */
+static bool order_group(hth_mask_plan *plan, hth_mask_group *group, const uint32_t *positions)
+{
+    uint32_t *cells = plan->ordered + plan->n_ordered;
+    uint32_t *spare = cells + group->n_open;
+    hth_open_cells walk = hth_mask_group_walk(plan, group);
+    size_t n = hth_open_cells_next(&walk, cells, group->n_open);
+    uint32_t lowest = UINT32_MAX;
+    bool is_sorted = true;
+
+    for (size_t i = 0; i < n; i++) {
+        is_sorted = is_sorted && (i == 0 || positions[cells[i]] == positions[cells[i - 1]] + 1);
+        if (positions[cells[i]] < lowest)
+            lowest = positions[cells[i]];
+    }
+    group->first_position = lowest;
+    if (is_sorted)
+        return true;
+    memset(spare, 0xff, n * sizeof(*spare));
+    for (size_t i = 0; i < n; i++) {
+        size_t place = positions[cells[i]] - lowest;
+
+        if (place >= n || spare[place] != UINT32_MAX)
+            return false;
+        spare[place] = cells[i];
+    }
+    memcpy(cells, spare, n * sizeof(*cells));
+    return true;
+}
+
+bool hth_mask_plan_order(hth_mask_plan *plan, const uint32_t *positions, bool *has_gap)
+{
+    *has_gap = false;
+    plan->n_ordered = 0;
+    plan->is_ordered = false; /* the walk below goes by cells */
+    for (size_t i = 0; i < plan->n_groups; i++) {
+        hth_mask_group *group = &plan->groups[i];
+
+        if (group->n_open == 0)
+            continue;
+        if (!take_ordered(plan, 2 * group->n_open))
+            return false;
+        if (!order_group(plan, group, positions)) {
+            *has_gap = true;
+            return false;
+        }
+        group->ordered = plan->n_ordered;
+        plan->n_ordered += group->n_open;
+    }
+    plan->is_ordered = true;
+    return true;
 }
 
 /* ---- walking ---- */
@@ -296,6 +368,16 @@ size_t hth_open_cells_next(hth_open_cells *walk, uint32_t *cells, size_t n_max)
 {
     size_t n = 0;
 
+    if (walk->ordered) {
+        n = n_max - walk->position % n_max;
+        if (n > walk->n_ordered)
+            n = walk->n_ordered;
+        memcpy(cells, walk->ordered, n * sizeof(*cells));
+        walk->ordered += n;
+        walk->n_ordered -= n;
+        walk->position += n;
+        return n;
+    }
     while (n < n_max && look_further(walk)) {
         uint32_t first = (uint32_t)(walk->first_cell + (walk->next - 1) * N_BITS);
 

@@ -27,9 +27,11 @@ typedef struct hth_mask_group {
     bool is_chunk;
     size_t first_cell; /* of the first word, a multiple of 64 */
     size_t n_words;
-    size_t n_open; /* number of cells that any row sees */
-    size_t any;    /* [n_words]: bits of the cells that any row sees */
-    size_t all;    /* [n_words], of a chunk: bits of the cells that all rows see */
+    size_t n_open;         /* number of cells that any row sees */
+    size_t ordered;        /* [n_open], after hth_mask_plan_order: these cells by position */
+    size_t first_position; /* likewise: the lowest of their positions */
+    size_t any;            /* [n_words]: bits of the cells that any row sees */
+    size_t all;            /* [n_words], of a chunk: bits of the cells that all rows see */
     size_t
         columns; /* [n_words], of a chunk: where these differ the offset of 64 words, a cell's bits of rows; else 0 */
 } hth_mask_group;
@@ -41,15 +43,28 @@ typedef struct hth_mask_plan {
     uint64_t *words;
     size_t n_words;
     size_t words_capacity;
+    uint32_t *ordered;
+    size_t n_ordered;
+    size_t ordered_capacity;
     bool has_values; /* an open cell has a value other than 0 */
+    bool is_ordered;
 } hth_mask_plan;
 
 /* Make the plan of a mask whose rows lie row_bytes apart. plan may hold an older plan. False: no memory. */
 bool hth_mask_plan_make(hth_mask_plan *plan, const void *mask, size_t row_bytes, size_t n_rows, size_t n_cells);
 void hth_mask_plan_free(hth_mask_plan *plan); /* its contents; accepts a plan of zeros */
 
-/* A walk over the open cells of a group, in the order of the cells. */
+/*
+ * Let walks go by the positions of cells, from [n_cells]. The open cells of a group must have neighbouring positions.
+ * False: they have not (*has_gap), or no memory.
+ */
+bool hth_mask_plan_order(hth_mask_plan *plan, const uint32_t *positions, bool *has_gap);
+
+/* A walk over the open cells of a group, in the order of the cells or, in an ordered plan, of their positions. */
 typedef struct hth_open_cells {
+    const uint32_t *ordered; /* NULL: in the order of the cells; else [n_ordered], and the rest is not used */
+    size_t n_ordered;
+    size_t position;       /* of the first of them */
     const uint64_t *words; /* [n_words] */
     size_t n_words;
     size_t first_cell;
@@ -60,6 +75,9 @@ typedef struct hth_open_cells {
 static inline hth_open_cells hth_mask_group_walk(const hth_mask_plan *plan, const hth_mask_group *group)
 {
     return (hth_open_cells){
+        .ordered = plan->is_ordered ? plan->ordered + group->ordered : NULL,
+        .n_ordered = group->n_open,
+        .position = group->first_position,
         .words = plan->words + group->any,
         .n_words = group->n_words,
         .first_cell = group->first_cell,
@@ -68,6 +86,7 @@ static inline hth_open_cells hth_mask_group_walk(const hth_mask_plan *plan, cons
 
 /*
  * The next open cells, at most n_max of them; fewer only at the end. Returns their number. skip passes over n of them.
+ * In an ordered plan, also fewer before each multiple of n_max of the positions, and skip cannot be used.
  */
 size_t hth_open_cells_next(hth_open_cells *walk, uint32_t *cells, size_t n_max);
 void hth_open_cells_skip(hth_open_cells *walk, size_t n);

@@ -138,6 +138,13 @@ typedef struct hth_engine_context_params {
     uint32_t n_threads; /* 0: the machine's CPUs */
     const char *type_k; /* NULL: f16 */
     const char *type_v;
+    /*
+     * The cells and the logits of a token must have the same bits whatever is evaluated beside it, in whatever batches
+     * its sequence was evaluated or restored, wherever its cells lie, and whatever n_ctx, n_batch, n_seq_max and
+     * n_threads are. HEARTH_UNSUPPORTED with the reason: the engine cannot promise that for this model and these
+     * parameters.
+     */
+    bool deterministic;
     /* Asked between graph nodes during an evaluation, on its thread; true ends the evaluation. May be NULL. */
     bool (*abort)(void *user_data);
     void *abort_user_data;
@@ -159,6 +166,7 @@ typedef struct hth_engine_context_info {
     uint32_t n_batch;
     uint32_t n_seq_max;
     hth_idle_cost idle_cost;
+    bool is_deterministic; /* the engine keeps the promise of hth_engine_context_params.deterministic */
     /*
      * All settings that change the layout or the bits of the state, as one canonical, terminated text ("k=f16 v=f16
      * fa=1 ..."). ctx_params_hash is its SHA-256; see docs/engine.md, "ctx_params_hash".

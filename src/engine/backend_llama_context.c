@@ -144,14 +144,14 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
 
     n = (size_t)snprintf(
         text, sizeof(text),
-        "backend=llama.cpp build=%s features=%s gpu=%d%s%s rows=%d block=%u k=%s v=%s fa=%d%s unified=1 "
+        "backend=llama.cpp build=%s features=%s gpu=%d%s%s rows=%d block=%u k=%s v=%s fa=%d%s%s unified=1 "
         "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
         hth_shim_version(), hth_backend_llama_features(), model->n_gpu_layers, model->on_gpu ? " devices=" : "",
         model->devices.word, atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT,
         HTH_BLOCK_TOKENS, ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
-        has_flash_attention && hth_attention_is_on() ? " attn=own" : "", !model->on_gpu,
-        getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0), long_rope,
-        model->facts.rope_type, (double)model->facts.rope_freq_scale);
+        has_flash_attention && hth_attention_is_on() ? " attn=own" : "", context->order ? " exact=1" : "",
+        !model->on_gpu, getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
+        long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
     for (size_t i = 0; i < sizeof(rope_keys) / sizeof(rope_keys[0]) && n < sizeof(text); i++) {
         char key[128];
         char value[128];
@@ -193,6 +193,7 @@ void hth_backend_llama_context_free(hth_engine_context *context)
     if (!context)
         return;
     hth_backend_llama_adapters_part(&context->applied);
+    hth_backend_llama_exact_end(context);
     if (context->llama) {
         hth_backend_llama_enter(context->model->log);
         hth_shim_context_free(context->llama);
@@ -213,7 +214,7 @@ void hth_backend_llama_context_free(hth_engine_context *context)
 
 static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *err)
 {
-    size_t n = context->info.n_batch;
+    size_t n = context->n_batch_rows;
     struct llama_batch *batch = &context->batch;
 
     context->held = calloc(context->info.n_seq_max, sizeof(context->held[0]));
@@ -264,7 +265,6 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
      * requested number.
      */
     out->n_batch = params->n_batch > params->n_seq_max ? params->n_batch : params->n_seq_max;
-    out->n_ubatch = out->n_batch < N_UBATCH_MAX ? out->n_batch : N_UBATCH_MAX;
     out->n_seq_max = params->n_seq_max;
     out->n_threads = (int32_t)n_threads;
     out->n_threads_batch = (int32_t)n_threads;
@@ -274,7 +274,10 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
     out->no_perf = true;
     out->swa_full = false;
     out->kv_unified = true;
-    return HEARTH_OK;
+    if (params->deterministic)
+        status = hth_backend_llama_exact_prepare(model, out, err);
+    out->n_ubatch = out->n_batch < N_UBATCH_MAX ? out->n_batch : N_UBATCH_MAX;
+    return status;
 }
 
 static hearth_status new_context(hth_engine_model *model, struct llama_context_params *params,
@@ -359,12 +362,19 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
                           model->facts.architecture);
     if (status == HEARTH_OK) {
         hth_shim_context_sizes(context->llama, &context->info.n_ctx, &context->info.n_batch, &context->info.n_seq_max);
+        context->n_batch_rows = context->info.n_batch;
+        context->n_ubatch = llama_params.n_ubatch;
         if (context->info.n_batch > params->n_batch)
             context->info.n_batch = params->n_batch;
-        status = allocate_arrays(context, err);
+        if (params->deterministic)
+            status = hth_backend_llama_exact_begin(context, err);
     }
+    if (status == HEARTH_OK)
+        status = allocate_arrays(context, err);
     if (status == HEARTH_OK && atomic_load(&model->kind) == HTH_MODEL_HYBRID)
         status = learn_empty_rest(context, err);
+    if (status == HEARTH_OK)
+        status = hth_backend_llama_exact_check(context, err);
     if (status != HEARTH_OK) {
         hth_backend_llama_context_free(context);
         return status;

@@ -7,6 +7,7 @@
  *   backend_llama_adapter.c    LoRA adapters, and those that a context applies
  *   backend_llama_context.c    making a context; the text that is hashed into ctx_params_hash
  *   backend_llama_sequences.c  evaluation, and the contents of each sequence
+ *   backend_llama_exact.c      contexts with the same bits in any company
  *   backend_llama_state.c      reading and writing parts of a sequence's state
  *   backend_llama_embedder.c   vectors of inputs, in a context of their own
  *   backend_llama_chat.c, backend_llama_sampler.c  with headers of their own
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/attention_order.h"
 #include "engine/backend.h"
 #include "engine/image.h"
 #include "engine/image_part.h"
@@ -89,11 +91,17 @@ struct hth_engine_context {
     uint8_t *bounce; /* an image that is being cut down */
     size_t bounce_bytes;
 
-    /* The batch, arrays of n_batch. */
+    /* The batch, arrays of n_batch_rows. */
     struct llama_batch batch;
     llama_seq_id *sequences;
-    uint32_t *next; /* [n_seq_max], while a batch is checked */
-    size_t n_rows;  /* of the last evaluation; 0: it failed */
+    uint32_t n_batch_rows;
+    uint32_t n_ubatch; /* rows that the engine evaluates at once */
+    uint32_t *next;    /* [n_seq_max], while a batch is checked */
+    size_t n_rows;     /* of the last evaluation; 0: it failed */
+
+    hth_cell_order *order; /* NULL: not deterministic */
+    int32_t *coming;       /* positions of the cells of an image that is being restored */
+    size_t coming_capacity;
 
     hth_llama_applied applied;
 
@@ -170,6 +178,24 @@ hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct lla
 /* As hth_engine_model_info.embeds and .pooling. */
 bool hth_backend_llama_embeds(const hth_engine_model *model);
 hearth_pooling hth_backend_llama_pooling(const hth_engine_model *model);
+
+/* ---- deterministic contexts: all but the first may be called for every context ---- */
+
+/* Change the parameters of a new context for it. HEARTH_UNSUPPORTED: the reason why it cannot be. */
+hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, struct llama_context_params *params,
+                                              hearth_error *err);
+/* Note what a context of prepared parameters keeps for itself, once its sizes are known. */
+hearth_status hth_backend_llama_exact_begin(hth_engine_context *context, hearth_error *err);
+/* Does the context keep its promise? Evaluates some tokens, and leaves it empty. */
+hearth_status hth_backend_llama_exact_check(hth_engine_context *context, hearth_error *err);
+/* Add rows and wishes for logits to the batch of n_rows rows, until the engine computes all of its rows alike. */
+void hth_backend_llama_exact_fill(hth_engine_context *context, size_t n_rows);
+/* Around the evaluation of a batch, and around the restoring of the image in context->parsed. */
+void hth_backend_llama_exact_evaluates(hth_engine_context *context);
+hearth_status hth_backend_llama_exact_restores(hth_engine_context *context, const uint8_t *bytes, uint32_t n_cells,
+                                               hearth_error *err);
+hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_error *err);
+void hth_backend_llama_exact_end(hth_engine_context *context);
 
 /* ---- the table: see backend.h ---- */
 

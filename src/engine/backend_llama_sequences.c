@@ -63,6 +63,7 @@ static hearth_status fill_batch(hth_engine_context *context, const hth_batch_row
         context->sequences[i] = (llama_seq_id)row->sequence;
     }
     context->batch.n_tokens = (int32_t)n_rows;
+    hth_backend_llama_exact_fill(context, n_rows);
     return HEARTH_OK;
 }
 
@@ -84,7 +85,11 @@ hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_ba
 
     hth_backend_llama_enter(context->model->log);
     hth_backend_llama_adapters_hold(context->model);
+    hth_backend_llama_exact_evaluates(context);
     status = hth_shim_decode(context->llama, context->batch, &answer, err);
+    if (hth_backend_llama_exact_done(context, status == HEARTH_OK && answer == 0 ? err : NULL) != HEARTH_OK &&
+        status == HEARTH_OK && answer == 0)
+        status = HEARTH_ENGINE;
     hth_backend_llama_adapters_release(context->model);
     if (status == HEARTH_OK && (answer < 0 || answer > 2))
         status = hth_fail(err, HEARTH_ENGINE, "the engine failed to evaluate %zu tokens (%d): %s", n_rows, answer,
@@ -96,13 +101,14 @@ hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_ba
 
             grown->end = context->next[rows[i].sequence];
             grown->rest_end = context->format.has_recurrent ? grown->end : 0;
+            context->batch.logits[i] = rows[i].wants_logits;
         }
         context->n_rows = n_rows;
         *result = HTH_DECODE_OK;
         return HEARTH_OK;
     }
     for (size_t i = 0; i < n_rows && (status != HEARTH_OK || answer != 1); i++) {
-        if (hth_backend_llama_kind(context) == HTH_MODEL_PLAIN)
+        if (hth_backend_llama_kind(context) == HTH_MODEL_PLAIN && !context->order)
             refresh(context, rows[i].sequence);
         else
             hth_backend_llama_seq_empty(context, rows[i].sequence); /* the state to continue from is lost */

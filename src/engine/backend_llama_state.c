@@ -227,9 +227,13 @@ hearth_status hth_backend_llama_state_set(hth_engine_context *context, uint32_t 
             n_bytes = n_bare;
         }
     }
+    if (status == HEARTH_OK)
+        status = hth_backend_llama_exact_restores(context, bytes, end - begin, err);
     if (status == HEARTH_OK) {
         hth_backend_llama_enter(context->model->log);
         status = give_image(context, id, part, bytes, n_bytes, end, err);
+        if (hth_backend_llama_exact_done(context, status == HEARTH_OK ? err : NULL) != HEARTH_OK && status == HEARTH_OK)
+            status = HEARTH_ENGINE;
         hth_backend_llama_leave();
     }
     if (status != HEARTH_OK) {

@@ -222,6 +222,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
         .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
         .type_k = options->type_k,
         .type_v = options->type_v,
+        .deterministic = options->deterministic,
         .abort = hth_pulse_wants_abort,
         .abort_user_data = &model->pulse,
     };
@@ -232,13 +233,18 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     if (params.n_ctx == 0)
         params.n_ctx = default_context(model, options);
     status = model->backend->context_new(model->engine_model, &params, &model->context, err);
-    if (status != HEARTH_OK && !(status == HEARTH_UNSUPPORTED && model->info.embeds))
+    if (status != HEARTH_OK && !(status == HEARTH_UNSUPPORTED && model->info.embeds && !options->deterministic))
         return status;
     model->n_threads = params.n_threads;
     model->pooling = options->pooling;
     model->embed_tokens_max = hth_model_embed_tokens_max(&model->info, status == HEARTH_OK, options->n_batch);
     if (status == HEARTH_OK) {
         model->backend->context_info(model->context, &info);
+        if (options->deterministic && !info.is_deterministic)
+            return hth_fail(err, HEARTH_UNSUPPORTED,
+                            "deterministic: the engine '%s' does not promise replies that depend on nothing else",
+                            model->backend->name);
+        model->is_deterministic = options->deterministic;
         if (options->n_ctx > 0)
             warn_beyond_training(model, info.n_ctx);
     } else { /* an encoder */
@@ -388,8 +394,11 @@ static void open_history(hearth_model *model, const uint8_t fingerprint[32])
     };
     char name[2 * HISTORY_NAME_BYTES + 1], path[PATH_MAX];
 
-    /* A tokenizer that ends every text would end the prompt before the reply. */
-    if (settings->history_bytes_max == 0 || model->info.adds_eos)
+    /*
+     * A tokenizer that ends every text would end the prompt before the reply. The history makes the tokens of a prompt
+     * depend on earlier requests.
+     */
+    if (settings->history_bytes_max == 0 || model->info.adds_eos || model->is_deterministic)
         return;
     hth_hex_encode(fingerprint, HISTORY_NAME_BYTES, name);
     if (settings->history_directory &&

@@ -307,6 +307,7 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
     filled.generates = model->place.context != NULL;
     filled.embeds = model->info.embeds;
     filled.ranks = model->info.n_labels > 0;
+    filled.deterministic = model->is_deterministic;
     filled.pooling = hth_model_pooling(model);
     filled.n_embedding = model->info.n_embedding;
     filled.embed_tokens_max = model->embed_tokens_max;

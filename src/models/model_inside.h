@@ -27,6 +27,7 @@ struct hearth_model {
     hth_engine_model_info info;
     const hth_chat_template *chat_template; /* a built-in one; NULL: the model's or the caller's */
     atomic_bool has_warned;                 /* that the model may not know the template in use */
+    bool is_deterministic;
     hth_workplace place;
     hth_schedule schedule;
     uint32_t queue_max;

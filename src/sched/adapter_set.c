@@ -112,6 +112,11 @@ void hth_adapter_set_unref(hth_adapter_set *set)
     free(set);
 }
 
+size_t hth_adapter_set_count(const hth_adapter_set *set)
+{
+    return set ? set->n : 0;
+}
+
 const uint8_t *hth_adapter_set_digest(const hth_adapter_set *set)
 {
     static const uint8_t zeros[32];

@@ -38,6 +38,7 @@ hearth_status hth_adapter_set_new(const hth_adapter_use *uses, size_t n, hth_ada
 hth_adapter_set *hth_adapter_set_ref(hth_adapter_set *set); /* accepts NULL; likewise below */
 void hth_adapter_set_unref(hth_adapter_set *set);
 
+size_t hth_adapter_set_count(const hth_adapter_set *set);
 const uint8_t *hth_adapter_set_digest(const hth_adapter_set *set); /* 32 bytes */
 /* Fold the set into the fingerprint of a model (cache/key.h). out may be fingerprint. */
 hearth_status hth_adapter_set_fold(const hth_adapter_set *set, const uint8_t fingerprint[32], uint8_t out[32],

@@ -296,6 +296,8 @@ static void check(hearth_counters *counters, hearth_model_info *info)
     end_text(info->strategy, sizeof(info->strategy));
     memcpy(&flag, &info->rows_are_blocks, 1); /* reading a bool that is neither 0 nor 1 is undefined */
     info->rows_are_blocks = flag == 1;
+    memcpy(&flag, &info->deterministic, 1);
+    info->deterministic = flag == 1;
     if ((uint32_t)info->activity > (uint32_t)HEARTH_UNLOADED)
         info->activity = HEARTH_IDLE;
 }

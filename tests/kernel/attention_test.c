@@ -562,6 +562,64 @@ TEST(a_walk_can_skip_cells)
     hth_mask_plan_free(&plan);
 }
 
+/* A sequence of n positions from first on, its cells anywhere; the last row sees all of them, each earlier one less. */
+static void scatter(uint16_t *mask, uint32_t *positions, size_t n_rows, size_t n_cells, uint32_t first, size_t n)
+{
+    for (size_t i = 0; i < n_cells; i++)
+        positions[i] = (uint32_t)draw(n_cells); /* of others */
+    for (size_t i = 0; i < n_rows * n_cells; i++)
+        mask[i] = HTH_MASK_CLOSED;
+    for (size_t i = 0; i < n; i++) {
+        size_t cell;
+
+        do
+            cell = draw(n_cells);
+        while (is_open(mask, n_cells, n_rows - 1, cell));
+        positions[cell] = first + (uint32_t)i;
+        for (size_t row = i + n_rows < n ? 0 : i + n_rows - n; row < n_rows; row++)
+            mask[row * n_cells + cell] = 0;
+    }
+}
+
+TEST(an_ordered_plan_takes_cells_by_their_positions)
+{
+    static uint16_t mask[40 * 1024];
+    static uint32_t positions[1024];
+    hth_mask_plan plan = { .groups = NULL };
+    bool has_gap;
+
+    for (int round = 0; round < 200; round++) {
+        size_t n_rows = 1 + draw(40), n_cells = 64 * (1 + draw(16)), n = n_rows + draw(n_cells - n_rows);
+        uint32_t first = (uint32_t)draw(200);
+
+        scatter(mask, positions, n_rows, n_cells, first, n);
+        assert_true(hth_mask_plan_make(&plan, mask, n_cells * sizeof(mask[0]), n_rows, n_cells));
+        assert_true(hth_mask_plan_order(&plan, positions, &has_gap));
+        for (size_t i = 0; i < plan.n_groups; i++) {
+            const hth_mask_group *group = &plan.groups[i];
+            hth_open_cells walk = hth_mask_group_walk(&plan, group);
+            size_t row = group->row + group->n_rows - 1, n_taken, n_all = 0;
+            uint32_t cells[64];
+
+            while ((n_taken = hth_open_cells_next(&walk, cells, 64)) > 0) {
+                for (size_t k = 0; k < n_taken; k++) {
+                    assert_int_equal(positions[cells[k]], first + n_all + k);
+                    assert_true(is_open(mask, n_cells, row, cells[k]));
+                }
+                n_all += n_taken;
+                assert_true(n_all == group->n_open || (first + n_all) % 64 == 0);
+            }
+            assert_int_equal(n_all, n - (n_rows - 1 - row));
+        }
+        positions[plan.ordered[plan.groups[0].ordered]] += 2 * (uint32_t)n;
+        if (plan.groups[0].n_open > 1) {
+            assert_false(hth_mask_plan_order(&plan, positions, &has_gap));
+            assert_true(has_gap);
+        }
+    }
+    hth_mask_plan_free(&plan);
+}
+
 enum { RUN_CELLS = 400, RUN_ROWS = 130, RUN_WINDOW = 20 };
 
 /* The rows of a window that moves by one cell a row. */

@@ -82,7 +82,8 @@ void hth_stub_context_info(const hth_engine_context *context, hth_engine_context
         .n_ctx = context->params.n_ctx,
         .n_batch = context->params.n_batch,
         .n_seq_max = context->params.n_seq_max,
-        .idle_cost = { .cells_max = UINT32_MAX }, /* they cost nothing */
+        .idle_cost = { .cells_max = UINT32_MAX },                    /* they cost nothing */
+        .is_deterministic = context->model->kind == HTH_MODEL_PLAIN, /* so that tests see a refusal, too */
     };
     (void)snprintf(out->params_text, sizeof(out->params_text),
                    "backend=stub build=1 rows=2 block=%u kind=%s window=%u vocab=%u", HTH_BLOCK_TOKENS,

@@ -1,0 +1,219 @@
+/*
+ * backend_llama_exact.c - contexts whose tokens have the same bits in any company
+ *
+ * In v0.5.0, on a CPU, two things make a row depend on others (docs/engine.md, "Deterministic contexts"):
+ *
+ *   the number of rows of a batch. Products with the weights take other code for a single row (F32, F16, BF16), or for
+ *   the rows beyond a multiple of 4 (repacked weights). So a batch is filled up to a multiple of 4 with rows of a
+ *   sequence of its own, which is emptied afterwards. The last layer computes only the rows whose logits are wanted, so
+ *   their number is made a multiple of 4, too.
+ *
+ *   attention. Hearth's own attention computes all rows in one way, over the sequence's own cells by their positions
+ *   (attention_order.h).
+ *
+ * Threads share out rows and columns, never sums. The context is checked before its first use, because the kernels
+ * depend on the machine and on the types of the weights: the last token of a short text must have the same logits after
+ * one evaluation and after several.
+ */
+#include "engine/backend_llama_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "engine/attention.h"
+
+enum {
+    ROWS_STEP = 4,
+    CHECK_TOKENS = 24,
+    CHECK_SINGLE = 5, /* of them, evaluated one by one the second time */
+};
+
+hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, struct llama_context_params *params,
+                                              hearth_error *err)
+{
+    uint32_t n_short = hth_backend_llama_n_ctx_short(model);
+
+    if (model->on_gpu)
+        return hth_fail(
+            err, HEARTH_UNSUPPORTED,
+            "deterministic: only the CPU's results do not depend on what is computed beside them; the model "
+            "has layers or devices elsewhere (0 GPU layers and no RPC servers would keep it on the CPU)");
+    if (!hth_attention_is_on())
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "deterministic: this needs Hearth's own attention, which this build does not have or "
+                        "HEARTH_ATTENTION=engine switches off");
+    if (atomic_load(&model->kind) != HTH_MODEL_PLAIN)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "deterministic: architecture '%s' has layers with a window, with recurrent state or with a "
+                        "cache of their own, for which results are not known to be equal",
+                        model->facts.architecture);
+    if (params->n_seq_max > 255)
+        return hth_fail(err, HEARTH_MISUSE, "deterministic: n_seq_max is %u; it must be at most 255",
+                        params->n_seq_max);
+    params->n_seq_max++;
+    params->n_batch = (params->n_batch + 1 + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
+    /* Not beyond the limit from which the engine takes other RoPE factors. */
+    params->n_ctx = params->n_ctx <= n_short && params->n_ctx + HTH_CONTEXT_STEP > n_short
+                      ? n_short
+                      : params->n_ctx + HTH_CONTEXT_STEP;
+    return HEARTH_OK;
+}
+
+hearth_status hth_backend_llama_exact_begin(hth_engine_context *context, hearth_error *err)
+{
+    if (context->info.n_ctx <= HTH_CONTEXT_STEP)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "deterministic: a context of %u tokens is too small",
+                        context->info.n_ctx);
+    context->order = hth_cell_order_new(context->info.n_ctx);
+    if (!context->order)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the positions of %u cells", context->info.n_ctx);
+    context->info.n_ctx -= HTH_CONTEXT_STEP;
+    context->info.n_seq_max--;
+    context->info.is_deterministic = true;
+    return HEARTH_OK;
+}
+
+void hth_backend_llama_exact_end(hth_engine_context *context)
+{
+    hth_cell_order_free(context->order);
+    free(context->coming);
+}
+
+/* ---- evaluating ---- */
+
+static bool is_even(size_t n)
+{
+    return n % ROWS_STEP == 0;
+}
+
+/* Make the number of rows with logits in [begin, end) a multiple, if there are any. */
+static void fill_logits(hth_engine_context *context, size_t begin, size_t end)
+{
+    int8_t *logits = context->batch.logits;
+    size_t n = 0;
+
+    for (size_t i = begin; i < end; i++)
+        n += logits[i] != 0;
+    for (size_t i = end; i > begin && !is_even(n); i--)
+        if (!logits[i - 1]) {
+            logits[i - 1] = true;
+            n++;
+        }
+}
+
+void hth_backend_llama_exact_fill(hth_engine_context *context, size_t n_rows)
+{
+    struct llama_batch *batch = &context->batch;
+    size_t n = n_rows;
+
+    if (!context->order)
+        return;
+    for (; !is_even(n); n++) {
+        batch->token[n] = batch->token[0];
+        batch->pos[n] = (llama_pos)(n - n_rows);
+        batch->logits[n] = false;
+        context->sequences[n] = (llama_seq_id)context->info.n_seq_max; /* beyond those of the caller */
+    }
+    batch->n_tokens = (int32_t)n;
+    for (size_t at = 0; at < n; at += context->n_ubatch)
+        fill_logits(context, at, at + context->n_ubatch < n ? at + context->n_ubatch : n);
+}
+
+void hth_backend_llama_exact_evaluates(hth_engine_context *context)
+{
+    if (context->order)
+        hth_cell_order_begin(context->order, context->batch.pos, (size_t)context->batch.n_tokens);
+}
+
+hearth_status hth_backend_llama_exact_restores(hth_engine_context *context, const uint8_t *bytes, uint32_t n_cells,
+                                               hearth_error *err)
+{
+    const uint8_t *cells = bytes + context->parsed.section_offsets[0] + 8;
+    size_t cell_bytes = context->format.has_cell_ext ? 24 : 12;
+
+    if (!context->order)
+        return HEARTH_OK;
+    if (n_cells > context->coming_capacity) {
+        int32_t *grown = realloc(context->coming, n_cells * sizeof(*grown));
+
+        if (!grown)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the positions of %u cells", n_cells);
+        context->coming = grown;
+        context->coming_capacity = n_cells;
+    }
+    for (size_t i = 0; i < n_cells; i++)
+        context->coming[i] = (int32_t)hth_get_u32(cells + i * cell_bytes);
+    hth_cell_order_begin(context->order, context->coming, n_cells);
+    return HEARTH_OK;
+}
+
+hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_error *err)
+{
+    if (!context->order)
+        return HEARTH_OK;
+    (void)hth_shim_seq_remove(context->llama, (llama_seq_id)context->info.n_seq_max, -1, -1);
+    if (hth_cell_order_end(context->order))
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_ENGINE,
+                    "deterministic: the engine filled other cells than expected, or computed attention its own way");
+}
+
+/* ---- the check ---- */
+
+/* Evaluate the check's text, its last n_single tokens one by one. logits, [n_vocab], receives those of the last token. */
+static hearth_status evaluate_text(hth_engine_context *context, size_t n_single, float *logits, hearth_error *err)
+{
+    size_t n_most = context->info.n_batch < CHECK_TOKENS ? context->info.n_batch : CHECK_TOKENS;
+    hth_batch_row rows[CHECK_TOKENS];
+    const float *last = NULL;
+    size_t n_rows = 0;
+
+    for (uint32_t i = 0; i < CHECK_TOKENS; i++) {
+        hth_decode_result result;
+        hearth_status status;
+
+        rows[n_rows++] = (hth_batch_row){
+            .token = (hearth_token)((7919u * i + 13) % (uint32_t)context->model->facts.n_vocab),
+            .position = i,
+            .wants_logits = i + 1 == CHECK_TOKENS,
+        };
+        if (n_rows < n_most && i + 1 < CHECK_TOKENS - n_single)
+            continue;
+        status = hth_backend_llama_decode(context, rows, n_rows, &result, err);
+        if (status != HEARTH_OK)
+            return status;
+        if (result != HTH_DECODE_OK)
+            return hth_fail(err, HEARTH_ENGINE, "deterministic: the engine did not finish the evaluation of the check");
+        last = hth_backend_llama_logits(context, n_rows - 1);
+        n_rows = 0;
+    }
+    if (!last)
+        return hth_fail(err, HEARTH_ENGINE, "deterministic: the engine gave no logits to the check");
+    memcpy(logits, last, (size_t)context->model->facts.n_vocab * sizeof(*last));
+    return HEARTH_OK;
+}
+
+hearth_status hth_backend_llama_exact_check(hth_engine_context *context, hearth_error *err)
+{
+    size_t n_vocab = (size_t)context->model->facts.n_vocab;
+    hearth_status status;
+    float *logits;
+
+    if (!context->order)
+        return HEARTH_OK;
+    logits = malloc(2 * n_vocab * sizeof(*logits));
+    if (!logits)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the logits of %zu tokens", 2 * n_vocab);
+    status = evaluate_text(context, 0, logits, err);
+    hth_backend_llama_seq_empty(context, 0);
+    if (status == HEARTH_OK)
+        status = evaluate_text(context, CHECK_SINGLE, logits + n_vocab, err);
+    hth_backend_llama_seq_empty(context, 0);
+    if (status == HEARTH_OK && memcmp(logits, logits + n_vocab, n_vocab * sizeof(*logits)) != 0)
+        status = hth_fail(err, HEARTH_UNSUPPORTED,
+                          "deterministic: on this machine, the engine computes the weights of this model in ways that "
+                          "depend on the number of rows");
+    free(logits);
+    return status;
+}
