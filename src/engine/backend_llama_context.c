@@ -360,6 +360,11 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
     if (status == HEARTH_OK && !hth_shim_has_memory(context->llama))
         status = hth_fail(err, HEARTH_UNSUPPORTED, "models of architecture '%s' do not generate text token by token",
                           model->facts.architecture);
+    if (status == HEARTH_OK && params->deterministic && llama_params.flash_attn_type == LLAMA_FLASH_ATTN_TYPE_DISABLED)
+        status = hth_fail(err, HEARTH_UNSUPPORTED,
+                          "deterministic: this needs flash attention, which the engine does not have for architecture "
+                          "'%s'",
+                          model->facts.architecture);
     if (status == HEARTH_OK) {
         hth_shim_context_sizes(context->llama, &context->info.n_ctx, &context->info.n_batch, &context->info.n_seq_max);
         context->n_batch_rows = context->info.n_batch;

@@ -48,6 +48,11 @@ hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, str
                         "deterministic: architecture '%s' has layers with a window, with recurrent state or with a "
                         "cache of their own, for which results are not known to be equal",
                         model->facts.architecture);
+    if (model->has_iq_experts && !getenv("GGML_NO_IQ_PANEL"))
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "deterministic: the results of experts with weights of a type IQ1 to IQ4_XS depend on the "
+                        "number of rows that an expert gets; use weights of another type, or set GGML_NO_IQ_PANEL=1 in "
+                        "the environment");
     if (params->n_seq_max > 255)
         return hth_fail(err, HEARTH_MISUSE, "deterministic: n_seq_max is %u; it must be at most 255",
                         params->n_seq_max);
@@ -116,6 +121,7 @@ void hth_backend_llama_exact_fill(hth_engine_context *context, size_t n_rows)
         context->sequences[n] = (llama_seq_id)context->info.n_seq_max; /* beyond those of the caller */
     }
     batch->n_tokens = (int32_t)n;
+    context->has_added_rows |= n > n_rows;
     for (size_t at = 0; at < n; at += context->n_ubatch)
         fill_logits(context, at, at + context->n_ubatch < n ? at + context->n_ubatch : n);
 }
@@ -152,7 +158,9 @@ hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_e
 {
     if (!context->order)
         return HEARTH_OK;
-    (void)hth_shim_seq_remove(context->llama, (llama_seq_id)context->info.n_seq_max, -1, -1);
+    if (context->has_added_rows) /* a removal looks at all cells */
+        (void)hth_shim_seq_remove(context->llama, (llama_seq_id)context->info.n_seq_max, -1, -1);
+    context->has_added_rows = false;
     if (hth_cell_order_end(context->order))
         return HEARTH_OK;
     return hth_fail(err, HEARTH_ENGINE,

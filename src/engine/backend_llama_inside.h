@@ -42,6 +42,7 @@ struct hth_engine_model {
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
     bool has_classifier;
+    bool has_iq_experts;
     hth_llama_devices devices;
     bool on_gpu;          /* the model has devices */
     int32_t n_gpu_layers; /* 0 without devices; in ctx_params_hash, because devices round differently */
@@ -102,6 +103,7 @@ struct hth_engine_context {
     hth_cell_order *order; /* NULL: not deterministic */
     int32_t *coming;       /* positions of the cells of an image that is being restored */
     size_t coming_capacity;
+    bool has_added_rows; /* the extra sequence has cells */
 
     hth_llama_applied applied;
 

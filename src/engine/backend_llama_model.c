@@ -228,6 +228,7 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
     }
     model->has_long_rope_factors = file.has_long_rope_factors;
     model->has_classifier = file.has_classifier;
+    model->has_iq_experts = file.has_iq_experts;
     status = pick_devices(model, params, err);
     if (status == HEARTH_OK && params->no_mmap && !model->on_gpu)
         status = hth_backend_llama_check_memory(file.weight_bytes, "the model", err);

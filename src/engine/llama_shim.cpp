@@ -131,6 +131,21 @@ std::string metadata_problem(const gguf_context *file)
     return "";
 }
 
+bool is_iq(ggml_type type)
+{
+    switch (type) {
+    case GGML_TYPE_IQ1_S:
+    case GGML_TYPE_IQ1_M:
+    case GGML_TYPE_IQ2_XXS:
+    case GGML_TYPE_IQ2_XS:
+    case GGML_TYPE_IQ2_S:
+    case GGML_TYPE_IQ3_XXS:
+    case GGML_TYPE_IQ3_S:
+    case GGML_TYPE_IQ4_XS: return true;
+    default: return false;
+    }
+}
+
 struct gguf_deleter {
     void operator()(gguf_context *file) const
     {
@@ -213,6 +228,8 @@ hearth_status hth_shim_file_read(const char *path, hth_shim_file *out, hearth_er
                                 (long long)i);
             found.bytes_needed = std::max(found.bytes_needed, end);
             found.weight_bytes += size;
+            found.has_iq_experts |= std::strstr(gguf_get_tensor_name(file.get(), i), "_exps.") &&
+                                    is_iq(gguf_get_tensor_type(file.get(), i));
         }
         found.split_no = file_u32(file.get(), "split.no", 0);
         found.split_count = file_u32(file.get(), "split.count", 0);

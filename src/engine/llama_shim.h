@@ -46,6 +46,7 @@ typedef struct hth_shim_file {
     uint32_t split_count; /* 0 or 1: one file */
     bool has_long_rope_factors;
     bool has_classifier; /* weights that make scores of a vector */
+    bool has_iq_experts; /* weights of experts in one of the types IQ1 to IQ4_XS */
 } hth_shim_file;
 
 /* Read the header of a GGUF file. HEARTH_CORRUPT when the engine cannot read it. */

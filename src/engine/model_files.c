@@ -82,6 +82,7 @@ hearth_status hth_model_files_check(const char *path, hth_shim_file *total, hear
             status = check_file(part_path, &part, err);
         total->weight_bytes += part.weight_bytes;
         total->has_long_rope_factors |= part.has_long_rope_factors;
+        total->has_iq_experts |= part.has_iq_experts;
     }
     return status;
 }
