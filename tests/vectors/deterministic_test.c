@@ -51,6 +51,7 @@ typedef struct way {
     bool has_ranks;   /* later ones have higher priorities */
     bool backwards;   /* the last one first */
     bool is_uncached; /* requests read nothing */
+    bool restores;    /* the rows of the way before are found */
 } way;
 
 static void open_model(fixture *f, const way *w)
@@ -177,6 +178,8 @@ static void wait_until_open(fixture *f, size_t n)
 
 static void run_all(fixture *f, const way *w)
 {
+    uint64_t n_restored = 0;
+
     for (size_t k = 0; k < REQUESTS; k++) {
         submit(f, w, w->backwards ? REQUESTS - 1 - k : k);
         if (!w->at_once)
@@ -185,8 +188,11 @@ static void run_all(fixture *f, const way *w)
     wait_until_open(f, 0);
     for (size_t i = 0; i < REQUESTS; i++) {
         compare(&f->requests[i], f->results[i], 0, i, w->name);
+        n_restored += f->results[i]->stats->rows_restored;
         hearth_result_unref(f->results[i]);
     }
+    if (w->restores && n_restored == 0)
+        fail_msg("%s: no row was restored", w->name);
 }
 
 /* Each reply goes on in the middle, as after the death of a worker. */
@@ -272,8 +278,8 @@ static void check_model(const char *shape)
 {
     static const way ways[] = {
         { "cold, one after the other", .forgets = true },
-        { "from files", .n_parallel = 2 },
-        { "from files, all at once", .n_parallel = 8, .at_once = true },
+        { "from files", .n_parallel = 2, .restores = true },
+        { "from files, all at once", .n_parallel = 8, .at_once = true, .restores = true },
         { "cold, all at once", .forgets = true, .n_parallel = 10, .n_ctx = 8192, .at_once = true },
         { "in parts", .in_parts = true },
         { "in a small context", .forgets = true, .n_parallel = 5, .n_ctx = 1024, .at_once = true },
