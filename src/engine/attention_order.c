@@ -46,6 +46,9 @@ static struct {
     } graphs[GRAPHS_MAX];
 } running = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* running.n without the lock: processes without deterministic models never take it. */
+static atomic_size_t n_running;
+
 void __real_ggml_backend_tensor_set(struct ggml_tensor *tensor, const void *values, size_t offset, size_t n_bytes);
 void __wrap_ggml_backend_tensor_set(struct ggml_tensor *tensor, const void *values, size_t offset, size_t n_bytes);
 
@@ -152,6 +155,7 @@ void hth_cell_order_graph_begin(struct ggml_cgraph *graph, const void *work)
     fill_by_graph(current, graph);
     pthread_mutex_lock(&running.lock);
     if (running.n < GRAPHS_MAX) {
+        atomic_fetch_add(&n_running, 1);
         running.graphs[running.n].work = work;
         running.graphs[running.n++].order = current;
     } else {
@@ -168,6 +172,7 @@ void hth_cell_order_graph_end(const void *work)
     for (size_t i = 0; i < running.n; i++)
         if (running.graphs[i].work == work) {
             running.graphs[i] = running.graphs[--running.n];
+            atomic_fetch_sub(&n_running, 1);
             break;
         }
     pthread_mutex_unlock(&running.lock);
@@ -177,6 +182,8 @@ hth_cell_order *hth_cell_order_of(const void *work)
 {
     hth_cell_order *found = NULL;
 
+    if (atomic_load(&n_running) == 0)
+        return NULL;
     pthread_mutex_lock(&running.lock);
     for (size_t i = 0; i < running.n && !found; i++)
         if (running.graphs[i].work == work)
