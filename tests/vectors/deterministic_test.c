@@ -180,6 +180,8 @@ static void run_all(fixture *f, const way *w)
 {
     uint64_t n_restored = 0;
 
+    for (size_t i = 0; i < REQUESTS; i++)
+        f->requests[i].id = UINT64_MAX; /* ids of the runtime before would count as those of this one */
     for (size_t k = 0; k < REQUESTS; k++) {
         submit(f, w, w->backwards ? REQUESTS - 1 - k : k);
         if (!w->at_once)
