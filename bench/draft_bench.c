@@ -10,8 +10,8 @@
  *   words   a few words in random order: repetitions are frequent, and mean nothing
  *   random  random tokens: nothing repeats itself
  *
- * With a draft model there are two replies: one that the draft model drew, so that all its guesses are right, and random
- * tokens.
+ * With a draft model there are two replies: one that the draft model drew, so that all its guesses are right, and
+ * random tokens.
  */
 #include <stdio.h>
 #include <stdlib.h>

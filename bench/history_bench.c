@@ -8,9 +8,9 @@
  *
  * Then a conversation of N_TURNS (20) replies: a call of a tool with reasoning, its result, an answer with reasoning,
  * the next question. A reply is made of other tokens than the tokenizer's in one of 50 places, as a model that samples
- * draws them now and then, and its calls have no blanks in their arguments, unlike the template's. Counted are the tokens of all prompts that were found in the cache, with the history and
- * without it, with a template that keeps earlier reasoning and with one that drops it. Then the time until the tokens of
- * the last prompt are there.
+ * draws them now and then, and its calls have no blanks in their arguments, unlike the template's. Counted are the
+ * tokens of all prompts that were found in the cache, with the history and without it, with a template that keeps
+ * earlier reasoning and with one that drops it. Then the time until the tokens of the last prompt are there.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -448,8 +448,8 @@ typedef struct hearth_model_options {
     uint32_t draft_min;     /* a shorter draft is left out; 0 (default) .. HEARTH_DRAFT_MAX; at most draft_max counts */
     /*
      * A smaller model of the same vocabulary that guesses the next tokens of replies; a path as hearth_model_load takes
-     * it, NULL (default): none. With it, a draft_max of 0 counts as HEARTH_DRAFT_MAX. HEARTH_UNSUPPORTED, with the first
-     * token that differs, for another vocabulary, and for models with a window or with recurrent state.
+     * it, NULL (default): none. With it, a draft_max of 0 counts as HEARTH_DRAFT_MAX. HEARTH_UNSUPPORTED, with the
+     * first token that differs, for another vocabulary, and for models with a window or with recurrent state.
      */
     const char *draft_model;
     uint32_t draft_n_ctx; /* its context in tokens; 0 (default): as the model's. Longer requests get no drafts of it */
@@ -1408,12 +1408,13 @@ HEARTH_API void hearth_embeddings_unref(const hearth_embeddings *embeddings);
  *
  * The id is unique among all requests, and hearth_cancel and hearth_wait take it.
  *
- * Returns HEARTH_OK; HEARTH_MISUSE and HEARTH_INVALID_TEXT for a request that is wrong, has more than 4 Mi tokens in all
- * (the query counts with each input), or would get vectors of more than 1 GiB; HEARTH_NOT_FOUND for an adapter that is
- * not loaded; HEARTH_TOO_LONG for an input of more tokens than hearth_model_info.embed_tokens_max, or a query that does
- * not have fewer; HEARTH_UNSUPPORTED if the model makes no embeddings, or has no classifier for HEARTH_POOLING_RANK; HEARTH_BUSY when
- * queue_max requests for embeddings have not ended, or when their tokens and vectors would take more than 1 GiB
- * together; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. on_done is not called unless the status is HEARTH_OK.
+ * Returns HEARTH_OK; HEARTH_MISUSE and HEARTH_INVALID_TEXT for a request that is wrong, has more than 4 Mi tokens in
+ * all (the query counts with each input), or would get vectors of more than 1 GiB; HEARTH_NOT_FOUND for an adapter that
+ * is not loaded; HEARTH_TOO_LONG for an input of more tokens than hearth_model_info.embed_tokens_max, or a query that
+ * does not have fewer; HEARTH_UNSUPPORTED if the model makes no embeddings, or has no classifier for
+ * HEARTH_POOLING_RANK; HEARTH_BUSY when queue_max requests for embeddings have not ended, or when their tokens and
+ * vectors would take more than 1 GiB together; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. on_done is not
+ * called unless the status is HEARTH_OK.
  */
 HEARTH_API hearth_status hearth_embed_submit(hearth_model *model, const hearth_embed_request *request, uint64_t *id_out,
                                              hearth_error *err);

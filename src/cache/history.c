@@ -390,8 +390,8 @@ static bool begins_with(const record *r, const hearth_token *tokens, size_t n_to
 }
 
 /*
- * Add a record, whose digest is known, behind another one (NULL: at the beginning). Its place is free. The result may be
- * evicted later.
+ * Add a record, whose digest is known, behind another one (NULL: at the beginning). Its place is free. The result may
+ * be evicted later.
  */
 static record *add_behind(hth_history *h, space *s, record *below, const hth_history_record *plain,
                           const hth_history_digest *digest)
@@ -636,9 +636,9 @@ static const node *next_node(const node *n, const node *top, bool passes_branch)
 }
 
 /*
- * The replies of records below top that begin in the first n_known bytes of the text. Behind a record whose reply begins
- * later, all others begin later, too. The branches of other conversations that begin like this one are many, so only
- * some are looked at, the latest ones first.
+ * The replies of records below top that begin in the first n_known bytes of the text. Behind a record whose reply
+ * begins later, all others begin later, too. The branches of other conversations that begin like this one are many, so
+ * only some are looked at, the latest ones first.
  */
 static size_t collect_replies(const node *top, size_t n_known, hth_history_reply out[HTH_HISTORY_REPLIES_MAX])
 {

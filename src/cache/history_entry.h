@@ -59,8 +59,8 @@ typedef struct hth_history_entry {
 /* The bytes of an entry with so many tokens. */
 size_t hth_history_entry_bytes(size_t n_tokens, bool is_signed);
 /*
- * Write the entry of a record behind a text, with a signature if there is a key. False, with nothing written, if no form
- * gives its text, or without memory.
+ * Write the entry of a record behind a text, with a signature if there is a key. False, with nothing written, if no
+ * form gives its text, or without memory.
  */
 bool hth_history_entry_write(const hth_history_record *record, const hth_history_end *before,
                              const hth_signing_key *key, hth_history_text_fn text_of, void *user_data, uint8_t *bytes);

@@ -247,7 +247,10 @@ static bool is_at(const hth_history_files *files, int fd, const char *path)
            open.inode == named.inode && open.device == named.device;
 }
 
-/* Make a file of this number and lock it. Another process may take it for one whose writer has ended, until it is locked. */
+/*
+ * Make a file of this number and lock it. Another process may take it for one whose writer has ended, until it is
+ * locked.
+ */
 static int make_file(const hth_history_files *files, uint64_t number)
 {
     char path[PATH_BYTES];

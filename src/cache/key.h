@@ -75,7 +75,10 @@ bool hth_key_of_bytes(const hth_keyspace *keyspace, const uint8_t *token_bytes, 
 
 /* The byte of a quant type's lower-case name; HTH_QUANT_UNKNOWN for every unknown name. */
 uint8_t hth_quant_byte(const char *name);
-/* The byte for the rows of a model of that type. Readers refuse HTH_QUANT_UNKNOWN, so f32 stands for it: fingerprints tell models apart. */
+/*
+ * The byte for the rows of a model of that type. Readers refuse HTH_QUANT_UNKNOWN, so f32 stands for it: fingerprints
+ * tell models apart.
+ */
 uint8_t hth_quant_byte_of_rows(const char *name);
 /* The name of a byte 0..29; NULL for others, 255 included. */
 const char *hth_quant_name(uint8_t byte);

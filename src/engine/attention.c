@@ -12,9 +12,9 @@
  * (attention_chunk.h). Tiles and parts are counted in open cells only. Parts are added in their order, whichever thread
  * computed them. So a row's attention depends only on the values of its own cells, on their order in the buffer, and on
  * whether the row is in a chunk. It does not depend on where the cells lie, on the cells between them, on other
- * sequences' rows, or on threads. In a context with an order (attention_order.h), all rows are computed like chunks, and
- * cells are taken by their positions, so not even their order and the chunk matter. The engine computes operations of other forms (several streams, no mask, transposed
- * results, ...).
+ * sequences' rows, or on threads. In a context with an order (attention_order.h), all rows are computed like chunks,
+ * and cells are taken by their positions, so not even their order and the chunk matter. The engine computes operations
+ * of other forms (several streams, no mask, transposed results, ...).
  *
  * The linker redirects the engine's call of ggml_compute_forward_flash_attn_ext to the function here (--wrap). This
  * works because the engine is a set of static libraries in one module. The engine itself is not changed. Every thread

@@ -169,7 +169,9 @@ hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_e
 
 /* ---- the check ---- */
 
-/* Evaluate the check's text, its last n_single tokens one by one. logits, [n_vocab], receives those of the last token. */
+/*
+ * Evaluate the check's text, its last n_single tokens one by one. logits, [n_vocab], receives those of the last token.
+ */
 static hearth_status evaluate_text(hth_engine_context *context, size_t n_single, float *logits, hearth_error *err)
 {
     size_t n_most = context->info.n_batch < CHECK_TOKENS ? context->info.n_batch : CHECK_TOKENS;

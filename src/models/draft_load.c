@@ -95,12 +95,13 @@ static hearth_status check(const hth_model_draft *draft, const hth_engine_model_
                             "after a wrong token is cut off, because its file is split, it does not generate, or its "
                             "architecture is not known",
                             draft->path, target->name, names[i]);
-    if (info->kind != HTH_MODEL_PLAIN || target->info->kind != HTH_MODEL_PLAIN)
-        return hth_fail(
-            err, HEARTH_UNSUPPORTED,
-            "'%s' cannot draft for '%s': the sequences of '%s', which has a window or recurrent state, cannot "
-            "be cut behind a wrong token",
-            draft->path, target->name, target->info->kind != HTH_MODEL_PLAIN ? target->name : draft->path);
+    for (size_t i = 2; i-- > 0;)
+        if (kinds[i] != HTH_MODEL_PLAIN)
+            return hth_fail(
+                err, HEARTH_UNSUPPORTED,
+                "'%s' cannot draft for '%s': the sequences of '%s', which has a window or recurrent state, cannot "
+                "be cut behind a wrong token",
+                draft->path, target->name, names[i]);
     return check_vocabulary(draft, info->n_vocab, target, err);
 }
 

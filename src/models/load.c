@@ -168,10 +168,11 @@ static uint32_t default_context(const hearth_model *model, const hearth_model_op
 
     model->backend->cell_room(model->engine_model, options->type_k, options->type_v, &room);
     if (model->draft && room.cell_bytes > 0) {
-        uint64_t draft_bytes = hth_model_draft_cell_bytes(model->draft) * options->draft_n_ctx;
+        uint64_t cell_bytes = hth_model_draft_cell_bytes(model->draft);
+        uint64_t draft_bytes = cell_bytes * options->draft_n_ctx;
 
-        if (options->draft_n_ctx == 0)
-            room.cell_bytes += hth_model_draft_cell_bytes(model->draft);
+        if (options->draft_n_ctx == 0) /* its context grows with the model's */
+            room.cell_bytes += cell_bytes;
         room.free_bytes -= draft_bytes < room.free_bytes ? draft_bytes : room.free_bytes;
     }
     n_ctx = hth_default_context(model->info.n_ctx_train, model->info.n_ctx_short, &room);

@@ -157,8 +157,8 @@ static int rank_of(const hearth_plan_item *item, uint32_t n_tokens)
 }
 
 /*
- * Drafts of the draft model for the slots that the text gave none, at most n_left tokens in all. price: of a token, as a
- * part of the time of a token without drafts, of which an evaluation draws n_streams.
+ * Drafts of the draft model for the slots that the text gave none, at most n_left tokens in all. price: of a token, as
+ * a part of the time of a token without drafts, of which an evaluation draws n_streams.
  */
 static void plan_model_drafts(hth_batch *batch, float price, uint32_t n_left, uint32_t n_streams)
 {
@@ -277,11 +277,6 @@ static void set_pulse(hth_batch *batch)
     atomic_store_explicit(&batch->pulse->n, n, memory_order_release);
 }
 
-static void move_mean(uint64_t *mean, uint64_t value)
-{
-    *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
-}
-
 /*
  * The cost of a row of a draft. It is at most that of a row of its own, so a slow moment of the machine counts for
  * little more. Without drafts the estimate goes back to the first one, slowly: what was too dear once is tried again.
@@ -302,12 +297,13 @@ static void note_draft_cost(hth_batch *batch, uint64_t spent_ns)
 /* A few rows cost little more than one. So the cost of a row is measured on evaluations of many rows only. */
 static void note_cost(hth_batch *batch, uint64_t spent_ns)
 {
-    if (batch->n_rows >= HTH_CHUNK_MIN)
-        move_mean(&batch->row_ns, spent_ns / batch->n_rows + 1);
-    else if (batch->n_draft == 0)
-        move_mean(&batch->small_ns, spent_ns + 1);
-    if (batch->n_rows < HTH_CHUNK_MIN)
-        note_draft_cost(batch, spent_ns);
+    if (batch->n_rows >= HTH_CHUNK_MIN) {
+        hth_move_mean(&batch->row_ns, spent_ns / batch->n_rows + 1);
+        return;
+    }
+    if (batch->n_draft == 0)
+        hth_move_mean(&batch->small_ns, spent_ns + 1);
+    note_draft_cost(batch, spent_ns);
 }
 
 const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot)

@@ -438,11 +438,6 @@ static void add_rows(hth_draft_model *model, hth_draft_wish *wish)
     wish->is_open = seat->n_rows > 0; /* otherwise the rest follows with the next tick */
 }
 
-static void move_mean(uint64_t *mean, uint64_t value)
-{
-    *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
-}
-
 /* Evaluate the rows of n_wishes. False: there are no guesses from them. */
 static bool evaluate(hth_draft_model *model, uint32_t n_wishes)
 {
@@ -467,9 +462,9 @@ static bool evaluate(hth_draft_model *model, uint32_t n_wishes)
         return false;
     spent_ns = hth_workplace_now(place) - begin_ns;
     if (model->n_rows <= STEP_ROWS * n_wishes)
-        move_mean(&model->step_ns, spent_ns);
+        hth_move_mean(&model->step_ns, spent_ns);
     if (model->n_rows >= HTH_CHUNK_MIN)
-        move_mean(&model->row_ns, spent_ns / model->n_rows + 1);
+        hth_move_mean(&model->row_ns, spent_ns / model->n_rows + 1);
     return true;
 }
 
@@ -542,11 +537,10 @@ static void take_guess(hth_draft_model *model, hth_draft_wish *wish, float price
     wish->is_open = false;
     if (token < 0 || (uint32_t)token >= model->options.n_vocab)
         return;
-    if (wish->n == 0)
+    if (wish->n == 0) {
         seat->guessed_at = at;
-    if (wish->n == 0 && seat->is_look) {
-        seat->n_pause = seat->n_pause < PAUSE_MAX ? 2 * seat->n_pause : PAUSE_MAX;
-        seat->n_rest = seat->n_pause;
+        if (seat->is_look)
+            seat->n_rest = seat->n_pause = seat->n_pause < PAUSE_MAX ? 2 * seat->n_pause : PAUSE_MAX;
     }
     seat->guessed[wish->n] = token;
     seat->classes[wish->n] = class_of(probability);

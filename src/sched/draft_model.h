@@ -1,10 +1,10 @@
 /*
  * draft_model.h - a small model that guesses the next tokens of replies
  *
- * The draft model has the vocabulary of the model whose replies it guesses, called the target, and a context of its own.
- * A reply that asks for guesses gets a seat: a sequence of the draft model, which follows the tokens of the reply. One
- * evaluation serves all seats at once. A prompt comes from shared cells, then from rows, then from evaluations, so a
- * prompt that is warm for the target is warm for the draft model, too. Its rows lie in a keyspace of their own.
+ * The draft model has the vocabulary of the model whose replies it guesses, called the target, and a context of its
+ * own. A reply that asks for guesses gets a seat: a sequence of the draft model, which follows the tokens of the reply.
+ * One evaluation serves all seats at once. A prompt comes from shared cells, then from rows, then from evaluations, so
+ * a prompt that is warm for the target is warm for the draft model, too. Its rows lie in a keyspace of their own.
  *
  * A guess is drawn as the target draws: with the temperature and the filters of the request, and with the same number
  * of its seed and position. So two models that agree draw the same tokens.

@@ -65,6 +65,12 @@ static inline uint64_t hth_workplace_now(const hth_workplace *workplace)
     return workplace->now_ns ? workplace->now_ns(workplace->clock) : hth_os_monotonic_ns();
 }
 
+/* Move the mean of recent costs towards a new one; 0: none is known yet. */
+static inline void hth_move_mean(uint64_t *mean, uint64_t value)
+{
+    *mean = *mean == 0 ? value : (3 * *mean + value) / 4;
+}
+
 static inline hth_prompt_place hth_workplace_prompt_place(const hth_workplace *workplace)
 {
     return (hth_prompt_place){

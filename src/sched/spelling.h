@@ -37,8 +37,8 @@ typedef struct hth_spelled {
 } hth_spelled;
 
 /*
- * Spell tokens behind a text, up to the first token without bytes: *n_tokens is the number of tokens then. False without
- * memory; *out may be released all the same.
+ * Spell tokens behind a text, up to the first token without bytes: *n_tokens is the number of tokens then. False
+ * without memory; *out may be released all the same.
  */
 bool hth_spelled_init(const hth_spelling *spelling, const char *before, size_t n_before, const hearth_token *tokens,
                       size_t n_tokens, hth_spelled *out);

@@ -49,9 +49,9 @@ hth_true_tokens *hth_true_tokens_new(const hth_true_tokens_options *options);
 bool hth_true_tokens_free(hth_true_tokens *known);
 
 /*
- * The tokens of a prompt, n_bytes >= 1, under the fingerprint of the model with its salts. flags: those of the tokenizer,
- * and HTH_PROMPT_CHAT. *n_known_out: the leading tokens that are known. tokens_out is released with free. Statuses as
- * hth_tokenize.
+ * The tokens of a prompt, n_bytes >= 1, under the fingerprint of the model with its salts. flags: those of the
+ * tokenizer, and HTH_PROMPT_CHAT. *n_known_out: the leading tokens that are known. tokens_out is released with free.
+ * Statuses as hth_tokenize.
  */
 hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text,
                                  size_t n_bytes, unsigned flags, hearth_token **tokens_out, size_t *n_out,

@@ -7,8 +7,8 @@
  * hash of all that a sequence holds, so a wrong cell, or a row that went to the wrong request, changes the reply. So do
  * the adapters that half of the requests have.
  *
- * Requests may expect a reply: the right one, or one with mistakes. Some worlds with plain attention have a draft model,
- * which is the target itself or errs. So drafts are right to any length, and the oracle makes none.
+ * Requests may expect a reply: the right one, or one with mistakes. Some worlds with plain attention have a draft
+ * model, which is the target itself or errs. So drafts are right to any length, and the oracle makes none.
  *
  * The oracle computes each reply on a fresh context of its own (support/solo.h), with no code of the scheduler. What
  * was cancelled or ran out of time has a beginning of it. After every tick the books are compared with an account of

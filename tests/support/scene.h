@@ -78,6 +78,16 @@ static inline void expect_as_alone(const test_stage *stage, const test_reply *re
     free(chain);
 }
 
+/* Run a request and all that were submitted before it, and compare its reply with that of an engine of its own. */
+static inline test_reply *run_as_alone(test_stage *stage, const hearth_request *request)
+{
+    test_reply *reply = submit(stage, request);
+
+    test_stage_run(stage);
+    expect_as_alone(stage, reply, request);
+    return reply;
+}
+
 static inline void expect_ended(const test_reply *reply, hearth_status status, hearth_finish_reason reason)
 {
     assert_int_equal(reply->n_done, 1);

@@ -1,8 +1,8 @@
 /*
  * draft_model_test.c - a draft model makes fewer evaluations and no difference: tick by tick on the stub engine
  *
- * A draft model of the stub is the same model, or one that errs in some of its tokens. An evaluation of the target takes
- * a millisecond of the test's clock, so that its cost is known.
+ * A draft model of the stub is the same model, or one that errs in some of its tokens. An evaluation of the target
+ * takes a millisecond of the test's clock, so that its cost is known.
  */
 #include "support/scene.h"
 
@@ -31,16 +31,6 @@ static hearth_request drafting(const hearth_token *prompt, size_t n_prompt, int3
     return request;
 }
 
-/* Run a request alone, and compare it with the one that has no drafts. */
-static test_reply *run(test_stage *stage, const hearth_request *request)
-{
-    test_reply *reply = submit(stage, request);
-
-    test_stage_run(stage);
-    expect_as_alone(stage, reply, request);
-    return reply;
-}
-
 TEST(a_draft_model_that_is_the_target_is_always_right)
 {
     test_stage_options options = with_draft_model("stub:");
@@ -51,7 +41,7 @@ TEST(a_draft_model_that_is_the_target_is_always_right)
     open_stage(&stage, &options);
     sampling.seed = 7;
     for (unsigned i = 0; i < 2; i++) {
-        test_reply *reply = run(&stage, &request);
+        test_reply *reply = run_as_alone(&stage, &request);
 
         assert_true(reply->result->stats->draft_tokens > REPLY / 2);
         assert_int_equal(reply->result->stats->draft_accepted_tokens, reply->result->stats->draft_tokens);
@@ -73,7 +63,7 @@ TEST(a_draft_model_that_errs_is_right_in_part)
 
     open_stage(&stage, &options);
     begin_ns = stage.now_ns;
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_true(reply->result->stats->draft_accepted_tokens > 100);
     assert_true(reply->result->stats->draft_accepted_tokens < reply->result->stats->draft_tokens);
     assert_true(stage.now_ns - begin_ns < 400 * stage.watch.decode_ns / 2); /* with the time of its guesses */
@@ -92,7 +82,7 @@ TEST(all_replies_are_drafted_together)
 
     open_stage(&stage, &options);
     requests[0] = drafting(text, PROMPT / 2, REPLY);
-    test_reply_free(run(&stage, &requests[0])); /* measures what a row costs */
+    test_reply_free(run_as_alone(&stage, &requests[0])); /* measures what a row costs */
     n_steps = stage.draft_watch.n_decodes;
     for (unsigned i = 0; i < MANY; i++) {
         requests[i] = drafting(i % 2 ? other : text, PROMPT + i, REPLY);
@@ -140,7 +130,7 @@ TEST(replies_to_one_prompt_share_its_evaluation)
     uint64_t n_rows;
 
     open_stage(&stage, &options);
-    test_reply_free(run(&stage, &first)); /* measures what a row costs */
+    test_reply_free(run_as_alone(&stage, &first)); /* measures what a row costs */
     n_rows = stage.draft_watch.n_rows;
     for (unsigned i = 0; i < MANY; i++)
         replies[i] = submit(&stage, &request);
@@ -159,7 +149,7 @@ static uint64_t n_draft_rows(test_stage *stage, const hearth_request *request)
 {
     uint64_t n_before = stage->draft_watch.n_rows;
 
-    test_reply_free(run(stage, request));
+    test_reply_free(run_as_alone(stage, request));
     return stage->draft_watch.n_rows - n_before;
 }
 
@@ -199,7 +189,7 @@ TEST(rows_of_the_draft_model_have_true_tokens_only)
 
     options.ram_bytes = 64 << 20;
     open_stage(&stage, &options);
-    reply = run(&stage, &first);
+    reply = run_as_alone(&stage, &first);
     assert_true(reply->result->stats->draft_accepted_tokens < reply->result->stats->draft_tokens);
     memcpy(more, text, PROMPT * sizeof(*more));
     memcpy(more + PROMPT, reply->result->tokens, 700 * sizeof(*more));
@@ -221,7 +211,7 @@ TEST(requests_of_other_salts_share_no_rows_of_the_draft_model)
 
     options.ram_bytes = 64 << 20;
     open_stage(&stage, &options);
-    test_reply_free(run(&stage, &request));
+    test_reply_free(run_as_alone(&stage, &request));
     n_rows = stage.draft_watch.n_rows;
     reply = test_stage_submit(&stage, &request, "another", &err);
     assert_non_null(reply);
@@ -241,7 +231,7 @@ TEST(a_draft_model_that_costs_too_much_is_hardly_asked)
     test_stage_open(&stage, &options);
     stage.watch.decode_ns = 1000000;
     stage.draft_watch.decode_ns = 1200000;
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_true(reply->result->stats->draft_tokens < 30); /* it is tried again now and then */
     test_reply_free(reply);
     test_stage_close(&stage);
@@ -258,10 +248,10 @@ TEST(a_draft_model_that_is_mostly_wrong_is_hardly_asked)
     test_stage_open(&stage, &options);
     stage.watch.decode_ns = 1000000;
     stage.draft_watch.decode_ns = 200000;
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     test_reply_free(reply);
     n_decodes = stage.draft_watch.n_decodes;
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_true(reply->result->stats->draft_tokens < 60);
     assert_true(stage.draft_watch.n_decodes - n_decodes < 120);
     test_reply_free(reply);
@@ -282,7 +272,7 @@ TEST(many_replies_at_once_are_not_drafted)
     stage.watch.row_ns = 200000; /* a row of a draft costs a third of a token, alone */
     stage.watch.decode_ns = 400000;
     stage.draft_watch.row_ns = 20000;
-    replies[0] = run(&stage, &request);
+    replies[0] = run_as_alone(&stage, &request);
     assert_true(replies[0]->result->stats->draft_tokens > REPLY / 2);
     test_reply_free(replies[0]);
     for (unsigned i = 0; i < MANY; i++)
@@ -334,7 +324,7 @@ TEST(a_request_that_turned_drafts_off_has_none)
 
     open_stage(&stage, &options);
     request.draft_max = 0;
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_int_equal(reply->result->stats->draft_tokens, 0);
     assert_int_equal(stage.draft_watch.n_decodes, 0);
     test_reply_free(reply);
@@ -353,7 +343,7 @@ TEST(tokens_that_one_of_both_lacks_are_not_guessed)
 
         options.model = i == 0 ? "stub:vocab=260" : "stub:vocab=300";
         open_stage(&stage, &options);
-        reply = run(&stage, &request);
+        reply = run_as_alone(&stage, &request);
         assert_true(reply->result->stats->draft_tokens > 0);
         test_reply_free(reply);
         test_stage_close(&stage);

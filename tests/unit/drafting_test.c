@@ -28,16 +28,6 @@ static hearth_request expecting(const hearth_token *draft, size_t n_draft, uint3
     return request;
 }
 
-/* Run a request alone, and compare it with the one that has no drafts. */
-static test_reply *run(test_stage *stage, const hearth_request *request)
-{
-    test_reply *reply = submit(stage, request);
-
-    test_stage_run(stage);
-    expect_as_alone(stage, reply, request);
-    return reply;
-}
-
 TEST(an_expected_reply_takes_few_evaluations)
 {
     hearth_token chain[REPLY] = { 0 };
@@ -47,7 +37,7 @@ TEST(an_expected_reply_takes_few_evaluations)
 
     test_stage_open(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_true(reply->result->stats->n_decode_evaluations <= 1 + (REPLY - 1) / (HEARTH_DRAFT_MAX + 1));
     assert_int_equal(reply->result->stats->draft_tokens, REPLY - 1 - reply->result->stats->n_decode_evaluations);
     assert_int_equal(reply->result->stats->draft_accepted_tokens, reply->result->stats->draft_tokens);
@@ -67,7 +57,7 @@ TEST(a_wrong_token_ends_a_draft_and_the_reply_stays_the_same)
     reply_of(&stage, PROMPT, chain, REPLY);
     memcpy(draft, chain, sizeof(draft));
     draft[5] = draft[5] == 'a' ? 'b' : 'a';
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_true(reply->result->stats->draft_accepted_tokens < reply->result->stats->draft_tokens);
     assert_true(reply->result->stats->n_decode_evaluations < REPLY / 2); /* behind it, the draft is right again */
     test_reply_free(reply);
@@ -84,11 +74,11 @@ TEST(drafts_are_as_long_as_the_request_allows)
     test_stage_open(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     request.draft_max = 2;
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_int_equal(reply->result->stats->n_decode_evaluations, 1 + (REPLY - 1) / 3); /* the first one is measured */
     test_reply_free(reply);
     request.draft_max = 0;
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_int_equal(reply->result->stats->n_decode_evaluations, REPLY - 1);
     assert_int_equal(reply->result->stats->draft_tokens, 0);
     test_reply_free(reply);
@@ -109,7 +99,7 @@ TEST(a_stop_text_inside_a_draft_ends_the_reply_there)
     stop[0] = (char)chain[20], stop[1] = (char)chain[21];
     request.stop = stops;
     request.n_stop = 1;
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_int_equal(reply->result->finish_reason, HEARTH_FINISH_STOP);
     assert_true(reply->result->stats->draft_accepted_tokens > 0);
     test_reply_free(reply);
@@ -151,7 +141,7 @@ TEST(rows_of_wrong_tokens_are_never_kept)
     for (size_t i = 0; i < 400; i++)
         draft[i] = i % 7 == 3 ? (hearth_token)(chain[i] == 'a' ? 'b' : 'a') : chain[i];
     first.draft_max = 6;
-    reply = run(&stage, &first);
+    reply = run_as_alone(&stage, &first);
     assert_true(reply->result->stats->draft_accepted_tokens < reply->result->stats->draft_tokens);
     test_reply_free(reply);
     hth_batcher_save(stage.batcher, HEARTH_SAVE_EVICT); /* what follows comes from rows */
@@ -159,7 +149,7 @@ TEST(rows_of_wrong_tokens_are_never_kept)
     memcpy(more + PROMPT, chain, 400 * sizeof(*more));
     more[PROMPT + 400] = 'x';
     second = test_request(more, PROMPT + 401, 20);
-    reply = run(&stage, &second);
+    reply = run_as_alone(&stage, &second);
     assert_int_equal(reply->result->stats->hit, HEARTH_HIT_PREFIX);
     assert_int_equal(reply->result->stats->cached_tokens, PROMPT + 399); /* also the blocks that ended inside drafts */
     test_reply_free(reply);
@@ -178,11 +168,11 @@ TEST(drafts_end_where_they_cost_more_than_they_give)
     reply_of(&stage, PROMPT, chain, REPLY);
     for (size_t i = 0; i < REPLY; i++)
         draft[i] = i % 5 == 4 ? (hearth_token)(chain[i] == 'a' ? 'b' : 'a') : chain[i];
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_true(reply->result->stats->draft_tokens > 0);
     for (unsigned i = 0; i < 8; i++) {
         test_reply_free(reply);
-        reply = run(&stage, &request);
+        reply = run_as_alone(&stage, &request);
     }
     assert_true(reply->result->stats->draft_tokens < 10); /* it is tried again now and then */
     test_reply_free(reply);
@@ -204,7 +194,7 @@ TEST(many_replies_at_once_have_no_drafts)
     stage.watch.row_ns = 200000; /* a row of a draft costs a third of a token, alone */
     stage.watch.decode_ns = 400000;
     reply_of(&stage, PROMPT, chain, REPLY);
-    replies[0] = run(&stage, &request);
+    replies[0] = run_as_alone(&stage, &request);
     assert_true(replies[0]->result->stats->draft_tokens > REPLY / 2);
     test_reply_free(replies[0]);
     for (unsigned i = 0; i < MANY; i++)
@@ -232,7 +222,7 @@ TEST(sequences_that_cannot_be_cut_have_no_drafts)
         options.model = kinds[i];
         test_stage_open(&stage, &options);
         reply_of(&stage, PROMPT, chain, REPLY);
-        reply = run(&stage, &request);
+        reply = run_as_alone(&stage, &request);
         assert_int_equal(reply->result->stats->draft_tokens, 0);
         test_reply_free(reply);
         test_stage_close(&stage);
@@ -284,7 +274,7 @@ TEST(a_failed_evaluation_is_repeated_without_drafts)
     test_stage_open(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     stage.watch.hooks = (test_watch_hooks){ .before_decode = no_room_for_drafts };
-    reply = run(&stage, &request);
+    reply = run_as_alone(&stage, &request);
     assert_int_equal(reply->result->stats->draft_tokens, 0);
     assert_int_equal(reply->result->stats->n_decode_evaluations, REPLY - 1);
     test_reply_free(reply);
