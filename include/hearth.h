@@ -397,6 +397,8 @@ typedef void (*hearth_work_fn)(const hearth_work *work, void *user_data);
 /* Longest draft: more rows of a sequence in one evaluation would be computed with other bits. */
 enum { HEARTH_DRAFT_MAX = 14 };
 
+enum { HEARTH_CONTROL_VECTORS_MAX = 16 };
+
 typedef struct hearth_model_options {
     size_t struct_size;
     const char *name; /* shown in lists; NULL: the file's name without .gguf */
@@ -461,6 +463,21 @@ typedef struct hearth_model_options {
      * request runs with one adapter at most. Its rows are shared with deterministic models only.
      */
     bool deterministic;
+    /*
+     * Control vectors, [n_control_vectors], at most HEARTH_CONTROL_VECTORS_MAX: each "FILE" or "FILE:SCALE", a GGUF
+     * file and a finite number (1 without one). A layer adds the sum of its directions, times their scales, to its
+     * output. Rows are shared only with models of the same sum. A draft model gets none. Loading fails with
+     * HEARTH_MISUSE when a file does not fit the model, and with HEARTH_UNSUPPORTED for architectures that the engine
+     * applies no control vectors to.
+     */
+    const char *const *control_vectors;
+    size_t n_control_vectors;
+    /*
+     * The first and the last layer that they change. Layers count from 0, which is never changed; at most the number of
+     * layers. 0 (default): layer 1, and the last one.
+     */
+    uint32_t control_layer_first;
+    uint32_t control_layer_last;
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);

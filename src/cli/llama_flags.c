@@ -12,7 +12,12 @@
 
 enum { NAMES_MAX = 4, WORDS_PER_WORD = 130 /* each value of a list becomes an option */ };
 
-typedef enum takes { NOTHING, VALUE, PERHAPS /* on, off, auto */ } takes;
+typedef enum takes {
+    NOTHING,
+    VALUE,
+    PERHAPS, /* on, off, auto */
+    TWO,     /* values that ours has in one word; also in one */
+} takes;
 
 typedef enum kind { RENAMED, WITHOUT_EFFECT, REFUSED } kind;
 
@@ -26,6 +31,7 @@ typedef struct flag {
     const char *to; /* RENAMED: our option; otherwise the reason */
     map_fn map;     /* NULL: the value stays the same */
     bool is_list;   /* of values with commas, each of which becomes an option */
+    char join;      /* TWO: stands between the values in ours */
 } flag;
 
 /* ---- values ---- */
@@ -90,6 +96,9 @@ static const flag flags[] = {
     { { "--cors-origins" }, VALUE, RENAMED, .to = "--cors-origin", .is_list = true },
     { { "--alias", "-a" }, VALUE, RENAMED, .to = "--alias", .is_list = true },
     { { "--lora", "--lora-scaled" }, VALUE, RENAMED, .to = "--lora", .is_list = true },
+    { { "--control-vector" }, VALUE, RENAMED, .to = "--control-vector", .is_list = true },
+    { { "--control-vector-scaled" }, TWO, RENAMED, .to = "--control-vector", .join = ':', .is_list = true },
+    { { "--control-vector-layer-range" }, TWO, RENAMED, .to = "--control-vector-layer-range", .join = '-' },
     { { "--temperature" }, VALUE, RENAMED, .to = "--temp" },
     { { "--typical" }, VALUE, RENAMED, .to = "--typical-p" },
     { { "--dry-penalty-last-n" }, VALUE, RENAMED, .to = "--dry-last-n" },
@@ -243,17 +252,29 @@ static bool is_switch(const char *word)
     return false;
 }
 
-/*
- * Translate an option of llama-server, with its value behind '=' or in the next word; *skip_out: the number of words
- * that were read.
- */
-static bool take(line *l, const flag *f, const char *word, size_t n, const char *next, int *skip_out)
+static bool is_decimal(const char *word)
 {
-    const bool takes_next = !word[n] && (f->takes == VALUE || (f->takes == PERHAPS && is_switch(next)));
+    char *end;
+
+    return word && *word && (strtod(word, &end), *end == '\0');
+}
+
+/*
+ * Translate an option of llama-server, with its value behind '=' or in the next words (NULL: there is none); *skip_out:
+ * the number of words that were read.
+ */
+static bool take(line *l, const flag *f, const char *word, size_t n, const char *next, const char *after, int *skip_out)
+{
+    const bool takes_next =
+        !word[n] && (f->takes == VALUE || f->takes == TWO || (f->takes == PERHAPS && is_switch(next)));
     const char *value = word[n] ? word + n + 1 : takes_next ? next : "";
 
     *skip_out = 1 + (takes_next && next);
-    if (f->takes == VALUE && !value) {
+    if (f->takes == TWO && takes_next && next && is_decimal(after)) {
+        value = hth_pool_format(l->pool, "%s%c%s", next, f->join, after);
+        (*skip_out)++;
+    }
+    if ((f->takes == VALUE || f->takes == TWO) && !value) {
         hth_problems_add(l->problems, "%.*s needs a value", (int)n, word);
         return true;
     }
@@ -286,8 +307,8 @@ static bool translate(line *l, const hth_flat_table *own, int argc, char **argv)
             break;
         }
         /* An option that both have is translated when llama-server knows more values. */
-        if (f && (!row || f->map || f->is_list)) {
-            ok = take(l, f, word, n, i + 1 < argc ? argv[i + 1] : NULL, &skip);
+        if (f && (!row || f->map || f->is_list || f->takes == TWO)) {
+            ok = take(l, f, word, n, i + 1 < argc ? argv[i + 1] : NULL, i + 2 < argc ? argv[i + 2] : NULL, &skip);
         } else {
             ok = add(l, word);
             if (row && row->value && !hth_option_may_omit_value(row) && !word[n] && i + 1 < argc)

@@ -7,11 +7,13 @@
 #include "cli/model_options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/text_file.h"
 #include "cli/values.h"
 #include "models/chat_templates.h"
+#include "models/control_vector.h"
 
 /* ---- readers of single options ----------------------------------------------------------------------------------- */
 
@@ -203,6 +205,41 @@ static bool check_adapter(const char *shown, const char *value, hearth_error *er
     return hth_adapter_spec_read(value, &spec, err) == HEARTH_OK;
 }
 
+static bool check_control_vector(const char *shown, const char *value, hearth_error *err)
+{
+    hth_control_vector vector;
+
+    (void)shown; /* the message has the value */
+    return hth_control_vector_read(value, &vector, err) == HEARTH_OK;
+}
+
+/* "10-20" */
+static bool set_control_layers(void *options, const char *shown, const char *value, hearth_error *err)
+{
+    hearth_model_options *model = &((hth_model_setup *)options)->model;
+    static const char digits[] = "0123456789";
+    const size_t n_first = value ? strspn(value, digits) : 0;
+    const char *second = value && value[n_first] == '-' ? value + n_first + 1 : "";
+    const size_t n_second = strspn(second, digits);
+    const bool is_range = n_first > 0 && n_first < 6 && n_second > 0 && n_second < 6 && !second[n_second];
+    const uint32_t first = is_range ? (uint32_t)strtoul(value, NULL, 10) : 0;
+    const uint32_t last = is_range ? (uint32_t)strtoul(second, NULL, 10) : 0;
+
+    if (value && (first < 1 || last < first))
+        return hth_value_wrong(shown, value, "START-END, two layers from 1 on, such as 10-20", err);
+    model->control_layer_first = first;
+    model->control_layer_last = last;
+    return true;
+}
+
+static bool write_control_layers(const void *options, size_t i, char *text, size_t capacity)
+{
+    const hearth_model_options *model = &((const hth_model_setup *)options)->model;
+
+    return i == 0 && model->control_layer_first > 0 &&
+           snprintf(text, capacity, "%u-%u", model->control_layer_first, model->control_layer_last) < (int)capacity;
+}
+
 static const hth_option engine_rows[] = {
     { "ctx", 'c', HTH_OPTION_U32, "N",
       "context in tokens, for all requests together, rounded up to 256 (default: the training length of the model, as "
@@ -238,6 +275,13 @@ static const hth_option engine_rows[] = {
     { "lora-init-without-apply", 0, HTH_OPTION_FLAG, NULL,
       "load the adapters, and apply them only to requests that name them", .offset = AT(adapters.wait),
       .key = "lora_init_without_apply" },
+    { "control-vector", 0, HTH_OPTION_TEXTS, "FILE[:SCALE]",
+      "a control vector that changes the model in all requests; several are added up; may be repeated",
+      .offset = AT(control_vectors), .n_offset = AT(model.n_control_vectors), .n_max = HEARTH_CONTROL_VECTORS_MAX,
+      .check = check_control_vector, .repeats = true, .key = "control_vector", .is_path = true },
+    { "control-vector-layer-range", 0, HTH_OPTION_OWN, "START-END",
+      "the layers that control vectors change, both included (default: all but the first)", .read = set_control_layers,
+      .key = "control_vector_layer_range", .write = write_control_layers },
     { "pooling", 0, HTH_OPTION_WORD, "POOLING",
       "what becomes an embedding: none (the vector of each token), mean, cls (the first), last, rank (scores); model: "
       "as the model's file says",
@@ -289,5 +333,6 @@ hearth_model_options hth_model_setup_model(const hth_model_setup *setup)
     hearth_model_options model = setup->model;
 
     model.cache_policy = setup->has_policy ? &setup->policy : NULL;
+    model.control_vectors = setup->control_vectors;
     return model;
 }

@@ -20,6 +20,7 @@ typedef struct hth_model_setup {
     const char *chat_template_file;
     const char *more_directories[HTH_MODEL_DIRECTORIES_MAX];
     hth_adapter_specs adapters;
+    const char *control_vectors[HEARTH_CONTROL_VECTORS_MAX]; /* [model.n_control_vectors] */
     bool has_policy;
     hearth_cache_policy policy;
     hearth_runtime_options runtime; /* without arrays and log */

@@ -152,6 +152,8 @@ static void make_setup_absolute(const loader *l, hth_model_setup *setup)
         setup->more_directories[i] = absolute(l, setup->more_directories[i]);
     for (size_t i = 0; i < setup->adapters.n; i++)
         setup->adapters.list[i] = absolute_adapter(l, setup->adapters.list[i]);
+    for (size_t i = 0; i < setup->model.n_control_vectors; i++)
+        setup->control_vectors[i] = absolute(l, setup->control_vectors[i]);
 }
 
 /* ---- models ---- */

@@ -59,6 +59,11 @@ typedef enum hth_state_part {
     HTH_STATE_REST,
 } hth_state_part;
 
+typedef struct hth_control_vector {
+    char path[4096];
+    float scale; /* finite */
+} hth_control_vector;
+
 typedef struct hth_engine_model_params {
     int32_t n_gpu_layers; /* layers on devices other than the CPU; -1: all */
     /*
@@ -72,6 +77,14 @@ typedef struct hth_engine_model_params {
     void *progress_user_data;
     const hth_log *log;            /* outlives the model; never NULL */
     const char *fallback_template; /* Jinja source for a model that has none; NULL: conversations are refused */
+    /*
+     * Their sum changes the layers first .. last (0: the first that can be changed, the last) in all contexts and
+     * embedders of the model.
+     */
+    const hth_control_vector *control_vectors; /* [n_control_vectors] */
+    size_t n_control_vectors;
+    uint32_t control_layer_first;
+    uint32_t control_layer_last;
 } hth_engine_model_params;
 
 /* A device that the engine can compute on. */
@@ -115,12 +128,14 @@ typedef struct hth_engine_model_info {
     bool adds_eos;
     hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; HTH_NO_TOKEN: none */
     hth_sampling_advice advice;
-    bool embeds;               /* embedder_new works */
-    hearth_pooling pooling;    /* what the file names; HEARTH_POOLING_MODEL: nothing */
-    uint32_t n_embedding;      /* values of a vector */
-    uint32_t n_labels;         /* scores of HEARTH_POOLING_RANK; 0: the model has no classifier */
-    const char *rank_template; /* joins "{query}" and "{document}", valid while the model is loaded; NULL: none */
-    bool adds_sep;             /* the tokenizer puts HEARTH_SPECIAL_SEP between two texts */
+    bool embeds;                /* embedder_new works */
+    hearth_pooling pooling;     /* what the file names; HEARTH_POOLING_MODEL: nothing */
+    uint32_t n_embedding;       /* values of a vector */
+    uint32_t n_labels;          /* scores of HEARTH_POOLING_RANK; 0: the model has no classifier */
+    const char *rank_template;  /* joins "{query}" and "{document}", valid while the model is loaded; NULL: none */
+    bool adds_sep;              /* the tokenizer puts HEARTH_SPECIAL_SEP between two texts */
+    bool has_control;           /* control vectors change the model */
+    uint8_t control_digest[32]; /* of all that they change */
 } hth_engine_model_info;
 
 /* The memory for cells; 0: unknown. */
@@ -248,7 +263,8 @@ typedef struct hth_backend {
 
     /*
      * HEARTH_MISUSE when rpc_servers is no list of addresses. HEARTH_ENGINE when a server does not answer. When a
-     * server goes away later, or a device fails, the process ends.
+     * server goes away later, or a device fails, the process ends. HEARTH_MISUSE names the way in which a control
+     * vector does not fit the model, HEARTH_UNSUPPORTED an architecture that takes none.
      */
     hearth_status (*model_load)(const char *path, const hth_engine_model_params *params, hth_engine_model **out,
                                 hearth_error *err);

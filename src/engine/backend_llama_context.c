@@ -288,6 +288,13 @@ static hearth_status new_context(hth_engine_model *model, struct llama_context_p
     hth_backend_llama_adapters_hold(model);
     status = hth_shim_context_new(model->llama, params, out, err);
     hth_backend_llama_adapters_release(model);
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_backend_llama_control_apply(model, *out, err);
+    if (status != HEARTH_OK) {
+        hth_shim_context_free(*out);
+        *out = NULL;
+    }
     return status;
 }
 

@@ -5,6 +5,7 @@
  *   backend_llama_engine.c     the engine as a whole: its start, its log, its devices
  *   backend_llama_model.c      loading a model; its facts, tokens, texts and chats
  *   backend_llama_adapter.c    LoRA adapters, and those that a context applies
+ *   backend_llama_control.c    control vectors, which all contexts apply
  *   backend_llama_context.c    making a context; the text that is hashed into ctx_params_hash
  *   backend_llama_sequences.c  evaluation, and the contents of each sequence
  *   backend_llama_exact.c      contexts with the same bits in any company
@@ -24,11 +25,19 @@
 #include "engine/image_part.h"
 #include "engine/grammar_memo.h"
 #include "engine/llama_chat.h"
+#include "engine/llama_control.h"
 #include "engine/llama_devices.h"
 #include "engine/llama_shim.h"
 #include "engine/vocabulary.h"
 
 typedef struct hth_llama_applied hth_llama_applied;
+
+/* The sum of a model's control vectors. */
+typedef struct hth_llama_control {
+    hth_shim_control_sum sum;
+    uint32_t first, last; /* layers that it changes; 0: none, and there is no sum */
+    uint8_t digest[32];   /* of these layers */
+} hth_llama_control;
 
 struct hth_engine_model {
     struct llama_model *llama;
@@ -47,6 +56,7 @@ struct hth_engine_model {
     bool on_gpu;          /* the model has devices */
     int32_t n_gpu_layers; /* 0 without devices; in ctx_params_hash, because devices round differently */
     hth_shim_model_facts facts;
+    hth_llama_control control;
     hth_texts *texts;
     hth_grammar_memo *grammars;
 
@@ -171,8 +181,14 @@ void hth_backend_llama_adapters_part(hth_llama_applied *applied);
 /* As hth_backend.adapters_apply. */
 hearth_status hth_backend_llama_applied_set(hth_llama_applied *applied, const hth_engine_adapter_use *uses, size_t n,
                                             hearth_error *err);
+/* Read the control vectors of a model that is loaded otherwise. Between enter and leave. */
+hearth_status hth_backend_llama_control_load(hth_engine_model *model, const hth_engine_model_params *params,
+                                             hearth_error *err);
+/* Let a context apply them. */
+hearth_status hth_backend_llama_control_apply(const hth_engine_model *model, struct llama_context *llama,
+                                              hearth_error *err);
 /*
- * A context with flash attention, or without it when the engine refuses it or the architecture cannot have it; params
+ * A context with the model's control vectors and with flash attention, or without it when the engine refuses it or the architecture cannot have it; params
  * tells which afterwards. Between enter and leave.
  */
 hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,

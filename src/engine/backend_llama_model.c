@@ -85,6 +85,7 @@ void hth_backend_llama_model_free(hth_engine_model *model)
     hth_llama_devices_release(&model->devices);
     hth_backend_llama_leave();
     hth_backend_llama_log_forget(model->log);
+    free(model->control.sum.values);
     free(model->path);
     free(model);
 }
@@ -240,6 +241,8 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
         status = prepare_texts(model, err);
     if (status == HEARTH_OK)
         status = read_chat_template(model, params, err);
+    if (status == HEARTH_OK)
+        status = hth_backend_llama_control_load(model, params, err);
     if (status != HEARTH_OK)
         goto out;
     /* Only the first file is fingerprinted, so two models that differ in another file would share rows. */
@@ -321,7 +324,9 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
         .n_labels = model->has_classifier ? facts->n_labels : 0,
         .rank_template = hth_shim_rank_template(model->llama),
         .adds_sep = facts->adds_sep,
+        .has_control = model->control.first > 0,
     };
+    memcpy(out->control_digest, model->control.digest, sizeof(out->control_digest));
     memcpy(out->special, facts->special, sizeof(out->special));
     memcpy(out->architecture, facts->architecture, sizeof(out->architecture));
     memcpy(out->description, facts->description, sizeof(out->description));

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The length of the text without ":SCALE". */
-static size_t without_scale(const char *text, float *scale_out)
+size_t hth_without_scale(const char *text, float *scale_out)
 {
     const char *colon = strrchr(text, ':');
     char *end;
@@ -33,7 +32,7 @@ static size_t without_suffix(const char *name, size_t n)
 hearth_status hth_adapter_spec_read(const char *text, hth_adapter_spec *out, hearth_error *err)
 {
     hth_adapter_spec spec;
-    size_t n = without_scale(text, &spec.scale), n_name = strcspn(text, "=/");
+    size_t n = hth_without_scale(text, &spec.scale), n_name = strcspn(text, "=/");
     bool is_named = n_name < n && text[n_name] == '=';
     const char *path = is_named ? text + n_name + 1 : text;
     size_t n_path = (size_t)(text + n - path);

@@ -15,6 +15,8 @@ typedef struct hth_adapter_spec {
     float scale;
 } hth_adapter_spec;
 
+/* The length of the text without ":SCALE", and the scale, which may be infinite or NAN; 1: there is none. */
+size_t hth_without_scale(const char *text, float *scale_out);
 /* HEARTH_MISUSE names the part that is wrong. */
 hearth_status hth_adapter_spec_read(const char *text, hth_adapter_spec *out, hearth_error *err);
 

@@ -17,6 +17,7 @@
 #include "base/os.h"
 #include "base/structs.h"
 #include "engine/rpc_address.h"
+#include "models/control_vector.h"
 #include "models/default_context.h"
 #include "models/model_inside.h"
 
@@ -102,7 +103,7 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
                         out->draft_max, out->draft_min, HEARTH_DRAFT_MAX);
     if ((unsigned)out->fingerprint_mode > HEARTH_FINGERPRINT_FAST_UNSAFE)
         return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
-    if (hth_check_pooling(out->pooling, err) != HEARTH_OK)
+    if (hth_check_pooling(out->pooling, err) != HEARTH_OK || hth_control_vectors_check(out, err) != HEARTH_OK)
         return HEARTH_MISUSE;
     return check_policy(out->cache_policy, err);
 }
@@ -133,12 +134,20 @@ static hearth_status load_engine_model(hearth_model *model, const char *path, co
         .progress = options->progress,
         .progress_user_data = options->progress_user_data,
         .log = hth_runtime_log(model->runtime),
+        .n_control_vectors = options->n_control_vectors,
+        .control_layer_first = options->control_layer_first,
+        .control_layer_last = options->control_layer_last,
     };
+    hth_control_vector *vectors = NULL;
     hearth_status status =
         hth_backend_of_model(hth_runtime_engine_directory(model->runtime), path, &model->backend, err);
 
     if (status == HEARTH_OK)
+        status = hth_control_vectors_read(options, &vectors, err);
+    params.control_vectors = vectors;
+    if (status == HEARTH_OK)
         status = model->backend->model_load(path, &params, &model->engine_model, err);
+    free(vectors);
     if (status != HEARTH_OK)
         return status;
     model->backend->model_info(model->engine_model, &model->info);
@@ -409,6 +418,15 @@ static void open_history(hearth_model *model, const uint8_t fingerprint[32])
     model->place.true_tokens = hth_true_tokens_new(&options); /* without memory there is no history */
 }
 
+/* Control vectors make another model. They are folded in like an adapter that all requests have. */
+static hearth_status fold_control(hearth_model *model, hearth_error *err)
+{
+    hth_folded_adapter control = { .scale = 1 };
+
+    memcpy(control.sha256, model->info.control_digest, sizeof(control.sha256));
+    return hth_effective_fingerprint(model->model_fingerprint, &control, 1, model->model_fingerprint, err);
+}
+
 static hearth_status identify(hearth_model *model, hearth_error *err)
 {
     hth_embedder_options embedding = {
@@ -426,17 +444,19 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
     hearth_status status = HEARTH_OK;
 
     if (model->fingerprinting)
-        status = hth_fingerprinting_wait(model->fingerprinting, model->file_fingerprint, err);
+        status = hth_fingerprinting_wait(model->fingerprinting, model->model_fingerprint, err);
     else
-        hth_module_fingerprint(model->path, model->file_fingerprint);
+        hth_module_fingerprint(model->path, model->model_fingerprint);
+    if (status == HEARTH_OK && model->info.has_control)
+        status = fold_control(model, err);
     if (status != HEARTH_OK)
         return status;
     pthread_mutex_lock(&model->lock);
-    hth_keyspace_set_fingerprint(keyspace, model->file_fingerprint);
+    hth_keyspace_set_fingerprint(keyspace, model->model_fingerprint);
     hth_keyspace_salt(keyspace, model->cache_salt);
     pthread_mutex_unlock(&model->lock);
     if (model->place.cache && model->context)
-        open_history(model, model->file_fingerprint);
+        open_history(model, model->model_fingerprint);
     status = hth_embedder_new(&embedding, &embedder, err);
     if (status == HEARTH_OK && model->draft)
         status =

@@ -26,8 +26,9 @@ struct load {
     char *path;
     hearth_model_options options;
     hearth_cache_policy policy;
-    char *texts[8]; /* owned copies, to which options point */
-    int percent;    /* in the last event; the loading thread's */
+    char *texts[8 + HEARTH_CONTROL_VECTORS_MAX]; /* owned copies, to which options point */
+    const char *control_vectors[HEARTH_CONTROL_VECTORS_MAX];
+    int percent; /* in the last event; the loading thread's */
     atomic_bool is_cancelled;
 
     /* Guarded by the loads' lock. */
@@ -91,6 +92,15 @@ static bool copy_options(load *one, const hearth_model_options *given)
             return false;
         *fields[i] = one->texts[i];
     }
+    for (size_t i = 0; i < options->n_control_vectors; i++) {
+        char *copy = strdup(options->control_vectors[i]);
+
+        if (!copy)
+            return false;
+        one->texts[sizeof(fields) / sizeof(fields[0]) + i] = copy;
+        one->control_vectors[i] = copy;
+    }
+    options->control_vectors = one->control_vectors;
     if (options->cache_policy) {
         size_t n = options->cache_policy->struct_size;
 

@@ -38,7 +38,8 @@ struct hearth_model {
     uint32_t draft_min;
     hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
     hth_model_draft *draft;             /* its draft model, whose engine part belongs to that below; NULL: none */
-    uint8_t file_fingerprint[32];       /* without salts and adapters; from the second step of loading on */
+    /* Of the file, with the control vectors, without salts and adapters; from the second step of loading on. */
+    uint8_t model_fingerprint[32];
 
     _Atomic unsigned references;
     hth_runtime_member member;

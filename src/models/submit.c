@@ -83,11 +83,11 @@ hearth_status hth_model_keyspace(const hearth_model *model, const hth_adapter_se
 
     if (adapters) {
         uint8_t fingerprint[32];
-        hearth_status status = hth_adapter_set_fold(adapters, model->file_fingerprint, fingerprint, err);
+        hearth_status status = hth_adapter_set_fold(adapters, model->model_fingerprint, fingerprint, err);
 
         if (status != HEARTH_OK)
             return status;
-        hth_keyspace_set_adapted(&keyspace, model->file_fingerprint, fingerprint);
+        hth_keyspace_set_adapted(&keyspace, model->model_fingerprint, fingerprint);
         hth_keyspace_salt(&keyspace, model->cache_salt);
     }
     hth_keyspace_salt(&keyspace, cache_salt);

@@ -9,8 +9,9 @@
 
 #include "cache/directory.h"
 #include "engine/rpc_address.h"
+#include "models/control_vector.h"
 
-enum { READ_MAX = 6 + HTH_ADAPTERS_MAX, WRITE_MAX = 24, PATH_BYTES = 4096 };
+enum { READ_MAX = 6 + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX, WRITE_MAX = 24, PATH_BYTES = 4096 };
 
 typedef struct list {
     hth_sandbox_paths paths; /* first: the caller gets this */
@@ -39,15 +40,21 @@ static const char *keep(strings *texts, const char *text)
 }
 
 /* One pass with at NULL counts their bytes. */
-static void fill(list *all, strings *texts, const char *model_path, const char *draft_model,
+static void fill(list *all, strings *texts, const char *model_path, const hearth_model_options *model,
                  const hth_adapter_specs *adapters, const hearth_runtime_options *runtime, const char *slot_directory)
 {
     const char *engine = runtime->engine_directory ? runtime->engine_directory : getenv("HEARTH_ENGINE_DIRECTORY");
     size_t n_read = 0, n_write = 0;
 
     all->read[n_read++] = keep(texts, model_path);
-    if (draft_model)
-        all->read[n_read++] = keep(texts, draft_model);
+    if (model->draft_model)
+        all->read[n_read++] = keep(texts, model->draft_model);
+    for (size_t i = 0; i < model->n_control_vectors; i++) {
+        hth_control_vector vector;
+
+        if (hth_control_vector_read(model->control_vectors[i], &vector, NULL) == HEARTH_OK) /* else it is refused */
+            all->read[n_read++] = keep(texts, vector.path);
+    }
     for (size_t i = 0; adapters && i < adapters->n; i++) {
         hth_adapter_spec spec;
 
@@ -113,13 +120,13 @@ hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hth
     list *all, probe = { .read = { NULL } };
     strings texts = { .at = NULL };
 
-    fill(&probe, &texts, model_path, model->draft_model, adapters, runtime, slot_directory);
+    fill(&probe, &texts, model_path, model, adapters, runtime, slot_directory);
     all = malloc(sizeof(*all) + texts.n_bytes);
     if (!all)
         return NULL;
     texts = (struct strings){ .at = all->given };
     fill_own(all, socket_path);
-    fill(all, &texts, model_path, model->draft_model, adapters, runtime, slot_directory);
+    fill(all, &texts, model_path, model, adapters, runtime, slot_directory);
     fill_ports(all, model->rpc_servers);
     all->paths = (hth_sandbox_paths){ .read = all->read, .write = all->write, .ports = all->ports };
     return &all->paths;

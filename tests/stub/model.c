@@ -122,6 +122,8 @@ hearth_status hth_stub_model_load(const char *path, const hth_engine_model_param
 
     if (!path || !params || !out)
         return hth_fail(err, HEARTH_MISUSE, "a model needs a path and parameters");
+    if (params->n_control_vectors > 0)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the stub model takes no control vectors");
     model = malloc(sizeof(*model));
     if (!model)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the stub model");

@@ -106,15 +106,25 @@ void hth_test_model(const char *shape, char *path, size_t capacity)
     path[strcspn(path, "\n")] = '\0';
 }
 
-void hth_test_adapter(const char *options, const char *model, const char *path)
+static void make(const char *program, const char *options, const char *model, const char *path)
 {
     char command[8192];
 
-    (void)snprintf(command, sizeof(command), "'%s' %s '%s' '%s'", HTH_TEST_MAKE_ADAPTER, options, model, path);
+    (void)snprintf(command, sizeof(command), "'%s' %s '%s' '%s'", program, options, model, path);
     if (system(command) != 0) { /* NOLINT(cert-env33-c): the build's own program, by its full path */
-        (void)fprintf(stderr, "the adapter cannot be made: %s\n", command);
+        (void)fprintf(stderr, "'%s' cannot be made: %s\n", path, command);
         abort();
     }
+}
+
+void hth_test_adapter(const char *options, const char *model, const char *path)
+{
+    make(HTH_TEST_MAKE_ADAPTER, options, model, path);
+}
+
+void hth_test_control(const char *options, const char *model, const char *path)
+{
+    make(HTH_TEST_MAKE_CONTROL, options, model, path);
 }
 
 char *hth_test_text(const char *path)

@@ -39,5 +39,7 @@ uint64_t hth_test_random(uint64_t *state, uint64_t bound);
 void hth_test_model(const char *shape, char *path, size_t capacity);
 /* Let bench/make_adapter write an adapter for a model to a path; options as its usage tells them. */
 void hth_test_adapter(const char *options, const char *model, const char *path);
+/* The same with bench/make_control for a control vector. */
+void hth_test_control(const char *options, const char *model, const char *path);
 
 #endif

@@ -59,6 +59,12 @@ TEST(a_usual_line_has_our_names)
            "--log-level=debug");
     expect("-a gpt-4o,claude-* --alias x", "--alias=gpt-4o --alias=claude-* --alias=x");
     expect("--lora a.gguf,b.gguf --lora-scaled c.gguf:0.5", "--lora=a.gguf --lora=b.gguf --lora=c.gguf:0.5");
+    expect("--control-vector a.gguf,b.gguf --control-vector-scaled c.gguf:0.5,d.gguf:-1",
+           "--control-vector=a.gguf --control-vector=b.gguf --control-vector=c.gguf:0.5 --control-vector=d.gguf:-1");
+    expect("--control-vector-scaled c.gguf -0.5 --control-vector-layer-range 10 20 -m x",
+           "--control-vector=c.gguf:-0.5 --control-vector-layer-range=10-20 -m x");
+    expect("--control-vector-layer-range 10-20 --control-vector-layer-range=1-2",
+           "--control-vector-layer-range=10-20 --control-vector-layer-range=1-2");
     assert_int_equal(problems.n, 0);
 }
 
