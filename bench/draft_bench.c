@@ -4,9 +4,10 @@
  *   draft_bench [--json|--markdown] [--verbose] MODEL N_PREDICT [ROUNDS [DRAFT_MODEL]]
  *
  * A grammar forces the reply to be a text that is known beforehand, so any model writes it, with drafts and without.
- * The prompt is a file of lines. There are three replies:
+ * The prompt is a file of lines. There are four replies:
  *
- *   edit    the file with a change in every third line: it repeats itself
+ *   quote   the file as it is: it repeats itself
+ *   edit    the file with a change in every third line
  *   words   a few words in random order: repetitions are frequent, and mean nothing
  *   random  random tokens: nothing repeats itself
  *
@@ -143,6 +144,8 @@ static void draw_reply(bench *b, const char *path, const hearth_model_options *o
 
 static void measure_text(bench *b)
 {
+    memcpy(b->reply, b->prompt, b->n_tokens * sizeof(*b->reply));
+    measure(b, "a file as it is", 1.8);
     write_edit(b);
     measure(b, "a file with changes", 1.8);
     write_random(b, WORDS);

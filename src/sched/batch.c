@@ -6,18 +6,17 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "sched/row_costs.h"
 #include "sched/slot_draft.h"
 
 enum {
     SPARE_PART = 10, /* drawing and saving have this part of a tick: a tenth */
     IDLE_PART = 50,  /* idle cells may cost this part of an evaluation: a fiftieth */
-    LEARN_PART = 8,  /* an evaluation with drafts moves the estimate of their cost by this part */
-    FORGET_PART = 128,
 };
 
-static const float first_draft_cost = 0.25f; /* before one was measured */
-/* Beside a draft model, which probably has the better guess, a guess from the text must be at least so likely. */
-static const float least_beside_model = 0.5f;
+static const float least_likely = 0.02f;      /* a guess of the text */
+static const float least_beside_model = 0.5f; /* the same beside a draft model, which probably has a better guess */
+static const float least_gain = 1.05f;        /* of drafts, by their probabilities, which are estimates */
 
 struct hth_batch {
     const hth_workplace *place;
@@ -30,12 +29,12 @@ struct hth_batch {
     hth_slot **wishing;      /* [n_slots]: likewise, their slots */
     hth_batch_row *rows;     /* [n_batch] */
     uint32_t n_rows;
+    uint32_t n_fill;      /* rows of the scratch sequence behind them */
+    uint32_t scratch;     /* its id, with n_fill */
     uint32_t n_sequences; /* with rows */
     bool is_hurried;
-    uint64_t row_ns;   /* recent cost of a prompt's row; 0: unknown */
-    uint64_t small_ns; /* recent cost of an evaluation of few rows, without drafts; 0: unknown */
-    uint32_t n_draft;  /* rows of drafts */
-    float draft_cost;  /* recent cost of one of them, as a part of an evaluation without drafts */
+    hth_row_costs costs;
+    uint32_t n_draft; /* rows of drafts */
 };
 
 bool hth_pulse_wants_abort(void *user_data)
@@ -74,7 +73,6 @@ hth_batch *hth_batch_new(const hth_workplace *place, uint32_t n_slots, hth_pulse
     *batch = (hth_batch){
         .place = place,
         .pulse = pulse,
-        .draft_cost = first_draft_cost,
         .slots = calloc(n_slots, sizeof(hth_slot *)),
         .items = calloc(n_slots, sizeof(*batch->items)),
         .n_tokens = calloc(n_slots, sizeof(*batch->n_tokens)),
@@ -93,6 +91,7 @@ void hth_batch_clear(hth_batch *batch)
 {
     batch->n_slots = 0;
     batch->n_rows = 0;
+    batch->n_fill = 0;
     batch->is_hurried = false;
     batch->n_draft = 0;
 }
@@ -142,9 +141,9 @@ static uint32_t n_in_time(const hth_batch *batch, const hth_schedule *schedule)
     uint64_t tick_ns = hth_ms_to_ns(schedule->max_tick_ms);
     uint64_t n;
 
-    if (batch->row_ns == 0)
+    if (batch->costs.row_ns == 0)
         return HTH_CHUNK_MIN;
-    n = (tick_ns - tick_ns / SPARE_PART) / batch->row_ns / HTH_CHUNK_MIN * HTH_CHUNK_MIN;
+    n = (tick_ns - tick_ns / SPARE_PART) / batch->costs.row_ns / HTH_CHUNK_MIN * HTH_CHUNK_MIN;
     if (n < HTH_CHUNK_MIN)
         return HTH_CHUNK_MIN;
     return n < batch->place->n_batch ? (uint32_t)n : batch->place->n_batch;
@@ -156,52 +155,114 @@ static int rank_of(const hearth_plan_item *item, uint32_t n_tokens)
     return item->is_decode ? 2 : n_tokens % HTH_CHUNK_MIN != 0 || item->position % HTH_CHUNK_MIN != 0;
 }
 
-/*
- * Drafts of the draft model for the slots that the text gave none, at most n_left tokens in all. price: of a token, as
- * a part of the time of a token without drafts, of which an evaluation draws n_streams.
- */
-static void plan_model_drafts(hth_batch *batch, float price, uint32_t n_left, uint32_t n_streams)
+/* The tokens that n_rows rows give by the probabilities of their drafts, for each unit of time. */
+static float rate_of(const hth_batch *batch, float n_tokens, uint32_t n_rows)
 {
-    uint32_t n = 0, n_wishing = 0, n_max;
-
-    for (uint32_t i = 0; i < batch->n_slots; i++)
-        n_wishing += batch->n_tokens[i] == 1;
-    n_max = n_wishing > 0 ? n_left / n_wishing : 0;
-    if (n_max > HEARTH_DRAFT_MAX)
-        n_max = HEARTH_DRAFT_MAX;
-    for (uint32_t i = 0; i < batch->n_slots; i++) {
-        if (batch->n_tokens[i] != 1 || !hth_slot_wish_draft(batch->slots[i], n_max, &batch->wishes[n]))
-            continue;
-        batch->wishing[n++] = batch->slots[i];
-    }
-    if (n > 0)
-        hth_draft_model_guess(batch->place->draft_model, batch->wishes, n, price, batch->small_ns / n_streams);
-    for (uint32_t i = 0; i < n; i++)
-        batch->n_draft += hth_slot_take_draft(batch->wishing[i], &batch->wishes[i]);
-    for (uint32_t i = 0; n > 0 && i < batch->n_slots; i++)
-        if (batch->n_tokens[i] == 1)
-            batch->n_tokens[i] += batch->slots[i]->n_draft;
+    return n_tokens / (float)hth_row_costs_of(&batch->costs, hth_row_costs_fill(&batch->costs, n_rows));
 }
 
-/* Add drafts to the planned single tokens. More rows than those of a small chunk would be measured as prompts. */
-static void plan_drafts(hth_batch *batch, uint32_t n_streams)
+/*
+ * The least that a token of a draft costs, as a part of the time of a token without drafts: the cost of a row at the
+ * best number of rows up to n_max.
+ */
+static float price_of(const hth_batch *batch, uint32_t n_streams, uint32_t n_max)
 {
-    uint32_t n_max = batch->place->n_batch < HTH_CHUNK_MIN ? batch->place->n_batch : HTH_CHUNK_MIN - 1;
-    uint32_t n_left = n_max > n_streams ? n_max - n_streams : 0;
-    float price = batch->draft_cost * (float)n_streams; /* an evaluation without drafts draws so many tokens */
-    float text_price = batch->place->draft_model && price < least_beside_model ? least_beside_model : price;
+    float without = 1 / rate_of(batch, (float)n_streams, n_streams), least = 1;
+
+    for (uint32_t n = n_streams + 1; n <= n_max; n++) {
+        float more = 1 / rate_of(batch, 1, n) - 1 / rate_of(batch, 1, n_streams);
+        float price = more / (float)(n - n_streams) / without;
+
+        if (price < least)
+            least = price;
+    }
+    return least > 0 ? least : 0;
+}
+
+/* Drafts of the draft model for the slots that the text gave none, with at most n_max rows in all. */
+static void guess_by_model(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
+{
+    uint64_t token_ns = hth_row_costs_of(&batch->costs, n_streams) / n_streams;
+    uint32_t n = 0, n_wishing = 0, n_each;
+
+    for (uint32_t i = 0; i < batch->n_slots; i++)
+        n_wishing += batch->n_tokens[i] == 1 && batch->slots[i]->n_draft == 0;
+    n_each = n_wishing > 0 ? (n_max - n_streams) / n_wishing : 0;
+    if (n_each > HEARTH_DRAFT_MAX)
+        n_each = HEARTH_DRAFT_MAX;
+    for (uint32_t i = 0; i < batch->n_slots; i++) {
+        hth_slot *slot = batch->slots[i];
+
+        if (batch->n_tokens[i] == 1 && slot->n_draft == 0 && hth_slot_wish_draft(slot, n_each, &batch->wishes[n]))
+            batch->wishing[n++] = slot;
+    }
+    if (n == 0)
+        return;
+    hth_draft_model_guess(batch->place->draft_model, batch->wishes, n,
+                          price_of(batch, n_streams, n_streams + n * n_each), token_ns);
+    for (uint32_t i = 0; i < n; i++)
+        hth_slot_take_draft(batch->wishing[i], &batch->wishes[i]);
+}
+
+/* The slot whose next token of a draft, behind the chosen ones, is the likeliest; n_slots: no slot has more. */
+static uint32_t likeliest(const hth_batch *batch)
+{
+    float most = 0;
+    uint32_t at = batch->n_slots;
 
     for (uint32_t i = 0; i < batch->n_slots; i++) {
-        uint32_t n = 0;
+        const hth_slot *slot = batch->slots[i];
+        uint32_t n_chosen = batch->n_tokens[i] - 1; /* of a slot without tokens, more than any draft has */
 
-        if (batch->n_tokens[i] == 1 && n_left > 0)
-            n = hth_slot_plan_draft(batch->slots[i], text_price, n_left < HEARTH_DRAFT_MAX ? n_left : HEARTH_DRAFT_MAX);
-        batch->n_tokens[i] += n;
-        batch->n_draft += n;
-        n_left -= n;
+        if (n_chosen < slot->n_draft && slot->draft_right[n_chosen] > most) {
+            most = slot->draft_right[n_chosen];
+            at = i;
+        }
     }
+    return at;
+}
+
+/* Choose the number of rows, at most n_max, that promises the most tokens in its time, and cut the drafts to it. */
+static void choose_drafts(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
+{
+    uint32_t order[HTH_CHUNK_MIN], n_best = n_streams, n = n_streams, at;
+    float n_tokens = (float)n_streams, best = rate_of(batch, n_tokens, n) * least_gain;
+
+    for (; n < n_max && (at = likeliest(batch)) < batch->n_slots; n++) {
+        order[n] = at;
+        n_tokens += batch->slots[at]->draft_right[batch->n_tokens[at]++ - 1];
+        if (rate_of(batch, n_tokens, n + 1) > best) {
+            best = rate_of(batch, n_tokens, n + 1);
+            n_best = n + 1;
+        }
+    }
+    while (n > n_best)
+        batch->n_tokens[order[--n]]--;
+    for (uint32_t i = 0; i < batch->n_slots; i++) {
+        hth_slot *slot = batch->slots[i];
+
+        if (batch->n_tokens[i] == 0)
+            continue;
+        hth_slot_cut_draft(slot, batch->n_tokens[i] - 1);
+        batch->n_tokens[i] = 1 + slot->n_draft;
+        batch->n_draft += slot->n_draft;
+    }
+}
+
+/* Add drafts to the planned single tokens. */
+static void plan_drafts(hth_batch *batch, uint32_t n_streams)
+{
+    uint32_t n_batch = batch->place->n_batch, n_max = n_batch < HTH_CHUNK_MIN ? n_batch : HTH_CHUNK_MIN - 1;
+    float least = batch->place->draft_model ? least_beside_model : least_likely;
+
+    if (n_streams >= n_max || !hth_row_costs_knows(&batch->costs, n_streams))
+        return; /* no room, or nothing to compare with */
+    for (uint32_t i = 0; i < batch->n_slots; i++)
+        if (batch->n_tokens[i] == 1)
+            hth_slot_plan_draft(batch->slots[i], least);
     if (batch->place->draft_model)
-        plan_model_drafts(batch, price, n_left, n_streams);
+        guess_by_model(batch, n_streams, n_max);
+    choose_drafts(batch, n_streams, n_max);
 }
 
 static uint32_t place_rows(hth_batch *batch)
@@ -245,7 +306,7 @@ uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alo
             n_batch = n_streams + n;
     }
     hth_strategy_plan(&schedule->strategy, batch->items, batch->n_slots, n_batch, chunk, batch->n_tokens);
-    if (n_streams == batch->n_slots && !alone && batch->small_ns > 0) /* else nothing is known to compare with */
+    if (n_streams == batch->n_slots && !alone)
         plan_drafts(batch, n_streams);
     batch->n_sequences = place_rows(batch);
     return batch->n_sequences;
@@ -255,13 +316,28 @@ uint32_t hth_batch_n_idle_max(const hth_batch *batch)
 {
     const hth_idle_cost *cost = &batch->place->idle_cost;
     uint64_t cell_ps = (uint64_t)batch->n_rows * cost->row_ps + (uint64_t)batch->n_sequences * cost->sequence_ps;
-    uint64_t spent_ns = batch->n_rows < HTH_CHUNK_MIN ? batch->small_ns : batch->n_rows * batch->row_ns;
+    uint64_t spent_ns = hth_row_costs_of(&batch->costs, batch->n_rows);
     uint64_t n;
 
     if (cell_ps == 0 || spent_ns == 0)
         return cost->cells_max;
     n = spent_ns * (1000 / IDLE_PART) / cell_ps;
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+void hth_batch_fill(hth_batch *batch, uint32_t scratch, uint32_t n_cells)
+{
+    uint32_t n_rows = batch->n_rows, n = hth_row_costs_fill(&batch->costs, n_rows);
+
+    for (uint32_t i = 0; i < batch->n_slots; i++)
+        if (!batch->items[i].is_decode)
+            return;
+    if (n_rows == 0 || n > batch->place->n_batch || n > n_cells || batch->place->kind != HTH_MODEL_PLAIN)
+        return;
+    batch->n_fill = n - n_rows;
+    batch->scratch = scratch;
+    for (uint32_t i = 0; i < batch->n_fill; i++)
+        batch->rows[n_rows + i] = (hth_batch_row){ .token = batch->rows[0].token, .sequence = scratch, .position = i };
 }
 
 /* ---- evaluating ---- */
@@ -275,35 +351,6 @@ static void set_pulse(hth_batch *batch)
             atomic_store_explicit(&batch->pulse->cancelled[n++], &batch->slots[i]->request->cancelled,
                                   memory_order_relaxed);
     atomic_store_explicit(&batch->pulse->n, n, memory_order_release);
-}
-
-/*
- * The cost of a row of a draft. It is at most that of a row of its own, so a slow moment of the machine counts for
- * little more. Without drafts the estimate goes back to the first one, slowly: what was too dear once is tried again.
- */
-static void note_draft_cost(hth_batch *batch, uint64_t spent_ns)
-{
-    float most = 1.0f / (float)batch->n_sequences, cost = 0;
-
-    if (batch->n_draft == 0) {
-        batch->draft_cost += (first_draft_cost - batch->draft_cost) / FORGET_PART;
-        return;
-    }
-    if (spent_ns > batch->small_ns)
-        cost = (float)(spent_ns - batch->small_ns) / (float)batch->small_ns / (float)batch->n_draft;
-    batch->draft_cost += ((cost < most ? cost : most) - batch->draft_cost) / LEARN_PART;
-}
-
-/* A few rows cost little more than one. So the cost of a row is measured on evaluations of many rows only. */
-static void note_cost(hth_batch *batch, uint64_t spent_ns)
-{
-    if (batch->n_rows >= HTH_CHUNK_MIN) {
-        hth_move_mean(&batch->row_ns, spent_ns / batch->n_rows + 1);
-        return;
-    }
-    if (batch->n_draft == 0)
-        hth_move_mean(&batch->small_ns, spent_ns + 1);
-    note_draft_cost(batch, spent_ns);
 }
 
 const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot)
@@ -357,7 +404,9 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     if (status != HEARTH_OK)
         return status;
     set_pulse(batch);
-    status = place->backend->decode(place->context, batch->rows, batch->n_rows, result, err);
+    status = place->backend->decode(place->context, batch->rows, batch->n_rows + batch->n_fill, result, err);
+    if (batch->n_fill > 0)
+        (void)place->backend->seq_remove(place->context, batch->scratch, 0, UINT32_MAX); /* a whole one: always goes */
     atomic_store_explicit(&batch->pulse->n, 0, memory_order_release);
     for (uint32_t i = 0; status == HEARTH_OK && *result == HTH_DECODE_OK && i < batch->n_slots; i++) {
         const hth_slot *slot = batch->slots[i];
@@ -365,11 +414,14 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
         if (slot->n_in_batch > 0 && !has_logits(batch, slot))
             status = hth_fail(err, HEARTH_ENGINE, "the engine computed no logits for the last token");
     }
-    if (status != HEARTH_OK || *result != HTH_DECODE_OK)
+    if (status != HEARTH_OK || *result != HTH_DECODE_OK) {
+        batch->n_fill = 0; /* it may be the reason */
         return status;
+    }
     note_prompt_logits(batch);
     end = hth_workplace_now(place);
-    note_cost(batch, end - begin); /* includes the time of the prompts' log probabilities */
+    hth_row_costs_note(&batch->costs, batch->n_rows + batch->n_fill,
+                       end - begin); /* with the prompts' log probabilities */
     for (uint32_t i = 0; i < batch->n_slots; i++)
         if (batch->slots[i]->n_in_batch > 0)
             hth_slot_note_evaluated(batch->slots[i], batch->slots[i]->n_in_batch,

@@ -7,9 +7,9 @@
  * (docs/engine.md). While a reply is being generated, chunks are only as long as max_tick_ms allows, measured by the
  * recent cost of a row.
  *
- * When all slots evaluate single tokens, drafts of the next tokens may go with them. A row of a draft has a price: its
- * recent cost, compared with the time that a drawn token took recently. With many slots a token takes little time, so a
- * draft must be good to be worth its price.
+ * When all slots evaluate single tokens, drafts of the next tokens may go with them. The likeliest tokens come first,
+ * and as many of them as promise the most tokens in the time that so many rows take. With many slots a token takes
+ * little time, so a draft must be good to be worth its rows.
  */
 #ifndef HTH_SCHED_BATCH_H
 #define HTH_SCHED_BATCH_H
@@ -48,6 +48,12 @@ void hth_batch_hurry(hth_batch *batch);
  */
 uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alone);
 uint32_t hth_batch_n_rows(const hth_batch *batch);
+/*
+ * If that takes less time, fill an evaluation of single tokens and drafts up with rows of the scratch sequence, which is
+ * empty before and after it. n_cells are unused. An evaluation with tokens of prompts is never filled, so its bits do
+ * not depend on measured times.
+ */
+void hth_batch_fill(hth_batch *batch, uint32_t scratch, uint32_t n_cells);
 /* Most idle cells for the planned evaluation: they cost at most a small part of its time. */
 uint32_t hth_batch_n_idle_max(const hth_batch *batch);
 

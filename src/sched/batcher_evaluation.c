@@ -155,6 +155,7 @@ void hth_batcher_evaluate(hth_batcher *batcher)
         batcher->one_by_one--;
     hth_pool_limit_idle(batcher->pool, hth_batch_n_idle_max(batcher->batch));
     (void)hth_pool_make_room(batcher->pool, hth_batch_n_rows(batcher->batch)); /* the promised cells are there */
+    hth_batch_fill(batcher->batch, batcher->schedule.n_sequences, hth_cells_n_unused(hth_pool_cells(batcher->pool)));
     status = hth_batch_evaluate(batcher->batch, &result, &err);
     if (status == HEARTH_OK && result == HTH_DECODE_NO_ROOM &&
         hth_pool_make_room(batcher->pool, hth_cells_n_unheld(hth_pool_cells(batcher->pool))))

@@ -191,9 +191,9 @@ static void find(hth_draft *draft)
     }
 }
 
-uint32_t hth_draft_guess(hth_draft *draft, float price, uint32_t n_min, uint32_t n_max, hearth_token *out)
+uint32_t hth_draft_guess(hth_draft *draft, float least, uint32_t n_max, hearth_token *out, float *right)
 {
-    float all_right = 1.0f; /* the probability that the whole draft is right */
+    float all_right = 1.0f;
     uint32_t n = 0;
 
     assert(n_max <= HEARTH_DRAFT_MAX);
@@ -206,9 +206,10 @@ uint32_t hth_draft_guess(hth_draft *draft, float price, uint32_t n_min, uint32_t
         hearth_token token = from < draft->n_text ? draft->text[from] : out[from - draft->n_text]; /* a short loop */
 
         all_right *= *probability_of(draft, draft->n_match + n);
-        if (token == NOTHING || all_right <= price)
+        if (token == NOTHING || all_right <= least)
             break;
+        right[n] = all_right;
         out[n++] = token;
     }
-    return n >= n_min ? n : 0;
+    return n;
 }

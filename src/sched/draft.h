@@ -11,8 +11,7 @@
  * token costs one step of a hash table.
  *
  * The longer the repetition, the better the guess. So the source learns how often a guess is right, by the length of
- * the repetition, and guesses a token only while its probability is above its price. It learns from each token, whether
- * or not a draft was made of the guess.
+ * the repetition. It learns from each token, whether or not a draft was made of the guess.
  */
 #ifndef HTH_SCHED_DRAFT_H
 #define HTH_SCHED_DRAFT_H
@@ -34,9 +33,8 @@ uint32_t hth_draft_n_reply(const hth_draft *draft);
 bool hth_draft_append(hth_draft *draft, const hearth_token *tokens, size_t n_tokens);
 
 /*
- * Guess at most n_max <= HEARTH_DRAFT_MAX tokens after the reply. price is the cost of verifying one token, as a part
- * of the cost of drawing one without a draft. Returns the number of tokens in out, which is below n_min only if it is
- * 0.
+ * Guess at most n_max <= HEARTH_DRAFT_MAX tokens after the reply. Returns the number of tokens in out. right [n] is the
+ * probability that the tokens up to this one are all right; the guess ends where it is not above least.
  */
-uint32_t hth_draft_guess(hth_draft *draft, float price, uint32_t n_min, uint32_t n_max, hearth_token *out);
+uint32_t hth_draft_guess(hth_draft *draft, float least, uint32_t n_max, hearth_token *out, float *right);
 #endif

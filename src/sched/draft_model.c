@@ -548,6 +548,7 @@ static void take_guess(hth_draft_model *model, hth_draft_wish *wish, float price
     wish->all_right *= model->probability[seat->classes[wish->n]];
     if (wish->all_right <= price)
         return;
+    wish->right[wish->n] = wish->all_right;
     wish->guess[wish->n++] = token;
     wish->is_open = wish->n < wish->n_max && wish->all_right * seat->rate > price + step_price;
 }

@@ -47,7 +47,9 @@ typedef struct hth_draft_wish {
     uint32_t n_max;                       /* 1 .. HEARTH_DRAFT_MAX; the guesses do not reach beyond a block */
     hearth_token guess[HEARTH_DRAFT_MAX]; /* [n] */
     uint32_t n;
-    float all_right; /* the probability that all are right; the draft model's own, as the next one */
+    float right[HEARTH_DRAFT_MAX]; /* [n] the probability that the guesses up to this one are all right */
+    /* The draft model's own. */
+    float all_right; /* the probability that all are right */
     bool is_open;
 } hth_draft_wish;
 

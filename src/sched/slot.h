@@ -64,10 +64,11 @@ struct hth_slot {
     bool has_begun;    /* the first restore is over: the statistics tell the hit */
     bool tells;        /* it tells known text, or did so when it was suspended */
     bool has_told_restore;
-    bool was_prefilled;   /* the end of the prompt was evaluated or restored */
-    hth_draft *draft;     /* the source of its drafts; NULL: none was needed yet */
-    hth_draft_seat *seat; /* in the draft model; NULL: none */
-    uint32_t n_draft;     /* tokens of a draft in its rows, behind tokens [n_tokens] */
+    bool was_prefilled;                  /* the end of the prompt was evaluated or restored */
+    hth_draft *draft;                    /* the source of its drafts; NULL: none was needed yet */
+    hth_draft_seat *seat;                /* in the draft model; NULL: none */
+    uint32_t n_draft;                    /* tokens of a draft in its rows, behind tokens [n_tokens] */
+    float draft_right[HEARTH_DRAFT_MAX]; /* [n_draft] the probability that the tokens up to this one are right */
 
     /* Used by the waiting line. */
     hth_slot *prev, *next;

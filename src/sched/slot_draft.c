@@ -53,23 +53,27 @@ static bool has_room(const hth_slot *slot, uint32_t *n_max)
     return *n_max > 0;
 }
 
-static uint32_t put(hth_slot *slot, const hearth_token *guess, uint32_t n)
+static void put(hth_slot *slot, const hearth_token *guess, const float *right, uint32_t n)
 {
     hearth_token *grown = hth_grown_by(slot->tokens, slot->n_tokens, n + 1, &slot->tokens_capacity, sizeof(*grown));
 
     if (!grown)
-        return 0;
+        return;
     slot->tokens = grown;
     memcpy(slot->tokens + slot->n_tokens, guess, n * sizeof(*guess));
-    return slot->n_draft = n;
+    memcpy(slot->draft_right, right, n * sizeof(*right));
+    slot->n_draft = n;
 }
 
-uint32_t hth_slot_plan_draft(hth_slot *slot, float price, uint32_t n_max)
+void hth_slot_plan_draft(hth_slot *slot, float least)
 {
     hearth_token guess[HEARTH_DRAFT_MAX];
+    float right[HEARTH_DRAFT_MAX];
+    uint32_t n_max = HEARTH_DRAFT_MAX;
     hth_draft *draft = has_room(slot, &n_max) ? source_of(slot) : NULL;
 
-    return draft ? put(slot, guess, hth_draft_guess(draft, price, slot->request->draft_min, n_max, guess)) : 0;
+    if (draft)
+        put(slot, guess, right, hth_draft_guess(draft, least, n_max, guess, right));
 }
 
 bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
@@ -86,9 +90,14 @@ bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
     return true;
 }
 
-uint32_t hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish)
+void hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish)
 {
-    return wish->n > 0 && wish->n >= slot->request->draft_min ? put(slot, wish->guess, wish->n) : 0;
+    put(slot, wish->guess, wish->right, wish->n);
+}
+
+void hth_slot_cut_draft(hth_slot *slot, uint32_t n_tokens)
+{
+    slot->n_draft = n_tokens < slot->request->draft_min ? 0 : n_tokens;
 }
 
 bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i)

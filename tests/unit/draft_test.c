@@ -40,12 +40,15 @@ static void append(hth_draft *draft, const char *reply)
     assert_true(hth_draft_append(draft, tokens, read_text(reply, tokens)));
 }
 
-static void expect_guess(hth_draft *draft, float price, uint32_t n_min, uint32_t n_max, const char *expected)
+static void expect_guess(hth_draft *draft, float least, uint32_t n_max, const char *expected)
 {
     hearth_token guess[HEARTH_DRAFT_MAX];
+    float right[HEARTH_DRAFT_MAX], before = 1;
     char text[HEARTH_DRAFT_MAX + 1];
-    uint32_t n = hth_draft_guess(draft, price, n_min, n_max, guess);
+    uint32_t n = hth_draft_guess(draft, least, n_max, guess, right);
 
+    for (uint32_t i = 0; i < n; before = right[i++])
+        assert_true(right[i] <= before && right[i] > least);
     for (uint32_t i = 0; i < n; i++)
         text[i] = (char)guess[i];
     text[n] = '\0';
@@ -56,7 +59,7 @@ static void expect(const char *prompt, const char *reply, const char *expected)
 {
     hth_draft *draft = source(prompt, "", reply);
 
-    expect_guess(draft, 0, 0, 5, expected);
+    expect_guess(draft, 0, 5, expected);
     hth_draft_free(draft);
 }
 
@@ -86,13 +89,13 @@ TEST(an_expected_reply_is_guessed_from_its_beginning)
 {
     hth_draft *draft = source("question", "the answer is yes", "");
 
-    expect_guess(draft, 0, 0, 5, "the a");
+    expect_guess(draft, 0, 5, "the a");
     append(draft, "the");
-    expect_guess(draft, 0, 0, 14, " answer is yes");
+    expect_guess(draft, 0, 14, " answer is yes");
     append(draft, " answers are ");
-    expect_guess(draft, 0, 0, 5, ""); /* it went another way, and nothing like it was there */
+    expect_guess(draft, 0, 5, ""); /* it went another way, and nothing like it was there */
     append(draft, "yes: the an");
-    expect_guess(draft, 0, 0, 5, "swers"); /* the latest place */
+    expect_guess(draft, 0, 5, "swers"); /* the latest place */
     hth_draft_free(draft);
 }
 
@@ -100,22 +103,20 @@ TEST(a_guess_ends_with_the_expected_reply)
 {
     hth_draft *draft = source("question", "yes", "ye");
 
-    expect_guess(draft, 0, 0, 5, "s");
+    expect_guess(draft, 0, 5, "s");
     append(draft, "s");
-    expect_guess(draft, 0, 0, 5, "");
+    expect_guess(draft, 0, 5, "");
     hth_draft_free(draft);
 }
 
-TEST(a_guess_is_as_long_as_its_price_allows)
+TEST(a_guess_ends_where_it_is_unlikely)
 {
     hth_draft *draft = source("a small step for a man", "", "a sm");
 
-    expect_guess(draft, 0, 0, HEARTH_DRAFT_MAX, "all step for a");
-    expect_guess(draft, 0.3f, 0, HEARTH_DRAFT_MAX,
-                 "a"); /* the first guess of a short repetition is right 4 times in 10 */
-    expect_guess(draft, 0.3f, 2, HEARTH_DRAFT_MAX, "");
-    expect_guess(draft, 1, 0, HEARTH_DRAFT_MAX, "");
-    expect_guess(draft, 0, 0, 0, "");
+    expect_guess(draft, 0, HEARTH_DRAFT_MAX, "all step for a");
+    expect_guess(draft, 0.3f, HEARTH_DRAFT_MAX, "a"); /* the first guess of a short repetition is right 4 times in 10 */
+    expect_guess(draft, 1, HEARTH_DRAFT_MAX, "");
+    expect_guess(draft, 0, 0, "");
     hth_draft_free(draft);
 }
 
@@ -123,21 +124,22 @@ TEST(guesses_become_longer_where_they_are_right_and_end_where_they_are_wrong)
 {
     hth_draft *draft = source("", "", "");
     hearth_token guess[HEARTH_DRAFT_MAX];
+    float right[HEARTH_DRAFT_MAX];
 
     for (int i = 0; i < 20; i++) {
         append(draft, "all the same. ");
-        (void)hth_draft_guess(draft, 0.5f, 0, HEARTH_DRAFT_MAX, guess);
+        (void)hth_draft_guess(draft, 0.5f, HEARTH_DRAFT_MAX, guess, right);
     }
-    assert_int_equal(hth_draft_guess(draft, 0.5f, 0, HEARTH_DRAFT_MAX, guess), HEARTH_DRAFT_MAX);
+    assert_int_equal(hth_draft_guess(draft, 0.5f, HEARTH_DRAFT_MAX, guess, right), HEARTH_DRAFT_MAX);
     for (uint64_t i = 0, seed = 1; i < 2000; i++) { /* words that are never followed by the same */
         char word[8] = "the  ";
 
         word[4] = (char)('A' + hth_test_random(&seed, 26));
         append(draft, word);
-        (void)hth_draft_guess(draft, 0.5f, 0, HEARTH_DRAFT_MAX, guess);
+        (void)hth_draft_guess(draft, 0.5f, HEARTH_DRAFT_MAX, guess, right);
     }
     append(draft, " the");
-    expect_guess(draft, 0.5f, 0, HEARTH_DRAFT_MAX, "");
+    expect_guess(draft, 0.5f, HEARTH_DRAFT_MAX, "");
     hth_draft_free(draft);
 }
 
@@ -163,6 +165,7 @@ TEST(the_index_finds_what_a_search_of_all_places_finds)
 
     for (unsigned round = 0; round < 200; round++) {
         hearth_token text[600], guess[1];
+        float right[1];
         size_t n_prompt = hth_test_random(&seed, 300), n = n_prompt;
         uint32_t kinds = 3 + (uint32_t)hth_test_random(&seed, 12);
         hth_draft *draft;
@@ -180,8 +183,8 @@ TEST(the_index_finds_what_a_search_of_all_places_finds)
             n += more;
             assert_int_equal(hth_draft_n_reply(draft), n - n_prompt);
             if (longest_match(text, n) < 3)
-                assert_int_equal(hth_draft_guess(draft, 0, 0, 1, guess), 0);
-            else if (hth_draft_guess(draft, 0, 0, 1, guess) == 1) /* with few kinds of tokens, chains are cut */
+                assert_int_equal(hth_draft_guess(draft, 0, 1, guess, right), 0);
+            else if (hth_draft_guess(draft, 0, 1, guess, right) == 1) /* with few kinds of tokens, chains are cut */
                 assert_true(guess[0] >= 0 && guess[0] < (hearth_token)kinds * 1000);
         }
         hth_draft_free(draft);

@@ -28,6 +28,13 @@ static hearth_request expecting(const hearth_token *draft, size_t n_draft, uint3
     return request;
 }
 
+/* An evaluation takes a millisecond, however many rows it has. */
+static void open_stage(test_stage *stage, const test_stage_options *options)
+{
+    test_stage_open(stage, options);
+    stage->watch.decode_ns = 1000000;
+}
+
 TEST(an_expected_reply_takes_few_evaluations)
 {
     hearth_token chain[REPLY] = { 0 };
@@ -35,7 +42,7 @@ TEST(an_expected_reply_takes_few_evaluations)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, NULL);
+    open_stage(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     reply = run_as_alone(&stage, &request);
     assert_true(reply->result->stats->n_decode_evaluations <= 1 + (REPLY - 1) / (HEARTH_DRAFT_MAX + 1));
@@ -53,7 +60,7 @@ TEST(a_wrong_token_ends_a_draft_and_the_reply_stays_the_same)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, NULL);
+    open_stage(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     memcpy(draft, chain, sizeof(draft));
     draft[5] = draft[5] == 'a' ? 'b' : 'a';
@@ -71,7 +78,7 @@ TEST(drafts_are_as_long_as_the_request_allows)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, NULL);
+    open_stage(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     request.draft_max = 2;
     reply = run_as_alone(&stage, &request);
@@ -94,7 +101,7 @@ TEST(a_stop_text_inside_a_draft_ends_the_reply_there)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, NULL);
+    open_stage(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     stop[0] = (char)chain[20], stop[1] = (char)chain[21];
     request.stop = stops;
@@ -113,7 +120,7 @@ TEST(a_reader_that_pauses_inside_a_draft_gets_the_rest_later)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, NULL);
+    open_stage(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     reply = submit(&stage, &request);
     test_stage_run_until(&stage, reply, 2);
@@ -136,7 +143,7 @@ TEST(rows_of_wrong_tokens_are_never_kept)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, &options);
+    open_stage(&stage, &options);
     reply_of(&stage, PROMPT, chain, 400);
     for (size_t i = 0; i < 400; i++)
         draft[i] = i % 7 == 3 ? (hearth_token)(chain[i] == 'a' ? 'b' : 'a') : chain[i];
@@ -163,7 +170,7 @@ TEST(drafts_end_where_they_cost_more_than_they_give)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, NULL);
+    open_stage(&stage, NULL);
     stage.watch.row_ns = 1000000; /* a row of a draft as much as an evaluation */
     reply_of(&stage, PROMPT, chain, REPLY);
     for (size_t i = 0; i < REPLY; i++)
@@ -190,7 +197,7 @@ TEST(many_replies_at_once_have_no_drafts)
 
     options.n_parallel = MANY;
     options.n_ctx = MANY * 256;
-    test_stage_open(&stage, &options);
+    open_stage(&stage, &options);
     stage.watch.row_ns = 200000; /* a row of a draft costs a third of a token, alone */
     stage.watch.decode_ns = 400000;
     reply_of(&stage, PROMPT, chain, REPLY);
@@ -220,7 +227,7 @@ TEST(sequences_that_cannot_be_cut_have_no_drafts)
         test_stage stage;
 
         options.model = kinds[i];
-        test_stage_open(&stage, &options);
+        open_stage(&stage, &options);
         reply_of(&stage, PROMPT, chain, REPLY);
         reply = run_as_alone(&stage, &request);
         assert_int_equal(reply->result->stats->draft_tokens, 0);
@@ -236,7 +243,7 @@ TEST(a_draft_is_verified_up_to_its_first_wrong_token)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, NULL);
+    open_stage(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     memcpy(draft, chain, sizeof(draft));
     request.verify = true;
@@ -257,6 +264,43 @@ TEST(a_draft_is_verified_up_to_its_first_wrong_token)
     test_stage_close(&stage);
 }
 
+/* An engine that computes 16 rows at once, and is slow with 13 to 15. Counts full groups. */
+static test_decode_answer slow_in_part(test_watch *watch, const hth_batch_row *rows, size_t n_rows, void *user_data)
+{
+    unsigned *n_full = user_data;
+
+    (void)rows;
+    watch->decode_ns = n_rows >= 13 && n_rows < 16 ? 3000000 : 1000000;
+    *n_full += n_rows == 16;
+    return TEST_DECODE_GOES;
+}
+
+TEST(a_group_of_rows_is_filled_where_that_saves_time_and_nobody_notices)
+{
+    enum { MANY = 14 };
+    test_stage_options options = with_cache();
+    hearth_request request = test_request(text, PROMPT, REPLY), second = test_request(text + 1, PROMPT, REPLY);
+    test_reply *replies[MANY];
+    unsigned n_full = 0;
+    test_stage stage;
+
+    options.n_parallel = MANY;
+    options.n_ctx = MANY * 256;
+    open_stage(&stage, &options);
+    stage.watch.hooks = (test_watch_hooks){ .before_decode = slow_in_part, .user_data = &n_full };
+    for (unsigned i = 0; i < MANY; i++)
+        replies[i] = submit(&stage, i % 2 == 0 ? &request : &second);
+    test_stage_run(&stage);
+    assert_true(n_full > REPLY / 2);
+    for (unsigned i = 0; i < MANY; i++) {
+        expect_as_alone(&stage, replies[i], i % 2 == 0 ? &request : &second);
+        test_reply_free(replies[i]);
+    }
+    hth_batcher_save(stage.batcher, HEARTH_SAVE_EVICT); /* through the same sequence */
+    test_reply_free(run_as_alone(&stage, &second));
+    test_stage_close(&stage);
+}
+
 static test_decode_answer no_room_for_drafts(test_watch *watch, const hth_batch_row *rows, size_t n_rows,
                                              void *user_data)
 {
@@ -271,7 +315,7 @@ TEST(a_failed_evaluation_is_repeated_without_drafts)
     test_reply *reply;
     test_stage stage;
 
-    test_stage_open(&stage, NULL);
+    open_stage(&stage, NULL);
     reply_of(&stage, PROMPT, chain, REPLY);
     stage.watch.hooks = (test_watch_hooks){ .before_decode = no_room_for_drafts };
     reply = run_as_alone(&stage, &request);

@@ -1,0 +1,75 @@
+/*
+ * row_costs.c - a table of few rows, a mean of many
+ */
+#include "sched/row_costs.h"
+
+#include "sched/sequence.h"
+
+enum {
+    BACK_PART = 16, /* a measured time moves back by this part of the way */
+    ROW_PART = 4,   /* before prompts were measured, a further row counts as this part of the rows before */
+    GROUP = 16,     /* rows that engines compute at once */
+    FILL_PART = 16, /* filling must save this part of the time */
+};
+
+bool hth_row_costs_knows(const hth_row_costs *costs, uint32_t n_rows)
+{
+    return n_rows < HTH_CHUNK_MIN ? costs->few_ns[n_rows] > 0 : costs->row_ns > 0;
+}
+
+/* The least time that n_rows may take, by the other numbers that are known. 0: none is. */
+static uint64_t least_of(const hth_row_costs *costs, uint32_t n_rows)
+{
+    uint64_t least = costs->few_ns[1] > 0 ? 0 : n_rows * costs->row_ns; /* without that of one row */
+
+    for (uint32_t n = 1; n < HTH_CHUNK_MIN; n++) {
+        uint64_t ns = costs->few_ns[n];
+        uint64_t row = costs->row_ns > 0 ? costs->row_ns : ns / n / ROW_PART;
+
+        if (ns == 0 || n == n_rows)
+            continue;
+        if (n < n_rows)
+            ns += (n_rows - n) * row;
+        if (least == 0 || ns < least)
+            least = ns;
+    }
+    return least;
+}
+
+uint64_t hth_row_costs_of(const hth_row_costs *costs, uint32_t n_rows)
+{
+    if (n_rows < HTH_CHUNK_MIN)
+        return costs->few_ns[n_rows] > 0 ? costs->few_ns[n_rows] : least_of(costs, n_rows);
+    return costs->row_ns > 0 ? n_rows * costs->row_ns : least_of(costs, HTH_CHUNK_MIN);
+}
+
+static void move_back(hth_row_costs *costs, uint32_t n_rows)
+{
+    uint64_t *ns = &costs->few_ns[n_rows], least = least_of(costs, n_rows);
+
+    if (*ns > least && least > 0)
+        *ns -= (*ns - least) / BACK_PART;
+}
+
+void hth_row_costs_note(hth_row_costs *costs, uint32_t n_rows, uint64_t ns)
+{
+    if (n_rows >= HTH_CHUNK_MIN) {
+        hth_move_mean(&costs->row_ns, ns / n_rows + 1);
+        return;
+    }
+    hth_move_mean(&costs->few_ns[n_rows], ns + 1);
+    costs->oldest = costs->oldest % (HTH_CHUNK_MIN - 1) + 1;
+    if (costs->oldest != n_rows)
+        move_back(costs, costs->oldest);
+}
+
+uint32_t hth_row_costs_fill(const hth_row_costs *costs, uint32_t n_rows)
+{
+    uint32_t n = (n_rows + GROUP - 1) / GROUP * GROUP;
+    uint64_t ns;
+
+    if (n >= HTH_CHUNK_MIN || n == n_rows)
+        return n_rows;
+    ns = hth_row_costs_of(costs, n);
+    return ns > 0 && ns + ns / FILL_PART < hth_row_costs_of(costs, n_rows) ? n : n_rows;
+}
