@@ -2,7 +2,7 @@
  * row_costs.h - the time of an evaluation by the number of its rows
  *
  * Engines compute rows in groups, so time does not grow evenly: with repacked weights on a processor, 16 rows take less
- * time than 12 (docs/engine.md). So the time is learned for each small number of rows, and per row for larger ones.
+ * time than 15 (docs/performance.md). So the time is learned for each small number of rows, and per row for larger ones.
  *
  * A number that never occurred counts as if its last rows cost no more than those of prompts, the least that rows cost.
  * So a number that may pay is tried once. A measured time moves back to such an estimate while other numbers occur: a
