@@ -7,7 +7,7 @@
 # --verbose tells where the time goes, on standard error. What the engine itself reaches is measured with its own
 # programs, which peer.sh builds at the first run (ten minutes); node drives its server. About half an hour on two
 # cores, which should have nothing else to do; 4 GB of memory. PARTS is a list of what to measure, all by default:
-# prefill idle decode deterministic draft sharing pause tick hit embed. `aged` is measured only where PARTS names it:
+# prefill idle decode deterministic draft adapter sharing pause tick hit embed. `aged` is measured only where PARTS names it:
 # MINUTES (60) of mixed load, then cold prompts beside a server that has just started. ROUNDS (5) and REPEATS (3) say how often ours and the
 # engine's decoding is measured, LENGTHS which cold prompts (64 512 2000 8000), CONTEXTS which contexts are filled
 # (16384 65536 131072).
@@ -33,22 +33,24 @@ HEARTH_ENGINE_DIRECTORY=$build
 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-3000} # as the program `hearth` sets it; the engine's own programs get the same
 export HEARTH_ENGINE_DIRECTORY GOMP_SPINCOUNT
 threads=$(getconf _NPROCESSORS_ONLN)
-parts=${PARTS:-prefill idle decode deterministic draft sharing pause tick hit embed}
+parts=${PARTS:-prefill idle decode deterministic draft adapter sharing pause tick hit embed}
 
 if [ "${QUICK:-0}" = 1 ]; then
-  large=tiny-llama tiny= encoder=tiny-bert
+  large=tiny-llama tiny= encoder=tiny-bert small=tiny-llama
   sequences='1 2' contexts='256' predict=24 rounds=1 repeats=0
   shared=256 own=32 n_requests=3 sharing_rounds=1
   pause_tokens=1024 max_ticks='250'
   draft_tokens=48
+  adapter_tokens='64 8'
   tick='8 1' hit_tokens=512 hit_rounds=2
   lengths=${LENGTHS:-64 300} idle_contexts=${CONTEXTS:-4096} idle_lengths=64
 else
-  large=llama-1.1b tiny=$here/../models/hearth-tiny.gguf encoder=bert-33m
+  large=llama-1.1b tiny=$here/../models/hearth-tiny.gguf encoder=bert-33m small=llama-15m
   sequences='1 2 4 8' contexts='256 1024' predict=64 rounds=${ROUNDS:-5} repeats=${REPEATS:-3}
   shared=1024 own=64 n_requests=8 sharing_rounds=1
   pause_tokens=4096 max_ticks='250 500 1000'
   draft_tokens=300
+  adapter_tokens='256 64'
   tick='64 10' hit_tokens=2048 hit_rounds=31
   lengths=${LENGTHS:-64 512 2000 8000} idle_contexts=${CONTEXTS:-16384 65536 131072} idle_lengths='64 512 2000'
 fi
@@ -61,6 +63,7 @@ trap 'exit 1' HUP INT TERM
 
 large=$("$build/bench/make_model" "$large" 2>/dev/null)
 encoder=$("$build/bench/make_model" "$encoder" 2>/dev/null)
+small=$("$build/bench/make_model" "$small" 2>/dev/null)
 peer=
 if [ "${QUICK:-0}" != 1 ]; then peer=$("$here/peer.sh"); fi
 
@@ -189,6 +192,14 @@ head_of() {
     if wants draft && [ "$model" = "$large" ]; then
       head_of "$name: drafts of the text itself"
       run draft_bench "$model" $draft_tokens $rounds
+      run draft_bench "$model" $draft_tokens $rounds "$small"
+    fi
+    if wants adapter && [ "$model" = "$large" ]; then
+      head_of "$name: requests with different adapters"
+      for seed in 1 2; do
+        "$build/bench/make_adapter" -s $seed "$model" "$work/adapter-$seed.gguf"
+      done
+      run adapter_bench "$model" "$work/adapter-1.gguf" "$work/adapter-2.gguf" $adapter_tokens $rounds
     fi
     if wants sharing && [ "$model" = "$large" ]; then
       head_of "$name: requests that share a prefix"
