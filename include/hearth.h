@@ -656,8 +656,8 @@ typedef struct hearth_adapter_scale {
 /*
  * Load an adapter (GGUF) for the model, at most 64. Blocks while the file is read, and requests wait for a part of that
  * time. id_out may be NULL. options NULL: the defaults. HEARTH_MISUSE names the way in which the file is no adapter of
- * this model (architecture, tensor, shape), or the option; HEARTH_UNSUPPORTED the kind of adapter that cannot be used;
- * HEARTH_BUSY when too many are loaded.
+ * this model (architecture, tensor, shape), or the option; HEARTH_UNSUPPORTED the kind of adapter that cannot be used,
+ * or a second one whose scale is not 0 in a deterministic model; HEARTH_BUSY when too many are loaded.
  */
 HEARTH_API hearth_status hearth_adapter_load(hearth_model *model, const char *path,
                                              const hearth_adapter_options *options, uint32_t *id_out,
@@ -667,7 +667,7 @@ HEARTH_API hearth_status hearth_adapter_unload(hearth_model *model, uint32_t id,
 /*
  * Set the scales of requests that name no adapters, [n]; adapters that are not among them get 0. All or nothing:
  * HEARTH_NOT_FOUND for an id that is not loaded, HEARTH_MISUSE for a scale that is no number and for an id that comes
- * twice.
+ * twice, HEARTH_UNSUPPORTED for two that are not 0 in a deterministic model.
  */
 HEARTH_API hearth_status hearth_adapters_scale(hearth_model *model, const hearth_adapter_scale *scales, size_t n,
                                                hearth_error *err);

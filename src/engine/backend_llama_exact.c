@@ -29,10 +29,16 @@ enum {
     CHECK_SINGLE = 5, /* of them, evaluated one by one the second time */
 };
 
+/* The cells that requests get: the others are for the rows that fill batches up. */
+static uint32_t for_requests(uint32_t n_cells)
+{
+    return n_cells > HTH_CONTEXT_STEP ? n_cells - HTH_CONTEXT_STEP : 0;
+}
+
 hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, struct llama_context_params *params,
                                               hearth_error *err)
 {
-    uint32_t n_short = hth_backend_llama_n_ctx_short(model);
+    uint32_t n_short = hth_backend_llama_n_ctx_short(model), n_cells;
 
     if (model->on_gpu)
         return hth_fail(
@@ -58,22 +64,27 @@ hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, str
                         params->n_seq_max);
     params->n_seq_max++;
     params->n_batch = (params->n_batch + 1 + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
-    /* Not beyond the limit from which the engine takes other RoPE factors. */
-    params->n_ctx = params->n_ctx <= n_short && params->n_ctx + HTH_CONTEXT_STEP > n_short
-                      ? n_short
-                      : params->n_ctx + HTH_CONTEXT_STEP;
+    n_cells = params->n_ctx + HTH_CONTEXT_STEP;
+    if (params->n_ctx <= n_short && n_cells > n_short) { /* beyond, the engine takes other RoPE factors */
+        n_cells = n_short;
+        hth_info(model->log,
+                 "deterministic: the context has %u tokens for requests, not %u: it needs %d more cells, and with more "
+                 "than %u, the model would take its RoPE factors for long contexts",
+                 for_requests(n_cells), params->n_ctx, HTH_CONTEXT_STEP, n_short);
+    }
+    params->n_ctx = n_cells;
     return HEARTH_OK;
 }
 
 hearth_status hth_backend_llama_exact_begin(hth_engine_context *context, hearth_error *err)
 {
-    if (context->info.n_ctx <= HTH_CONTEXT_STEP)
+    if (for_requests(context->info.n_ctx) == 0)
         return hth_fail(err, HEARTH_UNSUPPORTED, "deterministic: a context of %u tokens is too small",
                         context->info.n_ctx);
     context->order = hth_cell_order_new(context->info.n_ctx);
     if (!context->order)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the positions of %u cells", context->info.n_ctx);
-    context->info.n_ctx -= HTH_CONTEXT_STEP;
+    context->info.n_ctx = for_requests(context->info.n_ctx);
     context->info.n_seq_max--;
     context->info.is_deterministic = true;
     return HEARTH_OK;
@@ -163,6 +174,11 @@ hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_e
     context->has_added_rows = false;
     if (hth_cell_order_end(context->order))
         return HEARTH_OK;
+    if (!context->is_checked)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "deterministic: Hearth's own attention cannot compute that of architecture '%s' with these "
+                        "types of K and V, and the engine's depends on the places of cells",
+                        context->model->facts.architecture);
     return hth_fail(err, HEARTH_ENGINE,
                     "deterministic: the engine filled other cells than expected, or computed attention its own way");
 }
@@ -224,6 +240,7 @@ hearth_status hth_backend_llama_exact_check(hth_engine_context *context, hearth_
         status = hth_fail(err, HEARTH_UNSUPPORTED,
                           "deterministic: on this machine, the engine computes the weights of this model in ways that "
                           "depend on the number of rows");
+    context->is_checked = status == HEARTH_OK;
     free(logits);
     return status;
 }

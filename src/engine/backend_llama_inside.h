@@ -114,6 +114,7 @@ struct hth_engine_context {
     int32_t *coming;       /* positions of the cells of an image that is being restored */
     size_t coming_capacity;
     bool has_added_rows; /* the extra sequence has cells */
+    bool is_checked;     /* the deterministic context has kept its promise once */
 
     hth_llama_applied applied;
 

@@ -27,13 +27,26 @@ static hearth_status check_name_locked(hth_adapters *adapters, const char *name,
     return HEARTH_OK;
 }
 
-/* one is taken over on HEARTH_OK only. */
-static hearth_status add(hth_adapters *adapters, hth_loaded_adapter *one, uint32_t *id_out, hearth_error *err)
+/* Could requests that name no adapters run with one more of this scale? */
+static hearth_status check_scale_locked(const hearth_model *model, float scale, hearth_error *err)
 {
+    size_t n = scale != 0;
+
+    for (size_t i = 0; i < model->adapters.n; i++)
+        n += model->adapters.loaded[i].scale != 0;
+    return model->is_deterministic && scale != 0 ? hth_adapters_check_deterministic(n, err) : HEARTH_OK;
+}
+
+/* one is taken over on HEARTH_OK only. */
+static hearth_status add(hearth_model *model, hth_loaded_adapter *one, uint32_t *id_out, hearth_error *err)
+{
+    hth_adapters *adapters = &model->adapters;
     hearth_status status;
 
     pthread_mutex_lock(&adapters->lock);
     status = check_name_locked(adapters, one->name, err);
+    if (status == HEARTH_OK)
+        status = check_scale_locked(model, one->scale, err);
     if (status == HEARTH_OK) {
         one->id = adapters->n_ids++;
         adapters->loaded[adapters->n++] = *one;
@@ -84,12 +97,14 @@ static hearth_status load(hearth_model *model, const char *path, const hearth_ad
     if (status == HEARTH_OK) {
         pthread_mutex_lock(&model->adapters.lock);
         status = check_name_locked(&model->adapters, one.name, err); /* before the work, and again after it */
+        if (status == HEARTH_OK)
+            status = check_scale_locked(model, one.scale, err);
         pthread_mutex_unlock(&model->adapters.lock);
     }
     if (status == HEARTH_OK)
         status = read_file(model, path, &one.adapter, err);
     if (status == HEARTH_OK)
-        status = add(&model->adapters, &one, id_out, err);
+        status = add(model, &one, id_out, err);
     if (status != HEARTH_OK)
         hth_loaded_adapter_drop(&one);
     return status;
@@ -146,6 +161,7 @@ hearth_status hearth_adapters_scale(hearth_model *model, const hearth_adapter_sc
                                     hearth_error *err)
 {
     hearth_status status;
+    size_t n_applied = 0;
 
     if (!scales && n > 0)
         return hth_fail(err, HEARTH_MISUSE, "hearth_adapters_scale: scales is NULL");
@@ -154,6 +170,10 @@ hearth_status hearth_adapters_scale(hearth_model *model, const hearth_adapter_sc
         return status;
     pthread_mutex_lock(&model->adapters.lock);
     status = hth_adapters_check_locked(&model->adapters, scales, n, err);
+    for (size_t i = 0; i < n; i++)
+        n_applied += scales[i].scale != 0;
+    if (status == HEARTH_OK && model->is_deterministic)
+        status = hth_adapters_check_deterministic(n_applied, err);
     for (size_t i = 0; i < model->adapters.n && status == HEARTH_OK; i++)
         model->adapters.loaded[i].scale = 0;
     for (size_t i = 0; i < n && status == HEARTH_OK; i++)

@@ -48,6 +48,16 @@ hearth_status hth_adapter_scale_check(float scale, hearth_error *err)
     return hth_fail(err, HEARTH_MISUSE, "the scale of an adapter is %g; it must be a finite number below 2^31", scale);
 }
 
+hearth_status hth_adapters_check_deterministic(size_t n, hearth_error *err)
+{
+    return n <= 1 ? HEARTH_OK
+                  : hth_fail(err, HEARTH_UNSUPPORTED,
+                             "a deterministic model runs a request with one adapter at most, not %zu: the order in "
+                             "which several are added up is not fixed; a scale of 0 lets an adapter wait for requests "
+                             "that name it",
+                             n);
+}
+
 hearth_status hth_adapters_check_locked(hth_adapters *adapters, const hearth_adapter_scale *named, size_t n,
                                         hearth_error *err)
 {

@@ -34,6 +34,8 @@ void hth_loaded_adapter_drop(hth_loaded_adapter *one);
 /* NULL: there is none. */
 hth_loaded_adapter *hth_adapters_find_locked(hth_adapters *adapters, uint32_t id);
 hearth_status hth_adapter_scale_check(float scale, hearth_error *err);
+/* HEARTH_UNSUPPORTED: so many adapters cannot change one request of a deterministic model. */
+hearth_status hth_adapters_check_deterministic(size_t n, hearth_error *err);
 /* Are they loaded, each named once, with possible scales? HEARTH_NOT_FOUND, HEARTH_MISUSE. */
 hearth_status hth_adapters_check_locked(hth_adapters *adapters, const hearth_adapter_scale *named, size_t n,
                                         hearth_error *err);

@@ -261,11 +261,8 @@ static hearth_status make_slots(hearth_model *model, const hearth_request *given
     hth_prompt_tokens prompt = { .tokens = NULL };
     hearth_status status = hth_adapters_choose(&model->adapters, given->adapters, given->n_adapters, &adapters, err);
 
-    if (status == HEARTH_OK && model->is_deterministic && hth_adapter_set_count(adapters) > 1)
-        status = hth_fail(err, HEARTH_UNSUPPORTED,
-                          "a deterministic model runs a request with one adapter at most, not %zu: the order in which "
-                          "several are added up is not fixed",
-                          hth_adapter_set_count(adapters));
+    if (status == HEARTH_OK && model->is_deterministic)
+        status = hth_adapters_check_deterministic(hth_adapter_set_count(adapters), err);
     if (status == HEARTH_OK)
         status = hth_model_prompt_tokens(model, given, &prompt, err);
 

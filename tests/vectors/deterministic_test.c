@@ -25,6 +25,7 @@ typedef struct wanted {
     size_t n_reply;
     hearth_logprob logprobs[REPLY * (1 + N_TOP)];
     uint64_t id;
+    bool was_paused;
 } wanted;
 
 typedef struct fixture {
@@ -38,6 +39,7 @@ typedef struct fixture {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     size_t n_open;
+    size_t n_paused;
     const hearth_result *results[REQUESTS];
 } fixture;
 
@@ -52,6 +54,7 @@ typedef struct way {
     bool backwards;   /* the last one first */
     bool is_uncached; /* requests read nothing */
     bool restores;    /* the rows of the way before are found */
+    bool preempts;    /* later ones find the first in their replies, and take their places */
 } way;
 
 static void open_model(fixture *f, const way *w)
@@ -152,15 +155,42 @@ static void take(uint64_t id, const hearth_result *result, void *user_data)
     pthread_mutex_unlock(&f->lock);
 }
 
+/* The hearth_token_fn of requests that are to stay in their replies until others have come. */
+static bool pause_once(uint64_t id, const hearth_token_event *event, void *user_data)
+{
+    fixture *f = user_data;
+
+    (void)event;
+    pthread_mutex_lock(&f->lock);
+    for (size_t i = 0; i < REQUESTS; i++)
+        if (f->requests[i].id == id && !f->requests[i].was_paused) {
+            f->requests[i].was_paused = true;
+            f->n_paused++;
+            assert_int_equal(hearth_pause(f->model, id, true, NULL), HEARTH_OK);
+            pthread_cond_signal(&f->changed);
+        }
+    pthread_mutex_unlock(&f->lock);
+    return true;
+}
+
 static void submit(fixture *f, const way *w, size_t i)
 {
     hearth_request request = request_of(&f->requests[i]);
     hearth_error err = { .message = "" };
+    hearth_token guess[REPLY];
 
     request.no_cache_read = w->is_uncached;
     request.priority = w->has_ranks ? (int32_t)i : 0;
     request.on_done = take;
     request.user_data = f;
+    if (w->preempts && i < w->n_parallel)
+        request.on_token = pause_once;
+    if (w->draft_max > 0) { /* the reply, with some wrong tokens */
+        for (size_t k = 0; k < REPLY; k++)
+            guess[k] = f->requests[i].reply[k] ^ (k % 7 == 6);
+        request.draft_tokens = guess;
+        request.n_draft_tokens = REPLY;
+    }
     pthread_mutex_lock(&f->lock); /* take() waits until the id is known */
     f->n_open++;
     if (hearth_submit(f->model, &request, &f->requests[i].id, &err) != HEARTH_OK)
@@ -176,25 +206,54 @@ static void wait_until_open(fixture *f, size_t n)
     pthread_mutex_unlock(&f->lock);
 }
 
+static void wait_until_paused(fixture *f, size_t n)
+{
+    pthread_mutex_lock(&f->lock);
+    while (f->n_paused < n)
+        pthread_cond_wait(&f->changed, &f->lock);
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* Let the first n go on when all others have ended. */
+static void go_on(fixture *f, size_t n)
+{
+    wait_until_open(f, n);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(hearth_pause(f->model, f->requests[i].id, false, NULL), HEARTH_OK);
+}
+
 static void run_all(fixture *f, const way *w)
 {
-    uint64_t n_restored = 0;
+    uint64_t n_restored = 0, n_preempted = 0, n_drafted = 0;
 
-    for (size_t i = 0; i < REQUESTS; i++)
+    f->n_paused = 0;
+    for (size_t i = 0; i < REQUESTS; i++) {
         f->requests[i].id = UINT64_MAX; /* ids of the runtime before would count as those of this one */
+        f->requests[i].was_paused = false;
+    }
     for (size_t k = 0; k < REQUESTS; k++) {
         submit(f, w, w->backwards ? REQUESTS - 1 - k : k);
         if (!w->at_once)
             wait_until_open(f, 0);
+        if (w->preempts && k + 1 == w->n_parallel)
+            wait_until_paused(f, w->n_parallel);
     }
+    if (w->preempts)
+        go_on(f, w->n_parallel);
     wait_until_open(f, 0);
     for (size_t i = 0; i < REQUESTS; i++) {
         compare(&f->requests[i], f->results[i], 0, i, w->name);
         n_restored += f->results[i]->stats->rows_restored;
+        n_preempted += f->results[i]->stats->n_preempted;
+        n_drafted += f->results[i]->stats->draft_tokens;
         hearth_result_unref(f->results[i]);
     }
     if (w->restores && n_restored == 0)
         fail_msg("%s: no row was restored", w->name);
+    if (w->preempts && n_preempted == 0)
+        fail_msg("%s: no request made room for another", w->name);
+    if (w->draft_max > 0 && n_drafted == 0)
+        fail_msg("%s: nothing was guessed", w->name);
 }
 
 /* Each reply goes on in the middle, as after the death of a worker. */
@@ -238,6 +297,8 @@ static void learn(fixture *f)
     }
     close_model(f);
 }
+
+/* ---- refusals ---- */
 
 /* Load a model; the message of a refusal goes to err. */
 static hearth_status try_to_load(const char *path, int32_t n_gpu_layers, hearth_model_info *info, hearth_error *err)
@@ -285,7 +346,8 @@ static void check_model(const char *shape)
         { "cold, all at once", .forgets = true, .n_parallel = 10, .n_ctx = 8192, .at_once = true },
         { "in parts", .in_parts = true },
         { "in a small context", .forgets = true, .n_parallel = 5, .n_ctx = 1024, .at_once = true },
-        { "with preemption", .forgets = true, .n_parallel = 3, .n_ctx = 1280, .at_once = true, .has_ranks = true },
+        { "with preemption", .forgets = true, .n_parallel = 3, .n_ctx = 2048, .at_once = true, .has_ranks = true,
+          .preempts = true },
         { "small batches", .forgets = true, .n_batch = 65, .n_threads = 3, .at_once = true, .backwards = true },
         { "small chunks", .forgets = true, .prefill_chunk = 64, .n_threads = 1, .at_once = true },
         { "drafts", .draft_max = 6, .at_once = true },
@@ -362,6 +424,48 @@ TEST(an_encoder_is_refused_with_the_reason)
     hth_test_model("tiny-bert", path, sizeof(path));
     assert_int_equal(try_to_load(path, 0, NULL, &err), HEARTH_UNSUPPORTED);
     assert_non_null(strstr(err.message, "do not generate text"));
+}
+
+static void expect_unsupported(hearth_status status, const hearth_error *err, const char *words)
+{
+    assert_int_equal(status, HEARTH_UNSUPPORTED);
+    if (!strstr(err->message, words))
+        fail_msg("'%s' does not say '%s'", err->message, words);
+}
+
+TEST(a_second_adapter_that_all_requests_would_have_is_refused)
+{
+    static const char reason[] = "a deterministic model runs a request with one adapter at most";
+    hearth_adapter_options waiting = hearth_adapter_options_default();
+    hearth_adapter_scale both[] = { { 0, 1 }, { 1, 0 } };
+    const way w = { .forgets = true };
+    fixture f = { .directory = hth_test_directory_new() };
+    hearth_error err = { .message = "" };
+    char paths[2][PATH_BYTES];
+    hearth_request request;
+
+    if (!is_possible())
+        skip();
+    (void)snprintf(f.path, sizeof(f.path), "%s/hearth-tiny.gguf", HTH_TEST_MODELS);
+    open_model(&f, &w);
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(paths[i], PATH_BYTES, "%s/%zu.gguf", f.directory, i);
+        hth_test_adapter("-g 1", f.path, paths[i]);
+    }
+    waiting.scale = 0;
+    assert_ok(hearth_adapter_load(f.model, paths[0], NULL, NULL, &err), err);
+    expect_unsupported(hearth_adapter_load(f.model, paths[1], NULL, NULL, &err), &err, reason);
+    assert_ok(hearth_adapter_load(f.model, paths[1], &waiting, NULL, &err), err);
+    assert_ok(hearth_adapters_scale(f.model, both, 2, &err), err);
+    both[1].scale = 0.5f;
+    expect_unsupported(hearth_adapters_scale(f.model, both, 2, &err), &err, reason);
+    request = hth_test_greedy("It works", 3);
+    hearth_result_unref(hth_test_complete(f.model, &request));
+    request.adapters = both;
+    request.n_adapters = 2;
+    expect_unsupported(hearth_submit(f.model, &request, &(uint64_t){ 0 }, &err), &err, reason);
+    close_model(&f);
+    hth_test_directory_remove(f.directory);
 }
 
 int main(void)
