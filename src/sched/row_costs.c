@@ -58,9 +58,9 @@ void hth_row_costs_note(hth_row_costs *costs, uint32_t n_rows, uint64_t ns)
         return;
     }
     hth_move_mean(&costs->few_ns[n_rows], ns + 1);
-    costs->oldest = costs->oldest % (HTH_CHUNK_MIN - 1) + 1;
-    if (costs->oldest != n_rows)
-        move_back(costs, costs->oldest);
+    costs->moved_back = costs->moved_back % (HTH_CHUNK_MIN - 1) + 1;
+    if (costs->moved_back != n_rows)
+        move_back(costs, costs->moved_back);
 }
 
 uint32_t hth_row_costs_fill(const hth_row_costs *costs, uint32_t n_rows)

@@ -4,8 +4,8 @@
  * Engines compute rows in groups, so time does not grow evenly: with repacked weights on a processor, 16 rows take less
  * time than 15 (docs/performance.md). So the time is learned for each small number of rows, and per row for larger ones.
  *
- * A number that never occurred counts as if its last rows cost no more than those of prompts, the least that rows cost.
- * So a number that may pay is tried once. A measured time moves back to such an estimate while other numbers occur: a
+ * A number of rows that was not measured gets an optimistic estimate: its further rows cost as little as those of a
+ * prompt. So it is tried once where it may pay. Measurements move back to such estimates while other numbers occur: a
  * number that was measured in a slow moment is tried again.
  */
 #ifndef HTH_SCHED_ROW_COSTS_H
@@ -16,19 +16,20 @@
 
 #include "sched/strategy.h"
 
+/* Zero before use; one thread at a time. */
 typedef struct hth_row_costs {
-    uint64_t few_ns[HTH_CHUNK_MIN]; /* [n_rows] recent time of an evaluation; 0: unknown */
-    uint64_t row_ns;                /* recent time of a row where there are more; 0: unknown */
-    uint32_t oldest;                /* the next index that moves back */
+    uint64_t few_ns[HTH_CHUNK_MIN]; /* [n_rows] recent time of an evaluation; 0: not measured */
+    uint64_t row_ns;                /* recent time of a row in evaluations of HTH_CHUNK_MIN rows or more; 0: none was */
+    uint32_t moved_back;            /* the number of rows whose time moved back last */
 } hth_row_costs;
 
 /* An evaluation of n_rows > 0 rows took ns. */
 void hth_row_costs_note(hth_row_costs *costs, uint32_t n_rows, uint64_t ns);
-/* The time of an evaluation of n_rows > 0 rows in ns; 0: unknown. */
+/* The time of an evaluation of n_rows > 0 rows in ns, measured or estimated; 0 before any measurement. */
 uint64_t hth_row_costs_of(const hth_row_costs *costs, uint32_t n_rows);
 /* Were n_rows rows measured? */
 bool hth_row_costs_knows(const hth_row_costs *costs, uint32_t n_rows);
-/* The number of rows, at least n_rows > 0, that takes the least time: n_rows itself or the end of its group. */
+/* n_rows > 0, or the end of its group of 16 below HTH_CHUNK_MIN where that takes less time. */
 uint32_t hth_row_costs_fill(const hth_row_costs *costs, uint32_t n_rows);
 
 #endif
