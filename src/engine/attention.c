@@ -166,15 +166,17 @@ static const hth_mask_plan *plan_of(const engine_task *task, const hth_attention
 {
     thread_masks *own = masks_of_thread();
     unsigned graph = atomic_load_explicit(&n_graphs, memory_order_relaxed);
-    known_mask *mask;
+    known_mask *mask, *past = NULL;
 
     for (size_t i = 0; i < PLANS_MAX; i++) {
         mask = &own->masks[i];
         if (mask->graph == graph && graph != 0 && mask->values == a->mask->data && mask->n_rows == a->n_rows &&
             mask->n_cells == a->n_cells)
             return &mask->plan;
+        if (mask->graph != graph && !past)
+            past = mask;
     }
-    mask = &own->masks[own->oldest++ % PLANS_MAX];
+    mask = past ? past : &own->masks[own->oldest++ % PLANS_MAX]; /* a model with one mask uses the memory of one plan */
     mask->graph = graph;
     mask->values = a->mask->data;
     mask->n_rows = a->n_rows;

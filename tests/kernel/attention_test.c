@@ -6,6 +6,7 @@
  * be given to both. What a cell holds is a function of the token in it, so that the same sequence can be laid into the
  * buffer in different ways.
  */
+#include <ggml-backend.h>
 #include <ggml-cpu.h>
 #include <ggml.h>
 #include <math.h>
@@ -15,6 +16,7 @@
 
 #include "engine/attention.h"
 #include "engine/attention_mask.h"
+#include "engine/attention_order.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
@@ -123,7 +125,34 @@ static struct ggml_tensor *new_queries(struct ggml_context *ctx, const operation
     return ggml_permute(ctx, q, 0, 2, 1, 3);
 }
 
-typedef enum computed_by { OURS, ENGINE, ENGINE_REFERENCE } computed_by;
+typedef enum computed_by { OURS, OURS_IN_ORDER, ENGINE, ENGINE_REFERENCE } computed_by;
+
+/* The first token of a sequence is a multiple, so the rest is the position. */
+enum { SEQUENCE_TOKENS = 5000 };
+
+/* The order of a context whose cells were restored with these positions. */
+static hth_cell_order *new_order(const operation *op)
+{
+    struct ggml_context *ctx = ggml_init((struct ggml_init_params){ .mem_size = 4096, .no_alloc = true });
+    struct ggml_tensor *k = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 1, (int64_t)op->n_cells);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    hth_cell_order *order = hth_cell_order_new(op->n_cells);
+    int32_t *positions = malloc(op->n_cells * sizeof(*positions));
+
+    assert_non_null(buffer);
+    assert_non_null(order);
+    assert_non_null(positions);
+    for (size_t i = 0; i < op->n_cells; i++)
+        positions[i] = (int32_t)(op->tokens[i] % SEQUENCE_TOKENS);
+    ggml_set_name(k, "cache_k_l0");
+    hth_cell_order_begin(order, positions, op->n_cells);
+    ggml_backend_tensor_set(k, positions, 0, ggml_nbytes(k)); /* any bytes of this size */
+    assert_true(hth_cell_order_end(order));
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+    free(positions);
+    return order;
+}
 
 /* The results, [n_rows][n_heads][dv]; to be freed. */
 static float *compute(const operation *op, computed_by by, int n_threads)
@@ -133,6 +162,7 @@ static float *compute(const operation *op, computed_by by, int n_threads)
     struct ggml_tensor *q, *k, *v, *mask, *out;
     struct ggml_cgraph *graph;
     struct ggml_cplan cplan;
+    hth_cell_order *order = by == OURS_IN_ORDER ? new_order(op) : NULL;
     float *results = malloc(op->n_rows * op->n_heads * op->dv * sizeof(results[0]));
 
     assert_non_null(ctx);
@@ -161,7 +191,12 @@ static float *compute(const operation *op, computed_by by, int n_threads)
     else
         (void)unsetenv("HEARTH_ATTENTION");
     hth_attention_start();
+    if (order)
+        hth_cell_order_begin(order, NULL, 0);
     assert_int_equal(ggml_graph_compute(graph, &cplan), GGML_STATUS_SUCCESS);
+    if (order)
+        assert_true(hth_cell_order_end(order)); /* it was used */
+    hth_cell_order_free(order);
     memcpy(results, out->data, op->n_rows * op->n_heads * op->dv * sizeof(results[0]));
     free(cplan.work_data);
     ggml_free(ctx);
@@ -391,6 +426,88 @@ TEST(a_row_is_the_same_wherever_its_cells_lie_and_whatever_threads_compute)
         free(expected);
         operation_free(alone);
         operation_free(among);
+    }
+}
+
+/* ---- in the order of positions ---- */
+
+/* Lay n tokens into any free cells; otherwise as lay_sequence. */
+static void scatter_sequence(operation *op, uint32_t first_token, size_t n, size_t n_own_rows)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t cell = draw(op->n_cells);
+
+        while (op->tokens[cell] < 1000000)
+            cell = (cell + 1) % op->n_cells;
+        op->tokens[cell] = first_token + (uint32_t)i;
+        for (size_t r = 0; r < n_own_rows; r++)
+            if (i + n_own_rows <= n + r)
+                open_cell(op, r, cell);
+    }
+    for (size_t r = 0; r < n_own_rows; r++)
+        op->rows[r] = first_token + (uint32_t)r;
+}
+
+/* Another operation of this form. */
+static operation *like(const operation *form, size_t n_cells, size_t n_rows)
+{
+    operation *op = operation_new(n_cells, n_rows);
+
+    op->type_k = form->type_k;
+    op->type_v = form->type_v;
+    op->n_heads = form->n_heads;
+    op->n_kv_heads = form->n_kv_heads;
+    op->dk = form->dk;
+    op->dv = form->dv;
+    op->softcap = form->softcap;
+    op->bias = form->bias;
+    op->has_sinks = form->has_sinks;
+    return op;
+}
+
+/* A chunk computes rows as lanes, a single row heads as lanes: with every form of attention. */
+TEST(in_order_a_row_is_the_same_alone_and_in_a_chunk_wherever_its_cells_lie)
+{
+    static const enum ggml_type types[] = { GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_F32, GGML_TYPE_BF16 };
+    static const struct {
+        float softcap, bias;
+        bool has_sinks;
+    } forms[] = { { 0, 0, false }, { 5, 0, false }, { 0, 8, false }, { 0, 0, true }, { 5, 8, true } };
+
+    for (size_t round = 0; round < 40; round++) {
+        operation *form = random_operation(types[round % 4], types[round % 4], true);
+        size_t n_rows = 16 + draw(60), n_tokens = n_rows + draw(600);
+        operation *chunk;
+        float *expected;
+
+        form->softcap = forms[round % 5].softcap;
+        form->bias = forms[round % 5].bias;
+        form->has_sinks = forms[round % 5].has_sinks;
+        chunk = like(form, n_tokens + 64, n_rows);
+        lay_sequence(chunk, SEQUENCE_TOKENS, n_tokens, n_rows, 0, 0);
+        expected = compute(chunk, OURS_IN_ORDER, 1);
+        for (size_t i = 0; i < 4; i++) {
+            size_t row = draw(n_rows);
+            operation *alone = like(form, 2 * n_tokens + 64, 1);
+            operation *again = like(form, 2 * n_tokens + 64, n_rows);
+            float *results;
+
+            scatter_sequence(alone, SEQUENCE_TOKENS, n_tokens - n_rows + row + 1, 1);
+            alone->rows[0] = chunk->rows[row];
+            results = compute(alone, OURS_IN_ORDER, 1 + (int)draw(4));
+            assert_same_bits(alone, results, result(chunk, expected, row));
+            free(results);
+            scatter_sequence(again, SEQUENCE_TOKENS, n_tokens, n_rows);
+            results = compute(again, OURS_IN_ORDER, 1 + (int)draw(4));
+            for (size_t r = 0; r < n_rows; r++)
+                assert_same_bits(again, result(again, results, r), result(chunk, expected, r));
+            free(results);
+            operation_free(alone);
+            operation_free(again);
+        }
+        free(expected);
+        operation_free(chunk);
+        operation_free(form);
     }
 }
 
