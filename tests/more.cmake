@@ -24,7 +24,7 @@ endif()
 # The replaced attention, linked with the engine as the engine module is. ThreadSanitizer would report a race for all
 # memory that the engine's threads share with the test; there, unit/attention tests the same code.
 if(HTH_ATTENTION_RANGES AND NOT HEARTH_SANITIZE STREQUAL "thread")
-  set(kernel_tests attention)
+  set(kernel_tests attention mask)
   if(HTH_ENGINE_RPC_SERVER)
     list(APPEND kernel_tests devices)
   endif()
@@ -38,6 +38,7 @@ if(HTH_ATTENTION_RANGES AND NOT HEARTH_SANITIZE STREQUAL "thread")
   if(TARGET test_kernel_devices)
     target_link_options(test_kernel_devices PRIVATE -Wl,--wrap=hth_attention_read)
   endif()
+  add_test(NAME kernel/mask COMMAND test_kernel_mask)
   add_test(NAME kernel/attention COMMAND test_kernel_attention)
   # With more threads than processors, one that waits must not take the time of those it waits for.
   set_tests_properties(kernel/attention PROPERTIES TIMEOUT 900 ENVIRONMENT OMP_WAIT_POLICY=passive)
