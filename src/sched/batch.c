@@ -12,6 +12,7 @@
 enum {
     SPARE_PART = 10, /* drawing and saving have this part of a tick: a tenth */
     IDLE_PART = 50,  /* idle cells may cost this part of an evaluation: a fiftieth */
+    FILL_TURNS = 16, /* of so many evaluations that filling would speed up, one is measured as it is */
 };
 
 static const float least_likely = 0.02f;      /* a guess of the text */
@@ -31,6 +32,7 @@ struct hth_batch {
     uint32_t n_rows;
     uint32_t n_fill;      /* rows of the scratch sequence behind them */
     uint32_t scratch;     /* its id, with n_fill */
+    uint32_t n_fills;     /* evaluations that were to be filled */
     uint32_t n_sequences; /* with rows */
     bool is_hurried;
     hth_row_costs costs;
@@ -222,31 +224,33 @@ static uint32_t likeliest(const hth_batch *batch)
     return at;
 }
 
-/* Choose the number of rows, at most n_max, that promises the most tokens in its time, and cut the drafts to it. */
+/*
+ * Choose the number of rows, at most n_max, that promises the most tokens in its time, and cut the drafts to it. No
+ * draft becomes shorter than the least of its request.
+ */
 static void choose_drafts(hth_batch *batch, uint32_t n_streams, uint32_t n_max)
 {
-    uint32_t order[HTH_CHUNK_MIN], n_best = n_streams, n = n_streams, at;
+    uint32_t order[HTH_CHUNK_MIN], n_best = n_streams, n = n_streams, n_short = 0, at;
     float n_tokens = (float)n_streams, best = rate_of(batch, n_tokens, n) * least_gain;
 
     for (; n < n_max && (at = likeliest(batch)) < batch->n_slots; n++) {
+        uint32_t n_chosen = batch->n_tokens[at]++, n_least = batch->slots[at]->request->draft_min;
+
         order[n] = at;
-        n_tokens += batch->slots[at]->draft_right[batch->n_tokens[at]++ - 1];
-        if (rate_of(batch, n_tokens, n + 1) > best) {
+        n_tokens += batch->slots[at]->draft_right[n_chosen - 1];
+        n_short += (n_chosen == 1 && n_least > 1);
+        n_short -= (n_chosen == n_least && n_least > 1);
+        if (n_short == 0 && rate_of(batch, n_tokens, n + 1) > best) {
             best = rate_of(batch, n_tokens, n + 1);
             n_best = n + 1;
         }
     }
     while (n > n_best)
         batch->n_tokens[order[--n]]--;
-    for (uint32_t i = 0; i < batch->n_slots; i++) {
-        hth_slot *slot = batch->slots[i];
-
-        if (batch->n_tokens[i] == 0)
-            continue;
-        hth_slot_cut_draft(slot, batch->n_tokens[i] - 1);
-        batch->n_tokens[i] = 1 + slot->n_draft;
-        batch->n_draft += slot->n_draft;
-    }
+    for (uint32_t i = 0; i < batch->n_slots; i++)
+        if (batch->n_tokens[i] > 0)
+            batch->slots[i]->n_draft = batch->n_tokens[i] - 1;
+    batch->n_draft = n_best - n_streams;
 }
 
 /* Add drafts to the planned single tokens. */
@@ -332,7 +336,9 @@ void hth_batch_fill(hth_batch *batch, uint32_t scratch, uint32_t n_cells)
     for (uint32_t i = 0; i < batch->n_slots; i++)
         if (!batch->items[i].is_decode)
             return;
-    if (n_rows == 0 || n > batch->place->n_batch || n > n_cells || batch->place->kind != HTH_MODEL_PLAIN)
+    if (n_rows == 0 || n == n_rows || n > batch->place->n_batch || n > n_cells || batch->place->kind != HTH_MODEL_PLAIN)
+        return;
+    if (++batch->n_fills % FILL_TURNS == 0)
         return;
     batch->n_fill = n - n_rows;
     batch->scratch = scratch;

@@ -49,9 +49,9 @@ void hth_batch_hurry(hth_batch *batch);
 uint32_t hth_batch_plan(hth_batch *batch, const hth_schedule *schedule, bool alone);
 uint32_t hth_batch_n_rows(const hth_batch *batch);
 /*
- * If that takes less time, fill an evaluation of single tokens and drafts up with rows of the scratch sequence, which is
- * empty before and after it. n_cells are unused. An evaluation with tokens of prompts is never filled, so its bits do
- * not depend on measured times.
+ * If that takes less time, fill an evaluation of single tokens and drafts up with rows of the scratch sequence, which
+ * is empty before and after it. n_cells are unused. An evaluation with tokens of prompts is never filled, so its bits
+ * do not depend on measured times.
  */
 void hth_batch_fill(hth_batch *batch, uint32_t scratch, uint32_t n_cells);
 /* Most idle cells for the planned evaluation: they cost at most a small part of its time. */

@@ -8,7 +8,9 @@
 enum {
     BACK_PART = 16, /* a measured time moves back by this part of the way */
     ROW_PART = 4,   /* before prompts were measured, a further row counts as this part of the rows before */
+    MOST_TIMES = 2, /* a time counts as so many times the mean at most: the machine may have stood still */
     GROUP = 16,     /* rows that engines compute at once */
+    FILL_MAX = 7,   /* more rows cannot be worth it */
     FILL_PART = 16, /* filling must save this part of the time */
 };
 
@@ -51,13 +53,18 @@ static void move_back(hth_row_costs *costs, uint32_t n_rows)
         *ns -= (*ns - least) / BACK_PART;
 }
 
+static void move(uint64_t *mean, uint64_t ns)
+{
+    hth_move_mean(mean, *mean > 0 && ns > MOST_TIMES * *mean ? MOST_TIMES * *mean : ns);
+}
+
 void hth_row_costs_note(hth_row_costs *costs, uint32_t n_rows, uint64_t ns)
 {
     if (n_rows >= HTH_CHUNK_MIN) {
-        hth_move_mean(&costs->row_ns, ns / n_rows + 1);
+        move(&costs->row_ns, ns / n_rows + 1);
         return;
     }
-    hth_move_mean(&costs->few_ns[n_rows], ns + 1);
+    move(&costs->few_ns[n_rows], ns + 1);
     costs->moved_back = costs->moved_back % (HTH_CHUNK_MIN - 1) + 1;
     if (costs->moved_back != n_rows)
         move_back(costs, costs->moved_back);
@@ -68,7 +75,7 @@ uint32_t hth_row_costs_fill(const hth_row_costs *costs, uint32_t n_rows)
     uint32_t n = (n_rows + GROUP - 1) / GROUP * GROUP;
     uint64_t ns;
 
-    if (n >= HTH_CHUNK_MIN || n == n_rows)
+    if (n >= HTH_CHUNK_MIN || n == n_rows || n - n_rows > FILL_MAX)
         return n_rows;
     ns = hth_row_costs_of(costs, n);
     return ns > 0 && ns + ns / FILL_PART < hth_row_costs_of(costs, n_rows) ? n : n_rows;

@@ -2,7 +2,8 @@
  * row_costs.h - the time of an evaluation by the number of its rows
  *
  * Engines compute rows in groups, so time does not grow evenly: with repacked weights on a processor, 16 rows take less
- * time than 15 (docs/performance.md). So the time is learned for each small number of rows, and per row for larger ones.
+ * time than 15 (docs/performance.md). So the time is learned for each small number of rows, and per row for larger
+ * ones.
  *
  * A number of rows that was not measured gets an optimistic estimate: its further rows cost as little as those of a
  * prompt. So it is tried once where it may pay. Measurements move back to such estimates while other numbers occur: a
@@ -29,7 +30,7 @@ void hth_row_costs_note(hth_row_costs *costs, uint32_t n_rows, uint64_t ns);
 uint64_t hth_row_costs_of(const hth_row_costs *costs, uint32_t n_rows);
 /* Were n_rows rows measured? */
 bool hth_row_costs_knows(const hth_row_costs *costs, uint32_t n_rows);
-/* n_rows > 0, or the end of its group of 16 below HTH_CHUNK_MIN where that takes less time. */
+/* n_rows > 0, or the end of its group of 16 below HTH_CHUNK_MIN where that is near and takes less time. */
 uint32_t hth_row_costs_fill(const hth_row_costs *costs, uint32_t n_rows);
 
 #endif

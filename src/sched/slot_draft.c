@@ -55,8 +55,11 @@ static bool has_room(const hth_slot *slot, uint32_t *n_max)
 
 static void put(hth_slot *slot, const hearth_token *guess, const float *right, uint32_t n)
 {
-    hearth_token *grown = hth_grown_by(slot->tokens, slot->n_tokens, n + 1, &slot->tokens_capacity, sizeof(*grown));
+    hearth_token *grown;
 
+    if (n < slot->request->draft_min)
+        return;
+    grown = hth_grown_by(slot->tokens, slot->n_tokens, n + 1, &slot->tokens_capacity, sizeof(*grown));
     if (!grown)
         return;
     slot->tokens = grown;
@@ -93,11 +96,6 @@ bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out)
 void hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish)
 {
     put(slot, wish->guess, wish->right, wish->n);
-}
-
-void hth_slot_cut_draft(hth_slot *slot, uint32_t n_tokens)
-{
-    slot->n_draft = n_tokens < slot->request->draft_min ? 0 : n_tokens;
 }
 
 bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i)

@@ -11,16 +11,14 @@
 #include "sched/slot.h"
 
 /*
- * The next evaluation has the last token of the slot: put a draft of its text behind it, which may be empty. least: see
- * hth_draft_guess.
+ * The next evaluation has the last token of the slot: put a draft of its text behind it, which may be empty, but no
+ * shorter than the request's least. least: see hth_draft_guess.
  */
 void hth_slot_plan_draft(hth_slot *slot, float least);
 /* The same of the draft model: a wish for at most n_max tokens; false: it has none. */
 bool hth_slot_wish_draft(hth_slot *slot, uint32_t n_max, hth_draft_wish *out);
 /* The wish was granted, perhaps with no tokens. */
 void hth_slot_take_draft(hth_slot *slot, const hth_draft_wish *wish);
-/* Only n_tokens <= n_draft of the draft are worth it; with fewer than the least of the request, none is. */
-void hth_slot_cut_draft(hth_slot *slot, uint32_t n_tokens);
 /* Token i of the draft was drawn, so the logits after it count, and its reader wants more. */
 bool hth_slot_has_drawn_draft(const hth_slot *slot, uint32_t i);
 /* Nothing more is drawn: cut the sequence, and forget the draft. */

@@ -301,6 +301,51 @@ TEST(a_group_of_rows_is_filled_where_that_saves_time_and_nobody_notices)
     test_stage_close(&stage);
 }
 
+enum { LEAST = 3 };
+
+/* Rows of a sequence in an evaluation without tokens of prompts: one, or that and at least LEAST more. */
+static test_decode_answer no_short_draft(test_watch *watch, const hth_batch_row *rows, size_t n_rows, void *user_data)
+{
+    unsigned n_of[8] = { 0 }, *n_drafts = user_data;
+
+    (void)watch;
+    for (size_t i = 0; i < n_rows; i++)
+        n_of[rows[i].sequence] += rows[i].position >= PROMPT ? 1 : LEAST + 1;
+    for (unsigned i = 0; i < 8; i++) {
+        assert_true(n_of[i] <= 1 || n_of[i] > LEAST);
+        *n_drafts += n_of[i] > LEAST;
+    }
+    return TEST_DECODE_GOES;
+}
+
+TEST(no_draft_is_shorter_than_the_least_of_its_request)
+{
+    test_stage_options options = test_stage_options_default();
+    hearth_token chain[REPLY] = { 0 }, draft[REPLY] = { 0 };
+    hearth_request request = expecting(draft, REPLY, PROMPT, REPLY);
+    test_reply *replies[3];
+    unsigned n_drafts = 0;
+    test_stage stage;
+
+    options.n_parallel = 3;
+    open_stage(&stage, &options);
+    stage.watch.row_ns = 300000; /* a long draft is not worth it */
+    reply_of(&stage, PROMPT, chain, REPLY);
+    for (size_t i = 0; i < REPLY; i++)
+        draft[i] = i % 8 == 7 ? (hearth_token)(chain[i] == 'a' ? 'b' : 'a') : chain[i];
+    request.draft_min = LEAST;
+    stage.watch.hooks = (test_watch_hooks){ .before_decode = no_short_draft, .user_data = &n_drafts };
+    for (unsigned i = 0; i < 3; i++)
+        replies[i] = submit(&stage, &request);
+    test_stage_run(&stage);
+    assert_true(n_drafts > 10);
+    for (unsigned i = 0; i < 3; i++) {
+        expect_as_alone(&stage, replies[i], &request);
+        test_reply_free(replies[i]);
+    }
+    test_stage_close(&stage);
+}
+
 static test_decode_answer no_room_for_drafts(test_watch *watch, const hth_batch_row *rows, size_t n_rows,
                                              void *user_data)
 {

@@ -58,13 +58,28 @@ TEST(a_group_is_filled_where_that_takes_less_time)
             note(&costs, n, 1);
     assert_int_equal(hth_row_costs_fill(&costs, 3), 3);
     assert_int_equal(hth_row_costs_fill(&costs, 4), 4);
-    assert_int_equal(hth_row_costs_fill(&costs, 6), 16);
+    assert_int_equal(hth_row_costs_fill(&costs, 6), 6); /* a moment in which 6 took long is no reason */
+    assert_int_equal(hth_row_costs_fill(&costs, 9), 16);
     assert_int_equal(hth_row_costs_fill(&costs, 15), 16);
     assert_int_equal(hth_row_costs_fill(&costs, 16), 16);
     assert_int_equal(hth_row_costs_fill(&costs, 17), 17);
     assert_int_equal(hth_row_costs_fill(&costs, 31), 32);
     assert_int_equal(hth_row_costs_fill(&costs, 63), 63); /* more rows would count as a prompt's */
     assert_int_equal(hth_row_costs_fill(&costs, 100), 100);
+}
+
+TEST(a_moment_in_which_the_machine_stood_still_counts_little)
+{
+    hth_row_costs costs = { .row_ns = 0 };
+
+    note(&costs, 1, 8);
+    hth_row_costs_note(&costs, 1, 1000 * time_of(1));
+    assert_true(hth_row_costs_of(&costs, 1) < 2 * time_of(1));
+    note(&costs, 1, 16);
+    expect_near(hth_row_costs_of(&costs, 1), time_of(1));
+    for (unsigned i = 0; i < 64; i++) /* but a machine that stays slow is noticed */
+        hth_row_costs_note(&costs, 1, 1000 * time_of(1));
+    expect_near(hth_row_costs_of(&costs, 1), 1000 * time_of(1));
 }
 
 TEST(a_slow_moment_is_forgotten)
