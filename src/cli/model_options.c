@@ -107,6 +107,10 @@ const hth_option_table hth_model_template_options = TABLE(template_rows);
 
 static const hth_option reply_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_template_options },
+    { "lora-dir", 0, HTH_OPTION_TEXT, "DIR",
+      "the folder of the LoRA adapters that operators may load while the server runs (POST "
+      "/admin/models/NAME/adapters/load); without it, none",
+      .offset = AT(adapters.directory), .key = "lora_dir", .is_path = true },
     { "stalled-ms", 0, HTH_OPTION_MS, "MS", "a reply that nobody reads is cancelled after this time",
       .offset = AT(model.stalled_ms), .low = 1, .high = UINT32_MAX, .key = "stalled_ms" },
     { "draft-max", 0, HTH_OPTION_U32, "N",

@@ -186,6 +186,7 @@ static void check_model(const hth_serve_set *set, size_t i, bool thorough, hth_p
         check_readable("the chat template", model->setup.chat_template, problems);
     check_readable("the chat template", model->setup.chat_template_file, problems);
     check_signing_key(&model->setup, problems);
+    check_readable("the folder of adapters (lora_dir)", model->setup.adapters.directory, problems);
     for (size_t j = 0; j < i; j++)
         if (is_same_cache(&model->setup, &set->models[j].setup))
             return; /* already checked */

@@ -453,6 +453,7 @@ static bool make_worker(const loader *l, const hth_serve_model *model, hth_serve
         .on_demand = model->start == HTH_START_ON_DEMAND,
         .aliases = model->aliases,
         .n_aliases = model->n_aliases,
+        .adapters_directory = model->setup.adapters.directory,
         .tags = model->tags,
         .n_tags = model->n_tags,
     };

@@ -22,6 +22,7 @@ typedef struct worker_options {
     int32_t status_fd;
     int32_t control_fd;
     int32_t ram_fd;
+    const char *adapter_state;
     uint32_t drain_ms;
     uint32_t save_ms;
     hth_server_options server; /* the options of its tables for workers */
@@ -69,6 +70,8 @@ static const hth_option rows[] = {
       .low = 0, .high = 1 << 20 },
     { "ram-fd", 0, HTH_OPTION_I32, "FD", "descriptor of memory for rows that outlives the worker", .offset = AT(ram_fd),
       .low = 0, .high = 1 << 20 },
+    { "lora-state", 0, HTH_OPTION_TEXT, "JSON",
+      "adapters that were loaded, and scales that were set, in the worker before", .offset = AT(adapter_state) },
     { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "let the worker keep rights that it does not need",
       .offset = AT(no_sandbox) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
@@ -155,6 +158,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .runtime = &runtime,
         .model = &model,
         .adapters = &options->setup.adapters,
+        .adapter_state = options->adapter_state,
         .socket_path = options->socket_path,
         .status_fd = options->status_fd,
         .control_fd = options->control_fd,

@@ -37,8 +37,8 @@ static hearth_status check_scale_locked(const hearth_model *model, float scale, 
     return model->is_deterministic && scale != 0 ? hth_adapters_check_deterministic(n, err) : HEARTH_OK;
 }
 
-/* one is taken over on HEARTH_OK only. */
-static hearth_status add(hearth_model *model, hth_loaded_adapter *one, uint32_t *id_out, hearth_error *err)
+/* one is taken over on HEARTH_OK only. id: HTH_ADAPTER_ID_NEXT, or one that was not given yet. */
+static hearth_status add(hearth_model *model, hth_loaded_adapter *one, uint32_t id, uint32_t *id_out, hearth_error *err)
 {
     hth_adapters *adapters = &model->adapters;
     hearth_status status;
@@ -47,8 +47,11 @@ static hearth_status add(hearth_model *model, hth_loaded_adapter *one, uint32_t 
     status = check_name_locked(adapters, one->name, err);
     if (status == HEARTH_OK)
         status = check_scale_locked(model, one->scale, err);
+    if (status == HEARTH_OK && id < adapters->n_ids)
+        status = hth_fail(err, HEARTH_MISUSE, "the id %u was given to an adapter already", id);
     if (status == HEARTH_OK) {
-        one->id = adapters->n_ids++;
+        one->id = id == HTH_ADAPTER_ID_NEXT ? adapters->n_ids : id;
+        adapters->n_ids = one->id + 1;
         adapters->loaded[adapters->n++] = *one;
         if (id_out)
             *id_out = one->id;
@@ -81,7 +84,7 @@ static hearth_status read_file(hearth_model *model, const char *path, hth_adapte
     return status;
 }
 
-static hearth_status load(hearth_model *model, const char *path, const hearth_adapter_options *options,
+static hearth_status load(hearth_model *model, const char *path, const hearth_adapter_options *options, uint32_t id,
                           uint32_t *id_out, hearth_error *err)
 {
     hth_loaded_adapter one = {
@@ -104,14 +107,14 @@ static hearth_status load(hearth_model *model, const char *path, const hearth_ad
     if (status == HEARTH_OK)
         status = read_file(model, path, &one.adapter, err);
     if (status == HEARTH_OK)
-        status = add(model, &one, id_out, err);
+        status = add(model, &one, id, id_out, err);
     if (status != HEARTH_OK)
         hth_loaded_adapter_drop(&one);
     return status;
 }
 
-hearth_status hearth_adapter_load(hearth_model *model, const char *path, const hearth_adapter_options *options,
-                                  uint32_t *id_out, hearth_error *err)
+hearth_status hth_model_adapter_load(hearth_model *model, const char *path, const hearth_adapter_options *options,
+                                     uint32_t id, uint32_t *id_out, hearth_error *err)
 {
     hearth_adapter_options given = hearth_adapter_options_default();
     hearth_status status = HEARTH_OK;
@@ -126,9 +129,15 @@ hearth_status hearth_adapter_load(hearth_model *model, const char *path, const h
         status = hth_model_enter(model, "hearth_adapter_load", err);
     if (status != HEARTH_OK)
         return status;
-    status = load(model, path, &given, id_out, err);
+    status = load(model, path, &given, id, id_out, err);
     hth_model_leave(model);
     return status;
+}
+
+hearth_status hearth_adapter_load(hearth_model *model, const char *path, const hearth_adapter_options *options,
+                                  uint32_t *id_out, hearth_error *err)
+{
+    return hth_model_adapter_load(model, path, options, HTH_ADAPTER_ID_NEXT, id_out, err);
 }
 
 hearth_status hearth_adapter_unload(hearth_model *model, uint32_t id, hearth_error *err)

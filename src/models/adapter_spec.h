@@ -24,7 +24,8 @@ hearth_status hth_adapter_spec_read(const char *text, hth_adapter_spec *out, hea
 typedef struct hth_adapter_specs {
     const char *list[HTH_ADAPTERS_MAX]; /* [n] */
     size_t n;
-    bool wait; /* scales of 0, until somebody sets others or names the adapter */
+    const char *directory; /* of those that are loaded later, while a server runs; NULL: none can be */
+    bool wait;             /* scales of 0, until somebody sets others or names the adapter */
 } hth_adapter_specs;
 
 /* Load them in their order. Statuses as hearth_adapter_load. */

@@ -58,6 +58,7 @@
 #define HTH_HEADER_CREATED "Hearth-Created"  /* Unix time in seconds */
 #define HTH_HEADER_SEED "Hearth-Seed"        /* where the client gave none */
 #define HTH_HEADER_SALT "Hearth-Salt"        /* of the client's key; combined with the request's own */
+#define HTH_HEADER_ADAPTER "Hearth-Adapter"  /* "1": the model that the body names is an adapter */
 #define HTH_HEADER_REQUEST_ID "X-Request-Id" /* for logs */
 
 enum {

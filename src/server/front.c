@@ -154,7 +154,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     options = front->hooks->reload(front->hooks->user_data, err);
     if (!options)
         return false;
-    if (!check_listeners(front, options, err)) {
+    if (!check_listeners(front, options, err) || !hth_front_adapters_fit(front, options, err)) {
         front->hooks->release(options, front->hooks->user_data);
         return false;
     }
@@ -484,6 +484,7 @@ static void front_deinit(hth_front *front)
         hth_proxy_end_all(front->proxy, &error);
     hth_http_server_free(front->http);
     hth_proxy_free(front->proxy);
+    hth_front_orders_free(front);
     hth_response_store_free(front->responses);
     hth_kept_streams_free(front->kept);
     hth_supervisor_free(front->supervisor);

@@ -27,6 +27,8 @@ typedef struct hth_front_options {
     bool is_first;  /* the caller's, never released */
 } hth_front_options;
 
+typedef struct hth_adapter_order hth_adapter_order; /* front_adapters.c */
+
 typedef struct hth_front {
     struct event_base *base;
     const hth_front_hooks *hooks;
@@ -44,6 +46,9 @@ typedef struct hth_front {
     hth_proxy *proxy;
     hth_response_store *responses;
     hth_running_response *running; /* responses in the background */
+    hth_adapter_order *orders;     /* about adapters; the first one is at work */
+    uint32_t n_adapters;           /* that such orders were given ids for */
+    bool is_ordering;              /* an order begins now */
     int64_t started_s;             /* Unix time; shown as the creation time of models */
     char id_prefix[17];            /* of ids of requests */
     uint64_t n_ids;
@@ -68,6 +73,10 @@ const char *hth_front_protocol_error(int status, const char *why, const char *pa
 
 /* A request is over: a draining front may end now. */
 void hth_front_note_over(hth_front *front);
+/* After the end of all exchanges, before the workers'. */
+void hth_front_orders_free(hth_front *front);
+/* May these options come into force beside the adapters that were loaded? False with err. */
+bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options, hearth_error *err);
 /* Fill *out for the pages of operators. */
 void hth_front_admin_fill(hth_front *front, hth_admin *out);
 /* SIGTERM, or an operator's order. */

@@ -13,7 +13,7 @@
 const hth_server_model *hth_front_choose_model(hth_front_request *r)
 {
     const hth_server_options *options = r->options->options;
-    const char *named = hth_http_query(r->exchange, "model");
+    const char *named = hth_http_query(r->exchange, "model"), *owner;
     const hth_server_model *model;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_peeked peeked;
@@ -27,7 +27,8 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
     }
     if (!named && r->route->api == HTH_API_OLLAMA_SHOW && hth_api_peek_as(body, n, "name", &peeked) && peeked.has_model)
         named = peeked.model; /* under its older name */
-    model = hth_model_choose(options, named, r->use ? hth_key_use_key(r->use) : NULL);
+    owner = named ? hth_supervisor_adapter_owner(r->front->supervisor, named) : NULL;
+    model = hth_model_choose(options, named, owner, r->use ? hth_key_use_key(r->use) : NULL);
     if (model && !hth_front_may_use(r, model->name)) {
         hth_api_fail(&error, HTH_API_FORBIDDEN, "model",
                      "this key may not use the model '%s'; GET /v1/models lists those it may", model->name);
@@ -45,6 +46,7 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
     }
     (void)snprintf(r->model, sizeof(r->model), "%s", model->name); /* names are no longer */
     r->record.model = r->model;
+    r->names_adapter = named && hth_model_has_adapter(model, named, owner);
     return model;
 }
 
@@ -70,26 +72,35 @@ static hth_api_listed_model listed(const hth_front *front, const hth_server_mode
     return model;
 }
 
-static size_t n_adapters(const hth_server_options *options)
+static size_t n_adapters(const hth_server_options *options, const hth_supervisor *supervisor)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < options->n_models; i++)
-        n += options->models[i].n_adapters;
+    for (size_t i = 0; i < options->n_models; i++) {
+        const hth_adapter_state *state = hth_supervisor_adapters(supervisor, options->models[i].name);
+
+        n += options->models[i].n_adapters + (state ? state->n_loaded : 0);
+    }
     return n;
 }
 
 /* List the adapters of the listed models behind them, under their own names. Returns how many. */
-static size_t list_adapters(const hth_server_options *options, hth_api_listed_model *models, size_t n_listed)
+static size_t list_adapters(const hth_server_options *options, const hth_supervisor *supervisor,
+                            hth_api_listed_model *models, size_t n_listed)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < n_listed; i++) {
-        const hth_server_model *of = hth_model_named(options, models[i].name);
+        const hth_server_model *of = hth_model_named(options, models[i].name, NULL);
+        const hth_adapter_state *state = hth_supervisor_adapters(supervisor, models[i].name);
 
         for (size_t j = 0; of && j < of->n_adapters; j++) {
             models[n_listed + n] = models[i];
             models[n_listed + n++].asked = of->adapters[j];
+        }
+        for (size_t j = 0; state && j < state->n_loaded; j++) {
+            models[n_listed + n] = models[i];
+            models[n_listed + n++].asked = state->loaded[j].name;
         }
     }
     return n;
@@ -102,7 +113,8 @@ void hth_front_list_models(hth_front_request *r)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer body = { .text = NULL };
     size_t n = 0, n_bytes;
-    hth_api_listed_model *models = calloc(options->n_models + n_adapters(options) + 1, sizeof(*models));
+    hth_api_listed_model *models =
+        calloc(options->n_models + n_adapters(options, r->front->supervisor) + 1, sizeof(*models));
     hth_worker_view *views = calloc(options->n_models + 1, sizeof(*views));
 
     if (models && views) {
@@ -113,10 +125,11 @@ void hth_front_list_models(hth_front_request *r)
             }
         bytes = hth_http_body(r->exchange, &n_bytes);
         if (r->route->kind == HTH_ROUTE_MODELS)
-            hth_api_models_write(models, n + list_adapters(options, models, n), &body);
+            hth_api_models_write(models, n + list_adapters(options, r->front->supervisor, models, n), &body);
         else
             (void)hth_ollama_page(&(hth_ollama_request){ .route = r->route,
                                                          .options = options,
+                                                         .supervisor = r->front->supervisor,
                                                          .key = r->use ? hth_key_use_key(r->use) : NULL,
                                                          .models = models,
                                                          .n_models = n,
@@ -138,7 +151,8 @@ void hth_front_list_models(hth_front_request *r)
 void hth_front_show_model(hth_front_request *r)
 {
     const char *name = r->path + strlen(r->route->path);
-    const hth_server_model *model = hth_model_named(r->options->options, name);
+    const hth_server_model *model =
+        hth_model_named(r->options->options, name, hth_supervisor_adapter_owner(r->front->supervisor, name));
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_listed_model one;
     hth_worker_view view;

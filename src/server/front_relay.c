@@ -195,6 +195,7 @@ void hth_front_relay(hth_front_request *r)
                             .target = target,
                             .dialect = hth_route_dialect(r->route),
                             .generates = r->route->kind == HTH_ROUTE_GENERATE || r->route->kind == HTH_ROUTE_EMBED,
+                            .names_adapter = r->names_adapter,
                             .is_once = hth_route_is_once(r->route, hth_http_query(r->exchange, "action")),
                             .id = r->id,
                             .request_id = r->record.request_id,

@@ -131,6 +131,8 @@ static void operate(hth_front_request *r)
     if (r->route->kind == HTH_ROUTE_ADMIN && strcmp(r->method, "POST") == 0)
         hth_info(&front->log, "request %s: an operator (%s%s%s) orders %s", r->record.request_id, r->peer,
                  r->record.key[0] ? ", key " : "", r->record.key, r->path);
+    if (r->route->kind == HTH_ROUTE_ADMIN && hth_front_administer_adapters(r))
+        return;
     if (r->route->kind == HTH_ROUTE_HEALTH ? hth_admin_answer_public(&admin, r->exchange)
                                            : hth_admin_answer(&admin, r->exchange)) {
         hth_front_options_drop(front, r->options);
@@ -333,8 +335,20 @@ static void serve(hth_front_request *r)
     case HTH_ROUTE_ADAPTERS: /* scales are those of all clients */
         if (strcmp(r->method, "POST") == 0 && hth_front_has_keys(r) && !hth_front_may_administer(r))
             return;
-        if (hth_front_admit(r))
+        if (!hth_front_admit(r))
+            return;
+        if (strcmp(r->method, "POST") == 0)
+            hth_front_scale_adapters(r);
+        else
             hth_front_relay(r);
+        break;
+    case HTH_ROUTE_LOAD_ADAPTER:
+        if (hth_front_may_administer(r) && hth_front_admit(r))
+            hth_front_load_adapter(r);
+        break;
+    case HTH_ROUTE_UNLOAD_ADAPTER:
+        if (hth_front_may_administer(r) && hth_front_admit(r))
+            hth_front_unload_adapter(r);
         break;
     default:
         if (hth_http_encoding(r->exchange))

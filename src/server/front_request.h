@@ -23,6 +23,7 @@ typedef struct hth_front_request {
     const hth_route *route; /* NULL: none */
     hth_key_use *use;       /* NULL: no known key */
     bool is_counted;        /* use has begun */
+    bool names_adapter;     /* the model that the body names is an adapter */
     bool wants_events;      /* the body asks for a stream of events (api/peek.h) */
     uint64_t begin_ns;
     char id[HTH_KEPT_ID_BYTES];
@@ -77,5 +78,15 @@ void hth_front_relay_response(hth_front_request *r);
 void hth_front_ask_stored(hth_front_request *r);
 /* A kept stream; the request is over when the stream begins. */
 void hth_front_serve_stream(hth_front_request *r);
+
+/* ---- front_adapters.c: likewise ---- */
+
+/* Below /admin/models/NAME/adapters. False: the path is another one, and the request is not over. */
+bool hth_front_administer_adapters(hth_front_request *r);
+/* llama.cpp's POST /lora-adapters. */
+void hth_front_scale_adapters(hth_front_request *r);
+/* vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter. */
+void hth_front_load_adapter(hth_front_request *r);
+void hth_front_unload_adapter(hth_front_request *r);
 
 #endif

@@ -124,24 +124,39 @@ static const hth_server_model *find_inside(const hth_server_options *options, co
     return model;
 }
 
+bool hth_model_has_adapter(const hth_server_model *model, const char *name, const char *owner)
+{
+    for (size_t i = 0; i < model->n_adapters; i++)
+        if (strcmp(model->adapters[i], name) == 0)
+            return true;
+    return owner && strcmp(model->name, owner) == 0;
+}
+
 /* The worker looks for the same name, so it must be exact. */
-static const hth_server_model *find_by_adapter(const hth_server_options *options, const char *name)
+static const hth_server_model *find_by_adapter(const hth_server_options *options, const char *name, const char *owner)
 {
     for (size_t i = 0; i < options->n_models; i++)
-        for (size_t j = 0; j < options->models[i].n_adapters; j++)
-            if (strcmp(options->models[i].adapters[j], name) == 0)
-                return &options->models[i];
+        if (hth_model_has_adapter(&options->models[i], name, owner))
+            return &options->models[i];
     return NULL;
 }
 
-const hth_server_model *hth_model_named(const hth_server_options *options, const char *name)
+const hth_server_model *hth_model_called(const hth_server_options *options, const char *name, const char *owner)
 {
     const hth_server_model *model = find_inside(options, name);
 
     if (!model)
-        model = find_by_adapter(options, name);
+        model = find_by_adapter(options, name, owner);
+    return model;
+}
 
-    return model ? model : find_by_pattern(options, name);
+const hth_server_model *hth_model_named(const hth_server_options *options, const char *name, const char *owner)
+{
+    const hth_server_model *model = hth_model_called(options, name, owner);
+
+    if (model || !options->models)
+        return model;
+    return find_by_pattern(options, name);
 }
 
 static bool may_use(const hth_server_key *key, const hth_server_model *model)
@@ -161,10 +176,11 @@ static const hth_server_model *find_default(const hth_server_options *options, c
     return NULL;
 }
 
-const hth_server_model *hth_model_choose(const hth_server_options *options, const char *name, const hth_server_key *key)
+const hth_server_model *hth_model_choose(const hth_server_options *options, const char *name, const char *owner,
+                                         const hth_server_key *key)
 {
     const bool is_named = name && *name;
-    const hth_server_model *model = is_named ? hth_model_named(options, name) : NULL;
+    const hth_server_model *model = is_named ? hth_model_named(options, name, owner) : NULL;
 
     if (model)
         return model;

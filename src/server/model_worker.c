@@ -69,7 +69,8 @@ struct hth_model_worker {
     /* Over all processes. */
     hth_status_page *page;
     int status_fd;
-    int ram_fd; /* -1: none */
+    int ram_fd;                  /* -1: none */
+    hth_adapter_state *adapters; /* that were loaded while the server runs; NULL: none were */
     hth_waiters waiters;
     uint64_t n_starts, n_deaths, n_hangs;
     char last_cause[CAUSE_BYTES]; /* of the last death, "" */
@@ -356,6 +357,7 @@ static void notify_waiters(evutil_socket_t fd, short what, void *user_data)
 
 static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
 {
+    hth_buffer adapters = { .text = NULL };
     hearth_status status = hth_socket_folder_make(worker->shared->directory, worker->slot, worker->generation,
                                                   worker->socket_path, sizeof(worker->socket_path), err);
 
@@ -368,20 +370,29 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
     }
     hth_status_page_reset(worker->page);
     make_ram(worker);
-    return hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
-                                                                   .program = worker->shared->program,
-                                                                   .name = worker->name,
-                                                                   .worker = (const char *const *)worker->arguments,
-                                                                   .socket_path = worker->socket_path,
-                                                                   .status_fd = worker->status_fd,
-                                                                   .ram_fd = worker->ram_fd,
-                                                                   .no_sandbox = worker->no_sandbox,
-                                                                   .log = worker->shared->log,
-                                                                   .on_progress = on_progress,
-                                                                   .on_ready = on_ready,
-                                                                   .on_stopping = on_stopping,
-                                                                   .user_data = worker },
-                                    &worker->process, err);
+    if (worker->adapters)
+        hth_adapter_state_write(worker->adapters, &adapters);
+    if (adapters.failed) {
+        hth_buffer_deinit(&adapters);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the adapters of model '%s'", worker->name);
+    }
+    status = hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
+                                                                     .program = worker->shared->program,
+                                                                     .name = worker->name,
+                                                                     .worker = (const char *const *)worker->arguments,
+                                                                     .socket_path = worker->socket_path,
+                                                                     .status_fd = worker->status_fd,
+                                                                     .ram_fd = worker->ram_fd,
+                                                                     .adapter_state = adapters.text,
+                                                                     .no_sandbox = worker->no_sandbox,
+                                                                     .log = worker->shared->log,
+                                                                     .on_progress = on_progress,
+                                                                     .on_ready = on_ready,
+                                                                     .on_stopping = on_stopping,
+                                                                     .user_data = worker },
+                                      &worker->process, err);
+    hth_buffer_deinit(&adapters);
+    return status;
 }
 
 void hth_model_worker_start(hth_model_worker *worker)
@@ -453,6 +464,22 @@ void hth_model_worker_retire(hth_model_worker *worker, bool drains, bool again)
          again);
 }
 
+/* The options change: keep only what still means the same. */
+static void reconsider_adapters(hth_model_worker *worker, const char *const *options)
+{
+    const char *const *old = (const char *const *)worker->arguments;
+
+    if (worker->adapters && !hth_worker_arguments_have_same(old, options, "--lora-dir")) {
+        if (worker->adapters->n_loaded > 0)
+            hth_warn(worker->shared->log,
+                     "model '%s': lora_dir is another folder now; the adapters that were loaded from the old one go",
+                     worker->name);
+        hth_model_worker_drop_adapters(worker);
+    }
+    if (worker->adapters && !hth_worker_arguments_have_same(old, options, "--lora"))
+        hth_adapter_state_forget_configured(worker->adapters);
+}
+
 bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *model)
 {
     char **arguments;
@@ -466,6 +493,7 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     if (!arguments)
         return false;
     drains = !hth_worker_arguments_mean_same((const char *const *)worker->arguments, model->worker);
+    reconsider_adapters(worker, model->worker);
     free((void *)worker->arguments);
     worker->arguments = arguments;
     if (worker->ram_bytes != model->ram_bytes)
@@ -628,6 +656,32 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
     hth_waiters_add(&worker->waiters, waiter);
 }
 
+/* ---- adapters ---- */
+
+const hth_adapter_state *hth_model_worker_adapters(const hth_model_worker *worker)
+{
+    return worker->adapters;
+}
+
+bool hth_model_worker_set_adapters(hth_model_worker *worker, uint64_t generation, const hth_adapter_state *state)
+{
+    if (worker->generation != generation)
+        return false; /* the next process has begun with the old ones */
+    if (!worker->adapters)
+        worker->adapters = malloc(sizeof(*worker->adapters));
+    if (worker->adapters) {
+        *worker->adapters = *state;
+        worker->adapters->added = 0;
+    }
+    return worker->adapters != NULL;
+}
+
+void hth_model_worker_drop_adapters(hth_model_worker *worker)
+{
+    free(worker->adapters);
+    worker->adapters = NULL;
+}
+
 /* ---- pages ---- */
 
 const char *hth_model_worker_name(const hth_model_worker *worker)
@@ -720,6 +774,7 @@ void hth_model_worker_free(hth_model_worker *worker)
         event_free(worker->pause);
     if (worker->notify)
         event_free(worker->notify);
+    free(worker->adapters);
     free((void *)worker->arguments);
     free(worker->name);
     free(worker);

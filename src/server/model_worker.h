@@ -8,13 +8,14 @@
  *   STOPPING  -> STOPPED    it ended as told; then at once STARTING, if it is to start again
  *   WAITING, BROKEN -> STARTING   the pause is over
  *
- * The status page, the memory of the RAM tier, the waiters and the history of deaths outlive a process. Event loop
+ * The status page, the memory of the RAM tier, the adapters that were loaded meanwhile, the waiters and the history of deaths outlive a process. Event loop
  * only. Any function without const may call callbacks of waiters.
  */
 #ifndef HTH_SERVER_MODEL_WORKER_H
 #define HTH_SERVER_MODEL_WORKER_H
 
 #include "base/log.h"
+#include "server/adapter_state.h"
 #include "server/options.h"
 #include "server/waiters.h"
 #include "server/worker_view.h"
@@ -71,6 +72,12 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
 void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation);
 /* All waiters fail with err. */
 void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error *err);
+
+/* The adapters that every new process begins with, beside those of its options; NULL: none. */
+const hth_adapter_state *hth_model_worker_adapters(const hth_model_worker *worker);
+/* The process of this generation has taken the state. False: another one runs now; or without memory. */
+bool hth_model_worker_set_adapters(hth_model_worker *worker, uint64_t generation, const hth_adapter_state *state);
+void hth_model_worker_drop_adapters(hth_model_worker *worker);
 
 void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out);
 /* True, with the message that requests get, where the state is BROKEN. */

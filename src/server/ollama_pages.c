@@ -10,9 +10,6 @@
 #include "api/peek.h"
 #include "server/keys.h"
 #include "server/model_names.h"
-#include "api/peek.h"
-#include "server/keys.h"
-#include "server/model_names.h"
 
 enum { NOT_IMPLEMENTED = 501 };
 
@@ -28,7 +25,8 @@ static bool refuse(hth_api_error *error, const char *param, const char *message)
  */
 static bool is_here(const hth_ollama_request *request, const char *name)
 {
-    const hth_server_model *model = hth_model_named(request->options, name);
+    const hth_server_model *model =
+        hth_model_named(request->options, name, hth_supervisor_adapter_owner(request->supervisor, name));
 
     return model && (!request->key || hth_key_allows_model(request->key, model->name));
 }

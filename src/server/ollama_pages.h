@@ -7,10 +7,12 @@
 #include "api/ollama_answers.h"
 #include "server/options.h"
 #include "server/routes.h"
+#include "server/supervisor.h"
 
 typedef struct hth_ollama_request {
     const hth_route *route; /* of kind ROOT or OLLAMA_... */
     const hth_server_options *options;
+    const hth_supervisor *supervisor;
     const hth_server_key *key;          /* of the client; NULL: none is asked for */
     const hth_api_listed_model *models; /* [n_models], that it may use */
     size_t n_models;

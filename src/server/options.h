@@ -34,7 +34,8 @@ typedef struct hth_server_model {
     size_t n_aliases;
     const char *const *adapters; /* [n_adapters]: names of LoRA adapters, which clients use like models' */
     size_t n_adapters;
-    const char *const *tags; /* [n_tags]: shown in lists of models */
+    const char *adapters_directory; /* of those that may be loaded while the server runs; NULL: none may be */
+    const char *const *tags;        /* [n_tags]: shown in lists of models */
     size_t n_tags;
 } hth_server_model;
 

@@ -254,6 +254,7 @@ static hth_relay *relay_new(hth_proxy *proxy, hth_http_exchange *exchange, const
     relay->salt = copy_text(&at, request->salt);
     relay->dialect = request->dialect;
     relay->generates = request->generates;
+    relay->names_adapter = request->names_adapter;
     relay->is_once = request->is_once;
     relay->wants_events = request->wants_events;
     relay->wants_kept = request->wants_kept && proxy->options.kept;

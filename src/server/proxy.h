@@ -67,6 +67,7 @@ typedef struct hth_relay_request {
     const char *target;      /* path and query for the worker */
     hth_api_dialect dialect; /* of errors */
     bool generates;          /* ask for frames: another worker can continue the reply, and tokens are counted */
+    bool names_adapter;      /* the model that the body names is an adapter: no other answers for it */
     bool is_once;            /* never sent to a second worker */
     const char *id;          /* of the reply: letters and digits, unique */
     const char *request_id;  /* for logs, here and in the worker; NULL: id */

@@ -81,6 +81,7 @@ struct hth_relay {
     void (*on_begun)(const void *bytes, size_t n, void *user_data);  /* NULL: the client waits for the reply */
     bool is_detached; /* the client was answered, the exchange has ended, the reply goes on */
     bool generates;
+    bool names_adapter;
     bool is_once;
     bool wants_events;
     bool wants_kept; /* if the reply is a stream */

@@ -370,6 +370,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
     add_header(&request, headers, "traceparent", relay->traceparent);
     add_header(&request, headers, HTH_HEADER_SALT, relay->salt);
+    add_header(&request, headers, HTH_HEADER_ADAPTER, relay->names_adapter ? "1" : NULL);
     if (relay->generates) {
         add_header(&request, headers, HTH_HEADER_FRAMES, "1");
         add_header(&request, headers, HTH_HEADER_ID, relay->id);

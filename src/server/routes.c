@@ -57,6 +57,8 @@ static const hth_route routes[] = {
     { "/props", "/props", "GET", HTH_ROUTE_PROPS, HTH_API_NATIVE_COMPLETION },
     { "/slots", "/slots", "GET", HTH_ROUTE_SLOTS, HTH_API_NATIVE_COMPLETION },
     { "/lora-adapters", "/lora-adapters", "GET, POST", HTH_ROUTE_ADAPTERS, HTH_API_NATIVE_COMPLETION },
+    { "/v1/load_lora_adapter", "/v1/load_lora_adapter", "POST", HTH_ROUTE_LOAD_ADAPTER, HTH_API_CHAT },
+    { "/v1/unload_lora_adapter", "/v1/unload_lora_adapter", "POST", HTH_ROUTE_UNLOAD_ADAPTER, HTH_API_CHAT },
     { "/slots/", "/slots/{id}", "POST", HTH_ROUTE_SLOT, HTH_API_SLOT },
     { "/health", "/health", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },
     { "/v1/health", "/health", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },

@@ -19,11 +19,13 @@ typedef enum hth_route_kind {
     HTH_ROUTE_STREAM, /* /v1/streams/ID: one that is kept */
     HTH_ROUTE_PROPS,
     HTH_ROUTE_SLOTS,
-    HTH_ROUTE_ADAPTERS, /* /lora-adapters */
-    HTH_ROUTE_SLOT,     /* /slots/N: what is to become of one */
-    HTH_ROUTE_HEALTH,   /* and /ready: open to everybody */
-    HTH_ROUTE_ADMIN,    /* /metrics and /admin/... */
-    HTH_ROUTE_ROOT,     /* somebody looks whether there is a server */
+    HTH_ROUTE_ADAPTERS,       /* /lora-adapters */
+    HTH_ROUTE_LOAD_ADAPTER,   /* vLLM's, for operators; the front's */
+    HTH_ROUTE_UNLOAD_ADAPTER, /* likewise */
+    HTH_ROUTE_SLOT,           /* /slots/N: what is to become of one */
+    HTH_ROUTE_HEALTH,         /* and /ready: open to everybody */
+    HTH_ROUTE_ADMIN,          /* /metrics and /admin/... */
+    HTH_ROUTE_ROOT,           /* somebody looks whether there is a server */
     /* Ollama's, which the front answers (ollama_pages.h). */
     HTH_ROUTE_OLLAMA_TAGS,
     HTH_ROUTE_OLLAMA_PS,

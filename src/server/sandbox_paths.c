@@ -11,7 +11,7 @@
 #include "engine/rpc_address.h"
 #include "models/control_vector.h"
 
-enum { READ_MAX = 6 + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX, WRITE_MAX = 24, PATH_BYTES = 4096 };
+enum { READ_MAX = 7 + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX, WRITE_MAX = 24, PATH_BYTES = 4096 };
 
 typedef struct list {
     hth_sandbox_paths paths; /* first: the caller gets this */
@@ -61,6 +61,8 @@ static void fill(list *all, strings *texts, const char *model_path, const hearth
         if (hth_adapter_spec_read(adapters->list[i], &spec, NULL) == HEARTH_OK) /* else it is not loaded */
             all->read[n_read++] = keep(texts, spec.path);
     }
+    if (adapters && adapters->directory)
+        all->read[n_read++] = keep(texts, adapters->directory);
     if (engine)
         all->read[n_read++] = keep(texts, engine);
     if (runtime->signing_key_file)

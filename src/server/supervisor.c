@@ -187,6 +187,7 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
         (void)hth_fail(&err, HEARTH_NOT_FOUND, "model '%s' is not served any more",
                        hth_model_worker_name(old[0].at[i]));
         hth_model_worker_fail_waiters(old[0].at[i], &err);
+        hth_model_worker_drop_adapters(old[0].at[i]); /* their names are free */
         hth_model_worker_retire(old[0].at[i], true, false);
     }
     free(old[0].at);
@@ -313,6 +314,34 @@ void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, u
 
     if (worker)
         hth_model_worker_note_broken(worker, generation);
+}
+
+/* ---- adapters ---- */
+
+const hth_adapter_state *hth_supervisor_adapters(const hth_supervisor *supervisor, const char *model)
+{
+    const hth_model_worker *worker = find(&supervisor->present, model);
+
+    return worker ? hth_model_worker_adapters(worker) : NULL;
+}
+
+const char *hth_supervisor_adapter_owner(const hth_supervisor *supervisor, const char *name)
+{
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        const hth_adapter_state *state = hth_model_worker_adapters(supervisor->present.at[i]);
+
+        if (state && hth_adapter_state_find(state, name))
+            return hth_model_worker_name(supervisor->present.at[i]);
+    }
+    return NULL;
+}
+
+bool hth_supervisor_set_adapters(hth_supervisor *supervisor, const char *model, uint64_t generation,
+                                 const hth_adapter_state *state)
+{
+    hth_model_worker *worker = find(&supervisor->present, model);
+
+    return worker && hth_model_worker_set_adapters(worker, generation, state);
 }
 
 /* ---- pages and orders ---- */

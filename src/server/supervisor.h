@@ -18,6 +18,7 @@
 #define HTH_SERVER_SUPERVISOR_H
 
 #include "base/log.h"
+#include "server/adapter_state.h"
 #include "server/options.h"
 #include "server/waiters.h"
 #include "server/worker_view.h"
@@ -58,6 +59,19 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
  * HEARTH_BUSY, because none will come.
  */
 void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation);
+
+/* ---- adapters that were loaded since the server started (adapter_state.h) ---- */
+
+/* Those of a model; NULL: none. Valid until the next change. */
+const hth_adapter_state *hth_supervisor_adapters(const hth_supervisor *supervisor, const char *model);
+/* The model that has the adapter of this name; NULL: none has. */
+const char *hth_supervisor_adapter_owner(const hth_supervisor *supervisor, const char *name);
+/*
+ * The model's worker of this generation has taken the state; every later one begins with it. False: that worker was
+ * replaced meanwhile, the model is gone, or there is no memory.
+ */
+bool hth_supervisor_set_adapters(hth_supervisor *supervisor, const char *model, uint64_t generation,
+                                 const hth_adapter_state *state);
 
 /* ---- for pages, metrics and logs ---- */
 

@@ -31,6 +31,7 @@
 #include "models/model.h"
 #include "server/sandbox.h"
 #include "server/status_page.h"
+#include "server/worker_live_adapters.h"
 #include "server/worker_routes.h"
 
 enum {
@@ -175,6 +176,8 @@ static void *load(void *context)
         w->load_status = hth_model_load_engine(w->runtime, w->options->model_path, &model, &w->model, &w->load_error);
     if (w->load_status == HEARTH_OK && w->options->adapters)
         w->load_status = hth_adapter_specs_load(w->options->adapters, w->model, &w->load_error);
+    if (w->load_status == HEARTH_OK && w->options->adapters && w->options->adapter_state)
+        hth_adapters_restore(w->model, w->options->adapters->directory, w->options->adapter_state, &w->log);
     atomic_store(&w->has_loaded, true);
     hth_event_queue_wake(w->queue);
     /* This thread sets has_loaded, then reads is_ending. end_loading works the other way round. So one of them sees
@@ -476,6 +479,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     hth_jobs_options jobs = { .limits = &options->limits,
                               .defaults = &w->defaults,
                               .slot_directory = options->slot_directory,
+                              .adapters_directory = options->adapters ? options->adapters->directory : NULL,
                               .linger_ms = options->linger_ms,
                               .silence_ms = options->silence_ms };
     hth_http_options http = options->http;

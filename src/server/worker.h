@@ -18,6 +18,7 @@ typedef struct hth_worker_options {
     const hearth_runtime_options *runtime; /* log included */
     const hearth_model_options *model;     /* without callbacks */
     const hth_adapter_specs *adapters;
+    const char *adapter_state; /* adapter_state.h: of the worker before; NULL: none */
     const char *socket_path;
     int status_fd; /* of the status page; -1: none */
     /* Lines to the front: "loading 0.42", "ready", "failed TEXT". When it closes, the front is gone. -1: none. */

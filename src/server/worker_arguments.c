@@ -15,7 +15,7 @@ static const char *value_of(const char *const *strings, const char *option, size
     return "";
 }
 
-static bool is_same_option(const char *const *a, const char *const *b, const char *option)
+bool hth_worker_arguments_have_same(const char *const *a, const char *const *b, const char *option)
 {
     for (size_t n = 0;; n++) {
         const char *value = value_of(a, option, n);
@@ -48,7 +48,7 @@ bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
     static const char no_apply[] = "--lora-init-without-apply";
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        if (!is_same_option(a, b, options[i]))
+        if (!hth_worker_arguments_have_same(a, b, options[i]))
             return false;
     return has_flag(a, no_apply) == has_flag(b, no_apply);
 }

@@ -12,4 +12,7 @@
  */
 bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b);
 
+/* Do both lists have the same values of an option, in the same order? */
+bool hth_worker_arguments_have_same(const char *const *a, const char *const *b, const char *option);
+
 #endif

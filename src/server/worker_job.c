@@ -18,6 +18,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "models/model.h"
+#include "server/worker_live_adapters.h"
 #include "server/worker_slots.h"
 
 enum {
@@ -33,6 +34,8 @@ static bool run(hth_task *task)
 {
     if (task->kind == HTH_TASK_SLOT)
         hth_slot_order_run(task);
+    else if (task->kind == HTH_TASK_ADAPTERS)
+        hth_task_set_adapters(task);
     else if (task->embeddings)
         hth_task_tell_embeddings(task);
     else if (!hth_task_run(task))
@@ -348,6 +351,7 @@ static bool read_headers(hth_job *job)
     task->n_known = (size_t)header_number(exchange, HTH_HEADER_KNOWN);
     task->n_past = (size_t)header_number(exchange, HTH_HEADER_PAST);
     task->goes_on = hth_http_header(exchange, HTH_HEADER_KNOWN) != NULL;
+    task->names_adapter = hth_http_header(exchange, HTH_HEADER_ADAPTER) != NULL;
     job->is_framed = (task->kind == HTH_TASK_GENERATE || task->kind == HTH_TASK_EMBED) &&
                      hth_http_header(exchange, HTH_HEADER_FRAMES);
     if (!salt)
@@ -372,6 +376,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .prompts = jobs->prompts,
         .slots = jobs->slots,
         .slot_directory = jobs->options.slot_directory,
+        .adapters_directory = jobs->options.adapters_directory,
         .limits = jobs->options.limits,
         .defaults = jobs->options.defaults,
         .model_name = jobs->name,
@@ -398,7 +403,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
 
 static void start(hth_job *job)
 {
-    if (job->task.kind == HTH_TASK_SLOT) {
+    if (job->task.kind == HTH_TASK_SLOT || job->task.kind == HTH_TASK_ADAPTERS) {
         prepare_elsewhere(job, HTH_LANE_FILES);
         return;
     }

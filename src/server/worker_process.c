@@ -241,6 +241,10 @@ static bool build_command_line(const hth_worker_process_options *options, int co
         out->argv[at++] = "--ram-fd";
         out->argv[at++] = out->numbers[2];
     }
+    if (options->adapter_state) {
+        out->argv[at++] = "--lora-state";
+        out->argv[at++] = options->adapter_state;
+    }
     if (options->no_sandbox)
         out->argv[at++] = "--no-sandbox";
     assert(at < n + OWN_ARGUMENTS_MAX); /* NULL ends it */

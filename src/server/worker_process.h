@@ -23,7 +23,8 @@ typedef struct hth_worker_process_options {
     const char *const *worker; /* options of the command line, ending with NULL */
     const char *socket_path;
     int status_fd;
-    int ram_fd; /* -1: none */
+    int ram_fd;                /* -1: none */
+    const char *adapter_state; /* adapter_state.h; NULL: none */
     bool no_sandbox;
     const hth_log *log; /* outlives the process; may be NULL */
     /* Not called from within the functions below. */

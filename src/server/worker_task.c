@@ -11,6 +11,7 @@
 #include "api/request_parse.h"
 #include "base/hash.h"
 #include "models/model.h"
+#include "server/adapter_state.h"
 #include "server/worker_adapters.h"
 
 enum {
@@ -29,6 +30,7 @@ void hth_task_deinit(hth_task *task)
     hth_known_deinit(&task->known);
     hth_buffer_deinit(&task->answer);
     hearth_embeddings_unref(task->embeddings);
+    free(task->adapter_state);
     free(task->parts);
     free(task->salt);
     free(task->front_salt);
@@ -37,13 +39,24 @@ void hth_task_deinit(hth_task *task)
 
 /* ---- reading ---- */
 
+static void read_adapter_state(hth_task *task)
+{
+    task->adapter_state = malloc(sizeof(*task->adapter_state));
+    if (task->adapter_state)
+        (void)hth_adapter_state_read(task->bytes, task->n_bytes, task->adapter_state, &task->error); /* it is there */
+    else
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the request");
+}
+
 bool hth_task_read(hth_task *task)
 {
     size_t n_before = task->n_known + task->n_past;
     hth_api_past past = { .bytes = task->bytes ? task->bytes + task->n_known : NULL, .n_bytes = task->n_past };
 
     task->error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
+    if (task->kind == HTH_TASK_ADAPTERS)
+        read_adapter_state(task);
+    else if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
         hth_api_fail(&task->error, HTH_API_INVALID_VALUE, NULL, "the body is shorter than what should be before it");
     else if (hth_known_read(task->bytes, task->n_known, HTH_API_REPLIES_MAX, &task->known, &task->error))
         task->request =
@@ -54,8 +67,9 @@ bool hth_task_read(hth_task *task)
     task->bytes_copy = NULL;
     if (task->request && task->request->is_load)
         task->kind = HTH_TASK_ANSWER;
-    if (task->error.kind == HTH_API_NO_ERROR && task->kind != HTH_TASK_ANSWER && hth_task_choose_adapters(task) &&
-        task->known.has_model && memcmp(task->known.model, task->digest, sizeof(task->known.model)) != 0)
+    if (task->error.kind == HTH_API_NO_ERROR && task->request && task->kind != HTH_TASK_ANSWER &&
+        hth_task_choose_adapters(task) && task->known.has_model &&
+        memcmp(task->known.model, task->digest, sizeof(task->known.model)) != 0)
         hth_api_fail(&task->error, HTH_API_INTERNAL, NULL,
                      "one of the model's file, chat template and adapters was changed meanwhile, and the reply belongs "
                      "to the old one");
@@ -329,6 +343,7 @@ bool hth_task_run(hth_task *task)
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
     case HTH_TASK_SLOT: assert(false && "worker_slots.h runs it"); break;
+    case HTH_TASK_ADAPTERS: assert(false && "worker_live_adapters.h runs it"); break;
     }
     return true;
 }

@@ -22,10 +22,11 @@
 
 typedef enum hth_task_kind {
     HTH_TASK_GENERATE,
-    HTH_TASK_ANSWER,  /* tokens, templates: one body, at once */
-    HTH_TASK_EXPLAIN, /* explains the lookup of the prompt */
-    HTH_TASK_SLOT,    /* save, restore or erase a slot; worker_slots.h runs it */
-    HTH_TASK_EMBED,   /* embeddings: on_embedded is called, then hth_task_tell_embeddings */
+    HTH_TASK_ANSWER,   /* tokens, templates: one body, at once */
+    HTH_TASK_EXPLAIN,  /* explains the lookup of the prompt */
+    HTH_TASK_SLOT,     /* save, restore or erase a slot; worker_slots.h runs it */
+    HTH_TASK_ADAPTERS, /* makes the model's adapters equal to a state; worker_live_adapters.h runs it */
+    HTH_TASK_EMBED,    /* embeddings: on_embedded is called, then hth_task_tell_embeddings */
 } hth_task_kind;
 
 enum { HTH_TASK_ID_BYTES = 41, HTH_TASK_WORD_BYTES = 16 };
@@ -36,7 +37,8 @@ typedef struct hth_task {
     hth_event_queue *queue;
     hth_memo *prompts; /* recent conversations, rendered and tokenized */
     hth_slot_memory *slots;
-    const char *slot_directory; /* of saved slots; NULL: none */
+    const char *slot_directory;     /* of saved slots; NULL: none */
+    const char *adapters_directory; /* of adapters that may be loaded; NULL: none */
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* NULL: none */
     const char *model_name;
@@ -48,9 +50,10 @@ typedef struct hth_task {
     const char *bytes; /* [n_bytes], the first n_known are frames; used until hth_task_read */
     size_t n_bytes;
     size_t n_known;
-    size_t n_past;    /* behind the frames: records of earlier responses */
-    bool goes_on;     /* another worker had it: it keeps its place in the line */
-    char *bytes_copy; /* owned: a copy of bytes that outlives the exchange; NULL: none */
+    size_t n_past;      /* behind the frames: records of earlier responses */
+    bool goes_on;       /* another worker had it: it keeps its place in the line */
+    bool names_adapter; /* the front says that the body's model is an adapter */
+    char *bytes_copy;   /* owned: a copy of bytes that outlives the exchange; NULL: none */
     char id[HTH_TASK_ID_BYTES];
     json_int_t created_s;
     uint64_t seed;                  /* when the client gives none */
@@ -66,6 +69,7 @@ typedef struct hth_task {
     uint8_t digest[HTH_FRAME_MODEL_BYTES];           /* of the MODEL frame */
     const hearth_embeddings *embeddings;             /* EMBED: owned, from on_embedded on */
     hth_known known;
+    struct hth_adapter_state *adapter_state; /* ADAPTERS: owned, from hth_task_read on */
     hth_api_request *request;
     hth_api_prepared prepared;
     hth_api_reply *reply;

@@ -24,7 +24,7 @@ static const char *name_of(const hth_server_model *model)
 
 static const char *named(const char *name)
 {
-    return name_of(hth_model_named(&options, name));
+    return name_of(hth_model_named(&options, name, NULL));
 }
 
 TEST(a_name_wins_over_an_alias_over_a_pattern)
@@ -46,6 +46,20 @@ TEST(an_adapter_is_named_like_a_model)
     assert_string_equal(named("sql"), "team/qwen:7b");
     assert_string_equal(named("claude-poet"), "team/qwen:7b");
     assert_string_equal(named("sql:latest"), "none"); /* the worker would not know it */
+}
+
+TEST(an_adapter_that_was_loaded_meanwhile_has_its_owner)
+{
+    assert_string_equal(name_of(hth_model_named(&options, "poet", "code")), "code");
+    assert_string_equal(name_of(hth_model_called(&options, "poet", "code")), "code");
+    assert_string_equal(name_of(hth_model_named(&options, "claude-bard", "code")), "code"); /* not by the pattern */
+    assert_string_equal(name_of(hth_model_named(&options, "claude-bard", NULL)), "chat");
+    assert_string_equal(name_of(hth_model_called(&options, "claude-bard", NULL)), "none");
+    assert_string_equal(name_of(hth_model_choose(&options, "poet", "code", NULL)), "code");
+    assert_string_equal(name_of(hth_model_named(&options, "poet", "gone")), "none");
+    assert_true(hth_model_has_adapter(&models[1], "poet", "code"));
+    assert_false(hth_model_has_adapter(&models[0], "poet", "code"));
+    assert_true(hth_model_has_adapter(&models[2], "sql", NULL));
 }
 
 TEST(folders_tags_and_the_suffix_of_files_are_looked_past)
@@ -85,17 +99,17 @@ TEST(a_name_that_means_none_goes_to_the_default)
 {
     hth_server_options o = options;
 
-    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL)), "chat");
-    assert_string_equal(name_of(hth_model_choose(&o, NULL, NULL)), "chat");
-    assert_string_equal(name_of(hth_model_choose(&o, "", NULL)), "chat");
+    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL, NULL)), "chat");
+    assert_string_equal(name_of(hth_model_choose(&o, NULL, NULL, NULL)), "chat");
+    assert_string_equal(name_of(hth_model_choose(&o, "", NULL, NULL)), "chat");
     o.default_model = "code";
-    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL)), "code");
-    assert_string_equal(name_of(hth_model_choose(&o, NULL, NULL)), "code");
-    assert_string_equal(name_of(hth_model_choose(&o, "chat", NULL)), "chat");
+    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL, NULL)), "code");
+    assert_string_equal(name_of(hth_model_choose(&o, NULL, NULL, NULL)), "code");
+    assert_string_equal(name_of(hth_model_choose(&o, "chat", NULL, NULL)), "chat");
     o.default_model = HTH_NO_DEFAULT_MODEL;
-    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL)), "none");
-    assert_string_equal(name_of(hth_model_choose(&o, NULL, NULL)), "chat"); /* no name is no wrong name */
-    assert_string_equal(name_of(hth_model_choose(&o, "gpt-4o", NULL)), "chat");
+    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL, NULL)), "none");
+    assert_string_equal(name_of(hth_model_choose(&o, NULL, NULL, NULL)), "chat"); /* no name is no wrong name */
+    assert_string_equal(name_of(hth_model_choose(&o, "gpt-4o", NULL, NULL)), "chat");
 }
 
 /* The key's models are real names: what is asked for changes nothing about them. */
@@ -105,21 +119,21 @@ TEST(the_default_of_a_key_is_a_model_that_it_may_use)
     hth_server_key key = { .name = "k", .models = allowed, .n_models = 2 };
     hth_server_options o = options;
 
-    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", &key)), "code");
-    assert_string_equal(name_of(hth_model_choose(&o, NULL, &key)), "code");
+    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL, &key)), "code");
+    assert_string_equal(name_of(hth_model_choose(&o, NULL, NULL, &key)), "code");
     o.default_model = "claude-exact";
-    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", &key)), "claude-exact");
+    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL, &key)), "claude-exact");
     o.default_model = "chat";
-    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", &key)), "code");
+    assert_string_equal(name_of(hth_model_choose(&o, "gpt-5", NULL, &key)), "code");
     /* Named, it is what the name means, to be refused: never another one in its place. */
-    assert_string_equal(name_of(hth_model_choose(&o, "gpt-4o", &key)), "chat");
-    assert_string_equal(name_of(hth_model_choose(&o, "org/chat:latest", &key)), "chat");
-    assert_string_equal(name_of(hth_model_choose(&o, "claude-x", &key)), "chat");
+    assert_string_equal(name_of(hth_model_choose(&o, "gpt-4o", NULL, &key)), "chat");
+    assert_string_equal(name_of(hth_model_choose(&o, "org/chat:latest", NULL, &key)), "chat");
+    assert_string_equal(name_of(hth_model_choose(&o, "claude-x", NULL, &key)), "chat");
     /* An alias in a key's list opens nothing. */
     key.models = aliases;
     key.n_models = 1;
-    assert_null(hth_model_choose(&o, "gpt-5", &key));
-    assert_null(hth_model_choose(&o, NULL, &key));
+    assert_null(hth_model_choose(&o, "gpt-5", NULL, &key));
+    assert_null(hth_model_choose(&o, NULL, NULL, &key));
 }
 
 TEST(a_star_stands_for_any_text)

@@ -31,6 +31,7 @@ typedef struct fixture {
     char socket_path[512];
     const char *rpc_servers; /* NULL: none */
     const char *draft_model; /* NULL: none */
+    const char *adapters;    /* the folder; NULL: none */
     hearth_runtime_options runtime;
 } fixture;
 
@@ -79,11 +80,12 @@ static const hth_log to_stderr = { .level = HEARTH_LOG_INFO, .write = print_line
 static void enter_files(const fixture *f, const char *model)
 {
     hearth_model_options options = hearth_model_options_default();
+    const hth_adapter_specs adapters = { .directory = f->adapters };
     hth_sandbox_paths *paths;
 
     options.rpc_servers = f->rpc_servers;
     options.draft_model = f->draft_model;
-    paths = hth_sandbox_paths_of_worker(model, NULL, &options, &f->runtime, f->socket_path, NULL);
+    paths = hth_sandbox_paths_of_worker(model, &adapters, &options, &f->runtime, f->socket_path, NULL);
 
     require(paths);
     if (!hth_sandbox_files(paths, &to_stderr))
@@ -107,6 +109,28 @@ static bool can_open(const char *path, int flags)
 }
 
 /* ---- files ---- */
+
+static void try_adapters(void *context)
+{
+    fixture *f = context;
+    char folder[600], file[700], out[700];
+
+    (void)snprintf(folder, sizeof(folder), "%s/lora", f->outside);
+    (void)snprintf(file, sizeof(file), "%s/later.gguf", folder);
+    (void)snprintf(out, sizeof(out), "%s/link.gguf", folder);
+    require(mkdir(folder, 0700) == 0 && symlink(f->secret, out) == 0);
+    f->adapters = folder;
+    write_file(file, "1");
+    enter_files(f, "/nowhere/x.gguf");
+    require(can_open(file, O_RDONLY));
+    require(!can_open(file, O_WRONLY) && errno == EACCES);
+    require(!can_open(out, O_RDONLY) && errno == EACCES); /* it leads to a file elsewhere */
+}
+
+FIXTURE_TEST(the_folder_of_adapters_is_readable_and_links_out_of_it_lead_nowhere)
+{
+    hth_test_in_child(try_adapters, f);
+}
 
 static void try_files(void *context)
 {

@@ -542,6 +542,19 @@ FIXTURE_TEST(a_name_means_one_model)
     hth_serve_set_free(&good_set_of("default = none; model m { path = 'stub:'; aliases = '*' }")->options);
 }
 
+FIXTURE_TEST(the_folder_of_adapters_goes_to_the_front_and_to_the_worker)
+{
+    hth_serve_set *set =
+        good_set_of("model a { path = 'stub:'; lora_dir = '/srv/lora' }\nmodel b { path = 'stub:' }\n");
+    char line[4096];
+
+    assert_string_equal(set->options.models[0].adapters_directory, "/srv/lora");
+    assert_null(set->options.models[1].adapters_directory);
+    assert_non_null(strstr(worker_line(&set->options.models[0], line, sizeof(line)), "--lora-dir /srv/lora"));
+    assert_null(strstr(worker_line(&set->options.models[1], line, sizeof(line)), "--lora-dir"));
+    hth_serve_set_free(&set->options);
+}
+
 FIXTURE_TEST(a_template_is_a_name_or_a_file)
 {
     hth_serve_set *set = good_set_of("model a { path = 'stub:'; chat_template = chatml }\n"

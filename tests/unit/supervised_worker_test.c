@@ -172,6 +172,34 @@ static long number_behind(const char *text, const char *name)
     return strtol(at + strlen(name), NULL, 10);
 }
 
+FIXTURE_TEST(adapters_are_those_that_a_worker_has_taken)
+{
+    hth_adapter_state state = { .added = 64, .n_loaded = 1 };
+    asker a;
+
+    state.loaded[0] = (hth_live_adapter){ .id = 64, .name = "gone", .file = "gone.gguf" };
+    start(f);
+    a = ask(f, 0);
+    assert_null(hth_supervisor_adapters(f->supervisor, "tiny"));
+    assert_false(hth_supervisor_set_adapters(f->supervisor, "tiny", a.generation + 1, &state));
+    assert_false(hth_supervisor_set_adapters(f->supervisor, "other", a.generation, &state));
+    assert_null(hth_supervisor_adapter_owner(f->supervisor, "gone"));
+    assert_true(hth_supervisor_set_adapters(f->supervisor, "tiny", a.generation, &state));
+    assert_string_equal(hth_supervisor_adapter_owner(f->supervisor, "gone"), "tiny");
+
+    /* The next worker begins with them, and serves although one cannot be loaded. */
+    send_signal(view(f).pid, SIGKILL);
+    assert_true(ask(f, a.generation).is_ready);
+    assert_non_null(strstr(f->logged, "the adapter 'gone', which an earlier worker had, is not loaded"));
+
+    /* Another folder: they are of the old one. */
+    f->worker[8] = "--lora-dir";
+    f->worker[9] = f->directory;
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    assert_null(hth_supervisor_adapter_owner(f->supervisor, "gone"));
+    assert_non_null(strstr(f->logged, "lora_dir is another folder now"));
+}
+
 FIXTURE_TEST(a_worker_that_was_killed_is_back_with_its_cache)
 {
     char first[8192], second[8192];

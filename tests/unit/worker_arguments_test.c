@@ -16,6 +16,18 @@ TEST(a_flag_without_a_value_counts_wherever_it_is)
     assert_true(hth_worker_arguments_mean_same(first, last));
 }
 
+TEST(one_option_is_compared_with_all_its_values)
+{
+    const char *const a[] = { "--lora", "x", "--model", "m", "--lora", "y", NULL };
+    const char *const b[] = { "--model", "n", "--lora", "x", "--lora", "y", NULL };
+    const char *const c[] = { "--model", "m", "--lora", "y", "--lora", "x", NULL };
+
+    assert_true(hth_worker_arguments_have_same(a, b, "--lora"));
+    assert_false(hth_worker_arguments_have_same(a, c, "--lora"));
+    assert_false(hth_worker_arguments_have_same(a, b, "--model"));
+    assert_true(hth_worker_arguments_have_same(a, c, "--lora-dir"));
+}
+
 TEST(values_count_and_other_options_do_not)
 {
     const char *const a[] = { "worker", "--model", "m", "--threads", "2", NULL };

@@ -1,0 +1,84 @@
+/*
+ * adapter_files.c - see adapter_files.h
+ */
+#include "server/adapter_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/status.h"
+
+enum { FILES_MAX = 1000 };
+
+static bool has_parent(const char *file)
+{
+    for (const char *part = file; part; part = strchr(part, '/')) {
+        part += strspn(part, "/");
+        if (strcspn(part, "/") == 2 && strncmp(part, "..", 2) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_beneath(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || (n == 1 && path[1]));
+}
+
+hearth_status hth_adapter_file_find(const char *directory, const char *file, char path[PATH_MAX], hearth_error *err)
+{
+    char joined[PATH_MAX], folder[PATH_MAX], found[PATH_MAX];
+    struct stat st;
+
+    if (!directory)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "the model has no folder of adapters, so that none can be loaded while the server runs; name "
+                        "one with lora_dir (--lora-dir)");
+    if (has_parent(file))
+        return hth_fail(err, HEARTH_MISUSE,
+                        "the file '%s' has '..' in its path; name one beneath the folder of adapters", file);
+    if (file[0] == '/' ? snprintf(joined, sizeof(joined), "%s", file) >= PATH_MAX
+                       : snprintf(joined, sizeof(joined), "%s/%s", directory, file) >= PATH_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "the path of the file '%.200s' is too long", file);
+    if (!realpath(directory, folder))
+        return hth_fail_errno(err, errno, "cannot open the folder of adapters '%s'", directory);
+    if (!realpath(joined, found))
+        return hth_fail_errno(err, errno, "cannot open the file '%s' in the folder of adapters", file);
+    if (!is_beneath(found, folder))
+        return hth_fail(err, HEARTH_MISUSE, "the file '%s' is not beneath the folder of adapters (lora_dir)", file);
+    if (stat(found, &st) != 0)
+        return hth_fail_errno(err, errno, "cannot open the file '%s' in the folder of adapters", file);
+    if (!S_ISREG(st.st_mode))
+        return hth_fail(err, HEARTH_MISUSE, "'%s' in the folder of adapters is no file", file);
+    memcpy(path, found, strlen(found) + 1);
+    return HEARTH_OK;
+}
+
+static int is_adapter(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+
+    return n > 5 && entry->d_name[0] != '.' && strcmp(entry->d_name + n - 5, ".gguf") == 0;
+}
+
+json_t *hth_adapter_files_list(const char *directory)
+{
+    struct dirent **entries = NULL;
+    int n = directory ? scandir(directory, &entries, is_adapter, alphasort) : 0; /* below 0: it cannot be read */
+    json_t *list = json_array();
+
+    for (int i = 0; i < n; i++) {
+        if (i < FILES_MAX)
+            (void)json_array_append_new(list,
+                                        json_string(entries[i]->d_name)); /* a name that is no UTF-8 is left out */
+        free(entries[i]);
+    }
+    free(entries);
+    return list;
+}
