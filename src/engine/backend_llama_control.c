@@ -175,7 +175,11 @@ static hearth_status check_architecture(hth_engine_model *model, const hth_llama
     bool differ = false;
     hearth_status status = hth_shim_context_defaults(&params, err);
 
-    if (status == HEARTH_OK && hth_backend_llama_embeds(model)) {
+    if (!hth_backend_llama_embeds(model))
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "control vectors are not for models of architecture '%s': their effect cannot be tested there",
+                        model->facts.architecture);
+    if (status == HEARTH_OK) {
         params.n_ctx = HTH_CONTEXT_STEP;
         params.n_batch = params.n_ubatch = 2 * PROBE_TOKENS;
         params.n_seq_max = 1;

@@ -189,8 +189,8 @@ hearth_status hth_backend_llama_control_load(hth_engine_model *model, const hth_
 hearth_status hth_backend_llama_control_apply(const hth_engine_model *model, struct llama_context *llama,
                                               hearth_error *err);
 /*
- * A context with the model's control vectors and with flash attention, or without it when the engine refuses it or the architecture cannot have it; params
- * tells which afterwards. Between enter and leave.
+ * A context with the model's control vectors and with flash attention, or without it when the engine refuses it or the
+ * architecture cannot have it; params tells which afterwards. Between enter and leave.
  */
 hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
                                              struct llama_context **out, hearth_error *err);

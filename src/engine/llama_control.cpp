@@ -3,8 +3,11 @@
  */
 #include "engine/llama_control.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include <ggml-cpp.h>
 #include <gguf.h>
@@ -52,6 +55,38 @@ hearth_status check_direction(const char *path, const ggml_tensor *tensor, const
     return HEARTH_OK;
 }
 
+hearth_status check_file(const char *path, const gguf_context *file, ggml_context *tensors,
+                         const hth_shim_control_sum *sum, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    if (gguf_get_n_tensors(file) == 0)
+        return hth_fail(err, HEARTH_MISUSE, "'%s' is no control vector: it has no tensors", path);
+    for (int64_t i = 0; i < gguf_get_n_tensors(file) && status == HEARTH_OK; i++)
+        status = check_direction(path, ggml_get_tensor(tensors, gguf_get_tensor_name(file, i)), sum, err);
+    return status;
+}
+
+/* Add scale times the values of the checked file. */
+hearth_status add_values(const char *path, const gguf_context *file, float scale, const hth_shim_control_sum *sum,
+                         hearth_error *err)
+{
+    std::unique_ptr<FILE, int (*)(FILE *)> from(std::fopen(path, "rb"), std::fclose);
+    std::vector<float> values(sum->n_embd);
+
+    for (int64_t i = 0; i < gguf_get_n_tensors(file); i++) {
+        float *to = sum->values + (size_t)(layer_of(gguf_get_tensor_name(file, i)) - 1) * sum->n_embd;
+
+        if (!from ||
+            fseeko(from.get(), (off_t)(gguf_get_data_offset(file) + gguf_get_tensor_offset(file, i)), SEEK_SET) ||
+            std::fread(values.data(), sizeof(float), values.size(), from.get()) != values.size())
+            return hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged or incomplete: it cannot be read", path);
+        for (uint32_t k = 0; k < sum->n_embd; k++)
+            to[k] += values[k] * scale;
+    }
+    return HEARTH_OK;
+}
+
 void copy_hint(const gguf_context *file, char *hint, size_t capacity)
 {
     int64_t id = gguf_find_key(file, "controlvector.model_hint");
@@ -70,27 +105,18 @@ hearth_status hth_shim_control_add(const char *path, float scale, const hth_shim
 {
     return hth_guarded(err, "read the control vector", [&] {
         ggml_context *read = nullptr;
-        gguf_init_params params = { /* no_alloc = */ false, /* ctx = */ &read };
+        gguf_init_params params = { /* no_alloc = */ true, /* ctx = */ &read }; /* a wrong file may be very large */
         gguf_context_ptr file(gguf_init_from_file(path, params));
         ggml_context_ptr tensors(read);
+        hearth_status status;
 
         if (!file || !tensors)
             return hth_fail(err, HEARTH_CORRUPT, "'%s' is damaged or incomplete: it cannot be read", path);
-        if (gguf_get_n_tensors(file.get()) == 0)
-            return hth_fail(err, HEARTH_MISUSE, "'%s' is no control vector: it has no tensors", path);
-        /* By the names of the file: the first tensor of a context that has data is the data. */
-        for (int64_t i = 0; i < gguf_get_n_tensors(file.get()); i++) {
-            const ggml_tensor *tensor = ggml_get_tensor(tensors.get(), gguf_get_tensor_name(file.get(), i));
-            hearth_status status = check_direction(path, tensor, sum, err);
-            const float *from = (const float *)tensor->data;
-            float *to;
-
-            if (status != HEARTH_OK)
-                return status;
-            to = sum->values + (size_t)(layer_of(tensor->name) - 1) * sum->n_embd;
-            for (uint32_t k = 0; k < sum->n_embd; k++)
-                to[k] += from[k] * scale;
-        }
+        status = check_file(path, file.get(), tensors.get(), sum, err);
+        if (status == HEARTH_OK)
+            status = add_values(path, file.get(), scale, sum, err);
+        if (status != HEARTH_OK)
+            return status;
         copy_hint(file.get(), hint, capacity);
         return HEARTH_OK;
     });

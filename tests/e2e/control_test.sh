@@ -18,14 +18,15 @@ expect "the text with two halves" \
   "$(say --control-vector "$work/all.gguf:0.5" --control-vector "$work/all.gguf:0.5")" "$changed"
 expect "the text with all layers" "$(say --control-vector "$work/all.gguf" --control-vector-layer-range 1-99999 || true)" ""
 grep -q 'cannot change the layers 1 to 99999' "$work/err" || fail "a wrong range says $(cat "$work/err")"
-[ "$(say --control-vector "$work/all.gguf" --control-vector-layer-range 1-1)" != "$changed" ] ||
-  fail "a range of layers changes nothing"
+one=$(say --control-vector "$work/all.gguf" --control-vector-layer-range 1-1)
+[ -n "$one" ] && [ "$one" != "$changed" ] || fail "with a range of one layer, the text is '$one'"
 expect "the text with a draft model" "$(say --control-vector "$work/all.gguf" --draft-model "$tiny")" "$changed"
 
 embed() { "$hearth" embed "$tiny" 'a fox' -t 1 "$@" 2>"$work/err"; }
 plain=$(embed)
 expect "a vector with a control vector of zeros" "$(embed --control-vector "$work/zero.gguf")" "$plain"
-[ "$(embed --control-vector "$work/all.gguf")" != "$plain" ] || fail "a control vector leaves embeddings as they are"
+changed=$(embed --control-vector "$work/all.gguf")
+[ -n "$changed" ] && [ "$changed" != "$plain" ] || fail "with a control vector, the embedding is '$changed'"
 
 refuse 1 "values, and the model's embeddings have" run "$tiny" -p x --control-vector "$work/wide.gguf"
 refuse 1 'cannot open the control vector' run "$tiny" -p x --control-vector "$work/none.gguf"
@@ -73,5 +74,5 @@ model "tiny" {
 END
 serve --config "$work/etc/hearth.conf"
 [ "$(completion)" = "$one" ] || fail "the same control vector of a file gives '$(completion)', not '$one'"
-[ "$one" != "$without" ] || fail "a control vector of a server changes nothing"
+[ -n "$one" ] && [ "$one" != "$without" ] || fail "with a control vector, a server says '$one'"
 serve_stop
