@@ -2,6 +2,7 @@
  * draft_loading_test.c - a draft model beside a model, as a program sees it: loaded, refused, erased
  */
 #include <stdlib.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "support/api.h"
@@ -126,7 +127,7 @@ RUNTIME_TEST(a_load_that_is_started_has_its_draft_model)
 /* The hearth_work_fn: counts the rows that are put into contexts. */
 static void count_rows(const hearth_work *work, void *user_data)
 {
-    unsigned *n_rows = user_data;
+    atomic_uint *n_rows = user_data; /* the scheduler's thread goes on when the reply is there */
 
     *n_rows += work->kind == HEARTH_WORK_ROWS_BEGIN && work->n_keys > 0; /* the first one; others are read ahead */
 }
@@ -137,7 +138,7 @@ RUNTIME_TEST(a_prompt_is_warm_for_the_draft_model_after_a_restart_and_its_rows_a
     hearth_request request = hth_test_greedy(words, 10);
     hearth_model_options options = with_draft("stub:errs=3");
     const hearth_result *result;
-    unsigned n_rows = 0;
+    atomic_uint n_rows = 0;
 
     options.on_work = count_rows;
     options.work_user_data = &n_rows;
