@@ -1382,6 +1382,8 @@ typedef struct hearth_embed_request {
     void *user_data;
     const hearth_adapter_scale *adapters; /* [n_adapters], as in hearth_request */
     size_t n_adapters;
+    const char *cache_salt; /* as in hearth_request; likewise the next one */
+    bool no_cache_read;
 } hearth_embed_request;
 
 HEARTH_API void hearth_embed_request_init(hearth_embed_request *request, size_t struct_size);
@@ -1406,10 +1408,12 @@ struct hearth_embeddings {
     const uint32_t *n_vectors;   /* [n_inputs]; 1, or n_tokens[i] with HEARTH_POOLING_NONE */
     const uint32_t *n_tokens;    /* [n_inputs]; of each input, after truncation */
     uint64_t n_tokens_total;
-    uint32_t n_evaluations; /* that inputs of this request took part in */
-    double queue_ms;        /* before the first of them */
-    double compute_ms;      /* from then on */
-    hearth_error error;     /* message where status is not HEARTH_OK */
+    uint32_t n_evaluations;      /* that inputs of this request took part in */
+    double queue_ms;             /* before the first of them */
+    double compute_ms;           /* from then on */
+    hearth_error error;          /* message where status is not HEARTH_OK */
+    uint64_t n_tokens_cached;    /* of n_tokens_total, that came from the cache or from other inputs */
+    uint64_t n_tokens_evaluated; /* also if the request failed or was cancelled */
 };
 
 /* As hearth_result_ref and hearth_result_unref. */
@@ -1419,9 +1423,9 @@ HEARTH_API void hearth_embeddings_unref(const hearth_embeddings *embeddings);
 /*
  * Embed inputs, or score them. Everything in request is copied. Inputs of all waiting requests are evaluated together,
  * as many as fit, in turn: a request with many inputs does not delay one with few. This happens in a context of its
- * own, which the first request makes, and on a thread of its own: beside the generation of the same model. Nothing of
- * it is read from the cache or kept there. An embedding depends on its own input; inputs beside it may change its last
- * bits.
+ * own, which the first request makes, and on a thread of its own: beside the generation of the same model. With
+ * HEARTH_POOLING_LAST, the known prefix of an input comes from the cache, and its rows are kept there, if the model
+ * generates. An embedding depends on its own input; inputs beside it may change its last bits.
  *
  * The id is unique among all requests, and hearth_cancel and hearth_wait take it.
  *

@@ -107,8 +107,10 @@ static void add_string(const char *text, hth_buffer *out)
 
 static void add_usage(const hearth_embeddings *embeddings, hth_buffer *out)
 {
-    hth_buffer_add_json_take(out, json_pack("{s:I, s:I}", "prompt_tokens", (json_int_t)embeddings->n_tokens_total,
-                                            "total_tokens", (json_int_t)embeddings->n_tokens_total));
+    hth_buffer_add_json_take(out,
+                             json_pack("{s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)embeddings->n_tokens_total,
+                                       "total_tokens", (json_int_t)embeddings->n_tokens_total, "prompt_tokens_details",
+                                       "cached_tokens", (json_int_t)embeddings->n_tokens_cached));
 }
 
 /* ---- answers ---- */

@@ -12,9 +12,15 @@ enum { INPUTS_MAX = 65536, TOKENS_MAX = 1 << 20 };
 static hth_api_embed *begin(hth_api_parse *parse, const char *const *known)
 {
     hth_api_embed *embed = hth_api_allocate(parse, 1, sizeof(*embed));
+    hearth_request *options = &parse->request->options;
+    bool cache_prompt = true;
 
     hth_fields_rest(&parse->body, known);
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &parse->request->model);
+    hth_fields_string(&parse->body, "cache_salt", HTH_API_SALT_BYTES_MAX, &options->cache_salt);
+    hth_fields_bool(&parse->body, "cache_prompt", &cache_prompt);
+    options->no_cache_read = !cache_prompt;
+    hth_api_parse_adapters(parse);
     if (!embed)
         return NULL;
     embed->options = hearth_embed_request_default();
@@ -91,8 +97,10 @@ static void read_norm(hth_api_parse *parse, hth_api_embed *embed)
 
 void hth_api_parse_embeddings(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "input",          "encoding_format", "dimensions",
-                                         "user",  "embd_normalize", "truncate",        NULL };
+    static const char *const known[] = { "model",        "input",      "encoding_format",
+                                         "dimensions",   "user",       "embd_normalize",
+                                         "lora",         "cache_salt", "truncate",
+                                         "cache_prompt", NULL };
     static const char *const formats[] = { "float", "base64", NULL };
     hth_api_embed *embed = begin(parse, known);
 
@@ -108,8 +116,9 @@ void hth_api_parse_embeddings(hth_api_parse *parse)
 
 void hth_api_parse_native_embedding(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model",      "input",          "content",  "encoding_format",
-                                         "dimensions", "embd_normalize", "truncate", NULL };
+    static const char *const known[] = { "model",        "input",          "content", "encoding_format",
+                                         "dimensions",   "embd_normalize", "lora",    "cache_salt",
+                                         "cache_prompt", "truncate",       NULL };
     static const char *const formats[] = { "float", NULL };
     const char *name = hth_fields_has(&parse->body, "input") ? "input" : "content";
     hth_api_embed *embed = begin(parse, known);
@@ -145,7 +154,8 @@ static hth_api_embed *begin_ollama(hth_api_parse *parse, const char *const *know
 
 void hth_api_parse_ollama_embed(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "input", "truncate", "dimensions", "options", "keep_alive", NULL };
+    static const char *const known[] = { "model",      "input", "truncate",   "dimensions",   "options",
+                                         "keep_alive", "lora",  "cache_salt", "cache_prompt", NULL };
     hth_api_embed *embed = begin_ollama(parse, known, "input");
 
     if (!embed)
@@ -156,7 +166,8 @@ void hth_api_parse_ollama_embed(hth_api_parse *parse)
 
 void hth_api_parse_ollama_embeddings(hth_api_parse *parse)
 {
-    static const char *const known[] = { "model", "prompt", "options", "keep_alive", NULL };
+    static const char *const known[] = { "model", "prompt",     "options",      "keep_alive",
+                                         "lora",  "cache_salt", "cache_prompt", NULL };
     hth_api_embed *embed = begin_ollama(parse, known, "prompt");
     json_t *prompt = hth_fields_any(&parse->body, "prompt");
 
@@ -193,7 +204,8 @@ void hth_api_parse_rerank(hth_api_parse *parse)
 {
     static const char *const known[] = { "model",      "query",       "documents",        "texts",
                                          "top_n",      "return_text", "return_documents", "truncate",
-                                         "raw_scores", NULL };
+                                         "raw_scores", "lora",        "cache_salt",       "cache_prompt",
+                                         NULL };
     const char *name = hth_fields_has(&parse->body, "texts") ? "texts" : "documents";
     hth_api_embed *embed = begin(parse, known);
     json_int_t top_n = 0;

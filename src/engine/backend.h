@@ -195,6 +195,7 @@ typedef struct hth_batch_row {
     uint32_t position; /* must be the next of the sequence */
     uint32_t sequence;
     bool wants_logits;
+    bool wants_vector; /* of an embedding; not where the model's info says that it makes none */
 } hth_batch_row;
 
 enum { HTH_ADAPTERS_MAX = 64 }; /* that one evaluation applies */
@@ -328,6 +329,11 @@ typedef struct hth_backend {
                             hth_decode_result *result, hearth_error *err);
     /* The logits of a row of the last evaluation, [n_vocab], valid until the next call; NULL: not asked for. */
     const float *(*logits)(hth_engine_context *context, size_t row);
+    /*
+     * The vector of a row of the last evaluation, [n_embedding], likewise: that of HEARTH_POOLING_LAST for the tokens of
+     * its sequence up to this one. An evaluation with such a row computes the logits of all of its rows, too.
+     */
+    const float *(*vector)(hth_engine_context *context, size_t row);
 
     /*
      * Remove the positions [begin, end) of a sequence; end UINT32_MAX: to its end. False: the engine cannot, and

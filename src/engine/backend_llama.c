@@ -69,6 +69,7 @@ const hth_backend *hearth_backend(void)
         .context_info = hth_backend_llama_context_info,
         .decode = hth_backend_llama_decode,
         .logits = hth_backend_llama_logits,
+        .vector = hth_backend_llama_vector,
         .seq_remove = hth_backend_llama_seq_remove,
         .seq_copy = hth_backend_llama_seq_copy,
         .seq_end = hth_backend_llama_seq_end,

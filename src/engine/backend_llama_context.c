@@ -271,6 +271,7 @@ static hearth_status fill_params(const hth_engine_model *model, const hth_engine
     out->abort_callback = params->abort;
     out->abort_callback_data = params->abort_user_data;
     out->embeddings = false;
+    out->pooling_type = LLAMA_POOLING_TYPE_NONE; /* a row that wants a vector gets its own */
     out->no_perf = true;
     out->swa_full = false;
     out->kv_unified = true;

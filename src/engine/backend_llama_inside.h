@@ -106,9 +106,11 @@ struct hth_engine_context {
     struct llama_batch batch;
     llama_seq_id *sequences;
     uint32_t n_batch_rows;
-    uint32_t n_ubatch; /* rows that the engine evaluates at once */
-    uint32_t *next;    /* [n_seq_max], while a batch is checked */
-    size_t n_rows;     /* of the last evaluation; 0: it failed */
+    uint32_t n_ubatch;  /* rows that the engine evaluates at once */
+    uint32_t *next;     /* [n_seq_max], while a batch is checked */
+    size_t n_rows;      /* of the last evaluation; 0: it failed */
+    bool has_vectors;   /* its rows have vectors */
+    bool makes_vectors; /* the engine was told so */
 
     hth_cell_order *order; /* NULL: not deterministic */
     int32_t *coming;       /* positions of the cells of an image that is being restored */
@@ -256,6 +258,7 @@ hearth_status hth_backend_llama_embedder_adapters(hth_engine_embedder *embedder,
 hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
                                        hth_decode_result *result, hearth_error *err);
 const float *hth_backend_llama_logits(hth_engine_context *context, size_t row);
+const float *hth_backend_llama_vector(hth_engine_context *context, size_t row);
 bool hth_backend_llama_seq_remove(hth_engine_context *context, uint32_t id, uint32_t begin, uint32_t end);
 hearth_status hth_backend_llama_seq_copy(hth_engine_context *context, uint32_t from, uint32_t to, uint32_t begin,
                                          uint32_t end, hearth_error *err);

@@ -37,6 +37,7 @@ void hth_backend_llama_seq_empty(hth_engine_context *context, uint32_t id)
 static hearth_status fill_batch(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
                                 hearth_error *err)
 {
+    context->has_vectors = false;
     for (uint32_t i = 0; i < context->info.n_seq_max; i++)
         context->next[i] = context->held[i].end;
     for (size_t i = 0; i < n_rows; i++) {
@@ -60,10 +61,13 @@ static hearth_status fill_batch(hth_engine_context *context, const hth_batch_row
         context->batch.token[i] = row->token;
         context->batch.pos[i] = (llama_pos)row->position;
         context->batch.logits[i] = row->wants_logits;
+        context->has_vectors |= row->wants_vector;
         context->sequences[i] = (llama_seq_id)row->sequence;
     }
     context->batch.n_tokens = (int32_t)n_rows;
     hth_backend_llama_exact_fill(context, n_rows);
+    for (int32_t i = 0; context->has_vectors && i < context->batch.n_tokens; i++)
+        context->batch.logits[i] = true; /* the engine would do it, and warn */
     return HEARTH_OK;
 }
 
@@ -86,6 +90,9 @@ hearth_status hth_backend_llama_decode(hth_engine_context *context, const hth_ba
     hth_backend_llama_enter(context->model->log);
     hth_backend_llama_adapters_hold(context->model);
     hth_backend_llama_exact_evaluates(context);
+    if (context->has_vectors != context->makes_vectors)
+        hth_shim_set_embeddings(context->llama, context->has_vectors);
+    context->makes_vectors = context->has_vectors;
     status = hth_shim_decode(context->llama, context->batch, &answer, err);
     if (hth_backend_llama_exact_done(context, status == HEARTH_OK && answer == 0 ? err : NULL) != HEARTH_OK &&
         status == HEARTH_OK && answer == 0)
@@ -123,6 +130,13 @@ const float *hth_backend_llama_logits(hth_engine_context *context, size_t row)
     if (!context || row >= context->n_rows || !context->batch.logits[row])
         return NULL;
     return hth_shim_logits(context->llama, (int32_t)row);
+}
+
+const float *hth_backend_llama_vector(hth_engine_context *context, size_t row)
+{
+    if (!context || row >= context->n_rows || !context->has_vectors)
+        return NULL;
+    return hth_shim_embedding_of_row(context->llama, (int32_t)row);
 }
 
 /* ---- sequences ---- */

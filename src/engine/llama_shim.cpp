@@ -480,6 +480,14 @@ const float *hth_shim_logits(struct llama_context *context, int32_t row)
                          [&] { return static_cast<const float *>(llama_get_logits_ith(context, row)); });
 }
 
+void hth_shim_set_embeddings(struct llama_context *context, bool value)
+{
+    (void)guarded_value(false, [&] {
+        llama_set_embeddings(context, value);
+        return true;
+    });
+}
+
 const float *hth_shim_embedding_of_row(struct llama_context *context, int32_t row)
 {
     return guarded_value(static_cast<const float *>(nullptr),

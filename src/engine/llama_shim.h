@@ -138,7 +138,9 @@ hearth_status hth_shim_decode(struct llama_context *context, struct llama_batch 
 /* The logits of a row, [n_vocab], valid until the next decode; NULL: none. */
 const float *hth_shim_logits(struct llama_context *context, int32_t row);
 
-/* Of a context for embeddings: the vector of a row, or that of a sequence. NULL: there is none. */
+/* Does the context compute vectors from the next evaluation on? */
+void hth_shim_set_embeddings(struct llama_context *context, bool value);
+/* Of a context that does: the vector of a row, or that of a sequence. NULL: there is none. */
 const float *hth_shim_embedding_of_row(struct llama_context *context, int32_t row);
 const float *hth_shim_embedding_of_sequence(struct llama_context *context, llama_seq_id id);
 /* Empty all sequences. Works without memory, too. */

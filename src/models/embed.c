@@ -376,10 +376,13 @@ static hearth_status make_job(reader *r, uint64_t n_values_max, hearth_error *er
     if (status == HEARTH_OK)
         status =
             hth_adapters_choose(&r->model->adapters, request->adapters, request->n_adapters, &r->job->adapters, err);
+    if (status == HEARTH_OK)
+        status = hth_model_keyspace(r->model, r->job->adapters, request->cache_salt, &r->job->keyspace, err);
     if (status != HEARTH_OK)
         return status;
     r->job->n_inputs = request->n_inputs;
     r->job->norm = request->norm;
+    r->job->no_cache_read = request->no_cache_read;
     r->job->on_done = request->on_done;
     r->job->user_data = request->user_data;
     return HEARTH_OK;

@@ -230,18 +230,21 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
         .n_batch = options->n_batch,
         .n_seq_max = n_sequences(model, options->n_parallel) + 1, /* one more to cut rows */
         .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
-        .type_k = options->type_k,
-        .type_v = options->type_v,
+        .type_k = options->type_k ? strdup(options->type_k) : NULL,
+        .type_v = options->type_v ? strdup(options->type_v) : NULL,
         .deterministic = options->deterministic,
-        .abort = hth_pulse_wants_abort,
-        .abort_user_data = &model->pulse,
     };
     hth_workplace *place = &model->place;
     hth_engine_context_info info = { .n_batch = options->n_batch };
     hearth_status status;
 
+    model->context_params = params;
+    if ((options->type_k && !params.type_k) || (options->type_v && !params.type_v))
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", model->path);
     if (params.n_ctx == 0)
         params.n_ctx = default_context(model, options);
+    params.abort = hth_pulse_wants_abort;
+    params.abort_user_data = &model->pulse;
     status = model->backend->context_new(model->engine_model, &params, &model->context, err);
     if (status != HEARTH_OK && !(status == HEARTH_UNSUPPORTED && model->info.embeds && !options->deterministic))
         return status;
@@ -427,6 +430,11 @@ static hearth_status fold_control(hearth_model *model, hearth_error *err)
     return hth_effective_fingerprint(model->model_fingerprint, &control, 1, model->model_fingerprint, err);
 }
 
+static bool keeps_rows(const hearth_model *model)
+{
+    return model->context && model->place.cache && model->place.kind != HTH_MODEL_UNCACHED;
+}
+
 static hearth_status identify(hearth_model *model, hearth_error *err)
 {
     hth_embedder_options embedding = {
@@ -437,6 +445,10 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
         .n_threads = model->n_threads,
         .queue_max = model->queue_max,
         .bytes_max = HTH_EMBEDDINGS_VALUES_MAX * sizeof(float),
+        .place = keeps_rows(model) ? &model->place : NULL,
+        .schedule = &model->schedule,
+        .context = model->context_params,
+        .counters = hth_runtime_counters(model->runtime),
     };
     hth_keyspace *keyspace = &model->place.keyspace;
     hth_scheduler *scheduler = NULL;

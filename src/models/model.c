@@ -228,6 +228,8 @@ static void model_free(hearth_model *model)
     hth_adapters_deinit(&model->adapters);
     hth_fingerprinting_free(model->fingerprinting);
     hth_model_draft_free(model->draft);
+    free((char *)model->context_params.type_k);
+    free((char *)model->context_params.type_v);
     free(model->cache_salt);
     free(model->path);
     free(model->name);

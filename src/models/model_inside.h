@@ -29,6 +29,7 @@ struct hearth_model {
     atomic_bool has_warned;                 /* that the model may not know the template in use */
     bool is_deterministic;
     hth_workplace place;
+    hth_engine_context_params context_params; /* without abort; the types are owned */
     hth_schedule schedule;
     uint32_t queue_max;
     uint32_t n_threads;

@@ -366,18 +366,28 @@ const float *hth_batch_logits(const hth_batch *batch, const hth_slot *slot)
     return batch->rows[last].wants_logits ? batch->place->backend->logits(batch->place->context, last) : NULL;
 }
 
+/* The embedding of the slot's prompt, if its last row asked for it. */
+static const float *vector_of(const hth_batch *batch, const hth_slot *slot)
+{
+    uint32_t last = slot->first_row + slot->n_in_batch - 1;
+
+    return batch->rows[last].wants_vector ? batch->place->backend->vector(batch->place->context, last) : NULL;
+}
+
 const float *hth_batch_draft_logits(const hth_batch *batch, const hth_slot *slot, uint32_t i)
 {
     return batch->place->backend->logits(batch->place->context, slot->first_row + slot->n_in_batch - slot->n_draft + i);
 }
 
-/* Does it have the logits that its last tokens asked for? */
-static bool has_logits(const hth_batch *batch, const hth_slot *slot)
+/* Does it have what its last tokens asked for? */
+static bool has_results(const hth_batch *batch, const hth_slot *slot)
 {
+    const hth_batch_row *last = &batch->rows[slot->first_row + slot->n_in_batch - 1];
+
     for (uint32_t i = 0; i < slot->n_draft; i++)
         if (!hth_batch_draft_logits(batch, slot, i))
             return false;
-    return !batch->rows[slot->first_row + slot->n_in_batch - 1].wants_logits || hth_batch_logits(batch, slot);
+    return (!last->wants_logits || hth_batch_logits(batch, slot)) && (!last->wants_vector || vector_of(batch, slot));
 }
 
 /* Pass logits to the slots that want them after each token of their prompts. */
@@ -417,8 +427,8 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     for (uint32_t i = 0; status == HEARTH_OK && *result == HTH_DECODE_OK && i < batch->n_slots; i++) {
         const hth_slot *slot = batch->slots[i];
 
-        if (slot->n_in_batch > 0 && !has_logits(batch, slot))
-            status = hth_fail(err, HEARTH_ENGINE, "the engine computed no logits for the last token");
+        if (slot->n_in_batch > 0 && !has_results(batch, slot))
+            status = hth_fail(err, HEARTH_ENGINE, "the engine computed no logits, or no vector, for the last token");
     }
     if (status != HEARTH_OK || *result != HTH_DECODE_OK) {
         batch->n_fill = 0; /* it may be the reason */
@@ -428,9 +438,13 @@ hearth_status hth_batch_evaluate(hth_batch *batch, hth_decode_result *result, he
     end = hth_workplace_now(place);
     hth_row_costs_note(&batch->costs, batch->n_rows + batch->n_fill,
                        end - begin); /* with the prompts' log probabilities */
-    for (uint32_t i = 0; i < batch->n_slots; i++)
-        if (batch->slots[i]->n_in_batch > 0)
-            hth_slot_note_evaluated(batch->slots[i], batch->slots[i]->n_in_batch,
-                                    hth_batch_logits(batch, batch->slots[i]), begin, end);
+    for (uint32_t i = 0; i < batch->n_slots; i++) {
+        hth_slot *slot = batch->slots[i];
+
+        if (slot->n_in_batch == 0)
+            continue;
+        slot->vector = vector_of(batch, slot);
+        hth_slot_note_evaluated(slot, slot->n_in_batch, hth_batch_logits(batch, slot), begin, end);
+    }
     return HEARTH_OK;
 }

@@ -353,6 +353,19 @@ void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], con
         hth_draft_model_forget(batcher->place.draft_model, fingerprint, tokens, n_tokens, n_kept);
 }
 
+void hth_batcher_count(hth_counters *counters, const hth_slot *slot)
+{
+    const hearth_stats *stats = &hth_reply_result(slot->reply)->stats;
+
+    hth_count(counters, HTH_COUNT_REQUESTS, 1);
+    hth_count_hit(counters, stats->hit, stats->tier);
+    hth_count(counters, HTH_COUNT_TOKENS_PROMPT, stats->prompt_tokens);
+    hth_count(counters, HTH_COUNT_TOKENS_CACHED, stats->cached_tokens);
+    hth_count(counters, HTH_COUNT_TOKENS_GENERATED, stats->completion_tokens - slot->request->n_replayed);
+    if (stats->lookup_ms > 0)
+        hth_histogram_add(counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
+}
+
 void hth_batcher_status_get(const hth_batcher *batcher, hth_batcher_status *out)
 {
     const hth_cells *cells = hth_pool_cells(batcher->pool);

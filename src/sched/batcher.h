@@ -17,6 +17,7 @@
 #ifndef HTH_SCHED_BATCHER_H
 #define HTH_SCHED_BATCHER_H
 
+#include "cache/counters.h"
 #include "sched/batch.h"
 
 /* A request has ended: its result is complete. The slot is freed when this returns. */
@@ -53,6 +54,9 @@ void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason);
 bool hth_batcher_end_session(hth_batcher *batcher, const hth_keyspace *tenant, const char *session);
 void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,
                         uint32_t n_tokens, uint32_t n_kept);
+
+/* Count a slot that has ended. */
+void hth_batcher_count(hth_counters *counters, const hth_slot *slot);
 
 typedef struct hth_batcher_status {
     hearth_activity activity; /* of the request that has run longest */

@@ -17,6 +17,7 @@
 #include "base/os.h"
 
 enum {
+    CACHED_MAX = 64,  /* prompts at once, or fewer */
     INPUTS_MAX = 64,  /* of one evaluation */
     TOKENS_FILL = 512 /* likewise, unless one input is longer: more are no faster, and each input waits for all */
 };
@@ -28,11 +29,22 @@ typedef struct place {
     size_t first_token; /* of the job's */
 } place;
 
+/* An input that is evaluated as a prompt. */
+typedef struct prompt {
+    hth_embedder *embedder;
+    hth_embed_job *job; /* NULL: the place is free */
+    size_t input;
+    bool has_begun;
+    hth_cached_input cached;
+} prompt;
+
 struct hth_embedder {
     /* Fixed at creation; read without the lock. */
     hth_embedder_options options;
 
     /* Of the thread. */
+    hth_cached_embedder *cached; /* NULL: none yet */
+    prompt prompts[CACHED_MAX];  /* fixed while the engine evaluates, whose threads read it, too */
     struct {
         hth_engine_embedder *engine; /* NULL: none yet */
         hearth_pooling pooling;
@@ -103,14 +115,14 @@ static void fail_locked(hth_embedder *embedder, hth_embed_job *job, const hearth
     end_locked(embedder, job);
 }
 
-/* The first job of the line that is over or has all of its vectors; NULL: none. */
+/* The first job of the line that is over or has all of its vectors, and of which nothing runs; NULL: none. */
 static hth_embed_job *ended_locked(const hth_embedder *embedder)
 {
     hth_embed_job *job;
 
     DL_FOREACH(embedder->line, job)
     {
-        if (job->n_done == job->n_inputs || is_over(job))
+        if (job->n_begun == 0 && (job->n_done == job->n_inputs || job->has_failed || is_over(job)))
             return job;
     }
     return NULL;
@@ -121,11 +133,10 @@ static void end_jobs_locked(hth_embedder *embedder)
     hth_embed_job *job;
 
     while ((job = ended_locked(embedder))) {
-        hearth_error error = { .status = HEARTH_OK };
-
         if (job->n_done < job->n_inputs) {
-            (void)hth_fail(&error, HEARTH_CANCELLED, "the request was cancelled");
-            fail_locked(embedder, job, &error);
+            if (!job->has_failed)
+                (void)hth_fail(&job->error, HEARTH_CANCELLED, "the request was cancelled");
+            fail_locked(embedder, job, &job->error);
         } else {
             end_locked(embedder, job);
         }
@@ -305,6 +316,7 @@ static void note_evaluated_locked(hth_embedder *embedder)
         for (size_t k = 0; k < i; k++)
             is_first &= embedder->places[k].job != job;
         job->embeddings->shown.n_evaluations += is_first;
+        job->embeddings->shown.n_tokens_evaluated += job->n_tokens[embedder->places[i].input];
         job->n_done++;
     }
     rotate_locked(embedder);
@@ -358,6 +370,187 @@ static void tick_locked(hth_embedder *embedder)
     embedder->n_places = 0;
 }
 
+/* ---- inputs as prompts ---- */
+
+static bool is_cached(const hth_embedder *embedder, const hth_embed_job *job)
+{
+    return embedder->options.place && job->embeddings->shown.pooling == HEARTH_POOLING_LAST;
+}
+
+/* As wants_abort. */
+static bool wants_abort_of_prompts(void *user_data)
+{
+    const hth_embedder *embedder = user_data;
+
+    for (size_t i = 0; i < CACHED_MAX; i++)
+        if (embedder->prompts[i].job && !is_over(embedder->prompts[i].job))
+            return false;
+    return true;
+}
+
+static hearth_status open_cached(hth_embedder *embedder, hearth_error *err)
+{
+    const hth_embedder_options *options = &embedder->options;
+    hth_cached_embedder_options cached = {
+        .place = options->place,
+        .schedule = options->schedule,
+        .params = options->context,
+        .n_tokens_max = options->n_tokens_max,
+        .counters = options->counters,
+        .abort = wants_abort_of_prompts,
+        .abort_user_data = embedder,
+    };
+    hearth_status status;
+
+    if (embedder->cached)
+        return HEARTH_OK;
+    status = hth_cached_embedder_open(&cached, &embedder->cached, err);
+    if (status == HEARTH_OK)
+        hth_info(options->log, "a context for embeddings of at most %u tokens was made, which uses the cache",
+                 options->n_tokens_max);
+    return status;
+}
+
+/* Count an evaluation in which a prompt of the job took part; several of its prompts may tell of one. */
+static void note_evaluation(hth_embed_job *job, const hth_cached_input *cached)
+{
+    uint64_t number = hth_cached_input_last_evaluation(cached);
+
+    job->embeddings->shown.n_evaluations += number > job->last_evaluation;
+    if (number > job->last_evaluation)
+        job->last_evaluation = number;
+}
+
+static void take_vector(hth_cached_input *cached, const float *values)
+{
+    const prompt *p = cached->user_data;
+
+    hth_embeddings_set(p->job->embeddings, p->input, 0, values, p->job->norm);
+}
+
+/* The place of a prompt is free again. */
+static void leave(prompt *p, const hearth_error *error)
+{
+    hth_embed_job *job = p->job;
+
+    pthread_mutex_lock(&p->embedder->lock);
+    if (error && !job->has_failed)
+        job->error = *error;
+    job->has_failed |= error != NULL;
+    job->n_done += !error;
+    p->embedder->n_inputs += !error;
+    job->n_begun--;
+    pthread_mutex_unlock(&p->embedder->lock);
+    p->job = NULL;
+}
+
+static void prompt_ended(hth_cached_input *cached, const hearth_result *result, uint32_t n_evaluated)
+{
+    prompt *p = cached->user_data;
+    hearth_embeddings *shown = &p->job->embeddings->shown;
+
+    note_evaluation(p->job, cached);
+    shown->n_tokens_evaluated += n_evaluated;
+    if (result->status == HEARTH_OK)
+        shown->n_tokens_cached += result->stats->cached_tokens;
+    leave(p, result->status == HEARTH_OK ? NULL : &result->error);
+}
+
+static bool has_more(const hth_embed_job *job)
+{
+    return job->n_taken < job->n_inputs && !job->has_failed && !is_over(job);
+}
+
+/* Give the free places to inputs, one of each job in turn. The jobs that got one go to the end of the line. */
+static void choose_prompts_locked(hth_embedder *embedder)
+{
+    uint32_t n_free = hth_cached_embedder_n_max(embedder->cached) - hth_cached_embedder_n(embedder->cached);
+    uint64_t now_ns = hth_os_monotonic_ns();
+
+    for (prompt *p = embedder->prompts; n_free > 0 && p < embedder->prompts + CACHED_MAX; p++) {
+        hth_embed_job *job;
+
+        if (p->job)
+            continue;
+        DL_FOREACH(embedder->line, job)
+        {
+            if (is_cached(embedder, job) && has_more(job))
+                break;
+        }
+        if (!job)
+            return;
+        *p = (prompt){ .embedder = embedder, .job = job, .input = job->n_taken };
+        p->cached = (hth_cached_input){
+            .tokens = job->tokens + job->tokens_taken,
+            .n_tokens = job->n_tokens[job->n_taken],
+            .id = job->id,
+            .keyspace = &job->keyspace,
+            .adapters = job->adapters,
+            .no_cache_read = job->no_cache_read,
+            .on_vector = take_vector,
+            .on_end = prompt_ended,
+            .user_data = p,
+        };
+        job->tokens_taken += job->n_tokens[job->n_taken++];
+        job->n_begun++;
+        if (job->begun_ns == 0)
+            job->begun_ns = now_ns;
+        DL_DELETE(embedder->line, job);
+        DL_APPEND(embedder->line, job);
+        n_free--;
+    }
+}
+
+/* Begin the chosen prompts, and cancel those of jobs that nobody waits for. */
+static void begin_prompts(hth_embedder *embedder)
+{
+    for (prompt *p = embedder->prompts; p < embedder->prompts + CACHED_MAX; p++) {
+        hearth_error error = { .status = HEARTH_OK };
+
+        if (!p->job)
+            continue;
+        if (p->has_begun && (p->job->has_failed || is_over(p->job)))
+            hth_cached_embedder_cancel(embedder->cached, &p->cached);
+        if (p->has_begun)
+            continue;
+        if (hth_cached_embedder_begin(embedder->cached, &p->cached, &error) == HEARTH_OK)
+            p->has_begun = true;
+        else
+            leave(p, &error);
+    }
+}
+
+/* At most one evaluation of prompts. */
+static void tick_cached_locked(hth_embedder *embedder)
+{
+    hth_embed_job *first = embedder->line; /* stays: only this thread removes it */
+    hearth_error error = { .status = HEARTH_OK };
+    uint64_t n_before;
+    hearth_status status;
+
+    pthread_mutex_unlock(&embedder->lock);
+    status = open_cached(embedder, &error);
+    pthread_mutex_lock(&embedder->lock);
+    if (status != HEARTH_OK) {
+        fail_locked(embedder, first, &error);
+        return;
+    }
+    choose_prompts_locked(embedder);
+    pthread_mutex_unlock(&embedder->lock);
+    begin_prompts(embedder);
+    n_before = hth_cached_embedder_n_evaluations(embedder->cached);
+    hth_cached_embedder_tick(embedder->cached);
+    for (const prompt *p = embedder->prompts; p < embedder->prompts + CACHED_MAX; p++)
+        if (p->job)
+            note_evaluation(p->job, &p->cached);
+    pthread_mutex_lock(&embedder->lock);
+    embedder->n_evaluations += hth_cached_embedder_n_evaluations(embedder->cached) - n_before;
+    DL_DELETE(embedder->line, first); /* jobs with another pooling have their turn, too */
+    DL_APPEND(embedder->line, first);
+}
+
+/* ---- the thread ---- */
+
 static void *run(void *user_data)
 {
     hth_embedder *embedder = user_data;
@@ -367,7 +560,9 @@ static void *run(void *user_data)
     pthread_mutex_lock(&embedder->lock);
     for (;;) {
         end_jobs_locked(embedder);
-        if (embedder->line)
+        if (embedder->line && is_cached(embedder, embedder->line))
+            tick_cached_locked(embedder);
+        else if (embedder->line)
             tick_locked(embedder);
         else if (embedder->is_closing)
             break;
@@ -410,6 +605,7 @@ void hth_embedder_free(hth_embedder *embedder)
         pthread_join(embedder->thread, NULL);
     for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS; i++)
         embedder->options.backend->embedder_free(embedder->contexts[i].engine);
+    hth_cached_embedder_close(embedder->cached);
     pthread_cond_destroy(&embedder->changed);
     pthread_mutex_destroy(&embedder->lock);
     free(embedder);

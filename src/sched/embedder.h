@@ -8,7 +8,8 @@
  * alone afterwards, so only the request that fails alone gets the error.
  *
  * There is a context for each pooling, at most HTH_EMBEDDER_CONTEXTS of them. One more replaces the least recently
- * used.
+ * used. Where the model's rows are cached, HEARTH_POOLING_LAST has none of these: its inputs are prompts
+ * (cached_embedder.h). Each begins as soon as there is a place, one of each request in turn.
  */
 #ifndef HTH_SCHED_EMBEDDER_H
 #define HTH_SCHED_EMBEDDER_H
@@ -16,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "sched/adapter_set.h"
+#include "sched/cached_embedder.h"
 #include "sched/embeddings.h"
 
 enum { HTH_EMBEDDER_CONTEXTS = 2 }; /* requests over HTTP have two: the model's, and rank */
@@ -30,6 +32,11 @@ typedef struct hth_embedder_options {
     uint32_t n_threads;
     uint32_t queue_max; /* requests that have not ended */
     uint64_t bytes_max; /* of their tokens and vectors; one request alone may have more */
+    /* Of the model's scheduler; place NULL: nothing is cached. */
+    const hth_workplace *place;
+    const hth_schedule *schedule;
+    hth_engine_context_params context;
+    hth_counters *counters;
 } hth_embedder_options;
 
 /* A request whose inputs are tokens. */
@@ -41,16 +48,22 @@ typedef struct hth_embed_job {
     int32_t norm;
     hth_counted_embeddings *embeddings; /* a reference, owned; it names the pooling */
     hth_adapter_set *adapters;          /* a reference, owned; NULL: none */
-    hearth_embedded_fn on_done;         /* may be NULL */
+    hth_keyspace keyspace;              /* of its rows */
+    bool no_cache_read;
+    hearth_embedded_fn on_done; /* may be NULL */
     void *user_data;
     const atomic_bool *is_gone; /* true: nobody waits for it any more, as if it was cancelled; NULL: never */
 
     /* Of the embedder. */
     struct hth_embed_job *prev, *next;
     atomic_bool is_cancelled;
-    bool is_alone;       /* the engine failed under it and others */
-    size_t n_taken;      /* inputs that were evaluated or are now */
-    size_t tokens_taken; /* of their tokens */
+    bool is_alone;   /* the engine failed under it and others */
+    bool has_failed; /* with this error: */
+    hearth_error error;
+    uint32_t n_begun;         /* inputs that are evaluated as prompts now */
+    uint64_t last_evaluation; /* of one of them, that was counted */
+    size_t n_taken;           /* inputs that were evaluated or are now */
+    size_t tokens_taken;      /* of their tokens */
     size_t n_done;
     uint64_t n_bytes; /* of its tokens and vectors */
     uint64_t submitted_ns, begun_ns;

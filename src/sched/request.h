@@ -76,6 +76,8 @@ struct hth_request {
     hearth_token_fn on_token;
     hearth_progress_fn on_progress;
     hearth_done_fn on_done;
+    /* Takes the prompt's embedding, [n_embedding], before on_done; with n_predict 0. NULL: none is wanted. */
+    void (*on_vector)(const float *values, void *user_data);
     void *user_data;
     uint64_t submitted_ns;
 

@@ -87,19 +87,6 @@ struct hth_scheduler {
 
 /* ---- the end of a request ---- */
 
-static void count_result(hth_scheduler *scheduler, const hth_request *request, const hearth_result *result)
-{
-    const hearth_stats *stats = result->stats;
-
-    hth_count(scheduler->counters, HTH_COUNT_REQUESTS, 1);
-    hth_count_hit(scheduler->counters, stats->hit, stats->tier);
-    hth_count(scheduler->counters, HTH_COUNT_TOKENS_PROMPT, stats->prompt_tokens);
-    hth_count(scheduler->counters, HTH_COUNT_TOKENS_CACHED, stats->cached_tokens);
-    hth_count(scheduler->counters, HTH_COUNT_TOKENS_GENERATED, stats->completion_tokens - request->n_replayed);
-    if (stats->lookup_ms > 0)
-        hth_histogram_add(scheduler->counters, HTH_PATH_LOOKUP, (uint64_t)(stats->lookup_ms * 1e6));
-}
-
 /*
  * Before on_done: the next turn of the conversation may follow at once. A reply that a client steered is not noted: its
  * tokens would come to the prompts of others.
@@ -122,7 +109,7 @@ static void request_ended(hth_slot *slot, void *user_data)
     const hearth_result *result = &hth_reply_result(slot->reply)->shown;
     uint64_t spent_ms = (hth_workplace_now(slot->place) - request->submitted_ns) / 1000000u;
 
-    count_result(scheduler, request, result);
+    hth_batcher_count(scheduler->counters, slot);
     note_tokens(slot);
     pthread_mutex_lock(&scheduler->lock);
     DL_DELETE(scheduler->known, request);

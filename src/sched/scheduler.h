@@ -7,7 +7,6 @@
 #ifndef HTH_SCHED_SCHEDULER_H
 #define HTH_SCHED_SCHEDULER_H
 
-#include "cache/counters.h"
 #include "sched/batcher.h"
 
 typedef struct hth_scheduler hth_scheduler;

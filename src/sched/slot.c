@@ -354,9 +354,13 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
         memcpy(reply->stats.prompt_key, slot->lookup.prompt_key.bytes, sizeof(reply->stats.prompt_key));
     reply->stats.lookup_ms += ms_between(begin, hth_workplace_now(slot->place));
 
-    /* All tokens are known, but not the logits. A sequence that cannot be shortened cannot evaluate its end again. */
+    /*
+     * All tokens are known, but not the logits, or a vector is wanted, which is never kept. A sequence that cannot be
+     * shortened cannot evaluate its end again.
+     */
     is_whole = live == slot->n_tokens || slot->lookup.n_cached == slot->n_tokens;
-    if (needs_logits(slot) && is_whole && !hth_sequence_end_logits(sequence) && !take_saved_logits(slot)) {
+    if (needs_logits(slot) && is_whole &&
+        (slot->request->on_vector || (!hth_sequence_end_logits(sequence) && !take_saved_logits(slot)))) {
         slot->lacks_logits = true;
         if (!hth_sequence_can_be_shortened(sequence)) {
             (void)hth_sequence_shorten(sequence, 0);
@@ -453,7 +457,7 @@ static void begun(hth_slot *slot, hth_restore_result result)
     if (n_known == slot->n_tokens && slot->saved_logits)
         hth_sequence_keep_logits(sequence, slot->saved_logits);
     drop_saved_logits(slot);
-    if (n_known == slot->n_tokens && needs_logits(slot))
+    if (n_known == slot->n_tokens && needs_logits(slot) && !slot->request->on_vector)
         slot->logits = hth_sequence_end_logits(sequence);
     if (n_known == slot->n_tokens && !slot->logits)
         n_known = hth_sequence_shorten(sequence, without_last_chunk(slot, n_known));
@@ -595,8 +599,10 @@ void hth_slot_fill_rows(const hth_slot *slot, uint32_t n, hth_batch_row *rows)
     uint32_t n_known = hth_sequence_n_tokens(slot->entry->sequence);
 
     bool all = hth_slot_wants_prompt_logprobs(slot) || slot->n_draft > 0;
+    bool is_end = n_known + n == slot->n_tokens;
 
-    hth_sequence_fill_rows(slot->entry->sequence, slot->tokens + n_known, n, n_known + n == slot->n_tokens, rows);
+    hth_sequence_fill_rows(slot->entry->sequence, slot->tokens + n_known, n, is_end && !slot->request->on_vector, rows);
+    rows[n - 1].wants_vector = is_end && slot->request->on_vector;
     for (uint32_t i = 0; all && i < n; i++)
         rows[i].wants_logits = true;
 }
@@ -647,6 +653,7 @@ void hth_slot_note_evaluated(hth_slot *slot, uint32_t n, const float *logits, ui
     if (slot->was_prefilled) {
         stats->n_decode_evaluations++;
     } else {
+        slot->n_evaluated += n;
         stats->n_prefill_evaluations++;
         stats->prefill_ms += ms_between(begin_ns, end_ns);
     }
@@ -675,13 +682,15 @@ static bool append_token(hth_slot *slot, hearth_token token)
 
 void hth_slot_draw(hth_slot *slot)
 {
-    const float *logits = slot->logits;
+    const float *logits = slot->logits, *vector = slot->vector;
     uint32_t n_before = hth_reply_n_tokens(slot->reply);
     bool goes_on;
 
-    slot->logits = NULL;
-    if (!logits || slot->state != HTH_SLOT_EVALUATE)
+    slot->logits = slot->vector = NULL;
+    if ((!logits && !vector) || slot->state != HTH_SLOT_EVALUATE)
         return;
+    if (vector)
+        slot->request->on_vector(vector, slot->request->user_data);
     if (hth_reply_n_max(slot->reply) == 0) {
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
         return;

@@ -53,6 +53,7 @@ struct hth_slot {
     uint32_t n_room;      /* tokens whose cells the batcher has promised */
     uint32_t n_saved;     /* tokens of the sequence at the latest save */
     const float *logits;  /* the next token is drawn from these; NULL: none yet */
+    const float *vector;  /* the prompt's embedding, for on_vector; NULL: none yet */
     float *saved_logits;  /* [n_vocab], from a logits row; kept until the restore has ended */
     hth_lookup lookup;    /* used by restore */
     hth_restore *restore; /* in HTH_SLOT_RESTORE */
@@ -96,6 +97,7 @@ struct hth_slot {
     bool cannot_suspend;  /* an attempt failed: its cells could not be saved */
     bool is_going;        /* set while the batcher counts the cells that preempting this slot would free */
     bool is_short;        /* it lacks cells, and keeps its place until other requests have ended */
+    uint32_t n_evaluated; /* tokens of the prompt, one that was evaluated again counts again */
     uint32_t n_breaks;    /* evaluations that failed with its rows */
     uint32_t n_in_batch;  /* its rows in the batch */
     uint32_t first_row;   /* index of the first of them */

@@ -216,7 +216,7 @@ static const char *finish_of(const hth_record *record)
              : hearth_finish_reason_name((hearth_finish_reason)record->summary.finish);
 }
 
-/* Of embeddings nothing is looked up. */
+/* A request for embeddings has many prompts, and no hit of its own. */
 static const char *hit_of(const hth_frame_figures *figures)
 {
     return figures->hit == HTH_FRAME_NO_HIT ? "" : hearth_hit_name((hearth_hit)figures->hit);

@@ -109,8 +109,8 @@ static void add_embedded(hth_job *job)
 
     if (!embeddings)
         return;
-    job->summary.figures.n_prompt_tokens =
-        embeddings->n_tokens_total < UINT32_MAX ? (uint32_t)embeddings->n_tokens_total : UINT32_MAX;
+    job->summary.figures.n_prompt_tokens = (uint32_t)embeddings->n_tokens_total; /* at most 4 Mi */
+    job->summary.figures.n_cached_tokens = (uint32_t)embeddings->n_tokens_cached;
     job->summary.figures.queue_ms = embeddings->queue_ms;
     job->summary.figures.prefill_ms = embeddings->compute_ms;
 }

@@ -320,10 +320,12 @@ static bool embed(hth_task *task)
         hth_task_tell_embeddings(task);
         return true;
     }
-    if (!hth_api_embed_options(&info, task->request, &request, &task->error))
+    if (!hth_task_join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error))
         return true;
     request.adapters = task->request->options.adapters;
     request.n_adapters = task->request->options.n_adapters;
+    request.cache_salt = task->request->options.cache_salt;
+    request.no_cache_read = task->request->options.no_cache_read;
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
     if (hth_embed_submit(task->model, &request, task->is_gone, HTH_API_EMBED_VALUES_MAX, NULL, &err) == HEARTH_OK)

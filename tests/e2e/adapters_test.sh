@@ -99,6 +99,10 @@ embedding() { post /v1/embeddings "{\"model\":\"$1\",\"input\":\"a fox\"}"; sed 
 vector=$(embedding tiny)
 [ "$(embedding all)" != "$vector" ] || fail "an adapter as a model leaves vectors as they are"
 expect "a vector of an adapter that changes nothing" "$(embedding none)" "$vector"
+post /v1/embeddings '{"model":"tiny","input":"a fox","lora":[{"id":1,"scale":0.3}]}'
+expect "a vector with the field lora" "$(sed 's/.*"embedding": *\(\[[^]]*\]\).*/\1/' "$work/answer")" "$(embedding all)"
+post /v1/embeddings '{"model":"tiny","input":"a fox","lora":[{"id":9,"scale":1}]}'
+refused "an unknown adapter" 'lora'
 
 # The slot of a request is erased with its adapters.
 complete ',"lora":[{"id":1,"scale":0.3}],"id_slot":0'

@@ -61,6 +61,17 @@ expect "one input of tokens" "$(value 'r.data.length + " " + r.usage.prompt_toke
 post /v1/embeddings '{"model":"tiny","input":"a fox"}'; is 200
 expect "a model that generates" "$(value 'Math.hypot(...r.data[0].embedding).toFixed(4)')" 1.0000
 
+# With pooling `last`, a known prefix comes from the cache, also in the next process (below).
+head=$(awk 'BEGIN { for (i = 0; i < 300; i++) printf "fox " }')
+post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head runs\"}"; is 200
+expect "cached tokens of a new input" "$(value 'r.usage.prompt_tokens_details.cached_tokens')" 0
+post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head sleeps\"}"; is 200
+expect "cached tokens of a known head" "$(value 'r.usage.prompt_tokens_details.cached_tokens >= 256')" true
+post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head sleeps\",\"cache_salt\":\"other\"}"; is 200
+expect "cached tokens of another salt" "$(value 'r.usage.prompt_tokens_details.cached_tokens')" 0
+post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head sleeps\",\"cache_prompt\":false}"; is 200
+expect "cached tokens that were not read" "$(value 'r.usage.prompt_tokens_details.cached_tokens')" 0
+
 post /embedding '{"model":"bert","content":"a fox"}'; is 200
 expect "llama.cpp's form" "$(value "r[0].index + ' ' + ($near)(r[0].embedding[0], $expected[0])")" "0 true"
 post /embeddings '{"model":"bert","input":["a fox"],"embd_normalize":-1}'; is 200
@@ -124,6 +135,13 @@ node -e '
   Promise.all([...left, ...all]).then((n) => console.log(n.slice(8).every((k) => k === 2)))
 ' "$url" >"$work/many"
 expect "answers to many clients" "$(cat "$work/many")" true
+serve_stop
+
+# ---- the next process finds the rows of inputs ----
+
+serve -m "tiny=$tiny" --cache "$work/kv" --ram 32M
+post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head jumps\"}"; is 200
+expect "cached tokens after a restart" "$(value 'r.usage.prompt_tokens_details.cached_tokens >= 256')" true
 serve_stop
 
 # ---- a worker that dies: the next one makes the embeddings ----

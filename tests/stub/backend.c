@@ -81,6 +81,7 @@ const hth_backend *hth_backend_stub(void)
         .context_info = hth_stub_context_info,
         .decode = hth_stub_decode,
         .logits = hth_stub_logits,
+        .vector = hth_stub_vector,
         .seq_remove = hth_stub_seq_remove,
         .seq_copy = hth_stub_seq_copy,
         .seq_end = hth_stub_seq_end,

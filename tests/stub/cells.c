@@ -26,6 +26,7 @@ void hth_stub_context_free(hth_engine_context *context)
     free(context->sequences);
     free(context->logits_of);
     free(context->logits);
+    free(context->vectors);
     free(context);
 }
 
@@ -65,8 +66,9 @@ hearth_status hth_stub_context_new(hth_engine_model *model, const hth_engine_con
     context->in_window = calloc(n_ctx, sizeof(context->in_window[0]));
     context->sequences = calloc(params->n_seq_max, sizeof(context->sequences[0]));
     context->logits_of = malloc(params->n_batch * sizeof(context->logits_of[0]));
+    context->vectors = calloc(params->n_batch, sizeof(context->vectors[0]));
     if (!context->positions || !context->owners || !context->cells || !context->in_window || !context->sequences ||
-        !context->logits_of) {
+        !context->logits_of || !context->vectors) {
         hth_stub_context_free(context);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a stub context of %u tokens", n_ctx);
     }

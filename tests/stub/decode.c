@@ -97,10 +97,19 @@ static void compute_logits(hth_engine_context *context, uint32_t id, float *logi
         logits[scripted == HTH_STUB_TURN_END ? TOKEN_TURN_END : scripted] = 100.0f;
 }
 
+static void compute_vector(const hth_engine_context *context, uint32_t id, float *vector)
+{
+    uint64_t hash = hth_stub_sequence_digest(context, id) ^ context->adapters;
+
+    for (uint32_t i = 0; i < HTH_STUB_EMBEDDING; i++)
+        vector[i] = (float)(hth_stub_mix2(hash, i) >> 40) * (2.0f / (1 << 24)) - 1.0f;
+}
+
 static hearth_status check_batch(const hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
                                  size_t *n_wanted, hearth_error *err)
 {
     uint32_t next[N_SEQ_MAX];
+    bool fails = false, wants_vector = false;
 
     for (uint32_t i = 0; i < context->params.n_seq_max; i++)
         next[i] = context->sequences[i].n_tokens;
@@ -117,7 +126,11 @@ static hearth_status check_batch(const hth_engine_context *context, const hth_ba
                             rows[i].position, rows[i].sequence, next[rows[i].sequence]);
         next[rows[i].sequence]++;
         *n_wanted += rows[i].wants_logits;
+        fails |= rows[i].token == 1;
+        wants_vector |= rows[i].wants_vector;
     }
+    if (fails && wants_vector) /* as embedder.c */
+        return hth_fail(err, HEARTH_ENGINE, "an input has the byte 1 in it");
     return HEARTH_OK;
 }
 
@@ -172,10 +185,17 @@ hearth_status hth_stub_decode(hth_engine_context *context, const hth_batch_row *
             compute_logits(context, rows[i].sequence, context->logits + (size_t)n_computed * context->model->n_vocab);
             context->logits_of[i] = n_computed++;
         }
+        if (rows[i].wants_vector)
+            compute_vector(context, rows[i].sequence, context->vectors[i]);
     }
     context->n_rows = n_rows;
     *result = HTH_DECODE_OK;
     return HEARTH_OK;
+}
+
+const float *hth_stub_vector(hth_engine_context *context, size_t row)
+{
+    return context && row < context->n_rows ? context->vectors[row] : NULL;
 }
 
 const float *hth_stub_logits(hth_engine_context *context, size_t row)

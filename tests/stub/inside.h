@@ -83,6 +83,7 @@ struct hth_engine_context {
     uint32_t *logits_of; /* [n_batch], index into logits; UINT32_MAX where none were asked for */
     float *logits;
     size_t n_logits_rows_max;
+    float (*vectors)[HTH_STUB_EMBEDDING]; /* [n_batch], of the rows of the last decode */
     hth_image_layout layout; /* of the image at hand */
 };
 
@@ -159,6 +160,7 @@ uint32_t hth_stub_seq_end(hth_engine_context *context, uint32_t id);
 hearth_status hth_stub_decode(hth_engine_context *context, const hth_batch_row *rows, size_t n_rows,
                               hth_decode_result *result, hearth_error *err);
 const float *hth_stub_logits(hth_engine_context *context, size_t row);
+const float *hth_stub_vector(hth_engine_context *context, size_t row);
 
 /* ---- state.c: as the functions of hth_backend ---- */
 

@@ -51,11 +51,11 @@ TEST(openais_answer_has_numbers_or_the_bytes_of_floats)
     expect(HTH_API_EMBEDDINGS, "{\"input\":[\"a\",\"b\"]}", found,
            "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":[0.5,-1]},"
            "{\"object\":\"embedding\",\"index\":1,\"embedding\":[2,0.100000001]}],\"model\":\"m\","
-           "\"usage\":{\"prompt_tokens\":7,\"total_tokens\":7}}");
+           "\"usage\":{\"prompt_tokens\":7,\"total_tokens\":7,\"prompt_tokens_details\":{\"cached_tokens\":0}}}");
     expect(HTH_API_EMBEDDINGS, "{\"input\":[\"a\",\"b\"],\"encoding_format\":\"base64\"}", found,
            "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":\"AAAAPwAAgL8=\"},"
            "{\"object\":\"embedding\",\"index\":1,\"embedding\":\"AAAAQM3MzD0=\"}],\"model\":\"m\","
-           "\"usage\":{\"prompt_tokens\":7,\"total_tokens\":7}}");
+           "\"usage\":{\"prompt_tokens\":7,\"total_tokens\":7,\"prompt_tokens_details\":{\"cached_tokens\":0}}}");
 }
 
 TEST(a_value_that_is_no_number_is_null)
@@ -74,7 +74,7 @@ TEST(scores_come_best_first_and_what_is_no_number_last)
            make(&m, 1, 9, 2, 9),
            "{\"object\":\"list\",\"results\":[{\"index\":1,\"relevance_score\":2,\"document\":{\"text\":\"b\"}},"
            "{\"index\":0,\"relevance_score\":1,\"document\":{\"text\":\"a\"}}],\"model\":\"m\","
-           "\"usage\":{\"prompt_tokens\":7,\"total_tokens\":7}}");
+           "\"usage\":{\"prompt_tokens\":7,\"total_tokens\":7,\"prompt_tokens_details\":{\"cached_tokens\":0}}}");
     expect(HTH_API_RERANK, "{\"query\":\"q\",\"texts\":[\"a\",\"b\"],\"return_text\":true}", make(&m, NAN, 9, -2, 9),
            "[{\"index\":1,\"score\":-2,\"text\":\"b\"},{\"index\":0,\"score\":null,\"text\":\"a\"}]");
     expect(HTH_API_RERANK, "{\"query\":\"q\",\"texts\":[\"a\",\"b\"],\"top_n\":1}", make(&m, 3, 9, 3, 9),

@@ -1,0 +1,246 @@
+/*
+ * embed_cache_test.c - the embedding of a known prefix uses the cache, and is the same as without
+ *
+ * The stub's vectors are functions of everything that the last token depends on, so a wrong cell shows. With a real
+ * model, vectors of a warm and of a cold cache must have the same bits where the known prefix ends with a block.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "hearth.h"
+#include "support/api.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+enum { N_VALUES_MAX = 1024, N_INPUTS_MAX = 16, HEAD = 300, TAIL = 100 };
+
+/* A text with a common head of n_head bytes, and an own end of n_own. Released with free. */
+static char *text_of(size_t n_head, size_t n_own, unsigned variant)
+{
+    char *head = hth_test_prompt(n_head, 0), *own = hth_test_prompt(n_own, variant + 1);
+    char *text = malloc(n_head + n_own + 1);
+
+    assert_non_null(text);
+    memcpy(text, head, n_head);
+    memcpy(text + n_head, own, n_own + 1);
+    text[n_head] = (char)('A' + variant); /* so that no two agree in more than the head */
+    free(head);
+    free(own);
+    return text;
+}
+
+typedef struct vector {
+    float values[N_VALUES_MAX];
+    uint32_t n;
+    uint64_t n_cached, n_evaluated, n_tokens;
+} vector;
+
+static vector embed(hearth_model *model, const char *text, const char *salt)
+{
+    hearth_embed_input input = { .struct_size = sizeof(input), .text = text };
+    hearth_embed_request request = hearth_embed_request_default();
+    const hearth_embeddings *found = NULL;
+    hearth_error err = { .message = "" };
+    vector v;
+
+    request.inputs = &input;
+    request.n_inputs = 1;
+    request.pooling = HEARTH_POOLING_LAST;
+    request.cache_salt = salt;
+    assert_ok(hearth_embed(model, &request, &found, &err), err);
+    assert_in_range(found->n_values, 1, N_VALUES_MAX);
+    v = (vector){ .n = found->n_values,
+                  .n_cached = found->n_tokens_cached,
+                  .n_evaluated = found->n_tokens_evaluated,
+                  .n_tokens = found->n_tokens_total };
+    memcpy(v.values, found->vectors[0], v.n * sizeof(float));
+    hearth_embeddings_unref(found);
+    return v;
+}
+
+static void expect_same(const vector *a, const vector *b)
+{
+    assert_int_equal(a->n, b->n);
+    assert_memory_equal(a->values, b->values, a->n * sizeof(float));
+}
+
+STUB_TEST(a_known_prefix_is_not_evaluated_again)
+{
+    char *first = text_of(HEAD, TAIL, 0), *second = text_of(HEAD, TAIL, 1);
+    vector cold = embed(f->model, first, NULL), other = embed(f->model, second, NULL), alone, warm;
+
+    assert_int_equal(cold.n_cached, 0);
+    assert_int_equal(cold.n_evaluated, 1 + HEAD + TAIL); /* with the token that begins every text */
+    assert_int_equal(other.n_cached, 1 + HEAD);
+    assert_int_equal(other.n_evaluated, TAIL);
+    alone = embed(f->model, second, "alone");
+    assert_int_equal(alone.n_cached, 0);
+    expect_same(&alone, &other);
+
+    /* All of it is known. Its last block is evaluated again, as in a reply without known logits. */
+    warm = embed(f->model, first, NULL);
+    assert_int_equal(warm.n_cached, 256);
+    assert_int_equal(warm.n_evaluated, 1 + HEAD + TAIL - 256);
+    expect_same(&warm, &cold);
+    free(first);
+    free(second);
+}
+
+STUB_TEST(prompts_and_embeddings_share_their_rows)
+{
+    char *text = text_of(HEAD, TAIL, 0), *other = text_of(HEAD, TAIL, 1);
+    hearth_request prompt = hth_test_greedy(text, 1);
+    hearth_explanation about = { .struct_size = sizeof(about) };
+    const hearth_result *result = hth_test_complete(f->model, &prompt);
+
+    hearth_result_unref(result);
+    assert_int_equal(embed(f->model, text, NULL).n_cached, 256);
+    assert_int_equal(embed(f->model, other, NULL).n_cached, 1 + HEAD);
+    prompt.prompt = other;
+    assert_int_equal(hearth_explain(f->model, &prompt, &about, NULL), HEARTH_OK);
+    assert_int_equal(about.known_tokens, 1 + HEAD + TAIL);
+    result = hth_test_complete(f->model, &prompt);
+    assert_int_equal(result->stats->cached_tokens, 256); /* no logits of it are known */
+    hearth_result_unref(result);
+    free(text);
+    free(other);
+}
+
+STUB_TEST(another_salt_has_no_hit_and_no_cache_read_computes_anew)
+{
+    char *text = text_of(HEAD, TAIL, 0);
+    hearth_embed_input input = { .struct_size = sizeof(input), .text = text };
+    hearth_embed_request request = hearth_embed_request_default();
+    const hearth_embeddings *found = NULL;
+    vector ours = embed(f->model, text, "ours"), theirs = embed(f->model, text, "theirs");
+
+    assert_int_equal(theirs.n_cached, 0);
+    expect_same(&ours, &theirs);
+    assert_int_equal(embed(f->model, text, "ours").n_cached, 256);
+    request.inputs = &input;
+    request.n_inputs = 1;
+    request.cache_salt = "ours";
+    request.no_cache_read = true;
+    assert_int_equal(hearth_embed(f->model, &request, &found, NULL), HEARTH_OK);
+    assert_int_equal(found->n_tokens_cached, 0);
+    assert_int_equal(found->n_tokens_evaluated, found->n_tokens_total);
+    hearth_embeddings_unref(found);
+    free(text);
+}
+
+STUB_TEST(inputs_of_one_request_share_the_prefix_that_one_of_them_computes)
+{
+    hearth_embed_input inputs[N_INPUTS_MAX];
+    hearth_embed_request request = hearth_embed_request_default();
+    const hearth_embeddings *found = NULL;
+    char *texts[N_INPUTS_MAX];
+
+    for (unsigned i = 0; i < N_INPUTS_MAX; i++) {
+        texts[i] = text_of(HEAD, 20, i);
+        inputs[i] = (hearth_embed_input){ .struct_size = sizeof(inputs[i]), .text = texts[i] };
+    }
+    request.inputs = inputs;
+    request.n_inputs = N_INPUTS_MAX;
+    assert_int_equal(hearth_embed(f->model, &request, &found, NULL), HEARTH_OK);
+    assert_int_equal(found->n_tokens_evaluated, 1 + HEAD + 20 * N_INPUTS_MAX);
+    assert_int_equal(found->n_tokens_cached, (N_INPUTS_MAX - 1) * (1 + HEAD));
+    for (unsigned i = 0; i < N_INPUTS_MAX; i++) {
+        vector alone = embed(f->model, texts[i], texts[i]); /* a salt of its own */
+
+        assert_int_equal(alone.n_cached, 0);
+        assert_memory_equal(alone.values, found->vectors[i], alone.n * sizeof(float));
+        free(texts[i]);
+    }
+    hearth_embeddings_unref(found);
+}
+
+STUB_TEST(inputs_count_as_prompts_in_the_statistics)
+{
+    char *text = text_of(HEAD, TAIL, 0);
+    hearth_counters before, after;
+
+    (void)embed(f->model, text, NULL);
+    before = hth_test_counters(f->runtime);
+    (void)embed(f->model, text, NULL);
+    after = hth_test_counters(f->runtime);
+    assert_int_equal(after.requests - before.requests, 1);
+    assert_int_equal(after.tokens_cached - before.tokens_cached, 256);
+    free(text);
+}
+
+RUNTIME_TEST(kinds_of_models_that_cannot_share_cells_find_their_rows)
+{
+    static const char *const kinds[] = { "stub:kind=window", "stub:kind=recurrent", "stub:kind=hybrid" };
+    char *first = text_of(HEAD, TAIL, 0);
+
+    for (int i = 0; i < 3; i++) {
+        hearth_model *model = hth_test_model_load(f->runtime, kinds[i], NULL);
+        vector cold = embed(model, first, NULL), warm = embed(model, first, NULL);
+
+        assert_int_equal(cold.n_evaluated, 1 + HEAD + TAIL);
+        assert_int_equal(warm.n_cached, i == 0 ? 256 : 0); /* a recurrent state is kept at ends and every 1024 tokens */
+        assert_int_equal(warm.n_cached + warm.n_evaluated, 1 + HEAD + TAIL);
+        expect_same(&warm, &cold);
+        hearth_model_unref(model);
+    }
+    free(first);
+}
+
+/* Embed the text in a process of its own, as far as the cache can tell. is_prompt: only evaluate it, as a prompt. */
+static vector embed_in_new_runtime(const char *directory, const char *path, const char *text, const char *salt,
+                                   bool is_prompt)
+{
+    hearth_request prompt = hth_test_greedy(text, 0);
+    hearth_runtime_options runtime_options = hth_test_runtime_options(directory);
+    hearth_model_options options = hearth_model_options_default();
+    hearth_runtime *runtime = hth_test_runtime_open(&runtime_options);
+    hearth_model *model;
+    vector v = { .n = 0 };
+
+    options.n_threads = 1;
+    options.n_ctx = 1024;
+    model = hth_test_model_load(runtime, path, &options);
+    prompt.prefill_only = true;
+    if (is_prompt)
+        hearth_result_unref(hth_test_complete(model, &prompt));
+    else
+        v = embed(model, text, salt);
+    hearth_model_unref(model);
+    hearth_runtime_close(runtime);
+    return v;
+}
+
+RUNTIME_TEST(real_models_give_the_same_bits_warm_and_cold_also_after_a_restart)
+{
+    static const char *const shapes[] = { "tiny-llama", "tiny-window", "tiny-hybrid" };
+    char *text = text_of(400, 150, 0);
+
+    for (int i = 0; i < 3; i++) {
+        char path[4096], *directory = hth_test_directory_new(), *prompted = hth_test_directory_new();
+        vector cold, warm, other;
+
+        hth_test_model(shapes[i], path, sizeof(path));
+        cold = embed_in_new_runtime(directory, path, text, NULL, false);
+        warm = embed_in_new_runtime(directory, path, text, NULL, false);
+        other = embed_in_new_runtime(directory, path, text, "other", false);
+        assert_int_equal(cold.n_cached, 0);
+        assert_in_range(cold.n_tokens, 257, 512);
+        assert_int_equal(cold.n_evaluated, cold.n_tokens);
+        assert_int_equal(other.n_cached, 0);
+        expect_same(&cold, &other);
+        if (i < 2) {
+            assert_int_equal(warm.n_cached, 256);
+            assert_int_equal(warm.n_evaluated, cold.n_tokens - 256);
+        }
+        expect_same(&cold, &warm);
+
+        /* The rows of a prompt have the bits of an input's. */
+        (void)embed_in_new_runtime(prompted, path, text, NULL, true);
+        warm = embed_in_new_runtime(prompted, path, text, NULL, false);
+        assert_int_equal(warm.n_cached, i < 2 ? 256 : 0);
+        expect_same(&cold, &warm);
+        hth_test_directory_remove(directory);
+        hth_test_directory_remove(prompted);
+    }
+    free(text);
+}
