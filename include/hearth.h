@@ -463,6 +463,8 @@ typedef struct hearth_model_options {
      * request runs with one adapter at most. Its rows are shared with deterministic models only.
      */
     bool deterministic;
+    bool no_embeddings; /* refuse requests for embeddings */
+    bool no_reranking;  /* refuse requests for scores */
     /*
      * Control vectors, [n_control_vectors], at most HEARTH_CONTROL_VECTORS_MAX: each "FILE" or "FILE:SCALE", a GGUF
      * file and a finite number (1 without one). A layer adds the sum of its directions, times their scales, to its
@@ -593,8 +595,8 @@ typedef struct hearth_model_info {
     uint64_t n_preempted;      /* requests that made room for others, since loading */
     char strategy[64];
     bool generates;            /* false: the model is an encoder; it makes embeddings only */
-    bool embeds;               /* hearth_embed works */
-    bool ranks;                /* it has a classifier: HEARTH_POOLING_RANK works */
+    bool embeds;               /* hearth_embed makes embeddings */
+    bool ranks;                /* it makes scores: HEARTH_POOLING_RANK works */
     hearth_pooling pooling;    /* of embeddings whose request names none; not HEARTH_POOLING_MODEL */
     uint32_t n_embedding;      /* values of an embedding */
     uint32_t embed_tokens_max; /* of one input */

@@ -26,8 +26,16 @@ typedef struct hth_api_embed {
  */
 bool hth_api_embed_options(const hearth_model_info *info, const hth_api_request *request, hearth_embed_request *out,
                            hth_api_error *error);
-/* Append the answer. embeddings NULL: there were no inputs. model is the name that the client knows. */
-void hth_api_embed_write(const hth_api_request *request, const hearth_embeddings *embeddings, const char *model,
-                         hth_buffer *out);
+typedef struct hth_api_embed_answer hth_api_embed_answer;
+
+/*
+ * An answer, which is written in pieces, because it may be long. embeddings NULL: there were no inputs. model is the
+ * name that the client knows. All are borrowed. NULL without memory.
+ */
+hth_api_embed_answer *hth_api_embed_answer_new(const hth_api_request *request, const hearth_embeddings *embeddings,
+                                               const char *model);
+void hth_api_embed_answer_free(hth_api_embed_answer *answer); /* accepts NULL */
+/* Append its next n_bytes, or somewhat more: whole vectors. True: it is complete. */
+bool hth_api_embed_answer_write(hth_api_embed_answer *answer, size_t n_bytes, hth_buffer *out);
 
 #endif

@@ -1,5 +1,7 @@
 /*
- * embed_reply.c - see embed.h
+ * embed_reply.c - answers: a head, items, an end
+ *
+ * An item is an input with its vectors, or the score of a document. A piece ends behind a vector.
  *
  * Numbers are written as text directly: as JSON values, each would take a hundred bytes. Nine digits tell a float from
  * every other.
@@ -113,78 +115,7 @@ static void add_usage(const hearth_embeddings *embeddings, hth_buffer *out)
                                        "cached_tokens", (json_int_t)embeddings->n_tokens_cached));
 }
 
-/* ---- answers ---- */
-
-static void write_openai(const hth_api_request *request, const hearth_embeddings *embeddings, const char *model,
-                         hth_buffer *out)
-{
-    hth_buffer_add_text(out, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < embeddings->n_inputs && !out->failed; i++) {
-        add_index(i, i > 0 ? ",{\"object\":\"embedding\",\"index\":" : "{\"object\":\"embedding\",\"index\":",
-                  ",\"embedding\":", out);
-        if (request->embed->is_base64)
-            add_base64(embeddings->vectors[i], embeddings->n_values, out);
-        else
-            add_vector(embeddings->vectors[i], embeddings->n_values, out);
-        hth_buffer_add_text(out, "}");
-    }
-    hth_buffer_add_text(out, "],\"model\":");
-    add_string(model, out);
-    hth_buffer_add_text(out, ",\"usage\":");
-    add_usage(embeddings, out);
-    hth_buffer_add_text(out, "}");
-}
-
-static void write_native(const hearth_embeddings *embeddings, hth_buffer *out)
-{
-    hth_buffer_add_text(out, "[");
-    for (size_t i = 0; i < embeddings->n_inputs && !out->failed; i++) {
-        add_index(i, i > 0 ? ",{\"index\":" : "{\"index\":", ",\"embedding\":[", out);
-        for (uint32_t k = 0; k < embeddings->n_vectors[i] && !out->failed; k++) {
-            if (k > 0)
-                hth_buffer_add_text(out, ",");
-            add_vector(embeddings->vectors[i] + (size_t)k * embeddings->n_values, embeddings->n_values, out);
-        }
-        hth_buffer_add_text(out, "]}");
-    }
-    hth_buffer_add_text(out, "]");
-}
-
-static void add_ns(const char *name, double ms, hth_buffer *out)
-{
-    char text[64];
-
-    (void)snprintf(text, sizeof(text), ",\"%s\":%lld", name, (long long)(ms * 1e6)); /* fits */
-    hth_buffer_add_text(out, text);
-}
-
-static void write_ollama(const hearth_embeddings *embeddings, const char *model, hth_buffer *out)
-{
-    hth_buffer_add_text(out, "{\"model\":");
-    add_string(model, out);
-    hth_buffer_add_text(out, ",\"embeddings\":[");
-    for (size_t i = 0; embeddings && i < embeddings->n_inputs && !out->failed; i++) {
-        if (i > 0)
-            hth_buffer_add_text(out, ",");
-        add_vector(embeddings->vectors[i], embeddings->n_values, out);
-    }
-    hth_buffer_add_text(out, "]");
-    if (embeddings) {
-        add_ns("total_duration", embeddings->queue_ms + embeddings->compute_ms, out);
-        add_ns("load_duration", 0, out);
-        add_index((size_t)embeddings->n_tokens_total, ",\"prompt_eval_count\":", "", out);
-    }
-    hth_buffer_add_text(out, "}");
-}
-
-static void write_ollama_old(const hearth_embeddings *embeddings, hth_buffer *out)
-{
-    hth_buffer_add_text(out, "{\"embedding\":");
-    add_vector(embeddings ? embeddings->vectors[0] : NULL, embeddings ? embeddings->n_values : 0, out);
-    hth_buffer_add_text(out, "}");
-}
-
-/* ---- rerank ---- */
+/* ---- scores ---- */
 
 typedef struct rank {
     size_t index;
@@ -219,45 +150,171 @@ static void add_rank(const hth_api_embed *embed, const rank *ranked, hth_buffer 
     hth_buffer_add_text(out, "}");
 }
 
-static void write_ranks(const hth_api_request *request, const hearth_embeddings *embeddings, const char *model,
-                        hth_buffer *out)
-{
-    const hth_api_embed *embed = request->embed;
-    size_t n = embed->top_n > 0 && embed->top_n < embeddings->n_inputs ? embed->top_n : embeddings->n_inputs;
-    rank *ranks = calloc(embeddings->n_inputs, sizeof(*ranks));
+/* ---- answers ---- */
 
-    if (!ranks) {
-        out->failed = true;
+struct hth_api_embed_answer {
+    const hth_api_request *request;
+    const hearth_embeddings *embeddings; /* NULL: there were no inputs */
+    const char *model;
+    rank *ranks; /* [n_items], of scores; NULL otherwise */
+    size_t n_items;
+    bool has_begun;
+    size_t item;     /* the next one, */
+    uint32_t vector; /* and its next vector */
+};
+
+void hth_api_embed_answer_free(hth_api_embed_answer *answer)
+{
+    if (!answer)
+        return;
+    free(answer->ranks);
+    free(answer);
+}
+
+static bool rank_all(hth_api_embed_answer *answer)
+{
+    const hearth_embeddings *embeddings = answer->embeddings;
+    size_t top_n = answer->request->embed->top_n;
+
+    answer->ranks = calloc(embeddings->n_inputs, sizeof(*answer->ranks));
+    if (!answer->ranks)
+        return false;
+    for (size_t i = 0; i < embeddings->n_inputs; i++) /* of the first label, as llama-server */
+        answer->ranks[i] = (rank){ .index = i, .score = embeddings->vectors[i][0] };
+    qsort(answer->ranks, embeddings->n_inputs, sizeof(*answer->ranks), compare);
+    if (top_n > 0 && top_n < answer->n_items)
+        answer->n_items = top_n;
+    return true;
+}
+
+hth_api_embed_answer *hth_api_embed_answer_new(const hth_api_request *request, const hearth_embeddings *embeddings,
+                                               const char *model)
+{
+    hth_api_embed_answer *answer = malloc(sizeof(*answer));
+
+    if (!answer)
+        return NULL;
+    *answer = (hth_api_embed_answer){
+        .request = request, .embeddings = embeddings, .model = model, .n_items = embeddings ? embeddings->n_inputs : 0
+    };
+    if (request->kind == HTH_API_OLLAMA_EMBEDDINGS && answer->n_items > 1)
+        answer->n_items = 1; /* it has one prompt */
+    if (request->kind == HTH_API_RERANK && embeddings && !rank_all(answer)) {
+        hth_api_embed_answer_free(answer);
+        return NULL;
+    }
+    return answer;
+}
+
+static void add_head(const hth_api_embed_answer *answer, hth_buffer *out)
+{
+    switch (answer->request->kind) {
+    case HTH_API_EMBEDDINGS: hth_buffer_add_text(out, "{\"object\":\"list\",\"data\":["); break;
+    case HTH_API_NATIVE_EMBEDDING: hth_buffer_add_text(out, "["); break;
+    case HTH_API_OLLAMA_EMBED:
+        hth_buffer_add_text(out, "{\"model\":");
+        add_string(answer->model, out);
+        hth_buffer_add_text(out, ",\"embeddings\":[");
+        break;
+    case HTH_API_OLLAMA_EMBEDDINGS: hth_buffer_add_text(out, "{\"embedding\":"); break;
+    default: hth_buffer_add_text(out, answer->request->embed->is_compact ? "[" : "{\"object\":\"list\",\"results\":[");
+    }
+}
+
+/* The beginning of item i. */
+static void add_item_head(const hth_api_embed_answer *answer, size_t i, hth_buffer *out)
+{
+    if (i > 0)
+        hth_buffer_add_text(out, ",");
+    if (answer->request->kind == HTH_API_EMBEDDINGS)
+        add_index(i, "{\"object\":\"embedding\",\"index\":", ",\"embedding\":", out);
+    else if (answer->request->kind == HTH_API_NATIVE_EMBEDDING)
+        add_index(i, "{\"index\":", ",\"embedding\":[", out);
+}
+
+static void add_item_end(const hth_api_embed_answer *answer, hth_buffer *out)
+{
+    if (answer->request->kind == HTH_API_EMBEDDINGS)
+        hth_buffer_add_text(out, "}");
+    else if (answer->request->kind == HTH_API_NATIVE_EMBEDDING)
+        hth_buffer_add_text(out, "]}");
+}
+
+/* Add the next vector, or score. */
+static void add_next(hth_api_embed_answer *answer, hth_buffer *out)
+{
+    const hearth_embeddings *embeddings = answer->embeddings;
+    const float *values;
+
+    if (answer->vector == 0)
+        add_item_head(answer, answer->item, out);
+    else
+        hth_buffer_add_text(out, ",");
+    if (answer->ranks) {
+        add_rank(answer->request->embed, &answer->ranks[answer->item++], out);
         return;
     }
-    for (size_t i = 0; i < embeddings->n_inputs; i++)
-        ranks[i] = (rank){ .index = i, .score = embeddings->vectors[i][0] }; /* of the first label, as llama-server */
-    qsort(ranks, embeddings->n_inputs, sizeof(*ranks), compare);
-    hth_buffer_add_text(out, embed->is_compact ? "[" : "{\"object\":\"list\",\"results\":[");
-    for (size_t i = 0; i < n && !out->failed; i++) {
-        if (i > 0)
-            hth_buffer_add_text(out, ",");
-        add_rank(embed, &ranks[i], out);
-    }
+    values = embeddings->vectors[answer->item] + (size_t)answer->vector * embeddings->n_values;
+    if (answer->request->embed->is_base64)
+        add_base64(values, embeddings->n_values, out);
+    else
+        add_vector(values, embeddings->n_values, out);
+    /* Only /embedding shows more than one. */
+    if (++answer->vector < embeddings->n_vectors[answer->item] && answer->request->kind == HTH_API_NATIVE_EMBEDDING)
+        return;
+    add_item_end(answer, out);
+    answer->item++;
+    answer->vector = 0;
+}
+
+static void add_ns(const char *name, double ms, hth_buffer *out)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), ",\"%s\":%lld", name, (long long)(ms * 1e6)); /* fits */
+    hth_buffer_add_text(out, text);
+}
+
+static void add_ollama_end(const hearth_embeddings *embeddings, hth_buffer *out)
+{
     hth_buffer_add_text(out, "]");
-    free(ranks);
-    if (embed->is_compact)
-        return;
-    hth_buffer_add_text(out, ",\"model\":");
-    add_string(model, out);
-    hth_buffer_add_text(out, ",\"usage\":");
-    add_usage(embeddings, out);
+    if (embeddings) {
+        add_ns("total_duration", embeddings->queue_ms + embeddings->compute_ms, out);
+        add_ns("load_duration", 0, out);
+        add_index((size_t)embeddings->n_tokens_total, ",\"prompt_eval_count\":", "", out);
+    }
     hth_buffer_add_text(out, "}");
 }
 
-void hth_api_embed_write(const hth_api_request *request, const hearth_embeddings *embeddings, const char *model,
-                         hth_buffer *out)
+static void add_end(const hth_api_embed_answer *answer, hth_buffer *out)
 {
-    switch (request->kind) {
-    case HTH_API_EMBEDDINGS: write_openai(request, embeddings, model, out); break;
-    case HTH_API_NATIVE_EMBEDDING: write_native(embeddings, out); break;
-    case HTH_API_OLLAMA_EMBED: write_ollama(embeddings, model, out); break;
-    case HTH_API_OLLAMA_EMBEDDINGS: write_ollama_old(embeddings, out); break;
-    default: write_ranks(request, embeddings, model, out); break;
+    switch (answer->request->kind) {
+    case HTH_API_OLLAMA_EMBED: add_ollama_end(answer->embeddings, out); return;
+    case HTH_API_OLLAMA_EMBEDDINGS: hth_buffer_add_text(out, answer->embeddings ? "}" : "[]}"); return;
+    case HTH_API_NATIVE_EMBEDDING: hth_buffer_add_text(out, "]"); return;
+    default: break;
     }
+    hth_buffer_add_text(out, "]");
+    if (answer->request->embed->is_compact)
+        return;
+    hth_buffer_add_text(out, ",\"model\":");
+    add_string(answer->model, out);
+    hth_buffer_add_text(out, ",\"usage\":");
+    add_usage(answer->embeddings, out);
+    hth_buffer_add_text(out, "}");
+}
+
+bool hth_api_embed_answer_write(hth_api_embed_answer *answer, size_t n_bytes, hth_buffer *out)
+{
+    size_t n_before = out->n;
+
+    if (!answer->has_begun)
+        add_head(answer, out);
+    answer->has_begun = true;
+    while (answer->item < answer->n_items && out->n - n_before < n_bytes && !out->failed)
+        add_next(answer, out);
+    if (answer->item < answer->n_items)
+        return false;
+    add_end(answer, out);
+    return true;
 }

@@ -143,7 +143,7 @@ static const flag flags[] = {
     { { "--embeddings", "--embedding" },
       NOTHING,
       WITHOUT_EFFECT,
-      .to = "every model that can make embeddings makes them" },
+      .to = "every model that can make embeddings makes them; --no-embeddings turns it off" },
     { { "--warmup" }, NOTHING, WITHOUT_EFFECT, .to = "a model that reports ready needs no warm-up" },
     { { "--no-warmup" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
     { { "--mlock" }, NOTHING, WITHOUT_EFFECT, .to = "weights are mapped, and all processes that map them share them" },

@@ -290,6 +290,10 @@ static const hth_option engine_rows[] = {
       "what becomes an embedding: none (the vector of each token), mean, cls (the first), last, rank (scores); model: "
       "as the model's file says",
       .offset = AT(model.pooling), .words = poolings, .key = "pooling" },
+    { "no-embeddings", 0, HTH_OPTION_FLAG, NULL, "refuse requests for embeddings", .offset = AT(model.no_embeddings),
+      .key = "no_embeddings" },
+    { "no-reranking", 0, HTH_OPTION_FLAG, NULL, "refuse requests for scores", .offset = AT(model.no_reranking),
+      .key = "no_reranking" },
 };
 
 const hth_option_table hth_model_serving_options = TABLE(serving_rows);

@@ -58,6 +58,22 @@ hearth_status hth_check_pooling(hearth_pooling pooling, hearth_error *err)
     return HEARTH_OK;
 }
 
+/* Did the operator switch off what the request wants? */
+static hearth_status check_is_on(const reader *r, hearth_error *err)
+{
+    const hearth_model *model = r->model;
+
+    if (r->pooling == HEARTH_POOLING_RANK && model->no_reranking)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "model '%s' gives no scores here: its operator has switched them off (no_reranking)",
+                        model->name);
+    if (r->pooling != HEARTH_POOLING_RANK && model->no_embeddings)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "model '%s' makes no embeddings here: its operator has switched them off (no_embeddings)",
+                        model->name);
+    return HEARTH_OK;
+}
+
 static hearth_status check_options(reader *r, hearth_error *err)
 {
     const hearth_embed_request *request = &r->request;
@@ -81,6 +97,8 @@ static hearth_status check_options(reader *r, hearth_error *err)
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "model '%s' has no classifier, so it gives no scores; use a reranker, or another pooling",
                         r->model->name);
+    if (check_is_on(r, err) != HEARTH_OK)
+        return HEARTH_UNSUPPORTED;
     if (request->norm < -1 || request->norm > NORM_MAX)
         return hth_fail(err, HEARTH_MISUSE, "norm is %d; it must be -1 (none), 0 (largest value) or 1 to %d",
                         request->norm, NORM_MAX);

@@ -250,6 +250,8 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
         return status;
     model->n_threads = params.n_threads;
     model->pooling = options->pooling;
+    model->no_embeddings = options->no_embeddings;
+    model->no_reranking = options->no_reranking;
     model->embed_tokens_max = hth_model_embed_tokens_max(&model->info, status == HEARTH_OK, options->n_batch);
     if (status == HEARTH_OK) {
         model->backend->context_info(model->context, &info);

@@ -307,8 +307,8 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
     filled.n_parallel = model->schedule.n_parallel;
     memcpy(filled.strategy, model->schedule.strategy.name, sizeof(filled.strategy));
     filled.generates = model->place.context != NULL;
-    filled.embeds = model->info.embeds;
-    filled.ranks = model->info.n_labels > 0;
+    filled.embeds = model->info.embeds && !model->no_embeddings;
+    filled.ranks = model->info.n_labels > 0 && !model->no_reranking;
     filled.deterministic = model->is_deterministic;
     filled.pooling = hth_model_pooling(model);
     filled.n_embedding = model->info.n_embedding;

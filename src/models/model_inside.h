@@ -28,6 +28,8 @@ struct hearth_model {
     const hth_chat_template *chat_template; /* a built-in one; NULL: the model's or the caller's */
     atomic_bool has_warned;                 /* that the model may not know the template in use */
     bool is_deterministic;
+    bool no_embeddings; /* as in the options; likewise the next one */
+    bool no_reranking;
     hth_workplace place;
     hth_engine_context_params context_params; /* without abort; the types are owned */
     hth_schedule schedule;

@@ -49,6 +49,7 @@ struct hth_slot {
     hth_pool_entry *entry; /* the assigned sequence; NULL: none */
     hearth_token *tokens;  /* [n_tokens], prompt and reply; NULL before the first hth_slot_begin */
     uint32_t n_tokens;
+    uint32_t n_evaluated; /* tokens of the prompt; one that was evaluated again counts again */
     size_t tokens_capacity;
     uint32_t n_room;      /* tokens whose cells the batcher has promised */
     uint32_t n_saved;     /* tokens of the sequence at the latest save */
@@ -97,7 +98,6 @@ struct hth_slot {
     bool cannot_suspend;  /* an attempt failed: its cells could not be saved */
     bool is_going;        /* set while the batcher counts the cells that preempting this slot would free */
     bool is_short;        /* it lacks cells, and keeps its place until other requests have ended */
-    uint32_t n_evaluated; /* tokens of the prompt, one that was evaluated again counts again */
     uint32_t n_breaks;    /* evaluations that failed with its rows */
     uint32_t n_in_batch;  /* its rows in the batch */
     uint32_t first_row;   /* index of the first of them */

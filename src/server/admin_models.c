@@ -48,14 +48,15 @@ static bool set(json_t *object, const char *name, json_t *value)
 
 static json_t *model_json(const hearth_model_info *info)
 {
-    return json_pack("{s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:I, s:I, s:I, s:I, s:b, s:b, s:o*, s:o*}", "architecture",
-                     TEXT(architecture), "description", TEXT(description), "quant_type", TEXT(quant_type),
-                     "chat_template_kind", TEXT(chat_template_kind), "file_bytes", count_json(info->file_bytes),
-                     "n_params", count_json(info->n_params), "n_ctx", (json_int_t)info->n_ctx, "n_ctx_train",
-                     (json_int_t)info->n_ctx_train, "n_vocab", (json_int_t)info->n_vocab, "block_tokens",
-                     (json_int_t)info->block_tokens, "rows_are_blocks", info->rows_are_blocks, "deterministic",
-                     info->deterministic, "fingerprint", hex_json(info->fingerprint), "ctx_params_hash",
-                     hex_json(info->ctx_params_hash));
+    return json_pack("{s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:b, s:b, s:o*, s:o*}",
+                     "architecture", TEXT(architecture), "description", TEXT(description), "quant_type",
+                     TEXT(quant_type), "chat_template_kind", TEXT(chat_template_kind), "file_bytes",
+                     count_json(info->file_bytes), "n_params", count_json(info->n_params), "n_ctx",
+                     (json_int_t)info->n_ctx, "n_ctx_train", (json_int_t)info->n_ctx_train, "n_vocab",
+                     (json_int_t)info->n_vocab, "block_tokens", (json_int_t)info->block_tokens, "rows_are_blocks",
+                     info->rows_are_blocks, "deterministic", info->deterministic, "generates", info->generates,
+                     "embeds", info->embeds, "ranks", info->ranks, "fingerprint", hex_json(info->fingerprint),
+                     "ctx_params_hash", hex_json(info->ctx_params_hash));
 }
 
 /* The object of a group such as "cache.ram". Makes a missing one. NULL without memory. */

@@ -282,10 +282,17 @@ static void end_text(char *text, size_t capacity)
 }
 
 /* Replace values outside their ranges, which readers do not handle, by valid ones. */
+/* Reading a bool that is neither 0 nor 1 is undefined. */
+static void check_flag(bool *flag)
+{
+    uint8_t byte;
+
+    memcpy(&byte, flag, 1);
+    *flag = byte == 1;
+}
+
 static void check(hearth_counters *counters, hearth_model_info *info)
 {
-    uint8_t flag;
-
     counters->struct_size = sizeof(*counters);
     info->struct_size = sizeof(*info);
     end_text(info->name, sizeof(info->name));
@@ -294,10 +301,11 @@ static void check(hearth_counters *counters, hearth_model_info *info)
     end_text(info->chat_template_kind, sizeof(info->chat_template_kind));
     end_text(info->quant_type, sizeof(info->quant_type));
     end_text(info->strategy, sizeof(info->strategy));
-    memcpy(&flag, &info->rows_are_blocks, 1); /* reading a bool that is neither 0 nor 1 is undefined */
-    info->rows_are_blocks = flag == 1;
-    memcpy(&flag, &info->deterministic, 1);
-    info->deterministic = flag == 1;
+    check_flag(&info->rows_are_blocks);
+    check_flag(&info->generates);
+    check_flag(&info->embeds);
+    check_flag(&info->ranks);
+    check_flag(&info->deterministic);
     if ((uint32_t)info->activity > (uint32_t)HEARTH_UNLOADED)
         info->activity = HEARTH_IDLE;
 }

@@ -36,8 +36,6 @@ static bool run(hth_task *task)
         hth_slot_order_run(task);
     else if (task->kind == HTH_TASK_ADAPTERS)
         hth_task_set_adapters(task);
-    else if (task->embeddings)
-        hth_task_tell_embeddings(task);
     else if (!hth_task_run(task))
         return false;
     if (task->answer.failed)
@@ -87,9 +85,7 @@ static void take_embeddings(uint64_t id, const hearth_embeddings *embeddings, vo
 
     (void)id;
     job->task.embeddings = hearth_embeddings_ref(embeddings);
-    if (hth_message_queue_put(job->jobs->lanes[HTH_LANE_VECTORS].waiting, job) == HTH_MESSAGE_QUEUE_OK)
-        return;
-    hth_api_fail(&job->task.error, HTH_API_OVERLOADED, NULL, "the worker ends"); /* otherwise there is room */
+    hth_task_begin_vectors(&job->task);
     put_prepared(job);
 }
 
@@ -120,7 +116,8 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     if (!jobs)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     jobs->options = *options;
-    jobs->prepared = hth_message_queue_new(HTH_LANES * (size_t)(PREPARING_MAX + 1)); /* waiting and at work */
+    /* In lanes, waiting and at work; and at the model, which takes fewer than PREPARING_MAX requests for embeddings. */
+    jobs->prepared = hth_message_queue_new((HTH_LANES + 1) * (size_t)(PREPARING_MAX + 1));
     jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
     jobs->slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
     if (!jobs->prepared || !jobs->prompts || !jobs->slots)
@@ -228,6 +225,8 @@ static void settle(hth_job *job)
     job->is_preparing = false;
     if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
         hth_job_fail(job, &task->error);
+    else if (job->exchange && task->kind == HTH_TASK_EMBED)
+        hth_job_begin_body(job);
     else if (job->exchange && task->kind != HTH_TASK_GENERATE)
         hth_job_reply_answer(job);
     else if (!hth_job_begin_replies(job) && job->exchange)

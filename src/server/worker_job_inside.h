@@ -52,7 +52,7 @@ struct hth_job {
     bool has_head;    /* the HEAD frame was written */
     bool has_told_model;
     bool is_paused;
-    bool is_writing;        /* all replies have ended; the body leaves piece by piece */
+    bool is_writing;        /* all replies have ended, or vectors are there; the body leaves piece by piece */
     size_t backlog;         /* bytes, at the last look */
     atomic_bool is_gone;    /* the client left: the preparation can be skipped */
     uint32_t n_ended;       /* replies whose DONE was read */
@@ -66,7 +66,6 @@ typedef enum hth_lane_kind {
     HTH_LANE_LARGE,       /* long bodies: milliseconds */
     HTH_LANE_COMPLICATED, /* grammars, tools: no bound is known */
     HTH_LANE_FILES,       /* reads or writes files, so it waits for devices */
-    HTH_LANE_VECTORS,     /* writes embeddings as text */
     HTH_LANES,
 } hth_lane_kind;
 
@@ -107,6 +106,8 @@ void hth_job_tell_begun(hth_job *job);
 void hth_job_fail(hth_job *job, const hth_api_error *error);
 /* Reply with task->answer. The exchange ends. */
 void hth_job_reply_answer(hth_job *job);
+/* Begin to write the answer of task->vectors, of which the first piece may be all. The exchange may end. */
+void hth_job_begin_body(hth_job *job);
 /* Add the header that names ignored fields of the request. In framed jobs the front adds it. */
 void hth_job_add_notes(hth_job *job);
 /* Allocate job->replies, with the facts of the worker before. False without memory. */

@@ -128,7 +128,6 @@ void hth_job_reply_answer(hth_job *job)
     hth_buffer_clear(wire);
     add_head(job, 200, false, 0);
     hth_frame_add_bytes(wire, hth_buffer_text(answer), answer->n);
-    add_embedded(job);
     add_end(job, 200);
     if (wire->failed)
         hth_http_abort(take_exchange(job));
@@ -540,17 +539,20 @@ static bool add_body_piece(hth_job *job)
     bool is_over;
 
     hth_buffer_clear(piece);
-    is_over = hth_api_reply_body(job->task.reply, BODY_BYTES_AT_ONCE, piece);
+    is_over = job->task.vectors ? hth_api_embed_answer_write(job->task.vectors, BODY_BYTES_AT_ONCE, piece)
+                                : hth_api_reply_body(job->task.reply, BODY_BYTES_AT_ONCE, piece);
     if (!job->is_framed) {
         hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
     } else {
         if (!job->has_head)
             add_head(job, 200, false, 0);
         hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);
-        if (is_over) {
+        if (is_over && job->task.reply)
             add_record(job);
+        if (is_over && job->task.vectors)
+            add_embedded(job);
+        if (is_over)
             add_end(job, 200);
-        }
     }
     wire->failed |= piece->failed;
     return is_over;
@@ -570,6 +572,12 @@ static void write_body(hth_job *job)
         if (is_over || wire->failed || job->has_begun || wire->n > BODY_WHOLE_BYTES)
             write_wire(job, 200, body_type, is_over);
     }
+}
+
+void hth_job_begin_body(hth_job *job)
+{
+    hth_buffer_clear(&job->jobs->wire);
+    write_body(job);
 }
 
 void hth_job_write_on(hth_job *job)

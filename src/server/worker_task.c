@@ -29,6 +29,7 @@ void hth_task_deinit(hth_task *task)
     hth_api_request_free(task->request);
     hth_known_deinit(&task->known);
     hth_buffer_deinit(&task->answer);
+    hth_api_embed_answer_free(task->vectors);
     hearth_embeddings_unref(task->embeddings);
     free(task->adapter_state);
     free(task->parts);
@@ -300,12 +301,12 @@ static void explain(hth_task *task)
 
 /* ---- embeddings ---- */
 
-void hth_task_tell_embeddings(hth_task *task)
+void hth_task_begin_vectors(hth_task *task)
 {
     if (task->embeddings && task->embeddings->status != HEARTH_OK)
         hth_api_fail_status(&task->error, &task->embeddings->error);
-    else
-        hth_api_embed_write(task->request, task->embeddings, shown_model(task), &task->answer);
+    else if (!(task->vectors = hth_api_embed_answer_new(task->request, task->embeddings, shown_model(task))))
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "no memory for the answer");
 }
 
 /* False: it was submitted. */
@@ -317,7 +318,7 @@ static bool embed(hth_task *task)
 
     (void)hearth_model_info_get(task->model, &info, NULL); /* the model is there */
     if (task->request->embed->options.n_inputs == 0) {
-        hth_task_tell_embeddings(task);
+        hth_task_begin_vectors(task);
         return true;
     }
     if (!hth_task_join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error))

@@ -26,7 +26,7 @@ typedef enum hth_task_kind {
     HTH_TASK_EXPLAIN,  /* explains the lookup of the prompt */
     HTH_TASK_SLOT,     /* save, restore or erase a slot; worker_slots.h runs it */
     HTH_TASK_ADAPTERS, /* makes the model's adapters equal to a state; worker_live_adapters.h runs it */
-    HTH_TASK_EMBED,    /* embeddings: on_embedded is called, then hth_task_tell_embeddings */
+    HTH_TASK_EMBED,    /* embeddings: on_embedded is called, then hth_task_begin_vectors */
 } hth_task_kind;
 
 enum { HTH_TASK_ID_BYTES = 41, HTH_TASK_WORD_BYTES = 16 };
@@ -64,10 +64,11 @@ typedef struct hth_task {
 
     /* Results. With an error only the error and the submitted requests count. */
     hth_api_error error;
-    hth_buffer answer;                               /* of ANSWER, EXPLAIN, SLOT and EMBED */
+    hth_buffer answer;                               /* of ANSWER, EXPLAIN and SLOT */
     hearth_adapter_scale adapters[HTH_ADAPTERS_MAX]; /* of the request, unless its body has them */
     uint8_t digest[HTH_FRAME_MODEL_BYTES];           /* of the MODEL frame */
     const hearth_embeddings *embeddings;             /* EMBED: owned, from on_embedded on */
+    hth_api_embed_answer *vectors;                   /* EMBED: its answer, from hth_task_begin_vectors on */
     hth_known known;
     struct hth_adapter_state *adapter_state; /* ADAPTERS: owned, from hth_task_read on */
     hth_api_request *request;
@@ -96,8 +97,8 @@ bool hth_task_is_complicated(const hth_task *task);
  * already. Then the task may be gone.
  */
 bool hth_task_run(hth_task *task);
-/* Write the answer of task->embeddings. */
-void hth_task_tell_embeddings(hth_task *task);
+/* Make the answer of task->embeddings, or the error. */
+void hth_task_begin_vectors(hth_task *task);
 
 /* Combine the salt of the client's key with the salt of the request. False with task->error. */
 bool hth_task_join_salts(hth_task *task);

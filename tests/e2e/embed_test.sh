@@ -62,7 +62,7 @@ post /v1/embeddings '{"model":"tiny","input":"a fox"}'; is 200
 expect "a model that generates" "$(value 'Math.hypot(...r.data[0].embedding).toFixed(4)')" 1.0000
 
 # With pooling `last`, a known prefix comes from the cache, also in the next process (below).
-head=$(awk 'BEGIN { for (i = 0; i < 300; i++) printf "fox " }')
+head=$(awk 'BEGIN { for (i = 0; i < 200; i++) printf "fox " }')
 post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head runs\"}"; is 200
 expect "cached tokens of a new input" "$(value 'r.usage.prompt_tokens_details.cached_tokens')" 0
 post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head sleeps\"}"; is 200
@@ -135,11 +135,33 @@ node -e '
   Promise.all([...left, ...all]).then((n) => console.log(n.slice(8).every((k) => k === 2)))
 ' "$url" >"$work/many"
 expect "answers to many clients" "$(cat "$work/many")" true
+
+# A slow reader of a long answer: it comes in pieces, and others get theirs meanwhile.
+node -e '
+  const http = require("http")
+  const url = process.argv[1] + "/v1/embeddings"
+  const ask = (input, take) => {
+    const request = http.request(url, { method: "POST", headers: { "Content-Type": "application/json" } }, take)
+    request.end(JSON.stringify({ model: "bert", input }))
+  }
+  const whole = (response, then) => {
+    let text = ""
+    response.setEncoding("utf8").on("data", (part) => { text += part }).on("end", () => then(JSON.parse(text))).resume()
+  }
+  ask(Array.from({ length: 4000 }, (_, i) => "text " + i), (long) => {
+    long.pause()
+    ask(["a fox"], (short) => whole(short, (quick) => whole(long, (slow) => {
+      const same = slow.data.every((d, i) => d.index === i && d.embedding.length === 128)
+      console.log(long.headers["transfer-encoding"], quick.data.length, slow.data.length, same)
+    })))
+  })' "$url" >"$work/slow"
+expect "a long answer to a slow reader" "$(cat "$work/slow")" "chunked 1 4000 true"
 serve_stop
 
-# ---- the next process finds the rows of inputs ----
+# ---- the next process finds the rows of inputs; what is switched off ----
 
-serve -m "tiny=$tiny" --cache "$work/kv" --ram 32M
+serve -m "tiny=$tiny" -m "reranker=$reranker" --no-reranking --cache "$work/kv" --ram 32M
+post /v1/rerank '{"model":"reranker","query":"q","documents":["a"]}'; is 400; has 'switched them off (no_reranking)'
 post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head jumps\"}"; is 200
 expect "cached tokens after a restart" "$(value 'r.usage.prompt_tokens_details.cached_tokens >= 256')" true
 serve_stop

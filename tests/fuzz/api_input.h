@@ -177,7 +177,12 @@ static void embed(const hth_api_request *request)
     if (error.kind == HTH_API_NO_ERROR) {
         json_t *body;
 
-        hth_api_embed_write(request, embeddings, "m", &out);
+        hth_api_embed_answer *answer = hth_api_embed_answer_new(request, embeddings, "m");
+
+        require(answer);
+        while (!hth_api_embed_answer_write(answer, 1, &out))
+            require(!out.failed);
+        hth_api_embed_answer_free(answer);
         body = json_loads(hth_buffer_text(&out), 0, NULL);
         require(body);
         json_decref(body);

@@ -84,7 +84,7 @@ struct hth_engine_context {
     float *logits;
     size_t n_logits_rows_max;
     float (*vectors)[HTH_STUB_EMBEDDING]; /* [n_batch], of the rows of the last decode */
-    hth_image_layout layout; /* of the image at hand */
+    hth_image_layout layout;              /* of the image at hand */
 };
 
 /* ---- hash.c ---- */

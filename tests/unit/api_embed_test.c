@@ -38,8 +38,16 @@ static void expect(hth_api_kind kind, const char *body, const hearth_embeddings 
     hth_api_request *request = hth_test_parsed(kind, body);
     hth_buffer out = { .text = NULL };
 
-    hth_api_embed_write(request, embeddings, "m", &out);
-    assert_string_equal(hth_buffer_text(&out), answer);
+    for (size_t n_bytes = 1; n_bytes <= 1 << 20; n_bytes <<= 10) { /* pieces of one vector, and one piece */
+        hth_api_embed_answer *written = hth_api_embed_answer_new(request, embeddings, "m");
+
+        assert_non_null(written);
+        hth_buffer_clear(&out);
+        while (!hth_api_embed_answer_write(written, n_bytes, &out))
+            assert_false(out.failed);
+        assert_string_equal(hth_buffer_text(&out), answer);
+        hth_api_embed_answer_free(written);
+    }
     hth_buffer_deinit(&out);
 }
 

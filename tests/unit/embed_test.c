@@ -262,6 +262,33 @@ RUNTIME_TEST(a_model_without_embeddings_says_so)
     hearth_model_unref(model);
 }
 
+RUNTIME_TEST(embeddings_and_scores_can_be_switched_off)
+{
+    hearth_model_options options = hearth_model_options_default();
+    hearth_embed_input input = text_input("x");
+    hearth_embed_request request = request_of(&input, 1);
+    hearth_model *model;
+
+    options.no_embeddings = true;
+    model = hth_test_model_load(f->runtime, "stub:labels=1", &options);
+    assert_false(info_of(model).embeds);
+    assert_true(info_of(model).ranks);
+    expect_refused(model, &request, HEARTH_UNSUPPORTED, "its operator has switched them off (no_embeddings)");
+    request.query = "q";
+    hearth_embeddings_unref(embed(model, &request));
+    hearth_model_unref(model);
+
+    options.no_embeddings = false;
+    options.no_reranking = true;
+    model = hth_test_model_load(f->runtime, "stub:labels=1", &options);
+    assert_true(info_of(model).embeds);
+    assert_false(info_of(model).ranks);
+    expect_refused(model, &request, HEARTH_UNSUPPORTED, "its operator has switched them off (no_reranking)");
+    request.query = NULL;
+    hearth_embeddings_unref(embed(model, &request));
+    hearth_model_unref(model);
+}
+
 /* ---- encoders and rerankers ---- */
 
 RUNTIME_TEST(an_encoder_embeds_and_refuses_to_generate)
