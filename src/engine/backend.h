@@ -330,8 +330,8 @@ typedef struct hth_backend {
     /* The logits of a row of the last evaluation, [n_vocab], valid until the next call; NULL: not asked for. */
     const float *(*logits)(hth_engine_context *context, size_t row);
     /*
-     * The vector of a row of the last evaluation, [n_embedding], likewise: that of HEARTH_POOLING_LAST for the tokens of
-     * its sequence up to this one. An evaluation with such a row computes the logits of all of its rows, too.
+     * The vector of a row of the last evaluation, [n_embedding], likewise: that of HEARTH_POOLING_LAST for the tokens
+     * of its sequence up to this one. An evaluation with such a row computes the logits of all of its rows, too.
      */
     const float *(*vector)(hth_engine_context *context, size_t row);
 

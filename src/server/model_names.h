@@ -11,8 +11,8 @@
  *   5. a pattern ("claude-*"), of several that fit the one with the most characters of its own
  *   6. the default model
  *
- * An adapter may have been loaded since the server started. Then no option has its name, and owner, a parameter below, is
- * the name of the model that has it; NULL: no model has.
+ * An adapter may have been loaded since the server started. Then no option has its name, and owner, a parameter below,
+ * is the name of the model that has it; NULL: no model has.
  *
  * Names decide what a client gets and never what it may have: whether a key may use the model is asked of the model's
  * own name, and only the default is chosen among those that the key may use.

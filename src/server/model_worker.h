@@ -8,8 +8,8 @@
  *   STOPPING  -> STOPPED    it ended as told; then at once STARTING, if it is to start again
  *   WAITING, BROKEN -> STARTING   the pause is over
  *
- * The status page, the memory of the RAM tier, the adapters that were loaded meanwhile, the waiters and the history of deaths outlive a process. Event loop
- * only. Any function without const may call callbacks of waiters.
+ * The status page, the memory of the RAM tier, the adapters that were loaded meanwhile, the waiters and the history of
+ * deaths outlive a process. Event loop only. Any function without const may call callbacks of waiters.
  */
 #ifndef HTH_SERVER_MODEL_WORKER_H
 #define HTH_SERVER_MODEL_WORKER_H

@@ -115,8 +115,8 @@ static hearth_status set_scales(hearth_model *model, const hth_adapter_state *st
 }
 
 /*
- * Make the adapters equal to the state. If the added one cannot be loaded, all stays as it was. Others, which an earlier
- * worker had, are left out then, with a warning; log may be NULL.
+ * Make the adapters equal to the state. If the added one cannot be loaded, all stays as it was. Others, which an
+ * earlier worker had, are left out then, with a warning; log may be NULL.
  */
 static hearth_status apply(hearth_model *model, const char *directory, const hth_adapter_state *state,
                            const hth_log *log, hearth_error *err)

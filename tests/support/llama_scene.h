@@ -6,6 +6,7 @@
 #ifndef HTH_TESTS_LLAMA_SCENE_H
 #define HTH_TESTS_LLAMA_SCENE_H
 
+#include <pthread.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,15 +36,18 @@ static struct {
     char source[32];
     char line[1024];
 } logged;
+static pthread_mutex_t logging = PTHREAD_MUTEX_INITIALIZER;
 
 static inline void count_line(hearth_log_level level, const char *source, const char *message, void *user_data)
 {
     (void)level;
     (void)user_data;
+    (void)pthread_mutex_lock(&logging); /* some tests load on a thread of their own */
     logged.n_lines++;
     logged.has_newline |= strchr(message, '\n') != NULL;
     (void)snprintf(logged.source, sizeof(logged.source), "%s", source);
     (void)snprintf(logged.line, sizeof(logged.line), "%s", message);
+    (void)pthread_mutex_unlock(&logging);
 }
 
 static const hth_log counting = { .level = HEARTH_LOG_DEBUG, .write = count_line };

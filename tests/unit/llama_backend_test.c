@@ -14,19 +14,21 @@ FIXTURE_TEST(a_batch_that_breaks_a_rule_is_misuse_and_changes_nothing)
         hth_batch_row rows[3];
         size_t n_rows;
     } cases[] = {
-        { "token -1", { { -1, 8, 0, true } }, 1 },
-        { "token beyond the vocabulary", { { 1 << 20, 8, 0, true } }, 1 },
-        { "highest token", { { INT32_MAX, 8, 0, true } }, 1 },
-        { "sequence of another context", { { 5, 0, N_SEQ_MAX, true } }, 1 },
-        { "sequence 256", { { 5, 0, 256, true } }, 1 },
-        { "sequence -1", { { 5, 0, UINT32_MAX, true } }, 1 },
-        { "gap", { { 5, 9, 0, true } }, 1 },
-        { "decrease", { { 5, 7, 0, true } }, 1 },
-        { "position 7 first", { { 5, 7, 1, true } }, 1 },
-        { "position -1", { { 5, UINT32_MAX, 1, true } }, 1 },
-        { "position repeated in a batch", { { 5, 8, 0, false }, { 5, 8, 0, true } }, 2 },
-        { "gap inside a batch", { { 5, 8, 0, false }, { 5, 10, 0, true } }, 2 },
-        { "bad row after good ones", { { 5, 8, 0, false }, { 5, 9, 0, false }, { -5, 10, 0, true } }, 3 },
+        { "token -1", { { -1, 8, 0, true, false } }, 1 },
+        { "token beyond the vocabulary", { { 1 << 20, 8, 0, true, false } }, 1 },
+        { "highest token", { { INT32_MAX, 8, 0, true, false } }, 1 },
+        { "sequence of another context", { { 5, 0, N_SEQ_MAX, true, false } }, 1 },
+        { "sequence 256", { { 5, 0, 256, true, false } }, 1 },
+        { "sequence -1", { { 5, 0, UINT32_MAX, true, false } }, 1 },
+        { "gap", { { 5, 9, 0, true, false } }, 1 },
+        { "decrease", { { 5, 7, 0, true, false } }, 1 },
+        { "position 7 first", { { 5, 7, 1, true, false } }, 1 },
+        { "position -1", { { 5, UINT32_MAX, 1, true, false } }, 1 },
+        { "position repeated in a batch", { { 5, 8, 0, false, false }, { 5, 8, 0, true, false } }, 2 },
+        { "gap inside a batch", { { 5, 8, 0, false, false }, { 5, 10, 0, true, false } }, 2 },
+        { "bad row after good ones",
+          { { 5, 8, 0, false, false }, { 5, 9, 0, false, false }, { -5, 10, 0, true, false } },
+          3 },
     };
     hth_decode_result result = HTH_DECODE_OK;
     hearth_error err;
