@@ -61,6 +61,12 @@ static hearth_status make_context(hth_cached_embedder *embedder, const hth_cache
     if (status != HEARTH_OK)
         return status;
     place->backend->context_info(embedder->context, &info);
+    if (info.n_ctx < options->n_tokens_max)
+        return hth_fail(
+            err, HEARTH_UNSUPPORTED,
+            "the engine made a context of %u tokens for embeddings, and inputs may have %u; a smaller n_batch "
+            "allows shorter inputs only",
+            info.n_ctx, options->n_tokens_max);
     place->context = embedder->context;
     place->n_ctx = info.n_ctx;
     place->n_batch = info.n_batch;

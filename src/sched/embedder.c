@@ -381,11 +381,16 @@ static bool is_cached(const hth_embedder *embedder, const hth_embed_job *job)
 static bool wants_abort_of_prompts(void *user_data)
 {
     const hth_embedder *embedder = user_data;
+    bool has_any = false; /* without one, the engine tests a new context */
 
-    for (size_t i = 0; i < CACHED_MAX; i++)
-        if (embedder->prompts[i].job && !is_over(embedder->prompts[i].job))
+    for (size_t i = 0; i < CACHED_MAX; i++) {
+        const hth_embed_job *job = embedder->prompts[i].job;
+
+        if (job && !is_over(job))
             return false;
-    return true;
+        has_any |= job != NULL;
+    }
+    return has_any;
 }
 
 static hearth_status open_cached(hth_embedder *embedder, hearth_error *err)

@@ -29,10 +29,10 @@ bool hth_task_choose_adapters(hth_task *task)
     } else {
         bool is_named = name && hth_model_adapters(task->model, name, task->adapters, &n);
 
-        if (!is_named && task->names_adapter) {
+        if (!is_named && name && task->names_adapter) { /* a name outside the body only chooses the model */
             hth_api_fail(&task->error, HTH_API_NOT_FOUND, "model",
                          "the adapter '%.128s' is not loaded any more; GET /v1/models lists the models that there are",
-                         name ? name : "");
+                         name);
             return false;
         }
         if (!is_named)

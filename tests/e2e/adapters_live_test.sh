@@ -151,6 +151,7 @@ order 200 '/v1/load_lora_adapter?model=tiny' '{"lora_name":"poet","lora_path":"a
 has "Success: LoRA adapter 'poet' added successfully."
 complete ',"model":"poet"'
 expect "the text of an adapter that was loaded as vLLM does" "$said_text" "$changed"
+ask 200 -d '{"prompt":"x","n_predict":1}' "$url/completion?model=poet" # outside the body, it chooses the model only
 order 200 /v1/unload_lora_adapter '{"lora_name":"poet"}'
 has 'removed successfully'
 ask 404 -d '{"model":"poet","prompt":"x","n_predict":1}' "$url/completion"

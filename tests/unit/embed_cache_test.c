@@ -244,3 +244,23 @@ RUNTIME_TEST(real_models_give_the_same_bits_warm_and_cold_also_after_a_restart)
     }
     free(text);
 }
+
+RUNTIME_TEST(a_deterministic_model_makes_embeddings_too)
+{
+    hearth_model_options options = hearth_model_options_default();
+    char *text = text_of(400, 150, 0), path[4096];
+    vector cold, warm;
+
+    options.deterministic = true;
+    options.n_gpu_layers = 0;
+    options.n_threads = 1;
+    options.n_ctx = 1024;
+    hth_test_model("tiny-llama", path, sizeof(path));
+    f->model = hth_test_model_load(f->runtime, path, &options);
+    cold = embed(f->model, text, NULL);
+    warm = embed(f->model, text, NULL);
+    assert_int_equal(cold.n_cached, 0);
+    assert_true(warm.n_cached > 0);
+    expect_same(&cold, &warm);
+    free(text);
+}
