@@ -50,7 +50,7 @@ else
   shared=1024 own=64 n_requests=8 sharing_rounds=1
   pause_tokens=4096 max_ticks='250 500 1000'
   draft_tokens=300
-  adapter_tokens='256 64'
+  adapter_tokens='64 16'
   tick='64 10' hit_tokens=2048 hit_rounds=31
   lengths=${LENGTHS:-64 512 2000 8000} idle_contexts=${CONTEXTS:-16384 65536 131072} idle_lengths='64 512 2000'
 fi
