@@ -41,7 +41,7 @@ struct hth_adapter_order {
     hth_live_adapter adapter;                      /* LOAD; its name also for UNLOAD and SCALE, its scale for SCALE */
     hearth_adapter_scale scales[HTH_ADAPTERS_MAX]; /* SCALES: [n_scales] */
     size_t n_scales;
-    bool is_begun;
+    bool is_begun, is_repeated;
     hth_adapter_state state; /* that the worker shall have */
     hth_buffer body;
     hth_worker_waiter waiter;
@@ -153,7 +153,8 @@ static void plan_load(hth_adapter_order *o, const hth_server_model *model, hth_a
                      "model '%s' has %d adapters, which is as many as can be loaded; unload one first", model->name,
                      HTH_ADAPTERS_MAX);
     } else {
-        o->adapter.id = HTH_LIVE_ID_MIN + o->front->n_adapters++;
+        if (o->adapter.id == 0) /* else it has one from the first plan */
+            o->adapter.id = HTH_LIVE_ID_MIN + o->front->n_adapters++;
         o->state.added = o->adapter.id;
         o->state.loaded[o->state.n_loaded++] = o->adapter;
     }
@@ -210,18 +211,21 @@ static void plan_scales(hth_adapter_order *o, const hth_server_model *model, hth
     }
 }
 
-/* False with error. */
+/*
+ * False with error. An order is planned when it begins, so that a wrong one starts no worker, and again when it is sent:
+ * a reload may have changed the model meanwhile.
+ */
 static bool plan(hth_adapter_order *o, hth_api_error *error)
 {
     const hth_server_model *model = model_of(o->front->options->options, o->model);
     const hth_adapter_state *state = hth_supervisor_adapters(o->front->supervisor, o->model);
 
+    hth_buffer_deinit(&o->body);
     if (!model) {
         hth_api_fail(error, HTH_API_NOT_FOUND, NULL, "there is no model '%s' here", o->model);
         return false;
     }
-    if (state)
-        o->state = *state;
+    o->state = state ? *state : (hth_adapter_state){ .n_loaded = 0 };
     switch (o->kind) {
     case ORDER_LIST: return true;
     case ORDER_LOAD: plan_load(o, model, error); break;
@@ -345,12 +349,23 @@ static bool on_bytes(const void *bytes, size_t n, void *user_data)
 static void on_done(hearth_status status, const hearth_error *err, void *user_data)
 {
     hth_adapter_order *o = user_data;
+    hearth_error unwanted;
+    bool is_repeated;
 
     (void)err; /* of the connection */
     o->call = NULL;
-    if (status == HEARTH_OK)
+    if (status == HEARTH_OK) {
         finish(o);
-    else
+        return;
+    }
+    hth_buffer_clear(&o->reply);
+    is_repeated = o->is_repeated;
+    o->is_repeated = true; /* an adapter that no worker survives can be taken away */
+    o->waiter = (hth_worker_waiter){ .on_ready = o->waiter.on_ready,
+                                     .on_failed = o->waiter.on_failed,
+                                     .since_ns = hth_os_monotonic_ns() };
+    if (o->kind != ORDER_UNLOAD || is_repeated ||
+        hth_supervisor_want(o->front->supervisor, o->model, o->generation, &o->waiter, &unwanted) != HEARTH_OK)
         refuse_with(o, HTH_API_INTERNAL,
                     "the model's worker died with this order, or was stopped; the adapters are those of before");
 }
@@ -360,10 +375,10 @@ static hth_adapter_order *order_of(hth_worker_waiter *waiter)
     return (hth_adapter_order *)((char *)waiter - offsetof(hth_adapter_order, waiter));
 }
 
-static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
+/* Send the planned order to the worker. */
+static void send_order(hth_adapter_order *o, const char *socket_path)
 {
     static const hth_upstream_header headers[] = { { "Content-Type", "application/json" } };
-    hth_adapter_order *o = order_of(waiter);
     const hth_upstream_request request = {
         .socket_path = socket_path,
         .method = o->kind == ORDER_LIST ? "GET" : "POST",
@@ -376,17 +391,51 @@ static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_
     const hth_upstream_watch watch = { .on_head = on_head, .on_bytes = on_bytes, .on_done = on_done, .user_data = o };
     hearth_error err;
 
-    o->generation = generation;
     if (hth_upstream_begin(o->front->upstream, &request, &watch, &o->call, &err) != HEARTH_OK)
         refuse_with(o, HTH_API_OVERLOADED, err.message);
 }
 
-static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
+static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
 {
+    hth_adapter_order *o = order_of(waiter);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    hth_api_fail_status(&error, err);
-    refuse(order_of(waiter), &error);
+    o->generation = generation;
+    if (plan(o, &error))
+        send_order(o, socket_path);
+    else
+        refuse(o, &error);
+}
+
+/* The adapters of a state as the worker lists them; NULL without memory. */
+static json_t *list_of(const hth_adapter_state *state)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < state->n_loaded; i++)
+        (void)json_array_append_new(list, json_pack("{s:i, s:s, s:f}", "id", (int)state->loaded[i].id, "name",
+                                                    state->loaded[i].name, "scale", (double)state->loaded[i].scale));
+    return list;
+}
+
+/* No worker comes. An adapter can be taken away without one, because it may be the one that no worker survives. */
+static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
+{
+    hth_adapter_order *o = order_of(waiter);
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    json_t *list;
+
+    if (o->kind != ORDER_UNLOAD || !plan(o, &error) ||
+        !hth_supervisor_set_adapters(o->front->supervisor, o->model, 0, &o->state)) {
+        hth_api_fail_status(&error, err);
+        refuse(o, &error);
+        return;
+    }
+    list = list_of(&o->state);
+    log_done(o);
+    answer(o, list);
+    json_decref(list);
+    end(o);
 }
 
 /* Begin the first order in the line, if none is at work. */

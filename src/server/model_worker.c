@@ -665,8 +665,11 @@ const hth_adapter_state *hth_model_worker_adapters(const hth_model_worker *worke
 
 bool hth_model_worker_set_adapters(hth_model_worker *worker, uint64_t generation, const hth_adapter_state *state)
 {
-    if (worker->generation != generation)
-        return false; /* the next process has begun with the old ones */
+    bool has_process = worker->state == HTH_WORKER_READY || worker->state == HTH_WORKER_STARTING ||
+                       worker->state == HTH_WORKER_STOPPING;
+
+    if (generation == 0 ? has_process : worker->generation != generation || worker->state != HTH_WORKER_READY)
+        return false; /* the next process has begun with the old ones, or will */
     if (!worker->adapters)
         worker->adapters = malloc(sizeof(*worker->adapters));
     if (worker->adapters) {

@@ -67,8 +67,8 @@ const hth_adapter_state *hth_supervisor_adapters(const hth_supervisor *superviso
 /* The model that has the adapter of this name; NULL: none has. */
 const char *hth_supervisor_adapter_owner(const hth_supervisor *supervisor, const char *name);
 /*
- * The model's worker of this generation has taken the state; every later one begins with it. False: that worker was
- * replaced meanwhile, the model is gone, or there is no memory.
+ * The model's worker of this generation has taken the state; every later one begins with it. False: that worker ends or
+ * was replaced meanwhile, the model is gone, or there is no memory. generation 0: the model has no process; else false.
  */
 bool hth_supervisor_set_adapters(hth_supervisor *supervisor, const char *model, uint64_t generation,
                                  const hth_adapter_state *state);

@@ -12,12 +12,13 @@ cp "$work/lora/all.gguf" "$work/elsewhere/secret.gguf"
 cp "$work/lora/all.gguf" "$work/etc/fixed.gguf"
 ln -s ../elsewhere/secret.gguf "$work/lora/link.gguf"
 
+cp "$tiny" "$work/model.gguf"
 cat >"$work/etc/hearth.conf" <<END
 listen = "127.0.0.1:0"
 admin = "unix:$work/admin.sock"
 default = "none"
 model "tiny" {
-  path = "$tiny"
+  path = "$work/model.gguf"
   threads = 1
   lora = ["fixed.gguf:0"]
   lora_dir = "$work/lora"
@@ -182,4 +183,16 @@ expect "the text of an adapter after a reload" "$said_text" "$changed"
 order 202 /admin/models/tiny/restart ''
 complete ',"model":"sql"'
 expect "the text of an adapter after a restart by order" "$said_text" "$changed"
+
+# ---- without a worker, an adapter can still be taken away: it may be the reason ----
+
+mv "$work/model.gguf" "$work/away.gguf"
+kill -KILL "$(worker_pid)"
+order 200 /admin/models/tiny/adapters/unload '{"name":"sql"}'
+has '"adapters": *\[\]'
+mv "$work/away.gguf" "$work/model.gguf"
+order 202 /admin/models/tiny/restart ''
+complete ',"model":"tiny"'
+expect "the text after the worker was lost" "$said_text" "$plain"
+ask 404 -d '{"model":"sql","prompt":"x","n_predict":1}' "$url/completion"
 serve_stop
