@@ -6,8 +6,8 @@
  * its known prefix, evaluates the rest, and saves its rows. The context has the parameters of the model's, and its
  * prompts are cut into the same chunks. So inputs and prompts share their rows.
  *
- * When no input is left, no cells are left either: the cache has the rows, or nobody has them. So whoever removes rows
- * need not look here.
+ * When no input is left, no cells are left either: the cache has the rows, or nobody has them. A removal of rows does
+ * not look here, so rows of inputs that run may be saved again.
  *
  * One thread at a time.
  */

@@ -529,6 +529,7 @@ static void begin_prompts(hth_embedder *embedder)
 static void tick_cached_locked(hth_embedder *embedder)
 {
     hth_embed_job *first = embedder->line; /* stays: only this thread removes it */
+    hth_embed_job *other;
     hearth_error error = { .status = HEARTH_OK };
     uint64_t n_before;
     hearth_status status;
@@ -550,8 +551,15 @@ static void tick_cached_locked(hth_embedder *embedder)
             note_evaluation(p->job, &p->cached);
     pthread_mutex_lock(&embedder->lock);
     embedder->n_evaluations += hth_cached_embedder_n_evaluations(embedder->cached) - n_before;
-    DL_DELETE(embedder->line, first); /* jobs with another pooling have their turn, too */
-    DL_APPEND(embedder->line, first);
+    DL_FOREACH(embedder->line, other)
+    {
+        if (!is_cached(embedder, other))
+            break;
+    }
+    if (other) { /* another pooling has the next turn; a job that got no place keeps its turn */
+        DL_DELETE(embedder->line, other);
+        DL_PREPEND(embedder->line, other);
+    }
 }
 
 /* ---- the thread ---- */

@@ -212,8 +212,8 @@ static void plan_scales(hth_adapter_order *o, const hth_server_model *model, hth
 }
 
 /*
- * False with error. An order is planned when it begins, so that a wrong one starts no worker, and again when it is sent:
- * a reload may have changed the model meanwhile.
+ * False with error. An order is planned when it begins, so that a wrong one starts no worker, and again when it is
+ * sent: a reload may have changed the model meanwhile.
  */
 static bool plan(hth_adapter_order *o, hth_api_error *error)
 {

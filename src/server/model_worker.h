@@ -76,8 +76,8 @@ void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error 
 /* The adapters that every new process begins with, beside those of its options; NULL: none. */
 const hth_adapter_state *hth_model_worker_adapters(const hth_model_worker *worker);
 /*
- * The process of this generation has taken the state, and new ones begin with it. False: it ends or another one runs; or
- * without memory. generation 0: only new ones; false if there is a process.
+ * The process of this generation has taken the state, and new ones begin with it. False: it ends or another one runs;
+ * or without memory. generation 0: only new ones; false if there is a process.
  */
 bool hth_model_worker_set_adapters(hth_model_worker *worker, uint64_t generation, const hth_adapter_state *state);
 void hth_model_worker_drop_adapters(hth_model_worker *worker);
