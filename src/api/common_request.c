@@ -23,7 +23,7 @@ void hth_api_parse_adapters(hth_api_parse *parse)
         hth_fields_require(&one, "id");
         hth_fields_require(&one, "scale");
         hth_fields_u32(&one, "id", 0, UINT32_MAX, &adapters[i].id);
-        hth_fields_float(&one, "scale", -2147483520.0, 2147483520.0, &adapters[i].scale); /* floats below 2^31 */
+        hth_fields_float(&one, "scale", -HTH_ADAPTER_SCALE_MAX, HTH_ADAPTER_SCALE_MAX, &adapters[i].scale);
         hth_fields_rest(&one, known);
     }
     parse->request->options.adapters = adapters;

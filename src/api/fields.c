@@ -206,6 +206,16 @@ void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_
         *out = json_string_value(value);
 }
 
+void hth_fields_copy(const hth_fields *fields, const char *name, char *out, size_t capacity)
+{
+    const char *text = NULL;
+
+    hth_fields_require(fields, name);
+    hth_fields_string(fields, name, capacity - 1, &text);
+    if (text)
+        (void)snprintf(out, capacity, "%s", text); /* fits */
+}
+
 json_t *hth_fields_array(const hth_fields *fields, const char *name, size_t n_max)
 {
     json_t *value = hth_fields_any(fields, name);

@@ -38,6 +38,8 @@ void hth_fields_float(const hth_fields *fields, const char *name, double low, do
 void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, json_int_t *out);
 void hth_fields_u32(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, uint32_t *out);
 void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_max, const char **out);
+/* A string that must be there and fit, copied. */
+void hth_fields_copy(const hth_fields *fields, const char *name, char *out, size_t capacity);
 json_t *hth_fields_array(const hth_fields *fields, const char *name, size_t n_max);
 json_t *hth_fields_object(const hth_fields *fields, const char *name);
 /*

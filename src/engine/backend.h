@@ -198,7 +198,8 @@ typedef struct hth_batch_row {
     bool wants_vector; /* of an embedding; not where the model's info says that it makes none */
 } hth_batch_row;
 
-enum { HTH_ADAPTERS_MAX = 64 }; /* that one evaluation applies */
+enum { HTH_ADAPTERS_MAX = 64 };            /* that one evaluation applies */
+#define HTH_ADAPTER_SCALE_MAX 2147483520.0 /* the largest float below 2^31 */
 
 /* An adapter, and the factor of the change that it makes. */
 typedef struct hth_engine_adapter_use {

@@ -37,8 +37,9 @@ static hearth_status check_scale_locked(const hearth_model *model, float scale, 
     return model->is_deterministic && scale != 0 ? hth_adapters_check_deterministic(n, err) : HEARTH_OK;
 }
 
-/* one is taken over on HEARTH_OK only. id: HTH_ADAPTER_ID_NEXT, or one that was not given yet. */
-static hearth_status add(hearth_model *model, hth_loaded_adapter *one, uint32_t id, uint32_t *id_out, hearth_error *err)
+/* one is taken over on HEARTH_OK only. */
+static hearth_status add(hearth_model *model, hth_loaded_adapter *one, const hth_adapter_identity *identity,
+                         uint32_t *id_out, hearth_error *err)
 {
     hth_adapters *adapters = &model->adapters;
     hearth_status status;
@@ -47,10 +48,10 @@ static hearth_status add(hearth_model *model, hth_loaded_adapter *one, uint32_t 
     status = check_name_locked(adapters, one->name, err);
     if (status == HEARTH_OK)
         status = check_scale_locked(model, one->scale, err);
-    if (status == HEARTH_OK && id < adapters->n_ids)
-        status = hth_fail(err, HEARTH_MISUSE, "the id %u was given to an adapter already", id);
+    if (status == HEARTH_OK && identity && identity->id < adapters->n_ids)
+        status = hth_fail(err, HEARTH_MISUSE, "the id %u was given to an adapter already", identity->id);
     if (status == HEARTH_OK) {
-        one->id = id == HTH_ADAPTER_ID_NEXT ? adapters->n_ids : id;
+        one->id = identity ? identity->id : adapters->n_ids;
         adapters->n_ids = one->id + 1;
         adapters->loaded[adapters->n++] = *one;
         if (id_out)
@@ -84,12 +85,13 @@ static hearth_status read_file(hearth_model *model, const char *path, hth_adapte
     return status;
 }
 
-static hearth_status load(hearth_model *model, const char *path, const hearth_adapter_options *options, uint32_t id,
-                          uint32_t *id_out, hearth_error *err)
+static hearth_status load(hearth_model *model, const char *path, const hearth_adapter_options *options,
+                          const hth_adapter_identity *identity, uint32_t *id_out, hearth_error *err)
 {
+    const float load_scale = identity ? identity->load_scale : options->scale;
     hth_loaded_adapter one = {
         .scale = options->scale,
-        .named_scale = options->scale != 0 ? options->scale : 1,
+        .named_scale = load_scale != 0 ? load_scale : 1,
         .name = options->name ? strdup(options->name) : hth_name_of_path(path),
         .path = strdup(path),
     };
@@ -107,14 +109,14 @@ static hearth_status load(hearth_model *model, const char *path, const hearth_ad
     if (status == HEARTH_OK)
         status = read_file(model, path, &one.adapter, err);
     if (status == HEARTH_OK)
-        status = add(model, &one, id, id_out, err);
+        status = add(model, &one, identity, id_out, err);
     if (status != HEARTH_OK)
         hth_loaded_adapter_drop(&one);
     return status;
 }
 
 hearth_status hth_model_adapter_load(hearth_model *model, const char *path, const hearth_adapter_options *options,
-                                     uint32_t id, uint32_t *id_out, hearth_error *err)
+                                     const hth_adapter_identity *identity, uint32_t *id_out, hearth_error *err)
 {
     hearth_adapter_options given = hearth_adapter_options_default();
     hearth_status status = HEARTH_OK;
@@ -129,7 +131,7 @@ hearth_status hth_model_adapter_load(hearth_model *model, const char *path, cons
         status = hth_model_enter(model, "hearth_adapter_load", err);
     if (status != HEARTH_OK)
         return status;
-    status = load(model, path, &given, id, id_out, err);
+    status = load(model, path, &given, identity, id_out, err);
     hth_model_leave(model);
     return status;
 }
@@ -137,7 +139,7 @@ hearth_status hth_model_adapter_load(hearth_model *model, const char *path, cons
 hearth_status hearth_adapter_load(hearth_model *model, const char *path, const hearth_adapter_options *options,
                                   uint32_t *id_out, hearth_error *err)
 {
-    return hth_model_adapter_load(model, path, options, HTH_ADAPTER_ID_NEXT, id_out, err);
+    return hth_model_adapter_load(model, path, options, NULL, id_out, err);
 }
 
 hearth_status hearth_adapter_unload(hearth_model *model, uint32_t id, hearth_error *err)

@@ -43,7 +43,7 @@ hth_loaded_adapter *hth_adapters_find_locked(hth_adapters *adapters, uint32_t id
 
 hearth_status hth_adapter_scale_check(float scale, hearth_error *err)
 {
-    if (isfinite(scale) && fabsf(scale) < 0x1p31f)
+    if (isfinite(scale) && fabsf(scale) <= HTH_ADAPTER_SCALE_MAX)
         return HEARTH_OK;
     return hth_fail(err, HEARTH_MISUSE, "the scale of an adapter is %g; it must be a finite number below 2^31", scale);
 }

@@ -70,10 +70,15 @@ typedef struct hth_prefix_owner {
     size_t n_adapters;
 } hth_prefix_owner;
 
-/* hearth_adapter_load with an id above all that were given, so that an adapter keeps its id in the next process. */
-#define HTH_ADAPTER_ID_NEXT UINT32_MAX /* any */
+/* The parts of an adapter that stay the same in the next process, whatever its scale is then. */
+typedef struct hth_adapter_identity {
+    uint32_t id;      /* above all that were given */
+    float load_scale; /* of its first loading */
+} hth_adapter_identity;
+
+/* hearth_adapter_load for an adapter that an earlier process had; identity NULL: a new one. */
 hearth_status hth_model_adapter_load(hearth_model *model, const char *path, const hearth_adapter_options *options,
-                                     uint32_t id, uint32_t *id_out, hearth_error *err);
+                                     const hth_adapter_identity *identity, uint32_t *id_out, hearth_error *err);
 /*
  * The adapters of requests that name none, with their scales: *n_out of them. With a name, the adapter of that name
  * alone, with the scale that it was loaded with or, where that is 0, with 1. False: no adapter has the name, or the

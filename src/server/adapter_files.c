@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-enum { FILES_MAX = 1000 };
+enum { FILES_MAX = 1000, ENTRIES_MAX = 4096 };
 
 static bool has_parent(const char *file)
 {
@@ -60,25 +60,43 @@ hearth_status hth_adapter_file_find(const char *directory, const char *file, cha
     return HEARTH_OK;
 }
 
-static int is_adapter(const struct dirent *entry)
+static bool is_adapter(const char *name)
 {
-    size_t n = strlen(entry->d_name);
+    size_t n = strlen(name);
 
-    return n > 5 && entry->d_name[0] != '.' && strcmp(entry->d_name + n - 5, ".gguf") == 0;
+    return n > 5 && name[0] != '.' && strcmp(name + n - 5, ".gguf") == 0;
 }
 
-json_t *hth_adapter_files_list(const char *directory)
+static int compare(const void *a, const void *b)
 {
-    struct dirent **entries = NULL;
-    int n = directory ? scandir(directory, &entries, is_adapter, alphasort) : 0; /* below 0: it cannot be read */
-    json_t *list = json_array();
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
-    for (int i = 0; i < n; i++) {
-        if (i < FILES_MAX)
-            (void)json_array_append_new(list,
-                                        json_string(entries[i]->d_name)); /* a name that is no UTF-8 is left out */
-        free(entries[i]);
+json_t *hth_adapter_files_list(const char *directory, size_t *n_entries_out)
+{
+    DIR *folder = directory ? opendir(directory) : NULL; /* NULL: it cannot be read */
+    char **names = malloc(ENTRIES_MAX * sizeof(*names));
+    json_t *list = json_array();
+    const struct dirent *entry;
+    size_t n = 0;
+
+    *n_entries_out = 0;
+    while (folder && names && *n_entries_out < ENTRIES_MAX && (entry = readdir(folder))) {
+        char *name = is_adapter(entry->d_name) ? strdup(entry->d_name) : NULL;
+
+        ++*n_entries_out;
+        if (name)
+            names[n++] = name;
     }
-    free(entries);
+    if (folder)
+        (void)closedir(folder); /* only read from */
+    if (n > 1)
+        qsort((void *)names, n, sizeof(*names), compare);
+    for (size_t i = 0; i < n; i++) {
+        if (i < FILES_MAX)
+            (void)json_array_append_new(list, json_string(names[i])); /* a name that is no UTF-8 is left out */
+        free(names[i]);
+    }
+    free((void *)names);
     return list;
 }

@@ -15,7 +15,10 @@
  */
 hearth_status hth_adapter_file_find(const char *directory, const char *file, char path[PATH_MAX], hearth_error *err);
 
-/* The names of the .gguf files in the folder itself (NULL: none), sorted, at most 1,000. NULL without memory. */
-json_t *hth_adapter_files_list(const char *directory);
+/*
+ * The names of the .gguf files in the folder itself (NULL: none), sorted: 1,000 at most, among the first 4,096 entries,
+ * because the front's event loop waits. *n_entries_out: those that were looked at. NULL without memory.
+ */
+json_t *hth_adapter_files_list(const char *directory, size_t *n_entries_out);
 
 #endif

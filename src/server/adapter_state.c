@@ -9,23 +9,31 @@
 
 #include "api/fields.h"
 
-static const double scale_max = 2147483520.0; /* floats below 2^31 */
-
 /* ---- reading ---- */
-
-static void read_text(const hth_fields *fields, const char *name, char *out, size_t capacity)
-{
-    const char *text = "";
-
-    hth_fields_require(fields, name);
-    hth_fields_string(fields, name, capacity - 1, &text);
-    (void)snprintf(out, capacity, "%s", text); /* fits */
-}
 
 static void read_scale(const hth_fields *fields, float *out)
 {
     hth_fields_require(fields, "scale");
-    hth_fields_float(fields, "scale", -scale_max, scale_max, out);
+    hth_fields_float(fields, "scale", -HTH_ADAPTER_SCALE_MAX, HTH_ADAPTER_SCALE_MAX, out);
+}
+
+/* False: the text is no hash. */
+static bool set_sha256(hth_live_adapter *one, const char *text)
+{
+    if (strlen(text) != sizeof(one->sha256) - 1 || strspn(text, "0123456789abcdef") != sizeof(one->sha256) - 1)
+        return false;
+    (void)snprintf(one->sha256, sizeof(one->sha256), "%s", text); /* fits */
+    return true;
+}
+
+static void read_sha256(const hth_fields *fields, hth_live_adapter *out)
+{
+    const char *text = NULL;
+
+    out->sha256[0] = '\0';
+    hth_fields_string(fields, "sha256", sizeof(out->sha256) - 1, &text);
+    if (text && !set_sha256(out, text))
+        hth_fields_fail(fields, HTH_API_INVALID_VALUE, "sha256", "must have 64 hexadecimal digits");
 }
 
 static void read_loaded(const hth_fields *body, hth_adapter_state *out)
@@ -41,9 +49,10 @@ static void read_loaded(const hth_fields *body, hth_adapter_state *out)
             return;
         hth_fields_require(&fields, "id");
         hth_fields_u32(&fields, "id", id_min, UINT32_MAX - 1, &one->id);
-        read_text(&fields, "name", one->name, sizeof(one->name));
-        read_text(&fields, "file", one->file, sizeof(one->file));
+        hth_fields_copy(&fields, "name", one->name, sizeof(one->name));
+        hth_fields_copy(&fields, "file", one->file, sizeof(one->file));
         read_scale(&fields, &one->scale);
+        read_sha256(&fields, one);
         if (hth_fields_failed(body))
             return;
         out->n_loaded++;
@@ -100,7 +109,7 @@ bool hth_adapter_scales_read(const char *text, size_t n, hearth_adapter_scale ou
         const json_t *scale = json_object_get(json_array_get(list, i), "scale");
 
         ok = json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) <= UINT32_MAX &&
-             json_is_number(scale) && fabs(json_number_value(scale)) <= scale_max;
+             json_is_number(scale) && fabs(json_number_value(scale)) <= HTH_ADAPTER_SCALE_MAX;
         if (ok)
             out[i] = (hearth_adapter_scale){ (uint32_t)json_integer_value(id), (float)json_number_value(scale) };
     }
@@ -124,8 +133,9 @@ void hth_adapter_state_write(const hth_adapter_state *state, hth_buffer *out)
         const hth_live_adapter *one = &state->loaded[i];
 
         is_good = json_array_append_new(json_object_get(object, "loaded"),
-                                        json_pack("{s:I, s:s, s:s, s:f}", "id", (json_int_t)one->id, "name", one->name,
-                                                  "file", one->file, "scale", (double)one->scale)) == 0;
+                                        json_pack("{s:I, s:s, s:s, s:f, s:s*}", "id", (json_int_t)one->id, "name",
+                                                  one->name, "file", one->file, "scale", (double)one->scale, "sha256",
+                                                  one->sha256[0] ? one->sha256 : NULL)) == 0;
     }
     for (size_t i = 0; is_good && i < state->n_scales; i++)
         is_good = json_array_append_new(json_object_get(object, "scales"),
@@ -146,6 +156,30 @@ const hth_live_adapter *hth_adapter_state_find(const hth_adapter_state *state, c
         if (strcmp(state->loaded[i].name, name) == 0)
             return &state->loaded[i];
     return NULL;
+}
+
+float hth_adapter_state_scale_of(const hth_adapter_state *state, const hth_live_adapter *one)
+{
+    for (size_t i = 0; i < state->n_scales; i++)
+        if (state->scales[i].id == one->id)
+            return state->scales[i].scale;
+    return one->scale;
+}
+
+void hth_adapter_state_learn(hth_adapter_state *state, const json_t *list)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(list, i, one)
+    {
+        const char *sha256 = json_string_value(json_object_get(one, "sha256"));
+        json_int_t id = json_integer_value(json_object_get(one, "id"));
+
+        for (size_t j = 0; sha256 && j < state->n_loaded; j++)
+            if (state->loaded[j].id == id && !state->loaded[j].sha256[0])
+                (void)set_sha256(&state->loaded[j], sha256); /* else it stays unknown */
+    }
 }
 
 static void drop_scale(hth_adapter_state *state, size_t i)

@@ -3,7 +3,8 @@
  *
  * The front keeps the state of each model. A new worker gets it on its command line, and a running one with every
  * change; it makes its adapters equal to the state. Adapters of the configuration are no part of it; their scales are.
- * As JSON: {"added":64,"loaded":[{"id":64,"name":"sql","file":"sql.gguf","scale":0}],"scales":[{"id":64,"scale":0.5}]}
+ * As JSON:
+ * {"added":64,"loaded":[{"id":64,"name":"sql","file":"sql.gguf","scale":0,"sha256":"…"}],"scales":[{"id":64,"scale":1}]}
  */
 #ifndef HTH_SERVER_ADAPTER_STATE_H
 #define HTH_SERVER_ADAPTER_STATE_H
@@ -22,6 +23,7 @@ typedef struct hth_live_adapter {
     float scale; /* with which it was loaded */
     char name[128];
     char file[HTH_LIVE_FILE_BYTES]; /* beneath the folder of adapters */
+    char sha256[65];                /* of the file when it was loaded, in hexadecimal; "": not known */
 } hth_live_adapter;
 
 typedef struct hth_adapter_state {
@@ -39,6 +41,10 @@ void hth_adapter_state_write(const hth_adapter_state *state, hth_buffer *out);
 
 /* The loaded adapter of this name; NULL: there is none. */
 const hth_live_adapter *hth_adapter_state_find(const hth_adapter_state *state, const char *name);
+/* The scale of requests that name no adapters. */
+float hth_adapter_state_scale_of(const hth_adapter_state *state, const hth_live_adapter *one);
+/* Take the hashes that are not known yet from a worker's list of adapters. */
+void hth_adapter_state_learn(hth_adapter_state *state, const json_t *list);
 /* Forget an adapter, with its scale. */
 void hth_adapter_state_drop(hth_adapter_state *state, uint32_t id);
 /* Set the scale of an adapter. False: too many are set. */

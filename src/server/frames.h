@@ -59,6 +59,7 @@
 #define HTH_HEADER_SEED "Hearth-Seed"        /* where the client gave none */
 #define HTH_HEADER_SALT "Hearth-Salt"        /* of the client's key; combined with the request's own */
 #define HTH_HEADER_ADAPTER "Hearth-Adapter"  /* "1": the model that the body names is an adapter */
+#define HTH_HEADER_LOST "Hearth-Lost"        /* "1": the list of adapters has those that are lost, too */
 #define HTH_HEADER_REQUEST_ID "X-Request-Id" /* for logs */
 
 enum {

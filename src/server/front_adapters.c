@@ -19,7 +19,8 @@
 #include "api/peek.h"
 #include "base/os.h"
 #include "base/status.h"
-#include "server/adapter_files.h"
+#include "server/adapter_page.h"
+#include "server/frames.h"
 #include "server/front_request.h"
 #include "server/model_names.h"
 
@@ -241,27 +242,11 @@ static bool plan(hth_adapter_order *o, hth_api_error *error)
 
 /* ---- 4. answers ---- */
 
-/* The page about a model's adapters; NULL without memory. */
-static json_t *page_json(const hth_adapter_order *o, json_t *list)
-{
-    const hth_server_model *model = model_of(o->front->options->options, o->model);
-    const char *directory = model ? model->adapters_directory : NULL;
-    json_t *one;
-    size_t i;
-
-    json_array_foreach(list, i, one)
-    {
-        bool is_live = json_integer_value(json_object_get(one, "id")) >= HTH_LIVE_ID_MIN;
-
-        (void)json_object_set_new(one, "configured", json_boolean(!is_live)); /* without memory it is left out */
-    }
-    return json_pack("{s:s, s:s?, s:O, s:o}", "model", o->model, "lora_dir", directory, "adapters", list, "files",
-                     hth_adapter_files_list(directory));
-}
-
-static void answer(hth_adapter_order *o, json_t *list)
+/* list: the worker's; NULL: there is none. */
+static void answer(hth_adapter_order *o, const json_t *list)
 {
     hth_front_request *r = o->r;
+    const hth_server_model *model = model_of(o->front->options->options, o->model);
     const char *type = "application/json";
     hth_buffer body = { .text = NULL };
 
@@ -269,7 +254,9 @@ static void answer(hth_adapter_order *o, json_t *list)
     if (!r)
         return;
     if (r->route->kind == HTH_ROUTE_ADMIN) {
-        hth_buffer_add_json_take(&body, page_json(o, list));
+        hth_buffer_add_json_take(&body,
+                                 hth_adapter_page(o->model, model ? model->adapters_directory : NULL,
+                                                  hth_supervisor_adapters(o->front->supervisor, o->model), list));
         hth_buffer_add_text(&body, "\n");
     } else if (o->kind == ORDER_SCALES) {
         hth_buffer_add_text(&body, "{\"success\":true}");
@@ -314,6 +301,7 @@ static void finish(hth_adapter_order *o)
 {
     json_t *reply = json_loadb(hth_buffer_text(&o->reply), o->reply.n, 0, NULL);
 
+    hth_adapter_state_learn(&o->state, reply);
     if (o->status != 200 || !json_is_array(reply)) {
         refuse_as_worker(o, reply);
     } else if (o->kind != ORDER_LIST &&
@@ -378,13 +366,13 @@ static hth_adapter_order *order_of(hth_worker_waiter *waiter)
 /* Send the planned order to the worker. */
 static void send_order(hth_adapter_order *o, const char *socket_path)
 {
-    static const hth_upstream_header headers[] = { { "Content-Type", "application/json" } };
+    static const hth_upstream_header headers[] = { { "Content-Type", "application/json" }, { HTH_HEADER_LOST, "1" } };
     const hth_upstream_request request = {
         .socket_path = socket_path,
         .method = o->kind == ORDER_LIST ? "GET" : "POST",
         .target = "/lora-adapters",
         .headers = headers,
-        .n_headers = 1,
+        .n_headers = sizeof(headers) / sizeof(headers[0]),
         .body = { o->body.text },
         .body_bytes = { o->body.n },
     };
@@ -407,23 +395,11 @@ static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_
         refuse(o, &error);
 }
 
-/* The adapters of a state as the worker lists them; NULL without memory. */
-static json_t *list_of(const hth_adapter_state *state)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < state->n_loaded; i++)
-        (void)json_array_append_new(list, json_pack("{s:i, s:s, s:f}", "id", (int)state->loaded[i].id, "name",
-                                                    state->loaded[i].name, "scale", (double)state->loaded[i].scale));
-    return list;
-}
-
 /* No worker comes. An adapter can be taken away without one, because it may be the one that no worker survives. */
 static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
 {
     hth_adapter_order *o = order_of(waiter);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    json_t *list;
 
     if (o->kind != ORDER_UNLOAD || !plan(o, &error) ||
         !hth_supervisor_set_adapters(o->front->supervisor, o->model, 0, &o->state)) {
@@ -431,10 +407,8 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
         refuse(o, &error);
         return;
     }
-    list = list_of(&o->state);
     log_done(o);
-    answer(o, list);
-    json_decref(list);
+    answer(o, NULL);
     end(o);
 }
 
@@ -462,22 +436,6 @@ static void work(hth_front *front)
 
 /* ---- 1. reading ---- */
 
-static void read_scale(const hth_fields *body, bool is_needed, float *out)
-{
-    if (is_needed)
-        hth_fields_require(body, "scale");
-    hth_fields_float(body, "scale", -2147483520.0, 2147483520.0, out); /* floats below 2^31 */
-}
-
-static void read_text(const hth_fields *body, const char *name, char *out, size_t capacity)
-{
-    const char *text = "";
-
-    hth_fields_require(body, name);
-    hth_fields_string(body, name, capacity - 1, &text);
-    (void)snprintf(out, capacity, "%s", text); /* fits */
-}
-
 /* The body of an order of ours, or of vLLM's form. */
 static void read_object(hth_adapter_order *o, const char *bytes, size_t n, bool is_vllm, hth_api_error *error)
 {
@@ -491,11 +449,13 @@ static void read_object(hth_adapter_order *o, const char *bytes, size_t n, bool 
     if (!json_is_object(object)) {
         hth_api_fail(error, HTH_API_INVALID_JSON, NULL, "the body must be a JSON object of at most 64 KiB");
     } else {
-        read_text(&body, is_vllm ? "lora_name" : "name", o->adapter.name, sizeof(o->adapter.name));
+        hth_fields_copy(&body, is_vllm ? "lora_name" : "name", o->adapter.name, sizeof(o->adapter.name));
         if (o->kind == ORDER_LOAD)
-            read_text(&body, is_vllm ? "lora_path" : "file", o->adapter.file, sizeof(o->adapter.file));
+            hth_fields_copy(&body, is_vllm ? "lora_path" : "file", o->adapter.file, sizeof(o->adapter.file));
+        if (o->kind == ORDER_SCALE)
+            hth_fields_require(&body, "scale");
         if (!is_vllm && o->kind != ORDER_UNLOAD)
-            read_scale(&body, o->kind == ORDER_SCALE, &o->adapter.scale);
+            hth_fields_float(&body, "scale", -HTH_ADAPTER_SCALE_MAX, HTH_ADAPTER_SCALE_MAX, &o->adapter.scale);
         if (!is_vllm) /* clients of vLLM send fields that change nothing here */
             hth_fields_rest(&body, o->kind == ORDER_LOAD ? load_names : o->kind == ORDER_SCALE ? scale_names : names);
     }
@@ -550,16 +510,6 @@ static void begin(hth_front_request *r, order_kind kind, const char *model)
     work(front);
 }
 
-static void refuse_method(hth_front_request *r, const char *method)
-{
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-
-    hth_http_header_add(r->exchange, "Allow", method);
-    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.200s' takes %s, not %s", r->path, method, r->method);
-    error.status = 405;
-    hth_front_request_refuse(r, &error, NULL);
-}
-
 bool hth_front_administer_adapters(hth_front_request *r)
 {
     static const char prefix[] = "/admin/models/";
@@ -587,7 +537,7 @@ bool hth_front_administer_adapters(hth_front_request *r)
         if (hth_method_is(pages[i].method, r->method))
             begin(r, pages[i].kind, model);
         else
-            refuse_method(r, pages[i].method);
+            hth_front_request_refuse_method(r, pages[i].method);
         return true;
     }
     return false;

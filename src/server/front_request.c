@@ -178,13 +178,12 @@ static void refuse_strange(hth_front_request *r)
     hth_front_request_refuse(r, &error, "forbidden");
 }
 
-static void refuse_method(hth_front_request *r)
+void hth_front_request_refuse_method(hth_front_request *r, const char *methods)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    hth_http_header_add(r->exchange, "Allow", r->route->method);
-    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes %s, not %s", r->path, r->route->method,
-                 r->method);
+    hth_http_header_add(r->exchange, "Allow", methods);
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "'%.100s' takes %s, not %s", r->path, methods, r->method);
     error.status = 405;
     hth_front_request_refuse(r, &error, NULL);
 }
@@ -290,7 +289,7 @@ static void serve(hth_front_request *r)
         return;
     }
     if (!takes(route, r->method)) {
-        refuse_method(r);
+        hth_front_request_refuse_method(r, route->method);
         return;
     }
     if (route->kind == HTH_ROUTE_HEALTH) {

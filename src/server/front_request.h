@@ -46,6 +46,8 @@ void hth_front_request_end(hth_front_request *r);
 void hth_front_request_answer(hth_front_request *r, int status, const char *content_type, const hth_buffer *body);
 /* reason: a label of the metric of refused requests; NULL: not counted there. */
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
+/* The path takes the methods of this list alone. */
+void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
 
 /* ---- front_access.c ---- */
 

@@ -71,6 +71,7 @@ typedef struct worker {
     atomic_bool has_loaded; /* successfully or not: the fields below may be read */
     hearth_runtime *runtime;
     hearth_model *model;
+    hth_live_adapters live_adapters;
     hearth_status load_status;
     hearth_error load_error;
     atomic_bool has_identified; /* likewise for these */
@@ -177,7 +178,7 @@ static void *load(void *context)
     if (w->load_status == HEARTH_OK && w->options->adapters)
         w->load_status = hth_adapter_specs_load(w->options->adapters, w->model, &w->load_error);
     if (w->load_status == HEARTH_OK && w->options->adapters && w->options->adapter_state)
-        hth_adapters_restore(w->model, w->options->adapters->directory, w->options->adapter_state, &w->log);
+        hth_adapters_restore(&w->live_adapters, w->model, w->options->adapter_state, &w->log);
     atomic_store(&w->has_loaded, true);
     hth_event_queue_wake(w->queue);
     /* This thread sets has_loaded, then reads is_ending. end_loading works the other way round. So one of them sees
@@ -479,7 +480,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     hth_jobs_options jobs = { .limits = &options->limits,
                               .defaults = &w->defaults,
                               .slot_directory = options->slot_directory,
-                              .adapters_directory = options->adapters ? options->adapters->directory : NULL,
+                              .live_adapters = &w->live_adapters,
                               .linger_ms = options->linger_ms,
                               .silence_ms = options->silence_ms };
     hth_http_options http = options->http;
@@ -511,6 +512,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     hth_http_server_set_errors(w->http, on_protocol_error);
     (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded"); /* fits */
     w->self.problem = w->loading_problem;
+    w->self.live_adapters = &w->live_adapters;
     w->self.name = w->name;
     w->self.file = w->options->model_path;
     failed = pthread_create(&w->loading_thread, NULL, load, w);
@@ -589,6 +591,7 @@ hearth_status hth_worker_run(const hth_worker_options *options, hearth_error *er
                  .user_data = options->runtime->log_user_data },
         .err = err,
         .told_percent = -1,
+        .live_adapters = { .directory = options->adapters ? options->adapters->directory : NULL },
     };
 
     if (options->sandbox)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "models/model.h"
-#include "server/adapter_state.h"
 #include "server/worker_live_adapters.h"
 
 /* ---- of a request ---- */
@@ -64,33 +63,16 @@ static void refuse(hth_http_exchange *exchange, hth_api_error_kind kind, const c
     hth_job_reply_error(exchange, HTH_API_NATIVE, &error);
 }
 
-void hth_worker_show_adapters(hearth_model *model, hth_http_exchange *exchange)
+void hth_worker_show_adapters(const hth_live_adapters *live, hearth_model *model, hth_http_exchange *exchange)
 {
     hth_buffer body = { .text = NULL };
     hearth_error err;
 
-    if (hth_adapters_write(model, &body, &err) != HEARTH_OK)
+    if (hth_adapters_write(live, model, &body, &err) != HEARTH_OK)
         refuse(exchange, HTH_API_OVERLOADED, err.message);
     else if (body.failed)
         hth_http_abort(exchange);
     else
         hth_http_reply(exchange, 200, "application/json", hth_buffer_text(&body), body.n);
     hth_buffer_deinit(&body);
-}
-
-void hth_worker_scale_adapters(hearth_model *model, hth_http_exchange *exchange)
-{
-    static const char done[] = "{\"success\":true}";
-    hearth_adapter_scale scales[HTH_ADAPTERS_MAX];
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
-    size_t n_bytes = 0, n;
-    const char *bytes = hth_http_body(exchange, &n_bytes);
-    hearth_error err;
-
-    if (!hth_adapter_scales_read(bytes, n_bytes, scales, &n, &error))
-        hth_job_reply_error(exchange, HTH_API_NATIVE, &error);
-    else if (hearth_adapters_scale(model, scales, n, &err) != HEARTH_OK)
-        refuse(exchange, err.status == HEARTH_CANCELLED ? HTH_API_OVERLOADED : HTH_API_INVALID_VALUE, err.message);
-    else
-        hth_http_reply(exchange, 200, "application/json", done, sizeof(done) - 1);
 }

@@ -12,8 +12,7 @@
  */
 bool hth_task_choose_adapters(hth_task *task);
 
-/* GET /lora-adapters lists the adapters, POST sets their scales. Ends the exchange. */
-void hth_worker_show_adapters(hearth_model *model, hth_http_exchange *exchange);
-void hth_worker_scale_adapters(hearth_model *model, hth_http_exchange *exchange);
+/* GET /lora-adapters lists the adapters (worker_live_adapters.h). Ends the exchange. */
+void hth_worker_show_adapters(const struct hth_live_adapters *live, hearth_model *model, hth_http_exchange *exchange);
 
 #endif

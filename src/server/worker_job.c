@@ -375,7 +375,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .prompts = jobs->prompts,
         .slots = jobs->slots,
         .slot_directory = jobs->options.slot_directory,
-        .adapters_directory = jobs->options.adapters_directory,
+        .live_adapters = jobs->options.live_adapters,
         .limits = jobs->options.limits,
         .defaults = jobs->options.defaults,
         .model_name = jobs->name,

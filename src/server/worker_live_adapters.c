@@ -43,21 +43,28 @@ static hearth_adapter *list_new(hearth_model *model, size_t *n_out, hearth_error
     return NULL;
 }
 
-hearth_status hth_adapters_write(hearth_model *model, hth_buffer *out, hearth_error *err)
+hearth_status hth_adapters_write(const hth_live_adapters *live, hearth_model *model, hth_buffer *out, hearth_error *err)
 {
-    size_t n = 0;
+    size_t n = 0, n_lost = live ? live->n_lost : 0;
     hearth_adapter *adapters = list_new(model, &n, err);
     json_t *list = json_array();
+    bool is_good = list != NULL;
 
     if (!adapters) {
         json_decref(list);
         return err->status;
     }
-    for (size_t i = 0; i < n && list; i++)
-        if (json_array_append_new(list, adapter_json(&adapters[i])) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
+    for (size_t i = 0; i < n + n_lost && is_good; i++) {
+        const hth_lost_adapter *lost = i < n ? NULL : &live->lost[i - n];
+
+        is_good =
+            json_array_append_new(list, lost ? json_pack("{s:I, s:s}", "id", (json_int_t)lost->id, "error", lost->why)
+                                             : adapter_json(&adapters[i])) == 0;
+    }
+    if (!is_good) {
+        json_decref(list);
+        list = NULL;
+    }
     hth_buffer_add_json_take(out, list);
     free(adapters);
     return HEARTH_OK;
@@ -65,12 +72,12 @@ hearth_status hth_adapters_write(hearth_model *model, hth_buffer *out, hearth_er
 
 /* ---- a state ---- */
 
-static bool is_loaded(const hearth_adapter *adapters, size_t n, uint32_t id)
+static const hearth_adapter *find(const hearth_adapter *adapters, size_t n, uint32_t id)
 {
     for (size_t i = 0; i < n; i++)
         if (adapters[i].id == id)
-            return true;
-    return false;
+            return &adapters[i];
+    return NULL;
 }
 
 static bool is_wanted(const hth_adapter_state *state, uint32_t id)
@@ -81,18 +88,20 @@ static bool is_wanted(const hth_adapter_state *state, uint32_t id)
     return id < HTH_LIVE_ID_MIN;
 }
 
-static hearth_status load_live(hearth_model *model, const char *directory, const hth_live_adapter *one,
-                               hearth_error *err)
+/* With the scale that it has now: a deterministic model takes one at most that is not 0. */
+static hearth_status load_live(const hth_live_adapters *live, hearth_model *model, const hth_adapter_state *state,
+                               const hth_live_adapter *one, hearth_error *err)
 {
+    const hth_adapter_identity identity = { .id = one->id, .load_scale = one->scale };
     hearth_adapter_options options = hearth_adapter_options_default();
     char path[PATH_MAX];
-    hearth_status status = hth_adapter_file_find(directory, one->file, path, err);
+    hearth_status status = hth_adapter_file_find(live->directory, one->file, path, err);
 
     if (status != HEARTH_OK)
         return status;
     options.name = one->name;
-    options.scale = one->scale;
-    return hth_model_adapter_load(model, path, &options, one->id, NULL, err);
+    options.scale = hth_adapter_state_scale_of(state, one);
+    return hth_model_adapter_load(model, path, &options, &identity, NULL, err);
 }
 
 /* Set the scales of the state. Other adapters keep theirs. */
@@ -114,57 +123,95 @@ static hearth_status set_scales(hearth_model *model, const hth_adapter_state *st
     return hearth_adapters_scale(model, scales, n, err);
 }
 
-/*
- * Make the adapters equal to the state. If the added one cannot be loaded, all stays as it was. Others, which an
- * earlier worker had, are left out then, with a warning; log may be NULL.
- */
-static hearth_status apply(hearth_model *model, const char *directory, const hth_adapter_state *state,
-                           const hth_log *log, hearth_error *err)
+static hearth_status unload_others(hearth_model *model, const hth_adapter_state *state, hearth_error *err)
 {
     size_t n = 0;
     hearth_adapter *adapters = list_new(model, &n, err);
     hearth_status status = adapters ? HEARTH_OK : err->status;
 
-    for (size_t i = 0; status == HEARTH_OK && i < state->n_loaded; i++) {
-        const hth_live_adapter *one = &state->loaded[i];
-
-        if (is_loaded(adapters, n, one->id))
-            continue;
-        status = set_scales(model, state, err); /* a deterministic model has one at most that is not 0 */
-        if (status == HEARTH_OK)
-            status = load_live(model, directory, one, err);
-        if (status != HEARTH_OK && one->id != state->added) {
-            hth_warn(log, "the adapter '%s', which an earlier worker had, is not loaded: %s", one->name, err->message);
-            status = HEARTH_OK;
-        }
-    }
     for (size_t i = 0; status == HEARTH_OK && i < n; i++)
         if (!is_wanted(state, adapters[i].id))
             status = hearth_adapter_unload(model, adapters[i].id, err);
     free(adapters);
-    return status == HEARTH_OK ? set_scales(model, state, err) : status;
+    return status;
 }
 
-void hth_adapters_restore(hearth_model *model, const char *directory, const char *text, const hth_log *log)
+/* Make the adapters equal to the state. If the added one cannot be loaded, all others are as the state has them. */
+static hearth_status apply(const hth_live_adapters *live, hearth_model *model, const hth_adapter_state *state,
+                           hearth_error *err)
+{
+    hearth_status status = unload_others(model, state, err);
+
+    if (status == HEARTH_OK)
+        status = set_scales(model, state, err);
+    for (size_t i = 0; status == HEARTH_OK && i < state->n_loaded; i++)
+        if (state->loaded[i].id == state->added)
+            status = load_live(live, model, state, &state->loaded[i], err);
+    return status;
+}
+
+static void restore_one(hth_live_adapters *live, hearth_model *model, const hth_adapter_state *state,
+                        const hth_live_adapter *one, const hth_log *log)
+{
+    hearth_error err;
+
+    if (load_live(live, model, state, one, &err) == HEARTH_OK)
+        return;
+    hth_warn(log, "the adapter '%s', which an earlier worker had, is not loaded; the next worker tries again: %s",
+             one->name, err.message);
+    live->lost[live->n_lost].id = one->id;
+    memcpy(live->lost[live->n_lost++].why, err.message, sizeof(err.message));
+}
+
+/* The rows of a file that was replaced are others, and so is its meaning; an operator should know. */
+static void warn_of_replaced(hearth_model *model, const hth_adapter_state *state, const hth_log *log)
+{
+    size_t n = 0;
+    hearth_error err;
+    hearth_adapter *adapters = list_new(model, &n, &err);
+
+    for (size_t i = 0; adapters && i < state->n_loaded; i++) {
+        const hearth_adapter *now = find(adapters, n, state->loaded[i].id);
+        char sha256[65];
+
+        if (!now || !state->loaded[i].sha256[0])
+            continue;
+        hth_hex_encode(now->sha256, sizeof(now->sha256), sha256);
+        if (strcmp(sha256, state->loaded[i].sha256) != 0)
+            hth_warn(log,
+                     "the file '%s' of the adapter '%s' was replaced after an operator loaded it; it is loaded as "
+                     "it is now",
+                     state->loaded[i].file, state->loaded[i].name);
+    }
+    free(adapters);
+}
+
+void hth_adapters_restore(hth_live_adapters *live, hearth_model *model, const char *text, const hth_log *log)
 {
     hth_adapter_state *state = malloc(sizeof(*state));
     hth_api_error error = { .kind = HTH_API_NO_ERROR, .message = "no memory" };
     hearth_error err;
 
-    if (!state || !hth_adapter_state_read(text, strlen(text), state, &error))
+    if (!state || !hth_adapter_state_read(text, strlen(text), state, &error)) {
         hth_warn(log, "the adapters of an earlier worker are not loaded: %s", error.message);
-    else if (apply(model, directory, state, log, &err) != HEARTH_OK)
+        free(state);
+        return;
+    }
+    if (set_scales(model, state, &err) != HEARTH_OK) /* first: they may be those that make room for the others */
         hth_warn(log, "the scales of an earlier worker's adapters are not set: %s", err.message);
+    for (size_t i = 0; i < state->n_loaded; i++)
+        restore_one(live, model, state, &state->loaded[i], log);
+    warn_of_replaced(model, state, log);
     free(state);
 }
 
 void hth_task_set_adapters(hth_task *task)
 {
     hearth_error err;
-    hearth_status status = apply(task->model, task->adapters_directory, task->adapter_state, NULL, &err);
+    hearth_status status = apply(task->live_adapters, task->model, task->adapter_state, &err);
 
     if (status == HEARTH_OK)
-        status = hth_adapters_write(task->model, &task->answer, &err);
+        status = hth_adapters_write(task->live_adapters, task->model, &task->answer, &err);
     if (status == HEARTH_NO_MEMORY || status == HEARTH_BUSY || status == HEARTH_CANCELLED)
         hth_api_fail_status(&task->error, &err);
     else if (status != HEARTH_OK) /* of the file, or of its name */

@@ -164,15 +164,6 @@ static void explain(const hth_worker_self *self, hth_http_exchange *exchange)
                "'endpoint' names no endpoint that generates, such as /v1/chat/completions");
 }
 
-/* Is the body of a POST to /lora-adapters the front's state, an object, and no client's array of scales? */
-static bool is_state(hth_http_exchange *exchange)
-{
-    size_t n = 0;
-    const char *body = hth_http_body(exchange, &n);
-
-    return n > 0 && body[0] == '{';
-}
-
 void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
 {
     const hth_route *route = hth_route_find(hth_http_path(exchange));
@@ -186,12 +177,11 @@ void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
     case HTH_ROUTE_SLOT: hth_jobs_begin(self->jobs, exchange, HTH_TASK_SLOT, route->api); break;
     case HTH_ROUTE_EXPLAIN: explain(self, exchange); break;
     case HTH_ROUTE_ADAPTERS:
-        if (!hth_method_is("POST", hth_http_method(exchange)))
-            hth_worker_show_adapters(self->model, exchange);
-        else if (is_state(exchange))
+        if (hth_method_is("POST", hth_http_method(exchange))) /* the front's state, whatever clients sent to it */
             hth_jobs_begin(self->jobs, exchange, HTH_TASK_ADAPTERS, route->api);
         else
-            hth_worker_scale_adapters(self->model, exchange);
+            hth_worker_show_adapters(hth_http_header(exchange, HTH_HEADER_LOST) ? self->live_adapters : NULL,
+                                     self->model, exchange);
         break;
     case HTH_ROUTE_MODEL:
         if (strcmp(hth_http_path(exchange) + strlen(route->path), self->name) != 0) {

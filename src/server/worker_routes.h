@@ -9,12 +9,13 @@
 /* The facts of a worker about itself. */
 typedef struct hth_worker_self {
     hth_jobs *jobs;
-    hearth_model *model;              /* NULL: not loaded yet */
-    const hth_api_defaults *defaults; /* of requests; NULL without a model */
-    const char *name;                 /* of the model */
-    const char *file;                 /* of the model */
-    const char *problem;              /* why no model takes requests; NULL: one does */
-    json_int_t created_s;             /* Unix time when the model was loaded */
+    hearth_model *model;                           /* NULL: not loaded yet */
+    const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
+    const hth_api_defaults *defaults;              /* of requests; NULL without a model */
+    const char *name;                              /* of the model */
+    const char *file;                              /* of the model */
+    const char *problem;                           /* why no model takes requests; NULL: one does */
+    json_int_t created_s;                          /* Unix time when the model was loaded */
 } hth_worker_self;
 
 /* Answer a request, or begin to. Event loop. */

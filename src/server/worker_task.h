@@ -37,8 +37,8 @@ typedef struct hth_task {
     hth_event_queue *queue;
     hth_memo *prompts; /* recent conversations, rendered and tokenized */
     hth_slot_memory *slots;
-    const char *slot_directory;     /* of saved slots; NULL: none */
-    const char *adapters_directory; /* of adapters that may be loaded; NULL: none */
+    const char *slot_directory;                    /* of saved slots; NULL: none */
+    const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* NULL: none */
     const char *model_name;

@@ -52,7 +52,7 @@ until curl -sf -o "$work/ready" "$url/ready"; do sleep 0.05; done
 list
 has '"lora_dir": *"'"$work"'/lora"'
 has '"id": *0, *"name": *"fixed".*"configured": *true'
-has '"files": *\["all.gguf", *"gpt2.gguf", *"link.gguf", *"wide.gguf"\]'
+has '"files": *\["all.gguf", *"gpt2.gguf", *"link.gguf", *"wide.gguf"\], *"n_entries": *7'
 complete ',"model":"tiny"'
 plain=$said_text
 
@@ -104,6 +104,25 @@ complete ',"model":"sql"'
 expect "the text after another adapter's file is gone" "$said_text" "$changed"
 ask 404 -d '{"model":"none","prompt":"x","n_predict":1}' "$url/completion"
 has "the adapter 'none' is not loaded any more"
+grep -q "the adapter 'none', which an earlier worker had, is not loaded; the next worker tries again" "$work/log" ||
+  fail "no word of the adapter that is lost: $(tail "$work/log")"
+list
+has '"id": *64, *"name": *"sql".*"loaded": *true, *"replaced": *false'
+has '"id": *65, *"name": *"none", *"path": *"zero.gguf", *"scale": *0.25, *"configured": *false, *"loaded": *false'
+has '"loaded": *false, *"error": *"cannot open the file'
+ask 200 "$url/lora-adapters?model=tiny"
+! grep -q '"none"\|"error"' "$work/reply" || fail "clients see the adapter that is lost: $(cat "$work/reply")"
+
+# It stays lost beside later orders, also when its file is back, and the next worker has it again.
+"$build/bench/make_adapter" -g 1 "$tiny" "$work/lora/more/zero.gguf"
+order 200 /admin/models/tiny/adapters/load '{"name":"late","file":"all.gguf"}'
+has '"id": *65, *"name": *"none".*"loaded": *false.*"id": *66, *"name": *"late".*"loaded": *true'
+order 202 /admin/models/tiny/restart ''
+ask 200 -d '{"model":"none","prompt":"x","n_predict":1}' "$url/completion"
+list
+has '"id": *65, *"name": *"none".*"scale": *0.25.*"loaded": *true, *"replaced": *true.*"id": *66'
+grep -q "the file '.*zero.gguf' of the adapter 'none' was replaced" "$work/log" || fail "nobody tells of the other file"
+order 200 /admin/models/tiny/adapters/unload '{"name":"late"}'
 order 200 /admin/models/tiny/adapters/unload '{"name":"none"}'
 
 # ---- refused, with the reason ----

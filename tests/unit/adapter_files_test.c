@@ -110,14 +110,17 @@ FIXTURE_TEST(files_elsewhere_are_refused)
 
 FIXTURE_TEST(the_list_has_the_adapters_of_the_folder)
 {
-    json_t *list = hth_adapter_files_list(f->folder);
+    size_t n_entries = 0;
+    json_t *list = hth_adapter_files_list(f->folder, &n_entries);
 
     assert_int_equal(json_array_size(list), 4);
+    assert_int_equal(n_entries, 9); /* with the folder and its parent */
     assert_string_equal(json_string_value(json_array_get(list, 0)), "a..b.gguf");
     assert_string_equal(json_string_value(json_array_get(list, 1)), "b.gguf");
     assert_string_equal(json_string_value(json_array_get(list, 2)), "in.gguf");
     json_decref(list);
-    list = hth_adapter_files_list(NULL);
+    list = hth_adapter_files_list(NULL, &n_entries);
+    assert_int_equal(n_entries, 0);
     assert_int_equal(json_array_size(list), 0);
     json_decref(list);
 }

@@ -1,6 +1,7 @@
 /*
  * adapter_state_test.c - the adapters that were loaded since the server started, as front and worker exchange them
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ static hth_adapter_state two_adapters(void)
 
     state.loaded[0] = (hth_live_adapter){ .id = 64, .scale = 0.25F, .name = "sql", .file = "more/sql.gguf" };
     state.loaded[1] = (hth_live_adapter){ .id = 70, .scale = 0, .name = "po\"et\n", .file = "/a/\xc3\xa9.gguf" };
+    memset(state.loaded[1].sha256, 'e', 64);
     assert_true(hth_adapter_state_scale(&state, 0, 1.5F));
     assert_true(hth_adapter_state_scale(&state, 70, -0.1F));
     return state;
@@ -40,6 +42,7 @@ TEST(a_state_is_read_as_it_was_written)
         assert_true(again.loaded[i].scale == state.loaded[i].scale);
         assert_string_equal(again.loaded[i].name, state.loaded[i].name);
         assert_string_equal(again.loaded[i].file, state.loaded[i].file);
+        assert_string_equal(again.loaded[i].sha256, state.loaded[i].sha256);
         assert_int_equal(again.scales[i].id, state.scales[i].id);
         assert_true(again.scales[i].scale == state.scales[i].scale);
     }
@@ -86,6 +89,29 @@ TEST(scales_of_the_configuration_are_forgotten_and_others_stay)
     assert_int_equal(state.n_loaded, 2);
 }
 
+TEST(the_hash_of_a_file_is_learned_once)
+{
+    hth_adapter_state state = two_adapters();
+    char text[512];
+    json_t *list;
+
+    (void)snprintf(text, sizeof(text), "[{\"id\":64,\"sha256\":\"%064d\"},{\"id\":70,\"sha256\":\"%064d\"},{}]", 0, 0);
+    list = json_loads(text, 0, NULL);
+    assert_non_null(list);
+    hth_adapter_state_learn(&state, list);
+    assert_int_equal(strspn(state.loaded[0].sha256, "0"), 64);
+    assert_int_equal(strspn(state.loaded[1].sha256, "e"), 64);
+    json_decref(list);
+}
+
+TEST(the_scale_of_an_adapter_is_the_one_that_was_set)
+{
+    hth_adapter_state state = two_adapters();
+
+    assert_true(hth_adapter_state_scale_of(&state, &state.loaded[0]) == 0.25F);
+    assert_true(hth_adapter_state_scale_of(&state, &state.loaded[1]) == -0.1F);
+}
+
 TEST(a_malformed_state_is_refused_with_its_fault)
 {
     static const struct {
@@ -103,6 +129,8 @@ TEST(a_malformed_state_is_refused_with_its_fault)
         { "{\"loaded\":[{\"id\":64,\"name\":\"a\",\"scale\":1}]}", "'loaded[0].file' is missing" },
         { "{\"loaded\":[{\"id\":64,\"name\":\"a\",\"file\":\"a\"}]}", "'loaded[0].scale' is missing" },
         { "{\"loaded\":[{\"id\":64,\"name\":\"a\",\"file\":\"a\",\"scale\":1e99}]}", "'loaded[0].scale'" },
+        { "{\"loaded\":[{\"id\":64,\"name\":\"a\",\"file\":\"a\",\"scale\":1,\"sha256\":\"0g\"}]}",
+          "'loaded[0].sha256' must have 64" },
         { "{\"scales\":[{\"id\":0}]}", "'scales[0].scale' is missing" },
         { "{\"scales\":[{\"scale\":0}]}", "'scales[0].id' is missing" },
     };

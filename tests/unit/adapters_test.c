@@ -127,16 +127,17 @@ static void expect_same(char *a_take, char *b_take, bool same)
 
 FIXTURE_TEST(an_adapter_may_be_given_an_id_that_none_had)
 {
+    const hth_adapter_identity high = { .id = 64 }, low = { .id = 3 };
     hearth_error err = { .message = "" };
     uint32_t id = 0;
 
     assert_int_equal(loaded(s, "first", 1, 1), 0);
-    assert_ok(hth_model_adapter_load(s->model, file_of(s, "x", 2), NULL, 64, &id, &err), err);
+    assert_ok(hth_model_adapter_load(s->model, file_of(s, "x", 2), NULL, &high, &id, &err), err);
     assert_int_equal(id, 64);
     assert_int_equal(hearth_adapter_unload(s->model, 64, NULL), HEARTH_OK);
-    assert_int_equal(hth_model_adapter_load(s->model, file_of(s, "x", 2), NULL, 64, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hth_model_adapter_load(s->model, file_of(s, "x", 2), NULL, &high, NULL, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "64"));
-    assert_int_equal(hth_model_adapter_load(s->model, file_of(s, "x", 2), NULL, 3, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hth_model_adapter_load(s->model, file_of(s, "x", 2), NULL, &low, NULL, &err), HEARTH_MISUSE);
     assert_int_equal(loaded(s, "y", 2, 1), 65);
 }
 
