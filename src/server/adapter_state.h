@@ -4,7 +4,8 @@
  * The front keeps the state of each model. A new worker gets it on its command line, and a running one with every
  * change; it makes its adapters equal to the state. Adapters of the configuration are no part of it; their scales are.
  * As JSON:
- * {"added":64,"loaded":[{"id":64,"name":"sql","file":"sql.gguf","scale":0,"sha256":"…"}],"scales":[{"id":64,"scale":1}]}
+ * {"added":64,"loaded":[{"id":64,"name":"sql","file":"sql.gguf","scale":0,"sha256":"9f"}],
+ *  "scales":[{"id":64,"scale":0.5}]}, where sha256 has 64 digits
  */
 #ifndef HTH_SERVER_ADAPTER_STATE_H
 #define HTH_SERVER_ADAPTER_STATE_H

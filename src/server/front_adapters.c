@@ -1,15 +1,17 @@
 /*
  * front_adapters.c - orders about adapters: list, load, unload, set scales
  *
- *   1. read the order; it waits in a line, because the next change begins with the result of the last one
+ *   1. read the order; it waits in the line of its model, because a change begins with the result of the last one
  *   2. check the names against the options in force, and make the state that the model shall have (adapter_state.h)
  *   3. send the whole state to the model's worker, which loads and unloads
  *   4. when the worker has agreed, keep the state in the supervisor: every later worker begins with it
  *
  * A worker that dies in step 3 has agreed to nothing: the state stays as it was, and the next worker begins with that.
- * An order goes on when its client leaves.
+ * An order goes on when its client leaves, or has waited for the worker so long that it was told so. A list changes
+ * nothing, and waits in no line.
  */
 #include <assert.h>
+#include <event2/event.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +26,11 @@
 #include "server/front_request.h"
 #include "server/model_names.h"
 
-enum { REPLY_BYTES_MAX = 1 << 20, WAITING_MAX = 256 };
+enum {
+    REPLY_BYTES_MAX = 1 << 20,
+    WAITING_MAX = 64, /* of a model */
+    LIMIT_MS_MIN = 1000,
+};
 
 typedef enum order_kind {
     ORDER_LIST,
@@ -47,7 +53,9 @@ struct hth_adapter_order {
     hth_buffer body;
     hth_worker_waiter waiter;
     hth_upstream_call *call; /* NULL: none */
+    struct event *limit;     /* of the wait in the line, and then of the worker's answer */
     uint64_t generation;     /* of the worker that has the order */
+    uint64_t after;          /* of the worker that broke the order before: a later one is needed; 0: none did */
     int status;              /* of its reply */
     hth_buffer reply;
     hth_adapter_order *next;
@@ -59,18 +67,22 @@ static void work(hth_front *front);
 
 static void order_free(hth_adapter_order *o)
 {
+    if (o->limit)
+        event_free(o->limit);
     hth_buffer_deinit(&o->body);
     hth_buffer_deinit(&o->reply);
     free(o);
 }
 
-/* The order at work is over: the client has its answer, or left. */
+/* The order is over: the client has its answer, or left. */
 static void end(hth_adapter_order *o)
 {
     hth_front *front = o->front;
+    hth_adapter_order **link = &front->orders;
 
-    assert(front->orders == o);
-    front->orders = o->next;
+    while (*link != o)
+        link = &(*link)->next;
+    *link = o->next;
     order_free(o);
     work(front);
 }
@@ -93,6 +105,50 @@ static void refuse_with(hth_adapter_order *o, hth_api_error_kind kind, const cha
 
     hth_api_fail(&error, kind, NULL, "%s", message);
     refuse(o, &error);
+}
+
+/* ---- limits ---- */
+
+static uint32_t limit_ms(const hth_front *front)
+{
+    const uint32_t ms = front->options->options->wait_timeout_ms;
+
+    return ms > LIMIT_MS_MIN ? ms : LIMIT_MS_MIN;
+}
+
+static void limit_begin(hth_adapter_order *o)
+{
+    const uint32_t ms = limit_ms(o->front);
+    const struct timeval time = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * (suseconds_t)1000 };
+
+    (void)event_add(o->limit, &time); /* if it fails, the client decides how long it waits */
+}
+
+/* An order in the line has changed nothing, and goes. One at the worker may still succeed, and only its client goes. */
+static void on_limit(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_adapter_order *o = user_data;
+    const double seconds = limit_ms(o->front) / 1e3;
+    hth_front_request *r = o->r;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    (void)fd;
+    (void)what;
+    if (!o->is_begun) {
+        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL,
+                     "the order waited %g s for an earlier one about the adapters of model '%s'; it changed nothing; "
+                     "if the earlier one never ends, restart the model",
+                     seconds, o->model);
+        refuse(o, &error);
+    } else if (r) {
+        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL, "the worker of model '%s' has not answered within %g s; %s",
+                     o->model, seconds,
+                     o->kind == ORDER_LIST
+                         ? "it may be busy with files"
+                         : "it may still carry out the order: GET /admin/models/NAME/adapters shows it");
+        o->r = NULL;
+        hth_front_request_refuse(r, &error, NULL);
+    }
 }
 
 static void on_gone(void *user_data)
@@ -128,6 +184,13 @@ static const hth_server_model *model_of(const hth_server_options *options, const
     return NULL;
 }
 
+static bool is_same_folder(const hth_server_model *a, const hth_server_model *b)
+{
+    const char *one = a->adapters_directory, *other = b->adapters_directory;
+
+    return one && other && strcmp(one, other) == 0;
+}
+
 static bool is_name(const char *text)
 {
     for (const char *c = text; *c; c++)
@@ -136,9 +199,19 @@ static bool is_name(const char *text)
     return *text;
 }
 
+/* The model for which another order loads an adapter of this name now; NULL: none does. */
+static const char *loading_owner(const hth_adapter_order *o)
+{
+    for (const hth_adapter_order *other = o->front->orders; other; other = other->next)
+        if (other != o && other->is_begun && other->kind == ORDER_LOAD &&
+            strcmp(other->adapter.name, o->adapter.name) == 0)
+            return other->model;
+    return NULL;
+}
+
 static void plan_load(hth_adapter_order *o, const hth_server_model *model, hth_api_error *error)
 {
-    const char *name = o->adapter.name;
+    const char *name = o->adapter.name, *owner = loading_owner(o);
     const hth_server_model *other =
         hth_model_called(o->front->options->options, name, hth_supervisor_adapter_owner(o->front->supervisor, name));
 
@@ -149,6 +222,9 @@ static void plan_load(hth_adapter_order *o, const hth_server_model *model, hth_a
         hth_api_fail(error, HTH_API_INVALID_VALUE, "name",
                      "the name '%s' is taken: it means model '%s', or an adapter of it; give the adapter another one",
                      name, other->name);
+    } else if (owner) {
+        hth_api_fail(error, HTH_API_INVALID_VALUE, "name",
+                     "an adapter '%s' is being loaded for model '%s'; give this one another name", name, owner);
     } else if (model->n_adapters + o->state.n_loaded >= HTH_ADAPTERS_MAX) {
         hth_api_fail(error, HTH_API_INVALID_VALUE, NULL,
                      "model '%s' has %d adapters, which is as many as can be loaded; unload one first", model->name,
@@ -334,6 +410,14 @@ static bool on_bytes(const void *bytes, size_t n, void *user_data)
     return true;
 }
 
+/* The worker is probably dead, and the supervisor may not know it yet: let the next orders wait for another one. */
+static void note_broken(const hth_adapter_order *o)
+{
+    for (hth_adapter_order *other = o->front->orders; other; other = other->next)
+        if (!other->is_begun && strcmp(other->model, o->model) == 0)
+            other->after = o->generation;
+}
+
 static void on_done(hearth_status status, const hearth_error *err, void *user_data)
 {
     hth_adapter_order *o = user_data;
@@ -342,10 +426,12 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
 
     (void)err; /* of the connection */
     o->call = NULL;
+    (void)event_del(o->limit);
     if (status == HEARTH_OK) {
         finish(o);
         return;
     }
+    note_broken(o);
     hth_buffer_clear(&o->reply);
     is_repeated = o->is_repeated;
     o->is_repeated = true; /* an adapter that no worker survives can be taken away */
@@ -381,6 +467,8 @@ static void send_order(hth_adapter_order *o, const char *socket_path)
 
     if (hth_upstream_begin(o->front->upstream, &request, &watch, &o->call, &err) != HEARTH_OK)
         refuse_with(o, HTH_API_OVERLOADED, err.message);
+    else
+        limit_begin(o);
 }
 
 static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
@@ -412,23 +500,44 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
     end(o);
 }
 
-/* Begin the first order in the line, if none is at work. */
+/* Is the order the first in the line of its model? */
+static bool is_first(const hth_adapter_order *o)
+{
+    const hth_adapter_order *other = o->front->orders;
+
+    while (other != o && (other->kind == ORDER_LIST || strcmp(other->model, o->model) != 0))
+        other = other->next;
+    return other == o;
+}
+
+static hth_adapter_order *next_to_begin(const hth_front *front)
+{
+    hth_adapter_order *o = front->orders;
+
+    while (o && (o->is_begun || (o->kind != ORDER_LIST && !is_first(o))))
+        o = o->next;
+    return o;
+}
+
+/* Begin the orders that wait for no other one. */
 static void work(hth_front *front)
 {
+    hth_adapter_order *o;
+
     if (front->is_ordering)
         return; /* the loop below goes on */
     front->is_ordering = true;
-    while (front->orders && !front->orders->is_begun) {
-        hth_adapter_order *o = front->orders;
+    while ((o = next_to_begin(front))) {
         hth_api_error error = { .kind = HTH_API_NO_ERROR };
         hearth_error err;
 
         o->is_begun = true;
+        (void)event_del(o->limit);
         o->waiter =
             (hth_worker_waiter){ .on_ready = on_ready, .on_failed = on_failed, .since_ns = hth_os_monotonic_ns() };
         if (!plan(o, &error))
             refuse(o, &error);
-        else if (hth_supervisor_want(front->supervisor, o->model, 0, &o->waiter, &err) != HEARTH_OK)
+        else if (hth_supervisor_want(front->supervisor, o->model, o->after, &o->waiter, &err) != HEARTH_OK)
             refuse_with(o, HTH_API_NOT_FOUND, err.message);
     }
     front->is_ordering = false;
@@ -476,13 +585,16 @@ static hth_adapter_order *order_new(hth_front_request *r, order_kind kind, hth_a
     o->front = r->front;
     o->r = r;
     o->kind = kind;
-    if (kind == ORDER_SCALES)
+    o->limit = evtimer_new(r->front->base, on_limit, o);
+    if (!o->limit)
+        hth_api_fail(error, HTH_API_OVERLOADED, NULL, "no memory for an order about adapters");
+    else if (kind == ORDER_SCALES)
         (void)hth_adapter_scales_read(bytes, n, o->scales, &o->n_scales, error); /* the error says it */
     else if (kind != ORDER_LIST)
         read_object(o, bytes, n, r->route->kind != HTH_ROUTE_ADMIN, error);
     if (error->kind == HTH_API_NO_ERROR)
         return o;
-    free(o);
+    order_free(o);
     return NULL;
 }
 
@@ -495,9 +607,10 @@ static void begin(hth_front_request *r, order_kind kind, const char *model)
     int n_waiting = 0;
 
     for (; *last; last = &(*last)->next)
-        n_waiting++;
+        n_waiting += strcmp((*last)->model, model) == 0;
     if (n_waiting >= WAITING_MAX)
-        hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many orders about adapters wait; try again in a moment");
+        hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
+                     "%d orders about the adapters of model '%.128s' wait; try again in a moment", n_waiting, model);
     o = n_waiting < WAITING_MAX ? order_new(r, kind, &error) : NULL;
     if (!o) {
         hth_front_request_refuse(r, &error, NULL);
@@ -507,6 +620,7 @@ static void begin(hth_front_request *r, order_kind kind, const char *model)
     (void)snprintf(r->model, sizeof(r->model), "%s", model);
     hth_http_watch_set(r->exchange, &(hth_http_watch){ .on_close = on_gone, .user_data = o });
     *last = o;
+    limit_begin(o);
     work(front);
 }
 
@@ -534,10 +648,10 @@ bool hth_front_administer_adapters(hth_front_request *r)
             continue;
         (void)snprintf(model, sizeof(model), "%.*s", (int)(n_path - n_prefix - n_end),
                        r->path + n_prefix); /* a longer name is of no model */
-        if (hth_method_is(pages[i].method, r->method))
-            begin(r, pages[i].kind, model);
-        else
+        if (!hth_method_is(pages[i].method, r->method))
             hth_front_request_refuse_method(r, pages[i].method);
+        else if (hth_front_request_check_body(r))
+            begin(r, pages[i].kind, model);
         return true;
     }
     return false;
@@ -584,9 +698,9 @@ void hth_front_unload_adapter(hth_front_request *r)
 /* ---- a reload ---- */
 
 /* Has no other model, alias or adapter of these options the name of an adapter of the model? False with err. */
-static bool fits(const hth_server_options *options, const char *model, const char *adapter, hearth_error *err)
+static bool is_name_free(const hth_server_options *options, const char *model, const char *adapter, hearth_error *err)
 {
-    const hth_server_model *other = model_of(options, model) ? hth_model_called(options, adapter, NULL) : NULL;
+    const hth_server_model *other = hth_model_called(options, adapter, NULL);
 
     if (!other)
         return true;
@@ -597,19 +711,39 @@ static bool fits(const hth_server_options *options, const char *model, const cha
     return false;
 }
 
+/* May the model keep the adapters of the state, and those that orders load now? */
+static bool fits(const hth_front *front, const hth_server_options *options, const hth_server_model *model,
+                 const hth_adapter_state *state, hearth_error *err)
+{
+    size_t n = model->n_adapters;
+
+    for (size_t i = 0; state && i < state->n_loaded; i++, n++)
+        if (!is_name_free(options, model->name, state->loaded[i].name, err))
+            return false;
+    for (const hth_adapter_order *o = front->orders; o; o = o->next) {
+        if (!o->is_begun || o->kind != ORDER_LOAD || strcmp(o->model, model->name) != 0)
+            continue; /* others are checked when they begin */
+        if (!is_name_free(options, model->name, o->adapter.name, err))
+            return false;
+        n++;
+    }
+    if (n <= HTH_ADAPTERS_MAX)
+        return true;
+    (void)hth_fail(err, HEARTH_MISUSE,
+                   "model '%s' would have %zu adapters, with those that were loaded while the server runs, and at most "
+                   "%d can be loaded: unload some first",
+                   model->name, n, HTH_ADAPTERS_MAX); /* false says it */
+    return false;
+}
+
 bool hth_front_adapters_fit(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
-    const hth_server_options *old = front->options->options;
-    const hth_adapter_order *order = front->orders; /* the one at work: others are checked when they begin */
+    for (size_t i = 0; i < options->n_models; i++) {
+        const hth_server_model *model = &options->models[i], *old = model_of(front->options->options, model->name);
 
-    if (order && order->kind == ORDER_LOAD && !fits(options, order->model, order->adapter.name, err))
-        return false;
-    for (size_t i = 0; i < old->n_models; i++) {
-        const hth_adapter_state *state = hth_supervisor_adapters(front->supervisor, old->models[i].name);
-
-        for (size_t j = 0; state && j < state->n_loaded; j++)
-            if (!fits(options, old->models[i].name, state->loaded[j].name, err))
-                return false;
+        if (old && is_same_folder(old, model) && /* else its adapters go */
+            !fits(front, options, model, hth_supervisor_adapters(front->supervisor, model->name), err))
+            return false;
     }
     return true;
 }

@@ -46,7 +46,7 @@ typedef struct hth_front {
     hth_proxy *proxy;
     hth_response_store *responses;
     hth_running_response *running; /* responses in the background */
-    hth_adapter_order *orders;     /* about adapters; the first one is at work */
+    hth_adapter_order *orders;     /* about adapters, as they came */
     uint32_t n_adapters;           /* that such orders were given ids for */
     bool is_ordering;              /* an order begins now */
     int64_t started_s;             /* Unix time; shown as the creation time of models */

@@ -18,6 +18,7 @@
 #include "api/notes.h"
 #include "base/os.h"
 #include "base/status.h"
+#include "server/body_check.h"
 #include "server/cors.h"
 #include "server/front_request.h"
 
@@ -188,16 +189,19 @@ void hth_front_request_refuse_method(hth_front_request *r, const char *methods)
     hth_front_request_refuse(r, &error, NULL);
 }
 
-/* Bodies are not decompressed, and the error for a compressed one would be that it is no JSON. */
-static void refuse_encoding(hth_front_request *r)
+bool hth_front_request_check_body(hth_front_request *r)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    const bool may_be_empty = r->route->kind == HTH_ROUTE_SLOT || r->route->kind == HTH_ROUTE_STORED;
+    char text[128];
+    const char *problem = strcmp(r->method, "POST") == 0 ? hth_body_problem(r->exchange, 0, may_be_empty, text) : NULL;
 
-    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL,
-                 "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
-                 hth_http_encoding(r->exchange));
+    if (!problem)
+        return true;
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "%s", problem);
     error.status = 415;
     hth_front_request_refuse(r, &error, NULL);
+    return false;
 }
 
 /* llama-server's request to change what /props reports. */
@@ -334,7 +338,7 @@ static void serve(hth_front_request *r)
     case HTH_ROUTE_ADAPTERS: /* scales are those of all clients */
         if (strcmp(r->method, "POST") == 0 && hth_front_has_keys(r) && !hth_front_may_administer(r))
             return;
-        if (!hth_front_admit(r))
+        if (!hth_front_request_check_body(r) || !hth_front_admit(r))
             return;
         if (strcmp(r->method, "POST") == 0)
             hth_front_scale_adapters(r);
@@ -342,17 +346,17 @@ static void serve(hth_front_request *r)
             hth_front_relay(r);
         break;
     case HTH_ROUTE_LOAD_ADAPTER:
-        if (hth_front_may_administer(r) && hth_front_admit(r))
+        if (hth_front_may_administer(r) && hth_front_request_check_body(r) && hth_front_admit(r))
             hth_front_load_adapter(r);
         break;
     case HTH_ROUTE_UNLOAD_ADAPTER:
-        if (hth_front_may_administer(r) && hth_front_admit(r))
+        if (hth_front_may_administer(r) && hth_front_request_check_body(r) && hth_front_admit(r))
             hth_front_unload_adapter(r);
         break;
     default:
-        if (hth_http_encoding(r->exchange))
-            refuse_encoding(r);
-        else if (sets_props(route, r->method))
+        if (!hth_front_request_check_body(r))
+            return;
+        if (sets_props(route, r->method))
             set_props(r);
         else if (!hth_front_admit(r))
             return;

@@ -48,6 +48,8 @@ void hth_front_request_answer(hth_front_request *r, int status, const char *cont
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
 /* The path takes the methods of this list alone. */
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
+/* Can the body of a POST be read (body_check.h)? False when the request was refused. */
+bool hth_front_request_check_body(hth_front_request *r);
 
 /* ---- front_access.c ---- */
 

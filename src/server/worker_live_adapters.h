@@ -30,8 +30,8 @@ void hth_adapters_restore(hth_live_adapters *live, hearth_model *model, const ch
 void hth_task_set_adapters(hth_task *task);
 
 /*
- * Append the adapters of the model as llama.cpp's GET /lora-adapters lists them. Lost ones follow as {"id":…,"error":…};
- * live may be NULL: none do. out->failed without memory.
+ * Append the adapters of the model as llama.cpp's GET /lora-adapters lists them. Lost ones follow, each with its id and
+ * "error"; live may be NULL: none do. out->failed without memory.
  */
 hearth_status hth_adapters_write(const hth_live_adapters *live, hearth_model *model, hth_buffer *out,
                                  hearth_error *err);

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "api/ollama_answers.h"
+#include "server/body_check.h"
 #include "server/frames.h"
 #include "server/routes.h"
 #include "server/worker_adapters.h"
@@ -84,27 +84,15 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
 
 /* ---- requests ---- */
 
-static bool begins_with(const char *text, const char *prefix)
+/* Why the body cannot be read; NULL: it can. */
+static const char *body_problem(hth_http_exchange *exchange, const hth_route *route, char text[128])
 {
-    return strncasecmp(text, prefix, strlen(prefix)) == 0;
-}
+    const char *known = hth_http_header(exchange, HTH_HEADER_KNOWN), *past = hth_http_header(exchange, HTH_HEADER_PAST);
+    size_t n_before = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0);
 
-/* A body counts as JSON unless its Content-Type is surely another one. */
-static bool may_be_json(hth_http_exchange *exchange, bool may_be_empty)
-{
-    const char *type = hth_http_header(exchange, "Content-Type"), *known = hth_http_header(exchange, HTH_HEADER_KNOWN);
-    const char *past = hth_http_header(exchange, HTH_HEADER_PAST);
-    size_t n, i = (known ? strtoul(known, NULL, 10) : 0) + (past ? strtoul(past, NULL, 10) : 0); /* before the JSON */
-    const char *body = hth_http_body(exchange, &n);
-
-    if (!type || !(begins_with(type, "multipart/") || begins_with(type, "application/x-www-form-urlencoded")))
-        return true;
-    if (begins_with(type, "multipart/"))
-        return false;
-    while (i < n && strchr(" \t\r\n", body[i]) && body[i])
-        i++;
-    return (i == n && may_be_empty) ||
-           (i < n && (body[i] == '{' || body[i] == '[')); /* curl calls every body a form by default */
+    return strcmp(hth_http_method(exchange), "POST") == 0
+             ? hth_body_problem(exchange, n_before, route->kind == HTH_ROUTE_SLOT, text)
+             : NULL;
 }
 
 /* Does the front alone answer this route? */
@@ -122,6 +110,8 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
     const char *path = hth_http_path(exchange);
     hth_api_dialect dialect = hth_path_dialect(path);
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    const char *problem;
+    char unreadable[128];
 
     if (!route || is_fronts(route)) {
         refuse_unknown(exchange, dialect, "endpoint", path);
@@ -136,15 +126,8 @@ static bool check(const hth_worker_self *self, hth_http_exchange *exchange, cons
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "%s", self->problem);
         error.retry_after_s = 1;
         hth_job_reply_error(exchange, dialect, &error);
-    } else if (hth_method_is(route->method, "POST") && !may_be_json(exchange, route->kind == HTH_ROUTE_SLOT)) {
-        refuse(exchange, dialect, 415, "the body is a form; it must be JSON (Content-Type: application/json)");
-    } else if (hth_http_encoding(exchange)) {
-        char text[128];
-
-        (void)snprintf(text, sizeof(text),
-                       "the body has Content-Encoding '%.40s', which is not read here; send it as it is",
-                       hth_http_encoding(exchange)); /* fits */
-        refuse(exchange, dialect, 415, text);
+    } else if ((problem = body_problem(exchange, route, unreadable))) {
+        refuse(exchange, dialect, 415, problem);
     } else {
         return true;
     }

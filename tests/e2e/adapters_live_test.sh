@@ -180,13 +180,20 @@ order 400 /v1/unload_lora_adapter '{"name":"poet"}'
 
 # ---- a request keeps its adapter; a reload keeps names apart ----
 
-curl -s -N -d '{"model":"sql","prompt":"Once upon a time","n_predict":200,"temperature":0,"ignore_eos":true,"stream":true}' \
+long='"prompt":"Once upon a time","n_predict":200,"temperature":0,"ignore_eos":true,"stream":true'
+# streamed FILE: the text of a stream
+streamed() { sed -n 's/^data: .*"content":[ ]*"\(\([^"\]\|\\.\)*\)".*/\1/p' "$1" | tr -d '\n'; }
+ask 200 -N -d "{\"model\":\"tiny\",\"lora\":[{\"id\":64,\"scale\":1}],$long}" "$url/completion"
+alone=$(streamed "$work/reply")
+curl -s -N -d "{\"model\":\"sql\",$long}" \
   "$url/completion" >"$work/stream" &
 reader=$!
 until grep -q content "$work/stream"; do sleep 0.02; done
 order 200 /admin/models/tiny/adapters/unload '{"name":"sql"}'
 wait "$reader"
 grep -q '"tokens_predicted": *200' "$work/stream" || fail "a reply ended when its adapter was unloaded: $(tail -c 600 "$work/stream")"
+expect "the text of a reply whose adapter was unloaded meanwhile" "$(streamed "$work/stream")" "$alone"
+[ ${#alone} -gt 200 ] || fail "the stream has no text: $(head -c 600 "$work/reply")"
 ask 404 -d '{"model":"sql","prompt":"x","n_predict":1}' "$url/completion"
 complete ',"model":"tiny"'
 expect "the text after all were unloaded" "$said_text" "$plain"
