@@ -21,6 +21,7 @@ struct options {
     uint64_t seed;
     const char *architecture; /* NULL: the model's */
     uint32_t excess;          /* of a row of each first matrix */
+    uint16_t n_parts;         /* of a split that the file claims to be the last part of; 0: it is whole */
 };
 
 bool fail(const char *format, ...)
@@ -78,6 +79,7 @@ static bool write_adapter(const struct options *options, const struct gguf_conte
     gguf_set_val_str(file, "general.architecture", architecture);
     gguf_set_val_str(file, "adapter.type", "lora");
     gguf_set_val_f32(file, "adapter.lora.alpha", options->alpha);
+    mark_part(file, options->n_parts);
     for (struct ggml_tensor *t = ggml_get_first_tensor(matrices); t; t = ggml_get_next_tensor(matrices, t))
         if (is_changed(t)) {
             add(file, tensors, t->name, "lora_a", t->ne[0] + options->excess, options->rank, options->seed,
@@ -99,7 +101,8 @@ static int usage(FILE *to)
           "  -g GAIN          size of the change; 0: the adapter changes nothing (1)\n"
           "  -s SEED          (1)\n"
           "  -A ARCHITECTURE  instead of the model's, which is refused\n"
-          "  -x COLUMNS       more than the model's matrices have, which is refused (0)\n",
+          "  -x COLUMNS       more than the model's matrices have, which is refused (0)\n"
+          "  -p PARTS         of a split that the file claims to be the last part of, which is refused\n",
           to);
     return to == stdout ? 0 : 2;
 }
@@ -112,7 +115,7 @@ int main(int argc, char **argv)
     bool is_written;
     int option;
 
-    while ((option = getopt(argc, argv, "r:a:g:s:A:x:h")) != -1)
+    while ((option = getopt(argc, argv, "r:a:g:s:A:x:p:h")) != -1)
         switch (option) {
         case 'r': options.rank = (uint32_t)strtoul(optarg, NULL, 10); break;
         case 'a': options.alpha = strtof(optarg, NULL); break;
@@ -120,6 +123,7 @@ int main(int argc, char **argv)
         case 's': options.seed = strtoull(optarg, NULL, 10); break;
         case 'A': options.architecture = optarg; break;
         case 'x': options.excess = (uint32_t)strtoul(optarg, NULL, 10); break;
+        case 'p': options.n_parts = (uint16_t)strtoul(optarg, NULL, 10); break;
         case 'h': return usage(stdout);
         default: return usage(stderr);
         }

@@ -15,6 +15,7 @@ struct options {
     uint64_t seed;
     uint32_t first, last; /* layers; 0: 1, and the last one of the model */
     uint32_t excess;      /* values more than the model's embeddings have */
+    uint16_t n_parts;     /* of a split that the file claims to be the last part of; 0: it is whole */
     const char *hint;     /* the architecture that the file names; NULL: the model's */
     const char *prefix;   /* of the names of tensors */
 };
@@ -60,6 +61,7 @@ static bool write_vector(const struct options *options, const struct gguf_contex
     gguf_set_val_str(file, "general.architecture", "controlvector");
     gguf_set_val_str(file, "controlvector.model_hint", options->hint ? options->hint : architecture);
     gguf_set_val_i32(file, "controlvector.layer_count", (int32_t)(last - first + 1));
+    mark_part(file, options->n_parts);
     for (uint32_t layer = first; layer <= last; layer++) {
         struct ggml_tensor *tensor = ggml_new_tensor_1d(tensors, GGML_TYPE_F32, n_values);
         float *values = tensor->data;
@@ -84,6 +86,7 @@ static int usage(FILE *to)
           "  -f LAYER  the first layer with a direction (1)\n"
           "  -l LAYER  the last one (the model's)\n"
           "  -x N      values more than the model's embeddings have, which is refused (0)\n"
+          "  -p PARTS  of a split that the file claims to be the last part of, which is refused\n"
           "  -H HINT   the architecture that the file names (the model's)\n"
           "  -n NAME   of the tensors, instead of 'direction', which is refused\n",
           to);
@@ -98,13 +101,14 @@ int main(int argc, char **argv)
     bool is_written;
     int option;
 
-    while ((option = getopt(argc, argv, "g:s:f:l:x:H:n:h")) != -1)
+    while ((option = getopt(argc, argv, "g:s:f:l:x:p:H:n:h")) != -1)
         switch (option) {
         case 'g': options.gain = strtof(optarg, NULL); break;
         case 's': options.seed = strtoull(optarg, NULL, 10); break;
         case 'f': options.first = (uint32_t)strtoul(optarg, NULL, 10); break;
         case 'l': options.last = (uint32_t)strtoul(optarg, NULL, 10); break;
         case 'x': options.excess = (uint32_t)strtoul(optarg, NULL, 10); break;
+        case 'p': options.n_parts = (uint16_t)strtoul(optarg, NULL, 10); break;
         case 'H': options.hint = optarg; break;
         case 'n': options.prefix = optarg; break;
         case 'h': return usage(stdout);

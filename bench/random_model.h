@@ -74,6 +74,15 @@ static inline uint64_t hash_text(const char *text)
     return hash;
 }
 
+/* Mark a file as the last of the parts of a split; 0: as a whole file. */
+static inline void mark_part(struct gguf_context *file, uint16_t n_parts)
+{
+    if (n_parts == 0)
+        return;
+    gguf_set_val_u16(file, "split.no", (uint16_t)(n_parts - 1));
+    gguf_set_val_u16(file, "split.count", n_parts);
+}
+
 /* ---- the shape ---- */
 
 enum kind { KIND_LLAMA, KIND_COHERE2, KIND_MAMBA, KIND_LFM2, KIND_QWEN35, KIND_BERT };

@@ -202,7 +202,7 @@ hearth_status hth_backend_llama_adapter_load(hth_engine_model *model, const char
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the adapter '%s'", path);
     adapter->model = model;
     hth_backend_llama_enter(model->log);
-    status = hth_model_files_check(path, &file, err);
+    status = hth_whole_file_check(path, "an adapter", &file, err);
     if (status == HEARTH_OK)
         status = hth_shim_adapter_check(path, model->path, model->facts.architecture, &size, err);
     if (status == HEARTH_OK && !model->on_gpu)

@@ -41,7 +41,7 @@ static hearth_status add_file(const hth_engine_model *model, const hth_control_v
     if (access(vector->path, R_OK) != 0)
         return hth_fail_errno(err, errno, "cannot open the control vector '%s'%s", vector->path,
                               strchr(vector->path, ':') ? " (a scale behind ':' must be a number)" : "");
-    status = hth_model_files_check(vector->path, &file, err);
+    status = hth_whole_file_check(vector->path, "a control vector", &file, err);
     if (status == HEARTH_OK)
         status = hth_shim_control_add(vector->path, vector->scale, sum, hint, sizeof(hint), err);
     /* Only a warning: some tools write another name of the same architecture. */

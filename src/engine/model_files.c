@@ -86,3 +86,15 @@ hearth_status hth_model_files_check(const char *path, hth_shim_file *total, hear
     }
     return status;
 }
+
+hearth_status hth_whole_file_check(const char *path, const char *kind, hth_shim_file *out, hearth_error *err)
+{
+    hearth_status status = check_file(path, out, err);
+
+    if (status == HEARTH_OK && out->split_count > 1)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "'%s' is part %u of %u of %s, and only a whole file is used; join the parts with "
+                        "'llama-gguf-split --merge' and name the result",
+                        path, out->split_no + 1, out->split_count, kind);
+    return status;
+}

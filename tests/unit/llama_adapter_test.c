@@ -284,6 +284,14 @@ FIXTURE_TEST(a_file_that_is_no_adapter_of_the_model_is_refused_with_the_differen
     expect_refused(path_of("bad"), HEARTH_MISUSE, "160x8 and 8x64, and the model's matrix is 128x64");
 }
 
+/* The rest of its matrices is in the other parts. */
+FIXTURE_TEST(a_part_of_a_split_adapter_is_refused_with_the_remedy)
+{
+    hth_test_adapter("-g 1 -p 2", MODEL, path_of("part"));
+    expect_refused(path_of("part"), HEARTH_UNSUPPORTED,
+                   "is part 2 of 2 of an adapter, and only a whole file is used; join the parts");
+}
+
 FIXTURE_TEST(an_adapter_cut_short_is_refused)
 {
     struct stat st;

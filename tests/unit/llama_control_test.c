@@ -209,6 +209,15 @@ FIXTURE_TEST(a_damaged_file_and_values_that_are_no_numbers_are_refused)
     expect_refusal_of(MODEL, &vector, all, HEARTH_MISUSE, "no finite number, in layer 1");
 }
 
+/* The rest of its directions is in the other parts. */
+FIXTURE_TEST(a_part_of_a_split_control_vector_is_refused_with_the_remedy)
+{
+    hth_control_vector vector = vector_of("-g 1 -p 3", "part", 1);
+
+    expect_refusal_of(MODEL, &vector, all, HEARTH_UNSUPPORTED,
+                      "is part 3 of 3 of a control vector, and only a whole file is used; join the parts");
+}
+
 FIXTURE_TEST(layers_that_the_model_does_not_have_are_refused)
 {
     hth_control_vector vector = vector_of("-g 1", "all", 1);
