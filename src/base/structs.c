@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/smaller.h"
+
 static size_t size_of(const void *a_struct)
 {
     size_t size;
@@ -18,17 +20,12 @@ static void set_size(void *a_struct, size_t size)
     memcpy(a_struct, &size, sizeof(size));
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 void hth_struct_init(void *to, size_t struct_size, const void *defaults, size_t size)
 {
     if (!to || struct_size < sizeof(size_t))
         return;
     memset(to, 0, struct_size);
-    memcpy(to, defaults, smaller(struct_size, size));
+    memcpy(to, defaults, hth_smaller(struct_size, size));
     set_size(to, struct_size);
 }
 
@@ -49,7 +46,7 @@ static hearth_status read_sized(void *to, size_t size, const void *from, size_t 
                         ", does not know; leave them zero, or "
                         "use the library that hearth.h belongs to",
                         name);
-    memcpy(to, from, smaller(from_size, size));
+    memcpy(to, from, hth_smaller(from_size, size));
     set_size(to, size);
     return HEARTH_OK;
 }
@@ -83,6 +80,6 @@ void hth_struct_write(void *to, const void *from, size_t size)
 {
     size_t struct_size = size_of(to);
 
-    memcpy(to, from, smaller(struct_size, size));
+    memcpy(to, from, hth_smaller(struct_size, size));
     set_size(to, struct_size);
 }

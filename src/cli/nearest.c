@@ -8,12 +8,9 @@
 
 #include <string.h>
 
-enum { NAME_BYTES_MAX = 64 };
+#include "base/smaller.h"
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+enum { NAME_BYTES_MAX = 64 };
 
 static char plain(char c)
 {
@@ -35,9 +32,9 @@ static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
         for (size_t j = 1; j <= n_b; j++) {
             char x = plain(a[i - 1]), y = plain(b[j - 1]);
 
-            row[j] = least(least(above[j] + 1, row[j - 1] + 1), above[j - 1] + (x != y));
+            row[j] = hth_smaller(hth_smaller(above[j] + 1, row[j - 1] + 1), above[j - 1] + (x != y));
             if (i > 1 && j > 1 && x == plain(b[j - 2]) && plain(a[i - 2]) == y)
-                row[j] = least(row[j], above_that[j - 2] + 1);
+                row[j] = hth_smaller(row[j], above_that[j - 2] + 1);
         }
     }
     return rows[n_a % 3][n_b];

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/smaller.h"
+
 enum {
     INPUTS_MAX = 32, /* at once; more gain little, because a batch has room for few inputs that are worth caching */
     STATES_MAX = 8,  /* likewise, of models that keep state for each sequence */
@@ -23,16 +25,6 @@ struct hth_cached_embedder {
     hth_pulse pulse; /* the context does not ask it */
     uint32_t n;
 };
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
 
 void hth_cached_embedder_close(hth_cached_embedder *embedder)
 {
@@ -52,8 +44,8 @@ static hearth_status make_context(hth_cached_embedder *embedder, const hth_cache
     hearth_status status;
 
     /* Not larger than the model's for no need: from some size on, the engine takes other RoPE factors. */
-    params.n_ctx = larger(options->n_tokens_max, smaller(CELLS_MIN, place->n_ctx));
-    params.n_batch = smaller(place->n_batch, ROWS_MAX);
+    params.n_ctx = hth_larger(options->n_tokens_max, hth_smaller(CELLS_MIN, place->n_ctx));
+    params.n_batch = hth_smaller(place->n_batch, ROWS_MAX);
     params.n_seq_max = embedder->schedule.n_sequences + 1; /* one more to cut rows */
     params.abort = options->abort;
     params.abort_user_data = options->abort_user_data;

@@ -6,11 +6,7 @@
 #include <string.h>
 
 #include "base/grow.h"
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+#include "base/smaller.h"
 
 /*
  * The draft may use promised cells only. It ends with the reply, and at the end of a block, because a block can be
@@ -22,7 +18,7 @@ static uint32_t n_draft_max(const hth_slot *slot)
     uint32_t n_block = HTH_BLOCK_TOKENS - (slot->n_tokens - 1) % HTH_BLOCK_TOKENS;
     uint32_t n_room = slot->n_room > slot->n_tokens ? slot->n_room - slot->n_tokens : 0;
 
-    return smaller(smaller(slot->request->draft_max, n_room), smaller(n_reply, n_block) - 1);
+    return hth_smaller(hth_smaller(slot->request->draft_max, n_room), hth_smaller(n_reply, n_block) - 1);
 }
 
 /* The source of drafts, with all tokens of the reply. NULL without memory. */
@@ -49,7 +45,7 @@ static bool has_room(const hth_slot *slot, uint32_t *n_max)
     if (slot->request->draft_max == 0 || !hth_sequence_can_be_shortened(slot->entry->sequence) ||
         !slot->was_prefilled || hth_sequence_n_tokens(slot->entry->sequence) + 1 != slot->n_tokens)
         return false;
-    *n_max = smaller(*n_max, n_draft_max(slot));
+    *n_max = hth_smaller(*n_max, n_draft_max(slot));
     return *n_max > 0;
 }
 

@@ -5,15 +5,12 @@
 
 #include <string.h>
 
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+#include "base/smaller.h"
 
 /* Tokens of an item up to the next multiple of chunk, or the end of the prompt. */
 static uint32_t one_chunk(const hearth_plan_item *item, uint32_t chunk)
 {
-    return smaller(item->n_ready, chunk - item->position % chunk);
+    return hth_smaller(item->n_ready, chunk - item->position % chunk);
 }
 
 /* Give room to items of one kind in their order. Returns the rest of the room. */
@@ -25,7 +22,7 @@ static uint32_t fill(const hearth_plan_item *items, size_t n, bool decodes, uint
 
         if (items[i].is_decode != decodes || n_tokens_out[i] > 0)
             continue;
-        n_tokens_out[i] = smaller(wanted, room);
+        n_tokens_out[i] = hth_smaller(wanted, room);
         room -= n_tokens_out[i];
     }
     return room;
@@ -53,7 +50,7 @@ static void decode_maximal(const hearth_plan_item *items, size_t n, uint32_t n_b
 static void prompts_first(const hearth_plan_item *items, size_t n, uint32_t n_batch, uint32_t chunk, uint32_t kept,
                           uint32_t *n_tokens_out)
 {
-    uint32_t room = n_batch - smaller(kept, n_decodes(items, n));
+    uint32_t room = n_batch - hth_smaller(kept, n_decodes(items, n));
     uint32_t unused = fill(items, n, false, room, chunk, n_tokens_out);
 
     (void)fill(items, n, true, n_batch - room + unused, chunk, n_tokens_out);
@@ -100,7 +97,7 @@ bool hth_strategy_builtin(const char *name, hth_strategy *out)
 static uint32_t sound(const hearth_plan_item *item, uint32_t planned, uint32_t room, uint32_t n_for_prompts,
                       uint32_t chunk)
 {
-    uint32_t n = smaller(smaller(planned, room), item->is_decode ? 1 : one_chunk(item, chunk));
+    uint32_t n = hth_smaller(hth_smaller(planned, room), item->is_decode ? 1 : one_chunk(item, chunk));
     uint32_t end;
 
     if (n == item->n_ready || n_for_prompts < HTH_CHUNK_MIN)
