@@ -39,6 +39,7 @@ struct hth_draft_seat {
     hth_pool_entry *entry;       /* NULL: the prompt was not looked up yet */
     hth_engine_sampler *sampler; /* NULL: the likeliest token is the guess */
     hth_lookup lookup;           /* used by restore */
+    hearth_token *restored;      /* likewise: a copy of the reply's tokens, which move when it grows */
     hth_restore *restore;        /* NULL: none runs */
     uint32_t n_true;             /* leading tokens of the sequence that are the reply's */
     uint32_t n_rows, first_row;  /* in the evaluation */
@@ -116,7 +117,7 @@ hearth_status hth_draft_model_open(const hth_draft_model_options *options, hth_d
 
 /*
  * The prefix keeps the rows apart from those of the same file as a target: a draft model evaluates prompts in other
- * chunks, whose bits may differ.
+ * chunks, whose bits may differ. The rows belong to no tenant that an explanation could name.
  */
 void hth_draft_model_keyspace(const hth_workplace *place, const hth_keyspace *request, hth_keyspace *out)
 {
@@ -127,6 +128,7 @@ void hth_draft_model_keyspace(const hth_workplace *place, const hth_keyspace *re
     hth_hex_encode(owner, sizeof(request->tenancy.scope), salt + strlen(salt));
     *out = place->keyspace;
     hth_keyspace_salt(out, salt);
+    out->tenancy = (hth_tenancy){ .scope = { 0 } };
 }
 
 /* ---- learning ---- */
@@ -225,6 +227,8 @@ static void end_restore(hth_draft_seat *seat)
 {
     hth_restore_end(seat->restore);
     hth_lookup_deinit(&seat->lookup);
+    free(seat->restored);
+    seat->restored = NULL;
     seat->restore = NULL;
     seat->lookup = (hth_lookup){ .n_rows = 0 };
 }
@@ -305,7 +309,17 @@ static bool may_pay(const hth_draft_model *model, const hth_draft_seat *seat, co
     return token_ns == 0 || n_missing * model->row_ns <= n_rest * token_ns / REPLY_PART;
 }
 
-/* Look up the prompt: the sequence begins with shared cells, and rows that reach further are restored. */
+/* Begin to restore the rows that were found. Without memory there is no restore. */
+static void begin_restore(hth_draft_seat *seat, const hth_draft_wish *wish)
+{
+    seat->restored = malloc(wish->n_tokens * sizeof(*seat->restored));
+    if (!seat->restored)
+        return;
+    memcpy(seat->restored, wish->tokens, wish->n_tokens * sizeof(*seat->restored));
+    seat->restore = hth_restore_begin(seat->entry->sequence, &seat->lookup, seat->restored);
+}
+
+/* Look up prompt and reply: the sequence begins with shared cells, and rows that reach further are restored. */
 static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_wish *wish, uint64_t token_ns)
 {
     const hth_request *request = seat->request;
@@ -324,9 +338,8 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     if (hth_pool_assign(model->pool, &query, &seat->entry, &n_live, NULL) != HEARTH_OK)
         return false;
     sequence = seat->entry->sequence;
-    /* The tokens of the wish may move when the reply grows, those of the request do not. */
-    if (hth_sequence_lookup(sequence, request->prompt, request->n_prompt, request->n_prompt, reads, &seat->lookup,
-                            NULL) != HEARTH_OK) {
+    if (hth_sequence_lookup(sequence, wish->tokens, wish->n_tokens, wish->n_tokens - 1, reads, &seat->lookup, NULL) !=
+        HEARTH_OK) {
         (void)hth_sequence_shorten(sequence, 0); /* its keys belong to another prompt */
         hth_pool_release(model->pool, seat->entry, NULL, 0);
         seat->entry = NULL;
@@ -334,7 +347,7 @@ static bool begin(hth_draft_model *model, hth_draft_seat *seat, const hth_draft_
     }
     if (seat->lookup.n_cached > n_live) {
         (void)hth_sequence_shorten(sequence, n_live / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS);
-        seat->restore = hth_restore_begin(sequence, &seat->lookup, request->prompt);
+        begin_restore(seat, wish);
     }
     seat->is_out = !may_pay(model, seat, wish, seat->restore ? seat->lookup.n_cached : n_live, token_ns);
     if (seat->is_out)

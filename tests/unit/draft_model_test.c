@@ -200,6 +200,25 @@ TEST(rows_of_the_draft_model_have_true_tokens_only)
     test_stage_close(&stage);
 }
 
+/* So is one that was put aside and has lost its cells. */
+TEST(a_reply_that_goes_on_elsewhere_is_warm_for_the_draft_model_up_to_its_last_token)
+{
+    test_stage_options options = with_draft_model("stub:errs=5");
+    hearth_request first = drafting(text, PROMPT, 700), second = drafting(text, PROMPT, 740);
+    test_reply *reply;
+    test_stage stage;
+
+    options.ram_bytes = 64 << 20;
+    open_stage(&stage, &options);
+    reply = run_as_alone(&stage, &first);
+    hth_batcher_save(stage.batcher, HEARTH_SAVE_EVICT);
+    second.replayed = reply->result->tokens;
+    second.n_replayed = 700;
+    assert_true(n_draft_rows(&stage, &second) < 200);
+    test_reply_free(reply);
+    test_stage_close(&stage);
+}
+
 TEST(requests_of_other_salts_share_no_rows_of_the_draft_model)
 {
     test_stage_options options = with_draft_model("stub:");
