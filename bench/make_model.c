@@ -85,6 +85,15 @@ static const struct shape shapes[] = {
       .n_heads = 4, .n_heads_kv = 2, .n_ff = 256 },
     { "tiny-llama-wide", "plain attention, wide enough for k-quants", "q4_k_m", KIND_LLAMA, .n_vocab = 4096,
       .n_ctx = 8192, .n_layers = 4, .n_embd = 256, .n_heads = 4, .n_heads_kv = 2, .n_ff = 512 },
+    { "tiny-experts", "plain attention, 8 experts", "f16", KIND_LLAMA, .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4,
+      .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256, .n_experts = 8 },
+    { "tiny-experts-wide", "plain attention, 8 experts, wide enough for k-quants", "q4_k_m", KIND_LLAMA,
+      .n_vocab = 4096, .n_ctx = 8192, .n_layers = 2, .n_embd = 256, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256,
+      .n_experts = 8 },
+    { "tiny-experts-iq", "the same with weights of an i-quant", "iq4_xs", KIND_LLAMA, .n_vocab = 4096, .n_ctx = 8192,
+      .n_layers = 2, .n_embd = 256, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256, .n_experts = 8 },
+    { "tiny-grok", "grok, 8 experts, no flash attention", "f16", KIND_GROK, .n_vocab = 4096, .n_ctx = 8192,
+      .n_layers = 2, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256, .n_experts = 8 },
     { "tiny-window", "cohere2, window 64, every 4th layer full", "f16", KIND_COHERE2, .n_vocab = 4096, .n_ctx = 8192,
       .n_layers = 4, .n_embd = 128, .n_heads = 4, .n_heads_kv = 2, .n_ff = 256, .n_window = 64 },
     { "tiny-window600", "cohere2, window 600, every 4th layer full", "f16", KIND_COHERE2, .n_vocab = 4096,
@@ -119,7 +128,7 @@ static const struct type types[] = {
     { "q8_0", LLAMA_FTYPE_MOSTLY_Q8_0, 32, 8.5 },      { "q5_0", LLAMA_FTYPE_MOSTLY_Q5_0, 32, 5.6 },
     { "q4_0", LLAMA_FTYPE_MOSTLY_Q4_0, 32, 4.7 },      { "q6_k", LLAMA_FTYPE_MOSTLY_Q6_K, 256, 6.6 },
     { "q5_k_m", LLAMA_FTYPE_MOSTLY_Q5_K_M, 256, 5.7 }, { "q4_k_m", LLAMA_FTYPE_MOSTLY_Q4_K_M, 256, 4.9 },
-    { "q4_k_s", LLAMA_FTYPE_MOSTLY_Q4_K_S, 256, 4.7 },
+    { "q4_k_s", LLAMA_FTYPE_MOSTLY_Q4_K_S, 256, 4.7 }, { "iq4_xs", LLAMA_FTYPE_MOSTLY_IQ4_XS, 256, 4.5 },
 };
 
 static const size_t n_types = sizeof(types) / sizeof(types[0]);
@@ -510,7 +519,7 @@ static void print_help(void)
            "\n"
            "  --seed N      another N gives other weights (default 1)\n"
            "  --type TYPE   weight type instead of the shape's own: f32, f16, q8_0, q5_0, q4_0,\n"
-           "                q6_k, q5_k_m, q4_k_m, q4_k_s\n"
+           "                q6_k, q5_k_m, q4_k_m, q4_k_s, iq4_xs\n"
            "  --out FILE    write FILE instead of a file in the cache directory\n"
            "  --dir DIR     use DIR as the cache directory\n"
            "  --print       print the path and make nothing\n"

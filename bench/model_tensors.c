@@ -10,6 +10,7 @@ static const char *architecture_of(enum kind kind)
 {
     switch (kind) {
     case KIND_LLAMA: return "llama";
+    case KIND_GROK: return "grok";
     case KIND_COHERE2: return "cohere2";
     case KIND_MAMBA: return "mamba";
     case KIND_LFM2: return "lfm2";
@@ -134,13 +135,41 @@ static void add_normed_attention(struct model *model, uint32_t layer, uint32_t n
     add_attention(model, layer);
 }
 
+static void add_block_experts(struct model *model, uint32_t layer, const char *suffix, uint32_t n_in, uint32_t n_out)
+{
+    char name[NAME_BYTES];
+
+    block_name(layer, suffix, name);
+    add_weight(model, ggml_new_tensor_3d(model->tensors, model->matrix_type, n_in, n_out, model->shape->n_experts),
+               FILL_RANDOM, name);
+}
+
+static void add_experts(struct model *model, uint32_t layer)
+{
+    const struct shape *s = model->shape;
+
+    add_block_small(model, layer, "ffn_gate_inp.weight", FILL_RANDOM, s->n_embd, s->n_experts);
+    add_block_experts(model, layer, "ffn_gate_exps.weight", s->n_embd, s->n_ff);
+    add_block_experts(model, layer, "ffn_up_exps.weight", s->n_embd, s->n_ff);
+    add_block_experts(model, layer, "ffn_down_exps.weight", s->n_ff, s->n_embd);
+}
+
 static void add_feed_forward(struct model *model, uint32_t layer)
 {
     const struct shape *s = model->shape;
 
+    if (s->n_experts > 0) {
+        add_experts(model, layer);
+        return;
+    }
     add_block_matrix(model, layer, "ffn_gate.weight", s->n_embd, s->n_ff);
     add_block_matrix(model, layer, "ffn_up.weight", s->n_embd, s->n_ff);
     add_block_matrix(model, layer, "ffn_down.weight", s->n_ff, s->n_embd);
+}
+
+static bool has_llama_tensors(const struct shape *shape)
+{
+    return shape->kind == KIND_LLAMA || shape->kind == KIND_GROK;
 }
 
 static void add_llama(struct model *model)
@@ -155,6 +184,10 @@ static void add_llama(struct model *model)
         add_plain_attention(model, i);
         add_block_norm(model, i, "ffn_norm.weight", s->n_embd);
         add_feed_forward(model, i);
+        if (s->kind == KIND_GROK) {
+            add_block_norm(model, i, "attn_output_norm.weight", s->n_embd);
+            add_block_norm(model, i, "layer_output_norm.weight", s->n_embd);
+        }
     }
 }
 
@@ -366,12 +399,16 @@ static void add_common_keys(struct model *model, const char *name)
         set_f32(model, "attention.layer_norm_epsilon", 1e-5f);
     else
         set_f32(model, "attention.layer_norm_rms_epsilon", 1e-5f);
-    if (s->kind == KIND_LLAMA || s->kind == KIND_COHERE2 || s->kind == KIND_QWEN35)
+    if (has_llama_tensors(s) || s->kind == KIND_COHERE2 || s->kind == KIND_QWEN35)
         set_u32(model, "attention.head_count_kv", s->n_heads_kv);
     if (s->kind != KIND_MAMBA && s->kind != KIND_BERT)
         set_f32(model, "rope.freq_base", 10000.0f);
     if (s->n_window > 0)
         set_u32(model, "attention.sliding_window", s->n_window);
+    if (s->n_experts > 0) {
+        set_u32(model, "expert_count", s->n_experts);
+        set_u32(model, "expert_used_count", 2);
+    }
 }
 
 void model_deinit(struct model *model)
@@ -398,10 +435,11 @@ void model_init(struct model *model, const struct shape *shape, enum ggml_type m
     add_vocab(model);
     /* The other kinds use their embedding as their head. */
     add_matrix(model, "token_embd.weight",
-               shape->kind == KIND_LLAMA || shape->kind == KIND_BERT ? FILL_RANDOM : FILL_HEAD, shape->n_embd,
+               has_llama_tensors(shape) || shape->kind == KIND_BERT ? FILL_RANDOM : FILL_HEAD, shape->n_embd,
                shape->n_vocab);
     switch (shape->kind) {
-    case KIND_LLAMA: add_llama(model); break;
+    case KIND_LLAMA:
+    case KIND_GROK: add_llama(model); break;
     case KIND_COHERE2: add_cohere2(model); break;
     case KIND_MAMBA: add_mamba(model); break;
     case KIND_LFM2: add_lfm2(model); break;

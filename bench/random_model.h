@@ -85,7 +85,7 @@ static inline void mark_part(struct gguf_context *file, uint16_t n_parts)
 
 /* ---- the shape ---- */
 
-enum kind { KIND_LLAMA, KIND_COHERE2, KIND_MAMBA, KIND_LFM2, KIND_QWEN35, KIND_BERT };
+enum kind { KIND_LLAMA, KIND_GROK, KIND_COHERE2, KIND_MAMBA, KIND_LFM2, KIND_QWEN35, KIND_BERT };
 
 struct shape {
     const char *name;
@@ -93,8 +93,9 @@ struct shape {
     const char *default_type;
     enum kind kind;
     uint32_t n_vocab, n_ctx, n_layers, n_embd, n_heads, n_heads_kv, n_ff;
-    uint32_t n_window; /* 0: no sliding window */
-    uint32_t n_labels; /* of its classifier; 0: it has none */
+    uint32_t n_window;  /* 0: no sliding window */
+    uint32_t n_labels;  /* of its classifier; 0: it has none */
+    uint32_t n_experts; /* of each layer, two of which a token uses; 0: plain feed-forward layers */
 };
 
 /* ---- the vocabulary ---- */

@@ -400,6 +400,13 @@ TEST(so_they_are_with_f16_weights)
     check_model("tiny-llama");
 }
 
+static void expect_unsupported(hearth_status status, const hearth_error *err, const char *words)
+{
+    assert_int_equal(status, HEARTH_UNSUPPORTED);
+    if (!strstr(err->message, words))
+        fail_msg("'%s' does not say '%s'", err->message, words);
+}
+
 TEST(a_model_of_another_kind_is_refused_with_the_reason)
 {
     static const char *const shapes[] = { "tiny-window", "tiny-recurrent", "tiny-hybrid" };
@@ -416,6 +423,33 @@ TEST(a_model_of_another_kind_is_refused_with_the_reason)
     }
 }
 
+TEST(so_they_are_with_experts)
+{
+    check_model("tiny-experts-wide");
+}
+
+TEST(a_model_whose_experts_are_of_i_quants_is_refused_with_the_reason)
+{
+    hearth_error err = { .message = "" };
+    char path[PATH_BYTES];
+
+    if (!is_possible())
+        skip();
+    hth_test_model("tiny-experts-iq", path, sizeof(path));
+    expect_unsupported(try_to_load(path, 0, NULL, &err), &err, "experts with weights of a type IQ1 to IQ4_XS");
+}
+
+TEST(a_model_without_flash_attention_is_refused_with_the_reason)
+{
+    hearth_error err = { .message = "" };
+    char path[PATH_BYTES];
+
+    if (!is_possible())
+        skip();
+    hth_test_model("tiny-grok", path, sizeof(path));
+    expect_unsupported(try_to_load(path, 0, NULL, &err), &err, "this needs flash attention");
+}
+
 TEST(an_encoder_is_refused_with_the_reason)
 {
     hearth_error err = { .message = "" };
@@ -424,13 +458,6 @@ TEST(an_encoder_is_refused_with_the_reason)
     hth_test_model("tiny-bert", path, sizeof(path));
     assert_int_equal(try_to_load(path, 0, NULL, &err), HEARTH_UNSUPPORTED);
     assert_non_null(strstr(err.message, "do not generate text"));
-}
-
-static void expect_unsupported(hearth_status status, const hearth_error *err, const char *words)
-{
-    assert_int_equal(status, HEARTH_UNSUPPORTED);
-    if (!strstr(err->message, words))
-        fail_msg("'%s' does not say '%s'", err->message, words);
 }
 
 TEST(a_second_adapter_that_all_requests_would_have_is_refused)

@@ -359,7 +359,24 @@ TEST(and_with_quantised_cells)
     check_shape("tiny-llama", "q8_0");
 }
 
+/* A token's neighbours decide how many rows an expert gets. */
+TEST(and_with_experts)
+{
+    check_shape("tiny-experts", "f16");
+}
+
+TEST(and_with_experts_of_repacked_weights)
+{
+    check_shape("tiny-experts-wide", "f16");
+}
+
+TEST(and_with_experts_of_i_quants_without_the_engines_panels)
+{
+    check_shape("tiny-experts-iq", "f16");
+}
+
 int main(void)
 {
+    (void)setenv("GGML_NO_IQ_PANEL", "1", 1); /* the engine reads it once */
     return hth_test_run("tests", NULL, NULL);
 }
