@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/smaller.h"
 
 typedef uint16_t halves __attribute__((vector_size(32)));
 
@@ -286,69 +287,115 @@ void hth_mask_plan_free(hth_mask_plan *plan)
 
 /* ---- order ---- */
 
-static bool take_ordered(hth_mask_plan *plan, size_t n)
+/* Do the open cells of a word have the positions from next on? */
+static bool has_positions(uint64_t open, const uint32_t *positions, uint32_t next)
 {
-    size_t capacity = 2 * (plan->n_ordered + n);
-    uint32_t *grown;
+    uint32_t wrong = 0;
 
-    if (plan->n_ordered + n <= plan->ordered_capacity)
-        return true;
-    grown = realloc(plan->ordered, capacity * sizeof(*grown));
-    if (!grown)
-        return false;
-    plan->ordered = grown;
-    plan->ordered_capacity = capacity;
-    return true;
+    if (open != UINT64_MAX) {
+        for (; open != 0; open &= open - 1)
+            wrong |= positions[__builtin_ctzll(open)] ^ next++;
+        return wrong == 0;
+    }
+    for (uint32_t i = 0; i < N_BITS; i++) /* for the compiler to do many at once */
+        wrong |= positions[i] ^ (next + i);
+    return wrong == 0;
 }
 
-/* Put the group's cells to the places of their positions. Cells that are in order already need only the first pass. */
-static bool order_group(hth_mask_plan *plan, hth_mask_group *group, const uint32_t *positions)
+/* Is the order of the group's cells that of their positions, without a gap? */
+static bool is_sorted(const hth_mask_plan *plan, hth_mask_group *group, const uint32_t *positions)
 {
-    uint32_t *cells = plan->ordered + plan->n_ordered;
-    uint32_t *spare = cells + group->n_open;
-    hth_open_cells walk = hth_mask_group_walk(plan, group);
-    size_t n = hth_open_cells_next(&walk, cells, group->n_open);
-    uint32_t lowest = UINT32_MAX;
-    bool is_sorted = true;
+    uint32_t next = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        is_sorted = is_sorted && (i == 0 || positions[cells[i]] == positions[cells[i - 1]] + 1);
-        if (positions[cells[i]] < lowest)
-            lowest = positions[cells[i]];
-    }
-    group->first_position = lowest;
-    if (is_sorted)
-        return true;
-    memset(spare, 0xff, n * sizeof(*spare));
-    for (size_t i = 0; i < n; i++) {
-        size_t place = positions[cells[i]] - lowest;
+    for (size_t i = 0; i < group->n_words; i++) {
+        uint64_t open = plan->words[group->any + i];
+        const uint32_t *here = positions + group->first_cell + i * N_BITS;
 
-        if (place >= n || spare[place] != UINT32_MAX)
+        if (i == 0)
+            group->first_position = next = here[__builtin_ctzll(open)]; /* the first word of a group has open cells */
+        if (!has_positions(open, here, next))
             return false;
-        spare[place] = cells[i];
+        next += (uint32_t)__builtin_popcountll(open);
     }
-    memcpy(cells, spare, n * sizeof(*cells));
     return true;
 }
 
+static bool sees(const hth_mask_plan *plan, const hth_mask_group *group, uint32_t cell)
+{
+    size_t word = cell / N_BITS - group->first_cell / N_BITS;
+
+    return cell >= group->first_cell && word < group->n_words &&
+           (plan->words[group->any + word] >> cell % N_BITS & 1) != 0;
+}
+
+/* Does the list of another group begin with the cells of this one? So it is with a later row of the same sequence. */
+static bool shares_list(const hth_mask_plan *plan, hth_mask_group *group, const hth_mask_group *other)
+{
+    if (group->n_open > other->n_open)
+        return false;
+    for (size_t i = 0; i < group->n_open; i++)
+        if (!sees(plan, group, plan->ordered[other->ordered + i]))
+            return false;
+    group->ordered = other->ordered;
+    group->first_position = other->first_position;
+    return true;
+}
+
+/* Put the group's cells to the places of their positions. */
+static bool make_list(hth_mask_plan *plan, hth_mask_group *group, const uint32_t *positions, bool *has_gap)
+{
+    uint32_t *ordered =
+        hth_grown_by(plan->ordered, plan->n_ordered, group->n_open, &plan->ordered_capacity, sizeof(*ordered));
+    hth_open_cells walk = hth_mask_group_walk(plan, group), again = walk;
+    uint32_t cells[N_BITS], lowest = UINT32_MAX;
+    size_t n;
+
+    if (!ordered)
+        return false;
+    plan->ordered = ordered;
+    ordered += plan->n_ordered;
+    memset(ordered, 0xff, group->n_open * sizeof(*ordered));
+    while ((n = hth_open_cells_next(&walk, cells, N_BITS)) > 0)
+        for (size_t i = 0; i < n; i++)
+            if (positions[cells[i]] < lowest)
+                lowest = positions[cells[i]];
+    while ((n = hth_open_cells_next(&again, cells, N_BITS)) > 0)
+        for (size_t i = 0; i < n; i++) {
+            size_t place = positions[cells[i]] - lowest;
+
+            *has_gap = place >= group->n_open || ordered[place] != UINT32_MAX;
+            if (*has_gap)
+                return false;
+            ordered[place] = cells[i];
+        }
+    group->first_position = lowest;
+    group->ordered = plan->n_ordered;
+    plan->n_ordered += group->n_open;
+    return true;
+}
+
+/* From the last row, because the list of a row begins with those of the rows before it. */
 bool hth_mask_plan_order(hth_mask_plan *plan, const uint32_t *positions, bool *has_gap)
 {
+    const hth_mask_group *listed = NULL;
+
     *has_gap = false;
     plan->n_ordered = 0;
-    plan->is_ordered = false; /* the walk below goes by cells */
-    for (size_t i = 0; i < plan->n_groups; i++) {
+    plan->is_ordered = false; /* the walks above go by cells */
+    for (size_t i = plan->n_groups; i-- > 0;) {
         hth_mask_group *group = &plan->groups[i];
 
-        if (group->n_open == 0)
+        group->is_listed = false;
+        if (listed && shares_list(plan, group, listed)) {
+            group->is_listed = true;
             continue;
-        if (!take_ordered(plan, 2 * group->n_open))
-            return false;
-        if (!order_group(plan, group, positions)) {
-            *has_gap = true;
-            return false;
         }
-        group->ordered = plan->n_ordered;
-        plan->n_ordered += group->n_open;
+        if (is_sorted(plan, group, positions))
+            continue;
+        if (!make_list(plan, group, positions, has_gap))
+            return false;
+        group->is_listed = true;
+        listed = group;
     }
     plan->is_ordered = true;
     return true;
@@ -368,22 +415,21 @@ size_t hth_open_cells_next(hth_open_cells *walk, uint32_t *cells, size_t n_max)
 {
     size_t n = 0;
 
+    if (walk->is_aligned)
+        n_max -= walk->position % n_max;
     if (walk->ordered) {
-        n = n_max - walk->position % n_max;
-        if (n > walk->n_ordered)
-            n = walk->n_ordered;
+        n = hth_smaller(n_max, walk->n_ordered);
         memcpy(cells, walk->ordered, n * sizeof(*cells));
         walk->ordered += n;
         walk->n_ordered -= n;
-        walk->position += n;
-        return n;
     }
-    while (n < n_max && look_further(walk)) {
+    while (!walk->ordered && n < n_max && look_further(walk)) {
         uint32_t first = (uint32_t)(walk->first_cell + (walk->next - 1) * N_BITS);
 
         for (; walk->open != 0 && n < n_max; walk->open &= walk->open - 1)
             cells[n++] = first + (uint32_t)__builtin_ctzll(walk->open);
     }
+    walk->position += n;
     return n;
 }
 

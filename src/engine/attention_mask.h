@@ -25,11 +25,12 @@ typedef struct hth_mask_group {
     size_t row; /* the first */
     size_t n_rows;
     bool is_chunk;
+    bool is_listed;    /* after hth_mask_plan_order: the order of the cells is not that of their positions */
     size_t first_cell; /* of the first word, a multiple of 64 */
     size_t n_words;
     size_t n_open;         /* number of cells that any row sees */
-    size_t ordered;        /* [n_open], after hth_mask_plan_order: these cells by position */
-    size_t first_position; /* likewise: the lowest of their positions */
+    size_t ordered;        /* [n_open], of a listed group: these cells by position */
+    size_t first_position; /* after hth_mask_plan_order: the lowest of their positions */
     size_t any;            /* [n_words]: bits of the cells that any row sees */
     size_t all;            /* [n_words], of a chunk: bits of the cells that all rows see */
     size_t
@@ -43,7 +44,7 @@ typedef struct hth_mask_plan {
     uint64_t *words;
     size_t n_words;
     size_t words_capacity;
-    uint32_t *ordered;
+    uint32_t *ordered; /* the lists of groups */
     size_t n_ordered;
     size_t ordered_capacity;
     bool has_values; /* an open cell has a value other than 0 */
@@ -62,9 +63,10 @@ bool hth_mask_plan_order(hth_mask_plan *plan, const uint32_t *positions, bool *h
 
 /* A walk over the open cells of a group, in the order of the cells or, in an ordered plan, of their positions. */
 typedef struct hth_open_cells {
-    const uint32_t *ordered; /* NULL: in the order of the cells; else [n_ordered], and the rest is not used */
+    const uint32_t *ordered; /* NULL: in the order of the cells; else [n_ordered], and the words are not used */
     size_t n_ordered;
-    size_t position;       /* of the first of them */
+    bool is_aligned;       /* in an ordered plan: stop before multiples of a position */
+    size_t position;       /* of the next cell */
     const uint64_t *words; /* [n_words] */
     size_t n_words;
     size_t first_cell;
@@ -75,8 +77,9 @@ typedef struct hth_open_cells {
 static inline hth_open_cells hth_mask_group_walk(const hth_mask_plan *plan, const hth_mask_group *group)
 {
     return (hth_open_cells){
-        .ordered = plan->is_ordered ? plan->ordered + group->ordered : NULL,
+        .ordered = plan->is_ordered && group->is_listed ? plan->ordered + group->ordered : NULL,
         .n_ordered = group->n_open,
+        .is_aligned = plan->is_ordered,
         .position = group->first_position,
         .words = plan->words + group->any,
         .n_words = group->n_words,

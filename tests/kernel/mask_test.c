@@ -163,11 +163,80 @@ TEST(an_ordered_plan_takes_cells_by_their_positions)
             }
             assert_int_equal(n_all, n - (n_rows - 1 - row));
         }
-        positions[plan.ordered[plan.groups[0].ordered]] += 2 * (uint32_t)n;
+        assert_true(plan.n_ordered <= n); /* all rows share one list */
         if (plan.groups[0].n_open > 1) {
+            hth_open_cells walk = hth_mask_group_walk(&plan, &plan.groups[0]);
+            uint32_t lowest;
+
+            assert_int_equal(hth_open_cells_next(&walk, &lowest, 1), 1);
+            positions[lowest] += 2 * (uint32_t)n;
             assert_false(hth_mask_plan_order(&plan, positions, &has_gap));
             assert_true(has_gap);
         }
+    }
+    hth_mask_plan_free(&plan);
+}
+
+TEST(sequences_whose_cells_are_in_order_have_no_lists)
+{
+    enum { N_CELLS = 640, N_ROWS = 7, N_LAST = 400 };
+    static uint16_t mask[N_ROWS * N_CELLS];
+    static uint32_t positions[N_CELLS];
+    hth_mask_plan plan = { .groups = NULL };
+    bool has_gap;
+
+    for (size_t row = 0; row < N_ROWS; row++)
+        for (size_t cell = 0; cell < N_CELLS; cell++) {
+            bool is_free = cell % 5 == 0; /* gaps between cells are no gaps between positions */
+
+            mask[row * N_CELLS + cell] = is_free || cell > N_LAST + row ? HTH_MASK_CLOSED : 0;
+            positions[cell] = (uint32_t)(70 + cell - cell / 5 - 1);
+        }
+    assert_true(hth_mask_plan_make(&plan, mask, N_CELLS * sizeof(mask[0]), N_ROWS, N_CELLS));
+    assert_true(hth_mask_plan_order(&plan, positions, &has_gap));
+    assert_int_equal(plan.n_ordered, 0);
+    for (size_t i = 0; i < plan.n_groups; i++) {
+        hth_open_cells walk = hth_mask_group_walk(&plan, &plan.groups[i]);
+        uint32_t cells[64];
+
+        assert_int_equal(hth_open_cells_next(&walk, cells, 64), 58); /* up to position 128 */
+        assert_int_equal(cells[0], 1);
+        assert_int_equal(hth_open_cells_next(&walk, cells, 64), 64);
+        assert_int_equal(positions[cells[63]], 191);
+    }
+    hth_mask_plan_free(&plan);
+}
+
+/* As with a prefix that several requests share: their lists differ behind it. */
+TEST(rows_of_another_sequence_have_another_list)
+{
+    enum { N_CELLS = 256, N_SHARED = 100, N_OWN = 20 };
+    static uint16_t mask[2 * N_CELLS];
+    static uint32_t positions[N_CELLS];
+    hth_mask_plan plan = { .groups = NULL };
+    bool has_gap;
+
+    for (size_t i = 0; i < 2 * N_CELLS; i++)
+        mask[i] = HTH_MASK_CLOSED;
+    for (size_t i = 0; i < N_SHARED; i++) { /* from the last cell down */
+        positions[N_CELLS - 1 - i] = (uint32_t)i;
+        mask[N_CELLS - 1 - i] = mask[2 * N_CELLS - 1 - i] = 0;
+    }
+    for (size_t i = 0; i < N_OWN; i++) {
+        positions[i] = positions[N_OWN + i] = (uint32_t)(N_SHARED + i);
+        mask[i] = mask[N_CELLS + N_OWN + i] = 0;
+    }
+    assert_true(hth_mask_plan_make(&plan, mask, N_CELLS * sizeof(mask[0]), 2, N_CELLS));
+    assert_true(hth_mask_plan_order(&plan, positions, &has_gap));
+    assert_int_equal(plan.n_groups, 2);
+    for (size_t i = 0; i < 2; i++) {
+        hth_open_cells walk = hth_mask_group_walk(&plan, &plan.groups[i]);
+        uint32_t cells[64];
+
+        assert_int_equal(hth_open_cells_next(&walk, cells, 64), 64);
+        assert_int_equal(cells[0], N_CELLS - 1);
+        assert_int_equal(hth_open_cells_next(&walk, cells, 64), N_SHARED + N_OWN - 64);
+        assert_int_equal(cells[N_SHARED - 64], i * N_OWN);
     }
     hth_mask_plan_free(&plan);
 }
