@@ -14,7 +14,10 @@
  * that is still so.
  *
  * A sequence may end with guesses. Before anybody else sees it, it is cut behind the tokens of its reply. So wrong
- * tokens are never saved or shared. Scheduler thread only.
+ * tokens are never saved or shared.
+ *
+ * Only the scheduler's thread calls these functions; any thread may call hth_draft_model_keyspace. Only opening can
+ * fail. When the engine fails later, the log says so, and there are no more guesses.
  */
 #ifndef HTH_SCHED_DRAFT_MODEL_H
 #define HTH_SCHED_DRAFT_MODEL_H
@@ -31,18 +34,18 @@ typedef struct hth_draft_model_options {
     uint32_t max_tick_ms;
 } hth_draft_model_options;
 
-/* HEARTH_NO_MEMORY. */
+/* The caller owns *out. options is copied. HEARTH_NO_MEMORY leaves *out as it was. */
 hearth_status hth_draft_model_open(const hth_draft_model_options *options, hth_draft_model **out, hearth_error *err);
-void hth_draft_model_close(hth_draft_model *model); /* no reply has a seat; accepts NULL */
+void hth_draft_model_close(hth_draft_model *model); /* all replies have left; accepts NULL */
 
 /* The keyspace of the draft model's rows for a request of this keyspace: salts stay apart, adapters do not matter. */
 void hth_draft_model_keyspace(const hth_workplace *place, const hth_keyspace *request, hth_keyspace *out);
 
-/* A wish for guesses of what follows tokens. */
+/* A wish for guesses of the tokens behind these. */
 typedef struct hth_draft_wish {
-    const hth_request *request; /* lives longer than the seat */
-    hth_draft_seat **seat;      /* the reply's; NULL there: none yet */
-    const hearth_token *tokens; /* [n_tokens], prompt and reply */
+    const hth_request *request; /* borrowed until the reply leaves its seat */
+    hth_draft_seat **seat;      /* the reply's, which the draft model owns; NULL there: none yet */
+    const hearth_token *tokens; /* [n_tokens], prompt and reply; borrowed during the call */
     uint32_t n_tokens;
     uint32_t n_max;                       /* 1 .. HEARTH_DRAFT_MAX; the guesses do not reach beyond a block */
     hearth_token guess[HEARTH_DRAFT_MAX]; /* [n] */
@@ -54,15 +57,20 @@ typedef struct hth_draft_wish {
 } hth_draft_wish;
 
 /*
- * Guess for n wishes. price is the cost of verifying a token, as a part of token_ns, the time of a token without
- * guesses. A wish may stay without guesses: its prompt is not evaluated yet, or guesses do not pay.
+ * Guess for n wishes of different replies, n >= 1. It evaluates, and takes about token_ns or a quarter of max_tick_ms,
+ * whichever is shorter, for prompts, and a step for each guess. price is the cost of verifying a token, as a part of
+ * token_ns, the time of a token without guesses; 0: unknown. A wish may stay without guesses: its prompt is not
+ * evaluated yet, or guesses do not pay.
  */
 void hth_draft_model_guess(hth_draft_model *model, hth_draft_wish *wishes, uint32_t n, float price, uint64_t token_ns);
 
-/* The reply has ended or is put aside with these tokens: save and release its sequence. The seat is gone. */
+/*
+ * The reply has ended or is put aside with these tokens, prompt and reply: save and release its sequence. The seat is
+ * gone afterwards, and so is the borrowed request.
+ */
 void hth_draft_model_leave(hth_draft_model *model, hth_draft_seat *seat, const hearth_token *tokens, uint32_t n_tokens);
 
-/* As hth_pool_save. */
+/* Save the sequences, as hth_pool_save does; wrong guesses are cut off before. */
 void hth_draft_model_save(hth_draft_model *model, hearth_save_reason reason);
 /* As hth_pool_forget; fingerprint is the draft model's. */
 void hth_draft_model_forget(hth_draft_model *model, const uint8_t fingerprint[32], const hearth_token *tokens,
