@@ -4,6 +4,8 @@
  * A draft model of the stub is the same model, or one that errs in some of its tokens. An evaluation of the target
  * takes a millisecond of the test's clock, so that its cost is known.
  */
+#include "cache/why.h"
+#include "sched/prompt_lookup.h"
 #include "support/scene.h"
 
 enum { PROMPT = 100, REPLY = 61 };
@@ -237,6 +239,31 @@ TEST(requests_of_other_salts_share_no_rows_of_the_draft_model)
     test_stage_run(&stage);
     assert_true(stage.draft_watch.n_rows - n_rows >= 600);
     test_reply_free(reply);
+    test_stage_close(&stage);
+}
+
+/* The same file as a target cannot use them under any salt, so an explanation does not name one. */
+TEST(rows_of_the_draft_model_belong_to_no_tenant)
+{
+    test_stage_options options = with_draft_model("stub:errs=3");
+    hearth_request request = drafting(text, 600, 40);
+    hth_prompt_place place;
+    hth_keyspace *as_target;
+    hth_why_answer answer;
+    hth_lookup lookup;
+    test_stage stage;
+
+    options.ram_bytes = 64 << 20;
+    open_stage(&stage, &options);
+    as_target = &stage.draft_place.keyspace;
+    hth_keyspace_set_fingerprint(as_target, as_target->fingerprint); /* its tenant is known */
+    assert_true(n_draft_rows(&stage, &request) > 600);
+    hth_batcher_save(stage.batcher, HEARTH_SAVE_EVICT);
+    place = hth_workplace_prompt_place(&stage.draft_place);
+    assert_int_equal(hth_prompt_lookup(&place, as_target, text, 600, true, &lookup, NULL), HEARTH_OK);
+    hth_why_of_all(stage.cache, as_target, &lookup, &stage.draft_place.policy, text, 600, 0, &answer);
+    assert_int_equal(answer.miss, HEARTH_MISS_NEVER_SEEN);
+    hth_lookup_deinit(&lookup);
     test_stage_close(&stage);
 }
 

@@ -160,27 +160,6 @@ FIXTURE_TEST(a_salt_of_a_model_is_told_to_the_operator)
     hearth_model_unref(salted);
 }
 
-/* No request of the model could use them, whatever its salt. */
-FIXTURE_TEST(rows_of_a_draft_model_are_no_other_tenants)
-{
-    hearth_model_options options = hearth_model_options_default();
-    hearth_model *drafted, *plain = hth_test_model_load(f->runtime, "stub:", NULL);
-    hearth_request request = hth_test_greedy(f->prompt, 40); /* the draft model evaluates the prompt meanwhile */
-    const hearth_result *result;
-
-    options.cache_salt = "house";
-    options.draft_model = "stub:";
-    drafted = hth_test_model_load(f->runtime, "stub:errs=3", &options);
-    result = hth_test_complete(drafted, &request);
-    assert_true(result->stats->draft_tokens > 0);
-    hearth_result_unref(result);
-    hth_test_flush(f->runtime);
-    assert_int_equal(hth_test_n_files(f->directory, "-block.kvc"), 4); /* two of each model */
-    assert_int_equal(explain_prompt(plain, f->prompt).miss, HEARTH_MISS_NEVER_SEEN);
-    hearth_model_unref(drafted);
-    hearth_model_unref(plain);
-}
-
 FIXTURE_TEST(a_request_that_does_not_read_is_told_so)
 {
     hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
