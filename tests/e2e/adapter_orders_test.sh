@@ -118,6 +118,8 @@ ended late 504
 grep -q 'it may still carry out the order' "$work/late.reply" || fail "the order says $(cat "$work/late.reply")"
 ended behind 504
 grep -q 'it changed nothing' "$work/behind.reply" || fail "the order in the line says $(cat "$work/behind.reply")"
+ask 504 --unix-socket "$work/admin.sock" "http://hearth$first" # a list waits for the worker alone
+has 'has not answered within 1 s; it may be busy with files'
 kill -CONT "$one"
 configure 120s ''
 order 200 /admin/reload ''
