@@ -1347,21 +1347,23 @@ HEARTH_API hearth_status hearth_prompt_tokenize(hearth_model *model, const heart
 
 /* ---- embeddings and scores --------------------------------------------------------------------------------------- */
 
-/* One input: a text, or tokens, to which nothing is added. */
+/* One input: a text, or tokens, to which nothing is added. Not empty. */
 typedef struct hearth_embed_input {
     size_t struct_size;
-    const char *text;           /* terminated; or NULL with tokens */
+    const char *text;           /* UTF-8, terminated; or NULL with tokens */
     const hearth_token *tokens; /* [n_tokens]; or NULL with text */
-    size_t n_tokens;
+    size_t n_tokens;            /* 1 .. hearth_model_info.embed_tokens_max, or more with truncate */
 } hearth_embed_input;
 
 typedef struct hearth_embeddings hearth_embeddings;
 /*
  * The request has ended. embeddings is borrowed for the call; hearth_embeddings_ref keeps it. Called exactly once for
- * each submitted request, on a thread of the model that evaluates inputs.
+ * each submitted request, on a thread of the model that evaluates inputs: no further input is evaluated before it
+ * returns. It may submit and cancel requests. It must not wait for one (HEARTH_MISUSE).
  */
 typedef void (*hearth_embedded_fn)(uint64_t request_id, const hearth_embeddings *embeddings, void *user_data);
 
+/* All that it points to is borrowed for the call that takes it. */
 typedef struct hearth_embed_request {
     size_t struct_size;
     const hearth_embed_input *inputs; /* [n_inputs] */
@@ -1388,6 +1390,7 @@ typedef struct hearth_embed_request {
     bool no_cache_read;
 } hearth_embed_request;
 
+/* Fill it with the defaults: no inputs yet, norm 2. */
 HEARTH_API void hearth_embed_request_init(hearth_embed_request *request, size_t struct_size);
 static inline hearth_embed_request hearth_embed_request_default(void)
 {
@@ -1398,7 +1401,9 @@ static inline hearth_embed_request hearth_embed_request_default(void)
 }
 
 /*
- * The embeddings of a request's inputs. The library makes it and never changes it afterwards: any thread may read it.
+ * The embeddings of a request's inputs, in their order. The library makes it and never changes it afterwards: any
+ * thread may read it. All pointers belong to it, and are valid while the reader holds a reference. It may outlive its
+ * model.
  */
 struct hearth_embeddings {
     size_t struct_size;
@@ -1406,7 +1411,7 @@ struct hearth_embeddings {
     hearth_pooling pooling;      /* not HEARTH_POOLING_MODEL */
     size_t n_inputs;             /* 0 if the request failed */
     uint32_t n_values;           /* of a vector; with HEARTH_POOLING_RANK its scores */
-    const float *const *vectors; /* [n_inputs]; vectors[i] has n_vectors[i] vectors, one behind the other */
+    const float *const *vectors; /* [n_inputs]; vectors[i] is n_vectors[i] vectors of n_values floats, without gaps */
     const uint32_t *n_vectors;   /* [n_inputs]; 1, or n_tokens[i] with HEARTH_POOLING_NONE */
     const uint32_t *n_tokens;    /* [n_inputs]; of each input, after truncation */
     uint64_t n_tokens_total;
@@ -1418,7 +1423,7 @@ struct hearth_embeddings {
     uint64_t n_tokens_evaluated; /* also if the request failed or was cancelled */
 };
 
-/* As hearth_result_ref and hearth_result_unref. */
+/* One holder more, and its argument back; one holder less: the last one frees it. unref accepts NULL. Any thread. */
 HEARTH_API const hearth_embeddings *hearth_embeddings_ref(const hearth_embeddings *embeddings);
 HEARTH_API void hearth_embeddings_unref(const hearth_embeddings *embeddings);
 
@@ -1429,21 +1434,23 @@ HEARTH_API void hearth_embeddings_unref(const hearth_embeddings *embeddings);
  * HEARTH_POOLING_LAST, the known prefix of an input comes from the cache, and its rows are kept there, if the model
  * generates. An embedding depends on its own input; inputs beside it may change its last bits.
  *
- * The id is unique among all requests, and hearth_cancel and hearth_wait take it.
+ * *id_out (may be NULL) is unique among all requests, and hearth_cancel and hearth_wait take it. It is written before
+ * on_done can run. Texts are tokenized on the calling thread. No evaluation is waited for.
  *
  * Returns HEARTH_OK; HEARTH_MISUSE and HEARTH_INVALID_TEXT for a request that is wrong, has more than 4 Mi tokens in
  * all (the query counts with each input), or would get vectors of more than 1 GiB; HEARTH_NOT_FOUND for an adapter that
  * is not loaded; HEARTH_TOO_LONG for an input of more tokens than hearth_model_info.embed_tokens_max, or a query that
  * does not have fewer; HEARTH_UNSUPPORTED if the model makes no embeddings, or has no classifier for
- * HEARTH_POOLING_RANK; HEARTH_BUSY when queue_max requests for embeddings have not ended, or when their tokens and
- * vectors would take more than 1 GiB together; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. on_done is not
- * called unless the status is HEARTH_OK.
+ * HEARTH_POOLING_RANK; HEARTH_BUSY (with retry_after_s) when queue_max requests for embeddings have not ended, or when
+ * their tokens and vectors would take more than 1 GiB together; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY.
+ * on_done is not called unless the status is HEARTH_OK.
  */
 HEARTH_API hearth_status hearth_embed_submit(hearth_model *model, const hearth_embed_request *request, uint64_t *id_out,
                                              hearth_error *err);
 /*
- * The same, and wait. *out receives a reference, to be given back with hearth_embeddings_unref; with HEARTH_OK only.
- * Not in a callback.
+ * The same, and wait until on_done, if there is one, has returned. *out receives a reference, to be given back with
+ * hearth_embeddings_unref; with HEARTH_OK only. Besides the statuses above, that of the request: HEARTH_ENGINE,
+ * HEARTH_CANCELLED, HEARTH_NO_MEMORY. Not in a callback.
  */
 HEARTH_API hearth_status hearth_embed(hearth_model *model, const hearth_embed_request *request,
                                       const hearth_embeddings **out, hearth_error *err);
@@ -1513,8 +1520,8 @@ HEARTH_API hearth_status hearth_runtime_remove(hearth_runtime *runtime, const ui
 /*
  * Remove a request's prompt from all tiers and from finished sequences: all rows that end at any of its tokens.
  * *n_tokens_out (may be NULL): how many leading tokens were cached before and are not now, 0 if none were. A running
- * request with this prompt keeps it and saves it again. HEARTH_BUSY, HEARTH_TIMED_OUT, HEARTH_NO_MEMORY: some rows may
- * be gone.
+ * request, or input of embeddings, with this prompt keeps it and saves it again. HEARTH_BUSY, HEARTH_TIMED_OUT,
+ * HEARTH_NO_MEMORY: some rows may be gone.
  */
 HEARTH_API hearth_status hearth_prompt_remove(hearth_model *model, const hearth_request *request,
                                               uint32_t *n_tokens_out, hearth_error *err);

@@ -406,8 +406,8 @@ static hearth_status make_job(reader *r, uint64_t n_values_max, hearth_error *er
     return HEARTH_OK;
 }
 
-hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *request, const atomic_bool *is_gone,
-                               uint64_t n_values_max, uint64_t *id_out, hearth_error *err)
+hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *request, const hth_embed_terms *terms,
+                               uint64_t *id_out, hearth_error *err)
 {
     reader r = { .model = model, .request = hearth_embed_request_default() };
     hearth_status status;
@@ -422,11 +422,13 @@ hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *
         return status;
     status = check_options(&r, err);
     if (status == HEARTH_OK)
-        status = make_job(&r, n_values_max, err);
+        status = make_job(&r, terms->n_values_max, err);
     if (status == HEARTH_OK) {
         id = hth_runtime_next_request_ids(model->runtime, 1);
         r.job->id = id;
-        r.job->is_gone = is_gone;
+        r.job->is_gone = terms->is_gone;
+        r.job->counts_answer = terms->counts_answer;
+        r.job->on_worked = terms->on_worked;
         if (id_out)
             *id_out = id; /* before on_done runs, which may look for it there */
         status = hth_embedder_submit(model->embedder, r.job, err);
@@ -442,7 +444,9 @@ hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *
 hearth_status hearth_embed_submit(hearth_model *model, const hearth_embed_request *request, uint64_t *id_out,
                                   hearth_error *err)
 {
-    return hth_embed_submit(model, request, NULL, HTH_EMBEDDINGS_VALUES_MAX, id_out, err);
+    const hth_embed_terms terms = { .n_values_max = HTH_EMBEDDINGS_VALUES_MAX };
+
+    return hth_embed_submit(model, request, &terms, id_out, err);
 }
 
 void hth_embed_wait_idle(hearth_model *model)

@@ -450,6 +450,7 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
         .place = keeps_rows(model) ? &model->place : NULL,
         .schedule = &model->schedule,
         .context = model->context_params,
+        .n_ctx_short = model->info.n_ctx_short,
         .counters = hth_runtime_counters(model->runtime),
     };
     hth_keyspace *keyspace = &model->place.keyspace;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/backend.h"
 #include "models/chat_templates.h"
+#include "sched/embedder.h"
 #include "sched/prompt_text.h"
 
 /* Flags for the text of a rendered conversation; see hearth_chat_prompt. */
@@ -93,12 +94,17 @@ hearth_status hth_model_adapters_digest(hearth_model *model, const hearth_adapte
 /* Does the policy save a prompt of n_tokens, if there is room? Fixed while the model is loaded. Any thread. */
 bool hth_model_keeps_prompt(hearth_model *model, size_t n_tokens);
 
-/*
- * hearth_embed_submit of a request that counts as cancelled once *is_gone is true (NULL: never). HEARTH_TOO_LONG if its
- * vectors would have more than n_values_max values together.
- */
-hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *request, const atomic_bool *is_gone,
-                               uint64_t n_values_max, uint64_t *id_out, hearth_error *err);
+/* A server's terms for a request for embeddings. */
+typedef struct hth_embed_terms {
+    const atomic_bool *is_gone;    /* true: the request counts as cancelled; NULL: never */
+    uint64_t n_values_max;         /* of its vectors together */
+    hth_embed_worked_fn on_worked; /* with the request's user_data; NULL: nobody asks */
+    bool counts_answer; /* the vectors count as memory of waiting requests until the last reference is given back */
+} hth_embed_terms;
+
+/* hearth_embed_submit on these terms, which are copied. HEARTH_MISUSE beyond n_values_max. */
+hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *request, const hth_embed_terms *terms,
+                               uint64_t *id_out, hearth_error *err);
 /* Wait until every on_done has returned. The model is not unloaded meanwhile. */
 void hth_embed_wait_idle(hearth_model *model);
 

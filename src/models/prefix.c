@@ -294,6 +294,8 @@ static hearth_status forget(hearth_model *model, const hth_keyspace *keyspace, c
 {
     hearth_status status = hth_scheduler_forget(model->scheduler, keyspace->fingerprint, tokens, n_tokens, n_kept, err);
 
+    if (status == HEARTH_OK)
+        hth_embedder_forget(model->embedder, keyspace->fingerprint, tokens, n_tokens, n_kept);
     return status == HEARTH_OK ? hth_prefix_flush(model->place.cache, err) : status;
 }
 

@@ -214,6 +214,12 @@ void hth_batcher_add(hth_batcher *batcher, hth_slot *slot)
     }
 }
 
+bool hth_batcher_admit_now(hth_batcher *batcher)
+{
+    hth_batcher_admit(batcher);
+    return batcher->line.n == 0;
+}
+
 void hth_batcher_cancel(hth_batcher *batcher, hth_request *request)
 {
     atomic_store_explicit(&request->cancelled, true, memory_order_relaxed);

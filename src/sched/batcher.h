@@ -35,6 +35,8 @@ const hth_workplace *hth_batcher_workplace(const hth_batcher *batcher);
 
 /* Put a slot into the waiting line; taken over. Without memory it ends at once. */
 void hth_batcher_add(hth_batcher *batcher, hth_slot *slot);
+/* Admit slots of the line now rather than with the next tick. True: none is left there. */
+bool hth_batcher_admit_now(hth_batcher *batcher);
 /* Cancel a request whose slot was added, or will be, and has not ended: it ends with the next tick. Any thread. */
 void hth_batcher_cancel(hth_batcher *batcher, hth_request *request);
 /*
@@ -52,6 +54,7 @@ bool hth_batcher_is_idle(const hth_batcher *batcher);
 void hth_batcher_save(hth_batcher *batcher, hearth_save_reason reason);
 /* False when no cells are kept for the session. */
 bool hth_batcher_end_session(hth_batcher *batcher, const hth_keyspace *tenant, const char *session);
+/* hth_pool_forget, in the draft model's sequences, too. */
 void hth_batcher_forget(hth_batcher *batcher, const uint8_t fingerprint[32], const hearth_token *tokens,
                         uint32_t n_tokens, uint32_t n_kept);
 

@@ -22,8 +22,9 @@ struct hth_cached_embedder {
     hth_schedule schedule;
     hth_counters *counters;
     hth_batcher *batcher;
-    hth_pulse pulse; /* the context does not ask it */
-    uint32_t n;
+    hth_pulse pulse;   /* the context does not ask it */
+    uint32_t n;        /* inputs that have begun */
+    bool all_admitted; /* none of them waits for cells */
 };
 
 void hth_cached_embedder_close(hth_cached_embedder *embedder)
@@ -41,10 +42,13 @@ static hearth_status make_context(hth_cached_embedder *embedder, const hth_cache
     hth_engine_context_params params = options->params;
     hth_workplace *place = &embedder->place;
     hth_engine_context_info info;
+    uint8_t hash[sizeof(place->keyspace.ctx_params_hash)];
+    uint32_t n_ctx_model;
     hearth_status status;
 
-    /* Not larger than the model's for no need: from some size on, the engine takes other RoPE factors. */
     params.n_ctx = hth_larger(options->n_tokens_max, hth_smaller(CELLS_MIN, place->n_ctx));
+    if (place->n_ctx > options->n_ctx_short) /* with the same RoPE factors as the model's context */
+        params.n_ctx = hth_larger(params.n_ctx, options->n_ctx_short + 1);
     params.n_batch = hth_smaller(place->n_batch, ROWS_MAX);
     params.n_seq_max = embedder->schedule.n_sequences + 1; /* one more to cut rows */
     params.abort = options->abort;
@@ -60,10 +64,17 @@ static hearth_status make_context(hth_cached_embedder *embedder, const hth_cache
             "allows shorter inputs only",
             info.n_ctx, options->n_tokens_max);
     place->context = embedder->context;
+    n_ctx_model = place->n_ctx;
     place->n_ctx = info.n_ctx;
     place->n_batch = info.n_batch;
     place->idle_cost = info.idle_cost;
-    hth_sha256_of(info.params_text, strlen(info.params_text), place->keyspace.ctx_params_hash);
+    hth_sha256_of(info.params_text, strlen(info.params_text), hash);
+    if (memcmp(hash, place->keyspace.ctx_params_hash, sizeof(hash)) != 0) {
+        place->cache = NULL;
+        hth_info(place->log,
+                 "embeddings use no cache: their context of %u tokens has not the parameters of the model's, of %u",
+                 info.n_ctx, n_ctx_model);
+    }
     place->true_tokens = NULL;
     place->draft_model = NULL;
     place->on_work = NULL; /* it tells of the scheduler's work */
@@ -92,6 +103,7 @@ hearth_status hth_cached_embedder_open(const hth_cached_embedder_options *option
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for embeddings");
     embedder->place = *options->place;
     embedder->counters = options->counters;
+    embedder->all_admitted = true;
     embedder->schedule = *options->schedule;
     embedder->schedule.n_parallel = options->place->kind == HTH_MODEL_PLAIN ? INPUTS_MAX : STATES_MAX;
     embedder->schedule.n_sequences = embedder->schedule.n_parallel + 1;
@@ -107,14 +119,9 @@ hearth_status hth_cached_embedder_open(const hth_cached_embedder_options *option
     return HEARTH_OK;
 }
 
-uint32_t hth_cached_embedder_n_max(const hth_cached_embedder *embedder)
+bool hth_cached_embedder_has_room(const hth_cached_embedder *embedder)
 {
-    return embedder->schedule.n_parallel;
-}
-
-uint32_t hth_cached_embedder_n(const hth_cached_embedder *embedder)
-{
-    return embedder->n;
+    return embedder->n < embedder->schedule.n_parallel && embedder->all_admitted;
 }
 
 /* The request's on_vector. */
@@ -133,7 +140,7 @@ hearth_status hth_cached_embedder_begin(hth_cached_embedder *embedder, hth_cache
     hth_request *request;
     hearth_status status;
 
-    assert(embedder->n < embedder->schedule.n_parallel);
+    assert(hth_cached_embedder_has_room(embedder));
     if (!tokens)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for an input of %u tokens", input->n_tokens);
     memcpy(tokens, input->tokens, input->n_tokens * sizeof(*tokens));
@@ -148,8 +155,6 @@ hearth_status hth_cached_embedder_begin(hth_cached_embedder *embedder, hth_cache
     request->on_vector = take_vector;
     request->adapters = hth_adapter_set_ref(input->adapters);
     request->keyspace = *input->keyspace;
-    memcpy(request->keyspace.ctx_params_hash, embedder->place.keyspace.ctx_params_hash,
-           sizeof(request->keyspace.ctx_params_hash));
     status = hth_slot_new(hth_batcher_workplace(embedder->batcher), request, &sampling, NULL, &input->slot, err);
     if (status != HEARTH_OK) {
         hth_request_free(request);
@@ -157,6 +162,7 @@ hearth_status hth_cached_embedder_begin(hth_cached_embedder *embedder, hth_cache
     }
     embedder->n++;
     hth_batcher_add(embedder->batcher, input->slot);
+    embedder->all_admitted = hth_batcher_admit_now(embedder->batcher);
     return HEARTH_OK;
 }
 
@@ -168,8 +174,15 @@ void hth_cached_embedder_cancel(hth_cached_embedder *embedder, hth_cached_input 
 void hth_cached_embedder_tick(hth_cached_embedder *embedder)
 {
     (void)hth_batcher_tick(embedder->batcher); /* while there are inputs, there is something to do */
+    embedder->all_admitted = hth_batcher_admit_now(embedder->batcher);
     if (embedder->n == 0)
         hth_batcher_save(embedder->batcher, HEARTH_SAVE_EVICT); /* and empty */
+}
+
+void hth_cached_embedder_forget(hth_cached_embedder *embedder, const uint8_t fingerprint[32],
+                                const hearth_token *tokens, uint32_t n_tokens, uint32_t n_kept)
+{
+    hth_batcher_forget(embedder->batcher, fingerprint, tokens, n_tokens, n_kept);
 }
 
 uint64_t hth_cached_embedder_n_evaluations(const hth_cached_embedder *embedder)

@@ -1,13 +1,12 @@
 /*
- * embedder.c - see embedder.h
+ * embedder.c - the line of requests, their evaluations and their ends
  *
  * Only the thread takes jobs out of the line and changes their order; other threads add jobs at the end and set
  * is_cancelled. A job stays in the line until its on_done has returned, so that cancel and wait find it.
  */
-#include "sched/embedder.h"
+#include "sched/embedder_inside.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,52 +15,7 @@
 #include "base/deadline.h"
 #include "base/os.h"
 
-enum {
-    CACHED_MAX = 64,  /* prompts at once, or fewer */
-    INPUTS_MAX = 64,  /* of one evaluation */
-    TOKENS_FILL = 512 /* likewise, unless one input is longer: more are no faster, and each input waits for all */
-};
-
-/* One input of the evaluation in progress. */
-typedef struct place {
-    hth_embed_job *job;
-    size_t input;
-    size_t first_token; /* of the job's */
-} place;
-
-/* An input that is evaluated as a prompt. */
-typedef struct prompt {
-    hth_embedder *embedder;
-    hth_embed_job *job; /* NULL: the place is free */
-    size_t input;
-    bool has_begun;
-    hth_cached_input cached;
-} prompt;
-
-struct hth_embedder {
-    /* Fixed at creation; read without the lock. */
-    hth_embedder_options options;
-
-    /* Of the thread. */
-    hth_cached_embedder *cached; /* NULL: none yet */
-    prompt prompts[CACHED_MAX];  /* fixed while the engine evaluates, whose threads read it, too */
-    struct {
-        hth_engine_embedder *engine; /* NULL: none yet */
-        hearth_pooling pooling;
-    } contexts[HTH_EMBEDDER_CONTEXTS]; /* the latest first, which evaluates */
-    place places[INPUTS_MAX];          /* [n_places]; fixed while the engine evaluates, whose threads read it, too */
-    size_t n_places;
-
-    /* Guards the fields below. No other lock is taken and no callback runs while it is held. */
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* the thread has something to do, or a job has ended */
-    hth_embed_job *line;    /* least recently served first */
-    uint32_t n_jobs;
-    uint64_t n_bytes; /* of all jobs */
-    bool has_thread, is_closing, is_refusing;
-    pthread_t thread;
-    uint64_t n_inputs, n_evaluations;
-};
+enum { TOKENS_FILL = 512 /* of an evaluation, unless one input is longer: more are no faster, and all wait for all */ };
 
 static _Thread_local bool is_embedder_thread;
 
@@ -82,10 +36,9 @@ void hth_embed_job_free(hth_embed_job *job)
     free(job);
 }
 
-static bool is_over(const hth_embed_job *job)
+static uint64_t tokens_bytes(const hth_embed_job *job)
 {
-    return atomic_load_explicit(&job->is_cancelled, memory_order_relaxed) ||
-           (job->is_gone && atomic_load_explicit(job->is_gone, memory_order_relaxed));
+    return job->embeddings->shown.n_tokens_total * sizeof(*job->tokens);
 }
 
 /* ---- ending ---- */
@@ -101,15 +54,17 @@ static void end_locked(hth_embedder *embedder, hth_embed_job *job)
     shown->compute_ms = job->begun_ns ? (double)(now_ns - job->begun_ns) / 1e6 : 0;
     if (job->on_done)
         job->on_done(job->id, shown, job->user_data);
+    if (!job->counts_answer)
+        hth_embeddings_uncount(job->embeddings);
     pthread_mutex_lock(&embedder->lock);
     DL_DELETE(embedder->line, job);
     embedder->n_jobs--;
-    embedder->n_bytes -= job->n_bytes;
+    embedder->tokens_bytes -= tokens_bytes(job);
     pthread_cond_broadcast(&embedder->changed);
     hth_embed_job_free(job);
 }
 
-static void fail_locked(hth_embedder *embedder, hth_embed_job *job, const hearth_error *error)
+void hth_embedder_fail_locked(hth_embedder *embedder, hth_embed_job *job, const hearth_error *error)
 {
     hth_embeddings_fail(job->embeddings, error);
     end_locked(embedder, job);
@@ -122,10 +77,26 @@ static hth_embed_job *ended_locked(const hth_embedder *embedder)
 
     DL_FOREACH(embedder->line, job)
     {
-        if (job->n_begun == 0 && (job->n_done == job->n_inputs || job->has_failed || is_over(job)))
+        if (job->n_begun == 0 && (job->n_done == job->n_inputs || job->has_failed || hth_embed_job_is_over(job)))
             return job;
     }
     return NULL;
+}
+
+/* Tell who asks of inputs that are done. Jobs stay in the line, and come behind its end. */
+static void tell_work_locked(hth_embedder *embedder)
+{
+    hth_embed_job *job;
+
+    DL_FOREACH(embedder->line, job)
+    {
+        if (!job->on_worked || job->tokens_told == job->tokens_done)
+            continue;
+        job->tokens_told = job->tokens_done;
+        pthread_mutex_unlock(&embedder->lock);
+        job->on_worked(job->tokens_told, job->user_data);
+        pthread_mutex_lock(&embedder->lock);
+    }
 }
 
 static void end_jobs_locked(hth_embedder *embedder)
@@ -136,7 +107,7 @@ static void end_jobs_locked(hth_embedder *embedder)
         if (job->n_done < job->n_inputs) {
             if (!job->has_failed)
                 (void)hth_fail(&job->error, HEARTH_CANCELLED, "the request was cancelled");
-            fail_locked(embedder, job, &job->error);
+            hth_embedder_fail_locked(embedder, job, &job->error);
         } else {
             end_locked(embedder, job);
         }
@@ -172,7 +143,7 @@ static void choose_locked(hth_embedder *embedder, uint32_t n_places_max)
             if (embedder->n_places == n_places_max || !may_join(embedder, job, first, n_tokens))
                 continue;
             embedder->places[embedder->n_places++] =
-                (place){ .job = job, .input = job->n_taken, .first_token = job->tokens_taken };
+                (hth_embedder_place){ .job = job, .input = job->n_taken, .first_token = job->tokens_taken };
             n_tokens += job->n_tokens[job->n_taken];
             job->tokens_taken += job->n_tokens[job->n_taken];
             job->n_taken++;
@@ -211,7 +182,7 @@ static bool wants_abort(void *user_data)
     const hth_embedder *embedder = user_data;
 
     for (size_t i = 0; i < embedder->n_places; i++)
-        if (!is_over(embedder->places[i].job))
+        if (!hth_embed_job_is_over(embedder->places[i].job))
             return false;
     return true;
 }
@@ -240,7 +211,7 @@ static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling
     hth_embedder_params params = {
         .pooling = pooling,
         .n_tokens_max = options->n_tokens_max,
-        .n_inputs_max = INPUTS_MAX,
+        .n_inputs_max = HTH_EMBEDDER_INPUTS,
         .n_threads = options->n_threads,
         .abort = wants_abort,
         .abort_user_data = embedder,
@@ -266,10 +237,10 @@ static hearth_status make_context(hth_embedder *embedder, hearth_pooling pooling
 
 static hearth_status evaluate(hth_embedder *embedder, hth_decode_result *result, hearth_error *err)
 {
-    hth_embedder_input inputs[INPUTS_MAX];
+    hth_embedder_input inputs[HTH_EMBEDDER_INPUTS];
 
     for (size_t i = 0; i < embedder->n_places; i++) {
-        const place *p = &embedder->places[i];
+        const hth_embedder_place *p = &embedder->places[i];
 
         inputs[i] =
             (hth_embedder_input){ .tokens = p->job->tokens + p->first_token, .n_tokens = p->job->n_tokens[p->input] };
@@ -281,7 +252,7 @@ static hearth_status evaluate(hth_embedder *embedder, hth_decode_result *result,
 static hearth_status take_vectors(hth_embedder *embedder, hearth_error *err)
 {
     for (size_t i = 0; i < embedder->n_places; i++) {
-        const place *p = &embedder->places[i];
+        const hth_embedder_place *p = &embedder->places[i];
         hth_counted_embeddings *embeddings = p->job->embeddings;
         int32_t norm = embedder->contexts[0].pooling == HEARTH_POOLING_RANK ? -1 : p->job->norm;
 
@@ -318,6 +289,7 @@ static void note_evaluated_locked(hth_embedder *embedder)
         job->embeddings->shown.n_evaluations += is_first;
         job->embeddings->shown.n_tokens_evaluated += job->n_tokens[embedder->places[i].input];
         job->n_done++;
+        job->tokens_done += job->n_tokens[embedder->places[i].input];
     }
     rotate_locked(embedder);
 }
@@ -326,7 +298,7 @@ static void note_failed_locked(hth_embedder *embedder, const hearth_error *error
 {
     put_back_locked(embedder);
     if (!has_several(embedder)) {
-        fail_locked(embedder, embedder->places[0].job, error);
+        hth_embedder_fail_locked(embedder, embedder->places[0].job, error);
         return;
     }
     for (size_t i = 0; i < embedder->n_places; i++)
@@ -370,199 +342,21 @@ static void tick_locked(hth_embedder *embedder)
     embedder->n_places = 0;
 }
 
-/* ---- inputs as prompts ---- */
-
-static bool is_cached(const hth_embedder *embedder, const hth_embed_job *job)
-{
-    return embedder->options.place && job->embeddings->shown.pooling == HEARTH_POOLING_LAST;
-}
-
-/* As wants_abort. */
-static bool wants_abort_of_prompts(void *user_data)
-{
-    const hth_embedder *embedder = user_data;
-    bool has_any = false; /* without one, the engine tests a new context */
-
-    for (size_t i = 0; i < CACHED_MAX; i++) {
-        const hth_embed_job *job = embedder->prompts[i].job;
-
-        if (job && !is_over(job))
-            return false;
-        has_any |= job != NULL;
-    }
-    return has_any;
-}
-
-static hearth_status open_cached(hth_embedder *embedder, hearth_error *err)
-{
-    const hth_embedder_options *options = &embedder->options;
-    hth_cached_embedder_options cached = {
-        .place = options->place,
-        .schedule = options->schedule,
-        .params = options->context,
-        .n_tokens_max = options->n_tokens_max,
-        .counters = options->counters,
-        .abort = wants_abort_of_prompts,
-        .abort_user_data = embedder,
-    };
-    hearth_status status;
-
-    if (embedder->cached)
-        return HEARTH_OK;
-    status = hth_cached_embedder_open(&cached, &embedder->cached, err);
-    if (status == HEARTH_OK)
-        hth_info(options->log, "a context for embeddings of at most %u tokens was made, which uses the cache",
-                 options->n_tokens_max);
-    return status;
-}
-
-/* Count an evaluation in which a prompt of the job took part; several of its prompts may tell of one. */
-static void note_evaluation(hth_embed_job *job, const hth_cached_input *cached)
-{
-    uint64_t number = hth_cached_input_last_evaluation(cached);
-
-    job->embeddings->shown.n_evaluations += number > job->last_evaluation;
-    if (number > job->last_evaluation)
-        job->last_evaluation = number;
-}
-
-static void take_vector(hth_cached_input *cached, const float *values)
-{
-    const prompt *p = cached->user_data;
-
-    hth_embeddings_set(p->job->embeddings, p->input, 0, values, p->job->norm);
-}
-
-/* The place of a prompt is free again. */
-static void leave(prompt *p, const hearth_error *error)
-{
-    hth_embed_job *job = p->job;
-
-    pthread_mutex_lock(&p->embedder->lock);
-    if (error && !job->has_failed)
-        job->error = *error;
-    job->has_failed |= error != NULL;
-    job->n_done += !error;
-    p->embedder->n_inputs += !error;
-    job->n_begun--;
-    pthread_mutex_unlock(&p->embedder->lock);
-    p->job = NULL;
-}
-
-static void prompt_ended(hth_cached_input *cached, const hearth_result *result, uint32_t n_evaluated)
-{
-    prompt *p = cached->user_data;
-    hearth_embeddings *shown = &p->job->embeddings->shown;
-
-    note_evaluation(p->job, cached);
-    shown->n_tokens_evaluated += n_evaluated;
-    if (result->status == HEARTH_OK)
-        shown->n_tokens_cached += result->stats->cached_tokens;
-    leave(p, result->status == HEARTH_OK ? NULL : &result->error);
-}
-
-static bool has_more(const hth_embed_job *job)
-{
-    return job->n_taken < job->n_inputs && !job->has_failed && !is_over(job);
-}
-
-/* Give the free places to inputs, one of each job in turn. The jobs that got one go to the end of the line. */
-static void choose_prompts_locked(hth_embedder *embedder)
-{
-    uint32_t n_free = hth_cached_embedder_n_max(embedder->cached) - hth_cached_embedder_n(embedder->cached);
-    uint64_t now_ns = hth_os_monotonic_ns();
-
-    for (prompt *p = embedder->prompts; n_free > 0 && p < embedder->prompts + CACHED_MAX; p++) {
-        hth_embed_job *job;
-
-        if (p->job)
-            continue;
-        DL_FOREACH(embedder->line, job)
-        {
-            if (is_cached(embedder, job) && has_more(job))
-                break;
-        }
-        if (!job)
-            return;
-        *p = (prompt){ .embedder = embedder, .job = job, .input = job->n_taken };
-        p->cached = (hth_cached_input){
-            .tokens = job->tokens + job->tokens_taken,
-            .n_tokens = job->n_tokens[job->n_taken],
-            .id = job->id,
-            .keyspace = &job->keyspace,
-            .adapters = job->adapters,
-            .no_cache_read = job->no_cache_read,
-            .on_vector = take_vector,
-            .on_end = prompt_ended,
-            .user_data = p,
-        };
-        job->tokens_taken += job->n_tokens[job->n_taken++];
-        job->n_begun++;
-        if (job->begun_ns == 0)
-            job->begun_ns = now_ns;
-        DL_DELETE(embedder->line, job);
-        DL_APPEND(embedder->line, job);
-        n_free--;
-    }
-}
-
-/* Begin the chosen prompts, and cancel those of jobs that nobody waits for. */
-static void begin_prompts(hth_embedder *embedder)
-{
-    for (prompt *p = embedder->prompts; p < embedder->prompts + CACHED_MAX; p++) {
-        hearth_error error = { .status = HEARTH_OK };
-
-        if (!p->job)
-            continue;
-        if (p->has_begun && (p->job->has_failed || is_over(p->job)))
-            hth_cached_embedder_cancel(embedder->cached, &p->cached);
-        if (p->has_begun)
-            continue;
-        if (hth_cached_embedder_begin(embedder->cached, &p->cached, &error) == HEARTH_OK)
-            p->has_begun = true;
-        else
-            leave(p, &error);
-    }
-}
-
-/* At most one evaluation of prompts. */
-static void tick_cached_locked(hth_embedder *embedder)
-{
-    hth_embed_job *first = embedder->line; /* stays: only this thread removes it */
-    hth_embed_job *other;
-    hearth_error error = { .status = HEARTH_OK };
-    uint64_t n_before;
-    hearth_status status;
-
-    pthread_mutex_unlock(&embedder->lock);
-    status = open_cached(embedder, &error);
-    pthread_mutex_lock(&embedder->lock);
-    if (status != HEARTH_OK) {
-        fail_locked(embedder, first, &error);
-        return;
-    }
-    choose_prompts_locked(embedder);
-    pthread_mutex_unlock(&embedder->lock);
-    begin_prompts(embedder);
-    n_before = hth_cached_embedder_n_evaluations(embedder->cached);
-    hth_cached_embedder_tick(embedder->cached);
-    for (const prompt *p = embedder->prompts; p < embedder->prompts + CACHED_MAX; p++)
-        if (p->job)
-            note_evaluation(p->job, &p->cached);
-    pthread_mutex_lock(&embedder->lock);
-    embedder->n_evaluations += hth_cached_embedder_n_evaluations(embedder->cached) - n_before;
-    DL_FOREACH(embedder->line, other)
-    {
-        if (!is_cached(embedder, other))
-            break;
-    }
-    if (other) { /* another pooling has the next turn; a job that got no place keeps its turn */
-        DL_DELETE(embedder->line, other);
-        DL_PREPEND(embedder->line, other);
-    }
-}
-
 /* ---- the thread ---- */
+
+static void do_removals_locked(hth_embedder *embedder)
+{
+    hth_embedder_removal *one;
+
+    while ((one = embedder->removals)) {
+        LL_DELETE(embedder->removals, one);
+        pthread_mutex_unlock(&embedder->lock);
+        hth_embedder_forget_prompts(embedder, one);
+        pthread_mutex_lock(&embedder->lock);
+        one->is_done = true;
+        pthread_cond_broadcast(&embedder->changed);
+    }
+}
 
 static void *run(void *user_data)
 {
@@ -573,8 +367,10 @@ static void *run(void *user_data)
     pthread_mutex_lock(&embedder->lock);
     for (;;) {
         end_jobs_locked(embedder);
-        if (embedder->line && is_cached(embedder, embedder->line))
-            tick_cached_locked(embedder);
+        tell_work_locked(embedder);
+        do_removals_locked(embedder);
+        if (embedder->line && hth_embed_job_is_cached(embedder, embedder->line))
+            hth_embedder_tick_prompts_locked(embedder);
         else if (embedder->line)
             tick_locked(embedder);
         else if (embedder->is_closing)
@@ -595,6 +391,11 @@ hearth_status hth_embedder_new(const hth_embedder_options *options, hth_embedder
     if (!embedder)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for embeddings");
     embedder->options = *options;
+    embedder->vectors = hth_vector_memory_new();
+    if (!embedder->vectors) {
+        free(embedder);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for embeddings");
+    }
     pthread_mutex_init(&embedder->lock, NULL);
     hth_condition_init(&embedder->changed);
     *out = embedder;
@@ -619,6 +420,7 @@ void hth_embedder_free(hth_embedder *embedder)
     for (size_t i = 0; i < HTH_EMBEDDER_CONTEXTS; i++)
         embedder->options.backend->embedder_free(embedder->contexts[i].engine);
     hth_cached_embedder_close(embedder->cached);
+    hth_vector_memory_unref(embedder->vectors);
     pthread_cond_destroy(&embedder->changed);
     pthread_mutex_destroy(&embedder->lock);
     free(embedder);
@@ -636,18 +438,22 @@ static hearth_status start_thread_locked(hth_embedder *embedder, hearth_error *e
 
 hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, hearth_error *err)
 {
+    const uint64_t bytes_more = tokens_bytes(job) + hth_embeddings_bytes(job->embeddings);
     hearth_status status = HEARTH_OK;
+    uint64_t n_bytes;
 
     job->submitted_ns = hth_os_monotonic_ns();
-    job->n_bytes = job->embeddings->shown.n_tokens_total * sizeof(*job->tokens) + hth_embeddings_bytes(job->embeddings);
     pthread_mutex_lock(&embedder->lock);
+    n_bytes = embedder->tokens_bytes + hth_vector_memory_bytes(embedder->vectors);
     if (embedder->is_refusing)
         status = hth_fail(err, HEARTH_CANCELLED, "the model is being unloaded; load it again");
     else if (embedder->n_jobs >= embedder->options.queue_max)
         status = hth_fail(err, HEARTH_BUSY, "%u embedding requests wait already; try again later", embedder->n_jobs);
-    else if (embedder->n_jobs > 0 && embedder->n_bytes + job->n_bytes > embedder->options.bytes_max)
-        status = hth_fail(err, HEARTH_BUSY, "the embedding requests that wait take %llu MiB already; try again later",
-                          (unsigned long long)(embedder->n_bytes >> 20));
+    else if (n_bytes > 0 && n_bytes + bytes_more > embedder->options.bytes_max)
+        status = hth_fail(err, HEARTH_BUSY,
+                          "embedding requests that wait, and answers that are still being read, take %llu MiB already; "
+                          "try again later",
+                          (unsigned long long)(n_bytes >> 20));
     if (status == HEARTH_BUSY && err)
         err->retry_after_s = 1;
     if (status == HEARTH_OK)
@@ -655,7 +461,8 @@ hearth_status hth_embedder_submit(hth_embedder *embedder, hth_embed_job *job, he
     if (status == HEARTH_OK) {
         DL_APPEND(embedder->line, job);
         embedder->n_jobs++;
-        embedder->n_bytes += job->n_bytes;
+        embedder->tokens_bytes += tokens_bytes(job);
+        hth_embeddings_count(job->embeddings, embedder->vectors);
         pthread_cond_broadcast(&embedder->changed);
     }
     pthread_mutex_unlock(&embedder->lock);
@@ -710,6 +517,26 @@ bool hth_embedder_wait(hth_embedder *embedder, uint64_t id, uint32_t timeout_ms)
                                           : pthread_cond_timedwait(&embedder->changed, &embedder->lock, &deadline);
     pthread_mutex_unlock(&embedder->lock);
     return has_ended;
+}
+
+void hth_embedder_forget(hth_embedder *embedder, const uint8_t fingerprint[32], const hearth_token *tokens,
+                         uint32_t n_tokens, uint32_t n_kept)
+{
+    hth_embedder_removal one = { .fingerprint = fingerprint, .tokens = tokens, .n_tokens = n_tokens, .n_kept = n_kept };
+
+    pthread_mutex_lock(&embedder->lock);
+    if (embedder->has_thread && pthread_equal(pthread_self(), embedder->thread)) { /* in a callback, between ticks */
+        pthread_mutex_unlock(&embedder->lock);
+        hth_embedder_forget_prompts(embedder, &one);
+        return;
+    }
+    if (embedder->line) { /* otherwise the thread keeps no cells */
+        LL_APPEND(embedder->removals, &one);
+        pthread_cond_broadcast(&embedder->changed);
+        while (!one.is_done)
+            pthread_cond_wait(&embedder->changed, &embedder->lock);
+    }
+    pthread_mutex_unlock(&embedder->lock);
 }
 
 void hth_embedder_refuse(hth_embedder *embedder)

@@ -9,6 +9,31 @@
 
 #include "base/status.h"
 
+struct hth_vector_memory {
+    atomic_uint_least64_t n_bytes;
+    atomic_uint references;
+};
+
+hth_vector_memory *hth_vector_memory_new(void)
+{
+    hth_vector_memory *memory = calloc(1, sizeof(*memory));
+
+    if (memory)
+        atomic_init(&memory->references, 1);
+    return memory;
+}
+
+void hth_vector_memory_unref(hth_vector_memory *memory)
+{
+    if (memory && atomic_fetch_sub_explicit(&memory->references, 1, memory_order_acq_rel) == 1)
+        free(memory);
+}
+
+uint64_t hth_vector_memory_bytes(const hth_vector_memory *memory)
+{
+    return atomic_load_explicit(&memory->n_bytes, memory_order_relaxed);
+}
+
 hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, const uint32_t *n_tokens, size_t n_inputs,
                                  uint64_t n_values_max, hth_counted_embeddings **out, hearth_error *err)
 {
@@ -52,16 +77,30 @@ hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, cons
         .n_tokens = embeddings->n_tokens,
         .n_tokens_total = n_tokens_total,
     };
+    embeddings->n_bytes = n * sizeof(*embeddings->values);
     *out = embeddings;
     return HEARTH_OK;
 }
 
 uint64_t hth_embeddings_bytes(const hth_counted_embeddings *embeddings)
 {
-    const hearth_embeddings *shown = &embeddings->shown;
-    uint64_t n_vectors = shown->pooling == HEARTH_POOLING_NONE ? shown->n_tokens_total : shown->n_inputs;
+    return embeddings->n_bytes;
+}
 
-    return n_vectors * shown->n_values * sizeof(*embeddings->values);
+void hth_embeddings_count(hth_counted_embeddings *embeddings, hth_vector_memory *memory)
+{
+    atomic_fetch_add_explicit(&memory->references, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&memory->n_bytes, embeddings->n_bytes, memory_order_relaxed);
+    embeddings->memory = memory;
+}
+
+void hth_embeddings_uncount(hth_counted_embeddings *embeddings)
+{
+    if (!embeddings->memory)
+        return;
+    atomic_fetch_sub_explicit(&embeddings->memory->n_bytes, embeddings->n_bytes, memory_order_relaxed);
+    hth_vector_memory_unref(embeddings->memory);
+    embeddings->memory = NULL;
 }
 
 void hth_embeddings_fail(hth_counted_embeddings *embeddings, const hearth_error *error)
@@ -121,6 +160,7 @@ void hearth_embeddings_unref(const hearth_embeddings *embeddings)
 
     if (!whole || atomic_fetch_sub_explicit(&whole->references, 1, memory_order_acq_rel) > 1)
         return;
+    hth_embeddings_uncount(whole);
     free(whole->values);
     free(whole->vectors);
     free(whole->n_vectors);

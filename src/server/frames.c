@@ -13,6 +13,7 @@ enum {
     HEAD_BYTES = 8,
     STEP_BYTES = 12,
     CACHED_BYTES = 8,
+    WORK_BYTES = 4,
     FIGURES_BYTES = 4 * 8 + 8 * 5,
     END_BYTES = 4 * 2 + FIGURES_BYTES,
     OUTCOME_BYTES = 4 * 4 + FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
@@ -206,6 +207,15 @@ void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outc
     put_figures(payload + 16, &outcome->figures);
     memcpy(payload + 16 + FIGURES_BYTES, outcome->finish_key, HTH_FRAME_KEY_BYTES);
     add_start(out, HTH_FRAME_OUTCOME, sizeof(payload));
+    add(out, payload, sizeof(payload));
+}
+
+void hth_frame_add_work(hth_buffer *out, uint32_t n_tokens)
+{
+    uint8_t payload[WORK_BYTES];
+
+    hth_put_u32(payload, n_tokens);
+    add_start(out, HTH_FRAME_WORK, sizeof(payload));
     add(out, payload, sizeof(payload));
 }
 
@@ -407,6 +417,11 @@ static bool read_payload(const uint8_t *payload, size_t n, hth_frame *frame)
         frame->n_bytes = n - 1;
         return true;
     case HTH_FRAME_OUTCOME: return read_outcome(payload, n, frame);
+    case HTH_FRAME_WORK:
+        if (n != WORK_BYTES)
+            return false;
+        frame->n_worked = hth_get_u32(payload);
+        return true;
     case HTH_FRAME_END: return read_end(payload, n, &frame->summary);
     }
     return false;
@@ -421,7 +436,7 @@ hth_frame_result hth_frame_read(const void *bytes, size_t n, hth_frame *out, siz
     if (n < HTH_FRAME_HEAD_BYTES)
         return HTH_FRAME_PART;
     n_payload = hth_get_u32(head);
-    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_RECORD)
+    if (n_payload > HTH_FRAME_BYTES_MAX || head[4] < HTH_FRAME_HEAD || head[4] > HTH_FRAME_WORK)
         return HTH_FRAME_BAD;
     if (n - HTH_FRAME_HEAD_BYTES < n_payload)
         return HTH_FRAME_PART;

@@ -22,6 +22,8 @@
  *   RECORD u8 flags (hth_record_flag), a piece of the stored record (api/response_record.h): before END; and when the
  *         client does not wait, a record of the beginning before everything else
  *   OUTCOME u32 reply, the facts of its end (hth_frame_outcome): before the STEP that ends it
+ *   WORK  u32 tokens of the inputs that are done, of a request for embeddings: before END, often, for a client that
+ *         leaves before END tells them
  *
  * In a stream, the front forwards the bytes of a STEP, with the BYTES before it, when the STEP is complete, and
  * remembers its tokens. So when the worker dies, the client has exactly the bytes that the remembered tokens released.
@@ -83,6 +85,7 @@ typedef enum hth_frame_kind {
     HTH_FRAME_BYTES = 6,
     HTH_FRAME_OUTCOME = 7,
     HTH_FRAME_RECORD = 8,
+    HTH_FRAME_WORK = 9,
 } hth_frame_kind;
 
 typedef enum hth_record_flag {
@@ -172,6 +175,8 @@ typedef struct hth_frame {
     size_t n_bytes;
     /* CACHED */
     uint32_t n_cached;
+    /* WORK */
+    uint32_t n_worked;
     /* MODEL */
     const uint8_t *model; /* [HTH_FRAME_MODEL_BYTES], borrowed likewise */
     /* END */
@@ -197,6 +202,7 @@ void hth_frame_add_cached(hth_buffer *out, uint32_t reply, uint32_t n_cached);
 void hth_frame_add_record(hth_buffer *out, unsigned flags, const void *bytes, size_t n_bytes);
 void hth_frame_add_model(hth_buffer *out, const uint8_t model[HTH_FRAME_MODEL_BYTES]);
 void hth_frame_add_outcome(hth_buffer *out, uint32_t reply, const hth_frame_outcome *outcome);
+void hth_frame_add_work(hth_buffer *out, uint32_t n_tokens);
 void hth_frame_add_end(hth_buffer *out, const hth_frame_summary *summary);
 
 /* Bytes of n tokens in a STEP. */

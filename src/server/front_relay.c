@@ -146,6 +146,7 @@ static void on_relayed(const hth_record *record, void *user_data)
     r->record.is_stream = record->is_stream;
     r->record.has_summary = record->has_summary;
     r->record.summary = record->summary;
+    r->record.n_tokens_in = record->n_tokens_in;
     r->record.n_tokens_out = record->n_tokens_out;
     r->record.bytes_out = record->bytes_out;
     r->record.duration_ms = record->duration_ms;

@@ -21,7 +21,8 @@ typedef struct hth_record {
     bool is_stream;
     bool has_summary; /* a model generated */
     hth_frame_summary summary;
-    uint64_t n_tokens_out; /* of the reply so far, also without a summary */
+    uint64_t n_tokens_in;  /* of inputs of embeddings that are done, also without a summary */
+    uint64_t n_tokens_out; /* of the reply so far, likewise */
     uint64_t bytes_in;
     uint64_t bytes_out;
     double duration_ms;

@@ -327,6 +327,10 @@ static bool take(hth_relay *relay, const hth_frame *frame)
         return true;
     case HTH_FRAME_MODEL: remember(relay, frame); return true;
     case HTH_FRAME_RECORD: take_record(relay, frame); return true;
+    case HTH_FRAME_WORK:
+        if (frame->n_worked > relay->record.n_tokens_in) /* a worker before may have done more */
+            relay->record.n_tokens_in = frame->n_worked;
+        return true;
     case HTH_FRAME_END:
         if (relay->run != HTH_RUN_REPLY || relay->ahead.n > 0)
             return false;

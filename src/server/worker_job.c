@@ -78,6 +78,16 @@ static void *prepare(void *context)
     return NULL;
 }
 
+/* hth_embed_worked_fn, on a thread of the model */
+static void note_worked(uint64_t n_tokens, void *user_data)
+{
+    hth_job *job = user_data;
+
+    atomic_store_explicit(&job->n_worked, (unsigned)n_tokens, memory_order_relaxed); /* at most 4 Mi */
+    atomic_store_explicit(&job->jobs->has_worked, true, memory_order_release);
+    hth_event_queue_wake(job->jobs->options.queue);
+}
+
 /* hearth_embedded_fn, on a thread of the model */
 static void take_embeddings(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
 {
@@ -385,6 +395,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .owner = job,
         .is_gone = &job->is_gone,
         .on_embedded = take_embeddings,
+        .on_worked = note_worked,
     };
     job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
     if (kind == HTH_TASK_SLOT)
@@ -457,6 +468,18 @@ void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BY
 
 /* ---- the loop ---- */
 
+/* Tell the front of inputs that are done. */
+static void tell_work(hth_jobs *jobs)
+{
+    hth_job *job;
+
+    DL_FOREACH(jobs->list, job)
+    {
+        if (job->exchange && job->is_preparing && job->is_framed)
+            hth_job_tell_work(job);
+    }
+}
+
 void hth_jobs_take_events(hth_jobs *jobs)
 {
     hth_event_queue *queue = jobs->options.queue;
@@ -465,6 +488,8 @@ void hth_jobs_take_events(hth_jobs *jobs)
 
     /* Collect before looking at prepared jobs: a lane queues its job first and then wakes the loop. */
     hth_event_queue_collect(queue);
+    if (atomic_exchange_explicit(&jobs->has_worked, false, memory_order_acquire))
+        tell_work(jobs);
     while ((job = hth_message_queue_take(jobs->prepared, 0)))
         settle(job);
     while ((events = hth_event_queue_take(queue))) {

@@ -55,6 +55,8 @@ struct hth_job {
     bool is_writing;        /* all replies have ended, or vectors are there; the body leaves piece by piece */
     size_t backlog;         /* bytes, at the last look */
     atomic_bool is_gone;    /* the client left: the preparation can be skipped */
+    atomic_uint n_worked;   /* tokens of inputs of embeddings that are done; threads of the model set it */
+    unsigned n_worked_told; /* in WORK frames */
     uint32_t n_ended;       /* replies whose DONE was read */
     hth_job_reply *replies; /* [n_replies] */
     hth_frame_summary summary;
@@ -91,6 +93,7 @@ struct hth_jobs {
     hth_slot_memory *slots;
     hth_lane lanes[HTH_LANES];
     hth_message_queue *prepared; /* has room for all */
+    atomic_bool has_worked;      /* n_worked of a job has changed */
 
     /* Scratch memory of the job that is at work. */
     hth_buffer piece; /* text of the open step */
@@ -102,7 +105,9 @@ struct hth_jobs {
 
 /* The replies were submitted. Where the reply has a record that the front keeps, send it the record's beginning. */
 void hth_job_tell_begun(hth_job *job);
-/* Reply with an error; nothing was written before. The exchange ends. */
+/* Inputs of the job's embeddings are done: tell the front how much they count. */
+void hth_job_tell_work(hth_job *job);
+/* Reply with an error; at most frames without bytes were written before. The exchange ends. */
 void hth_job_fail(hth_job *job, const hth_api_error *error);
 /* Reply with task->answer. The exchange ends. */
 void hth_job_reply_answer(hth_job *job);

@@ -81,27 +81,6 @@ static void add_end(hth_job *job, int status)
     hth_frame_add_end(&job->jobs->wire, &job->summary);
 }
 
-void hth_job_fail(hth_job *job, const hth_api_error *error)
-{
-    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
-    int status = hth_api_error_http_status(job->dialect, error);
-
-    if (!job->is_framed) {
-        hth_job_reply_error(take_exchange(job), job->dialect, error);
-        return;
-    }
-    hth_buffer_clear(wire);
-    hth_buffer_clear(piece);
-    hth_api_error_write(job->dialect, error, piece);
-    add_head(job, status, false, error->retry_after_s);
-    hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);
-    add_end(job, status);
-    if (wire->failed || piece->failed)
-        hth_http_abort(take_exchange(job));
-    else
-        hth_http_reply(take_exchange(job), 200, HTH_FRAMES_CONTENT_TYPE, wire->text, wire->n);
-}
-
 /* The tokens count in logs, metrics and limits. */
 static void add_embedded(hth_job *job)
 {
@@ -505,6 +484,37 @@ static void write_wire(hth_job *job, int status, const char *type, bool is_over)
         hth_task_cancel(&job->task);
 }
 
+void hth_job_fail(hth_job *job, const hth_api_error *error)
+{
+    hth_buffer *wire = &job->jobs->wire, *piece = &job->jobs->piece;
+    int status = hth_api_error_http_status(job->dialect, error);
+
+    if (!job->is_framed) {
+        hth_job_reply_error(take_exchange(job), job->dialect, error);
+        return;
+    }
+    hth_buffer_clear(wire);
+    hth_buffer_clear(piece);
+    hth_api_error_write(job->dialect, error, piece);
+    add_head(job, status, false, error->retry_after_s);
+    hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);
+    add_end(job, status);
+    wire->failed |= piece->failed;
+    write_wire(job, 200, body_type, true);
+}
+
+void hth_job_tell_work(hth_job *job)
+{
+    unsigned n = atomic_load_explicit(&job->n_worked, memory_order_relaxed);
+
+    if (n == job->n_worked_told)
+        return;
+    job->n_worked_told = n;
+    hth_buffer_clear(&job->jobs->wire);
+    hth_frame_add_work(&job->jobs->wire, n);
+    write_wire(job, 200, body_type, false);
+}
+
 /* The front stores this record of a reply that ended well. */
 static void add_record(hth_job *job)
 {
@@ -544,6 +554,8 @@ static bool add_body_piece(hth_job *job)
     if (!job->is_framed) {
         hth_buffer_add(wire, hth_buffer_text(piece), piece->n);
     } else {
+        if (!job->has_head && job->task.embeddings)
+            hth_frame_add_work(wire, (uint32_t)job->task.embeddings->n_tokens_total); /* at most 4 Mi */
         if (!job->has_head)
             add_head(job, 200, false, 0);
         hth_frame_add_bytes(wire, hth_buffer_text(piece), piece->n);

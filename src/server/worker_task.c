@@ -312,6 +312,12 @@ void hth_task_begin_vectors(hth_task *task)
 /* False: it was submitted. */
 static bool embed(hth_task *task)
 {
+    const hth_embed_terms terms = {
+        .is_gone = task->is_gone,
+        .n_values_max = HTH_API_EMBED_VALUES_MAX,
+        .counts_answer = true,
+        .on_worked = task->on_worked,
+    };
     hearth_model_info info = { .struct_size = sizeof(info) };
     hearth_embed_request request;
     hearth_error err;
@@ -329,7 +335,7 @@ static bool embed(hth_task *task)
     request.no_cache_read = task->request->options.no_cache_read;
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
-    if (hth_embed_submit(task->model, &request, task->is_gone, HTH_API_EMBED_VALUES_MAX, NULL, &err) == HEARTH_OK)
+    if (hth_embed_submit(task->model, &request, &terms, NULL, &err) == HEARTH_OK)
         return false;
     hth_api_fail_status(&task->error, &err);
     return true;

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "api/reply.h"
+#include "models/model.h"
 #include "server/slot_memory.h"
 #include "server/worker_known.h"
 #include "server/event_queue.h"
@@ -60,7 +61,8 @@ typedef struct hth_task {
     char *front_salt;               /* owned; of the client's key; NULL: none */
     void *owner;                    /* of the events: the job */
     const atomic_bool *is_gone;     /* NULL: never */
-    hearth_embedded_fn on_embedded; /* EMBED: its user_data is owner; on a thread of the model */
+    hearth_embedded_fn on_embedded; /* EMBED: its user_data is owner; on a thread of the model. So is the next one */
+    hth_embed_worked_fn on_worked;
 
     /* Results. With an error only the error and the submitted requests count. */
     hth_api_error error;

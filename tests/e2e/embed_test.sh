@@ -166,6 +166,28 @@ post /v1/embeddings "{\"model\":\"tiny\",\"input\":\"$head jumps\"}"; is 200
 expect "cached tokens after a restart" "$(value 'r.usage.prompt_tokens_details.cached_tokens >= 256')" true
 serve_stop
 
+# ---- a client that leaves in the middle of its answer: its key pays for all tokens, and the next answer is right ----
+
+key=$("$hearth" key new --name reader --tokens-per-minute 60000 --file "$work/keys.conf" 2>/dev/null)
+other=$("$hearth" key new --name other --file "$work/keys.conf" 2>/dev/null)
+serve -m each=stub: --pooling none --cache "$work/kv" --ram 32M --keys "$work/keys.conf"
+short='{"model":"each","content":["abc"]}'
+ask 200 -H "x-api-key: $other" -d "$short" "$url/embedding"
+cp "$work/reply" "$work/before"
+node -e '
+  const http = require("http"), [url, key] = process.argv.slice(1)
+  const headers = { "Content-Type": "application/json", "x-api-key": key }
+  const content = Array(400).fill("x".repeat(500)) // some 200,000 tokens; of 20 MB of vectors the client takes a piece
+  http.request(url + "/embedding", { method: "POST", headers }, (response) => {
+    response.once("data", () => { console.log(response.statusCode); response.destroy() })
+  }).end(JSON.stringify({ model: "each", content }))' "$url" "$key" >"$work/left"
+expect "the answer that is left" "$(cat "$work/left")" 200
+until grep -q 'client_gone\|the client left' "$work/log"; do sleep 0.05; done
+ask 429 -H "x-api-key: $key" -d "$short" "$url/embedding"
+ask 200 -H "x-api-key: $other" -d "$short" "$url/embedding"
+cmp -s "$work/reply" "$work/before" || fail "the next answer differs: $(cat "$work/reply")"
+serve_stop
+
 # ---- a worker that dies: the next one makes the embeddings ----
 
 serve -m slow=stub:delay_us=20000 --cache "$work/kv" --ram 32M

@@ -61,6 +61,8 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         hth_frame_add_model(&out, frame->model);
     } else if (frame->kind == HTH_FRAME_OUTCOME) {
         hth_frame_add_outcome(&out, frame->reply, &frame->outcome);
+    } else if (frame->kind == HTH_FRAME_WORK) {
+        hth_frame_add_work(&out, frame->n_worked);
     } else if (frame->kind == HTH_FRAME_BYTES) {
         hth_frame_add_bytes(&out, frame->bytes, frame->n_bytes);
     } else if (frame->kind == HTH_FRAME_RECORD) {
@@ -75,6 +77,7 @@ static void check_rewritten(const hth_frame *frame, size_t n_used)
         assert(n_again == n_used);
         assert(again.kind == frame->kind && again.n_tokens == frame->n_tokens && again.n_bytes == frame->n_bytes);
         assert(again.n_cached == frame->n_cached && again.has_failed == frame->has_failed);
+        assert(again.n_worked == frame->n_worked);
     }
     hth_buffer_deinit(&out);
 }

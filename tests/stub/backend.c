@@ -25,6 +25,7 @@
  *   encoder       0      1: it makes embeddings and generates nothing
  *   embeds        1      0: it makes no embeddings
  *   labels        0      of its classifier; 0: it has none
+ *   short         0      a larger context has cells of another kind, as with two sets of RoPE factors; 0: none has
  *   pairs         0      1: a template joins query and document
  *
  * An adapter is a file with a number, from which its change of cells and logits is derived (adapter.c).

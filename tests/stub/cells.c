@@ -80,6 +80,8 @@ hearth_status hth_stub_context_new(hth_engine_model *model, const hth_engine_con
 
 void hth_stub_context_info(const hth_engine_context *context, hth_engine_context_info *out)
 {
+    const uint32_t n_short = context->model->n_ctx_short;
+
     *out = (hth_engine_context_info){
         .n_ctx = context->params.n_ctx,
         .n_batch = context->params.n_batch,
@@ -88,9 +90,9 @@ void hth_stub_context_info(const hth_engine_context *context, hth_engine_context
         .is_deterministic = context->model->kind == HTH_MODEL_PLAIN, /* so that tests see a refusal, too */
     };
     (void)snprintf(out->params_text, sizeof(out->params_text),
-                   "backend=stub build=1 rows=2 block=%u kind=%s window=%u vocab=%u", HTH_BLOCK_TOKENS,
-                   hth_stub_kind_name(context->model->kind), context->model->n_window,
-                   context->model->n_vocab); /* fits */
+                   "backend=stub build=1 rows=2 block=%u kind=%s window=%u vocab=%u%s", HTH_BLOCK_TOKENS,
+                   hth_stub_kind_name(context->model->kind), context->model->n_window, context->model->n_vocab,
+                   n_short > 0 && context->params.n_ctx > n_short ? " factors=long" : ""); /* fits */
 }
 
 bool hth_stub_owns(const hth_engine_context *context, uint32_t cell, uint32_t id)

@@ -46,6 +46,7 @@ struct hth_engine_model {
     uint32_t errs;        /* one in so many of its tokens is another than those of the model without; 0: none */
     uint32_t other_words; /* 1: the words have other texts */
     uint32_t pairs;       /* 1: a template joins query and document */
+    uint32_t n_ctx_short; /* a larger context has other parameters; 0: no such limit */
     bool template_given;
     hth_stub_script *script; /* NULL: none */
     hth_texts *texts;

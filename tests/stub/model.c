@@ -101,14 +101,16 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 1u << 20, &model->errs);
             else if (strcmp(item, "words") == 0)
                 ok = parse_number(value, 0, 1, &model->other_words);
+            else if (strcmp(item, "short") == 0)
+                ok = parse_number(value, 0, 1u << 20, &model->n_ctx_short);
             else if (strcmp(item, "pairs") == 0)
                 ok = parse_number(value, 0, 1, &model->pairs);
         }
         if (!ok)
             return hth_fail(err, HEARTH_MISUSE,
                             "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, vocab, "
-                            "joins, defined, delay_us, kind, fills, window, encoder, embeds, labels, pairs, errs and "
-                            "words",
+                            "joins, defined, delay_us, kind, fills, window, encoder, embeds, labels, pairs, errs, "
+                            "short and words",
                             path, item);
     }
     return HEARTH_OK;
@@ -177,6 +179,7 @@ void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *o
         .n_params = 1000,
         .weight_bytes = 1000,
         .n_ctx_train = model->n_ctx_train,
+        .n_ctx_short = model->n_ctx_short,
         .n_vocab = model->n_vocab,
         .n_layers = N_LAYERS,
         .n_window = model->n_window,

@@ -292,6 +292,78 @@ FIXTURE_TEST(adapters_change_embeddings)
     assert_non_null(strstr(err.message, "there is no adapter 9"));
 }
 
+enum { N_TEXTS = 12, N_TEXT_BYTES = 150 };
+
+/* A request for the embeddings of the texts; the result has a reference. */
+static const hearth_embeddings *embed_texts(const scene *s, char texts[N_TEXTS][N_TEXT_BYTES + 1],
+                                            hearth_embed_request request, uint64_t *id_out)
+{
+    hearth_embed_input inputs[N_TEXTS];
+    const hearth_embeddings *embeddings = NULL;
+    hearth_error err = { .message = "" };
+
+    for (size_t i = 0; i < N_TEXTS; i++)
+        inputs[i] = (hearth_embed_input){ .struct_size = sizeof(inputs[i]), .text = texts[i] };
+    request.inputs = inputs;
+    request.n_inputs = N_TEXTS;
+    if ((id_out ? hearth_embed_submit(s->model, &request, id_out, &err)
+                : hearth_embed(s->model, &request, &embeddings, &err)) != HEARTH_OK)
+        fail_msg("%s", err.message);
+    return embeddings;
+}
+
+static void keep_embeddings(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    (void)id;
+    *(const hearth_embeddings **)user_data = hearth_embeddings_ref(embeddings);
+}
+
+FIXTURE_TEST(embeddings_of_different_adapters_at_once_are_those_of_each_alone)
+{
+    hearth_adapter_scale one = { loaded(s, "one", 7, 0), 1 }, two = { loaded(s, "two", 9, 0), 0.5f };
+    const hearth_adapter_scale *uses[] = { NULL, &one, &two };
+    char texts[N_TEXTS][N_TEXT_BYTES + 1];
+
+    for (size_t i = 0; i < N_TEXTS; i++) {
+        memset(texts[i], 'a' + (int)i, N_TEXT_BYTES);
+        texts[i][N_TEXT_BYTES] = '\0';
+    }
+    for (hearth_pooling pooling = HEARTH_POOLING_MEAN; pooling <= HEARTH_POOLING_LAST; pooling++) {
+        const hearth_embeddings *alone[3], *beside[3] = { NULL };
+        hearth_embed_request request = hearth_embed_request_default();
+        uint64_t ids[3];
+
+        request.pooling = pooling;
+        request.no_cache_read = true;
+        for (size_t i = 0; i < 3; i++) {
+            request.adapters = uses[i];
+            request.n_adapters = uses[i] != NULL;
+            alone[i] = embed_texts(s, texts, request, NULL);
+        }
+        for (size_t i = 0; i < 3; i++) {
+            request.adapters = uses[i];
+            request.n_adapters = uses[i] != NULL;
+            request.on_done = keep_embeddings;
+            request.user_data = (void *)&beside[i];
+            (void)embed_texts(s, texts, request, &ids[i]);
+        }
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(hearth_wait(s->model, ids[i], UINT32_MAX, NULL), HEARTH_OK);
+        for (size_t i = 0; i < 3; i++) {
+            size_t n_bytes = alone[i]->n_values * sizeof(float);
+
+            for (size_t k = 0; k < N_TEXTS; k++) {
+                assert_memory_equal(beside[i]->vectors[k], alone[i]->vectors[k], n_bytes);
+                assert_true(i == 0 || memcmp(alone[i]->vectors[k], alone[i - 1]->vectors[k], n_bytes) != 0);
+            }
+        }
+        for (size_t i = 0; i < 3; i++) {
+            hearth_embeddings_unref(alone[i]);
+            hearth_embeddings_unref(beside[i]);
+        }
+    }
+}
+
 FIXTURE_TEST(a_session_ends_with_all_adapters_of_its_requests)
 {
     hearth_adapter_scale all = { loaded(s, "all", 7, 0), 1 };

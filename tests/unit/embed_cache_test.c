@@ -186,6 +186,27 @@ RUNTIME_TEST(kinds_of_models_that_cannot_share_cells_find_their_rows)
     free(first);
 }
 
+RUNTIME_TEST(the_size_of_the_context_decides_between_two_sets_of_factors_as_for_prompts)
+{
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model = hth_test_model_load(f->runtime, "stub:short=3000", NULL); /* a context of 4096 tokens */
+    char *text = text_of(HEAD, TAIL, 0);
+    hearth_request prompt = hth_test_greedy(text, 1);
+
+    hearth_result_unref(hth_test_complete(model, &prompt));
+    assert_int_equal(embed(model, text, NULL).n_cached, 256);
+    hearth_model_unref(model);
+
+    /* Inputs of 512 tokens may not be evaluated in a context as small as the model's: their rows are not kept. */
+    options.n_ctx = 256;
+    options.n_batch = 512;
+    model = hth_test_model_load(f->runtime, "stub:short=400", &options);
+    (void)embed(model, text, NULL);
+    assert_int_equal(embed(model, text, NULL).n_cached, 0);
+    hearth_model_unref(model);
+    free(text);
+}
+
 /* Embed the text in a process of its own, as far as the cache can tell. is_prompt: only evaluate it, as a prompt. */
 static vector embed_in_new_runtime(const char *directory, const char *path, const char *text, const char *salt,
                                    bool is_prompt)
@@ -263,4 +284,121 @@ RUNTIME_TEST(a_deterministic_model_makes_embeddings_too)
     assert_true(warm.n_cached > 0);
     expect_same(&cold, &warm);
     free(text);
+}
+
+/* ---- beside other inputs ---- */
+
+/* A request of n inputs of n_bytes, none of which the cache knows or others share. */
+typedef struct batch {
+    hearth_embed_input inputs[64];
+    hearth_embed_request request;
+} batch;
+
+static void fill(batch *b, size_t n, size_t n_bytes, unsigned variant)
+{
+    *b = (batch){ .request = hearth_embed_request_default() };
+    for (size_t i = 0; i < n; i++) {
+        char *text = hth_test_prompt(n_bytes, 0);
+
+        text[0] = (char)(' ' + variant + i);
+        b->inputs[i] = (hearth_embed_input){ .struct_size = sizeof(b->inputs[i]), .text = text };
+    }
+    b->request.inputs = b->inputs;
+    b->request.n_inputs = n;
+    b->request.pooling = HEARTH_POOLING_LAST;
+}
+
+static void clear(batch *b)
+{
+    for (size_t i = 0; i < b->request.n_inputs; i++)
+        free((char *)b->inputs[i].text); /* made above */
+}
+
+RUNTIME_TEST(a_removed_text_does_not_come_back_from_the_cells_of_finished_inputs)
+{
+    hearth_model *model = hth_test_model_load(f->runtime, "stub:delay_us=500", NULL);
+    char *text = text_of(HEAD, TAIL, 0);
+    hearth_request prompt = hth_test_greedy(text, 1);
+    batch others;
+    uint64_t id;
+
+    fill(&others, 64, 400, 1); /* so many that they outlast the rest */
+    assert_int_equal(hearth_embed_submit(model, &others.request, &id, NULL), HEARTH_OK);
+    (void)embed(model, text, NULL);
+    assert_int_equal(hearth_prompt_remove(model, &prompt, NULL, NULL), HEARTH_OK);
+    assert_in_range(embed(model, text, NULL).n_cached, 0, 1);    /* the token that begins every text may be there */
+    assert_int_equal(hearth_cancel(model, id, NULL), HEARTH_OK); /* they did */
+    hth_test_model_end(f->runtime, model);
+    clear(&others);
+    free(text);
+}
+
+/* Three requests that are submitted by the embedder's own thread, so that their order is certain. */
+typedef struct turns {
+    hearth_model *model;
+    batch many, one, late;
+    uint64_t n_ticks_before, n_ticks_after; /* when late was submitted, and when it had ended */
+    uint64_t many_id, late_id;
+} turns;
+
+static uint64_t n_ticks(hearth_model *model)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+
+    (void)hearth_model_info_get(model, &info, NULL);
+    return info.n_embed_ticks;
+}
+
+static void late_has_ended(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    turns *t = user_data;
+
+    (void)id;
+    (void)embeddings;
+    t->n_ticks_after = n_ticks(t->model);
+}
+
+static void submit_late(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    turns *t = user_data;
+
+    (void)id;
+    (void)embeddings;
+    t->n_ticks_before = n_ticks(t->model);
+    (void)hearth_embed_submit(t->model, &t->late.request, &t->late_id, NULL);
+}
+
+static void submit_two(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    turns *t = user_data;
+
+    (void)id;
+    (void)embeddings;
+    (void)hearth_embed_submit(t->model, &t->many.request, &t->many_id, NULL);
+    (void)hearth_embed_submit(t->model, &t->one.request, NULL, NULL);
+}
+
+STUB_TEST(a_late_request_does_not_wait_for_inputs_that_have_no_room_yet)
+{
+    turns t = { .model = f->model };
+    batch first;
+    uint64_t id;
+
+    fill(&first, 1, 4, 0);
+    fill(&t.one, 1, 4, 1);
+    fill(&t.late, 1, 400, 2);
+    fill(&t.many, 60, 500, 3);
+    first.request.on_done = submit_two;
+    t.one.request.on_done = submit_late;
+    t.late.request.on_done = late_has_ended;
+    first.request.user_data = t.one.request.user_data = t.late.request.user_data = &t;
+    assert_int_equal(hearth_embed_submit(f->model, &first.request, &id, NULL), HEARTH_OK);
+    (void)hearth_wait(f->model, id, UINT32_MAX, NULL);
+    (void)hearth_wait(f->model, t.many_id, UINT32_MAX, NULL);
+    (void)hearth_wait(f->model, t.late_id, UINT32_MAX, NULL);
+    assert_in_range(t.n_ticks_after - t.n_ticks_before, 1, 8); /* 2048 cells have room for four of the many */
+    clear(&first);
+    clear(&t.one);
+    clear(&t.late);
+    clear(&t.many);
 }

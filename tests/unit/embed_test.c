@@ -426,12 +426,14 @@ STUB_TEST(the_values_of_a_request_have_a_bound)
 {
     hearth_embed_input inputs[2] = { text_input("a"), text_input("b") };
     hearth_embed_request request = request_of(inputs, 2);
+    hth_embed_terms terms = { .n_values_max = 2 * N_VALUES - 1 };
     hearth_error err = { .message = "" };
     uint64_t id;
 
-    assert_int_equal(hth_embed_submit(f->model, &request, NULL, 2 * N_VALUES - 1, NULL, &err), HEARTH_MISUSE);
+    assert_int_equal(hth_embed_submit(f->model, &request, &terms, NULL, &err), HEARTH_MISUSE);
     assert_non_null(strstr(err.message, "2 vectors of 8 values; a request may have at most 15 values"));
-    assert_int_equal(hth_embed_submit(f->model, &request, NULL, 2 * N_VALUES, &id, &err), HEARTH_OK);
+    terms.n_values_max++;
+    assert_int_equal(hth_embed_submit(f->model, &request, &terms, &id, &err), HEARTH_OK);
     hth_embed_wait_idle(f->model);
     assert_int_equal(hearth_cancel(f->model, id, NULL), HEARTH_NOT_FOUND);
 }
@@ -458,6 +460,7 @@ typedef struct watched {
     unsigned n_done;
     uint64_t order[8]; /* ids as they ended */
     hearth_status status[8];
+    uint64_t n_evaluated[8]; /* tokens */
 } watched;
 
 static void note(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
@@ -466,6 +469,7 @@ static void note(uint64_t id, const hearth_embeddings *embeddings, void *user_da
 
     pthread_mutex_lock(&w->lock);
     w->order[w->n_done] = id;
+    w->n_evaluated[w->n_done] = embeddings->n_tokens_evaluated;
     w->status[w->n_done++] = embeddings->status;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
@@ -567,6 +571,57 @@ RUNTIME_TEST(a_cancelled_request_ends_at_once_and_the_others_go_on)
     assert_int_equal(w.status[w.order[0] == ids[0] ? 0 : 1], HEARTH_CANCELLED);
     assert_int_equal(w.status[w.order[0] == ids[1] ? 0 : 1], HEARTH_OK);
     assert_int_equal(hearth_cancel(model, ids[0], NULL), HEARTH_NOT_FOUND);
+    free(text);
+    hearth_model_unref(model);
+}
+
+/* A request with many inputs, which is cancelled when another has ended. */
+typedef struct middle {
+    hearth_model *model;
+    uint64_t many_id;
+    bool was_cancelled;
+} middle;
+
+static void cancel_many(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    middle *m = user_data;
+
+    (void)id;
+    (void)embeddings;
+    m->was_cancelled = hearth_cancel(m->model, m->many_id, NULL) == HEARTH_OK;
+}
+
+RUNTIME_TEST(a_request_that_is_cancelled_amid_its_inputs_leaves_right_values_to_others)
+{
+    static const hearth_pooling poolings[] = { HEARTH_POOLING_MEAN, HEARTH_POOLING_LAST };
+    hearth_model *model = hth_test_model_load(f->runtime, "stub:delay_us=100", NULL);
+    char *text = hth_test_prompt(200, 1);
+    hearth_embed_input many[200] = { { .text = NULL } }, one = text_input("one");
+
+    for (int i = 0; i < 200; i++)
+        many[i] = text_input(text);
+    for (int i = 0; i < 2; i++) {
+        hearth_embed_request all = request_of(many, 200), first = request_of(&one, 1);
+        middle m = { .model = model };
+        watched w = WATCHED;
+        float before[N_VALUES], after[N_VALUES];
+        uint64_t first_id;
+
+        alone(model, poolings[i], text, before);
+        all.pooling = first.pooling = poolings[i];
+        all.no_cache_read = true;
+        first.on_done = cancel_many;
+        first.user_data = &m;
+        m.many_id = submit(model, all, &w);
+        assert_int_equal(hearth_embed_submit(model, &first, &first_id, NULL), HEARTH_OK);
+        assert_int_equal(hearth_wait(model, m.many_id, UINT32_MAX, NULL), HEARTH_OK);
+        assert_int_equal(hearth_wait(model, first_id, UINT32_MAX, NULL), HEARTH_OK);
+        assert_true(m.was_cancelled);
+        assert_int_equal(w.status[0], HEARTH_CANCELLED);
+        assert_true(w.n_evaluated[0] < 200 * 201);
+        alone(model, poolings[i], text, after);
+        assert_memory_equal(before, after, sizeof(before));
+    }
     free(text);
     hearth_model_unref(model);
 }

@@ -4,6 +4,7 @@
 #include "sched/embedder.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "stub/backend.h"
 #include "support/cmocka_all.h"
@@ -49,8 +50,8 @@ static void close_scene(scene *s)
     s->backend.model_free(s->model);
 }
 
-/* A request with one input of so many tokens; *id_out is its id. */
-static hearth_status submit(scene *s, hearth_pooling pooling, uint32_t n_tokens, uint64_t *id_out)
+/* A request with one input of so many tokens. */
+static hth_embed_job *job_of(scene *s, hearth_pooling pooling, uint32_t n_tokens)
 {
     hth_embed_job *job = calloc(1, sizeof(*job));
 
@@ -61,8 +62,16 @@ static hearth_status submit(scene *s, hearth_pooling pooling, uint32_t n_tokens,
     assert_non_null(job->n_tokens);
     job->n_tokens[0] = n_tokens;
     job->n_inputs = 1;
-    job->id = *id_out = ++s->n_ids;
+    job->id = ++s->n_ids;
     assert_int_equal(hth_embeddings_new(pooling, 8, job->n_tokens, 1, 1 << 20, &job->embeddings, NULL), HEARTH_OK);
+    return job;
+}
+
+static hearth_status submit(scene *s, hearth_pooling pooling, uint32_t n_tokens, uint64_t *id_out)
+{
+    hth_embed_job *job = job_of(s, pooling, n_tokens);
+
+    *id_out = job->id;
     return hth_embedder_submit(s->embedder, job, NULL);
 }
 
@@ -99,4 +108,52 @@ TEST(requests_that_wait_have_a_bound_of_memory)
     assert_true(hth_embedder_wait(s.embedder, first, UINT32_MAX));
     assert_int_equal(submit(&s, HEARTH_POOLING_LAST, 64, &id), HEARTH_OK);
     close_scene(&s);
+}
+
+/* A slow reader: it keeps the vectors. */
+static void keep(uint64_t id, const hearth_embeddings *embeddings, void *user_data)
+{
+    (void)id;
+    *(const hearth_embeddings **)user_data = hearth_embeddings_ref(embeddings);
+}
+
+/* Submit a request whose vectors are kept, and wait until it has ended. */
+static const hearth_embeddings *submit_and_keep(scene *s, bool counts_answer)
+{
+    hth_embed_job *job = job_of(s, HEARTH_POOLING_NONE, 64);
+    const hearth_embeddings *kept = NULL;
+    uint64_t id = job->id;
+
+    job->counts_answer = counts_answer;
+    job->on_done = keep;
+    job->user_data = &kept;
+    assert_int_equal(hth_embedder_submit(s->embedder, job, NULL), HEARTH_OK);
+    assert_true(hth_embedder_wait(s->embedder, id, UINT32_MAX));
+    assert_non_null(kept);
+    return kept;
+}
+
+TEST(answers_that_are_still_being_read_count_in_the_bound_of_memory)
+{
+    const uint64_t n_vectors = 64 * 8 * 4, n_bytes = n_vectors + 64 * 4;
+    const hearth_embeddings *slow, *mine;
+    hearth_error err = { .message = "" };
+    scene s;
+    uint64_t id;
+
+    open_scene(&s, "stub:", n_bytes + n_vectors - 1);
+    slow = submit_and_keep(&s, true);
+    assert_int_equal(hth_embedder_submit(s.embedder, job_of(&s, HEARTH_POOLING_NONE, 64), &err), HEARTH_BUSY);
+    assert_non_null(strstr(err.message, "answers that are still being read"));
+    assert_int_equal(err.retry_after_s, 1);
+    assert_int_equal(submit(&s, HEARTH_POOLING_LAST, 4, &id), HEARTH_OK); /* there is room for it */
+    assert_true(hth_embedder_wait(s.embedder, id, UINT32_MAX));
+    hearth_embeddings_unref(slow);
+
+    mine = submit_and_keep(&s, false); /* a program's own */
+    slow = submit_and_keep(&s, true);
+    close_scene(&s);
+    assert_int_equal(slow->n_vectors[0], 64); /* the embeddings outlive the embedder */
+    hearth_embeddings_unref(mine);
+    hearth_embeddings_unref(slow);
 }

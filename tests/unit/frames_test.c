@@ -62,6 +62,7 @@ static hth_buffer sample(void)
     hth_frame_add_bytes(&out, "some\0bytes", 10);
     hth_frame_add_record(&out, HTH_RECORD_BEGUN, "kept", 4);
     hth_frame_add_outcome(&out, 125, &outcome);
+    hth_frame_add_work(&out, 4 << 20);
     hth_frame_add_end(&out, &summary);
     assert_false(out.failed);
     return out;
@@ -136,6 +137,11 @@ TEST(what_was_written_is_read)
     assert_int_equal(frame.kind, HTH_FRAME_OUTCOME);
     assert_int_equal(frame.reply, 125);
     assert_memory_equal(&frame.outcome, &outcome, sizeof(outcome));
+    at += n_used;
+    n -= n_used;
+    assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);
+    assert_int_equal(frame.kind, HTH_FRAME_WORK);
+    assert_int_equal(frame.n_worked, 4 << 20);
     at += n_used;
     n -= n_used;
     assert_int_equal(hth_frame_read(at, n, &frame, &n_used), HTH_FRAME_OK);

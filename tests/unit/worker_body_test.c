@@ -53,6 +53,7 @@ typedef struct told {
     hth_buffer known; /* of what comes before the body's first byte */
     size_t known_last;
     uint32_t n_tokens, n_ended;
+    uint32_t n_works, n_worked; /* WORK frames, and the last number */
     int status;
     bool is_over;
 } told;
@@ -76,6 +77,11 @@ static told tell(const hth_test_heard *heard)
             hth_buffer_add(&t.body, frame.bytes, frame.n_bytes);
         t.n_tokens += frame.n_tokens;
         t.n_ended += frame.reply_has_ended;
+        if (frame.kind == HTH_FRAME_WORK) {
+            assert_true(frame.n_worked > t.n_worked);
+            t.n_worked = frame.n_worked;
+            t.n_works++;
+        }
         t.is_over = frame.kind == HTH_FRAME_END;
     }
     assert_true(t.is_over);
@@ -225,4 +231,54 @@ STAGED(a_body_waits_for_its_reader_who_may_leave)
     expect_long(heard.body.text);
     hth_test_heard_deinit(&heard);
     close(slow);
+}
+
+TEST(finished_inputs_of_embeddings_are_told_before_the_answer)
+{
+    static const char *const models[] = { "stub:delay_us=100", "stub:delay_us=100,encoder=1" };
+    enum { N_INPUTS = 60, N_BYTES = 200 };
+    char *text = hth_test_prompt(N_BYTES, 1);
+
+    for (int i = 0; i < 2; i++) {
+        hth_buffer body = { .text = NULL };
+        hth_test_worker worker;
+        told t;
+
+        hth_buffer_add_text(&body, "{\"cache_prompt\":false,\"input\":[");
+        for (int k = 0; k < N_INPUTS; k++) {
+            hth_buffer_add_text(&body, k > 0 ? ",\"" : "\"");
+            hth_buffer_add_text(&body, text);
+            hth_buffer_add_text(&body, "\"");
+        }
+        hth_buffer_add_text(&body, "]}");
+        hth_test_worker_init(&worker, models[i]);
+        hth_test_worker_start(&worker);
+        t = ask(&worker, "/v1/embeddings", body.text, NULL);
+        assert_int_equal(t.status, 200);
+        assert_int_equal(t.n_worked, N_INPUTS * (1 + N_BYTES));
+        assert_true(t.n_works > 1); /* some while the rest was evaluated, which took a second */
+        told_deinit(&t);
+        hth_test_worker_deinit(&worker);
+        hth_buffer_deinit(&body);
+    }
+    free(text);
+}
+
+/* An input with the byte 1 fails, after others were told of. */
+TEST(embeddings_that_fail_after_finished_inputs_have_an_error)
+{
+    char *text = hth_test_prompt(500, 1), body[2048];
+    hth_test_worker worker;
+    told t;
+
+    (void)snprintf(body, sizeof(body), "{\"input\":[\"%s\",\"%s\",\"%s\",\"\\u0001\"]}", text, text, text); /* fits */
+    hth_test_worker_init(&worker, "stub:delay_us=500,encoder=1");
+    hth_test_worker_start(&worker);
+    t = ask(&worker, "/v1/embeddings", body, NULL);
+    assert_int_equal(t.status, 500);
+    assert_true(t.n_worked > 0);
+    assert_non_null(strstr(t.body.text, "error"));
+    told_deinit(&t);
+    hth_test_worker_deinit(&worker);
+    free(text);
 }

@@ -73,6 +73,7 @@ static void remember(memory *m, const hth_frame *frame)
         hth_buffer_add(m->is_stream ? &m->ahead : &m->bytes, frame->bytes, frame->n_bytes);
         break;
     case HTH_FRAME_RECORD: fail_msg("nothing of a chat is kept"); break;
+    case HTH_FRAME_WORK: fail_msg("nothing is embedded"); break;
     case HTH_FRAME_OUTCOME:
         assert_true(frame->reply < REPLIES_MAX && !m->has_outcome[frame->reply]);
         m->has_outcome[frame->reply] = true;
