@@ -139,7 +139,7 @@ static hth_api_embed *begin_ollama(hth_api_parse *parse, const char *const *know
 {
     hth_api_embed *embed = begin(parse, known);
 
-    hth_fields_pass_over(&parse->body, "keep_alive");
+    (void)hth_fields_any(&parse->body, "keep_alive"); /* the front obeys it */
     hth_fields_pass_over(&parse->body, "options");
     if (!embed)
         return NULL;

@@ -38,6 +38,9 @@ static json_t *model_json(const hth_api_listed_model *model)
 
     if (strcmp(id, model->name) != 0)
         json_object_set_new(object, "root", json_string(model->name));
+    if (model->status)
+        json_object_set_new(object, "status",
+                            json_pack("{s:s, s:b}", "value", model->status, "failed", model->has_failed));
     if (!model->info)
         return object;
     json_object_set_new(object, "kind", json_string(kind_of(model->info)));

@@ -13,6 +13,9 @@ typedef struct hth_api_listed_model {
     const char *asked; /* the name in the request, which the object shows; NULL: the model's own name */
     json_int_t created_s;
     const hearth_model_info *info; /* NULL: the model is not loaded */
+    const char *status;            /* "loaded", "loading", "unloaded"; NULL: not shown */
+    bool has_failed;               /* its worker died too often */
+    int64_t expires_s;             /* Unix time at which it is unloaded if nobody uses it; 0: never */
     const char *const *aliases;    /* [n_aliases] */
     size_t n_aliases;
     const char *const *tags; /* [n_tags] */

@@ -96,7 +96,8 @@ void hth_api_ollama_ps_write(const hth_api_listed_model *models, size_t n, hth_b
         if (!models[i].info)
             continue;
         one = model_json(&models[i], models[i].name);
-        json_object_set_new(one, "expires_at", json_string(never));
+        json_object_set_new(one, "expires_at",
+                            models[i].expires_s > 0 ? hth_api_ollama_time(models[i].expires_s) : json_string(never));
         json_object_set_new(one, "size_vram", json_integer(0));
         json_object_set_new(one, "context_length", json_integer(models[i].info->n_ctx));
         json_array_append_new(list, one);

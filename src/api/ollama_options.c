@@ -6,57 +6,30 @@
  */
 #include <string.h>
 
+#include "api/keep_alive.h"
 #include "api/ollama_inside.h"
 
 enum { DURATION_BYTES_MAX = 64 };
 
 /* ---- keep_alive ---- */
 
-/* The sign of a duration in Go's form, "1h30m", "-1s", "0"; false when it is none. */
-static bool read_duration(const char *text, int *sign)
-{
-    static const char *const units[] = { "ns", "us", "\xc2\xb5s", "\xce\xbcs", "ms", "s", "m", "h", NULL };
-    bool is_negative = *text == '-', is_zero = true;
-
-    text += *text == '-' || *text == '+';
-    if (!*text)
-        return false;
-    while (*text) {
-        size_t n_digits = strspn(text, "0123456789."), i = 0;
-
-        if (n_digits == 0)
-            return false;
-        is_zero = is_zero && strspn(text, "0.") >= n_digits;
-        text += n_digits;
-        while (*text && units[i] && strncmp(text, units[i], strlen(units[i])) != 0)
-            i++;
-        if (!units[i])
-            return false;
-        text += *text ? strlen(units[i]) : 0; /* a number without a unit is seconds */
-    }
-    *sign = is_zero ? 0 : is_negative ? -1 : 1;
-    return true;
-}
-
-/* Models stay loaded, as a negative keep_alive asks. Any other value has no effect. */
+/* The front obeys it (hth_api_peek_keep_alive). Here it is checked, and 0 without a prompt is answered otherwise. */
 static void parse_keep_alive(hth_api_parse *parse)
 {
     json_t *value = hth_fields_any(&parse->body, "keep_alive");
-    int sign = -1;
+    uint64_t ms = UINT64_MAX;
 
     if (!value)
         return;
     if (json_is_number(value))
-        sign = json_number_value(value) < 0 ? -1 : json_number_value(value) > 0;
+        ms = json_number_value(value) != 0;
     else if (!json_is_string(value))
         hth_fields_wrong_type(&parse->body, "keep_alive", "a number of seconds or a duration such as \"5m\"", value);
-    else if (json_string_length(value) > DURATION_BYTES_MAX || !read_duration(json_string_value(value), &sign))
+    else if (json_string_length(value) > DURATION_BYTES_MAX || !hth_api_keep_alive_read(json_string_value(value), &ms))
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "keep_alive",
                         "is '%.40s'; it must be a number of seconds or a duration such as \"5m\"",
                         json_string_value(value));
-    parse->request->is_unload = sign == 0;
-    if (sign >= 0)
-        hth_fields_pass_over(&parse->body, "keep_alive");
+    parse->request->is_unload = ms == 0;
 }
 
 /* ---- options ---- */

@@ -6,9 +6,12 @@
  */
 #include "api/peek.h"
 
+#include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "api/keep_alive.h"
 #include "base/status.h"
 #include "base/utf8.h"
 
@@ -297,21 +300,6 @@ bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out)
     return hth_api_peek_as(body, n, "model", out);
 }
 
-/* ---- earlier responses ---- */
-
-static void add_id(hth_api_peeked_past *out, const char *id, size_t n_id)
-{
-    char text[HTH_API_PEEK_ID_BYTES] = "resp_";
-
-    if (n_id == 0 || n_id >= sizeof(text) - 5 || out->n == HTH_API_PEEK_PAST_MAX)
-        return;
-    memcpy(text + 5, id, n_id);
-    for (size_t i = 0; i < out->n; i++)
-        if (strcmp(out->ids[i], text) == 0)
-            return;
-    memcpy(out->ids[out->n++], text, sizeof(text));
-}
-
 /* Read a text as long as an id; "" for any other value. */
 static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
 {
@@ -325,6 +313,75 @@ static bool read_short(cursor *text, char out[HTH_API_PEEK_ID_BYTES])
     if (is_cut)
         out[0] = '\0';
     return true;
+}
+
+/* ---- keep_alive ---- */
+
+typedef struct keep_alive {
+    bool is_found;
+    uint64_t ms;
+} keep_alive;
+
+/* A number of JSON, "3e2". */
+static bool read_seconds(const char *text, uint64_t *ms)
+{
+    char *end;
+    const double seconds = strtod(text, &end);
+
+    if (end == text || *end || !isfinite(seconds) || !strchr("-0123456789", *text))
+        return false; /* strtod reads more than JSON has */
+    *ms = hth_api_keep_alive_of(seconds);
+    return true;
+}
+
+static bool peek_keep_alive_member(cursor *text, const char *key, void *user_data)
+{
+    keep_alive *out = user_data;
+    const char *begin = text->at;
+    char value[HTH_API_PEEK_ID_BYTES];
+    size_t n;
+
+    if (out->is_found || strcmp(key, "keep_alive") != 0 || text->at == text->end)
+        return skip_value(text);
+    if (*begin == '"') {
+        if (!read_short(text, value))
+            return false;
+    } else {
+        if (!skip_value(text))
+            return false;
+        n = (size_t)(text->at - begin);
+        if (n >= sizeof(value))
+            return true;
+        memcpy(value, begin, n);
+        value[n] = '\0';
+    }
+    out->is_found = *begin == '"' ? hth_api_keep_alive_read(value, &out->ms) : read_seconds(value, &out->ms);
+    return true;
+}
+
+bool hth_api_peek_keep_alive(const char *body, size_t n, uint64_t *ms)
+{
+    keep_alive found = { .is_found = false };
+
+    (void)read_body(body, n, peek_keep_alive_member, &found); /* what was found before it ended counts */
+    if (found.is_found)
+        *ms = found.ms;
+    return found.is_found;
+}
+
+/* ---- earlier responses ---- */
+
+static void add_id(hth_api_peeked_past *out, const char *id, size_t n_id)
+{
+    char text[HTH_API_PEEK_ID_BYTES] = "resp_";
+
+    if (n_id == 0 || n_id >= sizeof(text) - 5 || out->n == HTH_API_PEEK_PAST_MAX)
+        return;
+    memcpy(text + 5, id, n_id);
+    for (size_t i = 0; i < out->n; i++)
+        if (strcmp(out->ids[i], text) == 0)
+            return;
+    memcpy(out->ids[out->n++], text, sizeof(text));
 }
 
 /* An item of the input. */

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { HTH_API_PEEK_MODEL_BYTES_MAX = 256 };
 
@@ -29,6 +30,13 @@ typedef struct hth_api_peeked {
 bool hth_api_peek(const char *body, size_t n, hth_api_peeked *out);
 /* The same, where another key of at most 15 bytes names the model. */
 bool hth_api_peek_as(const char *body, size_t n, const char *model_key, hth_api_peeked *out);
+
+/*
+ * Look for "keep_alive" in the object body, [n], of Ollama's API: for how long the model stays without use, in
+ * milliseconds; UINT64_MAX: for ever. False, with *ms unchanged: it is not there, or is neither a number nor a
+ * duration. Pure; linear time.
+ */
+bool hth_api_peek_keep_alive(const char *body, size_t n, uint64_t *ms);
 
 /* The earlier responses that a body of /v1/responses continues, or whose items it names. */
 enum {

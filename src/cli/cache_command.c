@@ -131,20 +131,6 @@ hearth_status hth_cache_command_open(const hth_cache_command_options *options, h
     return status;
 }
 
-const char *hth_size_text(uint64_t bytes, char text[32])
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-    double value = (double)bytes;
-    size_t unit = 0;
-
-    while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-        value /= 1024;
-        unit++;
-    }
-    (void)snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-    return text;
-}
-
 int hth_cache_command_fail(hearth_status status, const hearth_error *err)
 {
     if (status == HEARTH_CANCELLED && hth_cache_command_interrupted()) {

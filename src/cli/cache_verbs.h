@@ -3,6 +3,7 @@
 #define HTH_CLI_CACHE_VERBS_H
 
 #include "cli/cache_options.h"
+#include "cli/units.h"
 
 typedef enum hth_cache_purpose {
     HTH_CACHE_TO_LOOK, /* or to remove rows; makes no cache where there is none */
@@ -16,8 +17,6 @@ typedef enum hth_cache_purpose {
  */
 hearth_status hth_cache_command_open(const hth_cache_command_options *options, hth_cache_purpose purpose,
                                      hth_file_tier_set **out, hearth_error *err);
-/* "46.3 MiB". */
-const char *hth_size_text(uint64_t bytes, char text[32]);
 /* True after Ctrl-C, if hth_cache_command_watch was called before; long operations ask now and then. */
 void hth_cache_command_watch(void);
 bool hth_cache_command_interrupted(void);

@@ -10,6 +10,7 @@
 int hth_command_run(int argc, char **argv);
 int hth_command_embed(int argc, char **argv);
 int hth_command_serve(int argc, char **argv);
+int hth_command_ps(int argc, char **argv);
 int hth_command_key(int argc, char **argv);
 int hth_command_worker(int argc, char **argv);
 int hth_command_version(int argc, char **argv);

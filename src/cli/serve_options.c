@@ -163,6 +163,18 @@ static const hth_option supervision_rows[] = {
       .offset = AT(server.no_sandbox), .key = "no_sandbox" },
 };
 
+static const hth_option residency_rows[] = {
+    { "memory", 0, HTH_OPTION_SIZE, "SIZE",
+      "memory for all models: weights, cells and rows (default: nine tenths of the machine's). Idle models make room "
+      "for others, the least recently used one first",
+      .offset = AT(server.memory_bytes), .low = 0, .key = "memory" },
+    { "models-max", 0, HTH_OPTION_U32, "N", "most models with a worker at once; 0: no limit",
+      .offset = AT(server.models_max), .low = 0, .high = 4096, .key = "models_max" },
+    { "turn-ms", 0, HTH_OPTION_MS, "MS",
+      "a model that has waited for room for this time is next: busy models finish their requests and leave",
+      .offset = AT(server.turn_ms), .low = 0, .high = 3600000, .key = "turn_ms" },
+};
+
 static const hth_option worker_stream_rows[] = {
     { "keep-alive-ms", 0, HTH_OPTION_MS, "MS", "a stream shows that it is alive after this time of silence; 0: never",
       .offset = IN_SERVER(keep_alive_ms), .low = 0, .high = 3600000, .key = "keep_alive_ms" },
@@ -219,6 +231,7 @@ static const hth_option_table tls_table = TABLE(tls_rows);
 static const hth_option_table limit_table = TABLE(limit_rows);
 static const hth_option_table response_table = TABLE(response_rows);
 static const hth_option_table supervision_table = TABLE(supervision_rows);
+static const hth_option_table residency_table = TABLE(residency_rows);
 static const hth_option_table stream_table = TABLE(stream_rows);
 static const hth_option_table log_table = TABLE(log_rows);
 static const hth_option_table cors_table = TABLE(cors_rows);
@@ -250,6 +263,8 @@ static const hth_option key_rows[] = {
     { .kind = HTH_OPTION_TABLE, .key = "responses", .table = &response_table, .help = "Responses that are kept" },
     { .kind = HTH_OPTION_HEADING, .help = "Supervision of workers" },
     { .kind = HTH_OPTION_TABLE, .key = "supervision", .table = &supervision_table, .help = "Supervision of workers" },
+    { .kind = HTH_OPTION_HEADING, .help = "Models and memory" },
+    { .kind = HTH_OPTION_TABLE, .key = "residency", .table = &residency_table, .help = "Models and memory" },
     { .kind = HTH_OPTION_HEADING, .help = "Log" },
     { .kind = HTH_OPTION_TABLE, .key = "streams", .table = &stream_table, .help = "Streams" },
     { .kind = HTH_OPTION_TABLE, .key = "log", .table = &log_table, .help = "Log" },
@@ -273,6 +288,10 @@ static const hth_option_table name_table = TABLE(name_rows);
 static const hth_option model_shared_rows[] = {
     { "start", 0, HTH_OPTION_WORD, "WHEN", "at-once: with the server; on-demand: with the first request for it",
       .offset = IN_MODEL(start), .words = starts, .key = "start" },
+    { "pinned", 0, HTH_OPTION_FLAG, NULL, "the model never leaves memory to make room for another one",
+      .offset = IN_MODEL(is_pinned), .key = "pinned" },
+    { "unload-after-ms", 0, HTH_OPTION_MS, "MS", "the model leaves memory after this time without use; 0: never",
+      .offset = IN_MODEL(unload_after_ms), .low = 0, .high = UINT32_MAX, .key = "unload_after_ms" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = IN_MODEL(setup) },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_reply_options, .offset = IN_MODEL(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Scheduling" },

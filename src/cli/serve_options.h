@@ -29,6 +29,8 @@ typedef struct hth_serve_model {
     const char *name;
     hth_model_setup setup;
     hth_serve_start start;
+    uint32_t unload_after_ms;
+    bool is_pinned;
     const char *aliases[HTH_SERVE_ALIASES_MAX];
     size_t n_aliases;
     const char *tags[HTH_SERVE_TAGS_MAX];

@@ -94,8 +94,9 @@ static void say_broken(const hth_worker_view *view, char *message, size_t capaci
 /* Does the model, with which the server starts, still load for the first time? A broken one does not count. */
 static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
 {
-    if (view->was_ready || view->state == HTH_WORKER_BROKEN)
-        return false;
+    if (view->was_ready || view->state == HTH_WORKER_BROKEN ||
+        (view->state == HTH_WORKER_STOPPED && (view->waits_for_room || view->n_starts > 0)))
+        return false; /* it has no room, or left before it was ready */
     for (size_t i = 0; i < admin->options->n_models; i++)
         if (strcmp(admin->options->models[i].name, view->model) == 0)
             return !admin->options->models[i].on_demand;
@@ -228,8 +229,20 @@ static void answer_reload(const hth_admin *admin, hth_http_exchange *exchange)
     reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
-/* path is /admin/models/NAME/restart; a name may have slashes. */
-static void answer_restart(const hth_admin *admin, hth_http_exchange *exchange, const char *name, size_t n_name)
+/* POST /admin/models/NAME/ORDER */
+static const struct order {
+    const char *end; /* of the path */
+    const char *status;
+    hearth_status (*give)(hth_supervisor *supervisor, const char *model, hearth_error *err);
+} orders[] = {
+    { "/restart", "restarting", hth_supervisor_restart },
+    { "/load", "loading", hth_supervisor_load },
+    { "/unload", "unloading", hth_supervisor_unload },
+};
+
+/* A name may have slashes. */
+static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, const struct order *order,
+                         const char *name, size_t n_name)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hearth_error err = { .status = HEARTH_OK };
@@ -243,25 +256,31 @@ static void answer_restart(const hth_admin *admin, hth_http_exchange *exchange, 
     }
     memcpy(model, name, n_name);
     model[n_name] = '\0';
-    status = hth_supervisor_restart(admin->supervisor, model, &err);
+    status = order->give(admin->supervisor, model, &err);
     if (status == HEARTH_OK) {
-        reply_status(exchange, 202, "restarting");
+        reply_status(exchange, 202, order->status);
         return;
     }
     hth_api_fail_status(&error, &err);
     reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
-/* The length of the NAME in /admin/models/NAME/restart; 0: the path is another one. */
-static size_t restart_name_bytes(const char *path, const char **name_out)
+/* The order of the path, and the NAME in it; NULL: the path is another one. */
+static const struct order *order_of(const char *path, const char **name_out, size_t *n_name_out)
 {
-    static const char begin[] = "/admin/models/", end[] = "/restart";
-    size_t n = strlen(path), n_begin = sizeof(begin) - 1, n_end = sizeof(end) - 1;
+    static const char begin[] = "/admin/models/";
+    const size_t n = strlen(path), n_begin = sizeof(begin) - 1;
 
-    if (n <= n_begin + n_end || strncmp(path, begin, n_begin) != 0 || strcmp(path + n - n_end, end) != 0)
-        return 0;
-    *name_out = path + n_begin;
-    return n - n_begin - n_end;
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        const size_t n_end = strlen(orders[i].end);
+
+        if (n <= n_begin + n_end || strncmp(path, begin, n_begin) != 0 || strcmp(path + n - n_end, orders[i].end) != 0)
+            continue;
+        *name_out = path + n_begin;
+        *n_name_out = n - n_begin - n_end;
+        return &orders[i];
+    }
+    return NULL;
 }
 
 bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
@@ -276,7 +295,8 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
         { "/admin/reload", "POST", answer_reload },
     };
     const char *path = hth_http_path(exchange), *name = NULL;
-    size_t n_name = restart_name_bytes(path, &name);
+    size_t n_name = 0;
+    const struct order *order = order_of(path, &name, &n_name);
 
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         if (strcmp(path, pages[i].path) != 0)
@@ -285,9 +305,9 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
             pages[i].answer(admin, exchange);
         return true;
     }
-    if (n_name == 0)
+    if (!order)
         return false;
     if (has_method(exchange, HTH_API_OPENAI, "POST"))
-        answer_restart(admin, exchange, name, n_name);
+        answer_order(admin, exchange, order, name, n_name);
     return true;
 }

@@ -5,7 +5,7 @@
  *   GET  /ready               200 when requests are taken; 503 while starting or draining
  *   GET  /metrics             Prometheus
  *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
- *   POST /admin/models/NAME/restart
+ *   POST /admin/models/NAME/restart, /load, /unload
  *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
  *                             (default), relayed to the worker
  *   GET  /admin/config        the options in force, without secrets

@@ -105,6 +105,10 @@ static bool set_state(json_t *object, const hth_worker_view *view)
         return false;
     if (view->last_death[0] && !set(object, "last_death", text_json(view->last_death, sizeof(view->last_death))))
         return false;
+    if (!set(object, "pinned", json_boolean(view->is_pinned)) || !set(object, "closed", json_boolean(view->is_closed)))
+        return false;
+    if (view->leaves_in_ms < UINT64_MAX && !set(object, "leaves_in_ms", count_json(view->leaves_in_ms)))
+        return false;
     if (!set_facts(object, view))
         return false;
     return !view->status.has_numbers ||
@@ -125,9 +129,12 @@ static json_t *worker_json(const hth_worker_view *view)
 void hth_admin_models_write(const hth_supervisor *supervisor, bool is_draining, size_t n_requests,
                             const hth_http_numbers *http, hth_buffer *out)
 {
+    const hth_supervisor_memory memory = hth_supervisor_memory_of(supervisor);
     json_t *page =
-        json_pack("{s:s, s:b, s:I, s:I, s:[]}", "version", hearth_version(), "draining", is_draining, "requests",
-                  (json_int_t)n_requests, "connections", (json_int_t)http->n_connections, "models");
+        json_pack("{s:s, s:b, s:I, s:I, s:{s:o, s:o, s:o}, s:[]}", "version", hearth_version(), "draining", is_draining,
+                  "requests", (json_int_t)n_requests, "connections", (json_int_t)http->n_connections, "memory",
+                  "limit_bytes", count_json(memory.limit_bytes), "used_bytes", count_json(memory.used_bytes),
+                  "pinned_bytes", count_json(memory.pinned_bytes), "models");
     json_t *models = json_object_get(page, "models");
     hth_worker_view view;
 

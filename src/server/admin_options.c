@@ -69,8 +69,9 @@ static json_t *model_json(const hth_server_model *model)
             json_decref(worker);
             return NULL;
         }
-    return json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker, "ram",
-                     count_json(model->ram_bytes), "start", model->on_demand ? "on-demand" : "at-once", "aliases",
+    return json_pack("{s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker,
+                     "ram", count_json(model->ram_bytes), "start", model->on_demand ? "on-demand" : "at-once", "pinned",
+                     model->is_pinned, "unload_after_ms", count_json(model->unload_after_ms), "aliases",
                      texts_json(model->aliases, model->n_aliases), "adapters",
                      texts_json(model->adapters, model->n_adapters), "tags", texts_json(model->tags, model->n_tags));
 }
@@ -113,6 +114,12 @@ static json_t *supervision_json(const hth_server_options *options)
                      "wait_timeout_ms", count_json(options->wait_timeout_ms), "drain_timeout_ms",
                      count_json(options->drain_timeout_ms), "retries_max", count_json(options->retries_max),
                      "no_sandbox", options->no_sandbox);
+}
+
+static json_t *residency_json(const hth_server_options *options)
+{
+    return json_pack("{s:o, s:o, s:o}", "memory", count_json(options->memory_bytes), "models_max",
+                     count_json(options->models_max), "turn_ms", count_json(options->turn_ms));
 }
 
 static json_t *streams_json(const hth_server_options *options)
@@ -162,7 +169,8 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
                       json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
                   set(page, "limits", limits_json(options)) && set(page, "responses", responses_json(options)) &&
                   set(page, "default", text_json(options->default_model)) &&
-                  set(page, "supervision", supervision_json(options)) && set(page, "streams", streams_json(options)) &&
+                  set(page, "supervision", supervision_json(options)) &&
+                  set(page, "residency", residency_json(options)) && set(page, "streams", streams_json(options)) &&
                   set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
                   set(page, "slot_save_path", text_json(options->slot_directory)) &&
                   set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {

@@ -67,6 +67,7 @@ static void work(hth_front *front);
 
 static void order_free(hth_adapter_order *o)
 {
+    hth_worker_waiter_cancel(&o->waiter);
     if (o->limit)
         event_free(o->limit);
     hth_buffer_deinit(&o->body);
@@ -434,6 +435,7 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
     note_broken(o);
     hth_buffer_clear(&o->reply);
     is_repeated = o->is_repeated;
+    hth_worker_waiter_cancel(&o->waiter);
     o->is_repeated = true; /* an adapter that no worker survives can be taken away */
     o->waiter = (hth_worker_waiter){ .on_ready = o->waiter.on_ready,
                                      .on_failed = o->waiter.on_failed,

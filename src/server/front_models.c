@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/peek.h"
+#include "base/os.h"
 #include "server/front_request.h"
 #include "server/model_names.h"
 #include "server/ollama_pages.h"
@@ -66,6 +67,12 @@ static hth_api_listed_model listed(const hth_front *front, const hth_server_mode
         hth_supervisor_view(front->supervisor, i, view);
         if (strcmp(view->model, of->name) == 0) {
             model.info = view->status.has_numbers ? &view->status.info : NULL;
+            model.has_failed = view->state == HTH_WORKER_BROKEN;
+            model.status = view->state == HTH_WORKER_READY                                         ? "loaded"
+                         : view->state == HTH_WORKER_STARTING || view->state == HTH_WORKER_WAITING ? "loading"
+                                                                                                   : "unloaded";
+            if (view->leaves_in_ms < UINT64_MAX)
+                model.expires_s = (int64_t)(hth_os_unix_seconds() + view->leaves_in_ms / 1000);
             break;
         }
     }
@@ -174,5 +181,36 @@ void hth_front_show_model(hth_front_request *r)
     } else {
         hth_front_request_answer(r, 200, "application/json", &body);
     }
+    hth_buffer_deinit(&body);
+}
+
+void hth_front_order_model(hth_front_request *r)
+{
+    const hth_server_model *model;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    hth_buffer body = { .text = NULL };
+    hth_api_peeked peeked = { .has_model = false };
+    hearth_error err = { .status = HEARTH_OK };
+    size_t n = 0;
+    const char *bytes = hth_http_body(r->exchange, &n);
+
+    (void)hth_api_peek(bytes ? bytes : "", n, &peeked); /* what was found before it ended counts */
+    model = peeked.has_model ? hth_model_named(r->options->options, peeked.model,
+                                               hth_supervisor_adapter_owner(r->front->supervisor, peeked.model))
+                             : NULL;
+    if (!peeked.has_model)
+        hth_api_fail(&error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
+    else if (!model || !hth_front_may_use(r, model->name))
+        hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
+                     "there is no model '%.100s' here; GET /v1/models lists those that there are", peeked.model);
+    else if ((r->route->kind == HTH_ROUTE_LOAD_MODEL ? hth_supervisor_load : hth_supervisor_unload)(
+                 r->front->supervisor, model->name, &err) != HEARTH_OK)
+        hth_api_fail_status(&error, &err);
+    if (error.kind != HTH_API_NO_ERROR) {
+        hth_front_request_refuse(r, &error, NULL);
+        return;
+    }
+    hth_buffer_add_text(&body, "{\"success\":true}");
+    hth_front_request_answer(r, 200, "application/json", &body);
     hth_buffer_deinit(&body);
 }

@@ -157,15 +157,27 @@ static void on_relayed(const hth_record *record, void *user_data)
     hth_front_request_end(r);
 }
 
+/* Does the body say for how long its model stays? */
+static bool wants_to_keep(const hth_front_request *r, uint64_t *keep_ms)
+{
+    size_t n = 0;
+    const char *body = hth_http_body(r->exchange, &n);
+
+    return hth_route_dialect(r->route) == HTH_API_OLLAMA && n > 0 && hth_api_peek_keep_alive(body, n, keep_ms);
+}
+
 void hth_front_relay(hth_front_request *r)
 {
+    hth_front *front = r->front;
     const hth_server_model *model = hth_front_choose_model(r);
     hth_relay *relayed;
-    bool wants_kept;
+    uint64_t keep_ms = 0;
+    bool wants_kept, keeps;
     char target[TARGET_BYTES];
 
     if (!model)
         return; /* and the request is over */
+    keeps = wants_to_keep(r, &keep_ms);
     wants_kept = r->route->kind == HTH_ROUTE_GENERATE && hth_front_wants_kept(r->exchange);
     (void)snprintf(target, sizeof(target), "%s", r->route->path);
     if (r->route->kind == HTH_ROUTE_SLOT)
@@ -212,8 +224,11 @@ void hth_front_relay(hth_front_request *r)
                             .on_over = on_relayed,
                             .user_data = r,
                         });
-    if (relayed) /* otherwise the request is gone */
-        r->running.relay = relayed;
+    if (!relayed)
+        return; /* and the request is gone */
+    r->running.relay = relayed;
+    if (keeps)
+        hth_supervisor_keep(front->supervisor, r->model, keep_ms);
 }
 
 static void on_past(void *user_data)

@@ -356,6 +356,16 @@ static void serve(hth_front_request *r)
         if (hth_front_may_administer(r) && hth_front_request_check_body(r) && hth_front_admit(r))
             hth_front_unload_adapter(r);
         break;
+    case HTH_ROUTE_UNLOAD_MODEL: /* others may be about to use it */
+        if (hth_front_has_keys(r) && !hth_front_may_administer(r))
+            return;
+        if (hth_front_request_check_body(r) && hth_front_admit(r))
+            hth_front_order_model(r);
+        break;
+    case HTH_ROUTE_LOAD_MODEL:
+        if (hth_front_request_check_body(r) && hth_front_admit(r))
+            hth_front_order_model(r);
+        break;
     default:
         if (!hth_front_request_check_body(r))
             return;

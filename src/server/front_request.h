@@ -73,6 +73,9 @@ void hth_front_list_models(hth_front_request *r);
 /* A page about one of them. Ends the request. */
 void hth_front_show_model(hth_front_request *r);
 
+/* POST /models/load and /models/unload. Ends the request. */
+void hth_front_order_model(hth_front_request *r);
+
 /* ---- front_relay.c: they end the request, at once or later ---- */
 
 void hth_front_relay(hth_front_request *r);

@@ -1,81 +1,22 @@
 /*
  * model_worker.c - see model_worker.h
- *
- * The front counts only the silence that it has watched itself. When its own loop was held up (a suspended laptop, an
- * overloaded machine), it counts ages on the status page from the moment when the loop turned again.
  */
-#include "server/model_worker.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/os.h"
 #include "base/status.h"
-#include "server/restart_policy.h"
+#include "server/model_worker_inside.h"
 #include "server/runtime_folder.h"
 #include "server/string_list.h"
 #include "server/worker_arguments.h"
-#include "server/worker_process.h"
 
-enum {
-    LOOP_HANG_MS = 10000, /* an event loop hangs after so long, or after hang_ms if that is less */
-    DOUBT_MS = 1000,      /* after a broken connection, the loop must turn within this time */
-    SAVE_MS = 35000,      /* an ending worker saves for at most 30 s */
-    CAUSE_BYTES = 320,
-};
-
-struct hth_model_worker {
-    hth_worker_shared *shared;
-    unsigned slot;
-
-    char *name;
-    char **arguments; /* ending with NULL; one allocation with its strings */
-    uint64_t ram_bytes;
-    bool on_demand;
-    bool no_sandbox;
-
-    hth_worker_state state;
-    bool is_condemned;   /* STOPPING: killed for verdict */
-    bool start_again;    /* STOPPING: a new process follows */
-    bool told_by_others; /* STOPPING: by another process' SIGTERM, not by this server */
-    hth_worker_process *process;
-    char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-    uint64_t generation;
-    uint64_t started_ns;
-    uint64_t progress_ns; /* STARTING: time of the last progress */
-    float progress;
-    bool was_ready;      /* this process or an earlier one */
-    uint64_t ready_ns;   /* of this process; 0: not yet */
-    uint64_t doubted_ns; /* READY: when a connection broke; 0: never */
-    uint64_t kill_ns;    /* STOPPING: when SIGKILL comes; 0: it was sent */
-    char verdict[CAUSE_BYTES];
-
-    /*
-     * READY: notifies those who wait. Not from within the process' callback, because a waiter could free the process.
-     */
-    struct event *notify;
-
-    /* WAITING, BROKEN */
-    struct event *pause;
-    uint64_t pause_end_ns;
-    hth_restart_policy policy;
-
-    /* Over all processes. */
-    hth_status_page *page;
-    int status_fd;
-    int ram_fd;                  /* -1: none */
-    hth_adapter_state *adapters; /* that were loaded while the server runs; NULL: none were */
-    hth_waiters waiters;
-    uint64_t n_starts, n_deaths, n_hangs;
-    char last_cause[CAUSE_BYTES]; /* of the last death, "" */
-    char last_death[512];         /* with its last lines, which are not for clients */
-};
+enum { SAVE_MS = 35000 }; /* an ending worker saves for at most 30 s */
 
 static double draw(void)
 {
@@ -109,21 +50,6 @@ bool hth_model_worker_is_broken(const hth_model_worker *worker, hearth_error *er
     return true;
 }
 
-static void fail_late(const hth_model_worker *worker, hearth_error *err)
-{
-    char death[CAUSE_BYTES + 32] = "";
-    double wait_s = worker->shared->options->wait_timeout_ms / 1e3;
-
-    if (worker->last_cause[0])
-        (void)snprintf(death, sizeof(death), "; it failed before: %s", worker->last_cause);
-    if (worker->state == HTH_WORKER_STARTING)
-        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: it is loading (%.0f %%)%s",
-                       worker->name, wait_s, 100.0 * (double)worker->progress, death);
-    else
-        (void)hth_fail(err, HEARTH_TIMED_OUT, "model '%s' was not ready within %.4g s: its worker is %s%s",
-                       worker->name, wait_s, hth_worker_state_name(worker->state), death);
-}
-
 void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error *err)
 {
     hth_waiters_tell_failed(&worker->waiters, 0, err);
@@ -131,7 +57,7 @@ void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error 
 
 /* ---- memory that outlives processes ---- */
 
-static void drop_ram(hth_model_worker *worker)
+void hth_model_worker_drop_rows(hth_model_worker *worker)
 {
     if (worker->ram_fd >= 0)
         (void)close(worker->ram_fd); /* a running process has its own descriptor */
@@ -151,11 +77,24 @@ static void make_ram(hth_model_worker *worker)
 
 /* ---- deaths ---- */
 
+/* A worker that waits keeps its place among the models; one that is out of order gave it up. */
+void hth_model_worker_try_again(hth_model_worker *worker)
+{
+    if (worker->state == HTH_WORKER_WAITING) {
+        hth_model_worker_start(worker);
+        return;
+    }
+    (void)event_del(worker->pause); /* cannot fail here */
+    worker->state = HTH_WORKER_STOPPED;
+    worker->is_invited = true;
+    worker->shared->on_change(worker->shared->user_data);
+}
+
 static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
 {
     (void)fd;
     (void)what;
-    hth_model_worker_start(user_data);
+    hth_model_worker_try_again(user_data);
 }
 
 static void pause_before_next(hth_model_worker *worker, uint64_t ready_ms)
@@ -174,7 +113,7 @@ static void pause_before_next(hth_model_worker *worker, uint64_t ready_ms)
         return;
     if (worker->policy.n_breaks > 1 && worker->ram_fd >= 0) {
         hth_warn(worker->shared->log, "model '%s': the next try begins with an empty RAM tier", worker->name);
-        drop_ram(worker);
+        hth_model_worker_drop_rows(worker);
     }
     if (hth_model_worker_is_broken(worker, &err))
         hth_model_worker_fail_waiters(worker, &err);
@@ -249,7 +188,7 @@ static void on_stopping(void *user_data)
 /* The process has ended: note the cause of its death, and free it. */
 static void bury(hth_model_worker *worker, bool was_asked)
 {
-    char cause[CAUSE_BYTES];
+    char cause[HTH_CAUSE_BYTES];
     char lines[sizeof(worker->last_death)];
     size_t n;
 
@@ -297,11 +236,10 @@ void hth_model_worker_reap(hth_model_worker *worker)
     if (worker->start_again && !worker->shared->is_stopping)
         hth_model_worker_start(worker);
     else
-        worker->shared->on_stopped(worker, worker->shared->user_data);
+        worker->shared->on_change(worker->shared->user_data);
 }
 
-/* Kill a process that hangs. It is reaped later. */
-static void condemn(hth_model_worker *worker, bool is_hang, const char *verdict)
+void hth_model_worker_condemn(hth_model_worker *worker, bool is_hang, const char *verdict)
 {
     (void)snprintf(worker->verdict, sizeof(worker->verdict), "%s", verdict);
     worker->n_hangs += is_hang;
@@ -323,11 +261,11 @@ static void on_progress(float fraction, void *user_data)
     worker->progress_ns = hth_os_monotonic_ns();
 }
 
-static bool is_ready(void *user_data)
+static bool takes_requests(void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    return worker->state == HTH_WORKER_READY;
+    return worker->state == HTH_WORKER_READY && !worker->is_closed;
 }
 
 static void on_ready(void *user_data)
@@ -340,6 +278,7 @@ static void on_ready(void *user_data)
     worker->was_ready = true;
     worker->progress = 1;
     worker->ready_ns = hth_os_monotonic_ns();
+    worker->used_ns = worker->ready_ns; /* a rest begins here */
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
              hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
     event_active(worker->notify, EV_TIMEOUT, 0);
@@ -351,8 +290,8 @@ static void notify_waiters(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    if (is_ready(worker))
-        hth_waiters_tell_ready(&worker->waiters, worker->socket_path, worker->generation, is_ready, worker);
+    if (takes_requests(worker))
+        hth_waiters_tell_ready(&worker->waiters, worker->socket_path, worker->generation, takes_requests, worker);
 }
 
 static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
@@ -404,6 +343,7 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->generation++;
     worker->n_starts++;
     worker->started_ns = hth_os_monotonic_ns();
+    hth_model_worker_note_start(worker);
     worker->progress_ns = worker->started_ns;
     worker->progress = 0;
     worker->ready_ns = 0;
@@ -430,12 +370,15 @@ static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_m
     const uint64_t kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
 
     worker->start_again = again;
+    worker->is_invited = false;
+    worker->summoned_ns = 0;
     if (!worker->process) {
         (void)event_del(worker->pause);
         worker->state = HTH_WORKER_STOPPED;
         worker->policy = (hth_restart_policy){ 0 };
         if (again)
-            hth_model_worker_start(worker);
+            hth_model_worker_summon(worker);
+        worker->shared->on_change(worker->shared->user_data);
         return;
     }
     worker->policy = (hth_restart_policy){ 0 }; /* an order clears the history of deaths */
@@ -485,7 +428,8 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     char **arguments;
     bool drains;
 
-    worker->on_demand = model->on_demand;
+    if (!hth_model_worker_take_residency(worker, model))
+        return false;
     if (worker->ram_bytes == model->ram_bytes && worker->no_sandbox == worker->shared->options->no_sandbox &&
         hth_string_list_equal(worker->arguments, model->worker))
         return true;
@@ -496,116 +440,14 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     reconsider_adapters(worker, model->worker);
     free((void *)worker->arguments);
     worker->arguments = arguments;
+    worker->bytes = 0; /* other options may need other memory */
     if (worker->ram_bytes != model->ram_bytes)
-        drop_ram(worker);
+        hth_model_worker_drop_rows(worker);
     worker->ram_bytes = model->ram_bytes;
     worker->no_sandbox = worker->shared->options->no_sandbox;
     if (worker->state != HTH_WORKER_STOPPED)
         hth_model_worker_retire(worker, drains, true);
     return true;
-}
-
-/* ---- hangs and time-outs ---- */
-
-/* The part of an age that the front has watched. */
-static uint64_t watched_ms(const hth_model_worker *worker, uint64_t age_ns, uint64_t now_ns)
-{
-    uint64_t watched_ns = now_ns - worker->shared->watching_since_ns;
-
-    return (age_ns < watched_ns ? age_ns : watched_ns) / 1000000;
-}
-
-static uint32_t loop_hang_ms(const hth_model_worker *worker)
-{
-    uint32_t hang_ms = worker->shared->options->hang_ms;
-
-    return hang_ms < LOOP_HANG_MS ? hang_ms : LOOP_HANG_MS;
-}
-
-static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
-{
-    uint32_t hang_ms = worker->shared->options->hang_ms;
-    uint32_t start_timeout_ms = worker->shared->options->start_timeout_ms;
-    uint64_t tick_ns, loop_ns;
-    char verdict[CAUSE_BYTES];
-
-    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
-    if (loop_ns == UINT64_MAX)
-        loop_ns = 0; /* it does not turn at the very start, nor at the end of the worker */
-    else if (worker->state == HTH_WORKER_READY && loop_ns > now_ns - worker->ready_ns)
-        loop_ns = now_ns - worker->ready_ns; /* it may not have turned since */
-    if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms) {
-        (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
-        condemn(worker, true, verdict);
-    } else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms(worker)) {
-        (void)snprintf(verdict, sizeof(verdict), "it did not answer for %.4g s", loop_hang_ms(worker) / 1e3);
-        condemn(worker, true, verdict);
-    } else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
-               watched_ms(worker, now_ns - worker->progress_ns, now_ns) > start_timeout_ms) {
-        (void)snprintf(verdict, sizeof(verdict), "loading did not go on for %.4g s (at %.0f %%)",
-                       start_timeout_ms / 1e3, 100.0 * (double)worker->progress);
-        condemn(worker, true, verdict);
-    }
-}
-
-/* An orderly end may take until kill_ns. A worker whose loop stands still is killed at once. */
-static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
-{
-    uint64_t tick_ns, loop_ns;
-    bool stands_still;
-
-    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
-    stands_still =
-        loop_hang_ms(worker) > 0 && loop_ns < UINT64_MAX && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms(worker);
-    if (now_ns < worker->kill_ns && !stands_still)
-        return;
-    worker->kill_ns = 0;
-    (void)snprintf(worker->verdict, sizeof(worker->verdict), "killed, since it %s",
-                   stands_still ? "stood still when asked to end" : "did not end in time when asked to");
-    hth_worker_process_kill(worker->process);
-}
-
-/* A connection of this worker broke: has its loop turned since? Also with hang_ms 0, since the worker may be dying. */
-static void settle_doubt(hth_model_worker *worker, uint64_t now_ns)
-{
-    uint64_t doubted_for_ns = now_ns - worker->doubted_ns;
-    uint64_t tick_ns, loop_ns;
-
-    hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
-    if (loop_ns < doubted_for_ns) {
-        hearth_error err;
-
-        worker->doubted_ns = 0;
-        (void)hth_fail(&err, HEARTH_BUSY,
-                       "the worker of model '%s' broke a connection, though it is well; its log may "
-                       "tell why",
-                       worker->name);
-        err.retry_after_s = 1;
-        hth_waiters_tell_failed(&worker->waiters, worker->generation, &err);
-    } else if (watched_ms(worker, doubted_for_ns, now_ns) > DOUBT_MS) {
-        condemn(worker, true, "it broke a connection and did not answer any more");
-    }
-}
-
-void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns)
-{
-    hth_model_worker_reap(worker); /* SIGCHLD has mostly done this */
-    if (worker->process)
-        hth_worker_process_tick(worker->process);
-    if ((worker->state == HTH_WORKER_WAITING || worker->state == HTH_WORKER_BROKEN) && now_ns >= worker->pause_end_ns)
-        hth_model_worker_start(worker);
-    if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_READY)
-        look_for_hangs(worker, now_ns);
-    if (worker->state == HTH_WORKER_READY && worker->doubted_ns > 0)
-        settle_doubt(worker, now_ns);
-    if (worker->state == HTH_WORKER_STOPPING && worker->kill_ns > 0)
-        look_after_ending(worker, now_ns);
-    if (hth_waiters_has_late(&worker->waiters, now_ns)) {
-        hearth_error err;
-
-        fail_late(worker, &err);
-        hth_waiters_tell_late(&worker->waiters, now_ns, &err);
-    }
 }
 
 /* ---- requests ---- */
@@ -631,14 +473,14 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
     }
     if (after > 0 && worker->generation <= after)
         hth_model_worker_note_broken(worker, worker->generation);
-    if (worker->state == HTH_WORKER_STOPPED)
-        hth_model_worker_start(worker); /* may fail */
     if (hth_model_worker_is_broken(worker, &err)) {
         waiter->on_failed(waiter, &err);
         return;
     }
-    if (worker->state == HTH_WORKER_READY && worker->generation > after) {
-        waiter->on_ready(waiter, worker->socket_path, worker->generation);
+    if (after == 0) /* otherwise it is the same use */
+        hth_model_worker_note_use(worker);
+    if (takes_requests(worker) && worker->generation > after) {
+        hth_waiters_give(&worker->waiters, waiter, worker->socket_path, worker->generation);
         return;
     }
     if (after == 0 &&
@@ -649,8 +491,6 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
         waiter->on_failed(waiter, &err);
         return;
     }
-    if (worker->state == HTH_WORKER_STOPPING)
-        worker->start_again = true;
     waiter->after = after;
     waiter->until_ns = hth_os_monotonic_ns() + hth_ms_to_ns(worker->shared->options->wait_timeout_ms);
     hth_waiters_add(&worker->waiters, waiter);
@@ -707,6 +547,7 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
     uint64_t now_ns = hth_os_monotonic_ns();
 
     memset(out, 0, sizeof(*out));
+    hth_model_worker_view_residency(worker, now_ns, out);
     out->model = worker->name;
     out->state = worker->state;
     out->was_ready = worker->was_ready;
@@ -729,6 +570,14 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
 
 /* ---- new and free ---- */
 
+static void on_idle(void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    worker->used_ns = hth_os_monotonic_ns();
+    worker->shared->on_change(worker->shared->user_data);
+}
+
 hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_model *model, unsigned slot,
                                    hth_model_worker **out, hearth_error *err)
 {
@@ -742,13 +591,13 @@ hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_m
     worker->ram_fd = -1;
     worker->ram_bytes = model->ram_bytes;
     worker->no_sandbox = shared->options->no_sandbox;
-    worker->on_demand = model->on_demand;
-    hth_waiters_init(&worker->waiters);
+    hth_waiters_init(&worker->waiters, on_idle, worker);
     worker->name = strdup(model->name);
     worker->arguments = hth_string_list_copy(model->worker);
     worker->pause = evtimer_new(shared->base, on_pause_over, worker);
     worker->notify = evtimer_new(shared->base, notify_waiters, worker);
-    if (!worker->name || !worker->arguments || !worker->pause || !worker->notify) {
+    if (!worker->name || !worker->arguments || !worker->pause || !worker->notify ||
+        !hth_model_worker_take_residency(worker, model)) {
         hth_model_worker_free(worker);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for model '%s'", model->name);
     }
@@ -769,7 +618,7 @@ void hth_model_worker_free(hth_model_worker *worker)
     hth_waiters_drop(&worker->waiters);
     hth_worker_process_free(worker->process);
     hth_socket_folder_remove(worker->socket_path);
-    drop_ram(worker);
+    hth_model_worker_drop_rows(worker);
     hth_status_page_free(worker->page);
     if (worker->status_fd >= 0)
         (void)close(worker->status_fd); /* the page is memory */
@@ -779,6 +628,7 @@ void hth_model_worker_free(hth_model_worker *worker)
         event_free(worker->notify);
     free(worker->adapters);
     free((void *)worker->arguments);
+    free(worker->path);
     free(worker->name);
     free(worker);
 }

@@ -1,12 +1,14 @@
 /*
  * model_worker.h - keeps the worker of one model running
  *
- *   STOPPED   -> STARTING   model_worker_start: with the server, at the first request, or by an operator's order
+ *   STOPPED   -> STARTING   model_worker_start: with the server, at a request, or by an operator's order, when the
+ *                           supervisor has room for it (residency.h)
  *   STARTING  -> READY      the worker reports that it is ready
  *   STARTING, READY -> STOPPING   told to end; or killed, because it hung
  *   STARTING, READY, STOPPING -> WAITING, BROKEN   it ended unasked, or was killed because it hung
  *   STOPPING  -> STOPPED    it ended as told; then at once STARTING, if it is to start again
- *   WAITING, BROKEN -> STARTING   the pause is over
+ *   WAITING   -> STARTING   the pause is over
+ *   BROKEN    -> STOPPED    the pause is over; STARTING when there is room
  *
  * The status page, the memory of the RAM tier, the adapters that were loaded meanwhile, the waiters and the history of
  * deaths outlive a process. Event loop only. Any function without const may call callbacks of waiters.
@@ -17,6 +19,7 @@
 #include "base/log.h"
 #include "server/adapter_state.h"
 #include "server/options.h"
+#include "server/residency.h"
 #include "server/waiters.h"
 #include "server/worker_view.h"
 
@@ -35,8 +38,8 @@ typedef struct hth_worker_shared {
     const char *directory;      /* of the sockets */
     uint64_t watching_since_ns; /* since then the event loop was never held up */
     bool is_stopping;           /* no process is started any more */
-    /* The process ended in order, and none follows. Must not free the worker. */
-    void (*on_stopped)(hth_model_worker *worker, void *user_data);
+    /* A process ended in order, and none follows; or a worker is not in use any more. Must not free a worker. */
+    void (*on_change)(void *user_data);
     void *user_data;
 } hth_worker_shared;
 
@@ -68,10 +71,29 @@ void hth_model_worker_reap(hth_model_worker *worker);
 /* Look for hangs, and for time-outs of starting, stopping and waiting. */
 void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns);
 
+/* A STOPPED worker does not start: the supervisor plans. The waiter is in no list and holds nothing. */
 void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter);
 void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation);
 /* All waiters fail with err. */
 void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error *err);
+
+/* ---- residency ---- */
+
+/* The model for a plan; and the rows that it left in memory when its process ended (0 bytes: none). */
+void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out, hth_resident *rows);
+/* Closed: new requests wait while those at work finish. */
+void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed);
+/* The process leaves because of a plan. why: for the log. */
+void hth_model_worker_depart(hth_model_worker *worker, const char *why);
+/* Free the memory of the RAM tier. A running process keeps its own. */
+void hth_model_worker_drop_rows(hth_model_worker *worker);
+/* It starts when there is room; summon: as if a request waited for it. */
+void hth_model_worker_invite(hth_model_worker *worker);
+void hth_model_worker_summon(hth_model_worker *worker);
+/* Until its next use it leaves after keep_ns without use, in place of the option. */
+void hth_model_worker_keep(hth_model_worker *worker, uint64_t keep_ns);
+/* Does nobody use the worker or wait for it? */
+bool hth_model_worker_is_idle(const hth_model_worker *worker);
 
 /* The adapters that every new process begins with, beside those of its options; NULL: none. */
 const hth_adapter_state *hth_model_worker_adapters(const hth_model_worker *worker);

@@ -30,6 +30,9 @@ typedef struct hth_server_model {
     const char *const *worker;  /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
     uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
     bool on_demand;             /* start the worker with the first request, not with the server */
+    bool is_pinned;             /* its worker never ends to make room for another model */
+    uint32_t unload_after_ms;   /* its worker ends after so long without use; 0: never */
+    const char *path;           /* of its file; NULL: unknown */
     const char *const *aliases; /* [n_aliases]: other names, and patterns of names with '*' (model_names.h) */
     size_t n_aliases;
     const char *const *adapters; /* [n_adapters]: names of LoRA adapters, which clients use like models' */
@@ -107,6 +110,11 @@ typedef struct hth_server_options {
     uint32_t retries_max;      /* how often a request is tried again after its worker died; default 3 */
     bool no_sandbox;
 
+    /* Residency (residency.h). */
+    uint64_t memory_bytes; /* for all models; 0: nine tenths of the machine's memory */
+    uint32_t models_max;   /* with a worker at once; 0: no limit */
+    uint32_t turn_ms;      /* a waiting model closes busy ones after this time */
+
     const char *slot_directory; /* where clients may save slots; NULL: nowhere */
 
     /* Streams, and clients that leave. */
@@ -148,6 +156,7 @@ static inline hth_server_options hth_server_options_default(void)
         .wait_timeout_ms = 120000,
         .drain_timeout_ms = 30000,
         .retries_max = 3,
+        .turn_ms = 10000,
         .keep_alive_ms = HTH_KEEP_ALIVE_MS,
         .linger_ms = HTH_LINGER_MS,
         .stream_keep_ms = 300000,

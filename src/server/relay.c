@@ -127,8 +127,10 @@ static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_
                 return;
         }
     }
-    if (hth_relay_is_suspect(relay) && !hth_relay_take_turn(relay))
+    if (hth_relay_is_suspect(relay) && !hth_relay_take_turn(relay)) {
+        hth_worker_waiter_cancel(&relay->waiter); /* asks again when its turn has come */
         return;
+    }
     run(relay, socket_path, generation);
 }
 
@@ -161,6 +163,7 @@ void hth_relay_ask(hth_relay *relay, uint64_t after)
     hearth_error err;
 
     relay->state = HTH_RELAY_WAITING;
+    hth_worker_waiter_cancel(&relay->waiter);
     relay->waiter = (hth_worker_waiter){ .on_ready = on_ready, .on_failed = on_failed, .since_ns = relay->begun_ns };
     if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
         HEARTH_OK)

@@ -39,6 +39,8 @@ static const hth_route routes[] = {
     { "/v1/models", "/v1/models", "GET", HTH_ROUTE_MODELS, HTH_API_CHAT },
     { "/models", "/v1/models", "GET", HTH_ROUTE_MODELS, HTH_API_CHAT },
     { "/v1/models/", "/v1/models", "GET", HTH_ROUTE_MODEL, HTH_API_CHAT },
+    { "/models/load", "/models/load", "POST", HTH_ROUTE_LOAD_MODEL, HTH_API_CHAT },
+    { "/models/unload", "/models/unload", "POST", HTH_ROUTE_UNLOAD_MODEL, HTH_API_CHAT },
     { "/api/chat", "/api/chat", "POST", HTH_ROUTE_GENERATE, HTH_API_OLLAMA_CHAT },
     { "/api/generate", "/api/generate", "POST", HTH_ROUTE_GENERATE, HTH_API_OLLAMA_GENERATE },
     { "/api/show", "/api/show", "GET, POST", HTH_ROUTE_ASK, HTH_API_OLLAMA_SHOW },

@@ -22,6 +22,8 @@ typedef enum hth_route_kind {
     HTH_ROUTE_ADAPTERS,       /* /lora-adapters */
     HTH_ROUTE_LOAD_ADAPTER,   /* vLLM's, for operators; the front's */
     HTH_ROUTE_UNLOAD_ADAPTER, /* likewise */
+    HTH_ROUTE_LOAD_MODEL,     /* llama.cpp's; the front's */
+    HTH_ROUTE_UNLOAD_MODEL,   /* likewise, for operators where there are keys */
     HTH_ROUTE_SLOT,           /* /slots/N: what is to become of one */
     HTH_ROUTE_HEALTH,         /* and /ready: open to everybody */
     HTH_ROUTE_ADMIN,          /* /metrics and /admin/... */

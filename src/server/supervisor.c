@@ -39,7 +39,11 @@ struct hth_supervisor {
     uint64_t ticked_ns;
     struct event *child_event;
     struct event *tick_event;
-    struct event *sweep_event; /* workers have stopped */
+    struct event *sweep_event;    /* workers have stopped, or became idle */
+    hth_resident *residents;      /* [2 * n of both lists]: of each worker itself and its rows; scratch of a plan */
+    hth_residency_order *planned; /* likewise */
+    uint64_t machine_bytes;       /* of memory, when the options came */
+    bool is_planning;
     void (*on_stopped)(void *user_data);
     void *user_data;
 };
@@ -81,6 +85,8 @@ static void on_child(evutil_socket_t number, short what, void *user_data)
     for_each(user_data, hth_model_worker_reap);
 }
 
+static void make_plan(hth_supervisor *supervisor);
+
 static void on_tick(evutil_socket_t fd, short what, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
@@ -95,17 +101,80 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
         hth_model_worker_tick(supervisor->present.at[i], now_ns);
     for (size_t i = 0; i < supervisor->leaving.n; i++)
         hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
+    make_plan(supervisor);
 }
 
-static void on_worker_stopped(hth_model_worker *worker, void *user_data)
+static void on_change(void *user_data)
 {
     hth_supervisor *supervisor = user_data;
 
-    (void)worker;
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0); /* later: it is in use now */
 }
 
-/* Free those that left and have ended; tell when all have stopped. */
+/* ---- residency ---- */
+
+static hth_residency_limits limits_of(const hth_supervisor *supervisor)
+{
+    const hth_server_options *options = supervisor->shared.options;
+    const uint64_t machine = supervisor->machine_bytes;
+
+    return (hth_residency_limits){
+        .bytes = options->memory_bytes > 0 ? options->memory_bytes
+               : machine > 0               ? machine / 10 * 9
+                                           : UINT64_MAX,
+        .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
+        .turn_ns = hth_ms_to_ns(options->turn_ms),
+    };
+}
+
+static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
+{
+    const size_t n = supervisor->present.n;
+
+    return i < n ? supervisor->present.at[i] : supervisor->leaving.at[i - n];
+}
+
+static void obey(hth_model_worker *worker, const hth_resident *resident, hth_residency_order order)
+{
+    if (order == HTH_RESIDENCY_ENTER)
+        hth_model_worker_start(worker);
+    else if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_ROWS)
+        hth_model_worker_drop_rows(worker);
+    else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
+        hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
+                                            ? "having rested for as long as it may"
+                                            : "to make room for other models");
+    else if (resident->residence != HTH_RESIDENCE_ROWS)
+        hth_model_worker_set_closed(worker, order == HTH_RESIDENCY_CLOSE);
+}
+
+/* Let models enter and leave. A callback of a waiter may come back here: the plan that runs is made again then. */
+static void make_plan(hth_supervisor *supervisor)
+{
+    const hth_residency_limits limits = limits_of(supervisor);
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    bool has_dropped = false;
+
+    if (supervisor->is_planning || supervisor->shared.is_stopping) {
+        if (supervisor->is_planning)
+            on_change(supervisor);
+        return;
+    }
+    supervisor->is_planning = true;
+    for (size_t i = 0; i < n; i++)
+        hth_model_worker_resident(worker_at(supervisor, i), &supervisor->residents[2 * i],
+                                  &supervisor->residents[2 * i + 1]);
+    hth_residency_plan(supervisor->residents, 2 * n, &limits, hth_os_monotonic_ns(), supervisor->planned);
+    for (size_t i = 0; i < 2 * n; i++) {
+        obey(worker_at(supervisor, i / 2), &supervisor->residents[i], supervisor->planned[i]);
+        has_dropped |= i % 2 == 1 && supervisor->planned[i] == HTH_RESIDENCY_LEAVE;
+    }
+    supervisor->is_planning = false;
+    if (has_dropped)
+        on_change(supervisor); /* their memory is free now */
+}
+
+/* Free those that left and have ended; tell when all have stopped. Otherwise plan anew. */
 static void sweep(evutil_socket_t fd, short what, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
@@ -116,21 +185,42 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
     (void)fd;
     (void)what;
     for (size_t i = 0; i < leaving->n; i++) {
-        if (hth_model_worker_state(leaving->at[i]) == HTH_WORKER_STOPPED)
+        if (hth_model_worker_state(leaving->at[i]) == HTH_WORKER_STOPPED && hth_model_worker_is_idle(leaving->at[i]))
             hth_model_worker_free(leaving->at[i]);
         else
             leaving->at[n++] = leaving->at[i];
     }
     leaving->n = n;
+    n = 0;
+    for (size_t i = 0; i < leaving->n; i++)
+        n += hth_model_worker_state(leaving->at[i]) != HTH_WORKER_STOPPED;
     for (size_t i = 0; i < supervisor->present.n; i++)
         n += hth_model_worker_state(supervisor->present.at[i]) != HTH_WORKER_STOPPED;
-    if (!supervisor->shared.is_stopping || n > 0 || !on_stopped)
+    if (!supervisor->shared.is_stopping) {
+        make_plan(supervisor);
+        return;
+    }
+    if (n > 0 || !on_stopped)
         return;
     supervisor->on_stopped = NULL;
     on_stopped(supervisor->user_data);
 }
 
 /* ---- the set of models ---- */
+
+static void tell_uninvited(const hth_supervisor *supervisor)
+{
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        const hth_model_worker *worker = supervisor->present.at[i];
+
+        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
+            hth_warn(
+                supervisor->shared.log,
+                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
+                "first request for it",
+                hth_model_worker_name(worker));
+    }
+}
 
 void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_options *options)
 {
@@ -139,12 +229,17 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
     worker_list present = { .at = calloc(options->n_models + 1, sizeof(hth_model_worker *)) };
     worker_list leaving = { .at = calloc(n_all + 1, sizeof(hth_model_worker *)) };
     worker_list old[2] = { supervisor->present, supervisor->leaving };
+    hth_resident *residents = calloc(2 * (n_all + 1), sizeof(*residents));
+    hth_residency_order *planned = calloc(2 * (n_all + 1), sizeof(*planned));
     hearth_error err;
 
     shared->options = options;
-    if (!present.at || !leaving.at) {
+    supervisor->machine_bytes = hth_os_memory_bytes();
+    if (!present.at || !leaving.at || !residents || !planned) {
         free(present.at);
         free(leaving.at);
+        free(residents);
+        free(planned);
         hth_log_line(shared->log, HEARTH_LOG_ERROR, "hearth", "no memory for a list of models; the old one stays");
         return;
     }
@@ -171,8 +266,12 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
         if (was_leaving && !is_new)
             hth_model_worker_retire(worker, true, hth_model_worker_starts_with_server(worker));
         else if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && hth_model_worker_starts_with_server(worker))
-            hth_model_worker_start(worker);
+            hth_model_worker_invite(worker);
     }
+    free(supervisor->residents);
+    free(supervisor->planned);
+    supervisor->residents = residents;
+    supervisor->planned = planned;
     supervisor->present = present;
     for (size_t k = 0; k < 2; k++) {
         for (size_t i = 0; i < old[k].n; i++) {
@@ -192,6 +291,8 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
     }
     free(old[0].at);
     free(old[1].at);
+    make_plan(supervisor);
+    tell_uninvited(supervisor);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }
 
@@ -225,7 +326,7 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         .options = options,
         .log = log,
         .watching_since_ns = supervisor->ticked_ns,
-        .on_stopped = on_worker_stopped,
+        .on_change = on_change,
         .user_data = supervisor,
     };
     if (!supervisor->program || !add_events(supervisor)) {
@@ -277,6 +378,8 @@ void hth_supervisor_free(hth_supervisor *supervisor)
     for_each(supervisor, hth_model_worker_free);
     free(supervisor->present.at);
     free(supervisor->leaving.at);
+    free(supervisor->residents);
+    free(supervisor->planned);
     free_event(supervisor->child_event);
     free_event(supervisor->tick_event);
     free_event(supervisor->sweep_event);
@@ -303,8 +406,10 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
 
     if (!worker)
         return HEARTH_NOT_FOUND;
-    assert(!waiter->link);
+    hth_worker_waiter_cancel(waiter); /* it may hold a worker */
     hth_model_worker_want(worker, after, waiter);
+    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
+        make_plan(supervisor);
     return HEARTH_OK;
 }
 
@@ -364,14 +469,76 @@ bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *mode
     return !worker || hth_model_worker_is_broken(worker, err);
 }
 
-hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
+hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
+{
+    hth_supervisor_memory out = { .limit_bytes = limits_of(supervisor).bytes };
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        hth_resident model, rows;
+
+        hth_model_worker_resident(worker_at(supervisor, i), &model, &rows);
+        out.used_bytes += rows.bytes;
+        if (model.residence == HTH_RESIDENCE_OUT)
+            continue;
+        out.used_bytes += model.bytes;
+        if (model.is_pinned)
+            out.pinned_bytes += model.bytes;
+    }
+    return out;
+}
+
+/* The worker for an order. NULL: there is none, or the server ends. */
+static hth_model_worker *worker_to_order(const hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
     hth_model_worker *worker = worker_of(supervisor, model, err);
 
+    if (!worker || !supervisor->shared.is_stopping)
+        return worker;
+    (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down");
+    err->retry_after_s = HTH_STOPPING_RETRY_S;
+    return NULL;
+}
+
+hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    hth_model_worker *worker = worker_to_order(supervisor, model, err);
+
+    if (!worker || hth_model_worker_is_broken(worker, err))
+        return err->status;
+    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED || hth_model_worker_state(worker) == HTH_WORKER_STOPPING) {
+        hth_model_worker_summon(worker);
+        make_plan(supervisor);
+    }
+    return HEARTH_OK;
+}
+
+hearth_status hth_supervisor_unload(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    hth_model_worker *worker = worker_to_order(supervisor, model, err);
+
     if (!worker)
-        return HEARTH_NOT_FOUND;
-    if (supervisor->shared.is_stopping)
-        return hth_fail(err, HEARTH_BUSY, "the server is shutting down");
+        return err->status;
+    hth_model_worker_retire(worker, true, false);
+    return HEARTH_OK;
+}
+
+void hth_supervisor_keep(hth_supervisor *supervisor, const char *model, uint64_t keep_ms)
+{
+    hth_model_worker *worker = find(&supervisor->present, model);
+
+    if (!worker)
+        return;
+    hth_model_worker_keep(worker, keep_ms < UINT64_MAX / 1000000 ? keep_ms * 1000000 : UINT64_MAX);
+    on_change(supervisor);
+}
+
+hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    hth_model_worker *worker = worker_to_order(supervisor, model, err);
+
+    if (!worker)
+        return err->status;
     hth_model_worker_retire(worker, false, true);
+    make_plan(supervisor);
     return HEARTH_OK;
 }

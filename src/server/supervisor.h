@@ -47,7 +47,7 @@ void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (
 
 /*
  * Wait for a ready worker of a model; start it if needed. after: the generation that failed for this waiter, so that a
- * later one is needed; 0: any will do. While that generation still runs, this acts as hth_supervisor_note_broken, too.
+ * later one is needed; 0: any will do. The waiter holds the worker from on_ready until it is cancelled or wants again. While that generation still runs, this acts as hth_supervisor_note_broken, too.
  * HEARTH_NOT_FOUND when there is no such model; then no callback comes.
  */
 hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model, uint64_t after,
@@ -81,7 +81,29 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
 /* Would every request of this model be refused now? Then *err has the reason. Cheap. */
 bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err);
 
-/* Stop the model's worker in order and start it again. HEARTH_NOT_FOUND, HEARTH_BUSY. */
+/* Memory of all models, in bytes. */
+typedef struct hth_supervisor_memory {
+    uint64_t limit_bytes;  /* UINT64_MAX: there is none */
+    uint64_t used_bytes;   /* of models with a worker, and of rows that others left in memory */
+    uint64_t pinned_bytes; /* of them, those of pinned models */
+} hth_supervisor_memory;
+hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor);
+
+/* ---- orders: HEARTH_NOT_FOUND, HEARTH_BUSY while the server ends ---- */
+
+/* Start the model's worker as if a request waited for it: other models may leave for it. */
+hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model, hearth_error *err);
+/*
+ * End the model's worker: requests at work end first, as far as drain_timeout_ms allows; the next request starts
+ * another.
+ */
+hearth_status hth_supervisor_unload(hth_supervisor *supervisor, const char *model, hearth_error *err);
+/*
+ * Until the model's next use, its worker ends after keep_ms without use, in place of the option; 0: when its last
+ * request has ended; UINT64_MAX: never.
+ */
+void hth_supervisor_keep(hth_supervisor *supervisor, const char *model, uint64_t keep_ms);
+/* Stop the model's worker in order and start it again. */
 hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err);
 
 #endif

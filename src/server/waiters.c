@@ -10,9 +10,9 @@
 #include <assert.h>
 #include <stddef.h>
 
-void hth_waiters_init(hth_waiters *waiters)
+void hth_waiters_init(hth_waiters *waiters, void (*on_idle)(void *user_data), void *user_data)
 {
-    *waiters = (hth_waiters){ .end = &waiters->first };
+    *waiters = (hth_waiters){ .end = &waiters->first, .on_idle = on_idle, .user_data = user_data };
 }
 
 static void insert(hth_waiters *waiters, hth_worker_waiter **at, hth_worker_waiter *waiter)
@@ -46,7 +46,7 @@ void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter)
     insert(waiters, at, waiter);
 }
 
-void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
+static void take_out(hth_worker_waiter *waiter)
 {
     if (!waiter->link)
         return;
@@ -61,13 +61,31 @@ void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
     waiter->list = NULL;
 }
 
+void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
+{
+    hth_waiters *held = waiter->held;
+
+    take_out(waiter);
+    waiter->held = NULL;
+    if (held && --held->n_holders == 0 && held->on_idle)
+        held->on_idle(held->user_data);
+}
+
 static hth_worker_waiter *take_first(hth_waiters *waiters)
 {
     hth_worker_waiter *waiter = waiters->first;
 
     if (waiter)
-        hth_worker_waiter_cancel(waiter);
+        take_out(waiter);
     return waiter;
+}
+
+void hth_waiters_give(hth_waiters *waiters, hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
+{
+    assert(!waiter->link && !waiter->held);
+    waiter->held = waiters;
+    waiters->n_holders++;
+    waiter->on_ready(waiter, socket_path, generation); /* which may end the waiter */
 }
 
 void hth_waiters_tell_ready(hth_waiters *waiters, const char *socket_path, uint64_t generation,
@@ -77,7 +95,7 @@ void hth_waiters_tell_ready(hth_waiters *waiters, const char *socket_path, uint6
         hth_worker_waiter *waiter = take_first(waiters);
 
         if (waiter->after < generation)
-            waiter->on_ready(waiter, socket_path, generation);
+            hth_waiters_give(waiters, waiter, socket_path, generation);
         else
             insert(waiters, waiters->end, waiter);
     }
@@ -114,6 +132,13 @@ void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_e
         else
             insert(waiters, waiters->end, waiter);
     }
+}
+
+uint64_t hth_waiters_oldest_ns(const hth_waiters *waiters)
+{
+    if (!waiters->first)
+        return 0;
+    return waiters->first->since_ns > 0 ? waiters->first->since_ns : 1;
 }
 
 void hth_waiters_drop(hth_waiters *waiters)

@@ -1,5 +1,8 @@
 /*
- * waiters.h - requests that wait for a worker of one model, first come, first served
+ * waiters.h - requests that wait for a worker of one model, first come, first served, and those that have it
+ *
+ * A request that was given the worker holds it until it cancels its waiter or asks again. So the number of holders
+ * tells whether the worker may end.
  */
 #ifndef HTH_SERVER_WAITERS_H
 #define HTH_SERVER_WAITERS_H
@@ -25,22 +28,30 @@ struct hth_worker_waiter {
     void (*on_failed)(hth_worker_waiter *waiter, const hearth_error *err);
     /* Earlier ones are told first. A request whose worker died keeps its time, so it goes before later requests. */
     uint64_t since_ns;
-    /* The supervisor's, until a callback came or the waiter was cancelled. */
+    /* The supervisor's, until on_failed came or the waiter was cancelled. */
     hth_worker_waiter *next;
     hth_worker_waiter **link; /* NULL: not in a list */
     hth_waiters *list;
     uint64_t until_ns;
     uint64_t after;
+    hth_waiters *held; /* on_ready came, and it holds the worker */
 };
 
 struct hth_waiters {
     hth_worker_waiter *first;
-    hth_worker_waiter **end; /* the link behind the last one */
-    uint64_t newest_ns;      /* at least the since_ns of every waiter */
-    uint32_t n;
+    hth_worker_waiter **end;          /* the link behind the last one */
+    uint64_t newest_ns;               /* at least the since_ns of every waiter */
+    uint32_t n;                       /* that wait */
+    uint32_t n_holders;               /* that have the worker; the list must outlive them */
+    void (*on_idle)(void *user_data); /* the last holder is gone; must not call functions of this list */
+    void *user_data;
 };
 
-void hth_waiters_init(hth_waiters *waiters);
+void hth_waiters_init(hth_waiters *waiters, void (*on_idle)(void *user_data), void *user_data);
+/* The waiter holds the worker from now on, without having waited; call on_ready. It is in no list. */
+void hth_waiters_give(hth_waiters *waiters, hth_worker_waiter *waiter, const char *socket_path, uint64_t generation);
+/* The time at which the request came that waits first; 0: none waits. */
+uint64_t hth_waiters_oldest_ns(const hth_waiters *waiters);
 /* Insert by since_ns. until_ns and after are set. */
 void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter);
 /*
@@ -56,8 +67,9 @@ void hth_waiters_tell_failed(hth_waiters *waiters, uint64_t after, const hearth_
 /* Call on_failed with err of the waiters whose until_ns has passed. */
 void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_error *err);
 bool hth_waiters_has_late(const hth_waiters *waiters, uint64_t now_ns);
-void hth_worker_waiter_cancel(hth_worker_waiter *waiter); /* accepts one that is in no list */
-/* Remove all without a callback. */
+/* It waits no more, and holds nothing. Accepts one that is in no list. */
+void hth_worker_waiter_cancel(hth_worker_waiter *waiter);
+/* Remove all that wait, without a callback. */
 void hth_waiters_drop(hth_waiters *waiters);
 
 #endif

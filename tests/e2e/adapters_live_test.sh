@@ -221,4 +221,6 @@ order 202 /admin/models/tiny/restart ''
 complete ',"model":"tiny"'
 expect "the text after the worker was lost" "$said_text" "$plain"
 ask 404 -d '{"model":"sql","prompt":"x","n_predict":1}' "$url/completion"
+ask 200 --unix-socket "$work/admin.sock" http://hearth/admin/models
+has '"running_requests": *0' # no order holds the worker any more
 serve_stop

@@ -52,8 +52,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     hth_api_peeked_past past;
     bool is_object = hth_api_peek(text, n_bytes, &peeked);
     bool is_whole = hth_api_peek_past(text, n_bytes, &past);
+    uint64_t keep_ms = 7;
     json_t *body = NULL;
 
+    require(hth_api_peek_keep_alive(text, n_bytes, &keep_ms) || keep_ms == 7);
     require(strlen(peeked.model) <= HTH_API_PEEK_MODEL_BYTES_MAX);
     /* jansson 2.14 passes over a zero byte behind a number or a word. */
     if (n_bytes > 0 && !memchr(text, '\0', n_bytes) && hth_json_is_within(text, n_bytes, 64, 1000000))

@@ -33,6 +33,7 @@ typedef struct fake {
     const char *last_words; /* to be said once it is asked to end; NULL: none */
     int argc;
     char **argv;
+    char page_bytes[4096];
 } fake;
 
 static void pause_ms(int ms)
@@ -202,6 +203,10 @@ static void do_word(fake *f, const char *word)
     } else if (IS("ram")) {
         if (ftruncate(f->ram_fd, strtol(argument, NULL, 10)) != 0)
             exit(1);
+    } else if (IS("fill-ram")) { /* with rows, as far as anybody outside can see */
+        for (long i = strtol(argument, NULL, 10); i > 0; i -= (long)sizeof(f->page_bytes))
+            if (write(f->ram_fd, f->page_bytes, sizeof(f->page_bytes)) != (ssize_t)sizeof(f->page_bytes))
+                exit(1);
     } else {
         (void)fprintf(stderr, "error: unknown word '%s'\n", word);
         exit(2);

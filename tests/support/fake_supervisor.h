@@ -14,7 +14,8 @@
 struct hth_supervisor {
     hth_worker_view views[8];
     size_t n;
-    char restarted[64]; /* by hth_supervisor_restart */
+    char restarted[64]; /* by an order */
+    const char *order;
 };
 
 size_t hth_supervisor_n(const hth_supervisor *supervisor)
@@ -27,15 +28,38 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
     *out = supervisor->views[i];
 }
 
-hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
+hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
+{
+    (void)supervisor;
+    return (hth_supervisor_memory){ .limit_bytes = 1000, .used_bytes = 700, .pinned_bytes = 300 };
+}
+
+static inline hearth_status take_order(hth_supervisor *supervisor, const char *order, const char *model,
+                                       hearth_error *err)
 {
     for (size_t i = 0; i < supervisor->n; i++) {
         if (strcmp(supervisor->views[i].model, model) == 0 && strlen(model) < sizeof(supervisor->restarted)) {
             memcpy(supervisor->restarted, model, strlen(model) + 1);
+            supervisor->order = order;
             return HEARTH_OK;
         }
     }
     return hth_fail(err, HEARTH_NOT_FOUND, "there is no model '%s'", model);
+}
+
+hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    return take_order(supervisor, "restart", model, err);
+}
+
+hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    return take_order(supervisor, "load", model, err);
+}
+
+hearth_status hth_supervisor_unload(hth_supervisor *supervisor, const char *model, hearth_error *err)
+{
+    return take_order(supervisor, "unload", model, err);
 }
 
 #endif

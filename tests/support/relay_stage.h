@@ -129,8 +129,9 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
 {
     if (strcmp(model, supervisor->model) != 0)
         return hth_fail(err, HEARTH_NOT_FOUND, "there is no model '%s'", model);
+    hth_worker_waiter_cancel(waiter);
     if (supervisor->state == HTH_WORKER_READY && supervisor->worker && supervisor->generation > after) {
-        waiter->on_ready(waiter, supervisor->path, supervisor->generation);
+        hth_waiters_give(&supervisor->waiters, waiter, supervisor->path, supervisor->generation);
         return HEARTH_OK;
     }
     waiter->after = after;
@@ -466,7 +467,7 @@ static void relay_stage_open(relay_stage *stage)
         .handler = play,
         .user_data = stage,
     };
-    hth_waiters_init(&stage->supervisor.waiters);
+    hth_waiters_init(&stage->supervisor.waiters, NULL, NULL);
     stage->options = (hth_proxy_options){
         .upstream = stage->upstream,
         .supervisor = &stage->supervisor,

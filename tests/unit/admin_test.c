@@ -242,6 +242,12 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
     view->n_hangs = 1;
     view->up_ms = 5000;
     view->n_waiters = 4;
+    view->n_uses = 5;
+    view->is_pinned = true;
+    view->memory_bytes = 2 << 20;
+    view->n_departures = 6;
+    view->leaves_in_ms = 9000;
+    f->supervisor.views[1].leaves_in_ms = UINT64_MAX;
     view->resident_bytes = 1 << 20;
     memcpy(view->last_death, "killed by signal 11", 20);
     view->status.has_numbers = true;
@@ -265,6 +271,9 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
     assert_true(json_is_false(json_object_get(page, "draining")));
     assert_int_equal(integer_at(page, "requests", NULL), 3);
     assert_int_equal(integer_at(page, "connections", NULL), 17);
+    assert_int_equal(integer_at(page, "memory", "limit_bytes"), 1000);
+    assert_int_equal(integer_at(page, "memory", "used_bytes"), 700);
+    assert_int_equal(integer_at(page, "memory", "pinned_bytes"), 300);
     assert_int_equal(json_array_size(json_object_get(page, "models")), 2);
 
     worker = json_array_get(json_object_get(page, "models"), 0);
@@ -279,6 +288,13 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
     assert_int_equal(integer_at(worker, "up_ms", NULL), 5000);
     assert_int_equal(integer_at(worker, "waiting_requests", NULL), 4);
     assert_int_equal(integer_at(worker, "resident_bytes", NULL), 1 << 20);
+    assert_int_equal(integer_at(worker, "running_requests", NULL), 5);
+    assert_int_equal(integer_at(worker, "memory_bytes", NULL), 2 << 20);
+    assert_int_equal(integer_at(worker, "departures", NULL), 6);
+    assert_int_equal(integer_at(worker, "leaves_in_ms", NULL), 9000);
+    assert_true(json_is_true(json_object_get(worker, "pinned")));
+    assert_true(json_is_false(json_object_get(worker, "closed")));
+    assert_null(json_object_get(json_array_get(json_object_get(page, "models"), 1), "leaves_in_ms"));
     assert_string_equal(json_string_value(json_object_get(json_object_get(worker, "model"), "architecture")), "llama");
     assert_int_equal(json_string_length(json_object_get(json_object_get(worker, "model"), "description")),
                      sizeof(view->status.info.description));

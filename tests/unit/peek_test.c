@@ -212,6 +212,40 @@ TEST(no_end_of_a_body_is_read_beyond_for_responses)
     }
 }
 
+TEST(the_time_that_a_model_stays_is_found)
+{
+    static const struct {
+        const char *value;
+        bool is_found;
+        uint64_t ms;
+    } rows[] = {
+        { "300", true, 300000 },    { "0", true, 0 },
+        { "-1", true, UINT64_MAX }, { "0.5", true, 500 },
+        { "3e2", true, 300000 },    { "1e300", true, UINT64_MAX },
+        { "\"5m\"", true, 300000 }, { "\"1h30m\"", true, 5400000 },
+        { "\"1.5s\"", true, 1500 }, { "\"300ms\"", true, 300 },
+        { "\"60\"", true, 60000 },  { "\"-1m\"", true, UINT64_MAX },
+        { "\"-0\"", true, 0 },      { "\"1ns\"", true, 1 },
+        { "\"\"", false, 7 },       { "\"-\"", false, 7 },
+        { "\".\"", false, 7 },      { "\"1.2.3s\"", false, 7 },
+        { "\"5 m\"", false, 7 },    { "\"soon\"", false, 7 },
+        { "null", false, 7 },       { "nan", false, 7 },
+        { "[1]", false, 7 },        { "{\"keep_alive\":1}", false, 7 },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char body[128];
+        uint64_t ms = 7;
+        bool is_found;
+
+        (void)snprintf(body, sizeof(body), "{\"model\":\"m\",\"x\":[{}],\"keep_alive\":%s,\"y\":1}", rows[i].value);
+        is_found = hth_api_peek_keep_alive(body, strlen(body), &ms);
+        if (is_found != rows[i].is_found || ms != rows[i].ms)
+            fail_msg("%s gives %d, %llu", rows[i].value, is_found, (unsigned long long)ms);
+        (void)hth_api_peek_keep_alive(body, strlen(body) / 2, &ms); /* reads nothing beyond its end */
+    }
+}
+
 TEST(not_more_responses_are_looked_for_than_there_is_room_for)
 {
     char body[8192] = "{\"input\":[{}";

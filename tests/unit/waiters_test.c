@@ -45,7 +45,7 @@ TEST(who_began_earlier_is_told_first_in_whatever_order_they_come_back)
         told all[N];
         int n_told = 0;
 
-        hth_waiters_init(&waiters);
+        hth_waiters_init(&waiters, NULL, NULL);
         for (int i = 0; i < N; i++)
             add(&waiters, &all[i], since[k][i], &n_told);
         assert_int_equal(waiters.n, N);
@@ -64,7 +64,7 @@ TEST(one_in_the_middle_may_leave)
     told all[N];
     int n_told = 0;
 
-    hth_waiters_init(&waiters);
+    hth_waiters_init(&waiters, NULL, NULL);
     for (int i = 0; i < N; i++)
         add(&waiters, &all[i], (uint64_t)(N - i), &n_told);
     hth_worker_waiter_cancel(&all[2].waiter);

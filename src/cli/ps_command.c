@@ -1,0 +1,170 @@
+/*
+ * ps_command.c - `hearth ps`: the models of a running server, their state and their memory
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/option_table.h"
+#include "cli/units.h"
+#include "server/ask.h"
+
+enum { URL_BYTES = 2048, NAME_COLUMNS = 27 };
+
+typedef struct ps_options {
+    const char *url;
+    const char *key;
+    bool json;
+    bool help;
+} ps_options;
+
+#define AT(field) offsetof(ps_options, field)
+
+static const hth_option rows[] = {
+    { "url", 0, HTH_OPTION_TEXT, "URL",
+      "the server's address, for operators if it has one (default: $HEARTH_URL or http://127.0.0.1:8080)",
+      .offset = AT(url) },
+    { "api-key", 0, HTH_OPTION_TEXT, "KEY",
+      "the key of an operator (default: $HEARTH_API_KEY). Other users of this machine can see it: better use the "
+      "variable",
+      .offset = AT(key) },
+    { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
+    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+};
+
+static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+static const char usage[] =
+    "usage: hearth ps [--url URL] [--json]\n"
+    "\n"
+    "Shows the models of a running server: the state of their workers, their memory, requests at work and waiting, "
+    "the\n"
+    "time since their last use, the time until they leave memory, and the part of prompts that came from the cache.\n"
+    "\n";
+
+static const char closing[] = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n";
+
+static int fail(const char *message)
+{
+    (void)fprintf(stderr, "hearth: %s\n", message);
+    return HTH_EXIT_FAILED;
+}
+
+/* A number of the object, or of the object in it that inner names; 0: it has none. */
+static uint64_t number(const json_t *object, const char *name, const char *inner)
+{
+    const json_t *value = json_object_get(object, name);
+
+    if (inner)
+        value = json_object_get(value, inner);
+    return json_integer_value(value) > 0 ? (uint64_t)json_integer_value(value) : 0;
+}
+
+static void print_model(const json_t *model)
+{
+    const char *name = json_string_value(json_object_get(model, "name"));
+    const char *state = json_string_value(json_object_get(model, "state"));
+    const uint64_t n_prompt = number(model, "cache", "tokens_prompt"), idle_ms = number(model, "idle_ms", NULL);
+    char memory[32], idle[32] = "-", leaves[32] = "-", cached[32] = "-";
+
+    if (idle_ms > 0)
+        (void)hth_time_text(idle_ms, idle);
+    if (json_object_get(model, "leaves_in_ms"))
+        (void)hth_time_text(number(model, "leaves_in_ms", NULL), leaves);
+    else if (json_is_true(json_object_get(model, "pinned")))
+        (void)snprintf(leaves, sizeof(leaves), "pinned");
+    if (n_prompt > 0)
+        (void)snprintf(cached, sizeof(cached), "%.0f%%",
+                       100.0 * (double)number(model, "cache", "tokens_cached") / (double)n_prompt);
+    printf("%-*s %-8s %10s %4llu %4llu %7s %7s %6s\n", NAME_COLUMNS, name ? name : "?", state ? state : "?",
+           hth_size_text(number(model, "memory_bytes", NULL), memory),
+           (unsigned long long)number(model, "running_requests", NULL),
+           (unsigned long long)number(model, "waiting_requests", NULL), idle, leaves, cached);
+}
+
+static int print_page(const json_t *page)
+{
+    const json_t *models = json_object_get(page, "models");
+    char used[32], limit[32];
+    size_t i;
+    json_t *model;
+
+    if (!json_is_array(models))
+        return fail("the answer is not that of a Hearth server; --url names the address for operators");
+    printf("%-*s %-8s %10s %4s %4s %7s %7s %6s\n", NAME_COLUMNS, "MODEL", "STATE", "MEMORY", "BUSY", "WAIT", "UNUSED",
+           "LEAVES", "CACHED");
+    json_array_foreach((json_t *)models, i, model) print_model(model);
+    printf("memory: %s of %s\n", hth_size_text(number(page, "memory", "used_bytes"), used),
+           hth_size_text(number(page, "memory", "limit_bytes"), limit));
+    return fflush(stdout) == 0 ? HTH_EXIT_OK : fail("cannot write to standard output");
+}
+
+static int refuse(const char *url, long status, const json_t *page)
+{
+    const json_t *said = json_object_get(json_object_get(page, "error"), "message");
+
+    if (json_is_string(said))
+        (void)fprintf(stderr, "hearth: the server at '%s' refuses with %ld: %s\n", url, status,
+                      json_string_value(said));
+    else
+        (void)fprintf(stderr, "hearth: the server at '%s' answers with %ld; is it a Hearth server?\n", url, status);
+    return HTH_EXIT_FAILED;
+}
+
+static int ask(const ps_options *options)
+{
+    const char *base = options->url ? options->url : getenv("HEARTH_URL");
+    const char *key = options->key ? options->key : getenv("HEARTH_API_KEY");
+    hth_buffer body = { .text = NULL };
+    json_t *page = NULL;
+    hearth_error err;
+    char url[URL_BYTES];
+    size_t n;
+    long status;
+    int exit_code;
+
+    base = base && *base ? base : "http://127.0.0.1:8080";
+    n = strlen(base);
+    n -= n > 0 && base[n - 1] == '/';
+    if (n + sizeof("/admin/models") > sizeof(url))
+        return fail("--url is too long");
+    (void)snprintf(url, sizeof(url), "%.*s/admin/models", (int)n, base);
+    if (hth_ask(url, key && *key ? key : NULL, &status, &body, &err) != HEARTH_OK) {
+        hth_buffer_deinit(&body);
+        return fail(err.message);
+    }
+    page = json_loadb(hth_buffer_text(&body), body.n, 0, NULL);
+    if (status != 200)
+        exit_code = refuse(url, status, page);
+    else if (options->json)
+        exit_code = fwrite(hth_buffer_text(&body), 1, body.n, stdout) == body.n && fflush(stdout) == 0
+                      ? HTH_EXIT_OK
+                      : fail("cannot write to standard output");
+    else
+        exit_code = print_page(page);
+    json_decref(page);
+    hth_buffer_deinit(&body);
+    return exit_code;
+}
+
+int hth_command_ps(int argc, char **argv)
+{
+    ps_options options = { .url = NULL };
+    const int first = hth_option_table_parse(&table, "hearth ps", argc, argv, &options);
+
+    if (first < 0)
+        return HTH_EXIT_USAGE;
+    if (options.help) {
+        (void)fputs(usage, stdout);
+        hth_option_table_help(&table, true, &options, stdout);
+        (void)fputs(closing, stdout);
+        return HTH_EXIT_OK;
+    }
+    if (first < argc) {
+        (void)fprintf(stderr, "hearth: ps takes no '%s'; 'hearth ps --help' lists its options\n", argv[first]);
+        return HTH_EXIT_USAGE;
+    }
+    return ask(&options);
+}

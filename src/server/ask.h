@@ -1,0 +1,17 @@
+/*
+ * ask.h - one question to a server, for commands: it blocks until the answer has come
+ */
+#ifndef HTH_SERVER_ASK_H
+#define HTH_SERVER_ASK_H
+
+#include "api/buffer.h"
+#include "hearth.h"
+
+/*
+ * GET the page at url, with a client's key (NULL: none), for at most ten seconds. *status_out: the answer's; its body,
+ * of at most 16 MiB, is appended to out. HEARTH_IO: there was no answer; the message has the address and the cause.
+ * One thread at a time.
+ */
+hearth_status hth_ask(const char *url, const char *key, long *status_out, hth_buffer *out, hearth_error *err);
+
+#endif

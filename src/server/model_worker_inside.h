@@ -1,0 +1,93 @@
+/*
+ * model_worker_inside.h - shared by the files of a worker: model_worker.c (its life), model_worker_watch.c (hangs and
+ * time-outs), model_worker_residency.c (memory, and its turn among other models)
+ */
+#ifndef HTH_SERVER_MODEL_WORKER_INSIDE_H
+#define HTH_SERVER_MODEL_WORKER_INSIDE_H
+
+#include <sys/un.h>
+
+#include "server/model_worker.h"
+#include "server/restart_policy.h"
+#include "server/worker_process.h"
+
+enum { HTH_CAUSE_BYTES = 320 };
+
+struct hth_model_worker {
+    hth_worker_shared *shared;
+    unsigned slot;
+
+    char *name;
+    char **arguments; /* ending with NULL; one allocation with its strings */
+    uint64_t ram_bytes;
+    bool on_demand;
+    bool no_sandbox;
+    bool is_pinned;
+    uint64_t keep_ns; /* without use; UINT64_MAX: for ever */
+
+    hth_worker_state state;
+    bool is_condemned;   /* STOPPING: killed for verdict */
+    bool start_again;    /* STOPPING: a new process follows */
+    bool told_by_others; /* STOPPING: by another process' SIGTERM, not by this server */
+    hth_worker_process *process;
+    char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    uint64_t generation;
+    uint64_t started_ns;
+    uint64_t progress_ns; /* STARTING: time of the last progress */
+    float progress;
+    bool was_ready;      /* this process or an earlier one */
+    uint64_t ready_ns;   /* of this process; 0: not yet */
+    uint64_t doubted_ns; /* READY: when a connection broke; 0: never */
+    uint64_t kill_ns;    /* STOPPING: when SIGKILL comes; 0: it was sent */
+    char verdict[HTH_CAUSE_BYTES];
+
+    /*
+     * READY: notifies those who wait. Not from within the process' callback, because a waiter could free the process.
+     */
+    struct event *notify;
+
+    /* WAITING, BROKEN */
+    struct event *pause;
+    uint64_t pause_end_ns;
+    hth_restart_policy policy;
+
+    /* Over all processes. */
+    hth_status_page *page;
+    int status_fd;
+    int ram_fd;                  /* -1: none */
+    hth_adapter_state *adapters; /* that were loaded while the server runs; NULL: none were */
+    hth_waiters waiters;
+    uint64_t n_starts, n_deaths, n_hangs;
+
+    /* Residency. */
+    uint64_t file_bytes;              /* of the model's files, at its last start */
+    char *path;                       /* of the model's file; NULL: unknown */
+    uint64_t bytes;                   /* the most that a process was seen to take, else an estimate */
+    uint64_t looked_ns;               /* the time at which a process was looked at */
+    uint64_t entered_ns;              /* this process, or the first of those that died since */
+    uint64_t used_ns;                 /* the end of the last use */
+    uint64_t keep_once_ns;            /* in place of keep_ns until the next use */
+    bool is_closed;                   /* other models wait: new requests wait, too */
+    bool is_invited;                  /* it starts without a request, if there is room */
+    uint64_t summoned_ns;             /* the time of an order to start it, until it starts; 0: none */
+    uint64_t n_departures;            /* to make room, or after a long rest */
+    char last_cause[HTH_CAUSE_BYTES]; /* of the last death, "" */
+    char last_death[512];             /* with its last lines, which are not for clients */
+};
+
+/* Kill a process that hangs. It is reaped later. */
+void hth_model_worker_condemn(hth_model_worker *worker, bool is_hang, const char *verdict);
+/* The pause after a death is over. */
+void hth_model_worker_try_again(hth_model_worker *worker);
+
+/* ---- model_worker_residency.c ---- */
+
+/* Take the model's options about memory and starting. False without memory: nothing changed. */
+bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_model *model);
+/* A process starts; the model is used; some time has passed. */
+void hth_model_worker_note_start(hth_model_worker *worker);
+void hth_model_worker_note_use(hth_model_worker *worker);
+void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns);
+void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out);
+
+#endif

@@ -1,0 +1,176 @@
+/*
+ * model_worker_residency.c - the memory of a model, and its turn among other models
+ *
+ * Before the first start, the size of the model's files is the estimate of its memory. Each process is then looked at
+ * once a second, and the most that one took counts from then on. Rows of the RAM tier lie in a memory file that
+ * outlives processes, so they count apart.
+ */
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "server/model_files_size.h"
+#include "server/model_worker_inside.h"
+
+enum { LOOK_MS = 1000 };
+
+/* Memory that the rows of the RAM tier take. */
+static uint64_t rows_bytes(const hth_model_worker *worker)
+{
+    struct stat st;
+
+    return worker->ram_fd >= 0 && fstat(worker->ram_fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_model *model)
+{
+    const uint64_t keep_ns = model->unload_after_ms > 0 ? hth_ms_to_ns(model->unload_after_ms) : UINT64_MAX;
+    char *path = model->path ? strdup(model->path) : NULL;
+
+    if (model->path && !path)
+        return false;
+    free(worker->path);
+    worker->path = path;
+    worker->file_bytes = hth_model_files_bytes(path);
+    worker->on_demand = model->on_demand;
+    worker->is_pinned = model->is_pinned;
+    if (keep_ns != worker->keep_ns)
+        worker->keep_once_ns = keep_ns;
+    worker->keep_ns = keep_ns;
+    return true;
+}
+
+void hth_model_worker_note_start(hth_model_worker *worker)
+{
+    if (worker->state == HTH_WORKER_STOPPED) /* it did not die, so it has not been in */
+        worker->entered_ns = worker->started_ns;
+    worker->file_bytes = hth_model_files_bytes(worker->path); /* the file may be another one */
+    worker->is_invited = false;
+    worker->summoned_ns = 0;
+    worker->looked_ns = worker->started_ns;
+}
+
+void hth_model_worker_note_use(hth_model_worker *worker)
+{
+    worker->used_ns = hth_os_monotonic_ns();
+    worker->keep_once_ns = worker->keep_ns;
+}
+
+void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns)
+{
+    uint64_t rows, bytes;
+
+    if (!worker->process || worker->looked_ns + hth_ms_to_ns(LOOK_MS) > now_ns)
+        return;
+    worker->looked_ns = now_ns;
+    rows = rows_bytes(worker);
+    bytes = hth_os_process_resident_bytes(hth_worker_process_pid(worker->process));
+    if (bytes > rows && bytes - rows > worker->bytes)
+        worker->bytes = bytes - rows;
+}
+
+static uint64_t own_bytes(const hth_model_worker *worker)
+{
+    return worker->bytes > worker->file_bytes ? worker->bytes : worker->file_bytes;
+}
+
+static hth_residence residence_of(const hth_model_worker *worker)
+{
+    if (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_BROKEN)
+        return HTH_RESIDENCE_OUT;
+    return worker->state == HTH_WORKER_STOPPING && !worker->start_again && !worker->is_condemned &&
+                   !worker->told_by_others
+             ? HTH_RESIDENCE_LEAVING
+             : HTH_RESIDENCE_IN;
+}
+
+void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out, hth_resident *rows)
+{
+    const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters), n_rows = rows_bytes(worker);
+    const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
+
+    *out = (hth_resident){
+        .residence = residence_of(worker),
+        .n_uses = worker->waiters.n_holders,
+        .bytes = own_bytes(worker),
+        .wanted_ns = oldest_ns > 0 ? oldest_ns : summoned_ns,
+        .since_ns = worker->entered_ns,
+        .used_ns = worker->used_ns,
+        .keep_ns = worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* loading is no rest */
+        .is_pinned = worker->is_pinned,
+        .is_invited = worker->is_invited,
+    };
+    *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS, .used_ns = worker->used_ns };
+    if (out->residence != HTH_RESIDENCE_OUT)
+        out->bytes += n_rows;
+    else
+        rows->bytes = n_rows;
+}
+
+void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed)
+{
+    if (worker->is_closed == is_closed)
+        return;
+    worker->is_closed = is_closed;
+    if (is_closed)
+        hth_info(worker->shared->log,
+                 "model '%s': its %u requests finish and new ones wait, because other models wait for its memory",
+                 worker->name, worker->waiters.n_holders);
+    else
+        event_active(worker->notify, EV_TIMEOUT, 0);
+}
+
+void hth_model_worker_depart(hth_model_worker *worker, const char *why)
+{
+    const hth_restart_policy policy = worker->policy;
+
+    worker->n_departures++;
+    worker->is_closed = false;
+    hth_info(worker->shared->log, "model '%s': its worker ends, %s; the next request starts another", worker->name,
+             why);
+    hth_model_worker_retire(worker, false, false);
+    worker->policy = policy; /* only an operator's order clears the history of deaths */
+}
+
+void hth_model_worker_invite(hth_model_worker *worker)
+{
+    worker->is_invited = true;
+    worker->keep_once_ns = worker->keep_ns;
+}
+
+void hth_model_worker_summon(hth_model_worker *worker)
+{
+    worker->keep_once_ns = worker->keep_ns;
+    if (worker->summoned_ns == 0)
+        worker->summoned_ns = hth_os_monotonic_ns();
+}
+
+void hth_model_worker_keep(hth_model_worker *worker, uint64_t keep_ns)
+{
+    worker->keep_once_ns = keep_ns;
+}
+
+bool hth_model_worker_is_idle(const hth_model_worker *worker)
+{
+    return worker->waiters.n == 0 && worker->waiters.n_holders == 0;
+}
+
+void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out)
+{
+    const bool is_idle = hth_model_worker_is_idle(worker);
+    const uint64_t idle_ns = is_idle && worker->used_ns > 0 ? now_ns - worker->used_ns : 0;
+
+    out->n_uses = worker->waiters.n_holders;
+    out->is_pinned = worker->is_pinned;
+    out->waits_for_room = worker->state == HTH_WORKER_STOPPED && worker->is_invited;
+    out->is_closed = worker->is_closed;
+    out->memory_bytes = own_bytes(worker) + rows_bytes(worker);
+    out->idle_ms = idle_ns / 1000000;
+    out->leaves_in_ms = UINT64_MAX;
+    if (worker->process && worker->keep_once_ns < UINT64_MAX && !worker->is_pinned)
+        out->leaves_in_ms = worker->keep_once_ns > idle_ns ? (worker->keep_once_ns - idle_ns) / 1000000 : 0;
+    out->n_departures = worker->n_departures;
+}

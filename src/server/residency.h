@@ -1,0 +1,62 @@
+/*
+ * residency.h - the models that have a worker while not all of them fit into memory
+ *
+ * A pure function decides from a snapshot of all models. The supervisor asks it after each change, and obeys.
+ *
+ * Memory: pinned models first; the rest is the pool of all others. A model enters the pool when the pool has room for
+ * it. A model that is larger than the pool enters when the pool is empty.
+ *
+ * Turns: models with waiting requests enter in the order of their oldest requests. If there is no room, idle models
+ * leave, the least recently used one first; busy and pinned models stay. While the first in line waits for busy
+ * models, smaller models may pass it. When it has waited for turn_ns, nobody passes it any more, and busy models are
+ * closed until there is room for it: a closed model finishes its requests and takes no new ones. So a model waits for
+ * at most turn_ns, the models before it in line, and the longest request of those that are closed.
+ */
+#ifndef HTH_SERVER_RESIDENCY_H
+#define HTH_SERVER_RESIDENCY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum hth_residence {
+    HTH_RESIDENCE_OUT,     /* it has no process */
+    HTH_RESIDENCE_IN,      /* its process starts, runs, or died and will start again */
+    HTH_RESIDENCE_LEAVING, /* its process was told to end */
+    HTH_RESIDENCE_ROWS,    /* rows of a model that is out; they take memory, but no place */
+} hth_residence;
+
+/* Times are of one monotonic clock, nanoseconds. */
+typedef struct hth_resident {
+    hth_residence residence;
+    uint32_t n_uses;    /* requests at work in its process */
+    uint64_t bytes;     /* that it takes or, while it is out, will take */
+    uint64_t wanted_ns; /* the time at which its oldest waiting request came; 0: none waits */
+    uint64_t since_ns;  /* IN: the time at which it entered */
+    uint64_t used_ns;   /* the end of its last use */
+    uint64_t keep_ns;   /* IN: it leaves after so long without use; UINT64_MAX: never */
+    bool is_pinned;     /* it leaves for no other model */
+    bool is_invited;    /* OUT: it enters without a request if there is room beside all others */
+} hth_resident;
+
+typedef struct hth_residency_limits {
+    uint64_t bytes;   /* for all models; UINT64_MAX: no limit */
+    size_t n_models;  /* IN and LEAVING; SIZE_MAX: no limit */
+    uint64_t turn_ns; /* a waiting model closes busy ones after this time */
+} hth_residency_limits;
+
+typedef enum hth_residency_order {
+    HTH_RESIDENCY_STAY,
+    HTH_RESIDENCY_ENTER, /* start a process */
+    HTH_RESIDENCY_LEAVE, /* end the process; of ROWS: drop them */
+    HTH_RESIDENCY_CLOSE, /* IN: finish the requests at work and take no new ones */
+} hth_residency_order;
+
+/*
+ * Write an order for each model, [n], both. A model that was closed and is not closed again takes requests again. Any
+ * thread; no memory; time grows with n * n at most.
+ */
+void hth_residency_plan(const hth_resident *models, size_t n, const hth_residency_limits *limits, uint64_t now_ns,
+                        hth_residency_order *orders);
+
+#endif

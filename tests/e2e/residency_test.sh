@@ -1,0 +1,116 @@
+#!/bin/sh
+# More models than may be in memory at once: each answers, the least recently used one leaves, nothing that was computed
+# is lost, and no request is, whatever dies.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+state() { # MODEL: of its worker
+  curl -s "$url/admin/models" -H "$admin" >"$work/out" && value "r.models.find((m) => m.name == '$1').state"
+}
+until_state() { # MODEL STATE
+  for _ in $(seq 600); do if [ "$(state "$1")" = "$2" ]; then return; fi; sleep 0.05; done
+  fail "model $1 is $(state "$1") and not $2: $(tail -n 20 "$work/log")"
+}
+chat() { # MODEL [FIELDS]: a short reply
+  ask 200 "$url/v1/chat/completions" -H "$client" -d "{\"model\":\"$1\",\"max_tokens\":4,\"temperature\":0,
+    \"messages\":[{\"role\":\"user\",\"content\":\"$long\"}]${2:-}}"
+}
+cached() { cp "$work/reply" "$work/out" && value 'r.usage.prompt_tokens_details.cached_tokens'; }
+long=$(seq -s ' ' 300)
+
+root=$("$hearth" key new --name root --admin --file "$work/keys" 2>/dev/null)
+alice=$("$hearth" key new --name alice --file "$work/keys" 2>/dev/null)
+admin="x-api-key: $root" client="x-api-key: $alice"
+
+# One file under two names, one of them in memory: what a model computed survives its absence.
+serve -m "one=$tiny" -m "two=$tiny" --start on-demand --models-max 1 --cache "$work/cache" --keys "$work/keys"
+chat one
+chat two
+until_state one stopped
+chat one
+[ "$(cached)" -gt 200 ] || fail "a model came back with $(cached) cached tokens"
+until_state two stopped
+chat two
+[ "$(cached)" -gt 200 ] || fail "the other model came back with $(cached) cached tokens"
+curl -s "$url/v1/models" -H "$client" >"$work/out"
+expect "states in the list" "$(value 'r.data.map((m) => m.id + " " + m.status.value).join()')" "one unloaded,two loaded"
+
+# An operator looks.
+for _ in $(seq 600); do # a worker tells its numbers now and then
+  HEARTH_API_KEY=$root "$hearth" ps --url "$url" >"$work/ps" || fail "ps does not show the models"
+  if grep -q '[0-9]%$' "$work/ps"; then break; fi
+  sleep 0.05
+done
+grep -q '^one  *stopped .* - *$' "$work/ps" || fail "ps says of one: $(cat "$work/ps")"
+grep -q '^two  *ready  *[0-9.]* MiB  *0  *0 .* [0-9]*%$' "$work/ps" || fail "ps says of two: $(cat "$work/ps")"
+grep -q '^memory: .* of .* GiB$' "$work/ps" || fail "ps says of memory: $(cat "$work/ps")"
+[ "$(awk '{ if (length > n) n = length } END { print n }' "$work/ps")" -le 80 ] || fail "ps has long lines: $(cat "$work/ps")"
+HEARTH_API_KEY=$root "$hearth" ps --url "$url/" --json >"$work/out" || fail "ps prints no JSON"
+expect "models in JSON" "$(value 'r.models.length')" 2
+refuse 1 "refuses with 403" ps --url "$url" --api-key "$alice"
+refuse 1 "cannot ask the server at 'http://127.0.0.1:1/admin/models'" ps --url http://127.0.0.1:1
+refuse 2 "ps takes no 'x'" ps x
+
+# Orders: llama.cpp's router calls, and operators'.
+ask 200 "$url/models/load" -H "$client" -d '{"model":"one"}'; has '"success":true'
+until_state one ready
+until_state two stopped
+ask 403 "$url/models/unload" -H "$client" -d '{"model":"one"}'
+ask 200 "$url/models/unload" -H "$admin" -d '{"model":"one"}'; has '"success":true'
+until_state one stopped
+ask 404 "$url/models/load" -H "$client" -d '{"model":"three"}'; has "there is no model 'three'"
+ask 400 "$url/models/load" -H "$client" -d '{}'; has "the text 'model'"
+ask 405 "$url/models/load" -H "$client"
+ask 202 "$url/admin/models/two/load" -X POST -H "$admin"; has loading
+until_state two ready
+ask 202 "$url/admin/models/two/unload" -X POST -H "$admin"; has unloading
+until_state two stopped
+ask 404 "$url/admin/models/three/load" -X POST -H "$admin"
+
+# Ollama's keep_alive: until the next request, as long as the last one says.
+ask 200 "$url/api/chat" -H "$client" -d '{"model":"one","stream":false,"options":{"num_predict":2},"keep_alive":"10m",
+  "messages":[{"role":"user","content":"hi"}]}'
+ask 200 "$url/api/ps" -H "$client"; has '"name": *"one'
+cp "$work/reply" "$work/out"
+minutes=$(value 'Math.round((Date.parse(r.models[0].expires_at) - Date.now()) / 60000)')
+[ "$minutes" -ge 8 ] && [ "$minutes" -le 10 ] || fail "expires_at is $minutes minutes away"
+ask 200 "$url/api/generate" -H "$client" -d '{"model":"one","keep_alive":0}'; has '"done_reason": *"unload"'
+until_state one stopped
+ask 200 "$url/api/ps" -H "$client"; has '"models": *\[\]'
+ask 200 "$url/models/load" -H "$client" -d '{"model":"one"}' # stays: that was the request's wish, not this one's
+until_state one ready
+sleep 0.6
+expect "state of a model that was loaded anew" "$(state one)" ready
+ask 415 "$url/models/load" -H "$client" -H 'Content-Encoding: gzip' -d '{"model":"one"}'
+ask 400 "$url/api/chat" -H "$client" -d '{"model":"one","keep_alive":"soon","messages":[{"role":"user","content":"hi"}]}'
+serve_stop
+
+# Five models, two places, many clients at once, and workers that are killed: every request is answered.
+serve -m a=stub: -m b=stub: -m c=stub: -m d=stub: -m e=stub: --start on-demand --models-max 2 --turn-ms 200 \
+  --admin "127.0.0.1:0" --cache "$work/cache" --wait-timeout-ms 300000
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+for worker in $(seq 6); do
+  (
+    for i in $(seq 7); do
+      model=$(echo a b c d e | cut -d ' ' -f $(((worker * 7 + i * 3 + i / 5) % 5 + 1)))
+      code=$(curl -s -m 250 -o "$work/reply-$worker" -w '%{http_code}' "$url/v1/completions" \
+        -d "{\"model\":\"$model\",\"prompt\":\"p $worker $i\",\"max_tokens\":20}")
+      [ "$code" = 200 ] || echo "$model $code $(cat "$work/reply-$worker")" >>"$work/wrong"
+    done
+  ) &
+  clients="${clients:-} $!"
+done
+for _ in $(seq 12); do
+  sleep 0.2
+  curl -s "$admin_url/admin/models" >"$work/out" || fail "the operators' page does not answer"
+  n=$(value 'r.models.filter((m) => m.pid).length')
+  [ "$n" -le 2 ] || fail "$n workers run at once"
+  pid=$(value 'r.models.filter((m) => m.state == "ready").map((m) => m.pid)[0] || ""')
+  if [ "$pid" ]; then kill -KILL "$pid" 2>/dev/null || true; fi
+done
+for client in $clients; do wait "$client"; done
+[ ! -s "$work/wrong" ] || fail "requests were lost: $(cat "$work/wrong")"
+curl -s "$admin_url/admin/models" >"$work/out"
+[ "$(value 'r.models.reduce((n, m) => n + m.departures, 0)')" -gt 3 ] || fail "no model made room"
+expect "requests at work" "$(value 'r.models.reduce((n, m) => n + m.running_requests + m.waiting_requests, 0)')" 0
+serve_stop

@@ -1,0 +1,213 @@
+/*
+ * residency_property_test.c - a machine whose memory is too small for its models, ruled by hth_residency_plan
+ *
+ * Requests, deaths, growth, pins and orders of operators come at random. Whatever happens: no model enters without
+ * room, unless it is alone; no busy or pinned model leaves; those that leave are the least recently used; a plan that
+ * was obeyed asks for nothing more; and every request begins within a bounded time.
+ *
+ * HTH_STEPS: how many (default a million). HTH_SEED replays a run that printed it.
+ */
+#include "server/residency.h"
+
+#include <stdio.h>
+
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+enum {
+    MODELS = 7,
+    POOL = 100,
+    TURN = 20,
+    USE_MAX = 10, /* ticks, as the next three */
+    LOAD_MAX = 4,
+    LEAVE_MAX = 3,
+    KEEP = 30,
+    PATIENCE = MODELS * (TURN + USE_MAX + LOAD_MAX + LEAVE_MAX + 4),
+    WAITING_MAX = 4,
+};
+
+typedef struct world {
+    uint64_t random, now;
+    size_t n_places;
+    hth_resident models[MODELS];
+    hth_residency_order orders[MODELS];
+    bool is_ready[MODELS], is_closed[MODELS];
+    uint64_t until[MODELS];   /* STARTING and LEAVING: the end of that */
+    uint64_t use_end[MODELS]; /* of the longest use */
+    uint64_t n_served, n_left, n_closed, longest_wait;
+} world;
+
+static uint64_t draw(world *w, uint64_t n)
+{
+    return hth_test_random(&w->random, n);
+}
+
+static void begin_use(world *w, size_t i)
+{
+    uint64_t end = w->now + 1 + draw(w, USE_MAX);
+
+    w->models[i].n_uses++;
+    if (end > w->use_end[i])
+        w->use_end[i] = end;
+    w->n_served++;
+}
+
+static void serve_waiting(world *w, size_t i)
+{
+    hth_resident *m = &w->models[i];
+    uint64_t waited;
+
+    if (m->residence != HTH_RESIDENCE_IN || !w->is_ready[i] || w->is_closed[i] || m->wanted_ns == 0)
+        return;
+    waited = w->now - m->wanted_ns;
+    if (waited > w->longest_wait)
+        w->longest_wait = waited;
+    m->wanted_ns = 0;
+    begin_use(w, i);
+}
+
+static void tick_model(world *w, size_t i)
+{
+    hth_resident *m = &w->models[i];
+
+    if (m->n_uses > 0 && w->now >= w->use_end[i]) {
+        m->n_uses = 0;
+        m->used_ns = w->now;
+    }
+    if (m->residence == HTH_RESIDENCE_IN && !w->is_ready[i] && w->now >= w->until[i])
+        w->is_ready[i] = true;
+    if (m->residence == HTH_RESIDENCE_LEAVING && w->now >= w->until[i])
+        m->residence = HTH_RESIDENCE_OUT;
+    serve_waiting(w, i);
+}
+
+/* One of the things that happen to models. */
+static void disturb(world *w)
+{
+    const size_t i = draw(w, MODELS);
+    hth_resident *m = &w->models[i];
+
+    switch (draw(w, 60)) {
+    case 0: /* its process dies; its requests come back */
+        if (m->residence != HTH_RESIDENCE_IN)
+            break;
+        w->is_ready[i] = false;
+        w->until[i] = w->now + 1 + draw(w, LOAD_MAX);
+        if (m->n_uses > 0 && m->wanted_ns == 0)
+            m->wanted_ns = w->now;
+        m->n_uses = 0;
+        break;
+    case 1: /* it turns out to be larger or smaller */ m->bytes = 1 + draw(w, draw(w, 8) ? 60 : 2 * POOL); break;
+    case 2: m->is_pinned = !m->is_pinned && draw(w, 3) == 0; break;
+    case 3: /* an operator's order */
+        if (m->residence == HTH_RESIDENCE_IN && m->n_uses == 0) {
+            m->residence = HTH_RESIDENCE_LEAVING;
+            w->until[i] = w->now + 1 + draw(w, LEAVE_MAX);
+        }
+        break;
+    case 4: w->n_places = draw(w, 2) ? SIZE_MAX : 1 + draw(w, 4); break;
+    case 5: m->keep_ns = draw(w, 3) ? UINT64_MAX : KEEP; break;
+    default: /* a request */
+        m->used_ns = w->now;
+        if (m->residence == HTH_RESIDENCE_IN && w->is_ready[i] && !w->is_closed[i])
+            begin_use(w, i);
+        else if (m->wanted_ns == 0)
+            m->wanted_ns = w->now;
+    }
+}
+
+/* A model has entered. Is there room for all, or no more than one that is not pinned? */
+static void check_room(const world *w)
+{
+    uint64_t bytes = 0;
+    size_t n = 0, n_not_pinned = 0;
+
+    for (size_t i = 0; i < MODELS; i++) {
+        const hth_resident *m = &w->models[i];
+
+        if (m->residence == HTH_RESIDENCE_OUT)
+            continue;
+        bytes += m->bytes;
+        n++;
+        n_not_pinned += !m->is_pinned;
+    }
+    assert_true(n_not_pinned <= 1 || (bytes <= POOL && n <= w->n_places));
+}
+
+static void check_leaving(const world *w, size_t left)
+{
+    const hth_resident *m = &w->models[left];
+
+    assert_int_equal(m->residence, HTH_RESIDENCE_IN);
+    assert_int_equal(m->n_uses, 0);
+    assert_false(m->is_pinned);
+    if (m->wanted_ns > 0 || (m->keep_ns != UINT64_MAX && w->now - m->used_ns >= m->keep_ns))
+        return;
+    for (size_t i = 0; i < MODELS; i++) {
+        const hth_resident *other = &w->models[i];
+
+        if (other->residence == HTH_RESIDENCE_IN && !other->is_pinned && other->n_uses == 0 && other->wanted_ns == 0 &&
+            w->orders[i] == HTH_RESIDENCY_STAY)
+            assert_true(other->used_ns >= m->used_ns);
+    }
+}
+
+/* Obey. Returns whether anything changed. */
+static bool plan(world *w)
+{
+    const hth_residency_limits limits = { .bytes = POOL, .n_models = w->n_places, .turn_ns = TURN };
+    bool changed = false, has_entered = false;
+
+    hth_residency_plan(w->models, MODELS, &limits, w->now, w->orders);
+    for (size_t i = 0; i < MODELS; i++)
+        if (w->orders[i] == HTH_RESIDENCY_LEAVE)
+            check_leaving(w, i);
+    for (size_t i = 0; i < MODELS; i++) {
+        hth_resident *m = &w->models[i];
+
+        w->is_closed[i] = w->orders[i] == HTH_RESIDENCY_CLOSE;
+        w->n_closed += w->is_closed[i];
+        if (w->orders[i] == HTH_RESIDENCY_ENTER) {
+            assert_int_equal(m->residence, HTH_RESIDENCE_OUT);
+            m->residence = HTH_RESIDENCE_IN;
+            m->since_ns = w->now;
+            w->is_ready[i] = false;
+            w->until[i] = w->now + 1 + draw(w, LOAD_MAX);
+            changed = has_entered = true;
+        } else if (w->orders[i] == HTH_RESIDENCY_LEAVE) {
+            m->residence = HTH_RESIDENCE_LEAVING;
+            w->until[i] = w->now + 1 + draw(w, LEAVE_MAX);
+            w->n_left++;
+            changed = true;
+        }
+    }
+    if (has_entered)
+        check_room(w);
+    return changed;
+}
+
+TEST(memory_is_enough_and_every_request_begins)
+{
+    world w = { .random = hth_test_seed(), .now = 1000, .n_places = SIZE_MAX };
+    const uint64_t n_steps = hth_test_number("HTH_STEPS", 1000000);
+
+    for (size_t i = 0; i < MODELS; i++)
+        w.models[i] = (hth_resident){ .bytes = 1 + draw(&w, 60), .keep_ns = UINT64_MAX, .is_pinned = i == 0 };
+    for (uint64_t step = 0; step < n_steps; step++) {
+        w.now++;
+        for (size_t i = 0; i < MODELS; i++)
+            tick_model(&w, i);
+        for (uint64_t n = draw(&w, step / 1000 % 2 ? 4 : 2); n > 0; n--)
+            disturb(&w);
+        if (plan(&w))
+            assert_false(plan(&w));
+        for (size_t i = 0; i < MODELS; i++) {
+            serve_waiting(&w, i); /* one that is closed no more */
+            assert_true(w.models[i].wanted_ns == 0 || w.now - w.models[i].wanted_ns <= PATIENCE);
+        }
+    }
+    print_message("%llu requests, %llu departures, longest wait %llu of %d\n", (unsigned long long)w.n_served,
+                  (unsigned long long)w.n_left, (unsigned long long)w.longest_wait, PATIENCE);
+    assert_true(w.n_left > n_steps / 100);
+    assert_true(w.n_closed > 0);
+}

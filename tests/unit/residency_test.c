@@ -1,0 +1,122 @@
+/*
+ * residency_test.c - who enters and who leaves, case by case
+ */
+#include "server/residency.h"
+
+#include "support/cmocka_all.h"
+
+#define OUT HTH_RESIDENCE_OUT
+#define IN HTH_RESIDENCE_IN
+#define LEAVING HTH_RESIDENCE_LEAVING
+#define ROWS HTH_RESIDENCE_ROWS
+
+enum { NOW = 1000, TURN = 100, N_MAX = 4 };
+
+/* Orders as a text: '.' stay, 'E' enter, 'L' leave, 'C' close. */
+static const char *plan(const hth_resident *models, size_t n, uint64_t bytes, size_t n_models)
+{
+    static const char letters[] = { [HTH_RESIDENCY_STAY] = '.',
+                                    [HTH_RESIDENCY_ENTER] = 'E',
+                                    [HTH_RESIDENCY_LEAVE] = 'L',
+                                    [HTH_RESIDENCY_CLOSE] = 'C' };
+    static char text[N_MAX + 1];
+    const hth_residency_limits limits = { .bytes = bytes, .n_models = n_models, .turn_ns = TURN };
+    hth_residency_order orders[N_MAX];
+
+    hth_residency_plan(models, n, &limits, NOW, orders);
+    for (size_t i = 0; i < n; i++)
+        text[i] = letters[orders[i]];
+    text[n] = '\0';
+    return text;
+}
+
+#define PLAN(bytes, n_models, ...)                                                                                    \
+    plan((const hth_resident[]){ __VA_ARGS__ }, sizeof((const hth_resident[]){ __VA_ARGS__ }) / sizeof(hth_resident), \
+         bytes, n_models)
+#define M(where, size, ...)                                                       \
+    {                                                                             \
+        .residence = (where), .bytes = (size), .keep_ns = UINT64_MAX, __VA_ARGS__ \
+    }
+
+TEST(a_model_enters_where_there_is_room)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 10, .wanted_ns = 990)), "E");
+    assert_string_equal(PLAN(UINT64_MAX, SIZE_MAX, M(IN, 99, .n_uses = 1), M(OUT, 10, .wanted_ns = 990)), ".E");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 10)), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 10, .is_invited = true)), "E");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 11, .is_invited = true)), "E"); /* alone */
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 11, .is_invited = true), M(IN, 1, .used_ns = 1)), "..");
+}
+
+TEST(idle_models_leave_for_one_that_is_wanted_the_least_recently_used_first)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 5, .used_ns = 2), M(IN, 5, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)),
+                        ".L.");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 5, .used_ns = 2), M(IN, 5, .used_ns = 1), M(OUT, 9, .wanted_ns = 990)),
+                        "LL.");
+    assert_string_equal(
+        PLAN(10, SIZE_MAX, M(IN, 5, .used_ns = 2), M(LEAVING, 5, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)),
+        "..."); /* its room comes */
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 10, .used_ns = 2), M(OUT, 5, .is_invited = true)), "..");
+    assert_string_equal(PLAN(10, 2, M(IN, 1, .used_ns = 2), M(IN, 1, .used_ns = 1), M(OUT, 1, .wanted_ns = 990)),
+                        ".L.");
+}
+
+TEST(nobody_leaves_in_vain)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 5, .n_uses = 1), M(IN, 5, .used_ns = 1), M(OUT, 9, .wanted_ns = 990)),
+                        "...");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 10, .is_pinned = true), M(OUT, 9, .wanted_ns = 990)), ".E");
+}
+
+TEST(a_smaller_model_passes_one_that_waits_until_its_turn_has_come)
+{
+    assert_string_equal(
+        PLAN(10, SIZE_MAX, M(IN, 7, .n_uses = 1), M(OUT, 9, .wanted_ns = 980), M(OUT, 3, .wanted_ns = 990)), "..E");
+    assert_string_equal(
+        PLAN(10, SIZE_MAX, M(IN, 7, .n_uses = 1), M(OUT, 9, .wanted_ns = 900), M(OUT, 3, .wanted_ns = 990)), "C..");
+}
+
+TEST(busy_models_are_closed_the_one_first_that_entered_first)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 5, .n_uses = 1, .since_ns = 20), M(IN, 5, .n_uses = 1, .since_ns = 10),
+                             M(OUT, 5, .wanted_ns = 900)),
+                        ".C.");
+    /* One whose own request waits for longer is not closed. */
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 10, .n_uses = 1, .wanted_ns = 800), M(OUT, 5, .wanted_ns = 900)),
+                        "..");
+}
+
+TEST(a_model_larger_than_the_pool_is_alone)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 1, .used_ns = 1), M(OUT, 99, .wanted_ns = 990)), "L.");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 99, .wanted_ns = 990)), "E");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 99, .used_ns = 1)), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 99, .used_ns = 1), M(IN, 1, .used_ns = 2)), "L.");
+    assert_string_equal(
+        PLAN(10, SIZE_MAX, M(IN, 10, .is_pinned = true), M(OUT, 1, .wanted_ns = 980), M(OUT, 1, .wanted_ns = 990)),
+        ".E."); /* pinned models took all: one other at a time */
+}
+
+TEST(a_model_that_rests_for_too_long_leaves)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes = 1, .used_ns = 900, .keep_ns = 100 }), "L");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes = 1, .used_ns = 901, .keep_ns = 100 }), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes = 1, .n_uses = 1, .keep_ns = 0 }), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes = 1, .keep_ns = 0, .is_pinned = true }), ".");
+}
+
+TEST(a_pool_that_is_too_full_loses_rows_too)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 1), M(ROWS, 4, .used_ns = 5)), ".L");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 1), M(ROWS, 2, .used_ns = 5)), "..");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 1), M(IN, 4, .used_ns = 5)), "L.");
+}
+
+TEST(rows_of_absent_models_leave_like_models_and_take_no_place)
+{
+    assert_string_equal(PLAN(10, 1, M(ROWS, 6, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)), "L.");
+    assert_string_equal(PLAN(10, 1, M(ROWS, 5, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)), ".E");
+    assert_string_equal(
+        PLAN(10, SIZE_MAX, M(ROWS, 6, .used_ns = 2), M(IN, 4, .used_ns = 1), M(OUT, 4, .wanted_ns = 990)), ".L.");
+}

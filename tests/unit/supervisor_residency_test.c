@@ -1,0 +1,281 @@
+/*
+ * supervisor_residency_test.c - models share memory that has no room for all of them
+ *
+ * The model's files are sparse, so that they have a size and take no room.
+ */
+#include <fcntl.h>
+
+#include "support/supervisor_stage.h"
+
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
+
+enum { MIB = 1 << 20 };
+
+static char paths[4][600];
+
+/* Another model with a file of so many MiB. */
+static hth_server_model *add_sized(fixture *f, const char *name, uint64_t n_mib)
+{
+    char *path = paths[f->options.n_models];
+    hth_server_model *model = add(f, name, WORDS("ready"));
+    int fd;
+
+    (void)snprintf(path, sizeof(paths[0]), "%s/%s.gguf", f->directory, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)(n_mib * MIB)), 0);
+    assert_int_equal(close(fd), 0);
+    model->path = path;
+    model->on_demand = true;
+    return model;
+}
+
+static void begin(fixture *f, uint64_t n_mib)
+{
+    f->options.memory_bytes = n_mib * MIB;
+    f->options.turn_ms = 600000;
+    start(f);
+}
+
+/* A request that came now. */
+static asker request_of(fixture *f)
+{
+    asker a = asker_of(f);
+
+    a.waiter.since_ns = hth_os_monotonic_ns();
+    return a;
+}
+
+static void end(asker *a)
+{
+    hth_worker_waiter_cancel(&a->waiter);
+}
+
+/* Use a model for a moment. */
+static void use(fixture *f, const char *model)
+{
+    asker a = request_of(f);
+
+    want(f, model, 0, &a);
+    run_until(f, a.n_ready == 1);
+    end(&a);
+}
+
+FIXTURE_TEST(the_model_that_was_used_least_recently_makes_room)
+{
+    (void)add_sized(f, "a", 4000);
+    (void)add_sized(f, "b", 4000);
+    (void)add_sized(f, "c", 4000);
+    begin(f, 9000);
+    use(f, "a");
+    use(f, "b");
+    use(f, "a");
+    assert_int_equal(hth_supervisor_memory_of(f->supervisor).limit_bytes, UINT64_C(9000) * MIB);
+    assert_true(hth_supervisor_memory_of(f->supervisor).used_bytes >= UINT64_C(8000) * MIB);
+    use(f, "c");
+    assert_true(is_in(f, 0, HTH_WORKER_READY));
+    run_until(f, is_in(f, 1, HTH_WORKER_STOPPED));
+    assert_int_equal(view(f, 1).n_departures, 1);
+    assert_int_equal(view(f, 1).n_deaths, 0);
+    assert_non_null(strstr(f->logged, "model 'b': its worker ends, to make room for other models"));
+    use(f, "b"); /* it comes back, and the next one leaves */
+    assert_int_equal(view(f, 0).n_departures, 1);
+}
+
+FIXTURE_TEST(a_busy_model_stays_until_its_request_has_ended)
+{
+    asker a = request_of(f), b = request_of(f);
+
+    (void)add_sized(f, "a", 4000);
+    (void)add_sized(f, "b", 4000);
+    begin(f, 6000);
+    want(f, "a", 0, &a);
+    run_until(f, a.n_ready == 1);
+    b.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "b", 0, &b);
+    use(f, "a"); /* still takes requests */
+    assert_int_equal(b.n_ready, 0);
+    assert_true(is_in(f, 1, HTH_WORKER_STOPPED));
+    assert_int_equal(view(f, 1).n_waiters, 1);
+    end(&a);
+    run_until(f, b.n_ready == 1);
+    assert_int_equal(view(f, 0).n_departures, 1);
+    end(&b);
+}
+
+FIXTURE_TEST(after_its_turn_a_waiting_model_closes_a_busy_one)
+{
+    asker a = request_of(f), b = request_of(f), late = request_of(f);
+
+    (void)add_sized(f, "a", 4000);
+    (void)add_sized(f, "b", 4000);
+    begin(f, 6000);
+    f->options.turn_ms = 0;
+    want(f, "a", 0, &a);
+    run_until(f, a.n_ready == 1);
+    b.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "b", 0, &b);
+    run_until(f, view(f, 0).is_closed);
+    late.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "a", 0, &late); /* waits behind b */
+    assert_int_equal(late.n_ready, 0);
+    end(&a);
+    run_until(f, b.n_ready == 1);
+    assert_int_equal(late.n_ready, 0);
+    end(&b);
+    run_until(f, late.n_ready == 1);
+    assert_int_equal(view(f, 0).n_departures, 1);
+    assert_int_equal(view(f, 1).n_departures, 1);
+    end(&late);
+}
+
+FIXTURE_TEST(a_closed_model_goes_on_when_nobody_waits_for_its_memory_any_more)
+{
+    asker a = request_of(f), b = request_of(f), late = request_of(f);
+
+    (void)add_sized(f, "a", 4000);
+    (void)add_sized(f, "b", 4000);
+    begin(f, 6000);
+    f->options.turn_ms = 0;
+    want(f, "a", 0, &a);
+    run_until(f, a.n_ready == 1);
+    b.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "b", 0, &b);
+    run_until(f, view(f, 0).is_closed);
+    late.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "a", 0, &late);
+    end(&b); /* its client left */
+    run_until(f, late.n_ready == 1);
+    assert_int_equal(view(f, 0).n_departures, 0);
+    end(&a);
+    end(&late);
+}
+
+FIXTURE_TEST(a_pinned_model_stays_and_the_others_take_turns_beside_it)
+{
+    add_sized(f, "a", 4000)->is_pinned = true;
+    (void)add_sized(f, "b", 4000);
+    (void)add_sized(f, "c", 4000);
+    begin(f, 9000);
+    use(f, "a");
+    use(f, "b");
+    use(f, "c");
+    use(f, "b");
+    assert_true(is_in(f, 0, HTH_WORKER_READY));
+    assert_int_equal(view(f, 0).n_departures, 0);
+    assert_int_equal(view(f, 1).n_departures, 1);
+    assert_int_equal(view(f, 2).n_departures, 1);
+}
+
+FIXTURE_TEST(a_model_larger_than_all_memory_is_brought_in_alone)
+{
+    (void)add_sized(f, "small", 1000);
+    (void)add_sized(f, "huge", 50000);
+    begin(f, 9000);
+    use(f, "small");
+    use(f, "huge");
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    use(f, "huge");
+    assert_int_equal(view(f, 1).n_starts, 1);
+    use(f, "small");
+    run_until(f, is_in(f, 1, HTH_WORKER_STOPPED));
+}
+
+FIXTURE_TEST(models_that_start_with_the_server_start_as_far_as_there_is_room)
+{
+    add_sized(f, "a", 4000)->on_demand = false;
+    add_sized(f, "b", 4000)->on_demand = false;
+    add_sized(f, "c", 4000)->on_demand = false;
+    begin(f, 9000);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
+    assert_true(view(f, 2).waits_for_room);
+    assert_non_null(strstr(f->logged, "model 'c': there is no room for it beside the other models"));
+    use(f, "c"); /* a request is more than an invitation */
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+}
+
+FIXTURE_TEST(the_number_of_models_at_once_may_be_limited)
+{
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    (void)add_sized(f, "c", 1);
+    f->options.models_max = 2;
+    begin(f, 9000);
+    use(f, "a");
+    use(f, "b");
+    use(f, "c");
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_true(is_in(f, 1, HTH_WORKER_READY) && is_in(f, 2, HTH_WORKER_READY));
+}
+
+FIXTURE_TEST(a_model_leaves_after_a_rest_and_a_request_may_say_how_long_it_stays)
+{
+    asker a = request_of(f);
+
+    add_sized(f, "a", 1)->unload_after_ms = 1;
+    (void)add_sized(f, "b", 1);
+    begin(f, 9000);
+    use(f, "a");
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_non_null(strstr(f->logged, "model 'a': its worker ends, having rested for as long as it may"));
+
+    want(f, "b", 0, &a);
+    hth_supervisor_keep(f->supervisor, "b", 0); /* as Ollama's clients say */
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(view(f, 1).leaves_in_ms, 0);
+    end(&a);
+    run_until(f, is_in(f, 1, HTH_WORKER_STOPPED));
+    use(f, "b"); /* stays, as the option says */
+    assert_true(view(f, 1).leaves_in_ms == UINT64_MAX);
+
+    want(f, "a", 0, &a);
+    hth_supervisor_keep(f->supervisor, "a", UINT64_MAX);
+    run_until(f, a.n_ready == 2);
+    end(&a);
+    assert_true(view(f, 0).leaves_in_ms == UINT64_MAX);
+}
+
+FIXTURE_TEST(operators_load_and_unload_a_model)
+{
+    hearth_error err;
+
+    (void)add_sized(f, "a", 4000);
+    (void)add_sized(f, "b", 4000);
+    begin(f, 6000);
+    assert_int_equal(hth_supervisor_load(f->supervisor, "none", &err), HEARTH_NOT_FOUND);
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "none", &err), HEARTH_NOT_FOUND);
+    assert_int_equal(hth_supervisor_load(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    assert_int_equal(hth_supervisor_load(f->supervisor, "a", &err), HEARTH_OK); /* it is */
+    assert_int_equal(hth_supervisor_load(f->supervisor, "b", &err), HEARTH_OK);
+    run_until(f, is_in(f, 1, HTH_WORKER_READY));
+    assert_true(is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "b", &err), HEARTH_OK);
+    run_until(f, is_in(f, 1, HTH_WORKER_STOPPED));
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "b", &err), HEARTH_OK);
+    use(f, "b");
+}
+
+/* Rows that a model left in memory go before a model that is in use would have to wait for them. */
+FIXTURE_TEST(rows_of_an_absent_model_make_room)
+{
+    hearth_error err;
+    char word[64];
+
+    (void)add_sized(f, "a", 4);
+    (void)add_sized(f, "b", 60);
+    f->models[0].ram_bytes = 32 * MIB;
+    (void)snprintf(word, sizeof(word), "fill-ram=%d", 32 * MIB);
+    f->words[0][0] = "--do";
+    f->words[0][1] = word;
+    f->words[0][2] = "--do";
+    f->words[0][3] = "ready";
+    f->words[0][4] = NULL;
+    begin(f, 80);
+    use(f, "a");
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_true(view(f, 0).memory_bytes >= UINT64_C(36) * MIB);
+    use(f, "b");
+    assert_true(view(f, 0).memory_bytes < UINT64_C(36) * MIB);
+}
