@@ -24,6 +24,7 @@
 #include "cli/api_keys.h"
 #include "cli/config_reader.h"
 #include "cli/key_file.h"
+#include "cli/models_folder.h"
 #include "models/runtime.h"
 #include "sched/strategy.h"
 #include "server/model_names.h"
@@ -344,10 +345,33 @@ static void add_file_model(loader *l, const hth_config_node *section)
         finish_model(l, &model, where);
 }
 
+/* Add a model of the folder, unless it is named elsewhere. */
+static void add_found_model(loader *l, const hth_found_model *found)
+{
+    hth_serve_model model = l->o->defaults;
+
+    for (size_t i = 0; i < l->n_models; i++)
+        if (strcmp(l->models[i].name, found->name) == 0 || strcmp(l->models[i].setup.path, found->path) == 0)
+            return;
+    if (!is_model_name(found->name)) {
+        hth_problems_warn(l->problems, "'%s' is left out: %s", found->path, NAME_RULE);
+        return;
+    }
+    model.name = found->name;
+    model.setup.path = found->path;
+    model.start = HTH_START_ON_DEMAND;
+    finish_model(l, &model, "");
+}
+
 static bool read_models(loader *l)
 {
-    const size_t n = l->o->n_models + l->n_sections;
+    hth_found_model *found = NULL;
+    size_t n_found = 0, n;
 
+    if (l->o->server.models_folder &&
+        !hth_models_folder_read(l->pool, l->o->server.models_folder, HTH_SERVE_MODELS_MAX, l->problems, &found, &n_found))
+        return false;
+    n = l->o->n_models + l->n_sections + n_found;
     l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));
     if (!l->models)
         return no_memory(l);
@@ -355,9 +379,12 @@ static bool read_models(loader *l)
         add_flag_model(l, l->o->models[i]);
     for (size_t i = 0; i < l->n_sections; i++)
         add_file_model(l, l->sections[i]);
+    for (size_t i = 0; i < n_found; i++)
+        add_found_model(l, &found[i]);
     if (n == 0 && l->problems->n_errors == 0)
-        hth_problems_add(l->problems, "there is no model to serve; give one with -m FILE, or with a section "
-                                      "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");
+        hth_problems_add(l->problems,
+                         "there is no model to serve; give one with -m FILE, with --models-dir, or with a section "
+                         "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");
     l->set->models = l->models;
     return true;
 }

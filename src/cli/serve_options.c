@@ -252,6 +252,11 @@ static const hth_option key_rows[] = {
     { "props", 0, HTH_OPTION_FLAG, NULL, "answer POST /props, which has no effect, instead of refusing it",
       .offset = AT(server.allows_props), .key = "props" },
     { .kind = HTH_OPTION_TABLE, .table = &worker_slot_table, .offset = AT(server) },
+    { "models-dir", 0, HTH_OPTION_TEXT, "DIR",
+      "serve the GGUF files in this folder and its sub-folders, too, each with the first request for it; a reload "
+      "looks "
+      "again",
+      .offset = AT(server.models_folder), .key = "models_dir", .is_path = true, .is_common = true },
     { "default-model", 0, HTH_OPTION_TEXT, "NAME",
       "the model for unknown names, and for requests without a name (default: the first); none: unknown names are 404",
       .offset = AT(server.default_model), .key = "default" },

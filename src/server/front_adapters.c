@@ -643,13 +643,13 @@ bool hth_front_administer_adapters(hth_front_request *r)
 
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         const size_t n_end = strlen(pages[i].end);
-        char model[sizeof(r->model)];
+        char model[sizeof(r->model) + 1];
 
         if (n_path <= n_prefix + n_end || strncmp(r->path, prefix, n_prefix) != 0 ||
             strcmp(r->path + n_path - n_end, pages[i].end) != 0)
             continue;
         (void)snprintf(model, sizeof(model), "%.*s", (int)(n_path - n_prefix - n_end),
-                       r->path + n_prefix); /* a longer name is of no model */
+                       r->path + n_prefix); /* a name that is cut is longer than any model's */
         if (!hth_method_is(pages[i].method, r->method))
             hth_front_request_refuse_method(r, pages[i].method);
         else if (hth_front_request_check_body(r))

@@ -1,9 +1,9 @@
 /*
  * model_worker_residency.c - the memory of a model, and its turn among other models
  *
- * Before the first start, the size of the model's files is the estimate of its memory. Each process is then looked at
- * once a second, and the most that one took counts from then on. Rows of the RAM tier lie in a memory file that
- * outlives processes, so they count apart.
+ * A model counts the larger of two numbers: the size of its files, and the most that a process of it took, measured once
+ * a second. Rows of its RAM tier lie in a memory file that outlives processes, and are added. While the model is out,
+ * they are an entry of their own, because they can be dropped alone.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
 
 void hth_model_worker_note_start(hth_model_worker *worker)
 {
-    if (worker->state == HTH_WORKER_STOPPED) /* it did not die, so it has not been in */
+    if (worker->state == HTH_WORKER_STOPPED) /* a new entry; WAITING kept its place */
         worker->entered_ns = worker->started_ns;
     worker->file_bytes = hth_model_files_bytes(worker->path); /* the file may be another one */
     worker->is_invited = false;
@@ -89,7 +89,7 @@ static hth_residence residence_of(const hth_model_worker *worker)
 
 void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out, hth_resident *rows)
 {
-    const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters), n_rows = rows_bytes(worker);
+    const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters), ram_bytes = rows_bytes(worker);
     const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
 
     *out = (hth_resident){
@@ -99,15 +99,16 @@ void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out
         .wanted_ns = oldest_ns > 0 ? oldest_ns : summoned_ns,
         .since_ns = worker->entered_ns,
         .used_ns = worker->used_ns,
-        .keep_ns = worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* loading is no rest */
+        .keep_ns =
+            worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* a rest begins when loading ends */
         .is_pinned = worker->is_pinned,
         .is_invited = worker->is_invited,
     };
     *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS, .used_ns = worker->used_ns };
     if (out->residence != HTH_RESIDENCE_OUT)
-        out->bytes += n_rows;
+        out->bytes += ram_bytes;
     else
-        rows->bytes = n_rows;
+        rows->bytes = ram_bytes;
 }
 
 void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed)

@@ -67,6 +67,7 @@ typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log
 typedef struct hth_server_options {
     const hth_server_model *models; /* [n_models] */
     size_t n_models;
+    const char *models_folder; /* in which some of them were found; NULL: none */
     /* The model for requests without a name or with an unknown one. NULL: the first; HTH_NO_DEFAULT_MODEL: 404. */
     const char *default_model;
     const hth_server_address *listen; /* [n_listen] */

@@ -179,7 +179,7 @@ static void let_idle_leave(plan *p)
 
 /* ---- those that enter ---- */
 
-/* The one among those that wait whose oldest request came first, after the time of last and the index at. */
+/* The next waiting model behind (last_ns, at), in the order of oldest requests, then of indexes. */
 static ptrdiff_t next_in_line(const plan *p, uint64_t last_ns, ptrdiff_t at)
 {
     ptrdiff_t first = NONE;
@@ -203,7 +203,7 @@ static void enter(plan *p, size_t i)
     measure_pool(p);
 }
 
-/* Is there room now that nobody before in line waits for? */
+/* Does need fit now, without the room that models before it in line wait for? */
 static bool fits_now(const plan *p, const room *need)
 {
     const room later = taken_later(p);
@@ -221,6 +221,7 @@ static void serve_line(plan *p, uint64_t turn_ns)
         const room need = need_of(p, &p->models[i]);
 
         if (!fits_now(p, &need)) {
+            /* Before its turn, nobody leaves for it in vain. In its turn, it takes the room that there is. */
             if (!can_make_room(p, &need, wanted_ns, is_strict) && !is_strict)
                 continue; /* others may pass */
             make_room(p, &need, wanted_ns, is_strict);

@@ -3,14 +3,16 @@
  *
  * A pure function decides from a snapshot of all models. The supervisor asks it after each change, and obeys.
  *
- * Memory: pinned models first; the rest is the pool of all others. A model enters the pool when the pool has room for
- * it. A model that is larger than the pool enters when the pool is empty.
+ * Memory: the limit without the pinned models that are in memory is the pool of all others. A pinned model that is out
+ * has nothing reserved. A model enters when the pool has room for it. A model that is larger than the pool enters when
+ * the pool is empty.
  *
  * Turns: models with waiting requests enter in the order of their oldest requests. If there is no room, idle models
  * leave, the least recently used one first; busy and pinned models stay. While the first in line waits for busy
- * models, smaller models may pass it. When it has waited for turn_ns, nobody passes it any more, and busy models are
- * closed until there is room for it: a closed model finishes its requests and takes no new ones. So a model waits for
- * at most turn_ns, the models before it in line, and the longest request of those that are closed.
+ * models, smaller models may pass it. When it has waited for turn_ns, nobody passes it any more, and as many busy
+ * models as needed are closed. A closed model finishes its requests, takes no new ones, and leaves. So a model waits at
+ * most for turn_ns, the turns of the models before it in line, the longest request of a closed model and the end of its
+ * process.
  */
 #ifndef HTH_SERVER_RESIDENCY_H
 #define HTH_SERVER_RESIDENCY_H
@@ -20,9 +22,9 @@
 #include <stdint.h>
 
 typedef enum hth_residence {
-    HTH_RESIDENCE_OUT,     /* it has no process */
-    HTH_RESIDENCE_IN,      /* its process starts, runs, or died and will start again */
-    HTH_RESIDENCE_LEAVING, /* its process was told to end */
+    HTH_RESIDENCE_OUT,     /* it has no place */
+    HTH_RESIDENCE_IN,      /* it has a process, or keeps its place for the next one */
+    HTH_RESIDENCE_LEAVING, /* its process ends, and no process follows */
     HTH_RESIDENCE_ROWS,    /* rows of a model that is out; they take memory, but no place */
 } hth_residence;
 
@@ -33,8 +35,8 @@ typedef struct hth_resident {
     uint64_t bytes;     /* that it takes or, while it is out, will take */
     uint64_t wanted_ns; /* the time at which its oldest waiting request came; 0: none waits */
     uint64_t since_ns;  /* IN: the time at which it entered */
-    uint64_t used_ns;   /* the end of its last use */
-    uint64_t keep_ns;   /* IN: it leaves after so long without use; UINT64_MAX: never */
+    uint64_t used_ns;   /* the time at which its last request came or ended, or its load ended */
+    uint64_t keep_ns;   /* IN and not pinned: it leaves after so long without use; UINT64_MAX: never */
     bool is_pinned;     /* it leaves for no other model */
     bool is_invited;    /* OUT: it enters without a request if there is room beside all others */
 } hth_resident;

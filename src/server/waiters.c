@@ -2,8 +2,8 @@
  * waiters.c - see waiters.h
  *
  * The list runs through the waiters, so it needs no memory, and a waiter can leave at any time. Callbacks may remove
- * and add waiters during a walk. So each walk takes one waiter from the front at a time, puts it back at the end if it
- * is not concerned, and does this as often as there were waiters at its beginning.
+ * and add waiters during a walk. So a walk begins anew after each callback, and has a number: it concerns only waiters
+ * that were added before it. A walk over n waiters of which it does not concern some takes n * n steps at most.
  */
 #include "server/waiters.h"
 
@@ -19,6 +19,7 @@ static void insert(hth_waiters *waiters, hth_worker_waiter **at, hth_worker_wait
 {
     assert(!waiter->link);
     waiter->list = waiters;
+    waiter->walk = waiters->n_walks;
     waiter->next = *at;
     waiter->link = at;
     if (waiter->next)
@@ -48,8 +49,6 @@ void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter)
 
 static void take_out(hth_worker_waiter *waiter)
 {
-    if (!waiter->link)
-        return;
     *waiter->link = waiter->next;
     if (waiter->next)
         waiter->next->link = waiter->link;
@@ -65,19 +64,11 @@ void hth_worker_waiter_cancel(hth_worker_waiter *waiter)
 {
     hth_waiters *held = waiter->held;
 
-    take_out(waiter);
+    if (waiter->link)
+        take_out(waiter);
     waiter->held = NULL;
     if (held && --held->n_holders == 0 && held->on_idle)
         held->on_idle(held->user_data);
-}
-
-static hth_worker_waiter *take_first(hth_waiters *waiters)
-{
-    hth_worker_waiter *waiter = waiters->first;
-
-    if (waiter)
-        take_out(waiter);
-    return waiter;
 }
 
 void hth_waiters_give(hth_waiters *waiters, hth_worker_waiter *waiter, const char *socket_path, uint64_t generation)
@@ -88,29 +79,62 @@ void hth_waiters_give(hth_waiters *waiters, hth_worker_waiter *waiter, const cha
     waiter->on_ready(waiter, socket_path, generation); /* which may end the waiter */
 }
 
+typedef bool (*concerns_fn)(const hth_worker_waiter *waiter, uint64_t bound);
+
+static bool needs_earlier(const hth_worker_waiter *waiter, uint64_t generation)
+{
+    return waiter->after < generation;
+}
+
+static bool needs_later(const hth_worker_waiter *waiter, uint64_t after)
+{
+    return waiter->after >= after;
+}
+
+static bool is_late(const hth_worker_waiter *waiter, uint64_t now_ns)
+{
+    return waiter->until_ns <= now_ns;
+}
+
+/* Take out the first waiter that the walk concerns; NULL: there is none. */
+static hth_worker_waiter *take_next(hth_waiters *waiters, uint64_t walk, concerns_fn concerns, uint64_t bound)
+{
+    for (hth_worker_waiter *waiter = waiters->first; waiter; waiter = waiter->next) {
+        if (waiter->walk < walk && concerns(waiter, bound)) {
+            take_out(waiter);
+            return waiter;
+        }
+    }
+    return NULL;
+}
+
 void hth_waiters_tell_ready(hth_waiters *waiters, const char *socket_path, uint64_t generation,
                             bool (*is_still_ready)(void *user_data), void *user_data)
 {
-    for (uint32_t n = waiters->n; n > 0 && waiters->first && is_still_ready(user_data); n--) {
-        hth_worker_waiter *waiter = take_first(waiters);
+    const uint64_t walk = ++waiters->n_walks;
+    hth_worker_waiter *waiter;
 
-        if (waiter->after < generation)
-            hth_waiters_give(waiters, waiter, socket_path, generation);
-        else
-            insert(waiters, waiters->end, waiter);
-    }
+    while (is_still_ready(user_data) && (waiter = take_next(waiters, walk, needs_earlier, generation)) != NULL)
+        hth_waiters_give(waiters, waiter, socket_path, generation);
+}
+
+static void tell_failed(hth_waiters *waiters, concerns_fn concerns, uint64_t bound, const hearth_error *err)
+{
+    const uint64_t walk = ++waiters->n_walks;
+    hth_worker_waiter *waiter;
+
+    while ((waiter = take_next(waiters, walk, concerns, bound)) != NULL)
+        waiter->on_failed(waiter, err);
 }
 
 void hth_waiters_tell_failed(hth_waiters *waiters, uint64_t after, const hearth_error *err)
 {
-    for (uint32_t n = waiters->n; n > 0 && waiters->first; n--) {
-        hth_worker_waiter *waiter = take_first(waiters);
+    tell_failed(waiters, needs_later, after, err);
+}
 
-        if (waiter->after >= after)
-            waiter->on_failed(waiter, err);
-        else
-            insert(waiters, waiters->end, waiter);
-    }
+void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_error *err)
+{
+    tell_failed(waiters, is_late, now_ns, err);
 }
 
 bool hth_waiters_has_late(const hth_waiters *waiters, uint64_t now_ns)
@@ -122,18 +146,6 @@ bool hth_waiters_has_late(const hth_waiters *waiters, uint64_t now_ns)
     return waiter != NULL;
 }
 
-void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_error *err)
-{
-    for (uint32_t n = waiters->n; n > 0 && waiters->first; n--) {
-        hth_worker_waiter *waiter = take_first(waiters);
-
-        if (waiter->until_ns <= now_ns)
-            waiter->on_failed(waiter, err);
-        else
-            insert(waiters, waiters->end, waiter);
-    }
-}
-
 uint64_t hth_waiters_oldest_ns(const hth_waiters *waiters)
 {
     if (!waiters->first)
@@ -143,6 +155,6 @@ uint64_t hth_waiters_oldest_ns(const hth_waiters *waiters)
 
 void hth_waiters_drop(hth_waiters *waiters)
 {
-    while (take_first(waiters))
-        continue;
+    while (waiters->first)
+        hth_worker_waiter_cancel(waiters->first);
 }

@@ -22,8 +22,8 @@ struct hth_worker_waiter {
      */
     void (*on_ready)(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation);
     /*
-     * No worker will be ready soon: HEARTH_BUSY with retry_after_s, HEARTH_TIMED_OUT, or HEARTH_NOT_FOUND when the
-     * model was removed. The message gives the reason.
+     * The wait is over without a worker: HEARTH_BUSY with retry_after_s, HEARTH_TIMED_OUT, or HEARTH_NOT_FOUND when
+     * the model was removed. The message gives the reason.
      */
     void (*on_failed)(hth_worker_waiter *waiter, const hearth_error *err);
     /* Earlier ones are told first. A request whose worker died keeps its time, so it goes before later requests. */
@@ -33,7 +33,8 @@ struct hth_worker_waiter {
     hth_worker_waiter **link; /* NULL: not in a list */
     hth_waiters *list;
     uint64_t until_ns;
-    uint64_t after;
+    uint64_t after;    /* it needs a later generation than this one; 0: any will do */
+    uint64_t walk;     /* the last one before it was added */
     hth_waiters *held; /* on_ready came, and it holds the worker */
 };
 
@@ -42,17 +43,18 @@ struct hth_waiters {
     hth_worker_waiter **end;          /* the link behind the last one */
     uint64_t newest_ns;               /* at least the since_ns of every waiter */
     uint32_t n;                       /* that wait */
+    uint64_t n_walks;                 /* by the functions that tell waiters */
     uint32_t n_holders;               /* that have the worker; the list must outlive them */
     void (*on_idle)(void *user_data); /* the last holder is gone; must not call functions of this list */
     void *user_data;
 };
 
 void hth_waiters_init(hth_waiters *waiters, void (*on_idle)(void *user_data), void *user_data);
-/* The waiter holds the worker from now on, without having waited; call on_ready. It is in no list. */
+/* Make a waiter that is in no list a holder, then call on_ready. */
 void hth_waiters_give(hth_waiters *waiters, hth_worker_waiter *waiter, const char *socket_path, uint64_t generation);
 /* The time at which the request came that waits first; 0: none waits. */
 uint64_t hth_waiters_oldest_ns(const hth_waiters *waiters);
-/* Insert by since_ns. until_ns and after are set. */
+/* Insert by since_ns. The caller has set until_ns and after. */
 void hth_waiters_add(hth_waiters *waiters, hth_worker_waiter *waiter);
 /*
  * Call on_ready of all waiters whose after is below generation. A callback may add and cancel waiters, and may end the

@@ -114,3 +114,33 @@ curl -s "$admin_url/admin/models" >"$work/out"
 [ "$(value 'r.models.reduce((n, m) => n + m.departures, 0)')" -gt 3 ] || fail "no model made room"
 expect "requests at work" "$(value 'r.models.reduce((n, m) => n + m.running_requests + m.waiting_requests, 0)')" 0
 serve_stop
+
+# A folder of models: those in it are served when they are asked for, and a reload looks again.
+mkdir -p "$work/models/sub/deep" "$work/models/.hidden"
+cp "$tiny" "$work/models/first.gguf"
+ln -s "$work/models/first.gguf" "$work/models/sub/deep/second.gguf"
+ln -s "$work/models" "$work/models/loop"
+cp "$tiny" "$work/models/.hidden/no.gguf"
+cp "$tiny" "$work/models/mmproj-no.gguf"
+cp "$tiny" "$work/models/sub/first.gguf"
+cp "$tiny" "$work/models/split-00002-of-00002.gguf"
+cp "$tiny" "$work/models/named.gguf"
+echo text >"$work/models/broken.gguf"
+names() { curl -s "$url/v1/models" >"$work/out" && value 'r.data.map((m) => m.id).join()'; }
+serve -m "other=$work/models/named.gguf" --models-dir "$work/models" --admin 127.0.0.1:0 --cache "$work/cache"
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+expect "models of a folder" "$(names)" other,first,second
+grep -q "broken.gguf' is no GGUF file" "$work/log" || fail "nothing is said of a broken file: $(cat "$work/log")"
+grep -q "first.gguf' is left out, because .*first.gguf' has the same name" "$work/log" || fail "nothing is said of two files of one name: $(cat "$work/log")"
+ask 200 "$url/v1/completions" -d '{"model":"second","prompt":"x","max_tokens":2}'
+cp "$tiny" "$work/models/third-00001-of-00001.gguf"
+rm "$work/models/first.gguf"
+ask 200 -X POST "$admin_url/admin/reload"
+expect "models of a folder after a reload" "$(names)" other,first,third # the one in sub, and a link to nothing
+ask 200 "$url/v1/completions" -d '{"model":"third","prompt":"x","max_tokens":2}'
+curl -s "$admin_url/admin/config" >"$work/out"
+expect "the folder in the configuration" "$(value r.models_dir)" "$work/models"
+serve_stop
+mkdir "$work/empty"
+refuse 1 'there is no model to serve' serve --models-dir "$work/empty"
+refuse 1 "the folder of models '$work/none' cannot be read: No such file" serve --models-dir "$work/none"

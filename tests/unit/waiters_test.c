@@ -58,6 +58,65 @@ TEST(who_began_earlier_is_told_first_in_whatever_order_they_come_back)
     }
 }
 
+typedef struct late {
+    hth_worker_waiter waiter; /* first */
+    hth_waiters *waiters;
+    hth_worker_waiter *added; /* by on_failed */
+} late;
+
+static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
+{
+    const late *l = (const late *)waiter;
+
+    (void)err;
+    if (l->added)
+        hth_waiters_add(l->waiters, l->added);
+}
+
+TEST(one_that_comes_while_others_are_told_stays_behind_those_that_wait)
+{
+    hth_waiters waiters;
+    late newcomer = { .waiter = { .on_failed = on_failed, .since_ns = 3, .until_ns = 5 } };
+    late first = { .waiter = { .on_failed = on_failed, .since_ns = 1, .until_ns = 5 },
+                   .waiters = &waiters,
+                   .added = &newcomer.waiter };
+    late second = { .waiter = { .on_failed = on_failed, .since_ns = 2, .until_ns = 50 } };
+    const hearth_error err = { .status = HEARTH_TIMED_OUT };
+
+    hth_waiters_init(&waiters, NULL, NULL);
+    hth_waiters_add(&waiters, &first.waiter);
+    hth_waiters_add(&waiters, &second.waiter);
+    hth_waiters_tell_late(&waiters, 10, &err); /* the newcomer is late, too, but came during the walk */
+    assert_int_equal(waiters.n, 2);
+    assert_ptr_equal(waiters.first, &second.waiter);
+    assert_int_equal(hth_waiters_oldest_ns(&waiters), 2);
+    assert_true(hth_waiters_has_late(&waiters, 10));
+}
+
+static void count_idle(void *user_data)
+{
+    ++*(int *)user_data;
+}
+
+TEST(one_that_was_given_the_worker_holds_it_until_it_is_cancelled)
+{
+    hth_waiters waiters;
+    told all[2];
+    int n_told = 0, n_idle = 0;
+
+    hth_waiters_init(&waiters, count_idle, &n_idle);
+    add(&waiters, &all[0], 1, &n_told);
+    add(&waiters, &all[1], 2, &n_told);
+    hth_waiters_tell_ready(&waiters, "s", 1, yes, NULL);
+    assert_int_equal(waiters.n_holders, 2);
+    hth_worker_waiter_cancel(&all[0].waiter);
+    hth_worker_waiter_cancel(&all[0].waiter); /* holds nothing now */
+    assert_int_equal(n_idle, 0);
+    hth_worker_waiter_cancel(&all[1].waiter);
+    assert_int_equal(waiters.n_holders, 0);
+    assert_int_equal(n_idle, 1);
+}
+
 TEST(one_in_the_middle_may_leave)
 {
     hth_waiters waiters;

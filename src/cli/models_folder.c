@@ -1,0 +1,163 @@
+/*
+ * models_folder.c - see models_folder.h
+ */
+#include "cli/models_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    LEVELS_MAX = 3,
+    ENTRIES_MAX = 65536, /* of all folders */
+    PART_BYTES = 15,     /* "-00001-of-00003" */
+    SUFFIX_BYTES = 5,    /* ".gguf" */
+};
+
+typedef struct finder {
+    hth_pool *pool;
+    hth_problems *problems;
+    hth_found_model *found; /* [n_max] */
+    size_t n, n_max, n_entries;
+    bool failed;
+} finder;
+
+static bool fail_without_memory(finder *f)
+{
+    if (!f->failed)
+        hth_problems_add(f->problems, "no memory for the models of a folder");
+    f->failed = true;
+    return false;
+}
+
+/* Does the text, [n], end with the number of a part? */
+static bool ends_with_part(const char *text, size_t n)
+{
+    static const char form[] = "-ddddd-of-ddddd";
+
+    if (n <= PART_BYTES)
+        return false;
+    for (size_t i = 0; i < PART_BYTES; i++) {
+        const char c = text[n - PART_BYTES + i];
+
+        if (form[i] == 'd' ? c < '0' || c > '9' : c != form[i])
+            return false;
+    }
+    return true;
+}
+
+/* A FIFO does not block, and a file that is still being copied is none yet. */
+static bool is_gguf(const char *path)
+{
+    char magic[4] = "";
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const bool is_read = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic);
+
+    if (fd >= 0)
+        (void)close(fd); /* only read from */
+    return is_read && memcmp(magic, "GGUF", sizeof(magic)) == 0;
+}
+
+static void add_file(finder *f, const char *path, const char *file)
+{
+    size_t n = strlen(file) - SUFFIX_BYTES;
+    const char *name;
+
+    if (strncmp(file, "mmproj", strlen("mmproj")) == 0)
+        return;
+    if (ends_with_part(file, n)) {
+        if (strncmp(file + n - PART_BYTES, "-00001-", strlen("-00001-")) != 0)
+            return; /* a later part */
+        n -= PART_BYTES;
+    }
+    if (!is_gguf(path)) {
+        hth_problems_warn(f->problems, "'%s' is no GGUF file, or cannot be read; it is left out", path);
+        return;
+    }
+    name = hth_pool_text(f->pool, file, n);
+    if (!name) {
+        (void)fail_without_memory(f);
+        return;
+    }
+    for (size_t i = 0; i < f->n; i++) {
+        if (strcmp(f->found[i].name, name) == 0) {
+            hth_problems_warn(f->problems, "'%s' is left out, because '%s' has the same name; rename one of them", path,
+                              f->found[i].path);
+            return;
+        }
+    }
+    if (f->n < f->n_max)
+        f->found[f->n++] = (hth_found_model){ .name = name, .path = path };
+    else
+        hth_problems_warn(f->problems, "'%s' is left out: %zu models are served already", path, f->n_max);
+}
+
+static bool read_folder(finder *f, const char *folder, unsigned level);
+
+static void add_entry(finder *f, const char *folder, const char *file, unsigned level)
+{
+    const size_t n = strlen(file);
+    const char *path = hth_pool_format(f->pool, "%s/%s", folder, file);
+    struct stat st, target;
+
+    if (!path) {
+        (void)fail_without_memory(f);
+        return;
+    }
+    if (lstat(path, &st) != 0)
+        return; /* it was removed meanwhile */
+    if (S_ISDIR(st.st_mode) && level < LEVELS_MAX)
+        (void)read_folder(f, path, level + 1); /* its error was told */
+    else if (n > SUFFIX_BYTES && strcmp(file + n - SUFFIX_BYTES, ".gguf") == 0 && stat(path, &target) == 0 &&
+             S_ISREG(target.st_mode))
+        add_file(f, path, file);
+}
+
+static bool read_folder(finder *f, const char *folder, unsigned level)
+{
+    DIR *directory = opendir(folder);
+    const struct dirent *entry;
+
+    if (!directory) {
+        if (level == 0)
+            hth_problems_add(f->problems, "the folder of models '%s' cannot be read: %s", folder, strerror(errno));
+        else
+            hth_problems_warn(f->problems, "'%s' cannot be read and is left out: %s", folder, strerror(errno));
+        return false;
+    }
+    while (!f->failed && (entry = readdir(directory)) != NULL) {
+        if (f->n_entries++ == ENTRIES_MAX)
+            hth_problems_warn(f->problems, "'%s' has more than %d entries; the rest is left out", folder, ENTRIES_MAX);
+        if (f->n_entries > ENTRIES_MAX)
+            break;
+        if (entry->d_name[0] != '.')
+            add_entry(f, folder, entry->d_name, level);
+    }
+    (void)closedir(directory);
+    return !f->failed;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const hth_found_model *)a)->name, ((const hth_found_model *)b)->name);
+}
+
+bool hth_models_folder_read(hth_pool *pool, const char *folder, size_t n_max, hth_problems *problems,
+                            hth_found_model **out, size_t *n_out)
+{
+    finder f = { .pool = pool, .problems = problems, .n_max = n_max };
+
+    f.found = hth_pool_alloc(pool, (n_max + 1) * sizeof(*f.found));
+    if (!f.found)
+        return fail_without_memory(&f);
+    if (!read_folder(&f, folder, 0))
+        return false;
+    qsort(f.found, f.n, sizeof(*f.found), by_name);
+    *out = f.found;
+    *n_out = f.n;
+    return true;
+}

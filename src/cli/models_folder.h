@@ -1,0 +1,24 @@
+/*
+ * models_folder.h - the models in a folder
+ */
+#ifndef HTH_CLI_MODELS_FOLDER_H
+#define HTH_CLI_MODELS_FOLDER_H
+
+#include "cli/pool.h"
+#include "cli/problems.h"
+
+typedef struct hth_found_model {
+    const char *name; /* of the file, without ".gguf" and the number of a part */
+    const char *path; /* of the file, or of the first part */
+} hth_found_model;
+
+/*
+ * Find the GGUF files in the folder and its sub-folders (three levels), sorted by name; at most n_max, [*n_out], which
+ * belong to the pool. Split files are one model. Left out: hidden files and folders, links to folders, projectors
+ * ("mmproj..."), and, with a warning, files that are no GGUF files and the second of two with one name. False with an
+ * error in problems: the folder cannot be read, or there is no memory. Blocks.
+ */
+bool hth_models_folder_read(hth_pool *pool, const char *folder, size_t n_max, hth_problems *problems,
+                            hth_found_model **out, size_t *n_out);
+
+#endif
