@@ -368,8 +368,8 @@ static bool read_models(loader *l)
     hth_found_model *found = NULL;
     size_t n_found = 0, n;
 
-    if (l->o->server.models_folder &&
-        !hth_models_folder_read(l->pool, l->o->server.models_folder, HTH_SERVE_MODELS_MAX, l->problems, &found, &n_found))
+    if (l->o->server.models_folder && !hth_models_folder_read(l->pool, l->o->server.models_folder, HTH_SERVE_MODELS_MAX,
+                                                              l->problems, &found, &n_found))
         return false;
     n = l->o->n_models + l->n_sections + n_found;
     l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));

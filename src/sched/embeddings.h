@@ -44,7 +44,7 @@ hearth_status hth_embeddings_new(hearth_pooling pooling, uint32_t n_values, cons
 uint64_t hth_embeddings_bytes(const hth_counted_embeddings *embeddings);
 /* Count the vectors in that memory until the last reference is given back, or until uncount. Once, before on_done. */
 void hth_embeddings_count(hth_counted_embeddings *embeddings, hth_vector_memory *memory);
-/* Only the thread that counted them, while it holds a reference. */
+/* By the holder of the only reference that still counts. Any thread. */
 void hth_embeddings_uncount(hth_counted_embeddings *embeddings);
 /* Turn it into a failure, without vectors. Only while no other holder knows it. */
 void hth_embeddings_fail(hth_counted_embeddings *embeddings, const hearth_error *error);

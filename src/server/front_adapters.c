@@ -68,6 +68,7 @@ static void work(hth_front *front);
 static void order_free(hth_adapter_order *o)
 {
     hth_worker_waiter_cancel(&o->waiter);
+    hth_upstream_cancel(o->call);
     if (o->limit)
         event_free(o->limit);
     hth_buffer_deinit(&o->body);
@@ -125,7 +126,7 @@ static void limit_begin(hth_adapter_order *o)
     (void)event_add(o->limit, &time); /* if it fails, the client decides how long it waits */
 }
 
-/* An order in the line has changed nothing, and goes. One at the worker may still succeed, and only its client goes. */
+/* A list, and an order in the line, have changed nothing and end. An order at the worker may still succeed. */
 static void on_limit(evutil_socket_t fd, short what, void *user_data)
 {
     hth_adapter_order *o = user_data;
@@ -141,12 +142,16 @@ static void on_limit(evutil_socket_t fd, short what, void *user_data)
                      "if the earlier one never ends, restart the model",
                      seconds, o->model);
         refuse(o, &error);
+    } else if (o->kind == ORDER_LIST) {
+        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL,
+                     "the worker of model '%s' has not answered within %g s; it may be busy with files", o->model,
+                     seconds);
+        refuse(o, &error);
     } else if (r) {
-        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL, "the worker of model '%s' has not answered within %g s; %s",
-                     o->model, seconds,
-                     o->kind == ORDER_LIST
-                         ? "it may be busy with files"
-                         : "it may still carry out the order: GET /admin/models/NAME/adapters shows it");
+        hth_api_fail(&error, HTH_API_TIMED_OUT, NULL,
+                     "the worker of model '%s' has not answered within %g s; it may still carry out the order: GET "
+                     "/admin/models/NAME/adapters shows it",
+                     o->model, seconds);
         o->r = NULL;
         hth_front_request_refuse(r, &error, NULL);
     }
@@ -161,6 +166,8 @@ static void on_gone(void *user_data)
     r->record.status = HTH_STATUS_CLIENT_GONE;
     r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
     hth_front_request_end(r);
+    if (o->kind == ORDER_LIST)
+        end(o);
 }
 
 void hth_front_orders_free(hth_front *front)
@@ -169,8 +176,6 @@ void hth_front_orders_free(hth_front *front)
         hth_adapter_order *o = front->orders;
 
         front->orders = o->next;
-        hth_worker_waiter_cancel(&o->waiter);
-        hth_upstream_cancel(o->call);
         order_free(o);
     }
 }
@@ -609,7 +614,7 @@ static void begin(hth_front_request *r, order_kind kind, const char *model)
     int n_waiting = 0;
 
     for (; *last; last = &(*last)->next)
-        n_waiting += strcmp((*last)->model, model) == 0;
+        n_waiting += ((*last)->kind == ORDER_LIST) == (kind == ORDER_LIST) && strcmp((*last)->model, model) == 0;
     if (n_waiting >= WAITING_MAX)
         hth_api_fail(&error, HTH_API_OVERLOADED, NULL,
                      "%d orders about the adapters of model '%.128s' wait; try again in a moment", n_waiting, model);

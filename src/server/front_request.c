@@ -32,16 +32,18 @@ enum {
 /*
  * The tokens that count against the request's key. They count even if the client left early: the number of the reply's
  * tokens is known then, the number of the prompt's is a guess. Inputs of embeddings that are done may have more tokens,
- * because a query counts with each document.
+ * because a query counts with each document. They count even if the request ends with an error.
  */
 static uint64_t n_tokens_used(const hth_record *record)
 {
     const uint64_t n_guess = record->bytes_in / BYTES_A_TOKEN;
+    const uint64_t n_prompt = record->has_summary ? record->summary.figures.n_prompt_tokens : n_guess;
+    const uint64_t n_in = record->n_tokens_in > n_prompt ? record->n_tokens_in : n_prompt;
 
     if (record->has_summary)
-        return (uint64_t)record->summary.figures.n_prompt_tokens + record->summary.figures.n_reply_tokens;
-    return record->n_tokens_out > 0 || record->status == HTH_STATUS_CLIENT_GONE
-             ? record->n_tokens_out + (record->n_tokens_in > n_guess ? record->n_tokens_in : n_guess)
+        return n_in + record->summary.figures.n_reply_tokens;
+    return record->n_tokens_out > 0 || record->n_tokens_in > 0 || record->status == HTH_STATUS_CLIENT_GONE
+             ? record->n_tokens_out + n_in
              : 0;
 }
 
