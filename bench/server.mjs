@@ -7,9 +7,10 @@ import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ask, childrenOf, metric } from '../tests/support/server.mjs'
 import { detail, head, median, N_PARALLEL, number, option, own, peer, printMachine, prompt, quick, ratio, threads, three } from './servers.mjs'
+import { swap } from './swap.mjs'
 
 const [build, peerDirectory, tiny, large, work] = ['build', 'peer', 'tiny', 'large', 'work'].map(option)
-const parts = (process.env.PARTS ?? 'requests replies first_token restart overhead memory').split(/[ ,]+/)
+const parts = (process.env.PARTS ?? 'requests replies first_token restart swap overhead memory').split(/[ ,]+/)
 const rounds = quick ? 1 : Number(process.env.ROUNDS ?? 5)
 const seconds = quick ? 0.2 : Number(process.env.SECONDS_EACH ?? 3)
 const N_CTX = 8192
@@ -235,7 +236,7 @@ const memory = async () => {
 }
 
 printMachine()
-const all = { requests, replies, first_token: firstToken, restart, overhead, memory }
+const all = { requests, replies, first_token: firstToken, restart, swap: () => swap(large, 'llama-1.1b'), overhead, memory }
 for (const part of parts) {
   if (!all[part]) {
     console.error(`server.mjs: unknown part '${part}'; ${Object.keys(all).join(', ')}`)
