@@ -35,15 +35,18 @@ uint64_t hth_model_files_bytes(const char *path)
 {
     static const char form[] = "-00001-of-00003.gguf";
     const size_t n_form = sizeof(form) - 1, n = path ? strlen(path) : 0;
-    const char *end = path + n - n_form;
+    const char *end;
     char part[PATH_MAX];
     uint64_t sum = 0;
     unsigned n_parts;
 
     if (n == 0)
         return 0;
-    if (n <= n_form || n >= sizeof(part) || *end != '-' || strncmp(end + 1 + DIGITS, "-of-", 4) != 0 ||
-        strcmp(path + n - 5, ".gguf") != 0 || read_digits(end + 1) == 0)
+    if (n <= n_form || n >= sizeof(part))
+        return file_bytes(path);
+    end = path + n - n_form;
+    if (*end != '-' || strncmp(end + 1 + DIGITS, "-of-", 4) != 0 || strcmp(path + n - 5, ".gguf") != 0 ||
+        read_digits(end + 1) == 0)
         return file_bytes(path);
     n_parts = read_digits(end + 1 + DIGITS + 4);
     if (n_parts == 0 || n_parts > PARTS_MAX)
