@@ -3,7 +3,7 @@
 // Both names are of one file, whose bytes are in the page cache. Each model knows its prompt from its first visit. Held
 // against the start of a llama-server with the same file, to the first token of a short prompt and of the same prompt.
 import { ask } from '../tests/support/server.mjs'
-import { detail, head, median, number, own, peer, prompt, quick, ratio } from './servers.mjs'
+import { detail, head, median, N_PARALLEL, number, own, peer, prompt, quick, ratio } from './servers.mjs'
 
 const N_CTX = 2048, N_LONG = 512, N_SHORT = 16
 const ms = (begin) => Number(process.hrtime.bigint() - begin) / 1e6
@@ -36,7 +36,7 @@ const visits = async (file, nSwaps) => {
 const starts = async (file, nTokens, n) => {
   const times = []
   for (let i = 0; i < n; i++) {
-    const server = await peer(file, N_CTX)
+    const server = await peer(file, N_PARALLEL * N_CTX) // each of its slots has a context of its own
     if (!server) return null
     await complete(server, { prompt: prompt(nTokens, 1) })
     times.push(ms(server.begin))
