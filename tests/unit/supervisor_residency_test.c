@@ -103,21 +103,27 @@ FIXTURE_TEST(a_busy_model_stays_until_its_request_has_ended)
     end(&b);
 }
 
-FIXTURE_TEST(after_its_turn_a_waiting_model_closes_a_busy_one)
+/* The request a has model "a", b waits for model "b" until its turn has come, and late waits for "a" behind b. */
+static void close_a(fixture *f, asker *a, asker *b, asker *late)
 {
-    asker a = request_of(f), b = request_of(f), late = request_of(f);
-
     (void)add_sized(f, "a", 4000);
     (void)add_sized(f, "b", 4000);
     begin(f, 6000);
     f->options.turn_ms = 0;
-    want(f, "a", 0, &a);
-    run_until(f, a.n_ready == 1);
-    b.waiter.since_ns = hth_os_monotonic_ns();
-    want(f, "b", 0, &b);
+    want(f, "a", 0, a);
+    run_until(f, a->n_ready == 1);
+    b->waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "b", 0, b);
     run_until(f, view(f, 0).is_closed);
-    late.waiter.since_ns = hth_os_monotonic_ns();
-    want(f, "a", 0, &late); /* waits behind b */
+    late->waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "a", 0, late);
+}
+
+FIXTURE_TEST(after_its_turn_a_waiting_model_closes_a_busy_one)
+{
+    asker a = request_of(f), b = request_of(f), late = request_of(f);
+
+    close_a(f, &a, &b, &late);
     assert_int_equal(late.n_ready, 0);
     end(&a);
     run_until(f, b.n_ready == 1);
@@ -133,17 +139,7 @@ FIXTURE_TEST(a_closed_model_goes_on_when_nobody_waits_for_its_memory_any_more)
 {
     asker a = request_of(f), b = request_of(f), late = request_of(f);
 
-    (void)add_sized(f, "a", 4000);
-    (void)add_sized(f, "b", 4000);
-    begin(f, 6000);
-    f->options.turn_ms = 0;
-    want(f, "a", 0, &a);
-    run_until(f, a.n_ready == 1);
-    b.waiter.since_ns = hth_os_monotonic_ns();
-    want(f, "b", 0, &b);
-    run_until(f, view(f, 0).is_closed);
-    late.waiter.since_ns = hth_os_monotonic_ns();
-    want(f, "a", 0, &late);
+    close_a(f, &a, &b, &late);
     end(&b); /* its client left */
     run_until(f, late.n_ready == 1);
     assert_int_equal(view(f, 0).n_departures, 0);
@@ -190,6 +186,8 @@ FIXTURE_TEST(models_that_start_with_the_server_start_as_far_as_there_is_room)
     run_until(f, is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
     assert_true(view(f, 2).waits_for_room);
     assert_non_null(strstr(f->logged, "model 'c': there is no room for it beside the other models"));
+    use(f, "a"); /* they became ready in any order */
+    use(f, "b");
     use(f, "c"); /* a request is more than an invitation */
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
 }
