@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/gguf_name.h"
+
 enum {
     LEVELS_MAX = 3,
     ENTRIES_MAX = 65536, /* of all folders */
-    PART_BYTES = 15,     /* "-00001-of-00003" */
-    SUFFIX_BYTES = 5,    /* ".gguf" */
 };
 
 typedef struct finder {
@@ -34,22 +34,6 @@ static bool fail_without_memory(finder *f)
     return false;
 }
 
-/* Does the text, [n], end with the number of a part? */
-static bool ends_with_part(const char *text, size_t n)
-{
-    static const char form[] = "-ddddd-of-ddddd";
-
-    if (n <= PART_BYTES)
-        return false;
-    for (size_t i = 0; i < PART_BYTES; i++) {
-        const char c = text[n - PART_BYTES + i];
-
-        if (form[i] == 'd' ? c < '0' || c > '9' : c != form[i])
-            return false;
-    }
-    return true;
-}
-
 /* A FIFO does not block, and a file that is still being copied is none yet. */
 static bool is_gguf(const char *path)
 {
@@ -64,15 +48,16 @@ static bool is_gguf(const char *path)
 
 static void add_file(finder *f, const char *path, const char *file)
 {
-    size_t n = strlen(file) - SUFFIX_BYTES;
+    size_t n = hth_gguf_stem(file, strlen(file));
+    hth_gguf_part part;
     const char *name;
 
     if (strncmp(file, "mmproj", strlen("mmproj")) == 0)
         return;
-    if (ends_with_part(file, n)) {
-        if (strncmp(file + n - PART_BYTES, "-00001-", strlen("-00001-")) != 0)
+    if (hth_gguf_part_read(file, &part)) {
+        if (part.number != 1)
             return; /* a later part */
-        n -= PART_BYTES;
+        n = part.n_stem;
     }
     if (!is_gguf(path)) {
         hth_problems_warn(f->problems, "'%s' is no GGUF file, or cannot be read; it is left out", path);
@@ -112,8 +97,7 @@ static void add_entry(finder *f, const char *folder, const char *file, unsigned 
         return; /* it was removed meanwhile */
     if (S_ISDIR(st.st_mode) && level < LEVELS_MAX)
         (void)read_folder(f, path, level + 1); /* its error was told */
-    else if (n > SUFFIX_BYTES && strcmp(file + n - SUFFIX_BYTES, ".gguf") == 0 && stat(path, &target) == 0 &&
-             S_ISREG(target.st_mode))
+    else if (hth_gguf_stem(file, n) < n && stat(path, &target) == 0 && S_ISREG(target.st_mode))
         add_file(f, path, file);
 }
 

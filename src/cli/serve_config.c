@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/gguf_name.h"
 #include "base/status.h"
 #include "cache/policy.h"
 #include "cli/address.h"
@@ -278,7 +279,6 @@ static void add_flag_model(loader *l, const char *given)
     hth_serve_model model = l->o->defaults;
     const char *equals = strchr(given, '=');
     const char *slash = strrchr(given, '/'), *name;
-    size_t n;
 
     model.setup.path = given;
     if (equals && access(given, F_OK) != 0) {
@@ -286,10 +286,7 @@ static void add_flag_model(loader *l, const char *given)
         model.setup.path = equals + 1;
     } else {
         name = slash ? slash + 1 : given;
-        n = strlen(name);
-        if (n > 5 && strcmp(name + n - 5, ".gguf") == 0)
-            n -= 5;
-        name = hth_pool_text(l->pool, name, n);
+        name = hth_pool_text(l->pool, name, hth_gguf_stem(name, strlen(name)));
     }
     model.name = name;
     if (!name)

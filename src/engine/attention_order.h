@@ -6,8 +6,8 @@
  * same bits in any place notes the positions itself, as tokens are evaluated and images are restored.
  *
  * A context has one KV buffer for this, with the same cells in all layers. The context owns its order. Only the thread
- * that evaluates in the context calls these functions. The code that computes attention has functions of its own, at the
- * end, which name their threads.
+ * that evaluates in the context calls these functions. The code that computes attention has functions of its own, at
+ * the end, which name their threads.
  */
 #ifndef HTH_ENGINE_ATTENTION_ORDER_H
 #define HTH_ENGINE_ATTENTION_ORDER_H

@@ -3,6 +3,8 @@
  */
 #include "models/adapter_spec.h"
 
+#include "base/gguf_name.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +26,6 @@ size_t hth_without_scale(const char *text, float *scale_out)
     return (size_t)(colon - text);
 }
 
-static size_t without_suffix(const char *name, size_t n)
-{
-    return n > 5 && strncmp(name + n - 5, ".gguf", 5) == 0 ? n - 5 : n;
-}
-
 hearth_status hth_adapter_spec_read(const char *text, hth_adapter_spec *out, hearth_error *err)
 {
     hth_adapter_spec spec;
@@ -42,7 +39,7 @@ hearth_status hth_adapter_spec_read(const char *text, hth_adapter_spec *out, hea
         name = path + n_path;
         while (name > path && name[-1] != '/')
             name--;
-        n_name = without_suffix(name, (size_t)(path + n_path - name));
+        n_name = hth_gguf_stem(name, (size_t)(path + n_path - name));
     }
     if (!isfinite(spec.scale))
         return hth_fail(err, HEARTH_MISUSE, "the scale of the adapter '%s' is no number", text);

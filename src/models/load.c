@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/gguf_name.h"
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/structs.h"
@@ -114,11 +115,8 @@ char *hth_name_of_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
-    size_t n = strlen(base);
 
-    if (n > 5 && strcmp(base + n - 5, ".gguf") == 0)
-        n -= 5;
-    return strndup(base, n);
+    return strndup(base, hth_gguf_stem(base, strlen(base)));
 }
 
 static hearth_status load_engine_model(hearth_model *model, const char *path, const hearth_model_options *options,

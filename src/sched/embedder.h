@@ -116,7 +116,8 @@ bool hth_embedder_is_this_thread(void);
 
 /*
  * hth_pool_forget, in the sequences of the embedder's context, before the rows of these tokens are removed. Blocks for
- * one evaluation, the making of a context and callbacks at most: hold no lock that callbacks take. An input of these tokens that is being evaluated keeps its cells, and its rows are saved.
+ * one evaluation, the making of a context and callbacks at most: hold no lock that callbacks take. An input of these
+ * tokens that is being evaluated keeps its cells, and its rows are saved.
  */
 void hth_embedder_forget(hth_embedder *embedder, const uint8_t fingerprint[32], const hearth_token *tokens,
                          uint32_t n_tokens, uint32_t n_kept);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/gguf_name.h"
 #include "base/status.h"
 
 enum { FILES_MAX = 1000, ENTRIES_MAX = 4096 };
@@ -62,9 +63,9 @@ hearth_status hth_adapter_file_find(const char *directory, const char *file, cha
 
 static bool is_adapter(const char *name)
 {
-    size_t n = strlen(name);
+    const size_t n = strlen(name);
 
-    return n > 5 && name[0] != '.' && strcmp(name + n - 5, ".gguf") == 0;
+    return name[0] != '.' && hth_gguf_stem(name, n) < n;
 }
 
 static int compare(const void *a, const void *b)

@@ -155,19 +155,30 @@ void hth_front_list_models(hth_front_request *r)
     free(views);
 }
 
+/* The model of this name, which the client may use. NULL with the error. */
+static const hth_server_model *model_of(const hth_front_request *r, const char *name, hth_api_error *error)
+{
+    const hth_server_model *model =
+        hth_model_named(r->options->options, name, hth_supervisor_adapter_owner(r->front->supervisor, name));
+
+    if (model && hth_front_may_use(r, model->name))
+        return model;
+    hth_api_fail(error, HTH_API_NOT_FOUND, "model",
+                 "there is no model '%.100s' here; GET /v1/models lists those that there are", name);
+    return NULL;
+}
+
 void hth_front_show_model(hth_front_request *r)
 {
     const char *name = r->path + strlen(r->route->path);
-    const hth_server_model *model =
-        hth_model_named(r->options->options, name, hth_supervisor_adapter_owner(r->front->supervisor, name));
+    const hth_server_model *model;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_api_listed_model one;
     hth_worker_view view;
     hth_buffer body = { .text = NULL };
 
-    if (!model || !hth_front_may_use(r, model->name)) {
-        hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
-                     "there is no model '%.100s' here; GET /v1/models lists those that there are", name);
+    model = model_of(r, name, &error);
+    if (!model) {
         hth_front_request_refuse(r, &error, "not_found");
         return;
     }
@@ -186,25 +197,22 @@ void hth_front_show_model(hth_front_request *r)
 
 void hth_front_order_model(hth_front_request *r)
 {
-    const hth_server_model *model;
+    hearth_status (*order)(hth_supervisor * supervisor, const char *model, hearth_error *err) =
+        r->route->kind == HTH_ROUTE_LOAD_MODEL ? hth_supervisor_load : hth_supervisor_unload;
+    const hth_server_model *model = NULL;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_buffer body = { .text = NULL };
-    hth_api_peeked peeked = { .has_model = false };
+    hth_api_peeked peeked;
     hearth_error err = { .status = HEARTH_OK };
     size_t n = 0;
     const char *bytes = hth_http_body(r->exchange, &n);
 
     (void)hth_api_peek(bytes ? bytes : "", n, &peeked); /* what was found before it ended counts */
-    model = peeked.has_model ? hth_model_named(r->options->options, peeked.model,
-                                               hth_supervisor_adapter_owner(r->front->supervisor, peeked.model))
-                             : NULL;
-    if (!peeked.has_model)
+    if (peeked.has_model)
+        model = model_of(r, peeked.model, &error);
+    else
         hth_api_fail(&error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
-    else if (!model || !hth_front_may_use(r, model->name))
-        hth_api_fail(&error, HTH_API_NOT_FOUND, "model",
-                     "there is no model '%.100s' here; GET /v1/models lists those that there are", peeked.model);
-    else if ((r->route->kind == HTH_ROUTE_LOAD_MODEL ? hth_supervisor_load : hth_supervisor_unload)(
-                 r->front->supervisor, model->name, &err) != HEARTH_OK)
+    if (model && order(r->front->supervisor, model->name, &err) != HEARTH_OK)
         hth_api_fail_status(&error, &err);
     if (error.kind != HTH_API_NO_ERROR) {
         hth_front_request_refuse(r, &error, NULL);

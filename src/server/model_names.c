@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/gguf_name.h"
 #include "server/keys.h"
 
 enum { NAME_BYTES = 257 }; /* clients cannot use longer names */
@@ -95,12 +96,10 @@ static bool cut_tag(char *name)
 /* Cut ".gguf" off; false: it does not end so. */
 static bool cut_suffix(char *name)
 {
-    const size_t n = strlen(name);
+    const size_t n = strlen(name), n_stem = hth_gguf_stem(name, n);
 
-    if (n <= 5 || strcmp(name + n - 5, ".gguf") != 0)
-        return false;
-    name[n - 5] = '\0';
-    return true;
+    name[n_stem] = '\0';
+    return n_stem < n;
 }
 
 /* With what surrounds a name elsewhere taken off: the folders, the tag, both. */

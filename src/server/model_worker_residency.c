@@ -1,9 +1,9 @@
 /*
  * model_worker_residency.c - the memory of a model, and its turn among other models
  *
- * A model counts the larger of two numbers: the size of its files, and the most that a process of it took, measured once
- * a second. Rows of its RAM tier lie in a memory file that outlives processes, and are added. While the model is out,
- * they are an entry of their own, because they can be dropped alone.
+ * A model counts the larger of two numbers: the size of its files, and the most that a process of it took, measured
+ * once a second. Rows of its RAM tier lie in a memory file that outlives processes, and are added. While the model is
+ * out, they are an entry of their own, because they can be dropped alone.
  */
 #include <event2/event.h>
 #include <stdlib.h>

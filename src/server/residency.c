@@ -10,7 +10,7 @@ enum { NONE = -1 };
 
 typedef struct room {
     uint64_t bytes;
-    size_t places;
+    uint64_t places;
 } room;
 
 typedef struct plan {
@@ -23,26 +23,26 @@ typedef struct plan {
     room taken, leaving, claimed;
 } plan;
 
-static uint64_t less_bytes(uint64_t a, uint64_t b)
+static uint64_t less(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
 }
 
-static size_t less_places(size_t a, size_t b)
+static uint64_t sum(uint64_t a, uint64_t b)
 {
-    return a > b ? a - b : 0;
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 static void add(room *to, const hth_resident *model)
 {
-    to->bytes = to->bytes > UINT64_MAX - model->bytes ? UINT64_MAX : to->bytes + model->bytes;
+    to->bytes = sum(to->bytes, model->bytes);
     to->places += model->residence != HTH_RESIDENCE_ROWS;
 }
 
 static void measure_pool(plan *p)
 {
-    p->pool.bytes = less_bytes(p->limits.bytes, p->pinned.bytes);
-    p->pool.places = less_places(p->limits.places, p->pinned.places);
+    p->pool.bytes = less(p->limits.bytes, p->pinned.bytes);
+    p->pool.places = less(p->limits.places, p->pinned.places);
     if (p->pool.places == 0)
         p->pool.places = 1; /* pinned models took all: one other at a time */
 }
@@ -62,19 +62,17 @@ static bool is_idle(const hth_resident *model)
 static bool fits(const plan *p, const room *taken, const room *need)
 {
     const bool has_bytes = need->bytes > 0 || p->pool.bytes > 0
-                             ? need->bytes <= less_bytes(p->pool.bytes, taken->bytes)
+                             ? need->bytes <= less(p->pool.bytes, taken->bytes)
                              : taken->bytes == 0; /* pinned models took all: one other at a time */
 
-    return has_bytes && need->places <= less_places(p->pool.places, taken->places);
+    return has_bytes && need->places <= less(p->pool.places, taken->places);
 }
 
 /* The room that is taken once all have left that are to leave, and those before in line have entered. */
 static room taken_later(const plan *p)
 {
-    const uint64_t bytes = less_bytes(p->taken.bytes, p->leaving.bytes);
-
-    return (room){ .bytes = bytes > UINT64_MAX - p->claimed.bytes ? UINT64_MAX : bytes + p->claimed.bytes,
-                   .places = less_places(p->taken.places, p->leaving.places) + p->claimed.places };
+    return (room){ .bytes = sum(less(p->taken.bytes, p->leaving.bytes), p->claimed.bytes),
+                   .places = less(p->taken.places, p->leaving.places) + p->claimed.places };
 }
 
 static void leave(plan *p, size_t i)

@@ -13,6 +13,7 @@
  * Arguments tell a call on another process from a call on the own one: zero stands for the own process or thread. The
  * number of another thread looks like that of another process, so it is denied.
  */
+#include "base/gguf_name.h"
 #include "server/sandbox.h"
 
 #include <errno.h>
@@ -122,18 +123,15 @@ static void allow_like(ruleset *set, const char *pattern, uint64_t rights)
 /* "x-00001-of-00003.gguf" stands for all its parts. */
 static void allow_parts(ruleset *set, const char *path)
 {
-    enum { TAIL = sizeof("-00001-of-00003.gguf") - 1, PARTS_MAX = 1000 };
-    char part[4096];
-    size_t n = strlen(path);
-    unsigned long n_parts;
+    enum { PARTS_MAX = 1000 };
+    char part_path[4096];
+    hth_gguf_part part;
 
-    if (n < TAIL || n >= sizeof(part) || strncmp(path + n - TAIL + 6, "-of-", 4) != 0 ||
-        strcmp(path + n - 5, ".gguf") != 0)
+    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part))
         return;
-    n_parts = strtoul(path + n - TAIL + 10, NULL, 10);
-    for (unsigned long i = 1; i <= n_parts && i <= PARTS_MAX; i++) {
-        (void)snprintf(part, sizeof(part), "%.*s-%05lu%s", (int)(n - TAIL), path, i, path + n - TAIL + 6); /* as long */
-        allow(set, part, FS_TO_READ);
+    for (unsigned i = 1; i <= part.n_parts && i <= PARTS_MAX; i++) {
+        hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
+        allow(set, part_path, FS_TO_READ);
     }
 }
 

@@ -47,7 +47,8 @@ void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (
 
 /*
  * Wait for a ready worker of a model; start it if needed. after: the generation that failed for this waiter, so that a
- * later one is needed; 0: any will do. The waiter holds the worker from on_ready until it is cancelled or wants again. While that generation still runs, this acts as hth_supervisor_note_broken, too.
+ * later one is needed; 0: any will do. While that generation still runs, this acts as hth_supervisor_note_broken, too.
+ * The waiter holds the worker from on_ready until it is cancelled or wants again.
  * HEARTH_NOT_FOUND when there is no such model; then no callback comes.
  */
 hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model, uint64_t after,

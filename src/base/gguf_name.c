@@ -1,0 +1,45 @@
+/*
+ * gguf_name.c - see gguf_name.h
+ */
+#include "base/gguf_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SUFFIX = sizeof(".gguf") - 1, DIGITS = 5, TAIL = sizeof("-00001-of-00003.gguf") - 1 };
+
+size_t hth_gguf_stem(const char *name, size_t n)
+{
+    return n > SUFFIX && memcmp(name + n - SUFFIX, ".gguf", SUFFIX) == 0 ? n - SUFFIX : n;
+}
+
+static bool read_digits(const char *text, unsigned *out)
+{
+    unsigned number = 0;
+
+    for (int i = 0; i < DIGITS; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        number = number * 10 + (unsigned)(text[i] - '0');
+    }
+    *out = number;
+    return true;
+}
+
+bool hth_gguf_part_read(const char *path, hth_gguf_part *out)
+{
+    const size_t n = strlen(path);
+    hth_gguf_part part = { .n_stem = n > TAIL ? n - TAIL : 0 };
+    const char *tail = path + part.n_stem;
+
+    if (part.n_stem == 0 || hth_gguf_stem(path, n) == n || *tail != '-' || strncmp(tail + 1 + DIGITS, "-of-", 4) != 0 ||
+        !read_digits(tail + 1, &part.number) || !read_digits(tail + 1 + DIGITS + 4, &part.n_parts))
+        return false;
+    *out = part;
+    return true;
+}
+
+void hth_gguf_part_path(const char *path, const hth_gguf_part *part, unsigned number, char *out, size_t capacity)
+{
+    (void)snprintf(out, capacity, "%.*s-%05u-of-%05u.gguf", (int)part->n_stem, path, number, part->n_parts);
+}

@@ -1,0 +1,26 @@
+/*
+ * gguf_name.h - names of GGUF files: "NAME.gguf", and "NAME-00001-of-00003.gguf" of a part of a split file
+ *
+ * Pure functions of names; no file is looked at.
+ */
+#ifndef HTH_BASE_GGUF_NAME_H
+#define HTH_BASE_GGUF_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the name, [n], without ".gguf"; n if it does not end so, or has nothing before it. */
+size_t hth_gguf_stem(const char *name, size_t n);
+
+typedef struct hth_gguf_part {
+    size_t n_stem; /* bytes of the path before "-00001-of-00003.gguf", at least 1 */
+    unsigned number;
+    unsigned n_parts;
+} hth_gguf_part;
+
+/* Is it the path of a part? False, with *out unchanged: it is not. */
+bool hth_gguf_part_read(const char *path, hth_gguf_part *out);
+/* Write the path of another part of the file, number 1 .. 99999, which is as long as path. */
+void hth_gguf_part_path(const char *path, const hth_gguf_part *part, unsigned number, char *out, size_t capacity);
+
+#endif
