@@ -25,7 +25,7 @@ expect "evaluations and accepted tokens" "$(value 'r.decode_evaluations + r.draf
 
 # A draft model: the model itself, which is always right, and another one, which is not.
 make() { "$build/bench/make_model" "$@" 2>/dev/null || fail "make_model $*"; }
-target=$(make tiny-llama-wide) other=$(make tiny-llama)
+target=$(make tiny-llama-wide --type q8_0) other=$(make tiny-llama)
 run --temp 0.7 --seed 3
 plain=$(value r.text)
 run --temp 0.7 --seed 3 --draft-model "$tiny" --draft-max 7

@@ -75,8 +75,10 @@ ask 403 -H 'Host: evil.example' -H 'Origin: http://evil.example' "$url/v1/models
 ask 200 -H 'Host: localhost:5' -H 'Origin: http://localhost:5' "$url/v1/models"
 # A client that holds all connections does not lock operators out.
 holders=
+mkfifo "$work/silence"
+exec 3<>"$work/silence" # it never ends
 for _ in $(seq 100); do # one that was refused, since an earlier connection was not over yet, is followed by another
-  sleep 20 | curl -s -o /dev/null -X POST -T - "$url/v1/messages/count_tokens" &
+  curl -s -o /dev/null -X POST -T - "$url/v1/messages/count_tokens" <&3 &
   holders="$holders $!"
   sleep 0.05
   code=$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/models") || true
@@ -85,6 +87,7 @@ done
 expect "a connection beyond all" "$code" 000
 ask 200 "$admin/health"
 for holder in $holders; do kill "$holder" 2>/dev/null || true; wait "$holder" || true; done
+exec 3>&-
 
 # A compressed reply has its header; an error with only a status of HTTP has that status in its body, too.
 ask 415 -H 'Content-Encoding: gzip' "$url/completion" -d '{"prompt":"x","n_predict":1}'

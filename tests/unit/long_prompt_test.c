@@ -31,6 +31,8 @@ static char *body_of(const char *format, size_t n, unsigned seed)
 static void start(hth_test_worker *worker, const char *model, uint32_t silence_ms, uint32_t linger_ms)
 {
     hth_test_worker_init(worker, model);
+    worker->model.n_ctx = 32768;
+    worker->model.prefill_chunk = 64; /* short steps, so that each test waits little for its first one */
     worker->options.silence_ms = silence_ms;
     worker->options.linger_ms = linger_ms;
     hth_test_worker_start(worker);
@@ -86,7 +88,7 @@ TEST(nothing_is_said_where_that_is_off)
     char *body = body_of(message, 600, 1);
     hth_test_heard heard;
 
-    start(&worker, "stub:delay_us=5000", 0, 0); /* three seconds */
+    start(&worker, "stub:delay_us=2000", 0, 0); /* more than a second */
     heard = hth_test_worker_post(&worker, "/v1/messages", body);
     assert_int_equal(heard.status, 200);
     assert_non_null(strstr(heard.body.text, "message_stop"));
@@ -140,12 +142,12 @@ static void hear_beginning(int fd, hth_buffer *known, hth_buffer *bytes)
 TEST(what_a_stream_began_with_is_not_said_again_by_the_next_worker)
 {
     hth_test_worker worker;
-    char *body = body_of(message, 1500, 1), headers[256];
+    char *body = body_of(message, 500, 1), headers[256];
     hth_buffer known = { .text = NULL }, bytes = { .text = NULL };
     hth_test_heard heard;
     int fd;
 
-    start(&worker, "stub:delay_us=4000", 1, 0); /* six seconds */
+    start(&worker, "stub:delay_us=4000", 1, 0); /* two seconds */
     fd = hth_test_worker_connect(&worker);
     hth_test_worker_send(fd, "POST", "/v1/messages", "Hearth-Frames: 1\r\nHearth-Id: abc\r\n", body, strlen(body));
     hear_beginning(fd, &known, &bytes);
@@ -341,8 +343,8 @@ TEST(without_lingering_only_what_was_read_is_known)
     char *body = body_of(completion, TOKENS, 6);
     json_int_t known;
 
-    start(&worker, "stub:delay_us=30000", 60000, 0);
-    ask_and_leave(&worker, body, 256); /* a block; the rest would take 97 seconds */
+    start(&worker, "stub:delay_us=8000", 60000, 0);
+    ask_and_leave(&worker, body, 256); /* a block; the rest would take 26 seconds */
     wait_until_idle(&worker);
     known = n_known(&worker, body);
     for (unsigned i = 0; known == 0 && i < 3000; i++) { /* its row may still be on the way to the tier */
@@ -398,7 +400,7 @@ TEST(short_prompts_are_not_worth_it)
     hth_test_worker worker;
     char *body = body_of(completion, TOKENS, 7);
 
-    start(&worker, "stub:delay_us=30000", 60000, 600000);
+    start(&worker, "stub:delay_us=10000", 60000, 600000);
     ask_and_leave(&worker, body, 1);
     wait_until_idle(&worker);
     assert_true(n_known(&worker, body) < TOKENS - 1);
@@ -408,12 +410,13 @@ TEST(short_prompts_are_not_worth_it)
 
 TEST(a_worker_that_stops_waits_for_nobody_who_left)
 {
+    enum { TOKENS = 31000 };
     hth_test_worker worker;
-    char *body = body_of(completion, 3500, 8);
+    char *body = body_of(completion, TOKENS, 8);
 
-    start(&worker, "stub:delay_us=100000", 60000, 600000); /* six minutes */
+    start(&worker, "stub:delay_us=30000", 60000, 1000000); /* 930 seconds; the test's own limit is 900 */
     ask_and_leave(&worker, body, 1);
-    hth_test_worker_stop(&worker); /* within the test's own time limit */
+    hth_test_worker_stop(&worker);
     free(body);
     hth_test_worker_deinit(&worker);
 }
