@@ -388,11 +388,12 @@ static bool read_models(loader *l)
 
 /* ---- workers ---- */
 
-/* The arguments of a worker while they are made. */
+/* The arguments of a worker while they are made, and room for values. */
 typedef struct argument_list {
     const char *list[WORKER_ARGS_MAX + 1];
     size_t n;
     bool failed;
+    char value[VALUE_BYTES], usual[VALUE_BYTES];
 } argument_list;
 
 static void add_argument(const loader *l, argument_list *out, const char *text)
@@ -408,13 +409,8 @@ static void add_argument(const loader *l, argument_list *out, const char *text)
 static void add_arguments(const loader *l, const hth_option_table *table, const void *options, const void *defaults,
                           argument_list *out)
 {
-    char *value = hth_pool_alloc(l->pool, VALUE_BYTES), *usual = hth_pool_alloc(l->pool, VALUE_BYTES);
     hth_flat_table flat;
 
-    if (!value || !usual) {
-        out->failed = true;
-        return;
-    }
     hth_option_table_flatten(table, true, &flat);
     for (size_t i = 0; i < flat.n; i++) {
         const hth_option *row = flat.rows[i].option;
@@ -422,13 +418,13 @@ static void add_arguments(const loader *l, const hth_option_table *table, const 
         char flag[128];
 
         (void)snprintf(flag, sizeof(flag), "--%s", row->name); /* names are shorter */
-        for (size_t j = 0; hth_option_write(row, (const char *)options + offset, j, value, VALUE_BYTES); j++) {
-            if (hth_option_write(row, (const char *)defaults + offset, j, usual, VALUE_BYTES) &&
-                strcmp(value, usual) == 0)
+        for (size_t j = 0; hth_option_write(row, (const char *)options + offset, j, out->value, VALUE_BYTES); j++) {
+            if (hth_option_write(row, (const char *)defaults + offset, j, out->usual, VALUE_BYTES) &&
+                strcmp(out->value, out->usual) == 0)
                 continue;
             add_argument(l, out, flag);
             if (row->kind != HTH_OPTION_FLAG)
-                add_argument(l, out, value);
+                add_argument(l, out, out->value);
         }
     }
 }
@@ -452,15 +448,14 @@ static bool add_adapter_names(const loader *l, const hth_adapter_specs *specs, h
     return true;
 }
 
-static bool make_worker(const loader *l, const hth_serve_model *model, hth_server_model *out)
+static bool make_worker(const loader *l, const hth_serve_model *model, argument_list *arguments, hth_server_model *out)
 {
     const hth_server_options usual_server = hth_server_options_default();
     hth_model_setup usual;
-    argument_list *arguments = hth_pool_alloc(l->pool, sizeof(*arguments));
     const char **list;
 
-    if (!arguments)
-        return no_memory(l);
+    arguments->n = 0;
+    arguments->failed = false;
     hth_model_setup_init(&usual);
     add_arguments(l, &hth_worker_model_options, &model->setup, &usual, arguments);
     add_arguments(l, &hth_worker_request_options, &l->o->server, &usual_server, arguments);
@@ -490,15 +485,15 @@ static bool make_worker(const loader *l, const hth_serve_model *model, hth_serve
 static bool make_workers(const loader *l)
 {
     hth_server_model *models = hth_pool_alloc(l->pool, (l->n_models + 1) * sizeof(*models));
+    argument_list *arguments = malloc(sizeof(*arguments)); /* not of the pool, which the server keeps */
+    bool ok = (models && arguments) || no_memory(l);
 
-    if (!models)
-        return no_memory(l);
-    for (size_t i = 0; i < l->n_models; i++)
-        if (!make_worker(l, &l->models[i], &models[i]))
-            return false;
+    for (size_t i = 0; ok && i < l->n_models; i++)
+        ok = make_worker(l, &l->models[i], arguments, &models[i]);
+    free(arguments);
     l->set->options.models = models;
-    l->set->options.n_models = l->n_models;
-    return true;
+    l->set->options.n_models = ok ? l->n_models : 0;
+    return ok;
 }
 
 /* ---- addresses ---- */
