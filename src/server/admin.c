@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/error.h"
+#include "api/sse.h"
 #include "server/admin_models.h"
 #include "server/routes.h"
 
@@ -189,10 +190,12 @@ static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
 
 static void answer_models(const hth_admin *admin, hth_http_exchange *exchange)
 {
-    hth_http_numbers numbers = hth_http_server_numbers(admin->http);
+    const hth_http_numbers numbers = hth_http_server_numbers(admin->http);
     hth_buffer out = { .text = NULL };
 
-    hth_admin_models_write(admin->supervisor, admin->is_draining, admin->n_requests, &numbers, &out);
+    hth_buffer_add_json_take(&out,
+                             hth_admin_models_json(admin->supervisor, admin->is_draining, admin->n_requests, &numbers));
+    hth_buffer_add_text(&out, "\n");
     reply_take(exchange, 200, content_type_json, &out);
 }
 
@@ -202,6 +205,16 @@ static void answer_config(const hth_admin *admin, hth_http_exchange *exchange)
 
     hth_admin_write_options(admin->options, &out);
     reply_take(exchange, 200, content_type_json, &out);
+}
+
+static void answer_events(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (strcmp(hth_http_method(exchange), "HEAD") == 0)
+        hth_http_reply(exchange, 200, HTH_SSE_CONTENT_TYPE, NULL, 0);
+    else if (!hth_event_feed_listen(admin->feed, exchange, &error))
+        reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
 /* ---- orders ---- */
@@ -290,9 +303,9 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
         const char *method;
         void (*answer)(const hth_admin *admin, hth_http_exchange *exchange);
     } pages[] = {
-        { "/metrics", "GET", answer_metrics },      { "/admin/models", "GET", answer_models },
-        { "/admin/config", "GET", answer_config },  { "/admin/drain", "POST", answer_drain },
-        { "/admin/reload", "POST", answer_reload },
+        { "/metrics", "GET", answer_metrics },     { "/admin/models", "GET", answer_models },
+        { "/admin/config", "GET", answer_config }, { "/admin/events", "GET", answer_events },
+        { "/admin/drain", "POST", answer_drain },  { "/admin/reload", "POST", answer_reload },
     };
     const char *path = hth_http_path(exchange), *name = NULL;
     size_t n_name = 0;

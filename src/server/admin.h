@@ -5,6 +5,7 @@
  *   GET  /ready               200 when requests are taken; 503 while starting or draining
  *   GET  /metrics             Prometheus
  *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
+ *   GET  /admin/events        a stream of events (event_feed.h)
  *   POST /admin/models/NAME/restart, /load, /unload
  *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
  *                             (default), relayed to the worker
@@ -17,6 +18,7 @@
 #define HTH_SERVER_ADMIN_H
 
 #include "api/buffer.h"
+#include "server/event_feed.h"
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/options.h"
@@ -27,6 +29,7 @@ typedef struct hth_admin {
     hth_supervisor *supervisor;
     hth_metrics *metrics;
     hth_http_server *http;
+    hth_event_feed *feed;
     bool is_draining;
     size_t n_requests;                                  /* pending */
     void (*drain)(void *user_data);                     /* begin to drain */

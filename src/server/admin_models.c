@@ -126,8 +126,8 @@ static json_t *worker_json(const hth_worker_view *view)
     return NULL;
 }
 
-void hth_admin_models_write(const hth_supervisor *supervisor, bool is_draining, size_t n_requests,
-                            const hth_http_numbers *http, hth_buffer *out)
+json_t *hth_admin_models_json(const hth_supervisor *supervisor, bool is_draining, size_t n_requests,
+                              const hth_http_numbers *http)
 {
     const hth_supervisor_memory memory = hth_supervisor_memory_of(supervisor);
     json_t *page =
@@ -143,10 +143,8 @@ void hth_admin_models_write(const hth_supervisor *supervisor, bool is_draining, 
         if (json_array_append_new(models, worker_json(&view)) != 0)
             models = NULL;
     }
-    if (!models) {
-        json_decref(page);
-        page = NULL;
-    }
-    hth_buffer_add_json_take(out, page);
-    hth_buffer_add_text(out, "\n");
+    if (models)
+        return page;
+    json_decref(page);
+    return NULL;
 }

@@ -21,6 +21,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "server/admin_models.h"
 #include "server/descriptors.h"
 #include "server/front_inside.h"
 #include "server/notify.h"
@@ -177,6 +178,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     hth_proxy_set_limits(front->proxy, options->retries_max, options->wait_timeout_ms, options->keep_alive_ms);
     kept = kept_options(options);
     hth_kept_streams_set_options(front->kept, &kept);
+    hth_event_feed_set_heartbeat(front->feed, options->keep_alive_ms);
     hth_info(&front->log, "the configuration was read anew");
     return true;
 }
@@ -198,6 +200,7 @@ static void on_workers_stopped(void *user_data)
 {
     hth_front *front = user_data;
 
+    hth_event_feed_end(front->feed);
     front->end_by_ns = hth_os_monotonic_ns() + hth_ms_to_ns(LAST_REPLIES_MS);
     end_when_taken(front);
 }
@@ -303,6 +306,7 @@ void hth_front_admin_fill(hth_front *front, hth_admin *out)
         .supervisor = front->supervisor,
         .metrics = front->metrics,
         .http = front->http,
+        .feed = front->feed,
         .is_draining = front->is_draining,
         .n_requests = front->n_requests,
         .drain = order_drain,
@@ -362,13 +366,33 @@ static hearth_status make_kept_streams(hth_front *front, const hth_server_option
     return hth_kept_streams_new(front->base, &kept, &front->kept, err);
 }
 
+static json_t *snapshot(void *user_data)
+{
+    const hth_front *front = user_data;
+    const hth_http_numbers numbers = hth_http_server_numbers(front->http);
+
+    return hth_admin_models_json(front->supervisor, front->is_draining, front->n_requests, &numbers);
+}
+
+static hearth_status make_feed(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    const hearth_status status = hth_event_feed_new(front->base, snapshot, front, &front->feed, err);
+
+    if (status == HEARTH_OK)
+        hth_event_feed_set_heartbeat(front->feed, options->keep_alive_ms);
+    return status;
+}
+
 /* Called once the addresses are bound: a second server finds them in use before it loads anything. */
 static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
     hearth_status status = hth_upstream_new(front->base, &front->upstream, err);
 
     if (status == HEARTH_OK)
-        status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, &front->supervisor, err);
+        status = make_feed(front, options, err);
+    if (status == HEARTH_OK)
+        status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, front->feed,
+                                    &front->supervisor, err);
     if (status == HEARTH_OK)
         status = make_kept_streams(front, options, err);
     if (status == HEARTH_OK)
@@ -488,6 +512,7 @@ static void front_deinit(hth_front *front)
     hth_response_store_free(front->responses);
     hth_kept_streams_free(front->kept);
     hth_supervisor_free(front->supervisor);
+    hth_event_feed_free(front->feed);
     hth_upstream_free(front->upstream);
     hth_tls_free(front->tls);
     hth_front_options_drop(front, front->options);

@@ -40,6 +40,7 @@ typedef struct hth_front {
     hth_keys *keys;
     hth_tls *tls; /* NULL: none */
     hth_http_server *http;
+    hth_event_feed *feed;
     hth_supervisor *supervisor;
     hth_upstream *upstream;
     hth_kept_streams *kept;

@@ -200,6 +200,7 @@ void hth_front_relay(hth_front_request *r)
     /* Whoever has the id can fetch the reply again; without keys, that is anybody. So the id must not be guessable. */
     if (wants_kept || r->route->api == HTH_API_RESPONSES)
         hth_front_stream_id(r->id);
+    hth_front_tell_begin(r);
     relayed =
         hth_proxy_relay(r->front->proxy, r->exchange,
                         &(hth_relay_request){

@@ -86,6 +86,7 @@ void hth_front_request_end(hth_front_request *r)
     if (r->is_counted)
         hth_key_use_end(r->use, hth_os_monotonic_ns(), n_tokens_used(record));
     hth_metrics_note(front->metrics, record);
+    hth_front_tell_end(r);
     if (record->notes)
         hth_passed_over_log(&front->passed_over, &front->log, record->key, record->endpoint, record->notes);
     log_request(r);

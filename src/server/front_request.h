@@ -24,6 +24,7 @@ typedef struct hth_front_request {
     hth_key_use *use;       /* NULL: no known key */
     bool is_counted;        /* use has begun */
     bool names_adapter;     /* the model that the body names is an adapter */
+    bool is_told;           /* operators were told of its beginning */
     bool wants_events;      /* the body asks for a stream of events (api/peek.h) */
     uint64_t begin_ns;
     char id[HTH_KEPT_ID_BYTES];
@@ -50,6 +51,13 @@ void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, 
 void hth_front_request_refuse_method(hth_front_request *r, const char *methods);
 /* Can the body of a POST be read (body_check.h)? False when the request was refused. */
 bool hth_front_request_check_body(hth_front_request *r);
+
+/* ---- front_events.c: operators are told ---- */
+
+/* A model was chosen, and its worker is asked. */
+void hth_front_tell_begin(hth_front_request *r);
+/* It is over; nothing is told of a request whose beginning was not. */
+void hth_front_tell_end(const hth_front_request *r);
 
 /* ---- front_access.c ---- */
 

@@ -109,6 +109,7 @@ static void pause_before_next(hth_model_worker *worker, uint64_t ready_ms)
     hth_log_line(worker->shared->log, HEARTH_LOG_ERROR, "hearth", "model '%s': its worker failed: %s; %s in %u ms",
                  worker->name, worker->last_death,
                  next.is_broken ? "it is out of order, and tried again" : "it starts again", next.pause_ms);
+    hth_model_worker_tell_death(worker, next.pause_ms);
     if (!next.is_broken)
         return;
     if (worker->policy.n_breaks > 1 && worker->ram_fd >= 0) {
@@ -183,6 +184,7 @@ static void on_stopping(void *user_data)
     worker->kill_ns = hth_os_monotonic_ns() + retiring_ms(worker) * 1000000;
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) was told to end, not by this server", worker->name,
              hth_worker_process_pid(worker->process));
+    hth_model_worker_tell_unload(worker, "others");
 }
 
 /* The process has ended: note the cause of its death, and free it. */
@@ -233,6 +235,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
     }
     worker->state = HTH_WORKER_STOPPED;
     hth_info(worker->shared->log, "model '%s': its worker has ended", worker->name);
+    hth_model_worker_tell_unloaded(worker);
     if (worker->start_again && !worker->shared->is_stopping)
         hth_model_worker_start(worker);
     else
@@ -259,6 +262,7 @@ static void on_progress(float fraction, void *user_data)
 
     worker->progress = fraction;
     worker->progress_ns = hth_os_monotonic_ns();
+    hth_model_worker_tell_progress(worker);
 }
 
 static bool takes_requests(void *user_data)
@@ -281,6 +285,7 @@ static void on_ready(void *user_data)
     worker->used_ns = worker->ready_ns; /* a rest begins here */
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
              hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
+    hth_model_worker_tell_ready(worker);
     event_active(worker->notify, EV_TIMEOUT, 0);
 }
 
@@ -346,6 +351,7 @@ void hth_model_worker_start(hth_model_worker *worker)
     hth_model_worker_note_start(worker);
     worker->progress_ns = worker->started_ns;
     worker->progress = 0;
+    worker->told_progress = 0;
     worker->ready_ns = 0;
     worker->doubted_ns = 0;
     worker->kill_ns = 0;
@@ -363,6 +369,7 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->state = HTH_WORKER_STARTING;
     hth_info(worker->shared->log, "model '%s': its worker starts (pid %d)", worker->name,
              hth_worker_process_pid(worker->process));
+    hth_model_worker_tell_load(worker);
 }
 
 static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_ms, bool again)
@@ -391,6 +398,7 @@ static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_m
     }
     worker->kill_ns = kill_ns;
     worker->state = HTH_WORKER_STOPPING;
+    hth_model_worker_tell_unload(worker, worker->shared->is_stopping ? "shutdown" : NULL);
     hth_worker_process_terminate(worker->process, drain_ms);
 }
 

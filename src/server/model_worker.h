@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "server/adapter_state.h"
+#include "server/event_feed.h"
 #include "server/options.h"
 #include "server/residency.h"
 #include "server/waiters.h"
@@ -35,6 +36,7 @@ typedef struct hth_worker_shared {
     const char *program;
     const hth_server_options *options; /* in force */
     const hth_log *log;
+    hth_event_feed *feed;       /* NULL: nobody is told of events */
     const char *directory;      /* of the sockets */
     uint64_t watching_since_ns; /* since then the event loop was never held up */
     bool is_stopping;           /* no process is started any more */
@@ -83,8 +85,12 @@ void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error 
 void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out, hth_resident *rows);
 /* Closed: new requests wait while those at work finish. */
 void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed);
-/* The process leaves because of a plan. why: for the log. */
-void hth_model_worker_depart(hth_model_worker *worker, const char *why);
+/* The cause of the end of a process, or of rows, that no operator ordered. */
+typedef enum hth_departure { HTH_DEPARTURE_NONE, HTH_DEPARTURE_ROOM, HTH_DEPARTURE_REST } hth_departure;
+/* The process leaves because of a plan. */
+void hth_model_worker_depart(hth_model_worker *worker, hth_departure why);
+/* Likewise the rows of a model without a process, so many bytes. */
+void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_departure why);
 /* Free the memory of the RAM tier. A running process keeps its own. */
 void hth_model_worker_drop_rows(hth_model_worker *worker);
 /* It starts when there is room; summon: as if a request waited for it. */

@@ -1,6 +1,7 @@
 /*
  * model_worker_inside.h - shared by the files of a worker: model_worker.c (its life), model_worker_watch.c (hangs and
- * time-outs), model_worker_residency.c (memory, and its turn among other models)
+ * time-outs), model_worker_residency.c (memory, and its turn among other models), model_worker_events.c (its events for
+ * operators)
  */
 #ifndef HTH_SERVER_MODEL_WORKER_INSIDE_H
 #define HTH_SERVER_MODEL_WORKER_INSIDE_H
@@ -29,16 +30,17 @@ struct hth_model_worker {
     bool is_condemned;   /* STOPPING: killed for verdict */
     bool start_again;    /* STOPPING: a new process follows */
     bool told_by_others; /* STOPPING: by another process' SIGTERM, not by this server */
+    bool was_ready;      /* this process or an earlier one */
     hth_worker_process *process;
     char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
     uint64_t generation;
     uint64_t started_ns;
     uint64_t progress_ns; /* STARTING: time of the last progress */
     float progress;
-    bool was_ready;      /* this process or an earlier one */
-    uint64_t ready_ns;   /* of this process; 0: not yet */
-    uint64_t doubted_ns; /* READY: when a connection broke; 0: never */
-    uint64_t kill_ns;    /* STOPPING: when SIGKILL comes; 0: it was sent */
+    unsigned told_progress; /* in twentieths */
+    uint64_t ready_ns;      /* of this process; 0: not yet */
+    uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
+    uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */
     char verdict[HTH_CAUSE_BYTES];
 
     /*
@@ -69,6 +71,7 @@ struct hth_model_worker {
     uint64_t keep_once_ns;            /* in place of keep_ns until the next use */
     bool is_closed;                   /* other models wait: new requests wait, too */
     bool is_invited;                  /* it starts without a request, if there is room */
+    hth_departure departs;            /* the cause while its process is told to end */
     uint64_t summoned_ns;             /* the time of an order to start it, until it starts; 0: none */
     uint64_t n_departures;            /* to make room, or after a long rest */
     char last_cause[HTH_CAUSE_BYTES]; /* of the last death, "" */
@@ -89,5 +92,17 @@ void hth_model_worker_note_start(hth_model_worker *worker);
 void hth_model_worker_note_use(hth_model_worker *worker);
 void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns);
 void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out);
+
+/* ---- model_worker_events.c: operators are told ---- */
+
+void hth_model_worker_tell_load(const hth_model_worker *worker);
+/* Twenty times a load at most. */
+void hth_model_worker_tell_progress(hth_model_worker *worker);
+void hth_model_worker_tell_ready(const hth_model_worker *worker);
+/* Its process is told to end; it has ended as told. */
+void hth_model_worker_tell_unload(const hth_model_worker *worker, const char *why);
+void hth_model_worker_tell_unloaded(const hth_model_worker *worker);
+/* It died, and the pause before its next start has begun. */
+void hth_model_worker_tell_death(const hth_model_worker *worker, uint32_t pause_ms);
 
 #endif

@@ -124,15 +124,21 @@ void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed)
         event_active(worker->notify, EV_TIMEOUT, 0);
 }
 
-void hth_model_worker_depart(hth_model_worker *worker, const char *why)
+void hth_model_worker_depart(hth_model_worker *worker, hth_departure why)
 {
+    static const char *const reasons[] = {
+        [HTH_DEPARTURE_ROOM] = "to make room for other models",
+        [HTH_DEPARTURE_REST] = "having rested for as long as it may",
+    };
     const hth_restart_policy policy = worker->policy;
 
     worker->n_departures++;
     worker->is_closed = false;
     hth_info(worker->shared->log, "model '%s': its worker ends, %s; the next request starts another", worker->name,
-             why);
+             reasons[why]);
+    worker->departs = why;
     hth_model_worker_retire(worker, false, false);
+    worker->departs = HTH_DEPARTURE_NONE;
     worker->policy = policy; /* only an operator's order clears the history of deaths */
 }
 

@@ -139,11 +139,11 @@ static void obey(hth_model_worker *worker, const hth_resident *resident, hth_res
     if (order == HTH_RESIDENCY_ENTER)
         hth_model_worker_start(worker);
     else if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_ROWS)
-        hth_model_worker_drop_rows(worker);
+        hth_model_worker_evict_rows(worker, resident->bytes, HTH_DEPARTURE_ROOM);
     else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
         hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
-                                            ? "having rested for as long as it may"
-                                            : "to make room for other models");
+                                            ? HTH_DEPARTURE_REST
+                                            : HTH_DEPARTURE_ROOM);
     else if (resident->residence != HTH_RESIDENCE_ROWS)
         hth_model_worker_set_closed(worker, order == HTH_RESIDENCY_CLOSE);
 }
@@ -311,7 +311,7 @@ static bool add_events(hth_supervisor *supervisor)
 }
 
 hearth_status hth_supervisor_new(struct event_base *base, const char *program, const hth_server_options *options,
-                                 const hth_log *log, hth_supervisor **out, hearth_error *err)
+                                 const hth_log *log, hth_event_feed *feed, hth_supervisor **out, hearth_error *err)
 {
     hearth_status status;
     hth_supervisor *supervisor = calloc(1, sizeof(*supervisor));
@@ -325,6 +325,7 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         .program = supervisor->program,
         .options = options,
         .log = log,
+        .feed = feed,
         .watching_since_ns = supervisor->ticked_ns,
         .on_change = on_change,
         .user_data = supervisor,

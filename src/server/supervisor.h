@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "server/adapter_state.h"
+#include "server/event_feed.h"
 #include "server/options.h"
 #include "server/waiters.h"
 #include "server/worker_view.h"
@@ -27,9 +28,12 @@ struct event_base;
 
 typedef struct hth_supervisor hth_supervisor;
 
-/* options are valid until the next hth_supervisor_reconfigure. program: the executable, as for execv. */
+/*
+ * options are valid until the next hth_supervisor_reconfigure. program: the executable, as for execv. feed outlives it;
+ * NULL: nobody is told of events.
+ */
 hearth_status hth_supervisor_new(struct event_base *base, const char *program, const hth_server_options *options,
-                                 const hth_log *log, hth_supervisor **out, hearth_error *err);
+                                 const hth_log *log, hth_event_feed *feed, hth_supervisor **out, hearth_error *err);
 /* Kill the workers that still run, wait for them, and remove the sockets. Accepts NULL. */
 void hth_supervisor_free(hth_supervisor *supervisor);
 

@@ -89,7 +89,7 @@ static inline void start(fixture *f)
 {
     hearth_error err;
 
-    assert_ok(hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, &f->supervisor, &err), err);
+    assert_ok(hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, NULL, &f->supervisor, &err), err);
 }
 
 /* Never a group: a worker that has ended has pid 0. */

@@ -12,8 +12,25 @@
 #include "support/fake_http.h"
 #include "support/fake_supervisor.h"
 
+struct hth_event_feed {
+    int n_listeners, n_listeners_max;
+};
+
+/* In place of the feed's. */
+bool hth_event_feed_listen(hth_event_feed *feed, hth_http_exchange *exchange, hth_api_error *error)
+{
+    if (feed->n_listeners == feed->n_listeners_max) {
+        hth_api_fail(error, HTH_API_OVERLOADED, NULL, "too many listen");
+        return false;
+    }
+    feed->n_listeners++;
+    hth_http_reply(exchange, 200, "text/event-stream", NULL, 0);
+    return true;
+}
+
 typedef struct fixture {
     hth_admin admin;
+    hth_event_feed feed;
     hth_server_options options;
     hth_server_model models[2];
     hth_supervisor supervisor;
@@ -59,6 +76,7 @@ static void set_up(fixture *f)
         .supervisor = &f->supervisor,
         .metrics = hth_metrics_new(),
         .http = &f->http,
+        .feed = &f->feed,
         .drain = drain,
         .reload = reload,
         .user_data = f,
@@ -421,18 +439,25 @@ FIXTURE_TEST(a_worker_is_restarted_by_its_models_name)
     assert_error(f, "POST", path, 404, "so long a name");
 }
 
+FIXTURE_TEST(listening_to_events_is_limited_and_asking_for_the_head_alone_is_no_listening)
+{
+    f->feed.n_listeners_max = 1;
+    assert_string_equal(ask(f, "HEAD", "/admin/events", 200), "");
+    assert_int_equal(f->feed.n_listeners, 0);
+    (void)ask(f, "GET", "/admin/events", 200);
+    assert_int_equal(f->feed.n_listeners, 1);
+    assert_error(f, "GET", "/admin/events", 503, "too many listen");
+}
+
 FIXTURE_TEST(a_page_asked_for_in_the_wrong_way_says_which_is_right)
 {
     static const struct {
         const char *method, *path, *allowed;
     } cases[] = {
-        { "POST", "/health", "Allow: GET, HEAD\n" },
-        { "DELETE", "/ready", "Allow: GET, HEAD\n" },
-        { "POST", "/metrics", "Allow: GET, HEAD\n" },
-        { "PUT", "/admin/models", "Allow: GET, HEAD\n" },
-        { "POST", "/admin/config", "Allow: GET, HEAD\n" },
-        { "GET", "/admin/drain", "Allow: POST\n" },
-        { "GET", "/admin/models/chat/restart", "Allow: POST\n" },
+        { "POST", "/health", "Allow: GET, HEAD\n" },       { "DELETE", "/ready", "Allow: GET, HEAD\n" },
+        { "POST", "/metrics", "Allow: GET, HEAD\n" },      { "PUT", "/admin/models", "Allow: GET, HEAD\n" },
+        { "POST", "/admin/config", "Allow: GET, HEAD\n" }, { "POST", "/admin/events", "Allow: GET, HEAD\n" },
+        { "GET", "/admin/drain", "Allow: POST\n" },        { "GET", "/admin/models/chat/restart", "Allow: POST\n" },
         { "HEAD", "/admin/reload", "Allow: POST\n" },
     };
 

@@ -92,7 +92,7 @@ static int setup(void **state)
     assert_int_equal(hth_http_listen_tcp(c->server, "127.0.0.1", 0, 0, NULL, NULL, &c->http.port, NULL, &err),
                      HEARTH_OK);
     assert_int_equal(hth_upstream_new(c->http.base, &c->upstream, &err), HEARTH_OK);
-    assert_ok(hth_supervisor_new(c->http.base, HTH_TEST_HEARTH, &c->options, &c->log, &c->supervisor, &err), err);
+    assert_ok(hth_supervisor_new(c->http.base, HTH_TEST_HEARTH, &c->options, &c->log, NULL, &c->supervisor, &err), err);
     assert_int_equal(hth_proxy_new(&(hth_proxy_options){ .upstream = c->upstream,
                                                          .supervisor = c->supervisor,
                                                          .log = &c->log,

@@ -68,7 +68,7 @@ static void start(fixture *f)
 {
     hearth_error err;
 
-    assert_ok(hth_supervisor_new(f->base, HTH_TEST_HEARTH, &f->options, &f->log, &f->supervisor, &err), err);
+    assert_ok(hth_supervisor_new(f->base, HTH_TEST_HEARTH, &f->options, &f->log, NULL, &f->supervisor, &err), err);
 }
 
 static hth_worker_view view(const fixture *f)

@@ -165,8 +165,8 @@ FIXTURE_TEST(workers_do_not_outlive_a_front_that_is_killed)
     if (pid == 0) {
         hearth_error err;
 
-        if (event_reinit(f->base) != 0 ||
-            hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, &f->supervisor, &err) != HEARTH_OK)
+        if (event_reinit(f->base) != 0 || hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, NULL,
+                                                             &f->supervisor, &err) != HEARTH_OK)
             _exit(1);
         (void)event_base_dispatch(f->base);
         _exit(2);

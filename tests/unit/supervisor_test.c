@@ -225,7 +225,7 @@ FIXTURE_TEST(a_program_that_cannot_be_executed_is_a_death_that_says_so)
     hearth_error err;
 
     (void)add(f, "m", WORDS("ready"));
-    assert_int_equal(hth_supervisor_new(f->base, "/no/such/program", &f->options, &f->log, &f->supervisor, &err),
+    assert_int_equal(hth_supervisor_new(f->base, "/no/such/program", &f->options, &f->log, NULL, &f->supervisor, &err),
                      HEARTH_OK);
     run_until(f, view(f, 0).n_deaths > 0);
     assert_string_equal(view(f, 0).last_death, "its program cannot be executed: No such file or directory");
@@ -526,8 +526,8 @@ FIXTURE_TEST(a_runtime_directory_that_is_too_long_for_sockets_is_refused)
 
     (void)snprintf(path, sizeof(path), "%s/%0100d", f->directory, 1);
     f->options.runtime_directory = path;
-    assert_int_not_equal(hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, &f->supervisor, &err),
-                         HEARTH_OK);
+    assert_int_not_equal(
+        hth_supervisor_new(f->base, HTH_TEST_FAKE_WORKER, &f->options, &f->log, NULL, &f->supervisor, &err), HEARTH_OK);
     assert_non_null(strstr(err.message, "runtime directory"));
     assert_null(f->supervisor);
 }

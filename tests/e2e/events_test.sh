@@ -1,0 +1,80 @@
+#!/bin/sh
+# Operators hear of models and requests as things happen; whoever comes back misses nothing; the end of the server is
+# the end of the stream.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+root=$("$hearth" key new --name root --admin --file "$work/keys" 2>/dev/null)
+alice=$("$hearth" key new --name alice --file "$work/keys" 2>/dev/null)
+admin="x-api-key: $root" client="x-api-key: $alice"
+
+listener=
+stop_all() {
+  if [ -n "$listener" ]; then kill "$listener" 2>/dev/null || true; fi
+  serve_kill
+}
+hear() { # FILE [LAST-ID]: begin to write events into the file
+  : >"$1"
+  curl -sN "$url/admin/events" -H "$admin" ${2:+-H "Last-Event-ID: $2"} >"$1" &
+  listener=$!
+}
+heard() { # FILE PATTERN
+  for _ in $(seq 600); do if grep -q -e "$2" "$1"; then return; fi; sleep 0.05; done
+  fail "'$2' is not heard, but: $(grep . "$1" | grep -v "^:")"
+}
+hushed() { # FILE PATTERN
+  ! grep -q -e "$2" "$1" || fail "'$2' is heard: $(cat "$1")"
+}
+chat() { # MODEL PROMPT
+  ask 200 "$url/v1/completions" -H "$client" -d "{\"model\":\"$1\",\"prompt\":\"$2\",\"max_tokens\":3}"
+}
+
+serve -m "one=$tiny" -m "two=$tiny" --start on-demand --models-max 1 --cache "$work/cache" --keys "$work/keys" \
+  --keep-alive-ms 50
+ask 403 "$url/admin/events" -H "$client"
+ask 401 "$url/admin/events"
+ask 405 -X POST "$url/admin/events" -H "$admin"
+
+# The state, and then all that happens.
+hear "$work/events"
+heard "$work/events" '^event: snapshot'
+heard "$work/events" '^data: {.*"name":"one".*"state":"stopped"'
+heard "$work/events" '^:$'
+secret="tell nobody of me: $(seq -s ' ' 100)"
+chat one "$secret"
+heard "$work/events" '^event: load$'
+heard "$work/events" '^data: {"model":"one","pid":[0-9]*,"generation":1,"time":"20'
+heard "$work/events" '^event: ready$'
+heard "$work/events" '^event: request$'
+heard "$work/events" '"model":"one","endpoint":"/v1/completions","stream":false'
+heard "$work/events" '"status":200,.*"cached_tokens":0,"completion_tokens":3,.*"hit":"none".*"miss":"never_seen"'
+chat one "$secret"
+heard "$work/events" '"status":200,.*"cached_tokens":300,"completion_tokens":3,.*"hit":"[a-z]*"'
+chat two x
+heard "$work/events" '^data: {"model":"one","reason":"room","again":false'
+heard "$work/events" '^event: unloaded$'
+hushed "$work/events" 'tell nobody'
+
+# A worker dies.
+curl -s "$url/admin/models" -H "$admin" >"$work/out"
+kill -KILL "$(value 'r.models.find((m) => m.name == "two").pid')"
+heard "$work/events" '^event: death$'
+heard "$work/events" '^data: {"model":"two","cause":"killed by signal 9.*"state":"waiting","deaths":1,"restart_in_ms"'
+
+# A listener that was away gets the rest, and no other snapshot.
+kill "$listener"
+wait "$listener" 2>/dev/null || true
+last=$(sed -n 's/^id: //p' "$work/events" | tail -n 1)
+chat two away
+hear "$work/again" "$last"
+heard "$work/again" '^event: request_end$'
+hushed "$work/again" '^event: snapshot'
+hushed "$work/again" "^id: $last\$"
+
+# The server's end: its workers' last events, and a whole stream.
+chat two last
+serve_stop
+wait "$listener" || fail "the stream was cut off"
+listener=
+heard "$work/again" '^data: {"model":"two","reason":"shutdown"'
+[ "$(tail -n 3 "$work/again" | head -n 1)" = 'event: unloaded' ] || fail "the end is: $(tail -n 5 "$work/again")"
