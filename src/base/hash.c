@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +95,22 @@ void hth_sha256_of(const void *bytes, size_t n_bytes, uint8_t digest_out[HTH_SHA
     assert(ok == 1);
     assert(n == HTH_SHA256_BYTES);
     (void)ok; /* read by the assertion only */
+}
+
+void hth_git_blob_id(const void *bytes, size_t n_bytes, uint8_t id_out[HTH_GIT_ID_BYTES])
+{
+    EVP_MD_CTX *running = EVP_MD_CTX_new();
+    char head[32];
+    const int n_head = snprintf(head, sizeof(head), "blob %zu", n_bytes) + 1; /* with its 0 */
+    unsigned int n = 0;
+    const bool ok = running && EVP_DigestInit_ex(running, EVP_sha1(), NULL) == 1 &&
+                    EVP_DigestUpdate(running, head, (size_t)n_head) == 1 &&
+                    EVP_DigestUpdate(running, bytes, n_bytes) == 1 && EVP_DigestFinal_ex(running, id_out, &n) == 1;
+
+    assert(ok);
+    assert(n == HTH_GIT_ID_BYTES);
+    (void)ok; /* read by the assertion only */
+    EVP_MD_CTX_free(running);
 }
 
 uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes)

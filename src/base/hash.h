@@ -10,6 +10,7 @@
 #include "base/status.h"
 
 #define HTH_SHA256_BYTES 32
+#define HTH_GIT_ID_BYTES 20
 
 typedef struct hth_sha256 hth_sha256; /* used by one thread at a time */
 
@@ -27,6 +28,9 @@ void hth_sha256_copy(hth_sha256 *dst, const hth_sha256 *src);
 
 /* The digest of one buffer. Thread-safe. */
 void hth_sha256_of(const void *bytes, size_t n_bytes, uint8_t digest_out[HTH_SHA256_BYTES]);
+
+/* The SHA-1 that git gives a file of these bytes: its name where a hub has no SHA-256. Not for secrets. Thread-safe. */
+void hth_git_blob_id(const void *bytes, size_t n_bytes, uint8_t id_out[HTH_GIT_ID_BYTES]);
 
 /* CRC32C (Castagnoli) of bytes. crc is 0, or an earlier result to continue with the bytes that follow. */
 uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes);

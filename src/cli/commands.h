@@ -10,6 +10,8 @@
 int hth_command_run(int argc, char **argv);
 int hth_command_embed(int argc, char **argv);
 int hth_command_serve(int argc, char **argv);
+int hth_command_pull(int argc, char **argv);
+int hth_command_models(int argc, char **argv);
 int hth_command_ps(int argc, char **argv);
 int hth_command_key(int argc, char **argv);
 int hth_command_worker(int argc, char **argv);

@@ -17,6 +17,8 @@ static const struct command {
     { "run", hth_command_run, "generate text from a prompt, warm when the prompt was seen before" },
     { "embed", hth_command_embed, "make embeddings of texts, or score them for a query" },
     { "serve", hth_command_serve, "serve models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp" },
+    { "pull", hth_command_pull, "download a model from a hub" },
+    { "models", hth_command_models, "list and remove models that were downloaded: ls, rm" },
     { "ps", hth_command_ps, "show the models of a running server, their state and memory" },
     { "key", hth_command_key, "manage the keys of a server's clients: new, hash, list, remove, expire" },
     { "worker", hth_command_worker, "serve one model on a unix socket; 'hearth serve' starts such processes" },

@@ -4,6 +4,7 @@
 #ifndef HTH_CLI_RUN_H
 #define HTH_CLI_RUN_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -12,6 +13,7 @@
 
 typedef struct hth_run {
     hth_run_options options;
+    char model_path[PATH_MAX];
     char *grammar; /* of --grammar-file and --json-schema-file; NULL: none */
     char *json_schema;
     uint64_t begin_ns;

@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/model_source.h"
 #include "cli/run.h"
 #include "cli/text_file.h"
 #include "models/model.h"
@@ -146,6 +147,13 @@ int hth_command_run(int argc, char **argv)
         return exit_code;
     }
     exit_code = HTH_EXIT_FAILED;
+    /* Before signals are caught: a download needs no care when it ends early. */
+    if (hth_model_source_find(run->options.setup.path, true, run->options.quiet, run->model_path, &err) != HEARTH_OK) {
+        hth_run_say_error(&err);
+        free(run);
+        return exit_code;
+    }
+    run->options.setup.path = run->model_path;
     hth_progress_init(&run->progress, !run->options.quiet);
     if (!hth_interrupt_watch(interrupt, run))
         (void)fputs("hearth: warning: Ctrl-C will end the program at once, without saving\n", stderr);

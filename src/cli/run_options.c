@@ -290,6 +290,9 @@ static const char usage[] =
     "prompt, or one that begins like it, starts to answer at once.\n"
     "Without -p and -f the prompt is read from standard input, unless that is a terminal. From 32 tokens on, the same\n"
     "prompt again needs no evaluation before its first token; a shorter one needs one.\n"
+    "MODEL is the path of a GGUF file, OWNER/REPO[:QUANT] of a hub, which is downloaded if it is not there ('hearth "
+    "pull\n"
+    "--help'), or NAME[:TAG] of Ollama.\n"
     "\n";
 
 static const char closing[] =
@@ -364,7 +367,8 @@ static bool check_grammar(const hth_run_options *out)
 static bool check(int n_arguments, char **arguments, hth_run_options *out)
 {
     if (n_arguments == 0)
-        return wrong("run needs a MODEL, the path of a GGUF file; 'hearth run --help' shows an example");
+        return wrong(
+            "run needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth run --help' shows an example");
     out->setup.path = arguments[0];
     if (n_arguments > 1) {
         (void)fprintf(stderr, "hearth: unexpected argument '%s'; a prompt is given with -p\n", arguments[1]);

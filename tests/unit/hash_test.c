@@ -177,3 +177,13 @@ TEST(hex_of_another_length_or_with_other_characters_is_refused_and_writes_nothin
         assert_memory_equal(bytes, ((uint8_t[]){ 1, 2, 3, 4 }), 4);
     }
 }
+
+TEST(the_id_of_a_git_blob_is_that_of_git)
+{
+    uint8_t id[HTH_GIT_ID_BYTES];
+    char text[2 * HTH_GIT_ID_BYTES + 1];
+
+    hth_git_blob_id("hello\n", 6, id);
+    hth_hex_encode(id, sizeof(id), text);
+    assert_string_equal(text, "ce013625030ba8dba906f756967f9e9ca394464a");
+}

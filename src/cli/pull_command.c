@@ -1,0 +1,99 @@
+/*
+ * pull_command.c - `hearth pull`: downloads a model of a hub into the cache that its programs share
+ */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/option_table.h"
+#include "cli/pull_view.h"
+#include "hub/pull.h"
+
+typedef struct pull_options {
+    const char *revision;
+    bool quiet;
+    bool help;
+} pull_options;
+
+#define AT(field) offsetof(pull_options, field)
+
+static const hth_option rows[] = {
+    { "revision", 0, HTH_OPTION_TEXT, "REVISION", "a branch, tag or commit (default: " HTH_HUB_REVISION ")",
+      .offset = AT(revision) },
+    { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress", .offset = AT(quiet) },
+    { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
+};
+
+static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+static const char usage[] =
+    "usage: hearth pull OWNER/REPO[:QUANT | :FILE.gguf] [--revision REVISION] [--quiet]\n"
+    "\n"
+    "Downloads a model in GGUF format from a hub, and prints the path of its file. Without QUANT and FILE, Q4_K_M is\n"
+    "taken, or the next best. All parts of a split file are taken. What is there already is not downloaded again, and\n"
+    "a download that ended early goes on.\n"
+    "\n";
+
+static const char closing[] =
+    "\nVariables: HF_TOKEN or HF_TOKEN_PATH (the token for private and gated models), HF_HUB_CACHE or HF_HOME (the\n"
+    "folder), HF_ENDPOINT (the hub; default " HTH_HUB_ENDPOINT "), HF_HUB_OFFLINE=1 (download nothing).\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage.\n"
+    "\n"
+    "  hearth pull OWNER/REPO:Q4_K_M\n";
+
+static int fail(const hearth_error *err, int exit_code)
+{
+    (void)fprintf(stderr, "hearth: %s\n", err->message);
+    return exit_code;
+}
+
+static int pull(const pull_options *options, const char *text)
+{
+    const char *revision = options->revision ? options->revision : HTH_HUB_REVISION;
+    hth_hub_settings settings;
+    hth_hub_reference reference;
+    hth_pull_view view;
+    hth_hub_watch watch;
+    char path[PATH_MAX];
+    hearth_error err = { .message = "" };
+    hearth_status status;
+
+    if (hth_hub_reference_read(text, &reference, &err) != HEARTH_OK)
+        return fail(&err, HTH_EXIT_USAGE);
+    if (hth_hub_settings_read(&settings, &err) != HEARTH_OK)
+        return fail(&err, HTH_EXIT_FAILED);
+    hth_pull_view_init(&view, options->quiet);
+    watch = hth_pull_view_watch(&view);
+    status = hth_hub_pull(&settings, &reference, revision, &watch, path, &err);
+    hth_pull_view_end(&view);
+    if (status != HEARTH_OK)
+        return fail(&err, HTH_EXIT_FAILED);
+    if (puts(path) < 0 || fflush(stdout) != 0) {
+        (void)fputs("hearth: cannot write to standard output\n", stderr);
+        return HTH_EXIT_FAILED;
+    }
+    if (!options->quiet)
+        (void)fprintf(stderr, "hearth: try it: hearth run '%s' --chat -p 'Hello'\n", options->revision ? path : text);
+    return HTH_EXIT_OK;
+}
+
+int hth_command_pull(int argc, char **argv)
+{
+    pull_options options = { .revision = NULL };
+    const int first = hth_option_table_parse(&table, "hearth pull", argc, argv, &options);
+
+    if (first < 0)
+        return HTH_EXIT_USAGE;
+    if (options.help) {
+        (void)fputs(usage, stdout);
+        hth_option_table_help(&table, true, &options, stdout);
+        (void)fputs(closing, stdout);
+        return HTH_EXIT_OK;
+    }
+    if (first + 1 != argc) {
+        (void)fputs("hearth: pull needs one model, OWNER/REPO[:QUANT]; 'hearth pull --help' shows an example\n",
+                    stderr);
+        return HTH_EXIT_USAGE;
+    }
+    return pull(&options, argv[first]);
+}

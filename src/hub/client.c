@@ -1,0 +1,225 @@
+/*
+ * client.c - see client.h
+ */
+#include "hub/client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/status.h"
+
+enum {
+    HOPS_MAX = 8,
+    TRIES_MAX = 5,
+    FIRST_WAIT_MS = 250,
+    LONGEST_WAIT_S = 300, /* that a hub may ask for */
+    REFUSAL_BYTES_MAX = 1 << 20,
+};
+
+hearth_status hth_hub_client_init(hth_hub_client *out, const hth_hub_settings *settings, const char *repo,
+                                  hearth_error *err)
+{
+    *out = (hth_hub_client){ .settings = settings, .repo = repo, .fetch = hth_fetch_new() };
+    return out->fetch ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a connection to the hub");
+}
+
+void hth_hub_client_deinit(hth_hub_client *client)
+{
+    hth_fetch_free(client->fetch);
+    client->fetch = NULL;
+}
+
+bool hth_hub_escape(const char *text, const char *keeps, char *out, size_t capacity)
+{
+    size_t n = 0;
+
+    for (const char *c = text; *c; c++) {
+        const bool stays =
+            strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", *c) || strchr(keeps, *c);
+
+        if (n + 4 > capacity)
+            return false;
+        n += (size_t)snprintf(out + n, capacity - n, stays ? "%c" : "%%%02X", (unsigned char)*c);
+    }
+    if (capacity == 0)
+        return false;
+    out[n] = '\0';
+    return true;
+}
+
+/* ---- refusals ---- */
+
+static hth_hub_outcome again(hth_hub_client *client, hearth_error *err)
+{
+    const uint64_t asked_s = hth_fetch_retry_after_s(client->fetch);
+    const uint64_t backoff_ms = (uint64_t)FIRST_WAIT_MS << client->n_failures;
+
+    if (++client->n_failures >= TRIES_MAX) {
+        hth_fail_prefix(err, "given up after %d tries", TRIES_MAX);
+        return HTH_HUB_FAILED;
+    }
+    if (asked_s > LONGEST_WAIT_S) {
+        hth_fail_prefix(err, "the hub asks to wait for %llu s; try later", (unsigned long long)asked_s);
+        return HTH_HUB_FAILED;
+    }
+    /* Several connections that failed together do not come back together. */
+    client->wait_ms = (uint32_t)(asked_s * 1000 > backoff_ms ? asked_s * 1000 : backoff_ms) +
+                      (uint32_t)(hth_os_monotonic_ns() % FIRST_WAIT_MS);
+    return HTH_HUB_AGAIN;
+}
+
+static void say_forbidden(const hth_hub_client *client, long status, hearth_error *err)
+{
+    const char *code = hth_fetch_header(client->fetch, "X-Error-Code");
+    const char *repo = client->repo, *endpoint = client->settings->endpoint;
+    const bool has_token = client->settings->token[0] != '\0';
+
+    if (code && strcmp(code, "GatedRepo") == 0)
+        (void)hth_fail(err, HEARTH_PERMISSION, "'%s' is gated: accept its terms at %s/%s%s", repo, endpoint, repo,
+                       has_token ? " with the account of your token" : ", then set HF_TOKEN to your token");
+    else if (has_token)
+        (void)hth_fail(err, HEARTH_PERMISSION,
+                       "the hub refuses '%s' with %ld: there is no such repository, or the token may not read it", repo,
+                       status);
+    else
+        (void)hth_fail(
+            err, HEARTH_PERMISSION,
+            "the hub refuses '%s' with %ld: there is no such repository, or it is private; for a private one "
+            "set HF_TOKEN to your token",
+            repo, status);
+}
+
+static void say_missing(const hth_hub_client *client, const hth_hub_question *question, hearth_error *err)
+{
+    const char *code = hth_fetch_header(client->fetch, "X-Error-Code");
+
+    if (code && strcmp(code, "RevisionNotFound") == 0)
+        (void)hth_fail(err, HEARTH_NOT_FOUND, "'%s' has no such revision; leave --revision out for its main branch",
+                       client->repo);
+    else if (code && strcmp(code, "EntryNotFound") == 0)
+        (void)hth_fail(err, HEARTH_NOT_FOUND, "'%s' has no file '%s' any more; pull again", client->repo,
+                       question->subject);
+    else
+        (void)hth_fail(
+            err, HEARTH_NOT_FOUND,
+            "the hub has no '%s': check the name; if the repository is private, set HF_TOKEN to a token that "
+            "may read it",
+            client->repo);
+}
+
+static hth_hub_outcome refuse(hth_hub_client *client, const hth_hub_question *question, const char *url, long status,
+                              bool was_landed, hearth_error *err)
+{
+    const bool is_hub = hth_fetch_same_origin(url, client->settings->endpoint);
+
+    (void)hth_fail(err, HEARTH_IO, "the %s answers %ld for '%s'", is_hub ? "hub" : "hub's storage", status,
+                   question->subject);
+    if (status == 408 || status == 429 || status == 500 || (status >= 502 && status <= 504))
+        return again(client, err);
+    if (was_landed && (status == 401 || status == 403 || status == 404 || status == 410))
+        return again(client, err); /* from the hub's own address */
+    if (is_hub && (status == 401 || status == 403))
+        say_forbidden(client, status, err);
+    else if (is_hub && status == 404)
+        say_missing(client, question, err);
+    return HTH_HUB_FAILED;
+}
+
+/* ---- one question ---- */
+
+typedef struct asking {
+    const hth_hub_question *question;
+    size_t n_refusal; /* bytes of an answer that is not wanted */
+} asking;
+
+static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
+{
+    asking *a = user_data;
+
+    if (status == 200 || status == 206)
+        return a->question->on_bytes(fetch, status, bytes, n_bytes, a->question->user_data);
+    a->n_refusal += n_bytes;
+    return a->n_refusal <= REFUSAL_BYTES_MAX;
+}
+
+static bool may_go_to(const hth_hub_client *client, const char *url)
+{
+    return hth_fetch_is_private(url) || hth_fetch_same_origin(url, client->settings->endpoint);
+}
+
+static bool is_redirect(long status)
+{
+    return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+/* False, with the message: the answer leads nowhere. */
+static bool follow(const hth_hub_client *client, char url[HTH_FETCH_URL_BYTES], hearth_error *err)
+{
+    const char *next = hth_fetch_redirect(client->fetch);
+
+    if (!next || strlen(next) >= HTH_FETCH_URL_BYTES) {
+        (void)hth_fail(err, HEARTH_IO, "the hub redirects to nowhere");
+        return false;
+    }
+    if (!may_go_to(client, next)) {
+        (void)hth_fail(err, HEARTH_IO, "the hub redirects to an address without https; nothing is read from there");
+        return false;
+    }
+    (void)snprintf(url, HTH_FETCH_URL_BYTES, "%s", next);
+    return true;
+}
+
+static bool first_url(const hth_hub_client *client, const hth_hub_question *question, char url[HTH_FETCH_URL_BYTES])
+{
+    if (question->keeps_landing && client->landed[0])
+        return snprintf(url, HTH_FETCH_URL_BYTES, "%s", client->landed) < HTH_FETCH_URL_BYTES;
+    return snprintf(url, HTH_FETCH_URL_BYTES, "%s%s", client->settings->endpoint, question->path) < HTH_FETCH_URL_BYTES;
+}
+
+hth_hub_outcome hth_hub_ask(hth_hub_client *client, const hth_hub_question *question, hearth_error *err)
+{
+    const bool was_landed = question->keeps_landing && client->landed[0];
+    const char *token = client->settings->token;
+    asking a = { .question = question };
+    char url[HTH_FETCH_URL_BYTES];
+
+    if (!first_url(client, question, url)) {
+        (void)hth_fail(err, HEARTH_MISUSE, "the address of '%s' is too long", question->subject);
+        return HTH_HUB_FAILED;
+    }
+    client->landed[0] = '\0';
+    for (int hop = 0; hop < HOPS_MAX; hop++) {
+        const bool is_hub = hth_fetch_same_origin(url, client->settings->endpoint);
+        const hth_fetch_order order = { .url = url,
+                                        .key = is_hub && token[0] ? token : NULL,
+                                        .begin = question->begin,
+                                        .end = question->end,
+                                        .on_bytes = take_bytes,
+                                        .user_data = &a };
+        long status = 0;
+        const hearth_status got = hth_fetch_get(client->fetch, &order, &status, err);
+
+        if (got == HEARTH_CANCELLED)
+            return a.n_refusal > REFUSAL_BYTES_MAX ? HTH_HUB_FAILED : HTH_HUB_STOPPED;
+        if (got != HEARTH_OK) {
+            if (question->keeps_landing && !is_hub)
+                (void)snprintf(client->landed, sizeof(client->landed), "%s", url); /* as long as url */
+            return got == HEARTH_IO ? again(client, err) : HTH_HUB_FAILED;
+        }
+        if (is_hub && question->on_head && (status < 400) && !question->on_head(client->fetch, question->user_data))
+            return HTH_HUB_STOPPED;
+        if (is_redirect(status)) {
+            if (!follow(client, url, err))
+                return HTH_HUB_FAILED;
+            continue;
+        }
+        if (status != 200 && status != 206)
+            return refuse(client, question, url, status, was_landed && hop == 0, err);
+        if (question->keeps_landing && !is_hub)
+            (void)snprintf(client->landed, sizeof(client->landed), "%s", url); /* as long as url */
+        return HTH_HUB_DONE;
+    }
+    (void)hth_fail(err, HEARTH_IO, "the hub redirects '%s' more than %d times", question->subject, HOPS_MAX);
+    return HTH_HUB_FAILED;
+}

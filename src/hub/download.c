@@ -1,0 +1,580 @@
+/*
+ * download.c - see download.h
+ *
+ *   1. lock the blob, and look whether it is there now
+ *   2. several threads ask for runs of missing pieces and keep each piece that is whole (partial.h)
+ *   3. meanwhile this thread hashes the pieces in their order
+ *   4. the digest is right: the partial file becomes the blob
+ *
+ * A thread whose connection breaks asks for the rest of its run. When the server takes no ranges, the first thread
+ * reads the whole file alone, and leaves out the pieces that are there.
+ *
+ * Invariant: a blob has its name only when its bytes had the right digest and were synced.
+ */
+#include "hub/download.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+#include "base/fs.h"
+#include "base/hash.h"
+#include "base/status.h"
+#include "hub/client.h"
+#include "hub/partial.h"
+
+enum {
+    CONNECTIONS = 4,
+    RUN_PIECES_MAX = 8,     /* of one request */
+    SHOW_MS = 250,          /* between two calls of on_progress */
+    PROGRESS_BYTES = 65536, /* that make a broken connection no failure */
+    SHA1_BYTES_MAX = 64 << 20,
+    SHA1_DIGITS = 2 * HTH_GIT_ID_BYTES,
+};
+
+typedef struct download {
+    const hth_hub_settings *settings;
+    const char *repo;
+    const hth_hub_file *file;
+    const hth_hub_watch *watch;
+    char path[HTH_FETCH_URL_BYTES]; /* at the hub */
+    hth_hub_partial partial;        /* its marks are guarded by the lock */
+
+    /* Guards the fields below. No file is touched and no callback runs while it is held. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool *claimed; /* [n_pieces]; of a thread that is at work, or there */
+    bool takes_no_ranges;
+    bool failed; /* status and err are those of the first failure */
+    hearth_status status;
+    hearth_error err;
+    uint64_t n_arrived; /* bytes of the file that are there, also of unfinished pieces */
+    unsigned n_at_work;
+} download;
+
+typedef struct transfer {
+    download *d;
+    bool is_first; /* of the threads */
+    hth_hub_client client;
+    uint64_t begin; /* of the bytes that were asked for; in a whole file 0 */
+    uint64_t at, end;
+    bool is_whole;    /* without a range */
+    uint64_t n_fresh; /* bytes since the last failure */
+} transfer;
+
+/* ---- shared state ---- */
+
+static void fail_with(download *d, hearth_status status, const hearth_error *err)
+{
+    pthread_mutex_lock(&d->lock);
+    if (!d->failed) {
+        d->status = status;
+        d->err = *err;
+    }
+    d->failed = true;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static bool has_failed(download *d)
+{
+    bool failed;
+
+    pthread_mutex_lock(&d->lock);
+    failed = d->failed;
+    pthread_mutex_unlock(&d->lock);
+    return failed;
+}
+
+/* False: the download failed meanwhile. */
+static bool wait_ms(download *d, uint32_t ms)
+{
+    const struct timespec deadline = hth_deadline_after(ms);
+    int result = 0;
+    bool failed;
+
+    pthread_mutex_lock(&d->lock);
+    while (!d->failed && result != ETIMEDOUT)
+        result = pthread_cond_timedwait(&d->changed, &d->lock, &deadline);
+    failed = d->failed;
+    pthread_mutex_unlock(&d->lock);
+    return !failed;
+}
+
+/* The next run of pieces for a thread. False: there is none. */
+static bool claim(transfer *t)
+{
+    download *d = t->d;
+    const hth_hub_partial *p = &d->partial;
+    size_t first = 0, n_max = p->n_pieces / CONNECTIONS, n = 0;
+
+    n_max = n_max < 1 ? 1 : n_max > RUN_PIECES_MAX ? RUN_PIECES_MAX : n_max;
+    pthread_mutex_lock(&d->lock);
+    while (first < p->n_pieces && d->claimed[first])
+        first++;
+    if (d->takes_no_ranges) {
+        t->is_whole = true;
+        n = t->is_first && first < p->n_pieces ? p->n_pieces - first : 0;
+    }
+    for (; !t->is_whole && n < n_max && first + n < p->n_pieces && !d->claimed[first + n]; n++)
+        d->claimed[first + n] = true;
+    pthread_mutex_unlock(&d->lock);
+    if (n == 0 || has_failed(d))
+        return false;
+    t->at = t->is_whole ? 0 : (uint64_t)first * HTH_HUB_PIECE_BYTES;
+    t->end = hth_hub_piece_end(p, first + n - 1);
+    return true;
+}
+
+/* Pieces of the run that did not come are for somebody else. */
+static void give_back(transfer *t)
+{
+    download *d = t->d;
+
+    pthread_mutex_lock(&d->lock);
+    d->n_arrived -= t->at % HTH_HUB_PIECE_BYTES;
+    for (size_t i = (size_t)(t->at / HTH_HUB_PIECE_BYTES); (uint64_t)i * HTH_HUB_PIECE_BYTES < t->end; i++)
+        d->claimed[i] = d->partial.marks[i];
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- one transfer ---- */
+
+static bool refuse_size(download *d, const char *cause)
+{
+    hearth_error err;
+
+    fail_with(d,
+              hth_fail(&err, HEARTH_CORRUPT,
+                       "the hub lists '%s' with %" PRIu64 " bytes, but %s; pull again later, or tell its owner",
+                       d->file->path, d->file->bytes, cause),
+              &err);
+    return false;
+}
+
+/* The hub tells size and digest of the file again, before it redirects. */
+static bool check_head(hth_fetch *fetch, void *user_data)
+{
+    const transfer *t = user_data;
+    download *d = t->d;
+    const char *size = hth_fetch_header(fetch, "X-Linked-Size"), *etag = hth_fetch_header(fetch, "X-Linked-ETag");
+    hearth_error err;
+
+    if (size && strtoull(size, NULL, 10) != d->file->bytes)
+        return refuse_size(d, "now tells another size");
+    if (etag && strncmp(etag, "W/", 2) == 0)
+        etag += 2;
+    if (etag)
+        etag += *etag == '"';
+    if (!etag || strncasecmp(etag, d->file->digest, strlen(d->file->digest)) == 0)
+        return true;
+    fail_with(d, hth_fail(&err, HEARTH_CORRUPT, "the hub tells two digests of '%s'; pull again", d->file->path), &err);
+    return false;
+}
+
+/* "bytes 0-99/1000" */
+static bool check_range(hth_fetch *fetch, const transfer *t)
+{
+    const char *text = hth_fetch_header(fetch, "Content-Range");
+    const char *slash = text ? strchr(text, '/') : NULL;
+
+    if (!slash || strncmp(text, "bytes ", 6) != 0 || strtoull(text + 6, NULL, 10) != t->begin)
+        return refuse_size(t->d, "its storage sends other bytes than the asked ones");
+    return strtoull(slash + 1, NULL, 10) == t->d->file->bytes || refuse_size(t->d, "its storage has another size");
+}
+
+static bool keep_piece(download *d, size_t piece)
+{
+    hearth_error err;
+    const hearth_status status = hth_hub_partial_keep(&d->partial, piece, &err);
+
+    if (status != HEARTH_OK) {
+        fail_with(d, status, &err);
+        return false;
+    }
+    pthread_mutex_lock(&d->lock);
+    d->partial.marks[piece] = true;
+    d->claimed[piece] = true;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->lock);
+    return true;
+}
+
+/* Bytes within one piece. What was hashed must not change: a piece that is there is not written again. */
+static bool take_part(transfer *t, const char *bytes, size_t n)
+{
+    download *d = t->d;
+    const size_t piece = (size_t)(t->at / HTH_HUB_PIECE_BYTES);
+    hearth_error err;
+    hearth_status status;
+    bool is_there;
+
+    pthread_mutex_lock(&d->lock);
+    is_there = d->partial.marks[piece];
+    pthread_mutex_unlock(&d->lock);
+    if (!is_there) {
+        status = hth_hub_partial_write(&d->partial, bytes, n, t->at, &err);
+        if (status != HEARTH_OK) {
+            fail_with(d, status, &err);
+            return false;
+        }
+        pthread_mutex_lock(&d->lock);
+        d->n_arrived += n;
+        pthread_mutex_unlock(&d->lock);
+    }
+    t->at += n;
+    t->n_fresh += n;
+    if (t->n_fresh >= PROGRESS_BYTES)
+        t->client.n_failures = 0;
+    return is_there || t->at < hth_hub_piece_end(&d->partial, piece) || keep_piece(d, piece);
+}
+
+static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
+{
+    transfer *t = user_data;
+    download *d = t->d;
+    const char *next = bytes;
+
+    if (has_failed(d))
+        return false;
+    if (status == 200 && !t->is_whole) {
+        pthread_mutex_lock(&d->lock);
+        d->takes_no_ranges = true;
+        pthread_mutex_unlock(&d->lock);
+        return false;
+    }
+    if (status == 206 && (t->is_whole || (t->at == t->begin && !check_range(fetch, t))))
+        return t->is_whole ? refuse_size(d, "its storage sends a part of it only") : false;
+    if (n_bytes > t->end - t->at)
+        return refuse_size(d, "its storage sends more");
+    while (n_bytes > 0) {
+        const uint64_t piece_end = hth_hub_piece_end(&d->partial, (size_t)(t->at / HTH_HUB_PIECE_BYTES));
+        const size_t n = n_bytes < piece_end - t->at ? n_bytes : (size_t)(piece_end - t->at);
+
+        if (!take_part(t, next, n))
+            return false;
+        next += n;
+        n_bytes -= n;
+    }
+    return true;
+}
+
+/* The whole run, with as many questions as it needs. False: it is given up. */
+static bool transfer_run(transfer *t)
+{
+    download *d = t->d;
+    hearth_error err = { .message = "" };
+    hth_hub_outcome outcome;
+
+    do {
+        hth_hub_question question = { .path = d->path,
+                                      .subject = d->file->path,
+                                      .keeps_landing = true,
+                                      .on_head = check_head,
+                                      .on_bytes = take_bytes,
+                                      .user_data = t };
+
+        if (t->is_whole && t->at % HTH_HUB_PIECE_BYTES != 0) {
+            pthread_mutex_lock(&d->lock);
+            if (!d->partial.marks[t->at / HTH_HUB_PIECE_BYTES])
+                d->n_arrived -= t->at % HTH_HUB_PIECE_BYTES;
+            pthread_mutex_unlock(&d->lock);
+        }
+        if (t->is_whole)
+            t->at = 0;
+        t->begin = t->at;
+        question.begin = t->is_whole ? 0 : t->at;
+        question.end = t->is_whole ? 0 : t->end;
+        t->n_fresh = 0;
+        outcome = hth_hub_ask(&t->client, &question, &err);
+        if (outcome == HTH_HUB_STOPPED)
+            return false; /* d has the reason */
+        if (outcome == HTH_HUB_DONE && t->at < t->end) {
+            /* A server that ends early without an error, again and again, lies about the size. */
+            (void)hth_fail(&err, HEARTH_CORRUPT, "the hub's storage ends '%s' early", d->file->path);
+            outcome = t->client.n_failures++ < CONNECTIONS ? HTH_HUB_AGAIN : HTH_HUB_FAILED;
+            t->client.wait_ms = SHOW_MS;
+        }
+    } while (outcome == HTH_HUB_AGAIN && wait_ms(d, t->client.wait_ms));
+    if (outcome == HTH_HUB_FAILED)
+        fail_with(d, HEARTH_IO, &err);
+    return outcome == HTH_HUB_DONE;
+}
+
+static void *transfer_pieces(void *user_data)
+{
+    transfer *t = user_data;
+    download *d = t->d;
+
+    while (claim(t))
+        if (!transfer_run(t))
+            give_back(t);
+    pthread_mutex_lock(&d->lock);
+    d->n_at_work--;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+/* ---- the checksum ---- */
+
+static hearth_status hash_piece(const hth_hub_partial *partial, size_t piece, hth_sha256 *sha, hearth_error *err)
+{
+    enum { CHUNK_BYTES = 256 << 10 };
+    const uint64_t end = hth_hub_piece_end(partial, piece);
+    char *chunk = malloc(CHUNK_BYTES);
+    hearth_status status = chunk ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a checksum");
+
+    for (uint64_t at = (uint64_t)piece * HTH_HUB_PIECE_BYTES; status == HEARTH_OK && at < end;) {
+        const size_t n = end - at < CHUNK_BYTES ? (size_t)(end - at) : CHUNK_BYTES;
+
+        status = hth_hub_partial_read(partial, chunk, n, at, err);
+        if (status == HEARTH_OK)
+            hth_sha256_update(sha, chunk, n);
+        at += n;
+    }
+    free(chunk);
+    return status;
+}
+
+static hearth_status git_digest(const hth_hub_partial *partial, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
+{
+    uint8_t id[HTH_GIT_ID_BYTES];
+    const size_t n = (size_t)partial->bytes;
+    char *bytes = malloc(n);
+    hearth_status status = bytes ? hth_hub_partial_read(partial, bytes, n, 0, err)
+                                 : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a checksum");
+
+    if (status == HEARTH_OK) {
+        hth_git_blob_id(bytes, n, id);
+        hth_hex_encode(id, sizeof(id), out);
+    }
+    free(bytes);
+    return status;
+}
+
+/* Wait for a piece, and show the progress meanwhile. False: it does not come. */
+static bool wait_for(download *d, size_t piece)
+{
+    bool is_there, at_work;
+    uint64_t n_arrived;
+
+    do {
+        const struct timespec deadline = hth_deadline_after(SHOW_MS);
+        int result = 0;
+
+        pthread_mutex_lock(&d->lock);
+        while (!d->partial.marks[piece] && d->n_at_work > 0 && result != ETIMEDOUT)
+            result = pthread_cond_timedwait(&d->changed, &d->lock, &deadline);
+        is_there = d->partial.marks[piece];
+        at_work = d->n_at_work > 0;
+        n_arrived = d->n_arrived;
+        pthread_mutex_unlock(&d->lock);
+        if (d->watch->on_progress)
+            d->watch->on_progress(d->file->path, n_arrived, d->file->bytes, d->watch->user_data);
+    } while (!is_there && at_work);
+    return is_there;
+}
+
+static hearth_status digest(download *d, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
+{
+    const bool is_git = strlen(d->file->digest) == SHA1_DIGITS;
+    hth_sha256 *sha = hth_sha256_new();
+    uint8_t bytes[HTH_SHA256_BYTES];
+    hearth_status status = sha ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a checksum");
+
+    for (size_t i = 0; i < d->partial.n_pieces && status == HEARTH_OK; i++) {
+        if (!wait_for(d, i))
+            status = d->failed ? hth_fail(err, d->status, "%s", d->err.message) /* the threads have ended */
+                               : hth_fail(err, HEARTH_IO, "'%s' did not come; pull again", d->file->path);
+        else if (!is_git)
+            status = hash_piece(&d->partial, i, sha, err);
+    }
+    if (status == HEARTH_OK && is_git)
+        status = git_digest(&d->partial, out, err);
+    else if (status == HEARTH_OK) {
+        hth_sha256_peek(sha, bytes);
+        hth_hex_encode(bytes, sizeof(bytes), out);
+    }
+    hth_sha256_free(sha);
+    return status;
+}
+
+/* ---- the download ---- */
+
+static size_t start_threads(download *d, transfer transfers[CONNECTIONS], pthread_t threads[CONNECTIONS],
+                            hearth_error *err)
+{
+    const size_t n_wanted = d->partial.n_pieces < CONNECTIONS ? d->partial.n_pieces : CONNECTIONS;
+    size_t n = 0;
+
+    while (n < n_wanted) {
+        transfer *t = &transfers[n];
+
+        *t = (transfer){ .d = d, .is_first = n == 0 };
+        if (hth_hub_client_init(&t->client, d->settings, d->repo, err) != HEARTH_OK)
+            break;
+        pthread_mutex_lock(&d->lock);
+        d->n_at_work++;
+        pthread_mutex_unlock(&d->lock);
+        if (pthread_create(&threads[n], NULL, transfer_pieces, t) != 0) {
+            pthread_mutex_lock(&d->lock);
+            d->n_at_work--;
+            pthread_mutex_unlock(&d->lock);
+            hth_hub_client_deinit(&t->client);
+            (void)hth_fail(err, HEARTH_NO_MEMORY, "no thread can be started for a download");
+            break;
+        }
+        n++;
+    }
+    return n; /* fewer connections do, too */
+}
+
+static hearth_status transfer_all(download *d, const char *blob, hearth_error *err)
+{
+    transfer *transfers = calloc(CONNECTIONS, sizeof(*transfers)); /* too large for a stack */
+    pthread_t threads[CONNECTIONS];
+    char found[HTH_HUB_DIGEST_BYTES];
+    size_t n;
+    hearth_status status;
+
+    if (!transfers)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a download");
+    for (size_t i = 0; i < d->partial.n_pieces; i++) {
+        d->claimed[i] = d->partial.marks[i];
+        if (d->claimed[i])
+            d->n_arrived += hth_hub_piece_end(&d->partial, i) - (uint64_t)i * HTH_HUB_PIECE_BYTES;
+    }
+    if (d->watch->on_progress)
+        d->watch->on_progress(d->file->path, d->n_arrived, d->file->bytes, d->watch->user_data);
+    n = start_threads(d, transfers, threads, err);
+    status = n > 0 ? digest(d, found, err) : HEARTH_NO_MEMORY;
+    if (status != HEARTH_OK)
+        fail_with(d, status, &(hearth_error){ .message = "" }); /* ends the threads; the first failure stays */
+    for (size_t i = 0; i < n; i++) {
+        (void)pthread_join(threads[i], NULL); /* it was started */
+        hth_hub_client_deinit(&transfers[i].client);
+    }
+    free(transfers);
+    if (status != HEARTH_OK)
+        return status;
+    if (strcmp(found, d->file->digest) != 0) {
+        hth_hub_partial_remove(&d->partial);
+        return hth_fail(err, HEARTH_CORRUPT,
+                        "the bytes of '%s' are not those that the hub lists: their digest is %.12s..., not %.12s...; "
+                        "they were deleted; pull again",
+                        d->file->path, found, d->file->digest);
+    }
+    return hth_hub_partial_finish(&d->partial, blob, err);
+}
+
+static bool is_there(const char *blob, uint64_t bytes)
+{
+    struct stat st;
+
+    return stat(blob, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+}
+
+static bool make_path(download *d, const char *commit)
+{
+    char escaped[3 * HTH_HUB_PATH_BYTES];
+
+    return hth_hub_escape(d->file->path, "-._~/", escaped, sizeof(escaped)) &&
+           snprintf(d->path, sizeof(d->path), "/%s/resolve/%s/%s", d->repo, commit, escaped) < (int)sizeof(d->path);
+}
+
+/* The blob's lock is held. */
+static hearth_status download_locked(download *d, const char *blob, hearth_error *err)
+{
+    hearth_status status;
+
+    if (is_there(blob, d->file->bytes))
+        return HEARTH_OK; /* another process was faster */
+    status = hth_hub_partial_open(&d->partial, blob, d->file->bytes, err);
+    if (status == HEARTH_OK) {
+        d->claimed = calloc(d->partial.n_pieces, sizeof(*d->claimed));
+        status = d->claimed ? transfer_all(d, blob, err)
+                            : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the pieces of '%s'", d->file->path);
+    }
+    hth_hub_partial_close(&d->partial);
+    free(d->claimed);
+    return status;
+}
+
+/* The kernel releases the lock when its holder dies. */
+static hearth_status lock(const hth_hub_shelf *shelf, download *d, int *fd_out, hearth_error *err)
+{
+    const hth_fs *fs = hth_fs_system();
+    char path[PATH_MAX];
+    int fd, result;
+    hearth_status status;
+
+    if (!hth_hub_lock_path(shelf, d->file->digest, path))
+        return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE",
+                        d->file->path);
+    status = hth_hub_make_folders(path, err);
+    if (status != HEARTH_OK)
+        return status;
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return hth_fail_errno(err, errno, "cannot open the lock '%s'", path);
+    result = hth_fs_lock(fs, fd, HTH_FS_LOCK_TRY);
+    if (result == -EWOULDBLOCK) {
+        if (d->watch->on_note)
+            d->watch->on_note("another process downloads this file; waiting for it", d->watch->user_data);
+        result = hth_fs_lock(fs, fd, HTH_FS_LOCK_HOLD);
+    }
+    if (result < 0) {
+        (void)close(fd); /* nothing was written */
+        return hth_fail_errno(err, -result, "cannot lock '%s'", path);
+    }
+    *fd_out = fd;
+    return HEARTH_OK;
+}
+
+hearth_status hth_hub_download(const hth_hub_settings *settings, const hth_hub_shelf *shelf, const char *repo,
+                               const char *commit, const hth_hub_file *file, const hth_hub_watch *watch,
+                               hearth_error *err)
+{
+    download *d;
+    char blob[PATH_MAX];
+    int lock_fd = -1;
+    hearth_status status;
+
+    if (strlen(file->digest) == SHA1_DIGITS && file->bytes > SHA1_BYTES_MAX)
+        return hth_fail(err, HEARTH_CORRUPT, "the hub gives no SHA-256 of '%s'; it could not be checked", file->path);
+    if (!hth_hub_blob_path(shelf, file->digest, blob))
+        return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", file->path);
+    if (is_there(blob, file->bytes))
+        return HEARTH_OK;
+    status = hth_hub_make_folders(blob, err);
+    if (status != HEARTH_OK)
+        return status;
+    d = calloc(1, sizeof(*d)); /* too large for a stack */
+    if (!d)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a download");
+    d->settings = settings;
+    d->repo = repo;
+    d->file = file;
+    d->watch = watch;
+    pthread_mutex_init(&d->lock, NULL);
+    hth_condition_init(&d->changed);
+    status = make_path(d, commit) ? lock(shelf, d, &lock_fd, err)
+                                  : hth_fail(err, HEARTH_MISUSE, "the address of '%s' is too long", file->path);
+    if (status == HEARTH_OK)
+        status = download_locked(d, blob, err);
+    if (lock_fd >= 0)
+        (void)close(lock_fd); /* which unlocks it */
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+    return status;
+}

@@ -1,0 +1,38 @@
+/*
+ * ollama.h - the models in a folder of Ollama, which is only read
+ *
+ *   DIRECTORY/manifests/HOST/NAMESPACE/NAME/TAG   JSON: layers with mediaType, digest and size
+ *   DIRECTORY/blobs/sha256-DIGEST                 the bytes of a layer
+ *
+ * The layer with the media type application/vnd.ollama.image.model is the GGUF file. The directory is $OLLAMA_MODELS or
+ * ~/.ollama/models.
+ */
+#ifndef HTH_HUB_OLLAMA_H
+#define HTH_HUB_OLLAMA_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hearth.h"
+
+enum { HTH_OLLAMA_NAME_BYTES = 512 };
+
+typedef struct hth_ollama_model {
+    /* "NAME:TAG" in the namespace "library", as Ollama shows it; otherwise "HOST/NAMESPACE/NAME:TAG" */
+    char name[HTH_OLLAMA_NAME_BYTES];
+    char path[PATH_MAX]; /* of the GGUF file, which exists */
+    uint64_t bytes;
+} hth_ollama_model;
+
+/* The folder. False: no variable names it. */
+bool hth_ollama_folder(char out[PATH_MAX]);
+
+/* Visit the models, in no order, until visit returns false. A folder that is not there has none. */
+void hth_ollama_visit(const char *folder, bool (*visit)(const hth_ollama_model *model, void *user_data),
+                      void *user_data);
+
+/* The model with this name; the tag "latest" may be left out. False: there is none. */
+bool hth_ollama_find(const char *folder, const char *name, hth_ollama_model *out);
+
+#endif

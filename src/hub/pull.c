@@ -1,0 +1,155 @@
+/*
+ * pull.c - see pull.h
+ *
+ *   list the files of the revision -> choose those of the model -> download each -> link them -> remember the commit
+ */
+#include "hub/pull.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/buffer.h"
+#include "base/status.h"
+#include "hub/choice.h"
+#include "hub/client.h"
+
+enum { LISTING_BYTES_MAX = 64 << 20 };
+
+static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
+{
+    hth_buffer *out = user_data;
+
+    (void)fetch;
+    (void)status;
+    if (out->n + n_bytes > LISTING_BYTES_MAX)
+        return false;
+    hth_buffer_add(out, bytes, n_bytes);
+    return !out->failed;
+}
+
+static hearth_status ask_listing(const hth_hub_settings *settings, const char *repo, const char *revision,
+                                 hth_hub_listing *out, hearth_error *err)
+{
+    hth_buffer body = { .text = NULL };
+    char escaped[3 * HTH_HUB_REPO_BYTES], path[HTH_FETCH_URL_BYTES];
+    const hth_hub_question question = { .path = path, .subject = repo, .on_bytes = take_bytes, .user_data = &body };
+    hth_hub_client *client = calloc(1, sizeof(*client)); /* large */
+    hth_hub_outcome outcome;
+    hearth_error refusal = { .message = "" };
+    hearth_status status;
+
+    if (!client)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to the hub");
+    status = hth_hub_client_init(client, settings, repo, err);
+    if (status != HEARTH_OK) {
+        free(client);
+        return status;
+    }
+    (void)hth_hub_escape(revision, "-._~", escaped, sizeof(escaped)); /* as long as a safe revision can be */
+    (void)snprintf(path, sizeof(path), "/api/models/%s/revision/%s?blobs=true", repo, escaped);
+    while ((outcome = hth_hub_ask(client, &question, &refusal)) == HTH_HUB_AGAIN) {
+        hth_buffer_clear(&body);
+        (void)poll(NULL, 0, (int)client->wait_ms); /* a signal may end the wait early */
+    }
+    if (outcome == HTH_HUB_DONE)
+        status = hth_hub_listing_read(hth_buffer_text(&body), body.n, out, err);
+    else if (outcome == HTH_HUB_STOPPED)
+        status = hth_fail(err, HEARTH_CORRUPT, "the hub's list of '%s' is too large", repo);
+    else
+        status = hth_fail(err, HEARTH_IO, "%s", refusal.message);
+    hth_hub_client_deinit(client);
+    hth_buffer_deinit(&body);
+    free(client);
+    return status;
+}
+
+static hearth_status check_revision(const char *revision, hearth_error *err)
+{
+    if (hth_hub_revision_is_safe(revision))
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_MISUSE, "'%.100s' is no branch, tag or commit of a repository", revision);
+}
+
+static hearth_status path_in(const hth_hub_shelf *shelf, const char *commit, const char *path, char out[PATH_MAX],
+                             hearth_error *err)
+{
+    if (hth_hub_snapshot_path(shelf, commit, path, out))
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", path);
+}
+
+hearth_status hth_hub_find(const hth_hub_settings *settings, const hth_hub_reference *wanted, const char *revision,
+                           char path_out[PATH_MAX], hearth_error *err)
+{
+    hth_hub_listing listing = { .files = NULL };
+    char commit[HTH_HUB_COMMIT_BYTES];
+    size_t *chosen = NULL, n_chosen;
+    hth_hub_shelf shelf;
+    hearth_status status = check_revision(revision, err);
+
+    if (status == HEARTH_OK)
+        status = hth_hub_shelf_init(&shelf, settings->cache, wanted->repo, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (!hth_hub_commit_read(&shelf, revision, commit))
+        return hth_fail(err, HEARTH_NOT_FOUND, "'%s' is not in the cache at '%s'; download it with 'hearth pull'",
+                        wanted->repo, settings->cache);
+    status = hth_hub_snapshot_read(&shelf, commit, &listing, err);
+    if (status == HEARTH_OK)
+        status = hth_hub_choose(&listing, wanted, &chosen, &n_chosen, err);
+    if (status == HEARTH_NOT_FOUND)
+        hth_fail_prefix(err, "in the cache at '%s'", settings->cache);
+    if (status == HEARTH_OK)
+        status = path_in(&shelf, commit, listing.files[chosen[0]].path, path_out, err);
+    free(chosen);
+    hth_hub_listing_deinit(&listing);
+    return status;
+}
+
+static hearth_status download_all(const hth_hub_settings *settings, const hth_hub_reference *wanted,
+                                  const hth_hub_shelf *shelf, const hth_hub_listing *listing,
+                                  const hth_hub_watch *watch, char path_out[PATH_MAX], hearth_error *err)
+{
+    size_t *chosen = NULL, n_chosen = 0;
+    hearth_status status = hth_hub_choose(listing, wanted, &chosen, &n_chosen, err);
+
+    for (size_t i = 0; i < n_chosen && status == HEARTH_OK; i++) {
+        const hth_hub_file *file = &listing->files[chosen[i]];
+
+        status = hth_hub_download(settings, shelf, wanted->repo, listing->commit, file, watch, err);
+        if (status == HEARTH_OK)
+            status = hth_hub_link(shelf, listing->commit, file, err);
+    }
+    if (status == HEARTH_OK)
+        status = path_in(shelf, listing->commit, listing->files[chosen[0]].path, path_out, err);
+    free(chosen);
+    return status;
+}
+
+hearth_status hth_hub_pull(const hth_hub_settings *settings, const hth_hub_reference *wanted, const char *revision,
+                           const hth_hub_watch *watch, char path_out[PATH_MAX], hearth_error *err)
+{
+    hth_hub_listing listing = { .files = NULL };
+    hth_hub_shelf shelf;
+    hearth_status status = check_revision(revision, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (settings->is_offline) {
+        status = hth_hub_find(settings, wanted, revision, path_out, err);
+        if (status == HEARTH_NOT_FOUND)
+            hth_fail_prefix(err, "HF_HUB_OFFLINE is set, so nothing is downloaded");
+        return status;
+    }
+    status = hth_hub_shelf_init(&shelf, settings->cache, wanted->repo, err);
+    if (status == HEARTH_OK)
+        status = ask_listing(settings, wanted->repo, revision, &listing, err);
+    if (status == HEARTH_OK)
+        status = download_all(settings, wanted, &shelf, &listing, watch, path_out, err);
+    if (status == HEARTH_OK)
+        status = hth_hub_commit_write(&shelf, revision, listing.commit, err);
+    hth_hub_listing_deinit(&listing);
+    return status;
+}

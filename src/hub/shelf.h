@@ -1,0 +1,52 @@
+/*
+ * shelf.h - a repository's folder in the cache of models that the programs of this ecosystem share
+ *
+ *   CACHE/models--OWNER--REPO/blobs/DIGEST            the bytes of a file, named by their digest
+ *   CACHE/models--OWNER--REPO/snapshots/COMMIT/PATH   a link to ../../blobs/DIGEST
+ *   CACHE/models--OWNER--REPO/refs/REVISION           the commit that a branch or tag had
+ *   CACHE/.locks/models--OWNER--REPO/DIGEST.lock      locked (flock) by who downloads the blob
+ *
+ * The layout is that of the Python library huggingface_hub. A blob has its name only when it is whole.
+ */
+#ifndef HTH_HUB_SHELF_H
+#define HTH_HUB_SHELF_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "hearth.h"
+#include "hub/listing.h"
+
+typedef struct hth_hub_shelf {
+    char folder[PATH_MAX]; /* CACHE/models--OWNER--REPO */
+    char locks[PATH_MAX];  /* CACHE/.locks/models--OWNER--REPO */
+} hth_hub_shelf;
+
+/* The places of a repository in the cache; nothing is made. HEARTH_MISUSE: the path is too long. */
+hearth_status hth_hub_shelf_init(hth_hub_shelf *out, const char *cache, const char *repo, hearth_error *err);
+
+/* Paths of one. False: too long. */
+bool hth_hub_blob_path(const hth_hub_shelf *shelf, const char *digest, char out[PATH_MAX]);
+bool hth_hub_snapshot_path(const hth_hub_shelf *shelf, const char *commit, const char *path, char out[PATH_MAX]);
+bool hth_hub_lock_path(const hth_hub_shelf *shelf, const char *digest, char out[PATH_MAX]);
+
+/* Make the folders above a file. */
+hearth_status hth_hub_make_folders(const char *path, hearth_error *err);
+
+/* The commit of a revision, which may be one itself. False: the cache knows none. */
+bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char out[HTH_HUB_COMMIT_BYTES]);
+/* Remember it. A revision that is a commit needs no ref. */
+hearth_status hth_hub_commit_write(const hth_hub_shelf *shelf, const char *revision, const char *commit,
+                                   hearth_error *err);
+
+/* Link the file of a snapshot to its blob; an existing link is replaced. */
+hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file, hearth_error *err);
+
+/*
+ * The GGUF files of a snapshot whose bytes are there. digest is the name of the blob; "": the file is no link. A
+ * snapshot that is not there has none. HEARTH_NO_MEMORY. End it with hth_hub_listing_deinit.
+ */
+hearth_status hth_hub_snapshot_read(const hth_hub_shelf *shelf, const char *commit, hth_hub_listing *out,
+                                    hearth_error *err);
+
+#endif

@@ -1,0 +1,203 @@
+/*
+ * fetch.c - see fetch.h
+ */
+#include "server/fetch.h"
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/status.h"
+
+enum { CONNECT_MS = 10000, SILENCE_S = 60, KEY_BYTES_MAX = 4096, HOST_BYTES = 256 };
+
+struct hth_fetch {
+    CURL *easy;
+    const hth_fetch_order *order; /* while it runs */
+    char header[KEY_BYTES_MAX + 32];
+};
+
+/* ---- addresses ---- */
+
+typedef struct origin {
+    char *scheme, *host, *port;
+} origin;
+
+static void origin_deinit(origin *o)
+{
+    curl_free(o->scheme);
+    curl_free(o->host);
+    curl_free(o->port);
+}
+
+static bool origin_read(const char *url, origin *out)
+{
+    CURLU *parts = curl_url();
+
+    *out = (origin){ .scheme = NULL };
+    if (parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+        curl_url_get(parts, CURLUPART_SCHEME, &out->scheme, 0) == CURLUE_OK &&
+        curl_url_get(parts, CURLUPART_HOST, &out->host, 0) == CURLUE_OK)
+        (void)curl_url_get(parts, CURLUPART_PORT, &out->port, CURLU_DEFAULT_PORT); /* checked by its value */
+    curl_url_cleanup(parts);
+    return out->port != NULL;
+}
+
+bool hth_fetch_same_origin(const char *a, const char *b)
+{
+    origin first, second = { .scheme = NULL };
+    const bool same = origin_read(a, &first) && origin_read(b, &second) &&
+                      strcasecmp(first.scheme, second.scheme) == 0 && strcasecmp(first.host, second.host) == 0 &&
+                      strcmp(first.port, second.port) == 0;
+
+    origin_deinit(&first);
+    origin_deinit(&second);
+    return same;
+}
+
+bool hth_fetch_is_private(const char *url)
+{
+    static const char *const loopback[] = { "localhost", "127.0.0.1", "[::1]" };
+    origin o;
+    bool is_private = origin_read(url, &o);
+
+    if (is_private && strcasecmp(o.scheme, "https") != 0) {
+        is_private = false;
+        for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
+            is_private |= strcasecmp(o.scheme, "http") == 0 && strcasecmp(o.host, loopback[i]) == 0;
+    }
+    origin_deinit(&o);
+    return is_private;
+}
+
+static void host_text(const char *url, char out[HOST_BYTES])
+{
+    origin o;
+
+    (void)snprintf(out, HOST_BYTES, "%s", origin_read(url, &o) ? o.host : "an address that cannot be read");
+    origin_deinit(&o);
+}
+
+/* ---- transfers ---- */
+
+hth_fetch *hth_fetch_new(void)
+{
+    hth_fetch *fetch = calloc(1, sizeof(*fetch));
+
+    if (!fetch)
+        return NULL;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
+        fetch->easy = curl_easy_init();
+        if (fetch->easy)
+            return fetch;
+        curl_global_cleanup();
+    }
+    free(fetch);
+    return NULL;
+}
+
+void hth_fetch_free(hth_fetch *fetch)
+{
+    if (!fetch)
+        return;
+    curl_easy_cleanup(fetch->easy);
+    curl_global_cleanup();
+    free(fetch);
+}
+
+static size_t on_bytes(char *bytes, size_t size, size_t n, void *user_data)
+{
+    hth_fetch *fetch = user_data;
+    long status = 0;
+
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, &status); /* known before the body */
+    return fetch->order->on_bytes(fetch, status, bytes, size * n, fetch->order->user_data) ? size * n : 0;
+}
+
+static bool set_range(CURL *easy, const hth_fetch_order *order)
+{
+    char range[64];
+
+    if (order->end == 0)
+        return true;
+    (void)snprintf(range, sizeof(range), "%" PRIu64 "-%" PRIu64, order->begin, order->end - 1);
+    return curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK; /* which copies it */
+}
+
+/* curl_easy_reset keeps the connections. */
+static bool set_options(hth_fetch *fetch, struct curl_slist *headers)
+{
+    const hth_fetch_order *order = fetch->order;
+    CURL *easy = fetch->easy;
+
+    curl_easy_reset(easy);
+    return curl_easy_setopt(easy, CURLOPT_URL, order->url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_USERAGENT, "hearth") == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)order->timeout_ms) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)SILENCE_S) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch) == CURLE_OK && set_range(easy, order);
+}
+
+hearth_status hth_fetch_get(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err)
+{
+    struct curl_slist *headers = NULL;
+    hearth_status status = HEARTH_OK;
+    char host[HOST_BYTES];
+    CURLcode code;
+
+    fetch->order = order;
+    if (order->key) {
+        (void)snprintf(fetch->header, sizeof(fetch->header), "Authorization: Bearer %.*s", (int)KEY_BYTES_MAX,
+                       order->key);
+        headers = curl_slist_append(NULL, fetch->header);
+    }
+    if ((order->key && !headers) || !set_options(fetch, headers)) {
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to a server");
+        goto out;
+    }
+    code = curl_easy_perform(fetch->easy);
+    host_text(order->url, host);
+    if (code == CURLE_OK)
+        (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, status_out); /* known after a transfer */
+    else if (code == CURLE_WRITE_ERROR)
+        status = hth_fail(err, HEARTH_CANCELLED, "the answer of '%s' was not read to its end", host);
+    else
+        status = hth_fail(err, HEARTH_IO, "cannot read from '%s': %s", host, curl_easy_strerror(code));
+out:
+    (void)curl_easy_setopt(fetch->easy, CURLOPT_HTTPHEADER, NULL); /* the list is freed now */
+    curl_slist_free_all(headers);
+    fetch->order = NULL;
+    return status;
+}
+
+const char *hth_fetch_header(hth_fetch *fetch, const char *name)
+{
+    struct curl_header *header;
+
+    return curl_easy_header(fetch->easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ? header->value : NULL;
+}
+
+const char *hth_fetch_redirect(hth_fetch *fetch)
+{
+    char *url = NULL;
+
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_REDIRECT_URL, &url); /* NULL where it is unknown */
+    return url;
+}
+
+uint64_t hth_fetch_retry_after_s(hth_fetch *fetch)
+{
+    curl_off_t seconds = 0;
+
+    (void)curl_easy_getinfo(fetch->easy, CURLINFO_RETRY_AFTER, &seconds); /* 0 where it is unknown */
+    return seconds > 0 ? (uint64_t)seconds : 0;
+}

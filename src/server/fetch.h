@@ -1,0 +1,55 @@
+/*
+ * fetch.h - one GET after another over a connection that is kept, for commands: each blocks until the answer has come
+ *
+ * Redirects are not followed, because the next host must not see the key of this one. hth_fetch_redirect tells where
+ * they lead.
+ */
+#ifndef HTH_SERVER_FETCH_H
+#define HTH_SERVER_FETCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hearth.h"
+
+enum { HTH_FETCH_URL_BYTES = 8192 };
+
+typedef struct hth_fetch hth_fetch; /* one thread at a time */
+
+/* NULL: no memory. hth_fetch_new and _free are for one thread, and accept that others use their own hth_fetch. */
+hth_fetch *hth_fetch_new(void);
+void hth_fetch_free(hth_fetch *fetch); /* accepts NULL */
+
+/*
+ * Bytes of the body of an answer with this status, in order; hth_fetch_header may be asked. False ends the transfer.
+ */
+typedef bool (*hth_fetch_bytes_fn)(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data);
+
+typedef struct hth_fetch_order {
+    const char *url;     /* http or https */
+    const char *key;     /* of a client, for the header Authorization; NULL: none */
+    uint64_t begin, end; /* the bytes to ask for, half-open; end 0: all, without a header Range */
+    uint32_t timeout_ms; /* for all of it; 0: none, but a connection that is silent for a minute ends */
+    hth_fetch_bytes_fn on_bytes;
+    void *user_data;
+} hth_fetch_order;
+
+/*
+ * HEARTH_OK: the answer came to its end; *status_out is its status, whichever. HEARTH_CANCELLED: on_bytes ended it.
+ * HEARTH_IO: there is no connection, or it broke; the message has the host and the cause, and never the query of the
+ * address, which may hold a secret.
+ */
+hearth_status hth_fetch_get(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err);
+
+/* Of the last answer, until the next hth_fetch_get; NULL: it has none. */
+const char *hth_fetch_header(hth_fetch *fetch, const char *name);
+const char *hth_fetch_redirect(hth_fetch *fetch);   /* an absolute address */
+uint64_t hth_fetch_retry_after_s(hth_fetch *fetch); /* 0: it has none */
+
+/* Have both addresses the same scheme, host and port? False if one is no address. */
+bool hth_fetch_same_origin(const char *a, const char *b);
+/* Is it an address with https, or with http of this machine (loopback)? */
+bool hth_fetch_is_private(const char *url);
+
+#endif

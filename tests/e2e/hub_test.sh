@@ -1,0 +1,218 @@
+#!/bin/sh
+# A hub's models come whole or not at all, however the hub, its storage and the network behave, and lie where other
+# programs look for them. The token never leaves the hub.
+. "$(dirname "$0")/lib.sh"
+
+hub_pid=
+stop_all() { if [ -n "$hub_pid" ]; then kill -KILL "$hub_pid" 2>/dev/null || true; fi; }
+touch "$work/log"
+node "$source/tests/support/hub.mjs" "$tiny" "$work/port" "$work/log" &
+hub_pid=$!
+for _ in $(seq 600); do [ ! -s "$work/port" ] || break; sleep 0.05; done
+unset HF_TOKEN HF_TOKEN_PATH HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HUB_OFFLINE XDG_CACHE_HOME OLLAMA_MODELS
+export HF_HOME="$work/hf" HF_ENDPOINT="http://127.0.0.1:$(cat "$work/port")/" HOME="$work/home"
+hub=$HF_HOME/hub
+commit=0123456789abcdef0123456789abcdef01234567
+
+pull() { # ARGUMENTS: of hearth pull; the path is in $path
+  path=$("$hearth" pull "$@" 2>"$work/err") || fail "pull $*: $(cat "$work/err")"
+  [ -s "$path" ] || fail "pull $* names '$path'"
+}
+asked() { grep -c "\"host\":\"$1\".*$2" "$work/log" || true; } # HOST PATTERN: the number of requests
+forget() { rm -rf "$hub" "$work/log.go"; : >"$work/log"; }
+clean() { # nothing but whole blobs
+  [ -z "$(find "$hub" -name '*incomplete*' -o -name '*.link' -o -name '*.part')" ] || fail "left over: $(find "$hub")"
+  find "$hub" -path '*/blobs/*' | while read -r blob; do
+    case ${blob##*/} in ????????????????????????????????????????????????????????????????)
+      expect "digest of a blob" "$(sha256sum "$blob" | cut -d ' ' -f 1)" "${blob##*/}" ;; esac
+  done
+}
+is_right() { expect "sum of $path" "$(sha256sum "$path" | cut -d ' ' -f 1)" "$(basename "$(readlink -f "$path")")"; clean; }
+
+# The layout is that of the ecosystem: blobs, snapshots of links, refs, locks. What is there is not asked for again.
+pull t/tiny
+expect path "$path" "$hub/models--t--tiny/snapshots/$commit/tiny-Q4_K_M.gguf"
+said "downloading tiny-Q4_K_M.gguf, 1.4 MiB"
+said "hearth run 't/tiny'"
+digest=$(sha256sum "$tiny" | cut -d ' ' -f 1)
+expect link "$(readlink "$path")" "../../blobs/$digest"
+expect ref "$(cat "$hub/models--t--tiny/refs/main")" "$commit"
+[ -e "$hub/.locks/models--t--tiny/$digest.lock" ] || fail "no lock"
+clean
+n=$(asked storage .)
+pull t/tiny:q4_k_m
+pull t/tiny:tiny-Q4_K_M.gguf -q
+[ ! -s "$work/err" ] || fail "-q says $(cat "$work/err")"
+pull t/tiny --revision refs/pr/1
+expect ref "$(cat "$hub/models--t--tiny/refs/refs/pr/1")" "$commit"
+expect "requests for what is there" "$(asked storage .)" "$n"
+refuse 1 "'t/tiny' has no 'Q5_0', but: Q4_K_M, Q8_0" pull t/tiny:Q5_0
+refuse 1 "no such revision" pull t/tiny --revision old
+refuse 1 "is no branch, tag or commit" pull t/tiny --revision ../x
+refuse 2 "OWNER/REPO" pull tiny
+refuse 2 "pull needs one model" pull
+
+# Parts of a split file, in a folder; a small file without SHA-256.
+pull t/split
+expect path "${path#"$hub"}" "/models--t--split/snapshots/$commit/Q8_0/big-Q8_0-00001-of-00002.gguf"
+is_right
+path=$(dirname "$path")/big-Q8_0-00002-of-00002.gguf
+is_right
+pull t/small
+expect "name of a small blob" "$(basename "$(readlink -f "$path")")" \
+  "$({ printf 'blob %s\0' "$(wc -c <"$tiny")"; cat "$tiny"; } | sha1sum | cut -d ' ' -f 1)"
+
+# Connections break, addresses expire, the hub wants patience, a storage takes no ranges: the bytes are right.
+for kind in breaks expires limited whole; do
+  forget
+  pull t/$kind
+  is_right
+done
+forget
+pull t/breaks
+[ "$(asked storage 'bytes=3000000-')" -ge 1 ] || fail "a broken transfer does not go on where it broke: $(cat "$work/log")"
+forget
+refuse 1 "asks to wait for 86400 s; try later" pull t/patient
+
+# Lies are errors, and leave nothing that looks whole.
+refuse 1 "with 25178169 bytes, but now tells another size" pull t/changed
+refuse 1 "now tells another size" pull t/lies
+refuse 1 "now tells another size" pull t/over
+refuse 1 "are not those that the hub lists.*they were deleted; pull again" pull t/wrong
+[ -z "$(find "$hub" -path '*/blobs/*' -name '*incomplete*' -path '*t--wrong*')" ] || fail "wrong bytes stay"
+refuse 1 "path would leave its folder" pull t/evil
+refuse 1 "redirects to an address without https" pull t/insecure
+refuse 1 "redirects 'm-Q4_K_M.gguf' more than" pull t/circle
+[ -z "$(find "$hub" -path '*/snapshots/*' -type l)" ] || fail "a link to nothing: $(find "$hub")"
+
+# Who may read: the token goes to the hub, and nowhere else.
+forget
+refuse 1 "the hub has no 't/missing': check the name; if the repository is private" pull t/missing
+refuse 1 "'t/gated' is gated: accept its terms at .*/t/gated, then set HF_TOKEN" pull t/gated
+refuse 1 "it is private; for a private one set HF_TOKEN" pull t/private
+HF_TOKEN=wrong refuse 1 "the token may not read it" pull t/private
+HF_TOKEN='two words' refuse 1 "HF_TOKEN is not a token" pull t/private
+HF_TOKEN=sesame pull t/gated
+is_right
+echo sesame >"$HF_HOME/token"
+pull t/private
+echo ' sesame' >"$work/token"
+forget
+HF_TOKEN_PATH=$work/token pull t/private
+[ "$(asked hub '"token":"Bearer sesame"')" -ge 2 ] || fail "the hub got no token: $(cat "$work/log")"
+[ "$(asked storage .)" -ge 2 ] || fail "the storage was not asked"
+expect "tokens at the storage" "$(asked storage '"token":"[^"]')" 0
+rm "$HF_HOME/token"
+
+# Two at once: one download. When its process is killed, the other goes on.
+forget
+"$hearth" pull t/slow >"$work/one" 2>"$work/one.err" &
+one=$!
+for _ in $(seq 600); do [ "$(asked storage .)" -lt 4 ] || break; sleep 0.05; done
+"$hearth" pull t/slow >"$work/two" 2>"$work/two.err" &
+two=$!
+for _ in $(seq 600); do if grep -q "another process downloads this file" "$work/two.err"; then break; fi; sleep 0.05; done
+touch "$work/log.go"
+kill -KILL $one # its stalled connections do not come back by themselves
+wait $one || true
+wait $two || fail "the second pull: $(cat "$work/two.err")"
+path=$(cat "$work/two")
+is_right
+said_two=$(cat "$work/two.err")
+case $said_two in *"are there already"*) ;; *) fail "the second did not go on with the first one's bytes: $said_two" ;; esac
+forget
+"$hearth" pull t/plain >"$work/one" 2>"$work/err" &
+one=$!
+"$hearth" pull t/plain >"$work/two" 2>"$work/two.err" || fail "one of two pulls: $(cat "$work/two.err")"
+wait $one || fail "the other one: $(cat "$work/err")"
+expect "path of the two" "$(cat "$work/one")" "$(cat "$work/two")"
+expect "requests of two pulls" "$(asked storage .)" 4
+
+# Killed in the middle: the pieces that came are not asked for again.
+forget
+"$hearth" pull t/slow >/dev/null 2>&1 &
+one=$!
+mark() { tail -c 4 "$hub"/models--t--slow/blobs/*.hearth.incomplete 2>/dev/null | head -c 1 | od -An -tu1 | tr -d ' '; }
+for _ in $(seq 600); do [ "$(mark)" != 1 ] || break; sleep 0.05; done
+expect "mark of the first piece" "$(mark)" 1
+kill -KILL $one
+wait $one || true
+: >"$work/log"
+touch "$work/log.go"
+pull t/slow
+said "8.0 MiB of 24.0 MiB are there already"
+is_right
+expect "requests for the first piece" "$(asked storage 'bytes=0-')" 0
+
+# Without the hub: what is there is found, the rest is an error.
+forget
+pull t/tiny
+: >"$work/log"
+HF_HUB_OFFLINE=1 pull t/tiny
+HF_HUB_OFFLINE=true refuse 1 "HF_HUB_OFFLINE is set" pull t/tiny:Q8_0
+HF_HUB_OFFLINE=1 refuse 1 "'t/small' is not in the cache" pull t/small
+expect "requests" "$(asked hub .)" 0
+HF_ENDPOINT=http://127.0.0.1:1 refuse 1 "given up after 5 tries: cannot read from '127.0.0.1'" pull t/tiny
+HF_ENDPOINT=ftp://x refuse 1 "HF_ENDPOINT is not the address" pull t/tiny
+
+# A run finds the model, or downloads it.
+"$hearth" run t/tiny -p "Once upon a time" -n 4 --temp 0 -q >"$work/here" || fail "a run of a model that is there"
+expect "requests" "$(asked hub .)" 0
+forget
+"$hearth" run t/tiny:Q4_K_M -p "Once upon a time" -n 4 --temp 0 -q >"$work/out" || fail "a run that downloads"
+cmp -s "$work/out" "$work/here" || fail "another reply: $(cat "$work/out")"
+refuse 1 "the hub has no 't/missing'" run t/missing -p x
+
+# What is there: names, quants, sizes. A model that is removed leaves nothing, and others stay.
+pull t/tiny:Q8_0
+pull t/split
+pull t/small
+"$hearth" models ls >"$work/out"
+expect models "$(awk 'NR > 1 {print $1, $2, $3, $4, $NF}' "$work/out" | tr '\n' ';')" \
+  "t/small:small.gguf - 1.4 MiB hub;t/split:Q8_0 Q8_0 32.0 MiB hub;t/tiny:Q4_K_M Q4_K_M 1.4 MiB hub;t/tiny:Q8_0 Q8_0 8.0 MiB hub;"
+"$hearth" models ls --json >"$work/out"
+path=$(node -p 'fs.readFileSync(0, "utf8").trim().split("\n").map(JSON.parse).find((m) => m.name == "t/tiny:Q4_K_M").path' <"$work/out")
+is_right
+refuse 1 "there is no model 't/tiny' in" models rm t/tiny
+refuse 1 "there is no model 't/tiny:q8_0' in" models rm t/tiny:q8_0
+refuse 2 "models rm needs a NAME" models rm
+refuse 2 "models needs a verb" models
+"$hearth" models rm t/tiny:Q8_0 t/split:Q8_0 t/small:small.gguf >"$work/out" </dev/null || fail "models rm"
+grep -q "removed t/split:Q8_0, 32.0 MiB" "$work/out" || fail "rm says $(cat "$work/out")"
+expect "what is left" "$(ls "$hub")" models--t--tiny
+expect "blobs that are left" "$(ls "$hub/models--t--tiny/blobs")" "$digest"
+is_right
+"$hearth" models rm t/tiny:Q4_K_M >/dev/null </dev/null
+expect "what is left" "$(ls "$hub")" ""
+"$hearth" models ls >"$work/out"
+expect "models without models" "$(wc -l <"$work/out")" 1
+
+# A blob that a second snapshot has stays until both are gone: the name removes both.
+pull t/tiny
+other=$hub/models--t--tiny/snapshots/1123456789abcdef0123456789abcdef01234567
+mkdir "$other"
+ln -s "../../blobs/$digest" "$other/other.gguf"
+"$hearth" models rm t/tiny:Q4_K_M >"$work/out" </dev/null
+grep -q "removed t/tiny:Q4_K_M, 0 B" "$work/out" || fail "a blob in use is removed: $(cat "$work/out")"
+[ -s "$other/other.gguf" ] || fail "another snapshot lost its blob"
+
+# Ollama's models are found and listed, and never removed.
+ollama=$HOME/.ollama/models
+mkdir -p "$ollama/manifests/host/library/tiny" "$ollama/manifests/hub.example/some/tiny" "$ollama/blobs"
+cp "$tiny" "$ollama/blobs/sha256-$digest"
+cat >"$ollama/manifests/host/library/tiny/latest" <<END
+{"schemaVersion": 2, "config": {"digest": "sha256:$digest", "size": 1}, "layers": [
+  {"mediaType": "application/vnd.ollama.image.template", "digest": "sha256:$commit", "size": 2},
+  {"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:$digest", "size": 3}]}
+END
+cp "$ollama/manifests/host/library/tiny/latest" "$ollama/manifests/hub.example/some/tiny/Q8_0"
+sed "s/sha256:$digest/sha256:..\/..\/..\/..\/etc\/passwd/" "$ollama/manifests/host/library/tiny/latest" \
+  >"$ollama/manifests/host/library/tiny/evil"
+"$hearth" models ls | grep ollama | awk '{print $1}' | sort | tr '\n' ' ' >"$work/out"
+expect "Ollama's models" "$(cat "$work/out")" "hub.example/some/tiny:Q8_0 tiny:latest "
+for name in tiny tiny:latest hub.example/some/tiny:Q8_0; do
+  "$hearth" run "$name" -p "Once upon a time" -n 4 --temp 0 -q >"$work/out" || fail "a run of Ollama's $name"
+  cmp -s "$work/out" "$work/here" || fail "another reply: $(cat "$work/out")"
+done
+refuse 1 "there is no model 'tiny:latest'" models rm tiny:latest
+OLLAMA_MODELS=$work/nowhere refuse 1 "tiny:latest" run tiny:latest -p x
