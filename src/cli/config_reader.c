@@ -274,8 +274,8 @@ static void say_unknown(const hth_config_reader *reader, const hth_config_node *
     for (size_t i = 0; i < table->n; i++)
         if (table->rows[i].option->key)
             hth_nearest_try(&nearest, table->rows[i].option->key);
-    if (scope->own_key)
-        hth_nearest_try(&nearest, scope->own_key);
+    for (size_t i = 0; i < HTH_CONFIG_OWN_KEYS_MAX && scope->own_keys[i]; i++)
+        hth_nearest_try(&nearest, scope->own_keys[i]);
     if (nearest.name)
         say(reader, node->key_line, "'%.64s' is no key %s; did you mean '%s'?", node->key, scope->where, nearest.name);
     else if (section)
@@ -284,6 +284,14 @@ static void say_unknown(const hth_config_reader *reader, const hth_config_node *
     else
         say(reader, node->key_line, "'%.64s' is no key %s; docs/operating.md and 'hearth serve --print-keys' list them",
             node->key, scope->where);
+}
+
+static bool is_own(const hth_config_scope *scope, const char *key)
+{
+    for (size_t i = 0; i < HTH_CONFIG_OWN_KEYS_MAX && scope->own_keys[i]; i++)
+        if (strcmp(key, scope->own_keys[i]) == 0)
+            return true;
+    return false;
 }
 
 /* The line of an earlier member with this key; 0: there is none. */
@@ -309,7 +317,7 @@ void hth_config_read(const hth_config_reader *reader, const hth_config_node *sec
 
         if (reader->problems->n_errors > HTH_PROBLEMS_MAX)
             return; /* this is no configuration */
-        if (scope->own_key && strcmp(node->key, scope->own_key) == 0) {
+        if (is_own(scope, node->key)) {
             scope->read_own(reader, node, scope->user_data);
             continue;
         }

@@ -27,11 +27,12 @@ const char *hth_config_path(hth_pool *pool, const char *directory, const char *p
 /* The same for a path that may stand behind "NAME=", which stays. */
 const char *hth_config_named_path(hth_pool *pool, const char *directory, const char *text);
 
+enum { HTH_CONFIG_OWN_KEYS_MAX = 2 };
 typedef struct hth_config_scope {
     const char *prefix; /* of keys in messages: "limits."; "": none */
     const char *where;  /* "here", "of a model" */
-    /* A key that the caller reads itself; NULL: none. It may occur several times. */
-    const char *own_key;
+    /* Keys that the caller reads itself; NULL: none. They may occur several times. */
+    const char *own_keys[HTH_CONFIG_OWN_KEYS_MAX];
     void (*read_own)(const hth_config_reader *reader, const hth_config_node *node, void *user_data);
     void *user_data;
 } hth_config_scope;

@@ -194,7 +194,7 @@ static void read_tree(key_reader *k, const char *name, const hth_config_node *ro
 {
     static const hth_option_table none = { NULL, 0 };
     const hth_config_scope scope = {
-        .prefix = "", .where = "of a file of keys", .own_key = "key", .read_own = read_entries, .user_data = k
+        .prefix = "", .where = "of a file of keys", .own_keys = { "key" }, .read_own = read_entries, .user_data = k
     };
     const hth_config_reader reader = { .name = name, .directory = "", .pool = k->pool, .problems = problems };
 

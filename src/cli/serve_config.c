@@ -3,7 +3,7 @@
  *
  *   1. defaults
  *   2. the configuration file, without its models
- *   3. for a model in the file, its section
+ *   3. for a model in the file, its presets in their order, then its section
  *   4. flags
  *
  * A later source wins, so a flag of models applies to all of them. The flags are read once for options of the server,
@@ -23,6 +23,7 @@
 #include "cache/policy.h"
 #include "cli/address.h"
 #include "cli/api_keys.h"
+#include "cli/config_presets.h"
 #include "cli/config_reader.h"
 #include "cli/key_file.h"
 #include "cli/models_folder.h"
@@ -46,6 +47,7 @@ typedef struct loader {
     hth_config_reader reader;
     const hth_config_node *sections[HTH_SERVE_MODELS_MAX];
     size_t n_sections;
+    hth_config_presets presets;
 } loader;
 
 static bool no_memory(const loader *l)
@@ -56,36 +58,47 @@ static bool no_memory(const loader *l)
 
 /* ---- the file ---- */
 
-static void add_model_sections(const hth_config_reader *reader, const hth_config_node *node, void *user_data)
+/* Add the sections with a name below node, `model "NAME" { ... }`, to a list. */
+static void add_sections(const hth_config_reader *reader, const hth_config_node *node, const char *example,
+                         const hth_config_node **list, size_t n_max, size_t *n)
 {
-    loader *l = user_data;
     const bool is_section = node->kind == HTH_CONFIG_SECTION;
 
-    for (const hth_config_node *model = is_section ? node->first : NULL; model; model = model->next) {
-        if (model->kind != HTH_CONFIG_SECTION) {
-            hth_problems_add(reader->problems,
-                             "%s:%u: a model has a name and a section: model \"chat\" { path = \"chat.gguf\" }",
-                             reader->name, model->key_line);
+    for (const hth_config_node *one = is_section ? node->first : NULL; one; one = one->next) {
+        if (one->kind != HTH_CONFIG_SECTION) {
+            hth_problems_add(reader->problems, "%s:%u: a %s has a name and a section: %s", reader->name, one->key_line,
+                             node->key, example);
             return;
         }
-        if (l->n_sections == HTH_SERVE_MODELS_MAX) {
-            hth_problems_add(reader->problems, "%s:%u: model '%.64s' is one too many; at most %d are allowed",
-                             reader->name, model->key_line, model->key, HTH_SERVE_MODELS_MAX);
+        if (*n == n_max) {
+            hth_problems_add(reader->problems, "%s:%u: %s '%.64s' is one too many; at most %d are allowed",
+                             reader->name, one->key_line, node->key, one->key, (int)n_max);
             return;
         }
-        l->sections[l->n_sections++] = model;
+        list[(*n)++] = one;
     }
     if (!is_section || !node->first)
-        hth_problems_add(reader->problems,
-                         "%s:%u: 'model' is no section with a name, such as model \"chat\" { path = \"chat.gguf\" }",
-                         reader->name, node->line);
+        hth_problems_add(reader->problems, "%s:%u: '%s' is no section with a name, such as %s", reader->name,
+                         node->line, node->key, example);
+}
+
+static void add_named_sections(const hth_config_reader *reader, const hth_config_node *node, void *user_data)
+{
+    loader *l = user_data;
+
+    if (strcmp(node->key, "preset") == 0)
+        add_sections(reader, node, "preset \"small\" { context = 4096 }", l->presets.sections, HTH_CONFIG_PRESETS_MAX,
+                     &l->presets.n);
+    else
+        add_sections(reader, node, "model \"chat\" { path = \"chat.gguf\" }", l->sections, HTH_SERVE_MODELS_MAX,
+                     &l->n_sections);
 }
 
 /* Read the tree of a file; its relative paths start from the folder of path. */
 static void read_tree(loader *l, const char *name, const char *path, const hth_config_node *root)
 {
     const hth_config_scope scope = {
-        .prefix = "", .where = "here", .own_key = "model", .read_own = add_model_sections, .user_data = l
+        .prefix = "", .where = "here", .own_keys = { "model", "preset" }, .read_own = add_named_sections, .user_data = l
     };
 
     l->reader = (hth_config_reader){ .name = name,
@@ -322,7 +335,6 @@ static bool apply_flags_to_model(const loader *l, hth_serve_model *model)
 
 static void add_file_model(loader *l, const hth_config_node *section)
 {
-    const hth_config_scope scope = { .prefix = "", .where = "of a model" };
     const size_t n_before = l->problems->n_errors;
     hth_serve_model model = l->o->defaults;
     char where[512];
@@ -333,7 +345,7 @@ static void add_file_model(loader *l, const hth_config_node *section)
         hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name, NAME_RULE);
         return;
     }
-    hth_config_read(&l->reader, section, &hth_serve_model_keys, &model, &scope);
+    hth_config_presets_read(&l->presets, &l->reader, section, "of a model", &model);
     if (!apply_flags_to_model(l, &model))
         return;
     if (!model.setup.path && l->problems->n_errors == n_before)
@@ -362,6 +374,7 @@ static void add_found_model(loader *l, const hth_found_model *found)
 
 static bool read_models(loader *l)
 {
+    hth_serve_model unused = l->o->defaults;
     hth_found_model *found = NULL;
     size_t n_found = 0, n;
 
@@ -372,6 +385,8 @@ static bool read_models(loader *l)
     l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));
     if (!l->models)
         return no_memory(l);
+    if (l->presets.n > 0) /* else there may be no file */
+        hth_config_presets_check(&l->presets, &l->reader, &unused);
     for (size_t i = 0; i < l->o->n_models; i++)
         add_flag_model(l, l->o->models[i]);
     for (size_t i = 0; i < l->n_sections; i++)
@@ -711,6 +726,7 @@ static loader *loader_new(hth_problems *problems)
     }
     set->pool = pool;
     *l = (loader){ .set = set, .o = &set->effective, .pool = pool, .problems = problems };
+    l->presets.table = &hth_serve_model_keys;
     hth_serve_options_init(l->o);
     return l;
 }
