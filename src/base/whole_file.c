@@ -141,6 +141,11 @@ int hth_whole_file_descriptor(const hth_whole_file *file)
     return file->fd;
 }
 
+const char *hth_whole_file_temporary_path(const hth_whole_file *file)
+{
+    return file->temporary;
+}
+
 hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err)
 {
     int rc = hth_fs_sync_data(file->fs, file->fd);

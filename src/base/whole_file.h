@@ -33,6 +33,9 @@ hearth_status hth_whole_file_write(hth_whole_file *file, const void *bytes, size
 /* Only with hth_fs_system(): its descriptor, to set owner and mode before it has its name. It stays the file's. */
 int hth_whole_file_descriptor(const hth_whole_file *file);
 
+/* Its temporary path, for whoever writes it or reads it back under a name. It stays the file's. */
+const char *hth_whole_file_temporary_path(const hth_whole_file *file);
+
 /*
  * Make the file durable and give it its name. Frees file, also on failure. HEARTH_MISUSE: a new file's name was taken
  * meanwhile; HEARTH_FULL, HEARTH_PERMISSION, HEARTH_IO. After a failure the name refers to the same file as before, or,

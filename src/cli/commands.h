@@ -18,6 +18,7 @@ int hth_command_worker(int argc, char **argv);
 int hth_command_version(int argc, char **argv);
 int hth_command_kvc(int argc, char **argv);
 int hth_command_cache(int argc, char **argv);
+int hth_command_convert(int argc, char **argv);
 
 enum { HTH_EXIT_OK = 0, HTH_EXIT_FAILED = 1, HTH_EXIT_USAGE = 2, HTH_EXIT_INTERRUPTED = 130 };
 

@@ -24,6 +24,7 @@ static const struct command {
     { "worker", hth_command_worker, "serve one model on a unix socket; 'hearth serve' starts such processes" },
     { "cache", hth_command_cache,
       "look after the cache: stat, ls, why, verify, gc, rm, export, import, pin, unpin, repair" },
+    { "convert", hth_command_convert, "make a GGUF file of a checkpoint in safetensors files" },
     { "kvc", hth_command_kvc, "inspect row files; compute keys: inspect, key" },
     { "version", hth_command_version, "show versions of program, engine and formats" },
 };

@@ -11,6 +11,7 @@
  *   backend_llama_exact.c      contexts with the same bits in any company
  *   backend_llama_state.c      reading and writing parts of a sequence's state
  *   backend_llama_embedder.c   vectors of inputs, in a context of their own
+ *   backend_llama_writer.c     model files
  *   backend_llama_chat.c, backend_llama_sampler.c  with headers of their own
  */
 #ifndef HTH_ENGINE_BACKEND_LLAMA_INSIDE_H

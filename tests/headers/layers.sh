@@ -7,7 +7,7 @@ failed=0
 fail() { echo "$*"; failed=1; }
 
 left=
-for layer in base cache engine sched models api server hub cli; do
+for layer in base cache engine sched models convert api server hub cli; do
   left="$left $layer"
   [ -d $layer ] || continue
   for file in "$layer"/*.c "$layer"/*.cpp "$layer"/*.h; do

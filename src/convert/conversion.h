@@ -1,0 +1,44 @@
+/*
+ * conversion.h - a checkpoint as a GGUF file
+ *
+ *   1. open: read config, headers and tokenizer, and map every tensor; nothing is written
+ *   2. write: the file in a type that is not mixed, byte by byte, a few rows of a tensor at a time
+ *   3. where the type is mixed, hth_model_writer makes it from that file
+ */
+#ifndef HTH_CONVERT_CONVERSION_H
+#define HTH_CONVERT_CONVERSION_H
+
+#include "engine/model_writer.h"
+
+typedef struct hth_conversion hth_conversion; /* one thread at a time */
+
+typedef struct hth_conversion_plan {
+    const char *architecture; /* the engine's name */
+    const char *type;         /* of the file that write makes */
+    const char *tokenizer;    /* the engine's name, and its pattern */
+    const char *tokenizer_pre;
+    size_t n_files, n_tensors, n_tokens;
+    uint64_t n_parameters;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+} hth_conversion_plan;
+
+/*
+ * type   of the file; NULL, or a mixed one: that of the checkpoint's weights is written.
+ * name   general.name of the model.
+ *
+ * HEARTH_UNSUPPORTED, HEARTH_CORRUPT, HEARTH_NOT_FOUND and others name the file and the tensor.
+ */
+hearth_status hth_conversion_open(const hth_model_writer *writer, const char *folder, const char *type,
+                                  const char *name, bool require_argument_order, hth_conversion **out,
+                                  hearth_error *err);
+/* Accepts NULL. */
+void hth_conversion_close(hth_conversion *conversion);
+
+/* Borrowed until close. */
+const hth_conversion_plan *hth_conversion_planned(const hth_conversion *conversion);
+
+/* Hand out the bytes of the file from first to last. Errors of put are passed on. */
+hearth_status hth_conversion_write(hth_conversion *conversion, hth_put_fn put, void *user_data, hearth_error *err);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * mapped_file.c - map a file, and read one as JSON
+ */
+#include "convert/mapped_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json_bounds.h"
+
+/* A tokenizer has about a million values; merges that are pairs, two million more. */
+enum { PATH_BYTES = 4096, JSON_BYTES_MAX = 512 << 20, JSON_DEPTH_MAX = 32, JSON_VALUES_MAX = 16000000 };
+
+hearth_status hth_mapped_file_open(const char *path, uint64_t bytes_max, const uint8_t **bytes, uint64_t *n_bytes,
+                                   hearth_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe does not let us wait */
+    struct stat st;
+    void *map = MAP_FAILED;
+    hearth_status status = HEARTH_OK;
+
+    if (fd < 0)
+        return hth_fail_errno(err, errno, "cannot open '%s'", path);
+    if (fstat(fd, &st) != 0)
+        status = hth_fail_errno(err, errno, "cannot look at '%s'", path);
+    else if (!S_ISREG(st.st_mode) || st.st_size <= 0)
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is empty, or no file", path);
+    else if ((uint64_t)st.st_size > bytes_max || (uint64_t)st.st_size > SIZE_MAX)
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is too large, %lld bytes", path, (long long)st.st_size);
+    if (status == HEARTH_OK) {
+        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED)
+            status = hth_fail_errno(err, errno, "cannot map '%s'", path);
+    }
+    (void)close(fd); /* it was only read */
+    if (status != HEARTH_OK)
+        return status;
+    *bytes = map;
+    *n_bytes = (uint64_t)st.st_size;
+    return HEARTH_OK;
+}
+
+void hth_mapped_file_close(const uint8_t *bytes, uint64_t n_bytes)
+{
+    (void)munmap((void *)(uintptr_t)bytes, (size_t)n_bytes); /* it was mapped */
+}
+
+hearth_status hth_json_file_read(const char *directory, const char *name, json_t **out, hearth_error *err)
+{
+    char path[PATH_BYTES];
+    const uint8_t *bytes = NULL;
+    uint64_t n_bytes = 0;
+    json_error_t problem = { .line = 0 };
+    hearth_status status;
+    json_t *read = NULL;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", directory, name) >= sizeof(path))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", directory);
+    status = hth_mapped_file_open(path, JSON_BYTES_MAX, &bytes, &n_bytes, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (!hth_json_is_within((const char *)bytes, (size_t)n_bytes, JSON_DEPTH_MAX, JSON_VALUES_MAX))
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is nested too deeply, or has too many values", path);
+    else
+        read = json_loadb((const char *)bytes, (size_t)n_bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (status == HEARTH_OK && !read)
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s', line %d: %s", path, problem.line, problem.text);
+    if (status == HEARTH_OK && !json_is_object(read)) {
+        json_decref(read);
+        status = hth_fail(err, HEARTH_CORRUPT, "'%s' is no JSON object", path);
+    }
+    hth_mapped_file_close(bytes, n_bytes);
+    if (status == HEARTH_OK)
+        *out = read;
+    return status;
+}

@@ -1,0 +1,300 @@
+/*
+ * tokenizer.c - read the tokenizer's files of a folder
+ *
+ * tokenizer.model has the scores that its pieces are merged by, so it comes before tokenizer.json. Special tokens are
+ * named by tokenizer_config.json; where that is silent, by number in generation_config.json or config.json.
+ */
+#include "convert/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/mapped_file.h"
+#include "convert/sentencepiece.h"
+#include "convert/tokenizer_json.h"
+
+enum { PATH_BYTES = 4096, MODEL_BYTES_MAX = 64 << 20, TEMPLATE_BYTES_MAX = 1 << 20 };
+
+typedef struct sources {
+    const char *folder;
+    const json_t *config;
+    json_t *tokenizer; /* the files that are there; NULL: not */
+    json_t *tokenizer_config;
+    json_t *generation_config;
+    json_t *added_tokens;
+    json_t *chat_template;
+} sources;
+
+/* The keys of a special token: its text in tokenizer_config.json, its number in the others. */
+static const struct special {
+    const char *text_key;
+    const char *id_key;
+} specials[HTH_N_SPECIALS] = {
+    [HTH_SPECIAL_BOS] = { "bos_token", "bos_token_id" }, [HTH_SPECIAL_EOS] = { "eos_token", "eos_token_id" },
+    [HTH_SPECIAL_EOT] = { "eot_token", "eot_token_id" }, [HTH_SPECIAL_UNKNOWN] = { "unk_token", "unk_token_id" },
+    [HTH_SPECIAL_PAD] = { "pad_token", "pad_token_id" },
+};
+
+static hearth_status read_optional(const char *folder, const char *name, json_t **out, hearth_error *err)
+{
+    hearth_status status = hth_json_file_read(folder, name, out, err);
+
+    return status == HEARTH_NOT_FOUND ? HEARTH_OK : status;
+}
+
+static hearth_status read_sources(sources *s, hearth_error *err)
+{
+    hearth_status status = read_optional(s->folder, "tokenizer.json", &s->tokenizer, err);
+
+    if (status == HEARTH_OK)
+        status = read_optional(s->folder, "tokenizer_config.json", &s->tokenizer_config, err);
+    if (status == HEARTH_OK)
+        status = read_optional(s->folder, "generation_config.json", &s->generation_config, err);
+    if (status == HEARTH_OK)
+        status = read_optional(s->folder, "added_tokens.json", &s->added_tokens, err);
+    if (status == HEARTH_OK)
+        status = read_optional(s->folder, "chat_template.json", &s->chat_template, err);
+    return status;
+}
+
+static void free_sources(sources *s)
+{
+    json_decref(s->tokenizer);
+    json_decref(s->tokenizer_config);
+    json_decref(s->generation_config);
+    json_decref(s->added_tokens);
+    json_decref(s->chat_template);
+}
+
+/* ---- tokens ---- */
+
+/* HEARTH_NOT_FOUND: there is no tokenizer.model. */
+static hearth_status read_pieces(const sources *s, hth_vocabulary *vocabulary, hearth_error *err)
+{
+    char path[PATH_BYTES];
+    const uint8_t *bytes = NULL;
+    uint64_t n_bytes = 0;
+    hearth_status status;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/tokenizer.model", s->folder) >= sizeof(path))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", s->folder);
+    status = hth_mapped_file_open(path, MODEL_BYTES_MAX, &bytes, &n_bytes, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_sentencepiece_read(path, bytes, (size_t)n_bytes, vocabulary, err);
+    hth_mapped_file_close(bytes, n_bytes);
+    return status;
+}
+
+/* {"<piece>": id}; whether they are special is told elsewhere. */
+static hearth_status add_listed(const json_t *added, hth_vocabulary *vocabulary, hearth_error *err)
+{
+    const char *piece;
+    json_t *id;
+
+    json_object_foreach((json_t *)(uintptr_t)added, piece, id)
+    {
+        hearth_status status = json_is_integer(id) && json_integer_value(id) >= 0
+                                 ? hth_vocabulary_add(vocabulary, "added_tokens.json", (uint64_t)json_integer_value(id),
+                                                      piece, /* is_special= */ false, err)
+                                 : hth_fail(err, HEARTH_CORRUPT, "'added_tokens.json': '%.100s' has no id", piece);
+
+        if (status != HEARTH_OK)
+            return status;
+    }
+    return HEARTH_OK;
+}
+
+/* "added_tokens_decoder": {"<id>": {"content": ..., "special": ...}} */
+static hearth_status add_decoder(const json_t *decoder, hth_vocabulary *vocabulary, hearth_error *err)
+{
+    const char *key;
+    json_t *token;
+
+    json_object_foreach((json_t *)(uintptr_t)decoder, key, token)
+    {
+        const char *content = json_string_value(json_object_get(token, "content"));
+        char *end;
+        unsigned long id = strtoul(key, &end, 10);
+        hearth_status status =
+            content && *key && !*end
+                ? hth_vocabulary_add(vocabulary, "tokenizer_config.json", id, content,
+                                     json_is_true(json_object_get(token, "special")), err)
+                : hth_fail(err, HEARTH_CORRUPT, "'tokenizer_config.json': the added token '%.40s' is none", key);
+
+        if (status != HEARTH_OK)
+            return status;
+    }
+    return HEARTH_OK;
+}
+
+static hearth_status read_vocabulary(const sources *s, hth_vocabulary *vocabulary, hearth_error *err)
+{
+    const json_t *prefix = json_object_get(s->tokenizer_config, "add_prefix_space");
+    hearth_status status = read_pieces(s, vocabulary, err);
+
+    if (status == HEARTH_OK) {
+        if (json_is_boolean(prefix))
+            vocabulary->adds_space = json_is_true(prefix);
+        status = add_listed(s->added_tokens, vocabulary, err);
+        if (status == HEARTH_OK)
+            status = hth_tokenizer_json_add(s->tokenizer, vocabulary, err);
+    } else if (status == HEARTH_NOT_FOUND && s->tokenizer) {
+        status = hth_tokenizer_json_read(s->tokenizer, vocabulary, err);
+    } else if (status == HEARTH_NOT_FOUND) {
+        status = hth_fail(err, HEARTH_NOT_FOUND, "'%s' has neither tokenizer.model nor tokenizer.json", s->folder);
+    }
+    if (status == HEARTH_OK)
+        status = add_decoder(json_object_get(s->tokenizer_config, "added_tokens_decoder"), vocabulary, err);
+    if (status == HEARTH_OK)
+        status = hth_vocabulary_fill(vocabulary, err);
+    return status;
+}
+
+/* ---- special tokens ---- */
+
+/* "<s>" or {"content": "<s>", ...}; NULL: neither. */
+static const char *special_text(const sources *s, hth_special which)
+{
+    const json_t *value = json_object_get(s->tokenizer_config, specials[which].text_key);
+
+    return json_is_object(value) ? json_string_value(json_object_get(value, "content")) : json_string_value(value);
+}
+
+/* A number, or the first of a list of them. */
+static bool special_number(const json_t *object, const char *key, uint64_t *id)
+{
+    const json_t *value = json_object_get(object, key);
+
+    if (json_is_array(value))
+        value = json_array_get(value, 0);
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return false;
+    *id = (uint64_t)json_integer_value(value);
+    return true;
+}
+
+static hearth_status read_special(const sources *s, hth_special which, hth_tokenizer *out, hearth_error *err)
+{
+    const char *text = special_text(s, which);
+    uint64_t id = 0;
+
+    if (text && !hth_vocabulary_find(&out->vocabulary, text, &out->special[which]))
+        return hth_fail(err, HEARTH_CORRUPT, "'tokenizer_config.json': %s is '%.100s', which is no token",
+                        specials[which].text_key, text);
+    out->has_special[which] = text != NULL;
+    if (text || !(special_number(s->generation_config, specials[which].id_key, &id) ||
+                  special_number(s->config, specials[which].id_key, &id)))
+        return HEARTH_OK;
+    if (id >= out->vocabulary.n)
+        return hth_fail(err, HEARTH_CORRUPT, "%s is %llu, and there are %zu tokens", specials[which].id_key,
+                        (unsigned long long)id, out->vocabulary.n);
+    out->has_special[which] = true;
+    out->special[which] = (uint32_t)id;
+    return HEARTH_OK;
+}
+
+static const char *piece_of(const hth_tokenizer *tokenizer, hth_special which)
+{
+    return tokenizer->has_special[which] ? tokenizer->vocabulary.pieces[tokenizer->special[which]] : NULL;
+}
+
+static hearth_status read_specials(const sources *s, hth_tokenizer *out, hearth_error *err)
+{
+    const json_t *bos = json_object_get(s->tokenizer_config, "add_bos_token");
+    const json_t *eos = json_object_get(s->tokenizer_config, "add_eos_token");
+    hth_vocabulary *vocabulary = &out->vocabulary;
+
+    for (hth_special which = 0; which < HTH_N_SPECIALS; which++) {
+        hearth_status status = read_special(s, which, out, err);
+
+        if (status != HEARTH_OK)
+            return status;
+    }
+    hth_tokenizer_json_ends(s->tokenizer, piece_of(out, HTH_SPECIAL_BOS), piece_of(out, HTH_SPECIAL_EOS),
+                            &vocabulary->adds_bos, &vocabulary->adds_eos);
+    if (json_is_boolean(bos))
+        vocabulary->adds_bos = json_is_true(bos);
+    if (json_is_boolean(eos))
+        vocabulary->adds_eos = json_is_true(eos);
+    vocabulary->adds_bos = vocabulary->adds_bos && out->has_special[HTH_SPECIAL_BOS];
+    vocabulary->adds_eos = vocabulary->adds_eos && out->has_special[HTH_SPECIAL_EOS];
+    return HEARTH_OK;
+}
+
+/* ---- the chat template ---- */
+
+/* A text, or the one named "default" of a list. */
+static const char *template_of(const json_t *value)
+{
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *named = json_array_get(value, i);
+        const char *name = json_string_value(json_object_get(named, "name"));
+
+        if (name && strcmp(name, "default") == 0)
+            return json_string_value(json_object_get(named, "template"));
+    }
+    return json_string_value(value);
+}
+
+static hearth_status read_template(const sources *s, char **out, hearth_error *err)
+{
+    const char *text = template_of(json_object_get(s->tokenizer_config, "chat_template"));
+    char path[PATH_BYTES];
+    const uint8_t *bytes = NULL;
+    uint64_t n_bytes = 0;
+    hearth_status status;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/chat_template.jinja", s->folder) >= sizeof(path))
+        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", s->folder);
+    status = hth_mapped_file_open(path, TEMPLATE_BYTES_MAX, &bytes, &n_bytes, err);
+    if (status == HEARTH_OK) {
+        if (memchr(bytes, '\0', (size_t)n_bytes))
+            status = hth_fail(err, HEARTH_CORRUPT, "'%s' has a zero byte", path);
+        else
+            *out = strndup((const char *)bytes, (size_t)n_bytes);
+        hth_mapped_file_close(bytes, n_bytes);
+        if (status == HEARTH_OK && !*out)
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for '%s'", path);
+        return status;
+    }
+    if (status != HEARTH_NOT_FOUND)
+        return status;
+    if (!text)
+        text = template_of(json_object_get(s->chat_template, "chat_template"));
+    *out = text ? strdup(text) : NULL;
+    return !text || *out ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a chat template");
+}
+
+/* ---- the whole ---- */
+
+hearth_status hth_tokenizer_read(const char *folder, const json_t *config, size_t n_vocab, hth_tokenizer *out,
+                                 hearth_error *err)
+{
+    sources s = { .folder = folder, .config = config };
+    hth_tokenizer made = { 0 };
+    hearth_status status = hth_vocabulary_init(&made.vocabulary, n_vocab, err);
+
+    if (status == HEARTH_OK)
+        status = read_sources(&s, err);
+    if (status == HEARTH_OK)
+        status = read_vocabulary(&s, &made.vocabulary, err);
+    if (status == HEARTH_OK)
+        status = read_specials(&s, &made, err);
+    if (status == HEARTH_OK)
+        status = read_template(&s, &made.chat_template, err);
+    free_sources(&s);
+    if (status == HEARTH_OK)
+        *out = made;
+    else
+        hth_tokenizer_deinit(&made);
+    return status;
+}
+
+void hth_tokenizer_deinit(hth_tokenizer *tokenizer)
+{
+    hth_vocabulary_deinit(&tokenizer->vocabulary);
+    free(tokenizer->chat_template);
+    *tokenizer = (hth_tokenizer){ 0 };
+}

@@ -1,0 +1,203 @@
+/*
+ * tokenizer_json.c - read tokenizer.json
+ */
+#include "convert/tokenizer_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/cutting.h"
+
+#define FILE_NAME "tokenizer.json"
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+/* ---- tokens ---- */
+
+static bool is_byte_piece(const char *piece)
+{
+    return strlen(piece) == 6 && strncmp(piece, "<0x", 3) == 0 && piece[5] == '>' &&
+           strspn(piece + 3, "0123456789ABCDEFabcdef") == 2;
+}
+
+static hearth_status read_tokens(const json_t *model, bool has_bytes, hth_vocabulary *vocabulary, hearth_error *err)
+{
+    json_t *vocab = json_object_get(model, "vocab"), *id;
+    const char *unknown = json_string_value(json_object_get(model, "unk_token"));
+    const char *piece;
+    hearth_status status = HEARTH_OK;
+
+    if (!json_is_object(vocab) || json_object_size(vocab) == 0)
+        return hth_fail(err, HEARTH_CORRUPT, "'" FILE_NAME "' has no vocabulary");
+    json_object_foreach(vocab, piece, id)
+    {
+        hth_token_type type = has_bytes && is_byte_piece(piece)      ? HTH_TOKEN_BYTE
+                            : unknown && strcmp(unknown, piece) == 0 ? HTH_TOKEN_UNKNOWN
+                                                                     : HTH_TOKEN_NORMAL;
+
+        if (!json_is_integer(id) || json_integer_value(id) < 0)
+            return hth_fail(err, HEARTH_CORRUPT, "'" FILE_NAME "': the token '%.100s' has no id", piece);
+        status = hth_vocabulary_set(vocabulary, FILE_NAME, (uint64_t)json_integer_value(id), piece, strlen(piece), type,
+                                    err);
+        if (status != HEARTH_OK)
+            return status;
+    }
+    return HEARTH_OK;
+}
+
+hearth_status hth_tokenizer_json_add(const json_t *tokenizer, hth_vocabulary *vocabulary, hearth_error *err)
+{
+    const json_t *added = json_object_get(tokenizer, "added_tokens");
+
+    for (size_t i = 0; i < json_array_size(added); i++) {
+        const json_t *token = json_array_get(added, i), *id = json_object_get(token, "id");
+        hearth_status status;
+
+        if (!json_is_integer(id) || json_integer_value(id) < 0)
+            return hth_fail(err, HEARTH_CORRUPT, "'" FILE_NAME "': an added token has no id");
+        status = hth_vocabulary_add(vocabulary, FILE_NAME, (uint64_t)json_integer_value(id), text_of(token, "content"),
+                                    json_is_true(json_object_get(token, "special")), err);
+        if (status != HEARTH_OK)
+            return status;
+    }
+    return HEARTH_OK;
+}
+
+/* ---- merges ---- */
+
+/* Both parts of a merge, borrowed from the JSON or from buffer, which the caller frees; false: it is none. */
+static bool split_merge(const json_t *merge, char **buffer, const char **left, const char **right)
+{
+    char *space;
+
+    *buffer = NULL;
+    if (json_is_array(merge)) {
+        *left = json_string_value(json_array_get(merge, 0));
+        *right = json_string_value(json_array_get(merge, 1));
+        return json_array_size(merge) == 2 && *left && *right;
+    }
+    *buffer = json_is_string(merge) ? strdup(json_string_value(merge)) : NULL;
+    space = *buffer ? strchr(*buffer, ' ') : NULL;
+    if (!space || strchr(space + 1, ' '))
+        return false;
+    *space = '\0';
+    *left = *buffer;
+    *right = space + 1;
+    return true;
+}
+
+static char *join(const char *left, const char *between, const char *right)
+{
+    size_t n = strlen(left) + strlen(between) + strlen(right) + 1;
+    char *joined = malloc(n);
+
+    if (joined)
+        (void)snprintf(joined, n, "%s%s%s", left, between, right); /* fits */
+    return joined;
+}
+
+/* "gpt2": the engine has the merges as texts. A space inside a part would read as the space between them. */
+static bool keep_merge(hth_vocabulary *vocabulary, const char *left, const char *right)
+{
+    char *joined = *left && *right && !strchr(left, ' ') && !strchr(right, ' ') ? join(left, " ", right) : NULL;
+
+    if (joined)
+        vocabulary->merges[vocabulary->n_merges++] = joined;
+    return joined != NULL;
+}
+
+/* "llama": the engine merges the pair whose piece has the highest score, so the score is minus the rank of the merge. */
+static bool score_merge(const json_t *vocab, hth_vocabulary *vocabulary, size_t rank, const char *left,
+                        const char *right)
+{
+    char *joined = join(left, "", right);
+    const json_t *id = joined ? json_object_get(vocab, joined) : NULL;
+    json_int_t at = json_is_integer(id) ? json_integer_value(id) : -1;
+
+    free(joined);
+    if (at < 0 || (uint64_t)at >= vocabulary->n)
+        return false;
+    if (vocabulary->scores[at] < -(float)rank)
+        vocabulary->scores[at] = -(float)rank;
+    return true;
+}
+
+static hearth_status read_merges(const json_t *model, bool has_bytes, hth_vocabulary *vocabulary, hearth_error *err)
+{
+    const json_t *merges = json_object_get(model, "merges"), *vocab = json_object_get(model, "vocab");
+    size_t n = json_array_size(merges);
+
+    if (!json_is_array(merges))
+        return hth_fail(err, HEARTH_CORRUPT, "'" FILE_NAME "' has no merges");
+    vocabulary->merges = calloc(n + 1, sizeof(*vocabulary->merges));
+    if (!vocabulary->merges)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu merges", n);
+    for (size_t i = 0; i < n; i++) {
+        const char *left = "", *right = "";
+        char *buffer;
+        bool ok = split_merge(json_array_get(merges, i), &buffer, &left, &right);
+
+        ok = ok && (has_bytes ? score_merge(vocab, vocabulary, i, left, right) : keep_merge(vocabulary, left, right));
+        free(buffer);
+        if (!ok)
+            return hth_fail(err, HEARTH_CORRUPT, "'" FILE_NAME "': merge %zu does not join two parts to a token", i);
+    }
+    return HEARTH_OK;
+}
+
+/* ---- the whole ---- */
+
+hearth_status hth_tokenizer_json_read(const json_t *tokenizer, hth_vocabulary *vocabulary, hearth_error *err)
+{
+    const json_t *model = json_object_get(tokenizer, "model");
+    bool has_bytes = json_is_true(json_object_get(model, "byte_fallback"));
+    hearth_status status;
+
+    if (strcmp(text_of(model, "type"), "BPE") != 0)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "'" FILE_NAME "' is of the type '%.40s'; only BPE is converted",
+                        text_of(model, "type"));
+    if (*text_of(model, "continuing_subword_prefix") || *text_of(model, "end_of_word_suffix"))
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "'" FILE_NAME "' marks the ends of words, which the engine does not have");
+    vocabulary->model = has_bytes ? "llama" : "gpt2";
+    status = has_bytes ? hth_cutting_of_pieces(tokenizer, &vocabulary->adds_space, err)
+                       : hth_cutting_of_bytes(tokenizer, &vocabulary->pre, err);
+    if (status == HEARTH_OK)
+        status = read_tokens(model, has_bytes, vocabulary, err);
+    if (status == HEARTH_OK)
+        status = read_merges(model, has_bytes, vocabulary, err);
+    if (status == HEARTH_OK)
+        status = hth_tokenizer_json_add(tokenizer, vocabulary, err);
+    return status;
+}
+
+/* The step of the post-processor that puts tokens around a text. */
+static const json_t *find_template(const json_t *tokenizer)
+{
+    const json_t *post = json_object_get(tokenizer, "post_processor");
+    const json_t *steps = json_object_get(post, "processors");
+
+    for (size_t i = 0; i < json_array_size(steps); i++)
+        if (strcmp(text_of(json_array_get(steps, i), "type"), "TemplateProcessing") == 0)
+            return json_array_get(steps, i);
+    return strcmp(text_of(post, "type"), "TemplateProcessing") == 0 ? post : NULL;
+}
+
+void hth_tokenizer_json_ends(const json_t *tokenizer, const char *bos, const char *eos, bool *adds_bos, bool *adds_eos)
+{
+    const json_t *single = json_object_get(find_template(tokenizer), "single");
+    size_t n = json_array_size(single);
+    const char *first = text_of(json_object_get(json_array_get(single, 0), "SpecialToken"), "id");
+    const char *last = n > 0 ? text_of(json_object_get(json_array_get(single, n - 1), "SpecialToken"), "id") : "";
+
+    if (!json_is_object(tokenizer))
+        return;
+    *adds_bos = bos && strcmp(first, bos) == 0;
+    *adds_eos = eos && n > 1 && strcmp(last, eos) == 0;
+}

@@ -1,0 +1,128 @@
+/*
+ * vocabulary.c - tokens by id
+ */
+#include "convert/vocabulary.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACE "\xe2\x96\x81" /* U+2581 */
+
+static const float no_score = -1000000.0f; /* below those of all pieces that are merged */
+
+hearth_status hth_vocabulary_init(hth_vocabulary *vocabulary, size_t n, hearth_error *err)
+{
+    hth_vocabulary made = { .n = n, .pre = "default" };
+
+    made.pieces = calloc(n, sizeof(*made.pieces));
+    made.scores = calloc(n, sizeof(*made.scores));
+    made.types = calloc(n, sizeof(*made.types));
+    if (!made.pieces || !made.scores || !made.types) {
+        hth_vocabulary_deinit(&made);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a vocabulary of %zu tokens", n);
+    }
+    *vocabulary = made;
+    return HEARTH_OK;
+}
+
+void hth_vocabulary_deinit(hth_vocabulary *vocabulary)
+{
+    for (size_t i = 0; vocabulary->pieces && i < vocabulary->n; i++)
+        free(vocabulary->pieces[i]);
+    for (size_t i = 0; i < vocabulary->n_merges; i++)
+        free(vocabulary->merges[i]);
+    free(vocabulary->pieces);
+    free(vocabulary->scores);
+    free(vocabulary->types);
+    free(vocabulary->merges);
+    *vocabulary = (hth_vocabulary){ 0 };
+}
+
+hearth_status hth_vocabulary_set(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *piece,
+                                 size_t n_bytes, hth_token_type type, hearth_error *err)
+{
+    if (id >= vocabulary->n)
+        return hth_fail(err, HEARTH_CORRUPT, "'%s': a token has the id %llu, and the embedding has %zu rows", file,
+                        (unsigned long long)id, vocabulary->n);
+    if (vocabulary->pieces[id])
+        return hth_fail(err, HEARTH_CORRUPT, "'%s': two tokens have the id %llu", file, (unsigned long long)id);
+    if (n_bytes == 0 || memchr(piece, '\0', n_bytes))
+        return hth_fail(err, HEARTH_CORRUPT, "'%s': the token %llu is empty, or has a zero byte", file,
+                        (unsigned long long)id);
+    vocabulary->pieces[id] = strndup(piece, n_bytes);
+    if (!vocabulary->pieces[id])
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the tokens of '%s'", file);
+    vocabulary->types[id] = type;
+    vocabulary->scores[id] = no_score;
+    return HEARTH_OK;
+}
+
+/* In place: the result is not longer. */
+static void put_spaces(char *piece)
+{
+    const size_t n = sizeof(SPACE) - 1;
+    char *to = piece;
+
+    assert(piece);
+    for (const char *from = piece; *from;) {
+        bool is_space = strncmp(from, SPACE, n) == 0;
+
+        *to++ = is_space ? ' ' : *from;
+        from += is_space ? n : 1;
+    }
+    *to = '\0';
+}
+
+hearth_status hth_vocabulary_add(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *content,
+                                 bool is_special, hearth_error *err)
+{
+    hth_token_type type = is_special ? HTH_TOKEN_CONTROL : HTH_TOKEN_USER_DEFINED;
+    bool is_known = id < vocabulary->n && vocabulary->pieces[id] && strcmp(vocabulary->pieces[id], content) == 0;
+    hearth_status status;
+
+    if (!is_known && id < vocabulary->n) { /* it takes the place of a reserved piece */
+        free(vocabulary->pieces[id]);
+        vocabulary->pieces[id] = NULL;
+    }
+    if (!is_known) {
+        status = hth_vocabulary_set(vocabulary, file, id, content, strlen(content), type, err);
+        if (status != HEARTH_OK)
+            return status;
+    }
+    if (is_known && (vocabulary->types[id] == HTH_TOKEN_BYTE || vocabulary->types[id] == HTH_TOKEN_UNKNOWN))
+        return HEARTH_OK;
+    vocabulary->types[id] = type;
+    vocabulary->scores[id] = no_score;
+    if (!is_special)
+        put_spaces(vocabulary->pieces[id]);
+    return HEARTH_OK;
+}
+
+hearth_status hth_vocabulary_fill(hth_vocabulary *vocabulary, hearth_error *err)
+{
+    char name[32];
+
+    for (size_t i = 0; i < vocabulary->n; i++) {
+        if (vocabulary->pieces[i])
+            continue;
+        (void)snprintf(name, sizeof(name), "[PAD%zu]", i); /* fits */
+        vocabulary->pieces[i] = strdup(name);
+        if (!vocabulary->pieces[i])
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a vocabulary of %zu tokens", vocabulary->n);
+        vocabulary->types[i] = HTH_TOKEN_UNUSED;
+        vocabulary->scores[i] = no_score;
+    }
+    return HEARTH_OK;
+}
+
+bool hth_vocabulary_find(const hth_vocabulary *vocabulary, const char *piece, uint32_t *id)
+{
+    for (size_t i = 0; i < vocabulary->n; i++)
+        if (vocabulary->pieces[i] && strcmp(vocabulary->pieces[i], piece) == 0) {
+            *id = (uint32_t)i;
+            return true;
+        }
+    return false;
+}
