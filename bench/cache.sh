@@ -30,12 +30,12 @@ if [ "${QUICK:-0}" = 1 ]; then
   large=tiny-llama small=tiny-llama
   hit_tokens=512 hit_rounds=3 long_tokens=2048 long_rounds=2
   pack_tokens=512 pack_rounds=2 replies='8 2 2' busy_replies='8 8 2'
-  lookup_tokens=3000 lookup_rounds=3 turns='3 900' index_rows=1000
+  lookup_tokens=3000 lookup_rounds=3 turns='3 900' index_rows=1000 load_rounds=2
 else
   large=llama-1.1b small=llama-15m
   hit_tokens=2048 hit_rounds=31 long_tokens=32768 long_rounds=11
   pack_tokens=2048 pack_rounds=31 replies='64 8 7' busy_replies='64 256 5'
-  lookup_tokens=30000 lookup_rounds=500 turns='20 8000' index_rows=100000
+  lookup_tokens=30000 lookup_rounds=500 turns='20 8000' index_rows=100000 load_rounds=9
 fi
 
 disk=$(mktemp -d "${TMPDIR:-/tmp}/hearth-bench-XXXXXX")
@@ -75,4 +75,5 @@ fi
   run lookup_bench $lookup_tokens "$disk/kv" $lookup_rounds
   run conversation_bench "$small" $turns "$disk/kv"
   run index_bench $index_rows "$disk/kv"
+  run load_bench "$large" "$disk/kv" "$memory/weights" $load_rounds
 }

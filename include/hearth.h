@@ -480,6 +480,14 @@ typedef struct hearth_model_options {
      */
     uint32_t control_layer_first;
     uint32_t control_layer_last;
+    /*
+     * A folder for weights that the engine repacks for the CPU: the first process writes them into a file, others map
+     * it, and load several times as fast. The folder should be in memory (below /dev/shm); it is made if it is missing,
+     * with mode 0700. NULL (default): each process repacks, into memory of its own. So it does, with a warning, when
+     * the folder is full or unusable, or when everybody may write to it. The last process removes the file.
+     */
+    const char *host_weights;
+    bool keep_host_weights; /* the file stays when the last process ends; false (default) */
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);

@@ -85,6 +85,8 @@ typedef struct hth_engine_model_params {
     size_t n_control_vectors;
     uint32_t control_layer_first;
     uint32_t control_layer_last;
+    const char *host_weights; /* the folder of regions of repacked weights (weight_region.h); NULL: none */
+    bool keep_host_weights;   /* they stay when nobody has the model any more */
 } hth_engine_model_params;
 
 /* A device that the engine can compute on. */

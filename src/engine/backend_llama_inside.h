@@ -4,6 +4,7 @@
  *   backend_llama.c            the table, and the rules for all files
  *   backend_llama_engine.c     the engine as a whole: its start, its log, its devices
  *   backend_llama_model.c      loading a model; its facts, tokens, texts and chats
+ *   backend_llama_weights.c    repacked weights that processes share; a header of its own
  *   backend_llama_adapter.c    LoRA adapters, and those that a context applies
  *   backend_llama_control.c    control vectors, which all contexts apply
  *   backend_llama_context.c    making a context; the text that is hashed into ctx_params_hash

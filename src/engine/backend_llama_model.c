@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/backend_llama_weights.h"
 #include "engine/model_files.h"
 
 /* Architectures of v0.5.0 whose cache has special parts: indexers, shared cells, chunked windows. */
@@ -133,9 +134,22 @@ static hearth_status load_weights(hth_engine_model *model, const char *path, con
                                   hearth_error *err)
 {
     load_progress progress = { .params = params };
-    hearth_status status = hth_shim_model_load(path, model->devices.all, model->n_gpu_layers, params->no_mmap,
-                                               report_progress, &progress, &model->llama, err);
+    hth_llama_weights *weights = NULL;
+    hearth_status status;
+    bool is_right;
 
+    for (int attempt = 0;; attempt++) {
+        if (attempt < 2) /* a region that is wrong is made anew, once */
+            weights = hth_llama_weights_begin(model, path, params);
+        status = hth_shim_model_load(path, model->devices.all, model->n_gpu_layers, params->no_mmap, report_progress,
+                                     &progress, &model->llama, err);
+        is_right = hth_llama_weights_end(weights, status == HEARTH_OK);
+        weights = NULL;
+        if (status != HEARTH_OK || is_right)
+            break;
+        hth_shim_model_free(model->llama);
+        model->llama = NULL;
+    }
     if (status == HEARTH_OK)
         return HEARTH_OK;
     if (progress.cancelled)

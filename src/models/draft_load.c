@@ -123,6 +123,8 @@ static hearth_status load(hth_model_draft *draft, hearth_runtime *runtime, const
     hth_engine_model_params params = {
         .n_gpu_layers = options->draft_n_gpu_layers,
         .no_mmap = options->no_mmap,
+        .host_weights = options->host_weights,
+        .keep_host_weights = options->keep_host_weights,
         .progress = may_continue,
         .progress_user_data = (void *)options,
         .log = hth_runtime_log(runtime),

@@ -127,6 +127,8 @@ static hearth_status load_engine_model(hearth_model *model, const char *path, co
         .n_gpu_layers = options->n_gpu_layers,
         .rpc_servers = options->rpc_servers,
         .no_mmap = options->no_mmap,
+        .host_weights = options->host_weights,
+        .keep_host_weights = options->keep_host_weights,
         .chat_template = named ? named->source : options->chat_template,
         .fallback_template = hth_chat_template_named(HTH_CHAT_TEMPLATE_FALLBACK)->source,
         .progress = options->progress,

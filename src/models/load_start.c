@@ -26,7 +26,7 @@ struct load {
     char *path;
     hearth_model_options options;
     hearth_cache_policy policy;
-    char *texts[8 + HEARTH_CONTROL_VECTORS_MAX]; /* owned copies, to which options point */
+    char *texts[9 + HEARTH_CONTROL_VECTORS_MAX]; /* owned copies, to which options point */
     const char *control_vectors[HEARTH_CONTROL_VECTORS_MAX];
     int percent; /* in the last event; the loading thread's */
     atomic_bool is_cancelled;
@@ -79,8 +79,9 @@ static bool copy_options(load *one, const hearth_model_options *given)
 {
     hearth_model_options *options = &one->options;
     const char **fields[] = {
-        &options->name,          &options->type_k,   &options->type_v,      &options->cache_salt,
-        &options->chat_template, &options->strategy, &options->rpc_servers, &options->draft_model
+        &options->name,        &options->type_k,        &options->type_v,
+        &options->cache_salt,  &options->chat_template, &options->strategy,
+        &options->rpc_servers, &options->draft_model,   &options->host_weights,
     };
 
     *options = *given;

@@ -71,6 +71,8 @@ static void fill(list *all, strings *texts, const char *model_path, const hearth
 
     all->write[n_write++] = all->socket_folder;
     all->write[n_write++] = all->nvidia_cache;
+    if (model->host_weights)
+        all->write[n_write++] = keep(texts, model->host_weights);
     if (slot_directory)
         all->write[n_write++] = keep(texts, slot_directory);
     if (!runtime->cache_disabled) {

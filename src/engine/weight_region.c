@@ -1,0 +1,550 @@
+/*
+ * weight_region.c - fill a file with repacked weights once, and map it from then on
+ *
+ *   1. make NAME.filling, lock it exclusively, allocate its pages, map it
+ *   2. the caller writes the weights
+ *   3. write the header with the checksums, make the mapping read-only
+ *   4. rename to NAME.weights, and hold a shared lock instead
+ *
+ * NAME is a digest of the key: the model's files (device, inode, size, times), the machine text, the number and size.
+ * A step that looks at names or changes them holds the folder's lock, which nobody holds for long: not while weights
+ * are written or checked. All locks are flock(), which the kernel drops with the process. So a file without a lock has
+ * no holder. A crash before 4 leaves a NAME.filling without a lock, a crash after 4 a NAME.weights without one. The
+ * next process that opens a region in the folder maps it or removes it.
+ *
+ * Who maps a region checks all of it: the size, the header, and a CRC32C of the weights. The pages are allocated before
+ * they are written, so a full file system is an error at step 1 and no SIGBUS at step 2. A process that may write to
+ * the folder is trusted: it could change a mapped file.
+ *
+ * Layout of a file, little-endian:
+ *
+ *      0   8  "hthweigh"
+ *      8   2  format version, 1
+ *     10   2  1: a file without holders stays; not covered by a checksum, because it changes
+ *     12   4  CRC32C of the bytes 16 .. 4095
+ *     16   8  bytes of weights
+ *     24   4  CRC32C of the weights
+ *     28   4  zero
+ *     32  32  SHA-256 of the key
+ *     64  32  the caller's digest of the layout: the name, type, shape and offset of each tensor
+ *     96  32  SHA-256 of the model's files, as in the key
+ *    128      path of the model, zeros
+ *   4096      weights, and zeros up to a multiple of the file system's block (of the page, in hugetlbfs)
+ */
+#include "engine/weight_region.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/gguf_name.h"
+#include "base/hash.h"
+#include "base/os.h"
+
+enum {
+    FORMAT = 1,
+    HEADER_BYTES = 4096,
+    AT_KEPT = 10,
+    AT_CRC = 12,
+    AT_BYTES = 16,
+    AT_DATA_CRC = 24,
+    AT_KEY = 32,
+    AT_LAYOUT = 64,
+    AT_MODEL = 96,
+    AT_PATH = 128,
+    NAME_DIGITS = 32,
+    WAIT_MS = 30000, /* for another process that fills the region, and for the folder's lock */
+    POLL_MS = 10,
+    PARTS_MAX = 999,
+    FILE_MODE = 0660,
+};
+
+static const char magic[8] = { 'h', 't', 'h', 'w', 'e', 'i', 'g', 'h' };
+static const char ready_suffix[] = ".weights";
+static const char filling_suffix[] = ".filling";
+
+struct hth_weight_region {
+    int folder_fd;
+    int fd; /* holds the lock; -1: no file any more */
+    bool is_filled;
+    bool keep;
+    size_t n_bytes;
+    size_t map_bytes;
+    uint8_t *map; /* NULL: none */
+    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t model[HTH_SHA256_BYTES];
+    char model_path[HEADER_BYTES - AT_PATH];
+    char path[PATH_MAX];
+    char filling_path[PATH_MAX];
+};
+
+/* ---- names and identities ---- */
+
+static bool add_file(hth_sha256 *sha, const char *path)
+{
+    uint8_t facts[40];
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return false;
+    hth_put_u64(facts, (uint64_t)st.st_dev);
+    hth_put_u64(facts + 8, (uint64_t)st.st_ino);
+    hth_put_u64(facts + 16, (uint64_t)st.st_size);
+    hth_put_u64(facts + 24, hth_os_mtime_ns(&st));
+    hth_put_u64(facts + 32, hth_os_ctime_ns(&st)); /* every change of the bytes changes it, and nobody can set it */
+    hth_sha256_update(sha, facts, sizeof(facts));
+    return true;
+}
+
+/* The identity of a model's files. False: one is missing. */
+static bool model_digest(const char *path, uint8_t out[HTH_SHA256_BYTES])
+{
+    char part_path[PATH_MAX];
+    hth_gguf_part part;
+    hth_sha256 *sha = hth_sha256_new();
+    bool ok = sha != NULL;
+
+    if (ok && strlen(path) < sizeof(part_path) && hth_gguf_part_read(path, &part) && part.n_parts <= PARTS_MAX) {
+        for (unsigned i = 1; ok && i <= part.n_parts; i++) {
+            hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
+            ok = add_file(sha, part_path);
+        }
+    } else if (ok) {
+        ok = add_file(sha, path);
+    }
+    if (ok)
+        hth_sha256_peek(sha, out);
+    hth_sha256_free(sha);
+    return ok;
+}
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    return strlen(name) == NAME_DIGITS + strlen(suffix) && strcmp(name + NAME_DIGITS, suffix) == 0;
+}
+
+static hearth_status set_names(hth_weight_region *region, const hth_weight_region_key *key, hearth_error *err)
+{
+    char digits[2 * HTH_SHA256_BYTES + 1], *model_path = realpath(key->model_path, NULL);
+    hth_sha256 *sha = hth_sha256_new();
+    uint8_t numbers[16];
+    hearth_status status = HEARTH_OK;
+
+    if (!model_path || !sha || !model_digest(model_path, region->model)) {
+        status = hth_fail(err, HEARTH_IO, "the files of '%s' cannot be examined", key->model_path);
+        goto out;
+    }
+    if (strlen(model_path) >= sizeof(region->model_path) || strlen(key->folder) + 64 >= sizeof(region->path)) {
+        status = hth_fail(err, HEARTH_TOO_LONG, "the name of '%s' or of its folder is too long", key->model_path);
+        goto out;
+    }
+    (void)snprintf(region->model_path, sizeof(region->model_path), "%s", model_path); /* fits */
+    hth_put_u64(numbers, key->n_bytes);
+    hth_put_u64(numbers + 8, key->number);
+    hth_sha256_update(sha, region->model, sizeof(region->model));
+    hth_sha256_update(sha, numbers, sizeof(numbers));
+    hth_sha256_update(sha, key->machine, strlen(key->machine));
+    hth_sha256_peek(sha, region->key);
+    hth_hex_encode(region->key, sizeof(region->key), digits);
+    (void)snprintf(region->path, sizeof(region->path), "%s/%.*s%s", key->folder, NAME_DIGITS, digits, ready_suffix);
+    (void)snprintf(region->filling_path, sizeof(region->filling_path), "%s/%.*s%s", key->folder, NAME_DIGITS, digits,
+                   filling_suffix);
+out:
+    hth_sha256_free(sha);
+    free(model_path);
+    return status;
+}
+
+/* ---- the folder ---- */
+
+/* A lock that another process holds is waited for. False with errno. */
+static bool lock_patiently(int fd, int mode)
+{
+    const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
+
+    for (int waited_ms = 0; flock(fd, mode | LOCK_NB) != 0; waited_ms += POLL_MS) {
+        if (errno != EINTR && (errno != EWOULDBLOCK || waited_ms >= WAIT_MS))
+            return false;
+        (void)nanosleep(&pause, NULL); /* flock has no time limit */
+    }
+    return true;
+}
+
+static void unlock(int fd)
+{
+    (void)flock(fd, LOCK_UN); /* cannot fail on an open file */
+}
+
+static hearth_status open_folder(const char *folder, int *fd_out, hearth_error *err)
+{
+    struct stat st;
+    int fd;
+
+    (void)mkdir(folder, 0700); /* it is there, or opening it fails */
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return hth_fail_errno(err, errno, "cannot open the folder of host weights '%s'", folder);
+    if (fstat(fd, &st) != 0 || (st.st_mode & S_IWOTH)) {
+        (void)close(fd); /* only looked at */
+        return hth_fail(err, HEARTH_MISUSE,
+                        "everybody may write to the folder of host weights '%s', so others could change them; name a "
+                        "folder below it",
+                        folder);
+    }
+    *fd_out = fd;
+    return HEARTH_OK;
+}
+
+/* Is the open file the one of that name? */
+static bool has_name(int fd, const char *path)
+{
+    struct stat open_file, named;
+
+    return fstat(fd, &open_file) == 0 && lstat(path, &named) == 0 && open_file.st_dev == named.st_dev &&
+           open_file.st_ino == named.st_ino;
+}
+
+/* ---- headers ---- */
+
+static void encode(const hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES], uint32_t data_crc,
+                   uint8_t header[HEADER_BYTES])
+{
+    memset(header, 0, HEADER_BYTES);
+    memcpy(header, magic, sizeof(magic));
+    header[8] = FORMAT;
+    header[AT_KEPT] = region->keep;
+    hth_put_u64(header + AT_BYTES, region->n_bytes);
+    hth_put_u32(header + AT_DATA_CRC, data_crc);
+    memcpy(header + AT_KEY, region->key, sizeof(region->key));
+    memcpy(header + AT_LAYOUT, layout, HTH_WEIGHT_LAYOUT_BYTES);
+    memcpy(header + AT_MODEL, region->model, sizeof(region->model));
+    memcpy(header + AT_PATH, region->model_path, strlen(region->model_path));
+    hth_put_u32(header + AT_CRC, hth_crc32c(0, header + AT_BYTES, HEADER_BYTES - AT_BYTES));
+}
+
+static bool is_header(const uint8_t header[HEADER_BYTES])
+{
+    return memcmp(header, magic, sizeof(magic)) == 0 && header[8] == FORMAT && header[9] == 0 &&
+           hth_get_u32(header + AT_CRC) == hth_crc32c(0, header + AT_BYTES, HEADER_BYTES - AT_BYTES) &&
+           header[HEADER_BYTES - 1] == 0;
+}
+
+/* Through a mapping, because hugetlbfs has no read(). */
+static bool read_header(int fd, uint8_t header[HEADER_BYTES])
+{
+    struct stat st;
+    void *map;
+    size_t n_bytes;
+
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < HEADER_BYTES)
+        return false;
+    n_bytes = (size_t)st.st_size;
+    map = mmap(NULL, n_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return false;
+    memcpy(header, map, HEADER_BYTES);
+    (void)munmap(map, n_bytes); /* a mapping of ours */
+    return is_header(header);
+}
+
+/* A file that stays without a holder: kept, and of a model that is as it was. */
+static bool stays(int fd)
+{
+    uint8_t header[HEADER_BYTES], now[HTH_SHA256_BYTES];
+
+    return read_header(fd, header) && header[AT_KEPT] == 1 && model_digest((const char *)header + AT_PATH, now) &&
+           memcmp(now, header + AT_MODEL, sizeof(now)) == 0;
+}
+
+/* ---- files without holders ---- */
+
+/* Remove a file that nobody holds. Under the folder's lock, so nobody begins to. */
+static void remove_unheld(const char *path, bool also_kept)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && (also_kept || !stays(fd)))
+        (void)unlink(path); /* else it stays until the next sweep */
+    (void)close(fd);
+}
+
+/* but: the name that the caller is about to open, or NULL. */
+static void sweep_locked(const char *folder, const char *but)
+{
+    char path[PATH_MAX];
+    const struct dirent *entry;
+    DIR *directory = opendir(folder);
+
+    if (!directory)
+        return;
+    while ((entry = readdir(directory))) {
+        if (!ends_with(entry->d_name, ready_suffix) && !ends_with(entry->d_name, filling_suffix))
+            continue;
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path) &&
+            !(but && strcmp(path, but) == 0))
+            remove_unheld(path, false);
+    }
+    (void)closedir(directory);
+}
+
+void hth_weight_regions_sweep(const char *folder)
+{
+    int fd = -1;
+
+    if (access(folder, F_OK) != 0 || open_folder(folder, &fd, NULL) != HEARTH_OK)
+        return;
+    if (lock_patiently(fd, LOCK_EX))
+        sweep_locked(folder, NULL);
+    (void)close(fd);
+}
+
+void hth_weight_region_drop(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int fd = -1;
+
+    if (!slash || (size_t)(slash - path) >= sizeof(folder))
+        return;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = '\0';
+    if (access(path, F_OK) != 0 || open_folder(folder, &fd, NULL) != HEARTH_OK)
+        return;
+    if (lock_patiently(fd, LOCK_EX))
+        remove_unheld(path, true);
+    (void)close(fd);
+}
+
+/* ---- open ---- */
+
+static void close_file(hth_weight_region *region)
+{
+    if (region->fd >= 0)
+        (void)close(region->fd); /* with its lock; nothing was written through it */
+    region->fd = -1;
+}
+
+static void unmap(hth_weight_region *region)
+{
+    if (region->map)
+        (void)munmap(region->map, region->map_bytes); /* a mapping of ours */
+    region->map = NULL;
+}
+
+static bool map_file(hth_weight_region *region, int protection)
+{
+    void *map = mmap(NULL, region->map_bytes, protection, MAP_SHARED, region->fd, 0);
+
+    region->map = map == MAP_FAILED ? NULL : map;
+    return region->map != NULL;
+}
+
+/* Is the mapped file the region of the key? All but the weights. */
+static bool is_mine(const hth_weight_region *region)
+{
+    return is_header(region->map) && hth_get_u64(region->map + AT_BYTES) == region->n_bytes &&
+           memcmp(region->map + AT_KEY, region->key, sizeof(region->key)) == 0;
+}
+
+/* Hold and map the published file. A damaged one is removed. False: there is none. */
+static bool hold_ready_locked(hth_weight_region *region)
+{
+    const uint8_t kept = 1;
+    struct stat st;
+
+    region->fd = open(region->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (region->fd < 0)
+        return false;
+    if (flock(region->fd, LOCK_SH | LOCK_NB) == 0 && fstat(region->fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        (uint64_t)st.st_size == region->map_bytes && map_file(region, PROT_READ) && is_mine(region)) {
+        if (region->keep)
+            (void)pwrite(region->fd, &kept, 1, AT_KEPT); /* else the next sweep removes it */
+        return true;
+    }
+    (void)unlink(region->path);
+    unmap(region);
+    close_file(region);
+    return false;
+}
+
+static hearth_status begin_filling_locked(hth_weight_region *region, hearth_error *err)
+{
+    region->fd = open(region->filling_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (region->fd < 0)
+        return hth_fail_errno(err, errno, "cannot make '%s'", region->filling_path);
+    if (flock(region->fd, LOCK_EX | LOCK_NB) == 0 && ftruncate(region->fd, (off_t)region->map_bytes) == 0 &&
+        hth_os_file_allocate(region->fd, 0, region->map_bytes) == 0 && map_file(region, PROT_READ | PROT_WRITE))
+        return HEARTH_OK;
+    (void)hth_fail_errno(err, errno, "cannot allocate %zu MiB in '%s'", region->map_bytes >> 20, region->filling_path);
+    (void)unlink(region->filling_path);
+    close_file(region);
+    return HEARTH_NO_MEMORY;
+}
+
+/* Another process fills the region: give the folder up and wait for its lock, which it loses in any case. */
+static bool await_filling(hth_weight_region *region)
+{
+    int fd = open(region->filling_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool ok = true;
+
+    if (fd < 0)
+        return errno == ENOENT;
+    unlock(region->folder_fd);
+    ok = lock_patiently(fd, LOCK_SH);
+    (void)close(fd);
+    return lock_patiently(region->folder_fd, LOCK_EX) && ok;
+}
+
+/* Under the folder's lock, which it gives up and takes again while it waits. */
+static hearth_status take_locked(hth_weight_region *region, const char *folder, hearth_error *err)
+{
+    struct stat st;
+
+    sweep_locked(folder, region->path);
+    for (;;) {
+        if (hold_ready_locked(region)) {
+            region->is_filled = true;
+            return HEARTH_OK;
+        }
+        if (lstat(region->filling_path, &st) != 0)
+            return begin_filling_locked(region, err);
+        if (!await_filling(region))
+            return hth_fail(err, HEARTH_BUSY, "another process has been filling '%s' for too long", region->path);
+        remove_unheld(region->filling_path, true); /* its owner died */
+    }
+}
+
+hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weight_region **out, hearth_error *err)
+{
+    hearth_status status;
+    struct statvfs fs;
+    hth_weight_region *region = calloc(1, sizeof(*region));
+
+    if (!region)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a region of weights");
+    region->fd = region->folder_fd = -1;
+    region->keep = key->keep;
+    region->n_bytes = key->n_bytes;
+    status = set_names(region, key, err);
+    if (status == HEARTH_OK)
+        status = open_folder(key->folder, &region->folder_fd, err);
+    if (status != HEARTH_OK)
+        goto out;
+    if (fstatvfs(region->folder_fd, &fs) != 0 || fs.f_bsize < 1 || key->n_bytes > SIZE_MAX / 2) {
+        status = hth_fail(err, HEARTH_IO, "'%s' cannot hold regions of weights", key->folder);
+        goto out;
+    }
+    region->map_bytes = (HEADER_BYTES + key->n_bytes + fs.f_bsize - 1) / fs.f_bsize * fs.f_bsize;
+    do {
+        if (!lock_patiently(region->folder_fd, LOCK_EX)) {
+            status = hth_fail(err, HEARTH_BUSY, "another process holds the folder '%s'", key->folder);
+            goto out;
+        }
+        status = take_locked(region, key->folder, err);
+        unlock(region->folder_fd);
+        if (status != HEARTH_OK)
+            goto out;
+        if (!region->is_filled ||
+            hth_get_u32(region->map + AT_DATA_CRC) == hth_crc32c(0, region->map + HEADER_BYTES, region->n_bytes))
+            break;
+        hth_weight_region_reject(region);
+        unmap(region);
+        region->is_filled = false;
+    } while (true);
+    *out = region;
+    region = NULL;
+out:
+    hth_weight_region_close(region);
+    return status;
+}
+
+/* ---- use ---- */
+
+void *hth_weight_region_memory(const hth_weight_region *region)
+{
+    return region->map + HEADER_BYTES;
+}
+
+bool hth_weight_region_is_filled(const hth_weight_region *region)
+{
+    return region->is_filled;
+}
+
+bool hth_weight_region_has_layout(const hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES])
+{
+    return memcmp(region->map + AT_LAYOUT, layout, HTH_WEIGHT_LAYOUT_BYTES) == 0;
+}
+
+const char *hth_weight_region_path(const hth_weight_region *region)
+{
+    return region->path;
+}
+
+hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
+                                        hearth_error *err)
+{
+    uint8_t header[HEADER_BYTES], now[HTH_SHA256_BYTES];
+    hearth_status status = HEARTH_OK;
+
+    if (!model_digest(region->model_path, now) || memcmp(now, region->model, sizeof(now)) != 0)
+        return hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded", region->model_path);
+    encode(region, layout, hth_crc32c(0, region->map + HEADER_BYTES, region->n_bytes), header);
+    memcpy(region->map, header, HEADER_BYTES);
+    if (mprotect(region->map, region->map_bytes, PROT_READ) != 0)
+        return hth_fail_errno(err, errno, "cannot protect the weights of '%s'", region->model_path);
+    if (!lock_patiently(region->folder_fd, LOCK_EX))
+        return hth_fail(err, HEARTH_BUSY, "another process holds the folder of '%s'", region->path);
+    if (fchmod(region->fd, FILE_MODE) != 0 || !has_name(region->fd, region->filling_path) ||
+        rename(region->filling_path, region->path) != 0)
+        status = hth_fail_errno(err, errno, "cannot publish '%s'", region->path);
+    else if (flock(region->fd, LOCK_SH | LOCK_NB) != 0)
+        status = hth_fail_errno(err, errno, "cannot share '%s'", region->path);
+    unlock(region->folder_fd);
+    region->is_filled = status == HEARTH_OK;
+    return status;
+}
+
+/* With or without the folder's lock: a file that is left behind is swept. */
+static void leave(hth_weight_region *region, bool may_keep)
+{
+    const char *path = region->is_filled ? region->path : region->filling_path;
+
+    if (region->fd < 0)
+        return;
+    if (lock_patiently(region->folder_fd, LOCK_EX)) {
+        if ((!may_keep || flock(region->fd, LOCK_EX | LOCK_NB) == 0) && has_name(region->fd, path))
+            (void)(may_keep && region->keep && region->is_filled ? 0 : unlink(path));
+        close_file(region);
+        unlock(region->folder_fd);
+    }
+    close_file(region);
+}
+
+void hth_weight_region_reject(hth_weight_region *region)
+{
+    leave(region, false);
+}
+
+void hth_weight_region_close(hth_weight_region *region)
+{
+    if (!region)
+        return;
+    unmap(region);
+    leave(region, true);
+    if (region->folder_fd >= 0)
+        (void)close(region->folder_fd);
+    free(region);
+}

@@ -1,0 +1,59 @@
+/*
+ * weight_region.h - weights in the layout that the engine computes with, in a file that processes map
+ *
+ * The engine repacks some weights when it loads a model. A region keeps the result: one process fills it, the others
+ * map it. weight_region.c has the protocol and the byte layout.
+ *
+ * A region is used by one thread at a time.
+ */
+#ifndef HTH_ENGINE_WEIGHT_REGION_H
+#define HTH_ENGINE_WEIGHT_REGION_H
+
+#include "base/status.h"
+
+#define HTH_WEIGHT_LAYOUT_BYTES 32
+
+typedef struct hth_weight_region hth_weight_region;
+
+typedef struct hth_weight_region_key {
+    const char *folder;     /* made if it is missing; refused if everybody may write to it */
+    const char *model_path; /* the first part of a split model stands for all */
+    const char *machine;    /* engine, features of the processor, options: a region of another text is another region */
+    size_t n_bytes;         /* at least 1 */
+    unsigned number;        /* of the regions of one model */
+    bool keep;              /* the last holder leaves the file */
+} hth_weight_region_key;
+
+/*
+ * Map the region if it is there and whole. Otherwise begin to fill it: its memory is then writable. Waits while
+ * another process fills it, for half a minute at most (HEARTH_BUSY). Every failure leaves the caller with the engine's
+ * way: memory of its own.
+ */
+hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weight_region **out, hearth_error *err);
+
+/* n_bytes, aligned to 4096, until close. */
+void *hth_weight_region_memory(const hth_weight_region *region);
+/* True: the memory is read-only and has its contents. */
+bool hth_weight_region_is_filled(const hth_weight_region *region);
+/* Is this the layout that a filled region was published with? */
+bool hth_weight_region_has_layout(const hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES]);
+/* The path of the file, which others may have removed. */
+const char *hth_weight_region_path(const hth_weight_region *region);
+
+/* The caller has filled the memory: it becomes read-only, and others can map it. On failure they cannot. */
+hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
+                                        hearth_error *err);
+/* The contents turned out wrong: nobody maps the file again. */
+void hth_weight_region_reject(hth_weight_region *region);
+/* Unmap. The last holder removes the file, unless its key says keep. Accepts NULL. */
+void hth_weight_region_close(hth_weight_region *region);
+
+/*
+ * Remove the files in a folder that nobody holds, except kept ones of model files that are as they were. Opening a
+ * region does it, too.
+ */
+void hth_weight_regions_sweep(const char *folder);
+/* Remove a file that nobody holds, kept or not. */
+void hth_weight_region_drop(const char *path);
+
+#endif

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Repacked weights in a folder: the first worker writes them, the next one maps them, from within the sandbox, and the
+# replies are the same. A worker that is killed leaves nothing for ever.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+model=$("$build/bench/make_model" tiny-llama-wide 2>/dev/null) || fail "no model"
+regions=$work/weights
+n_files() { find "$regions" -type f 2>/dev/null | wc -l; }
+reply() { # a reply that the cache has no part in
+  curl -s -m 60 "$url/completion" -d '{"prompt":"one two three four","n_predict":8,"temperature":0,"cache_prompt":false,
+    "ignore_eos":true}' >"$work/out" && value 'r.content'
+}
+pid() { curl -s "$admin_url/admin/models" >"$work/out" && value 'r.models[0].pid || ""'; }
+start() {
+  serve -m "$model" --ctx 512 --parallel 1 --cache "$cache" --admin 127.0.0.1:0 "$@"
+  admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+}
+
+start
+expected=$(reply)
+serve_stop
+
+start --host-weights "$regions"
+expect "reply of the filler" "$(reply)" "$expected"
+if [ "$(n_files)" = 0 ]; then # a processor for which the engine repacks nothing
+  serve_stop
+  exit 0
+fi
+grep -q 'the repacked weights are in' "$work/log" || fail "nobody said that the region is filled: $(cat "$work/log")"
+
+# A killed worker holds nothing, and the next one maps the region.
+file=$(ls -i "$regions")
+worker=$(pid)
+kill -KILL "$worker"
+until [ -n "$(pid)" ] && [ "$(pid)" != "$worker" ] && curl -sf -o "$work/ready" "$url/ready"; do sleep 0.05; done
+expect "file after a death" "$(ls -i "$regions")" "$file"
+expect "reply after a death" "$(reply)" "$expected"
+serve_stop
+expect "files after the last worker" "$(n_files)" 0
+
+# Kept weights outlive the server.
+start --host-weights "$regions" --keep-host-weights
+serve_stop
+expect "kept files" "$(n_files)" 1
+start --host-weights "$regions" --keep-host-weights
+expect "reply with kept weights" "$(reply)" "$expected"
+! grep -q 'the repacked weights are in' "$work/log" || fail "the kept region was not mapped: $(cat "$work/log")"
+serve_stop
+
+# A folder that everybody may write to is not used.
+mkdir "$work/open"
+chmod 777 "$work/open"
+start --host-weights "$work/open"
+grep -q 'everybody may write to' "$work/log" || fail "an open folder was taken: $(cat "$work/log")"
+expect "reply without a region" "$(reply)" "$expected"
+serve_stop

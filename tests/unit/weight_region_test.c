@@ -1,0 +1,492 @@
+/*
+ * weight_region_test.c - a region of weights is filled by one process and mapped by others; whatever breaks is no region
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "engine/weight_region.h"
+#include "support/child.h"
+#include "support/cmocka_all.h"
+#include "support/support.h"
+
+enum { PATH_BYTES = 4096, N_BYTES = 300000, HEADER_BYTES = 4096, KILLS = 60, MAPPED = 2 };
+
+static const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES] = { 7, 8, 9 };
+
+typedef struct fixture {
+    char *directory;
+    char folder[PATH_BYTES];
+    char model[PATH_BYTES];
+    hth_weight_region_key key;
+    hearth_error err;
+} fixture;
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void set_up(fixture *f)
+{
+    f->directory = hth_test_directory_new();
+    assert_true((size_t)snprintf(f->folder, sizeof(f->folder), "%s/regions", f->directory) < sizeof(f->folder));
+    assert_true((size_t)snprintf(f->model, sizeof(f->model), "%s/m.gguf", f->directory) < sizeof(f->model));
+    write_file(f->model, "weights");
+    f->key =
+        (hth_weight_region_key){ .folder = f->folder, .model_path = f->model, .machine = "engine", .n_bytes = N_BYTES };
+}
+
+static void tear_down(fixture *f)
+{
+    hth_test_directory_remove(f->directory);
+}
+
+#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
+
+static hth_weight_region *open_region(fixture *f)
+{
+    hth_weight_region *region = NULL;
+
+    assert_ok(hth_weight_region_open(&f->key, &region, &f->err), f->err);
+    assert_int_equal((uintptr_t)hth_weight_region_memory(region) % 4096, 0);
+    return region;
+}
+
+static uint8_t byte_at(size_t i)
+{
+    return (uint8_t)(i * 31 + 5);
+}
+
+static void fill(hth_weight_region *region)
+{
+    uint8_t *memory = hth_weight_region_memory(region);
+
+    for (size_t i = 0; i < N_BYTES; i++)
+        memory[i] = byte_at(i);
+}
+
+static bool has_weights(const hth_weight_region *region)
+{
+    const uint8_t *memory = hth_weight_region_memory(region);
+
+    for (size_t i = 0; i < N_BYTES; i++)
+        if (memory[i] != byte_at(i))
+            return false;
+    return true;
+}
+
+static hth_weight_region *publish(fixture *f)
+{
+    hth_weight_region *region = open_region(f);
+
+    assert_false(hth_weight_region_is_filled(region));
+    fill(region);
+    assert_ok(hth_weight_region_publish(region, layout, &f->err), f->err);
+    assert_true(hth_weight_region_is_filled(region));
+    return region;
+}
+
+/* A file that stays, and its path. */
+static void leave_kept(fixture *f, char path[PATH_BYTES])
+{
+    hth_weight_region *region;
+
+    f->key.keep = true;
+    region = publish(f);
+    (void)snprintf(path, PATH_BYTES, "%s", hth_weight_region_path(region)); /* fits */
+    hth_weight_region_close(region);
+}
+
+static size_t n_files(const fixture *f)
+{
+    DIR *directory = opendir(f->folder);
+    const struct dirent *entry;
+    size_t n = 0;
+
+    assert_non_null(directory);
+    while ((entry = readdir(directory)))
+        n += entry->d_name[0] != '.';
+    (void)closedir(directory);
+    return n;
+}
+
+static void change_byte(const char *path, long at)
+{
+    FILE *file = fopen(path, "r+");
+    int byte;
+
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    byte = fgetc(file);
+    assert_true(byte >= 0);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte ^ 0x10, file), byte ^ 0x10);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The region is not used: whoever opens it fills it again. */
+static void assert_refilled(fixture *f)
+{
+    hth_weight_region *region = publish(f);
+
+    assert_true(has_weights(region));
+    hth_weight_region_close(region);
+}
+
+FIXTURE_TEST(what_one_has_filled_another_maps_and_the_last_holder_removes_it)
+{
+    hth_weight_region *first = publish(f), *second = open_region(f);
+    struct stat st;
+
+    assert_true(hth_weight_region_is_filled(second));
+    assert_true(has_weights(second));
+    assert_true(hth_weight_region_has_layout(second, layout));
+    assert_false(hth_weight_region_has_layout(second, (const uint8_t[HTH_WEIGHT_LAYOUT_BYTES]){ 7 }));
+    assert_int_equal(stat(hth_weight_region_path(first), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0660);
+    hth_weight_region_close(first);
+    assert_int_equal(n_files(f), 1);
+    assert_true(has_weights(second));
+    hth_weight_region_close(second);
+    assert_int_equal(n_files(f), 0);
+}
+
+static void map_elsewhere(void *context)
+{
+    fixture *f = context;
+    hth_weight_region *region = NULL;
+
+    require(hth_weight_region_open(&f->key, &region, NULL) == HEARTH_OK);
+    require(hth_weight_region_is_filled(region));
+    require(has_weights(region));
+    hth_weight_region_close(region);
+}
+
+FIXTURE_TEST(two_processes_map_the_same_pages)
+{
+    hth_weight_region *region = publish(f);
+    struct stat before, after;
+
+    assert_int_equal(stat(hth_weight_region_path(region), &before), 0);
+    hth_test_in_child(map_elsewhere, f);
+    assert_int_equal(stat(hth_weight_region_path(region), &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    hth_weight_region_close(region);
+}
+
+FIXTURE_TEST(a_region_that_was_not_published_leaves_nothing)
+{
+    hth_weight_region *region = open_region(f);
+
+    assert_int_equal(n_files(f), 1);
+    fill(region);
+    hth_weight_region_close(region);
+    assert_int_equal(n_files(f), 0);
+}
+
+FIXTURE_TEST(a_kept_region_stays_until_it_is_dropped)
+{
+    char path[PATH_BYTES];
+    hth_weight_region *region;
+
+    leave_kept(f, path);
+    hth_weight_regions_sweep(f->folder);
+    region = open_region(f);
+    assert_true(hth_weight_region_is_filled(region));
+    hth_weight_region_drop(path);
+    assert_int_equal(n_files(f), 1); /* somebody holds it */
+    hth_weight_region_close(region);
+    assert_int_equal(n_files(f), 1);
+    hth_weight_region_drop(path);
+    assert_int_equal(n_files(f), 0);
+}
+
+FIXTURE_TEST(who_keeps_a_region_keeps_that_of_another)
+{
+    hth_weight_region *region = publish(f), *keeper;
+
+    f->key.keep = true;
+    keeper = open_region(f);
+    hth_weight_region_close(region);
+    hth_weight_region_close(keeper);
+    hth_weight_regions_sweep(f->folder);
+    assert_int_equal(n_files(f), 1);
+}
+
+FIXTURE_TEST(another_engine_size_or_number_is_another_region)
+{
+    hth_weight_region *first = publish(f), *others[3];
+
+    f->key.machine = "engine 2";
+    others[0] = publish(f);
+    f->key.number = 1;
+    others[1] = publish(f);
+    f->key.n_bytes = N_BYTES + 1;
+    others[2] = publish(f);
+    assert_int_equal(n_files(f), 4);
+    for (size_t i = 0; i < 3; i++)
+        hth_weight_region_close(others[i]);
+    hth_weight_region_close(first);
+}
+
+FIXTURE_TEST(a_changed_model_is_another_region_and_the_old_one_is_swept)
+{
+    char path[PATH_BYTES];
+
+    leave_kept(f, path);
+    write_file(f->model, "other weights");
+    assert_refilled(f);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(n_files(f), 1);
+}
+
+FIXTURE_TEST(a_model_that_changes_while_it_is_loaded_is_not_published)
+{
+    hth_weight_region *region = open_region(f);
+
+    fill(region);
+    write_file(f->model, "other weights");
+    assert_int_equal(hth_weight_region_publish(region, layout, &f->err), HEARTH_IO);
+    hth_weight_region_close(region);
+    assert_int_equal(n_files(f), 0);
+}
+
+FIXTURE_TEST(a_part_of_a_split_model_that_changes_makes_another_region)
+{
+    char second[PATH_BYTES];
+    hth_weight_region *region, *other;
+
+    assert_true((size_t)snprintf(f->model, sizeof(f->model), "%s/s-00001-of-00002.gguf", f->directory) < PATH_BYTES);
+    assert_true((size_t)snprintf(second, sizeof(second), "%s/s-00002-of-00002.gguf", f->directory) < PATH_BYTES);
+    write_file(f->model, "one");
+    assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_IO); /* the second part is missing */
+    write_file(second, "two");
+    region = publish(f);
+    write_file(second, "three");
+    other = open_region(f);
+    assert_false(hth_weight_region_is_filled(other));
+    hth_weight_region_close(other);
+    hth_weight_region_close(region);
+}
+
+FIXTURE_TEST(damage_anywhere_is_found)
+{
+    static const long at[] = {
+        0, 8, 12, 16, 24, 32, 64, 96, 130, 4000, HEADER_BYTES, HEADER_BYTES + N_BYTES / 2, HEADER_BYTES + N_BYTES - 1
+    };
+    char path[PATH_BYTES];
+
+    for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        leave_kept(f, path);
+        change_byte(path, at[i]);
+        assert_refilled(f);
+        hth_weight_region_drop(path);
+    }
+}
+
+FIXTURE_TEST(a_truncated_file_is_no_region)
+{
+    static const off_t lengths[] = { 0, 100, HEADER_BYTES, HEADER_BYTES + N_BYTES / 2, 2 * N_BYTES };
+    char path[PATH_BYTES];
+
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        leave_kept(f, path);
+        assert_int_equal(truncate(path, lengths[i]), 0);
+        hth_weight_regions_sweep(f->folder);
+        assert_refilled(f);
+        hth_weight_region_drop(path);
+    }
+}
+
+FIXTURE_TEST(a_rejected_region_is_filled_again_by_the_next)
+{
+    char path[PATH_BYTES];
+    hth_weight_region *region;
+
+    leave_kept(f, path);
+    region = open_region(f);
+    assert_true(hth_weight_region_is_filled(region));
+    hth_weight_region_reject(region);
+    assert_true(has_weights(region)); /* mapped until close */
+    assert_refilled(f);
+    hth_weight_region_close(region);
+}
+
+FIXTURE_TEST(a_folder_that_everybody_may_write_to_is_refused)
+{
+    hth_weight_region *region = NULL;
+
+    assert_int_equal(mkdir(f->folder, 0700), 0);
+    assert_int_equal(chmod(f->folder, 01777), 0);
+    assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_MISUSE);
+    assert_non_null(strstr(f->err.message, "name a folder below it"));
+    assert_null(region);
+}
+
+FIXTURE_TEST(without_room_there_is_no_region_and_no_file)
+{
+    hth_weight_region *region = NULL;
+
+    f->key.n_bytes = (size_t)1 << 60;
+    assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_NO_MEMORY);
+    assert_null(region);
+    assert_int_equal(n_files(f), 0);
+}
+
+FIXTURE_TEST(files_of_others_are_left_alone)
+{
+    char path[PATH_BYTES];
+
+    assert_int_equal(mkdir(f->folder, 0700), 0);
+    assert_true((size_t)snprintf(path, sizeof(path), "%s/notes.weights", f->folder) < sizeof(path));
+    write_file(path, "mine");
+    hth_weight_regions_sweep(f->folder);
+    assert_refilled(f);
+    assert_int_equal(n_files(f), 1);
+    hth_weight_regions_sweep("/nowhere/at/all");
+}
+
+/* ---- processes that die ---- */
+
+/* Steps at which a process is killed. */
+typedef enum death { IN_FILLING, BEFORE_PUBLISHING, AFTER_PUBLISHING, N_DEATHS } death;
+
+static _Noreturn void act_until(fixture *f, death at)
+{
+    hth_weight_region *region = NULL;
+
+    require(hth_weight_region_open(&f->key, &region, NULL) == HEARTH_OK);
+    if (at == IN_FILLING)
+        (void)raise(SIGKILL);
+    fill(region);
+    if (at == BEFORE_PUBLISHING)
+        (void)raise(SIGKILL);
+    require(hth_weight_region_publish(region, layout, NULL) == HEARTH_OK);
+    (void)raise(SIGKILL);
+    _exit(1);
+}
+
+FIXTURE_TEST(a_process_that_dies_leaves_a_whole_region_or_none)
+{
+    for (death at = IN_FILLING; at < N_DEATHS; at++) {
+        hth_weight_region *region;
+        int status;
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0)
+            act_until(f, at);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(n_files(f), 1); /* without a holder */
+        region = open_region(f);
+        assert_int_equal(hth_weight_region_is_filled(region), at == AFTER_PUBLISHING);
+        if (at == AFTER_PUBLISHING)
+            assert_true(has_weights(region));
+        hth_weight_region_close(region);
+        assert_int_equal(n_files(f), 0);
+    }
+}
+
+/* Open, fill, publish and close regions until the end comes. 0: a region had other weights than it should. */
+static _Noreturn void churn(fixture *f, int go)
+{
+    char byte;
+
+    require(read(go, &byte, 1) == 1);
+    for (;;) {
+        hth_weight_region *region = NULL;
+
+        require(hth_weight_region_open(&f->key, &region, NULL) == HEARTH_OK);
+        if (!hth_weight_region_is_filled(region)) {
+            fill(region);
+            require(hth_weight_region_publish(region, layout, NULL) == HEARTH_OK);
+        }
+        require(has_weights(region));
+        hth_weight_region_close(region);
+    }
+}
+
+FIXTURE_TEST(kills_at_any_time_leave_no_wrong_region_and_no_file_for_ever)
+{
+    uint64_t seed = hth_test_seed();
+
+    for (int i = 0; i < KILLS; i++) {
+        pid_t pids[2];
+        int go[2];
+
+        assert_int_equal(pipe(go), 0);
+        for (size_t k = 0; k < 2; k++) {
+            pids[k] = fork();
+            assert_true(pids[k] >= 0);
+            if (pids[k] == 0)
+                churn(f, go[0]);
+        }
+        assert_int_equal(write(go[1], "gg", 2), 2);
+        (void)usleep((useconds_t)hth_test_random(&seed, 8000));
+        for (size_t k = 0; k < 2; k++) {
+            int status;
+
+            assert_int_equal(kill(pids[k], SIGKILL), 0);
+            assert_int_equal(waitpid(pids[k], &status, 0), pids[k]);
+            assert_true(WIFSIGNALED(status)); /* no churn found a wrong region before */
+        }
+        (void)close(go[0]);
+        (void)close(go[1]);
+        f->key.keep = i % 2 == 0;
+    }
+    f->key.keep = false;
+    hth_weight_region_close(open_region(f));
+    hth_weight_regions_sweep(f->folder);
+    assert_int_equal(n_files(f), 0);
+}
+
+FIXTURE_TEST(who_finds_another_filling_waits_for_it)
+{
+    int begun[2], opened[2];
+    hth_weight_region *region;
+    char byte;
+    pid_t pid;
+    int status;
+
+    assert_int_equal(pipe(begun), 0);
+    assert_int_equal(pipe(opened), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        require(hth_weight_region_open(&f->key, &region, NULL) == HEARTH_OK);
+        require(write(begun[1], "b", 1) == 1);
+        (void)usleep(50000); /* the parent most likely waits by now; if not, the test says the same */
+        fill(region);
+        require(hth_weight_region_publish(region, layout, NULL) == HEARTH_OK);
+        require(read(opened[0], &byte, 1) == 1);
+        hth_weight_region_close(region);
+        _exit(0);
+    }
+    assert_int_equal(read(begun[0], &byte, 1), 1);
+    region = open_region(f);
+    assert_true(hth_weight_region_is_filled(region));
+    assert_true(has_weights(region));
+    assert_int_equal(write(opened[1], "o", 1), 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    hth_weight_region_close(region);
+    assert_int_equal(n_files(f), 0);
+    for (size_t i = 0; i < 2; i++) {
+        (void)close(begun[i]);
+        (void)close(opened[i]);
+    }
+}
