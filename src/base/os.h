@@ -100,6 +100,18 @@ int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes);
 /* The first offset >= at outside of holes; UINT64_MAX: there is none. */
 uint64_t hth_os_file_next_data(int fd, uint64_t at);
 
+/* ---- changes of folders ---- */
+
+/*
+ * A watch: a descriptor that becomes readable when an entry of its folders was made, replaced, renamed or removed, or
+ * when a file in them was closed after writing. Changes that another machine makes on a network drive are not seen.
+ * -1 with errno; ENOTSUP: this system has none.
+ */
+int hth_os_watch_open(void);
+int hth_os_watch_add(int watch, const char *folder);
+/* Was there a change since the last call, of a folder or of a file whose name matters? Does not wait. */
+bool hth_os_watch_take(int watch, bool (*matters)(const char *name));
+
 /* ---- sockets and pipes ---- */
 
 /*

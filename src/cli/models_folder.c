@@ -16,6 +16,7 @@
 enum {
     LEVELS_MAX = 3,
     ENTRIES_MAX = 65536, /* of all folders */
+    FOLDERS_MAX = 4096,
 };
 
 typedef struct finder {
@@ -23,6 +24,8 @@ typedef struct finder {
     hth_problems *problems;
     hth_found_model *found; /* [n_max] */
     size_t n, n_max, n_entries;
+    const char **folders; /* [FOLDERS_MAX] */
+    size_t n_folders;
     bool failed;
 } finder;
 
@@ -113,6 +116,8 @@ static bool read_folder(finder *f, const char *folder, unsigned level)
             hth_problems_warn(f->problems, "'%s' cannot be read and is left out: %s", folder, strerror(errno));
         return false;
     }
+    if (f->n_folders < FOLDERS_MAX)
+        f->folders[f->n_folders++] = folder;
     while (!f->failed && (entry = readdir(directory)) != NULL) {
         if (f->n_entries++ == ENTRIES_MAX)
             hth_problems_warn(f->problems, "'%s' has more than %d entries; the rest is left out", folder, ENTRIES_MAX);
@@ -131,17 +136,17 @@ static int by_name(const void *a, const void *b)
 }
 
 bool hth_models_folder_read(hth_pool *pool, const char *folder, size_t n_max, hth_problems *problems,
-                            hth_found_model **out, size_t *n_out)
+                            hth_found_models *out)
 {
     finder f = { .pool = pool, .problems = problems, .n_max = n_max };
 
     f.found = hth_pool_alloc(pool, (n_max + 1) * sizeof(*f.found));
-    if (!f.found)
+    f.folders = hth_pool_alloc(pool, FOLDERS_MAX * sizeof(*f.folders));
+    if (!f.found || !f.folders)
         return fail_without_memory(&f);
     if (!read_folder(&f, folder, 0))
         return false;
     qsort(f.found, f.n, sizeof(*f.found), by_name);
-    *out = f.found;
-    *n_out = f.n;
+    *out = (hth_found_models){ f.found, f.n, f.folders, f.n_folders };
     return true;
 }

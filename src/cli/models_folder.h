@@ -12,13 +12,20 @@ typedef struct hth_found_model {
     const char *path; /* of the file, or of the first part */
 } hth_found_model;
 
+typedef struct hth_found_models {
+    hth_found_model *list; /* [n], sorted by name */
+    size_t n;
+    const char *const *folders; /* [n_folders], which were read */
+    size_t n_folders;
+} hth_found_models;
+
 /*
- * Find the GGUF files in the folder and its sub-folders (three levels), sorted by name; at most n_max, [*n_out], which
- * belong to the pool. Split files are one model. Left out: hidden files and folders, links to folders, projectors
+ * Find the GGUF files in the folder and its sub-folders (three levels), at most n_max. Everything in *out belongs to
+ * the pool. Split files are one model. Left out: hidden files and folders, links to folders, projectors
  * ("mmproj..."), and, with a warning, files that are no GGUF files and the second of two with one name. False with an
  * error in problems: the folder cannot be read, or there is no memory. Blocks.
  */
 bool hth_models_folder_read(hth_pool *pool, const char *folder, size_t n_max, hth_problems *problems,
-                            hth_found_model **out, size_t *n_out);
+                            hth_found_models *out);
 
 #endif

@@ -375,13 +375,15 @@ static void add_found_model(loader *l, const hth_found_model *found)
 static bool read_models(loader *l)
 {
     hth_serve_model unused = l->o->defaults;
-    hth_found_model *found = NULL;
-    size_t n_found = 0, n;
+    hth_found_models found = { .n = 0 };
+    size_t n;
 
-    if (l->o->server.models_folder && !hth_models_folder_read(l->pool, l->o->server.models_folder, HTH_SERVE_MODELS_MAX,
-                                                              l->problems, &found, &n_found))
+    if (l->o->server.models_folder &&
+        !hth_models_folder_read(l->pool, l->o->server.models_folder, HTH_SERVE_MODELS_MAX, l->problems, &found))
         return false;
-    n = l->o->n_models + l->n_sections + n_found;
+    l->set->options.watched_folders = found.folders;
+    l->set->options.n_watched_folders = found.n_folders;
+    n = l->o->n_models + l->n_sections + found.n;
     l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));
     if (!l->models)
         return no_memory(l);
@@ -391,8 +393,8 @@ static bool read_models(loader *l)
         add_flag_model(l, l->o->models[i]);
     for (size_t i = 0; i < l->n_sections; i++)
         add_file_model(l, l->sections[i]);
-    for (size_t i = 0; i < n_found; i++)
-        add_found_model(l, &found[i]);
+    for (size_t i = 0; i < found.n; i++)
+        add_found_model(l, &found.list[i]);
     if (n == 0 && l->problems->n_errors == 0)
         hth_problems_add(l->problems,
                          "there is no model to serve; give one with -m FILE, with --models-dir, or with a section "

@@ -179,8 +179,29 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     kept = kept_options(options);
     hth_kept_streams_set_options(front->kept, &kept);
     hth_event_feed_set_heartbeat(front->feed, options->keep_alive_ms);
+    hth_folder_watch_set(front->folders, options->watched_folders, options->n_watched_folders);
     hth_info(&front->log, "the configuration was read anew");
     return true;
+}
+
+static void reload_and_tell(hth_front *front)
+{
+    hearth_error err;
+
+    hth_notify("RELOADING=1");
+    if (!hth_front_reload(front, &err))
+        hth_log_line(&front->log, HEARTH_LOG_ERROR, "hearth", "the configuration stays as it was: %s", err.message);
+    hth_notify("READY=1");
+}
+
+static void on_folders_changed(void *user_data)
+{
+    hth_front *front = user_data;
+
+    if (front->is_draining)
+        return;
+    hth_info(&front->log, "the folder of models has changed");
+    reload_and_tell(front);
 }
 
 /* ---- the end ---- */
@@ -269,16 +290,12 @@ void hth_front_drain(hth_front *front)
 static void on_signal(evutil_socket_t number, short what, void *user_data)
 {
     hth_front *front = user_data;
-    hearth_error err;
 
     (void)what;
-    if (number == SIGHUP) {
-        if (!front->is_draining)
-            hth_notify("RELOADING=1");
-        if (!hth_front_reload(front, &err))
-            hth_log_line(&front->log, HEARTH_LOG_ERROR, "hearth", "the configuration stays as it was: %s", err.message);
-        if (!front->is_draining)
-            hth_notify("READY=1");
+    if (number == SIGHUP && front->is_draining) {
+        hth_warn(&front->log, "the configuration stays as it was: the server is shutting down");
+    } else if (number == SIGHUP) {
+        reload_and_tell(front);
     } else if (!front->is_draining) {
         hth_front_drain(front);
     } else {
@@ -412,7 +429,13 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
                                                                        .days_max = options->responses_days_max,
                                                                        .log = &front->log },
                                         &front->responses, err);
-    return status;
+    if (status != HEARTH_OK)
+        return status;
+    front->folders = hth_folder_watch_new(front->base, &front->log, on_folders_changed, front);
+    if (!front->folders)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the watch of folders");
+    hth_folder_watch_set(front->folders, options->watched_folders, options->n_watched_folders);
+    return HEARTH_OK;
 }
 
 static hearth_status listen_at(hth_front *front, const hth_server_address *address, hth_front_tag tag,
@@ -509,6 +532,7 @@ static void front_deinit(hth_front *front)
     hth_http_server_free(front->http);
     hth_proxy_free(front->proxy);
     hth_front_orders_free(front);
+    hth_folder_watch_free(front->folders);
     hth_response_store_free(front->responses);
     hth_kept_streams_free(front->kept);
     hth_supervisor_free(front->supervisor);

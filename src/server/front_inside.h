@@ -6,6 +6,7 @@
 
 #include "server/access_log.h"
 #include "server/admin.h"
+#include "server/folder_watch.h"
 #include "server/front.h"
 #include "server/keys.h"
 #include "server/passed_over.h"
@@ -46,6 +47,7 @@ typedef struct hth_front {
     hth_kept_streams *kept;
     hth_proxy *proxy;
     hth_response_store *responses;
+    hth_folder_watch *folders;
     hth_running_response *running; /* responses in the background */
     hth_adapter_order *orders;     /* about adapters, as they came */
     uint32_t n_adapters;           /* that such orders were given ids for */

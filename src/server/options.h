@@ -68,6 +68,9 @@ typedef struct hth_server_options {
     const hth_server_model *models; /* [n_models] */
     size_t n_models;
     const char *models_folder; /* in which some of them were found; NULL: none */
+    /* It and its sub-folders. A change in one of them is a reason to reload. [n_watched_folders] */
+    const char *const *watched_folders;
+    size_t n_watched_folders;
     /* The model for requests without a name or with an unknown one. NULL: the first; HTH_NO_DEFAULT_MODEL: 404. */
     const char *default_model;
     const hth_server_address *listen; /* [n_listen] */

@@ -138,6 +138,21 @@ rm "$work/models/first.gguf"
 ask 200 -X POST "$admin_url/admin/reload"
 expect "models of a folder after a reload" "$(names)" other,first,third # the one in sub, and a link to nothing
 ask 200 "$url/v1/completions" -d '{"model":"third","prompt":"x","max_tokens":2}'
+until_names() { # NAMES
+  for _ in $(seq 600); do if [ "$(names)" = "$1" ]; then return; fi; sleep 0.05; done
+  fail "the models are $(names) and not $1: $(tail -n 5 "$work/log")"
+}
+mkdir "$work/models/new" # nobody asks for a reload
+cp "$tiny" "$work/models/new/fourth.gguf"
+until_names other,first,fourth,third
+mv "$work/models/new/fourth.gguf" "$work/models/new/fifth.gguf"
+until_names other,fifth,first,third
+rm -r "$work/models/new"
+until_names other,first,third
+n=$(grep -c 'folder of models has changed' "$work/log")
+: >"$work/models/notes.txt"
+sleep 1.3
+expect "reloads after a file that is no model" "$(grep -c 'folder of models has changed' "$work/log")" "$n"
 curl -s "$admin_url/admin/config" >"$work/out"
 expect "the folder in the configuration" "$(value r.models_dir)" "$work/models"
 serve_stop
