@@ -226,11 +226,12 @@ static packed *packed_new(hth_llama_weights *load, size_t n_bytes, hearth_error 
                                         .model_path = load->path,
                                         .machine = machine,
                                         .n_bytes = n_bytes,
-                                        .number = load->n_buffers,
+                                        .number =
+                                            (unsigned)(load->model->n_gpu_layers + 1) * BUFFERS_MAX + load->n_buffers,
                                         .keep = load->params->keep_host_weights };
 
-    (void)snprintf(machine, sizeof(machine), "%s %s layers=%d", hth_backend_llama_build(), hth_backend_llama_features(),
-                   load->model->n_gpu_layers); /* fits */
+    (void)snprintf(machine, sizeof(machine), "%s %s", hth_backend_llama_build(),
+                   hth_backend_llama_features()); /* fits */
     if (!p)
         return NULL;
     p->layout = hth_sha256_new();

@@ -24,7 +24,7 @@
  *     12   4  CRC32C of the bytes 16 .. 4095
  *     16   8  bytes of weights
  *     24   4  CRC32C of the weights
- *     28   4  zero
+ *     28   4  CRC32C of the machine text
  *     32  32  SHA-256 of the key
  *     64  32  the caller's digest of the layout: the name, type, shape and offset of each tensor
  *     96  32  SHA-256 of the model's files, as in the key
@@ -59,6 +59,7 @@ enum {
     AT_CRC = 12,
     AT_BYTES = 16,
     AT_DATA_CRC = 24,
+    AT_MACHINE = 28,
     AT_KEY = 32,
     AT_LAYOUT = 64,
     AT_MODEL = 96,
@@ -79,6 +80,7 @@ struct hth_weight_region {
     int fd; /* holds the lock; -1: no file any more */
     bool is_filled;
     bool keep;
+    uint32_t machine; /* CRC32C of the text */
     size_t n_bytes;
     size_t map_bytes;
     uint8_t *map; /* NULL: none */
@@ -226,6 +228,7 @@ static void encode(const hth_weight_region *region, const uint8_t layout[HTH_WEI
     header[AT_KEPT] = region->keep;
     hth_put_u64(header + AT_BYTES, region->n_bytes);
     hth_put_u32(header + AT_DATA_CRC, data_crc);
+    hth_put_u32(header + AT_MACHINE, region->machine);
     memcpy(header + AT_KEY, region->key, sizeof(region->key));
     memcpy(header + AT_LAYOUT, layout, HTH_WEIGHT_LAYOUT_BYTES);
     memcpy(header + AT_MODEL, region->model, sizeof(region->model));
@@ -258,31 +261,32 @@ static bool read_header(int fd, uint8_t header[HEADER_BYTES])
     return is_header(header);
 }
 
-/* A file that stays without a holder: kept, and of a model that is as it was. */
-static bool stays(int fd)
+/* A file that stays without a holder: kept, of a model that is as it was, and of this machine (NULL: of any). */
+static bool stays(int fd, const uint32_t *machine)
 {
     uint8_t header[HEADER_BYTES], now[HTH_SHA256_BYTES];
 
-    return read_header(fd, header) && header[AT_KEPT] == 1 && model_digest((const char *)header + AT_PATH, now) &&
-           memcmp(now, header + AT_MODEL, sizeof(now)) == 0;
+    return read_header(fd, header) && header[AT_KEPT] == 1 &&
+           (!machine || hth_get_u32(header + AT_MACHINE) == *machine) &&
+           model_digest((const char *)header + AT_PATH, now) && memcmp(now, header + AT_MODEL, sizeof(now)) == 0;
 }
 
 /* ---- files without holders ---- */
 
 /* Remove a file that nobody holds. Under the folder's lock, so nobody begins to. */
-static void remove_unheld(const char *path, bool also_kept)
+static void remove_unheld(const char *path, bool also_kept, const uint32_t *machine)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0)
         return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && (also_kept || !stays(fd)))
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && (also_kept || !stays(fd, machine)))
         (void)unlink(path); /* else it stays until the next sweep */
     (void)close(fd);
 }
 
 /* but: the name that the caller is about to open, or NULL. */
-static void sweep_locked(const char *folder, const char *but)
+static void sweep_locked(const char *folder, const char *but, const uint32_t *machine)
 {
     char path[PATH_MAX];
     const struct dirent *entry;
@@ -295,7 +299,7 @@ static void sweep_locked(const char *folder, const char *but)
             continue;
         if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path) &&
             !(but && strcmp(path, but) == 0))
-            remove_unheld(path, false);
+            remove_unheld(path, false, machine);
     }
     (void)closedir(directory);
 }
@@ -307,7 +311,7 @@ void hth_weight_regions_sweep(const char *folder)
     if (access(folder, F_OK) != 0 || open_folder(folder, &fd, NULL) != HEARTH_OK)
         return;
     if (lock_patiently(fd, LOCK_EX))
-        sweep_locked(folder, NULL);
+        sweep_locked(folder, NULL, NULL);
     (void)close(fd);
 }
 
@@ -324,7 +328,7 @@ void hth_weight_region_drop(const char *path)
     if (access(path, F_OK) != 0 || open_folder(folder, &fd, NULL) != HEARTH_OK)
         return;
     if (lock_patiently(fd, LOCK_EX))
-        remove_unheld(path, true);
+        remove_unheld(path, true, NULL);
     (void)close(fd);
 }
 
@@ -413,7 +417,7 @@ static hearth_status take_locked(hth_weight_region *region, const char *folder, 
 {
     struct stat st;
 
-    sweep_locked(folder, region->path);
+    sweep_locked(folder, region->path, &region->machine);
     for (;;) {
         if (hold_ready_locked(region)) {
             region->is_filled = true;
@@ -423,7 +427,7 @@ static hearth_status take_locked(hth_weight_region *region, const char *folder, 
             return begin_filling_locked(region, err);
         if (!await_filling(region))
             return hth_fail(err, HEARTH_BUSY, "another process has been filling '%s' for too long", region->path);
-        remove_unheld(region->filling_path, true); /* its owner died */
+        remove_unheld(region->filling_path, true, NULL); /* its owner died */
     }
 }
 
@@ -438,6 +442,7 @@ hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weigh
     region->fd = region->folder_fd = -1;
     region->keep = key->keep;
     region->n_bytes = key->n_bytes;
+    region->machine = hth_crc32c(0, key->machine, strlen(key->machine));
     status = set_names(region, key, err);
     if (status == HEARTH_OK)
         status = open_folder(key->folder, &region->folder_fd, err);

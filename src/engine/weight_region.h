@@ -18,7 +18,7 @@ typedef struct hth_weight_region hth_weight_region;
 typedef struct hth_weight_region_key {
     const char *folder;     /* made if it is missing; refused if everybody may write to it */
     const char *model_path; /* the first part of a split model stands for all */
-    const char *machine;    /* engine, features of the processor, options: a region of another text is another region */
+    const char *machine;    /* engine and features of the processor: others have regions of their own */
     size_t n_bytes;         /* at least 1 */
     unsigned number;        /* of the regions of one model */
     bool keep;              /* the last holder leaves the file */
@@ -50,7 +50,7 @@ void hth_weight_region_close(hth_weight_region *region);
 
 /*
  * Remove the files in a folder that nobody holds, except kept ones of model files that are as they were. Opening a
- * region does it, too.
+ * region does it, too, and removes kept ones of another machine text.
  */
 void hth_weight_regions_sweep(const char *folder);
 /* Remove a file that nobody holds, kept or not. */

@@ -242,6 +242,17 @@ FIXTURE_TEST(another_engine_size_or_number_is_another_region)
     hth_weight_region_close(first);
 }
 
+FIXTURE_TEST(kept_regions_of_another_engine_are_swept)
+{
+    char path[PATH_BYTES];
+
+    leave_kept(f, path);
+    f->key.machine = "engine 2";
+    assert_refilled(f);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(n_files(f), 1);
+}
+
 FIXTURE_TEST(a_changed_model_is_another_region_and_the_old_one_is_swept)
 {
     char path[PATH_BYTES];
