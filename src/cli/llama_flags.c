@@ -147,7 +147,7 @@ static const flag flags[] = {
     { { "--warmup" }, NOTHING, WITHOUT_EFFECT, .to = "a model that reports ready needs no warm-up" },
     { { "--no-warmup" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
     { { "--mlock" }, NOTHING, WITHOUT_EFFECT, .to = "weights are mapped, and all processes that map them share them" },
-    { { "--offline" }, NOTHING, WITHOUT_EFFECT, .to = "nothing is fetched" },
+    { { "--offline" }, NOTHING, WITHOUT_EFFECT, .to = "the server fetches nothing" },
     { { "--log-colors" }, PERHAPS, WITHOUT_EFFECT, .to = "the log has none" },
     { { "--log-timestamps" }, NOTHING, WITHOUT_EFFECT, .to = "every line has its time" },
     { { "--log-prefix" }, NOTHING, WITHOUT_EFFECT, .to = "every line has its level" },
@@ -162,6 +162,10 @@ static const flag flags[] = {
       .to = "pages send keys, not cookies; --cors-origin lists the origins that may" },
     { { "--api-prefix" }, VALUE, REFUSED, .to = "a proxy in front can remove a prefix" },
     { { "--path" }, VALUE, REFUSED, .to = "pages are not served; --cors-origin lists their origins" },
+    { { "--hf-repo", "-hf", "-hfr" },
+      VALUE,
+      REFUSED,
+      .to = "'hearth pull OWNER/REPO:QUANT' downloads a model and prints the path for -m" },
     { { "--mmproj", "-mm" }, VALUE, REFUSED, .to = "pictures and sound are not read" },
 };
 

@@ -95,6 +95,7 @@ TEST(what_is_not_offered_says_why)
         const char *given, *message;
     } cases[] = {
         { "--context-shift", "--context-shift is not offered: a shifted context" },
+        { "-hf a/b:Q4_0", "-hf is not offered: 'hearth pull OWNER/REPO:QUANT' downloads" },
         { "--mmproj x.gguf", "--mmproj is not offered: pictures" },
         { "--ctx-size", "--ctx-size needs a value" },
         { "-ngl", "-ngl needs a value" },
