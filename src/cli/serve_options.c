@@ -175,6 +175,28 @@ static const hth_option residency_rows[] = {
       .offset = AT(server.turn_ms), .low = 0, .high = 3600000, .key = "turn_ms" },
 };
 
+static const hth_option pressure_rows[] = {
+    { "no-pressure", 0, HTH_OPTION_FLAG, NULL, "let nothing leave memory because the machine's memory is short",
+      .offset = AT(server.no_pressure), .key = "off" },
+    { "pressure-nvidia-smi", 0, HTH_OPTION_FLAG, NULL, "ask nvidia-smi for the use of GPUs' memory, too",
+      .offset = AT(server.pressure_nvidia_smi), .key = "nvidia_smi" },
+    { "pressure-command", 0, HTH_OPTION_TEXT, "COMMAND",
+      "a command of the shell that prints the use of memory: two numbers of bytes, used and total, or a share of 0 to "
+      "1",
+      .offset = AT(server.pressure_command), .key = "command" },
+    { "pressure-high-percent", 0, HTH_OPTION_U32, "N", "memory is short when so much of it is used",
+      .offset = AT(server.pressure_high_percent), .low = 1, .high = 100, .key = "high_percent" },
+    { "pressure-low-percent", 0, HTH_OPTION_U32, "N", "then rows and idle models leave until so much is used",
+      .offset = AT(server.pressure_low_percent), .low = 1, .high = 100, .key = "low_percent" },
+    { "pressure-stall-percent", 0, HTH_OPTION_U32, "N",
+      "memory is short between the marks, too, when processes stand still for it for this part of the time; 0: not",
+      .offset = AT(server.pressure_stall_percent), .low = 0, .high = 100, .key = "stall_percent" },
+    { "pressure-min-evict-bytes", 0, HTH_OPTION_SIZE, "SIZE", "at least so much leaves at once",
+      .offset = AT(server.pressure_evict_bytes_min), .low = 0, .key = "min_evict_bytes" },
+    { "pressure-poll-ms", 0, HTH_OPTION_MS, "MS", "time between two looks at memory",
+      .offset = AT(server.pressure_poll_ms), .low = 50, .high = 3600000, .key = "poll_ms" },
+};
+
 static const hth_option worker_stream_rows[] = {
     { "keep-alive-ms", 0, HTH_OPTION_MS, "MS", "a stream shows that it is alive after this time of silence; 0: never",
       .offset = IN_SERVER(keep_alive_ms), .low = 0, .high = 3600000, .key = "keep_alive_ms" },
@@ -232,6 +254,7 @@ static const hth_option_table limit_table = TABLE(limit_rows);
 static const hth_option_table response_table = TABLE(response_rows);
 static const hth_option_table supervision_table = TABLE(supervision_rows);
 static const hth_option_table residency_table = TABLE(residency_rows);
+static const hth_option_table pressure_table = TABLE(pressure_rows);
 static const hth_option_table stream_table = TABLE(stream_rows);
 static const hth_option_table log_table = TABLE(log_rows);
 static const hth_option_table cors_table = TABLE(cors_rows);
@@ -270,6 +293,8 @@ static const hth_option key_rows[] = {
     { .kind = HTH_OPTION_TABLE, .key = "supervision", .table = &supervision_table, .help = "Supervision of workers" },
     { .kind = HTH_OPTION_HEADING, .help = "Models and memory" },
     { .kind = HTH_OPTION_TABLE, .key = "residency", .table = &residency_table, .help = "Models and memory" },
+    { .kind = HTH_OPTION_HEADING, .help = "Pressure of memory" },
+    { .kind = HTH_OPTION_TABLE, .key = "pressure", .table = &pressure_table, .help = "Pressure of memory" },
     { .kind = HTH_OPTION_HEADING, .help = "Log" },
     { .kind = HTH_OPTION_TABLE, .key = "streams", .table = &stream_table, .help = "Streams" },
     { .kind = HTH_OPTION_TABLE, .key = "log", .table = &log_table, .help = "Log" },

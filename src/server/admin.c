@@ -14,6 +14,8 @@
 #include "server/admin_models.h"
 #include "server/routes.h"
 
+enum { ORDER_BYTES_MAX = 4096 };
+
 static const char content_type_json[] = "application/json";
 
 /* ---- answers ---- */
@@ -185,6 +187,7 @@ static void answer_metrics(const hth_admin *admin, hth_http_exchange *exchange)
     hth_buffer out = { .text = NULL };
 
     hth_metrics_write(admin->metrics, admin->supervisor, &numbers, &out);
+    hth_pressure_watch_write_metrics(admin->pressure, &out);
     reply_take(exchange, 200, HTH_METRICS_CONTENT_TYPE, &out);
 }
 
@@ -240,6 +243,45 @@ static void answer_reload(const hth_admin *admin, hth_http_exchange *exchange)
     }
     hth_api_fail(&error, HTH_API_INVALID_VALUE, NULL, "the configuration stays as it was: %s", err.message);
     reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+/* The state; after an order also the bytes that will be free. */
+static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, const uint64_t *freeing)
+{
+    json_t *page = json_pack("{s:o}", "sources", hth_pressure_watch_json(admin->pressure));
+    hth_buffer out = { .text = NULL };
+
+    if (freeing)
+        (void)json_object_set_new(page, "freeing", json_integer((json_int_t)*freeing)); /* left out without memory */
+    hth_buffer_add_json_take(&out, page);
+    hth_buffer_add_text(&out, "\n");
+    reply_take(exchange, freeing ? 202 : 200, content_type_json, &out);
+}
+
+static void answer_pressure(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    size_t n = 0;
+    const char *body = hth_http_body(exchange, &n);
+    json_t *order = NULL;
+    const json_t *wanted;
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    uint64_t freeing;
+
+    if (strcmp(hth_http_method(exchange), "POST") != 0) {
+        reply_pressure(admin, exchange, NULL);
+        return;
+    }
+    order = n > 0 && n <= ORDER_BYTES_MAX ? json_loadb(body, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    wanted = json_object_get(order, "free");
+    if (json_is_integer(wanted) && json_integer_value(wanted) > 0) {
+        freeing = hth_pressure_watch_force(admin->pressure, (uint64_t)json_integer_value(wanted));
+        reply_pressure(admin, exchange, &freeing);
+    } else {
+        hth_api_fail(&error, HTH_API_INVALID_VALUE, "free",
+                     "the body must be a JSON object with a number of bytes above 0, 'free'");
+        reply_error(exchange, HTH_API_OPENAI, &error);
+    }
+    json_decref(order);
 }
 
 /* POST /admin/models/NAME/ORDER */
@@ -303,9 +345,10 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
         const char *method;
         void (*answer)(const hth_admin *admin, hth_http_exchange *exchange);
     } pages[] = {
-        { "/metrics", "GET", answer_metrics },     { "/admin/models", "GET", answer_models },
-        { "/admin/config", "GET", answer_config }, { "/admin/events", "GET", answer_events },
-        { "/admin/drain", "POST", answer_drain },  { "/admin/reload", "POST", answer_reload },
+        { "/admin/pressure", "GET, POST", answer_pressure }, { "/metrics", "GET", answer_metrics },
+        { "/admin/models", "GET", answer_models },           { "/admin/config", "GET", answer_config },
+        { "/admin/events", "GET", answer_events },           { "/admin/drain", "POST", answer_drain },
+        { "/admin/reload", "POST", answer_reload },
     };
     const char *path = hth_http_path(exchange), *name = NULL;
     size_t n_name = 0;

@@ -6,6 +6,7 @@
  *   GET  /metrics             Prometheus
  *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
  *   GET  /admin/events        a stream of events (event_feed.h)
+ *   GET  /admin/pressure      the use of memory; POST {"free": BYTES} frees so much
  *   POST /admin/models/NAME/restart, /load, /unload
  *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
  *                             (default), relayed to the worker
@@ -22,6 +23,7 @@
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/options.h"
+#include "server/pressure_watch.h"
 #include "server/supervisor.h"
 
 typedef struct hth_admin {
@@ -30,6 +32,7 @@ typedef struct hth_admin {
     hth_metrics *metrics;
     hth_http_server *http;
     hth_event_feed *feed;
+    hth_pressure_watch *pressure;
     bool is_draining;
     size_t n_requests;                                  /* pending */
     void (*drain)(void *user_data);                     /* begin to drain */

@@ -122,6 +122,16 @@ static json_t *residency_json(const hth_server_options *options)
                      count_json(options->models_max), "turn_ms", count_json(options->turn_ms));
 }
 
+static json_t *pressure_json(const hth_server_options *options)
+{
+    return json_pack("{s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "off", options->no_pressure, "nvidia_smi",
+                     options->pressure_nvidia_smi, "command", text_json(options->pressure_command), "high_percent",
+                     count_json(options->pressure_high_percent), "low_percent",
+                     count_json(options->pressure_low_percent), "stall_percent",
+                     count_json(options->pressure_stall_percent), "min_evict_bytes",
+                     count_json(options->pressure_evict_bytes_min), "poll_ms", count_json(options->pressure_poll_ms));
+}
+
 static json_t *streams_json(const hth_server_options *options)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o}", "keep_alive_ms", count_json(options->keep_alive_ms), "linger_ms",
@@ -161,20 +171,21 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
 {
     json_t *page = lists_json(options);
 
-    if (page && !(set(page, "admin", address_json(&options->admin)) &&
-                  set(page, "tls",
-                      json_pack("{s:o, s:o}", "certificate", text_json(options->tls_certificate), "key",
-                                text_json(options->tls_key))) &&
-                  set(page, "cors",
-                      json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
-                  set(page, "limits", limits_json(options)) && set(page, "responses", responses_json(options)) &&
-                  set(page, "default", text_json(options->default_model)) &&
-                  set(page, "supervision", supervision_json(options)) &&
-                  set(page, "residency", residency_json(options)) && set(page, "streams", streams_json(options)) &&
-                  set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
-                  set(page, "models_dir", text_json(options->models_folder)) &&
-                  set(page, "slot_save_path", text_json(options->slot_directory)) &&
-                  set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
+    if (page &&
+        !(set(page, "admin", address_json(&options->admin)) &&
+          set(page, "tls",
+              json_pack("{s:o, s:o}", "certificate", text_json(options->tls_certificate), "key",
+                        text_json(options->tls_key))) &&
+          set(page, "cors",
+              json_pack("{s:o}", "origins", texts_json(options->cors_origins, options->n_cors_origins))) &&
+          set(page, "limits", limits_json(options)) && set(page, "responses", responses_json(options)) &&
+          set(page, "default", text_json(options->default_model)) &&
+          set(page, "supervision", supervision_json(options)) && set(page, "residency", residency_json(options)) &&
+          set(page, "pressure", pressure_json(options)) && set(page, "streams", streams_json(options)) &&
+          set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
+          set(page, "models_dir", text_json(options->models_folder)) &&
+          set(page, "slot_save_path", text_json(options->slot_directory)) &&
+          set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
         json_decref(page);
         page = NULL;
     }

@@ -1,8 +1,8 @@
 /*
  * event_feed.c - see event_feed.h
  *
- * Event n is in ring[n % RING]. A listener wants a snapshot, or the event at its place. What is told in one turn of the loop
- * is written in the next one, because an event may be told while the state of a model is changing.
+ * Event n is in ring[n % RING]. A listener wants a snapshot, or the event at its place. What is told in one turn of the
+ * loop is written in the next one, because an event may be told while the state of a model is changing.
  */
 #include "server/event_feed.h"
 

@@ -165,8 +165,10 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     }
     /* The supervisor reads the set without holding a reference, so it gets the new set before the old one goes. */
     hth_supervisor_reconfigure(front->supervisor, options);
+    hth_pressure_watch_set_options(front->pressure, options);
     if (!use_options(front, options, false)) {
         hth_supervisor_reconfigure(front->supervisor, front->options->options);
+        hth_pressure_watch_set_options(front->pressure, front->options->options);
         front->hooks->release(options, front->hooks->user_data);
         (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new configuration; the old one stays");
         return false;
@@ -324,6 +326,7 @@ void hth_front_admin_fill(hth_front *front, hth_admin *out)
         .metrics = front->metrics,
         .http = front->http,
         .feed = front->feed,
+        .pressure = front->pressure,
         .is_draining = front->is_draining,
         .n_requests = front->n_requests,
         .drain = order_drain,
@@ -400,6 +403,23 @@ static hearth_status make_feed(hth_front *front, const hth_server_options *optio
     return status;
 }
 
+static uint64_t relieve(uint64_t n_bytes, bool is_device, void *user_data)
+{
+    return hth_supervisor_relieve(user_data, n_bytes, is_device);
+}
+
+static void hold(bool is_held, void *user_data)
+{
+    hth_supervisor_hold(user_data, is_held);
+}
+
+static hearth_status make_pressure_watch(hth_front *front, const hth_server_options *options, hearth_error *err)
+{
+    const hth_pressure_orders orders = { .relieve = relieve, .hold = hold, .user_data = front->supervisor };
+
+    return hth_pressure_watch_new(front->base, options, &orders, &front->log, front->feed, &front->pressure, err);
+}
+
 /* Called once the addresses are bound: a second server finds them in use before it loads anything. */
 static hearth_status make_workers(hth_front *front, const hth_server_options *options, hearth_error *err)
 {
@@ -410,6 +430,8 @@ static hearth_status make_workers(hth_front *front, const hth_server_options *op
     if (status == HEARTH_OK)
         status = hth_supervisor_new(front->base, front->hooks->program, options, &front->log, front->feed,
                                     &front->supervisor, err);
+    if (status == HEARTH_OK)
+        status = make_pressure_watch(front, options, err);
     if (status == HEARTH_OK)
         status = make_kept_streams(front, options, err);
     if (status == HEARTH_OK)
@@ -535,6 +557,7 @@ static void front_deinit(hth_front *front)
     hth_folder_watch_free(front->folders);
     hth_response_store_free(front->responses);
     hth_kept_streams_free(front->kept);
+    hth_pressure_watch_free(front->pressure);
     hth_supervisor_free(front->supervisor);
     hth_event_feed_free(front->feed);
     hth_upstream_free(front->upstream);

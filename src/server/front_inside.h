@@ -43,6 +43,7 @@ typedef struct hth_front {
     hth_http_server *http;
     hth_event_feed *feed;
     hth_supervisor *supervisor;
+    hth_pressure_watch *pressure;
     hth_upstream *upstream;
     hth_kept_streams *kept;
     hth_proxy *proxy;

@@ -333,6 +333,7 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
                                                                      .on_progress = on_progress,
                                                                      .on_ready = on_ready,
                                                                      .on_stopping = on_stopping,
+                                                                     .on_evicted = hth_model_worker_note_evicted,
                                                                      .user_data = worker },
                                       &worker->process, err);
     hth_buffer_deinit(&adapters);
@@ -352,6 +353,7 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->progress_ns = worker->started_ns;
     worker->progress = 0;
     worker->told_progress = 0;
+    worker->evicting_bytes = 0;
     worker->ready_ns = 0;
     worker->doubted_ns = 0;
     worker->kill_ns = 0;

@@ -20,6 +20,7 @@
 #include "server/adapter_state.h"
 #include "server/event_feed.h"
 #include "server/options.h"
+#include "server/relief.h"
 #include "server/residency.h"
 #include "server/waiters.h"
 #include "server/worker_view.h"
@@ -86,13 +87,22 @@ void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out
 /* Closed: new requests wait while those at work finish. */
 void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed);
 /* The cause of the end of a process, or of rows, that no operator ordered. */
-typedef enum hth_departure { HTH_DEPARTURE_NONE, HTH_DEPARTURE_ROOM, HTH_DEPARTURE_REST } hth_departure;
+typedef enum hth_departure {
+    HTH_DEPARTURE_NONE,
+    HTH_DEPARTURE_ROOM,
+    HTH_DEPARTURE_REST,
+    HTH_DEPARTURE_PRESSURE
+} hth_departure;
 /* The process leaves because of a plan. */
 void hth_model_worker_depart(hth_model_worker *worker, hth_departure why);
 /* Likewise the rows of a model without a process, so many bytes. */
 void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_departure why);
 /* Free the memory of the RAM tier. A running process keeps its own. */
 void hth_model_worker_drop_rows(hth_model_worker *worker);
+/* The model for a plan of relief. */
+void hth_model_worker_relief(const hth_model_worker *worker, hth_relief_model *out);
+/* Do as such a plan says. */
+void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order);
 /* It starts when there is room; summon: as if a request waited for it. */
 void hth_model_worker_invite(hth_model_worker *worker);
 void hth_model_worker_summon(hth_model_worker *worker);

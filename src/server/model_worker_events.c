@@ -13,6 +13,7 @@ static const char *reason_of(hth_departure departure)
     switch (departure) {
     case HTH_DEPARTURE_ROOM: return "room";
     case HTH_DEPARTURE_REST: return "rest";
+    case HTH_DEPARTURE_PRESSURE: return "pressure";
     case HTH_DEPARTURE_NONE: break;
     }
     return "order";
@@ -73,10 +74,15 @@ void hth_model_worker_tell_death(const hth_model_worker *worker, uint32_t pause_
                                        "deaths", (json_int_t)worker->n_deaths, "restart_in_ms", (json_int_t)pause_ms));
 }
 
+void hth_model_worker_tell_eviction(const hth_model_worker *worker, const char *tier, uint64_t bytes, hth_departure why)
+{
+    hth_event_feed_tell_take(worker->shared->feed, "eviction",
+                             json_pack("{s:s, s:s, s:I, s:s}", "model", worker->name, "tier", tier, "bytes",
+                                       (json_int_t)bytes, "reason", reason_of(why)));
+}
+
 void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_departure why)
 {
     hth_model_worker_drop_rows(worker);
-    hth_event_feed_tell_take(worker->shared->feed, "eviction",
-                             json_pack("{s:s, s:s, s:I, s:s}", "model", worker->name, "tier", "ram", "bytes",
-                                       (json_int_t)bytes, "reason", reason_of(why)));
+    hth_model_worker_tell_eviction(worker, "ram", bytes, why);
 }

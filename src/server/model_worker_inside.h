@@ -1,7 +1,7 @@
 /*
  * model_worker_inside.h - shared by the files of a worker: model_worker.c (its life), model_worker_watch.c (hangs and
- * time-outs), model_worker_residency.c (memory, and its turn among other models), model_worker_events.c (its events for
- * operators)
+ * time-outs), model_worker_residency.c (memory, and its turn among other models), model_worker_relief.c (memory that it
+ * can free under pressure), model_worker_events.c (its events for operators)
  */
 #ifndef HTH_SERVER_MODEL_WORKER_INSIDE_H
 #define HTH_SERVER_MODEL_WORKER_INSIDE_H
@@ -73,7 +73,8 @@ struct hth_model_worker {
     bool is_invited;                  /* it starts without a request, if there is room */
     hth_departure departs;            /* the cause while its process is told to end */
     uint64_t summoned_ns;             /* the time of an order to start it, until it starts; 0: none */
-    uint64_t n_departures;            /* to make room, or after a long rest */
+    uint64_t n_departures;            /* to make room, after a long rest, or under pressure */
+    uint64_t evicting_bytes;          /* of rows that the process was told to evict */
     char last_cause[HTH_CAUSE_BYTES]; /* of the last death, "" */
     char last_death[512];             /* with its last lines, which are not for clients */
 };
@@ -93,6 +94,11 @@ void hth_model_worker_note_use(hth_model_worker *worker);
 void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns);
 void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out);
 
+/* ---- model_worker_relief.c ---- */
+
+/* The process has evicted rows as told; user_data is the worker. */
+void hth_model_worker_note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
+
 /* ---- model_worker_events.c: operators are told ---- */
 
 void hth_model_worker_tell_load(const hth_model_worker *worker);
@@ -102,6 +108,9 @@ void hth_model_worker_tell_ready(const hth_model_worker *worker);
 /* Its process is told to end; it has ended as told. */
 void hth_model_worker_tell_unload(const hth_model_worker *worker, const char *why);
 void hth_model_worker_tell_unloaded(const hth_model_worker *worker);
+/* So many bytes of rows in this tier are gone. */
+void hth_model_worker_tell_eviction(const hth_model_worker *worker, const char *tier, uint64_t bytes,
+                                    hth_departure why);
 /* It died, and the pause before its next start has begun. */
 void hth_model_worker_tell_death(const hth_model_worker *worker, uint32_t pause_ms);
 

@@ -129,6 +129,7 @@ void hth_model_worker_depart(hth_model_worker *worker, hth_departure why)
     static const char *const reasons[] = {
         [HTH_DEPARTURE_ROOM] = "to make room for other models",
         [HTH_DEPARTURE_REST] = "having rested for as long as it may",
+        [HTH_DEPARTURE_PRESSURE] = "because the machine's memory is short",
     };
     const hth_restart_policy policy = worker->policy;
 

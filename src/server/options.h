@@ -119,6 +119,16 @@ typedef struct hth_server_options {
     uint32_t models_max;   /* with a worker at once; 0: no limit */
     uint32_t turn_ms;      /* a waiting model closes busy ones after this time */
 
+    /* Pressure (pressure.h). */
+    const char *pressure_command; /* a line of the shell that prints the use of memory; NULL: none */
+    uint32_t pressure_poll_ms;
+    uint32_t pressure_high_percent;
+    uint32_t pressure_low_percent;
+    uint32_t pressure_stall_percent; /* 0: standing still is no pressure */
+    uint64_t pressure_evict_bytes_min;
+    bool no_pressure;
+    bool pressure_nvidia_smi; /* ask nvidia-smi, too */
+
     const char *slot_directory; /* where clients may save slots; NULL: nowhere */
 
     /* Streams, and clients that leave. */
@@ -161,6 +171,11 @@ static inline hth_server_options hth_server_options_default(void)
         .drain_timeout_ms = 30000,
         .retries_max = 3,
         .turn_ms = 10000,
+        .pressure_poll_ms = 1000,
+        .pressure_high_percent = 95,
+        .pressure_low_percent = 90,
+        .pressure_stall_percent = 20,
+        .pressure_evict_bytes_min = 64 << 20,
         .keep_alive_ms = HTH_KEEP_ALIVE_MS,
         .linger_ms = HTH_LINGER_MS,
         .stream_keep_ms = 300000,

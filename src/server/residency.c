@@ -264,5 +264,9 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
     }
     measure_pool(&p);
     let_idle_leave(&p);
+    if (limits->is_held) { /* as if pinned models took all: one other at a time */
+        p.limits.bytes = 0;
+        measure_pool(&p);
+    }
     serve_line(&p, limits->turn_ns);
 }

@@ -45,6 +45,7 @@ typedef struct hth_residency_limits {
     uint64_t bytes;   /* for all models; UINT64_MAX: no limit */
     size_t n_models;  /* IN and LEAVING; SIZE_MAX: no limit */
     uint64_t turn_ns; /* a waiting model closes busy ones after this time */
+    bool is_held;     /* memory is short: a model enters when all others but pinned ones have left */
 } hth_residency_limits;
 
 typedef enum hth_residency_order {

@@ -44,6 +44,7 @@ struct hth_supervisor {
     hth_residency_order *planned; /* likewise */
     uint64_t machine_bytes;       /* of memory, when the options came */
     bool is_planning;
+    bool is_held; /* by pressure */
     void (*on_stopped)(void *user_data);
     void *user_data;
 };
@@ -124,6 +125,7 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor)
                                            : UINT64_MAX,
         .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
         .turn_ns = hth_ms_to_ns(options->turn_ms),
+        .is_held = supervisor->is_held,
     };
 }
 
@@ -204,6 +206,36 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
         return;
     supervisor->on_stopped = NULL;
     on_stopped(supervisor->user_data);
+}
+
+/* ---- pressure ---- */
+
+uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device)
+{
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    hth_relief_model *models = calloc(n + 1, sizeof(*models));
+    hth_relief_order *orders = calloc(n + 1, sizeof(*orders));
+    uint64_t freed = 0;
+
+    if (models && orders && !supervisor->shared.is_stopping) {
+        for (size_t i = 0; i < n; i++)
+            hth_model_worker_relief(worker_at(supervisor, i), &models[i]);
+        freed = hth_relief_plan(models, n, n_bytes, is_device, orders);
+        for (size_t i = 0; i < n; i++)
+            hth_model_worker_relieve(worker_at(supervisor, i), &orders[i]);
+        on_change(supervisor);
+    }
+    free(models);
+    free(orders);
+    return freed;
+}
+
+void hth_supervisor_hold(hth_supervisor *supervisor, bool is_held)
+{
+    if (supervisor->is_held == is_held)
+        return;
+    supervisor->is_held = is_held;
+    on_change(supervisor);
 }
 
 /* ---- the set of models ---- */

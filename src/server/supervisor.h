@@ -94,6 +94,16 @@ typedef struct hth_supervisor_memory {
 } hth_supervisor_memory;
 hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor);
 
+/* ---- pressure ---- */
+
+/*
+ * Free so many bytes, as far as idle models and rows allow (relief.h). is_device: of devices. Returns the bytes that
+ * will be free soon, those that were told to leave before included.
+ */
+uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device);
+/* While memory is short, a model enters when all others but pinned ones have left. */
+void hth_supervisor_hold(hth_supervisor *supervisor, bool is_held);
+
 /* ---- orders: HEARTH_NOT_FOUND, HEARTH_BUSY while the server ends ---- */
 
 /* Start the model's worker as if a request waited for it: other models may leave for it. */

@@ -12,6 +12,7 @@
 #include "server/worker.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -31,6 +32,7 @@
 #include "models/model.h"
 #include "server/sandbox.h"
 #include "server/status_page.h"
+#include "server/worker_eviction.h"
 #include "server/worker_live_adapters.h"
 #include "server/worker_routes.h"
 
@@ -72,6 +74,7 @@ typedef struct worker {
     hearth_runtime *runtime;
     hearth_model *model;
     hth_live_adapters live_adapters;
+    hth_worker_eviction eviction; /* the loop's */
     hearth_status load_status;
     hearth_error load_error;
     atomic_bool has_identified; /* likewise for these */
@@ -348,22 +351,35 @@ static void drain(worker *w)
     stop_if_drained(w);
 }
 
-/* "drain MS" is the front's only command. */
+static void evict(worker *w, const char *numbers)
+{
+    char *end;
+    const uint64_t ram_bytes = strtoull(numbers, &end, 10), ram_file_bytes = strtoull(end, NULL, 10);
+
+    if (!w->self.model || !hth_worker_eviction_begin(&w->eviction, w->runtime, ram_bytes, ram_file_bytes))
+        tell(w, "evicted 0 0");
+}
+
+/* "drain MS" and "evict RAM RAM_FILE" are the front's commands. Each is a line. */
 static void obey(worker *w, const char *bytes, size_t n)
 {
-    char text[64];
+    char text[128], *at = NULL;
 
     n = n < sizeof(text) ? n : sizeof(text) - 1;
     memcpy(text, bytes, n);
     text[n] = '\0';
-    if (strncmp(text, "drain ", 6) == 0)
-        w->drain_ms = (uint32_t)strtoul(text + 6, NULL, 10);
+    for (char *line = strtok_r(text, "\n", &at); line; line = strtok_r(NULL, "\n", &at)) {
+        if (strncmp(line, "drain ", 6) == 0)
+            w->drain_ms = (uint32_t)strtoul(line + 6, NULL, 10);
+        else if (strncmp(line, "evict ", 6) == 0)
+            evict(w, line + 6);
+    }
 }
 
 static void on_signal(evutil_socket_t number, short what, void *user_data)
 {
     worker *w = user_data;
-    char bytes[64];
+    char bytes[128];
     ssize_t n = w->options->control_fd >= 0 ? recv(w->options->control_fd, bytes, sizeof(bytes), MSG_DONTWAIT) : 0;
 
     (void)number;
@@ -386,7 +402,7 @@ static void on_drained(evutil_socket_t fd, short what, void *user_data)
 static void on_control(evutil_socket_t fd, short what, void *user_data)
 {
     worker *w = user_data;
-    char bytes[64];
+    char bytes[128];
     ssize_t n = read(fd, bytes, sizeof(bytes));
 
     (void)what;
@@ -446,6 +462,8 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
         w->told_percent = percent;
     }
     stop_if_drained(w);
+    if (hth_worker_eviction_take(&w->eviction))
+        tell(w, "evicted %" PRIu64 " %" PRIu64, w->eviction.ram_freed, w->eviction.ram_file_freed);
     if (++w->n_turns % TURNS_A_SECOND != 0)
         return;
     hth_jobs_look_after(w->self.jobs);
@@ -549,6 +567,7 @@ static void tear_down(worker *w)
 
     if (w->has_thread)
         end_loading(w);
+    hth_worker_eviction_end(&w->eviction);
     hth_http_listener_close(w->listener);
     hth_http_server_free(w->http); /* this cancels its requests */
     hth_jobs_free(w->self.jobs);   /* after cancelled requests have ended, which is soon */

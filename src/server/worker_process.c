@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ struct hth_worker_process {
     void (*on_progress)(float fraction, void *user_data);
     void (*on_ready)(void *user_data);
     void (*on_stopping)(void *user_data);
+    void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
     bool said_stopping;
     void *user_data;
 
@@ -146,6 +148,12 @@ static void on_control_line(char *line, void *user_data)
         process->said_stopping = true;
         if (!process->has_ended)
             process->on_stopping(process->user_data);
+    } else if (strncmp(line, "evicted ", 8) == 0) {
+        char *end;
+        const uint64_t ram_bytes = strtoull(line + 8, &end, 10);
+
+        if (!process->has_ended)
+            process->on_evicted(ram_bytes, strtoull(end, NULL, 10), process->user_data);
     } else if (strncmp(line, "failed ", 7) == 0) {
         (void)snprintf(process->failed, sizeof(process->failed), "%s", line + 7); /* cut if too long */
         hth_end_at_character(process->failed, sizeof(process->failed));
@@ -295,6 +303,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     process->on_progress = options->on_progress;
     process->on_ready = options->on_ready;
     process->on_stopping = options->on_stopping;
+    process->on_evicted = options->on_evicted;
     process->user_data = options->user_data;
     process->log_fd = -1;
     process->control_fd = -1;
@@ -353,6 +362,14 @@ void hth_worker_process_terminate(hth_worker_process *process, uint32_t drain_ms
     if (drain_ms > 0)
         (void)send(process->control_fd, line, (size_t)n, MSG_NOSIGNAL); /* else other workers continue them */
     (void)kill(process->pid, SIGTERM);                                  /* it exists until it is reaped */
+}
+
+bool hth_worker_process_evict(hth_worker_process *process, uint64_t ram_bytes, uint64_t ram_file_bytes)
+{
+    char line[64];
+    const int n = snprintf(line, sizeof(line), "evict %" PRIu64 " %" PRIu64 "\n", ram_bytes, ram_file_bytes); /* fits */
+
+    return !process->has_ended && send(process->control_fd, line, (size_t)n, MSG_NOSIGNAL) == n;
 }
 
 void hth_worker_process_kill(hth_worker_process *process)

@@ -2,8 +2,9 @@
  * worker_process.h - one process of a worker, from its start to its end
  *
  * The process writes log lines ("hearth: warning: text") to a pipe. They go to the front's log, and the last ones are
- * kept. It writes lines to a control socket: "loading 0.42", "ready", "stopping", "failed TEXT". The front writes
- * "drain MS" there before SIGTERM, if running replies may end in the process. The socket closes when the front ends.
+ * kept. It writes lines to a control socket: "loading 0.42", "ready", "stopping", "evicted RAM RAM_FILE" (bytes),
+ * "failed TEXT". The front writes "drain MS" there before SIGTERM, if running replies may end in the process; and
+ * "evict RAM RAM_FILE", the bytes of rows that shall leave these tiers. The socket closes when the front ends.
  * Event loop only; nothing blocks but hth_worker_process_free.
  */
 #ifndef HTH_SERVER_WORKER_PROCESS_H
@@ -31,6 +32,7 @@ typedef struct hth_worker_process_options {
     void (*on_progress)(float fraction, void *user_data); /* 0 .. 1 */
     void (*on_ready)(void *user_data);
     void (*on_stopping)(void *user_data); /* the front or another process told it to end */
+    void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data); /* as told */
     void *user_data;
 } hth_worker_process_options;
 
@@ -47,6 +49,8 @@ void hth_worker_process_free(hth_worker_process *process);
 int hth_worker_process_pid(const hth_worker_process *process);
 /* Tell it to end. drain_ms: running replies may end in it for so long; 0: other workers continue them. */
 void hth_worker_process_terminate(hth_worker_process *process, uint32_t drain_ms);
+/* Tell it to evict so many bytes of rows from each tier; on_evicted follows. False: it cannot be told now. */
+bool hth_worker_process_evict(hth_worker_process *process, uint64_t ram_bytes, uint64_t ram_file_bytes);
 /* Kill its process group. */
 void hth_worker_process_kill(hth_worker_process *process);
 /* Call periodically: logs how many of its lines were dropped because there were too many. */

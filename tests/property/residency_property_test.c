@@ -1,7 +1,7 @@
 /*
  * residency_property_test.c - a machine whose memory is too small for its models, ruled by hth_residency_plan
  *
- * Requests, deaths, growth, pins and orders of operators come at random. Whatever happens: no model enters without
+ * Requests, deaths, growth, pins, orders of operators and pressure come at random. Whatever happens: no model enters without
  * room, unless it is alone; no busy or pinned model leaves; those that leave are the least recently used; a plan that
  * was obeyed asks for nothing more; and every request begins within a bounded time.
  *
@@ -29,6 +29,7 @@ enum {
 typedef struct world {
     uint64_t random, now;
     size_t n_places;
+    bool is_held;
     hth_resident models[MODELS];
     hth_residency_order orders[MODELS];
     bool is_ready[MODELS], is_closed[MODELS];
@@ -106,6 +107,7 @@ static void disturb(world *w)
         }
         break;
     case 4: w->n_places = draw(w, 2) ? SIZE_MAX : 1 + draw(w, 4); break;
+    case 6: w->is_held = draw(w, 4) == 0; break;
     case 5: m->keep_ns = draw(w, 3) ? UINT64_MAX : KEEP; break;
     default: /* a request */
         m->used_ns = w->now;
@@ -155,7 +157,9 @@ static void check_leaving(const world *w, size_t left)
 /* Obey. Returns whether anything changed. */
 static bool plan(world *w)
 {
-    const hth_residency_limits limits = { .bytes = POOL, .n_models = w->n_places, .turn_ns = TURN };
+    const hth_residency_limits limits = {
+        .bytes = POOL, .n_models = w->n_places, .turn_ns = TURN, .is_held = w->is_held
+    };
     bool changed = false, has_entered = false;
 
     hth_residency_plan(w->models, MODELS, &limits, w->now, w->orders);

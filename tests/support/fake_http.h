@@ -17,6 +17,7 @@ struct hth_http_exchange {
     const char *method;
     const char *path;
     const char *peer;
+    const char *request_body;           /* NULL: none */
     const char *const *request_headers; /* name, value, ..., NULL; NULL: none */
     int n_replies;
     int status;
@@ -50,6 +51,12 @@ const char *hth_http_header(const hth_http_exchange *exchange, const char *name)
         if (strcasecmp(at[0], name) == 0)
             return at[1];
     return NULL;
+}
+
+const char *hth_http_body(hth_http_exchange *exchange, size_t *n_out)
+{
+    *n_out = exchange->request_body ? strlen(exchange->request_body) : 0;
+    return exchange->request_body;
 }
 
 void hth_http_header_add(hth_http_exchange *exchange, const char *name, const char *value)

@@ -28,8 +28,32 @@ bool hth_event_feed_listen(hth_event_feed *feed, hth_http_exchange *exchange, ht
     return true;
 }
 
+struct hth_pressure_watch {
+    uint64_t forced_bytes;
+};
+
+/* In place of the watch's. */
+uint64_t hth_pressure_watch_force(hth_pressure_watch *watch, uint64_t n_bytes)
+{
+    watch->forced_bytes += n_bytes;
+    return n_bytes / 2;
+}
+
+json_t *hth_pressure_watch_json(const hth_pressure_watch *watch)
+{
+    (void)watch;
+    return json_pack("{s:{s:b}}", "system", "pressed", 0);
+}
+
+void hth_pressure_watch_write_metrics(const hth_pressure_watch *watch, hth_buffer *out)
+{
+    (void)watch;
+    (void)out;
+}
+
 typedef struct fixture {
     hth_admin admin;
+    hth_pressure_watch pressure;
     hth_event_feed feed;
     hth_server_options options;
     hth_server_model models[2];
@@ -77,6 +101,7 @@ static void set_up(fixture *f)
         .metrics = hth_metrics_new(),
         .http = &f->http,
         .feed = &f->feed,
+        .pressure = &f->pressure,
         .drain = drain,
         .reload = reload,
         .user_data = f,
@@ -96,6 +121,7 @@ static void begin(fixture *f, const char *method, const char *path)
     f->exchange.method = method;
     f->exchange.path = path;
     f->exchange.headers[0] = '\0';
+    f->exchange.request_body = NULL;
     f->exchange.n_replies = 0;
 }
 
@@ -439,6 +465,25 @@ FIXTURE_TEST(a_worker_is_restarted_by_its_models_name)
     assert_error(f, "POST", path, 404, "so long a name");
 }
 
+FIXTURE_TEST(pressure_is_shown_and_memory_is_freed_by_order)
+{
+    static const char *const wrong[] = { NULL, "", "{}", "[1]", "{\"free\":0}", "{\"free\":-1}", "{\"free\":\"1G\"}" };
+
+    assert_string_equal(ask(f, "GET", "/admin/pressure", 200), "{\"sources\":{\"system\":{\"pressed\":false}}}\n");
+    begin(f, "POST", "/admin/pressure");
+    f->exchange.request_body = "{\"free\":1000}";
+    assert_true(hth_admin_answer(&f->admin, &f->exchange));
+    assert_int_equal(f->exchange.status, 202);
+    assert_non_null(strstr(hth_buffer_text(&f->exchange.body), "\"freeing\":500"));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        begin(f, "POST", "/admin/pressure");
+        f->exchange.request_body = wrong[i];
+        assert_true(hth_admin_answer(&f->admin, &f->exchange));
+        assert_int_equal(f->exchange.status, 400);
+    }
+    assert_int_equal(f->pressure.forced_bytes, 1000);
+}
+
 FIXTURE_TEST(listening_to_events_is_limited_and_asking_for_the_head_alone_is_no_listening)
 {
     f->feed.n_listeners_max = 1;
@@ -454,10 +499,15 @@ FIXTURE_TEST(a_page_asked_for_in_the_wrong_way_says_which_is_right)
     static const struct {
         const char *method, *path, *allowed;
     } cases[] = {
-        { "POST", "/health", "Allow: GET, HEAD\n" },       { "DELETE", "/ready", "Allow: GET, HEAD\n" },
-        { "POST", "/metrics", "Allow: GET, HEAD\n" },      { "PUT", "/admin/models", "Allow: GET, HEAD\n" },
-        { "POST", "/admin/config", "Allow: GET, HEAD\n" }, { "POST", "/admin/events", "Allow: GET, HEAD\n" },
-        { "GET", "/admin/drain", "Allow: POST\n" },        { "GET", "/admin/models/chat/restart", "Allow: POST\n" },
+        { "POST", "/health", "Allow: GET, HEAD\n" },
+        { "DELETE", "/ready", "Allow: GET, HEAD\n" },
+        { "POST", "/metrics", "Allow: GET, HEAD\n" },
+        { "PUT", "/admin/models", "Allow: GET, HEAD\n" },
+        { "PUT", "/admin/pressure", "Allow: GET, POST\n" },
+        { "POST", "/admin/config", "Allow: GET, HEAD\n" },
+        { "POST", "/admin/events", "Allow: GET, HEAD\n" },
+        { "GET", "/admin/drain", "Allow: POST\n" },
+        { "GET", "/admin/models/chat/restart", "Allow: POST\n" },
         { "HEAD", "/admin/reload", "Allow: POST\n" },
     };
 

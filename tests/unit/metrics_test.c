@@ -1,15 +1,18 @@
 /*
  * metrics_test.c - what is counted is on the page, the page is what Prometheus reads, and the manual lists all of it
  */
+#include <event2/event.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/metrics.h"
+#include "server/pressure_watch.h"
 #include "support/cmocka_all.h"
 #include "support/exposition.h"
 #include "support/fake_supervisor.h"
+#include "support/support.h"
 
 typedef struct fixture {
     hth_metrics *metrics;
@@ -459,6 +462,22 @@ static char *read_source(const char *path)
     return text;
 }
 
+/* Append the metrics that a watch of memory has, before its first look. */
+static void add_pressure(fixture *f)
+{
+    const hth_server_options options = hth_server_options_default();
+    const hth_pressure_orders orders = { .relieve = NULL };
+    struct event_base *base = event_base_new();
+    hth_pressure_watch *watch = NULL;
+    hearth_error err;
+
+    assert_non_null(base);
+    assert_ok(hth_pressure_watch_new(base, &options, &orders, NULL, NULL, &watch, &err), err);
+    hth_pressure_watch_write_metrics(watch, &f->page);
+    hth_pressure_watch_free(watch);
+    event_base_free(base);
+}
+
 FIXTURE_TEST(the_manual_lists_every_metric_and_no_other)
 {
     hth_record record = chat_record();
@@ -470,7 +489,9 @@ FIXTURE_TEST(the_manual_lists_every_metric_and_no_other)
     hth_metrics_note_refused(f->metrics, "unauthorized");
     f->supervisor.views[0] = worker_view("chat", HTH_WORKER_READY);
     f->supervisor.n = 1;
-    m.page = page(f);
+    (void)page(f);
+    add_pressure(f);
+    m.page = hth_buffer_text(&f->page);
     hth_test_exposition_families(m.page, check_family, &m);
     for (const char *at = text; (at = strstr(at, "\n| `")) != NULL; at++)
         n_rows += strncmp(at + 4, "hearth_", 7) == 0 || strncmp(at + 4, "process_", 8) == 0;

@@ -1,0 +1,55 @@
+/*
+ * model_worker_relief.c - what a model can free under pressure (relief.h)
+ */
+#include "server/model_worker_inside.h"
+
+void hth_model_worker_relief(const hth_model_worker *worker, hth_relief_model *out)
+{
+    hth_resident model, rows;
+    hth_status status;
+
+    hth_model_worker_resident(worker, &model, &rows);
+    *out = (hth_relief_model){
+        .used_ns = worker->used_ns,
+        .absent_row_bytes = rows.bytes,
+        .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model.bytes : worker->evicting_bytes,
+        .keeps_rows = worker->is_pinned,
+        .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
+    };
+    if (!out->may_leave)
+        return;
+    out->model_bytes = model.bytes;
+    if (worker->evicting_bytes > 0)
+        return; /* its rows are leaving */
+    hth_status_page_read(worker->page, &status);
+    if (!status.has_numbers)
+        return;
+    out->ram_bytes = status.counters.ram_bytes < model.bytes ? status.counters.ram_bytes : model.bytes;
+    out->ram_file_bytes = status.counters.ram_file_bytes;
+}
+
+void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order)
+{
+    hth_resident model, rows;
+
+    if (order->drops_rows) {
+        hth_model_worker_resident(worker, &model, &rows);
+        hth_model_worker_evict_rows(worker, rows.bytes, HTH_DEPARTURE_PRESSURE);
+    }
+    if (order->leaves)
+        hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);
+    else if (order->ram_bytes + order->ram_file_bytes > 0 &&
+             hth_worker_process_evict(worker->process, order->ram_bytes, order->ram_file_bytes))
+        worker->evicting_bytes = order->ram_bytes + order->ram_file_bytes;
+}
+
+void hth_model_worker_note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    worker->evicting_bytes = 0;
+    if (ram_bytes > 0)
+        hth_model_worker_tell_eviction(worker, "ram", ram_bytes, HTH_DEPARTURE_PRESSURE);
+    if (ram_file_bytes > 0)
+        hth_model_worker_tell_eviction(worker, "ram_file", ram_file_bytes, HTH_DEPARTURE_PRESSURE);
+}

@@ -1,0 +1,269 @@
+/*
+ * pressure_watch.c - see pressure_watch.h
+ *
+ * A program that fails is no pressure, and is told once until it succeeds again.
+ */
+#include "server/pressure_watch.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/status.h"
+#include "server/exposition.h"
+#include "server/pressure_sources.h"
+#include "server/short_program.h"
+
+enum { PROGRAM_TIMEOUT_MS = 5000 };
+
+typedef enum kind { SYSTEM, DEVICES, COMMAND, N_KINDS } kind;
+
+static const char *const names[N_KINDS] = { [SYSTEM] = "system", [DEVICES] = "nvidia_smi", [COMMAND] = "command" };
+
+typedef struct source {
+    hth_pressure_watch *watch;
+    kind kind;
+    hth_short_program *program; /* NULL: of the system */
+    hth_pressure_sample sample;
+    bool is_pressed;
+    bool was_told;        /* that it fails */
+    uint64_t asked_bytes; /* since the start */
+} source;
+
+struct hth_pressure_watch {
+    const hth_server_options *options;
+    hth_pressure_orders orders;
+    const hth_log *log;
+    hth_event_feed *feed;
+    struct event *tick;
+    source sources[N_KINDS];
+    uint64_t forced_bytes;
+};
+
+static const char *command_of(const source *s)
+{
+    const hth_server_options *options = s->watch->options;
+
+    if (s->kind == DEVICES)
+        return options->pressure_nvidia_smi
+                 ? "exec nvidia-smi --query-gpu=memory.used,memory.total --format=csv,noheader,nounits"
+                 : NULL;
+    return s->kind == COMMAND ? options->pressure_command : NULL;
+}
+
+static bool is_used(const source *s)
+{
+    return !s->watch->options->no_pressure && (s->kind == SYSTEM || command_of(s));
+}
+
+/* ---- a sample ---- */
+
+static void hold(hth_pressure_watch *watch)
+{
+    bool is_held = false;
+
+    for (int i = 0; i < N_KINDS; i++)
+        is_held |= watch->sources[i].is_pressed;
+    watch->orders.hold(is_held, watch->orders.user_data);
+}
+
+static void tell(const source *s)
+{
+    const double use = hth_pressure_use(&s->sample);
+
+    if (s->is_pressed)
+        hth_warn(s->watch->log,
+                 "memory is short: %s says %.1f %%; rows and idle models leave, and a model enters when the others "
+                 "have left",
+                 names[s->kind], 100 * use);
+    else
+        hth_info(s->watch->log, "memory is not short any more: %s says %.1f %%", names[s->kind], 100 * use);
+    hth_event_feed_tell_take(
+        s->watch->feed, "pressure",
+        json_pack("{s:s, s:b, s:f}", "source", names[s->kind], "pressed", s->is_pressed, "use", use));
+}
+
+static void judge(source *s)
+{
+    const hth_server_options *options = s->watch->options;
+    const hth_pressure_marks marks = { .high_percent = options->pressure_high_percent,
+                                       .low_percent = options->pressure_low_percent,
+                                       .stall_percent = options->pressure_stall_percent,
+                                       .evict_bytes_min = options->pressure_evict_bytes_min };
+    const bool was_pressed = s->is_pressed;
+    const uint64_t n_bytes = hth_pressure_decide(&s->sample, &marks, &s->is_pressed);
+
+    if (s->is_pressed != was_pressed) {
+        tell(s);
+        hold(s->watch);
+    }
+    if (n_bytes == 0)
+        return;
+    s->asked_bytes += n_bytes;
+    (void)s->watch->orders.relieve(n_bytes, s->kind == DEVICES, s->watch->orders.user_data); /* the next sample shows */
+}
+
+static void on_ended(const char *output, bool is_good, void *user_data)
+{
+    source *s = user_data;
+
+    s->sample.n = 0;
+    if (!is_used(s))
+        return;
+    is_good = is_good && (s->kind == DEVICES ? hth_pressure_read_devices(output, &s->sample)
+                                             : hth_pressure_read_command(output, hth_os_memory_bytes(), &s->sample));
+    if (!is_good) {
+        s->sample.n = 0;
+        if (!s->was_told)
+            hth_warn(s->watch->log,
+                     "the source of memory pressure '%s' fails, or prints something else than numbers: "
+                     "'%.200s'",
+                     names[s->kind], output);
+    }
+    s->was_told = !is_good;
+    judge(s);
+}
+
+static void look(source *s)
+{
+    hearth_error err;
+
+    if (!is_used(s)) {
+        s->sample.n = 0;
+        if (s->is_pressed)
+            judge(s);
+    } else if (s->kind == SYSTEM) {
+        hth_pressure_read_system("", &s->sample);
+        judge(s);
+    } else if (hth_short_program_start(s->program, command_of(s), PROGRAM_TIMEOUT_MS, &err) != HEARTH_OK &&
+               err.status != HEARTH_BUSY && !s->was_told) {
+        hth_warn(s->watch->log, "the source of memory pressure '%s' fails: %s", names[s->kind], err.message);
+        s->was_told = true;
+    }
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *user_data)
+{
+    hth_pressure_watch *watch = user_data;
+
+    (void)fd;
+    (void)what;
+    for (int i = 0; i < N_KINDS; i++)
+        look(&watch->sources[i]);
+}
+
+/* ---- pages ---- */
+
+uint64_t hth_pressure_watch_force(hth_pressure_watch *watch, uint64_t n_bytes)
+{
+    hth_info(watch->log, "an operator wants %.1f MiB of memory free", (double)n_bytes / (1 << 20));
+    watch->forced_bytes += n_bytes;
+    return watch->orders.relieve(n_bytes, false, watch->orders.user_data);
+}
+
+static json_t *limits_json(const source *s)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < s->sample.n; i++) {
+        const hth_pressure_limit *limit = &s->sample.limits[i];
+
+        (void)json_array_append_new(array, json_pack("{s:I, s:I, s:f}", "used_bytes", (json_int_t)limit->used_bytes,
+                                                     "total_bytes", (json_int_t)limit->total_bytes, "stall_percent",
+                                                     limit->stall)); /* left out without memory, here and below */
+    }
+    return array;
+}
+
+json_t *hth_pressure_watch_json(const hth_pressure_watch *watch)
+{
+    json_t *page = json_object();
+
+    for (int i = 0; i < N_KINDS; i++) {
+        const source *s = &watch->sources[i];
+
+        if (is_used(s))
+            (void)json_object_set_new(page, names[i],
+                                      json_pack("{s:b, s:f, s:I, s:o}", "pressed", s->is_pressed, "use",
+                                                hth_pressure_use(&s->sample), "asked_bytes", (json_int_t)s->asked_bytes,
+                                                "limits", limits_json(s)));
+    }
+    return page;
+}
+
+void hth_pressure_watch_write_metrics(const hth_pressure_watch *watch, hth_buffer *out)
+{
+    static const char state[] = "hearth_memory_pressure", use[] = "hearth_memory_use_ratio",
+                      asked[] = "hearth_memory_asked_bytes_total";
+
+    hth_exposition_family(out, state, "gauge", "1 while a source says that memory is short.");
+    for (int i = 0; i < N_KINDS; i++)
+        if (is_used(&watch->sources[i]))
+            hth_exposition_count(out, state, (hth_labels){ &(hth_label){ "source", names[i] }, 1 },
+                                 watch->sources[i].is_pressed);
+    hth_exposition_family(out, use, "gauge", "Use of the fullest limit of a source.");
+    for (int i = 0; i < N_KINDS; i++)
+        if (is_used(&watch->sources[i]))
+            hth_exposition_number(out, use, (hth_labels){ &(hth_label){ "source", names[i] }, 1 },
+                                  hth_pressure_use(&watch->sources[i].sample));
+    hth_exposition_family(out, asked, "counter", "Bytes that a source, or an operator, wanted free.");
+    for (int i = 0; i < N_KINDS; i++)
+        if (is_used(&watch->sources[i]))
+            hth_exposition_count(out, asked, (hth_labels){ &(hth_label){ "source", names[i] }, 1 },
+                                 watch->sources[i].asked_bytes);
+    hth_exposition_count(out, asked, (hth_labels){ &(hth_label){ "source", "operator" }, 1 }, watch->forced_bytes);
+}
+
+/* ---- new, free ---- */
+
+void hth_pressure_watch_set_options(hth_pressure_watch *watch, const hth_server_options *options)
+{
+    const uint32_t ms = options->pressure_poll_ms;
+    const struct timeval interval = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+
+    watch->options = options;
+    (void)event_add(watch->tick, &interval); /* it has its memory */
+}
+
+hearth_status hth_pressure_watch_new(struct event_base *base, const hth_server_options *options,
+                                     const hth_pressure_orders *orders, const hth_log *log, hth_event_feed *feed,
+                                     hth_pressure_watch **out, hearth_error *err)
+{
+    hth_pressure_watch *watch = calloc(1, sizeof(*watch));
+    hearth_status status = HEARTH_OK;
+
+    if (!watch)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to look at memory");
+    watch->orders = *orders;
+    watch->log = log;
+    watch->feed = feed;
+    watch->tick = event_new(base, -1, EV_PERSIST, on_tick, watch);
+    if (!watch->tick)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to look at memory");
+    for (int i = 0; i < N_KINDS && status == HEARTH_OK; i++) {
+        source *s = &watch->sources[i];
+
+        *s = (source){ .watch = watch, .kind = (kind)i };
+        if (i != SYSTEM)
+            status = hth_short_program_new(base, on_ended, s, &s->program, err);
+    }
+    if (status != HEARTH_OK) {
+        hth_pressure_watch_free(watch);
+        return status;
+    }
+    hth_pressure_watch_set_options(watch, options);
+    *out = watch;
+    return HEARTH_OK;
+}
+
+void hth_pressure_watch_free(hth_pressure_watch *watch)
+{
+    if (!watch)
+        return;
+    for (int i = 0; i < N_KINDS; i++)
+        hth_short_program_free(watch->sources[i].program);
+    if (watch->tick)
+        event_free(watch->tick);
+    free(watch);
+}

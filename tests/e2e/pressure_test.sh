@@ -1,0 +1,88 @@
+#!/bin/sh
+# When memory is short, rows leave before idle models, busy and pinned models stay, and nothing that a model computed is
+# computed again. When there is memory again, models enter as before.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+request=
+stop_all() {
+  if [ -n "$request" ]; then kill "$request" 2>/dev/null || true; fi
+  serve_kill
+}
+look() { curl -s "$admin_url$1" >"$work/out" || fail "the operators' page does not answer"; }
+state() { look /admin/models && value "r.models.find((m) => m.name == '$1').state"; }
+until_is() { # WHAT-IT-IS COMMAND...
+  is=$1; shift
+  for _ in $(seq 600); do if [ "$("$@")" = "$is" ]; then return; fi; sleep 0.05; done
+  fail "$* is $("$@") and not $is: $(tail -n 20 "$work/log")"
+}
+rows() { look /admin/models && value "(r.models.find((m) => m.name == '$1').cache || {ram: {bytes: 0}}).ram.bytes > 0"; }
+pressed() { look /admin/pressure && value 'r.sources.command.pressed'; }
+completion() { ask 200 "$url/v1/completions" -d "{\"model\":\"$1\",\"prompt\":\"$long $1\",\"max_tokens\":${2:-2}}"; }
+use() { echo "$1" >"$work/use.new" && mv "$work/use.new" "$work/use"; }
+long=$(seq -s ' ' 200)
+
+use 0.10
+serve -m "one=$tiny" -m "two=$tiny" -m "stay=$tiny" -m "late=$tiny" --start on-demand --admin 127.0.0.1:0 \
+  --cache "$work/cache" --pressure-command "cat '$work/use'" --pressure-poll-ms 50 --pressure-min-evict-bytes 1K
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+until_is false pressed
+for model in one two; do completion "$model"; until_is true rows "$model"; done
+
+# A little too much: rows of the model that was used least recently leave, and no model.
+curl -sN "$admin_url/admin/events" >"$work/events" &
+listener=$!
+curl -s -X POST "$admin_url/admin/pressure" -d '{"free":1}' >"$work/out" || fail "no memory is freed by order"
+[ "$(value 'r.freeing > 0')" = true ] || fail "the order frees nothing: $(cat "$work/out")"
+for _ in $(seq 600); do if grep -q '"tier":"ram".*"reason":"pressure"' "$work/events"; then break; fi; sleep 0.05; done
+grep -q '"model":"one","tier":"ram","bytes":[1-9][0-9]*,"reason":"pressure"' "$work/events" || fail "no row left: $(cat "$work/events")"
+expect "state of an idle model" "$(state one)" ready
+expect "state of the other" "$(state two)" ready
+
+# Far too much: all idle models leave; the one with a request stays, and goes on.
+curl -sN "$url/v1/completions" >"$work/stream" \
+  -d '{"model":"stay","prompt":"x","max_tokens":4000,"ignore_eos":true,"stream":true}' &
+request=$!
+for _ in $(seq 600); do if grep -q '^data: ' "$work/stream"; then break; fi; sleep 0.05; done
+use 1.0
+until_is true pressed
+until_is stopped state one
+until_is stopped state two
+kill -0 "$request" 2>/dev/null && expect "state of a busy model" "$(state stay)" ready
+grep -q '^event: pressure$' "$work/events" || fail "nobody is told of pressure: $(cat "$work/events")"
+grep -q '"model":"one","reason":"pressure","again":false' "$work/events" || fail "nobody is told of a model that leaves: $(cat "$work/events")"
+curl -s "$admin_url/metrics" >"$work/metrics"
+grep -q '^hearth_memory_pressure{source="command"} 1$' "$work/metrics" || fail "the metrics say: $(grep hearth_memory_ "$work/metrics")"
+grep -q '^hearth_memory_use_ratio{source="command"} 1$' "$work/metrics" || fail "the metrics say: $(grep hearth_memory_ "$work/metrics")"
+kill "$request" 2>/dev/null || true
+wait "$request" 2>/dev/null || true
+request=
+until_is stopped state stay
+
+# A request is served all the same, alone; and memory is free again.
+completion late
+use 0.92 # between the marks: it stays so
+until_is stopped state late
+expect "pressure between the marks" "$(pressed)" true
+use 0.50
+until_is false pressed
+completion one
+cp "$work/reply" "$work/out"
+[ "$(value 'r.usage.prompt_tokens_details.cached_tokens')" -gt 100 ] || fail "a model came back cold: $(cat "$work/reply")"
+completion two
+expect "state of a model when there is memory" "$(state one)" ready
+
+# A command that fails is no pressure, and is told once.
+rm "$work/use"
+for _ in $(seq 600); do if grep -q "source of memory pressure 'command' fails" "$work/log"; then break; fi; sleep 0.05; done
+expect "lines about a command that fails" "$(grep -c "source of memory pressure 'command' fails" "$work/log")" 1
+expect "pressure without a source" "$(pressed)" false
+ask 400 -X POST "$admin_url/admin/pressure" -d '{"free":"much"}'; has "a number of bytes above 0"
+kill "$listener" 2>/dev/null || true
+serve_stop
+
+serve -m "one=$tiny" --start on-demand --admin 127.0.0.1:0 --no-pressure --cache "$work/cache"
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+look /admin/pressure
+expect "sources that are off" "$(value 'Object.keys(r.sources).length')" 0
+serve_stop
