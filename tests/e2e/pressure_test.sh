@@ -16,7 +16,9 @@ until_is() { # WHAT-IT-IS COMMAND...
   for _ in $(seq 600); do if [ "$("$@")" = "$is" ]; then return; fi; sleep 0.05; done
   fail "$* is $("$@") and not $is: $(tail -n 20 "$work/log")"
 }
-rows() { look /admin/models && value "(r.models.find((m) => m.name == '$1').cache || {ram: {bytes: 0}}).ram.bytes > 0"; }
+rows() { # MODEL: are some in its RAM tier?
+  look /admin/models && value "(r.models.find((m) => m.name == '$1').cache || {ram: {bytes: 0}}).ram.bytes > 0"
+}
 pressed() { look /admin/pressure && value 'r.sources.command.pressed'; }
 completion() { ask 200 "$url/v1/completions" -d "{\"model\":\"$1\",\"prompt\":\"$long $1\",\"max_tokens\":${2:-2}}"; }
 use() { echo "$1" >"$work/use.new" && mv "$work/use.new" "$work/use"; }
