@@ -2,8 +2,8 @@
  * residency_property_test.c - a machine whose memory is too small for its models, ruled by hth_residency_plan
  *
  * Requests, deaths, growth, pins, orders of operators and pressure come at random. Whatever happens: no model enters
- * without room, unless it is alone; no busy or pinned model leaves; those that leave are the least recently used; a plan
- * that was obeyed asks for nothing more; and every request begins within a bounded time.
+ * without room, unless it is alone; no busy or pinned model leaves; those that leave are the least recently used; a
+ * plan that was obeyed asks for nothing more; and every request begins within a bounded time.
  *
  * HTH_STEPS: how many (default a million). HTH_SEED replays a run that printed it.
  */
