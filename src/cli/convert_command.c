@@ -268,9 +268,11 @@ static void say_plan(const convert *c)
 
     if (c->quiet && !c->dry_run)
         return;
-    (void)fprintf(to, "%s, %.2f billion weights in %zu tensors of %zu files, %s\n", plan->architecture,
-                  (double)plan->n_parameters / 1e9, plan->n_tensors, plan->n_files, hth_size_text(plan->bytes_in, in));
-    (void)fprintf(to, "tokenizer %s (%s), %zu tokens\n", plan->tokenizer, plan->tokenizer_pre, plan->n_tokens);
+    (void)fprintf(to, "%s, %.2f billion weights in %zu tensors, %s in %zu file%s\n", plan->architecture,
+                  (double)plan->n_parameters / 1e9, plan->n_tensors, hth_size_text(plan->bytes_in, in), plan->n_files,
+                  plan->n_files == 1 ? "" : "s");
+    (void)fprintf(to, "context of %u tokens; tokenizer %s (%s) of %zu tokens\n", plan->n_ctx, plan->tokenizer,
+                  plan->tokenizer_pre, plan->n_tokens);
     (void)fprintf(to, "%s %s, %s%s%s\n", c->dry_run ? "would write" : "writing", plan->type,
                   hth_size_text(plan->bytes_out, out), c->is_mixed ? ", and quantise it to " : "",
                   c->is_mixed ? c->type : "");

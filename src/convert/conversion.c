@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "convert/checkpoint.h"
+#include "convert/mapped_file.h"
 #include "convert/metadata.h"
 #include "convert/tensor_names.h"
 
@@ -45,24 +46,19 @@ static float from_f16(uint16_t half)
     return (sign ? -1.0f : 1.0f) * (float)mantissa * 0x1p-24f; /* exact */
 }
 
-static uint32_t little_endian(const uint8_t *bytes, size_t n)
-{
-    uint32_t value = 0;
-
-    for (size_t i = 0; i < n; i++)
-        value |= (uint32_t)bytes[i] << (8 * i);
-    return value;
-}
-
+/* The values of a file are little-endian, as are all machines that Hearth runs on. */
 static void read_values(hth_safetensors_type type, const uint8_t *from, uint64_t n, float *to)
 {
-    for (uint64_t i = 0; i < n; i++)
-        if (type == HTH_SAFETENSORS_F32)
-            to[i] = from_bits(little_endian(from + 4 * i, 4));
-        else if (type == HTH_SAFETENSORS_BF16)
-            to[i] = from_bits(little_endian(from + 2 * i, 2) << 16);
-        else
-            to[i] = from_f16((uint16_t)little_endian(from + 2 * i, 2));
+    uint16_t half;
+
+    if (type == HTH_SAFETENSORS_F32) {
+        memcpy(to, from, (size_t)n * sizeof(*to));
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        memcpy(&half, from + i * sizeof(half), sizeof(half));
+        to[i] = type == HTH_SAFETENSORS_BF16 ? from_bits((uint32_t)half << 16) : from_f16(half);
+    }
 }
 
 /* ---- rows ---- */
@@ -108,6 +104,8 @@ static hearth_status read_rows(void *user_data, size_t i, uint64_t first, uint64
                         tensor->file + tensor->tensor->begin + source_row(tensor, first + row) * row_bytes, length,
                         out + row * length);
     }
+    if (tensor->tensor && first + n == named->n_rows)
+        hth_mapped_file_release(tensor->file + tensor->tensor->begin, tensor->tensor->end - tensor->tensor->begin);
     return HEARTH_OK;
 }
 
@@ -151,6 +149,7 @@ static hearth_status make_plan(hth_conversion *conversion, const char *type, hea
                                    .type = type && !mixed ? type : own_type(conversion),
                                    .tokenizer = conversion->tokenizer.vocabulary.model,
                                    .tokenizer_pre = conversion->tokenizer.vocabulary.pre,
+                                   .n_ctx = conversion->architecture.n_ctx,
                                    .n_files = conversion->checkpoint.n_files,
                                    .n_tensors = conversion->n,
                                    .n_tokens = conversion->tokenizer.vocabulary.n };

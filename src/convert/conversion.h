@@ -17,6 +17,7 @@ typedef struct hth_conversion_plan {
     const char *type;         /* of the file that write makes */
     const char *tokenizer;    /* the engine's name, and its pattern */
     const char *tokenizer_pre;
+    uint32_t n_ctx;
     size_t n_files, n_tensors, n_tokens;
     uint64_t n_parameters;
     uint64_t bytes_in;

@@ -49,6 +49,15 @@ void hth_mapped_file_close(const uint8_t *bytes, uint64_t n_bytes)
     (void)munmap((void *)(uintptr_t)bytes, (size_t)n_bytes); /* it was mapped */
 }
 
+void hth_mapped_file_release(const uint8_t *bytes, uint64_t n_bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)bytes + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)bytes + n_bytes) / page * page;
+
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* otherwise they stay a little longer */
+}
+
 hearth_status hth_json_file_read(const char *directory, const char *name, json_t **out, hearth_error *err)
 {
     char path[PATH_BYTES];

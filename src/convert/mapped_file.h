@@ -16,6 +16,8 @@
 hearth_status hth_mapped_file_open(const char *path, uint64_t bytes_max, const uint8_t **bytes, uint64_t *n_bytes,
                                    hearth_error *err);
 void hth_mapped_file_close(const uint8_t *bytes, uint64_t n_bytes);
+/* These bytes are not needed now: their memory may go. They are read again from the file when they are. */
+void hth_mapped_file_release(const uint8_t *bytes, uint64_t n_bytes);
 
 /*
  * Read a JSON object from DIRECTORY/NAME, at most 512 MiB. *out is a new reference. HEARTH_NOT_FOUND: there is no such

@@ -175,15 +175,19 @@ static bool special_number(const json_t *object, const char *key, uint64_t *id)
     return true;
 }
 
+/* Without its bos or eos a model does not work; the other tokens may be those of a training that was left behind. */
 static hearth_status read_special(const sources *s, hth_special which, hth_tokenizer *out, hearth_error *err)
 {
     const char *text = special_text(s, which);
     uint64_t id = 0;
 
-    if (text && !hth_vocabulary_find(&out->vocabulary, text, &out->special[which]))
+    if (text && hth_vocabulary_find(&out->vocabulary, text, &out->special[which])) {
+        out->has_special[which] = true;
+        return HEARTH_OK;
+    }
+    if (text && (which == HTH_SPECIAL_BOS || which == HTH_SPECIAL_EOS))
         return hth_fail(err, HEARTH_CORRUPT, "'tokenizer_config.json': %s is '%.100s', which is no token",
                         specials[which].text_key, text);
-    out->has_special[which] = text != NULL;
     if (text || !(special_number(s->generation_config, specials[which].id_key, &id) ||
                   special_number(s->config, specials[which].id_key, &id)))
         return HEARTH_OK;

@@ -40,25 +40,6 @@ void hth_vocabulary_deinit(hth_vocabulary *vocabulary)
     *vocabulary = (hth_vocabulary){ 0 };
 }
 
-hearth_status hth_vocabulary_set(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *piece,
-                                 size_t n_bytes, hth_token_type type, hearth_error *err)
-{
-    if (id >= vocabulary->n)
-        return hth_fail(err, HEARTH_CORRUPT, "'%s': a token has the id %llu, and the embedding has %zu rows", file,
-                        (unsigned long long)id, vocabulary->n);
-    if (vocabulary->pieces[id])
-        return hth_fail(err, HEARTH_CORRUPT, "'%s': two tokens have the id %llu", file, (unsigned long long)id);
-    if (n_bytes == 0 || memchr(piece, '\0', n_bytes))
-        return hth_fail(err, HEARTH_CORRUPT, "'%s': the token %llu is empty, or has a zero byte", file,
-                        (unsigned long long)id);
-    vocabulary->pieces[id] = strndup(piece, n_bytes);
-    if (!vocabulary->pieces[id])
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the tokens of '%s'", file);
-    vocabulary->types[id] = type;
-    vocabulary->scores[id] = no_score;
-    return HEARTH_OK;
-}
-
 /* In place: the result is not longer. */
 static void put_spaces(char *piece)
 {
@@ -75,23 +56,40 @@ static void put_spaces(char *piece)
     *to = '\0';
 }
 
+hearth_status hth_vocabulary_set(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *piece,
+                                 size_t n_bytes, hth_token_type type, hearth_error *err)
+{
+    if (id >= vocabulary->n)
+        return hth_fail(err, HEARTH_CORRUPT, "'%s': a token has the id %llu, and the embedding has %zu rows", file,
+                        (unsigned long long)id, vocabulary->n);
+    if (vocabulary->pieces[id])
+        return hth_fail(err, HEARTH_CORRUPT, "'%s': two tokens have the id %llu", file, (unsigned long long)id);
+    if (n_bytes == 0 || memchr(piece, '\0', n_bytes))
+        return hth_fail(err, HEARTH_CORRUPT, "'%s': the token %llu is empty, or has a zero byte", file,
+                        (unsigned long long)id);
+    vocabulary->pieces[id] = strndup(piece, n_bytes);
+    if (!vocabulary->pieces[id])
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the tokens of '%s'", file);
+    if (type == HTH_TOKEN_USER_DEFINED)
+        put_spaces(vocabulary->pieces[id]);
+    vocabulary->types[id] = type;
+    vocabulary->scores[id] = no_score;
+    return HEARTH_OK;
+}
+
 hearth_status hth_vocabulary_add(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *content,
                                  bool is_special, hearth_error *err)
 {
     hth_token_type type = is_special ? HTH_TOKEN_CONTROL : HTH_TOKEN_USER_DEFINED;
-    bool is_known = id < vocabulary->n && vocabulary->pieces[id] && strcmp(vocabulary->pieces[id], content) == 0;
-    hearth_status status;
 
-    if (!is_known && id < vocabulary->n) { /* it takes the place of a reserved piece */
-        free(vocabulary->pieces[id]);
+    if (id >= vocabulary->n)
+        return HEARTH_OK;
+    if (!vocabulary->pieces[id] || strcmp(vocabulary->pieces[id], content) != 0) {
+        free(vocabulary->pieces[id]); /* of a reserved token, whose place it takes */
         vocabulary->pieces[id] = NULL;
+        return hth_vocabulary_set(vocabulary, file, id, content, strlen(content), type, err);
     }
-    if (!is_known) {
-        status = hth_vocabulary_set(vocabulary, file, id, content, strlen(content), type, err);
-        if (status != HEARTH_OK)
-            return status;
-    }
-    if (is_known && (vocabulary->types[id] == HTH_TOKEN_BYTE || vocabulary->types[id] == HTH_TOKEN_UNKNOWN))
+    if (vocabulary->types[id] == HTH_TOKEN_BYTE || vocabulary->types[id] == HTH_TOKEN_UNKNOWN)
         return HEARTH_OK;
     vocabulary->types[id] = type;
     vocabulary->scores[id] = no_score;

@@ -11,7 +11,7 @@ typedef enum hth_token_type {
     HTH_TOKEN_NORMAL = 1,
     HTH_TOKEN_UNKNOWN = 2,
     HTH_TOKEN_CONTROL = 3,
-    HTH_TOKEN_USER_DEFINED = 4, /* found in a text before everything else */
+    HTH_TOKEN_USER_DEFINED = 4, /* found in a text before everything else; has spaces, not U+2581 */
     HTH_TOKEN_UNUSED = 5,
     HTH_TOKEN_BYTE = 6,
 } hth_token_type;
@@ -41,8 +41,9 @@ hearth_status hth_vocabulary_set(hth_vocabulary *vocabulary, const char *file, u
                                  size_t n_bytes, hth_token_type type, hearth_error *err);
 
 /*
- * A token that somebody added to a vocabulary. A special one is a control token; another one is found in texts first,
- * and has spaces where SentencePiece has U+2581. Sets the id, or the type of the same piece.
+ * A token that somebody added to a vocabulary: a control token if it is special, else user-defined. Sets the id, or the
+ * type of the same piece. One beyond the embedding is left out, because the model has no row for it: checkpoints
+ * without images still name the token of images.
  */
 hearth_status hth_vocabulary_add(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *content,
                                  bool is_special, hearth_error *err);

@@ -1,10 +1,6 @@
 /*
  * writer.c - find the second entry of the engine's module, which is loaded for its first
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* dladdr */
-#endif
-
 #include "convert/writer.h"
 
 #include <dlfcn.h>

@@ -64,6 +64,15 @@ changed gemma2 final_logit_softcapping 20.0
 changed gemma3 rope_local_base_freq 10000.0
 changed gemma3 factor 2.0
 
+# A mistral is a llama, whose window becomes the context.
+export_as "$work/llama.gguf" bf16
+sed -i 's/LlamaForCausalLM/MistralForCausalLM/; s/"head_dim"/"sliding_window": 100, "head_dim"/' "$folder/config.json"
+convert --type f32
+same "$work/llama.gguf" "mistral"
+"$hearth" convert "$folder" --dry-run | grep -q "^context of 100 tokens" || fail "the context of a mistral is not its window"
+sed -i 's/MistralForCausalLM/LlamaForCausalLM/' "$folder/config.json"
+"$hearth" convert "$folder" --dry-run | grep -q "^context of 256 tokens" || fail "the context of a llama is not its own"
+
 # Nothing is written before all is known, nothing is replaced unasked, and nothing is left behind.
 export_as "$work/llama.gguf" "f32 order"
 "$hearth" convert "$folder" --dry-run --type q4_k_m >"$work/out" || fail "a dry run"

@@ -36,7 +36,7 @@ for gone in $(echo "$known" | grep -vxF "$pairs" | tr ' ' '+'); do
 done
 
 # header:folder
-for pair in lmdb.h:cache llama.h:engine ggml.h:engine isa-l.h:base openssl/evp.h:base liburing.h:base event2/[a-z_]*.h:server \
+for pair in lmdb.h:cache llama.h:engine ggml.h:engine gguf.h:engine isa-l.h:base openssl/evp.h:base liburing.h:base event2/[a-z_]*.h:server \
   curl/curl.h:server seccomp.h:server; do
   header=${pair%%:*}; home=${pair##*:}
   for file in $(grep -rlE "^# *include *<$header>" . || true); do
