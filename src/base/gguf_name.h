@@ -12,6 +12,8 @@
 /* Bytes of the name, [n], without ".gguf"; n if it does not end so, or has nothing before it. */
 size_t hth_gguf_stem(const char *name, size_t n);
 
+enum { HTH_GGUF_PARTS_MAX = 999 }; /* of a file whose parts are opened or counted */
+
 typedef struct hth_gguf_part {
     size_t n_stem; /* bytes of the path before "-00001-of-00003.gguf", at least 1 */
     unsigned number;

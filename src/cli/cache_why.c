@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "cache/directory.h"
 #include "cli/cache_verbs.h"
 #include "cli/commands.h"
+#include "cli/model_source.h"
 #include "cli/run_options.h"
 #include "cli/prompt_render.h"
 #include "cli/text_file.h"
@@ -213,6 +215,7 @@ int hth_cache_why(int argc, char **argv)
     hearth_runtime *runtime = NULL;
     hearth_model *model = NULL;
     answer a = { .before = NULL };
+    static char path[PATH_MAX]; /* as long as the options */
     int result = HTH_EXIT_USAGE;
     hearth_status status;
 
@@ -228,7 +231,10 @@ int hth_cache_why(int argc, char **argv)
     }
     if (!has_cache(&options))
         return HTH_EXIT_FAILED;
-    status = open_runtime(&options, &runtime, &err);
+    status = hth_model_source_find(options.setup.path, false, true, path, &err);
+    options.setup.path = path;
+    if (status == HEARTH_OK)
+        status = open_runtime(&options, &runtime, &err);
     if (status == HEARTH_OK)
         status = load(runtime, &options, &model, &err);
     if (status == HEARTH_OK)

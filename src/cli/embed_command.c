@@ -4,6 +4,7 @@
  * Lines are read and embedded a thousand at a time, and each result is written when its lines are done. So a file of
  * any length needs memory for a thousand lines.
  */
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/line_reader.h"
 #include "cli/model_options.h"
+#include "cli/model_source.h"
 #include "cli/progress.h"
 #include "cli/run.h"
 
@@ -23,6 +25,7 @@ enum { LINES_AT_ONCE = 1024 };
 
 typedef struct embed {
     hth_model_setup setup;
+    char model_path[PATH_MAX];
     const char *file;
     const char *query;
     int32_t norm;
@@ -109,7 +112,8 @@ static bool wrong(const char *message)
 static bool check(embed *e, int n_arguments, char **arguments)
 {
     if (n_arguments == 0)
-        return wrong("embed needs a MODEL, the path of a GGUF file; 'hearth embed --help' shows an example");
+        return wrong(
+            "embed needs a MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth embed --help' shows an example");
     e->setup.path = arguments[0];
     e->texts = n_arguments > 1 ? arguments + 1 : NULL;
     e->n_texts = (size_t)n_arguments - 1;
@@ -367,6 +371,7 @@ int hth_command_embed(int argc, char **argv)
 {
     embed *e = calloc(1, sizeof(*e));
     int exit_code = HTH_EXIT_FAILED;
+    hearth_error err = { .message = "" };
 
     if (!e) {
         (void)fputs("hearth: no memory\n", stderr);
@@ -377,6 +382,12 @@ int hth_command_embed(int argc, char **argv)
         return exit_code;
     }
     exit_code = HTH_EXIT_FAILED;
+    if (hth_model_source_find(e->setup.path, true, e->quiet, e->model_path, &err) != HEARTH_OK) {
+        (void)say(&err);
+        free(e);
+        return exit_code;
+    }
+    e->setup.path = e->model_path;
     hth_progress_init(&e->progress, !e->quiet);
     pthread_mutex_init(&e->cancel_lock, NULL);
     if (!hth_interrupt_watch(interrupt, e))

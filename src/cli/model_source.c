@@ -4,6 +4,7 @@
 #include "cli/model_source.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -54,4 +55,17 @@ hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_qui
     return snprintf(path_out, PATH_MAX, "%s", text) < PATH_MAX
              ? HEARTH_OK
              : hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", text);
+}
+
+const char *hth_model_source_downloaded(hth_pool *pool, const char *text, hth_problems *problems)
+{
+    char found[PATH_MAX];
+    hearth_error err = { .message = "no memory" };
+    const char *path = NULL;
+
+    if (hth_model_source_find(text, false, true, found, &err) == HEARTH_OK)
+        path = hth_pool_text(pool, found, strlen(found));
+    if (!path)
+        hth_problems_add(problems, "--model: %s", err.message);
+    return path ? path : text;
 }

@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "cli/pool.h"
+#include "cli/problems.h"
 #include "hearth.h"
 
 /*
@@ -16,5 +18,11 @@
  */
 hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],
                                     hearth_error *err);
+
+/*
+ * The same for a server, which downloads nothing itself. The path belongs to the pool. After a failure, problems has the
+ * message, and text is returned.
+ */
+const char *hth_model_source_downloaded(hth_pool *pool, const char *text, hth_problems *problems);
 
 #endif

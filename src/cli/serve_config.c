@@ -26,6 +26,7 @@
 #include "cli/config_presets.h"
 #include "cli/config_reader.h"
 #include "cli/key_file.h"
+#include "cli/model_source.h"
 #include "cli/models_folder.h"
 #include "models/runtime.h"
 #include "sched/strategy.h"
@@ -302,6 +303,7 @@ static void add_flag_model(loader *l, const char *given)
         name = hth_pool_text(l->pool, name, hth_gguf_stem(name, strlen(name)));
     }
     model.name = name;
+    model.setup.path = hth_model_source_downloaded(l->pool, model.setup.path, l->problems);
     if (!name)
         (void)no_memory(l);
     else if (!*model.setup.path)

@@ -7,11 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/gguf_name.h"
 #include "cache/directory.h"
 #include "engine/rpc_address.h"
 #include "models/control_vector.h"
 
-enum { READ_MAX = 7 + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX, WRITE_MAX = 24, PATH_BYTES = 4096 };
+enum {
+    READ_MAX = 5 + 2 * HTH_GGUF_PARTS_MAX + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX,
+    WRITE_MAX = 24,
+    PATH_BYTES = 4096,
+};
 
 typedef struct list {
     hth_sandbox_paths paths; /* first: the caller gets this */
@@ -39,16 +44,33 @@ static const char *keep(strings *texts, const char *text)
     return copy ? memcpy(copy, text, n) : NULL; /* the counting pass uses no text */
 }
 
+/* All parts of a split model: they may be links, so that their folder would not do. Returns n_read behind them. */
+static size_t keep_model(list *all, strings *texts, const char *path, size_t n_read)
+{
+    char part_path[PATH_BYTES];
+    hth_gguf_part part;
+
+    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.n_parts == 0 ||
+        part.n_parts > HTH_GGUF_PARTS_MAX) {
+        all->read[n_read] = keep(texts, path);
+        return n_read + 1;
+    }
+    for (unsigned i = 1; i <= part.n_parts; i++) {
+        hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
+        all->read[n_read++] = keep(texts, part_path);
+    }
+    return n_read;
+}
+
 /* One pass with at NULL counts their bytes. */
 static void fill(list *all, strings *texts, const char *model_path, const hearth_model_options *model,
                  const hth_adapter_specs *adapters, const hearth_runtime_options *runtime, const char *slot_directory)
 {
     const char *engine = runtime->engine_directory ? runtime->engine_directory : getenv("HEARTH_ENGINE_DIRECTORY");
-    size_t n_read = 0, n_write = 0;
+    size_t n_read = keep_model(all, texts, model_path, 0), n_write = 0;
 
-    all->read[n_read++] = keep(texts, model_path);
     if (model->draft_model)
-        all->read[n_read++] = keep(texts, model->draft_model);
+        n_read = keep_model(all, texts, model->draft_model, n_read);
     for (size_t i = 0; i < model->n_control_vectors; i++) {
         hth_control_vector vector;
 

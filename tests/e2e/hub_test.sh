@@ -2,15 +2,16 @@
 # A hub's models come whole or not at all, however the hub, its storage and the network behave, and lie where other
 # programs look for them. The token never leaves the hub.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
 
 hub_pid=
-stop_all() { if [ -n "$hub_pid" ]; then kill -KILL "$hub_pid" 2>/dev/null || true; fi; }
-touch "$work/log"
-node "$source/tests/support/hub.mjs" "$tiny" "$work/port" "$work/log" &
+stop_all() { serve_kill; if [ -n "$hub_pid" ]; then kill -KILL "$hub_pid" 2>/dev/null || true; fi; }
+touch "$work/asked"
+node "$source/tests/support/hub.mjs" "$tiny" "$work/hub.port" "$work/asked" &
 hub_pid=$!
-for _ in $(seq 600); do [ ! -s "$work/port" ] || break; sleep 0.05; done
+for _ in $(seq 600); do [ ! -s "$work/hub.port" ] || break; sleep 0.05; done
 unset HF_TOKEN HF_TOKEN_PATH HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_HUB_OFFLINE XDG_CACHE_HOME OLLAMA_MODELS
-export HF_HOME="$work/hf" HF_ENDPOINT="http://127.0.0.1:$(cat "$work/port")/" HOME="$work/home"
+export HF_HOME="$work/hf" HF_ENDPOINT="http://127.0.0.1:$(cat "$work/hub.port")/" HOME="$work/home"
 hub=$HF_HOME/hub
 commit=0123456789abcdef0123456789abcdef01234567
 
@@ -18,8 +19,8 @@ pull() { # ARGUMENTS: of hearth pull; the path is in $path
   path=$("$hearth" pull "$@" 2>"$work/err") || fail "pull $*: $(cat "$work/err")"
   [ -s "$path" ] || fail "pull $* names '$path'"
 }
-asked() { grep -c "\"host\":\"$1\".*$2" "$work/log" || true; } # HOST PATTERN: the number of requests
-forget() { rm -rf "$hub" "$work/log.go"; : >"$work/log"; }
+asked() { grep -c "\"host\":\"$1\".*$2" "$work/asked" || true; } # HOST PATTERN: the number of requests
+forget() { rm -rf "$hub" "$work/asked.go"; : >"$work/asked"; }
 clean() { # nothing but whole blobs
   [ -z "$(find "$hub" -name '*incomplete*' -o -name '*.link' -o -name '*.part')" ] || fail "left over: $(find "$hub")"
   find "$hub" -path '*/blobs/*' | while read -r blob; do
@@ -70,7 +71,7 @@ for kind in breaks expires limited whole; do
 done
 forget
 pull t/breaks
-[ "$(asked storage 'bytes=3000000-')" -ge 1 ] || fail "a broken transfer does not go on where it broke: $(cat "$work/log")"
+[ "$(asked storage 'bytes=3000000-')" -ge 1 ] || fail "a broken transfer does not go on where it broke: $(cat "$work/asked")"
 forget
 refuse 1 "asks to wait for 86400 s; try later" pull t/patient
 
@@ -99,7 +100,7 @@ pull t/private
 echo ' sesame' >"$work/token"
 forget
 HF_TOKEN_PATH=$work/token pull t/private
-[ "$(asked hub '"token":"Bearer sesame"')" -ge 2 ] || fail "the hub got no token: $(cat "$work/log")"
+[ "$(asked hub '"token":"Bearer sesame"')" -ge 2 ] || fail "the hub got no token: $(cat "$work/asked")"
 [ "$(asked storage .)" -ge 2 ] || fail "the storage was not asked"
 expect "tokens at the storage" "$(asked storage '"token":"[^"]')" 0
 rm "$HF_HOME/token"
@@ -112,7 +113,7 @@ for _ in $(seq 600); do [ "$(asked storage .)" -lt 4 ] || break; sleep 0.05; don
 "$hearth" pull t/slow >"$work/two" 2>"$work/two.err" &
 two=$!
 for _ in $(seq 600); do if grep -q "another process downloads this file" "$work/two.err"; then break; fi; sleep 0.05; done
-touch "$work/log.go"
+touch "$work/asked.go"
 kill -KILL $one # its stalled connections do not come back by themselves
 wait $one || true
 wait $two || fail "the second pull: $(cat "$work/two.err")"
@@ -137,8 +138,8 @@ for _ in $(seq 600); do [ "$(mark)" != 1 ] || break; sleep 0.05; done
 expect "mark of the first piece" "$(mark)" 1
 kill -KILL $one
 wait $one || true
-: >"$work/log"
-touch "$work/log.go"
+: >"$work/asked"
+touch "$work/asked.go"
 pull t/slow
 said "8.0 MiB of 24.0 MiB are there already"
 is_right
@@ -147,7 +148,7 @@ expect "requests for the first piece" "$(asked storage 'bytes=0-')" 0
 # Without the hub: what is there is found, the rest is an error.
 forget
 pull t/tiny
-: >"$work/log"
+: >"$work/asked"
 HF_HUB_OFFLINE=1 pull t/tiny
 HF_HUB_OFFLINE=true refuse 1 "HF_HUB_OFFLINE is set" pull t/tiny:Q8_0
 HF_HUB_OFFLINE=1 refuse 1 "'t/small' is not in the cache" pull t/small
@@ -162,6 +163,15 @@ forget
 "$hearth" run t/tiny:Q4_K_M -p "Once upon a time" -n 4 --temp 0 -q >"$work/out" || fail "a run that downloads"
 cmp -s "$work/out" "$work/here" || fail "another reply: $(cat "$work/out")"
 refuse 1 "the hub has no 't/missing'" run t/missing -p x
+"$hearth" cache why t/tiny -p "Once upon a time" >"$work/out" || expect "exit code of cache why" $? 1
+refuse 1 "the hub has no 't/missing'" embed t/missing x
+
+# A server serves what is there, in its sandbox, and downloads nothing.
+refuse 1 "'t/small' is not in the cache.*; download it with 'hearth pull'" serve -m t/small --check
+serve -m t/tiny:Q4_K_M
+[ "$(curl -s "$url/v1/models" | node -p 'JSON.parse(fs.readFileSync(0)).data[0].id')" = tiny:Q4_K_M ] || fail "its name"
+ask 200 "$url/v1/completions" -d '{"prompt": "Once upon a time", "max_tokens": 4, "temperature": 0}'
+serve_stop
 
 # What is there: names, quants, sizes. A model that is removed leaves nothing, and others stay.
 pull t/tiny:Q8_0

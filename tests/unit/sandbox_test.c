@@ -187,6 +187,28 @@ FIXTURE_TEST(a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else)
     hth_test_in_child(try_files, f);
 }
 
+static void try_parts(void *context)
+{
+    const fixture *f = context;
+    char first[600], second[600], blob[600];
+
+    (void)snprintf(first, sizeof(first), "%s/m-00001-of-00002.gguf", f->outside);
+    (void)snprintf(second, sizeof(second), "%s/m-00002-of-00002.gguf", f->outside);
+    (void)snprintf(blob, sizeof(blob), "%s/blob", f->outside);
+    write_file(first, "1");
+    write_file(blob, "2");
+    require(symlink(blob, second) == 0);
+    enter_files(f, first);
+    require(can_open(first, O_RDONLY));
+    require(can_open(second, O_RDONLY));
+    require(!can_open(f->secret, O_RDONLY) && errno == EACCES);
+}
+
+FIXTURE_TEST(a_worker_opens_all_parts_of_a_split_model_wherever_they_are)
+{
+    hth_test_in_child(try_parts, f);
+}
+
 static void try_shared_memory(void *context)
 {
     static const char *const devices[] = { "/dev/nvidiactl", "/dev/dri", "/dev/kfd", "/dev/dxg", "/dev/accel" };
