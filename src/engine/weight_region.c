@@ -315,21 +315,65 @@ void hth_weight_regions_sweep(const char *folder)
     (void)close(fd);
 }
 
-void hth_weight_region_drop(const char *path)
+/* ---- the files of a model ---- */
+
+typedef struct model_files {
+    char *model_path; /* without links */
+    bool drops;
+    uint64_t n_bytes;
+} model_files;
+
+static void visit_file(model_files *of, const char *path)
 {
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
+    uint8_t header[HEADER_BYTES];
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (read_header(fd, header) && strcmp((const char *)header + AT_PATH, of->model_path) == 0 && fstat(fd, &st) == 0) {
+        of->n_bytes += (uint64_t)st.st_blocks * 512;
+        if (of->drops)
+            remove_unheld(path, true, NULL);
+    }
+    (void)close(fd); /* only read from */
+}
+
+/* Visit the published files in the folder. */
+static void visit_files(model_files *of, const char *folder, const char *model_path)
+{
+    char path[PATH_MAX];
+    const struct dirent *entry;
+    DIR *directory = opendir(folder);
+
+    of->model_path = directory ? realpath(model_path, NULL) : NULL;
+    while (of->model_path && (entry = readdir(directory)))
+        if (ends_with(entry->d_name, ready_suffix) &&
+            (size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path))
+            visit_file(of, path);
+    free(of->model_path);
+    if (directory)
+        (void)closedir(directory);
+}
+
+uint64_t hth_weight_regions_bytes(const char *folder, const char *model_path)
+{
+    model_files of = { .drops = false };
+
+    visit_files(&of, folder, model_path);
+    return of.n_bytes;
+}
+
+void hth_weight_regions_drop(const char *folder, const char *model_path)
+{
+    model_files of = { .drops = true };
     int fd = -1;
 
-    if (!slash || (size_t)(slash - path) >= sizeof(folder))
+    if (access(folder, F_OK) != 0 || open_folder(folder, &fd, NULL) != HEARTH_OK)
         return;
-    memcpy(folder, path, (size_t)(slash - path));
-    folder[slash - path] = '\0';
-    if (access(path, F_OK) != 0 || open_folder(folder, &fd, NULL) != HEARTH_OK)
-        return;
-    if (lock_patiently(fd, LOCK_EX))
-        remove_unheld(path, true, NULL);
-    (void)close(fd);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        visit_files(&of, folder, model_path);
+    (void)close(fd); /* with its lock */
 }
 
 /* ---- open ---- */

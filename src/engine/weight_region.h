@@ -53,7 +53,9 @@ void hth_weight_region_close(hth_weight_region *region);
  * region does it, too, and removes kept ones of another machine text.
  */
 void hth_weight_regions_sweep(const char *folder);
-/* Remove a file that nobody holds, kept or not. */
-void hth_weight_region_drop(const char *path);
+/* Bytes of the files in a folder that are of a model, whoever holds them. */
+uint64_t hth_weight_regions_bytes(const char *folder, const char *model_path);
+/* Remove those that nobody holds, kept or not. Does not wait: while another process looks at the folder, all stay. */
+void hth_weight_regions_drop(const char *folder, const char *model_path);
 
 #endif

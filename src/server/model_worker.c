@@ -234,6 +234,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
         return;
     }
     worker->state = HTH_WORKER_STOPPED;
+    hth_model_worker_note_end(worker);
     hth_info(worker->shared->log, "model '%s': its worker has ended", worker->name);
     hth_model_worker_tell_unloaded(worker);
     if (worker->start_again && !worker->shared->is_stopping)

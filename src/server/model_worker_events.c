@@ -84,5 +84,6 @@ void hth_model_worker_tell_eviction(const hth_model_worker *worker, const char *
 void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_departure why)
 {
     hth_model_worker_drop_rows(worker);
+    hth_model_worker_drop_host_weights(worker);
     hth_model_worker_tell_eviction(worker, "ram", bytes, why);
 }

@@ -62,6 +62,7 @@ struct hth_model_worker {
     uint64_t n_starts, n_deaths, n_hangs;
 
     /* Residency. */
+    uint64_t host_bytes;              /* of the weights that stay in its folder of host weights without a process */
     uint64_t file_bytes;              /* of the model's files, at its last start */
     char *path;                       /* of the model's file; NULL: unknown */
     uint64_t bytes;                   /* the most that a process was seen to take, else an estimate */
@@ -88,8 +89,11 @@ void hth_model_worker_try_again(hth_model_worker *worker);
 
 /* Take the model's options about memory and starting. False without memory: nothing changed. */
 bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_model *model);
-/* A process starts; the model is used; some time has passed. */
+/* A process starts, or none follows one that ended; the model is used; some time has passed. */
 void hth_model_worker_note_start(hth_model_worker *worker);
+void hth_model_worker_note_end(hth_model_worker *worker);
+/* Remove the repacked weights that stayed without a process. */
+void hth_model_worker_drop_host_weights(hth_model_worker *worker);
 void hth_model_worker_note_use(hth_model_worker *worker);
 void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns);
 void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out);

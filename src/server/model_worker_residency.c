@@ -3,7 +3,8 @@
  *
  * A model counts the larger of two numbers: the size of its files, and the most that a process of it took, measured
  * once a second. Rows of its RAM tier lie in a memory file that outlives processes, and are added. While the model is
- * out, they are an entry of their own, because they can be dropped alone.
+ * out, they are an entry of their own, because they can be dropped alone. Repacked weights that stay in the folder of
+ * host weights belong to that entry, too.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -12,8 +13,10 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "engine/weight_region.h"
 #include "server/model_files_size.h"
 #include "server/model_worker_inside.h"
+#include "server/worker_arguments.h"
 
 enum { LOOK_MS = 1000 };
 
@@ -23,6 +26,18 @@ static uint64_t rows_bytes(const hth_model_worker *worker)
     struct stat st;
 
     return worker->ram_fd >= 0 && fstat(worker->ram_fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+static const char *host_folder(const char *const *arguments)
+{
+    return hth_worker_arguments_value(arguments, "--host-weights");
+}
+
+static uint64_t host_bytes(const hth_model_worker *worker, const char *const *arguments)
+{
+    const char *folder = host_folder(arguments);
+
+    return *folder && worker->path ? hth_weight_regions_bytes(folder, worker->path) : 0;
 }
 
 bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_model *model)
@@ -35,6 +50,7 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
     free(worker->path);
     worker->path = path;
     worker->file_bytes = hth_model_files_bytes(path);
+    worker->host_bytes = worker->process ? 0 : host_bytes(worker, model->worker);
     worker->on_demand = model->on_demand;
     worker->is_pinned = model->is_pinned;
     if (keep_ns != worker->keep_ns)
@@ -48,9 +64,15 @@ void hth_model_worker_note_start(hth_model_worker *worker)
     if (worker->state == HTH_WORKER_STOPPED) /* a new entry; WAITING kept its place */
         worker->entered_ns = worker->started_ns;
     worker->file_bytes = hth_model_files_bytes(worker->path); /* the file may be another one */
+    worker->host_bytes = 0;                                   /* the process takes them */
     worker->is_invited = false;
     worker->summoned_ns = 0;
     worker->looked_ns = worker->started_ns;
+}
+
+void hth_model_worker_note_end(hth_model_worker *worker)
+{
+    worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
 }
 
 void hth_model_worker_note_use(hth_model_worker *worker)
@@ -105,10 +127,19 @@ void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out
         .is_invited = worker->is_invited,
     };
     *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS, .used_ns = worker->used_ns };
-    if (out->residence != HTH_RESIDENCE_OUT)
+    if (out->residence != HTH_RESIDENCE_OUT) {
         out->bytes += ram_bytes;
-    else
-        rows->bytes = ram_bytes;
+        return;
+    }
+    rows->bytes = ram_bytes + worker->host_bytes;
+    out->bytes -= out->bytes < worker->host_bytes ? out->bytes : worker->host_bytes; /* its process maps them */
+}
+
+void hth_model_worker_drop_host_weights(hth_model_worker *worker)
+{
+    if (worker->host_bytes > 0)
+        hth_weight_regions_drop(host_folder((const char *const *)worker->arguments), worker->path);
+    worker->host_bytes = 0; /* what others hold is theirs */
 }
 
 void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed)

@@ -15,6 +15,11 @@ static const char *value_of(const char *const *strings, const char *option, size
     return "";
 }
 
+const char *hth_worker_arguments_value(const char *const *arguments, const char *option)
+{
+    return value_of(arguments, option, 0);
+}
+
 bool hth_worker_arguments_have_same(const char *const *a, const char *const *b, const char *option)
 {
     for (size_t n = 0;; n++) {

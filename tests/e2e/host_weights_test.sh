@@ -18,11 +18,11 @@ start() {
 }
 
 start
-expected=$(reply)
+known=$(reply)
 serve_stop
 
 start --host-weights "$regions"
-expect "reply of the filler" "$(reply)" "$expected"
+expect "reply of the filler" "$(reply)" "$known"
 if [ "$(n_files)" = 0 ]; then # a processor for which the engine repacks nothing
   serve_stop
   exit 0
@@ -35,7 +35,7 @@ worker=$(pid)
 kill -KILL "$worker"
 until [ -n "$(pid)" ] && [ "$(pid)" != "$worker" ] && curl -sf -o "$work/ready" "$url/ready"; do sleep 0.05; done
 expect "file after a death" "$(ls -i "$regions")" "$file"
-expect "reply after a death" "$(reply)" "$expected"
+expect "reply after a death" "$(reply)" "$known"
 serve_stop
 expect "files after the last worker" "$(n_files)" 0
 
@@ -44,8 +44,32 @@ start --host-weights "$regions" --keep-host-weights
 serve_stop
 expect "kept files" "$(n_files)" 1
 start --host-weights "$regions" --keep-host-weights
-expect "reply with kept weights" "$(reply)" "$expected"
+expect "reply with kept weights" "$(reply)" "$known"
 ! grep -q 'the repacked weights are in' "$work/log" || fail "the kept region was not mapped: $(cat "$work/log")"
+serve_stop
+
+# Kept weights count as memory, and make room for another model.
+memory() { curl -s "$admin_url/admin/models" >"$work/out" && value 'r.memory.used_bytes'; }
+until_stopped() {
+  for _ in $(seq 600); do
+    curl -s "$admin_url/admin/models" >"$work/out"
+    if [ "$(value 'r.models[0].state')" = stopped ]; then return; fi
+    sleep 0.05
+  done
+  fail "the model does not leave: $(tail -n 20 "$work/log")"
+}
+cp "$model" "$work/copy.gguf"
+kept=$(stat -c %s "$regions"/*)
+start -m "other=$work/copy.gguf" --start on-demand --memory $((kept + $(stat -c %s "$model") - 1000000)) --ram 1M --host-weights "$regions" --keep-host-weights
+expect "reply from kept weights" "$(reply)" "$known"
+curl -s -X POST "$admin_url/admin/models/$(curl -s "$admin_url/admin/models" >"$work/out" &&
+  value 'r.models[0].name')/unload" >/dev/null
+until_stopped
+[ "$(memory)" -ge "$kept" ] || fail "kept weights of $kept bytes count $(memory) bytes: $(tail -n 20 "$work/log")"
+file=$(ls -i "$regions")
+ask 200 "$url/completion" -d '{"model":"other","prompt":"one","n_predict":1}'
+expect "files beside another large model" "$(n_files)" 1
+[ "$(ls -i "$regions")" != "$file" ] || fail "the weights of a model that is out stay beside another one"
 serve_stop
 
 # A folder that everybody may write to is not used.
@@ -53,5 +77,5 @@ mkdir "$work/open"
 chmod 777 "$work/open"
 start --host-weights "$work/open"
 grep -q 'everybody may write to' "$work/log" || fail "an open folder was taken: $(cat "$work/log")"
-expect "reply without a region" "$(reply)" "$expected"
+expect "reply without a region" "$(reply)" "$known"
 serve_stop

@@ -206,11 +206,27 @@ FIXTURE_TEST(a_kept_region_stays_until_it_is_dropped)
     hth_weight_regions_sweep(f->folder);
     region = open_region(f);
     assert_true(hth_weight_region_is_filled(region));
-    hth_weight_region_drop(path);
+    hth_weight_regions_drop(f->folder, f->model);
     assert_int_equal(n_files(f), 1); /* somebody holds it */
     hth_weight_region_close(region);
     assert_int_equal(n_files(f), 1);
-    hth_weight_region_drop(path);
+    hth_weight_regions_drop(f->folder, f->model);
+    assert_int_equal(n_files(f), 0);
+}
+
+FIXTURE_TEST(the_files_of_a_model_are_counted_and_dropped_alone)
+{
+    char path[PATH_BYTES], other[PATH_BYTES];
+
+    assert_int_equal(hth_weight_regions_bytes(f->folder, f->model), 0);
+    leave_kept(f, path);
+    assert_true((size_t)snprintf(other, sizeof(other), "%s/other.gguf", f->directory) < sizeof(other));
+    write_file(other, "weights");
+    assert_in_range(hth_weight_regions_bytes(f->folder, f->model), N_BYTES, N_BYTES + 65536);
+    assert_int_equal(hth_weight_regions_bytes(f->folder, other), 0);
+    hth_weight_regions_drop(f->folder, other);
+    assert_int_equal(n_files(f), 1);
+    hth_weight_regions_drop(f->folder, f->model);
     assert_int_equal(n_files(f), 0);
 }
 
@@ -304,7 +320,7 @@ FIXTURE_TEST(damage_anywhere_is_found)
         leave_kept(f, path);
         change_byte(path, at[i]);
         assert_refilled(f);
-        hth_weight_region_drop(path);
+        hth_weight_regions_drop(f->folder, f->model);
     }
 }
 
@@ -318,7 +334,7 @@ FIXTURE_TEST(a_truncated_file_is_no_region)
         assert_int_equal(truncate(path, lengths[i]), 0);
         hth_weight_regions_sweep(f->folder);
         assert_refilled(f);
-        hth_weight_region_drop(path);
+        hth_weight_regions_drop(f->folder, f->model);
     }
 }
 
