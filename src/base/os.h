@@ -103,13 +103,16 @@ uint64_t hth_os_file_next_data(int fd, uint64_t at);
 /* ---- changes of folders ---- */
 
 /*
- * A watch: a descriptor that becomes readable when an entry of its folders was made, replaced, renamed or removed, or
- * when a file in them was closed after writing. Changes that another machine makes on a network drive are not seen.
+ * A watch: a descriptor that becomes readable when an entry of its folders was made, renamed or removed, or when a file
+ * in them was written. Changes that another machine makes on a network drive are not seen.
  * -1 with errno; ENOTSUP: this system has none.
  */
 int hth_os_watch_open(void);
 int hth_os_watch_add(int watch, const char *folder);
-/* Was there a change since the last call, of a folder or of a file whose name matters? Does not wait. */
+/*
+ * Was there a change since the last call, of a folder or of a file whose name matters? Hidden ones do not matter. Does
+ * not wait.
+ */
 bool hth_os_watch_take(int watch, bool (*matters)(const char *name));
 
 /* ---- sockets and pipes ---- */

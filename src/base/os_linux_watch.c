@@ -13,7 +13,7 @@ int hth_os_watch_open(void)
 
 int hth_os_watch_add(int watch, const char *folder)
 {
-    const uint32_t changes = IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF;
+    const uint32_t changes = IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF;
 
     return inotify_add_watch(watch, folder, changes | IN_ONLYDIR) < 0 ? -1 : 0;
 }
@@ -29,8 +29,10 @@ bool hth_os_watch_take(int watch, bool (*matters)(const char *name))
 
         for (ssize_t at = 0; at < n; at += (ssize_t)(sizeof(*event) + event->len)) {
             event = (const struct inotify_event *)(bytes + at);
-            /* An event without a name is of the folder itself, or tells that events were lost. */
-            is_changed |= event->len == 0 || (event->mask & IN_ISDIR) != 0 || matters(event->name);
+            if (event->len == 0) /* of the folder itself, or events were lost */
+                is_changed = true;
+            else if (event->name[0] != '.')
+                is_changed |= (event->mask & IN_ISDIR) != 0 || matters(event->name);
         }
     }
     return is_changed;

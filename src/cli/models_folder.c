@@ -37,7 +37,7 @@ static bool fail_without_memory(finder *f)
     return false;
 }
 
-/* A FIFO does not block, and a file that is still being copied is none yet. */
+/* A FIFO does not block. */
 static bool is_gguf(const char *path)
 {
     char magic[4] = "";

@@ -11,7 +11,7 @@
 #include "base/gguf_name.h"
 #include "base/os.h"
 
-enum { QUIET_S = 1 };
+enum { QUIET_S = 2 };
 
 struct hth_folder_watch {
     struct event_base *base;
@@ -23,12 +23,13 @@ struct hth_folder_watch {
     struct event *quiet;    /* a timer that each change sets anew */
 };
 
-static void wait_until_quiet(hth_folder_watch *watch)
+/* Without memory for the timer, the next change is told. */
+static void wait_until_quiet(const hth_folder_watch *watch)
 {
     const struct timeval delay = { .tv_sec = QUIET_S };
 
     if (evtimer_add(watch->quiet, &delay) != 0)
-        watch->on_change(watch->user_data); /* no memory for waiting */
+        hth_warn(watch->log, "no memory to wait for the end of a change of the models' folder");
 }
 
 static bool is_model(const char *name)
@@ -40,7 +41,7 @@ static bool is_model(const char *name)
 
 static void on_readable(int fd, short what, void *user_data)
 {
-    hth_folder_watch *watch = user_data;
+    const hth_folder_watch *watch = user_data;
 
     (void)what;
     if (hth_os_watch_take(fd, is_model))
@@ -71,21 +72,19 @@ hth_folder_watch *hth_folder_watch_new(struct event_base *base, const hth_log *l
     return NULL;
 }
 
-static void forget(hth_folder_watch *watch)
+static void end(int fd, struct event *readable)
 {
-    if (watch->readable)
-        event_free(watch->readable);
-    if (watch->fd >= 0)
-        (void)close(watch->fd); /* only read from */
-    watch->readable = NULL;
-    watch->fd = -1;
+    if (readable)
+        event_free(readable);
+    if (fd >= 0)
+        (void)close(fd); /* only read from */
 }
 
 void hth_folder_watch_free(hth_folder_watch *watch)
 {
     if (!watch)
         return;
-    forget(watch);
+    end(watch->fd, watch->readable);
     event_free(watch->quiet);
     free(watch);
 }
@@ -105,15 +104,22 @@ static int begin(hth_folder_watch *watch, const char *const *folders, size_t n)
 
 void hth_folder_watch_set(hth_folder_watch *watch, const char *const *folders, size_t n)
 {
+    const int old_fd = watch->fd;
+    struct event *old_readable = watch->readable;
     int error;
 
-    if (watch->fd >= 0 && hth_os_watch_take(watch->fd, is_model))
-        wait_until_quiet(watch);
-    forget(watch);
+    watch->fd = -1;
+    watch->readable = NULL;
     error = n > 0 ? begin(watch, folders, n) : 0;
-    if (error == 0)
-        return;
-    forget(watch);
-    hth_warn(watch->log, "new files in '%s' are not noticed: %s; a reload (SIGHUP) looks for them", folders[0],
-             strerror(error));
+    if (error != 0) {
+        end(watch->fd, watch->readable);
+        watch->fd = -1;
+        watch->readable = NULL;
+        hth_warn(watch->log, "new files in '%s' are not noticed: %s; a reload (SIGHUP) looks for them", folders[0],
+                 strerror(error));
+    }
+    /* The old watch ends after the new one has begun, so no change falls between them. */
+    if (old_fd >= 0 && hth_os_watch_take(old_fd, is_model))
+        wait_until_quiet(watch);
+    end(old_fd, old_readable);
 }

@@ -1,8 +1,8 @@
 /*
  * folder_watch.h - tells the event loop that something changed in the folders of models
  *
- * A change is told once the folders were quiet for a second, so that a file that is being copied is told when it is
- * whole. Event loop only.
+ * A change is told once nothing was written to the folders for two seconds. So a file that is being copied is told when
+ * it is whole, unless the copying makes a longer pause; then it is told again. Event loop only.
  */
 #ifndef HTH_SERVER_FOLDER_WATCH_H
 #define HTH_SERVER_FOLDER_WATCH_H

@@ -442,8 +442,11 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     if (!hth_model_worker_take_residency(worker, model))
         return false;
     if (worker->ram_bytes == model->ram_bytes && worker->no_sandbox == worker->shared->options->no_sandbox &&
-        hth_string_list_equal(worker->arguments, model->worker))
+        hth_string_list_equal(worker->arguments, model->worker)) {
+        if (worker->state == HTH_WORKER_BROKEN)
+            worker->pause_end_ns = 0; /* the operator may have mended it, or its file is whole now */
         return true;
+    }
     arguments = hth_string_list_copy(model->worker);
     if (!arguments)
         return false;

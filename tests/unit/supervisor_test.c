@@ -220,6 +220,17 @@ FIXTURE_TEST(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said)
     assert_int_equal(view(f, 0).state, HTH_WORKER_STARTING);
 }
 
+FIXTURE_TEST(a_reload_tries_a_model_again_that_is_out_of_order)
+{
+    (void)add(f, "m", WORDS("say=failed 'x.gguf' is damaged or incomplete", "exit=1"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_BROKEN));
+    assert_true(view(f, 0).restart_in_ms > 0);
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    assert_int_equal(view(f, 0).restart_in_ms, 0);
+    run_until(f, view(f, 0).state != HTH_WORKER_BROKEN);
+}
+
 FIXTURE_TEST(a_program_that_cannot_be_executed_is_a_death_that_says_so)
 {
     hearth_error err;
