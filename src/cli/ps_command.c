@@ -11,11 +11,12 @@
 #include "cli/units.h"
 #include "server/ask.h"
 
-enum { URL_BYTES = 2048, NAME_COLUMNS = 27 };
+enum { URL_BYTES = 2048, NAME_COLUMNS = 27, SIZE_BYTES = 32 };
 
 typedef struct ps_options {
     const char *url;
     const char *key;
+    bool memory;
     bool json;
     bool help;
 } ps_options;
@@ -30,6 +31,10 @@ static const hth_option rows[] = {
       "the key of an operator (default: $HEARTH_API_KEY). Other users of this machine can see it: better use the "
       "variable",
       .offset = AT(key) },
+    { "memory", 0, HTH_OPTION_FLAG, NULL,
+      "show the memory that each model is expected to take, by the metadata of its file, and the most that was "
+      "measured",
+      .offset = AT(memory) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
     { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
 };
@@ -37,7 +42,7 @@ static const hth_option rows[] = {
 static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
-    "usage: hearth ps [--url URL] [--json]\n"
+    "usage: hearth ps [--url URL] [--memory | --json]\n"
     "\n"
     "Shows the models of a running server: the state of their workers, their memory, requests at work and waiting, "
     "the\n"
@@ -84,7 +89,37 @@ static void print_model(const json_t *model)
            (unsigned long long)number(model, "waiting_requests", NULL), idle, leaves, cached);
 }
 
-static int print_page(const json_t *page)
+/* A size, or "-" for 0. */
+static const char *size_or_dash(uint64_t bytes, char text[SIZE_BYTES])
+{
+    return bytes > 0 ? hth_size_text(bytes, text) : "-";
+}
+
+/* Memory of the process and of devices, without rows. */
+static void print_memory(const json_t *model)
+{
+    static const char *const parts[] = { "weight_bytes", "cell_bytes", "compute_bytes" };
+    const char *name = json_string_value(json_object_get(model, "name"));
+    const json_t *needs = json_object_get(model, "expected"), *device;
+    uint64_t bytes[3], on_devices = 0;
+    char text[5][SIZE_BYTES];
+    size_t i;
+
+    for (size_t k = 0; k < 3; k++) {
+        bytes[k] = number(needs, parts[k], NULL);
+        json_array_foreach(json_object_get(needs, "devices"), i, device)
+        {
+            bytes[k] += number(device, parts[k], NULL);
+            on_devices += number(device, parts[k], NULL);
+        }
+    }
+    printf("%-*s %10s %10s %10s %10s %10s\n", NAME_COLUMNS - 5, name ? name : "?", size_or_dash(bytes[0], text[0]),
+           size_or_dash(bytes[1], text[1]), size_or_dash(bytes[2], text[2]),
+           size_or_dash(number(needs, "host_bytes", NULL) + on_devices, text[3]),
+           size_or_dash(number(model, "measured_bytes", NULL), text[4]));
+}
+
+static int print_page(const json_t *page, bool memory)
 {
     const json_t *models = json_object_get(page, "models");
     char used[32], limit[32];
@@ -93,9 +128,19 @@ static int print_page(const json_t *page)
 
     if (!json_is_array(models))
         return fail("the answer is not that of a Hearth server; --url names the address for operators");
-    printf("%-*s %-8s %10s %4s %4s %7s %7s %6s\n", NAME_COLUMNS, "MODEL", "STATE", "MEMORY", "BUSY", "WAIT", "UNUSED",
-           "LEAVES", "CACHED");
-    json_array_foreach((json_t *)models, i, model) print_model(model);
+    if (memory)
+        printf("%-*s %10s %10s %10s %10s %10s\n", NAME_COLUMNS - 5, "MODEL", "WEIGHTS", "CELLS", "BUFFERS", "EXPECTED",
+               "MEASURED");
+    else
+        printf("%-*s %-8s %10s %4s %4s %7s %7s %6s\n", NAME_COLUMNS, "MODEL", "STATE", "MEMORY", "BUSY", "WAIT",
+               "UNUSED", "LEAVES", "CACHED");
+    json_array_foreach((json_t *)models, i, model)
+    {
+        if (memory)
+            print_memory(model);
+        else
+            print_model(model);
+    }
     printf("memory: %s of %s\n", hth_size_text(number(page, "memory", "used_bytes"), used),
            hth_size_text(number(page, "memory", "limit_bytes"), limit));
     return fflush(stdout) == 0 ? HTH_EXIT_OK : fail("cannot write to standard output");
@@ -143,7 +188,7 @@ static int ask(const ps_options *options)
                       ? HTH_EXIT_OK
                       : fail("cannot write to standard output");
     else
-        exit_code = print_page(page);
+        exit_code = print_page(page, options->memory);
     json_decref(page);
     hth_buffer_deinit(&body);
     return exit_code;

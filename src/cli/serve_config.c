@@ -20,6 +20,7 @@
 
 #include "base/gguf_name.h"
 #include "base/status.h"
+#include "cache/directory.h"
 #include "cache/policy.h"
 #include "cli/address.h"
 #include "cli/api_keys.h"
@@ -699,6 +700,20 @@ static void check_server(const loader *l)
         hth_problems_warn(l->problems, "bodies of requests go into the log, prompts included (log.prompts)");
 }
 
+/* Beside the rows that models share; in memory only where there is no such folder. */
+static const char *learned_path(const loader *l)
+{
+    const hearth_runtime_options *runtime = &l->o->defaults.setup.runtime;
+    char directory[PATH_MAX];
+
+    if (runtime->cache_disabled)
+        return NULL;
+    if (runtime->cache_directory)
+        return hth_pool_format(l->pool, "%s/needs", runtime->cache_directory);
+    return hth_cache_default_directory(directory, sizeof(directory)) ? hth_pool_format(l->pool, "%s/needs", directory)
+                                                                     : NULL;
+}
+
 /* The file and the flags were read: complete the set. */
 static void finish(loader *l, const hth_serve_options *flags)
 {
@@ -712,6 +727,7 @@ static void finish(loader *l, const hth_serve_options *flags)
     if (!read_addresses(l) || !read_models(l) || !make_workers(l))
         return;
     check_default_model(l);
+    options->learned_path = learned_path(l);
     options->cors_origins = l->o->origins;
     options->n_cors_origins = l->o->n_origins;
 }

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/serve_options.h"
 #include "cli/text_file.h"
+#include "server/measure.h"
 #include "server/worker.h"
 
 enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };
@@ -27,6 +28,7 @@ typedef struct worker_options {
     uint32_t save_ms;
     hth_server_options server; /* the options of its tables for workers */
     uint32_t connections_max;
+    bool measures;
     bool no_sandbox;
     bool quiet;
     bool verbose;
@@ -72,6 +74,9 @@ static const hth_option rows[] = {
       .low = 0, .high = 1 << 20 },
     { "lora-state", 0, HTH_OPTION_TEXT, "JSON",
       "adapters that were loaded, and scales that were set, in the worker before", .offset = AT(adapter_state) },
+    { "measure", 0, HTH_OPTION_FLAG, NULL,
+      "do not load the model: print the bytes that it would take, from the metadata of its file",
+      .offset = AT(measures) },
     { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "let the worker keep rights that it does not need",
       .offset = AT(no_sandbox) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
@@ -128,7 +133,7 @@ static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
     }
     if (first < argc)
         (void)fprintf(stderr, "hearth: '%s' is one argument too many; see 'hearth worker --help'\n", argv[first]);
-    else if (!out->setup.path || !out->socket_path)
+    else if (!out->setup.path || (!out->socket_path && !out->measures))
         (void)fprintf(stderr, "hearth: %s is missing; see 'hearth worker --help'\n",
                       out->setup.path ? "--socket" : "--model");
     else
@@ -195,6 +200,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
     worker.limits.refuses_unknown = server->unknown_fields == HTH_UNKNOWN_REFUSE;
     if (options->drain_ms == UINT32_MAX)
         worker.drain_timeout_ms = options->control_fd >= 0 ? 0 : 30000;
+    if (options->measures)
+        return hth_measure_run(&worker, options->control_fd >= 0 ? options->control_fd : STDOUT_FILENO, err);
     return hth_worker_run(&worker, err);
 }
 

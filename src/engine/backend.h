@@ -87,6 +87,8 @@ typedef struct hth_engine_model_params {
     uint32_t control_layer_last;
     const char *host_weights; /* the folder of regions of repacked weights (weight_region.h); NULL: none */
     bool keep_host_weights;   /* they stay when nobody has the model any more */
+    /* Read the metadata only. Then model_info, cell_room, needs and model_free are the only calls for the model. */
+    bool no_weights;
 } hth_engine_model_params;
 
 /* A device that the engine can compute on. */
@@ -166,6 +168,32 @@ typedef struct hth_engine_context_params {
     bool (*abort)(void *user_data);
     void *abort_user_data;
 } hth_engine_context_params;
+
+/* ---- memory that a model would take ---- */
+
+enum { HTH_DEVICES_MAX = 16 }; /* of one model; llama_max_devices() of llama.cpp v0.5.0 */
+
+/* The memory of a model and one context of it in one place, bytes. */
+typedef struct hth_engine_share {
+    uint64_t weight_bytes;
+    uint64_t cell_bytes;    /* cells and recurrent state */
+    uint64_t compute_bytes; /* buffers of evaluations */
+} hth_engine_share;
+
+/* The same on a device besides the CPU. */
+typedef struct hth_engine_device_share {
+    char name[64];        /* "CUDA0" */
+    uint64_t free_bytes;  /* of the device, now; 0: unknown, as the next */
+    uint64_t total_bytes; /* of the device */
+    hth_engine_share share;
+} hth_engine_device_share;
+
+typedef struct hth_engine_needs {
+    hth_engine_share host;
+    uint64_t repacked_bytes; /* of the host's weights: a process that maps the file has a copy of them, too */
+    hth_engine_device_share devices[HTH_DEVICES_MAX];
+    size_t n_devices;
+} hth_engine_needs;
 
 /*
  * The cost of one idle cell: a cell of a sequence that has no rows in an evaluation. It slows the evaluation by row_ps
@@ -458,6 +486,12 @@ typedef struct hth_backend {
 
     /* The memory for the cells of a context with these types (NULL: f16). */
     void (*cell_room)(const hth_engine_model *model, const char *type_k, const char *type_v, hth_cell_room *out);
+    /*
+     * The memory of a model that was loaded with no_weights, and of a context with these parameters. No other thread
+     * may be in the engine. Statuses as context_new; HEARTH_ENGINE. NULL: the engine cannot tell.
+     */
+    hearth_status (*needs)(const hth_engine_model *model, const hth_engine_context_params *params,
+                           hth_engine_needs *out, hearth_error *err);
 } hth_backend;
 
 typedef const hth_backend *(*hth_backend_entry)(void);

@@ -50,6 +50,7 @@ const hth_backend *hearth_backend(void)
         .model_free = hth_backend_llama_model_free,
         .model_info = hth_backend_llama_model_info,
         .cell_room = hth_backend_llama_cell_room,
+        .needs = hth_backend_llama_needs,
         .tokenize = hth_backend_llama_tokenize,
         .piece = hth_backend_llama_piece,
         .is_end = hth_backend_llama_is_end,

@@ -99,10 +99,12 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
     if (model->on_gpu) {
         hth_llama_devices_memory(&model->devices, &out->free_bytes, &out->total_bytes);
     } else {
-        /* Mapped weights are in the page cache, which counts as free although the weights are needed. */
-        out->free_bytes = less(hth_os_memory_available_bytes(), model->is_mapped ? weight_bytes : 0);
+        out->free_bytes = hth_os_memory_available_bytes();
         out->total_bytes = hth_os_memory_bytes();
     }
+    /* Mapped weights are in the page cache, which counts as free although the weights are needed. */
+    if (model->no_weights || (model->is_mapped && !model->on_gpu))
+        out->free_bytes = less(out->free_bytes, weight_bytes);
     out->total_bytes = less(out->total_bytes, weight_bytes);
 }
 
@@ -235,8 +237,8 @@ static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *
     return HEARTH_OK;
 }
 
-static hearth_status fill_params(const hth_engine_model *model, const hth_engine_context_params *params,
-                                 struct llama_context_params *out, hearth_error *err)
+hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const hth_engine_context_params *params,
+                                            struct llama_context_params *out, hearth_error *err)
 {
     const char *type_k = params->type_k ? params->type_k : "f16";
     const char *type_v = params->type_v ? params->type_v : "f16";
@@ -299,15 +301,19 @@ static hearth_status new_context(hth_engine_model *model, struct llama_context_p
     return status;
 }
 
+enum llama_flash_attn_type hth_backend_llama_flash_attention(const hth_engine_model *model)
+{
+    return strcmp(model->facts.architecture, "grok") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED
+                                                          : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+}
+
 hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
                                              struct llama_context **out, hearth_error *err)
 {
     hearth_status status;
     char reason[256];
 
-    /* Not "auto": its resolution cannot be queried, and it belongs in the parameters' hash. */
-    params->flash_attn_type =
-        strcmp(model->facts.architecture, "grok") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    params->flash_attn_type = hth_backend_llama_flash_attention(model);
     status = new_context(model, params, out, err);
     if (status != HEARTH_ENGINE)
         return status;
@@ -359,7 +365,7 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
     context->format = format_of(model);
 
     hth_backend_llama_enter(model->log);
-    status = fill_params(model, params, &llama_params, err);
+    status = hth_backend_llama_fill_params(model, params, &llama_params, err);
     if (status == HEARTH_OK)
         status = hth_backend_llama_check_memory(kv_bytes(model, &llama_params), "the context", err);
     if (status == HEARTH_OK)

@@ -12,6 +12,7 @@
  *   backend_llama_exact.c      contexts with the same bits in any company
  *   backend_llama_state.c      reading and writing parts of a sequence's state
  *   backend_llama_embedder.c   vectors of inputs, in a context of their own
+ *   backend_llama_needs.c      the memory that a model would take
  *   backend_llama_writer.c     model files
  *   backend_llama_chat.c, backend_llama_sampler.c  with headers of their own
  */
@@ -50,6 +51,7 @@ struct hth_engine_model {
     bool chat_given;
     bool chat_is_fallback;
     bool is_mapped;  /* the weights are mapped from the file */
+    bool no_weights; /* only the metadata was read */
     atomic_int kind; /* hth_model_kind */
     bool has_long_rope_factors;
     bool has_classifier;
@@ -192,6 +194,11 @@ hearth_status hth_backend_llama_control_load(hth_engine_model *model, const hth_
 /* Let a context apply them. */
 hearth_status hth_backend_llama_control_apply(const hth_engine_model *model, struct llama_context *llama,
                                               hearth_error *err);
+/* The engine's parameters of a context, but for flash attention. Statuses as context_new. */
+hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const hth_engine_context_params *params,
+                                            struct llama_context_params *out, hearth_error *err);
+/* Does the architecture have flash attention? Not "auto": it cannot be queried, and is in the parameters' hash. */
+enum llama_flash_attn_type hth_backend_llama_flash_attention(const hth_engine_model *model);
 /*
  * A context with the model's control vectors and with flash attention, or without it when the engine refuses it or the
  * architecture cannot have it; params tells which afterwards. Between enter and leave.
@@ -279,5 +286,7 @@ uint32_t hth_backend_llama_embedder_inputs(const hth_engine_embedder *embedder);
 hearth_status hth_backend_llama_embed(hth_engine_embedder *embedder, const hth_embedder_input *inputs, size_t n_inputs,
                                       hth_decode_result *result, hearth_error *err);
 const float *hth_backend_llama_embedding(hth_engine_embedder *embedder, size_t input, uint32_t token);
+hearth_status hth_backend_llama_needs(const hth_engine_model *model, const hth_engine_context_params *params,
+                                      hth_engine_needs *out, hearth_error *err);
 
 #endif

@@ -121,6 +121,7 @@ static hearth_status pick_devices(hth_engine_model *model, const hth_engine_mode
     model->on_gpu = model->devices.n > 0;
     model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
     model->is_mapped = !params->no_mmap;
+    model->no_weights = params->no_weights;
     if (params->n_gpu_layers > 0 && !model->on_gpu)
         hth_warn(
             model->log,
@@ -135,14 +136,17 @@ static hearth_status load_weights(hth_engine_model *model, const char *path, con
 {
     load_progress progress = { .params = params };
     hth_llama_weights *weights = NULL;
+    const hth_shim_weights place = params->no_weights ? HTH_SHIM_WEIGHTS_NONE
+                                 : params->no_mmap    ? HTH_SHIM_WEIGHTS_READ
+                                                      : HTH_SHIM_WEIGHTS_MAPPED;
     hearth_status status;
     bool is_right;
 
     for (int attempt = 0;; attempt++) {
-        if (attempt < 2) /* a region that is wrong is made anew, once */
+        if (attempt < 2 && !params->no_weights) /* a region that is wrong is made anew, once */
             weights = hth_llama_weights_begin(model, path, params);
-        status = hth_shim_model_load(path, model->devices.all, model->n_gpu_layers, params->no_mmap, report_progress,
-                                     &progress, &model->llama, err);
+        status = hth_shim_model_load(path, model->devices.all, model->n_gpu_layers, place, report_progress, &progress,
+                                     &model->llama, err);
         is_right = hth_llama_weights_end(weights, status == HEARTH_OK);
         weights = NULL;
         if (status != HEARTH_OK || is_right)
@@ -245,7 +249,7 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
     model->has_classifier = file.has_classifier;
     model->has_iq_experts = file.has_iq_experts;
     status = pick_devices(model, params, err);
-    if (status == HEARTH_OK && params->no_mmap && !model->on_gpu)
+    if (status == HEARTH_OK && params->no_mmap && !params->no_weights && !model->on_gpu)
         status = hth_backend_llama_check_memory(file.weight_bytes, "the model", err);
     if (status == HEARTH_OK)
         status = load_weights(model, path, params, err);

@@ -16,7 +16,7 @@ extern "C" { /* our own headers are C and do not say so themselves */
 #include "engine/backend.h"
 #include "engine/rpc_address.h"
 
-enum { HTH_LLAMA_DEVICES_MAX = 16 }; /* llama_max_devices() of v0.5.0 */
+enum { HTH_LLAMA_DEVICES_MAX = HTH_DEVICES_MAX };
 
 /* The devices besides the CPU that can take layers of a model. */
 typedef struct hth_llama_devices {

@@ -259,9 +259,9 @@ hearth_status hth_shim_split_path(const char *path, uint32_t split_no, uint32_t 
 
 /* ---- model ---- */
 
-hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers, bool no_mmap,
-                                  llama_progress_callback progress, void *progress_user_data, struct llama_model **out,
-                                  hearth_error *err)
+hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers,
+                                  hth_shim_weights weights, llama_progress_callback progress, void *progress_user_data,
+                                  struct llama_model **out, hearth_error *err)
 {
     return hth_guarded(err, "load the model", [&] {
         llama_model_params params = llama_model_default_params();
@@ -269,7 +269,8 @@ hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices,
 
         params.devices = devices;
         params.n_gpu_layers = n_gpu_layers;
-        params.load_mode = no_mmap ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
+        params.load_mode = weights == HTH_SHIM_WEIGHTS_MAPPED ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
+        params.no_alloc = weights == HTH_SHIM_WEIGHTS_NONE;
         params.progress_callback = progress;
         params.progress_callback_user_data = progress_user_data;
         model = llama_model_load_from_file(path, params);

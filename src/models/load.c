@@ -119,8 +119,8 @@ char *hth_name_of_path(const char *path)
     return strndup(base, hth_gguf_stem(base, strlen(base)));
 }
 
-static hearth_status load_engine_model(hearth_model *model, const char *path, const hearth_model_options *options,
-                                       hearth_error *err)
+hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_options *options, bool no_weights,
+                                     hearth_error *err)
 {
     const hth_chat_template *named = options->chat_template ? hth_chat_template_named(options->chat_template) : NULL;
     hth_engine_model_params params = {
@@ -137,16 +137,17 @@ static hearth_status load_engine_model(hearth_model *model, const char *path, co
         .n_control_vectors = options->n_control_vectors,
         .control_layer_first = options->control_layer_first,
         .control_layer_last = options->control_layer_last,
+        .no_weights = no_weights,
     };
     hth_control_vector *vectors = NULL;
     hearth_status status =
-        hth_backend_of_model(hth_runtime_engine_directory(model->runtime), path, &model->backend, err);
+        hth_backend_of_model(hth_runtime_engine_directory(model->runtime), model->path, &model->backend, err);
 
     if (status == HEARTH_OK)
         status = hth_control_vectors_read(options, &vectors, err);
     params.control_vectors = vectors;
     if (status == HEARTH_OK)
-        status = model->backend->model_load(path, &params, &model->engine_model, err);
+        status = model->backend->model_load(model->path, &params, &model->engine_model, err);
     free(vectors);
     if (status != HEARTH_OK)
         return status;
@@ -223,26 +224,32 @@ static void note_work(const hearth_work *work, void *user_data)
         model->on_work(work, model->work_user_data);
 }
 
-static hearth_status make_context(hearth_model *model, const hearth_model_options *options, hearth_error *err)
+hth_engine_context_params hth_model_context_params(const hearth_model *model, const hearth_model_options *options)
 {
-    hth_engine_context_params params = {
-        .n_ctx = options->n_ctx,
+    return (hth_engine_context_params){
+        .n_ctx = options->n_ctx > 0 ? options->n_ctx : default_context(model, options),
         .n_batch = options->n_batch,
         .n_seq_max = n_sequences(model, options->n_parallel) + 1, /* one more to cut rows */
         .n_threads = options->n_threads ? options->n_threads : hth_os_n_cpus(),
-        .type_k = options->type_k ? strdup(options->type_k) : NULL,
-        .type_v = options->type_v ? strdup(options->type_v) : NULL,
+        .type_k = options->type_k,
+        .type_v = options->type_v,
         .deterministic = options->deterministic,
     };
+}
+
+static hearth_status make_context(hearth_model *model, const hearth_model_options *options, hearth_error *err)
+{
+    hth_engine_context_params params = hth_model_context_params(model, options);
     hth_workplace *place = &model->place;
     hth_engine_context_info info = { .n_batch = options->n_batch };
     hearth_status status;
 
+    params.type_k = options->type_k ? strdup(options->type_k) : NULL;
+    params.type_v = options->type_v ? strdup(options->type_v) : NULL;
     model->context_params = params;
+    model->context_params.n_ctx = options->n_ctx;
     if ((options->type_k && !params.type_k) || (options->type_v && !params.type_v))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", model->path);
-    if (params.n_ctx == 0)
-        params.n_ctx = default_context(model, options);
     params.abort = hth_pulse_wants_abort;
     params.abort_user_data = &model->pulse;
     status = model->backend->context_new(model->engine_model, &params, &model->context, err);
@@ -328,17 +335,17 @@ static hearth_status load_draft(hearth_model *model, const hearth_model_options 
     return hth_model_draft_load(model->runtime, &target, options, &model->draft, err);
 }
 
-static hearth_status load_engine(hearth_model *model, const char *path, const hearth_model_options *options,
-                                 hearth_error *err)
+static hearth_status load_engine(hearth_model *model, const hearth_model_options *options, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
     /* Errors of the file come from hth_fingerprinting_wait, so the engine reports first. Its messages are better. */
-    if (hth_model_path_is_file(hth_runtime_engine_directory(model->runtime), path))
-        status = hth_fingerprinting_new(path, options->fingerprint_mode, hth_runtime_memo_directory(model->runtime),
-                                        options->on_work, options->work_user_data, &model->fingerprinting, err);
+    if (hth_model_path_is_file(hth_runtime_engine_directory(model->runtime), model->path))
+        status =
+            hth_fingerprinting_new(model->path, options->fingerprint_mode, hth_runtime_memo_directory(model->runtime),
+                                   options->on_work, options->work_user_data, &model->fingerprinting, err);
     if (status == HEARTH_OK)
-        status = load_engine_model(model, path, options, err);
+        status = hth_model_load_weights(model, options, false, err);
     if (status == HEARTH_OK && options->draft_model)
         status = load_draft(model, options, err);
     if (status == HEARTH_OK)
@@ -350,19 +357,11 @@ static hearth_status load_engine(hearth_model *model, const char *path, const he
     return status;
 }
 
-hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
-                                    hearth_model **out, hearth_error *err)
+hearth_status hth_model_new(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                            hearth_model **out, hearth_error *err)
 {
-    hearth_model_options given;
-    hearth_model *model;
-    hearth_status status;
+    hearth_model *model = calloc(1, sizeof(*model));
 
-    if (!runtime || !path || !out)
-        return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
-    status = hth_model_read_options(options, &given, err);
-    if (status != HEARTH_OK)
-        return status;
-    model = calloc(1, sizeof(*model));
     if (!model)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
     pthread_mutex_init(&model->lock, NULL);
@@ -378,14 +377,34 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
         .end = hth_model_end,
     };
     model->teller = (hth_event_teller){ .model = model, .pause = hth_model_pause };
-    model->name = given.name ? strdup(given.name) : hth_name_of_path(path);
+    model->name = options->name ? strdup(options->name) : hth_name_of_path(path);
     model->path = strdup(path);
-    model->cache_salt = given.cache_salt ? strdup(given.cache_salt) : NULL;
-    model->place.keyspace.fingerprint_mode = (uint8_t)given.fingerprint_mode;
-    if (!model->name || !model->path || (given.cache_salt && !model->cache_salt))
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
+    model->cache_salt = options->cache_salt ? strdup(options->cache_salt) : NULL;
+    model->place.keyspace.fingerprint_mode = (uint8_t)options->fingerprint_mode;
+    if (!model->name || !model->path || (options->cache_salt && !model->cache_salt)) {
+        hth_model_end(model);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", path);
+    }
+    *out = model;
+    return HEARTH_OK;
+}
+
+hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                                    hearth_model **out, hearth_error *err)
+{
+    hearth_model_options given;
+    hearth_model *model = NULL;
+    hearth_status status;
+
+    if (!runtime || !path || !out)
+        return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
+    status = hth_model_read_options(options, &given, err);
     if (status == HEARTH_OK)
-        status = load_engine(model, path, &given, err);
+        status = hth_model_new(runtime, path, &given, &model, err);
+    if (status != HEARTH_OK)
+        return status;
+    assert(model);
+    status = load_engine(model, &given, err);
     if (status != HEARTH_OK) {
         hth_model_end(model); /* nobody else has it */
         return status;

@@ -90,6 +90,14 @@ bool hth_model_try_ref(hearth_model *model);
 
 /* Check the caller's options and copy them; fields that an older caller lacks get their defaults. */
 hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err);
+/* A model of which nothing is loaded; the options were read. Ended with hth_model_end. HEARTH_NO_MEMORY. */
+hearth_status hth_model_new(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                            hearth_model **out, hearth_error *err);
+/* Load its weights, or the metadata only. Statuses as hearth_model_load. */
+hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_options *options, bool no_weights,
+                                     hearth_error *err);
+/* The parameters of its context, without abort. Chooses n_ctx, and logs the reason, where the options have none. */
+hth_engine_context_params hth_model_context_params(const hearth_model *model, const hearth_model_options *options);
 /* Make hth_model_identify end soon with HEARTH_CANCELLED, if it waits for a fingerprint. Any thread. */
 void hth_model_stop_identifying(hearth_model *model);
 

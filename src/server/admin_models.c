@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "server/needs_text.h"
 #include "server/worker_facts.h"
 
 enum { GROUP_BYTES = 32 }; /* of one name in hth_worker_fact.group */
@@ -91,6 +92,33 @@ static bool set_facts(json_t *worker, const hth_worker_view *view)
     return true;
 }
 
+/* Memory by the metadata of the model's file. NULL without memory. */
+static json_t *needs_json(const hth_model_needs *needs)
+{
+    const hth_engine_needs *memory = &needs->memory;
+    json_t *object = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:[]}", "host_bytes", count_json(hth_needs_host_bytes(needs)),
+        "weight_bytes", count_json(memory->host.weight_bytes), "repacked_bytes", count_json(memory->repacked_bytes),
+        "cell_bytes", count_json(memory->host.cell_bytes), "compute_bytes", count_json(memory->host.compute_bytes),
+        "process_bytes", count_json(needs->process_bytes), "n_ctx", (json_int_t)needs->n_ctx, "devices");
+    json_t *devices = json_object_get(object, "devices");
+
+    for (size_t i = 0; i < memory->n_devices; i++) {
+        const hth_engine_device_share *device = &memory->devices[i];
+        json_t *one =
+            json_pack("{s:o*, s:o, s:o, s:o, s:o, s:o}", "name", text_json(device->name, sizeof(device->name)),
+                      "weight_bytes", count_json(device->share.weight_bytes), "cell_bytes",
+                      count_json(device->share.cell_bytes), "compute_bytes", count_json(device->share.compute_bytes),
+                      "free_bytes", count_json(device->free_bytes), "total_bytes", count_json(device->total_bytes));
+
+        if (json_array_append_new(devices, one) != 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
 /* Set the members that exist in some states only, and the numbers. */
 static bool set_state(json_t *object, const hth_worker_view *view)
 {
@@ -108,6 +136,8 @@ static bool set_state(json_t *object, const hth_worker_view *view)
     if (!set(object, "pinned", json_boolean(view->is_pinned)) || !set(object, "closed", json_boolean(view->is_closed)))
         return false;
     if (view->leaves_in_ms < UINT64_MAX && !set(object, "leaves_in_ms", count_json(view->leaves_in_ms)))
+        return false;
+    if (view->needs.n_ctx > 0 && !set(object, "expected", needs_json(&view->needs)))
         return false;
     if (!set_facts(object, view))
         return false;
@@ -130,11 +160,11 @@ json_t *hth_admin_models_json(const hth_supervisor *supervisor, bool is_draining
                               const hth_http_numbers *http)
 {
     const hth_supervisor_memory memory = hth_supervisor_memory_of(supervisor);
-    json_t *page =
-        json_pack("{s:s, s:b, s:I, s:I, s:{s:o, s:o, s:o}, s:[]}", "version", hearth_version(), "draining", is_draining,
-                  "requests", (json_int_t)n_requests, "connections", (json_int_t)http->n_connections, "memory",
-                  "limit_bytes", count_json(memory.limit_bytes), "used_bytes", count_json(memory.used_bytes),
-                  "pinned_bytes", count_json(memory.pinned_bytes), "models");
+    json_t *page = json_pack(
+        "{s:s, s:b, s:I, s:I, s:{s:o, s:o, s:o, s:b}, s:[]}", "version", hearth_version(), "draining", is_draining,
+        "requests", (json_int_t)n_requests, "connections", (json_int_t)http->n_connections, "memory", "limit_bytes",
+        count_json(memory.limit_bytes), "used_bytes", count_json(memory.used_bytes), "pinned_bytes",
+        count_json(memory.pinned_bytes), "pinned_over_commit", memory.pinned_over_commit, "models");
     json_t *models = json_object_get(page, "models");
     hth_worker_view view;
 

@@ -215,6 +215,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
     uint64_t ready_ms = worker->ready_ns > 0 ? (now_ns - worker->ready_ns) / 1000000 : 0;
     bool was_asked, was_told;
 
+    hth_model_worker_take_answer(worker, now_ns);
     if (!worker->process || !hth_worker_process_has_ended(worker->process))
         return;
     if (hth_worker_process_said_stopping(worker->process))
@@ -455,6 +456,7 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     free((void *)worker->arguments);
     worker->arguments = arguments;
     worker->bytes = 0; /* other options may need other memory */
+    hth_model_worker_recall(worker);
     if (worker->ram_bytes != model->ram_bytes)
         hth_model_worker_drop_rows(worker);
     worker->ram_bytes = model->ram_bytes;
@@ -589,6 +591,7 @@ static void on_idle(void *user_data)
     hth_model_worker *worker = user_data;
 
     worker->used_ns = hth_os_monotonic_ns();
+    worker->has_worked = true;
     worker->shared->on_change(worker->shared->user_data);
 }
 
@@ -605,6 +608,7 @@ hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_m
     worker->ram_fd = -1;
     worker->ram_bytes = model->ram_bytes;
     worker->no_sandbox = shared->options->no_sandbox;
+    worker->was_asked = true; /* without a file */
     hth_waiters_init(&worker->waiters, on_idle, worker);
     worker->name = strdup(model->name);
     worker->arguments = hth_string_list_copy(model->worker);
@@ -623,6 +627,8 @@ void hth_model_worker_kill(hth_model_worker *worker)
 {
     if (worker->process)
         hth_worker_process_kill(worker->process);
+    if (worker->asked)
+        hth_worker_process_kill(worker->asked);
 }
 
 void hth_model_worker_free(hth_model_worker *worker)
@@ -631,6 +637,7 @@ void hth_model_worker_free(hth_model_worker *worker)
         return;
     hth_waiters_drop(&worker->waiters);
     hth_worker_process_free(worker->process);
+    hth_model_worker_stop_asking(worker);
     hth_socket_folder_remove(worker->socket_path);
     hth_model_worker_drop_rows(worker);
     hth_status_page_free(worker->page);

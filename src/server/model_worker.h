@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "server/adapter_state.h"
 #include "server/event_feed.h"
+#include "server/learned.h"
 #include "server/options.h"
 #include "server/relief.h"
 #include "server/residency.h"
@@ -41,6 +42,8 @@ typedef struct hth_worker_shared {
     const char *directory;      /* of the sockets */
     uint64_t watching_since_ns; /* since then the event loop was never held up */
     bool is_stopping;           /* no process is started any more */
+    hth_learned *learned;       /* the memory of models; never NULL */
+    unsigned n_asked;           /* processes that tell the needs of models, now */
     /* A process ended in order, and none follows; or a worker is not in use any more. Must not free a worker. */
     void (*on_change)(void *user_data);
     void *user_data;
@@ -82,6 +85,10 @@ void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error 
 
 /* ---- residency ---- */
 
+/* The buffers of evaluations, as far as they are known. */
+uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker);
+/* Before a plan: a model that waits for a place is asked for its needs. */
+void hth_model_worker_prepare(hth_model_worker *worker);
 /* The model for a plan; and the rows that it left in memory when its process ended (0 bytes: none). */
 void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out, hth_resident *rows);
 /* Closed: new requests wait while those at work finish. */

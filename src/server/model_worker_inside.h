@@ -1,13 +1,14 @@
 /*
  * model_worker_inside.h - shared by the files of a worker: model_worker.c (its life), model_worker_watch.c (hangs and
- * time-outs), model_worker_residency.c (memory, and its turn among other models), model_worker_relief.c (memory that it
- * can free under pressure), model_worker_events.c (its events for operators)
+ * time-outs), model_worker_residency.c (its turn among other models), model_worker_needs.c (the memory that it takes),
+ * model_worker_relief.c (memory that it can free under pressure), model_worker_events.c (its events for operators)
  */
 #ifndef HTH_SERVER_MODEL_WORKER_INSIDE_H
 #define HTH_SERVER_MODEL_WORKER_INSIDE_H
 
 #include <sys/un.h>
 
+#include "server/learned.h"
 #include "server/model_worker.h"
 #include "server/restart_policy.h"
 #include "server/worker_process.h"
@@ -62,20 +63,32 @@ struct hth_model_worker {
     uint64_t n_starts, n_deaths, n_hangs;
 
     /* Residency. */
-    uint64_t host_bytes;              /* of the weights that stay in its folder of host weights without a process */
-    uint64_t file_bytes;              /* of the model's files, at its last start */
-    char *path;                       /* of the model's file; NULL: unknown */
-    uint64_t bytes;                   /* the most that a process was seen to take, else an estimate */
-    uint64_t looked_ns;               /* the time at which a process was looked at */
-    uint64_t entered_ns;              /* this process, or the first of those that died since */
-    uint64_t used_ns;                 /* the end of the last use */
-    uint64_t keep_once_ns;            /* in place of keep_ns until the next use */
-    bool is_closed;                   /* other models wait: new requests wait, too */
-    bool is_invited;                  /* it starts without a request, if there is room */
-    hth_departure departs;            /* the cause while its process is told to end */
-    uint64_t summoned_ns;             /* the time of an order to start it, until it starts; 0: none */
-    uint64_t n_departures;            /* to make room, after a long rest, or under pressure */
-    uint64_t evicting_bytes;          /* of rows that the process was told to evict */
+    uint64_t host_bytes;     /* of the weights that stay in its folder of host weights without a process */
+    uint64_t file_bytes;     /* of the model's files, at its last start */
+    char *path;              /* of the model's file; NULL: unknown */
+    uint64_t bytes;          /* the most that a process was seen to take; 0: none was seen */
+    uint64_t looked_ns;      /* the time at which a process was looked at */
+    uint64_t entered_ns;     /* this process, or the first of those that died since */
+    uint64_t used_ns;        /* the end of the last use */
+    uint64_t keep_once_ns;   /* in place of keep_ns until the next use */
+    bool is_closed;          /* other models wait: new requests wait, too */
+    bool is_invited;         /* it starts without a request, if there is room */
+    hth_departure departs;   /* the cause while its process is told to end */
+    uint64_t summoned_ns;    /* the time of an order to start it, until it starts; 0: none */
+    uint64_t n_departures;   /* to make room, after a long rest, or under pressure */
+    uint64_t evicting_bytes; /* of rows that the process was told to evict */
+
+    /* Needs. */
+    uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */
+    bool has_key;                       /* the model has a file */
+    bool was_asked;                     /* nobody needs to be asked for its needs, or can be */
+    bool waits_for_needs;               /* it is not planned before they are known */
+    bool has_worked;                    /* a process of this key did something: it has cells and buffers now */
+    hth_learned_model learned;          /* of the key */
+    hth_worker_process *asked;          /* the process that tells the needs; NULL: none */
+    uint64_t asked_ns;
+    hth_model_needs answer; /* the lines that it has told */
+
     char last_cause[HTH_CAUSE_BYTES]; /* of the last death, "" */
     char last_death[512];             /* with its last lines, which are not for clients */
 };
@@ -97,6 +110,20 @@ void hth_model_worker_drop_host_weights(hth_model_worker *worker);
 void hth_model_worker_note_use(hth_model_worker *worker);
 void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns);
 void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out);
+
+/* ---- model_worker_needs.c ---- */
+
+/* File or options may have changed: recall all that was learned of them. */
+void hth_model_worker_recall(hth_model_worker *worker);
+/* Does the answer of the process that was asked come later? Ask one if nobody was asked yet. */
+bool hth_model_worker_ask(hth_model_worker *worker);
+/* Take the answer if the process has ended; kill it when it is late. */
+void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns);
+void hth_model_worker_stop_asking(hth_model_worker *worker);
+/* Bytes that count for the model, without rows: of host and devices. */
+uint64_t hth_model_worker_own_bytes(const hth_model_worker *worker);
+/* A process takes so many bytes now, without rows. */
+void hth_model_worker_learn(hth_model_worker *worker, uint64_t bytes);
 
 /* ---- model_worker_relief.c ---- */
 

@@ -1,10 +1,9 @@
 /*
  * model_worker_residency.c - the memory of a model, and its turn among other models
  *
- * A model counts the larger of two numbers: the size of its files, and the most that a process of it took, measured
- * once a second. Rows of its RAM tier lie in a memory file that outlives processes, and are added. While the model is
- * out, they are an entry of their own, because they can be dropped alone. Repacked weights that stay in the folder of
- * host weights belong to that entry, too.
+ * The memory of a process is measured once a second. Rows of its RAM tier lie in a memory file that outlives processes,
+ * and are added. While the model is out, they are an entry of their own, because they can be dropped alone.
+ * Repacked weights that stay in the folder of host weights belong to that entry, too.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -40,6 +39,13 @@ static uint64_t host_bytes(const hth_model_worker *worker, const char *const *ar
     return *folder && worker->path ? hth_weight_regions_bytes(folder, worker->path) : 0;
 }
 
+/* The file may be another one now. */
+static void note_file(hth_model_worker *worker)
+{
+    worker->file_bytes = hth_model_files_bytes(worker->path);
+    hth_model_worker_recall(worker);
+}
+
 bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_model *model)
 {
     const uint64_t keep_ns = model->unload_after_ms > 0 ? hth_ms_to_ns(model->unload_after_ms) : UINT64_MAX;
@@ -49,13 +55,13 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
         return false;
     free(worker->path);
     worker->path = path;
-    worker->file_bytes = hth_model_files_bytes(path);
     worker->host_bytes = worker->process ? 0 : host_bytes(worker, model->worker);
     worker->on_demand = model->on_demand;
     worker->is_pinned = model->is_pinned;
     if (keep_ns != worker->keep_ns)
         worker->keep_once_ns = keep_ns;
     worker->keep_ns = keep_ns;
+    note_file(worker);
     return true;
 }
 
@@ -63,8 +69,8 @@ void hth_model_worker_note_start(hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED) /* a new entry; WAITING kept its place */
         worker->entered_ns = worker->started_ns;
-    worker->file_bytes = hth_model_files_bytes(worker->path); /* the file may be another one */
-    worker->host_bytes = 0;                                   /* the process takes them */
+    note_file(worker);
+    worker->host_bytes = 0; /* the process takes them */
     worker->is_invited = false;
     worker->summoned_ns = 0;
     worker->looked_ns = worker->started_ns;
@@ -90,13 +96,8 @@ void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns)
     worker->looked_ns = now_ns;
     rows = rows_bytes(worker);
     bytes = hth_os_process_resident_bytes(hth_worker_process_pid(worker->process));
-    if (bytes > rows && bytes - rows > worker->bytes)
-        worker->bytes = bytes - rows;
-}
-
-static uint64_t own_bytes(const hth_model_worker *worker)
-{
-    return worker->bytes > worker->file_bytes ? worker->bytes : worker->file_bytes;
+    if (bytes > rows)
+        hth_model_worker_learn(worker, bytes - rows);
 }
 
 static hth_residence residence_of(const hth_model_worker *worker)
@@ -109,6 +110,25 @@ static hth_residence residence_of(const hth_model_worker *worker)
              : HTH_RESIDENCE_IN;
 }
 
+/* Does it take turns with other models? */
+static bool has_company(const hth_model_worker *worker)
+{
+    const hth_server_options *options = worker->shared->options;
+
+    return options->n_models > 1 || options->memory_bytes > 0;
+}
+
+void hth_model_worker_prepare(hth_model_worker *worker)
+{
+    const bool wants = hth_waiters_oldest_ns(&worker->waiters) > 0 || worker->summoned_ns > 0 || worker->is_invited;
+
+    worker->waits_for_needs = false;
+    if (residence_of(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker))
+        return;
+    note_file(worker);
+    worker->waits_for_needs = hth_model_worker_ask(worker);
+}
+
 void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out, hth_resident *rows)
 {
     const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters), ram_bytes = rows_bytes(worker);
@@ -117,14 +137,17 @@ void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out
     *out = (hth_resident){
         .residence = residence_of(worker),
         .n_uses = worker->waiters.n_holders,
-        .bytes = own_bytes(worker),
-        .wanted_ns = oldest_ns > 0 ? oldest_ns : summoned_ns,
+        .bytes = hth_model_worker_own_bytes(worker),
+        .wanted_ns = worker->waits_for_needs ? 0
+                   : oldest_ns > 0           ? oldest_ns
+                                             : summoned_ns,
         .since_ns = worker->entered_ns,
         .used_ns = worker->used_ns,
         .keep_ns =
             worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* a rest begins when loading ends */
         .is_pinned = worker->is_pinned,
-        .is_invited = worker->is_invited,
+        /* All are asked first, because those that start with the server enter in their order. */
+        .is_invited = worker->is_invited && !worker->waits_for_needs && worker->shared->n_asked == 0,
     };
     *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS, .used_ns = worker->used_ns };
     if (out->residence != HTH_RESIDENCE_OUT) {
@@ -206,7 +229,9 @@ void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t no
     out->is_pinned = worker->is_pinned;
     out->waits_for_room = worker->state == HTH_WORKER_STOPPED && worker->is_invited;
     out->is_closed = worker->is_closed;
-    out->memory_bytes = own_bytes(worker) + rows_bytes(worker);
+    out->memory_bytes = hth_model_worker_own_bytes(worker) + rows_bytes(worker);
+    out->needs = worker->learned.needs;
+    out->measured_bytes = worker->bytes;
     out->idle_ms = idle_ns / 1000000;
     out->leaves_in_ms = UINT64_MAX;
     if (worker->process && worker->keep_once_ns < UINT64_MAX && !worker->is_pinned)

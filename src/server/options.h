@@ -115,9 +115,10 @@ typedef struct hth_server_options {
     bool no_sandbox;
 
     /* Residency (residency.h). */
-    uint64_t memory_bytes; /* for all models; 0: nine tenths of the machine's memory */
-    uint32_t models_max;   /* with a worker at once; 0: no limit */
-    uint32_t turn_ms;      /* a waiting model closes busy ones after this time */
+    uint64_t memory_bytes;    /* for all models; 0: nine tenths of the machine's memory */
+    uint32_t models_max;      /* with a worker at once; 0: no limit */
+    uint32_t turn_ms;         /* a waiting model closes busy ones after this time */
+    const char *learned_path; /* of the file with the memory that models were seen to take (learned.h); NULL: none */
 
     /* Pressure (pressure.h). */
     const char *pressure_command; /* a line of the shell that prints the use of memory; NULL: none */

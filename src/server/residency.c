@@ -6,6 +6,8 @@
  */
 #include "server/residency.h"
 
+#include "server/budget.h"
+
 enum { NONE = -1 };
 
 typedef struct room {
@@ -41,7 +43,7 @@ static void add(room *to, const hth_resident *model)
 
 static void measure_pool(plan *p)
 {
-    p->pool.bytes = less(p->limits.bytes, p->pinned.bytes);
+    p->pool.bytes = hth_on_demand_budget(p->limits.bytes, p->pinned.bytes);
     p->pool.places = less(p->limits.places, p->pinned.places);
     if (p->pool.places == 0)
         p->pool.places = 1; /* pinned models took all: one other at a time */

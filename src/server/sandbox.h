@@ -42,8 +42,8 @@ bool hth_sandbox_calls(const hth_log *log);
 
 /*
  * The paths of a worker: the model, its draft model, the engine's module, the paths in the runtime's options, the
- * folder of host weights, the socket's folder, and the folder of saved slots (NULL: none); and the ports of the RPC servers. Release with
- * hth_sandbox_paths_free. NULL without memory.
+ * folder of host weights, the socket's folder (NULL: none), and the folder of saved slots (likewise); and the ports of
+ * the RPC servers. Release with hth_sandbox_paths_free. NULL without memory.
  */
 hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hth_adapter_specs *adapters,
                                                const hearth_model_options *model, const hearth_runtime_options *runtime,

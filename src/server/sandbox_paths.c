@@ -111,14 +111,14 @@ static void fill(list *all, strings *texts, const char *model_path, const hearth
 
 static void fill_own(list *all, const char *socket_path)
 {
-    const char *slash = strrchr(socket_path, '/');
+    const char *slash = socket_path ? strrchr(socket_path, '/') : NULL;
     const char *home = getenv("HOME");
     int n = slash ? (int)(slash - socket_path) : 1;
 
     if (!hth_cache_default_directory(all->default_cache, sizeof(all->default_cache)))
         all->default_cache[0] = '\0';
     n = snprintf(all->socket_folder, sizeof(all->socket_folder), "%.*s", n, slash ? socket_path : ".");
-    if (n < 0 || (size_t)n >= sizeof(all->socket_folder))
+    if (!socket_path || n < 0 || (size_t)n >= sizeof(all->socket_folder))
         all->socket_folder[0] = '\0'; /* binding a socket of such a name fails, too */
     if (n == 0)
         memcpy(all->socket_folder, "/", 2);

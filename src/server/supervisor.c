@@ -14,13 +14,16 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/smaller.h"
 #include "base/status.h"
+#include "server/budget.h"
 #include "server/model_worker.h"
 #include "server/runtime_folder.h"
 
 enum {
     TICK_MS = 250,
     LATE_MS = 1000,         /* a tick that comes so much too late has seen nothing */
+    WRITE_MS = 1000,        /* between two writings of the memory that models were seen to take */
     SOCKET_NAME_BYTES = 28, /* that hth_socket_folder_make puts behind the directory, for a hundred million processes */
 };
 
@@ -28,6 +31,9 @@ typedef struct worker_list {
     hth_model_worker **at;
     size_t n;
 } worker_list;
+
+#define MACHINE_FRACTION 0.9 /* of the machine's memory, the most for models */
+#define MACHINE_WIGGLE 0.02  /* of the machine's memory, for nobody */
 
 struct hth_supervisor {
     hth_worker_shared shared;
@@ -43,8 +49,10 @@ struct hth_supervisor {
     hth_resident *residents;      /* [2 * n of both lists]: of each worker itself and its rows; scratch of a plan */
     hth_residency_order *planned; /* likewise */
     uint64_t machine_bytes;       /* of memory, when the options came */
+    uint64_t wrote_ns;            /* the time at which learned memory was written */
     bool is_planning;
-    bool is_held; /* by pressure */
+    bool is_held;         /* by pressure */
+    bool tells_uninvited; /* once it is known whether there is room */
     void (*on_stopped)(void *user_data);
     void *user_data;
 };
@@ -103,6 +111,10 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     for (size_t i = 0; i < supervisor->leaving.n; i++)
         hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
     make_plan(supervisor);
+    if (now_ns >= supervisor->wrote_ns + hth_ms_to_ns(WRITE_MS)) {
+        supervisor->wrote_ns = now_ns;
+        hth_learned_write(supervisor->shared.learned);
+    }
 }
 
 static void on_change(void *user_data)
@@ -114,15 +126,33 @@ static void on_change(void *user_data)
 
 /* ---- residency ---- */
 
+/*
+ * An operator's limit is for models alone, with their buffers. Of a machine, they take nine tenths at most, and leave
+ * room for a second set of the largest buffers, because an embedder that comes with the first request for embeddings
+ * makes its own.
+ */
+static hth_budget budget_of(const hth_supervisor *supervisor, uint64_t pinned_bytes)
+{
+    const uint64_t limit = supervisor->shared.options->memory_bytes, machine = supervisor->machine_bytes;
+    hth_budget_terms terms = { .arena_bytes = limit, .fraction = 1, .pinned_bytes = pinned_bytes };
+
+    if (limit == 0) {
+        terms.arena_bytes = machine > 0 ? machine : UINT64_MAX;
+        terms.fraction = MACHINE_FRACTION;
+        terms.wiggle = MACHINE_WIGGLE;
+        for (size_t i = 0; i < supervisor->present.n; i++)
+            terms.max_scratch_bytes =
+                hth_larger(terms.max_scratch_bytes, hth_model_worker_scratch_bytes(supervisor->present.at[i]));
+    }
+    return hth_budget_of(&terms);
+}
+
 static hth_residency_limits limits_of(const hth_supervisor *supervisor)
 {
     const hth_server_options *options = supervisor->shared.options;
-    const uint64_t machine = supervisor->machine_bytes;
 
     return (hth_residency_limits){
-        .bytes = options->memory_bytes > 0 ? options->memory_bytes
-               : machine > 0               ? machine / 10 * 9
-                                           : UINT64_MAX,
+        .bytes = budget_of(supervisor, 0).weight_pool_bytes,
         .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
         .turn_ns = hth_ms_to_ns(options->turn_ms),
         .is_held = supervisor->is_held,
@@ -150,6 +180,24 @@ static void obey(hth_model_worker *worker, const hth_resident *resident, hth_res
         hth_model_worker_set_closed(worker, order == HTH_RESIDENCY_CLOSE);
 }
 
+/* Tell the models that did not start with the server, once their needs are known. */
+static void tell_uninvited(hth_supervisor *supervisor)
+{
+    if (!supervisor->tells_uninvited || supervisor->shared.n_asked > 0)
+        return;
+    supervisor->tells_uninvited = false;
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        const hth_model_worker *worker = supervisor->present.at[i];
+
+        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
+            hth_warn(
+                supervisor->shared.log,
+                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
+                "first request for it",
+                hth_model_worker_name(worker));
+    }
+}
+
 /* Let models enter and leave. A callback of a waiter may come back here: the plan that runs is made again then. */
 static void make_plan(hth_supervisor *supervisor)
 {
@@ -163,15 +211,18 @@ static void make_plan(hth_supervisor *supervisor)
         return;
     }
     supervisor->is_planning = true;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        hth_model_worker_prepare(worker_at(supervisor, i));
         hth_model_worker_resident(worker_at(supervisor, i), &supervisor->residents[2 * i],
                                   &supervisor->residents[2 * i + 1]);
+    }
     hth_residency_plan(supervisor->residents, 2 * n, &limits, hth_os_monotonic_ns(), supervisor->planned);
     for (size_t i = 0; i < 2 * n; i++) {
         obey(worker_at(supervisor, i / 2), &supervisor->residents[i], supervisor->planned[i]);
         has_dropped |= i % 2 == 1 && supervisor->planned[i] == HTH_RESIDENCY_LEAVE;
     }
     supervisor->is_planning = false;
+    tell_uninvited(supervisor);
     if (has_dropped)
         on_change(supervisor); /* their memory is free now */
 }
@@ -239,20 +290,6 @@ void hth_supervisor_hold(hth_supervisor *supervisor, bool is_held)
 }
 
 /* ---- the set of models ---- */
-
-static void tell_uninvited(const hth_supervisor *supervisor)
-{
-    for (size_t i = 0; i < supervisor->present.n; i++) {
-        const hth_model_worker *worker = supervisor->present.at[i];
-
-        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
-            hth_warn(
-                supervisor->shared.log,
-                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
-                "first request for it",
-                hth_model_worker_name(worker));
-    }
-}
 
 void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_options *options)
 {
@@ -323,8 +360,8 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
     }
     free(old[0].at);
     free(old[1].at);
+    supervisor->tells_uninvited = true;
     make_plan(supervisor);
-    tell_uninvited(supervisor);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }
 
@@ -359,10 +396,11 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         .log = log,
         .feed = feed,
         .watching_since_ns = supervisor->ticked_ns,
+        .learned = hth_learned_open(options->learned_path, log),
         .on_change = on_change,
         .user_data = supervisor,
     };
-    if (!supervisor->program || !add_events(supervisor)) {
+    if (!supervisor->program || !supervisor->shared.learned || !add_events(supervisor)) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the workers");
         goto out;
     }
@@ -417,6 +455,7 @@ void hth_supervisor_free(hth_supervisor *supervisor)
     free_event(supervisor->tick_event);
     free_event(supervisor->sweep_event);
     hth_runtime_folder_remove(&supervisor->folder);
+    hth_learned_close(supervisor->shared.learned);
     free(supervisor->program);
     free(supervisor);
 }
@@ -517,6 +556,7 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
         if (model.is_pinned)
             out.pinned_bytes += model.bytes;
     }
+    out.pinned_over_commit = budget_of(supervisor, out.pinned_bytes).pinned_over_commit;
     return out;
 }
 

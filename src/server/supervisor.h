@@ -88,9 +88,10 @@ bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *mode
 
 /* Memory of all models, in bytes. */
 typedef struct hth_supervisor_memory {
-    uint64_t limit_bytes;  /* UINT64_MAX: there is none */
-    uint64_t used_bytes;   /* of models with a worker, and of rows that others left in memory */
-    uint64_t pinned_bytes; /* of them, those of pinned models */
+    uint64_t limit_bytes;    /* UINT64_MAX: there is none */
+    uint64_t used_bytes;     /* of models with a worker, and of rows that others left in memory */
+    uint64_t pinned_bytes;   /* of them, those of pinned models */
+    bool pinned_over_commit; /* these are more than the limit */
 } hth_supervisor_memory;
 hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor);
 

@@ -26,6 +26,7 @@ const hth_worker_fact hth_worker_facts[HTH_WORKER_FACTS] = {
     { "", "memory_bytes", "hearth_model_memory_bytes", "gauge",
       "Memory that the model takes or, without a worker, will take: weights, cells, rows.", NULL, NULL,
       WORKER(memory_bytes) },
+    { "", "measured_bytes", NULL, NULL, NULL, NULL, NULL, WORKER(measured_bytes) },
     { "", "departures", "hearth_model_departures_total", "counter",
       "Workers that ended to make room for other models, or after a long rest.", NULL, NULL, WORKER(n_departures) },
     { "", "idle_ms", NULL, NULL, NULL, NULL, NULL, WORKER(idle_ms) },

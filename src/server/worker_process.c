@@ -42,6 +42,7 @@ struct hth_worker_process {
     void (*on_ready)(void *user_data);
     void (*on_stopping)(void *user_data);
     void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
+    void (*on_needs)(const char *line, void *user_data); /* NULL: none are expected */
     bool said_stopping;
     void *user_data;
 
@@ -135,6 +136,8 @@ static void on_control_line(char *line, void *user_data)
 {
     hth_worker_process *process = user_data;
 
+    if (process->on_needs && strncmp(line, "needs ", 6) != 0)
+        return; /* it has nothing else to tell */
     if (strncmp(line, "loading ", 8) == 0) {
         float fraction = strtof(line + 8, NULL);
 
@@ -154,6 +157,9 @@ static void on_control_line(char *line, void *user_data)
 
         if (!process->has_ended)
             process->on_evicted(ram_bytes, strtoull(end, NULL, 10), process->user_data);
+    } else if (strncmp(line, "needs ", 6) == 0) {
+        if (process->on_needs)
+            process->on_needs(line + 6, process->user_data);
     } else if (strncmp(line, "failed ", 7) == 0) {
         (void)snprintf(process->failed, sizeof(process->failed), "%s", line + 7); /* cut if too long */
         hth_end_at_character(process->failed, sizeof(process->failed));
@@ -239,10 +245,15 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     }
     out->argv[at++] = "--name";
     out->argv[at++] = options->name;
-    out->argv[at++] = "--socket";
-    out->argv[at++] = options->socket_path;
-    out->argv[at++] = "--status-fd";
-    out->argv[at++] = out->numbers[0];
+    if (options->measures) {
+        out->argv[at++] = "--measure";
+        out->argv[at++] = "--quiet";
+    } else {
+        out->argv[at++] = "--socket";
+        out->argv[at++] = options->socket_path;
+        out->argv[at++] = "--status-fd";
+        out->argv[at++] = out->numbers[0];
+    }
     out->argv[at++] = "--control-fd";
     out->argv[at++] = out->numbers[1];
     if (options->ram_fd >= 0) {
@@ -304,6 +315,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     process->on_ready = options->on_ready;
     process->on_stopping = options->on_stopping;
     process->on_evicted = options->on_evicted;
+    process->on_needs = options->on_needs;
     process->user_data = options->user_data;
     process->log_fd = -1;
     process->control_fd = -1;
@@ -319,7 +331,8 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to start a worker of '%s'", options->name);
         goto out;
     }
-    keep[n_keep++] = options->status_fd;
+    if (!options->measures)
+        keep[n_keep++] = options->status_fd;
     keep[n_keep++] = control_pair[1];
     if (options->ram_fd >= 0)
         keep[n_keep++] = options->ram_fd;

@@ -3,9 +3,9 @@
  *
  * The process writes log lines ("hearth: warning: text") to a pipe. They go to the front's log, and the last ones are
  * kept. It writes lines to a control socket: "loading 0.42", "ready", "stopping", "evicted RAM RAM_FILE" (bytes),
- * "failed TEXT". The front writes "drain MS" there before SIGTERM, if running replies may end in the process; and
- * "evict RAM RAM_FILE", the bytes of rows that shall leave these tiers. The socket closes when the front ends.
- * Event loop only; nothing blocks but hth_worker_process_free.
+ * "failed TEXT", "needs LINE". The front writes "drain MS" there before SIGTERM, if running replies may end in the
+ * process; and "evict RAM RAM_FILE", the bytes of rows that shall leave these tiers. The socket closes when the front
+ * ends. Event loop only; nothing blocks but hth_worker_process_free.
  */
 #ifndef HTH_SERVER_WORKER_PROCESS_H
 #define HTH_SERVER_WORKER_PROCESS_H
@@ -27,7 +27,10 @@ typedef struct hth_worker_process_options {
     int ram_fd;                /* -1: none */
     const char *adapter_state; /* adapter_state.h; NULL: none */
     bool no_sandbox;
+    bool measures;      /* it tells the needs of the model, and ends: no socket, no status page */
     const hth_log *log; /* outlives the process; may be NULL */
+    /* A line of needs_text.h. Also called from within hth_worker_process_has_ended; the others are not. */
+    void (*on_needs)(const char *line, void *user_data);
     /* Not called from within the functions below. */
     void (*on_progress)(float fraction, void *user_data); /* 0 .. 1 */
     void (*on_ready)(void *user_data);

@@ -83,6 +83,25 @@ sleep 0.6
 expect "state of a model that was loaded anew" "$(state one)" ready
 ask 415 "$url/models/load" -H "$client" -H 'Content-Encoding: gzip' -d '{"model":"one"}'
 ask 400 "$url/api/chat" -H "$client" -d '{"model":"one","keep_alive":"soon","messages":[{"role":"user","content":"hi"}]}'
+
+# The next server knows the memory that a model takes before it has loaded it.
+chat one
+for _ in $(seq 600); do
+  if grep -q '^model [0-9a-f]* [1-9]' "$work/cache/needs"; then break; fi
+  sleep 0.05
+done
+serve_stop
+serve -m "one=$tiny" -m "two=$tiny" --start on-demand --models-max 1 --cache "$work/cache" --keys "$work/keys"
+curl -s "$url/admin/models" -H "$admin" >"$work/out"
+expect "state of a model that nobody asked for" "$(value r.models[0].state)" stopped
+expect "the learned memory of a model" "$(value 'r.models[0].measured_bytes > 8 << 20')" true
+expect "its memory in a plan" "$(value 'r.models[0].memory_bytes >= r.models[0].measured_bytes')" true
+expect "its expected memory" "$(value '((e) => e.host_bytes ==
+  e.weight_bytes + e.repacked_bytes + e.cell_bytes + e.compute_bytes + e.process_bytes)(r.models[0].expected)')" true
+[ "$(value 'r.models[0].expected.cell_bytes')" -gt 0 ] || fail "the cells of a model take nothing"
+HEARTH_API_KEY=$root "$hearth" ps --memory --url "$url" >"$work/ps" || fail "ps does not show memory"
+grep -q '^one  *[0-9.]* [KM]iB  *[0-9.]* [KM]iB  *[0-9.]* [KM]iB  *[0-9.]* MiB  *[0-9.]* MiB$' "$work/ps" ||
+  fail "ps says of the memory of one: $(cat "$work/ps")"
 serve_stop
 
 # Five models, two places, many clients at once, and workers that are killed: every request is answered.

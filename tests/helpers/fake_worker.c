@@ -2,9 +2,10 @@
  * fake_worker.c - a worker that does as it is told, for tests of the supervisor
  *
  * usage: fake_worker worker [--do WORD]... --socket PATH --status-fd N --control-fd N [--ram-fd N]
+ *        fake_worker worker [--do WORD]... --measure --quiet --control-fd N
  *
  * Each WORD is done in order; then the event loop turns until SIGTERM. A word is a name, or a name and an argument
- * behind '='.
+ * behind '='. In the second form, words that begin with "needs" are done, and the process ends.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -159,6 +160,7 @@ static void do_word(fake *f, const char *word)
         become_ready(f);
     } else if (IS("log")) {
         (void)fprintf(stderr, "%s\n", argument);
+    } else if (IS("needs") || IS("needs-count") || IS("needs-hang")) { /* only where they are asked for */
     } else if (IS("crash")) {
         crash();
     } else if (IS("crash-first")) { /* only when the file was not there */
@@ -214,6 +216,17 @@ static void do_word(fake *f, const char *word)
 #undef IS
 }
 
+static void tell_needs(const fake *f, const char *word)
+{
+    if (strncmp(word, "needs=", 6) == 0)
+        (void)dprintf(f->control_fd, "needs %s\n", word + 6);
+    else if (strncmp(word, "needs-count=", 12) == 0)
+        (void)count(word + 12);
+    else if (strcmp(word, "needs-hang") == 0)
+        for (;;)
+            pause_ms(1000);
+}
+
 static volatile sig_atomic_t is_asked_to_end;
 
 static void on_term(int number)
@@ -225,6 +238,7 @@ static void on_term(int number)
 int main(int argc, char **argv)
 {
     fake f = { .control_fd = -1, .ram_fd = -1, .argc = argc, .argv = argv };
+    bool measures = false;
     hearth_error err;
 
     if (argc < 2 || strcmp(argv[1], "worker") != 0)
@@ -234,12 +248,19 @@ int main(int argc, char **argv)
             f.socket_path = argv[i + 1];
         else if (strcmp(argv[i], "--control-fd") == 0)
             f.control_fd = (int)strtol(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--measure") == 0)
+            measures = true;
         else if (strcmp(argv[i], "--ram-fd") == 0)
             f.ram_fd = (int)strtol(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--status-fd") == 0 &&
                  hth_status_page_open((int)strtol(argv[i + 1], NULL, 10), &f.page, &err) != HEARTH_OK)
             return 3;
     }
+    for (int i = 2; measures && i + 1 < argc; i += 2)
+        if (strcmp(argv[i], "--do") == 0)
+            tell_needs(&f, argv[i + 1]);
+    if (measures)
+        return 0;
     if (!f.socket_path || f.control_fd < 0 || !f.page)
         return 2;
     (void)signal(SIGPIPE, SIG_IGN);

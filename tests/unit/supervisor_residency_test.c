@@ -185,7 +185,7 @@ FIXTURE_TEST(models_that_start_with_the_server_start_as_far_as_there_is_room)
     begin(f, 9000);
     run_until(f, is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
     assert_true(view(f, 2).waits_for_room);
-    assert_non_null(strstr(f->logged, "model 'c': there is no room for it beside the other models"));
+    run_until(f, strstr(f->logged, "model 'c': there is no room for it beside the other models"));
     use(f, "a"); /* they became ready in any order */
     use(f, "b");
     use(f, "c"); /* a request is more than an invitation */
@@ -276,4 +276,158 @@ FIXTURE_TEST(rows_of_an_absent_model_make_room)
     assert_true(view(f, 0).memory_bytes >= UINT64_C(36) * MIB);
     use(f, "b");
     assert_true(view(f, 0).memory_bytes < UINT64_C(36) * MIB);
+}
+
+/* ---- needs ---- */
+
+/* The words of a model's worker: first those for the process that tells its needs. */
+static void set_words(fixture *f, size_t i, const char *const *words)
+{
+    size_t n = 0;
+
+    for (; *words; words++) {
+        f->words[i][n++] = "--do";
+        f->words[i][n++] = *words;
+    }
+    f->words[i][n] = NULL;
+}
+
+FIXTURE_TEST(a_model_is_planned_with_the_needs_that_its_metadata_tells)
+{
+    asker a = request_of(f), b = request_of(f);
+    unsigned n_turns = 0;
+
+    (void)add_sized(f, "a", 100);
+    (void)add_sized(f, "b", 100);
+    set_words(f, 0, WORDS("needs=host 104857600 0 3145728000 0 0 4096", "ready")); /* 100 MiB, and cells of 3,000 */
+    set_words(f, 1, WORDS("needs=device 2147483648 1073741824 0 0 0 GPU", "needs=host 0 0 0 104857600 0 512", "ready"));
+    begin(f, 4000);
+    want(f, "a", 0, &a);
+    run_until(f, a.n_ready == 1);
+    assert_int_equal(view(f, 0).memory_bytes / MIB, 3100);
+    assert_int_equal(view(f, 0).needs.n_ctx, 4096);
+    b.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "b", 0, &b);
+    run_until(f, view(f, 1).needs.n_ctx > 0);
+    run_until(f, n_turns++ == 10); /* files would have had room beside each other */
+    assert_true(is_in(f, 1, HTH_WORKER_STOPPED));
+    assert_int_equal(view(f, 1).memory_bytes / MIB, 3172);
+    assert_int_equal(view(f, 1).needs.memory.n_devices, 1);
+    end(&a);
+    run_until(f, b.n_ready == 1);
+    end(&b);
+}
+
+FIXTURE_TEST(models_that_start_with_the_server_are_asked_first)
+{
+    add_sized(f, "a", 100)->on_demand = false;
+    add_sized(f, "b", 100)->on_demand = false;
+    set_words(f, 0, WORDS("needs=host 0 0 3145728000 0 0 4096", "ready"));
+    set_words(f, 1, WORDS("needs=host 0 0 3145728000 0 0 4096", "ready"));
+    begin(f, 4000);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY) || is_in(f, 1, HTH_WORKER_READY));
+    run_until(f, strstr(f->logged, "there is no room for it beside the other models"));
+    assert_true(view(f, 0).n_starts + view(f, 1).n_starts == 1);
+}
+
+FIXTURE_TEST(without_an_answer_the_size_of_the_files_counts)
+{
+    static const char *const strange[] = { "needs=host 1", "needs=nothing", "needs=device 1 2 3 4 5 GPU" };
+
+    for (size_t i = 0; i < 3; i++) {
+        char name[2] = { (char)('a' + i), '\0' };
+
+        (void)add_sized(f, strdup(name), 100);
+        set_words(f, i, WORDS(strange[i], "ready"));
+    }
+    begin(f, 9000);
+    for (size_t i = 0; i < 3; i++) {
+        use(f, f->models[i].name);
+        assert_true(view(f, i).memory_bytes / MIB == 100);
+        assert_int_equal(view(f, i).needs.n_ctx, 0);
+    }
+    for (size_t i = 0; i < 3; i++)
+        free((char *)f->models[i].name);
+}
+
+FIXTURE_TEST(nobody_asks_again_while_file_and_options_are_the_same)
+{
+    char word[600], path[600], text[64];
+    hearth_error err;
+
+    (void)snprintf(path, sizeof(path), "%s/needs", f->directory);
+    (void)snprintf(word, sizeof(word), "needs-count=%s", f->path);
+    f->options.learned_path = path;
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    set_words(f, 0, WORDS(word, "needs=host 1048576 0 2097152 0 0 256", "ready"));
+    begin(f, 9000);
+    use(f, "a");
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    use(f, "a");
+    hth_supervisor_free(f->supervisor);
+
+    start(f); /* another server */
+    assert_int_equal(view(f, 0).needs.n_ctx, 256);
+    use(f, "a");
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "x");
+    set_words(f, 0, WORDS(word, "needs=host 1048576 0 2097152 0 0 512", "ready"));
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    assert_int_equal(view(f, 0).needs.n_ctx, 0);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED) || is_in(f, 0, HTH_WORKER_READY));
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    use(f, "a");
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "xx");
+    assert_int_equal(view(f, 0).needs.n_ctx, 512);
+}
+
+FIXTURE_TEST(the_memory_that_a_worker_took_is_known_to_the_next_server)
+{
+    char path[600];
+    uint64_t bytes;
+
+    (void)snprintf(path, sizeof(path), "%s/needs", f->directory);
+    f->options.learned_path = path;
+    (void)add_sized(f, "a", 0);
+    (void)add_sized(f, "b", 0);
+    begin(f, 9000);
+    use(f, "a");
+    run_until(f, view(f, 0).measured_bytes > 0);
+    run_until(f, exists(path));
+    hth_supervisor_free(f->supervisor);
+    start(f);
+    bytes = view(f, 0).measured_bytes;
+    assert_true(bytes > 0);
+    assert_int_equal(view(f, 0).memory_bytes, bytes); /* it is no more than what was seen */
+    assert_true(is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_int_equal(view(f, 1).measured_bytes, 0);
+}
+
+FIXTURE_TEST(a_server_with_one_model_and_no_limit_asks_nobody)
+{
+    char word[600];
+
+    (void)snprintf(word, sizeof(word), "needs-count=%s", f->path);
+    (void)add_sized(f, "a", 1);
+    set_words(f, 0, WORDS(word, "ready"));
+    begin(f, 0);
+    use(f, "a");
+    assert_false(exists(f->path));
+}
+
+FIXTURE_TEST(a_server_ends_while_somebody_is_asked)
+{
+    asker a = request_of(f);
+
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    set_words(f, 0, WORDS("needs-hang", "ready"));
+    begin(f, 9000);
+    want(f, "a", 0, &a);
+    use(f, "b");
+    assert_true(is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_int_equal(view(f, 0).n_waiters, 1);
+    end(&a);
 }

@@ -1,0 +1,25 @@
+/*
+ * backend_llama_needs.c - the memory that a model and a context would take
+ */
+#include "engine/backend_llama_inside.h"
+
+#include "engine/llama_needs.h"
+
+hearth_status hth_backend_llama_needs(const hth_engine_model *model, const hth_engine_context_params *params,
+                                      hth_engine_needs *out, hearth_error *err)
+{
+    struct llama_context_params context;
+    hearth_status status;
+
+    if (!model || !params || !out)
+        return hth_fail(err, HEARTH_MISUSE, "the needs of a model are asked with the parameters of a context");
+    hth_backend_llama_enter(model->log);
+    status = hth_backend_llama_fill_params(model, params, &context, err);
+    if (status == HEARTH_OK) {
+        context.flash_attn_type = hth_backend_llama_flash_attention(model);
+        status = hth_llama_needs(model->path, (ggml_backend_dev_t *)model->devices.all, model->n_gpu_layers,
+                                 model->facts.weight_bytes, &context, out, err);
+    }
+    hth_backend_llama_leave();
+    return status;
+}

@@ -1,0 +1,106 @@
+/*
+ * needs.c - see needs.h
+ *
+ * The steps are those of load.c, without weights: the metadata, the parameters of the context, the plan of the engine
+ * for both. The process that asks tells the rest: libraries, vocabulary, and heap.
+ */
+#include "models/needs.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "models/model_inside.h"
+
+static void add_share(hth_engine_share *to, const hth_engine_share *more)
+{
+    to->weight_bytes += more->weight_bytes;
+    to->cell_bytes += more->cell_bytes;
+    to->compute_bytes += more->compute_bytes;
+}
+
+static void add_device(hth_engine_needs *to, const hth_engine_device_share *more)
+{
+    size_t i = 0;
+
+    while (i < to->n_devices && strcmp(to->devices[i].name, more->name) != 0)
+        i++;
+    if (i < to->n_devices)
+        add_share(&to->devices[i].share, &more->share);
+    else if (i < HTH_DEVICES_MAX)
+        to->devices[to->n_devices++] = *more;
+}
+
+static hearth_status needs_of(const hearth_model *model, const hth_engine_context_params *params, hth_engine_needs *out,
+                              hearth_error *err)
+{
+    if (!model->backend->needs)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the engine '%s' does not tell the memory that a model would take",
+                        model->backend->name);
+    return model->backend->needs(model->engine_model, params, out, err);
+}
+
+/* Add the needs of the draft model, whose context is like that of its target. */
+static hearth_status add_draft(hearth_runtime *runtime, const hearth_model_options *options,
+                               const hth_engine_context_params *target, hth_engine_needs *to, hearth_error *err)
+{
+    hearth_model_options draft_options = hearth_model_options_default();
+    hth_engine_context_params params = {
+        .n_ctx = options->draft_n_ctx > 0 ? options->draft_n_ctx : target->n_ctx,
+        .n_batch = target->n_batch,
+        .n_seq_max = target->n_seq_max,
+        .n_threads = target->n_threads,
+    };
+    hth_engine_needs needs = { .n_devices = 0 };
+    hearth_model *draft = NULL;
+    hearth_status status;
+
+    draft_options.n_gpu_layers = options->draft_n_gpu_layers;
+    status = hth_model_new(runtime, options->draft_model, &draft_options, &draft, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_model_load_weights(draft, &draft_options, true, err);
+    if (status == HEARTH_OK)
+        status = needs_of(draft, &params, &needs, err);
+    hth_model_end(draft);
+    if (status != HEARTH_OK)
+        return status;
+    add_share(&to->host, &needs.host);
+    to->repacked_bytes += needs.repacked_bytes;
+    for (size_t i = 0; i < needs.n_devices; i++)
+        add_device(to, &needs.devices[i]);
+    return HEARTH_OK;
+}
+
+hearth_status hth_model_needs_ask(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                                  hth_model_needs *out, hearth_error *err)
+{
+    hth_model_needs needs = { .n_ctx = 0 };
+    hth_engine_context_params params = { .n_ctx = 0 };
+    hearth_model_options given;
+    hearth_model *model = NULL;
+    hearth_status status = hth_model_read_options(options, &given, err);
+
+    if (status == HEARTH_OK && given.rpc_servers)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "a server of devices has one client at a time, and is not asked");
+    if (status == HEARTH_OK)
+        status = hth_model_new(runtime, path, &given, &model, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = hth_model_load_weights(model, &given, true, err);
+    if (status == HEARTH_OK) {
+        params = hth_model_context_params(model, &given);
+        status = needs_of(model, &params, &needs.memory, err);
+    }
+    if (status == HEARTH_OK && given.draft_model)
+        status = add_draft(runtime, &given, &params, &needs.memory, err);
+    hth_model_end(model);
+    if (status != HEARTH_OK)
+        return status;
+    if (given.no_mmap)
+        needs.memory.repacked_bytes = 0; /* there is no other copy */
+    needs.n_ctx = params.n_ctx;
+    needs.process_bytes = hth_os_process_resident_bytes(getpid());
+    *out = needs;
+    return HEARTH_OK;
+}

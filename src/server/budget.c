@@ -1,0 +1,27 @@
+/*
+ * budget.c - see budget.h
+ */
+#include "server/budget.h"
+
+/* A part of a number of bytes; UINT64_MAX, which is no limit, stays. */
+static uint64_t part_of(uint64_t bytes, double part)
+{
+    if (part <= 0)
+        return 0;
+    return part >= 1 || bytes == UINT64_MAX ? bytes : (uint64_t)((double)bytes * part);
+}
+
+hth_budget hth_budget_of(const hth_budget_terms *terms)
+{
+    const uint64_t ceiling = part_of(terms->arena_bytes, 1 - terms->wiggle);
+    const uint64_t fraction = part_of(terms->arena_bytes, terms->fraction);
+    const uint64_t beside_scratch = ceiling > terms->max_scratch_bytes ? ceiling - terms->max_scratch_bytes : 0;
+    const uint64_t pool = fraction < beside_scratch ? fraction : beside_scratch;
+
+    return (hth_budget){
+        .scratch_ceiling_bytes = ceiling,
+        .weight_pool_bytes = pool,
+        .on_demand_budget_bytes = hth_on_demand_budget(pool, terms->pinned_bytes),
+        .pinned_over_commit = terms->pinned_bytes > pool,
+    };
+}
