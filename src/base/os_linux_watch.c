@@ -13,7 +13,8 @@ int hth_os_watch_open(void)
 
 int hth_os_watch_add(int watch, const char *folder)
 {
-    const uint32_t changes = IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF;
+    const uint32_t changes =
+        IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MOVE_SELF;
 
     return inotify_add_watch(watch, folder, changes | IN_ONLYDIR) < 0 ? -1 : 0;
 }
