@@ -278,9 +278,21 @@ static void say_plan(const convert *c)
                   c->is_mixed ? c->type : "");
 }
 
+/*
+ * A mixture is there together with the file that it is made from. The engine chooses the types of its tensors; a weight
+ * has at least as many bits as the digit of the mixture's name.
+ */
+static uint64_t bytes_needed(const convert *c)
+{
+    const hth_conversion_plan *plan = hth_conversion_planned(c->conversion);
+    uint64_t n_bits = c->is_mixed ? (uint64_t)(c->type[strcspn(c->type, "123456789")] - '0') : 0;
+
+    return plan->bytes_out + plan->n_parameters / 8 * n_bits;
+}
+
 static hearth_status check_room(const convert *c, hearth_error *err)
 {
-    uint64_t needed = hth_conversion_planned(c->conversion)->bytes_out, found = 0;
+    uint64_t needed = bytes_needed(c), found = 0;
     const char *slash = strrchr(c->out, '/');
     char folder[PATH_BYTES], text[32];
 

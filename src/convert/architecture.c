@@ -102,10 +102,17 @@ static const json_t *rope_parameters(const json_t *config)
     return rope ? rope : find(config, "rope_scaling");
 }
 
-static void read_rope_scaling(reader *r, const json_t *rope, hth_architecture *a)
+/* NULL: it is no text. */
+static const char *rope_type(const json_t *rope)
 {
     const json_t *type = find(rope, "rope_type") ? find(rope, "rope_type") : find(rope, "type");
-    const char *name = type ? json_string_value(type) : "default";
+
+    return type ? json_string_value(type) : "default";
+}
+
+static void read_rope_scaling(reader *r, const json_t *rope, hth_architecture *a)
+{
+    const char *name = rope_type(rope);
 
     if (!name || strcmp(name, "default") == 0) {
         if (!name)
@@ -143,14 +150,18 @@ static void read_rope(reader *r, hth_architecture *a)
 {
     const json_t *rope = rope_parameters(r->config);
     const json_t *window = find(find(r->config, "rope_parameters"), "sliding_attention");
+    const char *window_type = rope_type(window);
     double usual = a->family == HTH_FAMILY_GEMMA3 ? 1000000.0 : 10000.0;
 
     a->rope_base = number(r, find(rope, "rope_theta") ? rope : r->config, "rope_theta", usual);
     if (a->family == HTH_FAMILY_GEMMA3)
         a->window_rope_base =
             window ? number(r, window, "rope_theta", 10000.0) : number(r, r->config, "rope_local_base_freq", 10000.0);
-    if (find(r->config, "partial_rotary_factor") && number(r, r->config, "partial_rotary_factor", 1) != 1)
+    if (number(r, r->config, "partial_rotary_factor", 1) != 1 || number(r, rope, "partial_rotary_factor", 1) != 1 ||
+        number(r, window, "partial_rotary_factor", 1) != 1)
         refuse(r, HEARTH_UNSUPPORTED, "partial_rotary_factor", "is not converted");
+    if (!window_type || strcmp(window_type, "default") != 0)
+        refuse(r, HEARTH_UNSUPPORTED, "rope_parameters", "scale sliding_attention, which the engine does not");
     if (rope && !json_is_object(rope))
         refuse(r, HEARTH_CORRUPT, "rope_scaling", "is no object");
     else if (rope)

@@ -121,20 +121,21 @@ static hth_new_model model_of(hth_conversion *conversion)
                             .user_data = conversion };
 }
 
-/* The type of the largest tensor that loses nothing. */
+/* The smallest type that loses nothing of any matrix. Vectors are F32 in each file. */
 static const char *own_type(const hth_conversion *conversion)
 {
-    const hth_safetensors_tensor *largest = NULL;
+    const hth_safetensors_tensor *first = NULL;
 
     for (size_t i = 0; i < conversion->n; i++) {
         const hth_safetensors_tensor *tensor = conversion->mapped[i].tensor;
 
-        if (tensor && (!largest || tensor->end - tensor->begin > largest->end - largest->begin))
-            largest = tensor;
+        if (!tensor || conversion->named[i].is_vector)
+            continue;
+        if (first && tensor->type != first->type)
+            return "f32"; /* neither of F16 and BF16 holds the other */
+        first = tensor;
     }
-    return !largest || largest->type == HTH_SAFETENSORS_F32 ? "f32"
-         : largest->type == HTH_SAFETENSORS_BF16            ? "bf16"
-                                                            : "f16";
+    return !first || first->type == HTH_SAFETENSORS_F32 ? "f32" : first->type == HTH_SAFETENSORS_BF16 ? "bf16" : "f16";
 }
 
 static hearth_status make_plan(hth_conversion *conversion, const char *type, hearth_error *err)

@@ -19,6 +19,12 @@ typedef struct field {
     span bytes;     /* of BYTES */
 } field;
 
+/* Of the trainer and the normalizer; the defaults are the format's. */
+typedef struct settings {
+    uint64_t model_type, has_suffixes;
+    uint64_t charsmap_bytes, adds_space, removes_spaces, escapes_spaces;
+} settings;
+
 static bool read_varint(span *from, uint64_t *out)
 {
     uint64_t value = 0;
@@ -67,7 +73,10 @@ static bool read_field(span *from, field *out)
     }
 }
 
-/* The last value of a number among the fields of a message; false: the message is broken. */
+/*
+ * The last value of a number among the fields of a message, or the length of a field of bytes; false: the message is
+ * broken.
+ */
 static bool find_number(span message, uint64_t number, uint64_t *value)
 {
     field f;
@@ -77,6 +86,8 @@ static bool find_number(span message, uint64_t number, uint64_t *value)
             return false;
         if (f.number == number && f.wire == VARINT)
             *value = f.value;
+        else if (f.number == number && f.wire == BYTES)
+            *value = (uint64_t)(f.bytes.end - f.bytes.at);
     }
     return true;
 }
@@ -111,11 +122,28 @@ static hearth_status read_piece(const char *file, span message, uint64_t id, hth
     return HEARTH_OK;
 }
 
+/* The engine neither normalises texts, nor removes spaces, nor puts them behind words. */
+static hearth_status check_settings(const char *file, const settings *s, hearth_error *err)
+{
+    const char *problem = s->charsmap_bytes > 0 ? "normalises texts (precompiled_charsmap)"
+                        : s->removes_spaces     ? "removes extra spaces (remove_extra_whitespaces)"
+                        : !s->escapes_spaces    ? "does not escape spaces (escape_whitespaces)"
+                        : s->has_suffixes       ? "puts spaces behind words (treat_whitespace_as_suffix)"
+                                                : NULL;
+
+    if (s->model_type != MODEL_BPE)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "'%s' is no BPE model; others are not converted", file);
+    if (problem)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "'%s' %s; the engine would give texts other tokens", file, problem);
+    return HEARTH_OK;
+}
+
 hearth_status hth_sentencepiece_read(const char *file, const uint8_t *bytes, size_t n_bytes, hth_vocabulary *vocabulary,
                                      hearth_error *err)
 {
     span message = { bytes, bytes + n_bytes };
-    uint64_t n = 0, model_type = 1, adds_space = 1;
+    uint64_t n = 0;
+    settings s = { .model_type = 1, .adds_space = 1, .removes_spaces = 1, .escapes_spaces = 1 };
     hearth_status status = HEARTH_OK;
     field f;
 
@@ -125,9 +153,10 @@ hearth_status hth_sentencepiece_read(const char *file, const uint8_t *bytes, siz
         if (ok && f.number == 1 && f.wire == BYTES)
             status = read_piece(file, f.bytes, n++, vocabulary, err);
         else if (ok && f.number == 2 && f.wire == BYTES)
-            ok = find_number(f.bytes, 3, &model_type);
+            ok = find_number(f.bytes, 3, &s.model_type) && find_number(f.bytes, 24, &s.has_suffixes);
         else if (ok && f.number == 3 && f.wire == BYTES)
-            ok = find_number(f.bytes, 3, &adds_space);
+            ok = find_number(f.bytes, 2, &s.charsmap_bytes) && find_number(f.bytes, 3, &s.adds_space) &&
+                 find_number(f.bytes, 4, &s.removes_spaces) && find_number(f.bytes, 5, &s.escapes_spaces);
         if (!ok)
             return hth_fail(err, HEARTH_CORRUPT, "'%s' is no SentencePiece model, or damaged; get the file again",
                             file);
@@ -136,10 +165,11 @@ hearth_status hth_sentencepiece_read(const char *file, const uint8_t *bytes, siz
         return status;
     if (n == 0)
         return hth_fail(err, HEARTH_CORRUPT, "'%s' is no SentencePiece model: it has no pieces", file);
-    if (model_type != MODEL_BPE)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "'%s' is no BPE model; others are not converted", file);
+    status = check_settings(file, &s, err);
+    if (status != HEARTH_OK)
+        return status;
     vocabulary->model = "llama";
-    vocabulary->adds_space = adds_space != 0;
+    vocabulary->adds_space = s.adds_space != 0;
     vocabulary->adds_bos = true;
     return HEARTH_OK;
 }

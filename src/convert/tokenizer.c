@@ -148,7 +148,7 @@ static hearth_status read_vocabulary(const sources *s, hth_vocabulary *vocabular
     if (status == HEARTH_OK)
         status = add_decoder(json_object_get(s->tokenizer_config, "added_tokens_decoder"), vocabulary, err);
     if (status == HEARTH_OK)
-        status = hth_vocabulary_fill(vocabulary, err);
+        status = hth_vocabulary_fill(vocabulary, s->folder, err);
     return status;
 }
 

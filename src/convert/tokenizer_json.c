@@ -112,7 +112,12 @@ static bool keep_merge(hth_vocabulary *vocabulary, const char *left, const char 
     return joined != NULL;
 }
 
-/* "llama": the engine merges the pair whose piece has the highest score, so the score is minus the rank of the merge. */
+/*
+ * "llama": the engine merges the pair whose piece has the highest score, so the score is minus the rank of the piece's
+ * first merge. Merges that tokenizers make of a SentencePiece model list each way to cut a piece, so the engine merges
+ * by nearly the same order. It differs for two merges of one piece: the engine takes the left pair, not the lower rank.
+ * Pieces without a merge are merged last, not never.
+ */
 static bool score_merge(const json_t *vocab, hth_vocabulary *vocabulary, size_t rank, const char *left,
                         const char *right)
 {
@@ -165,6 +170,9 @@ hearth_status hth_tokenizer_json_read(const json_t *tokenizer, hth_vocabulary *v
     if (*text_of(model, "continuing_subword_prefix") || *text_of(model, "end_of_word_suffix"))
         return hth_fail(err, HEARTH_UNSUPPORTED,
                         "'" FILE_NAME "' marks the ends of words, which the engine does not have");
+    if (has_bytes && json_is_true(json_object_get(model, "ignore_merges")))
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "'" FILE_NAME "' has ignore_merges and byte_fallback, which the engine does not have together");
     vocabulary->model = has_bytes ? "llama" : "gpt2";
     status = has_bytes ? hth_cutting_of_pieces(tokenizer, &vocabulary->adds_space, err)
                        : hth_cutting_of_bytes(tokenizer, &vocabulary->pre, err);

@@ -98,7 +98,37 @@ hearth_status hth_vocabulary_add(hth_vocabulary *vocabulary, const char *file, u
     return HEARTH_OK;
 }
 
-hearth_status hth_vocabulary_fill(hth_vocabulary *vocabulary, hearth_error *err)
+static int compare_pieces(const void *a, const void *b)
+{
+    char *const *const *x = a, *const *const *y = b;
+    int order = strcmp(**x, **y);
+
+    return order ? order : (*x > *y) - (*x < *y);
+}
+
+/* The engine aborts on two tokens of one text. */
+static hearth_status check_texts(const hth_vocabulary *vocabulary, const char *folder, hearth_error *err)
+{
+    char *const **sorted;
+    hearth_status status = HEARTH_OK;
+
+    assert(vocabulary->n > 0);
+    sorted = calloc(vocabulary->n, sizeof(*sorted));
+    if (!sorted)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a vocabulary of %zu tokens", vocabulary->n);
+    for (size_t i = 0; i < vocabulary->n; i++)
+        sorted[i] = &vocabulary->pieces[i];
+    qsort(sorted, vocabulary->n, sizeof(*sorted), compare_pieces);
+    for (size_t i = 1; i < vocabulary->n && status == HEARTH_OK; i++)
+        if (strcmp(*sorted[i - 1], *sorted[i]) == 0)
+            status = hth_fail(err, HEARTH_CORRUPT,
+                              "the tokenizer's files in '%s' give the tokens %td and %td the same text, '%.100s'",
+                              folder, sorted[i - 1] - vocabulary->pieces, sorted[i] - vocabulary->pieces, *sorted[i]);
+    free((void *)sorted);
+    return status;
+}
+
+hearth_status hth_vocabulary_fill(hth_vocabulary *vocabulary, const char *folder, hearth_error *err)
 {
     char name[32];
 
@@ -112,7 +142,7 @@ hearth_status hth_vocabulary_fill(hth_vocabulary *vocabulary, hearth_error *err)
         vocabulary->types[i] = HTH_TOKEN_UNUSED;
         vocabulary->scores[i] = no_score;
     }
-    return HEARTH_OK;
+    return check_texts(vocabulary, folder, err);
 }
 
 bool hth_vocabulary_find(const hth_vocabulary *vocabulary, const char *piece, uint32_t *id)

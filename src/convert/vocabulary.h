@@ -48,8 +48,11 @@ hearth_status hth_vocabulary_set(hth_vocabulary *vocabulary, const char *file, u
 hearth_status hth_vocabulary_add(hth_vocabulary *vocabulary, const char *file, uint64_t id, const char *content,
                                  bool is_special, hearth_error *err);
 
-/* Name what has no piece: rows of the embedding that no text leads to. */
-hearth_status hth_vocabulary_fill(hth_vocabulary *vocabulary, hearth_error *err);
+/*
+ * End a vocabulary: name the tokens without a piece, rows of the embedding that no text leads to. HEARTH_CORRUPT: two
+ * tokens have the same text. folder, that of the tokenizer's files, is named in messages.
+ */
+hearth_status hth_vocabulary_fill(hth_vocabulary *vocabulary, const char *folder, hearth_error *err);
 
 /* The id of a piece; false: there is none. */
 bool hth_vocabulary_find(const hth_vocabulary *vocabulary, const char *piece, uint32_t *id);

@@ -5,7 +5,7 @@ helpers=$build/tests
 folder=$work/checkpoint
 result=$work/result.gguf
 
-# export MODEL TYPE [shards] [pieces] [order]: a checkpoint in $folder
+# export MODEL TYPE [shards] [wide] [pieces] [order]: a checkpoint in $folder
 export_as() {
   rm -rf "$folder" "$result"
   mkdir "$folder"
@@ -37,6 +37,11 @@ same "$tiny" "the tiny model, quantised again"
 "$hearth" run "$result" --chat -p 'Tell me a story about a fox.' --temp 0 -n 20 >"$work/text" 2>/dev/null
 "$hearth" run "$tiny" --chat -p 'Tell me a story about a fox.' --temp 0 -n 20 >"$work/expected" 2>/dev/null
 cmp "$work/text" "$work/expected" || fail "the converted model answers: $(cat "$work/text")"
+
+# Without a type, nothing of any matrix is lost.
+export_as "$work/llama.gguf" "bf16 shards wide"
+convert
+same "$work/llama.gguf" "matrices of bf16 and f32"
 
 # A mixture is the engine's own, from weights that lost nothing.
 model=$("$build/bench/make_model" tiny-llama-wide --type f16 2>/dev/null) || fail "no f16 model"
@@ -102,6 +107,9 @@ broken 1 "tensor 'model.layers.5.*' does not belong to a llama model of 5 layers
 broken 1 "no tensor 'model.layers.6.input_layernorm.weight'" config.json 's/"num_hidden_layers": 6/"num_hidden_layers": 7/'
 broken 1 "another shape than \[[0-9]*, 64\]" config.json 's/"vocab_size": [0-9]*/"vocab_size": 9/'
 broken 1 "rope_scaling is of a type that is not converted" config.json 's/"llama3"/"longrope"/'
+broken 1 "partial_rotary_factor is not converted" config.json 's/"rope_type"/"partial_rotary_factor": 0.5, "rope_type"/'
+broken 1 "the tokens .* the same text, '<|endoftext|>'" tokenizer_config.json \
+  's/"bos_token"/"added_tokens_decoder": {"9": {"content": "<|endoftext|>"}}, "bos_token"/'
 broken 1 "no tensor 'lm_head.weight'" config.json 's/"tie_word_embeddings": true/"tie_word_embeddings": false/'
 broken 1 "hidden_act is another than the engine's" config.json 's/silu/relu/'
 broken 1 "hidden_size is missing" config.json 's/hidden_size/hidden_length/'
@@ -109,6 +117,9 @@ broken 1 "the engine has no name for the pre_tokenizer" tokenizer.json 's/{1,3}/
 broken 1 "'tokenizer.json' is of the type 'Unigram'" tokenizer.json 's/"BPE"/"Unigram"/'
 broken 1 "merge 0 does not join" tokenizer.json 's/"h e"/"he"/'
 broken 1 "bos_token is '<|x|>', which is no token" tokenizer_config.json 's/"<|endoftext|>"/"<|x|>"/'
+export_as "$work/gemma3.gguf" f32
+sed -i 's/"rope_theta"/"rope_parameters": {"full_attention": {}, "sliding_attention": {"rope_type": "linear"}}, &/' "$folder/config.json"
+refuse 1 "rope_parameters scale sliding_attention" convert "$folder" -o "$result"
 export_as "$work/llama.gguf" "f32 shards"
 sed -i 's/model-00002/..\/model-00002/' "$folder/model.safetensors.index.json"
 refuse 1 "is no name of a file there" convert "$folder" -o "$result"

@@ -16,7 +16,7 @@ enum { N_TOKENS = 64, DEPTH_MAX = 32, VALUES_MAX = 10000 };
 
 static void check(hth_vocabulary *vocabulary, hearth_status status)
 {
-    if (status == HEARTH_OK && hth_vocabulary_fill(vocabulary, NULL) == HEARTH_OK)
+    if (status == HEARTH_OK && hth_vocabulary_fill(vocabulary, "fuzz", NULL) == HEARTH_OK)
         for (size_t i = 0; i < vocabulary->n; i++) {
             assert(vocabulary->pieces[i]);
             assert(vocabulary->types[i] >= HTH_TOKEN_NORMAL);

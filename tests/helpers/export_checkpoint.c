@@ -1,11 +1,11 @@
 /*
  * export_checkpoint.c - a GGUF model as a checkpoint in the hub's layout, for tests of `hearth convert`
  *
- *   export_checkpoint MODEL.gguf FOLDER f32|f16|bf16 [shards] [pieces] [order]
+ *   export_checkpoint MODEL.gguf FOLDER f32|f16|bf16 [shards] [wide] [pieces] [order]
  *
  * It is written from the definitions of the formats and shares no code with the conversion. A checkpoint's rotary
  * embedding of a llama turns value k of a head with value k + d/2; the engine's turns 2k with 2k + 1. gemma's norms are
- * kept less 1. shards: two files and an index; pieces: the vocabulary as tokenizer.model instead of tokenizer.json;
+ * kept less 1. shards: two files and an index; wide: the second is f32; pieces: the vocabulary as tokenizer.model instead of tokenizer.json;
  * order: an argument_order, the reverse of that in the file.
  */
 #include <stdbool.h>
@@ -302,7 +302,7 @@ static void write_pieces(size_t n, bool adds_space)
 {
     const float *scores = list("tokenizer.ggml.scores");
     const int32_t *types = list("tokenizer.ggml.token_type");
-    const uint8_t trainer[] = { 0x12, 2, 0x18, 2 }, normalizer[] = { 0x1a, 2, 0x18, adds_space };
+    const uint8_t trainer[] = { 0x12, 2, 0x18, 2 }, normalizer[] = { 0x1a, 4, 0x18, adds_space, 0x20, 0 };
     FILE *out = open_file("tokenizer.model");
 
     for (size_t i = 0; i < n; i++) {
@@ -476,14 +476,15 @@ static void write_vocabulary(bool as_pieces)
 
 int main(int argc, char **argv)
 {
-    bool has_shards = false, as_pieces = false, has_order = false;
+    bool has_shards = false, is_wide = false, as_pieces = false, has_order = false;
     json_t *map = json_object();
     uint32_t d;
 
     if (argc < 4)
-        fail("usage:", "export_checkpoint MODEL.gguf FOLDER f32|f16|bf16 [shards] [pieces] [order]");
+        fail("usage:", "export_checkpoint MODEL.gguf FOLDER f32|f16|bf16 [shards] [wide] [pieces] [order]");
     for (int i = 4; i < argc; i++) {
         has_shards |= strcmp(argv[i], "shards") == 0;
+        is_wide |= strcmp(argv[i], "wide") == 0;
         as_pieces |= strcmp(argv[i], "pieces") == 0;
         has_order |= strcmp(argv[i], "order") == 0;
     }
@@ -500,7 +501,7 @@ int main(int argc, char **argv)
     write_vocabulary(as_pieces);
     if (has_shards) {
         write_tensors("model-00001-of-00002.safetensors", argv[3], 0, 2, has_order, d, map);
-        write_tensors("model-00002-of-00002.safetensors", argv[3], 1, 2, has_order, d, map);
+        write_tensors("model-00002-of-00002.safetensors", is_wide ? "f32" : argv[3], 1, 2, has_order, d, map);
         write_json("model.safetensors.index.json", json_pack("{s:{},s:o}", "metadata", "weight_map", map));
     } else {
         write_tensors("model.safetensors", argv[3], 0, 1, has_order, d, map);

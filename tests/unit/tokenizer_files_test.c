@@ -43,7 +43,7 @@ static size_t make_model(uint8_t *to)
     static const uint8_t a[] = { 0x0a, 1, 'a', 0x15, 0, 0, 0xc0, 0xbf };
     static const uint8_t byte[] = { 0x0a, 6, '<', '0', 'x', '4', '1', '>', 0x18, 6 };
     static const uint8_t control[] = { 0x18, 3, 0x0a, 3, '<', 's', '>' };
-    static const uint8_t trainer[] = { 0x18, 2, 0xe0, 2, 1 }, normalizer[] = { 0x18, 0 };
+    static const uint8_t trainer[] = { 0x18, 2, 0xe0, 2, 1 }, normalizer[] = { 0x18, 0, 0x20, 0 };
     size_t n = put(to, 0x0a, a, sizeof(a));
 
     n += put(to + n, 0x0a, byte, sizeof(byte));
@@ -60,7 +60,7 @@ TEST(a_sentencepiece_model_has_pieces_scores_and_types)
 
     assert_int_equal(hth_vocabulary_init(&v, 4, NULL), HEARTH_OK);
     assert_int_equal(hth_sentencepiece_read("m", bytes, n, &v, NULL), HEARTH_OK);
-    assert_int_equal(hth_vocabulary_fill(&v, NULL), HEARTH_OK);
+    assert_int_equal(hth_vocabulary_fill(&v, "f", NULL), HEARTH_OK);
     assert_string_equal(v.model, "llama");
     assert_false(v.adds_space);
     assert_string_equal(v.pieces[0], "a");
@@ -101,6 +101,65 @@ TEST(a_sentencepiece_model_that_is_cut_or_changed_is_refused_or_read_but_never_r
     assert_int_equal(hth_sentencepiece_read("m", bytes, n, &v, &err), HEARTH_CORRUPT);
     assert_non_null(strstr(err.message, "the embedding has 2 rows"));
     hth_vocabulary_deinit(&v);
+}
+
+TEST(a_sentencepiece_model_that_changes_texts_in_ways_unknown_to_the_engine_is_refused)
+{
+    static const struct {
+        uint8_t key;
+        uint8_t bytes[4];
+        size_t n;
+        const char *problem;
+    } cases[] = {
+        { 0x1a, { 0x12, 1, 'x' }, 3, "'m' normalises texts (precompiled_charsmap)" },
+        { 0x1a, { 0x20, 1 }, 2, "'m' removes extra spaces (remove_extra_whitespaces)" },
+        { 0x1a, { 0x28, 0 }, 2, "'m' does not escape spaces (escape_whitespaces)" },
+        { 0x12, { 0xc0, 1, 1 }, 3, "'m' puts spaces behind words (treat_whitespace_as_suffix)" },
+        { 0x1a, { 0x12, 0 }, 2, NULL },
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint8_t bytes[128];
+        size_t n = make_model(bytes);
+        hth_vocabulary v;
+        hearth_error err = { .message = "" };
+
+        n += put(bytes + n, cases[i].key, cases[i].bytes, cases[i].n);
+        assert_int_equal(hth_vocabulary_init(&v, 4, NULL), HEARTH_OK);
+        assert_int_equal(hth_sentencepiece_read("m", bytes, n, &v, &err),
+                         cases[i].problem ? HEARTH_UNSUPPORTED : HEARTH_OK);
+        if (cases[i].problem && !strstr(err.message, cases[i].problem))
+            fail_msg("'%s' instead of '%s'", err.message, cases[i].problem);
+        hth_vocabulary_deinit(&v);
+    }
+}
+
+/* ---- texts ---- */
+
+TEST(two_tokens_of_one_text_are_refused)
+{
+    /* The text of id 1, and of id 2, user-defined; id 3 is a gap. */
+    static const char *const texts[][3] = {
+        { "x", "x", "the tokens 1 and 2 the same text, 'x'" },
+        { " y", SPACE "y", "the tokens 1 and 2 the same text, ' y'" },
+        { "[PAD3]", "y", "the tokens 1 and 3 the same text, '[PAD3]'" },
+        { SPACE "y", SPACE "y", NULL },
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        hth_vocabulary v;
+        hearth_error err = { .message = "" };
+
+        assert_int_equal(hth_vocabulary_init(&v, 4, NULL), HEARTH_OK);
+        assert_int_equal(hth_vocabulary_set(&v, "m", 0, "z", 1, HTH_TOKEN_NORMAL, NULL), HEARTH_OK);
+        assert_int_equal(hth_vocabulary_set(&v, "m", 1, texts[i][0], strlen(texts[i][0]), HTH_TOKEN_NORMAL, NULL),
+                         HEARTH_OK);
+        assert_int_equal(hth_vocabulary_add(&v, "m", 2, texts[i][1], /* is_special= */ false, NULL), HEARTH_OK);
+        assert_int_equal(hth_vocabulary_fill(&v, "f", &err), texts[i][2] ? HEARTH_CORRUPT : HEARTH_OK);
+        if (texts[i][2] && (!strstr(err.message, "'f'") || !strstr(err.message, texts[i][2])))
+            fail_msg("'%s' instead of '%s'", err.message, texts[i][2]);
+        hth_vocabulary_deinit(&v);
+    }
 }
 
 /* ---- tokenizer.json ---- */
@@ -157,6 +216,7 @@ TEST(damaged_vocabularies_are_refused)
         { PIECES("\"vocab\":{\"a\":1},\"merges\":[[\"a\"]]"), "merge 0 does not join" },
         { PIECES("\"vocab\":{\"a\":1},\"merges\":[{}]"), "merge 0 does not join" },
         { PIECES("\"vocab\":{\"a\":1},\"merges\":[],\"end_of_word_suffix\":\"</w>\""), "marks the ends of words" },
+        { PIECES("\"vocab\":{\"a\":1},\"merges\":[],\"ignore_merges\":true"), "has ignore_merges and byte_fallback" },
         { "{}", "of the type ''" },
         { "{\"model\":{\"type\":\"BPE\"}}", "no name for the pre_tokenizer" },
     };
@@ -259,7 +319,7 @@ static void write_text(const char *folder, const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-#define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"<s>\":2,\"</s>\":3,\"<turn>\":4},\"merges\":[]"
+#define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"</s>\":3,\"<turn>\":4},\"merges\":[]"
 
 DIRECTORY_TEST(special_tokens_and_the_template_come_from_several_files)
 {
@@ -276,7 +336,7 @@ DIRECTORY_TEST(special_tokens_and_the_template_come_from_several_files)
         "\"chat_template\":[{\"name\":\"tools\",\"template\":\"x\"},{\"name\":\"default\",\"template\":\"y\"}]}");
     write_text(directory, "generation_config.json", "{\"bos_token_id\":1,\"eos_token_id\":[3,4]}");
     assert_int_equal(hth_tokenizer_read(directory, config, 8, &t, &err), HEARTH_OK);
-    assert_int_equal(t.special[HTH_SPECIAL_BOS], 2);
+    assert_int_equal(t.special[HTH_SPECIAL_BOS], 5);
     assert_int_equal(t.special[HTH_SPECIAL_EOS], 3);
     assert_int_equal(t.special[HTH_SPECIAL_PAD], 1);
     assert_false(t.has_special[HTH_SPECIAL_UNKNOWN]);
