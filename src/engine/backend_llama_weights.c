@@ -86,6 +86,7 @@ struct hth_llama_weights {
     const hth_engine_model *model;
     const char *path;
     const hth_engine_model_params *params;
+    uint8_t digest[HTH_WEIGHT_MODEL_BYTES]; /* before the engine opened the model */
     packed *buffers[BUFFERS_MAX];
     unsigned n_buffers; /* made, also those that are gone */
 };
@@ -224,6 +225,7 @@ static packed *packed_new(hth_llama_weights *load, size_t n_bytes, hearth_error 
     char machine[MACHINE_BYTES];
     const hth_weight_region_key key = { .folder = load->params->host_weights,
                                         .model_path = load->path,
+                                        .model = load->digest,
                                         .machine = machine,
                                         .n_bytes = n_bytes,
                                         .number =
@@ -305,6 +307,7 @@ hth_llama_weights *hth_llama_weights_begin(const hth_engine_model *model, const 
                                            const hth_engine_model_params *params)
 {
     hth_llama_weights *weights;
+    uint8_t digest[HTH_WEIGHT_MODEL_BYTES];
 
     if (!params->host_weights)
         return NULL;
@@ -312,9 +315,12 @@ hth_llama_weights *hth_llama_weights_begin(const hth_engine_model *model, const 
         hth_info(params->log, "this engine repacks no weights here, so nothing is put into '%s'", params->host_weights);
         return NULL;
     }
+    if (hth_weight_model_digest(path, digest) != 0)
+        return NULL; /* the engine says what is missing */
     weights = calloc(1, sizeof(*weights));
     if (!weights)
         return NULL;
+    memcpy(weights->digest, digest, sizeof(digest));
     weights->model = model;
     weights->path = path;
     weights->params = params;
@@ -328,8 +334,10 @@ static void publish(packed *p, const hth_log *log)
     uint8_t layout[HTH_SHA256_BYTES];
     hearth_error err = { .message = "" };
 
-    if (p->n_set != p->n_tensors)
+    if (p->n_set != p->n_tensors) {
+        hth_weight_region_reject(p->region);
         return;
+    }
     hth_sha256_peek(p->layout, layout);
     if (hth_weight_region_publish(p->region, layout, &err) == HEARTH_OK)
         hth_info(log, "the repacked weights are in '%s' for the next worker", hth_weight_region_path(p->region));

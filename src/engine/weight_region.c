@@ -13,8 +13,11 @@
  * next process that opens a region in the folder maps it or removes it.
  *
  * Who maps a region checks all of it: the size, the header, and a CRC32C of the weights. The pages are allocated before
- * they are written, so a full file system is an error at step 1 and no SIGBUS at step 2. A process that may write to
- * the folder is trusted: it could change a mapped file.
+ * they are written, so a full file system is an error at step 1 and no SIGBUS at step 2.
+ *
+ * A user who may write to the folder is trusted: it could change a mapped file. So folders of other users are refused,
+ * except of root, and files that others could have written are no regions. In a folder that its group may write to, the
+ * group is trusted, and files are the group's, too.
  *
  * Layout of a file, little-endian:
  *
@@ -68,7 +71,8 @@ enum {
     WAIT_MS = 30000, /* for another process that fills the region, and for the folder's lock */
     POLL_MS = 10,
     PARTS_MAX = 999,
-    FILE_MODE = 0660,
+    OWN_MODE = 0600,
+    SHARED_MODE = 0660, /* in a folder that its group may write to */
 };
 
 static const char magic[8] = { 'h', 't', 'h', 'w', 'e', 'i', 'g', 'h' };
@@ -77,7 +81,8 @@ static const char filling_suffix[] = ".filling";
 
 struct hth_weight_region {
     int folder_fd;
-    int fd; /* holds the lock; -1: no file any more */
+    int fd;             /* holds the lock; -1: no file any more */
+    struct stat folder; /* its owner, group and mode */
     bool is_filled;
     bool keep;
     uint32_t machine; /* CRC32C of the text */
@@ -93,42 +98,56 @@ struct hth_weight_region {
 
 /* ---- names and identities ---- */
 
-static bool add_file(hth_sha256 *sha, const char *path)
+/* 0 or an error number. */
+static int add_file(hth_sha256 *sha, const char *path)
 {
     uint8_t facts[40];
     struct stat st;
 
     if (stat(path, &st) != 0)
-        return false;
+        return errno;
     hth_put_u64(facts, (uint64_t)st.st_dev);
     hth_put_u64(facts + 8, (uint64_t)st.st_ino);
     hth_put_u64(facts + 16, (uint64_t)st.st_size);
     hth_put_u64(facts + 24, hth_os_mtime_ns(&st));
     hth_put_u64(facts + 32, hth_os_ctime_ns(&st)); /* every change of the bytes changes it, and nobody can set it */
     hth_sha256_update(sha, facts, sizeof(facts));
-    return true;
+    return 0;
 }
 
-/* The identity of a model's files. False: one is missing. */
-static bool model_digest(const char *path, uint8_t out[HTH_SHA256_BYTES])
+int hth_weight_model_digest(const char *path, uint8_t out[HTH_WEIGHT_MODEL_BYTES])
 {
     char part_path[PATH_MAX];
     hth_gguf_part part;
     hth_sha256 *sha = hth_sha256_new();
-    bool ok = sha != NULL;
+    int problem = sha ? 0 : ENOMEM;
 
-    if (ok && strlen(path) < sizeof(part_path) && hth_gguf_part_read(path, &part) && part.n_parts <= PARTS_MAX) {
-        for (unsigned i = 1; ok && i <= part.n_parts; i++) {
+    if (!problem && strlen(path) < sizeof(part_path) && hth_gguf_part_read(path, &part) && part.n_parts <= PARTS_MAX) {
+        for (unsigned i = 1; !problem && i <= part.n_parts; i++) {
             hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
-            ok = add_file(sha, part_path);
+            problem = add_file(sha, part_path);
         }
-    } else if (ok) {
-        ok = add_file(sha, path);
+    } else if (!problem) {
+        problem = add_file(sha, path);
     }
-    if (ok)
+    if (!problem)
         hth_sha256_peek(sha, out);
     hth_sha256_free(sha);
-    return ok;
+    return problem;
+}
+
+/* The path without links among its folders. The name stays, also that of a link, because it tells the parts. */
+static bool resolve(const char *path, char out[HEADER_BYTES - AT_PATH])
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    char *real = folder ? realpath(folder, NULL) : NULL;
+    bool fits = real && (size_t)snprintf(out, HEADER_BYTES - AT_PATH, "%s/%s", real, slash ? slash + 1 : path) <
+                            HEADER_BYTES - AT_PATH;
+
+    free(real);
+    free(folder);
+    return fits;
 }
 
 static bool ends_with(const char *name, const char *suffix)
@@ -138,20 +157,23 @@ static bool ends_with(const char *name, const char *suffix)
 
 static hearth_status set_names(hth_weight_region *region, const hth_weight_region_key *key, hearth_error *err)
 {
-    char digits[2 * HTH_SHA256_BYTES + 1], *model_path = realpath(key->model_path, NULL);
+    char digits[2 * HTH_SHA256_BYTES + 1];
     hth_sha256 *sha = hth_sha256_new();
     uint8_t numbers[16];
     hearth_status status = HEARTH_OK;
 
-    if (!model_path || !sha || !model_digest(model_path, region->model)) {
+    if (!sha || hth_weight_model_digest(key->model_path, region->model) != 0) {
         status = hth_fail(err, HEARTH_IO, "the files of '%s' cannot be examined", key->model_path);
         goto out;
     }
-    if (strlen(model_path) >= sizeof(region->model_path) || strlen(key->folder) + 64 >= sizeof(region->path)) {
+    if (key->model && memcmp(key->model, region->model, sizeof(region->model)) != 0) {
+        status = hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded", key->model_path);
+        goto out;
+    }
+    if (!resolve(key->model_path, region->model_path) || strlen(key->folder) + 64 >= sizeof(region->path)) {
         status = hth_fail(err, HEARTH_TOO_LONG, "the name of '%s' or of its folder is too long", key->model_path);
         goto out;
     }
-    (void)snprintf(region->model_path, sizeof(region->model_path), "%s", model_path); /* fits */
     hth_put_u64(numbers, key->n_bytes);
     hth_put_u64(numbers + 8, key->number);
     hth_sha256_update(sha, region->model, sizeof(region->model));
@@ -164,7 +186,6 @@ static hearth_status set_names(hth_weight_region *region, const hth_weight_regio
                    filling_suffix);
 out:
     hth_sha256_free(sha);
-    free(model_path);
     return status;
 }
 
@@ -188,24 +209,49 @@ static void unlock(int fd)
     (void)flock(fd, LOCK_UN); /* cannot fail on an open file */
 }
 
-static hearth_status open_folder(const char *folder, int *fd_out, hearth_error *err)
+static hearth_status open_folder(const char *folder, int *fd_out, struct stat *st, hearth_error *err)
 {
-    struct stat st;
     int fd;
 
+    *st = (struct stat){ .st_mode = 0 };
     (void)mkdir(folder, 0700); /* it is there, or opening it fails */
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return hth_fail_errno(err, errno, "cannot open the folder of host weights '%s'", folder);
-    if (fstat(fd, &st) != 0 || (st.st_mode & S_IWOTH)) {
-        (void)close(fd); /* only looked at */
+    if (fstat(fd, st) == 0 && !(st->st_mode & S_IWOTH) && (st->st_uid == geteuid() || st->st_uid == 0)) {
+        *fd_out = fd;
+        return HEARTH_OK;
+    }
+    (void)close(fd); /* only looked at */
+    if (st->st_mode & S_IWOTH)
         return hth_fail(err, HEARTH_MISUSE,
                         "everybody may write to the folder of host weights '%s', so others could change them; name a "
                         "folder below it",
                         folder);
-    }
-    *fd_out = fd;
-    return HEARTH_OK;
+    return hth_fail(err, HEARTH_MISUSE,
+                    "the folder of host weights '%s' belongs to another user, who could change them; name a folder of "
+                    "your own or of root",
+                    folder);
+}
+
+/* Can only this user, root and users whom the folder trusts have written the file? */
+static bool is_trusted(int fd, const struct stat *folder)
+{
+    struct stat st;
+    bool is_groups;
+
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (st.st_mode & S_IWOTH))
+        return false;
+    is_groups = (folder->st_mode & S_IWGRP) && st.st_gid == folder->st_gid;
+    return is_groups || (st.st_uid == geteuid() && !(st.st_mode & S_IWGRP));
+}
+
+/* Before another process can open the file. */
+static bool set_mode(int fd, const struct stat *folder)
+{
+    if ((folder->st_mode & S_IWGRP) && fchown(fd, (uid_t)-1, folder->st_gid) == 0)
+        return fchmod(fd, SHARED_MODE) == 0;
+    return fchmod(fd, OWN_MODE) == 0;
 }
 
 /* Is the open file the one of that name? */
@@ -261,28 +307,37 @@ static bool read_header(int fd, uint8_t header[HEADER_BYTES])
     return is_header(header);
 }
 
+/* Is the file's model as it was? Yes, when this process cannot tell: the model's folder may be closed to it. */
+static bool is_model_unchanged(const uint8_t header[HEADER_BYTES])
+{
+    uint8_t now[HTH_SHA256_BYTES];
+    int problem = hth_weight_model_digest((const char *)header + AT_PATH, now);
+
+    return problem ? problem != ENOENT && problem != ENOTDIR : memcmp(now, header + AT_MODEL, sizeof(now)) == 0;
+}
+
 /* A file that stays without a holder: kept, of a model that is as it was, and of this machine (NULL: of any). */
 static bool stays(int fd, const uint32_t *machine)
 {
-    uint8_t header[HEADER_BYTES], now[HTH_SHA256_BYTES];
+    uint8_t header[HEADER_BYTES];
 
     return read_header(fd, header) && header[AT_KEPT] == 1 &&
-           (!machine || hth_get_u32(header + AT_MACHINE) == *machine) &&
-           model_digest((const char *)header + AT_PATH, now) && memcmp(now, header + AT_MODEL, sizeof(now)) == 0;
+           (!machine || hth_get_u32(header + AT_MACHINE) == *machine) && is_model_unchanged(header);
 }
 
 /* ---- files without holders ---- */
 
-/* Remove a file that nobody holds. Under the folder's lock, so nobody begins to. */
-static void remove_unheld(const char *path, bool also_kept, const uint32_t *machine)
+/* Remove a file that nobody holds. Under the folder's lock, so nobody begins to. 0, or the error number. */
+static int remove_unheld(const char *path, bool also_kept, const uint32_t *machine)
 {
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int problem = 0, fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
     if (fd < 0)
-        return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && (also_kept || !stays(fd, machine)))
-        (void)unlink(path); /* else it stays until the next sweep */
+        return errno;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && (also_kept || !stays(fd, machine)) && unlink(path) != 0)
+        problem = errno;
     (void)close(fd);
+    return problem;
 }
 
 /* but: the name that the caller is about to open, or NULL. */
@@ -299,16 +354,17 @@ static void sweep_locked(const char *folder, const char *but, const uint32_t *ma
             continue;
         if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path) &&
             !(but && strcmp(path, but) == 0))
-            remove_unheld(path, false, machine);
+            (void)remove_unheld(path, false, machine); /* else it stays until the next sweep */
     }
     (void)closedir(directory);
 }
 
 void hth_weight_regions_sweep(const char *folder)
 {
+    struct stat st;
     int fd = -1;
 
-    if (access(folder, F_OK) != 0 || open_folder(folder, &fd, NULL) != HEARTH_OK)
+    if (access(folder, F_OK) != 0 || open_folder(folder, &fd, &st, NULL) != HEARTH_OK)
         return;
     if (lock_patiently(fd, LOCK_EX))
         sweep_locked(folder, NULL, NULL);
@@ -318,7 +374,7 @@ void hth_weight_regions_sweep(const char *folder)
 /* ---- the files of a model ---- */
 
 typedef struct model_files {
-    char *model_path; /* without links */
+    uint8_t model[HTH_SHA256_BYTES];
     bool drops;
     uint64_t n_bytes;
 } model_files;
@@ -331,10 +387,11 @@ static void visit_file(model_files *of, const char *path)
 
     if (fd < 0)
         return;
-    if (read_header(fd, header) && strcmp((const char *)header + AT_PATH, of->model_path) == 0 && fstat(fd, &st) == 0) {
+    if (read_header(fd, header) && memcmp(header + AT_MODEL, of->model, sizeof(of->model)) == 0 &&
+        fstat(fd, &st) == 0) {
         of->n_bytes += (uint64_t)st.st_blocks * 512;
         if (of->drops)
-            remove_unheld(path, true, NULL);
+            (void)remove_unheld(path, true, NULL); /* else it stays and counts */
     }
     (void)close(fd); /* only read from */
 }
@@ -344,16 +401,22 @@ static void visit_files(model_files *of, const char *folder, const char *model_p
 {
     char path[PATH_MAX];
     const struct dirent *entry;
-    DIR *directory = opendir(folder);
+    struct stat st;
+    DIR *directory = NULL;
+    int fd = -1;
 
-    of->model_path = directory ? realpath(model_path, NULL) : NULL;
-    while (of->model_path && (entry = readdir(directory)))
+    if (access(folder, F_OK) != 0 || hth_weight_model_digest(model_path, of->model) != 0 ||
+        open_folder(folder, &fd, &st, NULL) != HEARTH_OK)
+        return;
+    if (!of->drops || flock(fd, LOCK_EX | LOCK_NB) == 0)
+        directory = opendir(folder);
+    while (directory && (entry = readdir(directory)))
         if (ends_with(entry->d_name, ready_suffix) &&
             (size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path))
             visit_file(of, path);
-    free(of->model_path);
     if (directory)
         (void)closedir(directory);
+    (void)close(fd); /* with its lock */
 }
 
 uint64_t hth_weight_regions_bytes(const char *folder, const char *model_path)
@@ -367,13 +430,8 @@ uint64_t hth_weight_regions_bytes(const char *folder, const char *model_path)
 void hth_weight_regions_drop(const char *folder, const char *model_path)
 {
     model_files of = { .drops = true };
-    int fd = -1;
 
-    if (access(folder, F_OK) != 0 || open_folder(folder, &fd, NULL) != HEARTH_OK)
-        return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        visit_files(&of, folder, model_path);
-    (void)close(fd); /* with its lock */
+    visit_files(&of, folder, model_path);
 }
 
 /* ---- open ---- */
@@ -407,22 +465,33 @@ static bool is_mine(const hth_weight_region *region)
            memcmp(region->map + AT_KEY, region->key, sizeof(region->key)) == 0;
 }
 
+static void mark_kept(const hth_weight_region *region)
+{
+    const uint8_t kept = 1;
+    int fd = open(region->path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return; /* the next sweep removes it */
+    (void)pwrite(fd, &kept, 1, AT_KEPT);
+    (void)close(fd); /* there is nothing to sync */
+}
+
 /* Hold and map the published file. A damaged one is removed. False: there is none. */
 static bool hold_ready_locked(hth_weight_region *region)
 {
-    const uint8_t kept = 1;
     struct stat st;
 
-    region->fd = open(region->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    region->fd = open(region->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (region->fd < 0)
         return false;
-    if (flock(region->fd, LOCK_SH | LOCK_NB) == 0 && fstat(region->fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        (uint64_t)st.st_size == region->map_bytes && map_file(region, PROT_READ) && is_mine(region)) {
-        if (region->keep)
-            (void)pwrite(region->fd, &kept, 1, AT_KEPT); /* else the next sweep removes it */
+    if (flock(region->fd, LOCK_SH | LOCK_NB) == 0 && is_trusted(region->fd, &region->folder) &&
+        fstat(region->fd, &st) == 0 && (uint64_t)st.st_size == region->map_bytes && map_file(region, PROT_READ) &&
+        is_mine(region)) {
+        if (region->keep && region->map[AT_KEPT] != 1)
+            mark_kept(region);
         return true;
     }
-    (void)unlink(region->path);
+    (void)unlink(region->path); /* else publishing replaces it */
     unmap(region);
     close_file(region);
     return false;
@@ -430,10 +499,11 @@ static bool hold_ready_locked(hth_weight_region *region)
 
 static hearth_status begin_filling_locked(hth_weight_region *region, hearth_error *err)
 {
-    region->fd = open(region->filling_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    region->fd = open(region->filling_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, OWN_MODE);
     if (region->fd < 0)
         return hth_fail_errno(err, errno, "cannot make '%s'", region->filling_path);
-    if (flock(region->fd, LOCK_EX | LOCK_NB) == 0 && ftruncate(region->fd, (off_t)region->map_bytes) == 0 &&
+    if (set_mode(region->fd, &region->folder) && flock(region->fd, LOCK_EX | LOCK_NB) == 0 &&
+        ftruncate(region->fd, (off_t)region->map_bytes) == 0 &&
         hth_os_file_allocate(region->fd, 0, region->map_bytes) == 0 && map_file(region, PROT_READ | PROT_WRITE))
         return HEARTH_OK;
     (void)hth_fail_errno(err, errno, "cannot allocate %zu MiB in '%s'", region->map_bytes >> 20, region->filling_path);
@@ -443,17 +513,19 @@ static hearth_status begin_filling_locked(hth_weight_region *region, hearth_erro
 }
 
 /* Another process fills the region: give the folder up and wait for its lock, which it loses in any case. */
-static bool await_filling(hth_weight_region *region)
+static hearth_status await_filling(hth_weight_region *region, hearth_error *err)
 {
     int fd = open(region->filling_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool ok = true;
+    bool ok;
 
     if (fd < 0)
-        return errno == ENOENT;
+        return errno == ENOENT ? HEARTH_OK : hth_fail_errno(err, errno, "cannot open '%s'", region->filling_path);
     unlock(region->folder_fd);
     ok = lock_patiently(fd, LOCK_SH);
     (void)close(fd);
-    return lock_patiently(region->folder_fd, LOCK_EX) && ok;
+    if (lock_patiently(region->folder_fd, LOCK_EX) && ok)
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_BUSY, "another process has been filling '%s' for too long", region->path);
 }
 
 /* Under the folder's lock, which it gives up and takes again while it waits. */
@@ -463,16 +535,42 @@ static hearth_status take_locked(hth_weight_region *region, const char *folder, 
 
     sweep_locked(folder, region->path, &region->machine);
     for (;;) {
+        hearth_status status;
+        int problem;
+
         if (hold_ready_locked(region)) {
             region->is_filled = true;
             return HEARTH_OK;
         }
         if (lstat(region->filling_path, &st) != 0)
             return begin_filling_locked(region, err);
-        if (!await_filling(region))
-            return hth_fail(err, HEARTH_BUSY, "another process has been filling '%s' for too long", region->path);
-        remove_unheld(region->filling_path, true, NULL); /* its owner died */
+        status = await_filling(region, err);
+        if (status != HEARTH_OK)
+            return status;
+        problem = remove_unheld(region->filling_path, true, NULL); /* its owner died */
+        if (problem && problem != ENOENT)
+            return hth_fail_errno(err, problem, "cannot remove '%s'", region->filling_path);
     }
+}
+
+/* With or without the folder's lock: a file that is left behind is swept. 0, or the reason why it stays. */
+static int leave(hth_weight_region *region, bool may_keep)
+{
+    const char *path = region->is_filled ? region->path : region->filling_path;
+    int problem = EBUSY;
+
+    if (region->fd < 0)
+        return 0;
+    if (lock_patiently(region->folder_fd, LOCK_EX)) {
+        problem = 0;
+        if ((!may_keep || flock(region->fd, LOCK_EX | LOCK_NB) == 0) && has_name(region->fd, path) &&
+            !(may_keep && region->keep && region->is_filled) && unlink(path) != 0)
+            problem = errno;
+        close_file(region);
+        unlock(region->folder_fd);
+    }
+    close_file(region);
+    return problem;
 }
 
 hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weight_region **out, hearth_error *err)
@@ -489,7 +587,7 @@ hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weigh
     region->machine = hth_crc32c(0, key->machine, strlen(key->machine));
     status = set_names(region, key, err);
     if (status == HEARTH_OK)
-        status = open_folder(key->folder, &region->folder_fd, err);
+        status = open_folder(key->folder, &region->folder_fd, &region->folder, err);
     if (status != HEARTH_OK)
         goto out;
     if (fstatvfs(region->folder_fd, &fs) != 0 || fs.f_bsize < 1 || key->n_bytes > SIZE_MAX / 2) {
@@ -497,7 +595,9 @@ hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weigh
         goto out;
     }
     region->map_bytes = (HEADER_BYTES + key->n_bytes + fs.f_bsize - 1) / fs.f_bsize * fs.f_bsize;
-    do {
+    for (bool again = false;; again = true) {
+        int problem;
+
         if (!lock_patiently(region->folder_fd, LOCK_EX)) {
             status = hth_fail(err, HEARTH_BUSY, "another process holds the folder '%s'", key->folder);
             goto out;
@@ -509,10 +609,14 @@ hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weigh
         if (!region->is_filled ||
             hth_get_u32(region->map + AT_DATA_CRC) == hth_crc32c(0, region->map + HEADER_BYTES, region->n_bytes))
             break;
-        hth_weight_region_reject(region);
+        problem = leave(region, false);
         unmap(region);
         region->is_filled = false;
-    } while (true);
+        if (problem || again) {
+            status = hth_fail_errno(err, problem ? problem : EIO, "'%s' is damaged", region->path);
+            goto out;
+        }
+    }
     *out = region;
     region = NULL;
 out:
@@ -542,13 +646,13 @@ const char *hth_weight_region_path(const hth_weight_region *region)
     return region->path;
 }
 
-hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
-                                        hearth_error *err)
+static hearth_status make_visible(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
+                                  hearth_error *err)
 {
     uint8_t header[HEADER_BYTES], now[HTH_SHA256_BYTES];
     hearth_status status = HEARTH_OK;
 
-    if (!model_digest(region->model_path, now) || memcmp(now, region->model, sizeof(now)) != 0)
+    if (hth_weight_model_digest(region->model_path, now) != 0 || memcmp(now, region->model, sizeof(now)) != 0)
         return hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded", region->model_path);
     encode(region, layout, hth_crc32c(0, region->map + HEADER_BYTES, region->n_bytes), header);
     memcpy(region->map, header, HEADER_BYTES);
@@ -556,8 +660,7 @@ hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t
         return hth_fail_errno(err, errno, "cannot protect the weights of '%s'", region->model_path);
     if (!lock_patiently(region->folder_fd, LOCK_EX))
         return hth_fail(err, HEARTH_BUSY, "another process holds the folder of '%s'", region->path);
-    if (fchmod(region->fd, FILE_MODE) != 0 || !has_name(region->fd, region->filling_path) ||
-        rename(region->filling_path, region->path) != 0)
+    if (!has_name(region->fd, region->filling_path) || rename(region->filling_path, region->path) != 0)
         status = hth_fail_errno(err, errno, "cannot publish '%s'", region->path);
     else if (flock(region->fd, LOCK_SH | LOCK_NB) != 0)
         status = hth_fail_errno(err, errno, "cannot share '%s'", region->path);
@@ -566,25 +669,19 @@ hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t
     return status;
 }
 
-/* With or without the folder's lock: a file that is left behind is swept. */
-static void leave(hth_weight_region *region, bool may_keep)
+hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
+                                        hearth_error *err)
 {
-    const char *path = region->is_filled ? region->path : region->filling_path;
+    hearth_status status = make_visible(region, layout, err);
 
-    if (region->fd < 0)
-        return;
-    if (lock_patiently(region->folder_fd, LOCK_EX)) {
-        if ((!may_keep || flock(region->fd, LOCK_EX | LOCK_NB) == 0) && has_name(region->fd, path))
-            (void)(may_keep && region->keep && region->is_filled ? 0 : unlink(path));
-        close_file(region);
-        unlock(region->folder_fd);
-    }
-    close_file(region);
+    if (status != HEARTH_OK)
+        (void)leave(region, false); /* so that nobody waits for it */
+    return status;
 }
 
 void hth_weight_region_reject(hth_weight_region *region)
 {
-    leave(region, false);
+    (void)leave(region, false); /* else who maps it finds the same */
 }
 
 void hth_weight_region_close(hth_weight_region *region)
@@ -592,7 +689,7 @@ void hth_weight_region_close(hth_weight_region *region)
     if (!region)
         return;
     unmap(region);
-    leave(region, true);
+    (void)leave(region, true); /* else the next sweep removes it */
     if (region->folder_fd >= 0)
         (void)close(region->folder_fd);
     free(region);

@@ -12,17 +12,22 @@
 #include "base/status.h"
 
 #define HTH_WEIGHT_LAYOUT_BYTES 32
+#define HTH_WEIGHT_MODEL_BYTES 32
 
 typedef struct hth_weight_region hth_weight_region;
 
 typedef struct hth_weight_region_key {
-    const char *folder;     /* made if it is missing; refused if everybody may write to it */
+    const char *folder;     /* made if it is missing; refused if others than its group may write to it */
     const char *model_path; /* the first part of a split model stands for all */
+    const uint8_t *model;   /* its digest before anybody opened it; NULL: that of now */
     const char *machine;    /* engine and features of the processor: others have regions of their own */
     size_t n_bytes;         /* at least 1 */
     unsigned number;        /* of the regions of one model */
     bool keep;              /* the last holder leaves the file */
 } hth_weight_region_key;
+
+/* The identity of a model's files: device, inode, size and times. 0, or an error number. */
+int hth_weight_model_digest(const char *path, uint8_t out[HTH_WEIGHT_MODEL_BYTES]);
 
 /*
  * Map the region if it is there and whole. Otherwise begin to fill it: its memory is then writable. Waits while
@@ -40,10 +45,13 @@ bool hth_weight_region_has_layout(const hth_weight_region *region, const uint8_t
 /* The path of the file, which others may have removed. */
 const char *hth_weight_region_path(const hth_weight_region *region);
 
-/* The caller has filled the memory: it becomes read-only, and others can map it. On failure they cannot. */
+/*
+ * The caller has filled the memory: it becomes read-only, and others can map it. On failure they cannot, and do not wait
+ * for it; the memory stays.
+ */
 hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
                                         hearth_error *err);
-/* The contents turned out wrong: nobody maps the file again. */
+/* The contents turned out wrong, or will not be complete: nobody maps the file again, or waits for it. */
 void hth_weight_region_reject(hth_weight_region *region);
 /* Unmap. The last holder removes the file, unless its key says keep. Accepts NULL. */
 void hth_weight_region_close(hth_weight_region *region);

@@ -18,7 +18,7 @@
 #include "support/cmocka_all.h"
 #include "support/support.h"
 
-enum { PATH_BYTES = 4096, N_BYTES = 300000, HEADER_BYTES = 4096, KILLS = 60, MAPPED = 2 };
+enum { PATH_BYTES = 4096, N_BYTES = 300000, HEADER_BYTES = 4096, KILLS = 60, MAPPED = 2, OTHER = 65534 };
 
 static const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES] = { 7, 8, 9 };
 
@@ -156,7 +156,7 @@ FIXTURE_TEST(what_one_has_filled_another_maps_and_the_last_holder_removes_it)
     assert_true(hth_weight_region_has_layout(second, layout));
     assert_false(hth_weight_region_has_layout(second, (const uint8_t[HTH_WEIGHT_LAYOUT_BYTES]){ 7 }));
     assert_int_equal(stat(hth_weight_region_path(first), &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0660);
+    assert_int_equal(st.st_mode & 0777, 0600);
     hth_weight_region_close(first);
     assert_int_equal(n_files(f), 1);
     assert_true(has_weights(second));
@@ -287,8 +287,36 @@ FIXTURE_TEST(a_model_that_changes_while_it_is_loaded_is_not_published)
     fill(region);
     write_file(f->model, "other weights");
     assert_int_equal(hth_weight_region_publish(region, layout, &f->err), HEARTH_IO);
+    assert_int_equal(n_files(f), 0); /* nobody waits for it */
+    assert_true(has_weights(region));
     hth_weight_region_close(region);
     assert_int_equal(n_files(f), 0);
+}
+
+FIXTURE_TEST(a_region_that_is_given_up_is_there_for_others_to_fill)
+{
+    hth_weight_region *region = open_region(f), *other;
+
+    fill(region);
+    hth_weight_region_reject(region);
+    other = publish(f);
+    assert_true(has_weights(region));
+    hth_weight_region_close(region);
+    assert_int_equal(n_files(f), 1);
+    hth_weight_region_close(other);
+}
+
+FIXTURE_TEST(a_model_that_changed_before_its_region_was_opened_has_none)
+{
+    uint8_t digest[HTH_WEIGHT_MODEL_BYTES];
+    hth_weight_region *region = NULL;
+
+    assert_int_equal(hth_weight_model_digest(f->model, digest), 0);
+    f->key.model = digest;
+    assert_refilled(f);
+    write_file(f->model, "other weights");
+    assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_IO);
+    assert_non_null(strstr(f->err.message, "changed while it was loaded"));
 }
 
 FIXTURE_TEST(a_part_of_a_split_model_that_changes_makes_another_region)
@@ -307,6 +335,42 @@ FIXTURE_TEST(a_part_of_a_split_model_that_changes_makes_another_region)
     assert_false(hth_weight_region_is_filled(other));
     hth_weight_region_close(other);
     hth_weight_region_close(region);
+}
+
+FIXTURE_TEST(parts_of_a_split_model_behind_links_all_count)
+{
+    char link_path[PATH_BYTES], blob[PATH_BYTES];
+    hth_weight_region *region, *other;
+
+    for (int i = 1; i <= 2; i++) {
+        assert_true((size_t)snprintf(blob, sizeof(blob), "%s/blob%d", f->directory, i) < sizeof(blob));
+        assert_true((size_t)snprintf(link_path, sizeof(link_path), "%s/l-0000%d-of-00002.gguf", f->directory, i) <
+                    sizeof(link_path));
+        write_file(blob, "one");
+        assert_int_equal(symlink(blob, link_path), 0);
+        if (i == 1)
+            memcpy(f->model, link_path, sizeof(link_path));
+    }
+    region = publish(f);
+    write_file(blob, "three"); /* of the second part */
+    other = open_region(f);
+    assert_false(hth_weight_region_is_filled(other));
+    hth_weight_region_close(other);
+    hth_weight_region_close(region);
+}
+
+FIXTURE_TEST(a_kept_region_stays_while_its_model_cannot_be_examined)
+{
+    char path[PATH_BYTES];
+
+    leave_kept(f, path);
+    assert_int_equal(unlink(f->model), 0);
+    assert_int_equal(symlink(f->model, f->model), 0); /* ELOOP */
+    hth_weight_regions_sweep(f->folder);
+    assert_int_equal(n_files(f), 1);
+    assert_int_equal(unlink(f->model), 0);
+    hth_weight_regions_sweep(f->folder);
+    assert_int_equal(n_files(f), 0);
 }
 
 FIXTURE_TEST(damage_anywhere_is_found)
@@ -361,6 +425,96 @@ FIXTURE_TEST(a_folder_that_everybody_may_write_to_is_refused)
     assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_MISUSE);
     assert_non_null(strstr(f->err.message, "name a folder below it"));
     assert_null(region);
+}
+
+FIXTURE_TEST(a_file_that_others_could_write_is_no_region)
+{
+    static const mode_t modes[] = { 0602, 0620, 0666 };
+    char path[PATH_BYTES];
+    hth_weight_region *region;
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        leave_kept(f, path);
+        assert_int_equal(chmod(path, modes[i]), 0);
+        region = open_region(f);
+        assert_false(hth_weight_region_is_filled(region));
+        hth_weight_region_close(region);
+        assert_int_equal(n_files(f), 0);
+    }
+}
+
+FIXTURE_TEST(in_a_folder_of_a_group_files_are_the_groups_from_the_start)
+{
+    hth_weight_region *region;
+    char path[PATH_BYTES];
+    struct stat st;
+
+    assert_int_equal(mkdir(f->folder, 0700), 0);
+    assert_int_equal(chmod(f->folder, 02770), 0);
+    leave_kept(f, path);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0660);
+    region = open_region(f);
+    assert_true(hth_weight_region_is_filled(region));
+    hth_weight_region_close(region);
+    assert_int_equal(unlink(path), 0);
+    region = open_region(f);
+    assert_false(hth_weight_region_is_filled(region));
+    memcpy(strrchr(path, '.'), ".filling", sizeof(".filling"));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0660);
+    hth_weight_region_close(region);
+}
+
+/* As root alone: files of other users. */
+FIXTURE_TEST(folders_and_files_of_other_users_are_not_used)
+{
+    char path[PATH_BYTES];
+    hth_weight_region *region = NULL;
+
+    if (geteuid() != 0)
+        skip();
+    leave_kept(f, path);
+    assert_int_equal(chown(path, OTHER, OTHER), 0);
+    assert_refilled(f);
+    assert_int_equal(chown(path, OTHER, OTHER), 0);
+    assert_int_equal(chown(f->folder, 0, OTHER), 0);
+    assert_int_equal(chmod(path, 0660), 0);
+    assert_int_equal(chmod(f->folder, 02770), 0); /* now the group is trusted */
+    region = open_region(f);
+    assert_true(hth_weight_region_is_filled(region));
+    hth_weight_region_close(region);
+    assert_int_equal(chown(f->folder, OTHER, OTHER), 0);
+    region = NULL;
+    assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_MISUSE);
+    assert_non_null(strstr(f->err.message, "belongs to another user"));
+}
+
+static void fail_to_remove_damage(void *context)
+{
+    fixture *f = context;
+    hth_weight_region *region = NULL;
+
+    require(setgid(OTHER) == 0 && setuid(OTHER) == 0);
+    require(hth_weight_region_open(&f->key, &region, &f->err) != HEARTH_OK);
+    require(strstr(f->err.message, "is damaged"));
+}
+
+/* As root alone. */
+FIXTURE_TEST(damage_that_cannot_be_removed_is_no_region)
+{
+    char path[PATH_BYTES];
+
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chmod(f->directory, 0755), 0);
+    assert_int_equal(mkdir(f->folder, 0700), 0);
+    assert_int_equal(chown(f->folder, 0, OTHER), 0);
+    assert_int_equal(chmod(f->folder, 03770), 0); /* only owners remove files */
+    leave_kept(f, path);
+    change_byte(path, HEADER_BYTES);
+    hth_test_in_child(fail_to_remove_damage, f);
+    assert_int_equal(n_files(f), 1);
 }
 
 FIXTURE_TEST(without_room_there_is_no_region_and_no_file)
