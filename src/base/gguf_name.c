@@ -5,12 +5,27 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { SUFFIX = sizeof(".gguf") - 1, DIGITS = 5, TAIL = sizeof("-00001-of-00003.gguf") - 1 };
 
 size_t hth_gguf_stem(const char *name, size_t n)
 {
     return n > SUFFIX && memcmp(name + n - SUFFIX, ".gguf", SUFFIX) == 0 ? n - SUFFIX : n;
+}
+
+bool hth_gguf_is_name(const char *path)
+{
+    const size_t n = strlen(path);
+
+    return n > SUFFIX && strcasecmp(path + n - SUFFIX, ".gguf") == 0;
+}
+
+const char *hth_gguf_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
 }
 
 static bool read_digits(const char *text, unsigned *out)

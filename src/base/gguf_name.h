@@ -12,6 +12,11 @@
 /* Bytes of the name, [n], without ".gguf"; n if it does not end so, or has nothing before it. */
 size_t hth_gguf_stem(const char *name, size_t n);
 
+/* Does the path end in ".gguf", in either case, with something before it? */
+bool hth_gguf_is_name(const char *path);
+/* The path without its folders. */
+const char *hth_gguf_base_name(const char *path);
+
 enum { HTH_GGUF_PARTS_MAX = 999 }; /* of a file whose parts are opened or counted */
 
 typedef struct hth_gguf_part {

@@ -33,12 +33,12 @@ static hearth_status find_or_pull(const char *text, bool may_pull, bool is_quiet
     if (status == HEARTH_OK)
         status = hth_hub_reference_read(text, &reference, err);
     if (status == HEARTH_OK)
-        status = hth_hub_find(&settings, &reference, HTH_HUB_REVISION, path_out, err);
+        status = hth_hub_find(&settings, &reference, NULL, path_out, err);
     if (status != HEARTH_NOT_FOUND || !may_pull)
         return status;
     hth_pull_view_init(&view, is_quiet);
     watch = hth_pull_view_watch(&view);
-    status = hth_hub_pull(&settings, &reference, HTH_HUB_REVISION, &watch, path_out, err);
+    status = hth_hub_pull(&settings, &reference, NULL, &watch, path_out, err);
     hth_pull_view_end(&view);
     return status;
 }

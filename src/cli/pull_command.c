@@ -49,7 +49,6 @@ static int fail(const hearth_error *err, int exit_code)
 
 static int pull(const pull_options *options, const char *text)
 {
-    const char *revision = options->revision ? options->revision : HTH_HUB_REVISION;
     hth_hub_settings settings;
     hth_hub_reference reference;
     hth_pull_view view;
@@ -64,7 +63,7 @@ static int pull(const pull_options *options, const char *text)
         return fail(&err, HTH_EXIT_FAILED);
     hth_pull_view_init(&view, options->quiet);
     watch = hth_pull_view_watch(&view);
-    status = hth_hub_pull(&settings, &reference, revision, &watch, path, &err);
+    status = hth_hub_pull(&settings, &reference, options->revision, &watch, path, &err);
     hth_pull_view_end(&view);
     if (status != HEARTH_OK)
         return fail(&err, HTH_EXIT_FAILED);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/gguf_name.h"
 #include "base/os.h"
 #include "cli/units.h"
 
@@ -20,13 +21,6 @@ void hth_pull_view_end(hth_pull_view *view)
     hth_progress_end(&view->bar);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 static void begin_file(hth_pull_view *view, const char *path, uint64_t n_done, uint64_t n_total)
 {
     char done[32], total[32];
@@ -37,10 +31,10 @@ static void begin_file(hth_pull_view *view, const char *path, uint64_t n_done, u
     view->tenths = (unsigned)(n_done * 10 / n_total);
     hth_progress_end(&view->bar);
     if (n_done > 0)
-        (void)fprintf(stderr, "hearth: %s: %s of %s are there already\n", base_name(path), hth_size_text(n_done, done),
-                      hth_size_text(n_total, total));
+        (void)fprintf(stderr, "hearth: %s: %s of %s are there already\n", hth_gguf_base_name(path),
+                      hth_size_text(n_done, done), hth_size_text(n_total, total));
     else
-        (void)fprintf(stderr, "hearth: downloading %s, %s\n", base_name(path), hth_size_text(n_total, total));
+        (void)fprintf(stderr, "hearth: downloading %s, %s\n", hth_gguf_base_name(path), hth_size_text(n_total, total));
 }
 
 static void show_progress(const char *path, uint64_t n_done, uint64_t n_total, void *user_data)
@@ -63,10 +57,10 @@ static void show_progress(const char *path, uint64_t n_done, uint64_t n_total, v
                    hth_size_text(n_total, total), hth_size_text((uint64_t)bytes_a_second, speed),
                    n_done < n_total && left[0] ? ", time left: " : "", n_done < n_total ? left : "");
     if (view->bar.enabled) {
-        hth_progress_draw(&view->bar, base_name(path), (double)n_done / (double)n_total, detail);
+        hth_progress_draw(&view->bar, hth_gguf_base_name(path), (double)n_done / (double)n_total, detail);
     } else if (n_done * 10 / n_total > view->tenths) {
         view->tenths = (unsigned)(n_done * 10 / n_total);
-        (void)fprintf(stderr, "hearth: %s: %u%%, %s\n", base_name(path), view->tenths * 10, detail);
+        (void)fprintf(stderr, "hearth: %s: %u%%, %s\n", hth_gguf_base_name(path), view->tenths * 10, detail);
     }
 }
 

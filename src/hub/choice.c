@@ -3,6 +3,7 @@
  */
 #include "hub/choice.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +14,11 @@
 
 enum { NAMES_BYTES = 300 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 bool hth_hub_is_model(const char *path)
 {
     hth_gguf_part part;
 
-    return !strcasestr(base_name(path), "mmproj") && !strcasestr(base_name(path), "imatrix") &&
+    return !strcasestr(hth_gguf_base_name(path), "mmproj") && !strcasestr(hth_gguf_base_name(path), "imatrix") &&
            (!hth_gguf_part_read(path, &part) || part.number == 1);
 }
 
@@ -49,7 +43,7 @@ static bool fits_path(const char *path, const char *choice)
 
 static bool fits_base_name(const char *path, const char *choice)
 {
-    return hth_hub_is_same_model(base_name(path), choice);
+    return hth_hub_is_same_model(hth_gguf_base_name(path), choice);
 }
 
 static bool fits_quant(const char *path, const char *choice)
@@ -181,6 +175,7 @@ hearth_status hth_hub_choose(const hth_hub_listing *listing, const hth_hub_refer
 
     if (status != HEARTH_OK)
         return status;
+    assert(first);
     is_split = hth_gguf_part_read(first->path, &part);
     if (part.n_parts == 0 || part.n_parts > listing->n)
         return hth_fail(err, HEARTH_NOT_FOUND, "'%s' lacks parts of '%s'; choose another quant", wanted->repo,

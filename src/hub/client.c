@@ -12,7 +12,8 @@
 enum {
     HOPS_MAX = 8,
     TRIES_MAX = 5,
-    FIRST_WAIT_MS = 250,
+    FIRST_WAIT_MS = 100,
+    WAIT_GROWTH = 3,      /* most breaks are over at once; five tries take 4 s */
     LONGEST_WAIT_S = 300, /* that a hub may ask for */
     REFUSAL_BYTES_MAX = 1 << 20,
 };
@@ -53,7 +54,7 @@ bool hth_hub_escape(const char *text, const char *keeps, char *out, size_t capac
 static hth_hub_outcome again(hth_hub_client *client, hearth_error *err)
 {
     const uint64_t asked_s = hth_fetch_retry_after_s(client->fetch);
-    const uint64_t backoff_ms = (uint64_t)FIRST_WAIT_MS << client->n_failures;
+    uint64_t backoff_ms = FIRST_WAIT_MS;
 
     if (++client->n_failures >= TRIES_MAX) {
         hth_fail_prefix(err, "given up after %d tries", TRIES_MAX);
@@ -63,6 +64,8 @@ static hth_hub_outcome again(hth_hub_client *client, hearth_error *err)
         hth_fail_prefix(err, "the hub asks to wait for %llu s; try later", (unsigned long long)asked_s);
         return HTH_HUB_FAILED;
     }
+    for (unsigned i = 1; i < client->n_failures; i++)
+        backoff_ms *= WAIT_GROWTH;
     /* Several connections that failed together do not come back together. */
     client->wait_ms = (uint32_t)(asked_s * 1000 > backoff_ms ? asked_s * 1000 : backoff_ms) +
                       (uint32_t)(hth_os_monotonic_ns() % FIRST_WAIT_MS);

@@ -5,9 +5,10 @@
  *   2. several threads ask for runs of missing pieces and keep each piece that is whole (partial.h)
  *   3. meanwhile this thread hashes the pieces in their order
  *   4. the digest is right: the partial file becomes the blob
+ *   5. the snapshot gets a link to the blob, and the lock is released; a removal finds both or neither
  *
- * A thread whose connection breaks asks for the rest of its run. When the server takes no ranges, the first thread
- * reads the whole file alone, and leaves out the pieces that are there.
+ * A thread whose connection breaks asks for the rest of its run. When the server takes no ranges, the threads end, and
+ * the last of them reads the whole file alone, and leaves out the pieces that are there.
  *
  * Invariant: a blob has its name only when its bytes had the right digest and were synced.
  */
@@ -62,12 +63,11 @@ typedef struct download {
 
 typedef struct transfer {
     download *d;
-    bool is_first; /* of the threads */
     hth_hub_client client;
     uint64_t begin; /* of the bytes that were asked for; in a whole file 0 */
     uint64_t at, end;
     bool is_whole;    /* without a range */
-    uint64_t n_fresh; /* bytes since the last failure */
+    uint64_t n_fresh; /* bytes of a range since the last failure */
 } transfer;
 
 /* ---- shared state ---- */
@@ -84,32 +84,39 @@ static void fail_with(download *d, hearth_status status, const hearth_error *err
     pthread_mutex_unlock(&d->lock);
 }
 
-static bool has_failed(download *d)
+/* A range must not change bytes that the reader of the whole file brought. */
+static bool must_end_locked(const transfer *t)
 {
-    bool failed;
-
-    pthread_mutex_lock(&d->lock);
-    failed = d->failed;
-    pthread_mutex_unlock(&d->lock);
-    return failed;
+    return t->d->failed || (t->d->takes_no_ranges && !t->is_whole);
 }
 
-/* False: the download failed meanwhile. */
-static bool wait_ms(download *d, uint32_t ms)
+static bool must_end(transfer *t)
 {
+    bool result;
+
+    pthread_mutex_lock(&t->d->lock);
+    result = must_end_locked(t);
+    pthread_mutex_unlock(&t->d->lock);
+    return result;
+}
+
+/* False: the transfer must end. */
+static bool wait_ms(transfer *t, uint32_t ms)
+{
+    download *d = t->d;
     const struct timespec deadline = hth_deadline_after(ms);
     int result = 0;
-    bool failed;
+    bool goes_on;
 
     pthread_mutex_lock(&d->lock);
-    while (!d->failed && result != ETIMEDOUT)
+    while (!must_end_locked(t) && result != ETIMEDOUT)
         result = pthread_cond_timedwait(&d->changed, &d->lock, &deadline);
-    failed = d->failed;
+    goes_on = !must_end_locked(t);
     pthread_mutex_unlock(&d->lock);
-    return !failed;
+    return goes_on;
 }
 
-/* The next run of pieces for a thread. False: there is none. */
+/* The next run of pieces for a thread. False: there is none, and the thread is not at work any more. */
 static bool claim(transfer *t)
 {
     download *d = t->d;
@@ -120,14 +127,17 @@ static bool claim(transfer *t)
     pthread_mutex_lock(&d->lock);
     while (first < p->n_pieces && d->claimed[first])
         first++;
-    if (d->takes_no_ranges) {
-        t->is_whole = true;
-        n = t->is_first && first < p->n_pieces ? p->n_pieces - first : 0;
-    }
-    for (; !t->is_whole && n < n_max && first + n < p->n_pieces && !d->claimed[first + n]; n++)
+    t->is_whole = d->takes_no_ranges;
+    if (t->is_whole && d->n_at_work == 1 && !d->failed)
+        n = p->n_pieces - first;
+    for (; !must_end_locked(t) && !t->is_whole && n < n_max && first + n < p->n_pieces && !d->claimed[first + n]; n++)
         d->claimed[first + n] = true;
+    if (n == 0) {
+        d->n_at_work--; /* under the same lock, so that one thread is the last */
+        pthread_cond_broadcast(&d->changed);
+    }
     pthread_mutex_unlock(&d->lock);
-    if (n == 0 || has_failed(d))
+    if (n == 0)
         return false;
     t->at = t->is_whole ? 0 : (uint64_t)first * HTH_HUB_PIECE_BYTES;
     t->end = hth_hub_piece_end(p, first + n - 1);
@@ -232,9 +242,14 @@ static bool take_part(transfer *t, const char *bytes, size_t n)
     }
     t->at += n;
     t->n_fresh += n;
-    if (t->n_fresh >= PROGRESS_BYTES)
+    if (!t->is_whole && t->n_fresh >= PROGRESS_BYTES)
         t->client.n_failures = 0;
-    return is_there || t->at < hth_hub_piece_end(&d->partial, piece) || keep_piece(d, piece);
+    if (is_there || t->at < hth_hub_piece_end(&d->partial, piece))
+        return true;
+    if (!keep_piece(d, piece))
+        return false;
+    t->client.n_failures = 0; /* a whole file begins anew after a failure: only its kept pieces are progress */
+    return true;
 }
 
 static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
@@ -243,11 +258,12 @@ static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t 
     download *d = t->d;
     const char *next = bytes;
 
-    if (has_failed(d))
+    if (must_end(t))
         return false;
     if (status == 200 && !t->is_whole) {
         pthread_mutex_lock(&d->lock);
         d->takes_no_ranges = true;
+        pthread_cond_broadcast(&d->changed); /* ends the waits of the others */
         pthread_mutex_unlock(&d->lock);
         return false;
     }
@@ -296,14 +312,14 @@ static bool transfer_run(transfer *t)
         t->n_fresh = 0;
         outcome = hth_hub_ask(&t->client, &question, &err);
         if (outcome == HTH_HUB_STOPPED)
-            return false; /* d has the reason */
+            return false; /* d has the reason; or its pieces come with the whole file */
         if (outcome == HTH_HUB_DONE && t->at < t->end) {
             /* A server that ends early without an error, again and again, lies about the size. */
             (void)hth_fail(&err, HEARTH_CORRUPT, "the hub's storage ends '%s' early", d->file->path);
             outcome = t->client.n_failures++ < CONNECTIONS ? HTH_HUB_AGAIN : HTH_HUB_FAILED;
             t->client.wait_ms = SHOW_MS;
         }
-    } while (outcome == HTH_HUB_AGAIN && wait_ms(d, t->client.wait_ms));
+    } while (outcome == HTH_HUB_AGAIN && wait_ms(t, t->client.wait_ms));
     if (outcome == HTH_HUB_FAILED)
         fail_with(d, HEARTH_IO, &err);
     return outcome == HTH_HUB_DONE;
@@ -312,15 +328,10 @@ static bool transfer_run(transfer *t)
 static void *transfer_pieces(void *user_data)
 {
     transfer *t = user_data;
-    download *d = t->d;
 
     while (claim(t))
         if (!transfer_run(t))
             give_back(t);
-    pthread_mutex_lock(&d->lock);
-    d->n_at_work--;
-    pthread_cond_broadcast(&d->changed);
-    pthread_mutex_unlock(&d->lock);
     return NULL;
 }
 
@@ -419,7 +430,7 @@ static size_t start_threads(download *d, transfer transfers[CONNECTIONS], pthrea
     while (n < n_wanted) {
         transfer *t = &transfers[n];
 
-        *t = (transfer){ .d = d, .is_first = n == 0 };
+        *t = (transfer){ .d = d };
         if (hth_hub_client_init(&t->client, d->settings, d->repo, err) != HEARTH_OK)
             break;
         pthread_mutex_lock(&d->lock);
@@ -497,7 +508,7 @@ static hearth_status download_locked(download *d, const char *blob, hearth_error
     hearth_status status;
 
     if (is_there(blob, d->file->bytes))
-        return HEARTH_OK; /* another process was faster */
+        return HEARTH_OK;
     status = hth_hub_partial_open(&d->partial, blob, d->file->bytes, err);
     if (status == HEARTH_OK) {
         d->claimed = calloc(d->partial.n_pieces, sizeof(*d->claimed));
@@ -553,8 +564,6 @@ hearth_status hth_hub_download(const hth_hub_settings *settings, const hth_hub_s
         return hth_fail(err, HEARTH_CORRUPT, "the hub gives no SHA-256 of '%s'; it could not be checked", file->path);
     if (!hth_hub_blob_path(shelf, file->digest, blob))
         return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", file->path);
-    if (is_there(blob, file->bytes))
-        return HEARTH_OK;
     status = hth_hub_make_folders(blob, err);
     if (status != HEARTH_OK)
         return status;
@@ -571,6 +580,8 @@ hearth_status hth_hub_download(const hth_hub_settings *settings, const hth_hub_s
                                   : hth_fail(err, HEARTH_MISUSE, "the address of '%s' is too long", file->path);
     if (status == HEARTH_OK)
         status = download_locked(d, blob, err);
+    if (status == HEARTH_OK)
+        status = hth_hub_link(shelf, commit, file, err);
     if (lock_fd >= 0)
         (void)close(lock_fd); /* which unlocks it */
     pthread_cond_destroy(&d->changed);

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/gguf_name.h"
 #include "base/grow.h"
 #include "base/json_bounds.h"
 #include "base/status.h"
@@ -41,13 +41,6 @@ bool hth_hub_is_hex(const char *text, size_t n)
     return text && strlen(text) == n && strspn(text, "0123456789abcdef") == n;
 }
 
-static bool ends_in_gguf(const char *path)
-{
-    const size_t n = strlen(path);
-
-    return n >= strlen(".gguf") && strcasecmp(path + n - strlen(".gguf"), ".gguf") == 0;
-}
-
 static hearth_status read_file(const json_t *object, hth_hub_listing *out, hearth_error *err)
 {
     const char *path = json_string_value(json_object_get(object, "rfilename"));
@@ -60,7 +53,7 @@ static hearth_status read_file(const json_t *object, hth_hub_listing *out, heart
 
     if (!path)
         return hth_fail(err, HEARTH_CORRUPT, "the hub lists a file without a name");
-    if (!ends_in_gguf(path))
+    if (!hth_gguf_is_name(path))
         return HEARTH_OK; /* nothing that is downloaded */
     if (!hth_hub_path_is_safe(path))
         return hth_fail(err, HEARTH_CORRUPT,

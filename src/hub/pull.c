@@ -1,7 +1,7 @@
 /*
  * pull.c - see pull.h
  *
- *   list the files of the revision -> choose those of the model -> download each -> link them -> remember the commit
+ *   list the files of the revision -> choose those of the model -> download and link each -> remember the commit
  */
 #include "hub/pull.h"
 
@@ -67,7 +67,7 @@ static hearth_status ask_listing(const hth_hub_settings *settings, const char *r
 
 static hearth_status check_revision(const char *revision, hearth_error *err)
 {
-    if (hth_hub_revision_is_safe(revision))
+    if (!revision || hth_hub_revision_is_safe(revision))
         return HEARTH_OK;
     return hth_fail(err, HEARTH_MISUSE, "'%.100s' is no branch, tag or commit of a repository", revision);
 }
@@ -80,12 +80,40 @@ static hearth_status path_in(const hth_hub_shelf *shelf, const char *commit, con
     return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", path);
 }
 
+static hearth_status find_in(const hth_hub_shelf *shelf, const char *commit, const hth_hub_reference *wanted,
+                             char path_out[PATH_MAX], hearth_error *err)
+{
+    hth_hub_listing listing = { .files = NULL };
+    size_t *chosen = NULL, n_chosen;
+    hearth_status status = hth_hub_snapshot_read(shelf, commit, &listing, err);
+
+    if (status == HEARTH_OK)
+        status = hth_hub_choose(&listing, wanted, &chosen, &n_chosen, err);
+    if (status == HEARTH_OK)
+        status = path_in(shelf, commit, listing.files[chosen[0]].path, path_out, err);
+    free(chosen);
+    hth_hub_listing_deinit(&listing);
+    return status;
+}
+
+static bool find_in_any(const hth_hub_shelf *shelf, const hth_hub_reference *wanted, char path_out[PATH_MAX])
+{
+    hth_hub_snapshot *snapshots = NULL;
+    size_t n = 0;
+    bool found = false;
+
+    if (hth_hub_snapshots_read(shelf, &snapshots, &n, NULL) != HEARTH_OK)
+        return false;
+    for (size_t i = 0; i < n && !found; i++)
+        found = find_in(shelf, snapshots[i].commit, wanted, path_out, NULL) == HEARTH_OK;
+    free(snapshots);
+    return found;
+}
+
 hearth_status hth_hub_find(const hth_hub_settings *settings, const hth_hub_reference *wanted, const char *revision,
                            char path_out[PATH_MAX], hearth_error *err)
 {
-    hth_hub_listing listing = { .files = NULL };
     char commit[HTH_HUB_COMMIT_BYTES];
-    size_t *chosen = NULL, n_chosen;
     hth_hub_shelf shelf;
     hearth_status status = check_revision(revision, err);
 
@@ -93,19 +121,16 @@ hearth_status hth_hub_find(const hth_hub_settings *settings, const hth_hub_refer
         status = hth_hub_shelf_init(&shelf, settings->cache, wanted->repo, err);
     if (status != HEARTH_OK)
         return status;
-    if (!hth_hub_commit_read(&shelf, revision, commit))
-        return hth_fail(err, HEARTH_NOT_FOUND, "'%s' is not in the cache at '%s'; download it with 'hearth pull'",
-                        wanted->repo, settings->cache);
-    status = hth_hub_snapshot_read(&shelf, commit, &listing, err);
-    if (status == HEARTH_OK)
-        status = hth_hub_choose(&listing, wanted, &chosen, &n_chosen, err);
-    if (status == HEARTH_NOT_FOUND)
-        hth_fail_prefix(err, "in the cache at '%s'", settings->cache);
-    if (status == HEARTH_OK)
-        status = path_in(&shelf, commit, listing.files[chosen[0]].path, path_out, err);
-    free(chosen);
-    hth_hub_listing_deinit(&listing);
-    return status;
+    if (!hth_hub_commit_read(&shelf, revision ? revision : HTH_HUB_REVISION, commit)) {
+        status = hth_fail(err, HEARTH_NOT_FOUND, "'%s' is not in the cache at '%s'; download it with 'hearth pull'",
+                          wanted->repo, settings->cache);
+    } else {
+        status = find_in(&shelf, commit, wanted, path_out, err);
+        if (status == HEARTH_NOT_FOUND)
+            hth_fail_prefix(err, "in the cache at '%s'", settings->cache);
+    }
+    /* Another download may have moved the branch to a commit of which this model was not downloaded. */
+    return status == HEARTH_NOT_FOUND && !revision && find_in_any(&shelf, wanted, path_out) ? HEARTH_OK : status;
 }
 
 static hearth_status download_all(const hth_hub_settings *settings, const hth_hub_reference *wanted,
@@ -119,8 +144,6 @@ static hearth_status download_all(const hth_hub_settings *settings, const hth_hu
         const hth_hub_file *file = &listing->files[chosen[i]];
 
         status = hth_hub_download(settings, shelf, wanted->repo, listing->commit, file, watch, err);
-        if (status == HEARTH_OK)
-            status = hth_hub_link(shelf, listing->commit, file, err);
     }
     if (status == HEARTH_OK)
         status = path_in(shelf, listing->commit, listing->files[chosen[0]].path, path_out, err);
@@ -143,6 +166,7 @@ hearth_status hth_hub_pull(const hth_hub_settings *settings, const hth_hub_refer
             hth_fail_prefix(err, "HF_HUB_OFFLINE is set, so nothing is downloaded");
         return status;
     }
+    revision = revision ? revision : HTH_HUB_REVISION;
     status = hth_hub_shelf_init(&shelf, settings->cache, wanted->repo, err);
     if (status == HEARTH_OK)
         status = ask_listing(settings, wanted->repo, revision, &listing, err);

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/gguf_name.h"
 #include "base/status.h"
 
 enum { WORD_BYTES_MAX = 96 };
@@ -26,13 +26,6 @@ static bool is_word(const char *text, size_t n)
     return true;
 }
 
-static bool ends_in_gguf(const char *text)
-{
-    const size_t n = strlen(text), n_suffix = strlen(".gguf");
-
-    return n > n_suffix && strcasecmp(text + n - n_suffix, ".gguf") == 0;
-}
-
 hearth_status hth_hub_reference_read(const char *text, hth_hub_reference *out, hearth_error *err)
 {
     const size_t n = strcspn(text, ":"), n_owner = strcspn(text, "/:");
@@ -43,11 +36,11 @@ hearth_status hth_hub_reference_read(const char *text, hth_hub_reference *out, h
                         "'%.200s' is not the name of a model at a hub; the form is OWNER/REPO, OWNER/REPO:QUANT or "
                         "OWNER/REPO:FILE.gguf",
                         text);
-    if (choice && (!hth_hub_path_is_safe(choice) || (!ends_in_gguf(choice) && strchr(choice, '/'))))
+    if (choice && (!hth_hub_path_is_safe(choice) || (!hth_gguf_is_name(choice) && strchr(choice, '/'))))
         return hth_fail(err, HEARTH_MISUSE,
                         "'%.200s' names no quant and no file after the colon; such are Q4_K_M and model-Q4_K_M.gguf",
                         text);
-    *out = (hth_hub_reference){ .is_file = choice && ends_in_gguf(choice) };
+    *out = (hth_hub_reference){ .is_file = choice && hth_gguf_is_name(choice) };
     (void)snprintf(out->repo, sizeof(out->repo), "%.*s", (int)n, text);           /* is_word */
     (void)snprintf(out->choice, sizeof(out->choice), "%s", choice ? choice : ""); /* is_safe */
     return HEARTH_OK;
@@ -58,7 +51,7 @@ bool hth_hub_is_reference(const char *text)
     hth_hub_reference reference;
     const size_t n = strcspn(text, ":");
 
-    return hth_hub_reference_read(text, &reference, NULL) == HEARTH_OK && (text[n] || !ends_in_gguf(text));
+    return hth_hub_reference_read(text, &reference, NULL) == HEARTH_OK && (text[n] || !hth_gguf_is_name(text));
 }
 
 bool hth_hub_path_is_safe(const char *path)

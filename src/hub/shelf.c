@@ -9,14 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/gguf_name.h"
+#include "base/grow.h"
+#include "base/hash.h"
+#include "base/os.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 
-enum { LEVELS_MAX = 8, COMMIT_DIGITS = HTH_HUB_COMMIT_BYTES - 1 };
+enum { LEVELS_MAX = 8, SNAPSHOTS_MAX = 65536, COMMIT_DIGITS = HTH_HUB_COMMIT_BYTES - 1 };
 
 #define JOIN(out, format, ...) (snprintf(out, PATH_MAX, format, __VA_ARGS__) < PATH_MAX)
 
@@ -115,14 +118,59 @@ hearth_status hth_hub_commit_write(const hth_hub_shelf *shelf, const char *revis
 
 /* ---- snapshots ---- */
 
+static int by_age(const void *a, const void *b)
+{
+    const hth_hub_snapshot *first = a, *second = b;
+
+    return first->mtime > second->mtime ? -1 : first->mtime < second->mtime;
+}
+
+hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapshot **out, size_t *n_out,
+                                     hearth_error *err)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    DIR *directory = JOIN(folder, "%s/snapshots", shelf->folder) ? opendir(folder) : NULL;
+    hth_hub_snapshot *snapshots = NULL, *grown;
+    size_t n = 0, capacity = 0;
+    const struct dirent *entry;
+    bool failed = false;
+    struct stat st;
+
+    while (directory && !failed && (entry = readdir(directory)) != NULL) {
+        if (!hth_hub_is_hex(entry->d_name, COMMIT_DIGITS) || !JOIN(path, "%s/%s", folder, entry->d_name) ||
+            stat(path, &st) != 0)
+            continue;
+        grown = n < SNAPSHOTS_MAX ? hth_grown_by(snapshots, n, 1, &capacity, sizeof(*snapshots)) : NULL;
+        failed = !grown;
+        if (failed)
+            continue;
+        snapshots = grown;
+        snapshots[n].mtime = (int64_t)st.st_mtime;
+        (void)snprintf(snapshots[n++].commit, HTH_HUB_COMMIT_BYTES, "%.*s", COMMIT_DIGITS, entry->d_name);
+    }
+    if (directory)
+        (void)closedir(directory);
+    if (failed) {
+        free(snapshots);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the snapshots in '%s'", folder);
+    }
+    if (n > 0)
+        qsort(snapshots, n, sizeof(*snapshots), by_age);
+    *out = snapshots;
+    *n_out = n;
+    return HEARTH_OK;
+}
+
 hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file, hearth_error *err)
 {
-    char path[PATH_MAX], temporary[PATH_MAX], target[PATH_MAX];
+    char path[PATH_MAX], temporary[PATH_MAX], target[PATH_MAX], hex[17];
+    uint8_t random[8];
     size_t n = 0;
     hearth_status status;
 
-    if (!hth_hub_snapshot_path(shelf, commit, file->path, path) ||
-        !JOIN(temporary, "%s.%ld.link", path, (long)getpid()))
+    hth_os_random(random, sizeof(random)); /* processes of several machines may share the cache */
+    hth_hex_encode(random, sizeof(random), hex);
+    if (!hth_hub_snapshot_path(shelf, commit, file->path, path) || !JOIN(temporary, "%s.%s.link", path, hex))
         return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", file->path);
     status = hth_hub_make_folders(path, err);
     if (status != HEARTH_OK)
@@ -131,7 +179,6 @@ hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const
         if (*c == '/')
             n += (size_t)snprintf(target + n, sizeof(target) - n, "../"); /* as short as the path */
     (void)snprintf(target + n, sizeof(target) - n, "../../blobs/%s", file->digest);
-    (void)unlink(temporary); /* of a process with our number that died */
     if (symlink(target, temporary) != 0 || rename(temporary, path) != 0) {
         status = hth_fail_errno(err, errno, "cannot make the link '%s'", path);
         (void)unlink(temporary); /* it may be missing */
@@ -175,15 +222,14 @@ static void read_folder(reader *r, const char *folder, unsigned level)
     const struct dirent *entry;
 
     while (directory && !r->failed && (entry = readdir(directory)) != NULL) {
-        const size_t n = strlen(entry->d_name);
         struct stat st;
 
         if (entry->d_name[0] == '.' || !JOIN(path, "%s%s", folder, entry->d_name) ||
             !JOIN(full, "%s/%s", r->root, path) || lstat(full, &st) != 0)
             continue;
-        if (n > strlen(".gguf") && strcasecmp(entry->d_name + n - strlen(".gguf"), ".gguf") == 0)
+        if (hth_gguf_is_name(entry->d_name))
             add_file(r, full, path);
-        else if (S_ISDIR(st.st_mode) && level < LEVELS_MAX && n + 1 < PATH_MAX - strlen(path)) {
+        else if (S_ISDIR(st.st_mode) && level < LEVELS_MAX && strlen(path) + 1 < PATH_MAX) {
             (void)snprintf(path + strlen(path), 2, "/");
             read_folder(r, path, level + 1);
         }

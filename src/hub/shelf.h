@@ -4,7 +4,7 @@
  *   CACHE/models--OWNER--REPO/blobs/DIGEST            the bytes of a file, named by their digest
  *   CACHE/models--OWNER--REPO/snapshots/COMMIT/PATH   a link to ../../blobs/DIGEST
  *   CACHE/models--OWNER--REPO/refs/REVISION           the commit that a branch or tag had
- *   CACHE/.locks/models--OWNER--REPO/DIGEST.lock      locked (flock) by who downloads the blob
+ *   CACHE/.locks/models--OWNER--REPO/DIGEST.lock      locked (flock) by who downloads, links or removes the blob
  *
  * The layout is that of the Python library huggingface_hub. A blob has its name only when it is whole.
  */
@@ -38,6 +38,15 @@ bool hth_hub_commit_read(const hth_hub_shelf *shelf, const char *revision, char 
 /* Remember it. A revision that is a commit needs no ref. */
 hearth_status hth_hub_commit_write(const hth_hub_shelf *shelf, const char *revision, const char *commit,
                                    hearth_error *err);
+
+typedef struct hth_hub_snapshot {
+    char commit[HTH_HUB_COMMIT_BYTES];
+    int64_t mtime; /* Unix seconds */
+} hth_hub_snapshot;
+
+/* The snapshots that are there, the newest first, [*n_out], which the caller frees. HEARTH_NO_MEMORY. */
+hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapshot **out, size_t *n_out,
+                                     hearth_error *err);
 
 /* Link the file of a snapshot to its blob; an existing link is replaced. */
 hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file, hearth_error *err);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/gguf_name.h"
 #include "base/grow.h"
 #include "base/status.h"
 #include "hub/choice.h"
@@ -23,19 +24,27 @@ static const char folder_prefix[] = "models--";
 
 /* ---- folders ---- */
 
-/* Called for each name but hidden ones; false ends the visit. */
+/* Called for each name; false ends the visit. */
 typedef bool (*visit_fn)(const char *name, void *user_data);
 
-static void visit(const char *folder, visit_fn function, void *user_data)
+/* False: some names are unknown. A folder that is not there has none. */
+static bool visit(const char *folder, visit_fn function, void *user_data)
 {
     DIR *directory = opendir(folder);
     const struct dirent *entry;
+    bool goes_on = true, is_complete;
 
-    while (directory && (entry = readdir(directory)) != NULL)
-        if (entry->d_name[0] != '.' && !function(entry->d_name, user_data))
-            break;
-    if (directory)
-        (void)closedir(directory);
+    if (!directory)
+        return errno == ENOENT;
+    errno = 0;
+    while (goes_on && (entry = readdir(directory)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            goes_on = function(entry->d_name, user_data);
+        errno = 0;
+    }
+    is_complete = errno == 0;
+    (void)closedir(directory); /* only read from */
+    return is_complete;
 }
 
 /* "models--OWNER--REPO" -> "OWNER/REPO"; an owner has no "--" */
@@ -96,7 +105,7 @@ static bool walk_repo(const char *folder, void *user_data)
         snprintf(snapshots, sizeof(snapshots), "%s/snapshots", w->shelf.folder) >= (int)sizeof(snapshots))
         return true; /* of something else */
     w->repo = repo;
-    visit(snapshots, walk_snapshot, w);
+    (void)visit(snapshots, walk_snapshot, w); /* a folder that cannot be read has no models for us */
     w->repo = NULL;
     return w->status == HEARTH_OK;
 }
@@ -105,7 +114,7 @@ static hearth_status walk_all(const char *cache, visit_model_fn function, void *
 {
     walk w = { .cache = cache, .function = function, .user_data = user_data, .err = err };
 
-    visit(cache, walk_repo, &w);
+    (void)visit(cache, walk_repo, &w); /* likewise */
     return w.status;
 }
 
@@ -179,16 +188,17 @@ typedef struct removal {
     size_t n, capacity;
     uint64_t n_freed;
     bool found;
-    int errnum;
-    char failed[PATH_MAX]; /* what could not be removed */
+    hearth_status status; /* of the first failure, with its message */
+    hearth_error *err;
 } removal;
 
-static void remove_name(removal *r, const char *path)
+static bool remove_name(removal *r, const char *path)
 {
-    if (unlink(path) == 0 || errno == ENOENT || r->errnum != 0)
-        return;
-    r->errnum = errno;
-    (void)snprintf(r->failed, sizeof(r->failed), "%s", path);
+    if (unlink(path) == 0)
+        return true;
+    if (errno != ENOENT && r->status == HEARTH_OK)
+        r->status = hth_fail_errno(r->err, errno, "cannot remove '%s'", path);
+    return false;
 }
 
 /* The folders of a file, from the inside out, as far as they are empty. */
@@ -227,8 +237,7 @@ static bool unlink_model(const hth_hub_shelf *shelf, const hth_hub_listing *list
         (void)snprintf(r->digests[r->n++], HTH_HUB_DIGEST_BYTES, "%s", file->digest);
         if (!hth_hub_snapshot_path(shelf, listing->commit, file->path, path))
             continue;
-        remove_name(r, path);
-        if (!file->digest[0])
+        if (remove_name(r, path) && !file->digest[0])
             r->n_freed += file->bytes; /* a file of its own */
         remove_empty_folders(path, shelf->folder);
     }
@@ -242,7 +251,7 @@ typedef struct link_search {
     bool found;
 } link_search;
 
-/* Does any link below the folder lead to the blob? */
+/* Does any link below the folder lead to the blob? Found is also what cannot be looked at. */
 static bool search_link(const char *name, void *user_data)
 {
     link_search *s = user_data;
@@ -250,59 +259,98 @@ static bool search_link(const char *name, void *user_data)
     struct stat st;
     ssize_t n;
 
-    if (snprintf(path, sizeof(path), "%s/%s", s->folder, name) >= (int)sizeof(path) || lstat(path, &st) != 0)
-        return true;
-    if (S_ISDIR(st.st_mode) && s->level < LEVELS_MAX) {
+    if (snprintf(path, sizeof(path), "%s/%s", s->folder, name) >= (int)sizeof(path)) {
+        s->found = true;
+    } else if (lstat(path, &st) != 0) {
+        s->found = errno != ENOENT;
+    } else if (S_ISDIR(st.st_mode)) {
         link_search inner = { .folder = path, .digest = s->digest, .level = s->level + 1 };
 
-        visit(path, search_link, &inner);
-        s->found |= inner.found;
-    } else if (S_ISLNK(st.st_mode) && (n = readlink(path, target, sizeof(target) - 1)) > 0) {
-        const char *slash;
-
-        target[n] = '\0';
-        slash = strrchr(target, '/');
-        s->found |= strcmp(slash ? slash + 1 : target, s->digest) == 0;
+        s->found = inner.level > LEVELS_MAX || !visit(path, search_link, &inner) || inner.found;
+    } else if (S_ISLNK(st.st_mode)) {
+        n = readlink(path, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = '\0';
+        s->found = n < 0 ? errno != ENOENT : strcmp(hth_gguf_base_name(target), s->digest) == 0;
     }
     return !s->found;
 }
 
-/* A download that runs has the lock, and links the blob next. */
+/* Open and lock the lock of a blob. -1: it is not to be had, and err has the reason. */
+static int lock_blob(const hth_hub_shelf *shelf, const char *digest, hearth_status *status, hearth_error *err)
+{
+    char path[PATH_MAX];
+    int fd, result;
+
+    if (!hth_hub_lock_path(shelf, digest, path)) {
+        *status = hth_fail(err, HEARTH_MISUSE, "the path of its lock is too long");
+        return -1;
+    }
+    *status = hth_hub_make_folders(path, err);
+    if (*status != HEARTH_OK)
+        return -1;
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    result = fd < 0 ? -errno : hth_fs_lock(hth_fs_system(), fd, HTH_FS_LOCK_TRY);
+    if (result == 0)
+        return fd;
+    if (fd >= 0)
+        (void)close(fd); /* nothing was written */
+    *status = result == -EWOULDBLOCK ? hth_fail(err, HEARTH_BUSY, "another process downloads or removes it")
+                                     : hth_fail_errno(err, -result, "cannot lock '%s'", path);
+    return -1;
+}
+
+/* A download that runs has the lock, and links the blob next. Without the lock, the blob stays. */
 static void remove_blob(removal *r, const char *digest)
 {
-    const hth_fs *fs = hth_fs_system();
-    char path[PATH_MAX], blob[PATH_MAX], snapshots[PATH_MAX];
+    char blob[PATH_MAX], snapshots[PATH_MAX];
     link_search search = { .folder = snapshots, .digest = digest };
+    hearth_status status;
+    hearth_error err;
     struct stat st;
     int fd;
 
-    if (!digest[0] || !hth_hub_blob_path(&r->shelf, digest, blob) || !hth_hub_lock_path(&r->shelf, digest, path) ||
+    if (!digest[0] || !hth_hub_blob_path(&r->shelf, digest, blob) ||
         snprintf(snapshots, sizeof(snapshots), "%s/snapshots", r->shelf.folder) >= (int)sizeof(snapshots) ||
         stat(blob, &st) != 0)
         return;
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0 || hth_fs_lock(fs, fd, HTH_FS_LOCK_TRY) == 0) {
-        visit(snapshots, search_link, &search);
-        if (!search.found) {
-            remove_name(r, blob);
-            r->n_freed += (uint64_t)st.st_size;
-        }
+    fd = lock_blob(&r->shelf, digest, &status, &err);
+    if (fd < 0) {
+        if (r->status == HEARTH_OK)
+            r->status = hth_fail(r->err, status, "'%s' stays: %s", blob, err.message);
+        return;
     }
-    if (fd >= 0)
-        (void)close(fd); /* which unlocks it */
+    if (visit(snapshots, search_link, &search) && !search.found && remove_name(r, blob))
+        r->n_freed += (uint64_t)st.st_size;
+    (void)close(fd); /* which unlocks it */
 }
 
 /* A ref to a snapshot that is gone would make the cache look as if it had the revision. */
+typedef struct refs {
+    const hth_hub_shelf *shelf;
+    const char *folder; /* below refs/, with a '/' at its end, or "" */
+    unsigned level;
+} refs;
+
 static bool remove_ref(const char *name, void *user_data)
 {
-    const hth_hub_shelf *shelf = user_data;
-    char commit[HTH_HUB_COMMIT_BYTES], path[PATH_MAX];
+    const refs *r = user_data;
+    char commit[HTH_HUB_COMMIT_BYTES], ref[PATH_MAX], path[PATH_MAX], snapshot[PATH_MAX];
     struct stat st;
 
-    if (hth_hub_commit_read(shelf, name, commit) &&
-        snprintf(path, sizeof(path), "%s/snapshots/%s", shelf->folder, commit) < (int)sizeof(path) &&
-        stat(path, &st) != 0 && snprintf(path, sizeof(path), "%s/refs/%s", shelf->folder, name) < (int)sizeof(path))
-        (void)unlink(path); /* a ref to nothing is harmless */
+    if (snprintf(ref, sizeof(ref), "%s%s", r->folder, name) >= (int)sizeof(ref) ||
+        snprintf(path, sizeof(path), "%s/refs/%s", r->shelf->folder, ref) >= (int)sizeof(path) || lstat(path, &st) != 0)
+        return true;
+    if (S_ISDIR(st.st_mode) && r->level < LEVELS_MAX && strlen(ref) + 1 < sizeof(ref)) {
+        refs inner = { .shelf = r->shelf, .folder = ref, .level = r->level + 1 };
+
+        (void)snprintf(ref + strlen(ref), 2, "/");
+        (void)visit(path, remove_ref, &inner);
+        (void)rmdir(path); /* fails where it is not empty */
+    } else if (hth_hub_commit_read(r->shelf, ref, commit) &&
+               snprintf(snapshot, sizeof(snapshot), "%s/snapshots/%s", r->shelf->folder, commit) <
+                   (int)sizeof(snapshot) &&
+               stat(snapshot, &st) != 0 && errno == ENOENT)
+        (void)unlink(path);
     return true;
 }
 
@@ -312,7 +360,7 @@ static void remove_rest(const hth_hub_shelf *shelf)
     char path[PATH_MAX];
 
     if (snprintf(path, sizeof(path), "%s/refs", shelf->folder) < (int)sizeof(path))
-        visit(path, remove_ref, (void *)(uintptr_t)shelf);
+        (void)visit(path, remove_ref, &(refs){ .shelf = shelf, .folder = "" }); /* a ref to nothing is harmless */
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
         if (snprintf(path, sizeof(path), "%s/%s", shelf->folder, folders[i]) < (int)sizeof(path))
             (void)rmdir(path);  /* fails where it is not empty */
@@ -321,7 +369,7 @@ static void remove_rest(const hth_hub_shelf *shelf)
 
 hearth_status hth_hub_model_remove(const char *cache, const char *name, uint64_t *n_out, hearth_error *err)
 {
-    removal r = { .name = name };
+    removal r = { .name = name, .err = err };
     hearth_status status = walk_all(cache, unlink_model, &r, err);
 
     if (status == HEARTH_OK && !r.found)
@@ -331,8 +379,8 @@ hearth_status hth_hub_model_remove(const char *cache, const char *name, uint64_t
         remove_blob(&r, r.digests[i]);
     if (r.found)
         remove_rest(&r.shelf);
-    if (status == HEARTH_OK && r.errnum != 0)
-        status = hth_fail_errno(err, r.errnum, "cannot remove '%s'", r.failed);
+    if (status == HEARTH_OK)
+        status = r.status;
     if (status == HEARTH_OK)
         *n_out = r.n_freed;
     free(r.digests);

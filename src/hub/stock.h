@@ -22,8 +22,9 @@ hearth_status hth_hub_models_read(const char *cache, hth_hub_model **out, size_t
 
 /*
  * Remove a model by its whole name: its links in all snapshots, the blobs that nothing else refers to, and folders that
- * are empty then. *n_out: the bytes that were freed. A blob whose download runs stays. HEARTH_NOT_FOUND: there is
- * no such model. HEARTH_IO, HEARTH_PERMISSION: a part of it may be removed.
+ * are empty then. *n_out: the bytes that were freed. A blob stays where anything else may refer to it.
+ * HEARTH_NOT_FOUND: there is no such model. HEARTH_BUSY: a blob stays, because another process downloads or links it.
+ * HEARTH_IO, HEARTH_PERMISSION: a part of it may be removed.
  */
 hearth_status hth_hub_model_remove(const char *cache, const char *name, uint64_t *n_out, hearth_error *err);
 

@@ -19,7 +19,7 @@ pull() { # ARGUMENTS: of hearth pull; the path is in $path
   path=$("$hearth" pull "$@" 2>"$work/err") || fail "pull $*: $(cat "$work/err")"
   [ -s "$path" ] || fail "pull $* names '$path'"
 }
-asked() { grep -c "\"host\":\"$1\".*$2" "$work/asked" || true; } # HOST PATTERN: the number of requests
+asked() { grep -v t/stuck "$work/asked" | grep -c "\"host\":\"$1\".*$2" || true; } # HOST PATTERN: the number of requests
 forget() { rm -rf "$hub" "$work/asked.go"; : >"$work/asked"; }
 clean() { # nothing but whole blobs
   [ -z "$(find "$hub" -name '*incomplete*' -o -name '*.link' -o -name '*.part')" ] || fail "left over: $(find "$hub")"
@@ -29,6 +29,12 @@ clean() { # nothing but whole blobs
   done
 }
 is_right() { expect "sum of $path" "$(sha256sum "$path" | cut -d ' ' -f 1)" "$(basename "$(readlink -f "$path")")"; clean; }
+
+# Those that are given up after some patience run beside the rest. Pieces that are there already are no progress.
+HF_HOME=$work/other HF_ENDPOINT=http://127.0.0.1:1 "$hearth" pull t/tiny >"$work/nobody" 2>&1 &
+nobody=$!
+HF_HOME=$work/other "$hearth" pull t/stuck >"$work/stuck" 2>&1 &
+stuck=$!
 
 # The layout is that of the ecosystem: blobs, snapshots of links, refs, locks. What is there is not asked for again.
 pull t/tiny
@@ -153,7 +159,6 @@ HF_HUB_OFFLINE=1 pull t/tiny
 HF_HUB_OFFLINE=true refuse 1 "HF_HUB_OFFLINE is set" pull t/tiny:Q8_0
 HF_HUB_OFFLINE=1 refuse 1 "'t/small' is not in the cache" pull t/small
 expect "requests" "$(asked hub .)" 0
-HF_ENDPOINT=http://127.0.0.1:1 refuse 1 "given up after 5 tries: cannot read from '127.0.0.1'" pull t/tiny
 HF_ENDPOINT=ftp://x refuse 1 "HF_ENDPOINT is not the address" pull t/tiny
 
 # A run finds the model, or downloads it.
@@ -226,3 +231,12 @@ for name in tiny tiny:latest hub.example/some/tiny:Q8_0; do
 done
 refuse 1 "there is no model 'tiny:latest'" models rm tiny:latest
 OLLAMA_MODELS=$work/nowhere refuse 1 "tiny:latest" run tiny:latest -p x
+
+given_up() { # PID FILE PATTERN
+  code=0
+  wait "$1" || code=$?
+  expect "exit code beside $2" "$code" 1
+  grep -q "$3" "$2" || fail "no '$3' in $(cat "$2")"
+}
+given_up $nobody "$work/nobody" "given up after 5 tries: cannot read from '127.0.0.1'"
+given_up $stuck "$work/stuck" "given up after 5 tries"

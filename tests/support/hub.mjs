@@ -88,15 +88,15 @@ const storage = http.createServer((request, reply) => {
   if (name === "t/wrong") bytes = made(bytes.length, 99);
   if (name === "t/expires" && count(request.url) > 1) return refuse(reply, 403); // an address is good for one request
   const asked = (request.headers.range ?? "").match(/^bytes=(\d+)-(\d+)$/);
-  const whole = !asked || name === "t/whole";
+  const whole = !asked || name === "t/whole" || name === "t/stuck";
   const begin = whole ? 0 : Number(asked[1]), end = whole ? bytes.length : Math.min(Number(asked[2]) + 1, bytes.length);
   if (whole) reply.writeHead(200, { "content-length": bytes.length });
   else reply.writeHead(206, { "content-length": end - begin,
     "content-range": `bytes ${begin}-${end - 1}/${bytes.length}` });
-  // The connection breaks after 3 MB, whatever is asked; in a whole file only at the first time.
+  // The connection breaks after 3 MB, whatever is asked; in a whole file later, and only at the first time.
   if (["t/breaks", "t/expires"].includes(name) && end - begin > 3e6)
     return void reply.write(bytes.subarray(begin, begin + 3e6), () => reply.destroy());
-  if (name === "t/whole" && count(name) <= 5)
+  if (name === "t/stuck" || (name === "t/whole" && !asked && count(name) === 1))
     return void reply.write(bytes.subarray(0, 2 * piece + 5), () => reply.destroy());
   // The first piece comes, the others wait until there is a file LOG.go.
   if (name === "t/slow" && begin > 0 && !fs.existsSync(`${logFile}.go`)) return void reply.write(bytes.subarray(begin, begin + 1000));
