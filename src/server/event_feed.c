@@ -1,8 +1,8 @@
 /*
  * event_feed.c - see event_feed.h
  *
- * Event n is in ring[n % RING]. A listener wants a snapshot, or the event at its place. What is told in one turn of the
- * loop is written in the next one, because an event may be told while the state of a model is changing.
+ * Event n is in ring[n % HTH_EVENT_FEED_RING]. A listener wants a snapshot, or the event at its place. An event is
+ * written in the turn of the loop after the one that told it, because the state of a model may be changing then.
  */
 #include "server/event_feed.h"
 
@@ -21,8 +21,8 @@ typedef struct listener {
     hth_event_feed *feed;
     hth_http_exchange *exchange; /* NULL: nobody has this seat */
     uint64_t place;              /* number of the event that it gets next */
-    uint64_t n_lost;             /* not told yet */
     bool wants_snapshot;
+    bool has_lost; /* events from its place on */
 } listener;
 
 struct hth_event_feed {
@@ -58,20 +58,20 @@ static void add_time(json_t *value)
         (void)json_object_set_new(value, "time", json_stringn(line.text, line.n)); /* left out without memory */
 }
 
-/* The place of a listener that lost events, or is new. False without memory: it comes again. */
+/* Write "lost", if the listener lost events, and a snapshot. False without memory: a later pump tries again. */
 static bool write_snapshot(listener *l, hth_buffer *out)
 {
     const hth_event_feed *feed = l->feed;
     json_t *value = feed->snapshot(feed->user_data);
 
-    if (l->n_lost > 0)
-        write_event(feed, out, feed->last, "lost", json_pack("{s:I}", "events", (json_int_t)l->n_lost));
+    if (l->has_lost) /* without an id: who leaves before the snapshot, and comes back, gets both */
+        hth_sse_add_take(out, "lost", json_pack("{s:I}", "events", (json_int_t)(feed->last + 1 - l->place)));
     if (value)
         add_time(value);
     write_event(feed, out, feed->last, "snapshot", value);
     if (out->failed)
         return false;
-    l->n_lost = 0;
+    l->has_lost = false;
     l->wants_snapshot = false;
     l->place = feed->last + 1;
     return true;
@@ -85,7 +85,7 @@ static void pump(listener *l)
     while (l->exchange && (l->wants_snapshot || l->place <= feed->last) &&
            hth_http_stream_backlog(l->exchange) < HTH_HTTP_BACKLOG_MAX) {
         if (!l->wants_snapshot && feed->last - l->place >= HTH_EVENT_FEED_RING) {
-            l->n_lost = feed->last - l->place + 1;
+            l->has_lost = true;
             l->wants_snapshot = true;
         }
         if (l->wants_snapshot) {
@@ -133,7 +133,7 @@ static void on_heartbeat(evutil_socket_t fd, short what, void *user_data)
             hth_http_stream_write(exchange, comment.text, comment.n);
     }
     hth_buffer_deinit(&comment);
-    pump_all(feed); /* those that lacked memory */
+    pump_all(feed); /* for snapshots that failed for want of memory */
 }
 
 /* ---- listeners ---- */
@@ -170,9 +170,13 @@ bool hth_event_feed_listen(hth_event_feed *feed, hth_http_exchange *exchange, ht
 
     while (l < feed->listeners + HTH_EVENT_FEED_LISTENERS_MAX && l->exchange)
         l++;
-    if (feed->has_ended || l == feed->listeners + HTH_EVENT_FEED_LISTENERS_MAX) {
+    if (feed->has_ended) {
+        hth_api_fail(error, HTH_API_OVERLOADED, NULL, "the server is shutting down");
+        return false;
+    }
+    if (l == feed->listeners + HTH_EVENT_FEED_LISTENERS_MAX) {
         hth_api_fail(error, HTH_API_OVERLOADED, NULL,
-                     "the server is shutting down, or %d clients listen to events already; that is the most",
+                     "%d clients listen to events already, and no more may; close one of them",
                      HTH_EVENT_FEED_LISTENERS_MAX);
         return false;
     }

@@ -33,8 +33,8 @@ typedef struct hth_pressure_marks {
 } hth_pressure_marks;
 
 /*
- * The bytes that must leave now; 0: none. *is_pressed is the state between two calls, false at first. At most
- * evict_bytes_min, or what brings a limit to its low mark, whichever is more.
+ * The bytes that must leave now; 0: none. *is_pressed is the state between two calls, false at first. They bring the
+ * fullest limit to its low mark, and are evict_bytes_min at least.
  */
 uint64_t hth_pressure_decide(const hth_pressure_sample *sample, const hth_pressure_marks *marks, bool *is_pressed);
 

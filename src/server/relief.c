@@ -16,7 +16,10 @@ static uint64_t bytes_in(const hth_relief_model *model, const hth_relief_order *
     case TIER_ABSENT: return model->keeps_rows || order->drops_rows ? 0 : model->absent_row_bytes;
     case TIER_RAM: return model->may_leave && order->ram_bytes == 0 ? model->ram_bytes : 0;
     case TIER_RAM_FILE: return model->may_leave && order->ram_file_bytes == 0 ? model->ram_file_bytes : 0;
-    case TIER_MODELS: return model->may_leave && !order->leaves ? model->model_bytes - order->ram_bytes : 0;
+    case TIER_MODELS: /* the two were measured at different times */
+        return model->may_leave && !order->leaves && model->model_bytes > order->ram_bytes
+                 ? model->model_bytes - order->ram_bytes
+                 : 0;
     case N_TIERS: break;
     }
     return 0;
@@ -24,12 +27,13 @@ static uint64_t bytes_in(const hth_relief_model *model, const hth_relief_order *
 
 static ptrdiff_t next_in(const hth_relief_model *models, size_t n, const hth_relief_order *orders, tier from)
 {
-    ptrdiff_t first = NONE;
+    ptrdiff_t oldest = NONE;
 
     for (size_t i = 0; i < n; i++)
-        if (bytes_in(&models[i], &orders[i], from) > 0 && (first == NONE || models[i].used_ns < models[first].used_ns))
-            first = (ptrdiff_t)i;
-    return first;
+        if (bytes_in(&models[i], &orders[i], from) > 0 &&
+            (oldest == NONE || models[i].used_ns < models[oldest].used_ns))
+            oldest = (ptrdiff_t)i;
+    return oldest;
 }
 
 /* Take bytes from a tier of a model, `wanted` at most where the tier can be divided. Returns how many. */

@@ -532,6 +532,7 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
 {
     assert(i < supervisor->present.n);
     hth_model_worker_view(supervisor->present.at[i], out);
+    out->waits_for_room &= !supervisor->tells_uninvited; /* else it is not known yet whether there is room */
 }
 
 bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err)

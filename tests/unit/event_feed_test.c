@@ -163,7 +163,8 @@ FIXTURE_TEST(events_that_left_the_ring_are_counted_and_a_snapshot_takes_their_pl
     hth_test_client_close(&client);
     tell(f, "load", HTH_EVENT_FEED_RING + 1);
     listen_from(f, &client, id);
-    (void)hth_test_client_hear(&client, "-257\nevent: lost\ndata: {\"events\":257}\n\n");
+    (void)hth_test_client_hear(&client, "event: lost\ndata: {\"events\":257}\n\n");
+    assert_true(!strstr(client.heard, "id: ") || strstr(client.heard, "id: ") > strstr(client.heard, "event: lost"));
     (void)hth_test_client_hear(&client, "-257\nevent: snapshot\ndata: {\"state\":2,");
     tell(f, "ready", 0);
     (void)hth_test_client_hear(&client, "-258\nevent: ready\n");
