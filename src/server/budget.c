@@ -15,7 +15,8 @@ hth_budget hth_budget_of(const hth_budget_terms *terms)
 {
     const uint64_t ceiling = part_of(terms->arena_bytes, 1 - terms->wiggle);
     const uint64_t fraction = part_of(terms->arena_bytes, terms->fraction);
-    const uint64_t beside_scratch = ceiling > terms->max_scratch_bytes ? ceiling - terms->max_scratch_bytes : 0;
+    const uint64_t scratch = terms->max_scratch_bytes < ceiling / 2 ? terms->max_scratch_bytes : ceiling / 2;
+    const uint64_t beside_scratch = ceiling - scratch;
     const uint64_t pool = fraction < beside_scratch ? fraction : beside_scratch;
 
     return (hth_budget){

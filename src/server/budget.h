@@ -1,8 +1,8 @@
 /*
  * budget.h - the memory that models may take of an arena: a machine's, or an operator's limit
  *
- * Evaluations need scratch, the largest of one model at most; it lies below a ceiling. Models take a fraction of the
- * arena, or what the scratch leaves of it. Pinned models take theirs first.
+ * Evaluations need scratch, the largest of one model at most, and at most half of a ceiling. Models take a fraction
+ * of the arena, or the rest below the ceiling. Pinned models take theirs first.
  */
 #ifndef HTH_SERVER_BUDGET_H
 #define HTH_SERVER_BUDGET_H

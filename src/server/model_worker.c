@@ -455,8 +455,9 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
     reconsider_adapters(worker, model->worker);
     free((void *)worker->arguments);
     worker->arguments = arguments;
-    worker->bytes = 0; /* other options may need other memory */
     hth_model_worker_recall(worker);
+    worker->measures = false; /* its process has the old options */
+    worker->bytes = worker->learned.bytes;
     if (worker->ram_bytes != model->ram_bytes)
         hth_model_worker_drop_rows(worker);
     worker->ram_bytes = model->ram_bytes;
@@ -591,7 +592,7 @@ static void on_idle(void *user_data)
     hth_model_worker *worker = user_data;
 
     worker->used_ns = hth_os_monotonic_ns();
-    worker->has_worked = true;
+    worker->has_worked |= worker->measures;
     worker->shared->on_change(worker->shared->user_data);
 }
 

@@ -85,7 +85,7 @@ void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error 
 
 /* ---- residency ---- */
 
-/* The buffers of evaluations, as far as they are known. */
+/* The buffers of evaluations on the host, as far as they are known; 0 while the model is absent and nobody wants it. */
 uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker);
 /* Before a plan: a model that waits for a place is asked for its needs. */
 void hth_model_worker_prepare(hth_model_worker *worker);

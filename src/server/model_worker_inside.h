@@ -83,6 +83,7 @@ struct hth_model_worker {
     bool has_key;                       /* the model has a file */
     bool was_asked;                     /* nobody needs to be asked for its needs, or can be */
     bool waits_for_needs;               /* it is not planned before they are known */
+    bool measures;                      /* the process is one of this key; an older one may end meanwhile */
     bool has_worked;                    /* a process of this key did something: it has cells and buffers now */
     hth_learned_model learned;          /* of the key */
     hth_worker_process *asked;          /* the process that tells the needs; NULL: none */

@@ -33,6 +33,7 @@ void hth_model_worker_recall(hth_model_worker *worker)
     worker->has_key = has_key;
     worker->was_asked = !has_key;
     worker->bytes = 0;
+    worker->measures = false;
     worker->has_worked = false;
     worker->learned = (hth_learned_model){ .bytes = 0 };
     if (!has_key)
@@ -123,11 +124,6 @@ uint64_t hth_model_worker_own_bytes(const hth_model_worker *worker)
                                                      : hth_needs_host_bytes(needs);
 
     return (worker->bytes > least ? worker->bytes : least) + hth_needs_device_bytes(needs);
-}
-
-uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker)
-{
-    return hth_needs_compute_bytes(&worker->learned.needs);
 }
 
 void hth_model_worker_learn(hth_model_worker *worker, uint64_t bytes)

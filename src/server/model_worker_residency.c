@@ -74,6 +74,7 @@ void hth_model_worker_note_start(hth_model_worker *worker)
     worker->is_invited = false;
     worker->summoned_ns = 0;
     worker->looked_ns = worker->started_ns;
+    worker->measures = true;
 }
 
 void hth_model_worker_note_end(hth_model_worker *worker)
@@ -91,7 +92,7 @@ void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns)
 {
     uint64_t rows, bytes;
 
-    if (!worker->process || worker->looked_ns + hth_ms_to_ns(LOOK_MS) > now_ns)
+    if (!worker->process || !worker->measures || worker->looked_ns + hth_ms_to_ns(LOOK_MS) > now_ns)
         return;
     worker->looked_ns = now_ns;
     rows = rows_bytes(worker);
@@ -118,9 +119,21 @@ static bool has_company(const hth_model_worker *worker)
     return options->n_models > 1 || options->memory_bytes > 0;
 }
 
+static bool is_wanted(const hth_model_worker *worker)
+{
+    return hth_waiters_oldest_ns(&worker->waiters) > 0 || worker->summoned_ns > 0;
+}
+
+uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker)
+{
+    return residence_of(worker) == HTH_RESIDENCE_OUT && !is_wanted(worker)
+             ? 0
+             : worker->learned.needs.memory.host.compute_bytes;
+}
+
 void hth_model_worker_prepare(hth_model_worker *worker)
 {
-    const bool wants = hth_waiters_oldest_ns(&worker->waiters) > 0 || worker->summoned_ns > 0 || worker->is_invited;
+    const bool wants = is_wanted(worker) || worker->is_invited;
 
     worker->waits_for_needs = false;
     if (residence_of(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker))

@@ -104,13 +104,3 @@ uint64_t hth_needs_device_bytes(const hth_model_needs *needs)
         sum += sum_of(&needs->memory.devices[i].share);
     return sum;
 }
-
-uint64_t hth_needs_compute_bytes(const hth_model_needs *needs)
-{
-    uint64_t most = needs->memory.host.compute_bytes;
-
-    for (size_t i = 0; i < needs->memory.n_devices; i++)
-        if (needs->memory.devices[i].share.compute_bytes > most)
-            most = needs->memory.devices[i].share.compute_bytes;
-    return most;
-}

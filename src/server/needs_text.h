@@ -22,7 +22,5 @@ bool hth_needs_read(const char *line, hth_model_needs *needs);
 /* Bytes on the host: of a worker's process, without rows; and on devices. */
 uint64_t hth_needs_host_bytes(const hth_model_needs *needs);
 uint64_t hth_needs_device_bytes(const hth_model_needs *needs);
-/* The largest buffers of evaluations in one place. */
-uint64_t hth_needs_compute_bytes(const hth_model_needs *needs);
 
 #endif

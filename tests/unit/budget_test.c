@@ -25,10 +25,10 @@ TEST(models_take_a_fraction_or_what_scratch_leaves_below_the_ceiling)
     assert_int_equal(hth_budget_of(&terms).weight_pool_bytes, 750);
     terms.max_scratch_bytes = 200;
     assert_int_equal(hth_budget_of(&terms).weight_pool_bytes, 675);
-    terms.max_scratch_bytes = 875;
-    assert_int_equal(hth_budget_of(&terms).weight_pool_bytes, 0);
+    terms.max_scratch_bytes = 875; /* half of the ceiling at most */
+    assert_int_equal(hth_budget_of(&terms).weight_pool_bytes, 438);
     terms.max_scratch_bytes = UINT64_MAX;
-    assert_int_equal(hth_budget_of(&terms).weight_pool_bytes, 0);
+    assert_int_equal(hth_budget_of(&terms).weight_pool_bytes, 438);
 }
 
 TEST(pinned_models_take_theirs_first)

@@ -60,7 +60,6 @@ TEST(sums_are_of_one_place)
 
     assert_int_equal(hth_needs_host_bytes(&needs), 1734);
     assert_int_equal(hth_needs_device_bytes(&needs), 77);
-    assert_int_equal(hth_needs_compute_bytes(&needs), 40);
 }
 
 TEST(lines_of_another_form_are_refused)

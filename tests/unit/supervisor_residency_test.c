@@ -405,6 +405,50 @@ FIXTURE_TEST(the_memory_that_a_worker_took_is_known_to_the_next_server)
     assert_int_equal(view(f, 1).measured_bytes, 0);
 }
 
+FIXTURE_TEST(the_memory_of_an_old_process_is_not_learned_for_a_new_file)
+{
+    hearth_error err;
+
+    (void)add_sized(f, "a", 0);
+    (void)add_sized(f, "b", 0);
+    begin(f, 9000);
+    use(f, "a");
+    run_until(f, view(f, 0).measured_bytes > 0);
+    assert_int_equal(truncate(f->models[0].path, MIB), 0);
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    use(f, "a"); /* its process still runs */
+    use(f, "b");
+    run_until(f, view(f, 1).measured_bytes > 0);
+    assert_int_equal(view(f, 0).n_starts, 1);
+    assert_int_equal(view(f, 0).measured_bytes, 0);
+    assert_int_equal(hth_supervisor_restart(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, view(f, 0).n_starts == 2 && view(f, 0).measured_bytes > 0);
+}
+
+FIXTURE_TEST(buffers_of_absent_models_and_of_devices_leave_the_memory_to_others)
+{
+    const uint64_t machine = hth_os_memory_bytes();
+    char word[128], device[128];
+    hearth_error err;
+    uint64_t limit;
+
+    (void)snprintf(word, sizeof(word), "needs=host 0 0 0 %llu 0 512", (unsigned long long)machine / 4);
+    (void)snprintf(device, sizeof(device), "needs=device 0 0 %llu 0 0 GPU", (unsigned long long)machine / 4);
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    set_words(f, 0, WORDS(word, "ready"));
+    set_words(f, 1, WORDS(device, "needs=host 0 0 0 0 0 512", "ready"));
+    begin(f, 0);
+    limit = hth_supervisor_memory_of(f->supervisor).limit_bytes;
+    use(f, "b");
+    assert_true(hth_supervisor_memory_of(f->supervisor).limit_bytes == limit);
+    use(f, "a");
+    assert_true(hth_supervisor_memory_of(f->supervisor).limit_bytes < limit);
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_true(hth_supervisor_memory_of(f->supervisor).limit_bytes == limit);
+}
+
 FIXTURE_TEST(a_server_with_one_model_and_no_limit_asks_nobody)
 {
     char word[600];
