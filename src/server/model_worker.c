@@ -206,6 +206,7 @@ static void bury(hth_model_worker *worker, bool was_asked)
 out:
     hth_worker_process_free(worker->process);
     worker->process = NULL;
+    worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
     hth_socket_folder_remove(worker->socket_path);
 }
 
@@ -355,7 +356,7 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->progress_ns = worker->started_ns;
     worker->progress = 0;
     worker->told_progress = 0;
-    worker->evicting_bytes = 0;
+    worker->ram_stuck_ns = worker->ram_file_stuck_ns = 0;
     worker->ready_ns = 0;
     worker->doubted_ns = 0;
     worker->kill_ns = 0;

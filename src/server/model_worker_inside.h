@@ -63,20 +63,21 @@ struct hth_model_worker {
     uint64_t n_starts, n_deaths, n_hangs;
 
     /* Residency. */
-    uint64_t host_bytes;     /* of the weights that stay in its folder of host weights without a process */
-    uint64_t file_bytes;     /* of the model's files, at its last start */
-    char *path;              /* of the model's file; NULL: unknown */
-    uint64_t bytes;          /* the most that a process was seen to take; 0: none was seen */
-    uint64_t looked_ns;      /* the time at which a process was looked at */
-    uint64_t entered_ns;     /* this process, or the first of those that died since */
-    uint64_t used_ns;        /* the end of the last use */
-    uint64_t keep_once_ns;   /* in place of keep_ns until the next use */
-    bool is_closed;          /* other models wait: new requests wait, too */
-    bool is_invited;         /* it starts without a request, if there is room */
-    hth_departure departs;   /* the cause while its process is told to end */
-    uint64_t summoned_ns;    /* the time of an order to start it, until it starts; 0: none */
-    uint64_t n_departures;   /* to make room, after a long rest, or under pressure */
-    uint64_t evicting_bytes; /* of rows that the process was told to evict */
+    uint64_t host_bytes;   /* of the weights that stay in its folder of host weights without a process */
+    uint64_t file_bytes;   /* of the model's files, at its last start */
+    char *path;            /* of the model's file; NULL: unknown */
+    uint64_t bytes;        /* the most that a process was seen to take; 0: none was seen */
+    uint64_t looked_ns;    /* the time at which a process was looked at */
+    uint64_t entered_ns;   /* this process, or the first of those that died since */
+    uint64_t used_ns;      /* the end of the last use */
+    uint64_t keep_once_ns; /* in place of keep_ns until the next use */
+    bool is_closed;        /* other models wait: new requests wait, too */
+    bool is_invited;       /* it starts without a request, if there is room */
+    hth_departure departs; /* the cause while its process is told to end */
+    uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
+    uint64_t n_departures; /* to make room, after a long rest, or under pressure */
+    uint64_t evicting_ram_bytes, evicting_ram_file_bytes; /* of rows that the process was told to evict */
+    uint64_t ram_stuck_ns, ram_file_stuck_ns; /* the time at which a tier freed less than it was told; 0: never */
 
     /* Needs. */
     uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */

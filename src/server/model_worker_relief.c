@@ -1,31 +1,48 @@
 /*
  * model_worker_relief.c - what a model can free under pressure (relief.h)
  */
+#include "base/os.h"
 #include "server/model_worker_inside.h"
+#include "server/worker_arguments.h"
+
+enum { STUCK_MS = 30000 };
+
+/*
+ * A tier that freed less than it was told has rows that cannot leave now: those in use, and those that are not written
+ * yet. It has nothing to offer until the next use of the model or for some time, so that the next tier has its turn.
+ */
+static bool is_stuck(const hth_model_worker *worker, uint64_t stuck_ns)
+{
+    return stuck_ns > worker->used_ns && stuck_ns + hth_ms_to_ns(STUCK_MS) > hth_os_monotonic_ns();
+}
 
 void hth_model_worker_relief(const hth_model_worker *worker, hth_relief_model *out)
 {
     hth_resident model, rows;
     hth_status status;
+    const uint64_t evicting_bytes = worker->evicting_ram_bytes + worker->evicting_ram_file_bytes;
 
     hth_model_worker_resident(worker, &model, &rows);
     *out = (hth_relief_model){
         .used_ns = worker->used_ns,
         .absent_row_bytes = rows.bytes,
-        .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model.bytes : worker->evicting_bytes,
+        .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model.bytes : evicting_bytes,
         .keeps_rows = worker->is_pinned,
         .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
     };
     if (!out->may_leave)
         return;
     out->model_bytes = model.bytes;
-    if (worker->evicting_bytes > 0)
+    if (evicting_bytes > 0)
         return; /* its rows are leaving */
     hth_status_page_read(worker->page, &status);
     if (!status.has_numbers)
         return;
-    out->ram_bytes = status.counters.ram_bytes < model.bytes ? status.counters.ram_bytes : model.bytes;
-    out->ram_file_bytes = status.counters.ram_file_bytes;
+    if (!is_stuck(worker, worker->ram_stuck_ns))
+        out->ram_bytes = status.counters.ram_bytes < model.bytes ? status.counters.ram_bytes : model.bytes;
+    if (!is_stuck(worker, worker->ram_file_stuck_ns))
+        out->ram_file_bytes = status.counters.ram_file_bytes;
+    out->ram_file_folder = hth_worker_arguments_value((const char *const *)worker->arguments, "--ram-files");
 }
 
 void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order)
@@ -39,15 +56,21 @@ void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *
     if (order->leaves)
         hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);
     else if (order->ram_bytes + order->ram_file_bytes > 0 &&
-             hth_worker_process_evict(worker->process, order->ram_bytes, order->ram_file_bytes))
-        worker->evicting_bytes = order->ram_bytes + order->ram_file_bytes;
+             hth_worker_process_evict(worker->process, order->ram_bytes, order->ram_file_bytes)) {
+        worker->evicting_ram_bytes = order->ram_bytes;
+        worker->evicting_ram_file_bytes = order->ram_file_bytes;
+    }
 }
 
 void hth_model_worker_note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    worker->evicting_bytes = 0;
+    if (ram_bytes < worker->evicting_ram_bytes)
+        worker->ram_stuck_ns = hth_os_monotonic_ns();
+    if (ram_file_bytes < worker->evicting_ram_file_bytes)
+        worker->ram_file_stuck_ns = hth_os_monotonic_ns();
+    worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
     if (ram_bytes > 0)
         hth_model_worker_tell_eviction(worker, "ram", ram_bytes, HTH_DEPARTURE_PRESSURE);
     if (ram_file_bytes > 0)

@@ -1,8 +1,8 @@
 /*
  * pressure_sources.c - see pressure_sources.h
  *
- * A group's use includes its page cache, which is freed when memory is wanted; so its files are subtracted. Rows in
- * /dev/shm are no such files, and stay counted.
+ * A group's use includes its page cache, which is freed when memory is wanted; so its files are subtracted, and the
+ * kernel's own caches. Rows in /dev/shm are no such files, and stay counted.
  */
 #include "server/pressure_sources.h"
 
@@ -36,17 +36,20 @@ static const char *read_text(const char *root, const char *folder, const char *n
     return text;
 }
 
-/* The number behind a word at the beginning of a line; 0: there is none. */
-static uint64_t number_behind(const char *text, const char *word)
+/* The number behind a word at the beginning of a line. False: there is none. */
+static bool number_behind(const char *text, const char *word, uint64_t *out)
 {
     const size_t n = strlen(word);
 
     for (const char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncmp(line, word, n) == 0)
-            return strtoull(line + n, NULL, 10);
+        if (strncmp(line, word, n) == 0) {
+            *out = strtoull(line + n, NULL, 10);
+            return true;
+        }
     }
-    return 0;
+    *out = 0;
+    return false;
 }
 
 /* "some avg10=1.23 ..." */
@@ -72,9 +75,8 @@ static void read_machine(const char *root, hth_pressure_sample *out)
     double stall = stall_of(read_text(root, "/proc", "pressure/memory", text));
 
     (void)read_text(root, "/proc", "meminfo", text);
-    total = number_behind(text, "MemTotal:");
-    available = number_behind(text, "MemAvailable:");
-    if (available > 0 && available <= total)
+    if (number_behind(text, "MemTotal:", &total) && number_behind(text, "MemAvailable:", &available) &&
+        available <= total)
         add_limit(out, (total - available) * 1024, total * 1024, stall);
 }
 
@@ -89,13 +91,17 @@ static uint64_t read_limit(const char *root, const char *folder, const char *nam
 static void read_group(const char *root, const char *folder, hth_pressure_sample *out)
 {
     const uint64_t max = read_limit(root, folder, "memory.max"), high = read_limit(root, folder, "memory.high");
-    uint64_t used = read_limit(root, folder, "memory.current"), cached;
+    uint64_t used = read_limit(root, folder, "memory.current");
+    uint64_t inactive, active, slab, cached;
     char text[TEXT_BYTES];
 
     if ((max == UINT64_MAX && high == UINT64_MAX) || used == UINT64_MAX)
         return;
     (void)read_text(root, folder, "memory.stat", text);
-    cached = number_behind(text, "inactive_file ") + number_behind(text, "active_file ");
+    (void)number_behind(text, "inactive_file ", &inactive); /* 0 without, here and below */
+    (void)number_behind(text, "active_file ", &active);
+    (void)number_behind(text, "slab_reclaimable ", &slab);
+    cached = inactive + active + slab;
     used = used > cached ? used - cached : 0;
     add_limit(out, used, max < high ? max : high, stall_of(read_text(root, folder, "memory.pressure", text)));
 }

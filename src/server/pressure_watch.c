@@ -29,6 +29,7 @@ typedef struct source {
     bool is_pressed;
     bool was_told;        /* that it fails */
     uint64_t asked_bytes; /* since the start */
+    uint64_t started_ns;  /* the time of the last program's start */
 } source;
 
 struct hth_pressure_watch {
@@ -125,21 +126,48 @@ static void on_ended(const char *output, bool is_good, void *user_data)
     judge(s);
 }
 
+/* Systems without files of their own tell what is free. If nothing can be read, the last sample stands. */
+static void read_system(hth_pressure_sample *out)
+{
+    const uint64_t total = hth_os_memory_bytes(), available = hth_os_memory_available_bytes();
+    hth_pressure_sample sample;
+
+    hth_pressure_read_system("", &sample);
+    if (sample.n == 0 && available > 0 && available <= total)
+        sample =
+            (hth_pressure_sample){ .limits = { { .used_bytes = total - available, .total_bytes = total } }, .n = 1 };
+    if (sample.n > 0)
+        *out = sample;
+}
+
+static void start_program(source *s)
+{
+    const uint64_t now_ns = hth_os_monotonic_ns();
+    hearth_error err;
+    const hearth_status status = hth_short_program_start(s->program, command_of(s), PROGRAM_TIMEOUT_MS, &err);
+
+    if (status == HEARTH_OK)
+        s->started_ns = now_ns;
+    if (status == HEARTH_OK || (status == HEARTH_BUSY && now_ns < s->started_ns + hth_ms_to_ns(2 * PROGRAM_TIMEOUT_MS)))
+        return;
+    if (!s->was_told)
+        hth_warn(s->watch->log, "the source of memory pressure '%s' fails: %s", names[s->kind], err.message);
+    s->was_told = true;
+    s->sample.n = 0; /* the last one is old */
+    judge(s);
+}
+
 static void look(source *s)
 {
-    hearth_error err;
-
     if (!is_used(s)) {
         s->sample.n = 0;
         if (s->is_pressed)
             judge(s);
     } else if (s->kind == SYSTEM) {
-        hth_pressure_read_system("", &s->sample);
+        read_system(&s->sample);
         judge(s);
-    } else if (hth_short_program_start(s->program, command_of(s), PROGRAM_TIMEOUT_MS, &err) != HEARTH_OK &&
-               err.status != HEARTH_BUSY && !s->was_told) {
-        hth_warn(s->watch->log, "the source of memory pressure '%s' fails: %s", names[s->kind], err.message);
-        s->was_told = true;
+    } else {
+        start_program(s);
     }
 }
 

@@ -25,12 +25,23 @@ static uint64_t bytes_in(const hth_relief_model *model, const hth_relief_order *
     return 0;
 }
 
+/* Was a folder that this model shares with others told to give all that it can? */
+static bool is_shared_taken(const hth_relief_model *models, size_t n, const hth_relief_order *orders, size_t i)
+{
+    for (size_t k = 0; k < n; k++)
+        if (models[i].ram_file_folder && models[k].ram_file_folder && orders[k].ram_file_bytes > 0 &&
+            strcmp(models[i].ram_file_folder, models[k].ram_file_folder) == 0)
+            return true;
+    return false;
+}
+
 static ptrdiff_t next_in(const hth_relief_model *models, size_t n, const hth_relief_order *orders, tier from)
 {
     ptrdiff_t oldest = NONE;
 
     for (size_t i = 0; i < n; i++)
         if (bytes_in(&models[i], &orders[i], from) > 0 &&
+            !(from == TIER_RAM_FILE && is_shared_taken(models, n, orders, i)) &&
             (oldest == NONE || models[i].used_ns < models[oldest].used_ns))
             oldest = (ptrdiff_t)i;
     return oldest;

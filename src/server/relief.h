@@ -22,10 +22,11 @@ typedef struct hth_relief_model {
     uint64_t absent_row_bytes; /* rows that it left in memory without a worker */
     uint64_t ram_bytes;        /* rows that its worker can evict */
     uint64_t ram_file_bytes;
-    uint64_t model_bytes;  /* that its end frees, its RAM tier included, its RAM files not; 0: no worker */
-    uint64_t coming_bytes; /* that are about to be free */
-    bool may_leave;        /* it is idle and not pinned, and its worker is ready */
-    bool keeps_rows;       /* it is pinned: also without a worker */
+    const char *ram_file_folder; /* that has them, with those of other models that share it; NULL: its own */
+    uint64_t model_bytes;        /* that its end frees, its RAM tier included, its RAM files not; 0: no worker */
+    uint64_t coming_bytes;       /* that are about to be free */
+    bool may_leave;              /* it is idle and not pinned, and its worker is ready */
+    bool keeps_rows;             /* it is pinned: also without a worker */
 } hth_relief_model;
 
 typedef struct hth_relief_order {

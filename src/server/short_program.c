@@ -12,39 +12,56 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "server/spawn.h"
 
-enum { OUTPUT_BYTES = 4096 };
+enum { OUTPUT_BYTES = 4096, READ_BYTES_MAX = 65536, END_MS = 1000 };
 
 struct hth_short_program {
     hth_program_ended_fn on_ended;
     void *user_data;
     struct event *child, *readable, *limit;
-    pid_t pid; /* 0: none runs */
-    int fd;    /* the reading end; -1: none */
-    bool is_late;
-    char output[OUTPUT_BYTES]; /* what is longer is lost */
+    pid_t pid;       /* 0: none runs */
+    int fd;          /* the reading end; -1: none */
+    bool has_failed; /* it was late, or printed too much */
+    char output[OUTPUT_BYTES];
     size_t n;
 };
 
-/* Read what there is. False at the end. */
+static void fail(hth_short_program *program)
+{
+    program->has_failed = true;
+    if (program->pid == 0)
+        return;
+    (void)kill(-program->pid, SIGKILL); /* a new process may have no group yet, so kill it, too */
+    (void)kill(program->pid, SIGKILL);
+}
+
+/* Read what there is, so much at most that others have their turn. False at the end. */
 static bool read_output(hth_short_program *program)
 {
     char bytes[512];
-    ssize_t n;
+    ssize_t n = 1;
 
-    while ((n = read(program->fd, bytes, sizeof(bytes))) > 0 || (n < 0 && errno == EINTR)) {
-        const size_t room = sizeof(program->output) - 1 - program->n, taken = n < 0            ? 0
-                                                                            : (size_t)n < room ? (size_t)n
-                                                                                               : room;
+    for (size_t n_read = 0; n_read<READ_BYTES_MAX; n_read += n> 0 ? (size_t)n : 0) {
+        const size_t room = sizeof(program->output) - 1 - program->n;
+        size_t taken;
 
+        n = read(program->fd, bytes, sizeof(bytes));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 && errno == EAGAIN;
+        taken = (size_t)n < room ? (size_t)n : room;
         memcpy(program->output + program->n, bytes, taken);
         program->n += taken;
+        if (taken < (size_t)n)
+            fail(program); /* it may never end */
     }
-    return n < 0 && errno == EAGAIN;
+    return true;
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *user_data)
@@ -86,20 +103,14 @@ static void on_child(evutil_socket_t number, short what, void *user_data)
     (void)read_output(program);
     close_pipe(program);
     program->output[program->n] = '\0';
-    program->on_ended(program->output, is_good && !program->is_late, program->user_data);
+    program->on_ended(program->output, is_good && !program->has_failed, program->user_data);
 }
 
 static void on_limit(evutil_socket_t fd, short what, void *user_data)
 {
-    hth_short_program *program = user_data;
-
     (void)fd;
     (void)what;
-    if (program->pid == 0)
-        return;
-    program->is_late = true;
-    (void)kill(-program->pid, SIGKILL); /* a new process may have no group yet, so kill it, too */
-    (void)kill(program->pid, SIGKILL);
+    fail(user_data);
 }
 
 hearth_status hth_short_program_new(struct event_base *base, hth_program_ended_fn on_ended, void *user_data,
@@ -124,11 +135,14 @@ hearth_status hth_short_program_new(struct event_base *base, hth_program_ended_f
 
 void hth_short_program_free(hth_short_program *program)
 {
+    const struct timespec moment = { .tv_nsec = 2000000 };
+
     if (!program)
         return;
     if (program->pid > 0) {
-        on_limit(-1, 0, program);
-        (void)waitpid(program->pid, NULL, 0); /* it was killed */
+        fail(program);
+        for (int ms = 0; ms < END_MS && waitpid(program->pid, NULL, WNOHANG) == 0; ms += 2)
+            (void)nanosleep(&moment, NULL); /* a process that waits for a device ends when that answers */
     }
     close_pipe(program);
     if (program->child)
@@ -163,7 +177,7 @@ hearth_status hth_short_program_start(hth_short_program *program, const char *co
         goto out;
     }
     program->n = 0;
-    program->is_late = false;
+    program->has_failed = false;
     status = hth_spawn(&(hth_spawn_options){ .program = "/bin/sh",
                                              .argv = argv,
                                              .environment = environment,

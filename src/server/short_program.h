@@ -1,7 +1,8 @@
 /*
  * short_program.h - a program that prints a few lines and ends, run beside the event loop
  *
- * A program that does not end in time is killed with its children. Event loop only; nothing blocks.
+ * A program that does not end in time, or prints more than 4 KiB, is killed with its children, and has failed. Event
+ * loop only; nothing blocks.
  */
 #ifndef HTH_SERVER_SHORT_PROGRAM_H
 #define HTH_SERVER_SHORT_PROGRAM_H
@@ -15,7 +16,7 @@ struct event_base;
 
 typedef struct hth_short_program hth_short_program;
 
-/* The program has ended. output has its first lines, also of standard error. is_good: it ended with 0, in time. */
+/* The program has ended. output has its first lines, also of standard error. is_good: it ended with 0, as it should. */
 typedef void (*hth_program_ended_fn)(const char *output, bool is_good, void *user_data);
 
 hearth_status hth_short_program_new(struct event_base *base, hth_program_ended_fn on_ended, void *user_data,

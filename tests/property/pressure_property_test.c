@@ -242,3 +242,16 @@ TEST(relief_goes_tier_by_tier_and_no_further_than_it_must)
         }
     }
 }
+
+TEST(a_folder_that_models_share_is_counted_once)
+{
+    const hth_relief_model model = {
+        .ram_file_bytes = 50, .ram_file_folder = "/rows", .model_bytes = 100, .may_leave = true
+    };
+    const hth_relief_model models[] = { model, model };
+    hth_relief_order orders[2];
+
+    assert_int_equal(hth_relief_plan(models, 2, 100, false, orders), 150);
+    assert_int_equal(orders[0].ram_file_bytes + orders[1].ram_file_bytes, 50);
+    assert_true(orders[0].leaves && !orders[1].leaves);
+}

@@ -76,6 +76,14 @@ FIXTURE_TEST(page_cache_of_the_machine_is_no_use)
     assert_true(f->sample.limits[0].stall == 0);
 }
 
+FIXTURE_TEST(a_machine_with_nothing_left_is_full)
+{
+    put_machine(f, "0");
+    look(f);
+    assert_int_equal(f->sample.n, 1);
+    assert_true(hth_pressure_use(&f->sample) == 1);
+}
+
 FIXTURE_TEST(stalls_are_those_of_some_process_in_ten_seconds)
 {
     put_machine(f, "400000");
@@ -93,7 +101,7 @@ FIXTURE_TEST(each_group_on_the_way_up_is_a_limit_if_it_has_one)
     put(f, "/sys/fs/cgroup/user.slice/memory.high", "max\n");
     put(f, "/sys/fs/cgroup/user.slice/memory.current", "5368709120\n");
     put(f, "/sys/fs/cgroup/user.slice/memory.stat",
-        "anon 1\nfile 2\ninactive_file 1073741824\nactive_file 1073741824\n");
+        "anon 1\nfile 2\ninactive_file 1073741824\nactive_file 1073741823\nslab_reclaimable 1\n");
     put(f, "/sys/fs/cgroup/user.slice/hearth.service/memory.max", "max\n");
     put(f, "/sys/fs/cgroup/user.slice/hearth.service/memory.high", "4294967296\n");
     put(f, "/sys/fs/cgroup/user.slice/hearth.service/memory.current", "3221225472\n");
