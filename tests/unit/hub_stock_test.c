@@ -128,7 +128,7 @@ FIXTURE_TEST(a_blob_whose_lock_cannot_be_opened_stays)
 FIXTURE_TEST(a_model_is_found_in_the_newest_snapshot_that_has_it_unless_a_revision_is_named)
 {
     const hth_hub_reference wanted = { .repo = "o/r", .choice = "Q4_0" };
-    char path[PATH_MAX], expected[PATH_MAX];
+    char path[PATH_MAX], expected[PATH_MAX], ref[PATH_MAX + 16];
     const char *const snapshots[] = { OLDEST, OLDER };
 
     assert_ok(hth_hub_commit_write(&f->shelf, "main", COMMIT, &f->err), f->err);
@@ -143,7 +143,7 @@ FIXTURE_TEST(a_model_is_found_in_the_newest_snapshot_that_has_it_unless_a_revisi
     assert_int_equal(hth_hub_find(&f->settings, &wanted, "main", path, &f->err), HEARTH_NOT_FOUND);
     assert_non_null(strstr(f->err.message, "has no 'Q4_0', but: Q8_0"));
 
-    (void)snprintf(path, sizeof(path), "%s/refs/main", f->shelf.folder);
-    assert_int_equal(unlink(path), 0);
+    (void)snprintf(ref, sizeof(ref), "%s/refs/main", f->shelf.folder);
+    assert_int_equal(unlink(ref), 0);
     assert_ok(hth_hub_find(&f->settings, &wanted, NULL, path, &f->err), f->err);
 }
