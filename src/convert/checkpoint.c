@@ -11,16 +11,16 @@
 
 #define INDEX "model.safetensors.index.json"
 
-enum { PATH_BYTES = 4096, N_FILES_MAX = 4096 };
+enum { N_FILES_MAX = 4096 };
 
 static hearth_status open_file(hth_checkpoint *checkpoint, const char *name, bool require_order, hearth_error *err)
 {
     hth_safetensors *file = &checkpoint->files[checkpoint->n_files];
-    char path[PATH_BYTES];
-    hearth_status status;
+    char path[HTH_CHECKPOINT_PATH_BYTES];
+    hearth_status status = hth_checkpoint_path(checkpoint->folder, name, path, err);
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/%s", checkpoint->folder, name) >= sizeof(path))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", checkpoint->folder);
+    if (status != HEARTH_OK)
+        return status;
     status = hth_safetensors_open(path, file, err);
     if (status != HEARTH_OK)
         return status;

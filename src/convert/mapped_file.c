@@ -13,7 +13,15 @@
 #include "base/json_bounds.h"
 
 /* A tokenizer has about a million values; merges that are pairs, two million more. */
-enum { PATH_BYTES = 4096, JSON_BYTES_MAX = 512 << 20, JSON_DEPTH_MAX = 32, JSON_VALUES_MAX = 16000000 };
+enum { JSON_BYTES_MAX = 512 << 20, JSON_DEPTH_MAX = 32, JSON_VALUES_MAX = 16000000 };
+
+hearth_status hth_checkpoint_path(const char *folder, const char *name, char out[HTH_CHECKPOINT_PATH_BYTES],
+                                  hearth_error *err)
+{
+    if ((size_t)snprintf(out, HTH_CHECKPOINT_PATH_BYTES, "%s/%s", folder, name) < HTH_CHECKPOINT_PATH_BYTES)
+        return HEARTH_OK;
+    return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", folder);
+}
 
 hearth_status hth_mapped_file_open(const char *path, uint64_t bytes_max, const uint8_t **bytes, uint64_t *n_bytes,
                                    hearth_error *err)
@@ -60,16 +68,15 @@ void hth_mapped_file_release(const uint8_t *bytes, uint64_t n_bytes)
 
 hearth_status hth_json_file_read(const char *directory, const char *name, json_t **out, hearth_error *err)
 {
-    char path[PATH_BYTES];
+    char path[HTH_CHECKPOINT_PATH_BYTES];
     const uint8_t *bytes = NULL;
     uint64_t n_bytes = 0;
     json_error_t problem = { .line = 0 };
-    hearth_status status;
+    hearth_status status = hth_checkpoint_path(directory, name, path, err);
     json_t *read = NULL;
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/%s", directory, name) >= sizeof(path))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", directory);
-    status = hth_mapped_file_open(path, JSON_BYTES_MAX, &bytes, &n_bytes, err);
+    if (status == HEARTH_OK)
+        status = hth_mapped_file_open(path, JSON_BYTES_MAX, &bytes, &n_bytes, err);
     if (status != HEARTH_OK)
         return status;
     if (!hth_json_is_within((const char *)bytes, (size_t)n_bytes, JSON_DEPTH_MAX, JSON_VALUES_MAX))

@@ -8,6 +8,12 @@
 
 #include "base/status.h"
 
+enum { HTH_CHECKPOINT_PATH_BYTES = 4096 };
+
+/* FOLDER/NAME. HEARTH_MISUSE: it is too long. */
+hearth_status hth_checkpoint_path(const char *folder, const char *name, char out[HTH_CHECKPOINT_PATH_BYTES],
+                                  hearth_error *err);
+
 /*
  * Map a regular file; links are followed, because the hub's cache is made of them. HEARTH_NOT_FOUND: there is none;
  * HEARTH_CORRUPT: it is empty, larger than bytes_max, or no file; HEARTH_PERMISSION, HEARTH_IO (a cycle of links).

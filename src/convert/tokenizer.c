@@ -14,7 +14,7 @@
 #include "convert/sentencepiece.h"
 #include "convert/tokenizer_json.h"
 
-enum { PATH_BYTES = 4096, MODEL_BYTES_MAX = 64 << 20, TEMPLATE_BYTES_MAX = 1 << 20 };
+enum { MODEL_BYTES_MAX = 64 << 20, TEMPLATE_BYTES_MAX = 1 << 20 };
 
 typedef struct sources {
     const char *folder;
@@ -72,14 +72,13 @@ static void free_sources(sources *s)
 /* HEARTH_NOT_FOUND: there is no tokenizer.model. */
 static hearth_status read_pieces(const sources *s, hth_vocabulary *vocabulary, hearth_error *err)
 {
-    char path[PATH_BYTES];
+    char path[HTH_CHECKPOINT_PATH_BYTES];
     const uint8_t *bytes = NULL;
     uint64_t n_bytes = 0;
-    hearth_status status;
+    hearth_status status = hth_checkpoint_path(s->folder, "tokenizer.model", path, err);
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/tokenizer.model", s->folder) >= sizeof(path))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", s->folder);
-    status = hth_mapped_file_open(path, MODEL_BYTES_MAX, &bytes, &n_bytes, err);
+    if (status == HEARTH_OK)
+        status = hth_mapped_file_open(path, MODEL_BYTES_MAX, &bytes, &n_bytes, err);
     if (status != HEARTH_OK)
         return status;
     status = hth_sentencepiece_read(path, bytes, (size_t)n_bytes, vocabulary, err);
@@ -245,14 +244,13 @@ static const char *template_of(const json_t *value)
 static hearth_status read_template(const sources *s, char **out, hearth_error *err)
 {
     const char *text = template_of(json_object_get(s->tokenizer_config, "chat_template"));
-    char path[PATH_BYTES];
+    char path[HTH_CHECKPOINT_PATH_BYTES];
     const uint8_t *bytes = NULL;
     uint64_t n_bytes = 0;
-    hearth_status status;
+    hearth_status status = hth_checkpoint_path(s->folder, "chat_template.jinja", path, err);
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/chat_template.jinja", s->folder) >= sizeof(path))
-        return hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", s->folder);
-    status = hth_mapped_file_open(path, TEMPLATE_BYTES_MAX, &bytes, &n_bytes, err);
+    if (status == HEARTH_OK)
+        status = hth_mapped_file_open(path, TEMPLATE_BYTES_MAX, &bytes, &n_bytes, err);
     if (status == HEARTH_OK) {
         if (memchr(bytes, '\0', (size_t)n_bytes))
             status = hth_fail(err, HEARTH_CORRUPT, "'%s' has a zero byte", path);

@@ -44,17 +44,18 @@ static void fail(hth_short_program *program)
 static bool read_output(hth_short_program *program)
 {
     char bytes[512];
-    ssize_t n = 1;
+    size_t n_read = 0;
 
-    for (size_t n_read = 0; n_read<READ_BYTES_MAX; n_read += n> 0 ? (size_t)n : 0) {
+    while (n_read < READ_BYTES_MAX) {
         const size_t room = sizeof(program->output) - 1 - program->n;
+        const ssize_t n = read(program->fd, bytes, sizeof(bytes));
         size_t taken;
 
-        n = read(program->fd, bytes, sizeof(bytes));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return n < 0 && errno == EAGAIN;
+        n_read += (size_t)n;
         taken = (size_t)n < room ? (size_t)n : room;
         memcpy(program->output + program->n, bytes, taken);
         program->n += taken;
