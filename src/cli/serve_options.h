@@ -19,6 +19,7 @@ enum {
     HTH_SERVE_NAME_BYTES_MAX = 128,
     HTH_SERVE_ALIASES_MAX = 64,
     HTH_SERVE_TAGS_MAX = 16,
+    HTH_SERVE_VALUE_BYTES = (64 << 10) + 64, /* of one value in the form of the command line, with its end */
 };
 
 /* When the worker of a model starts: with the server, or with the first request. */

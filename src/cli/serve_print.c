@@ -11,11 +11,11 @@
 
 #include "cli/serve_config.h"
 
-enum { VALUE_BYTES = (64 << 10) + 64, COMMENT_WIDTH = 118, INDENT = 2 };
+enum { COMMENT_WIDTH = 118, INDENT = 2 };
 
 typedef struct printer {
     FILE *out;
-    char *value; /* [VALUE_BYTES] */
+    char *value; /* [HTH_SERVE_VALUE_BYTES] */
     char *other; /* likewise */
     bool has_comments;
 } printer;
@@ -71,7 +71,7 @@ static void print_value(const printer *p, const hth_option *row, const char *val
 
 static bool has_value(const printer *p, const hth_option *row, const void *options)
 {
-    return hth_option_has_value(row, options) && hth_option_write(row, options, 0, p->value, VALUE_BYTES);
+    return hth_option_has_value(row, options) && hth_option_write(row, options, 0, p->value, HTH_SERVE_VALUE_BYTES);
 }
 
 /* ---- rows ---- */
@@ -79,7 +79,7 @@ static bool has_value(const printer *p, const hth_option *row, const void *optio
 static void print_list(const printer *p, const hth_option *row, const void *options)
 {
     (void)fputc('[', p->out);
-    for (size_t i = 0; hth_option_write(row, options, i, p->value, VALUE_BYTES); i++) {
+    for (size_t i = 0; hth_option_write(row, options, i, p->value, HTH_SERVE_VALUE_BYTES); i++) {
         (void)fputs(i > 0 ? ", " : "", p->out);
         print_value(p, row, p->value);
     }
@@ -90,7 +90,7 @@ static void print_list(const printer *p, const hth_option *row, const void *opti
 static void print_pairs(const printer *p, const hth_option *row, const void *options, int indent)
 {
     (void)fprintf(p->out, "%*s%s {\n", indent, "", row->key);
-    for (size_t i = 0; hth_option_write(row, options, i, p->value, VALUE_BYTES); i++) {
+    for (size_t i = 0; hth_option_write(row, options, i, p->value, HTH_SERVE_VALUE_BYTES); i++) {
         const char *equals = strchr(p->value, '=');
 
         (void)fprintf(p->out, "%*s%.*s = %s;\n", indent + INDENT, "", (int)(equals - p->value), p->value, equals + 1);
@@ -120,8 +120,8 @@ static void print_row(const printer *p, const hth_option *row, const void *optio
 static bool is_same(const printer *p, const hth_option *row, const void *a, const void *b)
 {
     for (size_t i = 0;; i++) {
-        const bool has_a = hth_option_write(row, a, i, p->value, VALUE_BYTES);
-        const bool has_b = hth_option_write(row, b, i, p->other, VALUE_BYTES);
+        const bool has_a = hth_option_write(row, a, i, p->value, HTH_SERVE_VALUE_BYTES);
+        const bool has_b = hth_option_write(row, b, i, p->other, HTH_SERVE_VALUE_BYTES);
 
         if (has_a != has_b || (has_a && strcmp(p->value, p->other) != 0))
             return false;
@@ -200,7 +200,9 @@ static void print_model(const printer *p, const hth_serve_model *model, const ht
 
 bool hth_serve_config_print(const hth_serve_set *set, FILE *out)
 {
-    printer p = { .out = out, .value = malloc(VALUE_BYTES), .other = malloc(VALUE_BYTES), .has_comments = true };
+    printer p = {
+        .out = out, .value = malloc(HTH_SERVE_VALUE_BYTES), .other = malloc(HTH_SERVE_VALUE_BYTES), .has_comments = true
+    };
     const bool has_memory = p.value && p.other;
 
     if (has_memory) {
@@ -259,7 +261,7 @@ static void print_keys(const printer *p, const char *section, const hth_option_t
 
 void hth_serve_keys_print(FILE *out)
 {
-    const printer p = { .out = out, .value = malloc(VALUE_BYTES) };
+    const printer p = { .out = out, .value = malloc(HTH_SERVE_VALUE_BYTES) };
     hth_serve_options *defaults = malloc(sizeof(*defaults));
 
     if (!p.value || !defaults) {

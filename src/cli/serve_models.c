@@ -1,0 +1,242 @@
+/*
+ * serve_models.c - the models of flags, of sections of the configuration file, and of a folder
+ *
+ * A model starts as a copy of the options of all models. A section of the file adds its presets in their order, then
+ * its own keys. Flags are applied last.
+ */
+#include <ctype.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/gguf_name.h"
+#include "base/status.h"
+#include "cache/policy.h"
+#include "cli/model_source.h"
+#include "cli/models_folder.h"
+#include "cli/serve_config_inside.h"
+#include "models/runtime.h"
+#include "sched/strategy.h"
+
+static bool is_model_name(const char *name)
+{
+    static const char others[] = "._-:/";
+    const size_t n = strlen(name);
+
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)name[i]) && !strchr(others, name[i]))
+            return false;
+    return n > 0 && n <= HTH_SERVE_NAME_BYTES_MAX && isalnum((unsigned char)name[0]);
+}
+
+#define NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
+
+/* A name by which requests reach a model. */
+typedef struct called {
+    const char *name;
+    const char *kind;
+} called;
+
+enum { CALLED_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
+
+/* The model's names, [CALLED_MAX] in out: first its own and its aliases, then those of its adapters from *first on. */
+static size_t list_names(const hth_serve_loader *l, const hth_serve_model *model, called *out, size_t *first_adapter)
+{
+    size_t n = 0;
+
+    out[n++] = (called){ model->name, "name" };
+    for (size_t i = 0; i < model->n_aliases; i++)
+        out[n++] = (called){ model->aliases[i], "alias" };
+    *first_adapter = n;
+    for (size_t i = 0; i < model->setup.adapters.n; i++) {
+        hth_adapter_spec spec;
+        const char *name = NULL;
+
+        if (hth_adapter_spec_read(model->setup.adapters.list[i], &spec, NULL) == HEARTH_OK)
+            name = hth_pool_text(l->pool, spec.name, strlen(spec.name));
+        if (name) /* else its option has told the error */
+            out[n++] = (called){ name, "adapter" };
+    }
+    return n;
+}
+
+/* The second of two models with a name would never be used, and an adapter changes all requests that name it. */
+static void check_names(const hth_serve_loader *l, const hth_serve_model *model, const char *where)
+{
+    called own[CALLED_MAX], others[CALLED_MAX];
+    size_t first_adapter, ignored, n_own = list_names(l, model, own, &first_adapter);
+
+    for (size_t i = first_adapter; i < n_own; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(own[i].name, own[j].name) == 0)
+                hth_problems_add(l->problems,
+                                 "%smodel '%s' has the adapter '%s' and the %s '%s'; give the adapter another name, "
+                                 "NAME=FILE",
+                                 where, model->name, own[i].name, own[j].kind, own[j].name);
+    for (size_t k = 0; k < l->n_models; k++) {
+        size_t n_others = list_names(l, &l->models[k], others, &ignored);
+
+        for (size_t i = 0; i < n_own; i++)
+            for (size_t j = 0; j < n_others; j++)
+                if (strcmp(own[i].name, others[j].name) == 0)
+                    hth_problems_add(l->problems,
+                                     "%sthe %s '%s' of model '%s' is the %s of model '%s', too; rename one of them",
+                                     where, own[i].kind, own[i].name, model->name, others[j].kind, l->models[k].name);
+    }
+}
+
+/* Check a model whose options are complete, and add it. where begins messages. */
+static void finish_model(hth_serve_loader *l, hth_serve_model *model, const char *where)
+{
+    const hearth_cache_policy *given = &model->setup.policy;
+    const hth_policy policy = { given->min_tokens,
+                                given->cold_min_tokens,
+                                given->cold_max_tokens ? given->cold_max_tokens : INT32_MAX,
+                                given->continued_interval,
+                                given->boundary_trim_tokens,
+                                given->boundary_align_tokens,
+                                given->snapshot_interval };
+    hth_strategy strategy;
+    hearth_error err;
+
+    for (size_t i = 0; i < l->n_models; i++)
+        if (strcmp(l->models[i].name, model->name) == 0) {
+            hth_problems_add(l->problems, "%sthere is a model '%s' already; give one of them another name", where,
+                             model->name);
+            return;
+        }
+    if (l->n_models == HTH_SERVE_MODELS_MAX) {
+        hth_problems_add(l->problems, "%smodel '%s' is one too many; at most %d are allowed", where, model->name,
+                         HTH_SERVE_MODELS_MAX);
+        return;
+    }
+    if (hth_policy_validate(&policy, &err) != HEARTH_OK)
+        hth_problems_add(l->problems, "%sthe cache policy of model '%s' cannot be used: %s", where, model->name,
+                         err.message);
+    if (model->setup.chat_template && model->setup.chat_template_file)
+        hth_problems_add(l->problems, "%smodel '%s' has both chat_template and chat_template_file; give one of them",
+                         where, model->name);
+    if (!hth_strategy_builtin(model->setup.model.strategy, &strategy))
+        hth_problems_add(l->problems,
+                         "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",
+                         where, model->name, model->setup.model.strategy);
+    check_names(l, model, where);
+    if (model->setup.defaults.system && strlen(model->setup.defaults.system) > HTH_API_DEFAULT_SYSTEM_BYTES_MAX)
+        hth_problems_add(l->problems, "%sthe system message of model '%s' is longer than %d KiB", where, model->name,
+                         HTH_API_DEFAULT_SYSTEM_BYTES_MAX >> 10);
+    hth_serve_setup_make_absolute(l, &model->setup);
+    if (model->setup.runtime.ram_bytes_max == 0)
+        model->setup.runtime.ram_bytes_max = hth_runtime_ram_bytes_default() >> 20 << 20;
+    model->setup.model.name = model->name;
+    l->models[l->n_models++] = *model;
+}
+
+/* Add a model given as "FILE" or "NAME=FILE". A path that exists as a whole is a file, also with '=' in it. */
+static void add_flag_model(hth_serve_loader *l, const char *given)
+{
+    hth_serve_model model = l->o->defaults;
+    const char *equals = strchr(given, '=');
+    const char *slash = strrchr(given, '/'), *name;
+
+    model.setup.path = given;
+    if (equals && access(given, F_OK) != 0) {
+        name = hth_pool_text(l->pool, given, (size_t)(equals - given));
+        model.setup.path = equals + 1;
+    } else {
+        name = slash ? slash + 1 : given;
+        name = hth_pool_text(l->pool, name, hth_gguf_stem(name, strlen(name)));
+    }
+    model.name = name;
+    model.setup.path = hth_model_source_downloaded(l->pool, model.setup.path, l->problems);
+    if (!name)
+        (void)hth_serve_no_memory(l);
+    else if (!*model.setup.path)
+        hth_problems_add(l->problems, "--model '%s' names no file after the '='", given);
+    else if (!is_model_name(name))
+        hth_problems_add(l->problems, "--model '%s' would be called '%.128s'; %s: give it one, as NAME=FILE", given,
+                         name, NAME_RULE);
+    else
+        finish_model(l, &model, "");
+}
+
+/* Apply the flags, which concern all models, to this one. */
+static bool apply_flags_to_model(const hth_serve_loader *l, hth_serve_model *model)
+{
+    hth_serve_options *options = hth_pool_alloc(l->pool, sizeof(*options));
+
+    if (!options)
+        return hth_serve_no_memory(l);
+    options->defaults = *model;
+    hth_serve_apply_flags(l, options);
+    *model = options->defaults;
+    return true;
+}
+
+static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
+{
+    const size_t n_before = l->problems->n_errors;
+    hth_serve_model model = l->o->defaults;
+    char where[512];
+
+    model.name = section->key;
+    (void)snprintf(where, sizeof(where), "%.400s:%u: ", l->reader.name, section->key_line); /* cut */
+    if (!is_model_name(model.name)) {
+        hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name, NAME_RULE);
+        return;
+    }
+    hth_config_presets_read(&l->presets, &l->reader, section, "of a model", &model);
+    if (!apply_flags_to_model(l, &model))
+        return;
+    if (!model.setup.path && l->problems->n_errors == n_before)
+        hth_problems_add(l->problems, "%smodel '%s' has no 'path'; give the path of its GGUF file", where, model.name);
+    else
+        finish_model(l, &model, where);
+}
+
+/* Add a model of the folder, unless it is named elsewhere. */
+static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
+{
+    hth_serve_model model = l->o->defaults;
+
+    for (size_t i = 0; i < l->n_models; i++)
+        if (strcmp(l->models[i].name, found->name) == 0 || strcmp(l->models[i].setup.path, found->path) == 0)
+            return;
+    if (!is_model_name(found->name)) {
+        hth_problems_warn(l->problems, "'%s' is left out: %s", found->path, NAME_RULE);
+        return;
+    }
+    model.name = found->name;
+    model.setup.path = found->path;
+    model.start = HTH_START_ON_DEMAND;
+    finish_model(l, &model, "");
+}
+
+bool hth_serve_models_read(hth_serve_loader *l)
+{
+    hth_serve_model unused = l->o->defaults;
+    hth_found_models found = { .n = 0 };
+    size_t n;
+
+    if (l->o->server.models_folder &&
+        !hth_models_folder_read(l->pool, l->o->server.models_folder, HTH_SERVE_MODELS_MAX, l->problems, &found))
+        return false;
+    l->set->options.watched_folders = found.folders;
+    l->set->options.n_watched_folders = found.n_folders;
+    n = l->o->n_models + l->n_sections + found.n;
+    l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));
+    if (!l->models)
+        return hth_serve_no_memory(l);
+    if (l->presets.n > 0) /* else there may be no file */
+        hth_config_presets_check(&l->presets, &l->reader, &unused);
+    for (size_t i = 0; i < l->o->n_models; i++)
+        add_flag_model(l, l->o->models[i]);
+    for (size_t i = 0; i < l->n_sections; i++)
+        add_file_model(l, l->sections[i]);
+    for (size_t i = 0; i < found.n; i++)
+        add_found_model(l, &found.list[i]);
+    if (n == 0 && l->problems->n_errors == 0)
+        hth_problems_add(l->problems,
+                         "there is no model to serve; give one with -m FILE, with --models-dir, or with a section "
+                         "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");
+    l->set->models = l->models;
+    return true;
+}
