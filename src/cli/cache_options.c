@@ -116,9 +116,7 @@ void hth_cache_help_print(FILE *out)
 {
     const hth_option_table table = { rows, N_ROWS };
 
-    (void)fputs(usage, out);
-    hth_option_table_print(&table, true, out);
-    (void)fputs(closing, out);
+    hth_option_table_help(usage, &table, true, NULL, closing, out);
 }
 
 static bool find_verb(const char *name, hth_cache_verb *out)

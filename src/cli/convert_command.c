@@ -124,9 +124,7 @@ static bool parse(convert *c, int argc, char **argv, int *exit_out)
     if (first < 0)
         return false;
     if (c->help) {
-        (void)fputs(usage, stdout);
-        hth_option_table_print(&table, /* all= */ true, stdout);
-        (void)fputs(closing, stdout);
+        hth_option_table_help(usage, &table, true, NULL, closing, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

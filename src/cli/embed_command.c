@@ -139,9 +139,7 @@ static bool parse(embed *e, int argc, char **argv, int *exit_out)
         const bool all = e->help_all;
 
         init(e);
-        (void)fputs(usage, stdout);
-        hth_option_table_help(&table, all, e, stdout);
-        (void)fputs(closing, stdout);
+        hth_option_table_help(usage, &table, all, e, closing, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

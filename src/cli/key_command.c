@@ -505,8 +505,7 @@ static int hash_given(void)
 
 static void print_help(void)
 {
-    (void)fputs(usage, stdout);
-    hth_option_table_print(&new_table, true, stdout);
+    hth_option_table_help(usage, &new_table, true, NULL, "", stdout);
 }
 
 static int command_new(int argc, char **argv)

@@ -679,9 +679,7 @@ static int command_inspect(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        (void)fputs(inspect_usage, stdout);
-        hth_option_table_print(&inspect_table, true, stdout);
-        (void)fputs(inspect_closing, stdout);
+        hth_option_table_help(inspect_usage, &inspect_table, true, NULL, inspect_closing, stdout);
         return hth_kvc_finish_output(HTH_EXIT_OK);
     }
     if (first == argc)

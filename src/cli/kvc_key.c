@@ -147,9 +147,7 @@ int hth_kvc_key(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        (void)fputs(usage, stdout);
-        hth_option_table_print(&table, true, stdout);
-        (void)fputs(closing, stdout);
+        hth_option_table_help(usage, &table, true, NULL, closing, stdout);
         return hth_kvc_finish_output(HTH_EXIT_OK);
     }
     if (!options.quant || !options.fingerprint || !options.ctx_params_hash ||

@@ -350,11 +350,13 @@ static void print_row(const hth_option *option, const void *defaults, FILE *out)
     print_wrapped(help, n, out);
 }
 
-void hth_option_table_help(const hth_option_table *table, bool all, const void *defaults, FILE *out)
+void hth_option_table_help(const char *usage, const hth_option_table *table, bool all, const void *defaults,
+                           const char *closing, FILE *out)
 {
     hth_flat_table flat;
     const hth_option *heading = NULL;
 
+    (void)fputs(usage, out); /* a failure cannot be reported, here and below */
     hth_option_table_flatten(table, true, &flat);
     for (size_t i = 0; i < flat.n; i++) {
         const hth_option *row = flat.rows[i].option;
@@ -370,4 +372,5 @@ void hth_option_table_help(const hth_option_table *table, bool all, const void *
         heading = NULL;
         print_row(row, defaults ? (const char *)defaults + flat.rows[i].offset : NULL, out);
     }
+    (void)fputs(closing, out);
 }

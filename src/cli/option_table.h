@@ -115,13 +115,11 @@ void hth_option_set_flag(const hth_option *option, void *options, bool on);
 bool hth_option_has_value(const hth_option *option, const void *options);
 
 /*
- * Print the options under their headings, all or the common ones. Headings without a row are left out. defaults (NULL:
- * none) are the options before anything was read; a row shows its number, size, time or word among them as its default.
+ * Print the help of a command: usage, the options under their headings, all or the common ones, and closing. Headings
+ * without a row are left out. defaults (NULL: none) are the options before anything was read; a row shows its number,
+ * size, time or word among them as its default.
  */
-void hth_option_table_help(const hth_option_table *table, bool all, const void *defaults, FILE *out);
-static inline void hth_option_table_print(const hth_option_table *table, bool all, FILE *out)
-{
-    hth_option_table_help(table, all, NULL, out);
-}
+void hth_option_table_help(const char *usage, const hth_option_table *table, bool all, const void *defaults,
+                           const char *closing, FILE *out);
 
 #endif

@@ -84,9 +84,7 @@ int hth_command_pull(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        (void)fputs(usage, stdout);
-        hth_option_table_help(&table, true, &options, stdout);
-        (void)fputs(closing, stdout);
+        hth_option_table_help(usage, &table, true, &options, closing, stdout);
         return HTH_EXIT_OK;
     }
     if (first + 1 != argc) {

@@ -401,9 +401,7 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
         const bool all = out->help_all;
 
         init(out); /* the defaults, without options before --help */
-        (void)fputs(usage, stdout);
-        hth_option_table_help(&table, all, out, stdout);
-        (void)fputs(closing, stdout);
+        hth_option_table_help(usage, &table, all, out, closing, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

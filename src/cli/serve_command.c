@@ -203,9 +203,7 @@ static void print_help(hth_serve_options *options)
     const bool all = options->help_all;
 
     hth_serve_options_init(options); /* the defaults, without options before --help */
-    (void)fputs(usage, stdout);
-    hth_option_table_help(&hth_serve_flags, all, options, stdout);
-    (void)fputs(closing, stdout);
+    hth_option_table_help(usage, &hth_serve_flags, all, options, closing, stdout);
 }
 
 static bool parse(serve *s, hth_problems *problems, int *exit_out)

@@ -107,8 +107,7 @@ int hth_command_version(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        (void)fputs(usage, stdout); /* a failure cannot be reported */
-        hth_option_table_print(&table, true, stdout);
+        hth_option_table_help(usage, &table, true, NULL, "", stdout);
         return HTH_EXIT_OK;
     }
     if (first < argc) {

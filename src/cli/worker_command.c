@@ -125,9 +125,8 @@ static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
     if (out->help || out->help_all) {
         const bool all = out->help_all;
 
-        init(out);                  /* the defaults, without options before --help */
-        (void)fputs(usage, stdout); /* a failure cannot be reported, here and below */
-        hth_option_table_help(&table, all, out, stdout);
+        init(out); /* the defaults, without options before --help */
+        hth_option_table_help(usage, &table, all, out, "", stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

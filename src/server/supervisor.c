@@ -17,8 +17,7 @@
 #include "base/smaller.h"
 #include "base/status.h"
 #include "server/budget.h"
-#include "server/model_worker.h"
-#include "server/runtime_folder.h"
+#include "server/supervisor_inside.h"
 
 enum {
     TICK_MS = 250,
@@ -27,39 +26,12 @@ enum {
     SOCKET_NAME_BYTES = 28, /* that hth_socket_folder_make puts behind the directory, for a hundred million processes */
 };
 
-typedef struct worker_list {
-    hth_model_worker **at;
-    size_t n;
-} worker_list;
-
 #define MACHINE_FRACTION 0.9 /* of the machine's memory, the most for models */
 #define MACHINE_WIGGLE 0.02  /* of the machine's memory, for nobody */
 
-struct hth_supervisor {
-    hth_worker_shared shared;
-    hth_runtime_folder folder; /* of the sockets */
-    char *program;
-    worker_list present; /* in the order of the options */
-    worker_list leaving; /* their models were taken away; they end */
-    unsigned n_slots;
-    uint64_t ticked_ns;
-    struct event *child_event;
-    struct event *tick_event;
-    struct event *sweep_event;    /* workers have stopped, or became idle */
-    hth_resident *residents;      /* [2 * n of both lists]: of each worker itself and its rows; scratch of a plan */
-    hth_residency_order *planned; /* likewise */
-    uint64_t machine_bytes;       /* of memory, when the options came */
-    uint64_t wrote_ns;            /* the time at which learned memory was written */
-    bool is_planning;
-    bool is_held;         /* by pressure */
-    bool tells_uninvited; /* once it is known whether there is room */
-    void (*on_stopped)(void *user_data);
-    void *user_data;
-};
-
 /* ---- lists ---- */
 
-static hth_model_worker *find(const worker_list *list, const char *name)
+static hth_model_worker *find(const hth_worker_list *list, const char *name)
 {
     for (size_t i = 0; i < list->n; i++) {
         if (strcmp(hth_model_worker_name(list->at[i]), name) == 0)
@@ -68,7 +40,7 @@ static hth_model_worker *find(const worker_list *list, const char *name)
     return NULL;
 }
 
-static bool contains(const worker_list *list, const hth_model_worker *worker)
+static bool contains(const hth_worker_list *list, const hth_model_worker *worker)
 {
     for (size_t i = 0; i < list->n; i++) {
         if (list->at[i] == worker)
@@ -94,8 +66,6 @@ static void on_child(evutil_socket_t number, short what, void *user_data)
     for_each(user_data, hth_model_worker_reap);
 }
 
-static void make_plan(hth_supervisor *supervisor);
-
 static void on_tick(evutil_socket_t fd, short what, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
@@ -110,7 +80,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
         hth_model_worker_tick(supervisor->present.at[i], now_ns);
     for (size_t i = 0; i < supervisor->leaving.n; i++)
         hth_model_worker_tick(supervisor->leaving.at[i], now_ns);
-    make_plan(supervisor);
+    hth_supervisor_plan(supervisor);
     if (now_ns >= supervisor->wrote_ns + hth_ms_to_ns(WRITE_MS)) {
         supervisor->wrote_ns = now_ns;
         hth_learned_write(supervisor->shared.learned);
@@ -198,8 +168,8 @@ static void tell_uninvited(hth_supervisor *supervisor)
     }
 }
 
-/* Let models enter and leave. A callback of a waiter may come back here: the plan that runs is made again then. */
-static void make_plan(hth_supervisor *supervisor)
+/* A callback of a waiter may come back here: the plan that runs is made again then. */
+void hth_supervisor_plan(hth_supervisor *supervisor)
 {
     const hth_residency_limits limits = limits_of(supervisor);
     const size_t n = supervisor->present.n + supervisor->leaving.n;
@@ -231,7 +201,7 @@ static void make_plan(hth_supervisor *supervisor)
 static void sweep(evutil_socket_t fd, short what, void *user_data)
 {
     hth_supervisor *supervisor = user_data;
-    worker_list *leaving = &supervisor->leaving;
+    hth_worker_list *leaving = &supervisor->leaving;
     void (*on_stopped)(void *user_data) = supervisor->on_stopped;
     size_t n = 0;
 
@@ -250,7 +220,7 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
     for (size_t i = 0; i < supervisor->present.n; i++)
         n += hth_model_worker_state(supervisor->present.at[i]) != HTH_WORKER_STOPPED;
     if (!supervisor->shared.is_stopping) {
-        make_plan(supervisor);
+        hth_supervisor_plan(supervisor);
         return;
     }
     if (n > 0 || !on_stopped)
@@ -295,9 +265,9 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
 {
     hth_worker_shared *shared = &supervisor->shared;
     size_t n_all = options->n_models + supervisor->present.n + supervisor->leaving.n;
-    worker_list present = { .at = calloc(options->n_models + 1, sizeof(hth_model_worker *)) };
-    worker_list leaving = { .at = calloc(n_all + 1, sizeof(hth_model_worker *)) };
-    worker_list old[2] = { supervisor->present, supervisor->leaving };
+    hth_worker_list present = { .at = calloc(options->n_models + 1, sizeof(hth_model_worker *)) };
+    hth_worker_list leaving = { .at = calloc(n_all + 1, sizeof(hth_model_worker *)) };
+    hth_worker_list old[2] = { supervisor->present, supervisor->leaving };
     hth_resident *residents = calloc(2 * (n_all + 1), sizeof(*residents));
     hth_residency_order *planned = calloc(2 * (n_all + 1), sizeof(*planned));
     hearth_error err;
@@ -361,7 +331,7 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
     free(old[0].at);
     free(old[1].at);
     supervisor->tells_uninvited = true;
-    make_plan(supervisor);
+    hth_supervisor_plan(supervisor);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }
 
@@ -462,7 +432,7 @@ void hth_supervisor_free(hth_supervisor *supervisor)
 
 /* ---- requests ---- */
 
-static hth_model_worker *worker_of(const hth_supervisor *supervisor, const char *model, hearth_error *err)
+hth_model_worker *hth_supervisor_worker_of(const hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
     hth_model_worker *worker = find(&supervisor->present, model);
 
@@ -474,14 +444,14 @@ static hth_model_worker *worker_of(const hth_supervisor *supervisor, const char 
 hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model, uint64_t after,
                                   hth_worker_waiter *waiter, hearth_error *err)
 {
-    hth_model_worker *worker = worker_of(supervisor, model, err);
+    hth_model_worker *worker = hth_supervisor_worker_of(supervisor, model, err);
 
     if (!worker)
         return HEARTH_NOT_FOUND;
     hth_worker_waiter_cancel(waiter); /* it may hold a worker */
     hth_model_worker_want(worker, after, waiter);
     if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
-        make_plan(supervisor);
+        hth_supervisor_plan(supervisor);
     return HEARTH_OK;
 }
 
@@ -537,7 +507,7 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
 
 bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err)
 {
-    const hth_model_worker *worker = worker_of(supervisor, model, err);
+    const hth_model_worker *worker = hth_supervisor_worker_of(supervisor, model, err);
 
     return !worker || hth_model_worker_is_broken(worker, err);
 }
@@ -559,60 +529,4 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
     }
     out.pinned_over_commit = budget_of(supervisor, out.pinned_bytes).pinned_over_commit;
     return out;
-}
-
-/* The worker for an order. NULL: there is none, or the server ends. */
-static hth_model_worker *worker_to_order(const hth_supervisor *supervisor, const char *model, hearth_error *err)
-{
-    hth_model_worker *worker = worker_of(supervisor, model, err);
-
-    if (!worker || !supervisor->shared.is_stopping)
-        return worker;
-    (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down");
-    err->retry_after_s = HTH_STOPPING_RETRY_S;
-    return NULL;
-}
-
-hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model, hearth_error *err)
-{
-    hth_model_worker *worker = worker_to_order(supervisor, model, err);
-
-    if (!worker || hth_model_worker_is_broken(worker, err))
-        return err->status;
-    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED || hth_model_worker_state(worker) == HTH_WORKER_STOPPING) {
-        hth_model_worker_summon(worker);
-        make_plan(supervisor);
-    }
-    return HEARTH_OK;
-}
-
-hearth_status hth_supervisor_unload(hth_supervisor *supervisor, const char *model, hearth_error *err)
-{
-    hth_model_worker *worker = worker_to_order(supervisor, model, err);
-
-    if (!worker)
-        return err->status;
-    hth_model_worker_retire(worker, true, false);
-    return HEARTH_OK;
-}
-
-void hth_supervisor_keep(hth_supervisor *supervisor, const char *model, uint64_t keep_ms)
-{
-    hth_model_worker *worker = find(&supervisor->present, model);
-
-    if (!worker)
-        return;
-    hth_model_worker_keep(worker, keep_ms < UINT64_MAX / 1000000 ? keep_ms * 1000000 : UINT64_MAX);
-    on_change(supervisor);
-}
-
-hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *model, hearth_error *err)
-{
-    hth_model_worker *worker = worker_to_order(supervisor, model, err);
-
-    if (!worker)
-        return err->status;
-    hth_model_worker_retire(worker, false, true);
-    make_plan(supervisor);
-    return HEARTH_OK;
 }

@@ -1,0 +1,44 @@
+/*
+ * supervisor_inside.h - shared by the files of the supervisor: supervisor.c (workers, plans, the set of models),
+ * supervisor_orders.c (orders of operators and clients)
+ */
+#ifndef HTH_SERVER_SUPERVISOR_INSIDE_H
+#define HTH_SERVER_SUPERVISOR_INSIDE_H
+
+#include "server/model_worker.h"
+#include "server/runtime_folder.h"
+#include "server/supervisor.h"
+
+typedef struct hth_worker_list {
+    hth_model_worker **at;
+    size_t n;
+} hth_worker_list;
+
+struct hth_supervisor {
+    hth_worker_shared shared;
+    hth_runtime_folder folder; /* of the sockets */
+    char *program;
+    hth_worker_list present; /* in the order of the options */
+    hth_worker_list leaving; /* their models were taken away; they end */
+    unsigned n_slots;
+    uint64_t ticked_ns;
+    struct event *child_event;
+    struct event *tick_event;
+    struct event *sweep_event;    /* workers have stopped, or became idle */
+    hth_resident *residents;      /* [2 * n of both lists]: of each worker itself and its rows; scratch of a plan */
+    hth_residency_order *planned; /* likewise */
+    uint64_t machine_bytes;       /* of memory, when the options came */
+    uint64_t wrote_ns;            /* the time at which learned memory was written */
+    bool is_planning;
+    bool is_held;         /* by pressure */
+    bool tells_uninvited; /* once it is known whether there is room */
+    void (*on_stopped)(void *user_data);
+    void *user_data;
+};
+
+/* The worker of a model that is served. NULL, with the error: there is none. */
+hth_model_worker *hth_supervisor_worker_of(const hth_supervisor *supervisor, const char *model, hearth_error *err);
+/* Let models enter and leave. */
+void hth_supervisor_plan(hth_supervisor *supervisor);
+
+#endif
