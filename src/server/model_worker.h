@@ -24,13 +24,17 @@
 #include "server/relief.h"
 #include "server/residency.h"
 #include "server/waiters.h"
+#include "server/worker_process.h"
 #include "server/worker_view.h"
 
 struct event_base;
 
 typedef struct hth_model_worker hth_model_worker;
 
-enum { HTH_STOPPING_RETRY_S = 5 }; /* a guess: another server will answer by then */
+enum {
+    HTH_STOPPING_RETRY_S = 5, /* a guess: another server will answer by then */
+    HTH_ABANDONED_MAX = 16,   /* with more, nobody is asked for the needs of models */
+};
 
 /* What the workers of all models share. It outlives them. */
 typedef struct hth_worker_shared {
@@ -44,10 +48,15 @@ typedef struct hth_worker_shared {
     bool is_stopping;           /* no process is started any more */
     hth_learned *learned;       /* the memory of models; never NULL */
     unsigned n_asked;           /* processes that tell the needs of models, now */
+    unsigned n_abandoned;
+    hth_worker_process *abandoned[HTH_ABANDONED_MAX]; /* that told them too late; killed, and not yet ended */
     /* A process ended in order, and none follows; or a worker is not in use any more. Must not free a worker. */
     void (*on_change)(void *user_data);
     void *user_data;
 } hth_worker_shared;
+
+/* Free the abandoned processes that have ended. */
+void hth_worker_shared_reap(hth_worker_shared *shared);
 
 /* slot: a number that no other worker has or had. The model's strings are copied. */
 hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_model *model, unsigned slot,

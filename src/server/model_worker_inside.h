@@ -89,6 +89,9 @@ struct hth_model_worker {
     hth_learned_model learned;          /* of the key */
     hth_worker_process *asked;          /* the process that tells the needs; NULL: none */
     uint64_t asked_ns;
+    uint64_t wished_ns;     /* since then it waits for its place; 0: it does not */
+    uint64_t ask_ns;        /* not before this time */
+    unsigned n_killed;      /* processes that were killed before they answered, or could not start */
     hth_model_needs answer; /* the lines that it has told */
 
     char last_cause[HTH_CAUSE_BYTES]; /* of the last death, "" */
@@ -119,8 +122,11 @@ void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t no
 void hth_model_worker_recall(hth_model_worker *worker);
 /* Does the answer of the process that was asked come later? Ask one if nobody was asked yet. */
 bool hth_model_worker_ask(hth_model_worker *worker);
-/* Take the answer if the process has ended; kill it when it is late. */
+/* Take the answer if the process has ended; do without when it is late. */
 void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns);
+/* Has it waited for so long that it waits for nobody's needs any more? */
+bool hth_model_worker_waited_long(const hth_model_worker *worker);
+/* Without waiting for the end of the process. */
 void hth_model_worker_stop_asking(hth_model_worker *worker);
 /* Bytes that count for the model, without rows: of host and devices. */
 uint64_t hth_model_worker_own_bytes(const hth_model_worker *worker);

@@ -3,8 +3,10 @@
  *
  * A short-lived process of the worker's program reads the metadata of the model and tells its needs (measure.h). A
  * model that waits for its place is not planned before that. The answer is kept (learned.h), and nobody asks again
- * while file and options are the same. Without an answer, the size of the files stands for the needs.
+ * while file and options are the same. Without an answer, the size of the files stands for the needs. After a process
+ * that was killed, by a signal or because it was late, another one is asked, later each time.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/os.h"
@@ -13,8 +15,9 @@
 #include "server/needs_text.h"
 
 enum {
-    ASK_MS = 30000, /* longest time for an answer */
     ASKED_MAX = 2,  /* processes that answer at once, for all models */
+    TIMES_MAX = 5,  /* a model is asked about so often */
+    TURN_TIMES = 3, /* a model waits for so many times the longest answer for its turn to be asked about */
 };
 
 static bool is_known(const hth_model_worker *worker)
@@ -32,6 +35,8 @@ void hth_model_worker_recall(hth_model_worker *worker)
     hth_model_worker_stop_asking(worker);
     worker->has_key = has_key;
     worker->was_asked = !has_key;
+    worker->n_killed = 0;
+    worker->ask_ns = 0;
     worker->bytes = 0;
     worker->measures = false;
     worker->has_worked = false;
@@ -47,11 +52,47 @@ void hth_model_worker_recall(hth_model_worker *worker)
 
 void hth_model_worker_stop_asking(hth_model_worker *worker)
 {
+    hth_worker_shared *shared = worker->shared;
+
     if (!worker->asked)
         return;
-    hth_worker_process_free(worker->asked);
+    hth_worker_process_abandon(worker->asked); /* one that hangs in the system may end much later */
+    assert(shared->n_abandoned < HTH_ABANDONED_MAX);
+    shared->abandoned[shared->n_abandoned++] = worker->asked;
     worker->asked = NULL;
-    worker->shared->n_asked--;
+    shared->n_asked--;
+    hth_worker_shared_reap(shared);
+}
+
+void hth_worker_shared_reap(hth_worker_shared *shared)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < shared->n_abandoned; i++) {
+        if (hth_worker_process_has_ended(shared->abandoned[i]))
+            hth_worker_process_free(shared->abandoned[i]);
+        else
+            shared->abandoned[n++] = shared->abandoned[i];
+    }
+    shared->n_abandoned = n;
+}
+
+static uint64_t answer_ns(const hth_model_worker *worker)
+{
+    return hth_ms_to_ns(worker->shared->options->needs_timeout_ms);
+}
+
+bool hth_model_worker_waited_long(const hth_model_worker *worker)
+{
+    return worker->wished_ns > 0 && hth_os_monotonic_ns() > worker->wished_ns + TURN_TIMES * answer_ns(worker);
+}
+
+/* Nobody answered this time. */
+static void ask_later(hth_model_worker *worker, uint64_t now_ns)
+{
+    worker->n_killed++;
+    worker->was_asked = worker->n_killed >= TIMES_MAX;
+    worker->ask_ns = now_ns + (hth_ms_to_ns(worker->shared->options->needs_again_ms) << worker->n_killed);
 }
 
 static void on_needs(const char *line, void *user_data)
@@ -65,14 +106,20 @@ static void on_needs(const char *line, void *user_data)
 
 bool hth_model_worker_ask(hth_model_worker *worker)
 {
+    const uint64_t now_ns = hth_os_monotonic_ns();
     hearth_error err = { .message = "" };
 
-    if (worker->was_asked)
+    if (worker->asked)
+        return true;
+    if (worker->was_asked || now_ns < worker->ask_ns)
         return false;
-    if (worker->asked || worker->shared->n_asked >= ASKED_MAX)
+    if (hth_model_worker_waited_long(worker)) /* for a turn, or its file changes all the time */
+        return false;
+    if (worker->shared->n_asked >= ASKED_MAX ||
+        worker->shared->n_asked + worker->shared->n_abandoned >= HTH_ABANDONED_MAX)
         return true;
     worker->answer = (hth_model_needs){ .n_ctx = 0 };
-    worker->asked_ns = hth_os_monotonic_ns();
+    worker->asked_ns = now_ns;
     if (hth_worker_process_start(&(hth_worker_process_options){ .base = worker->shared->base,
                                                                 .program = worker->shared->program,
                                                                 .name = worker->name,
@@ -88,26 +135,29 @@ bool hth_model_worker_ask(hth_model_worker *worker)
     }
     hth_warn(worker->shared->log, "model '%s': nobody can be asked for the memory that it takes: %s", worker->name,
              err.message);
-    worker->was_asked = true;
+    ask_later(worker, now_ns);
     return false;
 }
 
 void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns)
 {
-    char cause[HTH_CAUSE_BYTES];
+    char cause[HTH_CAUSE_BYTES] = "no answer in time";
+    bool has_ended;
 
     if (!worker->asked)
         return;
-    if (now_ns > worker->asked_ns + hth_ms_to_ns(ASK_MS))
-        hth_worker_process_kill(worker->asked);
-    if (!hth_worker_process_has_ended(worker->asked))
+    has_ended = hth_worker_process_has_ended(worker->asked);
+    if (!has_ended && now_ns <= worker->asked_ns + answer_ns(worker))
         return;
     worker->was_asked = true;
     if (worker->answer.n_ctx > 0) {
         worker->learned.needs = worker->answer;
         hth_learned_note(worker->shared->learned, worker->key, &worker->learned);
     } else {
-        hth_worker_process_last_lines(worker->asked, cause, sizeof(cause));
+        if (!has_ended || hth_worker_process_was_killed(worker->asked))
+            ask_later(worker, now_ns);
+        if (has_ended)
+            hth_worker_process_last_lines(worker->asked, cause, sizeof(cause));
         hth_log_line(worker->shared->log, HEARTH_LOG_DEBUG, "hearth",
                      "model '%s': the size of its file counts, because its needs are unknown: %s", worker->name, cause);
     }
@@ -118,10 +168,8 @@ void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns)
 uint64_t hth_model_worker_own_bytes(const hth_model_worker *worker)
 {
     const hth_model_needs *needs = &worker->learned.needs;
-    /* Weights that nobody has used yet are not in memory, but they may be soon. */
-    const uint64_t least = !is_known(worker)         ? worker->file_bytes
-                         : worker->learned.bytes > 0 ? needs->memory.host.weight_bytes
-                                                     : hth_needs_host_bytes(needs);
+    /* Weights, cells and buffers that nobody has used yet are not in memory, but they may be soon. */
+    const uint64_t least = is_known(worker) ? hth_needs_host_bytes(needs) : worker->file_bytes;
 
     return (worker->bytes > least ? worker->bytes : least) + hth_needs_device_bytes(needs);
 }

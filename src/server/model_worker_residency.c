@@ -61,6 +61,7 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
     if (keep_ns != worker->keep_ns)
         worker->keep_once_ns = keep_ns;
     worker->keep_ns = keep_ns;
+    worker->wished_ns = 0; /* other options may be asked for anew */
     note_file(worker);
     return true;
 }
@@ -136,8 +137,12 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     const bool wants = is_wanted(worker) || worker->is_invited;
 
     worker->waits_for_needs = false;
-    if (residence_of(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker))
+    if (residence_of(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker)) {
+        worker->wished_ns = 0;
         return;
+    }
+    if (worker->wished_ns == 0)
+        worker->wished_ns = hth_os_monotonic_ns();
     note_file(worker);
     worker->waits_for_needs = hth_model_worker_ask(worker);
 }
@@ -160,7 +165,8 @@ void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out
             worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* a rest begins when loading ends */
         .is_pinned = worker->is_pinned,
         /* All are asked first, because those that start with the server enter in their order. */
-        .is_invited = worker->is_invited && !worker->waits_for_needs && worker->shared->n_asked == 0,
+        .is_invited = worker->is_invited && !worker->waits_for_needs &&
+                      (worker->shared->n_asked == 0 || hth_model_worker_waited_long(worker)),
     };
     *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS, .used_ns = worker->used_ns };
     if (out->residence != HTH_RESIDENCE_OUT) {

@@ -115,10 +115,12 @@ typedef struct hth_server_options {
     bool no_sandbox;
 
     /* Residency (residency.h). */
-    uint64_t memory_bytes;    /* for all models; 0: nine tenths of the machine's memory */
-    uint32_t models_max;      /* with a worker at once; 0: no limit */
-    uint32_t turn_ms;         /* a waiting model closes busy ones after this time */
-    const char *learned_path; /* of the file with the memory that models were seen to take (learned.h); NULL: none */
+    uint64_t memory_bytes;     /* for all models; 0: nine tenths of the machine's memory */
+    uint32_t models_max;       /* with a worker at once; 0: no limit */
+    uint32_t turn_ms;          /* a waiting model closes busy ones after this time */
+    const char *learned_path;  /* of the file with the memory that models were seen to take (learned.h); NULL: none */
+    uint32_t needs_timeout_ms; /* the longest time in which a process tells the needs of a model */
+    uint32_t needs_again_ms;   /* after the n-th one that was killed, another is asked 2^n times this later */
 
     /* Pressure (pressure.h). */
     const char *pressure_command; /* a line of the shell that prints the use of memory; NULL: none */
@@ -172,6 +174,8 @@ static inline hth_server_options hth_server_options_default(void)
         .drain_timeout_ms = 30000,
         .retries_max = 3,
         .turn_ms = 10000,
+        .needs_timeout_ms = 5000,
+        .needs_again_ms = 5000,
         .pressure_poll_ms = 1000,
         .pressure_high_percent = 95,
         .pressure_low_percent = 90,

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "server/budget.h"
 #include "server/supervisor_inside.h"
+#include "server/worker_process.h"
 
 enum {
     TICK_MS = 250,
@@ -61,9 +62,12 @@ static void for_each(hth_supervisor *supervisor, void (*act)(hth_model_worker *w
 
 static void on_child(evutil_socket_t number, short what, void *user_data)
 {
+    hth_supervisor *supervisor = user_data;
+
     (void)number;
     (void)what;
-    for_each(user_data, hth_model_worker_reap);
+    for_each(supervisor, hth_model_worker_reap);
+    hth_worker_shared_reap(&supervisor->shared);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *user_data)
@@ -417,6 +421,8 @@ void hth_supervisor_free(hth_supervisor *supervisor)
         return;
     for_each(supervisor, hth_model_worker_kill); /* all at once: each is waited for below */
     for_each(supervisor, hth_model_worker_free);
+    for (unsigned i = 0; i < supervisor->shared.n_abandoned; i++)
+        hth_worker_process_free(supervisor->shared.abandoned[i]);
     free(supervisor->present.at);
     free(supervisor->leaving.at);
     free(supervisor->residents);

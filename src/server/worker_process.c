@@ -419,6 +419,24 @@ bool hth_worker_process_has_ended(hth_worker_process *process)
     return true;
 }
 
+static void close_all(hth_worker_process *process)
+{
+    if (process->log_event)
+        event_free(process->log_event);
+    if (process->control_event)
+        event_free(process->control_event);
+    process->log_event = NULL;
+    process->control_event = NULL;
+    close_end(&process->log_fd);
+    close_end(&process->control_fd);
+}
+
+void hth_worker_process_abandon(hth_worker_process *process)
+{
+    hth_worker_process_kill(process);
+    close_all(process); /* nothing is read from a closed end */
+}
+
 void hth_worker_process_free(hth_worker_process *process)
 {
     const struct timespec moment = { .tv_nsec = 2000000 };
@@ -430,18 +448,18 @@ void hth_worker_process_free(hth_worker_process *process)
         for (int waited_ms = 0; waited_ms < END_WAIT_MS && !hth_worker_process_has_ended(process); waited_ms += 2)
             (void)nanosleep(&moment, NULL); /* a signal may end it early */
     }
-    if (process->log_event)
-        event_free(process->log_event);
-    if (process->control_event)
-        event_free(process->control_event);
-    close_end(&process->log_fd);
-    close_end(&process->control_fd);
+    close_all(process);
     free(process);
 }
 
 bool hth_worker_process_said_stopping(const hth_worker_process *process)
 {
     return process->said_stopping;
+}
+
+bool hth_worker_process_was_killed(const hth_worker_process *process)
+{
+    return WIFSIGNALED(process->wait_status);
 }
 
 bool hth_worker_process_ended_in_order(const hth_worker_process *process)

@@ -45,6 +45,8 @@ typedef struct hth_worker_process_options {
  */
 hearth_status hth_worker_process_start(const hth_worker_process_options *options, hth_worker_process **out,
                                        hearth_error *err);
+/* Kill it, and call no callback any more. It is freed once it has ended. */
+void hth_worker_process_abandon(hth_worker_process *process);
 /* If it has not ended, kill its group and wait for it, a few seconds at most. Accepts NULL. */
 void hth_worker_process_free(hth_worker_process *process);
 
@@ -65,6 +67,8 @@ bool hth_worker_process_has_ended(hth_worker_process *process);
 
 /* Did it report "stopping"? on_stopping may not have been called. */
 bool hth_worker_process_said_stopping(const hth_worker_process *process);
+/* By a signal? */
+bool hth_worker_process_was_killed(const hth_worker_process *process);
 /* Did it end with status 0, or by SIGTERM? */
 bool hth_worker_process_ended_in_order(const hth_worker_process *process);
 /*

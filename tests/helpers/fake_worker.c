@@ -160,7 +160,8 @@ static void do_word(fake *f, const char *word)
         become_ready(f);
     } else if (IS("log")) {
         (void)fprintf(stderr, "%s\n", argument);
-    } else if (IS("needs") || IS("needs-count") || IS("needs-hang")) { /* only where they are asked for */
+    } else if (IS("needs") || IS("needs-count") || IS("needs-crash") ||
+               IS("needs-hang")) { /* only where they are asked for */
     } else if (IS("crash")) {
         crash();
     } else if (IS("crash-first")) { /* only when the file was not there */
@@ -222,6 +223,8 @@ static void tell_needs(const fake *f, const char *word)
         (void)dprintf(f->control_fd, "needs %s\n", word + 6);
     else if (strncmp(word, "needs-count=", 12) == 0)
         (void)count(word + 12);
+    else if (strncmp(word, "needs-crash=", 12) == 0 && count(word + 12) < 3)
+        crash();
     else if (strcmp(word, "needs-hang") == 0)
         for (;;)
             pause_ms(1000);

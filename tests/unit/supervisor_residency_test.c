@@ -392,17 +392,23 @@ FIXTURE_TEST(the_memory_that_a_worker_took_is_known_to_the_next_server)
     f->options.learned_path = path;
     (void)add_sized(f, "a", 0);
     (void)add_sized(f, "b", 0);
+    (void)add_sized(f, "c", 0);
+    set_words(f, 1, WORDS("needs=host 1048576 0 1073741824 0 0 256", "ready"));
     begin(f, 9000);
     use(f, "a");
-    run_until(f, view(f, 0).measured_bytes > 0);
+    use(f, "b");
+    run_until(f, view(f, 0).measured_bytes > 0 && view(f, 1).measured_bytes > 0);
+    assert_int_equal(view(f, 1).memory_bytes / MIB, 1025); /* its cells may still fill */
     run_until(f, exists(path));
     hth_supervisor_free(f->supervisor);
     start(f);
     bytes = view(f, 0).measured_bytes;
     assert_true(bytes > 0);
-    assert_int_equal(view(f, 0).memory_bytes, bytes); /* it is no more than what was seen */
+    assert_int_equal(view(f, 0).memory_bytes, bytes);
     assert_true(is_in(f, 0, HTH_WORKER_STOPPED));
-    assert_int_equal(view(f, 1).measured_bytes, 0);
+    assert_true(view(f, 1).measured_bytes > 0 && view(f, 1).measured_bytes < MIB * UINT64_C(1024));
+    assert_int_equal(view(f, 1).memory_bytes / MIB, 1025);
+    assert_int_equal(view(f, 2).measured_bytes, 0);
 }
 
 FIXTURE_TEST(the_memory_of_an_old_process_is_not_learned_for_a_new_file)
@@ -459,6 +465,80 @@ FIXTURE_TEST(a_server_with_one_model_and_no_limit_asks_nobody)
     begin(f, 0);
     use(f, "a");
     assert_false(exists(f->path));
+}
+
+FIXTURE_TEST(models_whose_needs_nobody_tells_hold_up_no_other)
+{
+    asker askers[3] = { request_of(f), request_of(f), request_of(f) };
+
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    (void)add_sized(f, "c", 1);
+    set_words(f, 0, WORDS("needs-hang", "ready"));
+    set_words(f, 1, WORDS("needs-hang", "ready"));
+    f->options.needs_timeout_ms = 100;
+    begin(f, 9000);
+    for (size_t i = 0; i < 3; i++)
+        want(f, f->models[i].name, 0, &askers[i]);
+    run_until(f, askers[0].n_ready == 1 && askers[1].n_ready == 1 && askers[2].n_ready == 1);
+    assert_int_equal(view(f, 0).needs.n_ctx, 0);
+    for (size_t i = 0; i < 3; i++)
+        end(&askers[i]);
+}
+
+/* A model whose first two processes that tell its needs crash, and its counter of them. */
+static void add_crashing(fixture *f, uint32_t again_ms)
+{
+    static char word[600];
+
+    (void)snprintf(word, sizeof(word), "needs-crash=%s", f->path);
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    set_words(f, 0, WORDS(word, "needs=host 1048576 0 2097152 0 0 256", "ready"));
+    f->options.needs_again_ms = again_ms;
+    begin(f, 9000);
+}
+
+FIXTURE_TEST(a_killed_process_is_not_the_last_one_that_is_asked)
+{
+    char text[64];
+
+    add_crashing(f, 0);
+    use(f, "a");
+    assert_int_equal(view(f, 0).needs.n_ctx, 256);
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "xxx");
+}
+
+FIXTURE_TEST(a_model_whose_process_was_killed_is_asked_about_later)
+{
+    char text[64];
+    hearth_error err;
+
+    add_crashing(f, 600000);
+    use(f, "a");
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    use(f, "a");
+    assert_int_equal(view(f, 0).needs.n_ctx, 0);
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "x");
+}
+
+FIXTURE_TEST(a_model_is_asked_about_five_times_at_most)
+{
+    char word[600], text[64];
+    hearth_error err;
+
+    (void)snprintf(word, sizeof(word), "needs-count=%s", f->path);
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    set_words(f, 0, WORDS(word, "needs-crash=/dev/null", "ready"));
+    f->options.needs_again_ms = 0;
+    begin(f, 9000);
+    use(f, "a");
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    use(f, "a");
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "xxxxx");
 }
 
 FIXTURE_TEST(a_server_ends_while_somebody_is_asked)
