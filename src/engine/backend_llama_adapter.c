@@ -20,6 +20,7 @@
 
 #include "engine/llama_adapters.h"
 #include "engine/model_files.h"
+#include "engine/module_lock.h"
 
 struct hth_engine_adapter {
     hth_engine_model *model;
@@ -71,10 +72,10 @@ static void bury(hth_engine_model *model)
 
 static void bury_if_free(hth_engine_model *model)
 {
-    if (!atomic_load(&model->gone) || pthread_rwlock_trywrlock(&model->adapters_lock) != 0)
+    if (!atomic_load(&model->gone) || !hth_module_try_write_lock(&model->adapters_lock))
         return; /* the holder does it */
     bury(model);
-    pthread_rwlock_unlock(&model->adapters_lock);
+    hth_module_release(&model->adapters_lock);
 }
 
 void hth_backend_llama_adapters_deinit(hth_engine_model *model)
@@ -86,22 +87,22 @@ void hth_backend_llama_adapters_deinit(hth_engine_model *model)
 
 void hth_backend_llama_adapters_hold(hth_engine_model *model)
 {
-    pthread_mutex_lock(&model->turnstile);
-    pthread_rwlock_rdlock(&model->adapters_lock);
-    pthread_mutex_unlock(&model->turnstile);
+    hth_module_lock(&model->turnstile);
+    hth_module_read_lock(&model->adapters_lock);
+    hth_module_unlock(&model->turnstile);
 }
 
 void hth_backend_llama_adapters_release(hth_engine_model *model)
 {
-    pthread_rwlock_unlock(&model->adapters_lock);
+    hth_module_release(&model->adapters_lock);
     bury_if_free(model);
 }
 
 static void change_begin(hth_engine_model *model)
 {
-    pthread_mutex_lock(&model->turnstile);
-    pthread_rwlock_wrlock(&model->adapters_lock);
-    pthread_mutex_unlock(&model->turnstile);
+    hth_module_lock(&model->turnstile);
+    hth_module_write_lock(&model->adapters_lock);
+    hth_module_unlock(&model->turnstile);
 }
 
 /* ---- loading ---- */
