@@ -320,7 +320,7 @@ typedef struct hearth_model hearth_model;
 
 /*
  * How a model file is told from every other: made while it is loaded, and kept in a memo by (device, inode, size,
- * times), so each is paid once.
+ * times), so each is paid once. All parts of a split model are read.
  */
 typedef enum hearth_fingerprint_mode {
     HEARTH_FINGERPRINT_SAFE = 0,         /* SHA-256 of every byte */
@@ -488,6 +488,12 @@ typedef struct hearth_model_options {
      */
     const char *host_weights;
     bool keep_host_weights; /* the file stays when the last process ends; false (default) */
+    /*
+     * With HEARTH_FINGERPRINT_SAFE, the SHA-256 that came with a file is believed, and the file is not hashed: that in
+     * "FILE.sha256" beside it, or the name of the file in the cache of a hub. Two files with the same wrong digest
+     * would share rows. A digest that others may write, or that is older than the file, does not count.
+     */
+    bool trust_digests;
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);

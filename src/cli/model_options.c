@@ -199,6 +199,10 @@ static const hth_option cache_rows[] = {
       .read = set_policy, .key = "policy", .write = write_policy, .is_pairs = true },
     { "fingerprint", 0, HTH_OPTION_WORD, "MODE", "identification of the model file: safe, gguf_chunked, fast_unsafe",
       .offset = AT(model.fingerprint_mode), .words = fingerprint_modes, .key = "fingerprint" },
+    { "trust-digests", 0, HTH_OPTION_FLAG, NULL,
+      "with mode safe: believe the SHA-256 in FILE.sha256 beside the model file, or the file's name in a hub's cache, "
+      "instead of hashing the file",
+      .offset = AT(model.trust_digests), .key = "trust_digests" },
 };
 
 static bool check_adapter(const char *shown, const char *value, hearth_error *err)

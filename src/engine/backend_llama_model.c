@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/gguf_name.h"
 #include "engine/backend_llama_weights.h"
 #include "engine/model_files.h"
 
@@ -263,8 +264,9 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
         status = hth_backend_llama_control_load(model, params, err);
     if (status != HEARTH_OK)
         goto out;
-    /* Only the first file is fingerprinted, so two models that differ in another file would share rows. */
-    atomic_init(&model->kind, (int)(file.split_count > 1 ? HTH_MODEL_UNCACHED : kind_of(&model->facts)));
+    /* No more files than those are fingerprinted, so two models that differ in another one would share rows. */
+    atomic_init(&model->kind,
+                (int)(file.split_count > HTH_GGUF_PARTS_MAX ? HTH_MODEL_UNCACHED : kind_of(&model->facts)));
 
     hth_backend_llama_log_latest(model->log);
     *out = model;

@@ -67,8 +67,11 @@ static hearth_status read_file(hearth_model *model, const char *path, hth_adapte
     hth_fingerprinting *fingerprinting = NULL;
     hth_engine_adapter *engine_adapter = NULL;
     uint8_t sha256[HTH_SHA256_BYTES];
-    hearth_status status = hth_fingerprinting_new(
-        path, HEARTH_FINGERPRINT_SAFE, hth_runtime_memo_directory(model->runtime), NULL, NULL, &fingerprinting, err);
+    const hth_fingerprint_options how = {
+        .mode = HEARTH_FINGERPRINT_SAFE,
+        .memo_directory = hth_runtime_memo_directory(model->runtime),
+    };
+    hearth_status status = hth_fingerprinting_new(path, &how, NULL, NULL, &fingerprinting, err);
 
     if (status == HEARTH_OK)
         status = model->backend->adapter_load(model->engine_model, path, &engine_adapter, err);

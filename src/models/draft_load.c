@@ -92,8 +92,8 @@ static hearth_status check(const hth_model_draft *draft, const hth_engine_model_
         if (kinds[i] == HTH_MODEL_UNCACHED)
             return hth_fail(err, HEARTH_UNSUPPORTED,
                             "'%s' cannot draft for '%s': the engine's sequences of '%s' are not known to be the same "
-                            "after a wrong token is cut off, because its file is split, it does not generate, or its "
-                            "architecture is not known",
+                            "after a wrong token is cut off, because it does not generate, or its architecture is not "
+                            "known",
                             draft->path, target->name, names[i]);
     for (size_t i = 2; i-- > 0;)
         if (kinds[i] != HTH_MODEL_PLAIN)
@@ -133,8 +133,8 @@ static hearth_status load(hth_model_draft *draft, hearth_runtime *runtime, const
     hearth_status status = HEARTH_OK;
 
     if (hth_model_path_is_file(engines, draft->path))
-        status = hth_fingerprinting_new(draft->path, options->fingerprint_mode, hth_runtime_memo_directory(runtime),
-                                        options->on_work, options->work_user_data, &draft->fingerprinting, err);
+        status = hth_fingerprinting_new(draft->path, target->fingerprint, options->on_work, options->work_user_data,
+                                        &draft->fingerprinting, err);
     if (status == HEARTH_OK)
         status = hth_backend_of_model(engines, draft->path, &draft->backend, err);
     if (status == HEARTH_OK)

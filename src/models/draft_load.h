@@ -20,6 +20,7 @@ typedef struct hth_draft_target {
     const hth_backend *backend;
     const hth_engine_model *engine_model;
     const hth_engine_model_info *info;
+    const hth_fingerprint_options *fingerprint; /* for the file of the draft model, too */
 } hth_draft_target;
 
 /*

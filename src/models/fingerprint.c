@@ -4,6 +4,7 @@
  * A memo entry is a file <device>-<inode>-<size>-<mtime ns>-<ctime ns>-<mode> with 64 hex digits, which rename puts in
  * place. Only the form of an entry is checked: whoever can write a wrong one can write to the cache directory. A model
  * file that changed within the last two seconds gets no entry, because another change could leave its times the same.
+ * A digest that came with the file gets none, so nobody believes it any more when the operator trusts no digests.
  */
 #include "models/fingerprint.h"
 
@@ -20,6 +21,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/os.h"
+#include "models/trusted_digest.h"
 
 enum {
     READ_BYTES = 1 << 20,
@@ -175,15 +177,17 @@ static void memo_write(const char *directory, const char *path, const uint8_t fi
         (void)unlink(temporary);
 }
 
-hearth_status hth_fingerprint_file(const char *path, hearth_fingerprint_mode mode, const char *memo_directory,
-                                   const hth_fingerprint_watch *watch, hth_fingerprint *out, hearth_error *err)
+hearth_status hth_fingerprint_file(const char *path, const hth_fingerprint_options *options, hth_fingerprint *out,
+                                   hearth_error *err)
 {
+    const hearth_fingerprint_mode mode = options->mode;
+    const char *memo_directory = options->memo_directory;
     char entry[PATH_MAX];
     hth_fingerprint found = { .is_from_memo = false };
     const struct stat *st = &found.file;
     struct stat after;
     hearth_status status = HEARTH_OK;
-    bool has_entry;
+    bool has_entry, is_trusted = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
@@ -199,9 +203,12 @@ hearth_status hth_fingerprint_file(const char *path, hearth_fingerprint_mode mod
     }
     has_entry = memo_directory && memo_path(memo_directory, st, mode, entry, sizeof(entry));
     found.is_from_memo = has_entry && memo_read(entry, found.bytes);
-    if (!found.is_from_memo)
-        status = hash_file(path, fd, st, mode, watch, found.bytes, err);
-    if (status == HEARTH_OK && !found.is_from_memo && has_entry && mode != HEARTH_FINGERPRINT_FAST_UNSAFE &&
+    if (!found.is_from_memo && options->trusts_digests && mode == HEARTH_FINGERPRINT_SAFE)
+        is_trusted = hth_trusted_digest(path, st, options->log, found.bytes);
+    if (!found.is_from_memo && !is_trusted)
+        status = hash_file(path, fd, st, mode, options->watch, found.bytes, err);
+    if (status == HEARTH_OK && !found.is_from_memo && !is_trusted && has_entry &&
+        mode != HEARTH_FINGERPRINT_FAST_UNSAFE &&
         hth_os_ctime_ns(st) / 1000000000u + SETTLED_SECONDS < hth_os_unix_seconds() && fstat(fd, &after) == 0 &&
         hth_os_ctime_ns(&after) == hth_os_ctime_ns(st))
         memo_write(memo_directory, entry, found.bytes);

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "base/status.h"
 
 typedef struct hth_fingerprint {
@@ -31,11 +32,16 @@ typedef struct hth_fingerprint_watch {
     void *user_data;
 } hth_fingerprint_watch;
 
-/*
- * Fingerprint the file at path. memo_directory (NULL: no memo) is created when missing. A memo that cannot be read or
- * written costs time only. watch may be NULL. Other statuses are those of hth_fail_errno.
- */
-hearth_status hth_fingerprint_file(const char *path, hearth_fingerprint_mode mode, const char *memo_directory,
-                                   const hth_fingerprint_watch *watch, hth_fingerprint *out, hearth_error *err);
+typedef struct hth_fingerprint_options {
+    hearth_fingerprint_mode mode;
+    const char *memo_directory;         /* created when missing; NULL: no memo */
+    const hth_fingerprint_watch *watch; /* may be NULL */
+    const hth_log *log;                 /* of trusted digests; may be NULL */
+    bool trusts_digests; /* in mode safe, a digest that came with the file (trusted_digest.h) is not computed again */
+} hth_fingerprint_options;
+
+/* Fingerprint the file at path. A memo that cannot be read or written costs time only. Statuses of hth_fail_errno. */
+hearth_status hth_fingerprint_file(const char *path, const hth_fingerprint_options *options, hth_fingerprint *out,
+                                   hearth_error *err);
 
 #endif

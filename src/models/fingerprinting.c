@@ -1,23 +1,25 @@
 /*
- * fingerprinting.c - a thread around hth_fingerprint_file
+ * fingerprinting.c - see fingerprinting.h
  */
 #include "models/fingerprinting.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/bytes.h"
+#include "base/gguf_name.h"
+#include "base/hash.h"
 #include "base/os.h"
-#include "models/fingerprint.h"
 
 struct hth_fingerprinting {
     char *path;
     char *memo_directory; /* NULL: none */
-    hearth_fingerprint_mode mode;
-    struct stat before; /* at the beginning; st_nlink 0: there was no file */
+    hth_fingerprint_options options;
     hearth_work_fn on_work;
     void *work_user_data;
     hth_fingerprint_watch watch;
@@ -29,8 +31,51 @@ struct hth_fingerprinting {
     /* The thread writes these; read them after joining it. */
     hearth_status status;
     hearth_error err;
-    hth_fingerprint found;
+    uint8_t found[HTH_SHA256_BYTES];
+
+    unsigned n_parts;     /* 1: one file */
+    struct stat before[]; /* [n_parts], at the beginning; st_nlink 0: there was no file */
 };
+
+/* The parts of the split model whose first part is at path. A part that is missing is an error of the engine. */
+static unsigned count_parts(const char *path)
+{
+    char part_path[PATH_MAX];
+    hth_gguf_part part;
+
+    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.number != 1 ||
+        part.n_parts > HTH_GGUF_PARTS_MAX)
+        return 1;
+    for (unsigned i = 2; i <= part.n_parts; i++) {
+        hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
+        if (access(part_path, F_OK) != 0)
+            return 1;
+    }
+    return part.n_parts;
+}
+
+/* The path of part i, counted from 0; it may be that of one file. */
+static const char *part_at(const hth_fingerprinting *f, unsigned i, char path[PATH_MAX])
+{
+    hth_gguf_part part;
+
+    if (f->n_parts == 1 || !hth_gguf_part_read(f->path, &part))
+        return f->path;
+    hth_gguf_part_path(f->path, &part, i + 1, path, PATH_MAX);
+    return path;
+}
+
+/* Is it the same file, with the same size and times? */
+static bool is_unchanged(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           hth_os_mtime_ns(a) == hth_os_mtime_ns(b) && hth_os_ctime_ns(a) == hth_os_ctime_ns(b);
+}
+
+static hearth_status fail_changed(const char *path, hearth_error *err)
+{
+    return hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded; load it again", path);
+}
 
 static void note(const hth_fingerprinting *f, hearth_work_kind kind)
 {
@@ -48,9 +93,45 @@ static void on_piece(void *user_data)
         note(f, HEARTH_WORK_BEGINS);
 }
 
+static hearth_status make_part(hth_fingerprinting *f, unsigned i, uint8_t out[HTH_SHA256_BYTES])
+{
+    char buffer[PATH_MAX];
+    const char *path = part_at(f, i, buffer);
+    hth_fingerprint found;
+    const hearth_status status = hth_fingerprint_file(path, &f->options, &found, &f->err);
+
+    if (status != HEARTH_OK)
+        return status;
+    if (!is_unchanged(&f->before[i], &found.file))
+        return fail_changed(path, &f->err);
+    memcpy(out, found.bytes, sizeof(found.bytes));
+    return HEARTH_OK;
+}
+
+static hearth_status make_split(hth_fingerprinting *f)
+{
+    static const char domain[] = "hearth-split-v1";
+    hearth_status status = HEARTH_OK;
+    hth_sha256 *sha = hth_sha256_new();
+    uint8_t n_parts[8], digest[HTH_SHA256_BYTES];
+
+    if (!sha)
+        return hth_fail(&f->err, HEARTH_NO_MEMORY, "no memory to fingerprint '%s'", f->path);
+    hth_put_u64(n_parts, f->n_parts);
+    hth_sha256_update(sha, domain, sizeof(domain) - 1);
+    hth_sha256_update(sha, n_parts, sizeof(n_parts));
+    for (unsigned i = 0; i < f->n_parts && status == HEARTH_OK; i++) {
+        status = make_part(f, i, digest);
+        hth_sha256_update(sha, digest, sizeof(digest));
+    }
+    hth_sha256_peek(sha, f->found);
+    hth_sha256_free(sha);
+    return status;
+}
+
 static void make(hth_fingerprinting *f)
 {
-    f->status = hth_fingerprint_file(f->path, f->mode, f->memo_directory, &f->watch, &f->found, &f->err);
+    f->status = f->n_parts == 1 ? make_part(f, 0, f->found) : make_split(f);
 }
 
 static void *run(void *context)
@@ -60,27 +141,34 @@ static void *run(void *context)
     return NULL;
 }
 
-hearth_status hth_fingerprinting_new(const char *path, hearth_fingerprint_mode mode, const char *memo_directory,
-                                     hearth_work_fn on_work, void *work_user_data, hth_fingerprinting **out,
-                                     hearth_error *err)
+hearth_status hth_fingerprinting_new(const char *path, const hth_fingerprint_options *options, hearth_work_fn on_work,
+                                     void *work_user_data, hth_fingerprinting **out, hearth_error *err)
 {
-    hth_fingerprinting *f = calloc(1, sizeof(*f));
+    const unsigned n_parts = count_parts(path);
+    hth_fingerprinting *f = calloc(1, sizeof(*f) + n_parts * sizeof(f->before[0]));
 
     if (f) {
         f->path = strdup(path);
-        f->memo_directory = memo_directory ? strdup(memo_directory) : NULL;
+        f->memo_directory = options->memo_directory ? strdup(options->memo_directory) : NULL;
     }
-    if (!f || !f->path || (memo_directory && !f->memo_directory)) {
+    if (!f || !f->path || (options->memo_directory && !f->memo_directory)) {
         hth_fingerprinting_free(f);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to fingerprint '%s'", path);
     }
-    f->mode = mode;
+    f->options = *options;
+    f->options.memo_directory = f->memo_directory;
+    f->options.watch = &f->watch;
     f->on_work = on_work;
     f->work_user_data = work_user_data;
     f->watch.on_piece = on_piece;
     f->watch.user_data = f;
-    if (stat(path, &f->before) != 0)
-        f->before = (struct stat){ .st_nlink = 0 };
+    f->n_parts = n_parts;
+    for (unsigned i = 0; i < n_parts; i++) {
+        char buffer[PATH_MAX];
+
+        if (stat(part_at(f, i, buffer), &f->before[i]) != 0)
+            f->before[i] = (struct stat){ .st_nlink = 0 };
+    }
     f->has_thread = pthread_create(&f->thread, NULL, run, f) == 0; /* else hth_fingerprinting_wait does the work */
     *out = f;
     return HEARTH_OK;
@@ -103,16 +191,24 @@ void hth_fingerprinting_cancel(hth_fingerprinting *f)
     atomic_store_explicit(&f->watch.is_cancelled, true, memory_order_relaxed);
 }
 
-/* Is it the same file, with the same size and times? */
-static bool is_unchanged(const struct stat *a, const struct stat *b)
+/* Are the files those of the beginning? */
+static hearth_status check_files(const hth_fingerprinting *f, hearth_error *err)
 {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           hth_os_mtime_ns(a) == hth_os_mtime_ns(b) && hth_os_ctime_ns(a) == hth_os_ctime_ns(b);
+    struct stat now;
+
+    for (unsigned i = 0; i < f->n_parts; i++) {
+        char buffer[PATH_MAX];
+        const char *path = part_at(f, i, buffer);
+
+        if (stat(path, &now) != 0 || !is_unchanged(&f->before[i], &now))
+            return fail_changed(path, err);
+    }
+    return count_parts(f->path) == f->n_parts ? HEARTH_OK : fail_changed(f->path, err);
 }
 
 hearth_status hth_fingerprinting_wait(hth_fingerprinting *f, uint8_t out[32], hearth_error *err)
 {
-    struct stat now;
+    hearth_status status;
 
     note(f, HEARTH_WORK_BEGINS);
     atomic_store_explicit(&f->is_waited_for, true, memory_order_relaxed);
@@ -127,8 +223,8 @@ hearth_status hth_fingerprinting_wait(hth_fingerprinting *f, uint8_t out[32], he
             *err = f->err;
         return f->status;
     }
-    if (!is_unchanged(&f->before, &f->found.file) || stat(f->path, &now) != 0 || !is_unchanged(&f->before, &now))
-        return hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded; load it again", f->path);
-    memcpy(out, f->found.bytes, sizeof(f->found.bytes));
-    return HEARTH_OK;
+    status = check_files(f, err);
+    if (status == HEARTH_OK)
+        memcpy(out, f->found, sizeof(f->found));
+    return status;
 }

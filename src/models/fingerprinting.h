@@ -1,29 +1,32 @@
 /*
- * fingerprinting.h - make the fingerprint of a file on an own thread while the file is loaded
+ * fingerprinting.h - make the fingerprint of a model on an own thread while its file is loaded
  *
  * Hashing takes about as long as loading, and neither needs the other. The file is read from the device once, because
  * the engine reads it from the page cache, which the hashing fills or finds filled.
+ *
+ * The fingerprint of one file is that of fingerprint.h. That of a split model is
+ * SHA-256("hearth-split-v1" || number of parts u64le || fingerprint of each part).
  */
 #ifndef HTH_MODELS_FINGERPRINTING_H
 #define HTH_MODELS_FINGERPRINTING_H
 
-#include "base/status.h"
+#include "models/fingerprint.h"
 
 typedef struct hth_fingerprinting hth_fingerprinting;
 
 /*
- * Begin with the file at path. Arguments as hth_fingerprint_file. hth_fingerprinting_wait reports errors of the file.
- * During that wait each piece that is read calls on_work (NULL: no calls), which shows that the work goes on.
+ * Begin with the file at path, or with all parts of the split model whose first part it is. The watch of the options is
+ * not used; the log must outlive the result. hth_fingerprinting_wait reports errors of the files. During that wait each
+ * piece that is read calls on_work (NULL: no calls), which shows that the work goes on.
  */
-hearth_status hth_fingerprinting_new(const char *path, hearth_fingerprint_mode mode, const char *memo_directory,
-                                     hearth_work_fn on_work, void *work_user_data, hth_fingerprinting **out,
-                                     hearth_error *err);
+hearth_status hth_fingerprinting_new(const char *path, const hth_fingerprint_options *options, hearth_work_fn on_work,
+                                     void *work_user_data, hth_fingerprinting **out, hearth_error *err);
 /* Cancel, and wait for the thread. Accepts NULL. */
 void hth_fingerprinting_free(hth_fingerprinting *fingerprinting);
 
 /*
- * Wait for the fingerprint, once. HEARTH_IO when the file at path has changed, or was replaced, since the beginning:
- * then the engine may have loaded other bytes than were hashed. HEARTH_CANCELLED.
+ * Wait for the fingerprint, once. HEARTH_IO when a file has changed, or was replaced, since the beginning: then the
+ * engine may have loaded other bytes than were hashed. HEARTH_CANCELLED.
  */
 hearth_status hth_fingerprinting_wait(hth_fingerprinting *fingerprinting, uint8_t out[32], hearth_error *err);
 /* Make it end soon. Any thread. */

@@ -296,7 +296,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     model->work_user_data = options->work_user_data;
     if (place->cache && place->kind == HTH_MODEL_UNCACHED && model->context)
         hth_info(place->log,
-                 "model '%s' (%s) is split over files or of a kind that was not measured; nothing of it is cached",
+                 "model '%s' (%s) is of a kind that was not measured, or has too many parts; nothing of it is cached",
                  model->name, model->info.architecture);
     return HEARTH_OK;
 }
@@ -323,13 +323,25 @@ static hearth_status plan_schedule(hearth_model *model, const hearth_model_optio
     return hth_runtime_strategy(model->runtime, options->strategy, &model->schedule.strategy, err);
 }
 
+static hth_fingerprint_options fingerprint_options(const hearth_runtime *runtime, const hearth_model_options *options)
+{
+    return (hth_fingerprint_options){
+        .mode = options->fingerprint_mode,
+        .memo_directory = hth_runtime_memo_directory(runtime),
+        .log = hth_runtime_log(runtime),
+        .trusts_digests = options->trust_digests,
+    };
+}
+
 static hearth_status load_draft(hearth_model *model, const hearth_model_options *options, hearth_error *err)
 {
-    hth_draft_target target = {
+    const hth_fingerprint_options fingerprint = fingerprint_options(model->runtime, options);
+    const hth_draft_target target = {
         .name = model->name,
         .backend = model->backend,
         .engine_model = model->engine_model,
         .info = &model->info,
+        .fingerprint = &fingerprint,
     };
 
     return hth_model_draft_load(model->runtime, &target, options, &model->draft, err);
@@ -337,13 +349,13 @@ static hearth_status load_draft(hearth_model *model, const hearth_model_options 
 
 static hearth_status load_engine(hearth_model *model, const hearth_model_options *options, hearth_error *err)
 {
+    const hth_fingerprint_options fingerprint = fingerprint_options(model->runtime, options);
     hearth_status status = HEARTH_OK;
 
     /* Errors of the file come from hth_fingerprinting_wait, so the engine reports first. Its messages are better. */
     if (hth_model_path_is_file(hth_runtime_engine_directory(model->runtime), model->path))
-        status =
-            hth_fingerprinting_new(model->path, options->fingerprint_mode, hth_runtime_memo_directory(model->runtime),
-                                   options->on_work, options->work_user_data, &model->fingerprinting, err);
+        status = hth_fingerprinting_new(model->path, &fingerprint, options->on_work, options->work_user_data,
+                                        &model->fingerprinting, err);
     if (status == HEARTH_OK)
         status = hth_model_load_weights(model, options, false, err);
     if (status == HEARTH_OK && options->draft_model)

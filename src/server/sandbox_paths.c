@@ -13,7 +13,7 @@
 #include "models/control_vector.h"
 
 enum {
-    READ_MAX = 5 + 2 * HTH_GGUF_PARTS_MAX + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX,
+    READ_MAX = 5 + 2 * 2 * HTH_GGUF_PARTS_MAX + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX,
     WRITE_MAX = 24,
     PATH_BYTES = 4096,
 };
@@ -44,20 +44,30 @@ static const char *keep(strings *texts, const char *text)
     return copy ? memcpy(copy, text, n) : NULL; /* the counting pass uses no text */
 }
 
+/* A file of a model, and the digest beside it. Returns n_read behind them. */
+static size_t keep_file(list *all, strings *texts, const char *path, bool trusts_digests, size_t n_read)
+{
+    char digest[PATH_BYTES];
+    const int n = snprintf(digest, sizeof(digest), "%s.sha256", path);
+
+    all->read[n_read++] = keep(texts, path);
+    if (trusts_digests && n > 0 && (size_t)n < sizeof(digest))
+        all->read[n_read++] = keep(texts, digest);
+    return n_read;
+}
+
 /* All parts of a split model: they may be links, so that their folder would not do. Returns n_read behind them. */
-static size_t keep_model(list *all, strings *texts, const char *path, size_t n_read)
+static size_t keep_model(list *all, strings *texts, const char *path, bool trusts_digests, size_t n_read)
 {
     char part_path[PATH_BYTES];
     hth_gguf_part part;
 
     if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.n_parts == 0 ||
-        part.n_parts > HTH_GGUF_PARTS_MAX) {
-        all->read[n_read] = keep(texts, path);
-        return n_read + 1;
-    }
+        part.n_parts > HTH_GGUF_PARTS_MAX)
+        return keep_file(all, texts, path, trusts_digests, n_read);
     for (unsigned i = 1; i <= part.n_parts; i++) {
         hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
-        all->read[n_read++] = keep(texts, part_path);
+        n_read = keep_file(all, texts, part_path, trusts_digests, n_read);
     }
     return n_read;
 }
@@ -67,10 +77,10 @@ static void fill(list *all, strings *texts, const char *model_path, const hearth
                  const hth_adapter_specs *adapters, const hearth_runtime_options *runtime, const char *slot_directory)
 {
     const char *engine = runtime->engine_directory ? runtime->engine_directory : getenv("HEARTH_ENGINE_DIRECTORY");
-    size_t n_read = keep_model(all, texts, model_path, 0), n_write = 0;
+    size_t n_read = keep_model(all, texts, model_path, model->trust_digests, 0), n_write = 0;
 
     if (model->draft_model)
-        n_read = keep_model(all, texts, model->draft_model, n_read);
+        n_read = keep_model(all, texts, model->draft_model, model->trust_digests, n_read);
     for (size_t i = 0; i < model->n_control_vectors; i++) {
         hth_control_vector vector;
 

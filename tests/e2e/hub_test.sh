@@ -211,6 +211,10 @@ ln -s "../../blobs/$digest" "$other/other.gguf"
 grep -q "removed t/tiny:Q4_K_M, 0 B" "$work/out" || fail "a blob in use is removed: $(cat "$work/out")"
 [ -s "$other/other.gguf" ] || fail "another snapshot lost its blob"
 
+# A digest that came with the file is not computed again, where the operator believes it.
+"$hearth" run t/tiny --trust-digests --cache "$work/trusting" -p x -n 1 --verbose >/dev/null 2>"$work/err" || fail "$(cat "$work/err")"
+said "is not hashed: its digest came with it"
+
 # Ollama's models are found and listed, and never removed.
 ollama=$HOME/.ollama/models
 mkdir -p "$ollama/manifests/host/library/tiny" "$ollama/manifests/hub.example/some/tiny" "$ollama/blobs"

@@ -65,7 +65,7 @@ static void fingerprint(const char *path, hearth_fingerprint_mode mode, uint8_t 
 {
     hth_fingerprint found;
 
-    assert_int_equal(hth_fingerprint_file(path, mode, NULL, NULL, &found, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprint_file(path, &(hth_fingerprint_options){ .mode = mode }, &found, NULL), HEARTH_OK);
     memcpy(out, found.bytes, sizeof(found.bytes));
 }
 
@@ -116,13 +116,14 @@ FIXTURE_TEST(a_file_that_did_not_change_is_hashed_once)
     char *path = file_of("a", 100000, 3);
     char memo[4096];
     struct timespec pause = { .tv_sec = 3 };
+    const hth_fingerprint_options options = { .mode = HEARTH_FINGERPRINT_SAFE, .memo_directory = memo };
     hth_fingerprint first, second;
 
     (void)snprintf(memo, sizeof(memo), "%s/memo", directory);
     nanosleep(&pause, NULL); /* files that changed just now are not noted */
-    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, NULL, &first, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprint_file(path, &options, &first, NULL), HEARTH_OK);
     assert_false(first.is_from_memo);
-    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, NULL, &second, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprint_file(path, &options, &second, NULL), HEARTH_OK);
     assert_true(second.is_from_memo);
     assert_memory_equal(first.bytes, second.bytes, 32);
 
@@ -132,7 +133,7 @@ FIXTURE_TEST(a_file_that_did_not_change_is_hashed_once)
     change_byte(path, 5);
     struct timespec times[2] = { st.st_atim, st.st_mtim };
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-    assert_int_equal(hth_fingerprint_file(path, HEARTH_FINGERPRINT_SAFE, memo, NULL, &second, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprint_file(path, &options, &second, NULL), HEARTH_OK);
     assert_false(second.is_from_memo);
     assert_memory_not_equal(first.bytes, second.bytes, 32);
     free(path);
@@ -140,11 +141,11 @@ FIXTURE_TEST(a_file_that_did_not_change_is_hashed_once)
 
 FIXTURE_TEST(what_is_no_readable_file_is_refused)
 {
+    const hth_fingerprint_options options = { .mode = HEARTH_FINGERPRINT_SAFE };
     hth_fingerprint out;
     hearth_error err;
 
-    assert_int_equal(hth_fingerprint_file("/nowhere/at/all", HEARTH_FINGERPRINT_SAFE, NULL, NULL, &out, &err),
-                     HEARTH_NOT_FOUND);
+    assert_int_equal(hth_fingerprint_file("/nowhere/at/all", &options, &out, &err), HEARTH_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nowhere/at/all"));
-    assert_int_equal(hth_fingerprint_file(directory, HEARTH_FINGERPRINT_SAFE, NULL, NULL, &out, &err), HEARTH_CORRUPT);
+    assert_int_equal(hth_fingerprint_file(directory, &options, &out, &err), HEARTH_CORRUPT);
 }

@@ -46,11 +46,13 @@ static void tear_down(fixture *f)
 
 /* ---- the fingerprint ---- */
 
+static const hth_fingerprint_options safe = { .mode = HEARTH_FINGERPRINT_SAFE };
+
 static hth_fingerprinting *begin(const char *path)
 {
     hth_fingerprinting *begun;
 
-    assert_int_equal(hth_fingerprinting_new(path, HEARTH_FINGERPRINT_SAFE, NULL, NULL, NULL, &begun, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprinting_new(path, &safe, NULL, NULL, &begun, NULL), HEARTH_OK);
     return begun;
 }
 
@@ -75,7 +77,7 @@ FIXTURE_TEST(a_fingerprint_that_is_waited_for_is_the_files)
     slow_file_release();
     assert_int_equal(hth_fingerprinting_wait(begun, found, NULL), HEARTH_OK);
     hth_fingerprinting_free(begun);
-    assert_int_equal(hth_fingerprint_file(TINY, HEARTH_FINGERPRINT_SAFE, NULL, NULL, &expected, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprint_file(TINY, &safe, &expected, NULL), HEARTH_OK);
     assert_memory_equal(found, expected.bytes, sizeof(found));
 }
 
@@ -174,7 +176,7 @@ FIXTURE_TEST(a_model_is_of_use_before_its_fingerprint_is_known)
     slow_file_release();
     assert_int_equal(hth_model_identify(model, &err), HEARTH_OK);
     info = info_of(model);
-    assert_int_equal(hth_fingerprint_file(TINY, HEARTH_FINGERPRINT_SAFE, NULL, NULL, &expected, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprint_file(TINY, &safe, &expected, NULL), HEARTH_OK);
     assert_memory_equal(info.fingerprint, expected.bytes, sizeof(expected.bytes));
     assert_int_equal(hearth_runtime_models(f->runtime, NULL, 0, &n, NULL), HEARTH_OK);
     assert_int_equal(n, 1);

@@ -32,6 +32,7 @@ typedef struct fixture {
     const char *rpc_servers; /* NULL: none */
     const char *draft_model; /* NULL: none */
     const char *adapters;    /* the folder; NULL: none */
+    bool trusts_digests;
     hearth_runtime_options runtime;
 } fixture;
 
@@ -85,6 +86,7 @@ static void enter_files(const fixture *f, const char *model)
 
     options.rpc_servers = f->rpc_servers;
     options.draft_model = f->draft_model;
+    options.trust_digests = f->trusts_digests;
     paths = hth_sandbox_paths_of_worker(model, &adapters, &options, &f->runtime, f->socket_path, NULL);
 
     require(paths);
@@ -190,15 +192,18 @@ FIXTURE_TEST(a_worker_opens_its_model_its_cache_and_the_system_and_nothing_else)
 static void try_parts(void *context)
 {
     const fixture *f = context;
-    char first[600], second[600], blob[600];
+    char first[600], second[600], blob[600], digest[700];
 
     (void)snprintf(first, sizeof(first), "%s/m-00001-of-00002.gguf", f->outside);
     (void)snprintf(second, sizeof(second), "%s/m-00002-of-00002.gguf", f->outside);
     (void)snprintf(blob, sizeof(blob), "%s/blob", f->outside);
     write_file(first, "1");
     write_file(blob, "2");
+    (void)snprintf(digest, sizeof(digest), "%s.sha256", second);
+    write_file(digest, "3");
     require(symlink(blob, second) == 0);
     enter_files(f, first);
+    require(can_open(digest, O_RDONLY) == f->trusts_digests);
     require(can_open(first, O_RDONLY));
     require(can_open(second, O_RDONLY));
     require(!can_open(f->secret, O_RDONLY) && errno == EACCES);
@@ -206,6 +211,12 @@ static void try_parts(void *context)
 
 FIXTURE_TEST(a_worker_opens_all_parts_of_a_split_model_wherever_they_are)
 {
+    hth_test_in_child(try_parts, f);
+}
+
+FIXTURE_TEST(a_worker_that_trusts_digests_opens_those_beside_its_model)
+{
+    f->trusts_digests = true;
     hth_test_in_child(try_parts, f);
 }
 
