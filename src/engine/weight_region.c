@@ -289,22 +289,30 @@ static bool is_header(const uint8_t header[HEADER_BYTES])
            header[HEADER_BYTES - 1] == 0;
 }
 
-/* Through a mapping, because hugetlbfs has no read(). */
-static bool read_header(int fd, uint8_t header[HEADER_BYTES])
+typedef enum header_state {
+    HEADER_GOOD,
+    HEADER_BAD,
+    HEADER_UNKNOWN, /* it could not be read, which says nothing about the file */
+} header_state;
+
+/* Through a mapping of the whole file, because hugetlbfs has no other way. */
+static header_state read_header(int fd, uint8_t header[HEADER_BYTES])
 {
     struct stat st;
     void *map;
     size_t n_bytes;
 
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < HEADER_BYTES)
-        return false;
+    if (fstat(fd, &st) != 0)
+        return HEADER_UNKNOWN;
+    if (!S_ISREG(st.st_mode) || st.st_size < HEADER_BYTES)
+        return HEADER_BAD;
     n_bytes = (size_t)st.st_size;
     map = mmap(NULL, n_bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
-        return false;
+        return HEADER_UNKNOWN;
     memcpy(header, map, HEADER_BYTES);
     (void)munmap(map, n_bytes); /* a mapping of ours */
-    return is_header(header);
+    return is_header(header) ? HEADER_GOOD : HEADER_BAD;
 }
 
 /* Is the file's model as it was? Yes, when this process cannot tell: the model's folder may be closed to it. */
@@ -320,9 +328,12 @@ static bool is_model_unchanged(const uint8_t header[HEADER_BYTES])
 static bool stays(int fd, const uint32_t *machine)
 {
     uint8_t header[HEADER_BYTES];
+    const header_state state = read_header(fd, header);
 
-    return read_header(fd, header) && header[AT_KEPT] == 1 &&
-           (!machine || hth_get_u32(header + AT_MACHINE) == *machine) && is_model_unchanged(header);
+    if (state != HEADER_GOOD)
+        return state == HEADER_UNKNOWN;
+    return header[AT_KEPT] == 1 && (!machine || hth_get_u32(header + AT_MACHINE) == *machine) &&
+           is_model_unchanged(header);
 }
 
 /* ---- files without holders ---- */
@@ -387,7 +398,7 @@ static void visit_file(model_files *of, const char *path)
 
     if (fd < 0)
         return;
-    if (read_header(fd, header) && memcmp(header + AT_MODEL, of->model, sizeof(of->model)) == 0 &&
+    if (read_header(fd, header) == HEADER_GOOD && memcmp(header + AT_MODEL, of->model, sizeof(of->model)) == 0 &&
         fstat(fd, &st) == 0) {
         of->n_bytes += (uint64_t)st.st_blocks * 512;
         if (of->drops)
@@ -465,36 +476,47 @@ static bool is_mine(const hth_weight_region *region)
            memcmp(region->map + AT_KEY, region->key, sizeof(region->key)) == 0;
 }
 
+/* Through a mapping, as everything (read_header). */
 static void mark_kept(const hth_weight_region *region)
 {
-    const uint8_t kept = 1;
-    int fd = open(region->path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(region->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    void *map = fd < 0 ? MAP_FAILED : mmap(NULL, region->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    if (fd < 0)
-        return; /* the next sweep removes it */
-    (void)pwrite(fd, &kept, 1, AT_KEPT);
-    (void)close(fd); /* there is nothing to sync */
+    if (map != MAP_FAILED) {
+        ((uint8_t *)map)[AT_KEPT] = 1;
+        (void)munmap(map, region->map_bytes); /* a mapping of ours */
+    }                                         /* else the last holder, or the next sweep, removes the file */
+    if (fd >= 0)
+        (void)close(fd); /* there is nothing to sync */
 }
 
-/* Hold and map the published file. A damaged one is removed. False: there is none. */
-static bool hold_ready_locked(hth_weight_region *region)
+/* Hold and map the published file, if there is one. A damaged one is removed. */
+static hearth_status hold_ready_locked(hth_weight_region *region, hearth_error *err)
 {
     struct stat st;
 
     region->fd = open(region->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (region->fd < 0)
-        return false;
-    if (flock(region->fd, LOCK_SH | LOCK_NB) == 0 && is_trusted(region->fd, &region->folder) &&
-        fstat(region->fd, &st) == 0 && (uint64_t)st.st_size == region->map_bytes && map_file(region, PROT_READ) &&
-        is_mine(region)) {
+        return HEARTH_OK;
+    if (is_trusted(region->fd, &region->folder) && fstat(region->fd, &st) == 0 &&
+        (uint64_t)st.st_size == region->map_bytes) {
+        if (flock(region->fd, LOCK_SH | LOCK_NB) != 0 || !map_file(region, PROT_READ)) {
+            const hearth_status status = hth_fail_errno(err, errno, "cannot map '%s'", region->path);
+
+            close_file(region); /* the file may be good: it stays */
+            return status;
+        }
+        region->is_filled = is_mine(region);
+    }
+    if (region->is_filled) {
         if (region->keep && region->map[AT_KEPT] != 1)
             mark_kept(region);
-        return true;
+        return HEARTH_OK;
     }
     (void)unlink(region->path); /* else publishing replaces it */
     unmap(region);
     close_file(region);
-    return false;
+    return HEARTH_OK;
 }
 
 static hearth_status begin_filling_locked(hth_weight_region *region, hearth_error *err)
@@ -506,7 +528,8 @@ static hearth_status begin_filling_locked(hth_weight_region *region, hearth_erro
         ftruncate(region->fd, (off_t)region->map_bytes) == 0 &&
         hth_os_file_allocate(region->fd, 0, region->map_bytes) == 0 && map_file(region, PROT_READ | PROT_WRITE))
         return HEARTH_OK;
-    (void)hth_fail_errno(err, errno, "cannot allocate %zu MiB in '%s'", region->map_bytes >> 20, region->filling_path);
+    (void)hth_fail_errno(err, errno, "cannot allocate %zu MiB in '%s' (in hugetlbfs, vm.nr_hugepages makes room)",
+                         region->map_bytes >> 20, region->filling_path);
     (void)unlink(region->filling_path);
     close_file(region);
     return HEARTH_NO_MEMORY;
@@ -535,13 +558,11 @@ static hearth_status take_locked(hth_weight_region *region, const char *folder, 
 
     sweep_locked(folder, region->path, &region->machine);
     for (;;) {
-        hearth_status status;
+        hearth_status status = hold_ready_locked(region, err);
         int problem;
 
-        if (hold_ready_locked(region)) {
-            region->is_filled = true;
-            return HEARTH_OK;
-        }
+        if (status != HEARTH_OK || region->is_filled)
+            return status;
         if (lstat(region->filling_path, &st) != 0)
             return begin_filling_locked(region, err);
         status = await_filling(region, err);

@@ -1,103 +1,22 @@
 /*
  * weight_region_test.c - a region of weights is filled by one process and mapped by others; whatever breaks is no region
  */
-#include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/mount.h>
+#endif
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "engine/weight_region.h"
 #include "support/child.h"
-#include "support/cmocka_all.h"
-#include "support/support.h"
+#include "support/region_scene.h"
 
-enum { PATH_BYTES = 4096, N_BYTES = 300000, HEADER_BYTES = 4096, KILLS = 60, MAPPED = 2, OTHER = 65534 };
-
-static const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES] = { 7, 8, 9 };
-
-typedef struct fixture {
-    char *directory;
-    char folder[PATH_BYTES];
-    char model[PATH_BYTES];
-    hth_weight_region_key key;
-    hearth_error err;
-} fixture;
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void set_up(fixture *f)
-{
-    f->directory = hth_test_directory_new();
-    assert_true((size_t)snprintf(f->folder, sizeof(f->folder), "%s/regions", f->directory) < sizeof(f->folder));
-    assert_true((size_t)snprintf(f->model, sizeof(f->model), "%s/m.gguf", f->directory) < sizeof(f->model));
-    write_file(f->model, "weights");
-    f->key =
-        (hth_weight_region_key){ .folder = f->folder, .model_path = f->model, .machine = "engine", .n_bytes = N_BYTES };
-}
-
-static void tear_down(fixture *f)
-{
-    hth_test_directory_remove(f->directory);
-}
-
-#define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, set_up, tear_down)
-
-static hth_weight_region *open_region(fixture *f)
-{
-    hth_weight_region *region = NULL;
-
-    assert_ok(hth_weight_region_open(&f->key, &region, &f->err), f->err);
-    assert_int_equal((uintptr_t)hth_weight_region_memory(region) % 4096, 0);
-    return region;
-}
-
-static uint8_t byte_at(size_t i)
-{
-    return (uint8_t)(i * 31 + 5);
-}
-
-static void fill(hth_weight_region *region)
-{
-    uint8_t *memory = hth_weight_region_memory(region);
-
-    for (size_t i = 0; i < N_BYTES; i++)
-        memory[i] = byte_at(i);
-}
-
-static bool has_weights(const hth_weight_region *region)
-{
-    const uint8_t *memory = hth_weight_region_memory(region);
-
-    for (size_t i = 0; i < N_BYTES; i++)
-        if (memory[i] != byte_at(i))
-            return false;
-    return true;
-}
-
-static hth_weight_region *publish(fixture *f)
-{
-    hth_weight_region *region = open_region(f);
-
-    assert_false(hth_weight_region_is_filled(region));
-    fill(region);
-    assert_ok(hth_weight_region_publish(region, layout, &f->err), f->err);
-    assert_true(hth_weight_region_is_filled(region));
-    return region;
-}
+enum { HEADER_BYTES = 4096, OTHER = 65534 };
 
 /* A file that stays, and its path. */
 static void leave_kept(fixture *f, char path[PATH_BYTES])
@@ -108,19 +27,6 @@ static void leave_kept(fixture *f, char path[PATH_BYTES])
     region = publish(f);
     (void)snprintf(path, PATH_BYTES, "%s", hth_weight_region_path(region)); /* fits */
     hth_weight_region_close(region);
-}
-
-static size_t n_files(const fixture *f)
-{
-    DIR *directory = opendir(f->folder);
-    const struct dirent *entry;
-    size_t n = 0;
-
-    assert_non_null(directory);
-    while ((entry = readdir(directory)))
-        n += entry->d_name[0] != '.';
-    (void)closedir(directory);
-    return n;
 }
 
 static void change_byte(const char *path, long at)
@@ -540,134 +446,46 @@ FIXTURE_TEST(files_of_others_are_left_alone)
     hth_weight_regions_sweep("/nowhere/at/all");
 }
 
-/* ---- processes that die ---- */
+#ifdef __linux__
 
-/* Steps at which a process is killed. */
-typedef enum death { IN_FILLING, BEFORE_PUBLISHING, AFTER_PUBLISHING, N_DEATHS } death;
-
-static _Noreturn void act_until(fixture *f, death at)
+static void tear_down_mount(fixture *f)
 {
-    hth_weight_region *region = NULL;
-
-    require(hth_weight_region_open(&f->key, &region, NULL) == HEARTH_OK);
-    if (at == IN_FILLING)
-        (void)raise(SIGKILL);
-    fill(region);
-    if (at == BEFORE_PUBLISHING)
-        (void)raise(SIGKILL);
-    require(hth_weight_region_publish(region, layout, NULL) == HEARTH_OK);
-    (void)raise(SIGKILL);
-    _exit(1);
+    (void)umount2(f->folder, MNT_DETACH); /* it may not be mounted */
+    tear_down(f);
 }
 
-FIXTURE_TEST(a_process_that_dies_leaves_a_whole_region_or_none)
+/* As root alone, and with free huge pages: sysctl vm.nr_hugepages=4. */
+TEST_WITH(fixture, f, a_folder_in_hugetlbfs_holds_regions, set_up, tear_down_mount)
 {
-    for (death at = IN_FILLING; at < N_DEATHS; at++) {
-        hth_weight_region *region;
-        int status;
-        pid_t pid = fork();
+    char *facts = hth_test_text("/proc/meminfo");
+    const char *at = facts ? strstr(facts, "HugePages_Free:") : NULL;
+    const bool has_pages = at && strtol(at + strlen("HugePages_Free:"), NULL, 10) >= 2;
+    hth_weight_region *region, *keeper;
 
-        assert_true(pid >= 0);
-        if (pid == 0)
-            act_until(f, at);
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_true(WIFSIGNALED(status));
-        assert_int_equal(n_files(f), 1); /* without a holder */
-        region = open_region(f);
-        assert_int_equal(hth_weight_region_is_filled(region), at == AFTER_PUBLISHING);
-        if (at == AFTER_PUBLISHING)
-            assert_true(has_weights(region));
-        hth_weight_region_close(region);
-        assert_int_equal(n_files(f), 0);
+    free(facts);
+    assert_int_equal(mkdir(f->folder, 0700), 0);
+    if (!has_pages || mount("none", f->folder, "hugetlbfs", 0, "mode=0700") != 0) {
+        print_message("skipped: no hugetlbfs, or no two free pages in it\n");
+        skip();
     }
-}
-
-/* Open, fill, publish and close regions until the end comes. 0: a region had other weights than it should. */
-static _Noreturn void churn(fixture *f, int go)
-{
-    char byte;
-
-    require(read(go, &byte, 1) == 1);
-    for (;;) {
-        hth_weight_region *region = NULL;
-
-        require(hth_weight_region_open(&f->key, &region, NULL) == HEARTH_OK);
-        if (!hth_weight_region_is_filled(region)) {
-            fill(region);
-            require(hth_weight_region_publish(region, layout, NULL) == HEARTH_OK);
-        }
-        require(has_weights(region));
-        hth_weight_region_close(region);
-    }
-}
-
-FIXTURE_TEST(kills_at_any_time_leave_no_wrong_region_and_no_file_for_ever)
-{
-    uint64_t seed = hth_test_seed();
-
-    for (int i = 0; i < KILLS; i++) {
-        pid_t pids[2];
-        int go[2];
-
-        assert_int_equal(pipe(go), 0);
-        for (size_t k = 0; k < 2; k++) {
-            pids[k] = fork();
-            assert_true(pids[k] >= 0);
-            if (pids[k] == 0)
-                churn(f, go[0]);
-        }
-        assert_int_equal(write(go[1], "gg", 2), 2);
-        (void)usleep((useconds_t)hth_test_random(&seed, 8000));
-        for (size_t k = 0; k < 2; k++) {
-            int status;
-
-            assert_int_equal(kill(pids[k], SIGKILL), 0);
-            assert_int_equal(waitpid(pids[k], &status, 0), pids[k]);
-            assert_true(WIFSIGNALED(status)); /* no churn found a wrong region before */
-        }
-        (void)close(go[0]);
-        (void)close(go[1]);
-        f->key.keep = i % 2 == 0;
-    }
-    f->key.keep = false;
-    hth_weight_region_close(open_region(f));
-    hth_weight_regions_sweep(f->folder);
-    assert_int_equal(n_files(f), 0);
-}
-
-FIXTURE_TEST(who_finds_another_filling_waits_for_it)
-{
-    int begun[2], opened[2];
-    hth_weight_region *region;
-    char byte;
-    pid_t pid;
-    int status;
-
-    assert_int_equal(pipe(begun), 0);
-    assert_int_equal(pipe(opened), 0);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        require(hth_weight_region_open(&f->key, &region, NULL) == HEARTH_OK);
-        require(write(begun[1], "b", 1) == 1);
-        (void)usleep(50000); /* the parent most likely waits by now; if not, the test says the same */
-        fill(region);
-        require(hth_weight_region_publish(region, layout, NULL) == HEARTH_OK);
-        require(read(opened[0], &byte, 1) == 1);
-        hth_weight_region_close(region);
-        _exit(0);
-    }
-    assert_int_equal(read(begun[0], &byte, 1), 1);
-    region = open_region(f);
-    assert_true(hth_weight_region_is_filled(region));
-    assert_true(has_weights(region));
-    assert_int_equal(write(opened[1], "o", 1), 1);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    region = publish(f);
+    assert_in_range(hth_weight_regions_bytes(f->folder, f->model), N_BYTES, (uint64_t)1 << 30);
+    f->key.number = 1;
+    assert_refilled(f);
+    f->key.number = 0;
+    f->key.keep = true;
+    keeper = open_region(f);
+    assert_true(hth_weight_region_is_filled(keeper) && has_weights(keeper));
     hth_weight_region_close(region);
+    hth_weight_region_close(keeper);
+    hth_weight_regions_sweep(f->folder);
+    assert_int_equal(n_files(f), 1);
+    hth_test_in_child(map_elsewhere, f);
+    hth_weight_regions_drop(f->folder, f->model);
     assert_int_equal(n_files(f), 0);
-    for (size_t i = 0; i < 2; i++) {
-        (void)close(begun[i]);
-        (void)close(opened[i]);
-    }
+    f->key.n_bytes = (size_t)1 << 50;
+    assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_NO_MEMORY);
+    assert_non_null(strstr(f->err.message, "vm.nr_hugepages"));
+    assert_int_equal(n_files(f), 0);
 }
+#endif
