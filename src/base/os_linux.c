@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/memory_limits.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; headers may be older than the kernel */
 #endif
@@ -91,61 +93,23 @@ bool hth_os_boot_id(char *text, size_t capacity)
     return true;
 }
 
-/* A number from a file of control group v2; UINT64_MAX if there is none or it says "max". */
-static uint64_t cgroup_number(const char *path)
-{
-    char text[64];
-    char *end;
-    unsigned long long number;
-
-    if (!read_text(path, text, sizeof(text)))
-        return UINT64_MAX;
-    errno = 0;
-    number = strtoull(text, &end, 10);
-    return end == text || errno ? UINT64_MAX : number;
-}
-
 uint64_t hth_os_memory_bytes(void)
 {
-    long n_pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    uint64_t machine = n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0;
-    uint64_t limit = cgroup_number("/sys/fs/cgroup/memory.max");
+    const long n_pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    hth_memory_limits limits;
 
-    return limit < machine ? limit : machine;
+    hth_memory_limits_read("", &limits);
+    if (limits.n > 0)
+        return hth_memory_limits_total_bytes(&limits);
+    return n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0; /* without /proc */
 }
 
 uint64_t hth_os_memory_available_bytes(void)
 {
-    uint64_t limit = cgroup_number("/sys/fs/cgroup/memory.max");
-    uint64_t available = 0;
-    char text[4096];
-    const char *line;
+    hth_memory_limits limits;
 
-    if (read_text("/proc/meminfo", text, sizeof(text))) {
-        line = strstr(text, "MemAvailable:");
-        if (line)
-            available = strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024;
-    }
-    if (limit != UINT64_MAX) {
-        uint64_t used = cgroup_number("/sys/fs/cgroup/memory.current");
-        uint64_t cached = 0; /* file pages count as used there, but are freed when memory is wanted */
-        uint64_t rest;
-
-        if (read_text("/sys/fs/cgroup/memory.stat", text, sizeof(text))) {
-            line = strstr(text, "\ninactive_file ");
-            if (line)
-                cached += strtoull(line + strlen("\ninactive_file "), NULL, 10);
-            line = strstr(text, "\nactive_file ");
-            if (line)
-                cached += strtoull(line + strlen("\nactive_file "), NULL, 10);
-        }
-        used = used > cached ? used - cached : 0;
-        rest = used < limit ? limit - used : 1; /* 0 would mean unknown */
-
-        if (rest < available)
-            available = rest;
-    }
-    return available;
+    hth_memory_limits_read("", &limits);
+    return hth_memory_limits_free_bytes(&limits);
 }
 
 unsigned hth_os_n_cpus(void)

@@ -25,7 +25,7 @@ typedef struct source {
     hth_pressure_watch *watch;
     kind kind;
     hth_short_program *program; /* NULL: of the system */
-    hth_pressure_sample sample;
+    hth_memory_limits sample;
     bool is_pressed;
     bool was_told;        /* that it fails */
     uint64_t asked_bytes; /* since the start */
@@ -127,15 +127,14 @@ static void on_ended(const char *output, bool is_good, void *user_data)
 }
 
 /* Systems without files of their own tell what is free. If nothing can be read, the last sample stands. */
-static void read_system(hth_pressure_sample *out)
+static void read_system(hth_memory_limits *out)
 {
     const uint64_t total = hth_os_memory_bytes(), available = hth_os_memory_available_bytes();
-    hth_pressure_sample sample;
+    hth_memory_limits sample;
 
-    hth_pressure_read_system("", &sample);
+    hth_memory_limits_read("", &sample);
     if (sample.n == 0 && available > 0 && available <= total)
-        sample =
-            (hth_pressure_sample){ .limits = { { .used_bytes = total - available, .total_bytes = total } }, .n = 1 };
+        hth_memory_limits_add(&sample, total - available, total, 0);
     if (sample.n > 0)
         *out = sample;
 }
@@ -195,7 +194,7 @@ static json_t *limits_json(const source *s)
     json_t *array = json_array();
 
     for (size_t i = 0; i < s->sample.n; i++) {
-        const hth_pressure_limit *limit = &s->sample.limits[i];
+        const hth_memory_limit *limit = &s->sample.at[i];
 
         (void)json_array_append_new(array, json_pack("{s:I, s:I, s:f}", "used_bytes", (json_int_t)limit->used_bytes,
                                                      "total_bytes", (json_int_t)limit->total_bytes, "stall_percent",

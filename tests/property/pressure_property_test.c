@@ -26,14 +26,14 @@ static uint64_t n_steps(void)
 
 /* ---- the decision ---- */
 
-static hth_pressure_sample random_sample(uint64_t *random)
+static hth_memory_limits random_sample(uint64_t *random)
 {
-    hth_pressure_sample sample = { .n = hth_test_random(random, 4) };
+    hth_memory_limits sample = { .n = hth_test_random(random, 4) };
 
     for (size_t i = 0; i < sample.n; i++)
-        sample.limits[i] = (hth_pressure_limit){ .used_bytes = hth_test_random(random, TOTAL + 200),
-                                                 .total_bytes = TOTAL,
-                                                 .stall = (double)hth_test_random(random, 100) };
+        sample.at[i] = (hth_memory_limit){ .used_bytes = hth_test_random(random, TOTAL + 200),
+                                           .total_bytes = TOTAL,
+                                           .stall = (double)hth_test_random(random, 100) };
     return sample;
 }
 
@@ -45,7 +45,7 @@ static hth_pressure_marks random_marks(uint64_t *random)
                                  .evict_bytes_min = hth_test_random(random, 100) };
 }
 
-static void check_decision(const hth_pressure_sample *sample, const hth_pressure_marks *marks, bool was_pressed)
+static void check_decision(const hth_memory_limits *sample, const hth_pressure_marks *marks, bool was_pressed)
 {
     const uint64_t low =
         (uint64_t)TOTAL / 100 * (marks->low_percent < marks->high_percent ? marks->low_percent : marks->high_percent);
@@ -53,7 +53,7 @@ static void check_decision(const hth_pressure_sample *sample, const hth_pressure
     uint64_t need = 0, bytes = hth_pressure_decide(sample, marks, &is_pressed);
 
     for (size_t i = 0; i < sample->n; i++) {
-        const hth_pressure_limit *limit = &sample->limits[i];
+        const hth_memory_limit *limit = &sample->at[i];
 
         if (limit->used_bytes <= low)
             continue;
@@ -72,14 +72,14 @@ static void check_decision(const hth_pressure_sample *sample, const hth_pressure
 }
 
 /* More use never asks for less, nor ends pressure. */
-static void check_monotonic(uint64_t *random, const hth_pressure_sample *sample, const hth_pressure_marks *marks)
+static void check_monotonic(uint64_t *random, const hth_memory_limits *sample, const hth_pressure_marks *marks)
 {
-    hth_pressure_sample more = *sample;
+    hth_memory_limits more = *sample;
     bool is_pressed = hth_test_random(random, 2), is_more_pressed = is_pressed;
     uint64_t bytes, more_bytes;
 
     for (size_t i = 0; i < more.n; i++)
-        more.limits[i].used_bytes += hth_test_random(random, 50);
+        more.at[i].used_bytes += hth_test_random(random, 50);
     bytes = hth_pressure_decide(sample, marks, &is_pressed);
     more_bytes = hth_pressure_decide(&more, marks, &is_more_pressed);
     assert_true(more_bytes >= bytes);
@@ -91,7 +91,7 @@ TEST(the_decision_is_its_definition)
     uint64_t random = hth_test_seed();
 
     for (uint64_t step = n_steps(); step > 0; step--) {
-        const hth_pressure_sample sample = random_sample(&random);
+        const hth_memory_limits sample = random_sample(&random);
         hth_pressure_marks marks = random_marks(&random);
 
         if (marks.evict_bytes_min == 0)
@@ -105,13 +105,13 @@ TEST(use_between_the_marks_changes_nothing)
 {
     const hth_pressure_marks marks = { .high_percent = 95, .low_percent = 90, .evict_bytes_min = 1 };
     uint64_t random = hth_test_seed();
-    hth_pressure_sample sample = { .n = 1, .limits = { { .total_bytes = TOTAL } } };
+    hth_memory_limits sample = { .n = 1, .at = { { .total_bytes = TOTAL } } };
 
     for (int is_first_pressed = 0; is_first_pressed < 2; is_first_pressed++) {
         bool is_pressed = is_first_pressed;
 
         for (int i = 0; i < 1000; i++) {
-            sample.limits[0].used_bytes = 901 + hth_test_random(&random, 49);
+            sample.at[0].used_bytes = 901 + hth_test_random(&random, 49);
             (void)hth_pressure_decide(&sample, &marks, &is_pressed);
             assert_int_equal(is_pressed, is_first_pressed);
         }
@@ -123,13 +123,13 @@ TEST(freeing_what_is_asked_for_ends_the_pressure_at_once)
     uint64_t random = hth_test_seed();
 
     for (uint64_t step = n_steps() / 10; step > 0; step--) {
-        hth_pressure_sample sample = random_sample(&random);
+        hth_memory_limits sample = random_sample(&random);
         const hth_pressure_marks marks = random_marks(&random);
         bool is_pressed = false;
         const uint64_t bytes = hth_pressure_decide(&sample, &marks, &is_pressed);
 
         for (size_t i = 0; i < sample.n; i++)
-            sample.limits[i].used_bytes -= bytes < sample.limits[i].used_bytes ? bytes : sample.limits[i].used_bytes;
+            sample.at[i].used_bytes -= bytes < sample.at[i].used_bytes ? bytes : sample.at[i].used_bytes;
         assert_int_equal(hth_pressure_decide(&sample, &marks, &is_pressed), 0);
         assert_false(is_pressed);
     }
@@ -138,13 +138,13 @@ TEST(freeing_what_is_asked_for_ends_the_pressure_at_once)
 TEST(nothing_known_and_huge_numbers_are_no_trouble)
 {
     const hth_pressure_marks marks = { .high_percent = 95, .low_percent = 90, .evict_bytes_min = 1 };
-    hth_pressure_sample sample = { .n = 0 };
+    hth_memory_limits sample = { .n = 0 };
     bool is_pressed = true;
 
     assert_int_equal(hth_pressure_decide(&sample, &marks, &is_pressed), 0);
     assert_false(is_pressed);
     assert_true(hth_pressure_use(&sample) == 0);
-    sample = (hth_pressure_sample){ .n = 1, .limits = { { .used_bytes = UINT64_MAX, .total_bytes = UINT64_MAX } } };
+    sample = (hth_memory_limits){ .n = 1, .at = { { .used_bytes = UINT64_MAX, .total_bytes = UINT64_MAX } } };
     assert_int_equal(hth_pressure_decide(&sample, &marks, &is_pressed) / (UINT64_MAX / 1000), 100);
     assert_true(hth_pressure_use(&sample) == 1);
 }
