@@ -95,34 +95,50 @@ static const char *size_or_dash(uint64_t bytes, char text[SIZE_BYTES])
     return bytes > 0 ? hth_size_text(bytes, text) : "-";
 }
 
-/* Memory of the process and of devices, without rows. */
+/* The parts of a model on the host or a device. expected: with all else there; 0: they are all. */
+static void print_parts(const char *name, const json_t *share, uint64_t expected, uint64_t measured)
+{
+    const uint64_t weights = number(share, "weight_bytes", NULL), cells = number(share, "cell_bytes", NULL),
+                   buffers = number(share, "compute_bytes", NULL);
+    char text[5][SIZE_BYTES];
+
+    printf("%-*s %10s %10s %10s %10s %10s\n", NAME_COLUMNS - 5, name, size_or_dash(weights, text[0]),
+           size_or_dash(cells, text[1]), size_or_dash(buffers, text[2]),
+           size_or_dash(expected > 0 ? expected : weights + cells + buffers, text[3]), size_or_dash(measured, text[4]));
+}
+
+/* Memory of the process, without rows; then that on each device. */
 static void print_memory(const json_t *model)
 {
-    static const char *const parts[] = { "weight_bytes", "cell_bytes", "compute_bytes" };
     const char *name = json_string_value(json_object_get(model, "name"));
     const json_t *needs = json_object_get(model, "expected"), *device;
-    uint64_t bytes[3], on_devices = 0;
-    char text[5][SIZE_BYTES];
+    char place[NAME_COLUMNS];
     size_t i;
 
-    for (size_t k = 0; k < 3; k++) {
-        bytes[k] = number(needs, parts[k], NULL);
-        json_array_foreach(json_object_get(needs, "devices"), i, device)
-        {
-            bytes[k] += number(device, parts[k], NULL);
-            on_devices += number(device, parts[k], NULL);
-        }
+    print_parts(name ? name : "?", needs, number(needs, "host_bytes", NULL), number(model, "measured_bytes", NULL));
+    json_array_foreach(json_object_get(needs, "devices"), i, device)
+    {
+        name = json_string_value(json_object_get(device, "name"));
+        (void)snprintf(place, sizeof(place), "  on %s", name ? name : "?"); /* cut if too long */
+        print_parts(place, device, 0, 0);
     }
-    printf("%-*s %10s %10s %10s %10s %10s\n", NAME_COLUMNS - 5, name ? name : "?", size_or_dash(bytes[0], text[0]),
-           size_or_dash(bytes[1], text[1]), size_or_dash(bytes[2], text[2]),
-           size_or_dash(number(needs, "host_bytes", NULL) + on_devices, text[3]),
-           size_or_dash(number(model, "measured_bytes", NULL), text[4]));
+}
+
+/* All models on the host or a device. */
+static void print_pool(const char *name, const json_t *pool)
+{
+    char used[SIZE_BYTES], limit[SIZE_BYTES];
+
+    printf("%s: %s", name, hth_size_text(number(pool, "used_bytes", NULL), used));
+    if (json_object_get(pool, "limit_bytes"))
+        printf(" of %s", hth_size_text(number(pool, "limit_bytes", NULL), limit));
+    printf("\n");
 }
 
 static int print_page(const json_t *page, bool memory)
 {
-    const json_t *models = json_object_get(page, "models");
-    char used[32], limit[32];
+    const json_t *models = json_object_get(page, "models"), *pools = json_object_get(page, "memory"), *pool;
+    const char *name;
     size_t i;
     json_t *model;
 
@@ -141,8 +157,12 @@ static int print_page(const json_t *page, bool memory)
         else
             print_model(model);
     }
-    printf("memory: %s of %s\n", hth_size_text(number(page, "memory", "used_bytes"), used),
-           hth_size_text(number(page, "memory", "limit_bytes"), limit));
+    print_pool("memory", pools);
+    json_array_foreach(json_object_get(pools, "devices"), i, pool)
+    {
+        name = json_string_value(json_object_get(pool, "name"));
+        print_pool(name ? name : "?", pool);
+    }
     return fflush(stdout) == 0 ? HTH_EXIT_OK : fail("cannot write to standard output");
 }
 

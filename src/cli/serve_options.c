@@ -168,6 +168,9 @@ static const hth_option residency_rows[] = {
       "memory for all models: weights, cells and rows (default: nine tenths of the machine's). Idle models make room "
       "for others, the least recently used one first",
       .offset = AT(server.memory_bytes), .low = 0, .key = "memory" },
+    { "device-memory", 0, HTH_OPTION_SIZE, "SIZE",
+      "memory of each GPU for all models (default: nine tenths of the GPU's)", .offset = AT(server.device_memory_bytes),
+      .low = 0, .key = "device_memory" },
     { "models-max", 0, HTH_OPTION_U32, "N", "most models with a worker at once; 0: no limit",
       .offset = AT(server.models_max), .low = 0, .high = 4096, .key = "models_max" },
     { "turn-ms", 0, HTH_OPTION_MS, "MS",

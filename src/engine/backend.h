@@ -180,7 +180,7 @@ typedef struct hth_engine_share {
     uint64_t compute_bytes; /* buffers of evaluations */
 } hth_engine_share;
 
-/* The same on a device besides the CPU. */
+/* The same on a device with memory of its own. */
 typedef struct hth_engine_device_share {
     char name[64];        /* "CUDA0" */
     uint64_t free_bytes;  /* of the device, now; 0: unknown, as the next */

@@ -156,15 +156,40 @@ static json_t *worker_json(const hth_worker_view *view)
     return NULL;
 }
 
+/* Memory of all models on the host or a device. A limit that there is not is left out. */
+static json_t *pool_json(const hth_supervisor_pool *pool)
+{
+    json_t *name = pool->name[0] ? text_json(pool->name, sizeof(pool->name)) : NULL;
+    json_t *limit = pool->limit_bytes < UINT64_MAX ? count_json(pool->limit_bytes) : NULL;
+
+    return json_pack("{s:o*, s:o*, s:o, s:o, s:b}", "name", name, "limit_bytes", limit, "used_bytes",
+                     count_json(pool->used_bytes), "pinned_bytes", count_json(pool->pinned_bytes), "pinned_over_commit",
+                     pool->pinned_over_commit);
+}
+
+/* NULL without memory. */
+static json_t *memory_json(const hth_supervisor_memory *memory)
+{
+    json_t *object = pool_json(&memory->pools[0]), *devices = json_array();
+
+    if (!set(object, "devices", devices))
+        goto failed;
+    for (size_t k = 1; k < memory->n; k++)
+        if (json_array_append_new(devices, pool_json(&memory->pools[k])) != 0)
+            goto failed;
+    return object;
+failed:
+    json_decref(object);
+    return NULL;
+}
+
 json_t *hth_admin_models_json(const hth_supervisor *supervisor, bool is_draining, size_t n_requests,
                               const hth_http_numbers *http)
 {
     const hth_supervisor_memory memory = hth_supervisor_memory_of(supervisor);
-    json_t *page = json_pack(
-        "{s:s, s:b, s:I, s:I, s:{s:o, s:o, s:o, s:b}, s:[]}", "version", hearth_version(), "draining", is_draining,
-        "requests", (json_int_t)n_requests, "connections", (json_int_t)http->n_connections, "memory", "limit_bytes",
-        count_json(memory.limit_bytes), "used_bytes", count_json(memory.used_bytes), "pinned_bytes",
-        count_json(memory.pinned_bytes), "pinned_over_commit", memory.pinned_over_commit, "models");
+    json_t *page = json_pack("{s:s, s:b, s:I, s:I, s:o, s:[]}", "version", hearth_version(), "draining", is_draining,
+                             "requests", (json_int_t)n_requests, "connections", (json_int_t)http->n_connections,
+                             "memory", memory_json(&memory), "models");
     json_t *models = json_object_get(page, "models");
     hth_worker_view view;
 

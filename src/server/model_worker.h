@@ -21,6 +21,7 @@
 #include "server/event_feed.h"
 #include "server/learned.h"
 #include "server/options.h"
+#include "server/device_pools.h"
 #include "server/relief.h"
 #include "server/residency.h"
 #include "server/waiters.h"
@@ -98,8 +99,11 @@ void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error 
 uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker);
 /* Before a plan: a model that waits for a place is asked for its needs. */
 void hth_model_worker_prepare(hth_model_worker *worker);
+/* Add the devices that it uses. */
+void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_pools *pools);
 /* The model for a plan; and the rows that it left in memory when its process ended (0 bytes: none). */
-void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out, hth_resident *rows);
+void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
+                               hth_resident *rows);
 /* Closed: new requests wait while those at work finish. */
 void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed);
 /* The cause of the end of a process, or of rows, that no operator ordered. */
@@ -115,8 +119,8 @@ void hth_model_worker_depart(hth_model_worker *worker, hth_departure why);
 void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_departure why);
 /* Free the memory of the RAM tier. A running process keeps its own. */
 void hth_model_worker_drop_rows(hth_model_worker *worker);
-/* The model for a plan of relief. */
-void hth_model_worker_relief(const hth_model_worker *worker, hth_relief_model *out);
+/* The model for a plan of relief; is_device: of devices. */
+void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth_relief_model *out);
 /* Do as such a plan says. */
 void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order);
 /* It starts when there is room; summon: as if a request waited for it. */

@@ -128,8 +128,8 @@ void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns);
 bool hth_model_worker_waited_long(const hth_model_worker *worker);
 /* Without waiting for the end of the process. */
 void hth_model_worker_stop_asking(hth_model_worker *worker);
-/* Bytes that count for the model, without rows: of host and devices. */
-uint64_t hth_model_worker_own_bytes(const hth_model_worker *worker);
+/* Bytes of the host that count for the model, without rows. */
+uint64_t hth_model_worker_host_bytes(const hth_model_worker *worker);
 /* A process takes so many bytes now, without rows. */
 void hth_model_worker_learn(hth_model_worker *worker, uint64_t bytes);
 

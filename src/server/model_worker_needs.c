@@ -165,13 +165,13 @@ void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns)
     worker->shared->on_change(worker->shared->user_data);
 }
 
-uint64_t hth_model_worker_own_bytes(const hth_model_worker *worker)
+uint64_t hth_model_worker_host_bytes(const hth_model_worker *worker)
 {
     const hth_model_needs *needs = &worker->learned.needs;
     /* Weights, cells and buffers that nobody has used yet are not in memory, but they may be soon. */
     const uint64_t least = is_known(worker) ? hth_needs_host_bytes(needs) : worker->file_bytes;
 
-    return (worker->bytes > least ? worker->bytes : least) + hth_needs_device_bytes(needs);
+    return worker->bytes > least ? worker->bytes : least;
 }
 
 void hth_model_worker_learn(hth_model_worker *worker, uint64_t bytes)

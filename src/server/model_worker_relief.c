@@ -2,10 +2,14 @@
  * model_worker_relief.c - what a model can free under pressure (relief.h)
  */
 #include "base/os.h"
+#include "base/smaller.h"
 #include "server/model_worker_inside.h"
+#include "server/needs_text.h"
 #include "server/worker_arguments.h"
 
 enum { STUCK_MS = 30000 };
+
+static const hth_device_pools none;
 
 /*
  * A tier that freed less than it was told has rows that cannot leave now: those in use, and those that are not written
@@ -16,30 +20,40 @@ static bool is_stuck(const hth_model_worker *worker, uint64_t stuck_ns)
     return stuck_ns > worker->used_ns && stuck_ns + hth_ms_to_ns(STUCK_MS) > hth_os_monotonic_ns();
 }
 
-void hth_model_worker_relief(const hth_model_worker *worker, hth_relief_model *out)
+/* Where the needs are unknown, all of the model may be on devices. */
+static uint64_t device_bytes(const hth_model_worker *worker)
+{
+    return worker->learned.needs.n_ctx > 0 ? hth_needs_device_bytes(&worker->learned.needs)
+                                           : hth_model_worker_host_bytes(worker);
+}
+
+void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth_relief_model *out)
 {
     hth_resident model, rows;
     hth_status status;
+    uint64_t model_bytes;
     const uint64_t evicting_bytes = worker->evicting_ram_bytes + worker->evicting_ram_file_bytes;
+    const uint64_t coming_bytes = is_device ? 0 : evicting_bytes;
 
-    hth_model_worker_resident(worker, &model, &rows);
+    hth_model_worker_resident(worker, &none, &model, &rows);
+    model_bytes = is_device ? device_bytes(worker) : model.bytes[0];
     *out = (hth_relief_model){
         .used_ns = worker->used_ns,
-        .absent_row_bytes = rows.bytes,
-        .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model.bytes : evicting_bytes,
+        .absent_row_bytes = rows.bytes[0],
+        .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model_bytes : coming_bytes,
         .keeps_rows = worker->is_pinned,
         .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
     };
     if (!out->may_leave)
         return;
-    out->model_bytes = model.bytes;
+    out->model_bytes = model_bytes;
     if (evicting_bytes > 0)
         return; /* its rows are leaving */
     hth_status_page_read(worker->page, &status);
     if (!status.has_numbers)
         return;
     if (!is_stuck(worker, worker->ram_stuck_ns))
-        out->ram_bytes = status.counters.ram_bytes < model.bytes ? status.counters.ram_bytes : model.bytes;
+        out->ram_bytes = hth_smaller(status.counters.ram_bytes, model.bytes[0]);
     if (!is_stuck(worker, worker->ram_file_stuck_ns))
         out->ram_file_bytes = status.counters.ram_file_bytes;
     out->ram_file_folder = hth_worker_arguments_value((const char *const *)worker->arguments, "--ram-files");
@@ -50,8 +64,8 @@ void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *
     hth_resident model, rows;
 
     if (order->drops_rows) {
-        hth_model_worker_resident(worker, &model, &rows);
-        hth_model_worker_evict_rows(worker, rows.bytes, HTH_DEPARTURE_PRESSURE);
+        hth_model_worker_resident(worker, &none, &model, &rows);
+        hth_model_worker_evict_rows(worker, rows.bytes[0], HTH_DEPARTURE_PRESSURE);
     }
     if (order->leaves)
         hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);

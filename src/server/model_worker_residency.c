@@ -11,10 +11,12 @@
 #include <sys/stat.h>
 
 #include "base/os.h"
+#include "base/smaller.h"
 #include "base/status.h"
 #include "engine/weight_region.h"
 #include "server/model_files_size.h"
 #include "server/model_worker_inside.h"
+#include "server/needs_text.h"
 #include "server/worker_arguments.h"
 
 enum { LOOK_MS = 1000 };
@@ -117,7 +119,7 @@ static bool has_company(const hth_model_worker *worker)
 {
     const hth_server_options *options = worker->shared->options;
 
-    return options->n_models > 1 || options->memory_bytes > 0;
+    return options->n_models > 1 || options->memory_bytes > 0 || options->device_memory_bytes > 0;
 }
 
 static bool is_wanted(const hth_model_worker *worker)
@@ -147,7 +149,13 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     worker->waits_for_needs = hth_model_worker_ask(worker);
 }
 
-void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out, hth_resident *rows)
+void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_pools *pools)
+{
+    hth_device_pools_add(pools, &worker->learned.needs);
+}
+
+void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
+                               hth_resident *rows)
 {
     const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters), ram_bytes = rows_bytes(worker);
     const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
@@ -155,7 +163,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out
     *out = (hth_resident){
         .residence = residence_of(worker),
         .n_uses = worker->waiters.n_holders,
-        .bytes = hth_model_worker_own_bytes(worker),
+        .bytes[0] = hth_model_worker_host_bytes(worker),
         .wanted_ns = worker->waits_for_needs ? 0
                    : oldest_ns > 0           ? oldest_ns
                                              : summoned_ns,
@@ -168,13 +176,14 @@ void hth_model_worker_resident(const hth_model_worker *worker, hth_resident *out
         .is_invited = worker->is_invited && !worker->waits_for_needs &&
                       (worker->shared->n_asked == 0 || hth_model_worker_waited_long(worker)),
     };
+    hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
     *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS, .used_ns = worker->used_ns };
     if (out->residence != HTH_RESIDENCE_OUT) {
-        out->bytes += ram_bytes;
+        out->bytes[0] += ram_bytes;
         return;
     }
-    rows->bytes = ram_bytes + worker->host_bytes;
-    out->bytes -= out->bytes < worker->host_bytes ? out->bytes : worker->host_bytes; /* its process maps them */
+    rows->bytes[0] = ram_bytes + worker->host_bytes;
+    out->bytes[0] -= hth_smaller(out->bytes[0], worker->host_bytes); /* its process maps them */
 }
 
 void hth_model_worker_drop_host_weights(hth_model_worker *worker)
@@ -248,7 +257,8 @@ void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t no
     out->is_pinned = worker->is_pinned;
     out->waits_for_room = worker->state == HTH_WORKER_STOPPED && worker->is_invited;
     out->is_closed = worker->is_closed;
-    out->memory_bytes = hth_model_worker_own_bytes(worker) + rows_bytes(worker);
+    out->memory_bytes =
+        hth_model_worker_host_bytes(worker) + hth_needs_device_bytes(&worker->learned.needs) + rows_bytes(worker);
     out->needs = worker->learned.needs;
     out->measured_bytes = worker->bytes;
     out->idle_ms = idle_ns / 1000000;

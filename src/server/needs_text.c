@@ -86,14 +86,14 @@ bool hth_needs_read(const char *line, hth_model_needs *needs)
     return true;
 }
 
-static uint64_t sum_of(const hth_engine_share *share)
+uint64_t hth_needs_share_bytes(const hth_engine_share *share)
 {
     return share->weight_bytes + share->cell_bytes + share->compute_bytes;
 }
 
 uint64_t hth_needs_host_bytes(const hth_model_needs *needs)
 {
-    return sum_of(&needs->memory.host) + needs->memory.repacked_bytes + needs->process_bytes;
+    return hth_needs_share_bytes(&needs->memory.host) + needs->memory.repacked_bytes + needs->process_bytes;
 }
 
 uint64_t hth_needs_device_bytes(const hth_model_needs *needs)
@@ -101,6 +101,6 @@ uint64_t hth_needs_device_bytes(const hth_model_needs *needs)
     uint64_t sum = 0;
 
     for (size_t i = 0; i < needs->memory.n_devices; i++)
-        sum += sum_of(&needs->memory.devices[i].share);
+        sum += hth_needs_share_bytes(&needs->memory.devices[i].share);
     return sum;
 }

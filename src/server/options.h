@@ -115,9 +115,10 @@ typedef struct hth_server_options {
     bool no_sandbox;
 
     /* Residency (residency.h). */
-    uint64_t memory_bytes;     /* for all models; 0: nine tenths of the machine's memory */
-    uint32_t models_max;       /* with a worker at once; 0: no limit */
-    uint32_t turn_ms;          /* a waiting model closes busy ones after this time */
+    uint64_t memory_bytes;        /* for all models; 0: nine tenths of the machine's memory */
+    uint64_t device_memory_bytes; /* of each device, for all models; 0: nine tenths of its memory */
+    uint32_t models_max;          /* with a worker at once; 0: no limit */
+    uint32_t turn_ms;             /* a waiting model closes busy ones after this time */
     const char *learned_path;  /* of the file with the memory that models were seen to take (learned.h); NULL: none */
     uint32_t needs_timeout_ms; /* the longest time in which a process tells the needs of a model */
     uint32_t needs_again_ms;   /* after the n-th one that was killed, another is asked 2^n times this later */

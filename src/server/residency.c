@@ -1,27 +1,38 @@
 /*
  * residency.c - see residency.h
  *
- * A plan counts what the pool holds now (taken), the part of it that is about to leave (leaving), and the room that
+ * A plan counts what the pools hold now (taken), the part of it that is about to leave (leaving), and the room that
  * those before in line wait for (claimed). Room that leaves now is free at a later plan.
  */
 #include "server/residency.h"
+
+#include <assert.h>
 
 #include "server/budget.h"
 
 enum { NONE = -1 };
 
 typedef struct room {
-    uint64_t bytes;
+    uint64_t bytes[HTH_POOLS_MAX];
     uint64_t places;
 } room;
 
+/* Kinds of room, one bit each: of pool k, 1 << k. */
+typedef uint32_t kinds;
+
+#define HOST UINT32_C(1)
+#define PLACES (UINT32_C(1) << 31)
+#define HOST_ROWS (UINT32_C(1) << 30) /* the part of the host's that rows take */
+
+static_assert(HTH_POOLS_MAX <= 30, "a bit for each pool");
+
 typedef struct plan {
     const hth_resident *models;
-    size_t n;
+    size_t n, n_pools;
     hth_residency_order *orders;
     uint64_t now_ns;
     room limits, pinned;
-    room pool; /* of all models that are not pinned */
+    room pool; /* of all models that are not pinned: a pool of each kind */
     room taken, leaving, claimed;
 } plan;
 
@@ -37,22 +48,30 @@ static uint64_t sum(uint64_t a, uint64_t b)
 
 static void add(room *to, const hth_resident *model)
 {
-    to->bytes = sum(to->bytes, model->bytes);
+    for (size_t k = 0; k < HTH_POOLS_MAX; k++)
+        to->bytes[k] = sum(to->bytes[k], model->bytes[k]);
     to->places += model->residence != HTH_RESIDENCE_ROWS;
 }
 
-static void measure_pool(plan *p)
+static void measure_pools(plan *p)
 {
-    p->pool.bytes = hth_on_demand_budget(p->limits.bytes, p->pinned.bytes);
+    for (size_t k = 0; k < p->n_pools; k++)
+        p->pool.bytes[k] = hth_on_demand_budget(p->limits.bytes[k], p->pinned.bytes[k]);
     p->pool.places = less(p->limits.places, p->pinned.places);
     if (p->pool.places == 0)
         p->pool.places = 1; /* pinned models took all: one other at a time */
 }
 
-/* A model that is larger than the pool takes all of it. */
-static room need_of(const plan *p, const hth_resident *model)
+/* A part that is larger than its pool takes all of it. Where pinned models took all, any part keeps others out. */
+static uint64_t need_of(const plan *p, const hth_resident *model, size_t k)
 {
-    return (room){ .bytes = model->bytes < p->pool.bytes ? model->bytes : p->pool.bytes, .places = 1 };
+    return model->bytes[k] < p->pool.bytes[k] || p->pool.bytes[k] == 0 ? model->bytes[k] : p->pool.bytes[k];
+}
+
+/* Each model is on the host. */
+static bool is_in_pool(const hth_resident *model, size_t k)
+{
+    return k == 0 || model->bytes[k] > 0;
 }
 
 static bool is_idle(const hth_resident *model)
@@ -60,21 +79,43 @@ static bool is_idle(const hth_resident *model)
     return model->n_uses == 0 && model->wanted_ns == 0;
 }
 
-/* Is there this much room besides what is taken? */
-static bool fits(const plan *p, const room *taken, const room *need)
+static bool has_bytes(const plan *p, const room *taken, const hth_resident *model, size_t k)
 {
-    const bool has_bytes = need->bytes > 0 || p->pool.bytes > 0
-                             ? need->bytes <= less(p->pool.bytes, taken->bytes)
-                             : taken->bytes == 0; /* pinned models took all: one other at a time */
+    if (p->pool.bytes[k] == 0) /* pinned models took all: one other at a time */
+        return taken->bytes[k] == 0 || !is_in_pool(model, k);
+    return need_of(p, model, k) <= less(p->pool.bytes[k], taken->bytes[k]);
+}
 
-    return has_bytes && need->places <= less(p->pool.places, taken->places);
+/* The kinds of room that a model lacks beside the room that is taken. */
+static kinds lack_of(const plan *p, const room *taken, const hth_resident *model)
+{
+    kinds lack = less(p->pool.places, taken->places) == 0 ? PLACES : 0;
+
+    for (size_t k = 0; k < p->n_pools; k++)
+        if (!has_bytes(p, taken, model, k))
+            lack |= HOST << k;
+    return lack;
+}
+
+/* The kinds of room that a model gives when it leaves. */
+static kinds gift_of(const plan *p, const hth_resident *model)
+{
+    kinds gift = model->residence == HTH_RESIDENCE_ROWS ? HOST_ROWS : PLACES;
+
+    for (size_t k = 0; k < p->n_pools; k++)
+        if (model->bytes[k] > 0)
+            gift |= HOST << k;
+    return gift;
 }
 
 /* The room that is taken once all have left that are to leave, and those before in line have entered. */
 static room taken_later(const plan *p)
 {
-    return (room){ .bytes = sum(less(p->taken.bytes, p->leaving.bytes), p->claimed.bytes),
-                   .places = less(p->taken.places, p->leaving.places) + p->claimed.places };
+    room later = { .places = less(p->taken.places, p->leaving.places) + p->claimed.places };
+
+    for (size_t k = 0; k < p->n_pools; k++)
+        later.bytes[k] = sum(less(p->taken.bytes[k], p->leaving.bytes[k]), p->claimed.bytes[k]);
+    return later;
 }
 
 static void leave(plan *p, size_t i)
@@ -93,7 +134,7 @@ static bool is_victim(const plan *p, size_t i, uint64_t wanted_ns, bool may_be_b
     if (p->orders[i] != HTH_RESIDENCY_STAY || model->is_pinned)
         return false;
     if (model->residence == HTH_RESIDENCE_ROWS)
-        return model->bytes > 0;
+        return model->bytes[0] > 0;
     if (model->residence != HTH_RESIDENCE_IN)
         return false;
     if (model->wanted_ns > 0 && model->wanted_ns <= wanted_ns)
@@ -109,37 +150,38 @@ static bool goes_before(const hth_resident *a, const hth_resident *b)
     return is_idle(a) ? a->used_ns < b->used_ns : a->since_ns < b->since_ns;
 }
 
-static ptrdiff_t next_victim(const plan *p, uint64_t wanted_ns, bool may_be_busy, bool rows_only)
+/* The next one that gives room of these kinds. */
+static ptrdiff_t next_victim(const plan *p, uint64_t wanted_ns, bool may_be_busy, kinds lack)
 {
     ptrdiff_t first = NONE;
 
     for (size_t i = 0; i < p->n; i++)
-        if (is_victim(p, i, wanted_ns, may_be_busy) && (!rows_only || p->models[i].residence == HTH_RESIDENCE_ROWS) &&
+        if (is_victim(p, i, wanted_ns, may_be_busy) && (gift_of(p, &p->models[i]) & lack) != 0 &&
             (first == NONE || goes_before(&p->models[i], &p->models[first])))
             first = (ptrdiff_t)i;
     return first;
 }
 
-/* Would there be room if all victims left? */
-static bool can_make_room(const plan *p, const room *need, uint64_t wanted_ns, bool may_be_busy)
+/* Would there be room for the model if all victims left? */
+static bool can_make_room(const plan *p, const hth_resident *model, bool may_be_busy)
 {
     plan all = *p; /* its orders are not changed */
     room later;
 
     for (size_t i = 0; i < p->n; i++)
-        if (is_victim(p, i, wanted_ns, may_be_busy))
+        if (is_victim(p, i, model->wanted_ns, may_be_busy))
             add(&all.leaving, &p->models[i]);
     later = taken_later(&all);
-    return fits(p, &later, need);
+    return lack_of(p, &later, model) == 0;
 }
 
-/* Let victims leave, or close them, until need fits later or no victim is left. */
-static void make_room(plan *p, const room *need, uint64_t wanted_ns, bool may_be_busy)
+/* Let victims leave, or close them, until the model fits later or no victim is left. */
+static void make_room(plan *p, const hth_resident *model, bool may_be_busy)
 {
     room later = taken_later(p);
     ptrdiff_t i;
 
-    while (!fits(p, &later, need) && (i = next_victim(p, wanted_ns, may_be_busy, false)) != NONE) {
+    while ((i = next_victim(p, model->wanted_ns, may_be_busy, lack_of(p, &later, model))) != NONE) {
         leave(p, (size_t)i);
         if (p->models[i].n_uses > 0)
             p->orders[i] = HTH_RESIDENCY_CLOSE;
@@ -148,33 +190,44 @@ static void make_room(plan *p, const room *need, uint64_t wanted_ns, bool may_be
 }
 
 /*
- * Models beyond their keep_ns leave; and idle ones while the pool holds more than it should, but for the last model,
- * which may be larger than the pool.
+ * The kinds of room of which more is taken than there is. The last model in a pool stays: it may be larger than the
+ * pool.
  */
+static kinds excess(const plan *p)
+{
+    const room later = taken_later(p);
+    kinds over = later.places > p->pool.places ? PLACES : 0;
+
+    for (size_t k = 0; k < p->n_pools; k++) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < p->n; i++)
+            n += p->models[i].residence == HTH_RESIDENCE_IN && !p->models[i].is_pinned &&
+                 p->orders[i] == HTH_RESIDENCY_STAY && is_in_pool(&p->models[i], k);
+        if (later.bytes[k] <= p->pool.bytes[k])
+            continue;
+        if (n > 1)
+            over |= HOST << k;
+        else if (k == 0)
+            over |= HOST_ROWS;
+    }
+    return over;
+}
+
+/* Models beyond their keep_ns leave; and idle ones while a pool holds more than it should. */
 static void let_idle_leave(plan *p)
 {
-    room later;
-    size_t n_in = 0;
     ptrdiff_t i;
 
     for (size_t k = 0; k < p->n; k++) {
         const hth_resident *model = &p->models[k];
 
-        if (model->residence != HTH_RESIDENCE_IN || model->is_pinned)
-            continue;
-        if (is_idle(model) && model->keep_ns < UINT64_MAX && p->now_ns - model->used_ns >= model->keep_ns)
+        if (model->residence == HTH_RESIDENCE_IN && !model->is_pinned && is_idle(model) &&
+            model->keep_ns < UINT64_MAX && p->now_ns - model->used_ns >= model->keep_ns)
             leave(p, k);
-        else
-            n_in++;
     }
-    for (;;) {
-        later = taken_later(p);
-        i = next_victim(p, 0, false, n_in <= 1);
-        if ((later.bytes <= p->pool.bytes && later.places <= p->pool.places) || i == NONE)
-            return;
-        n_in -= p->models[i].residence == HTH_RESIDENCE_IN;
+    while ((i = next_victim(p, 0, false, excess(p))) != NONE)
         leave(p, (size_t)i);
-    }
 }
 
 /* ---- those that enter ---- */
@@ -200,15 +253,32 @@ static void enter(plan *p, size_t i)
 {
     p->orders[i] = HTH_RESIDENCY_ENTER;
     add(p->models[i].is_pinned ? &p->pinned : &p->taken, &p->models[i]);
-    measure_pool(p);
+    measure_pools(p);
 }
 
-/* Does need fit now, without the room that models before it in line wait for? */
-static bool fits_now(const plan *p, const room *need)
+/* Is there room now, without the room that models before it in line wait for? */
+static bool fits_now(const plan *p, const hth_resident *model)
 {
     const room later = taken_later(p);
 
-    return fits(p, &p->taken, need) && fits(p, &later, need);
+    return lack_of(p, &p->taken, model) == 0 && lack_of(p, &later, model) == 0;
+}
+
+/* May a model enter without a request? Not where pinned models took all; alone if it is larger than the pool. */
+static bool is_welcome(const plan *p, const hth_resident *model)
+{
+    for (size_t k = 0; k < p->n_pools; k++)
+        if (is_in_pool(model, k) &&
+            (p->pool.bytes[k] == 0 || (model->bytes[k] > p->pool.bytes[k] && p->taken.bytes[k] > 0)))
+            return false;
+    return fits_now(p, model);
+}
+
+static void claim(plan *p, const hth_resident *model)
+{
+    for (size_t k = 0; k < p->n_pools; k++)
+        p->claimed.bytes[k] = sum(p->claimed.bytes[k], need_of(p, model, k));
+    p->claimed.places++;
 }
 
 static void serve_line(plan *p, uint64_t turn_ns)
@@ -216,32 +286,27 @@ static void serve_line(plan *p, uint64_t turn_ns)
     ptrdiff_t i = NONE;
 
     while ((i = next_in_line(p, i == NONE ? 0 : p->models[i].wanted_ns, i)) != NONE) {
-        const uint64_t wanted_ns = p->models[i].wanted_ns;
-        const bool is_strict = p->now_ns - wanted_ns >= turn_ns && p->now_ns >= wanted_ns;
-        const room need = need_of(p, &p->models[i]);
+        const hth_resident *model = &p->models[i];
+        const bool is_strict = p->now_ns >= model->wanted_ns && p->now_ns - model->wanted_ns >= turn_ns;
 
-        if (!fits_now(p, &need)) {
+        if (!fits_now(p, model)) {
             /* Before its turn, nobody leaves for it in vain. In its turn, it takes the room that there is. */
-            if (!can_make_room(p, &need, wanted_ns, is_strict) && !is_strict)
+            if (!can_make_room(p, model, is_strict) && !is_strict)
                 continue; /* others may pass */
-            make_room(p, &need, wanted_ns, is_strict);
+            make_room(p, model, is_strict);
         }
-        if (fits_now(p, &need)) {
+        if (fits_now(p, model)) {
             enter(p, (size_t)i);
             continue;
         }
-        p->claimed.bytes += need.bytes;
-        p->claimed.places += need.places;
+        claim(p, model);
         if (is_strict)
             return;
     }
-    for (size_t k = 0; k < p->n; k++) {
-        const room need = need_of(p, &p->models[k]);
-
+    for (size_t k = 0; k < p->n; k++)
         if (p->models[k].residence == HTH_RESIDENCE_OUT && p->models[k].is_invited && p->models[k].wanted_ns == 0 &&
-            fits_now(p, &need) && (need.bytes == p->models[k].bytes || p->taken.bytes == 0) && p->pool.bytes > 0)
+            is_welcome(p, &p->models[k]))
             enter(p, k);
-    }
 }
 
 void hth_residency_plan(const hth_resident *models, size_t n, const hth_residency_limits *limits, uint64_t now_ns,
@@ -250,11 +315,16 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
     plan p = {
         .models = models,
         .n = n,
+        .n_pools = limits->n_pools,
         .orders = orders,
         .now_ns = now_ns,
-        .limits = { .bytes = limits->bytes, .places = limits->n_models },
+        .limits = { .places = limits->n_models },
     };
 
+    assert(limits->n_pools >= 1);
+    assert(limits->n_pools <= HTH_POOLS_MAX);
+    for (size_t k = 0; k < limits->n_pools; k++)
+        p.limits.bytes[k] = limits->bytes[k];
     for (size_t i = 0; i < n; i++) {
         const bool is_out = models[i].residence == HTH_RESIDENCE_OUT;
 
@@ -264,11 +334,11 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
         if (models[i].residence == HTH_RESIDENCE_LEAVING && !models[i].is_pinned)
             add(&p.leaving, &models[i]);
     }
-    measure_pool(&p);
+    measure_pools(&p);
     let_idle_leave(&p);
     if (limits->is_held) { /* as if pinned models took all: one other at a time */
-        p.limits.bytes = 0;
-        measure_pool(&p);
+        p.limits.bytes[0] = 0;
+        measure_pools(&p);
     }
     serve_line(&p, limits->turn_ns);
 }

@@ -3,12 +3,13 @@
  *
  * A pure function decides from a snapshot of all models. The supervisor asks it after each change, and obeys.
  *
- * Memory: the limit without the pinned models that are in memory is the pool of all others. A pinned model that is out
- * has nothing reserved. A model enters when the pool has room for it. A model that is larger than the pool enters when
- * the pool is empty.
+ * Memory: the host and each device have a limit. The limit without the pinned models that are in memory is the pool of
+ * all others. A pinned model that is out has nothing reserved. A model enters when each pool has room for its part there.
+ * A part that is larger than its pool enters when the pool is empty.
  *
  * Turns: models with waiting requests enter in the order of their oldest requests. If there is no room, idle models
- * leave, the least recently used one first; busy and pinned models stay. While the first in line waits for busy
+ * leave, the least recently used one first of those that take memory of a pool without enough room; busy and pinned
+ * models stay. While the first in line waits for busy
  * models, smaller models may pass it. When it has waited for turn_ns, nobody passes it any more, and as many busy
  * models as needed are closed. A closed model finishes its requests, takes no new ones, and leaves. So a model waits at
  * most for turn_ns, the turns of the models before it in line, the longest request of a closed model and the end of its
@@ -21,6 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/backend.h"
+
+enum { HTH_POOLS_MAX = 1 + HTH_DEVICES_MAX }; /* the host is the first one */
+
 typedef enum hth_residence {
     HTH_RESIDENCE_OUT,     /* it has no place */
     HTH_RESIDENCE_IN,      /* it has a process, or keeps its place for the next one */
@@ -31,21 +36,22 @@ typedef enum hth_residence {
 /* Times are of one monotonic clock, nanoseconds. */
 typedef struct hth_resident {
     hth_residence residence;
-    uint32_t n_uses;    /* requests at work in its process */
-    uint64_t bytes;     /* that it takes or, while it is out, will take */
-    uint64_t wanted_ns; /* the time at which its oldest waiting request came; 0: none waits */
-    uint64_t since_ns;  /* IN: the time at which it entered */
-    uint64_t used_ns;   /* the time at which its last request came or ended, or its load ended */
-    uint64_t keep_ns;   /* IN and not pinned: it leaves after so long without use; UINT64_MAX: never */
-    bool is_pinned;     /* it leaves for no other model */
-    bool is_invited;    /* OUT: it enters without a request if there is room beside all others */
+    uint32_t n_uses;               /* requests at work in its process */
+    uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: that it takes or, while it is out, will take */
+    uint64_t wanted_ns;            /* the time at which its oldest waiting request came; 0: none waits */
+    uint64_t since_ns;             /* IN: the time at which it entered */
+    uint64_t used_ns;              /* the time at which its last request came or ended, or its load ended */
+    uint64_t keep_ns;              /* IN and not pinned: it leaves after so long without use; UINT64_MAX: never */
+    bool is_pinned;                /* it leaves for no other model */
+    bool is_invited;               /* OUT: it enters without a request if there is room beside all others */
 } hth_resident;
 
 typedef struct hth_residency_limits {
-    uint64_t bytes;   /* for all models; UINT64_MAX: no limit */
-    size_t n_models;  /* IN and LEAVING; SIZE_MAX: no limit */
-    uint64_t turn_ns; /* a waiting model closes busy ones after this time */
-    bool is_held;     /* memory is short: a model enters when all others but pinned ones have left */
+    size_t n_pools;                /* 1 .. HTH_POOLS_MAX */
+    uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: for all models; UINT64_MAX: no limit */
+    size_t n_models;               /* IN and LEAVING; SIZE_MAX: no limit */
+    uint64_t turn_ns;              /* a waiting model closes busy ones after this time */
+    bool is_held;                  /* memory is short: a model enters when all others but pinned ones have left */
 } hth_residency_limits;
 
 typedef enum hth_residency_order {

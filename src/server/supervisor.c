@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <event2/event.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,10 +106,10 @@ static void on_change(void *user_data)
  * room for a second set of the largest buffers, because an embedder that comes with the first request for embeddings
  * makes its own.
  */
-static hth_budget budget_of(const hth_supervisor *supervisor, uint64_t pinned_bytes)
+static uint64_t host_limit_of(const hth_supervisor *supervisor)
 {
     const uint64_t limit = supervisor->shared.options->memory_bytes, machine = supervisor->machine_bytes;
-    hth_budget_terms terms = { .arena_bytes = limit, .fraction = 1, .pinned_bytes = pinned_bytes };
+    hth_budget_terms terms = { .arena_bytes = limit, .fraction = 1 };
 
     if (limit == 0) {
         terms.arena_bytes = machine > 0 ? machine : UINT64_MAX;
@@ -118,19 +119,7 @@ static hth_budget budget_of(const hth_supervisor *supervisor, uint64_t pinned_by
             terms.max_scratch_bytes =
                 hth_larger(terms.max_scratch_bytes, hth_model_worker_scratch_bytes(supervisor->present.at[i]));
     }
-    return hth_budget_of(&terms);
-}
-
-static hth_residency_limits limits_of(const hth_supervisor *supervisor)
-{
-    const hth_server_options *options = supervisor->shared.options;
-
-    return (hth_residency_limits){
-        .bytes = budget_of(supervisor, 0).weight_pool_bytes,
-        .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
-        .turn_ns = hth_ms_to_ns(options->turn_ms),
-        .is_held = supervisor->is_held,
-    };
+    return hth_budget_of(&terms).weight_pool_bytes;
 }
 
 static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
@@ -140,12 +129,37 @@ static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
     return i < n ? supervisor->present.at[i] : supervisor->leaving.at[i - n];
 }
 
+static hth_device_pools devices_of(const hth_supervisor *supervisor)
+{
+    hth_device_pools devices = { .n = 0 };
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
+        hth_model_worker_note_devices(worker_at(supervisor, i), &devices);
+    return devices;
+}
+
+static hth_residency_limits limits_of(const hth_supervisor *supervisor, const hth_device_pools *devices)
+{
+    const hth_server_options *options = supervisor->shared.options;
+    hth_residency_limits limits = {
+        .n_pools = 1 + devices->n,
+        .bytes[0] = host_limit_of(supervisor),
+        .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
+        .turn_ns = hth_ms_to_ns(options->turn_ms),
+        .is_held = supervisor->is_held,
+    };
+
+    for (size_t i = 0; i < devices->n; i++)
+        limits.bytes[1 + i] = hth_device_pool_limit(&devices->at[i], options->device_memory_bytes);
+    return limits;
+}
+
 static void obey(hth_model_worker *worker, const hth_resident *resident, hth_residency_order order)
 {
     if (order == HTH_RESIDENCY_ENTER)
         hth_model_worker_start(worker);
     else if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_ROWS)
-        hth_model_worker_evict_rows(worker, resident->bytes, HTH_DEPARTURE_ROOM);
+        hth_model_worker_evict_rows(worker, resident->bytes[0], HTH_DEPARTURE_ROOM);
     else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
         hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
                                             ? HTH_DEPARTURE_REST
@@ -175,8 +189,9 @@ static void tell_uninvited(hth_supervisor *supervisor)
 /* A callback of a waiter may come back here: the plan that runs is made again then. */
 void hth_supervisor_plan(hth_supervisor *supervisor)
 {
-    const hth_residency_limits limits = limits_of(supervisor);
     const size_t n = supervisor->present.n + supervisor->leaving.n;
+    hth_device_pools devices;
+    hth_residency_limits limits;
     bool has_dropped = false;
 
     if (supervisor->is_planning || supervisor->shared.is_stopping) {
@@ -185,11 +200,13 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
         return;
     }
     supervisor->is_planning = true;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         hth_model_worker_prepare(worker_at(supervisor, i));
-        hth_model_worker_resident(worker_at(supervisor, i), &supervisor->residents[2 * i],
+    devices = devices_of(supervisor);
+    limits = limits_of(supervisor, &devices);
+    for (size_t i = 0; i < n; i++)
+        hth_model_worker_resident(worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
                                   &supervisor->residents[2 * i + 1]);
-    }
     hth_residency_plan(supervisor->residents, 2 * n, &limits, hth_os_monotonic_ns(), supervisor->planned);
     for (size_t i = 0; i < 2 * n; i++) {
         obey(worker_at(supervisor, i / 2), &supervisor->residents[i], supervisor->planned[i]);
@@ -244,7 +261,7 @@ uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bo
 
     if (models && orders && !supervisor->shared.is_stopping) {
         for (size_t i = 0; i < n; i++)
-            hth_model_worker_relief(worker_at(supervisor, i), &models[i]);
+            hth_model_worker_relief(worker_at(supervisor, i), is_device, &models[i]);
         freed = hth_relief_plan(models, n, n_bytes, is_device, orders);
         for (size_t i = 0; i < n; i++)
             hth_model_worker_relieve(worker_at(supervisor, i), &orders[i]);
@@ -518,21 +535,37 @@ bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *mode
     return !worker || hth_model_worker_is_broken(worker, err);
 }
 
+static hth_supervisor_pool pool_of(const char *name, uint64_t limit_bytes)
+{
+    hth_supervisor_pool pool = { .limit_bytes = limit_bytes };
+
+    (void)snprintf(pool.name, sizeof(pool.name), "%s", name); /* fits */
+    return pool;
+}
+
 hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
 {
-    hth_supervisor_memory out = { .limit_bytes = limits_of(supervisor).bytes };
+    const hth_device_pools devices = devices_of(supervisor);
+    const hth_residency_limits limits = limits_of(supervisor, &devices);
+    hth_supervisor_memory out = { .n = limits.n_pools, .pools[0] = pool_of("", limits.bytes[0]) };
 
+    for (size_t k = 1; k < out.n; k++)
+        out.pools[k] = pool_of(devices.at[k - 1].name, limits.bytes[k]);
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
         hth_resident model, rows;
 
-        hth_model_worker_resident(worker_at(supervisor, i), &model, &rows);
-        out.used_bytes += rows.bytes;
-        if (model.residence == HTH_RESIDENCE_OUT)
-            continue;
-        out.used_bytes += model.bytes;
-        if (model.is_pinned)
-            out.pinned_bytes += model.bytes;
+        hth_model_worker_resident(worker_at(supervisor, i), &devices, &model, &rows);
+        out.pools[0].used_bytes += rows.bytes[0];
+        for (size_t k = 0; k < out.n && model.residence != HTH_RESIDENCE_OUT; k++) {
+            out.pools[k].used_bytes += model.bytes[k];
+            out.pools[k].pinned_bytes += model.is_pinned ? model.bytes[k] : 0;
+        }
     }
-    out.pinned_over_commit = budget_of(supervisor, out.pinned_bytes).pinned_over_commit;
+    for (size_t k = 0; k < out.n; k++)
+        out.pools[k].pinned_over_commit =
+            hth_budget_of(&(hth_budget_terms){ .arena_bytes = limits.bytes[k],
+                                               .fraction = 1,
+                                               .pinned_bytes = out.pools[k].pinned_bytes })
+                .pinned_over_commit;
     return out;
 }

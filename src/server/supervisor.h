@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "server/adapter_state.h"
+#include "server/device_pools.h"
 #include "server/event_feed.h"
 #include "server/options.h"
 #include "server/waiters.h"
@@ -86,12 +87,18 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
 /* Would every request of this model be refused now? Then *err has the reason. Cheap. */
 bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err);
 
-/* Memory of all models, in bytes. */
-typedef struct hth_supervisor_memory {
-    uint64_t limit_bytes;    /* UINT64_MAX: there is none */
+/* Memory of all models on the host, or on one device. */
+typedef struct hth_supervisor_pool {
+    char name[sizeof(((hth_device_pool *)NULL)->name)]; /* of the device; "": the host */
+    uint64_t limit_bytes;                               /* UINT64_MAX: there is none */
     uint64_t used_bytes;     /* of models with a worker, and of rows that others left in memory */
     uint64_t pinned_bytes;   /* of them, those of pinned models */
     bool pinned_over_commit; /* these are more than the limit */
+} hth_supervisor_pool;
+
+typedef struct hth_supervisor_memory {
+    hth_supervisor_pool pools[HTH_POOLS_MAX]; /* [n], the host first */
+    size_t n;
 } hth_supervisor_memory;
 hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor);
 

@@ -105,6 +105,30 @@ expect "its expected memory" "$(value '((e) => e.host_bytes ==
 HEARTH_API_KEY=$root "$hearth" ps --memory --url "$url" >"$work/ps" || fail "ps does not show memory"
 grep -q "^$learned  *[0-9.]* [KM]iB  *[0-9.]* [KM]iB  *[0-9.]* [KM]iB  *[0-9.]* MiB  *[0-9.]* MiB\$" "$work/ps" ||
   fail "ps says of the memory of $learned: $(cat "$work/ps")"
+chat one
+chat two
+serve_stop
+
+# Models that take three quarters of a GPU take turns, though nothing else limits them. What was learned names the GPU.
+sed 's/^host /device 2000000000 700000000 300000000 0 4000000000 GPU0\n&/' "$work/cache/needs" >"$work/needs"
+[ "$(grep -c GPU0 "$work/needs")" = 2 ] || fail "the memory of two models is not known: $(cat "$work/needs")"
+cp "$work/needs" "$work/cache/needs"
+serve -m "one=$tiny" -m "two=$tiny" --start on-demand --cache "$work/cache" --keys "$work/keys"
+chat one
+chat two
+until_state one stopped
+curl -s "$url/admin/models" -H "$admin" >"$work/out"
+expect "memory of the GPU" "$(value 'JSON.stringify(r.memory.devices)')" \
+  '[{"name":"GPU0","limit_bytes":3600000000,"used_bytes":3000000000,"pinned_bytes":0,"pinned_over_commit":false}]'
+expect "memory of the host without it" "$(value 'r.memory.used_bytes < 1e9')" true
+HEARTH_API_KEY=$root "$hearth" ps --memory --url "$url" >"$work/ps" || fail "ps does not show memory"
+[ "$(grep -c '^  on GPU0  *1.9 GiB  *667.6 MiB  *286.1 MiB  *2.8 GiB  *-$' "$work/ps")" = 2 ] &&
+  grep -q '^GPU0: 2.8 GiB of 3.4 GiB$' "$work/ps" || fail "ps says of the memory on a GPU: $(cat "$work/ps")"
+serve_stop
+serve -m "one=$tiny" -m "two=$tiny" --start on-demand --device-memory 6G --cache "$work/cache" --keys "$work/keys"
+chat one
+chat two
+expect "state of a model beside another on a GPU" "$(state one)" ready
 serve_stop
 
 # Five models, two places, many clients at once, and workers that are killed: every request is answered.

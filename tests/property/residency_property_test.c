@@ -1,9 +1,10 @@
 /*
- * residency_property_test.c - a machine whose memory is too small for its models, ruled by hth_residency_plan
+ * residency_property_test.c - a machine with two devices whose memory is too small for its models, ruled by
+ * hth_residency_plan
  *
  * Requests, deaths, growth, pins, orders of operators and pressure come at random. Whatever happens: no model enters
- * without room, unless it is alone; no busy or pinned model leaves; those that leave are the least recently used; a
- * plan that was obeyed asks for nothing more; and every request begins within a bounded time.
+ * without room on the host and its devices, unless it is alone there; no busy or pinned model leaves; those that leave
+ * are the least recently used, or use a device that those who stay do not use; a plan that was obeyed asks for nothing more; and every request begins within a bounded time.
  *
  * HTH_STEPS: how many (default a million). HTH_SEED replays a run that printed it.
  */
@@ -16,6 +17,7 @@
 
 enum {
     MODELS = 7,
+    POOLS = 3, /* the host, then devices */
     POOL = 100,
     TURN = 20,
     USE_MAX = 10, /* ticks, as the next three */
@@ -41,6 +43,14 @@ typedef struct world {
 static uint64_t draw(world *w, uint64_t n)
 {
     return hth_test_random(&w->random, n);
+}
+
+/* The bytes that a model takes of each pool. Half of the models take no device. */
+static void draw_bytes(world *w, hth_resident *m)
+{
+    m->bytes[0] = 1 + draw(w, draw(w, 8) ? 60 : 2 * POOL);
+    for (size_t k = 1; k < POOLS; k++)
+        m->bytes[k] = draw(w, 2) ? 0 : draw(w, draw(w, 8) ? 60 : 2 * POOL);
 }
 
 static void begin_use(world *w, size_t i)
@@ -98,7 +108,7 @@ static void disturb(world *w)
             m->wanted_ns = w->now;
         m->n_uses = 0;
         break;
-    case 1: /* it turns out to be larger or smaller */ m->bytes = 1 + draw(w, draw(w, 8) ? 60 : 2 * POOL); break;
+    case 1: /* it turns out to be larger or smaller */ draw_bytes(w, m); break;
     case 2: m->is_pinned = !m->is_pinned && draw(w, 3) == 0; break;
     case 3: /* an operator's order */
         if (m->residence == HTH_RESIDENCE_IN && m->n_uses == 0) {
@@ -118,8 +128,8 @@ static void disturb(world *w)
     }
 }
 
-/* A model has entered. Is there room for all, or no more than one that is not pinned? */
-static void check_room(const world *w)
+/* A model has entered. Is there room in the pool for all in it, or no more than one that is not pinned? */
+static void check_pool(const world *w, size_t k)
 {
     uint64_t bytes = 0;
     size_t n = 0, n_not_pinned = 0;
@@ -127,13 +137,22 @@ static void check_room(const world *w)
     for (size_t i = 0; i < MODELS; i++) {
         const hth_resident *m = &w->models[i];
 
-        if (m->residence == HTH_RESIDENCE_OUT)
+        if (m->residence == HTH_RESIDENCE_OUT || (k > 0 && m->bytes[k] == 0))
             continue;
-        bytes += m->bytes;
+        bytes += m->bytes[k];
         n++;
         n_not_pinned += !m->is_pinned;
     }
-    assert_true(n_not_pinned <= 1 || (bytes <= POOL && n <= w->n_places));
+    assert_true(n_not_pinned <= 1 || (bytes <= POOL && (k > 0 || n <= w->n_places)));
+}
+
+/* Does the model take a device that the other does not take? */
+static bool takes_more_devices(const hth_resident *m, const hth_resident *other)
+{
+    for (size_t k = 1; k < POOLS; k++)
+        if (m->bytes[k] > 0 && other->bytes[k] == 0)
+            return true;
+    return false;
 }
 
 static void check_leaving(const world *w, size_t left)
@@ -150,7 +169,7 @@ static void check_leaving(const world *w, size_t left)
 
         if (other->residence == HTH_RESIDENCE_IN && !other->is_pinned && other->n_uses == 0 && other->wanted_ns == 0 &&
             w->orders[i] == HTH_RESIDENCY_STAY)
-            assert_true(other->used_ns >= m->used_ns);
+            assert_true(other->used_ns >= m->used_ns || takes_more_devices(m, other));
     }
 }
 
@@ -158,9 +177,13 @@ static void check_leaving(const world *w, size_t left)
 static bool plan(world *w)
 {
     const hth_residency_limits limits = {
-        .bytes = POOL, .n_models = w->n_places, .turn_ns = TURN, .is_held = w->is_held
+        .n_pools = POOLS,
+        .bytes = { POOL, POOL, POOL },
+        .n_models = w->n_places,
+        .turn_ns = TURN,
+        .is_held = w->is_held,
     };
-    bool changed = false, has_entered = false;
+    bool changed = false, has_entered[POOLS] = { false };
 
     hth_residency_plan(w->models, MODELS, &limits, w->now, w->orders);
     for (size_t i = 0; i < MODELS; i++)
@@ -177,7 +200,9 @@ static bool plan(world *w)
             m->since_ns = w->now;
             w->is_ready[i] = false;
             w->until[i] = w->now + 1 + draw(w, LOAD_MAX);
-            changed = has_entered = true;
+            for (size_t k = 0; k < POOLS; k++)
+                has_entered[k] |= k == 0 || m->bytes[k] > 0;
+            changed = true;
         } else if (w->orders[i] == HTH_RESIDENCY_LEAVE) {
             m->residence = HTH_RESIDENCE_LEAVING;
             w->until[i] = w->now + 1 + draw(w, LEAVE_MAX);
@@ -185,8 +210,9 @@ static bool plan(world *w)
             changed = true;
         }
     }
-    if (has_entered)
-        check_room(w);
+    for (size_t k = 0; k < POOLS; k++)
+        if (has_entered[k])
+            check_pool(w, k);
     return changed;
 }
 
@@ -195,8 +221,10 @@ TEST(memory_is_enough_and_every_request_begins)
     world w = { .random = hth_test_seed(), .now = 1000, .n_places = SIZE_MAX };
     const uint64_t n_steps = hth_test_number("HTH_STEPS", 1000000);
 
-    for (size_t i = 0; i < MODELS; i++)
-        w.models[i] = (hth_resident){ .bytes = 1 + draw(&w, 60), .keep_ns = UINT64_MAX, .is_pinned = i == 0 };
+    for (size_t i = 0; i < MODELS; i++) {
+        w.models[i] = (hth_resident){ .keep_ns = UINT64_MAX, .is_pinned = i == 0 };
+        draw_bytes(&w, &w.models[i]);
+    }
     for (uint64_t step = 0; step < n_steps; step++) {
         w.now++;
         for (size_t i = 0; i < MODELS; i++)

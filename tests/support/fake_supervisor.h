@@ -31,7 +31,16 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
 hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
 {
     (void)supervisor;
-    return (hth_supervisor_memory){ .limit_bytes = 1000, .used_bytes = 700, .pinned_bytes = 300 };
+    return (hth_supervisor_memory){
+        .pools = { { .limit_bytes = 1000, .used_bytes = 700, .pinned_bytes = 300 },
+                   { .name = "CUDA0",
+                     .limit_bytes = 500,
+                     .used_bytes = 600,
+                     .pinned_bytes = 600,
+                     .pinned_over_commit = true },
+                   { .name = "CUDA1", .limit_bytes = UINT64_MAX, .used_bytes = 7 } },
+        .n = 3,
+    };
 }
 
 static inline hearth_status take_order(hth_supervisor *supervisor, const char *order, const char *model,

@@ -278,7 +278,7 @@ static json_int_t integer_at(const json_t *object, const char *a, const char *b)
 FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
 {
     hth_worker_view *view = &f->supervisor.views[0];
-    json_t *page, *worker;
+    json_t *page, *worker, *device;
 
     view->generation = 3;
     view->n_starts = 3;
@@ -317,6 +317,13 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
     assert_int_equal(integer_at(page, "connections", NULL), 17);
     assert_int_equal(integer_at(page, "memory", "limit_bytes"), 1000);
     assert_int_equal(integer_at(page, "memory", "used_bytes"), 700);
+    device = json_array_get(json_object_get(json_object_get(page, "memory"), "devices"), 0);
+    assert_string_equal(json_string_value(json_object_get(device, "name")), "CUDA0");
+    assert_int_equal(json_integer_value(json_object_get(device, "limit_bytes")), 500);
+    assert_int_equal(json_integer_value(json_object_get(device, "used_bytes")), 600);
+    assert_true(json_is_true(json_object_get(device, "pinned_over_commit")));
+    device = json_array_get(json_object_get(json_object_get(page, "memory"), "devices"), 1);
+    assert_null(json_object_get(device, "limit_bytes")); /* unknown */
     assert_int_equal(integer_at(page, "memory", "pinned_bytes"), 300);
     assert_int_equal(json_array_size(json_object_get(page, "models")), 2);
 

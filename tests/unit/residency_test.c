@@ -10,9 +10,12 @@
 #define LEAVING HTH_RESIDENCE_LEAVING
 #define ROWS HTH_RESIDENCE_ROWS
 
-enum { NOW = 1000, TURN = 100, N_MAX = 4 };
+enum { NOW = 1000, TURN = 100, N_MAX = 4, N_POOLS = 3, DEVICE_BYTES = 20 };
 
-/* Orders as a text: '.' stay, 'E' enter, 'L' leave, 'C' close. */
+/*
+ * Orders as a text: '.' stay, 'E' enter, 'L' leave, 'C' close. The host has so many bytes, each of two devices
+ * DEVICE_BYTES.
+ */
 static const char *plan(const hth_resident *models, size_t n, uint64_t bytes, size_t n_models)
 {
     static const char letters[] = { [HTH_RESIDENCY_STAY] = '.',
@@ -20,7 +23,12 @@ static const char *plan(const hth_resident *models, size_t n, uint64_t bytes, si
                                     [HTH_RESIDENCY_LEAVE] = 'L',
                                     [HTH_RESIDENCY_CLOSE] = 'C' };
     static char text[N_MAX + 1];
-    const hth_residency_limits limits = { .bytes = bytes, .n_models = n_models, .turn_ns = TURN };
+    const hth_residency_limits limits = {
+        .n_pools = N_POOLS,
+        .bytes = { bytes, DEVICE_BYTES, DEVICE_BYTES },
+        .n_models = n_models,
+        .turn_ns = TURN,
+    };
     hth_residency_order orders[N_MAX];
 
     hth_residency_plan(models, n, &limits, NOW, orders);
@@ -33,9 +41,9 @@ static const char *plan(const hth_resident *models, size_t n, uint64_t bytes, si
 #define PLAN(bytes, n_models, ...)                                                                                    \
     plan((const hth_resident[]){ __VA_ARGS__ }, sizeof((const hth_resident[]){ __VA_ARGS__ }) / sizeof(hth_resident), \
          bytes, n_models)
-#define M(where, size, ...)                                                       \
-    {                                                                             \
-        .residence = (where), .bytes = (size), .keep_ns = UINT64_MAX, __VA_ARGS__ \
+#define M(where, size, ...)                                                          \
+    {                                                                                \
+        .residence = (where), .bytes[0] = (size), .keep_ns = UINT64_MAX, __VA_ARGS__ \
     }
 
 TEST(a_model_enters_where_there_is_room)
@@ -100,10 +108,10 @@ TEST(a_model_larger_than_the_pool_is_alone)
 
 TEST(a_model_that_rests_for_too_long_leaves)
 {
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes = 1, .used_ns = 900, .keep_ns = 100 }), "L");
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes = 1, .used_ns = 901, .keep_ns = 100 }), ".");
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes = 1, .n_uses = 1, .keep_ns = 0 }), ".");
-    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes = 1, .keep_ns = 0, .is_pinned = true }), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .used_ns = 900, .keep_ns = 100 }), "L");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .used_ns = 901, .keep_ns = 100 }), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .n_uses = 1, .keep_ns = 0 }), ".");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .keep_ns = 0, .is_pinned = true }), ".");
 }
 
 TEST(a_pool_that_is_too_full_loses_rows_too)
@@ -119,4 +127,63 @@ TEST(rows_of_absent_models_leave_like_models_and_take_no_place)
     assert_string_equal(PLAN(10, 1, M(ROWS, 5, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)), ".E");
     assert_string_equal(
         PLAN(10, SIZE_MAX, M(ROWS, 6, .used_ns = 2), M(IN, 4, .used_ns = 1), M(OUT, 4, .wanted_ns = 990)), ".L.");
+}
+
+/* ---- devices ---- */
+
+#define ON(device, size) .bytes[device] = (size)
+
+TEST(a_device_without_room_is_a_reason_to_wait)
+{
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .n_uses = 1, ON(1, 15)), M(OUT, 1, .wanted_ns = 990, ON(1, 10))),
+                        "..");
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .n_uses = 1, ON(1, 15)), M(OUT, 1, .wanted_ns = 990, ON(1, 5))),
+                        ".E");
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .n_uses = 1, ON(1, 15)), M(OUT, 1, .wanted_ns = 990, ON(2, 20))),
+                        ".E");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .n_uses = 1), M(OUT, 5, .wanted_ns = 990, ON(2, 1))), "..");
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .n_uses = 1, ON(1, 15)), M(OUT, 1, .wanted_ns = 900, ON(1, 10)),
+                             M(OUT, 1, .wanted_ns = 990)),
+                        "C.."); /* in its turn, nobody passes it, also not on the host */
+}
+
+TEST(only_models_of_the_device_leave_for_its_memory)
+{
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .used_ns = 1), M(IN, 1, .used_ns = 3, ON(1, 15)),
+                             M(IN, 1, .used_ns = 2, ON(2, 15)), M(OUT, 1, .wanted_ns = 990, ON(1, 10))),
+                        ".L..");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 1), M(IN, 1, .used_ns = 3, ON(1, 15)),
+                             M(OUT, 2, .wanted_ns = 990, ON(1, 10))),
+                        "LL."); /* both are short */
+    assert_string_equal(PLAN(99, SIZE_MAX, M(ROWS, 5, .used_ns = 1), M(IN, 1, .used_ns = 3, ON(1, 15)),
+                             M(OUT, 1, .wanted_ns = 990, ON(1, 10))),
+                        ".L.");
+}
+
+TEST(a_model_larger_than_a_device_is_alone_there)
+{
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .used_ns = 1), M(IN, 1, .used_ns = 1, ON(1, 1)),
+                             M(OUT, 1, .wanted_ns = 990, ON(1, 30))),
+                        ".L.");
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .n_uses = 1), M(OUT, 1, .wanted_ns = 990, ON(1, 30))), ".E");
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .used_ns = 2), M(IN, 1, .used_ns = 1, ON(1, 30))), "..");
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .used_ns = 2, ON(1, 1)), M(IN, 1, .used_ns = 1, ON(1, 30))), ".L");
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .used_ns = 2, ON(1, 1)), M(OUT, 1, .is_invited = true, ON(1, 30))),
+                        "..");
+}
+
+TEST(pinned_models_leave_the_rest_of_a_device_to_the_others)
+{
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .is_pinned = true, ON(1, 15)),
+                             M(OUT, 1, .wanted_ns = 980, ON(1, 5)), M(OUT, 1, .wanted_ns = 990, ON(1, 5))),
+                        ".E.");
+    assert_string_equal(PLAN(99, SIZE_MAX, M(IN, 1, .is_pinned = true, ON(1, 20)),
+                             M(OUT, 1, .wanted_ns = 980, ON(1, 1)), M(OUT, 1, .wanted_ns = 985, ON(1, 1)),
+                             M(OUT, 1, .wanted_ns = 990)),
+                        ".E.E"); /* one other at a time */
+    assert_string_equal(
+        PLAN(99, SIZE_MAX, M(IN, 1, .is_pinned = true, ON(1, 20)), M(OUT, 1, .is_invited = true, ON(1, 1))), "..");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 1, .is_pinned = true, ON(1, 20)), M(LEAVING, 5),
+                             M(OUT, 6, .wanted_ns = 980, ON(1, 1)), M(OUT, 1, .wanted_ns = 985, ON(1, 1))),
+                        "...."); /* it keeps the device for the first in line */
 }

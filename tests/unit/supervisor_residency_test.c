@@ -70,8 +70,8 @@ FIXTURE_TEST(the_model_that_was_used_least_recently_makes_room)
     use(f, "a");
     use(f, "b");
     use(f, "a");
-    assert_int_equal(hth_supervisor_memory_of(f->supervisor).limit_bytes, UINT64_C(9000) * MIB);
-    assert_true(hth_supervisor_memory_of(f->supervisor).used_bytes >= UINT64_C(8000) * MIB);
+    assert_int_equal(hth_supervisor_memory_of(f->supervisor).pools[0].limit_bytes, UINT64_C(9000) * MIB);
+    assert_true(hth_supervisor_memory_of(f->supervisor).pools[0].used_bytes >= UINT64_C(8000) * MIB);
     use(f, "c");
     assert_true(is_in(f, 0, HTH_WORKER_READY));
     run_until(f, is_in(f, 1, HTH_WORKER_STOPPED));
@@ -300,7 +300,9 @@ FIXTURE_TEST(a_model_is_planned_with_the_needs_that_its_metadata_tells)
     (void)add_sized(f, "a", 100);
     (void)add_sized(f, "b", 100);
     set_words(f, 0, WORDS("needs=host 104857600 0 3145728000 0 0 4096", "ready")); /* 100 MiB, and cells of 3,000 */
-    set_words(f, 1, WORDS("needs=device 2147483648 1073741824 0 0 0 GPU", "needs=host 0 0 0 104857600 0 512", "ready"));
+    set_words(
+        f, 1,
+        WORDS("needs=device 2147483648 1073741824 0 0 0 GPU", "needs=host 1048576000 0 0 104857600 0 512", "ready"));
     begin(f, 4000);
     want(f, "a", 0, &a);
     run_until(f, a.n_ready == 1);
@@ -311,7 +313,7 @@ FIXTURE_TEST(a_model_is_planned_with_the_needs_that_its_metadata_tells)
     run_until(f, view(f, 1).needs.n_ctx > 0);
     run_until(f, n_turns++ == 10); /* files would have had room beside each other */
     assert_true(is_in(f, 1, HTH_WORKER_STOPPED));
-    assert_int_equal(view(f, 1).memory_bytes / MIB, 3172);
+    assert_int_equal(view(f, 1).memory_bytes / MIB, 4172);
     assert_int_equal(view(f, 1).needs.memory.n_devices, 1);
     end(&a);
     run_until(f, b.n_ready == 1);
@@ -445,14 +447,78 @@ FIXTURE_TEST(buffers_of_absent_models_and_of_devices_leave_the_memory_to_others)
     set_words(f, 0, WORDS(word, "ready"));
     set_words(f, 1, WORDS(device, "needs=host 0 0 0 0 0 512", "ready"));
     begin(f, 0);
-    limit = hth_supervisor_memory_of(f->supervisor).limit_bytes;
+    limit = hth_supervisor_memory_of(f->supervisor).pools[0].limit_bytes;
     use(f, "b");
-    assert_true(hth_supervisor_memory_of(f->supervisor).limit_bytes == limit);
+    assert_true(hth_supervisor_memory_of(f->supervisor).pools[0].limit_bytes == limit);
     use(f, "a");
-    assert_true(hth_supervisor_memory_of(f->supervisor).limit_bytes < limit);
+    assert_true(hth_supervisor_memory_of(f->supervisor).pools[0].limit_bytes < limit);
     assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
-    assert_true(hth_supervisor_memory_of(f->supervisor).limit_bytes == limit);
+    assert_true(hth_supervisor_memory_of(f->supervisor).pools[0].limit_bytes == limit);
+}
+
+/* ---- devices ---- */
+
+/* Models "a" and "b" take 3,000 MiB of a device with 5,000, and "c" takes none. */
+static void add_models_of_a_device(fixture *f)
+{
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    (void)add_sized(f, "c", 1);
+    for (size_t i = 0; i < 2; i++)
+        set_words(f, i, WORDS("needs=device 3145728000 0 0 0 5242880000 GPU", "needs=host 0 0 0 0 0 512", "ready"));
+    set_words(f, 2, WORDS("needs=host 0 0 0 0 0 512", "ready"));
+}
+
+FIXTURE_TEST(models_make_room_on_the_device_that_they_share)
+{
+    hth_supervisor_memory memory;
+
+    add_models_of_a_device(f);
+    begin(f, 9000);
+    use(f, "c");
+    use(f, "a");
+    use(f, "b");
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_true(is_in(f, 2, HTH_WORKER_READY)); /* it was used before, and takes no memory of the device */
+    memory = hth_supervisor_memory_of(f->supervisor);
+    assert_int_equal(memory.n, 2);
+    assert_string_equal(memory.pools[1].name, "GPU");
+    assert_int_equal(memory.pools[1].limit_bytes / MIB, 4500);
+    assert_int_equal(memory.pools[1].used_bytes / MIB, 3000);
+    assert_true(memory.pools[0].used_bytes / MIB < 3000);
+}
+
+FIXTURE_TEST(an_operator_may_limit_the_memory_of_devices)
+{
+    add_models_of_a_device(f);
+    f->options.device_memory_bytes = 6000 * UINT64_C(1048576);
+    begin(f, 9000);
+    use(f, "a");
+    use(f, "b");
+    assert_true(is_in(f, 0, HTH_WORKER_READY));
+    assert_int_equal(hth_supervisor_memory_of(f->supervisor).pools[1].used_bytes / MIB, 6000);
+}
+
+FIXTURE_TEST(a_device_that_is_short_of_memory_loses_models_that_use_it)
+{
+    add_models_of_a_device(f);
+    begin(f, 9000);
+    use(f, "c");
+    use(f, "a");
+    assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true) / MIB, 3000);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_true(is_in(f, 2, HTH_WORKER_READY));
+}
+
+FIXTURE_TEST(a_model_without_needs_may_be_on_a_device)
+{
+    (void)add_sized(f, "a", 100);
+    (void)add_sized(f, "b", 100);
+    begin(f, 9000);
+    use(f, "a");
+    assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true) / MIB, 100);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
 }
 
 FIXTURE_TEST(a_server_with_one_model_and_no_limit_asks_nobody)

@@ -1,0 +1,83 @@
+/*
+ * device_pools_test.c - the devices of models as pools
+ */
+#include "server/device_pools.h"
+
+#include <stdio.h>
+
+#include "support/cmocka_all.h"
+
+/* A model that takes so many bytes of a device with a total. */
+static hth_model_needs needs_of(const char *name, uint64_t bytes, uint64_t total_bytes)
+{
+    hth_model_needs needs = { .memory.n_devices = 1, .n_ctx = 1 };
+    hth_engine_device_share *device = &needs.memory.devices[0];
+
+    (void)snprintf(device->name, sizeof(device->name), "%s", name);
+    device->share.cell_bytes = bytes;
+    device->total_bytes = total_bytes;
+    return needs;
+}
+
+TEST(models_of_one_device_share_its_pool)
+{
+    const hth_model_needs models[] = { needs_of("A", 1, 0),  needs_of("B", 2, 80), needs_of("B", 3, 70),
+                                       needs_of("A", 4, 90), needs_of("A", 5, 0),  needs_of("C", 0, 90) };
+    hth_device_pools pools = { .n = 0 };
+    uint64_t bytes[HTH_POOLS_MAX] = { 0 };
+
+    for (size_t i = 0; i < 6; i++)
+        hth_device_pools_add(&pools, &models[i]);
+    assert_int_equal(pools.n, 2); /* nothing is on C */
+    assert_string_equal(pools.at[0].name, "A");
+    assert_int_equal(pools.at[0].total_bytes, 90);
+    assert_int_equal(pools.at[1].total_bytes, 70); /* the least */
+    hth_device_pools_share(&pools, &models[2], bytes);
+    hth_device_pools_share(&pools, &models[5], bytes);
+    assert_int_equal(bytes[0] + bytes[1], 0);
+    assert_int_equal(bytes[2], 3);
+}
+
+TEST(a_model_may_be_on_several_devices)
+{
+    hth_model_needs needs = needs_of("A", 1, 10);
+    const hth_model_needs other = needs_of("B", 2, 20);
+    hth_device_pools pools = { .n = 0 };
+    uint64_t bytes[HTH_POOLS_MAX] = { 0 };
+
+    needs.memory.devices[needs.memory.n_devices++] = other.memory.devices[0];
+    hth_device_pools_add(&pools, &needs);
+    hth_device_pools_share(&pools, &needs, bytes);
+    assert_int_equal(pools.n, 2);
+    assert_int_equal(bytes[1], 1);
+    assert_int_equal(bytes[2], 2);
+}
+
+TEST(too_many_devices_have_no_pool)
+{
+    hth_device_pools pools = { .n = 0 };
+    uint64_t bytes[HTH_POOLS_MAX] = { 0 };
+    char name[8];
+
+    for (int i = 0; i <= HTH_DEVICES_MAX; i++) {
+        hth_model_needs needs;
+
+        (void)snprintf(name, sizeof(name), "D%d", i);
+        needs = needs_of(name, 1, 10);
+        hth_device_pools_add(&pools, &needs);
+        hth_device_pools_share(&pools, &needs, bytes);
+    }
+    assert_int_equal(pools.n, HTH_DEVICES_MAX);
+    for (size_t k = 1; k < HTH_POOLS_MAX; k++)
+        assert_int_equal(bytes[k], 1);
+}
+
+TEST(nine_tenths_of_a_device_are_for_models_unless_the_operator_says_otherwise)
+{
+    const hth_device_pool device = { .total_bytes = 1000 }, unknown = { .total_bytes = 0 };
+
+    assert_int_equal(hth_device_pool_limit(&device, 0), 900);
+    assert_int_equal(hth_device_pool_limit(&device, 950), 950);
+    assert_true(hth_device_pool_limit(&unknown, 0) == UINT64_MAX);
+    assert_int_equal(hth_device_pool_limit(&unknown, 7), 7);
+}
