@@ -8,18 +8,28 @@
  *
  * A crash before 3 leaves the temporary name; after it, the whole file. A file system without links renames a new file,
  * too, after one more look. Two writers of the same new file may then replace each other's.
+ *
+ * With the system's files, the writer holds a lock on the temporary one (flock), which ends with the process. A file
+ * without it was left behind.
  */
 #include "base/whole_file.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/os.h"
 
-enum { PATH_BYTES = 4096, NAME_BYTES_MAX = 200 };
+enum { PATH_BYTES = 4096, NAME_BYTES_MAX = 200, HEX_DIGITS = 16 };
+
+static const char suffix[] = ".part";
 
 struct hth_whole_file {
     const hth_fs *fs;
@@ -31,26 +41,32 @@ struct hth_whole_file {
     char temporary[PATH_BYTES];
 };
 
+/* False if it does not fit. */
+static bool set_folder(char folder[PATH_BYTES], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const int n = slash && slash != path ? (int)(slash - path) : 1;
+
+    return snprintf(folder, PATH_BYTES, "%.*s", n, slash ? path : ".") < PATH_BYTES;
+}
+
 /* False if the paths do not fit. */
 static bool set_paths(hth_whole_file *file, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    char hex[17];
-    uint8_t bytes[8];
+    char hex[HEX_DIGITS + 1];
+    uint8_t bytes[HEX_DIGITS / 2];
     int n;
 
-    if (strlen(path) >= sizeof(file->path) || *name == '\0')
+    if (strlen(path) >= sizeof(file->path) || *name == '\0' || !set_folder(file->folder, path))
         return false;
     memcpy(file->path, path, strlen(path) + 1);
-    if (!slash)
-        (void)snprintf(file->folder, sizeof(file->folder), ".");
-    else
-        (void)snprintf(file->folder, sizeof(file->folder), "%.*s", slash == path ? 1 : (int)(slash - path), path);
     hth_os_random(bytes, sizeof(bytes));
     hth_hex_encode(bytes, sizeof(bytes), hex);
     /* The longest names leave no room for more, so only their beginning is used. */
-    n = snprintf(file->temporary, sizeof(file->temporary), "%s/.%.*s.%s.part", file->folder, NAME_BYTES_MAX, name, hex);
+    n = snprintf(file->temporary, sizeof(file->temporary), "%s/.%.*s.%s%s", file->folder, NAME_BYTES_MAX, name, hex,
+                 suffix);
     return n > 0 && (size_t)n < sizeof(file->temporary);
 }
 
@@ -68,6 +84,15 @@ static hearth_status check_name(const hth_whole_file *file, hearth_error *err)
     if (file->mode == HTH_WHOLE_FILE_NEW)
         return hth_fail(err, HEARTH_MISUSE, "'%s' exists already; give another name, or have it replaced", file->path);
     return HEARTH_OK;
+}
+
+/* False: somebody took the new file for one that was left behind, and removed it. */
+static bool lock(int fd)
+{
+    struct stat st;
+
+    (void)flock(fd, LOCK_EX); /* a file system without locks has no sweeps */
+    return fstat(fd, &st) != 0 || st.st_nlink > 0;
 }
 
 hearth_status hth_whole_file_begin(const hth_fs *fs, const char *path, hth_whole_file_mode mode, hth_whole_file **out,
@@ -88,7 +113,11 @@ hearth_status hth_whole_file_begin(const hth_fs *fs, const char *path, hth_whole
     status = check_name(file, err);
     if (status != HEARTH_OK)
         goto out;
-    file->fd = hth_fs_open(fs, file->temporary, HTH_FS_CREATE);
+    do {
+        if (file->fd >= 0)
+            hth_fs_close(fs, file->fd);
+        file->fd = hth_fs_open(fs, file->temporary, HTH_FS_CREATE);
+    } while (file->fd >= 0 && fs == hth_fs_system() && !lock(file->fd));
     if (file->fd < 0) {
         status = hth_fail_errno(err, -file->fd, "cannot make a file in '%s'", file->folder);
         goto out;
@@ -177,4 +206,41 @@ void hth_whole_file_abort(hth_whole_file *file)
     if (file->has_name)
         (void)hth_fs_remove(file->fs, file->temporary); /* there is no further remedy */
     free(file);
+}
+
+/* ---- files that were left behind ---- */
+
+/* ".<name>.<16 hex digits>.part" */
+static bool is_temporary(const char *name)
+{
+    const size_t n = strlen(name), n_end = HEX_DIGITS + strlen(suffix);
+
+    return name[0] == '.' && n > n_end + 2 && name[n - n_end - 1] == '.' &&
+           strspn(name + n - n_end, "0123456789abcdef") == HEX_DIGITS && strcmp(name + n - strlen(suffix), suffix) == 0;
+}
+
+static void remove_dead(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        (void)unlink(path); /* else the next sweep does */
+    (void)close(fd);        /* only looked at */
+}
+
+void hth_whole_file_sweep(const char *path)
+{
+    char folder[PATH_BYTES], found[PATH_BYTES];
+    const struct dirent *entry;
+    DIR *directory = set_folder(folder, path) ? opendir(folder) : NULL;
+
+    while (directory && (entry = readdir(directory)))
+        if (is_temporary(entry->d_name) &&
+            snprintf(found, sizeof(found), "%s/%s", folder, entry->d_name) < (int)sizeof(found))
+            remove_dead(found);
+    if (directory)
+        (void)closedir(directory);
 }

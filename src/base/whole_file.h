@@ -3,7 +3,7 @@
  *
  * The bytes go to a temporary name in the same folder. Committing syncs the file and gives it its own name. So nobody
  * ever sees a part of it under that name, even after a power cut. A process that dies before leaves at most a temporary
- * file, ".<name>.<16 hex digits>.part".
+ * file, ".<name>.<16 hex digits>.part", which hth_whole_file_sweep removes.
  */
 #ifndef HTH_BASE_WHOLE_FILE_H
 #define HTH_BASE_WHOLE_FILE_H
@@ -45,5 +45,8 @@ hearth_status hth_whole_file_commit(hth_whole_file *file, hearth_error *err);
 
 /* Leave nothing behind. Accepts NULL. */
 void hth_whole_file_abort(hth_whole_file *file);
+
+/* Remove the temporary files that dead processes of this user left in the folder of path. */
+void hth_whole_file_sweep(const char *path);
 
 #endif

@@ -7,7 +7,7 @@
  *   4. give it its name
  *
  * Ctrl-C removes the temporary files and ends the process, wherever the work is. A process that is killed leaves at
- * most these files (whole_file.h).
+ * most these files, and the next conversion into the folder removes them (whole_file.h).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -321,6 +321,7 @@ static hearth_status run(convert *c, hearth_error *err)
     say_plan(c);
     if (c->dry_run)
         return HEARTH_OK;
+    hth_whole_file_sweep(c->out);
     status = check_room(c, err);
     if (status == HEARTH_OK)
         status = begin_file(c, 0, err);

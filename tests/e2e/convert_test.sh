@@ -143,4 +143,13 @@ wait "$pid" || status=$?
 [ "$status" = 130 ] || [ -e "$work/interrupted.gguf" ] || fail "it ends with $status: $(cat "$work/err")"
 rm -f "$work/interrupted.gguf" # it was faster
 ls -A "$work" | grep -e part -e interrupted && fail "files of an interrupted conversion stay"
+
+# Files of a killed one are removed by the next into the same folder.
+"$hearth" convert "$folder" -o "$work/killed.gguf" --type q4_k_m -q 2>"$work/err" &
+pid=$!
+until ls -A "$work" | grep -q '^[.]killed.*part$' || ! kill -0 "$pid" 2>/dev/null; do :; done
+kill -KILL "$pid" 2>/dev/null || true
+wait "$pid" || true
+convert --force --no-check
+ls -A "$work" | grep part && fail "files of a killed conversion stay"
 true

@@ -1,7 +1,9 @@
 /*
  * whole_file_test.c - a name refers to all of a file or to what it referred to before, whatever fails and whenever
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/whole_file.h"
+#include "support/child.h"
 #include "support/cmocka_all.h"
 #include "support/step_fs.h"
 #include "support/support.h"
@@ -240,4 +243,48 @@ FIXTURE_TEST(whenever_the_process_dies_the_name_has_all_or_what_it_had)
             assert_true(n < 100);
         }
     }
+}
+
+static size_t n_temporary(void)
+{
+    DIR *folder = opendir(directory);
+    const struct dirent *entry;
+    size_t n = 0;
+
+    assert_non_null(folder);
+    while ((entry = readdir(folder)))
+        n += strncmp(entry->d_name, ".file", 5) == 0;
+    (void)closedir(folder);
+    return n;
+}
+
+static void begin_and_die(void *context)
+{
+    hth_whole_file *file;
+
+    (void)context;
+    require(hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_NEW, &file, NULL) == HEARTH_OK);
+}
+
+FIXTURE_TEST(a_sweep_removes_the_files_of_dead_processes_alone)
+{
+    static const char *const others[] = { ".file.part", ".file.0123456789abcdeg.part",
+                                          ".file.0123456789abcdef.partly" };
+    hth_whole_file *file;
+    hearth_error err;
+    char other[4200];
+
+    hth_test_in_child(begin_and_die, NULL);
+    hth_test_in_child(begin_and_die, NULL);
+    assert_int_equal(hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_NEW, &file, &err), HEARTH_OK);
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(other, sizeof(other), "%s/%s", directory, others[i]);
+        assert_int_equal(close(open(other, O_CREAT | O_WRONLY, 0600)), 0);
+    }
+    assert_int_equal(n_temporary(), 6);
+    hth_whole_file_sweep(path);
+    assert_int_equal(n_temporary(), 4);
+    assert_ok(hth_whole_file_commit(file, &err), err);
+    assert_int_equal(n_temporary(), 3);
+    hth_whole_file_sweep("/nowhere/at/all");
 }
