@@ -403,9 +403,9 @@ static hearth_status make_feed(hth_front *front, const hth_server_options *optio
     return status;
 }
 
-static uint64_t relieve(uint64_t n_bytes, bool is_device, void *user_data)
+static uint64_t relieve(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data)
 {
-    return hth_supervisor_relieve(user_data, n_bytes, is_device);
+    return hth_supervisor_relieve(user_data, n_bytes, is_device, patience);
 }
 
 static void hold(bool is_held, void *user_data)

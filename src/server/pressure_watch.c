@@ -15,7 +15,7 @@
 #include "server/pressure_sources.h"
 #include "server/short_program.h"
 
-enum { PROGRAM_TIMEOUT_MS = 5000 };
+enum { PROGRAM_TIMEOUT_MS = 5000, FIRST_WAIT_POLLS = 2 };
 
 typedef enum kind { SYSTEM, DEVICES, COMMAND, N_KINDS } kind;
 
@@ -27,7 +27,9 @@ typedef struct source {
     hth_short_program *program; /* NULL: of the system */
     hth_memory_limits sample;
     bool is_pressed;
-    bool was_told;        /* that it fails */
+    bool was_told; /* that it fails */
+    bool was_patient;
+    hth_patience patience;
     uint64_t asked_bytes; /* since the start */
     uint64_t started_ns;  /* the time of the last program's start */
 } source;
@@ -99,10 +101,20 @@ static void judge(source *s)
         tell(s);
         hold(s->watch);
     }
-    if (n_bytes == 0)
+    s->patience.first_ns = hth_ms_to_ns(FIRST_WAIT_POLLS * options->pressure_poll_ms);
+    if (n_bytes == 0) {
+        hth_patience_judge(&s->patience, 0, 0);
         return;
+    }
     s->asked_bytes += n_bytes;
-    (void)s->watch->orders.relieve(n_bytes, s->kind == DEVICES, s->watch->orders.user_data); /* the next sample shows */
+    (void)s->watch->orders.relieve(n_bytes, s->kind == DEVICES, &s->patience,
+                                   s->watch->orders.user_data); /* the next sample shows */
+    if (s->patience.wait_ns > 0 && !s->was_patient)
+        hth_warn(s->watch->log,
+                 "memory stays short although models left (%s); another program takes it, so idle models stay longer "
+                 "before they leave",
+                 names[s->kind]);
+    s->was_patient = s->patience.wait_ns > 0;
 }
 
 static void on_ended(const char *output, bool is_good, void *user_data)
@@ -186,7 +198,7 @@ uint64_t hth_pressure_watch_force(hth_pressure_watch *watch, uint64_t n_bytes)
 {
     hth_info(watch->log, "an operator wants %.1f MiB of memory free", (double)n_bytes / (1 << 20));
     watch->forced_bytes += n_bytes;
-    return watch->orders.relieve(n_bytes, false, watch->orders.user_data);
+    return watch->orders.relieve(n_bytes, false, NULL, watch->orders.user_data);
 }
 
 static json_t *limits_json(const source *s)
@@ -212,9 +224,10 @@ json_t *hth_pressure_watch_json(const hth_pressure_watch *watch)
 
         if (is_used(s))
             (void)json_object_set_new(page, names[i],
-                                      json_pack("{s:b, s:f, s:I, s:o}", "pressed", s->is_pressed, "use",
+                                      json_pack("{s:b, s:f, s:I, s:I, s:o}", "pressed", s->is_pressed, "use",
                                                 hth_pressure_use(&s->sample), "asked_bytes", (json_int_t)s->asked_bytes,
-                                                "limits", limits_json(s)));
+                                                "idle_ms", (json_int_t)(s->patience.wait_ns / 1000000), "limits",
+                                                limits_json(s)));
     }
     return page;
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "server/event_feed.h"
 #include "server/options.h"
+#include "server/patience.h"
 #include "server/pressure.h"
 
 struct event_base;
@@ -19,8 +20,8 @@ typedef struct hth_pressure_watch hth_pressure_watch;
 
 /* What it orders. */
 typedef struct hth_pressure_orders {
-    /* Free so many bytes, of devices or of the host; returns the bytes that will be free. */
-    uint64_t (*relieve)(uint64_t n_bytes, bool is_device, void *user_data);
+    /* Free so many bytes, of devices or of the host; returns the bytes that will be free. patience: of a source, or NULL. */
+    uint64_t (*relieve)(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data);
     void (*hold)(bool is_held, void *user_data);
     void *user_data;
 } hth_pressure_orders;

@@ -17,7 +17,7 @@ static uint64_t bytes_in(const hth_relief_model *model, const hth_relief_order *
     case TIER_RAM: return model->may_leave && order->ram_bytes == 0 ? model->ram_bytes : 0;
     case TIER_RAM_FILE: return model->may_leave && order->ram_file_bytes == 0 ? model->ram_file_bytes : 0;
     case TIER_MODELS: /* the two were measured at different times */
-        return model->may_leave && !order->leaves && model->model_bytes > order->ram_bytes
+        return model->may_leave && !model->stays && !order->leaves && model->model_bytes > order->ram_bytes
                  ? model->model_bytes - order->ram_bytes
                  : 0;
     case N_TIERS: break;

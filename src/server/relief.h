@@ -26,6 +26,7 @@ typedef struct hth_relief_model {
     uint64_t model_bytes;        /* that its end frees, its RAM tier included, its RAM files not; 0: no worker */
     uint64_t coming_bytes;       /* that are about to be free */
     bool may_leave;              /* it is idle and not pinned, and its worker is ready */
+    bool stays;                  /* its rows alone may leave (patience.h) */
     bool keeps_rows;             /* it is pinned: also without a worker */
 } hth_relief_model;
 

@@ -252,7 +252,20 @@ static void sweep(evutil_socket_t fd, short what, void *user_data)
 
 /* ---- pressure ---- */
 
-uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device)
+/* Judge what left before, and let models stay that were used lately. */
+static void be_patient(hth_patience *patience, uint64_t n_bytes, hth_relief_model *models, size_t n)
+{
+    const uint64_t now_ns = hth_os_monotonic_ns();
+    uint64_t coming_bytes = 0;
+
+    for (size_t i = 0; i < n; i++)
+        coming_bytes += models[i].coming_bytes;
+    hth_patience_judge(patience, n_bytes, coming_bytes);
+    for (size_t i = 0; i < n; i++)
+        models[i].stays = hth_patience_keeps(patience, models[i].used_ns, now_ns);
+}
+
+uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device, hth_patience *patience)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
     hth_relief_model *models = calloc(n + 1, sizeof(*models));
@@ -262,9 +275,14 @@ uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bo
     if (models && orders && !supervisor->shared.is_stopping) {
         for (size_t i = 0; i < n; i++)
             hth_model_worker_relief(worker_at(supervisor, i), is_device, &models[i]);
+        if (patience)
+            be_patient(patience, n_bytes, models, n);
         freed = hth_relief_plan(models, n, n_bytes, is_device, orders);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
             hth_model_worker_relieve(worker_at(supervisor, i), &orders[i]);
+            if (patience && orders[i].leaves)
+                hth_patience_note(patience, n_bytes, models[i].model_bytes);
+        }
         on_change(supervisor);
     }
     free(models);

@@ -22,6 +22,7 @@
 #include "server/device_pools.h"
 #include "server/event_feed.h"
 #include "server/options.h"
+#include "server/patience.h"
 #include "server/waiters.h"
 #include "server/worker_view.h"
 
@@ -105,10 +106,10 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
 /* ---- pressure ---- */
 
 /*
- * Free so many bytes, as far as idle models and rows allow (relief.h). is_device: of devices. Returns the bytes that
- * will be free soon, those that were told to leave before included.
+ * Free so many bytes, as far as idle models and rows allow (relief.h), and the patience of who asks (NULL: has none).
+ * is_device: of devices. Returns the bytes that will be free soon, those that were told to leave before included.
  */
-uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device);
+uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bool is_device, hth_patience *patience);
 /* While memory is short, a model enters when all others but pinned ones have left. */
 void hth_supervisor_hold(hth_supervisor *supervisor, bool is_held);
 

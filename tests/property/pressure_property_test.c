@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/patience.h"
 #include "server/pressure.h"
 #include "server/relief.h"
 #include "support/cmocka_all.h"
@@ -161,6 +162,7 @@ static hth_relief_model random_model(uint64_t *random, uint64_t used_ns)
     }
     model.may_leave = hth_test_random(random, 3) > 0;
     model.coming_bytes = hth_test_random(random, 8) == 0 ? hth_test_random(random, 100) : 0;
+    model.stays = hth_test_random(random, 4) == 0;
     model.model_bytes = 100 + hth_test_random(random, 100);
     model.ram_bytes = hth_test_random(random, 100);
     model.ram_file_bytes = hth_test_random(random, 50);
@@ -193,6 +195,7 @@ static void check_order(const hth_relief_model *models, const hth_relief_order *
 
         assert_true(o->ram_bytes <= m->ram_bytes && o->ram_file_bytes <= m->ram_file_bytes);
         assert_false(o->drops_rows && (m->keeps_rows || m->absent_row_bytes == 0));
+        assert_false(o->leaves && m->stays);
         if (!m->may_leave)
             assert_false(o->leaves || o->ram_bytes > 0 || o->ram_file_bytes > 0);
         if (is_device) {
@@ -209,7 +212,7 @@ static void check_order(const hth_relief_model *models, const hth_relief_order *
     }
     for (size_t i = 0; i < MODELS; i++)
         for (size_t j = 0; j < MODELS; j++)
-            if (orders[i].leaves && models[j].may_leave && models[j].used_ns < models[i].used_ns)
+            if (orders[i].leaves && models[j].may_leave && !models[j].stays && models[j].used_ns < models[i].used_ns)
                 assert_true(orders[j].leaves); /* least recently used first */
 }
 
@@ -231,7 +234,7 @@ TEST(relief_goes_tier_by_tier_and_no_further_than_it_must)
         check_order(models, orders, is_device);
         if (freed < wanted)
             for (size_t i = 0; i < MODELS; i++)
-                assert_true(orders[i].leaves || !models[i].may_leave);
+                assert_true(orders[i].leaves || models[i].stays || !models[i].may_leave);
         for (size_t i = 0; i < MODELS; i++) { /* without its last model, it would be too little */
             if (!orders[i].leaves)
                 continue;
@@ -254,4 +257,77 @@ TEST(a_folder_that_models_share_is_counted_once)
     assert_int_equal(hth_relief_plan(models, 2, 100, false, orders), 150);
     assert_int_equal(orders[0].ram_file_bytes + orders[1].ram_file_bytes, 50);
     assert_true(orders[0].leaves && !orders[1].leaves);
+}
+
+/* ---- patience ---- */
+
+enum { MODEL_BYTES = 100, POLLS = 10000 };
+
+/* A machine of 1000 bytes with models and other programs. */
+typedef struct machine {
+    hth_relief_model models[MODELS];
+    hth_patience patience;
+    uint64_t others_bytes;
+    bool is_leak; /* the others take all that is free */
+    bool is_pressed;
+    unsigned n_departures;
+} machine;
+
+/* Bytes in use; the leak has grown before. */
+static uint64_t use_of(machine *m)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < MODELS; i++)
+        bytes += m->models[i].model_bytes;
+    if (m->is_leak)
+        m->others_bytes = TOTAL - bytes;
+    return bytes + m->others_bytes;
+}
+
+static void look(machine *m, uint64_t now_ns)
+{
+    static const hth_pressure_marks marks = { .high_percent = 95, .low_percent = 90, .evict_bytes_min = 1 };
+    const hth_memory_limits sample = { .n = 1, .at = { { .used_bytes = use_of(m), .total_bytes = TOTAL } } };
+    const uint64_t wanted = hth_pressure_decide(&sample, &marks, &m->is_pressed);
+    hth_relief_order orders[MODELS];
+
+    hth_patience_judge(&m->patience, wanted, 0);
+    for (size_t i = 0; i < MODELS; i++)
+        m->models[i].stays = hth_patience_keeps(&m->patience, m->models[i].used_ns, now_ns);
+    (void)hth_relief_plan(m->models, MODELS, wanted, false, orders);
+    for (size_t i = 0; i < MODELS; i++) {
+        if (!orders[i].leaves)
+            continue;
+        hth_patience_note(&m->patience, wanted, MODEL_BYTES);
+        m->n_departures++;
+        m->models[i] = (hth_relief_model){ .used_ns = m->models[i].used_ns };
+    }
+}
+
+TEST(a_leak_of_another_program_does_not_unload_models_over_and_over)
+{
+    machine m = { .is_leak = true, .patience = { .first_ns = 2 } };
+    uint64_t random = hth_test_seed();
+
+    for (uint64_t now_ns = 1; now_ns <= POLLS; now_ns++) {
+        m.models[hth_test_random(&random, MODELS)] =
+            (hth_relief_model){ .used_ns = now_ns, .model_bytes = MODEL_BYTES, .may_leave = true };
+        look(&m, now_ns);
+    }
+    assert_in_range(m.n_departures, 1, POLLS / 100);
+}
+
+TEST(models_whose_end_makes_room_leave_at_once)
+{
+    machine m = { .others_bytes = 250, .patience = { .first_ns = 2 } };
+
+    for (size_t i = 0; i < MODELS; i++)
+        m.models[i] = (hth_relief_model){ .used_ns = 1, .model_bytes = MODEL_BYTES, .may_leave = true };
+    for (unsigned n = 1; n <= MODELS; n++) {
+        m.others_bytes += MODEL_BYTES;
+        look(&m, 1);
+        assert_int_equal(m.n_departures, n);
+        look(&m, 1); /* it has helped */
+    }
 }

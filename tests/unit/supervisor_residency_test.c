@@ -506,7 +506,7 @@ FIXTURE_TEST(a_device_that_is_short_of_memory_loses_models_that_use_it)
     begin(f, 9000);
     use(f, "c");
     use(f, "a");
-    assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true) / MIB, 3000);
+    assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true, NULL) / MIB, 3000);
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
     assert_true(is_in(f, 2, HTH_WORKER_READY));
 }
@@ -517,7 +517,7 @@ FIXTURE_TEST(a_model_without_needs_may_be_on_a_device)
     (void)add_sized(f, "b", 100);
     begin(f, 9000);
     use(f, "a");
-    assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true) / MIB, 100);
+    assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true, NULL) / MIB, 100);
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
 }
 
