@@ -533,6 +533,16 @@ hearth_status hth_cache_evict(hth_cache *cache, uint64_t n_bytes, unsigned tiers
     return status;
 }
 
+void hth_cache_ram_totals(hth_cache *cache, hth_ram_tier_totals *out)
+{
+    hth_ram_tier_totals_get(cache->ram, out);
+}
+
+void hth_cache_set_ram_bytes_max(hth_cache *cache, uint64_t bytes_max)
+{
+    hth_ram_tier_set_bytes_max(cache->ram, bytes_max);
+}
+
 hearth_status hth_cache_gc(hth_cache *cache, uint64_t *rows_out, hearth_error *err)
 {
     hearth_status first = HEARTH_OK;

@@ -211,6 +211,10 @@ hearth_status hth_cache_rows(hth_cache *cache, hth_cache_row_fn on_row, void *us
 hearth_status hth_cache_evict(hth_cache *cache, uint64_t n_bytes, unsigned tiers, uint64_t *bytes_out,
                               hearth_error *err);
 
+/* The RAM tier's state, and its quota: see hth_ram_tier_set_bytes_max. */
+void hth_cache_ram_totals(hth_cache *cache, hth_ram_tier_totals *out);
+void hth_cache_set_ram_bytes_max(hth_cache *cache, uint64_t bytes_max);
+
 /*
  * Remove remains of dead processes in the file tiers, evict down to the quotas; *rows_out: rows removed. Threads
  * likewise.

@@ -25,6 +25,7 @@
 #include <utlist.h>
 
 #include "base/bytes.h"
+#include "base/smaller.h"
 #include "cache/arena.h"
 #include "cache/kvc_signature.h"
 #include "cache/ram_directory.h"
@@ -32,6 +33,7 @@
 #include "cache/ram_table.h"
 #include "cache/row_file.h"
 
+enum { SHRINK_BYTES = 64 << 20 }; /* evicted at once when the quota shrinks */
 struct hth_ram_tier {
     hth_arena *arena;
     hth_ram_directory *directory; /* NULL: private memory; guarded by the lock */
@@ -51,6 +53,7 @@ struct hth_ram_tier {
     uint64_t bytes;
     uint64_t bytes_pinned; /* of slabs that somebody holds */
     uint64_t rows_evicted;
+    uint64_t rows_displaced;
     uint64_t rows_adopted;
     uint64_t rows_adopted_dropped;
 };
@@ -404,6 +407,8 @@ static uint8_t *slab_locked(hth_ram_tier *tier, size_t n_bytes, bool *cold_out)
     size_t bytes = hth_arena_slab_bytes(n_bytes);
     uint8_t *slab;
 
+    if (tier->bytes > tier->bytes_max || bytes > tier->bytes_max - tier->bytes)
+        tier->rows_displaced++;
     if (bytes > tier->bytes_max || tier->bytes_pinned > tier->bytes_max - bytes)
         return NULL; /* evicting all unpinned rows would not make room */
     while (tier->bytes > tier->bytes_max - bytes)
@@ -715,11 +720,17 @@ uint64_t hth_ram_tier_evict_bytes(hth_ram_tier *tier, uint64_t n_bytes)
 
 void hth_ram_tier_set_bytes_max(hth_ram_tier *tier, uint64_t bytes_max)
 {
-    pthread_mutex_lock(&tier->lock);
-    tier->bytes_max = bytes_max;
-    keep_quota_locked(tier);
-    hth_arena_set_bytes_max(tier->arena, bytes_max);
-    pthread_mutex_unlock(&tier->lock);
+    uint64_t next;
+
+    do {
+        pthread_mutex_lock(&tier->lock);
+        next = hth_smaller(tier->bytes, tier->bytes_max);
+        next = hth_larger(bytes_max, next > SHRINK_BYTES ? next - SHRINK_BYTES : 0);
+        tier->bytes_max = next;
+        keep_quota_locked(tier);
+        hth_arena_set_bytes_max(tier->arena, next);
+        pthread_mutex_unlock(&tier->lock);
+    } while (next != bytes_max);
 }
 
 /* ---- watching ---- */
@@ -781,6 +792,7 @@ void hth_ram_tier_totals_get(hth_ram_tier *tier, hth_ram_tier_totals *out)
         .bytes_mapped = arena.mapped_bytes,
         .bytes_pinned = tier->bytes_pinned,
         .rows_evicted = tier->rows_evicted,
+        .rows_displaced = tier->rows_displaced,
         .rows_adopted = tier->rows_adopted,
         .rows_adopted_dropped = tier->rows_adopted_dropped,
     };

@@ -108,8 +108,8 @@ size_t hth_ram_tier_children(hth_ram_tier *tier, const hth_key *parent, hth_row_
  */
 uint64_t hth_ram_tier_evict_bytes(hth_ram_tier *tier, uint64_t n_bytes);
 /*
- * Set a new quota. Rows that exceed it are evicted and their memory returns to the system now; pinned rows follow as
- * soon as they are unpinned.
+ * Set a new quota. Rows that exceed it are evicted and their memory returns to the system now, a little at a time, so
+ * that other threads never wait long; pinned rows follow as soon as they are unpinned. One thread at a time.
  */
 void hth_ram_tier_set_bytes_max(hth_ram_tier *tier, uint64_t bytes_max);
 
@@ -137,6 +137,7 @@ typedef struct hth_ram_tier_totals {
     uint64_t bytes_mapped; /* memory held: slabs, and free memory that was touched */
     uint64_t bytes_pinned; /* of slabs with a pin */
     uint64_t rows_evicted;
+    uint64_t rows_displaced;       /* newer rows that found no free room: others were evicted, or they got none */
     uint64_t rows_adopted;         /* found in the memory file, with a sound head */
     uint64_t rows_adopted_dropped; /* found there and damaged or not signed, at the opening or at their first use */
 } hth_ram_tier_totals;

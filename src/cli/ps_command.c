@@ -158,6 +158,8 @@ static int print_page(const json_t *page, bool memory)
             print_model(model);
     }
     print_pool("memory", pools);
+    if (memory)
+        print_pool("of it, rows", json_object_get(pools, "rows"));
     json_array_foreach(json_object_get(pools, "devices"), i, pool)
     {
         name = json_string_value(json_object_get(pool, "name"));

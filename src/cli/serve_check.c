@@ -166,15 +166,13 @@ static void check_name(const hth_server_address *address, hth_problems *problems
 static void check_memory(const hth_server_options *options, hth_problems *problems)
 {
     const uint64_t memory = hth_os_memory_bytes();
-    uint64_t sum = 0;
+    const uint64_t rows = hth_server_ram_total(options);
 
-    for (size_t i = 0; i < options->n_models; i++)
-        sum += options->models[i].ram_bytes;
-    if (memory > 0 && sum > memory / 2)
+    if (memory > 0 && rows > memory / 2)
         hth_problems_warn(problems,
                           "the rows of the models may take %llu MiB of this machine's %llu MiB of memory, without the "
-                          "weights; 'ram' (--ram) limits each model",
-                          (unsigned long long)(sum >> 20), (unsigned long long)(memory >> 20));
+                          "weights; 'residency.ram' (--ram-total) limits all of them",
+                          (unsigned long long)(rows >> 20), (unsigned long long)(memory >> 20));
 }
 
 static void check_model(const hth_serve_set *set, size_t i, bool thorough, hth_problems *problems)

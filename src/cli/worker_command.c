@@ -23,6 +23,7 @@ typedef struct worker_options {
     int32_t status_fd;
     int32_t control_fd;
     int32_t ram_fd;
+    uint64_t ram_share;
     const char *adapter_state;
     uint32_t drain_ms;
     uint32_t save_ms;
@@ -72,6 +73,8 @@ static const hth_option rows[] = {
       .low = 0, .high = 1 << 20 },
     { "ram-fd", 0, HTH_OPTION_I32, "FD", "descriptor of memory for rows that outlives the worker", .offset = AT(ram_fd),
       .low = 0, .high = 1 << 20 },
+    { "ram-share", 0, HTH_OPTION_SIZE, "SIZE", "memory for rows until the front tells another size, in place of --ram",
+      .offset = AT(ram_share), .low = 0 },
     { "lora-state", 0, HTH_OPTION_TEXT, "JSON",
       "adapters that were loaded, and scales that were set, in the worker before", .offset = AT(adapter_state) },
     { "measure", 0, HTH_OPTION_FLAG, NULL,
@@ -104,6 +107,7 @@ static void init(worker_options *out)
         .status_fd = -1,
         .control_fd = -1,
         .ram_fd = -1,
+        .ram_share = UINT64_MAX,
         .drain_ms = UINT32_MAX,
         .save_ms = SAVE_MS,
         .server = hth_server_options_default(),
@@ -179,6 +183,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
     };
 
     runtime.ram_memory_fd = options->ram_fd;
+    if (options->ram_share < UINT64_MAX)
+        runtime.ram_bytes_max = options->ram_share > 0 ? options->ram_share : 1; /* no room for any row */
     if (!model.cache_salt)
         model.cache_salt = getenv(HTH_SERVER_SECRET_VARIABLE); /* command lines are visible to other users */
     runtime.log = log_line;

@@ -174,6 +174,10 @@ static json_t *memory_json(const hth_supervisor_memory *memory)
 
     if (!set(object, "devices", devices))
         goto failed;
+    if (!set(object, "rows",
+             json_pack("{s:o, s:o}", "limit_bytes", count_json(memory->rows_limit_bytes), "used_bytes",
+                       count_json(memory->rows_bytes))))
+        goto failed;
     for (size_t k = 1; k < memory->n; k++)
         if (json_array_append_new(devices, pool_json(&memory->pools[k])) != 0)
             goto failed;

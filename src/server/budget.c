@@ -17,7 +17,8 @@ hth_budget hth_budget_of(const hth_budget_terms *terms)
     const uint64_t fraction = part_of(terms->arena_bytes, terms->fraction);
     const uint64_t scratch = terms->max_scratch_bytes < ceiling / 2 ? terms->max_scratch_bytes : ceiling / 2;
     const uint64_t beside_scratch = ceiling - scratch;
-    const uint64_t pool = fraction < beside_scratch ? fraction : beside_scratch;
+    const uint64_t most = fraction < beside_scratch ? fraction : beside_scratch;
+    const uint64_t pool = hth_on_demand_budget(most, terms->row_bytes);
 
     return (hth_budget){
         .scratch_ceiling_bytes = ceiling,

@@ -62,6 +62,8 @@ void hth_model_worker_drop_rows(hth_model_worker *worker)
     if (worker->ram_fd >= 0)
         (void)close(worker->ram_fd); /* a running process has its own descriptor */
     worker->ram_fd = -1;
+    if (!worker->process)
+        hth_model_worker_end_ram(worker);
 }
 
 static void make_ram(hth_model_worker *worker)
@@ -206,6 +208,7 @@ static void bury(hth_model_worker *worker, bool was_asked)
 out:
     hth_worker_process_free(worker->process);
     worker->process = NULL;
+    hth_model_worker_end_ram(worker);
     worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
     hth_socket_folder_remove(worker->socket_path);
 }
@@ -330,6 +333,8 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
                                                                      .socket_path = worker->socket_path,
                                                                      .status_fd = worker->status_fd,
                                                                      .ram_fd = worker->ram_fd,
+                                                                     .has_ram_quota = worker->ram_bytes > 0,
+                                                                     .ram_quota = worker->ram_share,
                                                                      .adapter_state = adapters.text,
                                                                      .no_sandbox = worker->no_sandbox,
                                                                      .log = worker->shared->log,
@@ -337,6 +342,7 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
                                                                      .on_ready = on_ready,
                                                                      .on_stopping = on_stopping,
                                                                      .on_evicted = hth_model_worker_note_evicted,
+                                                                     .on_ram = hth_model_worker_note_ram,
                                                                      .user_data = worker },
                                       &worker->process, err);
     hth_buffer_deinit(&adapters);
@@ -353,6 +359,7 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->n_starts++;
     worker->started_ns = hth_os_monotonic_ns();
     hth_model_worker_note_start(worker);
+    hth_model_worker_begin_ram(worker);
     worker->progress_ns = worker->started_ns;
     worker->progress = 0;
     worker->told_progress = 0;
@@ -608,7 +615,9 @@ hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_m
     worker->slot = slot;
     worker->status_fd = -1;
     worker->ram_fd = -1;
+    worker->ram_order = UINT64_MAX;
     worker->ram_bytes = model->ram_bytes;
+    worker->ram_order = UINT64_MAX;
     worker->no_sandbox = shared->options->no_sandbox;
     worker->was_asked = true; /* without a file */
     hth_waiters_init(&worker->waiters, on_idle, worker);

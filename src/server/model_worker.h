@@ -21,6 +21,7 @@
 #include "server/event_feed.h"
 #include "server/learned.h"
 #include "server/options.h"
+#include "server/ram_shares.h"
 #include "server/device_pools.h"
 #include "server/relief.h"
 #include "server/residency.h"
@@ -53,6 +54,8 @@ typedef struct hth_worker_shared {
     hth_worker_process *abandoned[HTH_ABANDONED_MAX]; /* that told them too late; killed, and not yet ended */
     /* A process ended in order, and none follows; or a worker is not in use any more. Must not free a worker. */
     void (*on_change)(void *user_data);
+    /* The share of the memory for rows with which the process of a worker may start now. */
+    uint64_t (*ram_share)(const hth_model_worker *worker, void *user_data);
     void *user_data;
 } hth_worker_shared;
 
@@ -119,6 +122,11 @@ void hth_model_worker_depart(hth_model_worker *worker, hth_departure why);
 void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_departure why);
 /* Free the memory of the RAM tier. A running process keeps its own. */
 void hth_model_worker_drop_rows(hth_model_worker *worker);
+/* Memory that the rows of the RAM tier take, also without a process. */
+uint64_t hth_model_worker_row_bytes(const hth_model_worker *worker);
+/* The model for a plan of shares; and the share that it is given, or must shrink to. */
+void hth_model_worker_ram(const hth_model_worker *worker, uint64_t now_ns, hth_ram_holder *out);
+void hth_model_worker_set_ram_share(hth_model_worker *worker, uint64_t share_bytes);
 /* The model for a plan of relief; is_device: of devices. */
 void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth_relief_model *out);
 /* Do as such a plan says. */

@@ -1,7 +1,8 @@
 /*
  * model_worker_inside.h - shared by the files of a worker: model_worker.c (its life), model_worker_watch.c (hangs and
  * time-outs), model_worker_residency.c (its turn among other models), model_worker_needs.c (the memory that it takes),
- * model_worker_relief.c (memory that it can free under pressure), model_worker_events.c (its events for operators)
+ * model_worker_relief.c (memory that it can free under pressure), model_worker_ram.c (its share of the memory for rows),
+ * model_worker_events.c (its events for operators)
  */
 #ifndef HTH_SERVER_MODEL_WORKER_INSIDE_H
 #define HTH_SERVER_MODEL_WORKER_INSIDE_H
@@ -79,6 +80,13 @@ struct hth_model_worker {
     uint64_t evicting_ram_bytes, evicting_ram_file_bytes; /* of rows that the process was told to evict */
     uint64_t ram_stuck_ns, ram_file_stuck_ns; /* the time at which a tier freed less than it was told; 0: never */
 
+    /* Rows in memory. */
+    uint64_t ram_share;    /* of the memory for rows: the quota that the process has, or was told */
+    uint64_t ram_used;     /* by rows, as the process told */
+    uint64_t ram_order;    /* the quota that the process was told, and has not confirmed; UINT64_MAX: none */
+    uint64_t n_displaced;  /* rows that found no free room, as the process told */
+    uint64_t ram_short_ns; /* the time at which this number grew; 0: it did not, since the share grew */
+
     /* Needs. */
     uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */
     bool has_key;                       /* the model has a file */
@@ -132,6 +140,14 @@ void hth_model_worker_stop_asking(hth_model_worker *worker);
 uint64_t hth_model_worker_host_bytes(const hth_model_worker *worker);
 /* A process takes so many bytes now, without rows. */
 void hth_model_worker_learn(hth_model_worker *worker, uint64_t bytes);
+
+/* ---- model_worker_ram.c ---- */
+
+/* A process starts; it has ended, or rows were dropped. */
+void hth_model_worker_begin_ram(hth_model_worker *worker);
+void hth_model_worker_end_ram(hth_model_worker *worker);
+/* The process has told the state of its RAM tier; user_data is the worker. */
+void hth_model_worker_note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data);
 
 /* ---- model_worker_relief.c ---- */
 

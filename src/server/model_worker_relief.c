@@ -32,6 +32,7 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
     hth_resident model, rows;
     hth_status status;
     uint64_t model_bytes;
+    const uint64_t row_bytes = hth_model_worker_row_bytes(worker);
     const uint64_t evicting_bytes = worker->evicting_ram_bytes + worker->evicting_ram_file_bytes;
     const uint64_t coming_bytes = is_device ? 0 : evicting_bytes;
 
@@ -39,21 +40,21 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
     model_bytes = is_device ? device_bytes(worker) : model.bytes[0];
     *out = (hth_relief_model){
         .used_ns = worker->used_ns,
-        .absent_row_bytes = rows.bytes[0],
+        .absent_row_bytes = model.residence == HTH_RESIDENCE_OUT ? rows.bytes[0] + row_bytes : 0,
         .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model_bytes : coming_bytes,
         .keeps_rows = worker->is_pinned,
         .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
     };
     if (!out->may_leave)
         return;
-    out->model_bytes = model_bytes;
+    out->model_bytes = model_bytes + (is_device ? 0 : row_bytes);
     if (evicting_bytes > 0)
         return; /* its rows are leaving */
     hth_status_page_read(worker->page, &status);
     if (!status.has_numbers)
         return;
     if (!is_stuck(worker, worker->ram_stuck_ns))
-        out->ram_bytes = hth_smaller(status.counters.ram_bytes, model.bytes[0]);
+        out->ram_bytes = hth_smaller(status.counters.ram_bytes, model.bytes[0] + row_bytes);
     if (!is_stuck(worker, worker->ram_file_stuck_ns))
         out->ram_file_bytes = status.counters.ram_file_bytes;
     out->ram_file_folder = hth_worker_arguments_value((const char *const *)worker->arguments, "--ram-files");
@@ -65,7 +66,7 @@ void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *
 
     if (order->drops_rows) {
         hth_model_worker_resident(worker, &none, &model, &rows);
-        hth_model_worker_evict_rows(worker, rows.bytes[0], HTH_DEPARTURE_PRESSURE);
+        hth_model_worker_evict_rows(worker, rows.bytes[0] + hth_model_worker_row_bytes(worker), HTH_DEPARTURE_PRESSURE);
     }
     if (order->leaves)
         hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);

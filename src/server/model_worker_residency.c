@@ -1,14 +1,13 @@
 /*
  * model_worker_residency.c - the memory of a model, and its turn among other models
  *
- * The memory of a process is measured once a second. Rows of its RAM tier lie in a memory file that outlives processes,
- * and are added. While the model is out, they are an entry of their own, because they can be dropped alone.
- * Repacked weights that stay in the folder of host weights belong to that entry, too.
+ * The memory of a process is measured once a second, without the rows of its RAM tier: they lie in a memory file that
+ * outlives processes, and have a budget of their own (model_worker_ram.c). Repacked weights that stay in the folder of
+ * host weights while the model is out are an entry of their own, because they can be dropped alone.
  */
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/os.h"
 #include "base/smaller.h"
@@ -20,14 +19,6 @@
 #include "server/worker_arguments.h"
 
 enum { LOOK_MS = 1000 };
-
-/* Memory that the rows of the RAM tier take. */
-static uint64_t rows_bytes(const hth_model_worker *worker)
-{
-    struct stat st;
-
-    return worker->ram_fd >= 0 && fstat(worker->ram_fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
-}
 
 static const char *host_folder(const char *const *arguments)
 {
@@ -98,7 +89,7 @@ void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns)
     if (!worker->process || !worker->measures || worker->looked_ns + hth_ms_to_ns(LOOK_MS) > now_ns)
         return;
     worker->looked_ns = now_ns;
-    rows = rows_bytes(worker);
+    rows = hth_model_worker_row_bytes(worker);
     bytes = hth_os_process_resident_bytes(hth_worker_process_pid(worker->process));
     if (bytes > rows)
         hth_model_worker_learn(worker, bytes - rows);
@@ -157,7 +148,7 @@ void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_po
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
                                hth_resident *rows)
 {
-    const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters), ram_bytes = rows_bytes(worker);
+    const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters);
     const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
 
     *out = (hth_resident){
@@ -178,11 +169,9 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
     };
     hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
     *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS, .used_ns = worker->used_ns };
-    if (out->residence != HTH_RESIDENCE_OUT) {
-        out->bytes[0] += ram_bytes;
+    if (out->residence != HTH_RESIDENCE_OUT)
         return;
-    }
-    rows->bytes[0] = ram_bytes + worker->host_bytes;
+    rows->bytes[0] = worker->host_bytes;
     out->bytes[0] -= hth_smaller(out->bytes[0], worker->host_bytes); /* its process maps them */
 }
 
@@ -257,8 +246,9 @@ void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t no
     out->is_pinned = worker->is_pinned;
     out->waits_for_room = worker->state == HTH_WORKER_STOPPED && worker->is_invited;
     out->is_closed = worker->is_closed;
-    out->memory_bytes =
-        hth_model_worker_host_bytes(worker) + hth_needs_device_bytes(&worker->learned.needs) + rows_bytes(worker);
+    out->memory_bytes = hth_model_worker_host_bytes(worker) + hth_needs_device_bytes(&worker->learned.needs) +
+                        hth_model_worker_row_bytes(worker);
+    out->ram_share_bytes = worker->process ? worker->ram_share : hth_model_worker_row_bytes(worker);
     out->needs = worker->learned.needs;
     out->measured_bytes = worker->bytes;
     out->idle_ms = idle_ns / 1000000;

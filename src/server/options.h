@@ -117,6 +117,7 @@ typedef struct hth_server_options {
     /* Residency (residency.h). */
     uint64_t memory_bytes;        /* for all models; 0: nine tenths of the machine's memory */
     uint64_t device_memory_bytes; /* of each device, for all models; 0: nine tenths of its memory */
+    uint64_t ram_total_bytes;     /* for the rows of all models; 0: see hth_server_ram_total */
     uint32_t models_max;          /* with a worker at once; 0: no limit */
     uint32_t turn_ms;             /* a waiting model closes busy ones after this time */
     const char *learned_path;  /* of the file with the memory that models were seen to take (learned.h); NULL: none */
@@ -189,6 +190,26 @@ static inline hth_server_options hth_server_options_default(void)
         .streams_bytes_max = 256 << 20,
         .log_level = HEARTH_LOG_INFO,
     };
+}
+
+/*
+ * The memory for rows of all models: that of the options, or as much as one model may have, and at most a quarter of
+ * the memory for models. Never more than all models may have.
+ */
+static inline uint64_t hth_server_ram_total(const hth_server_options *options)
+{
+    uint64_t total = options->ram_total_bytes, most = 0, sum = 0;
+
+    for (size_t i = 0; i < options->n_models; i++) {
+        most = options->models[i].ram_bytes > most ? options->models[i].ram_bytes : most;
+        sum += options->models[i].ram_bytes;
+    }
+    if (total == 0) {
+        total = most;
+        if (options->memory_bytes > 0 && total > options->memory_bytes / 4)
+            total = options->memory_bytes / 4;
+    }
+    return total < sum ? total : sum;
 }
 
 /* Do operators have a listener of their own? */

@@ -106,10 +106,10 @@ static void on_change(void *user_data)
  * room for a second set of the largest buffers, because an embedder that comes with the first request for embeddings
  * makes its own.
  */
-static uint64_t host_limit_of(const hth_supervisor *supervisor)
+static uint64_t host_limit_of(const hth_supervisor *supervisor, uint64_t row_bytes)
 {
     const uint64_t limit = supervisor->shared.options->memory_bytes, machine = supervisor->machine_bytes;
-    hth_budget_terms terms = { .arena_bytes = limit, .fraction = 1 };
+    hth_budget_terms terms = { .arena_bytes = limit, .fraction = 1, .row_bytes = row_bytes };
 
     if (limit == 0) {
         terms.arena_bytes = machine > 0 ? machine : UINT64_MAX;
@@ -122,7 +122,12 @@ static uint64_t host_limit_of(const hth_supervisor *supervisor)
     return hth_budget_of(&terms).weight_pool_bytes;
 }
 
-static hth_model_worker *worker_at(const hth_supervisor *supervisor, size_t i)
+uint64_t hth_supervisor_limit(const hth_supervisor *supervisor)
+{
+    return host_limit_of(supervisor, 0);
+}
+
+hth_model_worker *hth_supervisor_worker_at(const hth_supervisor *supervisor, size_t i)
 {
     const size_t n = supervisor->present.n;
 
@@ -134,7 +139,7 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
     hth_device_pools devices = { .n = 0 };
 
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
-        hth_model_worker_note_devices(worker_at(supervisor, i), &devices);
+        hth_model_worker_note_devices(hth_supervisor_worker_at(supervisor, i), &devices);
     return devices;
 }
 
@@ -143,7 +148,7 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
     const hth_server_options *options = supervisor->shared.options;
     hth_residency_limits limits = {
         .n_pools = 1 + devices->n,
-        .bytes[0] = host_limit_of(supervisor),
+        .bytes[0] = host_limit_of(supervisor, hth_supervisor_row_bytes_max(supervisor)),
         .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
         .turn_ns = hth_ms_to_ns(options->turn_ms),
         .is_held = supervisor->is_held,
@@ -201,18 +206,19 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     }
     supervisor->is_planning = true;
     for (size_t i = 0; i < n; i++)
-        hth_model_worker_prepare(worker_at(supervisor, i));
+        hth_model_worker_prepare(hth_supervisor_worker_at(supervisor, i));
     devices = devices_of(supervisor);
     limits = limits_of(supervisor, &devices);
     for (size_t i = 0; i < n; i++)
-        hth_model_worker_resident(worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
+        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
                                   &supervisor->residents[2 * i + 1]);
     hth_residency_plan(supervisor->residents, 2 * n, &limits, hth_os_monotonic_ns(), supervisor->planned);
     for (size_t i = 0; i < 2 * n; i++) {
-        obey(worker_at(supervisor, i / 2), &supervisor->residents[i], supervisor->planned[i]);
+        obey(hth_supervisor_worker_at(supervisor, i / 2), &supervisor->residents[i], supervisor->planned[i]);
         has_dropped |= i % 2 == 1 && supervisor->planned[i] == HTH_RESIDENCY_LEAVE;
     }
     supervisor->is_planning = false;
+    hth_supervisor_share_ram(supervisor);
     tell_uninvited(supervisor);
     if (has_dropped)
         on_change(supervisor); /* their memory is free now */
@@ -274,12 +280,12 @@ uint64_t hth_supervisor_relieve(hth_supervisor *supervisor, uint64_t n_bytes, bo
 
     if (models && orders && !supervisor->shared.is_stopping) {
         for (size_t i = 0; i < n; i++)
-            hth_model_worker_relief(worker_at(supervisor, i), is_device, &models[i]);
+            hth_model_worker_relief(hth_supervisor_worker_at(supervisor, i), is_device, &models[i]);
         if (patience)
             be_patient(patience, n_bytes, models, n);
         freed = hth_relief_plan(models, n, n_bytes, is_device, orders);
         for (size_t i = 0; i < n; i++) {
-            hth_model_worker_relieve(worker_at(supervisor, i), &orders[i]);
+            hth_model_worker_relieve(hth_supervisor_worker_at(supervisor, i), &orders[i]);
             if (patience && orders[i].leaves)
                 hth_patience_note(patience, n_bytes, models[i].model_bytes);
         }
@@ -407,6 +413,7 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         .watching_since_ns = supervisor->ticked_ns,
         .learned = hth_learned_open(options->learned_path, log),
         .on_change = on_change,
+        .ram_share = hth_supervisor_ram_share,
         .user_data = supervisor,
     };
     if (!supervisor->program || !supervisor->shared.learned || !add_events(supervisor)) {
@@ -565,20 +572,26 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
 {
     const hth_device_pools devices = devices_of(supervisor);
     const hth_residency_limits limits = limits_of(supervisor, &devices);
-    hth_supervisor_memory out = { .n = limits.n_pools, .pools[0] = pool_of("", limits.bytes[0]) };
+    hth_supervisor_memory out = {
+        .n = limits.n_pools,
+        .pools[0] = pool_of("", hth_supervisor_limit(supervisor)),
+        .rows_limit_bytes = hth_supervisor_row_bytes_max(supervisor),
+    };
 
     for (size_t k = 1; k < out.n; k++)
         out.pools[k] = pool_of(devices.at[k - 1].name, limits.bytes[k]);
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
         hth_resident model, rows;
 
-        hth_model_worker_resident(worker_at(supervisor, i), &devices, &model, &rows);
+        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &model, &rows);
+        out.rows_bytes += hth_model_worker_row_bytes(hth_supervisor_worker_at(supervisor, i));
         out.pools[0].used_bytes += rows.bytes[0];
         for (size_t k = 0; k < out.n && model.residence != HTH_RESIDENCE_OUT; k++) {
             out.pools[k].used_bytes += model.bytes[k];
             out.pools[k].pinned_bytes += model.is_pinned ? model.bytes[k] : 0;
         }
     }
+    out.pools[0].used_bytes += out.rows_bytes;
     for (size_t k = 0; k < out.n; k++)
         out.pools[k].pinned_over_commit =
             hth_budget_of(&(hth_budget_terms){ .arena_bytes = limits.bytes[k],

@@ -94,12 +94,14 @@ typedef struct hth_supervisor_pool {
     uint64_t limit_bytes;                               /* UINT64_MAX: there is none */
     uint64_t used_bytes;     /* of models with a worker, and of rows that others left in memory */
     uint64_t pinned_bytes;   /* of them, those of pinned models */
-    bool pinned_over_commit; /* these are more than the limit */
+    bool pinned_over_commit; /* these are more than the limit, on the host without the memory for rows */
 } hth_supervisor_pool;
 
 typedef struct hth_supervisor_memory {
     hth_supervisor_pool pools[HTH_POOLS_MAX]; /* [n], the host first */
     size_t n;
+    uint64_t rows_limit_bytes; /* of the host's limit, for the rows of all models */
+    uint64_t rows_bytes;       /* of the host's used bytes, rows in memory */
 } hth_supervisor_memory;
 hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor);
 

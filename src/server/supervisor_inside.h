@@ -1,6 +1,6 @@
 /*
  * supervisor_inside.h - shared by the files of the supervisor: supervisor.c (workers, plans, the set of models),
- * supervisor_orders.c (orders of operators and clients)
+ * supervisor_orders.c (orders of operators and clients), supervisor_ram.c (the memory for rows)
  */
 #ifndef HTH_SERVER_SUPERVISOR_INSIDE_H
 #define HTH_SERVER_SUPERVISOR_INSIDE_H
@@ -38,7 +38,22 @@ struct hth_supervisor {
 
 /* The worker of a model that is served. NULL, with the error: there is none. */
 hth_model_worker *hth_supervisor_worker_of(const hth_supervisor *supervisor, const char *model, hearth_error *err);
+/* Of n workers, those that leave included. */
+hth_model_worker *hth_supervisor_worker_at(const hth_supervisor *supervisor, size_t i);
+/* The memory for all models, rows included; UINT64_MAX: no limit. */
+uint64_t hth_supervisor_limit(const hth_supervisor *supervisor);
 /* Let models enter and leave. */
 void hth_supervisor_plan(hth_supervisor *supervisor);
+
+/* ---- supervisor_ram.c ---- */
+
+/* The most memory that rows may take: free fragments between them may add a sixteenth to their quotas. */
+uint64_t hth_supervisor_row_bytes_max(const hth_supervisor *supervisor);
+/* The budget of all quotas now. */
+uint64_t hth_supervisor_rows_budget(const hth_supervisor *supervisor);
+/* Give shares to the workers. */
+void hth_supervisor_share_ram(hth_supervisor *supervisor);
+/* The share with which a worker may start now; user_data is the supervisor. */
+uint64_t hth_supervisor_ram_share(const hth_model_worker *worker, void *user_data);
 
 #endif

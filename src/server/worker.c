@@ -30,6 +30,7 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "models/model.h"
+#include "models/runtime.h"
 #include "server/sandbox.h"
 #include "server/status_page.h"
 #include "server/worker_eviction.h"
@@ -74,7 +75,10 @@ typedef struct worker {
     hearth_runtime *runtime;
     hearth_model *model;
     hth_live_adapters live_adapters;
-    hth_worker_eviction eviction; /* the loop's */
+    hth_worker_eviction eviction; /* the loop's, and so are the next three */
+    uint64_t ram_quota;           /* that the front told last */
+    bool has_ram_quota;           /* it is not in force yet */
+    hth_ram_tier_totals told_ram; /* of the RAM tier, as the front knows it */
     hearth_status load_status;
     hearth_error load_error;
     atomic_bool has_identified; /* likewise for these */
@@ -351,6 +355,39 @@ static void drain(worker *w)
     stop_if_drained(w);
 }
 
+/* Without a change nothing is told, unless it must be. */
+static void tell_ram(worker *w, bool must)
+{
+    const hth_ram_tier_totals *told = &w->told_ram;
+    hth_ram_tier_totals now;
+
+    if (!hth_runtime_cache(w->runtime))
+        return;
+    hth_cache_ram_totals(hth_runtime_cache(w->runtime), &now);
+    if (must || now.bytes_max != told->bytes_max || now.bytes != told->bytes ||
+        now.rows_displaced != told->rows_displaced)
+        tell(w, "ram %" PRIu64 " %" PRIu64 " %" PRIu64, now.bytes_max, now.bytes, now.rows_displaced);
+    w->told_ram = now;
+}
+
+static void begin_ram_quota(worker *w)
+{
+    if (w->has_ram_quota && w->self.model && hth_worker_eviction_begin_quota(&w->eviction, w->runtime, w->ram_quota))
+        w->has_ram_quota = false;
+}
+
+/* Tell the result of an order that is done, and begin the next. */
+static void take_eviction(worker *w)
+{
+    if (hth_worker_eviction_take(&w->eviction)) {
+        if (w->eviction.sets_quota)
+            tell_ram(w, true);
+        else
+            tell(w, "evicted %" PRIu64 " %" PRIu64, w->eviction.ram_freed, w->eviction.ram_file_freed);
+    }
+    begin_ram_quota(w);
+}
+
 static void evict(worker *w, const char *numbers)
 {
     char *end;
@@ -360,7 +397,14 @@ static void evict(worker *w, const char *numbers)
         tell(w, "evicted 0 0");
 }
 
-/* "drain MS" and "evict RAM RAM_FILE" are the front's commands. Each is a line. */
+static void set_ram_quota(worker *w, const char *number)
+{
+    w->ram_quota = strtoull(number, NULL, 10);
+    w->has_ram_quota = true;
+    begin_ram_quota(w);
+}
+
+/* "drain MS", "evict RAM RAM_FILE" and "ram QUOTA" are the front's commands. Each is a line. */
 static void obey(worker *w, const char *bytes, size_t n)
 {
     char text[128], *at = NULL;
@@ -373,6 +417,8 @@ static void obey(worker *w, const char *bytes, size_t n)
             w->drain_ms = (uint32_t)strtoul(line + 6, NULL, 10);
         else if (strncmp(line, "evict ", 6) == 0)
             evict(w, line + 6);
+        else if (strncmp(line, "ram ", 4) == 0)
+            set_ram_quota(w, line + 4);
     }
 }
 
@@ -462,8 +508,9 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
         w->told_percent = percent;
     }
     stop_if_drained(w);
-    if (hth_worker_eviction_take(&w->eviction))
-        tell(w, "evicted %" PRIu64 " %" PRIu64, w->eviction.ram_freed, w->eviction.ram_file_freed);
+    take_eviction(w);
+    if (w->self.model)
+        tell_ram(w, false);
     if (++w->n_turns % TURNS_A_SECOND != 0)
         return;
     hth_jobs_look_after(w->self.jobs);

@@ -4,6 +4,7 @@
 #include "server/worker_eviction.h"
 
 #include "base/os.h"
+#include "models/runtime.h"
 
 static void *run(void *user_data)
 {
@@ -11,6 +12,8 @@ static void *run(void *user_data)
 
     hth_os_thread_name("hearth-evict");
     eviction->ram_freed = eviction->ram_file_freed = 0;
+    if (eviction->sets_quota)
+        hth_cache_set_ram_bytes_max(hth_runtime_cache(eviction->runtime), eviction->ram_quota);
     /* A failure frees less, which the front sees. */
     if (eviction->ram_bytes > 0)
         (void)hearth_runtime_evict(eviction->runtime, eviction->ram_bytes, HEARTH_EVICT_RAM, &eviction->ram_freed,
@@ -22,16 +25,32 @@ static void *run(void *user_data)
     return NULL;
 }
 
+static bool begin(hth_worker_eviction *eviction, hearth_runtime *runtime)
+{
+    eviction->runtime = runtime;
+    eviction->is_running = pthread_create(&eviction->thread, NULL, run, eviction) == 0;
+    return eviction->is_running;
+}
+
 bool hth_worker_eviction_begin(hth_worker_eviction *eviction, hearth_runtime *runtime, uint64_t ram_bytes,
                                uint64_t ram_file_bytes)
 {
     if (eviction->is_running)
         return false;
-    eviction->runtime = runtime;
     eviction->ram_bytes = ram_bytes;
     eviction->ram_file_bytes = ram_file_bytes;
-    eviction->is_running = pthread_create(&eviction->thread, NULL, run, eviction) == 0;
-    return eviction->is_running;
+    eviction->sets_quota = false;
+    return begin(eviction, runtime);
+}
+
+bool hth_worker_eviction_begin_quota(hth_worker_eviction *eviction, hearth_runtime *runtime, uint64_t quota)
+{
+    if (eviction->is_running || !hth_runtime_cache(runtime))
+        return false;
+    eviction->ram_bytes = eviction->ram_file_bytes = 0;
+    eviction->ram_quota = quota;
+    eviction->sets_quota = true;
+    return begin(eviction, runtime);
 }
 
 bool hth_worker_eviction_take(hth_worker_eviction *eviction)

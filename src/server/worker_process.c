@@ -29,7 +29,7 @@
 #include "server/spawn.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 16,    /* arguments behind the model's */
+    OWN_ARGUMENTS_MAX = 18,    /* arguments behind the model's */
     READ_BYTES_MAX = 64 << 10, /* in one turn of the loop, which has others to serve */
     LOG_LINES_MAX = 500,       /* lines that are passed on in a second */
     END_WAIT_MS = 5000,
@@ -42,6 +42,7 @@ struct hth_worker_process {
     void (*on_ready)(void *user_data);
     void (*on_stopping)(void *user_data);
     void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
+    void (*on_ram)(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data);
     void (*on_needs)(const char *line, void *user_data); /* NULL: none are expected */
     bool said_stopping;
     void *user_data;
@@ -157,6 +158,12 @@ static void on_control_line(char *line, void *user_data)
 
         if (!process->has_ended)
             process->on_evicted(ram_bytes, strtoull(end, NULL, 10), process->user_data);
+    } else if (strncmp(line, "ram ", 4) == 0) {
+        char *end;
+        const uint64_t quota = strtoull(line + 4, &end, 10), used_bytes = strtoull(end, &end, 10);
+
+        if (!process->has_ended)
+            process->on_ram(quota, used_bytes, strtoull(end, NULL, 10), process->user_data);
     } else if (strncmp(line, "needs ", 6) == 0) {
         if (process->on_needs)
             process->on_needs(line + 6, process->user_data);
@@ -209,7 +216,7 @@ static void on_control_readable(evutil_socket_t fd, short what, void *user_data)
 typedef struct command_line {
     const char **argv;
     char *secret; /* "NAME=value" for the environment; NULL: none */
-    char numbers[3][16];
+    char numbers[4][24];
 } command_line;
 
 static bool keep_secret(command_line *out, const char *value)
@@ -235,6 +242,7 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     (void)snprintf(out->numbers[0], sizeof(out->numbers[0]), "%d", options->status_fd);
     (void)snprintf(out->numbers[1], sizeof(out->numbers[1]), "%d", control_fd);
     (void)snprintf(out->numbers[2], sizeof(out->numbers[2]), "%d", options->ram_fd);
+    (void)snprintf(out->numbers[3], sizeof(out->numbers[3]), "%" PRIu64, options->ram_quota);
     out->argv[at++] = options->program;
     out->argv[at++] = "worker";
     for (size_t i = 0; i < n; i++) {
@@ -259,6 +267,10 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     if (options->ram_fd >= 0) {
         out->argv[at++] = "--ram-fd";
         out->argv[at++] = out->numbers[2];
+    }
+    if (options->has_ram_quota) {
+        out->argv[at++] = "--ram-share";
+        out->argv[at++] = out->numbers[3];
     }
     if (options->adapter_state) {
         out->argv[at++] = "--lora-state";
@@ -315,6 +327,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     process->on_ready = options->on_ready;
     process->on_stopping = options->on_stopping;
     process->on_evicted = options->on_evicted;
+    process->on_ram = options->on_ram;
     process->on_needs = options->on_needs;
     process->user_data = options->user_data;
     process->log_fd = -1;
@@ -381,6 +394,14 @@ bool hth_worker_process_evict(hth_worker_process *process, uint64_t ram_bytes, u
 {
     char line[64];
     const int n = snprintf(line, sizeof(line), "evict %" PRIu64 " %" PRIu64 "\n", ram_bytes, ram_file_bytes); /* fits */
+
+    return !process->has_ended && send(process->control_fd, line, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+bool hth_worker_process_set_ram(hth_worker_process *process, uint64_t quota)
+{
+    char line[32];
+    const int n = snprintf(line, sizeof(line), "ram %" PRIu64 "\n", quota); /* fits */
 
     return !process->has_ended && send(process->control_fd, line, (size_t)n, MSG_NOSIGNAL) == n;
 }

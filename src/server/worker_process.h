@@ -3,9 +3,10 @@
  *
  * The process writes log lines ("hearth: warning: text") to a pipe. They go to the front's log, and the last ones are
  * kept. It writes lines to a control socket: "loading 0.42", "ready", "stopping", "evicted RAM RAM_FILE" (bytes),
- * "failed TEXT", "needs LINE". The front writes "drain MS" there before SIGTERM, if running replies may end in the
- * process; and "evict RAM RAM_FILE", the bytes of rows that shall leave these tiers. The socket closes when the front
- * ends. Event loop only; nothing blocks but hth_worker_process_free.
+ * "ram QUOTA USED DISPLACED" (of its RAM tier: the quota in force and its bytes in use, and a count of rows that found
+ * no free room), "failed TEXT", "needs LINE". The front writes "drain MS" there before SIGTERM, if running replies may
+ * end in the process; "evict RAM RAM_FILE", the bytes of rows that shall leave these tiers; and "ram QUOTA", a new quota
+ * of the RAM tier. The socket closes when the front ends. Event loop only; nothing blocks but hth_worker_process_free.
  */
 #ifndef HTH_SERVER_WORKER_PROCESS_H
 #define HTH_SERVER_WORKER_PROCESS_H
@@ -24,7 +25,9 @@ typedef struct hth_worker_process_options {
     const char *const *worker; /* options of the command line, ending with NULL */
     const char *socket_path;
     int status_fd;
-    int ram_fd;                /* -1: none */
+    int ram_fd;         /* -1: none */
+    bool has_ram_quota; /* the next is the quota of its RAM tier at first */
+    uint64_t ram_quota;
     const char *adapter_state; /* adapter_state.h; NULL: none */
     bool no_sandbox;
     bool measures;      /* it tells the needs of the model, and ends: no socket, no status page */
@@ -36,6 +39,8 @@ typedef struct hth_worker_process_options {
     void (*on_ready)(void *user_data);
     void (*on_stopping)(void *user_data); /* the front or another process told it to end */
     void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data); /* as told */
+    /* Its RAM tier changed, or has the quota that it was told. */
+    void (*on_ram)(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data);
     void *user_data;
 } hth_worker_process_options;
 
@@ -56,6 +61,8 @@ int hth_worker_process_pid(const hth_worker_process *process);
 void hth_worker_process_terminate(hth_worker_process *process, uint32_t drain_ms);
 /* Tell it to evict so many bytes of rows from each tier; on_evicted follows. False: it cannot be told now. */
 bool hth_worker_process_evict(hth_worker_process *process, uint64_t ram_bytes, uint64_t ram_file_bytes);
+/* Tell it a new quota of its RAM tier; on_ram follows, with this quota. False: it cannot be told now. */
+bool hth_worker_process_set_ram(hth_worker_process *process, uint64_t quota);
 /* Kill its process group. */
 void hth_worker_process_kill(hth_worker_process *process);
 /* Call periodically: logs how many of its lines were dropped because there were too many. */

@@ -4,7 +4,7 @@
  * usage: fake_worker worker [--do WORD]... --socket PATH --status-fd N --control-fd N [--ram-fd N]
  *        fake_worker worker [--do WORD]... --measure --quiet --control-fd N
  *
- * Each WORD is done in order; then the event loop turns until SIGTERM. A word is a name, or a name and an argument
+ * Each WORD is done in order; then the event loop turns until SIGTERM, and takes new quotas of the RAM tier. A word is a name, or a name and an argument
  * behind '='. In the second form, words that begin with "needs" are done, and the process ends.
  */
 #include <dirent.h>
@@ -230,6 +230,17 @@ static void tell_needs(const fake *f, const char *word)
             pause_ms(1000);
 }
 
+/* "ram QUOTA": it is in force, and no row is left. */
+static void obey(const fake *f)
+{
+    char line[64];
+    const ssize_t n = recv(f->control_fd, line, sizeof(line) - 1, MSG_DONTWAIT);
+
+    line[n > 0 ? n : 0] = '\0';
+    if (strncmp(line, "ram ", 4) == 0)
+        (void)dprintf(f->control_fd, "ram %lu 0 0\n", strtoul(line + 4, NULL, 10));
+}
+
 static volatile sig_atomic_t is_asked_to_end;
 
 static void on_term(int number)
@@ -274,6 +285,7 @@ int main(int argc, char **argv)
     }
     while (!is_asked_to_end) {
         hth_status_page_loop_turns(f.page);
+        obey(&f);
         pause_ms(20);
     }
     if (f.last_words)

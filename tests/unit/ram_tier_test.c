@@ -175,6 +175,34 @@ TEST(a_lower_quota_evicts_at_once_and_what_is_held_when_it_is_not)
     hth_ram_tier_close(tier);
 }
 
+TEST(the_quota_of_a_memory_file_shrinks_and_grows)
+{
+    int fd = hth_test_memory_file();
+    hth_ram_tier *tier = open_tier(160 * MIB, fd);
+    struct stat st;
+
+    for (uint64_t n = 0; n < 16; n++)
+        put(tier, n, 100, 10 * MIB);
+    assert_int_equal(totals_of(tier).rows_displaced, 0);
+    hth_ram_tier_set_bytes_max(tier, 20 * MIB); /* in several steps */
+    assert_int_equal(totals_of(tier).rows, 2);
+    assert_true(has(tier, 15));
+    assert_int_equal(totals_of(tier).bytes_max, 20 * MIB);
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_true((uint64_t)st.st_blocks * 512 <= 21 * MIB);
+    put(tier, 20, 100, 10 * MIB);
+    assert_int_equal(totals_of(tier).rows_displaced, 1);
+    assert_null(hth_ram_tier_reserve(tier, 21 * MIB)); /* more than the quota */
+    assert_int_equal(totals_of(tier).rows_displaced, 2);
+    hth_ram_tier_set_bytes_max(tier, 40 * MIB);
+    put(tier, 21, 100, 10 * MIB);
+    put(tier, 22, 100, 10 * MIB);
+    assert_int_equal(totals_of(tier).rows, 4);
+    assert_int_equal(totals_of(tier).rows_displaced, 2);
+    hth_ram_tier_close(tier);
+    assert_int_equal(close(fd), 0);
+}
+
 TEST(evicting_bytes_gives_memory_back_to_the_system)
 {
     hth_ram_tier *tier = open_tier(16 * MIB, -1);

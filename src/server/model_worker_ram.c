@@ -1,0 +1,101 @@
+/*
+ * model_worker_ram.c - the share of a model in the memory for rows (ram_shares.h)
+ *
+ * The share is the quota of the process' RAM tier. A larger share counts at once, a smaller one when the process has
+ * confirmed it; rows in use may hold it up. One order is under way at a time. The share of a model without a process is
+ * the memory of its rows.
+ */
+#include <sys/stat.h>
+
+#include "base/os.h"
+#include "base/smaller.h"
+#include "server/model_worker_inside.h"
+
+enum {
+    REST_MS =
+        2000, /* a model counts as busy for so long after a use: two that take turns do not take each other's rows */
+    RECENT_MS = 2000, /* so long after a row found no room, its model is short of room */
+};
+
+uint64_t hth_model_worker_row_bytes(const hth_model_worker *worker)
+{
+    struct stat st;
+
+    return worker->ram_fd >= 0 && fstat(worker->ram_fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+static uint64_t share_of(const hth_model_worker *worker)
+{
+    return worker->process ? worker->ram_share : hth_smaller(worker->ram_share, hth_model_worker_row_bytes(worker));
+}
+
+void hth_model_worker_ram(const hth_model_worker *worker, uint64_t now_ns, hth_ram_holder *out)
+{
+    const uint64_t share = share_of(worker);
+
+    *out = (hth_ram_holder){
+        .share_bytes = share,
+        .used_bytes = worker->process ? hth_smaller(worker->ram_used, share) : share,
+        .coming_bytes = worker->ram_order < share ? share - worker->ram_order : 0,
+        .most_bytes = worker->ram_bytes,
+        .used_ns = worker->used_ns,
+        .has_worker = worker->process != NULL,
+        .takes_orders = worker->state == HTH_WORKER_READY && worker->ram_order == UINT64_MAX,
+        .is_busy = !hth_model_worker_is_idle(worker) ||
+                   now_ns<worker->used_ns + hth_ms_to_ns(REST_MS), .is_pinned = worker->is_pinned,
+                          .is_short = worker->ram_short_ns> 0 &&
+                       now_ns < worker->ram_short_ns + hth_ms_to_ns(RECENT_MS),
+    };
+}
+
+void hth_model_worker_set_ram_share(hth_model_worker *worker, uint64_t share_bytes)
+{
+    if (!worker->process) {
+        hth_model_worker_tell_eviction(worker, "ram", hth_model_worker_row_bytes(worker), HTH_DEPARTURE_ROOM);
+        hth_model_worker_drop_rows(worker);
+        return;
+    }
+    if (!hth_worker_process_set_ram(worker->process, share_bytes))
+        return; /* it ends, or is told later */
+    worker->ram_order = share_bytes;
+    if (share_bytes <= worker->ram_share)
+        return;
+    worker->ram_share = share_bytes;
+    worker->ram_short_ns = 0;
+}
+
+void hth_model_worker_begin_ram(hth_model_worker *worker)
+{
+    worker->ram_share = worker->shared->ram_share(worker, worker->shared->user_data);
+    worker->ram_used = worker->ram_share; /* it is not known yet */
+    worker->ram_order = UINT64_MAX;
+    worker->n_displaced = 0;
+    worker->ram_short_ns = 0;
+}
+
+void hth_model_worker_end_ram(hth_model_worker *worker)
+{
+    worker->ram_order = UINT64_MAX;
+    worker->ram_share = share_of(worker);
+}
+
+void hth_model_worker_note_ram(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+    const bool is_obeyed = quota == worker->ram_order;
+    const uint64_t evicted =
+        is_obeyed && quota < worker->ram_share && used_bytes < worker->ram_used ? worker->ram_used - used_bytes : 0;
+
+    if (n_displaced > worker->n_displaced)
+        worker->ram_short_ns = hth_os_monotonic_ns();
+    worker->n_displaced = n_displaced;
+    worker->ram_used = used_bytes;
+    if (is_obeyed)
+        worker->ram_order = UINT64_MAX;
+    if (worker->ram_order == UINT64_MAX) /* else the larger share may be on its way */
+        worker->ram_share = hth_smaller(worker->ram_share, hth_larger(quota, used_bytes));
+    if (evicted > 0)
+        hth_model_worker_tell_eviction(worker, "ram", evicted, HTH_DEPARTURE_ROOM);
+    if (is_obeyed)
+        worker->shared->on_change(worker->shared->user_data);
+}

@@ -1,0 +1,43 @@
+#!/bin/sh
+# The rows of two models share one budget of memory: those of the idle one make room for those of the busy one, are on
+# disk then, and are found there.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+# The shares of both models, in KiB. Their sum never passes the budget.
+total=4096
+shares() {
+  curl -s "$admin_url/admin/models" >"$work/out" || fail "the operators' page does not answer"
+  shares=$(value 'r.models.map((m) => m.ram_share_bytes >> 10).join(" ")')
+  one=${shares% *} two=${shares#* }
+  [ $((one + two)) -le $total ] || fail "the shares pass the budget of $total KiB: $(cat "$work/out")"
+}
+ask_for() { # MODEL N: a prompt of its own
+  ask 200 "$url/v1/completions" -d "{\"model\":\"$1\",\"prompt\":\"$2 $(seq -s ' ' "$2" 280)\",\"max_tokens\":1}"
+  shares
+}
+# The next prompts of a model, until its share is larger than so many KiB.
+fill() { # MODEL KIB
+  for _ in $(seq 100); do
+    n=$((n + 1))
+    ask_for "$1" "$n"
+    if [ "$(eval "echo \$$1")" -gt "$2" ]; then return; fi
+  done
+  fail "the shares are $shares KiB: $(cat "$work/out")"
+}
+n=0
+
+serve -m "one=$tiny" -m "two=$tiny" --ram-total "${total}K" --admin 127.0.0.1:0 --cache "$work/cache"
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+shares
+expect "the shares at first" "$shares" "2048 2048"
+fill one 3000
+fill two 3000 # takes the rows of the other as soon as that is idle
+[ "$one" -lt 1100 ] || fail "the idle model keeps $one KiB"
+ask_for one 1
+grep '"model":"one"' "$work/log" | tail -n 1 | grep -q '"hit":"exact","tier":"disk"' ||
+  fail "its rows do not come from disk: $(grep '"model":"one"' "$work/log" | tail -n 1)"
+
+HEARTH_URL=$admin_url "$hearth" ps --memory >"$work/ps" || fail "ps does not show memory"
+grep -q '^of it, rows: .* of 4.2 MiB$' "$work/ps" || fail "ps says of rows: $(cat "$work/ps")"
+serve_stop
