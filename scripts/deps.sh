@@ -9,7 +9,7 @@ set -eu
 say() { printf 'deps: %s\n' "$*" >&2; }
 
 debian_packages='build-essential cmake git pkg-config npm python3 libssl-dev libisal-dev liblmdb-dev liburing-dev libjansson-dev
-uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev'
+uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev libedit-dev'
 debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz only
 debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
@@ -55,7 +55,7 @@ fi
 missing=
 for tool in cmake git pkg-config cc c++ openssl; do command -v "$tool" >/dev/null || missing="$missing $tool"; done
 if command -v pkg-config >/dev/null; then
-  libraries='libcrypto libisal lmdb jansson cmocka libevent libevent_openssl libcurl'
+  libraries='libcrypto libisal lmdb jansson cmocka libevent libevent_openssl libcurl libedit'
   if [ "$(uname -s)" = Linux ]; then libraries="$libraries liburing libseccomp"; fi
   for library in $libraries; do
     pkg-config --exists "$library" 2>/dev/null || missing="$missing $library"
@@ -64,9 +64,9 @@ fi
 if [ -z "$missing" ]; then exit 0; fi
 say "missing:$missing"
 case $(uname -s)-$([ -r /etc/os-release ] && . /etc/os-release && echo "${ID:-}") in
-  Linux-fedora*) say 'install: sudo dnf install gcc gcc-c++ make cmake git pkgconf npm openssl openssl-devel isa-l-devel lmdb-devel liburing-devel jansson-devel uthash-devel libcmocka-devel curl libevent-devel libcurl-devel libseccomp-devel' ;;
+  Linux-fedora*) say 'install: sudo dnf install gcc gcc-c++ make cmake git pkgconf npm openssl openssl-devel isa-l-devel lmdb-devel liburing-devel jansson-devel uthash-devel libcmocka-devel curl libevent-devel libcurl-devel libseccomp-devel libedit-devel' ;;
   Darwin-*) say 'install: brew install cmake git pkg-config node openssl@3 isa-l lmdb jansson uthash cmocka libevent curl' ;;
   FreeBSD-*) say 'install: sudo pkg install cmake git pkgconf npm openssl isa-l lmdb jansson uthash cmocka libevent curl' ;;
-  *) say 'install the development packages of OpenSSL 3, ISA-L, LMDB, liburing and libseccomp (Linux), jansson, uthash, libevent, libcurl and cmocka, and cmake, git, npm' ;;
+  *) say 'install the development packages of OpenSSL 3, ISA-L, LMDB, liburing and libseccomp (Linux), jansson, uthash, libevent, libcurl, libedit and cmocka, and cmake, git, npm' ;;
 esac
 exit 1

@@ -21,6 +21,19 @@ json_t *hth_api_openai_envelope(const hth_api_reply *reply, const char *id_prefi
                      reply->created_s, "model", reply->model, "system_fingerprint", "hearth-" HEARTH_VERSION);
 }
 
+static void add_timings(const hth_api_reply *reply, json_t *to)
+{
+    if (reply->n_choices == 1)
+        json_object_set_new(to, "timings", hth_api_timings(&reply->choices[0].stats));
+}
+
+void hth_api_openai_put_choice_end(const hth_api_reply *reply, json_t *chunk_take, hth_buffer *out)
+{
+    if (!reply->request->include_usage) /* otherwise a chunk follows */
+        add_timings(reply, chunk_take);
+    hth_sse_add_take(out, NULL, chunk_take);
+}
+
 json_t *hth_api_openai_chunk(const hth_api_reply *reply, json_t *envelope_take, json_t *choice_take)
 {
     json_object_set_new(envelope_take, "choices", json_pack("[o]", choice_take));
@@ -34,6 +47,7 @@ void hth_api_openai_put_end(hth_api_reply *reply, json_t *envelope_take, hth_buf
     if (reply->request->include_usage) {
         json_object_set_new(envelope_take, "choices", json_array());
         json_object_set_new(envelope_take, "usage", hth_api_usage_openai(reply));
+        add_timings(reply, envelope_take);
         hth_sse_add_take(out, NULL, envelope_take);
     } else {
         json_decref(envelope_take);
@@ -66,5 +80,9 @@ void hth_api_openai_body_end(hth_api_reply *reply, hth_buffer *out)
 {
     hth_buffer_add_text(out, "],\"usage\":");
     hth_buffer_add_json_take(out, hth_api_usage_openai(reply));
+    if (reply->n_choices == 1) {
+        hth_buffer_add_text(out, ",\"timings\":");
+        hth_buffer_add_json_take(out, hth_api_timings(&reply->choices[0].stats));
+    }
     hth_buffer_add_text(out, "}");
 }

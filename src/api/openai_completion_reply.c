@@ -85,12 +85,6 @@ static json_t *chunk_json(hth_api_reply *reply, hth_api_choice *choice, const ch
                                           "logprobs", take_logprobs(reply, choice), "finish_reason", reason));
 }
 
-static void put_chunk(hth_api_reply *reply, hth_api_choice *choice, const char *text, size_t n, const char *reason,
-                      hth_buffer *out)
-{
-    hth_sse_add_take(out, NULL, chunk_json(reply, choice, text, n, reason));
-}
-
 /* In llama.cpp's form. */
 static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress, hth_buffer *out)
 {
@@ -102,12 +96,13 @@ static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *p
 
 static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
 {
-    put_chunk(reply, choice, delta->text, delta->n_bytes, NULL, out);
+    hth_sse_add_take(out, NULL, chunk_json(reply, choice, delta->text, delta->n_bytes, NULL));
 }
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    put_chunk(reply, choice, "", 0, hth_api_openai_finish_reason(reply, choice), out);
+    hth_api_openai_put_choice_end(reply, chunk_json(reply, choice, "", 0, hth_api_openai_finish_reason(reply, choice)),
+                                  out);
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)

@@ -110,8 +110,10 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     begin(reply, choice, out);
-    put_chunk(reply, choice, json_object(), take_logprobs(reply, choice), hth_api_openai_finish_reason(reply, choice),
-              out);
+    hth_api_openai_put_choice_end(reply,
+                                  chunk_json(reply, choice, json_object(), take_logprobs(reply, choice),
+                                             hth_api_openai_finish_reason(reply, choice)),
+                                  out);
 }
 
 static void put_end(hth_api_reply *reply, hth_buffer *out)

@@ -82,6 +82,12 @@ json_t *hth_api_timings(const hearth_stats *stats)
                   "predicted_per_second", ratio(1000 * n_predicted, stats->decode_ms), "queue_ms", ms(stats->queue_ms),
                   "restore_ms", ms(stats->restore_ms), "ttft_ms", ms(stats->ttft_ms), "hit",
                   hearth_hit_name(stats->hit), "tier", hearth_tier_name(stats->tier));
+    if (timings)
+        json_object_set_new(timings, "miss", json_string(hearth_miss_name(stats->miss)));
+    if (timings && stats->left_at > 0 && stats->left_at < stats->prompt_tokens) {
+        json_object_set_new(timings, "left_at", json_integer(stats->left_at));
+        json_object_set_new(timings, "left_text", json_string(stats->left_text));
+    }
     if (timings && stats->draft_tokens > 0) { /* llama-server leaves them out, too */
         json_object_set_new(timings, "draft_n", json_integer(stats->draft_tokens));
         json_object_set_new(timings, "draft_n_accepted", json_integer(stats->draft_accepted_tokens));

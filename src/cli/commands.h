@@ -7,6 +7,7 @@
 #ifndef HTH_CLI_COMMANDS_H
 #define HTH_CLI_COMMANDS_H
 
+int hth_command_chat(int argc, char **argv);
 int hth_command_run(int argc, char **argv);
 int hth_command_embed(int argc, char **argv);
 int hth_command_serve(int argc, char **argv);

@@ -14,6 +14,7 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *summary;
 } commands[] = {
+    { "chat", hth_command_chat, "talk with a model in the terminal" },
     { "run", hth_command_run, "generate text from a prompt, warm when the prompt was seen before" },
     { "embed", hth_command_embed, "make embeddings of texts, or score them for a query" },
     { "serve", hth_command_serve, "serve models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp" },

@@ -201,7 +201,7 @@ hth_hub_outcome hth_hub_ask(hth_hub_client *client, const hth_hub_question *ques
                                         .on_bytes = take_bytes,
                                         .user_data = &a };
         long status = 0;
-        const hearth_status got = hth_fetch_get(client->fetch, &order, &status, err);
+        const hearth_status got = hth_fetch_transfer(client->fetch, &order, &status, err);
 
         if (got == HEARTH_CANCELLED)
             return a.n_refusal > REFUSAL_BYTES_MAX ? HTH_HUB_FAILED : HTH_HUB_STOPPED;

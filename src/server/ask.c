@@ -31,7 +31,7 @@ hearth_status hth_ask(const char *url, const char *key, long *status_out, hth_bu
     *status_out = 0;
     if (!fetch)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to '%s'", url);
-    status = hth_fetch_get(fetch, &order, status_out, err);
+    status = hth_fetch_transfer(fetch, &order, status_out, err);
     if (status != HEARTH_OK)
         hth_fail_prefix(err, "cannot ask the server at '%s'", url);
     hth_fetch_free(fetch);

@@ -127,6 +127,22 @@ static bool set_range(CURL *easy, const hth_fetch_order *order)
     return curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK; /* which copies it */
 }
 
+/* Not 0 ends the transfer. curl calls it once a second, and after each piece. */
+static int is_stopped(void *user_data, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+    const hth_fetch *fetch = user_data;
+
+    (void)down_total, (void)down, (void)up_total, (void)up; /* on_bytes counts */
+    return *fetch->order->stop != 0;
+}
+
+static bool set_stop(CURL *easy, hth_fetch *fetch)
+{
+    return !fetch->order->stop || (curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L) == CURLE_OK &&
+                                   curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, is_stopped) == CURLE_OK &&
+                                   curl_easy_setopt(easy, CURLOPT_XFERINFODATA, fetch) == CURLE_OK);
+}
+
 /* curl_easy_reset keeps the connections. */
 static bool set_options(hth_fetch *fetch, struct curl_slist *headers)
 {
@@ -141,15 +157,19 @@ static bool set_options(hth_fetch *fetch, struct curl_slist *headers)
            curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)order->timeout_ms) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)SILENCE_S) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME,
+                            (long)(order->silence_s > 0 ? order->silence_s : SILENCE_S)) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch) == CURLE_OK && set_range(easy, order);
+           curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch) == CURLE_OK &&
+           (!order->json || curl_easy_setopt(easy, CURLOPT_POSTFIELDS, order->json) == CURLE_OK) && /* not copied */
+           set_stop(easy, fetch) && set_range(easy, order);
 }
 
-hearth_status hth_fetch_get(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err)
+hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err)
 {
-    struct curl_slist *headers = NULL;
+    struct curl_slist *headers = NULL, *longer;
+    bool has_headers = true;
     hearth_status status = HEARTH_OK;
     char host[HOST_BYTES];
     CURLcode code;
@@ -159,8 +179,14 @@ hearth_status hth_fetch_get(hth_fetch *fetch, const hth_fetch_order *order, long
         (void)snprintf(fetch->header, sizeof(fetch->header), "Authorization: Bearer %.*s", (int)KEY_BYTES_MAX,
                        order->key);
         headers = curl_slist_append(NULL, fetch->header);
+        has_headers = headers != NULL;
     }
-    if ((order->key && !headers) || !set_options(fetch, headers)) {
+    if (order->json && has_headers) {
+        longer = curl_slist_append(headers, "Content-Type: application/json");
+        has_headers = longer != NULL;
+        headers = longer ? longer : headers;
+    }
+    if (!has_headers || !set_options(fetch, headers)) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to a server");
         goto out;
     }
@@ -168,7 +194,7 @@ hearth_status hth_fetch_get(hth_fetch *fetch, const hth_fetch_order *order, long
     host_text(order->url, host);
     if (code == CURLE_OK)
         (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, status_out); /* known after a transfer */
-    else if (code == CURLE_WRITE_ERROR)
+    else if (code == CURLE_WRITE_ERROR || code == CURLE_ABORTED_BY_CALLBACK)
         status = hth_fail(err, HEARTH_CANCELLED, "the answer of '%s' was not read to its end", host);
     else
         status = hth_fail(err, HEARTH_IO, "cannot read from '%s': %s", host, curl_easy_strerror(code));

@@ -1,5 +1,5 @@
 /*
- * fetch.h - one GET after another over a connection that is kept, for commands: each blocks until the answer has come
+ * fetch.h - one GET or POST after another over a connection that is kept, for commands: each blocks until the answer has come
  *
  * Redirects are not followed, because the next host must not see the key of this one. hth_fetch_redirect tells where
  * they lead.
@@ -7,6 +7,7 @@
 #ifndef HTH_SERVER_FETCH_H
 #define HTH_SERVER_FETCH_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,22 +28,25 @@ void hth_fetch_free(hth_fetch *fetch); /* accepts NULL */
 typedef bool (*hth_fetch_bytes_fn)(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data);
 
 typedef struct hth_fetch_order {
-    const char *url;     /* http or https */
-    const char *key;     /* of a client, for the header Authorization; NULL: none */
-    uint64_t begin, end; /* the bytes to ask for, half-open; end 0: all, without a header Range */
-    uint32_t timeout_ms; /* for all of it; 0: none, but a connection that is silent for a minute ends */
+    const char *url;                   /* http or https */
+    const char *key;                   /* of a client, for the header Authorization; NULL: none */
+    uint64_t begin, end;               /* the bytes to ask for, half-open; end 0: all, without a header Range */
+    const char *json;                  /* the body of a POST; NULL: a GET */
+    uint32_t timeout_ms;               /* for all of it; 0: none, but a connection that is silent for a minute ends */
+    uint32_t silence_s;                /* another time than this minute; 0: the minute */
+    const volatile sig_atomic_t *stop; /* set by a signal handler, it ends the transfer within a second; NULL: none */
     hth_fetch_bytes_fn on_bytes;
     void *user_data;
 } hth_fetch_order;
 
 /*
- * HEARTH_OK: the answer came to its end; *status_out is its status, whichever. HEARTH_CANCELLED: on_bytes ended it.
+ * HEARTH_OK: the answer came to its end; *status_out is its status, whichever. HEARTH_CANCELLED: on_bytes or stop ended it.
  * HEARTH_IO: there is no connection, or it broke; the message has the host and the cause, and never the query of the
  * address, which may hold a secret.
  */
-hearth_status hth_fetch_get(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err);
+hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err);
 
-/* Of the last answer, until the next hth_fetch_get; NULL: it has none. */
+/* Of the last answer, until the next hth_fetch_transfer; NULL: it has none. */
 const char *hth_fetch_header(hth_fetch *fetch, const char *name);
 const char *hth_fetch_redirect(hth_fetch *fetch);   /* an absolute address */
 uint64_t hth_fetch_retry_after_s(hth_fetch *fetch); /* 0: it has none */

@@ -45,7 +45,7 @@ expect "key" "$("$hearth" kvc key --fingerprint "$(get fingerprint)" --quant "$(
   --ctx-params-hash "$(get ctx_params_hash)" 1 2 3 4 5)" "$(get key)"
 
 # Every command has a help, and the version is that of the library.
-for command in run pull models cache kvc ps version "cache stat" "cache ls" "kvc inspect" "kvc key"; do
+for command in chat run pull models cache kvc ps version "cache stat" "cache ls" "kvc inspect" "kvc key"; do
   # shellcheck disable=SC2086
   "$hearth" $command --help >"$work/out" 2>&1 || fail "hearth $command --help"
   grep -q usage "$work/out" || fail "hearth $command --help shows no usage"

@@ -37,7 +37,7 @@ done
 
 # header:folder
 for pair in lmdb.h:cache llama.h:engine ggml.h:engine gguf.h:engine isa-l.h:base openssl/evp.h:base liburing.h:base event2/[a-z_]*.h:server \
-  curl/curl.h:server seccomp.h:server; do
+  curl/curl.h:server seccomp.h:server histedit.h:cli; do
   header=${pair%%:*}; home=${pair##*:}
   for file in $(grep -rlE "^# *include *<$header>" . || true); do
     case $file in ./$home/*) ;; *) fail "src/${file#./} includes <$header>, whose home is src/$home" ;; esac

@@ -226,6 +226,7 @@ STUB_TEST(timings_have_all_their_fields_in_every_event)
         "ttft_ms",
         "hit",
         "tier",
+        "miss",
     };
     hth_test_answer stream = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION,
                                               "{\"prompt\":\"abc\",\"seed\":1,\"ignore_eos\":true,\"n_predict\":20,"
@@ -245,6 +246,23 @@ STUB_TEST(timings_have_all_their_fields_in_every_event)
         assert_true(json_equal(hth_test_at(event, "tokens_evaluated"), hth_test_at(timings, "prompt_n")));
         assert_string_equal(hth_test_text_at(timings, "hit"), "none");
     }
+}
+
+TEST(timings_tell_where_the_prompt_left_the_known_prefix)
+{
+    json_t *cold = hth_api_timings(&(hearth_stats){ .prompt_tokens = 9 });
+    json_t *left = hth_api_timings(
+        &(hearth_stats){ .prompt_tokens = 9, .left_at = 5, .left_text = " fox", .miss = HEARTH_MISS_EVICTED });
+    json_t *whole = hth_api_timings(&(hearth_stats){ .prompt_tokens = 9, .left_at = 9 });
+
+    assert_null(json_object_get(cold, "left_at"));
+    assert_null(json_object_get(whole, "left_at"));
+    assert_int_equal(json_integer_value(hth_test_at(left, "left_at")), 5);
+    assert_string_equal(hth_test_text_at(left, "left_text"), " fox");
+    assert_string_equal(hth_test_text_at(left, "miss"), "evicted");
+    json_decref(cold);
+    json_decref(left);
+    json_decref(whole);
 }
 
 TEST(tokens_a_second_are_the_inverse_of_the_time_a_token_takes)

@@ -313,6 +313,7 @@ STUB_TEST(a_reply_has_content_reasoning_calls_and_usage_in_their_places)
     assert_int_equal(json_integer_value(hth_test_at(body, "usage.completion_tokens")), 8);
     assert_int_equal(json_integer_value(hth_test_at(body, "usage.total_tokens")), 58);
     assert_int_equal(json_integer_value(hth_test_at(body, "usage.prompt_tokens_details.cached_tokens")), 40);
+    assert_int_equal(json_integer_value(hth_test_at(body, "timings.cache_n")), 40);
     assert_int_equal(json_integer_value(hth_test_at(body, "usage.completion_tokens_details.reasoning_tokens")), 4);
 }
 
@@ -391,6 +392,28 @@ STUB_TEST(a_stream_tells_the_same_in_deltas)
     hth_buffer_deinit(&reasoning);
     hth_buffer_deinit(&arguments[0]);
     hth_buffer_deinit(&arguments[1]);
+}
+
+STUB_TEST(the_last_object_of_a_reply_has_its_timings)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *body;
+    } rows[] = {
+        { HTH_API_CHAT, "{" MESSAGES ",\"stream\":true}" },
+        { HTH_API_CHAT, "{" MESSAGES ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}" },
+        { HTH_API_COMPLETION, "{\"prompt\":\"abc\",\"stream\":true}" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_test_answer answer = hth_test_api_run(f->model, rows[i].kind, rows[i].body);
+        json_t *events = hth_test_events(hth_buffer_text(&answer.text)), *event;
+        size_t n = json_array_size(events), k;
+
+        json_array_foreach(events, k, event)
+            assert_int_equal(json_is_object(json_object_get(event, "timings")), k + 2 == n);
+        assert_true(json_integer_value(hth_test_at(json_array_get(events, n - 2), "timings.prompt_n")) > 0);
+    }
 }
 
 STUB_TEST(a_stream_begins_with_its_first_token_though_nothing_shows_of_it)

@@ -1,0 +1,30 @@
+/*
+ * dialog_line.h - what a user types: lines with editing and history on a terminal, plain lines elsewhere
+ *
+ * A message is one line. It goes on in the next line behind a backslash at the end, and has any number of lines between
+ * two lines of three quotes ("""), as in Ollama's program. Ctrl-C empties the line, Ctrl-D in an empty line ends.
+ */
+#ifndef HTH_CLI_DIALOG_LINE_H
+#define HTH_CLI_DIALOG_LINE_H
+
+#include <stdbool.h>
+
+typedef struct hth_dialog_line hth_dialog_line; /* one thread */
+
+/*
+ * After hth_dialog_signals_catch. history_path: a file that keeps the lines of a terminal (NULL: none does). NULL: no
+ * memory.
+ */
+hth_dialog_line *hth_dialog_line_open(const char *history_path);
+void hth_dialog_line_close(hth_dialog_line *line); /* accepts NULL; writes the history */
+
+/* Is it a terminal, with a prompt? */
+bool hth_dialog_line_is_terminal(const hth_dialog_line *line);
+
+/*
+ * The next message that is not empty, borrowed until the next call; NULL: the input has ended, or a signal ends the
+ * program.
+ */
+const char *hth_dialog_line_read(hth_dialog_line *line);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * dialog_signals.c - see dialog_signals.h
+ */
+#include "cli/dialog_signals.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/select.h>
+
+volatile sig_atomic_t hth_dialog_stop, hth_dialog_ends;
+
+static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+enum { N_NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
+
+static void on_signal(int number)
+{
+    hth_dialog_stop = 1;
+    if (number != SIGINT)
+        hth_dialog_ends = 1;
+}
+
+void hth_dialog_signals_let_in(bool let_in)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < N_NUMBERS; i++)
+        sigaddset(&set, numbers[i]);
+    (void)pthread_sigmask(let_in ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL); /* only an invalid `how` fails */
+}
+
+void hth_dialog_signals_catch(void)
+{
+    struct sigaction action = { .sa_handler = on_signal }; /* without SA_RESTART: waits shall end */
+
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < N_NUMBERS; i++)
+        (void)sigaction(numbers[i], &action, NULL); /* only an invalid number fails */
+    hth_dialog_signals_let_in(false);
+}
+
+bool hth_dialog_signals_pending(void)
+{
+    sigset_t pending;
+    bool found = false;
+
+    if (sigpending(&pending) != 0)
+        return false;
+    for (size_t i = 0; i < N_NUMBERS; i++)
+        found |= sigismember(&pending, numbers[i]) == 1;
+    return found;
+}
+
+bool hth_dialog_wait(int fd)
+{
+    sigset_t mask;
+    fd_set input;
+
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &mask); /* only an invalid `how` fails */
+    for (size_t i = 0; i < N_NUMBERS; i++)
+        sigdelset(&mask, numbers[i]);
+    while (!hth_dialog_stop) {
+        FD_ZERO(&input);
+        FD_SET(fd, &input);
+        if (pselect(fd + 1, &input, NULL, NULL, NULL, &mask) > 0)
+            return true;
+        if (errno != EINTR)
+            return false;
+    }
+    return false;
+}

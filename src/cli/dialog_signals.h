@@ -1,0 +1,25 @@
+/*
+ * dialog_signals.h - Ctrl-C stops a wait of `hearth chat`, not the program
+ *
+ * SIGINT, SIGTERM and SIGHUP are blocked in all threads, and let in only while the program waits. So no half-done step
+ * sees them, and no signal is lost between a check and a wait.
+ */
+#ifndef HTH_CLI_DIALOG_SIGNALS_H
+#define HTH_CLI_DIALOG_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+extern volatile sig_atomic_t hth_dialog_stop; /* a signal came; whoever reacts to it sets it back */
+extern volatile sig_atomic_t hth_dialog_ends; /* one that ends the program */
+
+/* Before any other thread starts. */
+void hth_dialog_signals_catch(void);
+/* Has one come since, while they were blocked? */
+bool hth_dialog_signals_pending(void);
+/* Let them in, or block them again: around a call that waits by itself. */
+void hth_dialog_signals_let_in(bool let_in);
+/* Wait until fd can be read. False: hth_dialog_stop is set, or fd failed. */
+bool hth_dialog_wait(int fd);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * dialog_view.c - see dialog_view.h
+ */
+#include "cli/dialog_view.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char dim[] = "\033[2m", plain[] = "\033[0m";
+
+void hth_dialog_view_init(hth_dialog_view *view, bool is_quiet)
+{
+    const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+    *view = (hth_dialog_view){ .is_terminal = isatty(STDOUT_FILENO), .is_quiet = is_quiet };
+    view->has_colours = view->is_terminal && !(no_colour && *no_colour) && !(terminal && strcmp(terminal, "dumb") == 0);
+    hth_progress_init(&view->progress, !is_quiet);
+}
+
+void hth_dialog_view_deinit(hth_dialog_view *view)
+{
+    hth_buffer_deinit(&view->answer);
+    hth_buffer_deinit(&view->thoughts);
+}
+
+static void put(hth_dialog_view *view, const char *text, size_t n_bytes)
+{
+    if (fwrite(text, 1, n_bytes, stdout) != n_bytes)
+        view->has_failed = true;
+}
+
+/* Text of a model may hold control characters, which could command a terminal: they are left out. */
+static void put_text(hth_dialog_view *view, const char *text, size_t n_bytes)
+{
+    size_t begin = 0;
+
+    for (size_t i = 0; view->is_terminal && i < n_bytes; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        const bool is_c1 = c == 0xC2 && i + 1 < n_bytes && (unsigned char)text[i + 1] < 0xA0;
+
+        if (!is_c1 && ((c >= 0x20 && c != 0x7F) || c == '\n' || c == '\t'))
+            continue;
+        put(view, text + begin, i - begin);
+        i += is_c1;
+        begin = i + 1;
+    }
+    put(view, text + begin, n_bytes - begin);
+}
+
+static void set_dim(hth_dialog_view *view, bool is_dim)
+{
+    if (view->is_dim == is_dim)
+        return;
+    view->is_dim = is_dim;
+    if (!is_dim && !view->ends_in_line)
+        put(view, "\n", 1);
+    if (view->has_colours)
+        put(view, is_dim ? dim : plain, strlen(is_dim ? dim : plain));
+    if (!is_dim) {
+        put(view, "\n", 1);
+        view->ends_in_line = true;
+    }
+}
+
+/* ---- the reply ---- */
+
+static void on_text(bool is_thought, const char *text, size_t n_bytes, void *user_data)
+{
+    hth_dialog_view *view = user_data;
+
+    hth_progress_end(&view->progress);
+    hth_buffer_add(is_thought ? &view->thoughts : &view->answer, text, n_bytes);
+    if (n_bytes == 0 || (is_thought && !view->is_terminal))
+        return;
+    set_dim(view, is_thought);
+    put_text(view, text, n_bytes);
+    view->ends_in_line = text[n_bytes - 1] == '\n';
+    if (fflush(stdout) != 0)
+        view->has_failed = true;
+}
+
+static void on_progress(uint32_t n_done, uint32_t n_total, void *user_data)
+{
+    hth_dialog_view *view = user_data;
+    char detail[64];
+
+    (void)snprintf(detail, sizeof(detail), "%" PRIu32 " of %" PRIu32 " tokens", n_done, n_total); /* sized for it */
+    hth_progress_draw(&view->progress, "reading", n_total > 0 ? (double)n_done / n_total : 0, detail);
+}
+
+void hth_dialog_view_begin(hth_dialog_view *view, hth_dialog_hooks *hooks_out)
+{
+    hth_buffer_clear(&view->answer);
+    hth_buffer_clear(&view->thoughts);
+    view->is_dim = false;
+    view->ends_in_line = true;
+    *hooks_out = (hth_dialog_hooks){ .on_text = on_text, .on_progress = on_progress, .user_data = view };
+}
+
+static void print_figures(hth_dialog_view *view, const hth_dialog_figures *f)
+{
+    char known[64] = "", speed[48] = "";
+
+    if (f->has_counts)
+        (void)snprintf(known, sizeof(known), "%" PRIu32 " of %" PRIu32 " tokens known%s%s%s, ", f->cached_tokens,
+                       f->prompt_tokens, f->has_hit ? " (" : "", f->has_hit ? f->hit : "", f->has_hit ? ")" : "");
+    if (f->tokens_per_s > 0)
+        (void)snprintf(speed, sizeof(speed), ", %.1f tokens/s", f->tokens_per_s);
+    hth_dialog_view_say(view, "[%sfirst token in %.0f ms%s]", known, f->ttft_ms, speed);
+}
+
+void hth_dialog_view_end(hth_dialog_view *view, const hth_dialog_figures *figures)
+{
+    hth_progress_end(&view->progress);
+    if (view->is_dim)
+        set_dim(view, false);
+    if (!view->ends_in_line)
+        put(view, "\n", 1);
+    view->ends_in_line = true;
+    if (fflush(stdout) != 0)
+        view->has_failed = true;
+    if (figures && view->is_terminal && !view->is_quiet)
+        print_figures(view, figures);
+}
+
+/* ---- beside the conversation ---- */
+
+void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...)
+{
+    const bool coloured = view->has_colours && isatty(STDERR_FILENO);
+    va_list arguments;
+
+    (void)fputs(coloured ? dim : "", stderr); /* only a display, as all below */
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "%s\n", coloured ? plain : "");
+}
+
+/* Reasons in words, by the names of hearth_miss. */
+static const char *reason_of(const char *miss)
+{
+    static const struct {
+        const char *name, *words;
+    } reasons[] = {
+        { "never_seen", "the rest was never seen before" },
+        { "evicted", "the rest was known, and made room for other prompts" },
+        { "other_model", "the rest is known of another model file" },
+        { "other_adapter", "the rest is known with other adapters" },
+        { "other_parameters", "the rest is known under another context or engine" },
+        { "other_tenant", "the rest is known of another user" },
+        { "below_policy", "the rest is too short, or too long, to be kept" },
+        { "damaged", "its rows were damaged, and are made anew" },
+        { "in_flight", "another process was still writing its rows" },
+        { "not_read", "the cache is off" },
+        { "refused", "memory or the engine refused its rows" },
+        { "no_logits", "all tokens are known; the last was computed for the first token of the reply" },
+    };
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (strcmp(reasons[i].name, miss) == 0)
+            return reasons[i].words;
+    return miss;
+}
+
+void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *f)
+{
+    char left[sizeof(f->left_text)];
+    size_t n = 0;
+
+    if (!f->has_counts) {
+        hth_dialog_view_say(view, "the server does not tell how much of the prompt it knew");
+        return;
+    }
+    hth_dialog_view_say(view, "%" PRIu32 " of the prompt's %" PRIu32 " tokens were known%s%s", f->cached_tokens,
+                        f->prompt_tokens, f->has_hit && f->cached_tokens > 0 ? ", from " : "",
+                        f->has_hit && f->cached_tokens > 0 ? f->tier : "");
+    if (!f->has_hit || strcmp(f->miss, "none") == 0)
+        return;
+    hth_dialog_view_say(view, "%s (%s)", reason_of(f->miss), f->miss);
+    if (f->left_at == 0 || f->left_at >= f->prompt_tokens)
+        return;
+    for (const char *c = f->left_text; *c; c++)
+        left[n++] = (char)((unsigned char)*c < 0x20 || *c == 0x7F ? ' ' : *c);
+    left[n] = '\0';
+    hth_dialog_view_say(view, "the prompt leaves what is known at token %" PRIu32 ": >>>%s<<<", f->left_at + 1, left);
+}

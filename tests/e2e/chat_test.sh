@@ -1,0 +1,90 @@
+#!/bin/sh
+# `hearth chat`: conversations are kept and warm when they are opened again, with a model here and with a server; Ctrl-C
+# stops a reply and not the program.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+export XDG_DATA_HOME="$work/data" NO_COLOR=1
+chats=$XDG_DATA_HOME/hearth/chats
+
+# wait_for WHAT COMMAND...: until it succeeds
+wait_for() {
+  what=$1; shift
+  for _ in $(seq 600); do "$@" && return; sleep 0.05; done
+  fail "$what does not come: $(cat "$work/screen" 2>/dev/null)"
+}
+
+# chat ARGUMENTS: messages come from standard input; temperature 0, so that texts can be compared
+chat() { "$hearth" chat "$@" --temp 0 >"$work/out" 2>"$work/err" || fail "chat $*: $(cat "$work/err")"; }
+
+story='Tell me a story about a fox who wanted to see the sea and to hear what the old river says about rain and stone.'
+printf '%s\n/why\n/save fox tale\n' "$story" | chat "$tiny" -n 40
+said 'none of\|0 of the prompt'
+said "saved as 'fox tale'"
+cp "$work/out" "$work/first"
+[ "$(wc -c <"$work/first")" -gt 40 ] || fail "the reply is too short: $(cat "$work/first")"
+expect "mode of a conversation" "$(stat -c %a "$chats/fox tale.json")" 600
+expect "mode of the folder" "$(stat -c %a "$chats")" 700
+expect "kept messages" "$(node -p 'JSON.parse(require("fs").readFileSync(process.argv[1])).messages.map(m => m.role).join()' \
+  "$chats/fox tale.json")" user,assistant
+
+# Another process finds what the first one computed.
+printf '/regen\n/why\n' | chat "$tiny" -n 40 --load 'fox tale'
+expect "the same question again" "$(cat "$work/out")" "$(cat "$work/first")"
+said 'were known, from disk'
+printf 'Why?\n/why\n/load\n' | chat "$tiny" -n 5 --continue
+said 'were known, from disk'
+said "fox tale  *Tell me a story about a fox who wanted"
+
+# The words change the conversation.
+printf '%s\n/edit Who are you?\n/system You are a fox.\n/temp 2\n/temp nonsense\n/clear\n/system -\n/hepl\n/regen\n/why\n' "$story" |
+  chat "$tiny" -n 5 --no-save
+said 'system message: You are a fox.'
+said 'system message: none'
+said 'temperature: 2'
+said "the temperature is 'nonsense'"
+said "did you mean '/help'"
+said 'there is no message yet'
+said 'there is no whole reply yet'
+# shellcheck disable=SC1003
+printf 'Tell me \\\nabout\n"""\na fox\nand a bear\n"""\n/save lines\n' | chat "$tiny" -n 5
+node -e 'const [a, , b] = JSON.parse(require("fs").readFileSync(process.argv[1])).messages
+  if (a.content !== "Tell me \nabout" || b.content !== "a fox\nand a bear") throw new Error(JSON.stringify([a, b]))' "$chats/lines.json"
+refuse 1 'there is no conversation' chat "$tiny" --load nothing
+refuse 1 'is no name of a conversation' chat "$tiny" --load ../lines
+refuse 2 'chat needs a MODEL' chat
+echo '{"messages":[{"role":"user"}]}' >"$chats/bad.json"
+refuse 1 "its messages need texts" chat "$tiny" --load bad
+
+# With a server: the same answer, and its numbers.
+serve -m "$tiny"
+printf '%s\n/why\n' "$story" | chat --url "$url" -n 40 --no-save
+expect "the reply of the server" "$(cat "$work/out")" "$(cat "$work/first")"
+said 'were known, from \|0 of the prompt'
+serve_stop
+printf 'Hello\n' | "$hearth" chat --url "$url" --no-save >/dev/null 2>"$work/err" && fail "chat without a server ends well"
+said "cannot ask the server"
+
+# Ctrl-C on a terminal: this reply never ends by itself.
+node "$source/tests/support/hanging_reply.mjs" "$work/port" &
+hanging=$!
+stop_all() { kill "$hanging" 2>/dev/null || true; serve_kill; }
+wait_for "the port" [ -s "$work/port" ]
+hanging_url=http://127.0.0.1:$(cat "$work/port")
+mkfifo "$work/keys"
+TERM=dumb script -qec "$hearth chat --url $hanging_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
+terminal=$!
+exec 3>"$work/keys"
+wait_for "the prompt" grep -q '>>> ' "$work/screen"
+printf 'Hello\r' >&3
+wait_for "the reply" grep -q 'It begins' "$work/screen"
+printf '\003' >&3
+wait_for "the end of the reply" grep -q '(stopped)' "$work/screen"
+gone() { [ "$(curl -s "$hanging_url/left")" = 1 ]; }
+wait_for "the end of the request" gone
+printf '/save cut\r' >&3
+wait_for "the next prompt" grep -q "saved as 'cut'" "$work/screen"
+printf '\004' >&3
+exec 3>&-
+wait "$terminal" || fail "the program ends badly: $(cat "$work/screen")"
+grep -q 'It begins' "$chats/cut.json" || fail "a cut reply is not kept: $(cat "$chats/cut.json")"
+expect "mode of the history" "$(stat -c %a "$chats/.history")" 600
