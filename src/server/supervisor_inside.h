@@ -47,7 +47,7 @@ void hth_supervisor_plan(hth_supervisor *supervisor);
 
 /* ---- supervisor_ram.c ---- */
 
-/* The most memory that rows may take: free fragments between them may add a sixteenth to their quotas. */
+/* The most memory that rows may take: free fragments between them, and lists of rows, are added to their quotas. */
 uint64_t hth_supervisor_row_bytes_max(const hth_supervisor *supervisor);
 /* The budget of all quotas now. */
 uint64_t hth_supervisor_rows_budget(const hth_supervisor *supervisor);

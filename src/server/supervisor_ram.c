@@ -10,13 +10,19 @@
 #include "base/smaller.h"
 #include "server/supervisor_inside.h"
 
-enum { SPARE_PART = 16 }; /* of the quotas, that fragments may add; a sixteenth of the budget stays for rows */
+enum {
+    SPARE_PART = 16,             /* of the quotas, that fragments may add; a sixteenth of the budget stays for rows */
+    DIRECTORY_BYTES = 128 << 10, /* of the list of rows in a memory file, for some thousand rows */
+};
 
 uint64_t hth_supervisor_row_bytes_max(const hth_supervisor *supervisor)
 {
     const uint64_t total = hth_server_ram_total(supervisor->shared.options);
+    uint64_t n_files = 0;
 
-    return total + total / SPARE_PART;
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
+        n_files += hth_model_worker_row_bytes(hth_supervisor_worker_at(supervisor, i)) > 0;
+    return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
 }
 
 uint64_t hth_supervisor_rows_budget(const hth_supervisor *supervisor)

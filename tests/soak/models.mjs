@@ -77,7 +77,7 @@ const traffic = async () => {
   const limit = Math.floor((await measure()) * (options.fit + 0.5))
   const server = await serve('many', ['--memory', limit, '--turn-ms', 1000, '--retries-max', 20, '--wait-timeout-ms', 600000])
   const replies = new Map(), waits = [], kinds = { kills: 0, reloads: 0, loads: 0, unloads: 0 }
-  const most = { used: 0, real: 0, front: 0, workers: 0 }
+  const most = { used: 0, rows: 0, rowsLimit: 0, real: 0, front: 0, workers: 0 }
   let goesOn = true, nCached = 0
 
   const client = async (id) => {
@@ -125,6 +125,9 @@ const traffic = async () => {
     while (goesOn) {
       const { memory, models } = await view(server), pids = childrenOf(server.pid)
       most.used = Math.max(most.used, memory.used_bytes)
+      most.rows = Math.max(most.rows, memory.rows.used_bytes)
+      most.rowsLimit = Math.max(most.rowsLimit, memory.rows.limit_bytes)
+      if (memory.rows.used_bytes > memory.rows.limit_bytes) wrong.push(`the rows take ${memory.rows.used_bytes} of ${memory.rows.limit_bytes} bytes`)
       most.real = Math.max(most.real, proportionalBytes(pids))
       most.front = Math.max(most.front, residentBytes(server.pid))
       most.workers = Math.max(most.workers, models.filter(({ pid }) => pid).length)
@@ -143,7 +146,7 @@ const traffic = async () => {
   const at = (share) => `${((waits[Math.floor(waits.length * share)] ?? 0) / 1000).toFixed(2)} s`
   tell(`${waits.length} requests, ${replies.size} prompts of models, ${nCached} found rows; waits: median ${at(0.5)}, p99 ${at(0.99)}, longest ${at(0.99999)}`)
   tell(`${kinds.kills} kills, ${kinds.reloads} reloads, ${kinds.loads} loads, ${kinds.unloads} unloads by order, ${models.reduce((n, { departures }) => n + departures, 0)} departures; at most ${most.workers} workers`)
-  tell(`limit ${(limit / MIB).toFixed(1)} MiB, used at most ${(most.used / MIB).toFixed(1)}, of the system ${(most.real / MIB).toFixed(1)}; the front ${(most.front / MIB).toFixed(1)} MiB`)
+  tell(`limit ${(limit / MIB).toFixed(1)} MiB, used at most ${(most.used / MIB).toFixed(1)}, by rows ${(most.rows / MIB).toFixed(1)} of ${(most.rowsLimit / MIB).toFixed(1)}, of the system ${(most.real / MIB).toFixed(1)}; the front ${(most.front / MIB).toFixed(1)} MiB`)
   if (most.front > FRONT_MAX) wrong.push(`the front takes ${most.front} bytes`)
   if (waits.length === 0) wrong.push('no request was answered')
 }
