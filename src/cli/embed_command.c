@@ -18,7 +18,7 @@
 #include "cli/line_reader.h"
 #include "cli/model_options.h"
 #include "cli/model_source.h"
-#include "cli/progress.h"
+#include "cli/open_model.h"
 #include "cli/run.h"
 
 enum { LINES_AT_ONCE = 1024 };
@@ -39,9 +39,7 @@ typedef struct embed {
 
     char **texts; /* of the command line; NULL: from the file */
     size_t n_texts;
-    hth_progress progress;
-    hearth_runtime *runtime;
-    hearth_model *model;
+    hth_open_model open;
     const hearth_embeddings *embeddings; /* of the last request */
     size_t n_done;                       /* inputs that were written */
     atomic_bool interrupted;
@@ -169,44 +167,23 @@ static void set_to_cancel(embed *e, hearth_model *model, uint64_t request_id)
     pthread_mutex_unlock(&e->cancel_lock);
 }
 
-static void log_line(hearth_log_level level, const char *source, const char *message, void *user_data)
+static bool is_interrupted(void *user_data)
 {
-    embed *e = user_data;
-
-    if (!e->verbose && strcmp(source, "hearth") != 0)
-        return;
-    hth_progress_end(&e->progress);
-    (void)fprintf(stderr, "%s: %s\n", level <= HEARTH_LOG_WARNING ? "hearth: warning" : source, message);
-}
-
-static bool show_loading(float fraction, void *user_data)
-{
-    embed *e = user_data;
-
-    hth_progress_draw(&e->progress, "loading model", fraction, "");
-    return !atomic_load(&e->interrupted);
+    return atomic_load(&((embed *)user_data)->interrupted);
 }
 
 static bool load(embed *e)
 {
-    hearth_runtime_options runtime = hth_model_setup_runtime(&e->setup);
-    hearth_model_options options = hth_model_setup_model(&e->setup);
     hearth_error err = { .message = "" };
     hearth_status status;
 
-    runtime.log = e->quiet ? NULL : log_line;
-    runtime.log_user_data = e;
-    runtime.log_level = e->verbose ? HEARTH_LOG_DEBUG : HEARTH_LOG_WARNING;
-    options.progress = show_loading;
-    options.progress_user_data = e;
-    options.n_parallel = 1;
-    options.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* no row is read or kept */
-    status = hearth_runtime_open(&runtime, &e->runtime, &err);
-    if (status == HEARTH_OK)
-        status = hearth_model_load(e->runtime, e->setup.path, &options, &e->model, &err);
-    if (status == HEARTH_OK)
-        status = hth_adapter_specs_load(&e->setup.adapters, e->model, &err);
-    hth_progress_end(&e->progress);
+    e->setup.model.n_parallel = 1;
+    e->setup.model.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* no row is read or kept */
+    e->open = (hth_open_model){
+        .setup = &e->setup, .is_quiet = e->quiet, .is_verbose = e->verbose, .is_ended = is_interrupted, .user_data = e
+    };
+    hth_progress_init(&e->open.progress, !e->quiet);
+    status = hth_open_model_load(&e->open, &err);
     if (status != HEARTH_OK && !atomic_load(&e->interrupted))
         hth_run_say_error(&err);
     return status == HEARTH_OK;
@@ -276,10 +253,10 @@ static bool embed_texts(embed *e, char *const *texts, size_t n)
     request.on_done = take;
     request.user_data = e;
     e->embeddings = NULL;
-    status = hearth_embed_submit(e->model, &request, &id, &err);
+    status = hearth_embed_submit(e->open.model, &request, &id, &err);
     if (status == HEARTH_OK) {
-        set_to_cancel(e, e->model, id);
-        (void)hearth_wait(e->model, id, UINT32_MAX, NULL); /* it was submitted */
+        set_to_cancel(e, e->open.model, id);
+        (void)hearth_wait(e->open.model, id, UINT32_MAX, NULL); /* it was submitted */
         set_to_cancel(e, NULL, 0);
         status = e->embeddings->status;
         err = e->embeddings->error;
@@ -386,7 +363,6 @@ int hth_command_embed(int argc, char **argv)
         return exit_code;
     }
     e->setup.path = e->model_path;
-    hth_progress_init(&e->progress, !e->quiet);
     pthread_mutex_init(&e->cancel_lock, NULL);
     if (!hth_interrupt_watch(interrupt, e))
         (void)fputs("hearth: warning: Ctrl-C will end the program at once\n", stderr);
@@ -398,8 +374,7 @@ int hth_command_embed(int argc, char **argv)
     }
     if (atomic_load(&e->interrupted))
         exit_code = HTH_EXIT_INTERRUPTED;
-    hearth_model_unref(e->model);
-    hearth_runtime_close(e->runtime);
+    hth_open_model_close(&e->open);
     /* e is not freed, because the thread that waits for signals may still use it. */
     return exit_code;
 }

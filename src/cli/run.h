@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cli/progress.h"
+#include "cli/open_model.h"
 #include "cli/run_options.h"
 
 typedef struct hth_run {
@@ -17,10 +17,8 @@ typedef struct hth_run {
     char *grammar; /* of --grammar-file and --json-schema-file; NULL: none */
     char *json_schema;
     uint64_t begin_ns;
+    hth_open_model open;
     double load_ms;
-    hth_progress progress;
-    hearth_runtime *runtime;
-    hearth_model *model;
 
     atomic_bool interrupted;
     /* Guards the two fields below. */

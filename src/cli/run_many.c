@@ -177,7 +177,7 @@ static void submit(many *m)
     pthread_mutex_lock(&m->lock);
     m->n_in_flight++;
     pthread_mutex_unlock(&m->lock);
-    status = hearth_submit(m->run->model, &m->request, &it->request_id, &err);
+    status = hearth_submit(m->run->open.model, &m->request, &it->request_id, &err);
     if (status == HEARTH_OK) {
         put_away(m);
         return;
@@ -213,7 +213,7 @@ static void begin(many *m, const char *text, size_t n, uint64_t number)
     m->request.on_token = count_token;
     m->request.on_done = take_result;
     m->request.user_data = it;
-    status = it->replies ? hth_prompt_render(m->run->model, &m->run->options, m->line.prompt, &m->request, &err)
+    status = it->replies ? hth_prompt_render(m->run->open.model, &m->run->options, m->line.prompt, &m->request, &err)
                          : hth_fail(&err, HEARTH_NO_MEMORY, "no memory for the replies");
     m->has_prompt = status == HEARTH_OK;
     if (m->has_prompt)
@@ -261,7 +261,7 @@ static bool write_failure(const many *m, const item *it)
 static bool write_json(const many *m, const item *it, uint32_t index, const hearth_result *result)
 {
     json_t *object = head_json(it);
-    json_t *rest = hth_result_json(result, m->run->model);
+    json_t *rest = hth_result_json(result, m->run->open.model);
 
     if (it->n > 1)
         json_object_set_new(object, "reply", json_integer(index));
@@ -329,7 +329,7 @@ static void write_item(many *m, item *it)
 {
     bool written = m->output_failed;
 
-    hth_progress_end(&m->run->progress);
+    hth_progress_end(&m->run->open.progress);
     if (it->failure.status == HEARTH_OK)
         qsort(it->replies, it->n, sizeof(*it->replies), by_request_id);
     count(m, it);
@@ -373,7 +373,7 @@ static void show_progress(many *m)
     char hits[48] = "";
     char text[256];
 
-    if (hearth_model_info_get(m->run->model, &info, NULL) != HEARTH_OK)
+    if (hearth_model_info_get(m->run->open.model, &info, NULL) != HEARTH_OK)
         return;
     if (m->prompt_tokens > 0)
         (void)snprintf(hits, sizeof(hits), "; %.0f%% of prompt tokens cached", /* sized for it */
@@ -381,7 +381,7 @@ static void show_progress(many *m)
     (void)snprintf(text, sizeof(text), /* likewise */
                    "%" PRIu64 " done, %" PRIu32 " running, %" PRIu32 " waiting; %.0f tokens/s%s", m->n_written,
                    info.n_running, info.n_waiting, (double)atomic_load(&m->n_drawn) / seconds, hits);
-    hth_progress_say(&m->run->progress, text);
+    hth_progress_say(&m->run->open.progress, text);
 }
 
 /* ---- the loop ---- */
@@ -393,7 +393,7 @@ static void cancel_all(many *m)
         item *it = &m->items[i % m->window];
 
         for (uint32_t j = 0; it->failure.status == HEARTH_OK && j < it->n; j++)
-            (void)hearth_cancel(m->run->model, it->request_id + j, NULL); /* not found: it has just ended */
+            (void)hearth_cancel(m->run->open.model, it->request_id + j, NULL); /* not found: it has just ended */
     }
     if (m->has_prompt) { /* it was never submitted */
         hth_prompt_line_deinit(&m->line);
@@ -415,7 +415,7 @@ static void wait_for_events(many *m, bool wants_input)
 {
     struct pollfd fds[2] = { { .fd = m->wake[0], .events = POLLIN },
                              { .fd = hth_line_reader_fd(m->reader), .events = POLLIN } };
-    int timeout_ms = m->run->progress.enabled ? PROGRESS_MS : -1;
+    int timeout_ms = m->run->open.progress.enabled ? PROGRESS_MS : -1;
     hearth_error err;
     char bytes[256];
 
@@ -427,7 +427,7 @@ static void wait_for_events(many *m, bool wants_input)
     if (!wants_input || !fds[1].revents || hth_line_reader_fill(m->reader, &err) == HEARTH_OK)
         return;
     m->input_failed = true;
-    hth_progress_end(&m->run->progress);
+    hth_progress_end(&m->run->open.progress);
     hth_run_say_error(&err);
 }
 
@@ -515,7 +515,7 @@ int hth_run_many(hth_run *run)
             hth_run_set_interrupt(run, wake_up, m);
             run_prompts(m);
             hth_run_set_interrupt(run, NULL, NULL);
-            hth_progress_end(&run->progress);
+            hth_progress_end(&run->open.progress);
             if (!run->options.quiet)
                 print_summary(m);
             exit_code = exit_code_of(m);

@@ -46,10 +46,10 @@ static void show_prefill(uint64_t id, hearth_phase phase, uint32_t n_done, uint3
 
     (void)id; /* there is one prompt */
     (void)snprintf(detail, sizeof(detail), "%" PRIu32 " of %" PRIu32 " tokens", n_done, n_total); /* sized for it */
-    hth_progress_draw(&o->run->progress, phase == HEARTH_PHASE_RESTORE ? "restoring" : "reading prompt",
+    hth_progress_draw(&o->run->open.progress, phase == HEARTH_PHASE_RESTORE ? "restoring" : "reading prompt",
                       (double)n_done / n_total, detail);
     if (n_done == n_total)
-        hth_progress_end(&o->run->progress);
+        hth_progress_end(&o->run->open.progress);
 }
 
 static bool show_text(uint64_t id, const char *text, size_t n_bytes, void *user_data)
@@ -59,7 +59,7 @@ static bool show_text(uint64_t id, const char *text, size_t n_bytes, void *user_
     (void)id; /* several replies are not streamed */
     if (o->first_text_ns == 0) {
         o->first_text_ns = hth_os_monotonic_ns();
-        hth_progress_end(&o->run->progress);
+        hth_progress_end(&o->run->open.progress);
     }
     if (o->run->options.json || o->n > 1)
         return true;
@@ -88,7 +88,7 @@ static void cancel(void *user_data)
 
     pthread_mutex_lock(&o->lock);
     for (uint32_t i = 0; o->request_id != 0 && i < o->n; i++)
-        (void)hearth_cancel(o->run->model, o->request_id + i, NULL); /* not found: it has just ended */
+        (void)hearth_cancel(o->run->open.model, o->request_id + i, NULL); /* not found: it has just ended */
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -120,7 +120,7 @@ static bool has_outcome(const hearth_result *result)
 static bool write_json(const one *o, uint32_t index, const hearth_result *result)
 {
     uint64_t first_ns = o->first_text_ns ? o->first_text_ns : hth_os_monotonic_ns();
-    json_t *object = hth_result_json(result, o->run->model);
+    json_t *object = hth_result_json(result, o->run->open.model);
 
     json_object_set_new(object, "since_start_ms", hth_milliseconds_json((double)(first_ns - o->run->begin_ns) / 1e6));
     json_object_set_new(object, "load_ms", hth_milliseconds_json(o->run->load_ms));
@@ -179,7 +179,7 @@ static bool submit(one *o)
     hearth_request request = hth_run_options_request(options);
     hearth_error err = { .message = "" };
     hearth_status status =
-        text ? hth_prompt_render(o->run->model, options, text, &request, &err) : HEARTH_IO; /* said */
+        text ? hth_prompt_render(o->run->open.model, options, text, &request, &err) : HEARTH_IO; /* said */
     uint64_t id = 0;
 
     if (text && status != HEARTH_OK)
@@ -194,7 +194,7 @@ static bool submit(one *o)
     request.user_data = o;
     /* The lock keeps on_done and Ctrl-C out until the id of the request is stored. */
     pthread_mutex_lock(&o->lock);
-    status = hearth_submit(o->run->model, &request, &id, &err);
+    status = hearth_submit(o->run->open.model, &request, &id, &err);
     if (status == HEARTH_OK)
         o->request_id = id;
     pthread_mutex_unlock(&o->lock);
@@ -215,7 +215,7 @@ static bool write_replies(one *o)
         while (!o->replies[i].done)
             pthread_cond_wait(&o->changed, &o->lock);
         pthread_mutex_unlock(&o->lock);
-        hth_progress_end(&o->run->progress);
+        hth_progress_end(&o->run->open.progress);
         ok = conclude(o, i, o->replies[i].result) && ok;
         hearth_result_unref(o->replies[i].result);
     }

@@ -3,10 +3,11 @@
 //   node models.mjs --hearth PROGRAM --make-model PROGRAM --work DIRECTORY [--seconds N] [--cycles N] [--models N]
 //                   [--fit N] [--clients N] [--trouble-ms MS] [--seed S]
 //
-// Each model has weights of its own, so a row of another model would change a reply. The memory for models holds `fit` of
-// them. Clients ask random models for one of a few prompts; a prompt has one right reply, the first one that came.
-// Meanwhile workers are killed, the configuration is read again, and models are loaded and unloaded by order.
-// A sampler asks how much memory the models take and reads the processes' memory from the system.
+// Each model has weights of its own, so a row of another model would change a reply; with --deterministic nothing else
+// does. The memory for models holds `fit` of them. Clients ask random models for one of a few prompts; a prompt has one
+// right reply, the first one that came. Meanwhile workers are killed, the configuration is read again, and models are
+// loaded and unloaded by order. A sampler asks how much memory the models take and reads the processes' memory from the
+// system.
 //
 // Then one server loads and unloads a model `cycles` times. Its memory, its files and the memory files of the machine
 // must be at the end what they were after the first tenth.
@@ -45,7 +46,7 @@ names.forEach((name, i) => execFileSync(options['make-model'], ['tiny-llama', '-
 const serve = async (name, more) => {
   const server = await start({
     program: options.hearth, portFile: place(`${name}.port`),
-    args: ['--admin', '127.0.0.1:0', '--models-dir', folder, '-c', 1024, '-t', 1, '--parallel', 2, '--ram', '4M', '--cache', place('cache'), '--no-access-log', '--log-file', place(`${name}.log`), ...more].map(String),
+    args: ['--admin', '127.0.0.1:0', '--models-dir', folder, '-c', 1024, '-t', 1, '--parallel', 2, '--ram', '4M', '--cache', place('cache'), '--no-access-log', '--deterministic', '--log-file', place(`${name}.log`), ...more].map(String),
   })
   server.admin = { port: Number(readFileSync(place(`${name}.port`), 'utf8').split('\n')[1]) }
   return server
