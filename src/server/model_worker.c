@@ -289,6 +289,7 @@ static void on_ready(void *user_data)
     worker->progress = 1;
     worker->ready_ns = hth_os_monotonic_ns();
     worker->used_ns = worker->ready_ns; /* a rest begins here */
+    hth_model_worker_note_ready(worker);
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
              hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
     hth_model_worker_tell_ready(worker);

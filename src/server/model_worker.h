@@ -100,6 +100,19 @@ void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error 
 
 /* The buffers of evaluations on the host, as far as they are known; 0 while the model is absent and nobody wants it. */
 uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker);
+/* The entry of a plan with which repacked weights in a folder count: models of one file share them. */
+typedef enum hth_weights_count {
+    HTH_WEIGHTS_COUNT_HERE,      /* with the model; with its rows, while it is out */
+    HTH_WEIGHTS_COUNT_APART,     /* with its rows, which stay: other models with a worker have them, too */
+    HTH_WEIGHTS_COUNT_ELSEWHERE, /* with another model */
+} hth_weights_count;
+
+/* Do both have repacked weights in a folder, and the same? */
+bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_worker *b);
+/* Has it a place? */
+bool hth_model_worker_is_in(const hth_model_worker *worker);
+uint64_t hth_model_worker_used_ns(const hth_model_worker *worker);
+void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with);
 /* Before a plan: a model that waits for a place is asked for its needs. */
 void hth_model_worker_prepare(hth_model_worker *worker);
 /* Add the devices that it uses. */

@@ -71,6 +71,11 @@ void hth_model_worker_note_start(hth_model_worker *worker)
     worker->measures = true;
 }
 
+void hth_model_worker_note_ready(hth_model_worker *worker)
+{
+    worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
+}
+
 void hth_model_worker_note_end(hth_model_worker *worker)
 {
     worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
@@ -137,6 +142,7 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     if (worker->wished_ns == 0)
         worker->wished_ns = hth_os_monotonic_ns();
     note_file(worker);
+    worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments); /* another may have filled it */
     worker->waits_for_needs = hth_model_worker_ask(worker);
 }
 
@@ -150,6 +156,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
 {
     const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters);
     const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
+    const bool is_out = residence_of(worker) == HTH_RESIDENCE_OUT;
 
     *out = (hth_resident){
         .residence = residence_of(worker),
@@ -168,15 +175,40 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
                       (worker->shared->n_asked == 0 || hth_model_worker_waited_long(worker)),
     };
     hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
-    *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS, .used_ns = worker->used_ns };
-    if (out->residence != HTH_RESIDENCE_OUT)
-        return;
-    rows->bytes[0] = worker->host_bytes;
-    out->bytes[0] -= hth_smaller(out->bytes[0], worker->host_bytes); /* its process maps them */
+    *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS,
+                            .used_ns = worker->used_ns,
+                            .is_pinned = worker->weights_count == HTH_WEIGHTS_COUNT_APART };
+    if (worker->weights_count == HTH_WEIGHTS_COUNT_APART || (is_out && worker->weights_count == HTH_WEIGHTS_COUNT_HERE))
+        rows->bytes[0] = worker->host_bytes;
+    if (is_out || worker->weights_count != HTH_WEIGHTS_COUNT_HERE)
+        out->bytes[0] -= hth_smaller(out->bytes[0], worker->host_bytes); /* its process maps them */
+}
+
+bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_worker *b)
+{
+    return a->host_bytes > 0 && b->host_bytes > 0 && strcmp(a->path, b->path) == 0 &&
+           strcmp(host_folder((const char *const *)a->arguments), host_folder((const char *const *)b->arguments)) == 0;
+}
+
+bool hth_model_worker_is_in(const hth_model_worker *worker)
+{
+    return residence_of(worker) != HTH_RESIDENCE_OUT;
+}
+
+uint64_t hth_model_worker_used_ns(const hth_model_worker *worker)
+{
+    return worker->used_ns;
+}
+
+void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with)
+{
+    worker->weights_count = with;
 }
 
 void hth_model_worker_drop_host_weights(hth_model_worker *worker)
 {
+    if (worker->weights_count != HTH_WEIGHTS_COUNT_HERE)
+        return;
     if (worker->host_bytes > 0)
         hth_weight_regions_drop(host_folder((const char *const *)worker->arguments), worker->path);
     worker->host_bytes = 0; /* what others hold is theirs */
@@ -251,6 +283,7 @@ void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t no
     out->ram_share_bytes = worker->process ? worker->ram_share : hth_model_worker_row_bytes(worker);
     out->needs = worker->learned.needs;
     out->measured_bytes = worker->bytes;
+    out->host_weights_bytes = worker->host_bytes;
     out->idle_ms = idle_ns / 1000000;
     out->leaves_in_ms = UINT64_MAX;
     if (worker->process && worker->keep_once_ns < UINT64_MAX && !worker->is_pinned)

@@ -173,6 +173,33 @@ static void obey(hth_model_worker *worker, const hth_resident *resident, hth_res
         hth_model_worker_set_closed(worker, order == HTH_RESIDENCY_CLOSE);
 }
 
+/* The entry with which the repacked weights of worker i count. */
+static hth_weights_count weights_count_of(const hth_supervisor *supervisor, size_t i)
+{
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+    size_t n_in = 0, first_in = n, last_used = n;
+    const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+
+    for (size_t k = 0; k < n; k++) {
+        const hth_model_worker *other = hth_supervisor_worker_at(supervisor, k);
+
+        if (k != i && !hth_model_worker_shares_weights(worker, other))
+            continue;
+        if (hth_model_worker_is_in(other)) {
+            n_in++;
+            first_in = k < first_in ? k : first_in;
+        } else if (last_used == n || hth_model_worker_used_ns(other) >
+                                         hth_model_worker_used_ns(hth_supervisor_worker_at(supervisor, last_used))) {
+            last_used = k;
+        }
+    }
+    if (n_in == 0)
+        return i == last_used ? HTH_WEIGHTS_COUNT_HERE : HTH_WEIGHTS_COUNT_ELSEWHERE;
+    if (i != first_in)
+        return HTH_WEIGHTS_COUNT_ELSEWHERE;
+    return n_in == 1 ? HTH_WEIGHTS_COUNT_HERE : HTH_WEIGHTS_COUNT_APART;
+}
+
 /* Tell the models that did not start with the server, once their needs are known. */
 static void tell_uninvited(hth_supervisor *supervisor)
 {
@@ -207,6 +234,8 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     supervisor->is_planning = true;
     for (size_t i = 0; i < n; i++)
         hth_model_worker_prepare(hth_supervisor_worker_at(supervisor, i));
+    for (size_t i = 0; i < n; i++)
+        hth_model_worker_count_weights(hth_supervisor_worker_at(supervisor, i), weights_count_of(supervisor, i));
     devices = devices_of(supervisor);
     limits = limits_of(supervisor, &devices);
     for (size_t i = 0; i < n; i++)

@@ -30,6 +30,7 @@ const hth_worker_fact hth_worker_facts[HTH_WORKER_FACTS] = {
     { "", "ram_share_bytes", "hearth_model_ram_share_bytes", "gauge",
       "Memory that the model's rows may take now, a share of that for rows of all models.", NULL, NULL,
       WORKER(ram_share_bytes) },
+    { "", "host_weights_bytes", NULL, NULL, NULL, NULL, NULL, WORKER(host_weights_bytes) },
     { "", "departures", "hearth_model_departures_total", "counter",
       "Workers that ended to make room for other models, or after a long rest.", NULL, NULL, WORKER(n_departures) },
     { "", "idle_ms", NULL, NULL, NULL, NULL, NULL, WORKER(idle_ms) },

@@ -36,11 +36,12 @@ typedef struct hth_worker_view {
     bool is_closed;           /* other models wait: new requests wait, too */
     uint64_t memory_bytes;    /* that the model takes, or will take: weights, cells, rows in memory */
     uint64_t ram_share_bytes; /* of the memory for rows: the most that its rows may take now; without a worker, take */
-    uint64_t measured_bytes;  /* the most that its process took, without rows; 0: unknown */
-    hth_model_needs needs;    /* by the metadata of its file; n_ctx 0: unknown */
-    uint64_t idle_ms;         /* since its last use; 0: it is in use, or was never used */
-    uint64_t leaves_in_ms;    /* without further use; UINT64_MAX: never, or it has no process */
-    uint64_t n_departures;    /* its process ended to make room, or after a long rest */
+    uint64_t host_weights_bytes; /* of its repacked weights in a folder, which models of one file share */
+    uint64_t measured_bytes;     /* the most that its process took, without rows; 0: unknown */
+    hth_model_needs needs;       /* by the metadata of its file; n_ctx 0: unknown */
+    uint64_t idle_ms;            /* since its last use; 0: it is in use, or was never used */
+    uint64_t leaves_in_ms;       /* without further use; UINT64_MAX: never, or it has no process */
+    uint64_t n_departures;       /* its process ended to make room, or after a long rest */
     uint64_t up_ms;
     uint64_t resident_bytes; /* of the process; 0: unknown */
     char last_death[512];    /* "killed by signal 11 (Segmentation fault); its last lines: ..."; "": it never died */

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 
+#include "engine/weight_region.h"
 #include "support/supervisor_stage.h"
 
 #define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
@@ -519,6 +520,54 @@ FIXTURE_TEST(a_model_without_needs_may_be_on_a_device)
     use(f, "a");
     assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true, NULL) / MIB, 100);
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+}
+
+/* Two models of one file. Their repacked weights lie in a folder, as a process left them. */
+static void add_sharers(fixture *f, char folder[600])
+{
+    const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES] = { 0 };
+    hth_weight_region_key key = { .folder = folder, .machine = "engine", .n_bytes = 20 * MIB - 4096, .keep = true };
+    hth_weight_region *region = NULL;
+    hearth_error err;
+
+    (void)snprintf(folder, 600, "%s/weights", f->directory);
+    (void)add_sized(f, "a", 30);
+    (void)add_sized(f, "b", 30);
+    f->models[1].path = f->models[0].path;
+    for (size_t i = 0; i < 2; i++) {
+        f->words[i][2] = "--host-weights"; /* behind --do ready */
+        f->words[i][3] = folder;
+        f->words[i][4] = NULL;
+    }
+    key.model_path = f->models[0].path;
+    assert_ok(hth_weight_region_open(&key, &region, &err), err);
+    assert_ok(hth_weight_region_publish(region, layout, &err), err);
+    hth_weight_region_close(region);
+}
+
+static uint64_t used_mib(fixture *f)
+{
+    return hth_supervisor_memory_of(f->supervisor).pools[0].used_bytes / MIB;
+}
+
+FIXTURE_TEST(repacked_weights_that_models_share_count_once)
+{
+    char folder[600];
+    hearth_error err;
+
+    add_sharers(f, folder);
+    begin(f, 9000);
+    run_until(f, used_mib(f) == 20);
+    assert_int_equal(view(f, 1).host_weights_bytes / MIB, 20);
+    use(f, "a");
+    run_until(f, used_mib(f) == 30);
+    use(f, "b");
+    run_until(f, used_mib(f) == 10 + 10 + 20);
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, used_mib(f) == 30);
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "b", &err), HEARTH_OK);
+    run_until(f, used_mib(f) == 20);
+    assert_true(hth_weight_regions_bytes(folder, f->models[0].path) > 0);
 }
 
 FIXTURE_TEST(a_server_with_one_model_and_no_limit_asks_nobody)
