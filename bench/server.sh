@@ -8,7 +8,7 @@
 # of the engine with the same options (peer.sh: ten minutes at the first run), on the same model, in the same run, the
 # two in turns. About a quarter of an hour on two cores, which should have nothing else to do. PARTS is a list of what
 # to measure, all by default: requests replies first_token restart swap overhead memory. ROUNDS (5) and SECONDS_EACH (3)
-# say how long.
+# say how long, SWAPS (20) how many swaps.
 #
 # QUICK=1 takes tiny models, short times and no peer: a test that everything works, with numbers that mean nothing.
 set -eu

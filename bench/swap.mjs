@@ -1,9 +1,13 @@
 // swap.mjs - two models take turns in memory that holds one: the time from a request to its first token
 //
-// Both names are of one file, whose bytes are in the page cache. Each model knows its prompt from its first visit. Held
-// against the start of a llama-server with the same file, to the first token of a short prompt and of the same prompt.
+// The two models are copies of one file, in the page cache. Each knows its prompt from its first visit. All visits run
+// twice: with repacked weights of each worker's own, and with those of a folder in memory (host_weights). Held against
+// the start of a llama-server with the same file, to the first token of a short prompt and of the same prompt. SWAPS
+// says how many (20).
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { ask } from '../tests/support/server.mjs'
-import { detail, head, median, N_PARALLEL, number, own, peer, prompt, quick, ratio } from './servers.mjs'
+import { detail, head, median, N_PARALLEL, number, option, own, peer, prompt, quick, ratio } from './servers.mjs'
 
 const N_CTX = 2048, N_LONG = 512, N_SHORT = 16
 const ms = (begin) => Number(process.hrtime.bigint() - begin) / 1e6
@@ -14,9 +18,15 @@ const complete = async (server, body) => {
   return JSON.parse(text).timings
 }
 
+// Requests of both models whose whole prompt was in the cache.
+const exactHits = async (server) => {
+  const lines = (await ask(server, 'GET', '/metrics')).text.split('\n').filter((line) => /^hearth_request_hits_total\{.*hit="exact"/.test(line))
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
+
 // Times of visits to models that take turns, the first visit of each left out.
-const visits = async (file, nSwaps) => {
-  const server = await own('swap', file, N_CTX, ['-m', `other=${file}`, '--start', 'on-demand', '--models-max', 1])
+const visits = async (name, files, nSwaps, more) => {
+  const server = await own(name, files[0], N_CTX, ['-m', `other=${files[1]}`, '--start', 'on-demand', '--models-max', 1, ...more])
   const times = []
   try {
     for (let i = 0; i < nSwaps + 2; i++) {
@@ -24,9 +34,10 @@ const visits = async (file, nSwaps) => {
       const { cache_n: nCached } = await complete(server, { model: i % 2 ? 'other' : 'model', prompt: prompt(N_LONG, i % 2) })
       if (i < 2) continue
       times.push(ms(begin))
-      detail(`visit ${i}: ${times.at(-1).toFixed(0)} ms, ${nCached} tokens from the cache`)
+      detail(`${name}, visit ${i}: ${times.at(-1).toFixed(0)} ms, ${nCached} tokens from the cache`)
       if (nCached !== N_LONG) throw new Error(`visit ${i}: only ${nCached} of ${N_LONG} tokens came from the cache`)
     }
+    if (await exactHits(server) !== nSwaps) throw new Error(`only ${await exactHits(server)} of ${nSwaps} prompts were exact hits`)
   } finally {
     await server.stop()
   }
@@ -47,13 +58,24 @@ const starts = async (file, nTokens, n) => {
 }
 
 export const swap = async (file, name) => {
-  const nSwaps = quick ? 4 : 20, nStarts = quick ? 1 : 5
+  const nSwaps = Number(process.env.SWAPS ?? (quick ? 4 : 20)), nStarts = quick ? 1 : 5
+  const copy = join(option('work'), 'copy.gguf'), folder = mkdtempSync('/dev/shm/hearth-bench-')
+  copyFileSync(file, copy)
   head(`${name}: two models in memory for one`)
-  const times = await visits(file, nSwaps)
-  const row = (what, value, short, long) => {
-    number(what, value, 'ms')
-    if (short) ratio(`${what}, against a start`, 'ms', value, `llama-server, prompt of ${N_SHORT}`, short, 'at most', 1.1)
-    if (long) ratio(`${what}, against a start`, 'ms', value, `llama-server, prompt of ${N_LONG}`, long)
+  try {
+    const plain = median(await visits('swap', [file, copy], nSwaps, []))
+    const warm = median(await visits('swap-host', [file, copy], nSwaps, ['--host-weights', folder, '--keep-host-weights']))
+    const short = await starts(file, N_SHORT, nStarts), long = await starts(file, N_LONG, nStarts)
+    const row = (what, value, most) => {
+      number(what, value, 'ms')
+      if (short) ratio(`${what}, against a start`, 'ms', value, `llama-server, prompt of ${N_SHORT}`, short, 'at most', most)
+      if (long) ratio(`${what}, against a start`, 'ms', value, `llama-server, prompt of ${N_LONG}`, long)
+    }
+    row(`swap, to the first token of a known prompt of ${N_LONG}`, plain, 1.1)
+    row('the same, with host weights', warm, 0.4)
+    number('prompts that were exact hits, of both runs', 2 * nSwaps, '')
+  } finally {
+    rmSync(folder, { recursive: true })
+    rmSync(copy)
   }
-  row(`swap, to the first token of a known prompt of ${N_LONG}`, median(times), await starts(file, N_SHORT, nStarts), await starts(file, N_LONG, nStarts))
 }

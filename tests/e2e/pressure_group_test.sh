@@ -1,0 +1,67 @@
+#!/bin/sh
+# A server in a control group with little memory: pressure begins, rows and a model leave, and pressure ends. As root
+# alone, where groups with a limit of memory can be made.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve.sh"
+
+# In version 2, groups with processes have no groups with limits below them; in version 1 they may.
+own=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup 2>/dev/null | head -n 1)
+group=/sys/fs/cgroup/hearth-test-$$
+limit=memory.max
+if [ -n "$own" ]; then
+  group=/sys/fs/cgroup/memory$own/hearth-test-$$
+  limit=memory.limit_in_bytes
+fi
+if ! mkdir "$group" 2>/dev/null || ! echo 8G 2>/dev/null >"$group/$limit"; then
+  rmdir "$group" 2>/dev/null || true
+  echo "skipped: no group with a limit of memory can be made here"
+  exit 0
+fi
+stop_all() {
+  serve_kill
+  for _ in $(seq 100); do if rmdir "$group" 2>/dev/null; then return; fi; sleep 0.05; done
+}
+
+look() { curl -s "$admin_url$1" >"$work/out" || fail "the operators' page does not answer"; }
+group_use() { look /admin/pressure && value "(r.sources.system.limits.find((l) => l.total_bytes == $1) || {}).used_bytes || 0"; }
+pressed() { look /admin/pressure && value 'r.sources.system.pressed'; }
+until_pressed() { # true or false
+  for _ in $(seq 600); do if [ "$(pressed)" = "$1" ]; then return; fi; sleep 0.05; done
+  fail "pressure is not $1: $(cat "$work/out") $(tail -n 20 "$work/log")"
+}
+until_rows() { # MODEL: some are in its RAM tier
+  for _ in $(seq 600); do
+    if look /admin/models && [ "$(value "(r.models.find((m) => m.name == '$1').cache || {ram: {bytes: 0}}).ram.bytes > 0")" = true ]; then
+      return
+    fi
+    sleep 0.05
+  done
+  fail "model $1 has no rows: $(cat "$work/out")"
+}
+long=$(seq -s ' ' 200)
+
+serve -m "one=$tiny" -m "two=$tiny" --start on-demand --admin 127.0.0.1:0 --cache "$work/cache" --pressure-poll-ms 50 \
+  --pressure-min-evict-bytes 1K
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+echo "$server_pid" >"$group/cgroup.procs" # its workers start there
+until_pressed false
+curl -sN "$admin_url/admin/events" >"$work/events" &
+listener=$!
+for model in one two; do
+  ask 200 "$url/v1/completions" -d "{\"model\":\"$model\",\"prompt\":\"$long $model\",\"max_tokens\":2}"
+  until_rows "$model"
+done
+used=0
+for _ in $(seq 600); do used=$(group_use $((8 << 30))); if [ "$used" -gt 1000000 ]; then break; fi; sleep 0.05; done
+[ "$used" -gt 1000000 ] || fail "the server does not see the use of its group: $(cat "$work/out")"
+
+echo $((used + used / 24)) >"$group/$limit" # 96 % are used
+for word in '"tier":"ram".*"reason":"pressure"' '"reason":"pressure","again":false'; do
+  for _ in $(seq 600); do if grep -q "$word" "$work/events"; then break; fi; sleep 0.05; done
+done
+grep -q '^event: pressure$' "$work/events" || fail "no pressure begins: $(cat "$work/events") $(cat "$work/out")"
+grep -q '"tier":"ram".*"reason":"pressure"' "$work/events" || fail "no row left: $(cat "$work/events")"
+grep -q '"model":"one","reason":"pressure","again":false' "$work/events" || fail "no model left: $(cat "$work/events")"
+until_pressed false
+kill "$listener" 2>/dev/null || true
+serve_stop
