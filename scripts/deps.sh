@@ -65,8 +65,8 @@ if [ -z "$missing" ]; then exit 0; fi
 say "missing:$missing"
 case $(uname -s)-$([ -r /etc/os-release ] && . /etc/os-release && echo "${ID:-}") in
   Linux-fedora*) say 'install: sudo dnf install gcc gcc-c++ make cmake git pkgconf npm openssl openssl-devel isa-l-devel lmdb-devel liburing-devel jansson-devel uthash-devel libcmocka-devel curl libevent-devel libcurl-devel libseccomp-devel libedit-devel' ;;
-  Darwin-*) say 'install: brew install cmake git pkg-config node openssl@3 isa-l lmdb jansson uthash cmocka libevent curl' ;;
-  FreeBSD-*) say 'install: sudo pkg install cmake git pkgconf npm openssl isa-l lmdb jansson uthash cmocka libevent curl' ;;
+  Darwin-*) say 'install: brew install cmake git pkg-config node openssl@3 isa-l lmdb jansson uthash cmocka libevent curl libedit' ;;
+  FreeBSD-*) say 'install: sudo pkg install cmake git pkgconf npm openssl isa-l lmdb jansson uthash cmocka libevent curl libedit' ;;
   *) say 'install the development packages of OpenSSL 3, ISA-L, LMDB, liburing and libseccomp (Linux), jansson, uthash, libevent, libcurl, libedit and cmocka, and cmake, git, npm' ;;
 esac
 exit 1

@@ -82,10 +82,11 @@ static const char usage[] =
     "NAME[:TAG] of Ollama. Without a terminal each line of standard input is a message.\n"
     "\n";
 
-static const char closing[] = "\nCtrl-C stops a reply, Ctrl-D ends. Exit codes: 0 done, 1 failed, 2 wrong usage.\n"
-                              "\n"
-                              "  hearth chat models/hearth-tiny.gguf\n"
-                              "  hearth chat --url http://127.0.0.1:8080\n";
+static const char closing[] =
+    "\nCtrl-C stops a reply, Ctrl-D ends. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+    "\n"
+    "  hearth chat models/hearth-tiny.gguf\n"
+    "  hearth chat --url http://127.0.0.1:8080\n";
 
 /* ---- the conversation ---- */
 
@@ -103,13 +104,15 @@ bool hth_dialog_reply(hth_dialog *dialog)
     hth_dialog_hooks hooks;
     hearth_status status;
 
-    hth_dialog_stop = 0;
+    hth_dialog_stop = hth_dialog_ends;
     hth_dialog_view_begin(&dialog->view, &hooks);
     status = dialog->source->reply(dialog->source, &dialog->talk, &hooks, &dialog->figures, &err);
     hth_dialog_view_end(&dialog->view, status == HEARTH_OK ? &dialog->figures : NULL);
     dialog->has_figures = status == HEARTH_OK;
     if (status != HEARTH_OK && status != HEARTH_CANCELLED) {
         hth_dialog_view_say(&dialog->view, "hearth: %s", err.message);
+        if (status == HEARTH_TOO_LONG)
+            hth_dialog_view_say(&dialog->view, "/clear begins a new conversation; -c N gives a longer context");
         dialog->has_failed = true;
         return false;
     }
@@ -117,10 +120,22 @@ bool hth_dialog_reply(hth_dialog *dialog)
         hth_dialog_view_say(&dialog->view, "(stopped)");
     if (!keep_reply(dialog))
         hth_dialog_view_say(&dialog->view, "hearth: the reply is no valid text, and is left out of the conversation");
-    hth_dialog_stop = 0;
+    hth_dialog_stop = hth_dialog_ends;
     if (dialog->keeps && hth_talk_save(&dialog->talk, dialog->name, dialog->source->model, &err) != HEARTH_OK)
         hth_dialog_view_say(&dialog->view, "hearth: warning: the conversation is not kept: %s", err.message);
     return true;
+}
+
+static void ask(hth_dialog *dialog, const char *text)
+{
+    if (hth_talk_has_open_question(&dialog->talk)) { /* templates refuse two questions in a row */
+        hth_dialog_view_say(&dialog->view, "(the message before this one has no reply, and is left out)");
+        hth_talk_drop_reply(&dialog->talk, true);
+    }
+    if (!hth_talk_add(&dialog->talk, "user", text, ""))
+        hth_dialog_view_say(&dialog->view, "hearth: the message is no valid UTF-8");
+    else if (!hth_dialog_reply(dialog))
+        hth_talk_drop_reply(&dialog->talk, true); /* it can be asked again */
 }
 
 static void converse(hth_dialog *dialog)
@@ -129,12 +144,10 @@ static void converse(hth_dialog *dialog)
 
     while (!dialog->is_over && !hth_dialog_ends && !dialog->view.has_failed &&
            (text = hth_dialog_line_read(dialog->line))) {
-        if (*text == '/') {
+        if (*text == '/' && !hth_dialog_line_was_block(dialog->line)) {
             hth_dialog_word(dialog, text);
-        } else if (!hth_talk_add(&dialog->talk, "user", text, "")) {
-            hth_dialog_view_say(&dialog->view, "hearth: the message is no valid UTF-8");
-        } else if (!hth_dialog_reply(dialog)) {
-            hth_talk_drop_reply(&dialog->talk, true); /* it can be asked again */
+        } else {
+            ask(dialog, text);
         }
     }
     if (dialog->view.has_failed)
@@ -156,6 +169,8 @@ static bool begin(hth_dialog *dialog, const chat_options *options, hearth_error 
     }
     if (name && !hth_dialog_open_talk(dialog, name, err))
         return false;
+    if (!isnan(options->settings.setup.defaults.sampling.temperature))
+        dialog->talk.temperature = options->settings.setup.defaults.sampling.temperature;
     if (options->system && !hth_talk_set_system(&dialog->talk, options->system)) {
         (void)snprintf(err->message, sizeof(err->message), "no memory for the system message");
         return false;

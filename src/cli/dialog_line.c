@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <histedit.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,21 +23,28 @@ struct hth_dialog_line {
     History *history;
     char *history_path;
     bool continues; /* the message has lines before this one */
+    bool was_block;
     mbstate_t decoding;
     hth_buffer message;
-    char *plain; /* of getline */
-    size_t plain_capacity;
+    hth_buffer plain; /* a line without a terminal */
+    hth_buffer ahead; /* what was read behind it */
 };
 
 /* ---- the terminal ---- */
 
-static char *show_prompt(EditLine *edit)
+static char *prompt_of(const hth_dialog_line *line)
 {
     static char first[] = ">>> ", further[] = "... ";
+
+    return line->continues ? further : first;
+}
+
+static char *show_prompt(EditLine *edit)
+{
     void *line = NULL;
 
     (void)el_get(edit, EL_CLIENTDATA, &line); /* it was set */
-    return ((hth_dialog_line *)line)->continues ? further : first;
+    return prompt_of(line);
 }
 
 /* libedit's own reader would go on after a signal. */
@@ -68,6 +76,9 @@ static void open_editor(hth_dialog_line *line)
 {
     HistEvent event;
 
+    /* libedit and mbrtowc read characters of the locale; messages are UTF-8 also where there is none. */
+    if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
+        (void)setlocale(LC_CTYPE, "C.UTF-8"); /* else only ASCII can be typed */
     line->edit = el_init("hearth", stdin, stdout, stderr);
     line->history = history_init();
     if (!line->edit || !line->history)
@@ -109,13 +120,16 @@ void hth_dialog_line_close(hth_dialog_line *line)
         (void)history(line->history, &event, H_SAVE, line->history_path); /* a convenience */
         (void)umask(before);
     }
-    if (line->edit)
+    if (line->edit) {
         el_end(line->edit);
+        (void)fputs("\n", stdout); /* the shell's prompt begins on a line of its own */
+    }
     if (line->history)
         history_end(line->history);
     hth_buffer_deinit(&line->message);
     free(line->history_path);
-    free(line->plain);
+    hth_buffer_deinit(&line->plain);
+    hth_buffer_deinit(&line->ahead);
     free(line);
 }
 
@@ -125,6 +139,32 @@ bool hth_dialog_line_is_terminal(const hth_dialog_line *line)
 }
 
 /* ---- lines ---- */
+
+/* Without a terminal: the next line with its end, which the last may lack. Read here, so that signals end the wait. */
+static const char *plain_line(hth_dialog_line *line, ssize_t *n_out)
+{
+    const char *end;
+    char bytes[4096];
+    ssize_t n = 1;
+
+    hth_buffer_clear(&line->plain);
+    if (isatty(STDIN_FILENO)) /* only the output is no terminal */
+        (void)fputs(prompt_of(line), stderr);
+    while (!(end = memchr(line->ahead.text ? line->ahead.text : "", '\n', line->ahead.n)) && n > 0) {
+        n = hth_dialog_wait(STDIN_FILENO) ? read(STDIN_FILENO, bytes, sizeof(bytes)) : -1;
+        if (n > 0)
+            hth_buffer_add(&line->ahead, bytes, (size_t)n);
+        if (line->ahead.failed || line->ahead.n > MESSAGE_BYTES_MAX)
+            n = -1;
+    }
+    *n_out = end ? end + 1 - line->ahead.text : (n < 0 ? 0 : (ssize_t)line->ahead.n);
+    hth_buffer_add(&line->plain, hth_buffer_text(&line->ahead), (size_t)*n_out);
+    if (*n_out > 0) {
+        memmove(line->ahead.text, line->ahead.text + *n_out, line->ahead.n - (size_t)*n_out);
+        line->ahead.n -= (size_t)*n_out;
+    }
+    return hth_buffer_text(&line->plain);
+}
 
 /* One line without its end; NULL: none, because the input ended or Ctrl-C emptied the line. */
 static const char *next_line(hth_dialog_line *line, size_t *n_out)
@@ -137,10 +177,7 @@ static const char *next_line(hth_dialog_line *line, size_t *n_out)
         text = el_gets(line->edit, &count);
         n = count;
     } else {
-        hth_dialog_signals_let_in(true);
-        n = getline(&line->plain, &line->plain_capacity, stdin);
-        hth_dialog_signals_let_in(false);
-        text = line->plain;
+        text = plain_line(line, &n);
     }
     if (!text || n <= 0)
         return NULL;
@@ -157,8 +194,6 @@ static void forget_line(hth_dialog_line *line)
     if (hth_dialog_line_is_terminal(line)) {
         el_reset(line->edit);
         (void)fputs("^C\n", stdout); /* only a display */
-    } else {
-        clearerr(stdin);
     }
 }
 
@@ -172,7 +207,7 @@ static bool read_lines(hth_dialog_line *line)
 {
     bool is_block = false;
 
-    line->continues = false;
+    line->continues = line->was_block = false;
     hth_buffer_clear(&line->message);
     while (line->message.n < MESSAGE_BYTES_MAX) {
         size_t n = 0;
@@ -181,7 +216,7 @@ static bool read_lines(hth_dialog_line *line)
 
         if (!text && hth_dialog_stop && !hth_dialog_ends) {
             forget_line(line);
-            is_block = false;
+            is_block = line->was_block = false;
             continue;
         }
         if (!text)
@@ -189,7 +224,7 @@ static bool read_lines(hth_dialog_line *line)
         if (is_quotes(text, n)) {
             if (is_block)
                 return true;
-            is_block = line->continues = true;
+            is_block = line->was_block = line->continues = true;
             continue;
         }
         goes_on = !is_block && n > 0 && text[n - 1] == '\\';
@@ -201,6 +236,11 @@ static bool read_lines(hth_dialog_line *line)
             return true;
     }
     return true;
+}
+
+bool hth_dialog_line_was_block(const hth_dialog_line *line)
+{
+    return line->was_block;
 }
 
 static void remember(hth_dialog_line *line)

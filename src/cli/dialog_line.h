@@ -21,6 +21,9 @@ void hth_dialog_line_close(hth_dialog_line *line); /* accepts NULL; writes the h
 /* Is it a terminal, with a prompt? */
 bool hth_dialog_line_is_terminal(const hth_dialog_line *line);
 
+/* Was the last message between lines of quotes? Then it is no word, whatever it begins with. */
+bool hth_dialog_line_was_block(const hth_dialog_line *line);
+
 /*
  * The next message that is not empty, borrowed until the next call; NULL: the input has ended, or a signal ends the
  * program.

@@ -28,7 +28,6 @@ typedef struct asking {
     const hth_dialog_hooks *hooks;
     hearth_chat_parser *parser;
     uint64_t id, begin_ns, first_ns;
-    bool is_cancelled;
 } asking;
 
 /* ---- the conversation as a request ---- */
@@ -156,31 +155,33 @@ static bool take_event(asking *a, const hearth_event *event, hth_dialog_figures 
     return true;
 }
 
-/* Wait for events, and cancel once when a signal came. Then the last event comes soon. */
-static void wait_for_events(asking *a)
+/* Take the events that are there, or wait timeout_ms for one. True: the reply has ended, with *status_out. */
+static bool take_events(asking *a, uint32_t timeout_ms, hth_dialog_figures *out, hearth_status *status_out,
+                        hearth_error *err)
 {
-    if (!hth_dialog_wait(hearth_events_fd(a->from->events)) && hth_dialog_stop && !a->is_cancelled) {
-        a->is_cancelled = true;
-        (void)hearth_cancel(a->from->open.model, a->id, NULL); /* not found: it has just ended */
-    }
+    const hearth_event *events[EVENTS_MAX];
+    size_t n = 0;
+
+    *status_out = hearth_events_take(a->from->events, events, EVENTS_MAX, timeout_ms, &n, err);
+    for (size_t i = 0; *status_out == HEARTH_OK && i < n; i++)
+        if (take_event(a, events[i], out, status_out, err))
+            return true;
+    return *status_out != HEARTH_OK;
 }
 
 static hearth_status take_reply(asking *a, hth_dialog_figures *out, hearth_error *err)
 {
-    const hearth_event *events[EVENTS_MAX];
     hearth_status status = HEARTH_OK;
 
-    for (;;) {
-        size_t n = 0;
-
-        wait_for_events(a);
-        status = hearth_events_take(a->from->events, events, EVENTS_MAX, a->is_cancelled ? UINT32_MAX : 0, &n, err);
-        for (size_t i = 0; status == HEARTH_OK && i < n; i++)
-            if (take_event(a, events[i], out, &status, err))
-                return status;
-        if (status != HEARTH_OK)
+    while (hth_dialog_wait(hearth_events_fd(a->from->events)) || !hth_dialog_stop)
+        if (take_events(a, 0, out, &status, err))
             return status;
-    }
+    (void)hearth_cancel(a->from->open.model, a->id, NULL); /* not found: it has just ended */
+    hth_dialog_signals_end_at_once(true);
+    while (!take_events(a, UINT32_MAX, out, &status, err))
+        continue;
+    hth_dialog_signals_end_at_once(false);
+    return status;
 }
 
 static hearth_status reply(hth_dialog_source *source, const hth_talk *talk, const hth_dialog_hooks *hooks,
@@ -210,6 +211,7 @@ static void close_local(hth_dialog_source *source)
     local *l = (local *)source;
 
     hearth_events_close(l->events);
+    hth_dialog_signals_end_at_once(true); /* what is not kept yet is lost then */
     hth_open_model_close(&l->open);
     free(l);
 }
@@ -230,6 +232,8 @@ hearth_status hth_dialog_local_open(hth_dialog_settings *settings, hth_dialog_so
     status = hth_open_model_load(&l->open, err);
     if (status == HEARTH_OK)
         status = hearth_events_open(NULL, &l->events, err);
+    if (status == HEARTH_OK && hearth_events_fd(l->events) < 0)
+        status = hth_fail(err, HEARTH_IO, "the system has no descriptor left; end other programs or raise 'ulimit -n'");
     if (status != HEARTH_OK) {
         close_local(&l->source);
         return status;

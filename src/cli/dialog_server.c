@@ -59,10 +59,10 @@ static char *body_of(const remote *r, const hth_talk *talk)
     }
     if (!isnan(given->n_predict) && given->n_predict > 0)
         json_object_set_new(body, "max_tokens", json_integer((json_int_t)given->n_predict));
-    if (!isnan(given->seed))
-        json_object_set_new(body, "seed", json_integer((json_int_t)given->seed));
     if (given->reasoning == HTH_API_REASONING_OFF)
         json_object_set_new(body, "reasoning_effort", json_string("none"));
+    if (given->template_values)
+        json_object_set_new(body, "chat_template_kwargs", json_loads(given->template_values, 0, NULL));
     text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     return text;
@@ -132,11 +132,13 @@ static void take_error(stream *s, const json_t *object)
 static void take_event(stream *s, const char *text, size_t n_bytes)
 {
     json_t *event = json_loadb(text, n_bytes, 0, NULL);
-    const json_t *delta = json_object_get(json_array_get(json_object_get(event, "choices"), 0), "delta");
+    const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
+    const json_t *delta = json_object_get(choice, "delta");
 
-    take_text(s, delta, "reasoning_content", true);
-    take_text(s, delta, "reasoning", true); /* the name that some servers use instead */
+    /* Some servers use the other name for thoughts, some both. */
+    take_text(s, delta, json_object_get(delta, "reasoning_content") ? "reasoning_content" : "reasoning", true);
     take_text(s, delta, "content", false);
+    s->has_ended |= json_is_string(json_object_get(choice, "finish_reason"));
     take_numbers(s->figures, event);
     take_error(s, event);
     json_decref(event);
@@ -147,6 +149,7 @@ static void take_line(stream *s)
     const char *text = hth_buffer_text(&s->line);
     size_t n = s->line.n;
 
+    n -= n > 0 && text[n - 1] == '\r';
     if (n < 5 || memcmp(text, "data:", 5) != 0)
         return;
     text += 5, n -= 5;
@@ -168,7 +171,7 @@ static bool on_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_
         const char *end = memchr(text, '\n', n_bytes);
         const size_t n = end ? (size_t)(end - text) : n_bytes;
 
-        hth_buffer_add(&s->line, text, n - (end && n > 0 && end[-1] == '\r'));
+        hth_buffer_add(&s->line, text, n);
         if (end) {
             take_line(s);
             hth_buffer_clear(&s->line);
@@ -191,6 +194,7 @@ static hearth_status conclude(stream *s, const remote *r, long status, hearth_er
         return hth_fail(err, HEARTH_FAILED, "%s answers %ld: %s", r->base, status,
                         *s->message ? s->message : "without a message");
     }
+    take_line(s); /* the last one may have no end */
     if (*s->message)
         return hth_fail(err, HEARTH_FAILED, "%s: %s", r->base, s->message);
     if (!s->has_ended)
@@ -251,7 +255,9 @@ static hearth_status find_model(remote *r, hearth_error *err)
     hearth_status status;
 
     (void)snprintf(url, sizeof(url), "%s/v1/models", r->base); /* sized for it */
+    hth_dialog_signals_end_at_once(true);
     status = hth_ask(url, r->key, &answer, &page, err);
+    hth_dialog_signals_end_at_once(false);
     object = json_loadb(hth_buffer_text(&page), page.n, 0, NULL);
     id = json_string_value(json_object_get(json_array_get(json_object_get(object, "data"), 0), "id"));
     if (status == HEARTH_OK && (answer == 401 || answer == 403))

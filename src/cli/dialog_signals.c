@@ -6,14 +6,21 @@
 #include <errno.h>
 #include <stddef.h>
 #include <sys/select.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
 
 volatile sig_atomic_t hth_dialog_stop, hth_dialog_ends;
 
 static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 enum { N_NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
+static volatile sig_atomic_t ends_at_once;
+
 static void on_signal(int number)
 {
+    if (ends_at_once)
+        _exit(HTH_EXIT_INTERRUPTED);
     hth_dialog_stop = 1;
     if (number != SIGINT)
         hth_dialog_ends = 1;
@@ -37,6 +44,15 @@ void hth_dialog_signals_catch(void)
     for (size_t i = 0; i < N_NUMBERS; i++)
         (void)sigaction(numbers[i], &action, NULL); /* only an invalid number fails */
     hth_dialog_signals_let_in(false);
+}
+
+void hth_dialog_signals_end_at_once(bool on)
+{
+    if (on)
+        ends_at_once = 1;
+    hth_dialog_signals_let_in(on);
+    if (!on)
+        ends_at_once = 0;
 }
 
 bool hth_dialog_signals_pending(void)

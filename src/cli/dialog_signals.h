@@ -19,6 +19,11 @@ void hth_dialog_signals_catch(void);
 bool hth_dialog_signals_pending(void);
 /* Let them in, or block them again: around a call that waits by itself. */
 void hth_dialog_signals_let_in(bool let_in);
+/*
+ * Around a wait in which nothing is worth saving: let them in, and a signal ends the program at once, with exit code
+ * 130. False ends this.
+ */
+void hth_dialog_signals_end_at_once(bool on);
 /* Wait until fd can be read. False: hth_dialog_stop is set, or fd failed. */
 bool hth_dialog_wait(int fd);
 

@@ -10,11 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "base/whole_file.h"
+#include "cli/dialog_view.h"
 
-enum { NAME_BYTES_MAX = 100, FILE_BYTES_MAX = 64 << 20, LISTED_MAX = 1000, QUESTION_COLUMNS = 48 };
+enum { NAME_BYTES_MAX = 100, FILE_BYTES_MAX = 64 << 20, LISTED_MAX = 1000, QUESTION_COLUMNS = 48, NAMES_MAX = 10000 };
 
 static const char ending[] = ".json";
 
@@ -77,6 +79,13 @@ const char *hth_talk_last_question(const hth_talk *talk)
         if (is_question(json_array_get(talk->messages, i - 1)))
             return text_of(json_array_get(talk->messages, i - 1), "content");
     return NULL;
+}
+
+bool hth_talk_has_open_question(const hth_talk *talk)
+{
+    const size_t n = json_array_size(talk->messages);
+
+    return n > 0 && is_question(json_array_get(talk->messages, n - 1));
 }
 
 void hth_talk_drop_reply(hth_talk *talk, bool with_question)
@@ -150,13 +159,24 @@ bool hth_talk_path(const char *name, char out[PATH_MAX], hearth_error *err)
     return false;
 }
 
-void hth_talk_new_name(char out[32])
+bool hth_talk_is_kept(const char *name)
+{
+    char path[PATH_MAX];
+
+    return hth_talk_path(name, path, NULL) && access(path, F_OK) == 0;
+}
+
+void hth_talk_new_name(char out[NAME_MAX + 1])
 {
     const time_t now = time(NULL);
     struct tm parts = { .tm_year = 70 };
+    char base[32];
 
     (void)localtime_r(&now, &parts); /* a failure leaves 1970, which is still a name */
-    (void)strftime(out, 32, "%Y-%m-%d-%H%M%S", &parts);
+    (void)strftime(base, sizeof(base), "%Y-%m-%d-%H%M%S", &parts);
+    (void)snprintf(out, NAME_MAX + 1, "%s", base); /* sized for it, as below */
+    for (int i = 2; hth_talk_is_kept(out) && i < NAMES_MAX; i++)
+        (void)snprintf(out, NAME_MAX + 1, "%s-%d", base, i);
 }
 
 /* ---- files ---- */
@@ -210,6 +230,14 @@ hearth_status hth_talk_save(const hth_talk *talk, const char *name, const char *
         hth_whole_file_abort(file);
     free(text);
     return status;
+}
+
+void hth_talk_remove(const char *name)
+{
+    char path[PATH_MAX];
+
+    if (hth_talk_path(name, path, NULL))
+        (void)unlink(path); /* there may be none */
 }
 
 /* Are these messages that a reply can go on from? */
@@ -325,21 +353,26 @@ static void print_kept(const kept *one, FILE *out)
     hth_talk talk;
     const char *question = NULL;
     json_t *message;
-    size_t i;
+    char line[4 * QUESTION_COLUMNS + 8];
+    size_t i, n = 0;
     int columns = 0;
 
     if (!hth_talk_init(&talk))
         return;
-    (void)fprintf(out, "  %-24s ", one->name);
+    n = (size_t)snprintf(line, sizeof(line), "  %-24.100s ", one->name);
+    (void)hth_dialog_put_clean(line, n, out); /* only a display */
+    n = 0;
     if (hth_talk_load(&talk, one->name, NULL) == HEARTH_OK)
         json_array_foreach(talk.messages, i, message) if (!question && is_question(message)) question =
             text_of(message, "content");
     for (; question && *question && columns < QUESTION_COLUMNS; question++) {
         columns += ((unsigned char)*question & 0xC0) != 0x80; /* a character begins */
-        (void)fputc((unsigned char)*question < 0x20 || *question == 0x7F ? ' ' : *question, out);
+        if (n < sizeof(line) - 4)
+            line[n++] = (char)(*question == '\n' || *question == '\t' ? ' ' : *question);
     }
-    for (; question && ((unsigned char)*question & 0xC0) == 0x80; question++)
-        (void)fputc(*question, out);
+    for (; question && ((unsigned char)*question & 0xC0) == 0x80 && n < sizeof(line); question++)
+        line[n++] = *question;
+    (void)hth_dialog_put_clean(line, n, out); /* only a display */
     (void)fputs(question && *question ? "...\n" : "\n", out);
     hth_talk_deinit(&talk);
 }

@@ -31,6 +31,8 @@ bool hth_talk_set_system(hth_talk *talk, const char *text);
 bool hth_talk_add(hth_talk *talk, const char *role, const char *content, const char *reasoning);
 /* The content of the user's last message; NULL: there is none. */
 const char *hth_talk_last_question(const hth_talk *talk);
+/* Has the user's last message no reply? */
+bool hth_talk_has_open_question(const hth_talk *talk);
 /* Remove what came after the user's last message, and with_question that message, too. */
 void hth_talk_drop_reply(hth_talk *talk, bool with_question);
 /* The messages of a request: the system message before the others. A new reference; NULL: no memory. */
@@ -43,10 +45,14 @@ bool hth_talk_folder(char out[PATH_MAX]);
  * False, with a message, for others.
  */
 bool hth_talk_path(const char *name, char out[PATH_MAX], hearth_error *err);
-/* A name for a conversation that begins now: date and time. */
-void hth_talk_new_name(char out[32]);
+/* A name for a conversation that begins now: date and time, with a number if that is taken. */
+void hth_talk_new_name(char out[NAME_MAX + 1]);
+/* Is there a conversation of this name? */
+bool hth_talk_is_kept(const char *name);
 /* Write the file, and the folder where it is missing. */
 hearth_status hth_talk_save(const hth_talk *talk, const char *name, const char *model, hearth_error *err);
+/* Remove its file, if there is one. */
+void hth_talk_remove(const char *name);
 /* Read a file in place of the present messages, system message and temperature. After a failure they are unchanged. */
 hearth_status hth_talk_load(hth_talk *talk, const char *name, hearth_error *err);
 /* Print the kept conversations, the newest first, with their first question. False: there are none. */

@@ -9,6 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/status.h"
+
+enum { SAID_BYTES = 4096 };
+
 static const char dim[] = "\033[2m", plain[] = "\033[0m";
 
 void hth_dialog_view_init(hth_dialog_view *view, bool is_quiet)
@@ -32,22 +36,30 @@ static void put(hth_dialog_view *view, const char *text, size_t n_bytes)
         view->has_failed = true;
 }
 
-/* Text of a model may hold control characters, which could command a terminal: they are left out. */
-static void put_text(hth_dialog_view *view, const char *text, size_t n_bytes)
+bool hth_dialog_put_clean(const char *text, size_t n_bytes, FILE *out)
 {
     size_t begin = 0;
+    bool written = true;
 
-    for (size_t i = 0; view->is_terminal && i < n_bytes; i++) {
+    for (size_t i = 0; i < n_bytes; i++) {
         const unsigned char c = (unsigned char)text[i];
         const bool is_c1 = c == 0xC2 && i + 1 < n_bytes && (unsigned char)text[i + 1] < 0xA0;
 
         if (!is_c1 && ((c >= 0x20 && c != 0x7F) || c == '\n' || c == '\t'))
             continue;
-        put(view, text + begin, i - begin);
+        written &= fwrite(text + begin, 1, i - begin, out) == i - begin;
         i += is_c1;
         begin = i + 1;
     }
-    put(view, text + begin, n_bytes - begin);
+    return fwrite(text + begin, 1, n_bytes - begin, out) == n_bytes - begin && written;
+}
+
+static void put_text(hth_dialog_view *view, const char *text, size_t n_bytes)
+{
+    if (!view->is_terminal)
+        put(view, text, n_bytes);
+    else if (!hth_dialog_put_clean(text, n_bytes, stdout))
+        view->has_failed = true;
 }
 
 static void set_dim(hth_dialog_view *view, bool is_dim)
@@ -131,13 +143,22 @@ void hth_dialog_view_end(hth_dialog_view *view, const hth_dialog_figures *figure
 void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...)
 {
     const bool coloured = view->has_colours && isatty(STDERR_FILENO);
+    char text[SAID_BYTES];
     va_list arguments;
 
-    (void)fputs(coloured ? dim : "", stderr); /* only a display, as all below */
     va_start(arguments, format);
-    (void)vfprintf(stderr, format, arguments);
+    (void)vsnprintf(text, sizeof(text), format, arguments); /* cut */
     va_end(arguments);
+    hth_end_at_character(text, sizeof(text));
+    (void)fputs(coloured ? dim : "", stderr); /* only a display, as all below */
+    (void)hth_dialog_put_clean(text, strlen(text), stderr);
     (void)fprintf(stderr, "%s\n", coloured ? plain : "");
+}
+
+/* Of a name of hearth_tier. */
+static const char *place_of(const char *tier)
+{
+    return strcmp(tier, "live") == 0 ? "the running context" : tier;
 }
 
 /* Reasons in words, by the names of hearth_miss. */
@@ -168,23 +189,18 @@ static const char *reason_of(const char *miss)
 
 void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *f)
 {
-    char left[sizeof(f->left_text)];
-    size_t n = 0;
-
     if (!f->has_counts) {
         hth_dialog_view_say(view, "the server does not tell how much of the prompt it knew");
         return;
     }
     hth_dialog_view_say(view, "%" PRIu32 " of the prompt's %" PRIu32 " tokens were known%s%s", f->cached_tokens,
                         f->prompt_tokens, f->has_hit && f->cached_tokens > 0 ? ", from " : "",
-                        f->has_hit && f->cached_tokens > 0 ? f->tier : "");
+                        f->has_hit && f->cached_tokens > 0 ? place_of(f->tier) : "");
     if (!f->has_hit || strcmp(f->miss, "none") == 0)
         return;
     hth_dialog_view_say(view, "%s (%s)", reason_of(f->miss), f->miss);
     if (f->left_at == 0 || f->left_at >= f->prompt_tokens)
         return;
-    for (const char *c = f->left_text; *c; c++)
-        left[n++] = (char)((unsigned char)*c < 0x20 || *c == 0x7F ? ' ' : *c);
-    left[n] = '\0';
-    hth_dialog_view_say(view, "the prompt leaves what is known at token %" PRIu32 ": >>>%s<<<", f->left_at + 1, left);
+    hth_dialog_view_say(view, "the prompt leaves what is known at token %" PRIu32 ": >>>%s<<<", f->left_at + 1,
+                        f->left_text);
 }

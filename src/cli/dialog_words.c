@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "cli/dialog_signals.h"
 #include "cli/nearest.h"
 #include "cli/text_file.h"
 #include "cli/values.h"
@@ -38,14 +39,21 @@ static void save(hth_dialog *dialog, const char *value)
 {
     hearth_error err = { .message = "" };
     const char *name = *value ? value : dialog->name;
+    const bool is_new = strcmp(name, dialog->name) != 0;
 
+    if (is_new && hth_talk_is_kept(name)) {
+        hth_dialog_view_say(&dialog->view, "there is a conversation '%s' already; take another name", name);
+        return;
+    }
     if (hth_talk_save(&dialog->talk, name, dialog->source->model, &err) != HEARTH_OK) {
         hth_dialog_view_say(&dialog->view, "%s", err.message);
         return;
     }
-    if (name != dialog->name)
+    if (is_new) {
+        hth_talk_remove(dialog->name); /* it has another name now */
         (void)snprintf(dialog->name, sizeof(dialog->name), "%s", name);
-    hth_dialog_view_say(&dialog->view, "saved as '%s'; '/load %s' opens it", name, name);
+    }
+    hth_dialog_view_say(&dialog->view, "saved as '%s'; '/load %s' opens it", dialog->name, dialog->name);
 }
 
 static void load(hth_dialog *dialog, const char *value)
@@ -112,11 +120,28 @@ static void regenerate(hth_dialog *dialog, const char *value)
 
 static void ask_instead(hth_dialog *dialog, const char *text)
 {
-    hth_talk_drop_reply(&dialog->talk, true);
-    if (!hth_talk_add(&dialog->talk, "user", text, ""))
-        hth_dialog_view_say(&dialog->view, "the message is no valid UTF-8");
-    else
+    json_t *valid = json_string(text);
+
+    if (valid) {
+        hth_talk_drop_reply(&dialog->talk, true);
+        (void)hth_talk_add(&dialog->talk, "user", text, "");
         (void)hth_dialog_reply(dialog); /* as above */
+    } else {
+        hth_dialog_view_say(&dialog->view, "the message is no valid UTF-8");
+    }
+    json_decref(valid);
+}
+
+/* The editor gets signals; system() keeps this program from them meanwhile. */
+static bool run_editor(const char *command)
+{
+    int status;
+
+    hth_dialog_signals_let_in(true);
+    status = system(command); /* NOLINT(cert-env33-c): the user's own editor, as other programs start it */
+    hth_dialog_signals_let_in(false);
+    hth_dialog_stop = hth_dialog_ends;
+    return status == 0;
 }
 
 /* Let the user's editor change text; NULL, with a message: it failed. For free(). */
@@ -143,7 +168,7 @@ static char *edit_text(hth_dialog *dialog, const char *text)
     (void)snprintf(command, sizeof(command), "%s '%s'", editor && *editor ? editor : "vi", path); /* cut: it fails */
     if (!is_written)
         hth_dialog_view_say(&dialog->view, "cannot write '%s'", path);
-    else if (system(command) != 0) /* NOLINT(cert-env33-c): the user's own editor, as other programs start it */
+    else if (!run_editor(command))
         hth_dialog_view_say(&dialog->view,
                             "the editor failed; $VISUAL or $EDITOR names another, '/edit TEXT' needs none");
     else
@@ -198,7 +223,7 @@ static const word words[] = {
     { "why", NULL, "why the last reply began slowly or fast: how much of its prompt was known", why },
     { "regen", NULL, "another reply to the last message", regenerate },
     { "edit", "[TEXT]", "change the last message, in $EDITOR or to TEXT, and reply to that", edit },
-    { "clear", NULL, "begin a new conversation", clear },
+    { "clear", NULL, "begin a new conversation with the same settings", clear },
     { "save", "[NAME]", "give the conversation a name", save },
     { "load", "[NAME]", "open a conversation, or list them", load },
     { "system", "[TEXT]", "set the system message, or show it; -: none", set_system },
@@ -226,15 +251,10 @@ static void help(hth_dialog *dialog, const char *value)
                         "of many lines.\nCtrl-C stops a reply.");
 }
 
-void hth_dialog_word(hth_dialog *dialog, const char *line)
+static void run_word(hth_dialog *dialog, const char *name, const char *value)
 {
-    const char *value = line + strcspn(line, " \t\n");
-    const size_t n = (size_t)(value - line) - 1;
-    char name[64];
     hth_nearest nearest;
 
-    value += strspn(value, " \t\n");
-    (void)snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : sizeof(name) - 1), line + 1);
     hth_nearest_init(&nearest, name);
     for (size_t i = 0; i < N_WORDS; i++) {
         if (strcmp(words[i].name, name) == 0) {
@@ -243,8 +263,27 @@ void hth_dialog_word(hth_dialog *dialog, const char *line)
         }
         hth_nearest_try(&nearest, words[i].name);
     }
+    dialog->has_failed = true;
     if (nearest.name)
         hth_dialog_view_say(&dialog->view, "there is no word '/%s'; did you mean '/%s'?", name, nearest.name);
     else
         hth_dialog_view_say(&dialog->view, "there is no word '/%s'; /help lists them", name);
+}
+
+void hth_dialog_word(hth_dialog *dialog, const char *line)
+{
+    char *copy = strdup(line + 1), *value;
+    size_t n = copy ? strlen(copy) : 0;
+
+    if (!copy) {
+        hth_dialog_view_say(&dialog->view, "no memory");
+        return;
+    }
+    while (n > 0 && strchr(" \t\n", copy[n - 1]))
+        copy[--n] = '\0';
+    value = copy + strcspn(copy, " \t\n");
+    if (*value)
+        *value++ = '\0';
+    run_word(dialog, copy, value + strspn(value, " \t\n"));
+    free(copy);
 }

@@ -1,5 +1,6 @@
 /*
- * fetch.h - one GET or POST after another over a connection that is kept, for commands: each blocks until the answer has come
+ * fetch.h - one GET or POST after another over a connection that is kept, for commands; each blocks until its answer
+ * has come
  *
  * Redirects are not followed, because the next host must not see the key of this one. hth_fetch_redirect tells where
  * they lead.
@@ -40,8 +41,8 @@ typedef struct hth_fetch_order {
 } hth_fetch_order;
 
 /*
- * HEARTH_OK: the answer came to its end; *status_out is its status, whichever. HEARTH_CANCELLED: on_bytes or stop ended it.
- * HEARTH_IO: there is no connection, or it broke; the message has the host and the cause, and never the query of the
+ * HEARTH_OK: the answer came to its end; *status_out is its status, whichever. HEARTH_CANCELLED: on_bytes or stop ended
+ * it. HEARTH_IO: there is no connection, or it broke; the message has the host and the cause, and never the query of the
  * address, which may hold a secret.
  */
 hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err);

@@ -18,7 +18,7 @@ chat() { "$hearth" chat "$@" --temp 0 >"$work/out" 2>"$work/err" || fail "chat $
 
 story='Tell me a story about a fox who wanted to see the sea and to hear what the old river says about rain and stone.'
 printf '%s\n/why\n/save fox tale\n' "$story" | chat "$tiny" -n 40
-said 'none of\|0 of the prompt'
+said '0 of the prompt'
 said "saved as 'fox tale'"
 cp "$work/out" "$work/first"
 [ "$(wc -c <"$work/first")" -gt 40 ] || fail "the reply is too short: $(cat "$work/first")"
@@ -36,19 +36,26 @@ said 'were known, from disk'
 said "fox tale  *Tell me a story about a fox who wanted"
 
 # The words change the conversation.
-printf '%s\n/edit Who are you?\n/system You are a fox.\n/temp 2\n/temp nonsense\n/clear\n/system -\n/hepl\n/regen\n/why\n' "$story" |
+printf '%s\n/edit Who are you?\n/system You are a fox.\n/temp 2\n/temp nonsense\n/clear\n/system -\n/regen\n/why\n' "$story" |
   chat "$tiny" -n 5 --no-save
 said 'system message: You are a fox.'
 said 'system message: none'
 said 'temperature: 2'
 said "the temperature is 'nonsense'"
-said "did you mean '/help'"
 said 'there is no message yet'
 said 'there is no whole reply yet'
 # shellcheck disable=SC1003
 printf 'Tell me \\\nabout\n"""\na fox\nand a bear\n"""\n/save lines\n' | chat "$tiny" -n 5
 node -e 'const [a, , b] = JSON.parse(require("fs").readFileSync(process.argv[1])).messages
   if (a.content !== "Tell me \nabout" || b.content !== "a fox\nand a bear") throw new Error(JSON.stringify([a, b]))' "$chats/lines.json"
+printf '/hepl\n' | "$hearth" chat "$tiny" --no-save >"$work/out" 2>"$work/err" && fail "an unknown word ends well"
+said "did you mean '/help'"
+printf 'Hello\n/save fox tale\n/edit \377\n/save other\n/temp\n' | chat "$tiny" -n 5
+said "there is a conversation 'fox tale' already"
+said 'no valid UTF-8'
+said 'temperature: 0$'
+node -e 'const { length } = JSON.parse(require("fs").readFileSync(process.argv[1])).messages
+  if (length !== 2) throw new Error(length)' "$chats/other.json"
 refuse 1 'there is no conversation' chat "$tiny" --load nothing
 refuse 1 'is no name of a conversation' chat "$tiny" --load ../lines
 refuse 2 'chat needs a MODEL' chat
@@ -64,27 +71,38 @@ serve_stop
 printf 'Hello\n' | "$hearth" chat --url "$url" --no-save >/dev/null 2>"$work/err" && fail "chat without a server ends well"
 said "cannot ask the server"
 
-# Ctrl-C on a terminal: this reply never ends by itself.
-node "$source/tests/support/hanging_reply.mjs" "$work/port" &
-hanging=$!
-stop_all() { kill "$hanging" 2>/dev/null || true; serve_kill; }
-wait_for "the port" [ -s "$work/port" ]
-hanging_url=http://127.0.0.1:$(cat "$work/port")
+# Another server, on a terminal: its replies have no usual end, and its texts would command the terminal.
+node "$source/tests/support/odd_chats.mjs" "$work/odd" &
+odd=$!
+stop_all() { kill "$odd" 2>/dev/null || true; serve_kill; }
+wait_for "the port" [ -s "$work/odd" ]
+odd_url=http://127.0.0.1:$(cat "$work/odd")
+printf 'hello\nrefuse\n' | "$hearth" chat --url "$odd_url" --no-save >"$work/out" 2>"$work/err" && fail "a refused message ends well"
+said 'refused\[2J here'
+grep -aq '^echo hello' "$work/out" || fail "the reply is not whole: $(cat "$work/out")"
 mkfifo "$work/keys"
-TERM=dumb script -qec "$hearth chat --url $hanging_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
+LC_ALL=C TERM=dumb script -qec "$hearth chat --url $odd_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
 terminal=$!
 exec 3>"$work/keys"
-wait_for "the prompt" grep -q '>>> ' "$work/screen"
-printf 'Hello\r' >&3
-wait_for "the reply" grep -q 'It begins' "$work/screen"
+wait_for "the prompt" grep -aq '>>> ' "$work/screen"
+printf 'na\303\257ve\r' >&3
+wait_for "the echo" grep -aqF "$(printf 'echo na\303\257ve[2J')" "$work/screen"
+printf 'hang\r' >&3
+wait_for "the reply" grep -aq 'It begins' "$work/screen"
+# Ctrl-C ends it. Before its first text nothing would stay.
 printf '\003' >&3
-wait_for "the end of the reply" grep -q '(stopped)' "$work/screen"
-gone() { [ "$(curl -s "$hanging_url/left")" = 1 ]; }
+wait_for "the end of the reply" grep -aq '(stopped)' "$work/screen"
+gone() { [ "$(curl -s "$odd_url/left")" = 3 ]; }
 wait_for "the end of the request" gone
 printf '/save cut\r' >&3
-wait_for "the next prompt" grep -q "saved as 'cut'" "$work/screen"
+wait_for "the next prompt" grep -aq "saved as 'cut'" "$work/screen"
+printf '"""\r/etc/hosts\r"""\r' >&3
+wait_for "a block that begins like a word" grep -aq 'echo /etc/hosts' "$work/screen"
+expect "roles" "$(curl -s "$odd_url/roles")" user,assistant,user,assistant,user
 printf '\004' >&3
 exec 3>&-
 wait "$terminal" || fail "the program ends badly: $(cat "$work/screen")"
-grep -q 'It begins' "$chats/cut.json" || fail "a cut reply is not kept: $(cat "$chats/cut.json")"
+grep -aq 'title' "$work/screen" || fail "the name of the model is not shown: $(cat "$work/screen")"
+grep -aq "$(printf '\033')\[2J\|$(printf '\033')\]0" "$work/screen" && fail "control characters reach the terminal: $(cat -v "$work/screen")"
+grep -aq 'It begins' "$chats/cut.json" || fail "a cut reply is not kept: $(cat "$chats/cut.json")"
 expect "mode of the history" "$(stat -c %a "$chats/.history")" 600

@@ -185,7 +185,7 @@ FIXTURE_TEST(models_that_start_with_the_server_start_as_far_as_there_is_room)
     add_sized(f, "c", 4000)->on_demand = false;
     begin(f, 9000);
     run_until(f, is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
-    assert_true(view(f, 2).waits_for_room);
+    run_until(f, view(f, 2).waits_for_room);
     run_until(f, strstr(f->logged, "model 'c': there is no room for it beside the other models"));
     use(f, "a"); /* they became ready in any order */
     use(f, "b");
