@@ -32,6 +32,9 @@ static uint64_t share_of(const hth_model_worker *worker)
 void hth_model_worker_ram(const hth_model_worker *worker, uint64_t now_ns, hth_ram_holder *out)
 {
     const uint64_t share = share_of(worker);
+    const uint64_t rested_ns = worker->used_ns + hth_ms_to_ns(REST_MS);
+    const uint64_t short_until_ns = worker->ram_short_ns + hth_ms_to_ns(RECENT_MS);
+    const bool is_starting = worker->process && worker->state == HTH_WORKER_STARTING;
 
     *out = (hth_ram_holder){
         .share_bytes = share,
@@ -40,11 +43,11 @@ void hth_model_worker_ram(const hth_model_worker *worker, uint64_t now_ns, hth_r
         .most_bytes = worker->ram_bytes,
         .used_ns = worker->used_ns,
         .has_worker = worker->process != NULL,
-        .takes_orders = worker->state == HTH_WORKER_READY && worker->ram_order == UINT64_MAX,
-        .is_busy = !hth_model_worker_is_idle(worker) ||
-                   now_ns<worker->used_ns + hth_ms_to_ns(REST_MS), .is_pinned = worker->is_pinned,
-                          .is_short = worker->ram_short_ns> 0 &&
-                       now_ns < worker->ram_short_ns + hth_ms_to_ns(RECENT_MS),
+        .takes_orders = (is_starting || worker->state == HTH_WORKER_READY) && worker->ram_order == UINT64_MAX,
+        .is_starting = is_starting,
+        .is_busy = is_starting || !hth_model_worker_is_idle(worker) || (worker->process && now_ns < rested_ns),
+        .is_pinned = worker->is_pinned,
+        .is_short = worker->ram_short_ns > 0 && now_ns < short_until_ns,
     };
 }
 

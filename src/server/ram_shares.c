@@ -66,11 +66,13 @@ static uint64_t wish_of(const plan *p, const hth_ram_holder *h, urgency *urgency
     const uint64_t room = less(h->most_bytes, h->share_bytes), unused = less(h->share_bytes, h->used_bytes);
     const uint64_t due = less(hth_smaller(h->most_bytes, p->least), h->share_bytes);
 
-    *urgency_out = due > 0 ? URGENCY_DUE : h->is_short ? URGENCY_SHORT : URGENCY_EARLY;
+    *urgency_out = due > 0 ? URGENCY_DUE : h->is_short || h->is_starting ? URGENCY_SHORT : URGENCY_EARLY;
     if (due > 0)
         return h->has_worker ? due : 0;
     if (!h->takes_orders)
         return 0;
+    if (h->is_starting)
+        return hth_smaller(room, less(ASKED_STEPS * p->step, h->share_bytes));
     if (h->is_short || (h->is_busy && unused < KEPT_STEPS * p->step))
         return hth_smaller(room, hth_larger(less(ASKED_STEPS * p->step, unused), p->step));
     return 0;

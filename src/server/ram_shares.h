@@ -10,7 +10,8 @@
  * A busy worker whose share is nearly full gets more. The bytes come from unused parts of other shares. If its rows
  * found no room lately, it also takes used parts: of idle models, the least recently used one first, and of those that
  * have more than a fair part, up to its own fair part. A model without rows that find no room takes no rows of others,
- * so shares rest while nobody computes new rows. Each worker keeps a least share. Pinned models keep a fair part.
+ * so shares rest while nobody computes new rows. A worker that loads gets room for its first request in the same way, as
+ * far as it has less than a quarter. Each worker keeps a least share. Pinned models keep a fair part.
  *
  * While models without a worker may start one, the bytes of a least share stay free for the next.
  */
@@ -28,7 +29,8 @@ typedef struct hth_ram_holder {
     uint64_t most_bytes;   /* the largest share that the model may have; 0: it has no rows in memory */
     uint64_t used_ns;      /* the time of its last use */
     bool has_worker;       /* else its rows leave whole, and it may start one */
-    bool takes_orders;     /* it has a worker that is ready and obeyed the last order */
+    bool takes_orders;     /* it has a worker that obeyed the last order, and does not end */
+    bool is_starting;      /* its worker loads; it is busy, and obeys when it is ready */
     bool is_busy;          /* it is in use, or was a moment ago */
     bool is_pinned;
     bool is_short; /* rows found no room in its share lately */

@@ -270,6 +270,21 @@ static void complete_defaults(worker *w)
         hth_api_defaults_add(&w->defaults, w->options->advice);
 }
 
+/* Without a change nothing is told, unless it must be. */
+static void tell_ram(worker *w, bool must)
+{
+    const hth_ram_tier_totals *told = &w->told_ram;
+    hth_ram_tier_totals now;
+
+    if (!hth_runtime_cache(w->runtime))
+        return;
+    hth_cache_ram_totals(hth_runtime_cache(w->runtime), &now);
+    if (must || now.bytes_max != told->bytes_max || now.bytes != told->bytes ||
+        now.rows_displaced != told->rows_displaced)
+        tell(w, "ram %" PRIu64 " %" PRIu64 " %" PRIu64, now.bytes_max, now.bytes, now.rows_displaced);
+    w->told_ram = now;
+}
+
 static void loaded(worker *w)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
@@ -297,7 +312,12 @@ static void loaded(worker *w)
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)
-        (void)hth_sandbox_calls(&w->log); /* on failure it has logged the reason, here and below */
+        (void)hth_sandbox_calls(&w->log);                    /* on failure it has logged the reason, here and below */
+    if (w->has_ram_quota && hth_runtime_cache(w->runtime)) { /* the first request needs it */
+        hth_cache_set_ram_bytes_max(hth_runtime_cache(w->runtime), w->ram_quota);
+        w->has_ram_quota = false;
+        tell_ram(w, true);
+    }
     tell(w, "ready");
     hth_info(&w->log, "model '%s' is ready on %s: a context of %u tokens, %u sequences at once", w->name,
              w->options->socket_path, info.n_ctx, info.n_parallel);
@@ -353,21 +373,6 @@ static void drain(worker *w)
     hth_jobs_end_lingering(w->self.jobs);
     (void)event_add(w->on_drained, &limit); /* without memory it waits for all running requests */
     stop_if_drained(w);
-}
-
-/* Without a change nothing is told, unless it must be. */
-static void tell_ram(worker *w, bool must)
-{
-    const hth_ram_tier_totals *told = &w->told_ram;
-    hth_ram_tier_totals now;
-
-    if (!hth_runtime_cache(w->runtime))
-        return;
-    hth_cache_ram_totals(hth_runtime_cache(w->runtime), &now);
-    if (must || now.bytes_max != told->bytes_max || now.bytes != told->bytes ||
-        now.rows_displaced != told->rows_displaced)
-        tell(w, "ram %" PRIu64 " %" PRIu64 " %" PRIu64, now.bytes_max, now.bytes, now.rows_displaced);
-    w->told_ram = now;
 }
 
 static void begin_ram_quota(worker *w)

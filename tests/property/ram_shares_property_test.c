@@ -54,8 +54,9 @@ static void holders_of(const world *w, hth_ram_holder *out)
             .most_bytes = m->most,
             .used_ns = m->used_at,
             .has_worker = m->where != OUT,
-            .takes_orders = m->where == READY && m->order == UINT64_MAX,
-            .is_busy = m->where == READY && w->now < m->busy_until + RECENT,
+            .takes_orders = m->where != OUT && m->order == UINT64_MAX,
+            .is_starting = m->where == LOADING,
+            .is_busy = m->where == LOADING || w->now < m->busy_until + RECENT,
             .is_pinned = m->is_pinned,
             .is_short = m->where == READY && m->short_at > 0 && w->now < m->short_at + RECENT,
         };
@@ -90,7 +91,7 @@ static void evict(model *m)
 
 static void confirm(world *w, model *m)
 {
-    if (m->order == UINT64_MAX || w->now < m->order_until)
+    if (m->order == UINT64_MAX || w->now < m->order_until || m->where == LOADING)
         return;
     m->quota = m->order;
     m->order = UINT64_MAX;

@@ -80,6 +80,13 @@ TEST(each_worker_has_a_least_share_and_the_next_one_too)
     assert_string_equal(PLAN(BUDGET, W(1600, 1600), { .most_bytes = 0 }), "1600 0");
 }
 
+TEST(a_worker_that_loads_gets_room_for_its_first_request)
+{
+    assert_string_equal(PLAN(BUDGET, W(100, 100, BUSY, .is_starting = true, .used_ns = 9), ABSENT(1500)), "100 0");
+    assert_string_equal(PLAN(BUDGET, W(100, 100, BUSY, .is_starting = true, .used_ns = 9), W(1000, 1000)), "400 1000");
+    assert_string_equal(PLAN(BUDGET, W(400, 400, BUSY, .is_starting = true), W(1200, 1200)), "400 1200");
+}
+
 TEST(one_order_at_a_time)
 {
     assert_string_equal(PLAN(BUDGET, W(400, 400, SHORT), LATE(1200, 1200, .coming_bytes = 400)), "400 1200");
