@@ -494,6 +494,17 @@ typedef struct hearth_model_options {
      * would share rows. A digest that others may write, or that is older than the file, does not count.
      */
     bool trust_digests;
+    /*
+     * Choose context and layers on GPUs so that the model fits into memory: first the most layers with which a context
+     * of fit_n_ctx tokens fits, then the largest context. n_ctx (0: that of its training) and n_gpu_layers are the most
+     * then. The log tells the choice. HEARTH_NO_MEMORY with the sizes if nothing fits. Loading takes up to a few seconds
+     * longer. No effect, with a warning, for engines that do not tell their needs, with rpc_servers, and while the
+     * runtime has other models; no other runtime may have models at work meanwhile.
+     */
+    bool fit;
+    uint32_t fit_n_ctx;        /* the least context; 0 (default): 4096, or n_ctx if that is less */
+    uint64_t fit_bytes;        /* memory of the host that this process may take; 0 (default): what is free */
+    uint64_t fit_device_bytes; /* memory of each GPU for the model; 0 (default): what is free, without a margin */
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);

@@ -49,6 +49,13 @@ static const char *map_layers(hth_pool *pool, const char *value)
     return strcmp(value, "all") == 0 ? "-1" : strcmp(value, "auto") == 0 ? NULL : value;
 }
 
+/* Ours is an option without a value. */
+static const char *map_switch(hth_pool *pool, const char *value)
+{
+    (void)pool;
+    return strcmp(value, "off") == 0 || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 ? NULL : value;
+}
+
 /* 0 or less lets llama-server choose. */
 static const char *map_count(hth_pool *pool, const char *value)
 {
@@ -120,6 +127,12 @@ static const flag flags[] = {
       .map = map_layers },
     { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },
 
+    { { "--fit", "-fit" }, PERHAPS, RENAMED, .to = "--fit", .map = map_switch },
+    { { "-fitc" }, VALUE, RENAMED, .to = "--fit-ctx" },
+    { { "--fit-target", "-fitt" },
+      VALUE,
+      WITHOUT_EFFECT,
+      .to = "a sixteenth of a GPU stays free, at most 1 GiB; --fit-device-memory sets a limit" },
     { { "--flash-attn", "-fa" },
       PERHAPS,
       WITHOUT_EFFECT,
@@ -236,6 +249,8 @@ static bool add_renamed(line *l, const flag *f, const char *value)
     value = f->map ? f->map(l->pool, value) : value;
     if (!value)
         return true; /* it is the default here */
+    if (f->takes == PERHAPS)
+        return add(l, f->to);
     do {
         const size_t n = f->is_list ? strcspn(value, ",") : strlen(value);
 

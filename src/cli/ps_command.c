@@ -107,6 +107,21 @@ static void print_parts(const char *name, const json_t *share, uint64_t expected
            size_or_dash(expected > 0 ? expected : weights + cells + buffers, text[3]), size_or_dash(measured, text[4]));
 }
 
+/* The choice of --fit, if there was one. */
+static void print_fit(const json_t *needs)
+{
+    const json_t *fit = json_object_get(needs, "fit");
+
+    if (!fit)
+        return;
+    printf("  context %llu of %llu", (unsigned long long)number(needs, "n_ctx", NULL),
+           (unsigned long long)number(fit, "n_ctx_max", NULL));
+    if (number(fit, "n_layers_max", NULL) > 0)
+        printf(", %llu of %llu layers on GPUs", (unsigned long long)number(fit, "n_layers", NULL),
+               (unsigned long long)number(fit, "n_layers_max", NULL));
+    printf("\n");
+}
+
 /* Memory of the process, without rows; then that on each device. */
 static void print_memory(const json_t *model)
 {
@@ -122,6 +137,7 @@ static void print_memory(const json_t *model)
         (void)snprintf(place, sizeof(place), "  on %s", name ? name : "?"); /* cut if too long */
         print_parts(place, device, 0, 0);
     }
+    print_fit(needs);
 }
 
 /* All models on the host or a device. */

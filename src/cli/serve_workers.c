@@ -76,13 +76,17 @@ static bool make_worker(const hth_serve_loader *l, const hth_serve_model *model,
                         hth_server_model *out)
 {
     const hth_server_options usual_server = hth_server_options_default();
-    hth_model_setup usual;
+    hth_model_setup usual, setup = model->setup;
     const char **list;
 
     arguments->n = 0;
     arguments->failed = false;
     hth_model_setup_init(&usual);
-    add_arguments(l, &hth_worker_model_options, &model->setup, &usual, arguments);
+    if (setup.model.fit && setup.model.fit_bytes == 0) /* a larger model would push all others out */
+        setup.model.fit_bytes = l->o->server.memory_bytes;
+    if (setup.model.fit && setup.model.fit_device_bytes == 0)
+        setup.model.fit_device_bytes = l->o->server.device_memory_bytes;
+    add_arguments(l, &hth_worker_model_options, &setup, &usual, arguments);
     add_arguments(l, &hth_worker_request_options, &l->o->server, &usual_server, arguments);
     add_arguments(l, &hth_worker_stream_options, &l->o->server, &usual_server, arguments);
     add_arguments(l, &hth_worker_slot_options, &l->o->server, &usual_server, arguments);

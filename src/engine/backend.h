@@ -180,6 +180,11 @@ typedef struct hth_engine_share {
     uint64_t compute_bytes; /* buffers of evaluations */
 } hth_engine_share;
 
+static inline uint64_t hth_engine_share_bytes(const hth_engine_share *share)
+{
+    return share->weight_bytes + share->cell_bytes + share->compute_bytes;
+}
+
 /* The same on a device with memory of its own. */
 typedef struct hth_engine_device_share {
     char name[64];        /* "CUDA0" */

@@ -20,6 +20,7 @@
 #include "engine/rpc_address.h"
 #include "models/control_vector.h"
 #include "models/default_context.h"
+#include "models/fit.h"
 #include "models/model_inside.h"
 
 enum {
@@ -77,6 +78,8 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
     }
     if (out->n_ctx > N_CTX_MAX)
         return hth_fail(err, HEARTH_MISUSE, "n_ctx is %u; it must be at most %d", out->n_ctx, N_CTX_MAX);
+    if (out->fit_n_ctx > N_CTX_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "fit_n_ctx is %u; it must be at most %d", out->fit_n_ctx, N_CTX_MAX);
     if (out->n_batch < 1 || out->n_batch > 65536)
         return hth_fail(err, HEARTH_MISUSE, "n_batch is %u; it must be between 1 and 65536", out->n_batch);
     if (out->n_threads > 1024)
@@ -411,6 +414,8 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
     if (!runtime || !path || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
     status = hth_model_read_options(options, &given, err);
+    if (status == HEARTH_OK && given.fit)
+        status = hth_model_fit_options(runtime, path, HTH_FIT_FREE, &given, &(hth_model_fit){ 0 }, err);
     if (status == HEARTH_OK)
         status = hth_model_new(runtime, path, &given, &model, err);
     if (status != HEARTH_OK)

@@ -92,6 +92,8 @@ hearth_status hth_model_needs_ask(hearth_runtime *runtime, const char *path, con
         params = hth_model_context_params(model, &given);
         status = needs_of(model, &params, &needs.memory, err);
     }
+    needs.n_ctx_train = model->info.n_ctx_train;
+    needs.n_layers = model->info.n_layers;
     if (status == HEARTH_OK && given.draft_model)
         status = add_draft(runtime, &given, &params, &needs.memory, err);
     hth_model_end(model);

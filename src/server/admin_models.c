@@ -92,15 +92,24 @@ static bool set_facts(json_t *worker, const hth_worker_view *view)
     return true;
 }
 
+/* A choice of --fit; NULL: there was none, or without memory. */
+static json_t *fit_json(const hth_model_fit *fit)
+{
+    return fit->n_ctx_max > 0 ? json_pack("{s:I, s:I, s:I}", "n_ctx_max", (json_int_t)fit->n_ctx_max, "n_layers",
+                                          (json_int_t)fit->n_layers, "n_layers_max", (json_int_t)fit->n_layers_max)
+                              : NULL;
+}
+
 /* Memory by the metadata of the model's file. NULL without memory. */
 static json_t *needs_json(const hth_model_needs *needs)
 {
     const hth_engine_needs *memory = &needs->memory;
     json_t *object = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:[]}", "host_bytes", count_json(hth_needs_host_bytes(needs)),
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o*, s:[]}", "host_bytes", count_json(hth_needs_host_bytes(needs)),
         "weight_bytes", count_json(memory->host.weight_bytes), "repacked_bytes", count_json(memory->repacked_bytes),
         "cell_bytes", count_json(memory->host.cell_bytes), "compute_bytes", count_json(memory->host.compute_bytes),
-        "process_bytes", count_json(needs->process_bytes), "n_ctx", (json_int_t)needs->n_ctx, "devices");
+        "process_bytes", count_json(needs->process_bytes), "n_ctx", (json_int_t)needs->n_ctx, "fit",
+        fit_json(&needs->fit), "devices");
     json_t *devices = json_object_get(object, "devices");
 
     for (size_t i = 0; i < memory->n_devices; i++) {

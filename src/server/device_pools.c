@@ -26,7 +26,7 @@ void hth_device_pools_add(hth_device_pools *pools, const hth_model_needs *needs)
         const size_t at = find(pools, device->name);
         hth_device_pool *pool = &pools->at[at];
 
-        if (hth_needs_share_bytes(&device->share) == 0 || at == HTH_DEVICES_MAX)
+        if (hth_engine_share_bytes(&device->share) == 0 || at == HTH_DEVICES_MAX)
             continue;
         if (at == pools->n) {
             *pool = (hth_device_pool){ .total_bytes = device->total_bytes };
@@ -45,7 +45,7 @@ void hth_device_pools_share(const hth_device_pools *pools, const hth_model_needs
         const size_t at = find(pools, needs->memory.devices[i].name);
 
         if (at < pools->n)
-            bytes[1 + at] += hth_needs_share_bytes(&needs->memory.devices[i].share);
+            bytes[1 + at] += hth_engine_share_bytes(&needs->memory.devices[i].share);
     }
 }
 

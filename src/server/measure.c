@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "models/needs.h"
+#include "models/fit.h"
 #include "server/model_files_size.h"
 #include "server/needs_text.h"
 #include "server/sandbox.h"
@@ -53,6 +53,8 @@ hearth_status hth_measure_run(const hth_worker_options *options, int fd, hearth_
 {
     hearth_runtime_options runtime_options = hearth_runtime_options_default();
     hearth_runtime *runtime = NULL;
+    hearth_model_options model = *options->model;
+    hth_model_fit fit = { .n_ctx_max = 0 };
     hth_model_needs needs;
     hearth_status status;
 
@@ -64,11 +66,14 @@ hearth_status hth_measure_run(const hth_worker_options *options, int fd, hearth_
     if (options->sandbox)
         enter_sandbox(options, &runtime_options);
     status = hearth_runtime_open(&runtime_options, &runtime, err);
+    if (status == HEARTH_OK && model.fit)
+        status = hth_model_fit_options(runtime, options->model_path, HTH_FIT_TOTAL, &model, &fit, err);
     if (status == HEARTH_OK)
-        status = hth_model_needs_ask(runtime, options->model_path, options->model, &needs, err);
+        status = hth_model_needs_ask(runtime, options->model_path, &model, &needs, err);
     hearth_runtime_close(runtime);
     if (status != HEARTH_OK)
         return status;
+    needs.fit = fit;
     needs.memory.host.weight_bytes += adapter_bytes(options->adapters);
     return tell(&needs, fd, err);
 }

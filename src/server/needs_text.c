@@ -25,6 +25,11 @@ void hth_needs_write(const hth_model_needs *needs, hth_buffer *out)
                        device->free_bytes, device->total_bytes, device->name); /* fits, as below */
         hth_buffer_add_text(out, line);
     }
+    if (needs->fit.n_ctx_max > 0) {
+        (void)snprintf(line, sizeof(line), "fit %u %u %u\n", needs->fit.n_ctx_max, needs->fit.n_layers,
+                       needs->fit.n_layers_max);
+        hth_buffer_add_text(out, line);
+    }
     (void)snprintf(line, sizeof(line), "host %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u\n",
                    memory->host.weight_bytes, memory->repacked_bytes, memory->host.cell_bytes,
                    memory->host.compute_bytes, needs->process_bytes, needs->n_ctx);
@@ -65,6 +70,22 @@ static bool read_device(const char *text, hth_engine_needs *to)
     return true;
 }
 
+static bool read_fit(const char *text, hth_model_fit *fit)
+{
+    uint64_t numbers[3];
+
+    text = read_numbers(text, numbers, 3);
+    if (!text || *text || numbers[0] < 1 || numbers[0] > UINT32_MAX || numbers[2] > UINT32_MAX ||
+        numbers[1] > numbers[2])
+        return false;
+    *fit = (hth_model_fit){
+        .n_ctx_max = (uint32_t)numbers[0],
+        .n_layers = (uint32_t)numbers[1],
+        .n_layers_max = (uint32_t)numbers[2],
+    };
+    return true;
+}
+
 bool hth_needs_read(const char *line, hth_model_needs *needs)
 {
     uint64_t numbers[NUMBERS_MAX];
@@ -72,6 +93,8 @@ bool hth_needs_read(const char *line, hth_model_needs *needs)
 
     if (strncmp(line, "device", 6) == 0)
         return read_device(line + 6, &needs->memory);
+    if (strncmp(line, "fit", 3) == 0)
+        return read_fit(line + 3, &needs->fit);
     rest = strncmp(line, "host", 4) == 0 ? read_numbers(line + 4, numbers, 6) : NULL;
     if (!rest || *rest || numbers[5] < 1 || numbers[5] > UINT32_MAX)
         return false;
@@ -86,14 +109,9 @@ bool hth_needs_read(const char *line, hth_model_needs *needs)
     return true;
 }
 
-uint64_t hth_needs_share_bytes(const hth_engine_share *share)
-{
-    return share->weight_bytes + share->cell_bytes + share->compute_bytes;
-}
-
 uint64_t hth_needs_host_bytes(const hth_model_needs *needs)
 {
-    return hth_needs_share_bytes(&needs->memory.host) + needs->memory.repacked_bytes + needs->process_bytes;
+    return hth_engine_share_bytes(&needs->memory.host) + needs->memory.repacked_bytes + needs->process_bytes;
 }
 
 uint64_t hth_needs_device_bytes(const hth_model_needs *needs)
@@ -101,6 +119,6 @@ uint64_t hth_needs_device_bytes(const hth_model_needs *needs)
     uint64_t sum = 0;
 
     for (size_t i = 0; i < needs->memory.n_devices; i++)
-        sum += hth_needs_share_bytes(&needs->memory.devices[i].share);
+        sum += hth_engine_share_bytes(&needs->memory.devices[i].share);
     return sum;
 }

@@ -19,7 +19,6 @@ void hth_needs_write(const hth_model_needs *needs, hth_buffer *out);
  */
 bool hth_needs_read(const char *line, hth_model_needs *needs);
 
-uint64_t hth_needs_share_bytes(const hth_engine_share *share);
 /* Bytes on the host: of a worker's process, without rows; and on devices. */
 uint64_t hth_needs_host_bytes(const hth_model_needs *needs);
 uint64_t hth_needs_device_bytes(const hth_model_needs *needs);

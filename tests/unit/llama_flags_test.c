@@ -65,6 +65,7 @@ TEST(a_usual_line_has_our_names)
            "--control-vector=c.gguf:-0.5 --control-vector-layer-range=10-20 -m x");
     expect("--control-vector-layer-range 10-20 --control-vector-layer-range=1-2",
            "--control-vector-layer-range=10-20 --control-vector-layer-range=1-2");
+    expect("-fit on -fitc 8192 --fit --fit=1 -m x", "--fit --fit-ctx=8192 --fit --fit -m x");
     assert_int_equal(problems.n, 0);
 }
 
@@ -73,6 +74,7 @@ TEST(values_that_stand_for_the_default_are_the_default)
     expect("-c 0 -ngl all -np -1 -t -1 --cache-ram -1 -m x", "--gpu-layers=-1 -m x");
     expect("-ngl auto --gpu-layers all --gpu-layers -1 -ngl 0", "--gpu-layers=-1 --gpu-layers=-1 --gpu-layers=0");
     expect("--threads=-1 --ctx-size=0", "");
+    expect("--fit off -fit 0 --fit=false", "");
     expect("-cram 0", "--ram=1M"); /* the least, and not the default */
     expect("-md small.gguf -ngld all", "--draft-model=small.gguf --draft-gpu-layers=-1");
     expect("--spec-draft-n-max 16 --draft-n-min 2", "--draft-max=14 --draft-min=2"); /* the longest there is */

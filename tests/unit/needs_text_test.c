@@ -16,6 +16,7 @@ static hth_model_needs example(void)
                     .n_devices = 2 },
         .process_bytes = 4,
         .n_ctx = 4096,
+        .fit = { .n_ctx_max = 131072, .n_layers = 20, .n_layers_max = 33 },
     };
 
     (void)snprintf(needs.memory.devices[0].name, sizeof(needs.memory.devices[0].name), "CUDA0");
@@ -48,6 +49,7 @@ TEST(needs_are_read_as_they_were_written)
     hth_needs_write(&needs, &text);
     assert_string_equal(hth_buffer_text(&text), "device 10 20 40 70 80 CUDA0\n"
                                                 "device 7 0 0 0 0 A device, 2 GB\n"
+                                                "fit 131072 20 33\n"
                                                 "host 1000 500 200 30 4 4096\n");
     assert_true(read_all(text.text, &read));
     assert_memory_equal(&read, &needs, sizeof(read));
@@ -81,6 +83,12 @@ TEST(lines_of_another_form_are_refused)
         "device 1 2 3 4 5 ",
         "device 1 2 3 4 CUDA0",
         "device 1 2 3 4 x CUDA0",
+        "fit 1 2",
+        "fit 0 1 2",
+        "fit 1 3 2",
+        "fit 4294967296 1 2",
+        "fit 1 1 4294967296",
+        "fit 1 2 3 4",
         "other 1",
     };
     hth_model_needs needs, zeros;

@@ -1,0 +1,215 @@
+/*
+ * fit.c - see fit.h
+ *
+ * Each candidate is asked for as a plan is (needs.h), so the choice knows all that a plan knows: draft model, types of
+ * cells, repacked weights.
+ */
+#include "models/fit.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/os.h"
+#include "models/fit_choice.h"
+#include "models/needs.h"
+#include "models/runtime.h"
+
+enum {
+    N_CTX_MIN = 4096,     /* unless the options say otherwise */
+    N_CTX_UNKNOWN = 8192, /* if the model does not tell the size of its training */
+    HOST_MARGIN_SHARE = 16,
+    PROCESS_GROWTH_BYTES = 16 << 20, /* 5 MiB after ten questions with llama.cpp v0.5.0 */
+};
+
+typedef struct asking {
+    hearth_runtime *runtime;
+    const char *path;
+    hearth_model_options options; /* without fit */
+    hth_fit_terms terms;
+    hth_fit_limits limits;
+    hth_fit_candidate asked; /* latest, with its needs */
+    hth_model_needs needs;
+    uint64_t process_bytes; /* of this process, at the first question */
+} asking;
+
+/* -1 stays as it is, because it means all devices and layers to the engine. */
+static int32_t gpu_layers(const asking *a, uint32_t n_layers)
+{
+    return n_layers == a->terms.n_layers_max ? a->options.n_gpu_layers : (int32_t)n_layers;
+}
+
+/*
+ * A limit of the options is for the whole process, which grows with each question. Free memory does not have what the
+ * process takes already.
+ */
+static uint64_t process_bytes(const asking *a)
+{
+    return a->options.fit_bytes > 0 ? a->process_bytes + PROCESS_GROWTH_BYTES : 0;
+}
+
+static hearth_status ask(const hth_fit_candidate *candidate, void *user_data, hth_fit_answer *out, hearth_error *err)
+{
+    asking *a = user_data;
+    hearth_model_options options = a->options;
+    hearth_status status;
+
+    options.n_ctx = candidate->n_ctx;
+    options.n_gpu_layers = gpu_layers(a, candidate->n_layers);
+    status = hth_model_needs_ask(a->runtime, a->path, &options, &a->needs, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (a->process_bytes == 0)
+        a->process_bytes = a->needs.process_bytes;
+    a->asked = *candidate;
+    *out = hth_fit_compare(&a->needs.memory, process_bytes(a), &a->limits);
+    return HEARTH_OK;
+}
+
+static uint64_t host_limit(const hearth_model_options *options, hth_fit_room room)
+{
+    if (options->fit_bytes > 0)
+        return options->fit_bytes;
+    if (room == HTH_FIT_TOTAL)
+        return hth_os_memory_bytes() / 10 * 9;
+    return hth_os_memory_available_bytes() / HOST_MARGIN_SHARE * (HOST_MARGIN_SHARE - 1);
+}
+
+static hth_fit_limits limits_of(const hearth_model_options *options, hth_fit_room room)
+{
+    return (hth_fit_limits){
+        .host_bytes = host_limit(options, room),
+        .device_bytes = options->fit_device_bytes,
+        .takes_free = room == HTH_FIT_FREE,
+    };
+}
+
+static hth_fit_terms terms_of(const hearth_model_options *options, const hth_model_needs *facts)
+{
+    const uint32_t n_all = facts->n_layers + 1, /* the output counts as one, as in llama.cpp */
+        n_ctx_train = facts->n_ctx_train > 0 ? facts->n_ctx_train : N_CTX_UNKNOWN,
+                   n_ctx_max = options->n_ctx > 0 ? options->n_ctx : n_ctx_train,
+                   n_ctx_min = options->fit_n_ctx > 0 ? options->fit_n_ctx : N_CTX_MIN;
+
+    return (hth_fit_terms){
+        .n_ctx_min = n_ctx_min < n_ctx_max ? n_ctx_min : n_ctx_max,
+        .n_ctx_max = n_ctx_max,
+        .n_layers_max = options->n_gpu_layers >= 0 && (uint32_t)options->n_gpu_layers < n_all
+                          ? (uint32_t)options->n_gpu_layers
+                          : n_all,
+    };
+}
+
+/* ---- the words ---- */
+
+static unsigned long long mib(uint64_t bytes)
+{
+    return (unsigned long long)((bytes + (1 << 20) - 1) >> 20);
+}
+
+/* The memory that the latest needs take, and its limit, on the host and on devices together. */
+static void sum_up(const asking *a, hth_engine_share *parts, uint64_t *bytes, uint64_t *limit)
+{
+    const hth_engine_needs *memory = &a->needs.memory;
+
+    *parts = memory->host;
+    parts->weight_bytes += memory->repacked_bytes; /* twice: a worker has a copy besides the file */
+    *limit = a->limits.host_bytes;
+    for (size_t i = 0; i < memory->n_devices; i++) {
+        const hth_engine_share *share = &memory->devices[i].share;
+        const uint64_t device = hth_fit_device_limit(&memory->devices[i], &a->limits);
+
+        parts->weight_bytes += share->weight_bytes;
+        parts->cell_bytes += share->cell_bytes;
+        parts->compute_bytes += share->compute_bytes;
+        *limit += device < UINT64_MAX ? device : 0;
+    }
+    *bytes = hth_engine_share_bytes(parts) + process_bytes(a);
+}
+
+static void tell_choice(const asking *a)
+{
+    char layers[64] = "";
+    hth_engine_share parts;
+    uint64_t bytes, limit;
+
+    sum_up(a, &parts, &bytes, &limit);
+    if (a->needs.memory.n_devices > 0)
+        (void)snprintf(layers, sizeof(layers), ", %u of %u layers on GPUs", a->asked.n_layers, a->terms.n_layers_max);
+    hth_info(hth_runtime_log(a->runtime), "'%s': context %u of %u%s, so that the model takes %llu of %llu MiB", a->path,
+             a->asked.n_ctx, a->terms.n_ctx_max, layers, mib(bytes), mib(limit));
+}
+
+static hearth_status refuse(const asking *a, hearth_error *err)
+{
+    hth_engine_share parts;
+    uint64_t bytes, limit;
+
+    sum_up(a, &parts, &bytes, &limit);
+    return hth_fail(
+        err, HEARTH_NO_MEMORY,
+        "'%s' does not fit: with a context of %u tokens it takes %llu MiB (weights %llu, cells %llu, "
+        "buffers %llu, process %llu), and there are %llu MiB for it; use a file of a smaller quant, type_k and type_v "
+        "q8_0, a smaller fit_context, or more memory",
+        a->path, a->asked.n_ctx, mib(bytes), mib(parts.weight_bytes), mib(parts.cell_bytes), mib(parts.compute_bytes),
+        mib(process_bytes(a)), mib(limit));
+}
+
+/* ---- */
+
+/* Nobody else may be in the engine while it is asked. */
+static hearth_status check_alone(hearth_runtime *runtime, hearth_error *err)
+{
+    size_t n = 0;
+    const hearth_status status = hearth_runtime_models(runtime, NULL, 0, &n, err);
+
+    if (status != HEARTH_OK || n == 0)
+        return status;
+    return hth_fail(err, HEARTH_UNSUPPORTED, "other models are loaded, and may be at work in the engine");
+}
+
+hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, hth_fit_room room,
+                                    hearth_model_options *options, hth_model_fit *out, hearth_error *err)
+{
+    asking a = { .runtime = runtime, .path = path, .options = *options, .limits = limits_of(options, room) };
+    hearth_error why = { .message = "" };
+    hth_fit_choice choice;
+    hth_fit_answer answer;
+    hearth_status status;
+
+    assert(options->fit);
+    options->fit = a.options.fit = false;
+    *out = (hth_model_fit){ .n_ctx_max = 0 };
+    a.options.progress = NULL;
+    /* Any candidate tells the facts of the model. */
+    a.terms.n_layers_max = 0;
+    status = check_alone(runtime, &why);
+    if (status == HEARTH_OK)
+        status = ask(&(hth_fit_candidate){ .n_ctx = N_CTX_MIN }, &a, &answer, &why);
+    if (status == HEARTH_UNSUPPORTED) {
+        hth_warn(hth_runtime_log(runtime), "'%s' cannot be fitted into memory, and is loaded as it is: %s", path,
+                 why.message);
+        return HEARTH_OK;
+    }
+    if (status == HEARTH_OK) {
+        a.terms = terms_of(options, &a.needs);
+        status = hth_fit_choose(&a.terms, ask, &a, &choice, &why);
+    }
+    if (status == HEARTH_OK && (choice.at.n_ctx != a.asked.n_ctx || choice.at.n_layers != a.asked.n_layers))
+        status = ask(&choice.at, &a, &answer, &why); /* for its needs, which the words tell */
+    if (status != HEARTH_OK) {
+        if (err)
+            *err = why;
+        return status;
+    }
+    if (!choice.fits)
+        return refuse(&a, err);
+    tell_choice(&a);
+    options->n_ctx = choice.at.n_ctx;
+    options->n_gpu_layers = gpu_layers(&a, choice.at.n_layers);
+    *out = (hth_model_fit){
+        .n_ctx_max = a.terms.n_ctx_max,
+        .n_layers = a.needs.memory.n_devices > 0 ? choice.at.n_layers : 0,
+        .n_layers_max = a.needs.memory.n_devices > 0 ? a.terms.n_layers_max : 0,
+    };
+    return HEARTH_OK;
+}

@@ -1,0 +1,24 @@
+/*
+ * fit.h - choose a model's context and layers on GPUs so that it fits into memory
+ */
+#ifndef HTH_MODELS_FIT_H
+#define HTH_MODELS_FIT_H
+
+#include "models/needs.h"
+
+/* The memory that a choice must fit into, without limits in the options. */
+typedef enum hth_fit_room {
+    HTH_FIT_FREE,  /* the memory that is free now: for a load */
+    HTH_FIT_TOTAL, /* nine tenths of that of the machine and of GPUs: for a plan, in which other models may leave */
+} hth_fit_room;
+
+/*
+ * Choose n_ctx and n_gpu_layers of options with `fit`, which hth_model_read_options has read, log the choice, and take
+ * `fit` away. Asks for needs as hth_model_needs_ask, some dozen times, and takes no other memory. An engine that tells
+ * no needs leaves the options as they are, with a warning. HEARTH_NO_MEMORY with the sizes: not even the least context
+ * fits. Others as hearth_model_load.
+ */
+hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, hth_fit_room room,
+                                    hearth_model_options *options, hth_model_fit *out, hearth_error *err);
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * fit_choice.c - see fit_choice.h
+ *
+ *   1. All layers with the largest context, which usually fit.
+ *   2. The most layers that fit on the devices with the smallest context. Fewer layers take more of the host, so no
+ *      number of layers fits if this one does not fit there.
+ *   3. With them, the largest context that fits.
+ */
+#include "models/fit_choice.h"
+
+#include <assert.h>
+
+enum { MARGIN_SHARE = 16 };                  /* of a device's memory is the margin, */
+#define MARGIN_BYTES_MAX (UINT64_C(1) << 30) /* or so much: other programs take no more on a larger device */
+
+/* ---- needs and limits ---- */
+
+uint64_t hth_fit_device_limit(const hth_engine_device_share *device, const hth_fit_limits *limits)
+{
+    const uint64_t share = device->total_bytes / MARGIN_SHARE,
+                   margin = share < MARGIN_BYTES_MAX ? share : MARGIN_BYTES_MAX;
+
+    if (limits->device_bytes > 0)
+        return limits->device_bytes;
+    if (device->total_bytes == 0)
+        return UINT64_MAX;
+    if (!limits->takes_free)
+        return device->total_bytes / 10 * 9; /* as residency takes it */
+    return device->free_bytes > margin ? device->free_bytes - margin : 0;
+}
+
+hth_fit_answer hth_fit_compare(const hth_engine_needs *needs, uint64_t process_bytes, const hth_fit_limits *limits)
+{
+    hth_fit_answer answer = {
+        .on_host = hth_engine_share_bytes(&needs->host) + needs->repacked_bytes + process_bytes <= limits->host_bytes,
+        .on_devices = true,
+    };
+
+    for (size_t i = 0; i < needs->n_devices; i++)
+        answer.on_devices &=
+            hth_engine_share_bytes(&needs->devices[i].share) <= hth_fit_device_limit(&needs->devices[i], limits);
+    return answer;
+}
+
+/* ---- the search ---- */
+
+typedef struct search {
+    const hth_fit_terms *terms;
+    hth_fit_ask_fn ask;
+    void *user_data;
+    hearth_error *err;
+} search;
+
+static hearth_status ask_for(const search *s, hth_fit_candidate candidate, hth_fit_answer *out)
+{
+    return s->ask(&candidate, s->user_data, out, s->err);
+}
+
+/* The context of a step: 0 is the least, n_steps is the most. */
+static uint32_t context_at(const hth_fit_terms *terms, uint32_t step)
+{
+    const uint64_t n_ctx = ((uint64_t)terms->n_ctx_min / HTH_CONTEXT_STEP + step) * HTH_CONTEXT_STEP;
+
+    if (step == 0)
+        return terms->n_ctx_min;
+    return n_ctx < terms->n_ctx_max ? (uint32_t)n_ctx : terms->n_ctx_max;
+}
+
+static uint32_t n_steps(const hth_fit_terms *terms)
+{
+    const uint32_t base = terms->n_ctx_min / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP;
+
+    return terms->n_ctx_max > terms->n_ctx_min ? (terms->n_ctx_max - base - 1) / HTH_CONTEXT_STEP + 1 : 0;
+}
+
+/* The most layers below the maximum that fit on the devices with the least context; 0 if none do. */
+static hearth_status choose_layers(const search *s, uint32_t *out)
+{
+    uint32_t fits = 0, too_many = s->terms->n_layers_max;
+
+    while (too_many - fits > 1) {
+        const uint32_t middle = fits + (too_many - fits) / 2;
+        const hth_fit_candidate candidate = { .n_ctx = s->terms->n_ctx_min, .n_layers = middle };
+        hth_fit_answer answer;
+        const hearth_status status = ask_for(s, candidate, &answer);
+
+        if (status != HEARTH_OK)
+            return status;
+        if (answer.on_devices)
+            fits = middle;
+        else
+            too_many = middle;
+    }
+    *out = fits;
+    return HEARTH_OK;
+}
+
+/* The largest context that fits with n_layers; the least one does. knows_most: the most was asked for, and does not. */
+static hearth_status choose_context(const search *s, uint32_t n_layers, bool knows_most, uint32_t *out)
+{
+    uint32_t fits = 0, too_many = n_steps(s->terms) + !knows_most;
+    bool is_first = !knows_most;
+
+    while (too_many - fits > 1) {
+        const uint32_t middle = is_first ? too_many - 1 : fits + (too_many - fits) / 2;
+        const hth_fit_candidate candidate = { .n_ctx = context_at(s->terms, middle), .n_layers = n_layers };
+        hth_fit_answer answer;
+        const hearth_status status = ask_for(s, candidate, &answer);
+
+        if (status != HEARTH_OK)
+            return status;
+        if (answer.on_devices && answer.on_host)
+            fits = middle;
+        else
+            too_many = middle;
+        is_first = false;
+    }
+    *out = context_at(s->terms, fits);
+    return HEARTH_OK;
+}
+
+hearth_status hth_fit_choose(const hth_fit_terms *terms, hth_fit_ask_fn ask, void *user_data, hth_fit_choice *out,
+                             hearth_error *err)
+{
+    const search s = { .terms = terms, .ask = ask, .user_data = user_data, .err = err };
+    hth_fit_candidate at = { .n_ctx = terms->n_ctx_max, .n_layers = terms->n_layers_max };
+    hth_fit_answer answer;
+    hearth_status status = ask_for(&s, at, &answer);
+
+    assert(terms->n_ctx_min >= 1);
+    assert(terms->n_ctx_min <= terms->n_ctx_max);
+    if (status == HEARTH_OK && !(answer.on_host && answer.on_devices) && terms->n_ctx_min < terms->n_ctx_max) {
+        at.n_ctx = terms->n_ctx_min;
+        status = ask_for(&s, at, &answer);
+    }
+    if (status == HEARTH_OK && !answer.on_devices && at.n_layers > 0) {
+        status = choose_layers(&s, &at.n_layers);
+        if (status == HEARTH_OK)
+            status = ask_for(&s, at, &answer);
+    }
+    if (status == HEARTH_OK && answer.on_host && answer.on_devices && at.n_ctx < terms->n_ctx_max)
+        status = choose_context(&s, at.n_layers, at.n_layers == terms->n_layers_max, &at.n_ctx);
+    if (status == HEARTH_OK)
+        *out = (hth_fit_choice){ .at = at, .fits = answer.on_host && answer.on_devices };
+    return status;
+}
