@@ -102,7 +102,7 @@ FIXTURE_TEST(a_limit_makes_the_context_smaller_and_the_log_tells_it)
     f->options.fit_bytes = limit_for(f, N_CTX / 2);
     n_ctx = n_ctx_of(f);
     assert_int_equal(n_ctx % HTH_CONTEXT_STEP, 0);
-    assert_in_range(n_ctx, N_CTX / 4, N_CTX - 1);
+    assert_in_range(n_ctx, N_CTX / 16, N_CTX - 1); /* the questions take memory, too, most of it where it is checked */
     assert_true(bytes_with(f, n_ctx) <= bytes_with(f, N_CTX / 2) + MARGIN);
     (void)snprintf(expected, sizeof(expected), "context %u of %d, so that the model takes", n_ctx, N_CTX);
     assert_told(f, expected);

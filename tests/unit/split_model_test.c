@@ -83,7 +83,7 @@ static void write_part(const char *path, const uint8_t *head, const uint8_t *met
     assert_non_null(file);
     assert_int_equal(fwrite(head, 1, HEADER_BYTES, file), HEADER_BYTES);
     assert_int_equal(fwrite(metadata, 1, n_metadata, file), n_metadata);
-    assert_int_equal(fwrite(rest, 1, n_rest, file), n_rest);
+    assert_true(n_rest == 0 || fwrite(rest, 1, n_rest, file) == n_rest);
     assert_int_equal(fclose(file), 0);
 }
 
