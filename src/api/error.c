@@ -38,6 +38,8 @@ static const error_shape shapes[HTH_API_ERROR_KINDS] = {
     [HTH_API_RATE_LIMITED] = { 429, 429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error",
                                "unavailable_error", 429 },
     [HTH_API_OVERLOADED] = { 503, 529, server, "overloaded", "overloaded_error", "unavailable_error", 503 },
+    [HTH_API_NOT_RESIDENT] = { 503, 503, server, "model_not_resident", "api_error", "unavailable_error", 503 },
+    [HTH_API_CONFLICT] = { 409, 409, invalid, "conflict", invalid, invalid, 409 },
     [HTH_API_TIMED_OUT] = { 504, 504, server, "timeout", "timeout_error", server, 504 },
     [HTH_API_INTERNAL] = { 500, 500, server, "internal_error", "api_error", server, 500 },
 };

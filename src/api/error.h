@@ -31,6 +31,8 @@ typedef enum hth_api_error_kind {
     HTH_API_NOT_FOUND,
     HTH_API_RATE_LIMITED,
     HTH_API_OVERLOADED,
+    HTH_API_NOT_RESIDENT, /* the model is not in memory, and requests do not bring it in */
+    HTH_API_CONFLICT,     /* an order of an operator that cannot be obeyed as things are */
     HTH_API_TIMED_OUT,
     HTH_API_INTERNAL,
 } hth_api_error_kind;

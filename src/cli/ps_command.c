@@ -11,7 +11,7 @@
 #include "cli/units.h"
 #include "server/ask.h"
 
-enum { URL_BYTES = 2048, NAME_COLUMNS = 27, SIZE_BYTES = 32 };
+enum { URL_BYTES = 2048, NAME_COLUMNS = 15, MEMORY_NAME_COLUMNS = 22, SIZE_BYTES = 32 };
 
 typedef struct ps_options {
     const char *url;
@@ -44,9 +44,9 @@ static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 static const char usage[] =
     "usage: hearth ps [--url URL] [--memory | --json]\n"
     "\n"
-    "Shows the models of a running server: the state of their workers, their memory, requests at work and waiting, "
-    "the\n"
-    "time since their last use, the time until they leave memory, and the part of prompts that came from the cache.\n"
+    "Shows the models of a running server: the state of their workers, the place of their weights, their memory,\n"
+    "requests at work and waiting, the time since their last use, the time until they leave memory, and the part of\n"
+    "prompts that came from the cache.\n"
     "\n";
 
 static const char closing[] = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n";
@@ -71,6 +71,7 @@ static void print_model(const json_t *model)
 {
     const char *name = json_string_value(json_object_get(model, "name"));
     const char *state = json_string_value(json_object_get(model, "state"));
+    const char *residency = json_string_value(json_object_get(model, "residency"));
     const uint64_t n_prompt = number(model, "cache", "tokens_prompt"), idle_ms = number(model, "idle_ms", NULL);
     char memory[32], idle[32] = "-", leaves[32] = "-", cached[32] = "-";
 
@@ -83,8 +84,8 @@ static void print_model(const json_t *model)
     if (n_prompt > 0)
         (void)snprintf(cached, sizeof(cached), "%.0f%%",
                        100.0 * (double)number(model, "cache", "tokens_cached") / (double)n_prompt);
-    printf("%-*s %-8s %10s %4llu %4llu %7s %7s %6s\n", NAME_COLUMNS, name ? name : "?", state ? state : "?",
-           hth_size_text(number(model, "memory_bytes", NULL), memory),
+    printf("%-*s %-8s %-13s %10s %4llu %4llu %7s %7s %4s\n", NAME_COLUMNS, name ? name : "?", state ? state : "?",
+           residency ? residency : "?", hth_size_text(number(model, "memory_bytes", NULL), memory),
            (unsigned long long)number(model, "running_requests", NULL),
            (unsigned long long)number(model, "waiting_requests", NULL), idle, leaves, cached);
 }
@@ -102,7 +103,7 @@ static void print_parts(const char *name, const json_t *share, uint64_t expected
                    buffers = number(share, "compute_bytes", NULL);
     char text[5][SIZE_BYTES];
 
-    printf("%-*s %10s %10s %10s %10s %10s\n", NAME_COLUMNS - 5, name, size_or_dash(weights, text[0]),
+    printf("%-*s %10s %10s %10s %10s %10s\n", MEMORY_NAME_COLUMNS, name, size_or_dash(weights, text[0]),
            size_or_dash(cells, text[1]), size_or_dash(buffers, text[2]),
            size_or_dash(expected > 0 ? expected : weights + cells + buffers, text[3]), size_or_dash(measured, text[4]));
 }
@@ -161,11 +162,11 @@ static int print_page(const json_t *page, bool memory)
     if (!json_is_array(models))
         return fail("the answer is not that of a Hearth server; --url names the address for operators");
     if (memory)
-        printf("%-*s %10s %10s %10s %10s %10s\n", NAME_COLUMNS - 5, "MODEL", "WEIGHTS", "CELLS", "BUFFERS", "EXPECTED",
-               "MEASURED");
+        printf("%-*s %10s %10s %10s %10s %10s\n", MEMORY_NAME_COLUMNS, "MODEL", "WEIGHTS", "CELLS", "BUFFERS",
+               "EXPECTED", "MEASURED");
     else
-        printf("%-*s %-8s %10s %4s %4s %7s %7s %6s\n", NAME_COLUMNS, "MODEL", "STATE", "MEMORY", "BUSY", "WAIT",
-               "UNUSED", "LEAVES", "CACHED");
+        printf("%-*s %-8s %-13s %10s %4s %4s %7s %7s %4s\n", NAME_COLUMNS, "MODEL", "STATE", "RESIDENCY", "MEMORY",
+               "BUSY", "WAIT", "UNUSED", "LEAVES", "HITS");
     json_array_foreach((json_t *)models, i, model)
     {
         if (memory)

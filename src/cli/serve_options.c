@@ -163,7 +163,15 @@ static const hth_option supervision_rows[] = {
       .offset = AT(server.no_sandbox), .key = "no_sandbox" },
 };
 
+static const char *const residency_modes[] = {
+    [HTH_RESIDENCY_AUTOMATIC] = "automatic", [HTH_RESIDENCY_EXTERNAL] = "external", NULL
+};
+
 static const hth_option residency_rows[] = {
+    { "residency", 0, HTH_OPTION_WORD, "MODE",
+      "automatic: requests bring models in, and idle ones make room. external: models enter and leave by orders of "
+      "operators only",
+      .offset = AT(server.residency_mode), .words = residency_modes, .key = "mode" },
     { "memory", 0, HTH_OPTION_SIZE, "SIZE",
       "memory for all models: weights, cells and rows (default: nine tenths of the machine's). Idle models make room "
       "for others, the least recently used one first",

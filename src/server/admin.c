@@ -7,6 +7,7 @@
 #include "server/admin.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/error.h"
@@ -14,7 +15,7 @@
 #include "server/admin_models.h"
 #include "server/routes.h"
 
-enum { ORDER_BYTES_MAX = 4096 };
+enum { ORDER_BYTES_MAX = 65536 };
 
 static const char content_type_json[] = "application/json";
 
@@ -258,42 +259,141 @@ static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, 
     reply_take(exchange, freeing ? 202 : 200, content_type_json, &out);
 }
 
-static void answer_pressure(const hth_admin *admin, hth_http_exchange *exchange)
+static void reply_wrong(hth_http_exchange *exchange, const char *field, const char *form)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    hth_api_fail(&error, HTH_API_INVALID_VALUE, field, "the body must be a JSON object with %s", form);
+    reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+/* The body, if it is a JSON object of a fit size; the caller releases it. NULL: it is not. */
+static json_t *read_order(hth_http_exchange *exchange)
 {
     size_t n = 0;
     const char *body = hth_http_body(exchange, &n);
+    json_t *order = n > 0 && n <= ORDER_BYTES_MAX ? json_loadb(body, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+
+    if (json_is_object(order))
+        return order;
+    json_decref(order);
+    return NULL;
+}
+
+static void answer_pressure(const hth_admin *admin, hth_http_exchange *exchange)
+{
     json_t *order = NULL;
     const json_t *wanted;
-    hth_api_error error = { .kind = HTH_API_NO_ERROR };
     uint64_t freeing;
 
     if (strcmp(hth_http_method(exchange), "POST") != 0) {
         reply_pressure(admin, exchange, NULL);
         return;
     }
-    order = n > 0 && n <= ORDER_BYTES_MAX ? json_loadb(body, n, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    order = read_order(exchange);
     wanted = json_object_get(order, "free");
     if (json_is_integer(wanted) && json_integer_value(wanted) > 0) {
         freeing = hth_pressure_watch_force(admin->pressure, (uint64_t)json_integer_value(wanted));
         reply_pressure(admin, exchange, &freeing);
     } else {
-        hth_api_fail(&error, HTH_API_INVALID_VALUE, "free",
-                     "the body must be a JSON object with a number of bytes above 0, 'free'");
-        reply_error(exchange, HTH_API_OPENAI, &error);
+        reply_wrong(exchange, "free", "a number of bytes above 0, 'free'");
     }
     json_decref(order);
+}
+
+static void reply_refusal(hth_http_exchange *exchange, const hearth_error *err)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (err->status == HEARTH_FULL || err->status == HEARTH_UNSUPPORTED)
+        hth_api_fail(&error, HTH_API_CONFLICT, NULL, "%s", err->message);
+    else
+        hth_api_fail_status(&error, err);
+    reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+/* Send the page, and release it. */
+static void reply_done(hth_http_exchange *exchange, json_t *page)
+{
+    hth_buffer out = { .text = NULL };
+
+    hth_buffer_add_json_take(&out, page);
+    hth_buffer_add_text(&out, "\n");
+    reply_take(exchange, 202, content_type_json, &out);
+}
+
+static void answer_preload(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    json_t *order = read_order(exchange), *page = NULL;
+    const json_t *models = json_object_get(order, "models");
+    const size_t n = json_array_size(models);
+    const char **names = (const char **)calloc(n + 1, sizeof(char *));
+    hearth_error err = { .status = HEARTH_OK };
+    size_t n_names = 0;
+
+    while (names && n_names < n && json_is_string(json_array_get(models, n_names))) {
+        names[n_names] = json_string_value(json_array_get(models, n_names));
+        n_names++;
+    }
+    if (!names || n == 0 || n_names < n)
+        reply_wrong(exchange, "models", "a list of names, 'models'");
+    else if (hth_supervisor_preload(admin->supervisor, names, n, &page, &err) == HEARTH_OK)
+        reply_done(exchange, page);
+    else
+        reply_refusal(exchange, &err);
+    free((void *)names);
+    json_decref(order);
+}
+
+static void answer_release_all(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    json_t *order = read_order(exchange), *page = NULL;
+    const json_t *rows = json_object_get(order, "rows");
+    hearth_error err = { .status = HEARTH_OK };
+    size_t n_body;
+
+    (void)hth_http_body(exchange, &n_body);
+    if ((n_body > 0 && !order) || (rows && !json_is_boolean(rows)))
+        reply_wrong(exchange, "rows", "true or false for 'rows', or there must be none");
+    else if (hth_supervisor_release_all(admin->supervisor, json_is_true(rows), &page, &err) == HEARTH_OK)
+        reply_done(exchange, page);
+    else
+        reply_refusal(exchange, &err);
+    json_decref(order);
+}
+
+static void answer_compact(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hearth_error err = { .status = HEARTH_OK };
+    json_t *page = NULL;
+
+    if (hth_supervisor_compact(admin->supervisor, &page, &err) == HEARTH_OK)
+        reply_done(exchange, page);
+    else
+        reply_refusal(exchange, &err);
 }
 
 /* POST /admin/models/NAME/ORDER */
 static const struct order {
     const char *end; /* of the path */
     const char *status;
-    hearth_status (*give)(hth_supervisor *supervisor, const char *model, hearth_error *err);
+    hearth_status (*give)(hth_supervisor *supervisor, const char *model, hearth_error *err); /* NULL: /residency */
 } orders[] = {
     { "/restart", "restarting", hth_supervisor_restart },
     { "/load", "loading", hth_supervisor_load },
     { "/unload", "unloading", hth_supervisor_unload },
+    { "/residency", "moving", NULL },
 };
+
+static bool read_residency(hth_http_exchange *exchange, hth_residency *out)
+{
+    json_t *order = read_order(exchange);
+    const char *name = json_string_value(json_object_get(order, "residency"));
+    const bool is_known = name && hth_residency_read(name, out);
+
+    json_decref(order);
+    return is_known;
+}
 
 /* A name may have slashes. */
 static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, const struct order *order,
@@ -301,6 +401,7 @@ static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, co
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hearth_error err = { .status = HEARTH_OK };
+    hth_residency residency;
     char model[512];
     hearth_status status;
 
@@ -311,13 +412,16 @@ static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, co
     }
     memcpy(model, name, n_name);
     model[n_name] = '\0';
-    status = order->give(admin->supervisor, model, &err);
-    if (status == HEARTH_OK) {
-        reply_status(exchange, 202, order->status);
+    if (!order->give && !read_residency(exchange, &residency)) {
+        reply_wrong(exchange, "residency", "'residency': evicted, host, device, pinned_host or pinned_device");
         return;
     }
-    hth_api_fail_status(&error, &err);
-    reply_error(exchange, HTH_API_OPENAI, &error);
+    status = order->give ? order->give(admin->supervisor, model, &err)
+                         : hth_supervisor_set_residency(admin->supervisor, model, residency, &err);
+    if (status == HEARTH_OK)
+        reply_status(exchange, 202, order->status);
+    else
+        reply_refusal(exchange, &err);
 }
 
 /* The order of the path, and the NAME in it; NULL: the path is another one. */
@@ -348,7 +452,8 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
         { "/admin/pressure", "GET, POST", answer_pressure }, { "/metrics", "GET", answer_metrics },
         { "/admin/models", "GET", answer_models },           { "/admin/config", "GET", answer_config },
         { "/admin/events", "GET", answer_events },           { "/admin/drain", "POST", answer_drain },
-        { "/admin/reload", "POST", answer_reload },
+        { "/admin/reload", "POST", answer_reload },          { "/admin/preload", "POST", answer_preload },
+        { "/admin/compact", "POST", answer_compact },        { "/admin/release_all", "POST", answer_release_all },
     };
     const char *path = hth_http_path(exchange), *name = NULL;
     size_t n_name = 0;

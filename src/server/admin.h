@@ -7,7 +7,8 @@
  *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
  *   GET  /admin/events        a stream of events (event_feed.h)
  *   GET  /admin/pressure      the use of memory; POST {"free": BYTES} frees so much
- *   POST /admin/models/NAME/restart, /load, /unload
+ *   POST /admin/models/NAME/restart, /load, /unload; /residency {"residency": PLACE}
+ *   POST /admin/preload {"models": [NAME, ...]}; /admin/release_all, also with {"rows": true}; /admin/compact
  *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
  *                             (default), relayed to the worker
  *   GET  /admin/config        the options in force, without secrets

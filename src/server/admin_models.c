@@ -142,6 +142,9 @@ static bool set_state(json_t *object, const hth_worker_view *view)
         return false;
     if (view->last_death[0] && !set(object, "last_death", text_json(view->last_death, sizeof(view->last_death))))
         return false;
+    if ((view->is_pinned || view->is_host_pinned) &&
+        !set(object, "pin", json_string(view->is_pinned ? "device" : "host")))
+        return false;
     if (!set(object, "pinned", json_boolean(view->is_pinned)) || !set(object, "closed", json_boolean(view->is_closed)))
         return false;
     if (view->leaves_in_ms < UINT64_MAX && !set(object, "leaves_in_ms", count_json(view->leaves_in_ms)))
@@ -157,7 +160,8 @@ static bool set_state(json_t *object, const hth_worker_view *view)
 
 static json_t *worker_json(const hth_worker_view *view)
 {
-    json_t *object = json_pack("{s:s, s:s}", "name", view->model, "state", hth_worker_state_name(view->state));
+    json_t *object = json_pack("{s:s, s:s, s:s}", "name", view->model, "state", hth_worker_state_name(view->state),
+                               "residency", hth_residency_name(view->residency));
 
     if (object && set_state(object, view))
         return object;

@@ -205,11 +205,12 @@ static void write_http(const hth_http_numbers *http, hth_buffer *out)
 
 /* ---- what workers count ---- */
 
-enum { N_STATES = HTH_WORKER_BROKEN + 1 };
+enum { N_STATES = HTH_WORKER_BROKEN + 1, N_RESIDENCIES = HTH_RESIDENCY_PINNED_DEVICE + 1 };
 
 typedef struct worker_row {
     const char *model; /* the view's; valid until the next reconfiguration */
     hth_worker_state state;
+    hth_residency residency;
     bool has_numbers;
     uint64_t values[HTH_WORKER_FACTS];
 } worker_row;
@@ -219,14 +220,20 @@ static void read_worker(const hth_supervisor *supervisor, size_t i, worker_row *
     hth_worker_view view;
 
     hth_supervisor_view(supervisor, i, &view);
-    *row = (worker_row){ .model = view.model, .state = view.state, .has_numbers = view.status.has_numbers };
+    *row = (worker_row){
+        .model = view.model,
+        .state = view.state,
+        .residency = view.residency,
+        .has_numbers = view.status.has_numbers,
+    };
     for (size_t j = 0; j < HTH_WORKER_FACTS; j++)
         row->values[j] = hth_worker_fact_value(&hth_worker_facts[j], &view);
 }
 
 static void write_states(const worker_row *rows, size_t n, hth_buffer *out)
 {
-    static const char up[] = "hearth_worker_up", state[] = "hearth_worker_state";
+    static const char up[] = "hearth_worker_up", state[] = "hearth_worker_state",
+                      residency[] = "hearth_model_residency";
 
     hth_exposition_family(out, up, gauge, "1 while the worker takes requests.");
     for (size_t i = 0; i < n; i++) {
@@ -241,6 +248,15 @@ static void write_states(const worker_row *rows, size_t n, hth_buffer *out)
                                          { "state", hth_worker_state_name((hth_worker_state)j) } };
 
             hth_exposition_count(out, state, (hth_labels){ labels, 2 }, rows[i].state == (hth_worker_state)j);
+        }
+    }
+    hth_exposition_family(out, residency, gauge, "1 for the place of the model's weights.");
+    for (size_t i = 0; i < n; i++) {
+        for (unsigned j = 0; j < N_RESIDENCIES; j++) {
+            const hth_label labels[] = { { "model", rows[i].model },
+                                         { "residency", hth_residency_name((hth_residency)j) } };
+
+            hth_exposition_count(out, residency, (hth_labels){ labels, 2 }, rows[i].residency == (hth_residency)j);
         }
     }
 }

@@ -218,6 +218,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
     uint64_t now_ns = hth_os_monotonic_ns();
     uint64_t ready_ms = worker->ready_ns > 0 ? (now_ns - worker->ready_ns) / 1000000 : 0;
     bool was_asked, was_told;
+    hearth_error err;
 
     hth_model_worker_take_answer(worker, now_ns);
     if (!worker->process || !hth_worker_process_has_ended(worker->process))
@@ -234,7 +235,8 @@ void hth_model_worker_reap(hth_model_worker *worker)
     if (was_told)
         remember_death(worker, "it was told to end, not by this server", "");
     if (!was_asked && !worker->shared->is_stopping &&
-        !(was_told && worker->on_demand && worker->waiters.n == 0)) { /* the next request starts it */
+        !(was_told && worker->on_demand && worker->waiters.n == 0 &&
+          !hth_model_worker_is_external(worker))) { /* the next request starts it */
         pause_before_next(worker, ready_ms);
         return;
     }
@@ -242,10 +244,13 @@ void hth_model_worker_reap(hth_model_worker *worker)
     hth_model_worker_note_end(worker);
     hth_info(worker->shared->log, "model '%s': its worker has ended", worker->name);
     hth_model_worker_tell_unloaded(worker);
-    if (worker->start_again && !worker->shared->is_stopping)
+    if (worker->start_again && !worker->shared->is_stopping) {
         hth_model_worker_start(worker);
-    else
-        worker->shared->on_change(worker->shared->user_data);
+        return;
+    }
+    if (hth_model_worker_is_absent(worker, &err))
+        hth_model_worker_fail_waiters(worker, &err);
+    worker->shared->on_change(worker->shared->user_data);
 }
 
 void hth_model_worker_condemn(hth_model_worker *worker, bool is_hang, const char *verdict)
@@ -388,16 +393,20 @@ void hth_model_worker_start(hth_model_worker *worker)
 static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_ms, bool again)
 {
     const uint64_t kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
+    hearth_error err;
 
     worker->start_again = again;
     worker->is_invited = false;
     worker->summoned_ns = 0;
+    worker->is_dismissed = worker->drops_host = worker->drops_rows = false;
     if (!worker->process) {
         (void)event_del(worker->pause);
         worker->state = HTH_WORKER_STOPPED;
         worker->policy = (hth_restart_policy){ 0 };
         if (again)
             hth_model_worker_summon(worker);
+        else if (hth_model_worker_is_absent(worker, &err))
+            hth_model_worker_fail_waiters(worker, &err);
         worker->shared->on_change(worker->shared->user_data);
         return;
     }
@@ -499,7 +508,7 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
     }
     if (after > 0 && worker->generation <= after)
         hth_model_worker_note_broken(worker, worker->generation);
-    if (hth_model_worker_is_broken(worker, &err)) {
+    if (hth_model_worker_is_broken(worker, &err) || hth_model_worker_is_absent(worker, &err)) {
         waiter->on_failed(waiter, &err);
         return;
     }

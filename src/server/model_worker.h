@@ -117,6 +117,7 @@ void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count 
 void hth_model_worker_prepare(hth_model_worker *worker);
 /* Add the devices that it uses. */
 void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_pools *pools);
+hth_residence hth_model_worker_residence(const hth_model_worker *worker);
 /* The model for a plan; and the rows that it left in memory when its process ended (0 bytes: none). */
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
                                hth_resident *rows);
@@ -144,6 +145,8 @@ void hth_model_worker_set_ram_share(hth_model_worker *worker, uint64_t share_byt
 void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth_relief_model *out);
 /* Do as such a plan says. */
 void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order);
+/* The rows of a model without a process go by an operator's order. */
+void hth_model_worker_release_rows(hth_model_worker *worker);
 /* It starts when there is room; summon: as if a request waited for it. */
 void hth_model_worker_invite(hth_model_worker *worker);
 void hth_model_worker_summon(hth_model_worker *worker);
@@ -151,6 +154,28 @@ void hth_model_worker_summon(hth_model_worker *worker);
 void hth_model_worker_keep(hth_model_worker *worker, uint64_t keep_ns);
 /* Does nobody use the worker or wait for it? */
 bool hth_model_worker_is_idle(const hth_model_worker *worker);
+
+/* ---- moves ---- */
+
+/* Do orders alone move it (residency.mode)? */
+bool hth_model_worker_is_external(const hth_model_worker *worker);
+hth_residency hth_model_worker_residency(const hth_model_worker *worker);
+/* Operators are told of another residency than the last one. */
+void hth_model_worker_tell_residency(hth_model_worker *worker);
+/* Do its weights stay in a folder when its process ends? */
+bool hth_model_worker_keeps_host_weights(const hth_model_worker *worker);
+/* Does it need a process, which it does not have, to come to this place? */
+bool hth_model_worker_must_load_for(const hth_model_worker *worker, hth_residency to);
+/* Go there, with this pin or none; the supervisor plans afterwards. */
+void hth_model_worker_move(hth_model_worker *worker, hth_residency to);
+/* It was ordered to start and still waits after a plan: it does so no longer. Only in an external mode. */
+void hth_model_worker_give_up(hth_model_worker *worker);
+/* Its process ends, with its rows in memory; a pinned one stays. Returns whether a process leaves. */
+bool hth_model_worker_release(hth_model_worker *worker, bool drops_rows);
+/* Its process is to be replaced: false if it is pinned or not ready. One model at a time begins with that. */
+bool hth_model_worker_compact(hth_model_worker *worker);
+bool hth_model_worker_begin_compacting(hth_model_worker *worker); /* false: it was not told to, or cannot now */
+bool hth_model_worker_is_compacting(hth_model_worker *worker);
 
 /* The adapters that every new process begins with, beside those of its options; NULL: none. */
 const hth_adapter_state *hth_model_worker_adapters(const hth_model_worker *worker);

@@ -87,3 +87,21 @@ void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_d
     hth_model_worker_drop_host_weights(worker);
     hth_model_worker_tell_eviction(worker, "ram", bytes, why);
 }
+
+void hth_model_worker_tell_no_room(const hth_model_worker *worker)
+{
+    hth_event_feed_tell_take(worker->shared->feed, "no_room", json_pack("{s:s}", "model", worker->name));
+}
+
+void hth_model_worker_tell_residency(hth_model_worker *worker)
+{
+    const hth_residency residency = hth_model_worker_residency(worker);
+
+    if (residency == worker->told_residency)
+        return;
+    hth_event_feed_tell_take(worker->shared->feed, "residency",
+                             json_pack("{s:s, s:s, s:s}", "model", worker->name, "residency",
+                                       hth_residency_name(residency), "before",
+                                       hth_residency_name(worker->told_residency)));
+    worker->told_residency = residency;
+}

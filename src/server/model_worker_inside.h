@@ -2,6 +2,7 @@
  * model_worker_inside.h - shared by the files of a worker: model_worker.c (its life), model_worker_watch.c (hangs and
  * time-outs), model_worker_residency.c (its turn among other models), model_worker_needs.c (the memory that it takes),
  * model_worker_relief.c (memory that it can free under pressure), model_worker_ram.c (its share of the memory for rows),
+ * model_worker_moves.c (orders that move it),
  * model_worker_events.c (its events for operators)
  */
 #ifndef HTH_SERVER_MODEL_WORKER_INSIDE_H
@@ -25,8 +26,10 @@ struct hth_model_worker {
     uint64_t ram_bytes;
     bool on_demand;
     bool no_sandbox;
-    bool is_pinned;
-    uint64_t keep_ns; /* without use; UINT64_MAX: for ever */
+    bool was_pinned_by_options;
+    bool is_pinned;      /* its process stays, and */
+    bool is_host_pinned; /* its weights in the folder: by the options, or by an order since */
+    uint64_t keep_ns;    /* without use; UINT64_MAX: for ever */
 
     hth_worker_state state;
     bool is_condemned;   /* STOPPING: killed for verdict */
@@ -75,6 +78,13 @@ struct hth_model_worker {
     uint64_t keep_once_ns; /* in place of keep_ns until the next use */
     bool is_closed;        /* other models wait: new requests wait, too */
     bool is_invited;       /* it starts without a request, if there is room */
+    bool has_no_room;      /* it was to start since it ended, and there was none */
+    bool is_dismissed;     /* by an order, it leaves when it is ready and idle */
+    bool drops_host;       /* when its process ends, its weights in the folder go, too */
+    bool drops_rows;       /* likewise its rows in memory */
+    bool must_compact;     /* its process is to be replaced by a new one */
+    bool is_compacting;    /* that goes on */
+    hth_residency told_residency;
     hth_departure departs; /* the cause while its process is told to end */
     uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
     uint64_t n_departures; /* to make room, after a long rest, or under pressure */
@@ -126,6 +136,11 @@ void hth_model_worker_note_use(hth_model_worker *worker);
 void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns);
 void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out);
 
+/* ---- model_worker_moves.c ---- */
+
+/* True, with the message that requests get: it is not resident, and only an order brings it in. */
+bool hth_model_worker_is_absent(const hth_model_worker *worker, hearth_error *err);
+
 /* ---- model_worker_needs.c ---- */
 
 /* File or options may have changed: recall all that was learned of them. */
@@ -168,6 +183,8 @@ void hth_model_worker_tell_unloaded(const hth_model_worker *worker);
 /* So many bytes of rows in this tier are gone. */
 void hth_model_worker_tell_eviction(const hth_model_worker *worker, const char *tier, uint64_t bytes,
                                     hth_departure why);
+/* It was to enter by an order, and there is no room. */
+void hth_model_worker_tell_no_room(const hth_model_worker *worker);
 /* It died, and the pause before its next start has begun. */
 void hth_model_worker_tell_death(const hth_model_worker *worker, uint32_t pause_ms);
 

@@ -42,12 +42,12 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
         .used_ns = worker->used_ns,
         .absent_row_bytes = model.residence == HTH_RESIDENCE_OUT ? rows.bytes[0] + row_bytes : 0,
         .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model_bytes : coming_bytes,
-        .keeps_rows = worker->is_pinned,
+        .keeps_rows = worker->is_pinned || worker->is_host_pinned,
         .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
     };
     if (!out->may_leave)
         return;
-    out->model_bytes = model_bytes + (is_device ? 0 : row_bytes);
+    out->model_bytes = hth_model_worker_is_external(worker) ? 0 : model_bytes + (is_device ? 0 : row_bytes);
     if (evicting_bytes > 0)
         return; /* its rows are leaving */
     hth_status_page_read(worker->page, &status);

@@ -50,7 +50,11 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
     worker->path = path;
     worker->host_bytes = worker->process ? 0 : host_bytes(worker, model->worker);
     worker->on_demand = model->on_demand;
-    worker->is_pinned = model->is_pinned;
+    if (model->is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
+        worker->is_pinned = model->is_pinned;
+        worker->is_host_pinned = false;
+    }
+    worker->was_pinned_by_options = model->is_pinned;
     if (keep_ns != worker->keep_ns)
         worker->keep_once_ns = keep_ns;
     worker->keep_ns = keep_ns;
@@ -67,6 +71,7 @@ void hth_model_worker_note_start(hth_model_worker *worker)
     worker->host_bytes = 0; /* the process takes them */
     worker->is_invited = false;
     worker->summoned_ns = 0;
+    worker->has_no_room = worker->drops_host = worker->drops_rows = false;
     worker->looked_ns = worker->started_ns;
     worker->measures = true;
 }
@@ -79,6 +84,21 @@ void hth_model_worker_note_ready(hth_model_worker *worker)
 void hth_model_worker_note_end(hth_model_worker *worker)
 {
     worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
+    if (worker->drops_host)
+        hth_model_worker_drop_host_weights(worker);
+    if (worker->drops_rows)
+        hth_model_worker_release_rows(worker);
+    worker->drops_host = worker->drops_rows = worker->is_dismissed = false;
+}
+
+void hth_model_worker_release_rows(hth_model_worker *worker)
+{
+    const uint64_t bytes = hth_model_worker_row_bytes(worker);
+
+    if (bytes == 0)
+        return;
+    hth_model_worker_drop_rows(worker);
+    hth_model_worker_tell_eviction(worker, "ram", bytes, HTH_DEPARTURE_NONE);
 }
 
 void hth_model_worker_note_use(hth_model_worker *worker)
@@ -100,7 +120,7 @@ void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns)
         hth_model_worker_learn(worker, bytes - rows);
 }
 
-static hth_residence residence_of(const hth_model_worker *worker)
+hth_residence hth_model_worker_residence(const hth_model_worker *worker)
 {
     if (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_BROKEN)
         return HTH_RESIDENCE_OUT;
@@ -125,7 +145,7 @@ static bool is_wanted(const hth_model_worker *worker)
 
 uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker)
 {
-    return residence_of(worker) == HTH_RESIDENCE_OUT && !is_wanted(worker)
+    return hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT && !is_wanted(worker)
              ? 0
              : worker->learned.needs.memory.host.compute_bytes;
 }
@@ -135,7 +155,7 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     const bool wants = is_wanted(worker) || worker->is_invited;
 
     worker->waits_for_needs = false;
-    if (residence_of(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker)) {
+    if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker)) {
         worker->wished_ns = 0;
         return;
     }
@@ -156,10 +176,10 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
 {
     const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters);
     const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
-    const bool is_out = residence_of(worker) == HTH_RESIDENCE_OUT;
+    const bool is_out = hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT;
 
     *out = (hth_resident){
-        .residence = residence_of(worker),
+        .residence = hth_model_worker_residence(worker),
         .n_uses = worker->waiters.n_holders,
         .bytes[0] = hth_model_worker_host_bytes(worker),
         .wanted_ns = worker->waits_for_needs ? 0
@@ -170,6 +190,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
         .keep_ns =
             worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* a rest begins when loading ends */
         .is_pinned = worker->is_pinned,
+        .is_dismissed = worker->is_dismissed && worker->state == HTH_WORKER_READY,
         /* All are asked first, because those that start with the server enter in their order. */
         .is_invited = worker->is_invited && !worker->waits_for_needs &&
                       (worker->shared->n_asked == 0 || hth_model_worker_waited_long(worker)),
@@ -177,7 +198,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
     hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
     *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS,
                             .used_ns = worker->used_ns,
-                            .is_pinned = worker->weights_count == HTH_WEIGHTS_COUNT_APART };
+                            .is_pinned = worker->is_host_pinned || worker->weights_count == HTH_WEIGHTS_COUNT_APART };
     if (worker->weights_count == HTH_WEIGHTS_COUNT_APART || (is_out && worker->weights_count == HTH_WEIGHTS_COUNT_HERE))
         rows->bytes[0] = worker->host_bytes;
     if (is_out || worker->weights_count != HTH_WEIGHTS_COUNT_HERE)
@@ -192,7 +213,7 @@ bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_
 
 bool hth_model_worker_is_in(const hth_model_worker *worker)
 {
-    return residence_of(worker) != HTH_RESIDENCE_OUT;
+    return hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
 }
 
 uint64_t hth_model_worker_used_ns(const hth_model_worker *worker)
@@ -249,12 +270,14 @@ void hth_model_worker_depart(hth_model_worker *worker, hth_departure why)
 void hth_model_worker_invite(hth_model_worker *worker)
 {
     worker->is_invited = true;
+    worker->has_no_room = worker->drops_host = worker->drops_rows = false;
     worker->keep_once_ns = worker->keep_ns;
 }
 
 void hth_model_worker_summon(hth_model_worker *worker)
 {
     worker->keep_once_ns = worker->keep_ns;
+    worker->has_no_room = worker->is_dismissed = worker->drops_host = worker->drops_rows = false;
     if (worker->summoned_ns == 0)
         worker->summoned_ns = hth_os_monotonic_ns();
 }
@@ -276,7 +299,9 @@ void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t no
 
     out->n_uses = worker->waiters.n_holders;
     out->is_pinned = worker->is_pinned;
-    out->waits_for_room = worker->state == HTH_WORKER_STOPPED && worker->is_invited;
+    out->residency = hth_model_worker_residency(worker);
+    out->is_host_pinned = worker->is_host_pinned;
+    out->waits_for_room = worker->state == HTH_WORKER_STOPPED && (worker->is_invited || worker->has_no_room);
     out->is_closed = worker->is_closed;
     out->memory_bytes = hth_model_worker_host_bytes(worker) + hth_needs_device_bytes(&worker->learned.needs) +
                         hth_model_worker_row_bytes(worker);
@@ -286,7 +311,8 @@ void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t no
     out->host_weights_bytes = worker->host_bytes;
     out->idle_ms = idle_ns / 1000000;
     out->leaves_in_ms = UINT64_MAX;
-    if (worker->process && worker->keep_once_ns < UINT64_MAX && !worker->is_pinned)
+    if (worker->process && worker->keep_once_ns < UINT64_MAX && !worker->is_pinned &&
+        !hth_model_worker_is_external(worker))
         out->leaves_in_ms = worker->keep_once_ns > idle_ns ? (worker->keep_once_ns - idle_ns) / 1000000 : 0;
     out->n_departures = worker->n_departures;
 }

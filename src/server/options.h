@@ -24,6 +24,8 @@ enum { HTH_KEEP_ALIVE_MS = 5000, HTH_LINGER_MS = 60000 };
 typedef enum hth_unknown_fields { HTH_UNKNOWN_PASS, HTH_UNKNOWN_REFUSE } hth_unknown_fields;
 /* Does the server remove from prompts what clients write for themselves (api/normalize.h)? */
 typedef enum hth_normalizing { HTH_NORMALIZE_ON, HTH_NORMALIZE_OFF } hth_normalizing;
+/* Who moves models into memory and out of it: requests and this server, or an operator's orders alone? */
+typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNAL } hth_residency_mode;
 
 typedef struct hth_server_model {
     const char *name;           /* the name that clients use */
@@ -115,6 +117,7 @@ typedef struct hth_server_options {
     bool no_sandbox;
 
     /* Residency (residency.h). */
+    hth_residency_mode residency_mode;
     uint64_t memory_bytes;        /* for all models; 0: nine tenths of the machine's memory */
     uint64_t device_memory_bytes; /* of each device, for all models; 0: nine tenths of its memory */
     uint64_t ram_total_bytes;     /* for the rows of all models; 0: see hth_server_ram_total */

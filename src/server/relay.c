@@ -150,8 +150,11 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
             return;
         }
     }
-    hth_api_fail(&error, err->status == HEARTH_NOT_FOUND ? HTH_API_NOT_FOUND : HTH_API_OVERLOADED, NULL, "%s",
-                 err->message);
+    hth_api_fail(&error,
+                 err->status == HEARTH_NOT_FOUND   ? HTH_API_NOT_FOUND
+                 : err->status == HEARTH_CANCELLED ? HTH_API_NOT_RESIDENT
+                                                   : HTH_API_OVERLOADED,
+                 NULL, "%s", err->message);
     error.retry_after_s = err->retry_after_s;
     if (error.kind == HTH_API_OVERLOADED && error.retry_after_s == 0)
         error.retry_after_s = 1;

@@ -23,7 +23,7 @@ typedef struct hth_relief_model {
     uint64_t ram_bytes;        /* rows that its worker can evict */
     uint64_t ram_file_bytes;
     const char *ram_file_folder; /* that has them, with those of other models that share it; NULL: its own */
-    uint64_t model_bytes;        /* that its end frees, its RAM tier included, its RAM files not; 0: no worker */
+    uint64_t model_bytes;        /* that its end frees, its RAM tier included, its RAM files not; 0: it stays */
     uint64_t coming_bytes;       /* that are about to be free */
     bool may_leave;              /* it is idle and not pinned, and its worker is ready */
     bool stays;                  /* its rows alone may leave (patience.h) */

@@ -31,6 +31,7 @@ typedef struct plan {
     size_t n, n_pools;
     hth_residency_order *orders;
     uint64_t now_ns;
+    bool is_external;
     room limits, pinned;
     room pool; /* of all models that are not pinned: a pool of each kind */
     room taken, leaving, claimed;
@@ -135,7 +136,7 @@ static bool is_victim(const plan *p, size_t i, uint64_t wanted_ns, bool may_be_b
         return false;
     if (model->residence == HTH_RESIDENCE_ROWS)
         return model->bytes[0] > 0;
-    if (model->residence != HTH_RESIDENCE_IN)
+    if (model->residence != HTH_RESIDENCE_IN || p->is_external)
         return false;
     if (model->wanted_ns > 0 && model->wanted_ns <= wanted_ns)
         return false; /* its own turn */
@@ -189,6 +190,12 @@ static void make_room(plan *p, const hth_resident *model, bool may_be_busy)
     }
 }
 
+static bool has_rested(const plan *p, const hth_resident *model)
+{
+    return !model->is_pinned && !p->is_external && model->keep_ns < UINT64_MAX &&
+           p->now_ns - model->used_ns >= model->keep_ns;
+}
+
 /*
  * The kinds of room of which more is taken than there is. The last model in a pool stays: it may be larger than the
  * pool.
@@ -214,7 +221,7 @@ static kinds excess(const plan *p)
     return over;
 }
 
-/* Models beyond their keep_ns leave; and idle ones while a pool holds more than it should. */
+/* Models that are dismissed or beyond their keep_ns leave; and idle ones while a pool holds more than it should. */
 static void let_idle_leave(plan *p)
 {
     ptrdiff_t i;
@@ -222,8 +229,7 @@ static void let_idle_leave(plan *p)
     for (size_t k = 0; k < p->n; k++) {
         const hth_resident *model = &p->models[k];
 
-        if (model->residence == HTH_RESIDENCE_IN && !model->is_pinned && is_idle(model) &&
-            model->keep_ns < UINT64_MAX && p->now_ns - model->used_ns >= model->keep_ns)
+        if (model->residence == HTH_RESIDENCE_IN && is_idle(model) && (model->is_dismissed || has_rested(p, model)))
             leave(p, k);
     }
     while ((i = next_victim(p, 0, false, excess(p))) != NONE)
@@ -318,6 +324,7 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
         .n_pools = limits->n_pools,
         .orders = orders,
         .now_ns = now_ns,
+        .is_external = limits->is_external,
         .limits = { .places = limits->n_models },
     };
 

@@ -14,6 +14,9 @@
  * models as needed are closed. A closed model finishes its requests, takes no new ones, and leaves. So a model waits at
  * most for turn_ns, the turns of the models before it in line, the longest request of a closed model and the end of its
  * process.
+ *
+ * External: an operator's program moves models. The caller lets only those wait that were ordered to enter; they do
+ * when there is room, and no model leaves or is closed for them.
  */
 #ifndef HTH_SERVER_RESIDENCY_H
 #define HTH_SERVER_RESIDENCY_H
@@ -44,6 +47,7 @@ typedef struct hth_resident {
     uint64_t keep_ns;              /* IN and not pinned: it leaves after so long without use; UINT64_MAX: never */
     bool is_pinned;                /* it leaves for no other model */
     bool is_invited;               /* OUT: it enters without a request if there is room beside all others */
+    bool is_dismissed;             /* IN: by an order, it leaves as soon as it is idle */
 } hth_resident;
 
 typedef struct hth_residency_limits {
@@ -52,6 +56,7 @@ typedef struct hth_residency_limits {
     size_t n_models;               /* IN and LEAVING; SIZE_MAX: no limit */
     uint64_t turn_ns;              /* a waiting model closes busy ones after this time */
     bool is_held;                  /* memory is short: a model enters when all others but pinned ones have left */
+    bool is_external;              /* models leave when they are dismissed, for nothing else; rows make room */
 } hth_residency_limits;
 
 typedef enum hth_residency_order {

@@ -152,6 +152,7 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
         .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
         .turn_ns = hth_ms_to_ns(options->turn_ms),
         .is_held = supervisor->is_held,
+        .is_external = options->residency_mode == HTH_RESIDENCY_EXTERNAL,
     };
 
     for (size_t i = 0; i < devices->n; i++)
@@ -165,6 +166,8 @@ static void obey(hth_model_worker *worker, const hth_resident *resident, hth_res
         hth_model_worker_start(worker);
     else if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_ROWS)
         hth_model_worker_evict_rows(worker, resident->bytes[0], HTH_DEPARTURE_ROOM);
+    else if (order == HTH_RESIDENCY_LEAVE && resident->is_dismissed)
+        hth_model_worker_retire(worker, true, false);
     else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
         hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
                                             ? HTH_DEPARTURE_REST
@@ -200,6 +203,19 @@ static hth_weights_count weights_count_of(const hth_supervisor *supervisor, size
     return n_in == 1 ? HTH_WEIGHTS_COUNT_HERE : HTH_WEIGHTS_COUNT_APART;
 }
 
+hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor)
+{
+    const hth_device_pools devices = devices_of(supervisor);
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+
+    for (size_t i = 0; i < n; i++)
+        hth_model_worker_count_weights(hth_supervisor_worker_at(supervisor, i), weights_count_of(supervisor, i));
+    for (size_t i = 0; i < n; i++)
+        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
+                                  &supervisor->residents[2 * i + 1]);
+    return limits_of(supervisor, &devices);
+}
+
 /* Tell the models that did not start with the server, once their needs are known. */
 static void tell_uninvited(hth_supervisor *supervisor)
 {
@@ -218,11 +234,36 @@ static void tell_uninvited(hth_supervisor *supervisor)
     }
 }
 
+/* Models that were ordered to enter and have no room stay out, unless some is about to be free. */
+static void give_up(hth_supervisor *supervisor, bool has_dropped)
+{
+    const size_t n = supervisor->present.n + supervisor->leaving.n;
+
+    if (supervisor->shared.n_asked > 0 || has_dropped)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (hth_model_worker_state(hth_supervisor_worker_at(supervisor, i)) == HTH_WORKER_STOPPING)
+            return;
+    supervisor->tells_uninvited = false;
+    for (size_t i = 0; i < supervisor->present.n; i++)
+        hth_model_worker_give_up(supervisor->present.at[i]);
+}
+
+/* Models that are to be compacted restart one after another. */
+static void compact_next(hth_supervisor *supervisor)
+{
+    for (size_t i = 0; i < supervisor->present.n; i++)
+        if (hth_model_worker_is_compacting(supervisor->present.at[i]))
+            return;
+    for (size_t i = 0; i < supervisor->present.n; i++)
+        if (hth_model_worker_begin_compacting(supervisor->present.at[i]))
+            return;
+}
+
 /* A callback of a waiter may come back here: the plan that runs is made again then. */
 void hth_supervisor_plan(hth_supervisor *supervisor)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
-    hth_device_pools devices;
     hth_residency_limits limits;
     bool has_dropped = false;
 
@@ -234,21 +275,20 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     supervisor->is_planning = true;
     for (size_t i = 0; i < n; i++)
         hth_model_worker_prepare(hth_supervisor_worker_at(supervisor, i));
-    for (size_t i = 0; i < n; i++)
-        hth_model_worker_count_weights(hth_supervisor_worker_at(supervisor, i), weights_count_of(supervisor, i));
-    devices = devices_of(supervisor);
-    limits = limits_of(supervisor, &devices);
-    for (size_t i = 0; i < n; i++)
-        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
-                                  &supervisor->residents[2 * i + 1]);
+    limits = hth_supervisor_take_snapshot(supervisor);
     hth_residency_plan(supervisor->residents, 2 * n, &limits, hth_os_monotonic_ns(), supervisor->planned);
     for (size_t i = 0; i < 2 * n; i++) {
         obey(hth_supervisor_worker_at(supervisor, i / 2), &supervisor->residents[i], supervisor->planned[i]);
         has_dropped |= i % 2 == 1 && supervisor->planned[i] == HTH_RESIDENCY_LEAVE;
     }
+    if (limits.is_external)
+        give_up(supervisor, has_dropped);
+    else
+        tell_uninvited(supervisor);
+    compact_next(supervisor);
+    for_each(supervisor, hth_model_worker_tell_residency);
     supervisor->is_planning = false;
     hth_supervisor_share_ram(supervisor);
-    tell_uninvited(supervisor);
     if (has_dropped)
         on_change(supervisor); /* their memory is free now */
 }

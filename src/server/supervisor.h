@@ -17,6 +17,8 @@
 #ifndef HTH_SERVER_SUPERVISOR_H
 #define HTH_SERVER_SUPERVISOR_H
 
+#include <jansson.h>
+
 #include "base/log.h"
 #include "server/adapter_state.h"
 #include "server/device_pools.h"
@@ -124,6 +126,22 @@ hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model,
  * another.
  */
 hearth_status hth_supervisor_unload(hth_supervisor *supervisor, const char *model, hearth_error *err);
+/*
+ * Bring the model to this place and pin it there, or unpin it, until the server ends or the option of its pin changes.
+ * HEARTH_UNSUPPORTED: its weights are kept in no folder. HEARTH_FULL: there is no room, for pinned models or at all.
+ */
+hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const char *model, hth_residency to,
+                                           hearth_error *err);
+/*
+ * Start the workers of these models, in this order, as far as there is room beside the models that are in memory. *out
+ * becomes an object with lists of names, which the caller releases: loading, resident (a worker before), no_room.
+ */
+hearth_status hth_supervisor_preload(hth_supervisor *supervisor, const char *const *models, size_t n, json_t **out,
+                                     hearth_error *err);
+/* End the workers of all models that are not pinned, as unload does. *out: an object with the list releasing. */
+hearth_status hth_supervisor_release_all(hth_supervisor *supervisor, bool drops_rows, json_t **out, hearth_error *err);
+/* Restart the ready workers of models that are not pinned, one after another. *out has the list compacting. */
+hearth_status hth_supervisor_compact(hth_supervisor *supervisor, json_t **out, hearth_error *err);
 /*
  * Until the model's next use, its worker ends after keep_ms without use, in place of the option; 0: when its last
  * request has ended; UINT64_MAX: never.

@@ -42,6 +42,8 @@ hth_model_worker *hth_supervisor_worker_of(const hth_supervisor *supervisor, con
 hth_model_worker *hth_supervisor_worker_at(const hth_supervisor *supervisor, size_t i);
 /* The memory for all models, rows included; UINT64_MAX: no limit. */
 uint64_t hth_supervisor_limit(const hth_supervisor *supervisor);
+/* Write the models as a plan sees them to residents. Returns the limits. */
+hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor);
 /* Let models enter and leave. */
 void hth_supervisor_plan(hth_supervisor *supervisor);
 

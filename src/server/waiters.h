@@ -22,8 +22,9 @@ struct hth_worker_waiter {
      */
     void (*on_ready)(hth_worker_waiter *waiter, const char *socket_path, uint64_t generation);
     /*
-     * The wait is over without a worker: HEARTH_BUSY with retry_after_s, HEARTH_TIMED_OUT, or HEARTH_NOT_FOUND when
-     * the model was removed. The message gives the reason.
+     * The wait is over without a worker: HEARTH_BUSY with retry_after_s, HEARTH_TIMED_OUT, HEARTH_NOT_FOUND when the
+     * model was removed, or HEARTH_CANCELLED when it is not resident and no request brings it in. The message gives
+     * the reason.
      */
     void (*on_failed)(hth_worker_waiter *waiter, const hearth_error *err);
     /* Earlier ones are told first. A request whose worker died keeps its time, so it goes before later requests. */

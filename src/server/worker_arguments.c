@@ -32,11 +32,11 @@ bool hth_worker_arguments_have_same(const char *const *a, const char *const *b, 
     }
 }
 
-static bool has_flag(const char *const *strings, const char *flag)
+bool hth_worker_arguments_have_flag(const char *const *arguments, const char *flag)
 {
-    while (*strings && strcmp(*strings, flag) != 0)
-        strings++;
-    return *strings;
+    while (*arguments && strcmp(*arguments, flag) != 0)
+        arguments++;
+    return *arguments;
 }
 
 bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
@@ -55,5 +55,5 @@ bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (!hth_worker_arguments_have_same(a, b, options[i]))
             return false;
-    return has_flag(a, no_apply) == has_flag(b, no_apply);
+    return hth_worker_arguments_have_flag(a, no_apply) == hth_worker_arguments_have_flag(b, no_apply);
 }

@@ -15,6 +15,8 @@ bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b);
 /* The value of an option; "": there is none. */
 const char *hth_worker_arguments_value(const char *const *arguments, const char *option);
 
+bool hth_worker_arguments_have_flag(const char *const *arguments, const char *flag);
+
 /* Do both lists have the same values of an option, in the same order? */
 bool hth_worker_arguments_have_same(const char *const *a, const char *const *b, const char *option);
 

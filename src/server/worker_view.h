@@ -18,9 +18,21 @@ typedef enum hth_worker_state {
 } hth_worker_state;
 const char *hth_worker_state_name(hth_worker_state state); /* "ready" */
 
+/* The place of a model's weights. docs/models.md explains the words. */
+typedef enum hth_residency {
+    HTH_RESIDENCY_EVICTED, /* neither of the following */
+    HTH_RESIDENCY_HOST,    /* there is no process, and the folder of host weights keeps them */
+    HTH_RESIDENCY_DEVICE,  /* there is a process, or a place for the next one */
+    HTH_RESIDENCY_PINNED_HOST,
+    HTH_RESIDENCY_PINNED_DEVICE,
+} hth_residency;
+const char *hth_residency_name(hth_residency residency); /* "pinned_host" */
+bool hth_residency_read(const char *name, hth_residency *out);
+
 typedef struct hth_worker_view {
     const char *model;
     hth_worker_state state;
+    hth_residency residency;
     bool was_ready; /* it is ready, or was once */
     int pid;        /* 0: none */
     uint64_t generation;
@@ -30,9 +42,10 @@ typedef struct hth_worker_view {
     float load_progress;    /* while STARTING */
     uint32_t restart_in_ms; /* while WAITING or BROKEN */
     uint32_t n_waiters;
-    uint32_t n_uses; /* requests at work in the process */
-    bool is_pinned;
-    bool waits_for_room;      /* no request waits for it, and it starts when there is room */
+    uint32_t n_uses;          /* requests at work in the process */
+    bool is_pinned;           /* its process stays */
+    bool is_host_pinned;      /* its weights in the folder stay */
+    bool waits_for_room;      /* no request waits for it, and there was no room to start it */
     bool is_closed;           /* other models wait: new requests wait, too */
     uint64_t memory_bytes;    /* that the model takes, or will take: weights, cells, rows in memory */
     uint64_t ram_share_bytes; /* of the memory for rows: the most that its rows may take now; without a worker, take */

@@ -42,7 +42,7 @@ for _ in $(seq 600); do # a worker tells its numbers now and then
   sleep 0.05
 done
 grep -q '^one  *stopped .* - *$' "$work/ps" || fail "ps says of one: $(cat "$work/ps")"
-grep -q '^two  *ready  *[0-9.]* MiB  *0  *0 .* [0-9]*%$' "$work/ps" || fail "ps says of two: $(cat "$work/ps")"
+grep -q '^two  *ready  *device  *[0-9.]* MiB  *0  *0 .* [0-9]*%$' "$work/ps" || fail "ps says of two: $(cat "$work/ps")"
 grep -q '^memory: .* of .* GiB$' "$work/ps" || fail "ps says of memory: $(cat "$work/ps")"
 [ "$(awk '{ if (length > n) n = length } END { print n }' "$work/ps")" -le 80 ] || fail "ps has long lines: $(cat "$work/ps")"
 HEARTH_API_KEY=$root "$hearth" ps --url "$url/" --json >"$work/out" || fail "ps prints no JSON"
@@ -159,6 +159,43 @@ for client in $clients; do wait "$client"; done
 curl -s "$admin_url/admin/models" >"$work/out"
 [ "$(value 'r.models.reduce((n, m) => n + m.departures, 0)')" -gt 3 ] || fail "no model made room"
 expect "requests at work" "$(value 'r.models.reduce((n, m) => n + m.running_requests + m.waiting_requests, 0)')" 0
+serve_stop
+
+# Orders alone move models: a request for one that is out is refused in the words of its API.
+serve -m a=stub: -m b=stub: -m c=stub: --start on-demand --models-max 2 --residency external --admin "127.0.0.1:0" \
+  --cache "$work/cache"
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+order() { # STATUS PATH [BODY]
+  ask "$1" -X POST "$admin_url/admin/$2" ${3:+-d "$3"}
+}
+residencies() { curl -s "$admin_url/admin/models" >"$work/out" && value 'r.models.map((m) => m.residency).join()'; }
+until_residencies() { # OF ALL MODELS
+  for _ in $(seq 600); do if [ "$(residencies)" = "$1" ]; then return; fi; sleep 0.05; done
+  fail "the models are $(residencies) and not $1: $(tail -n 5 "$work/log")"
+}
+message='"messages":[{"role":"user","content":"hi"}],"max_tokens":4'
+ask 503 "$url/v1/chat/completions" -d "{\"model\":\"a\",$message}"; has '"code": *"model_not_resident"'
+ask 503 "$url/v1/messages" -d "{\"model\":\"a\",$message}"; has '"type": *"api_error"'
+ask 503 "$url/completion" -d '{"model":"a","prompt":"x"}'; has '"type": *"unavailable_error"'
+ask 503 "$url/api/chat" -d "{\"model\":\"a\",\"stream\":false,$message}"; has '"error": *"model .a. is not resident'
+order 202 preload '{"models":["c","a","b"]}'; has '"loading": *\["c", *"a"\].*"no_room": *\["b"\]'
+ask 200 "$url/v1/chat/completions" -d "{\"model\":\"a\",$message}" # waits for the load
+until_residencies device,evicted,device
+order 409 models/b/load; has "there is no room for model 'b'"
+order 400 models/a/residency '{"residency":"moon"}'; has pinned_device
+order 409 models/a/residency '{"residency":"host"}'; has host_weights
+order 202 models/a/residency '{"residency":"pinned_device"}'
+until_residencies pinned_device,evicted,device
+curl -s "$admin_url/metrics" | grep -q '^hearth_model_residency{model="a",residency="pinned_device"} 1$' ||
+  fail "the metrics do not know the place"
+order 202 release_all '{"rows":true}'; has '"releasing": *\["c"\]'
+until_residencies pinned_device,evicted,evicted
+order 202 models/a/residency '{"residency":"device"}'
+ask 200 "$url/v1/chat/completions" -d "{\"model\":\"a\",$message}"
+order 202 compact; has '"compacting": *\["a"\]'
+ask 200 "$url/v1/chat/completions" -d "{\"model\":\"a\",$message}" # waits for the new worker, or is answered before
+order 202 models/a/residency '{"residency":"evicted"}'
+until_residencies evicted,evicted,evicted
 serve_stop
 
 # A folder of models: those in it are served when they are asked for, and a reload looks again.

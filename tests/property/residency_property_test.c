@@ -2,9 +2,12 @@
  * residency_property_test.c - a machine with two devices whose memory is too small for its models, ruled by
  * hth_residency_plan
  *
- * Requests, deaths, growth, pins, orders of operators and pressure come at random. Whatever happens: no model enters
- * without room on the host and its devices, unless it is alone there; no busy or pinned model leaves; those that leave
- * are the least recently used, or use a device that those who stay do not use; a plan that was obeyed asks for nothing more; and every request begins within a bounded time.
+ * Requests, deaths, growth, pins, orders of operators, pressure and the external mode come and go at random. Whatever
+ * happens: no model enters without room on the host and its devices, unless it is alone there; no busy or pinned model
+ * leaves, and no pinned rows; those that leave are the least recently used, or use a device that those who stay do not
+ * use; a plan that was obeyed asks for nothing more; and every request begins within a bounded time. In the external
+ * mode, models enter and leave by orders only, none is closed, and a request for a model that is not there, or an order
+ * to load one without room, is refused within a bounded time.
  *
  * HTH_STEPS: how many (default a million). HTH_SEED replays a run that printed it.
  */
@@ -31,13 +34,13 @@ enum {
 typedef struct world {
     uint64_t random, now;
     size_t n_places;
-    bool is_held;
-    hth_resident models[MODELS];
-    hth_residency_order orders[MODELS];
+    bool is_held, is_external;
+    hth_resident models[2 * MODELS]; /* the second half: rows of those in the first */
+    hth_residency_order orders[2 * MODELS];
     bool is_ready[MODELS], is_closed[MODELS];
     uint64_t until[MODELS];   /* STARTING and LEAVING: the end of that */
     uint64_t use_end[MODELS]; /* of the longest use */
-    uint64_t n_served, n_left, n_closed, longest_wait;
+    uint64_t n_served, n_left, n_closed, n_refused, n_dismissed, longest_wait;
 } world;
 
 static uint64_t draw(world *w, uint64_t n)
@@ -89,7 +92,24 @@ static void tick_model(world *w, size_t i)
         w->is_ready[i] = true;
     if (m->residence == HTH_RESIDENCE_LEAVING && w->now >= w->until[i])
         m->residence = HTH_RESIDENCE_OUT;
+    m[MODELS].used_ns = m->used_ns;
+    if (m->residence != HTH_RESIDENCE_OUT)
+        m[MODELS].bytes[0] = 0; /* its process has them, or has not: that is a matter of its size */
     serve_waiting(w, i);
+}
+
+/* A request, which brings the model in; or in the external mode an order, which then does the same. */
+static void ask(world *w, size_t i, bool is_order)
+{
+    hth_resident *m = &w->models[i];
+
+    m->used_ns = w->now;
+    if (m->residence == HTH_RESIDENCE_IN && w->is_ready[i] && !w->is_closed[i])
+        begin_use(w, i);
+    else if (w->is_external && !is_order && m->residence != HTH_RESIDENCE_IN && m->wanted_ns == 0)
+        w->n_refused++;
+    else if (m->wanted_ns == 0)
+        m->wanted_ns = w->now;
 }
 
 /* One of the things that happen to models. */
@@ -98,7 +118,7 @@ static void disturb(world *w)
     const size_t i = draw(w, MODELS);
     hth_resident *m = &w->models[i];
 
-    switch (draw(w, 60)) {
+    switch (draw(w, 62)) {
     case 0: /* its process dies; its requests come back */
         if (m->residence != HTH_RESIDENCE_IN)
             break;
@@ -119,12 +139,15 @@ static void disturb(world *w)
     case 4: w->n_places = draw(w, 2) ? SIZE_MAX : 1 + draw(w, 4); break;
     case 6: w->is_held = draw(w, 4) == 0; break;
     case 5: m->keep_ns = draw(w, 3) ? UINT64_MAX : KEEP; break;
-    default: /* a request */
-        m->used_ns = w->now;
-        if (m->residence == HTH_RESIDENCE_IN && w->is_ready[i] && !w->is_closed[i])
-            begin_use(w, i);
-        else if (m->wanted_ns == 0)
-            m->wanted_ns = w->now;
+    case 7: w->is_external = draw(w, 3) == 0; break;
+    case 8: /* rows that it left, pinned or not */
+        if (m->residence == HTH_RESIDENCE_OUT)
+            m[MODELS].bytes[0] = draw(w, 20);
+        m[MODELS].is_pinned = draw(w, 4) == 0;
+        break;
+    case 9: m->is_dismissed = draw(w, 2); break;
+    case 10: ask(w, i, true); break;
+    default: ask(w, i, false);
     }
 }
 
@@ -137,6 +160,7 @@ static void check_pool(const world *w, size_t k)
     for (size_t i = 0; i < MODELS; i++) {
         const hth_resident *m = &w->models[i];
 
+        bytes += k == 0 ? m[MODELS].bytes[0] : 0;
         if (m->residence == HTH_RESIDENCE_OUT || (k > 0 && m->bytes[k] == 0))
             continue;
         bytes += m->bytes[k];
@@ -161,7 +185,10 @@ static void check_leaving(const world *w, size_t left)
 
     assert_int_equal(m->residence, HTH_RESIDENCE_IN);
     assert_int_equal(m->n_uses, 0);
+    if (m->is_dismissed)
+        return;
     assert_false(m->is_pinned);
+    assert_false(w->is_external);
     if (m->wanted_ns > 0 || (m->keep_ns != UINT64_MAX && w->now - m->used_ns >= m->keep_ns))
         return;
     for (size_t i = 0; i < MODELS; i++) {
@@ -182,10 +209,11 @@ static bool plan(world *w)
         .n_models = w->n_places,
         .turn_ns = TURN,
         .is_held = w->is_held,
+        .is_external = w->is_external,
     };
-    bool changed = false, has_entered[POOLS] = { false };
+    bool changed = false, has_entered[POOLS] = { false }, is_some_free_soon = false;
 
-    hth_residency_plan(w->models, MODELS, &limits, w->now, w->orders);
+    hth_residency_plan(w->models, 2 * MODELS, &limits, w->now, w->orders);
     for (size_t i = 0; i < MODELS; i++)
         if (w->orders[i] == HTH_RESIDENCY_LEAVE)
             check_leaving(w, i);
@@ -194,6 +222,7 @@ static bool plan(world *w)
 
         w->is_closed[i] = w->orders[i] == HTH_RESIDENCY_CLOSE;
         w->n_closed += w->is_closed[i];
+        assert_false(w->is_closed[i] && w->is_external);
         if (w->orders[i] == HTH_RESIDENCY_ENTER) {
             assert_int_equal(m->residence, HTH_RESIDENCE_OUT);
             m->residence = HTH_RESIDENCE_IN;
@@ -207,9 +236,25 @@ static bool plan(world *w)
             m->residence = HTH_RESIDENCE_LEAVING;
             w->until[i] = w->now + 1 + draw(w, LEAVE_MAX);
             w->n_left++;
+            w->n_dismissed += m->is_dismissed;
+            m->is_dismissed = false;
             changed = true;
         }
     }
+    for (size_t i = MODELS; i < (size_t)2 * MODELS; i++)
+        if (w->orders[i] != HTH_RESIDENCY_STAY) {
+            assert_int_equal(w->orders[i], HTH_RESIDENCY_LEAVE);
+            assert_false(w->models[i].is_pinned);
+            w->models[i].bytes[0] = 0;
+            changed = is_some_free_soon = true;
+        }
+    for (size_t i = 0; i < MODELS; i++)
+        is_some_free_soon |= w->models[i].residence == HTH_RESIDENCE_LEAVING;
+    for (size_t i = 0; i < MODELS && w->is_external && !is_some_free_soon; i++)
+        if (w->models[i].residence == HTH_RESIDENCE_OUT && w->models[i].wanted_ns > 0) { /* the caller gives it up */
+            w->models[i].wanted_ns = 0;
+            w->n_refused++;
+        }
     for (size_t k = 0; k < POOLS; k++)
         if (has_entered[k])
             check_pool(w, k);
@@ -225,14 +270,16 @@ TEST(memory_is_enough_and_every_request_begins)
         w.models[i] = (hth_resident){ .keep_ns = UINT64_MAX, .is_pinned = i == 0 };
         draw_bytes(&w, &w.models[i]);
     }
+    for (size_t i = MODELS; i < (size_t)2 * MODELS; i++)
+        w.models[i] = (hth_resident){ .residence = HTH_RESIDENCE_ROWS };
     for (uint64_t step = 0; step < n_steps; step++) {
         w.now++;
         for (size_t i = 0; i < MODELS; i++)
             tick_model(&w, i);
         for (uint64_t n = draw(&w, step / 1000 % 2 ? 4 : 2); n > 0; n--)
             disturb(&w);
-        if (plan(&w))
-            assert_false(plan(&w));
+        for (unsigned n = 0; plan(&w); n++) /* rows leave first; then those enter that wait for their room */
+            assert_in_range(n, 0, MODELS);
         for (size_t i = 0; i < MODELS; i++) {
             serve_waiting(&w, i); /* one that is closed no more */
             assert_true(w.models[i].wanted_ns == 0 || w.now - w.models[i].wanted_ns <= PATIENCE);
@@ -242,4 +289,6 @@ TEST(memory_is_enough_and_every_request_begins)
                   (unsigned long long)w.n_left, (unsigned long long)w.longest_wait, PATIENCE);
     assert_true(w.n_left > n_steps / 100);
     assert_true(w.n_closed > 0);
+    assert_true(w.n_refused > n_steps / 1000);
+    assert_true(w.n_dismissed > n_steps / 1000);
 }

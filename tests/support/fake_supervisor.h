@@ -71,4 +71,41 @@ hearth_status hth_supervisor_unload(hth_supervisor *supervisor, const char *mode
     return take_order(supervisor, "unload", model, err);
 }
 
+hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const char *model, hth_residency to,
+                                           hearth_error *err)
+{
+    if (to == HTH_RESIDENCY_HOST)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "model '%s' has no folder", model);
+    if (to == HTH_RESIDENCY_PINNED_DEVICE)
+        return hth_fail(err, HEARTH_FULL, "there is no room for model '%s'", model);
+    return take_order(supervisor, hth_residency_name(to), model, err);
+}
+
+hearth_status hth_supervisor_preload(hth_supervisor *supervisor, const char *const *models, size_t n, json_t **out,
+                                     hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    for (size_t i = 0; i < n && status == HEARTH_OK; i++)
+        status = take_order(supervisor, "preload", models[i], err);
+    if (status == HEARTH_OK)
+        *out = json_pack("{s:[s]}", "loading", models[0]);
+    return status;
+}
+
+hearth_status hth_supervisor_release_all(hth_supervisor *supervisor, bool drops_rows, json_t **out, hearth_error *err)
+{
+    (void)err;
+    supervisor->order = drops_rows ? "release rows" : "release";
+    *out = json_pack("{s:[]}", "releasing");
+    return HEARTH_OK;
+}
+
+hearth_status hth_supervisor_compact(hth_supervisor *supervisor, json_t **out, hearth_error *err)
+{
+    (void)supervisor;
+    (void)out;
+    return hth_fail(err, HEARTH_BUSY, "the server is shutting down");
+}
+
 #endif

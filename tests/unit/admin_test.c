@@ -288,6 +288,7 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
     view->n_waiters = 4;
     view->n_uses = 5;
     view->is_pinned = true;
+    view->residency = HTH_RESIDENCY_PINNED_DEVICE;
     view->memory_bytes = 2 << 20;
     view->n_departures = 6;
     view->leaves_in_ms = 9000;
@@ -344,6 +345,8 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
     assert_int_equal(integer_at(worker, "departures", NULL), 6);
     assert_int_equal(integer_at(worker, "leaves_in_ms", NULL), 9000);
     assert_true(json_is_true(json_object_get(worker, "pinned")));
+    assert_string_equal(json_string_value(json_object_get(worker, "residency")), "pinned_device");
+    assert_string_equal(json_string_value(json_object_get(worker, "pin")), "device");
     assert_true(json_is_false(json_object_get(worker, "closed")));
     assert_null(json_object_get(json_array_get(json_object_get(page, "models"), 1), "leaves_in_ms"));
     assert_string_equal(json_string_value(json_object_get(json_object_get(worker, "model"), "architecture")), "llama");
@@ -470,6 +473,44 @@ FIXTURE_TEST(a_worker_is_restarted_by_its_models_name)
     memcpy(path, "/admin/models/", 14);
     memcpy(path + sizeof(path) - 9, "/restart", 9);
     assert_error(f, "POST", path, 404, "so long a name");
+}
+
+/* Give an order with this body. */
+static void order(fixture *f, const char *path, const char *body, int status)
+{
+    begin(f, "POST", path);
+    f->exchange.request_body = body;
+    assert_true(hth_admin_answer(&f->admin, &f->exchange));
+    if (f->exchange.status != status)
+        fail_msg("POST %s %s is %d: %s", path, body ? body : "", f->exchange.status,
+                 hth_buffer_text(&f->exchange.body));
+}
+
+FIXTURE_TEST(models_are_moved_by_orders_and_conflicts_have_reasons)
+{
+    static const char residency[] = "/admin/models/org/embed/residency";
+
+    order(f, residency, "{\"residency\":\"device\"}", 202);
+    assert_string_equal(f->supervisor.restarted, "org/embed");
+    assert_string_equal(f->supervisor.order, "device");
+    order(f, residency, "{\"residency\":\"host\"}", 409);
+    assert_non_null(strstr(hth_buffer_text(&f->exchange.body), "has no folder"));
+    order(f, residency, "{\"residency\":\"pinned_device\"}", 409);
+    order(f, residency, "{\"residency\":\"moon\"}", 400);
+    order(f, residency, NULL, 400);
+    order(f, "/admin/models/nobody/residency", "{\"residency\":\"device\"}", 404);
+
+    order(f, "/admin/preload", "{\"models\":[\"chat\"]}", 202);
+    assert_string_equal(f->supervisor.order, "preload");
+    order(f, "/admin/preload", "{\"models\":[\"nobody\"]}", 404);
+    order(f, "/admin/preload", "{\"models\":[]}", 400);
+    order(f, "/admin/preload", "{\"models\":[\"chat\",1]}", 400);
+    order(f, "/admin/release_all", NULL, 202);
+    assert_string_equal(f->supervisor.order, "release");
+    order(f, "/admin/release_all", "{\"rows\":true}", 202);
+    assert_string_equal(f->supervisor.order, "release rows");
+    order(f, "/admin/release_all", "{\"rows\":1}", 400);
+    order(f, "/admin/compact", NULL, 503); /* the server ends */
 }
 
 FIXTURE_TEST(pressure_is_shown_and_memory_is_freed_by_order)

@@ -1,66 +1,10 @@
 /*
  * supervisor_residency_test.c - models share memory that has no room for all of them
- *
- * The model's files are sparse, so that they have a size and take no room.
  */
-#include <fcntl.h>
-
 #include "engine/weight_region.h"
-#include "support/supervisor_stage.h"
+#include "support/sized_models.h"
 
 #define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
-
-enum { MIB = 1 << 20 };
-
-static char paths[4][600];
-
-/* Another model with a file of so many MiB. */
-static hth_server_model *add_sized(fixture *f, const char *name, uint64_t n_mib)
-{
-    char *path = paths[f->options.n_models];
-    hth_server_model *model = add(f, name, WORDS("ready"));
-    int fd;
-
-    (void)snprintf(path, sizeof(paths[0]), "%s/%s.gguf", f->directory, name);
-    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, (off_t)(n_mib * MIB)), 0);
-    assert_int_equal(close(fd), 0);
-    model->path = path;
-    model->on_demand = true;
-    return model;
-}
-
-static void begin(fixture *f, uint64_t n_mib)
-{
-    f->options.memory_bytes = n_mib * MIB;
-    f->options.turn_ms = 600000;
-    start(f);
-}
-
-/* A request that came now. */
-static asker request_of(fixture *f)
-{
-    asker a = asker_of(f);
-
-    a.waiter.since_ns = hth_os_monotonic_ns();
-    return a;
-}
-
-static void end(asker *a)
-{
-    hth_worker_waiter_cancel(&a->waiter);
-}
-
-/* Use a model for a moment. */
-static void use(fixture *f, const char *model)
-{
-    asker a = request_of(f);
-
-    want(f, model, 0, &a);
-    run_until(f, a.n_ready == 1);
-    end(&a);
-}
 
 FIXTURE_TEST(the_model_that_was_used_least_recently_makes_room)
 {
@@ -280,18 +224,6 @@ FIXTURE_TEST(rows_of_an_absent_model_make_room)
 }
 
 /* ---- needs ---- */
-
-/* The words of a model's worker: first those for the process that tells its needs. */
-static void set_words(fixture *f, size_t i, const char *const *words)
-{
-    size_t n = 0;
-
-    for (; *words; words++) {
-        f->words[i][n++] = "--do";
-        f->words[i][n++] = *words;
-    }
-    f->words[i][n] = NULL;
-}
 
 FIXTURE_TEST(a_model_is_planned_with_the_needs_that_its_metadata_tells)
 {
