@@ -9,6 +9,8 @@
 #include "base/smaller.h"
 #include "server/needs_text.h"
 
+const hth_device_pools hth_device_pools_none;
+
 /* pools->n: none has this name. */
 static size_t find(const hth_device_pools *pools, const char *name)
 {

@@ -20,6 +20,8 @@ typedef struct hth_device_pools {
     size_t n;
 } hth_device_pools;
 
+extern const hth_device_pools hth_device_pools_none;
+
 /* Add the devices that a model uses. Those beyond HTH_DEVICES_MAX have no limit. */
 void hth_device_pools_add(hth_device_pools *pools, const hth_model_needs *needs);
 /* Write the bytes that a model uses of each device, from bytes[1] on. */

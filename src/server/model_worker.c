@@ -625,9 +625,7 @@ hearth_status hth_model_worker_new(hth_worker_shared *shared, const hth_server_m
     worker->slot = slot;
     worker->status_fd = -1;
     worker->ram_fd = -1;
-    worker->ram_order = UINT64_MAX;
     worker->ram_bytes = model->ram_bytes;
-    worker->ram_order = UINT64_MAX;
     worker->no_sandbox = shared->options->no_sandbox;
     worker->was_asked = true; /* without a file */
     hth_waiters_init(&worker->waiters, on_idle, worker);

@@ -18,11 +18,11 @@
 
 #include "base/log.h"
 #include "server/adapter_state.h"
+#include "server/device_pools.h"
 #include "server/event_feed.h"
 #include "server/learned.h"
 #include "server/options.h"
 #include "server/ram_shares.h"
-#include "server/device_pools.h"
 #include "server/relief.h"
 #include "server/residency.h"
 #include "server/waiters.h"
@@ -132,8 +132,9 @@ typedef enum hth_departure {
 } hth_departure;
 /* The process leaves because of a plan. */
 void hth_model_worker_depart(hth_model_worker *worker, hth_departure why);
-/* Likewise the rows of a model without a process, so many bytes. */
-void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_departure why);
+/* Likewise the rows of a model without a process; or its repacked weights. */
+void hth_model_worker_evict_rows(hth_model_worker *worker, hth_departure why);
+void hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_departure why);
 /* Free the memory of the RAM tier. A running process keeps its own. */
 void hth_model_worker_drop_rows(hth_model_worker *worker);
 /* Memory that the rows of the RAM tier take, also without a process. */

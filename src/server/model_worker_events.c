@@ -81,11 +81,21 @@ void hth_model_worker_tell_eviction(const hth_model_worker *worker, const char *
                                        (json_int_t)bytes, "reason", reason_of(why)));
 }
 
-void hth_model_worker_evict_rows(hth_model_worker *worker, uint64_t bytes, hth_departure why)
+void hth_model_worker_evict_rows(hth_model_worker *worker, hth_departure why)
 {
+    const uint64_t bytes = hth_model_worker_row_bytes(worker);
+
     hth_model_worker_drop_rows(worker);
-    hth_model_worker_drop_host_weights(worker);
-    hth_model_worker_tell_eviction(worker, "ram", bytes, why);
+    if (bytes > 0)
+        hth_model_worker_tell_eviction(worker, "ram", bytes, why);
+}
+
+void hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_departure why)
+{
+    const uint64_t bytes = hth_model_worker_drop_host_weights(worker);
+
+    if (bytes > 0)
+        hth_model_worker_tell_eviction(worker, "host_weights", bytes, why);
 }
 
 void hth_model_worker_tell_no_room(const hth_model_worker *worker)

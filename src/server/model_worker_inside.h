@@ -26,6 +26,7 @@ struct hth_model_worker {
     uint64_t ram_bytes;
     bool on_demand;
     bool no_sandbox;
+    bool awaits_ram; /* its process has not confirmed ram_quota */
     bool was_pinned_by_options;
     bool is_pinned;      /* its process stays, and */
     bool is_host_pinned; /* its weights in the folder: by the options, or by an order since */
@@ -92,11 +93,12 @@ struct hth_model_worker {
     uint64_t ram_stuck_ns, ram_file_stuck_ns; /* the time at which a tier freed less than it was told; 0: never */
 
     /* Rows in memory. */
-    uint64_t ram_share;    /* of the memory for rows: the quota that the process has, or was told */
-    uint64_t ram_used;     /* by rows, as the process told */
-    uint64_t ram_order;    /* the quota that the process was told, and has not confirmed; UINT64_MAX: none */
-    uint64_t n_displaced;  /* rows that found no free room, as the process told */
-    uint64_t ram_short_ns; /* the time at which this number grew; 0: it did not, since the share grew */
+    uint64_t ram_share;       /* of the memory for rows: the quota, or more until it is confirmed and rows have left */
+    uint64_t ram_used;        /* by rows, as the process told */
+    uint64_t ram_quota;       /* that the process was told last */
+    uint64_t ram_used_before; /* by rows, when it was told */
+    uint64_t n_displaced;     /* rows that found no free room, as the process told */
+    uint64_t ram_short_ns;    /* the time at which this number grew; 0: it did not, since the share grew */
 
     /* Needs. */
     uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */
@@ -130,8 +132,8 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
 void hth_model_worker_note_start(hth_model_worker *worker);
 void hth_model_worker_note_ready(hth_model_worker *worker);
 void hth_model_worker_note_end(hth_model_worker *worker);
-/* Remove the repacked weights that stayed without a process. */
-void hth_model_worker_drop_host_weights(hth_model_worker *worker);
+/* Remove the repacked weights that stayed without a process. Returns their bytes. */
+uint64_t hth_model_worker_drop_host_weights(hth_model_worker *worker);
 void hth_model_worker_note_use(hth_model_worker *worker);
 void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns);
 void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out);

@@ -95,7 +95,7 @@ void hth_model_worker_move(hth_model_worker *worker, hth_residency to)
         hth_model_worker_retire(worker, true, false);
         worker->drops_host = worker->process != NULL;
         if (!worker->process)
-            hth_model_worker_drop_host_weights(worker);
+            (void)hth_model_worker_drop_host_weights(worker);
     } else if (must_load || ((to == HTH_RESIDENCY_DEVICE || to == HTH_RESIDENCY_PINNED_DEVICE) &&
                              worker->state == HTH_WORKER_STOPPING)) {
         hth_model_worker_summon(worker);

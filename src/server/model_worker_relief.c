@@ -9,8 +9,6 @@
 
 enum { STUCK_MS = 30000 };
 
-static const hth_device_pools none;
-
 /*
  * A tier that freed less than it was told has rows that cannot leave now: those in use, and those that are not written
  * yet. It has nothing to offer until the next use of the model or for some time, so that the next tier has its turn.
@@ -36,7 +34,7 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
     const uint64_t evicting_bytes = worker->evicting_ram_bytes + worker->evicting_ram_file_bytes;
     const uint64_t coming_bytes = is_device ? 0 : evicting_bytes;
 
-    hth_model_worker_resident(worker, &none, &model, &rows);
+    hth_model_worker_resident(worker, &hth_device_pools_none, &model, &rows);
     model_bytes = is_device ? device_bytes(worker) : model.bytes[0];
     *out = (hth_relief_model){
         .used_ns = worker->used_ns,
@@ -62,11 +60,9 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
 
 void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order)
 {
-    hth_resident model, rows;
-
     if (order->drops_rows) {
-        hth_model_worker_resident(worker, &none, &model, &rows);
-        hth_model_worker_evict_rows(worker, rows.bytes[0] + hth_model_worker_row_bytes(worker), HTH_DEPARTURE_PRESSURE);
+        hth_model_worker_evict_rows(worker, HTH_DEPARTURE_PRESSURE);
+        hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_PRESSURE);
     }
     if (order->leaves)
         hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);

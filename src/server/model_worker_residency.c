@@ -85,7 +85,7 @@ void hth_model_worker_note_end(hth_model_worker *worker)
 {
     worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
     if (worker->drops_host)
-        hth_model_worker_drop_host_weights(worker);
+        (void)hth_model_worker_drop_host_weights(worker);
     if (worker->drops_rows)
         hth_model_worker_release_rows(worker);
     worker->drops_host = worker->drops_rows = worker->is_dismissed = false;
@@ -226,13 +226,14 @@ void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count 
     worker->weights_count = with;
 }
 
-void hth_model_worker_drop_host_weights(hth_model_worker *worker)
+uint64_t hth_model_worker_drop_host_weights(hth_model_worker *worker)
 {
-    if (worker->weights_count != HTH_WEIGHTS_COUNT_HERE)
-        return;
-    if (worker->host_bytes > 0)
+    const uint64_t bytes = worker->weights_count == HTH_WEIGHTS_COUNT_HERE ? worker->host_bytes : 0;
+
+    if (bytes > 0)
         hth_weight_regions_drop(host_folder((const char *const *)worker->arguments), worker->path);
-    worker->host_bytes = 0; /* what others hold is theirs */
+    worker->host_bytes -= bytes; /* what others hold is theirs */
+    return bytes;
 }
 
 void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed)

@@ -121,13 +121,19 @@ static void grant(plan *p, urgency wanted)
 
 /* ---- those that give ---- */
 
+/* The bytes of a share that were not told to come back. */
+static uint64_t left_of(const hth_ram_holder *h)
+{
+    return less(h->share_bytes, h->coming_bytes);
+}
+
 /* Unused bytes of a worker that does not ask for more itself. */
 static uint64_t unused_of(const plan *p, const hth_ram_holder *h)
 {
     const uint64_t kept = hth_larger(h->used_bytes + KEPT_STEPS * p->step, h->is_pinned ? p->fair : p->least);
     urgency found;
 
-    return wish_of(p, h, &found) == 0 ? less(h->share_bytes, kept) : 0;
+    return wish_of(p, h, &found) == 0 ? less(left_of(h), kept) : 0;
 }
 
 /* The bytes of an idle model, used or not; of a pinned one, unused ones. */
@@ -136,8 +142,8 @@ static uint64_t idle_of(const plan *p, const hth_ram_holder *h)
     if (h->is_busy || (h->is_pinned && !h->has_worker))
         return 0;
     if (h->is_pinned)
-        return less(h->share_bytes, hth_larger(h->used_bytes, p->fair));
-    return h->has_worker ? less(h->share_bytes, p->least) : h->share_bytes;
+        return less(left_of(h), hth_larger(h->used_bytes, p->fair));
+    return h->has_worker ? less(left_of(h), p->least) : h->share_bytes;
 }
 
 static uint64_t idle_worker_of(const plan *p, const hth_ram_holder *h)
@@ -147,7 +153,7 @@ static uint64_t idle_worker_of(const plan *p, const hth_ram_holder *h)
 
 static uint64_t above_fair(const plan *p, const hth_ram_holder *h)
 {
-    return less(h->share_bytes, p->fair);
+    return less(left_of(h), p->fair);
 }
 
 typedef uint64_t (*source)(const plan *p, const hth_ram_holder *h);
@@ -179,7 +185,7 @@ static uint64_t take(plan *p, uint64_t wanted, source from, uint64_t before_ns)
         const uint64_t there = from(p, h);
         const uint64_t part = h->has_worker ? hth_smaller(there, hth_larger(wanted - taken, p->step)) : h->share_bytes;
 
-        p->shares[i] -= part;
+        p->shares[i] = left_of(h) - part;
         taken += part;
     }
     return taken;

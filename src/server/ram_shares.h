@@ -4,8 +4,9 @@
  * Each worker has a share of the budget, the quota of its RAM tier. Rows that a model left in memory without a worker
  * are its share, too. A pure function decides from a snapshot of all models; the supervisor obeys after each change.
  *
- * Invariant: the shares never exceed the budget. A share grows at once, from bytes that nobody has. It shrinks when the
- * worker has confirmed that the rows left; until then the old share counts.
+ * Invariant: the shares never exceed the budget, but for rows that have not left yet after it became smaller. A share
+ * grows at once, from bytes that nobody has. It shrinks when the worker has confirmed that the rows left; until then
+ * the old share counts.
  *
  * A busy worker whose share is nearly full gets more. The bytes come from unused parts of other shares. If its rows
  * found no room lately, it also takes used parts: of idle models, the least recently used one first, and of those that
@@ -25,7 +26,7 @@
 typedef struct hth_ram_holder {
     uint64_t share_bytes;  /* the quota in force, or a larger one that was told; without a worker, its rows */
     uint64_t used_bytes;   /* of the share, by rows */
-    uint64_t coming_bytes; /* of the share, that it was told to give back */
+    uint64_t coming_bytes; /* of the share, beyond the quota that it was told last; rows in use may hold them up */
     uint64_t most_bytes;   /* the largest share that the model may have; 0: it has no rows in memory */
     uint64_t used_ns;      /* the time of its last use */
     bool has_worker;       /* else its rows leave whole, and it may start one */

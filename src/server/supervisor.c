@@ -165,7 +165,7 @@ static void obey(hth_model_worker *worker, const hth_resident *resident, hth_res
     if (order == HTH_RESIDENCY_ENTER)
         hth_model_worker_start(worker);
     else if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_ROWS)
-        hth_model_worker_evict_rows(worker, resident->bytes[0], HTH_DEPARTURE_ROOM);
+        hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
     else if (order == HTH_RESIDENCY_LEAVE && resident->is_dismissed)
         hth_model_worker_retire(worker, true, false);
     else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
@@ -532,8 +532,7 @@ void hth_supervisor_free(hth_supervisor *supervisor)
         return;
     for_each(supervisor, hth_model_worker_kill); /* all at once: each is waited for below */
     for_each(supervisor, hth_model_worker_free);
-    for (unsigned i = 0; i < supervisor->shared.n_abandoned; i++)
-        hth_worker_process_free(supervisor->shared.abandoned[i]);
+    hth_worker_process_free_all(supervisor->shared.abandoned, supervisor->shared.n_abandoned);
     free(supervisor->present.at);
     free(supervisor->leaving.at);
     free(supervisor->residents);

@@ -51,8 +51,6 @@ void hth_supervisor_plan(hth_supervisor *supervisor);
 
 /* The most memory that rows may take: free fragments between them, and lists of rows, are added to their quotas. */
 uint64_t hth_supervisor_row_bytes_max(const hth_supervisor *supervisor);
-/* The budget of all quotas now. */
-uint64_t hth_supervisor_rows_budget(const hth_supervisor *supervisor);
 /* Give shares to the workers. */
 void hth_supervisor_share_ram(hth_supervisor *supervisor);
 /* The share with which a worker may start now; user_data is the supervisor. */

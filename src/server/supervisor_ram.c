@@ -25,17 +25,18 @@ uint64_t hth_supervisor_row_bytes_max(const hth_supervisor *supervisor)
     return total + total / SPARE_PART + n_files * DIRECTORY_BYTES;
 }
 
-uint64_t hth_supervisor_rows_budget(const hth_supervisor *supervisor)
+/* The budget of all quotas. starts: a worker whose model counts, because it starts now; NULL: none. */
+static uint64_t rows_budget(const hth_supervisor *supervisor, const hth_model_worker *starts)
 {
     const uint64_t total = hth_server_ram_total(supervisor->shared.options), limit = hth_supervisor_limit(supervisor);
-    const hth_device_pools none = { .n = 0 };
     uint64_t taken = 0, rest;
 
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
         hth_resident model, kept;
 
-        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &none, &model, &kept);
-        taken += kept.bytes[0] + (model.residence == HTH_RESIDENCE_OUT ? 0 : model.bytes[0]);
+        hth_model_worker_resident(worker, &hth_device_pools_none, &model, &kept);
+        taken += kept.bytes[0] + (model.residence == HTH_RESIDENCE_OUT && worker != starts ? 0 : model.bytes[0]);
     }
     rest = limit > taken ? limit - taken : 0;
     return hth_larger(hth_smaller(total, rest - rest / (SPARE_PART + 1)), total / SPARE_PART);
@@ -63,7 +64,7 @@ void hth_supervisor_share_ram(hth_supervisor *supervisor)
     uint64_t *shares = calloc(n + 1, sizeof(*shares));
 
     if (holders && shares && !supervisor->shared.is_stopping) {
-        hth_ram_shares_plan(holders, n, hth_supervisor_rows_budget(supervisor), shares);
+        hth_ram_shares_plan(holders, n, rows_budget(supervisor, NULL), shares);
         for (size_t i = 0; i < n; i++)
             if (shares[i] != holders[i].share_bytes)
                 hth_model_worker_set_ram_share(hth_supervisor_worker_at(supervisor, i), shares[i]);
@@ -81,7 +82,7 @@ uint64_t hth_supervisor_ram_share(const hth_model_worker *worker, void *user_dat
     uint64_t share = 0;
 
     if (holders && at < n)
-        share = hth_ram_share_at_start(holders, n, hth_supervisor_rows_budget(supervisor), at);
+        share = hth_ram_share_at_start(holders, n, rows_budget(supervisor, worker), at);
     free(holders);
     return share;
 }

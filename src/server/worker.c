@@ -75,10 +75,12 @@ typedef struct worker {
     hearth_runtime *runtime;
     hearth_model *model;
     hth_live_adapters live_adapters;
-    hth_worker_eviction eviction; /* the loop's, and so are the next three */
-    uint64_t ram_quota;           /* that the front told last */
-    bool has_ram_quota;           /* it is not in force yet */
-    hth_ram_tier_totals told_ram; /* of the RAM tier, as the front knows it */
+    hth_worker_eviction eviction;                   /* the loop's, and so are the next six */
+    uint64_t ram_quota;                             /* that the front told last */
+    uint64_t evict_ram_bytes, evict_ram_file_bytes; /* likewise */
+    bool has_ram_quota;                             /* it is not in force yet */
+    bool has_eviction;                              /* it has not begun yet */
+    hth_ram_tier_totals told_ram;                   /* of the RAM tier, as the front knows it */
     hearth_status load_status;
     hearth_error load_error;
     atomic_bool has_identified; /* likewise for these */
@@ -375,8 +377,12 @@ static void drain(worker *w)
     stop_if_drained(w);
 }
 
-static void begin_ram_quota(worker *w)
+/* One at a time: an eviction that waits comes before a quota. */
+static void begin_order(worker *w)
 {
+    if (w->has_eviction &&
+        hth_worker_eviction_begin(&w->eviction, w->runtime, w->evict_ram_bytes, w->evict_ram_file_bytes))
+        w->has_eviction = false;
     if (w->has_ram_quota && w->self.model && hth_worker_eviction_begin_quota(&w->eviction, w->runtime, w->ram_quota))
         w->has_ram_quota = false;
 }
@@ -390,23 +396,28 @@ static void take_eviction(worker *w)
         else
             tell(w, "evicted %" PRIu64 " %" PRIu64, w->eviction.ram_freed, w->eviction.ram_file_freed);
     }
-    begin_ram_quota(w);
+    begin_order(w);
 }
 
 static void evict(worker *w, const char *numbers)
 {
     char *end;
-    const uint64_t ram_bytes = strtoull(numbers, &end, 10), ram_file_bytes = strtoull(end, NULL, 10);
 
-    if (!w->self.model || !hth_worker_eviction_begin(&w->eviction, w->runtime, ram_bytes, ram_file_bytes))
+    if (!w->self.model) {
         tell(w, "evicted 0 0");
+        return;
+    }
+    w->evict_ram_bytes = strtoull(numbers, &end, 10);
+    w->evict_ram_file_bytes = strtoull(end, NULL, 10);
+    w->has_eviction = true;
+    begin_order(w);
 }
 
 static void set_ram_quota(worker *w, const char *number)
 {
     w->ram_quota = strtoull(number, NULL, 10);
     w->has_ram_quota = true;
-    begin_ram_quota(w);
+    begin_order(w);
 }
 
 /* "drain MS", "evict RAM RAM_FILE" and "ram QUOTA" are the front's commands. Each is a line. */

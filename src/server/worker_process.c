@@ -460,17 +460,25 @@ void hth_worker_process_abandon(hth_worker_process *process)
 
 void hth_worker_process_free(hth_worker_process *process)
 {
-    const struct timespec moment = { .tv_nsec = 2000000 };
+    hth_worker_process_free_all(&process, process ? 1 : 0);
+}
 
-    if (!process)
-        return;
-    if (process->pid > 0) {
-        hth_worker_process_kill(process);
-        for (int waited_ms = 0; waited_ms < END_WAIT_MS && !hth_worker_process_has_ended(process); waited_ms += 2)
+void hth_worker_process_free_all(hth_worker_process *const *processes, size_t n)
+{
+    const struct timespec moment = { .tv_nsec = 2000000 };
+    int waited_ms = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (processes[i]->pid > 0)
+            hth_worker_process_kill(processes[i]);
+    for (size_t i = 0; i < n; i++) {
+        hth_worker_process *process = processes[i];
+
+        for (; process->pid > 0 && !hth_worker_process_has_ended(process) && waited_ms < END_WAIT_MS; waited_ms += 2)
             (void)nanosleep(&moment, NULL); /* a signal may end it early */
+        close_all(process);
+        free(process);
     }
-    close_all(process);
-    free(process);
 }
 
 bool hth_worker_process_said_stopping(const hth_worker_process *process)

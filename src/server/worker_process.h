@@ -54,6 +54,8 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
 void hth_worker_process_abandon(hth_worker_process *process);
 /* If it has not ended, kill its group and wait for it, a few seconds at most. Accepts NULL. */
 void hth_worker_process_free(hth_worker_process *process);
+/* Likewise n processes, within the same time for all. */
+void hth_worker_process_free_all(hth_worker_process *const *processes, size_t n);
 
 /* 0: it has ended. */
 int hth_worker_process_pid(const hth_worker_process *process);

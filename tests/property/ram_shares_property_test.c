@@ -45,12 +45,12 @@ static void holders_of(const world *w, hth_ram_holder *out)
 {
     for (size_t i = 0; i < MODELS; i++) {
         const model *m = &w->models[i];
-        const bool shrinks = m->order != UINT64_MAX && m->order < m->share;
+        const uint64_t told = m->order != UINT64_MAX ? m->order : m->quota;
 
         out[i] = (hth_ram_holder){
             .share_bytes = m->share,
             .used_bytes = m->used,
-            .coming_bytes = shrinks ? m->share - m->order : 0,
+            .coming_bytes = m->where != OUT && told < m->share ? m->share - told : 0,
             .most_bytes = m->most,
             .used_ns = m->used_at,
             .has_worker = m->where != OUT,
@@ -213,6 +213,7 @@ static void plan(world *w)
         w->n_orders++;
         if (shares[i] < m->share) {
             check_shrinking(w, &holders[i], shares[i], n_live);
+            assert_true(m->where == OUT || shares[i] < m->quota);
         } else {
             assert_true(holders[i].takes_orders);
             assert_true(shares[i] <= m->most);

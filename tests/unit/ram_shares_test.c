@@ -93,6 +93,14 @@ TEST(one_order_at_a_time)
     assert_string_equal(PLAN(BUDGET, LATE(400, 400, SHORT), W(1200, 1200)), "400 1200");
 }
 
+TEST(rows_in_use_that_hold_a_share_up_are_not_asked_for_again)
+{
+    assert_string_equal(
+        PLAN(BUDGET, W(400, 400, SHORT, .used_ns = 9), W(1200, 1200, .used_ns = 1, .coming_bytes = 400)), "400 1200");
+    assert_string_equal(
+        PLAN(BUDGET, W(400, 400, SHORT, .used_ns = 9), W(1200, 1200, .used_ns = 1, .coming_bytes = 100)), "400 800");
+}
+
 TEST(a_smaller_budget_takes_from_all)
 {
     assert_string_equal(PLAN(BUDGET / 2, W(800, 800, BUSY), W(800, 100, BUSY)), "600 200");

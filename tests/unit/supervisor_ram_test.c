@@ -73,6 +73,31 @@ FIXTURE_TEST(a_smaller_budget_comes_into_force_without_a_restart)
     assert_int_equal(view(f, 0).n_starts + view(f, 1).n_starts, 2);
 }
 
+FIXTURE_TEST(a_model_that_is_larger_than_its_part_starts_with_a_share_of_the_rest)
+{
+    char path[600];
+    char report[600];
+    char text[4096];
+    const char *share;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/large.gguf", f->directory);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), 60L * MIB), 0);
+    assert_int_equal(fclose(file), 0);
+    (void)snprintf(report, sizeof(report), "report=%s", f->path);
+    add(f, "a", WORDS(report, "ready"))->ram_bytes = UINT64_C(64) * MIB;
+    f->models[0].path = path;
+    f->options.memory_bytes = UINT64_C(64) * MIB;
+    f->options.ram_total_bytes = (uint64_t)BUDGET_MIB * MIB;
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    share = strstr(text_of(f->path, text, sizeof(text)), "arg --ram-share\narg ");
+    assert_non_null(share);
+    assert_int_equal(strtoull(share + strlen("arg --ram-share\narg "), NULL, 10) / MIB, 3);
+}
+
 FIXTURE_TEST(rows_of_an_absent_model_make_room_for_a_model_whose_rows_find_none)
 {
     char fill[64];

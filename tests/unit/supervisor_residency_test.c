@@ -502,6 +502,28 @@ FIXTURE_TEST(repacked_weights_that_models_share_count_once)
     assert_true(hth_weight_regions_bytes(folder, f->models[0].path) > 0);
 }
 
+FIXTURE_TEST(kept_weights_make_room_and_rows_stay)
+{
+    char folder[600];
+    hearth_error err;
+
+    add_sharers(f, folder);
+    f->words[0][4] = "--do";
+    f->words[0][5] = "fill-ram=1048576";
+    f->words[0][6] = NULL;
+    f->models[0].ram_bytes = f->options.ram_total_bytes = 2 * MIB;
+    (void)add_sized(f, "c", 50);
+    begin(f, 60);
+    use(f, "a");
+    run_until(f, hth_supervisor_memory_of(f->supervisor).rows_bytes >= MIB);
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_true(hth_weight_regions_bytes(folder, f->models[0].path) > 0);
+    use(f, "c");
+    assert_int_equal(hth_weight_regions_bytes(folder, f->models[0].path), 0);
+    assert_true(hth_supervisor_memory_of(f->supervisor).rows_bytes >= MIB);
+}
+
 FIXTURE_TEST(a_server_with_one_model_and_no_limit_asks_nobody)
 {
     char word[600];

@@ -67,6 +67,27 @@ static void expect_text(json_t *body, const char *path, const char *text)
     assert_string_equal(hth_test_text_at(body, path), text);
 }
 
+/* ---- orders of the front ---- */
+
+FIXTURE_TEST(an_order_to_evict_waits_for_a_new_quota)
+{
+    static const char orders[] = "ram 2097152\nevict 1048576 0\n";
+    char text[512];
+    const char *quota;
+    size_t n = 0;
+
+    assert_int_equal(write(worker->control, orders, sizeof(orders) - 1), sizeof(orders) - 1);
+    do {
+        const ssize_t m = read(worker->control, text + n, sizeof(text) - 1 - n);
+
+        assert_true(m > 0);
+        n += (size_t)m;
+        text[n] = '\0';
+    } while (!strstr(text, "evicted ") || !strchr(strstr(text, "evicted "), '\n'));
+    quota = strstr(text, "ram 2097152 ");
+    assert_true(quota && quota < strstr(text, "evicted "));
+}
+
 /* ---- endpoints ---- */
 
 FIXTURE_TEST(every_endpoint_answers)
