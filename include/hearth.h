@@ -490,8 +490,9 @@ typedef struct hearth_model_options {
     bool keep_host_weights; /* the file stays when the last process ends; false (default) */
     /*
      * With HEARTH_FINGERPRINT_SAFE, the SHA-256 that came with a file is believed, and the file is not hashed: that in
-     * "FILE.sha256" beside it, or the name of the file in the cache of a hub. Two files with the same wrong digest
-     * would share rows. A digest that others may write, or that is older than the file, does not count.
+     * "FILE.sha256" beside it, or the name of the file in the cache of a hub, if path is a link to it. Two files
+     * with the same wrong digest would share rows. A digest that others may write, in its folder or itself, or that is
+     * not younger than the file, does not count.
      */
     bool trust_digests;
     /*

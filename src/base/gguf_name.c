@@ -48,7 +48,8 @@ bool hth_gguf_part_read(const char *path, hth_gguf_part *out)
     const char *tail = path + part.n_stem;
 
     if (part.n_stem == 0 || hth_gguf_stem(path, n) == n || *tail != '-' || strncmp(tail + 1 + DIGITS, "-of-", 4) != 0 ||
-        !read_digits(tail + 1, &part.number) || !read_digits(tail + 1 + DIGITS + 4, &part.n_parts))
+        !read_digits(tail + 1, &part.number) || !read_digits(tail + 1 + DIGITS + 4, &part.n_parts) ||
+        part.number == 0 || part.number > part.n_parts)
         return false;
     *out = part;
     return true;

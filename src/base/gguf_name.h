@@ -20,9 +20,9 @@ const char *hth_gguf_base_name(const char *path);
 enum { HTH_GGUF_PARTS_MAX = 999 }; /* of a file whose parts are opened or counted */
 
 typedef struct hth_gguf_part {
-    size_t n_stem; /* bytes of the path before "-00001-of-00003.gguf", at least 1 */
-    unsigned number;
-    unsigned n_parts;
+    size_t n_stem;    /* bytes of the path before "-00001-of-00003.gguf", at least 1 */
+    unsigned number;  /* 1 .. n_parts */
+    unsigned n_parts; /* at least 1 */
 } hth_gguf_part;
 
 /* Is it the path of a part? False, with *out unchanged: it is not. */

@@ -91,7 +91,8 @@ static bool lock(int fd)
 {
     struct stat st;
 
-    (void)flock(fd, LOCK_EX); /* a file system without locks has no sweeps */
+    while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
+        ; /* other errors: a file system without locks has no sweeps */
     return fstat(fd, &st) != 0 || st.st_nlink > 0;
 }
 

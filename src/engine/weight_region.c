@@ -55,6 +55,10 @@
 #include "base/hash.h"
 #include "base/os.h"
 
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+
 enum {
     FORMAT = 1,
     HEADER_BYTES = 4096,
@@ -70,7 +74,6 @@ enum {
     NAME_DIGITS = 32,
     WAIT_MS = 30000, /* for another process that fills the region, and for the folder's lock */
     POLL_MS = 10,
-    PARTS_MAX = 999,
     OWN_MODE = 0600,
     SHARED_MODE = 0660, /* in a folder that its group may write to */
 };
@@ -122,7 +125,8 @@ int hth_weight_model_digest(const char *path, uint8_t out[HTH_WEIGHT_MODEL_BYTES
     hth_sha256 *sha = hth_sha256_new();
     int problem = sha ? 0 : ENOMEM;
 
-    if (!problem && strlen(path) < sizeof(part_path) && hth_gguf_part_read(path, &part) && part.n_parts <= PARTS_MAX) {
+    if (!problem && strlen(path) < sizeof(part_path) && hth_gguf_part_read(path, &part) &&
+        part.n_parts <= HTH_GGUF_PARTS_MAX) {
         for (unsigned i = 1; !problem && i <= part.n_parts; i++) {
             hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
             problem = add_file(sha, part_path);
@@ -295,7 +299,10 @@ typedef enum header_state {
     HEADER_UNKNOWN, /* it could not be read, which says nothing about the file */
 } header_state;
 
-/* Through a mapping of the whole file, because hugetlbfs has no other way. */
+/*
+ * Through a mapping of the whole file, because hugetlbfs has no other way. A mapping that only looks needs no
+ * reservation of huge pages, which fails where all are taken.
+ */
 static header_state read_header(int fd, uint8_t header[HEADER_BYTES])
 {
     struct stat st;
@@ -307,7 +314,7 @@ static header_state read_header(int fd, uint8_t header[HEADER_BYTES])
     if (!S_ISREG(st.st_mode) || st.st_size < HEADER_BYTES)
         return HEADER_BAD;
     n_bytes = (size_t)st.st_size;
-    map = mmap(NULL, n_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    map = mmap(NULL, n_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (map == MAP_FAILED)
         return HEADER_UNKNOWN;
     memcpy(header, map, HEADER_BYTES);
@@ -365,7 +372,7 @@ static void sweep_locked(const char *folder, const char *but, const uint32_t *ma
             continue;
         if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path) &&
             !(but && strcmp(path, but) == 0))
-            (void)remove_unheld(path, false, machine); /* else it stays until the next sweep */
+            (void)remove_unheld(path, ends_with(entry->d_name, filling_suffix), machine); /* else the next sweep does */
     }
     (void)closedir(directory);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/gguf_name.h"
@@ -163,6 +164,7 @@ hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapsho
 
 hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file, hearth_error *err)
 {
+    const struct timespec tick = { .tv_nsec = 10000000 }; /* the longest of a system's clock for files */
     char path[PATH_MAX], temporary[PATH_MAX], target[PATH_MAX], hex[17];
     uint8_t random[8];
     size_t n = 0;
@@ -179,6 +181,7 @@ hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const
         if (*c == '/')
             n += (size_t)snprintf(target + n, sizeof(target) - n, "../"); /* as short as the path */
     (void)snprintf(target + n, sizeof(target) - n, "../../blobs/%s", file->digest);
+    (void)nanosleep(&tick, NULL); /* the link is younger than the blob, as models/trusted_digest.h wants */
     if (symlink(target, temporary) != 0 || rename(temporary, path) != 0) {
         status = hth_fail_errno(err, errno, "cannot make the link '%s'", path);
         (void)unlink(temporary); /* it may be missing */

@@ -3,6 +3,7 @@
  */
 #include "models/fingerprinting.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -162,6 +163,7 @@ hearth_status hth_fingerprinting_new(const char *path, const hth_fingerprint_opt
     f->work_user_data = work_user_data;
     f->watch.on_piece = on_piece;
     f->watch.user_data = f;
+    assert(n_parts > 0);
     f->n_parts = n_parts;
     for (unsigned i = 0; i < n_parts; i++) {
         char buffer[PATH_MAX];

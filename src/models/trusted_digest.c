@@ -1,9 +1,10 @@
 /*
  * trusted_digest.c - see trusted_digest.h
  *
- * Times decide whether a digest beside a file is that of the file. A file that is written later has a later time of
- * modification. One that is put in the place of another keeps its own, but not its time of change; a link that is set
- * anew has new times itself.
+ * Times decide whether a digest is that of the file. A file that is written later has a later time of modification. One
+ * that is put in the place of another keeps its own, but not its time of change; a link that is set anew has new times
+ * itself. Nobody can set a time of change. So the digest's must be later: two changes in one tick of the clock have the
+ * same time, and the order is unknown. For a blob, the times of the link stand for those of the digest.
  */
 #include "models/trusted_digest.h"
 
@@ -28,9 +29,12 @@ static const char *cause_of_rights(const struct stat *st)
                                              : NULL;
 }
 
+static const char is_old[] =
+    "is older than the file, or came to its place before it or with it; if it is right, 'touch -h' it";
+
 static bool is_older(const struct stat *digest, const struct stat *file)
 {
-    return hth_os_mtime_ns(digest) < hth_os_mtime_ns(file) || hth_os_ctime_ns(digest) < hth_os_ctime_ns(file);
+    return hth_os_mtime_ns(digest) < hth_os_mtime_ns(file) || hth_os_ctime_ns(digest) <= hth_os_ctime_ns(file);
 }
 
 /* "HEX", "HEX  NAME" or "HEX *NAME". */
@@ -78,15 +82,27 @@ static const char *cause_of_file(int fd, const char *path, const struct stat *fi
     if (cause)
         return cause;
     if (lstat(path, &link) != 0 || is_older(&st, file) || is_older(&st, &link))
-        return "is older than the file or came to its place before it; if it is right, 'touch' it";
+        return is_old;
     return read_line(fd, line) ? cause_of_line(line, hth_gguf_base_name(path), out) : "is no line of sha256sum";
 }
 
-/* Is it the path of a blob, "models--OWNER--REPO/blobs/HEX" or "blobs/sha256-HEX"? Cuts the path. */
+static const char *cause_of_link(const char *path, const struct stat *file)
+{
+    struct stat link;
+    const char *cause = cause_of_rights(file);
+
+    if (cause)
+        return cause;
+    if (lstat(path, &link) != 0 || !S_ISLNK(link.st_mode))
+        return "is no link, whose time would tell whether the file changed since it got its name";
+    return is_older(&link, file) ? is_old : NULL;
+}
+
+/* Is it the path of a blob, "models--OWNER--REPO/blobs/HEX" or "blobs/sha256-HEX"? Cuts the path to the folder. */
 static bool read_blob_path(char *path, uint8_t out[HTH_SHA256_BYTES])
 {
     char *name = strrchr(path, '/'), *folder, *repo;
-    bool is_named;
+    bool is_named, is_of_repo;
 
     if (!name)
         return false;
@@ -97,23 +113,17 @@ static bool read_blob_path(char *path, uint8_t out[HTH_SHA256_BYTES])
         return false;
     *folder = '\0';
     repo = strrchr(path, '/');
-    return is_named || (repo && strncmp(repo, "/models--", 9) == 0);
-}
-
-static bool is_blob(const char *path, uint8_t out[HTH_SHA256_BYTES])
-{
-    char *real = realpath(path, NULL);
-    const bool is = real && read_blob_path(real, out);
-
-    free(real);
-    return is;
+    is_of_repo = repo && strncmp(repo, "/models--", 9) == 0;
+    *folder = '/';
+    return is_named || is_of_repo;
 }
 
 bool hth_trusted_digest(const char *path, const struct stat *file, const hth_log *log, uint8_t out[HTH_SHA256_BYTES])
 {
-    char beside[PATH_MAX];
+    char beside[PATH_MAX], folder[PATH_MAX];
     uint8_t digest[HTH_SHA256_BYTES];
-    const char *cause = NULL;
+    struct stat st;
+    const char *about = beside, *cause;
     const int n = snprintf(beside, sizeof(beside), "%s.sha256", path);
     int fd;
 
@@ -121,17 +131,22 @@ bool hth_trusted_digest(const char *path, const struct stat *file, const hth_log
         return false;
     fd = open(beside, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0) {
+        (void)snprintf(folder, sizeof(folder), "%.*s.", (int)(hth_gguf_base_name(path) - path), path); /* fits */
         cause = cause_of_file(fd, path, file, digest);
         (void)close(fd); /* only read */
     } else if (errno != ENOENT) {
         cause = errno == ELOOP ? "is a link" : "cannot be read";
-    } else if (is_blob(path, digest)) {
-        (void)snprintf(beside, sizeof(beside), "%s", path); /* fits, as above */
-        cause = cause_of_rights(file);
+    } else if (realpath(path, folder) && read_blob_path(folder, digest)) {
+        about = path;
+        cause = cause_of_link(path, file);
     } else
         return false;
+    if (!cause) {
+        about = folder;
+        cause = stat(folder, &st) == 0 ? cause_of_rights(&st) : "cannot be examined";
+    }
     if (cause) {
-        hth_warn(log, "'%s' is hashed, because its digest is not trusted: '%s' %s", path, beside, cause);
+        hth_warn(log, "'%s' is hashed, because its digest is not trusted: '%s' %s", path, about, cause);
         return false;
     }
     hth_info(log, "'%s' is not hashed: its digest came with it", path);

@@ -5,9 +5,10 @@
  *   models--.../blobs/HEX   the file itself in the cache of a hub (hub/shelf.h), which is named by its digest
  *   blobs/sha256-HEX        the same in Ollama's folder (hub/ollama.h)
  *
- * Nobody checks the bytes. So whoever writes a wrong digest makes two models share rows. A digest counts only if it
- * belongs to this user or to root, nobody else may write to it, and it is no older than the file: the one beside the
- * file must have been written after the file and come to its place after it.
+ * Nobody checks the bytes. So whoever writes a wrong digest makes two models share rows. A digest counts only if it and
+ * its folder belong to this user or to root, nobody else may write to them, and it is younger than the file: the one
+ * beside the file must have been written after the file and come to its place after it. The name of a blob counts only
+ * through a link that was set after the last change of the blob.
  */
 #ifndef HTH_MODELS_TRUSTED_DIGEST_H
 #define HTH_MODELS_TRUSTED_DIGEST_H

@@ -24,8 +24,7 @@ uint64_t hth_model_files_bytes(const char *path)
 
     if (!path || !*path)
         return 0;
-    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.number == 0 ||
-        part.n_parts == 0 || part.n_parts > HTH_GGUF_PARTS_MAX)
+    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.n_parts > HTH_GGUF_PARTS_MAX)
         return file_bytes(path);
     for (unsigned i = 1; i <= part.n_parts; i++) {
         hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));

@@ -62,8 +62,7 @@ static size_t keep_model(list *all, strings *texts, const char *path, bool trust
     char part_path[PATH_BYTES];
     hth_gguf_part part;
 
-    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.n_parts == 0 ||
-        part.n_parts > HTH_GGUF_PARTS_MAX)
+    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.n_parts > HTH_GGUF_PARTS_MAX)
         return keep_file(all, texts, path, trusts_digests, n_read);
     for (unsigned i = 1; i <= part.n_parts; i++) {
         hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));

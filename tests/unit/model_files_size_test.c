@@ -43,6 +43,7 @@ TEST(a_file_of_any_other_name_counts_alone)
                                          "m-0000x-of-00003.gguf",
                                          "m-00000-of-00003.gguf",
                                          "m-00001-of-00000.gguf",
+                                         "m-00004-of-00003.gguf",
                                          "m-00001-of-99999.gguf",
                                          "m-00001-to-00003.gguf",
                                          "m-00001-of-00003.bin" };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "models/fingerprinting.h"
 #include "support/api.h"
 #include "support/cmocka_all.h"
@@ -187,4 +188,37 @@ FIXTURE_TEST(a_part_that_comes_while_the_model_loads_is_an_error)
     assert_int_equal(rename(away, f->parts[1]), 0);
     assert_int_equal(hth_fingerprinting_wait(fingerprinting, out, &err), HEARTH_IO);
     hth_fingerprinting_free(fingerprinting);
+}
+
+static void fingerprint_of(const fixture *f, const char *name, const char *text, uint8_t out[32])
+{
+    const hth_fingerprint_options options = { .mode = HEARTH_FINGERPRINT_SAFE };
+    hth_fingerprinting *fingerprinting = NULL;
+    char path[600];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", f->directory, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(hth_fingerprinting_new(path, &options, NULL, NULL, &fingerprinting, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprinting_wait(fingerprinting, out, NULL), HEARTH_OK);
+    hth_fingerprinting_free(fingerprinting);
+}
+
+FIXTURE_TEST(a_file_that_is_named_like_a_part_of_none_has_the_fingerprint_of_its_bytes)
+{
+    static const char *const names[] = { "m-00001-of-00000.gguf", "m-00000-of-00000.gguf", "m-00000-of-00001.gguf",
+                                         "m-00003-of-00002.gguf" };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        uint8_t one[32], other[32], expected[32];
+
+        fingerprint_of(f, names[i], "one", one);
+        hth_sha256_of("one", 3, expected);
+        assert_memory_equal(one, expected, 32);
+        fingerprint_of(f, names[i], "other", other);
+        assert_memory_not_equal(one, other, 32);
+    }
 }

@@ -1,5 +1,5 @@
 /*
- * trusted_digest_test.c - a digest that came with a file counts if nobody else could write it and it is not older
+ * trusted_digest_test.c - a digest that came with a file counts if nobody else could write it and it is younger
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,6 +63,23 @@ static void set_mtime(const char *path, time_t seconds)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+static uint64_t ctime_of(const char *path)
+{
+    struct stat st;
+
+    assert_int_equal(lstat(path, &st), 0);
+    return hth_os_ctime_ns(&st);
+}
+
+/* Until the clock of the file system has gone on. */
+static void touch_after(const char *path, const char *older)
+{
+    do {
+        usleep(1000);
+        assert_int_equal(utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW), 0);
+    } while (ctime_of(path) <= ctime_of(older));
+}
+
 static bool is_trusted(fixture *f, const char *path)
 {
     uint8_t out[HTH_SHA256_BYTES], expected[HTH_SHA256_BYTES];
@@ -83,6 +100,7 @@ static bool is_line_trusted(fixture *f, const char *line)
 {
     write_file(f->model, "model");
     write_file(f->digest, line);
+    touch_after(f->digest, f->model);
     return is_trusted(f, f->model);
 }
 
@@ -179,17 +197,37 @@ FIXTURE_TEST(a_digest_that_was_written_before_the_file_is_that_of_an_older_one)
 /* mv keeps the time at which a file was written, so an older file may take the place of the one with the digest. */
 FIXTURE_TEST(a_digest_that_was_there_before_the_file_is_that_of_another_one)
 {
-    struct stat model, digest;
-
     assert_true(is_line_trusted(f, HEX));
-    assert_int_equal(stat(f->digest, &digest), 0);
-    do { /* until the clock of the file system has gone on */
-        usleep(1000);
-        set_mtime(f->model, 1000);
-        assert_int_equal(stat(f->model, &model), 0);
-    } while (hth_os_ctime_ns(&model) <= hth_os_ctime_ns(&digest));
+    touch_after(f->model, f->digest);
+    set_mtime(f->model, 1000);
     assert_false(is_trusted(f, f->model));
     assert_warned(f, "is older than the file");
+}
+
+/* Two names of one file have the same times. */
+FIXTURE_TEST(a_digest_that_is_as_old_as_the_file_does_not_count)
+{
+    write_file(f->model, HEX);
+    assert_int_equal(link(f->model, f->digest), 0);
+    assert_false(is_trusted(f, f->model));
+    assert_warned(f, "is older than the file");
+}
+
+/* Who may write to it can put another file there that has the right owner. */
+FIXTURE_TEST(a_digest_in_a_folder_of_others_does_not_count)
+{
+    assert_true(is_line_trusted(f, HEX));
+    for (mode_t right = 020; right >= 02; right /= 8) {
+        assert_int_equal(chmod(f->directory, 0700 | right), 0);
+        assert_false(is_trusted(f, f->model));
+        assert_warned(f, "/.' may be written by other users");
+    }
+    assert_int_equal(chmod(f->directory, 0700), 0);
+    if (geteuid() == 0) { /* only root can give a folder away */
+        assert_int_equal(chown(f->directory, 12345, 12345), 0);
+        assert_false(is_trusted(f, f->model));
+        assert_warned(f, "/.' belongs to another user");
+    }
 }
 
 /* The file behind a link is as old as it was, and the link is new. */
@@ -207,28 +245,59 @@ FIXTURE_TEST(a_link_that_was_set_after_the_digest_leads_to_another_file)
     assert_warned(f, "is older than the file");
 }
 
-FIXTURE_TEST(the_name_of_a_blob_in_the_cache_of_a_hub_is_a_digest)
+/* A blob in the cache of a hub, and a younger link to it. */
+static void make_blob(const fixture *f, char path[700], char link_path[700])
 {
-    char path[700], link[700];
-
-    (void)snprintf(path, sizeof(path), "%s/models--a--b", f->directory);
+    (void)snprintf(path, 700, "%s/models--a--b", f->directory);
     assert_int_equal(mkdir(path, 0700), 0);
-    (void)snprintf(path, sizeof(path), "%s/models--a--b/snapshots", f->directory);
+    (void)snprintf(path, 700, "%s/models--a--b/snapshots", f->directory);
     assert_int_equal(mkdir(path, 0700), 0);
-    (void)snprintf(path, sizeof(path), "%s/models--a--b/blobs", f->directory);
+    (void)snprintf(path, 700, "%s/models--a--b/blobs", f->directory);
     assert_int_equal(mkdir(path, 0700), 0);
-    (void)snprintf(path, sizeof(path), "%s/models--a--b/blobs/" HEX, f->directory);
+    (void)snprintf(path, 700, "%s/models--a--b/blobs/" HEX, f->directory);
     write_file(path, "model");
-    (void)snprintf(link, sizeof(link), "%s/models--a--b/snapshots/m.gguf", f->directory);
-    assert_int_equal(symlink("../blobs/" HEX, link), 0);
-    assert_true(is_trusted(f, link));
-    assert_true(is_trusted(f, path));
+    (void)snprintf(link_path, 700, "%s/models--a--b/snapshots/m.gguf", f->directory);
+    assert_int_equal(symlink("../blobs/" HEX, link_path), 0);
+    touch_after(link_path, path);
+}
+
+FIXTURE_TEST(the_name_of_a_blob_behind_a_link_is_a_digest)
+{
+    char path[700], link_path[700];
+
+    make_blob(f, path, link_path);
+    assert_true(is_trusted(f, link_path));
+    assert_false(is_trusted(f, path));
+    assert_warned(f, "is no link");
     assert_int_equal(chmod(path, 0660), 0);
-    assert_false(is_trusted(f, link));
+    assert_false(is_trusted(f, link_path));
     assert_warned(f, "may be written by other users");
 }
 
-FIXTURE_TEST(the_name_of_a_blob_of_ollama_is_a_digest)
+FIXTURE_TEST(the_name_of_a_blob_that_changed_after_its_link_was_set_is_a_name)
+{
+    char path[700], link_path[700];
+
+    make_blob(f, path, link_path);
+    write_file(path, "another model");
+    assert_false(is_trusted(f, link_path));
+    assert_warned(f, "is older than the file");
+    set_mtime(path, 1000); /* nobody can set the time of change */
+    assert_false(is_trusted(f, link_path));
+}
+
+FIXTURE_TEST(the_name_of_a_blob_in_a_folder_of_others_is_a_name)
+{
+    char path[700], link_path[700], folder[700];
+
+    make_blob(f, path, link_path);
+    (void)snprintf(folder, sizeof(folder), "%s/models--a--b/blobs", f->directory);
+    assert_int_equal(chmod(folder, 0770), 0);
+    assert_false(is_trusted(f, link_path));
+    assert_warned(f, "/blobs' may be written by other users");
+}
+
+FIXTURE_TEST(the_name_of_a_blob_of_ollama_behind_a_link_is_a_digest)
 {
     char path[700];
 
@@ -236,7 +305,10 @@ FIXTURE_TEST(the_name_of_a_blob_of_ollama_is_a_digest)
     assert_int_equal(mkdir(path, 0700), 0);
     (void)snprintf(path, sizeof(path), "%s/blobs/sha256-" HEX, f->directory);
     write_file(path, "model");
-    assert_true(is_trusted(f, path));
+    assert_false(is_trusted(f, path));
+    assert_int_equal(symlink(path, f->model), 0);
+    touch_after(f->model, path);
+    assert_true(is_trusted(f, f->model));
 }
 
 FIXTURE_TEST(such_a_name_elsewhere_is_a_name)

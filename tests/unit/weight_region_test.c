@@ -243,6 +243,20 @@ FIXTURE_TEST(a_part_of_a_split_model_that_changes_makes_another_region)
     hth_weight_region_close(region);
 }
 
+FIXTURE_TEST(a_file_that_is_named_like_a_part_of_none_is_one_file)
+{
+    hth_weight_region *region, *other;
+
+    assert_true((size_t)snprintf(f->model, sizeof(f->model), "%s/s-00001-of-00000.gguf", f->directory) < PATH_BYTES);
+    write_file(f->model, "one");
+    region = publish(f);
+    write_file(f->model, "three");
+    other = open_region(f);
+    assert_false(hth_weight_region_is_filled(other));
+    hth_weight_region_close(other);
+    hth_weight_region_close(region);
+}
+
 FIXTURE_TEST(parts_of_a_split_model_behind_links_all_count)
 {
     char link_path[PATH_BYTES], blob[PATH_BYTES];
@@ -275,6 +289,17 @@ FIXTURE_TEST(a_kept_region_stays_while_its_model_cannot_be_examined)
     hth_weight_regions_sweep(f->folder);
     assert_int_equal(n_files(f), 1);
     assert_int_equal(unlink(f->model), 0);
+    hth_weight_regions_sweep(f->folder);
+    assert_int_equal(n_files(f), 0);
+}
+
+FIXTURE_TEST(a_file_that_nobody_fills_any_more_is_swept_whatever_it_holds)
+{
+    char path[PATH_BYTES], filling[PATH_BYTES];
+
+    leave_kept(f, path);
+    (void)snprintf(filling, sizeof(filling), "%.*s.filling", (int)(strlen(path) - strlen(".weights")), path);
+    assert_int_equal(rename(path, filling), 0);
     hth_weight_regions_sweep(f->folder);
     assert_int_equal(n_files(f), 0);
 }
