@@ -399,6 +399,86 @@ enum { HEARTH_DRAFT_MAX = 14 };
 
 enum { HEARTH_CONTROL_VECTORS_MAX = 16 };
 
+/* ---- options of the engine --------------------------------------------------------------------------------------- */
+
+/* "AUTO" takes it where the model and the device have it. */
+typedef enum hearth_flash_attention {
+    HEARTH_FLASH_ATTENTION_AUTO = 0,
+    HEARTH_FLASH_ATTENTION_ON = 1,
+    HEARTH_FLASH_ATTENTION_OFF = 2,
+} hearth_flash_attention;
+
+/* The parts of a model that GPUs take. */
+typedef enum hearth_split_mode {
+    HEARTH_SPLIT_MODE_LAYER = 0, /* each takes layers */
+    HEARTH_SPLIT_MODE_NONE = 1,  /* one takes all */
+    HEARTH_SPLIT_MODE_ROW = 2,   /* each takes rows of the matrices, where the back end can do that; layers otherwise */
+} hearth_split_mode;
+
+typedef enum hearth_numa {
+    HEARTH_NUMA_OFF = 0,
+    HEARTH_NUMA_DISTRIBUTE = 1, /* threads on all nodes */
+    HEARTH_NUMA_ISOLATE = 2,    /* threads on the node that the process started on */
+    HEARTH_NUMA_NUMACTL = 3,    /* threads on the CPUs that numactl gave the process */
+} hearth_numa;
+
+/* The stretching of positions for contexts that are longer than those of the training. */
+typedef enum hearth_rope_scaling {
+    HEARTH_ROPE_SCALING_MODEL = 0, /* as the model's file says */
+    HEARTH_ROPE_SCALING_NONE = 1,
+    HEARTH_ROPE_SCALING_LINEAR = 2,
+    HEARTH_ROPE_SCALING_YARN = 3,
+} hearth_rope_scaling;
+
+enum { HEARTH_TENSOR_OVERRIDES_MAX = 64, HEARTH_METADATA_OVERRIDES_MAX = 64 };
+
+/*
+ * Options that llama.cpp's own programs have under the same names. Rows are shared only between models whose positions
+ * (rope and yarn) and metadata are given alike. On GPUs this holds for the placement of the weights and the cells, too,
+ * because other devices round differently. An engine other than llama.cpp may ignore all of them.
+ */
+typedef struct hearth_engine_options {
+    size_t struct_size;
+    uint32_t n_ubatch; /* most tokens that the engine computes at once, at least one for each sequence; 0 (default):
+                          n_batch, at most 512. Without a GPU, 512 is the most */
+    uint32_t n_threads_batch;               /* threads of evaluations of several tokens; 0 (default): n_threads */
+    hearth_flash_attention flash_attention; /* ON: HEARTH_UNSUPPORTED where the engine does not have it */
+    hearth_numa numa;    /* of the whole process: the first model that asks decides, and the log tells the others */
+    const char *devices; /* names of GPUs, "CUDA0,CUDA1", or "none"; NULL (default): all. HEARTH_MISUSE lists them */
+    hearth_split_mode split_mode;
+    uint32_t main_gpu;        /* the GPU of HEARTH_SPLIT_MODE_NONE, or that of results with ..._ROW; counts from 0 */
+    const char *tensor_split; /* shares of the GPUs, "3,1"; NULL (default): by their free memory */
+    /* [n_tensor_overrides], each "PATTERN=BUFFER": tensors whose name has a match of the pattern, a regular expression
+     * of C++, lie in this buffer: "CPU", "CUDA0". The first match counts. Several may stand in one text, with commas */
+    const char *const *tensor_overrides;
+    size_t n_tensor_overrides;
+    uint32_t n_cpu_moe; /* the experts of so many first layers stay on the CPU; default 0 */
+    hearth_rope_scaling rope_scaling;
+    uint32_t yarn_orig_ctx; /* tokens of the training; 0 (default): as the model says */
+    double rope_freq_base;  /* NAN (default), here and below: as the model says */
+    double rope_freq_scale; /* 0.5: twice the context */
+    double yarn_ext_factor;
+    double yarn_attn_factor;
+    double yarn_beta_slow;
+    double yarn_beta_fast;
+    /* [n_metadata_overrides], each "KEY=TYPE:VALUE" with a type int, float, bool or str, in place of the value in the
+     * file. Several may stand in one text, with commas. A value that does not fit the model can make it useless. */
+    const char *const *metadata_overrides;
+    size_t n_metadata_overrides;
+    bool cpu_moe;       /* the experts of all layers stay on the CPU */
+    bool no_kv_offload; /* the cells stay in host memory */
+    bool mlock;         /* keep the weights in memory, as far as the process may lock memory */
+} hearth_engine_options;
+
+HEARTH_API void hearth_engine_options_init(hearth_engine_options *options, size_t struct_size);
+static inline hearth_engine_options hearth_engine_options_default(void)
+{
+    hearth_engine_options options;
+
+    hearth_engine_options_init(&options, sizeof(options));
+    return options;
+}
+
 typedef struct hearth_model_options {
     size_t struct_size;
     const char *name; /* shown in lists; NULL: the file's name without .gguf */
@@ -506,6 +586,11 @@ typedef struct hearth_model_options {
     uint32_t fit_n_ctx;        /* the least context; 0 (default): 4096, or n_ctx if that is less */
     uint64_t fit_bytes;        /* memory of the host that this process may take; 0 (default): what is free */
     uint64_t fit_device_bytes; /* memory of each GPU for the model; 0 (default): what is free, without a margin */
+    /*
+     * NULL (default): those of hearth_engine_options_default. HEARTH_MISUSE names the option that is wrong. A draft
+     * model has the same, without rope, yarn, experts and overrides.
+     */
+    const hearth_engine_options *engine;
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);

@@ -34,7 +34,7 @@ void hth_api_parse_extras(hth_api_parse *parse)
 {
     hearth_request *options = &parse->request->options;
     const char *parent = NULL;
-    json_int_t priority = 0;
+    json_int_t priority = options->priority; /* the default */
 
     hth_fields_string(&parse->body, "session_id", HTH_SESSION_BYTES_MAX, &options->session_id);
     if (options->session_id && !*options->session_id)

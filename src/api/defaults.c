@@ -20,7 +20,7 @@ static double number_at(const hth_api_defaults *defaults, size_t offset)
 
 hth_api_defaults hth_api_defaults_none(void)
 {
-    hth_api_defaults none = { .n_predict = NAN, .seed = NAN, .thinking_budget = NAN };
+    hth_api_defaults none = { .n_predict = NAN, .seed = NAN, .priority = NAN, .thinking_budget = NAN };
 
     for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++)
         *number_of(&none, hth_api_sampling_numbers[i].in_values) = NAN;
@@ -40,6 +40,7 @@ void hth_api_defaults_add(hth_api_defaults *to, const hth_api_defaults *more)
                    number_at(more, hth_api_sampling_numbers[i].in_values));
     add_number(&to->n_predict, more->n_predict);
     add_number(&to->seed, more->seed);
+    add_number(&to->priority, more->priority);
     add_number(&to->thinking_budget, more->thinking_budget);
     if (!to->thinking_message)
         to->thinking_message = more->thinking_message;
@@ -131,6 +132,8 @@ void hth_api_defaults_fill(const hth_api_defaults *defaults, hearth_request *out
         sampling->thinking_budget = (int32_t)defaults->thinking_budget;
     if (defaults->thinking_message)
         sampling->thinking_message = defaults->thinking_message;
+    if (!isnan(defaults->priority))
+        out->priority = (int32_t)defaults->priority;
     if (!isnan(defaults->seed))
         sampling->seed = (uint64_t)defaults->seed;
     if (defaults->n_stop > 0) {

@@ -39,6 +39,7 @@ typedef struct hth_api_defaults {
     size_t n_samplers;
     double n_predict; /* limit of tokens; 0 or -1: only the context limits it */
     double seed;
+    double priority;
     double thinking_budget;       /* most tokens of reasoning; -1: no bound */
     const char *thinking_message; /* before the end that the bound forces; NULL: none */
 

@@ -36,6 +36,21 @@ void hearth_cache_policy_init(hearth_cache_policy *policy, size_t struct_size)
     hth_struct_init(policy, struct_size, &defaults, sizeof(defaults));
 }
 
+void hearth_engine_options_init(hearth_engine_options *options, size_t struct_size)
+{
+    const hearth_engine_options defaults = {
+        .struct_size = sizeof(defaults),
+        .rope_freq_base = NAN,
+        .rope_freq_scale = NAN,
+        .yarn_ext_factor = NAN,
+        .yarn_attn_factor = NAN,
+        .yarn_beta_slow = NAN,
+        .yarn_beta_fast = NAN,
+    };
+
+    hth_struct_init(options, struct_size, &defaults, sizeof(defaults));
+}
+
 void hearth_model_options_init(hearth_model_options *options, size_t struct_size)
 {
     const hearth_model_options defaults = {

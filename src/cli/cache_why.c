@@ -79,7 +79,8 @@ static hearth_status open_runtime(const hth_run_options *options, hearth_runtime
 static hearth_status load(hearth_runtime *runtime, const hth_run_options *options, hearth_model **out,
                           hearth_error *err)
 {
-    hearth_model_options model = hth_model_setup_model(&options->setup);
+    hearth_engine_options engine;
+    hearth_model_options model = hth_model_setup_model(&options->setup, &engine);
     char *template_text = NULL;
     hearth_status status;
 

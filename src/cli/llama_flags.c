@@ -50,10 +50,10 @@ static const char *map_layers(hth_pool *pool, const char *value)
 }
 
 /* Ours is an option without a value. */
-static const char *map_switch(hth_pool *pool, const char *value)
+static const char *map_presence(hth_pool *pool, const char *value)
 {
     (void)pool;
-    return strcmp(value, "off") == 0 || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 ? NULL : value;
+    return strcmp(value, "off") == 0 || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 ? NULL : "";
 }
 
 /* 0 or less lets llama-server choose. */
@@ -78,6 +78,22 @@ static const char *map_off(hth_pool *pool, const char *value)
     return *value == '-' ? "0" : value;
 }
 
+/* Without a value it is on. */
+static const char *map_switch(hth_pool *pool, const char *value)
+{
+    (void)pool;
+    if (!*value || strcmp(value, "1") == 0 || strcmp(value, "true") == 0)
+        return "on";
+    return strcmp(value, "0") == 0 || strcmp(value, "false") == 0 ? "off" : value;
+}
+
+/* A negative number is the model's own. */
+static const char *map_given(hth_pool *pool, const char *value)
+{
+    (void)pool;
+    return *value == '-' ? NULL : value;
+}
+
 /* llama-server's default is longer than the longest draft here. */
 static const char *map_draft(hth_pool *pool, const char *value)
 {
@@ -97,6 +113,24 @@ static const flag flags[] = {
     { { "--n-gpu-layers", "--gpu-layers", "-ngl" }, VALUE, RENAMED, .to = "--gpu-layers", .map = map_layers },
     { { "--cache-type-k", "-ctk" }, VALUE, RENAMED, .to = "--type-k" },
     { { "--cache-type-v", "-ctv" }, VALUE, RENAMED, .to = "--type-v" },
+    { { "--ubatch-size", "-ub" }, VALUE, RENAMED, .to = "--ubatch" },
+    { { "--threads-batch", "-tb" }, VALUE, RENAMED, .to = "--threads-batch", .map = map_count },
+    { { "--flash-attn", "-fa" }, PERHAPS, RENAMED, .to = "--flash-attn", .map = map_switch },
+    { { "--device", "-dev" }, VALUE, RENAMED, .to = "--device" },
+    { { "--split-mode", "-sm" }, VALUE, RENAMED, .to = "--split-mode" },
+    { { "--tensor-split", "-ts" }, VALUE, RENAMED, .to = "--tensor-split" },
+    { { "--main-gpu", "-mg" }, VALUE, RENAMED, .to = "--main-gpu" },
+    { { "--override-tensor", "-ot" }, VALUE, RENAMED, .to = "--override-tensor" },
+    { { "--cpu-moe", "-cmoe" }, NOTHING, RENAMED, .to = "--cpu-moe" },
+    { { "--n-cpu-moe", "-ncmoe" }, VALUE, RENAMED, .to = "--n-cpu-moe" },
+    { { "--no-kv-offload", "-nkvo" }, NOTHING, RENAMED, .to = "--no-kv-offload" },
+    { { "--rope-freq-base" }, VALUE, RENAMED, .to = "--rope-freq-base", .map = map_count },
+    { { "--rope-freq-scale" }, VALUE, RENAMED, .to = "--rope-freq-scale", .map = map_count },
+    { { "--yarn-orig-ctx" }, VALUE, RENAMED, .to = "--yarn-orig-ctx", .map = map_count },
+    { { "--yarn-ext-factor" }, VALUE, RENAMED, .to = "--yarn-ext-factor", .map = map_given },
+    { { "--yarn-attn-factor" }, VALUE, RENAMED, .to = "--yarn-attn-factor", .map = map_given },
+    { { "--yarn-beta-slow" }, VALUE, RENAMED, .to = "--yarn-beta-slow", .map = map_given },
+    { { "--yarn-beta-fast" }, VALUE, RENAMED, .to = "--yarn-beta-fast", .map = map_given },
     { { "--cache-ram", "-cram" }, VALUE, RENAMED, .to = "--ram", .map = map_mib },
     { { "--ssl-key-file" }, VALUE, RENAMED, .to = "--tls-key" },
     { { "--ssl-cert-file" }, VALUE, RENAMED, .to = "--tls-certificate" },
@@ -127,18 +161,14 @@ static const flag flags[] = {
       .map = map_layers },
     { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },
 
-    { { "--fit", "-fit" }, PERHAPS, RENAMED, .to = "--fit", .map = map_switch },
+    { { "--fit", "-fit" }, PERHAPS, RENAMED, .to = "--fit", .map = map_presence },
     { { "-fitc" }, VALUE, RENAMED, .to = "--fit-ctx" },
     { { "--fit-target", "-fitt" },
       VALUE,
       WITHOUT_EFFECT,
       .to = "a sixteenth of a GPU stays free, at most 1 GiB; --fit-device-memory sets a limit" },
-    { { "--flash-attn", "-fa" },
-      PERHAPS,
-      WITHOUT_EFFECT,
-      .to = "it is on wherever the model and the device support it" },
-    { { "--ubatch-size", "-ub" }, VALUE, WITHOUT_EFFECT, .to = "it follows --batch, up to 512" },
-    { { "--threads-batch", "-tb" }, VALUE, WITHOUT_EFFECT, .to = "--threads applies to prompts and replies" },
+    { { "--kv-offload", "-kvo" }, NOTHING, WITHOUT_EFFECT, .to = "K and V lie on GPUs; --no-kv-offload prevents it" },
+    { { "--swa-full" }, NOTHING, WITHOUT_EFFECT, .to = "cells that a window has left are in the cache" },
     { { "--threads-http" }, VALUE, WITHOUT_EFFECT, .to = "connections need no threads" },
     { { "--kv-unified", "-kvu" }, NOTHING, WITHOUT_EFFECT, .to = "one context is always shared by all requests" },
     { { "--cont-batching", "-cb" }, NOTHING, WITHOUT_EFFECT, .to = "requests are always batched together" },
@@ -159,7 +189,6 @@ static const flag flags[] = {
       .to = "every model that can make embeddings makes them; --no-embeddings turns it off" },
     { { "--warmup" }, NOTHING, WITHOUT_EFFECT, .to = "a model that reports ready needs no warm-up" },
     { { "--no-warmup" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
-    { { "--mlock" }, NOTHING, WITHOUT_EFFECT, .to = "weights are mapped, and all processes that map them share them" },
     { { "--offline" }, NOTHING, WITHOUT_EFFECT, .to = "the server fetches nothing" },
     { { "--log-colors" }, PERHAPS, WITHOUT_EFFECT, .to = "the log has none" },
     { { "--log-timestamps" }, NOTHING, WITHOUT_EFFECT, .to = "every line has its time" },
@@ -249,7 +278,7 @@ static bool add_renamed(line *l, const flag *f, const char *value)
     value = f->map ? f->map(l->pool, value) : value;
     if (!value)
         return true; /* it is the default here */
-    if (f->takes == PERHAPS)
+    if (f->takes == PERHAPS && !*value)
         return add(l, f->to);
     do {
         const size_t n = f->is_list ? strcspn(value, ",") : strlen(value);

@@ -289,6 +289,7 @@ static const hth_option engine_rows[] = {
       .offset = AT(model.draft_n_gpu_layers), .low = -1, .high = 10000, .key = "draft_gpu_layers" },
     { "no-mmap", 0, HTH_OPTION_FLAG, NULL, "read the weights into memory instead of mapping the file",
       .offset = AT(model.no_mmap), .key = "no_mmap" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_tuning_options, .offset = AT(tuning) },
     { "host-weights", 0, HTH_OPTION_TEXT, "DIR",
       "a folder, best below /dev/shm, for weights that are repacked for the CPU: the next worker maps them",
       .offset = AT(model.host_weights), .key = "host_weights", .is_path = true },
@@ -329,6 +330,7 @@ void hth_model_setup_init(hth_model_setup *out)
     *out = (hth_model_setup){
         .runtime = hearth_runtime_options_default(),
         .model = hearth_model_options_default(),
+        .tuning = { .engine = hearth_engine_options_default() },
         .policy = hearth_cache_policy_default(),
         .defaults = hth_api_defaults_none(),
     };
@@ -357,11 +359,15 @@ hearth_runtime_options hth_model_setup_runtime(const hth_model_setup *setup)
     return runtime;
 }
 
-hearth_model_options hth_model_setup_model(const hth_model_setup *setup)
+hearth_model_options hth_model_setup_model(const hth_model_setup *setup, hearth_engine_options *engine)
 {
     hearth_model_options model = setup->model;
 
     model.cache_policy = setup->has_policy ? &setup->policy : NULL;
     model.control_vectors = setup->control_vectors;
+    *engine = setup->tuning.engine;
+    engine->tensor_overrides = setup->tuning.tensor_overrides;
+    engine->metadata_overrides = setup->tuning.metadata_overrides;
+    model.engine = engine;
     return model;
 }

@@ -8,6 +8,7 @@
 
 #include "cli/default_options.h"
 #include "cli/option_table.h"
+#include "cli/tuning_options.h"
 #include "hearth.h"
 #include "models/adapter_spec.h"
 
@@ -24,8 +25,9 @@ typedef struct hth_model_setup {
     bool has_policy;
     hearth_cache_policy policy;
     hearth_runtime_options runtime; /* without arrays and log */
-    hearth_model_options model;     /* without policy, template text and callbacks */
-    hth_api_defaults defaults;      /* of requests; the library does not use them */
+    hearth_model_options model;     /* without policy, template text, options of the engine and callbacks */
+    hth_tuning tuning;
+    hth_api_defaults defaults; /* of requests; the library does not use them */
 } hth_model_setup;
 
 /*
@@ -47,6 +49,7 @@ void hth_model_setup_init(hth_model_setup *out); /* the defaults */
 bool hth_model_setup_template(const hth_model_setup *setup, char **out);
 /* The options in the form of the library, with pointers into setup. The caller reads the chat template. */
 hearth_runtime_options hth_model_setup_runtime(const hth_model_setup *setup);
-hearth_model_options hth_model_setup_model(const hth_model_setup *setup);
+/* engine receives a part of them. */
+hearth_model_options hth_model_setup_model(const hth_model_setup *setup, hearth_engine_options *engine);
 
 #endif

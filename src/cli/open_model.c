@@ -37,7 +37,8 @@ static bool show_loading(float fraction, void *user_data)
 hearth_status hth_open_model_load(hth_open_model *open, hearth_error *err)
 {
     hearth_runtime_options runtime = hth_model_setup_runtime(open->setup);
-    hearth_model_options model = hth_model_setup_model(open->setup);
+    hearth_engine_options engine;
+    hearth_model_options model = hth_model_setup_model(open->setup, &engine);
     char *template_text = NULL;
     hearth_status status;
 

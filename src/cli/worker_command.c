@@ -159,7 +159,8 @@ static hearth_status run(const worker_options *options, const char *template_tex
 {
     const hth_server_options *server = &options->server;
     hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
-    hearth_model_options model = hth_model_setup_model(&options->setup);
+    hearth_engine_options engine;
+    hearth_model_options model = hth_model_setup_model(&options->setup, &engine);
     const hth_api_defaults advice = hth_default_options_beside(options->setup.path);
     hth_worker_options worker = {
         .model_path = options->setup.path,

@@ -87,6 +87,8 @@ typedef struct hth_engine_model_params {
     uint32_t control_layer_last;
     const char *host_weights; /* the folder of regions of repacked weights (weight_region.h); NULL: none */
     bool keep_host_weights;   /* they stay when nobody has the model any more */
+    /* As hth_engine_options_read gives them; read during the call. NULL: the defaults. */
+    const hearth_engine_options *options;
     /* Read the metadata only. Then model_info, cell_room, needs and model_free are the only calls for the model. */
     bool no_weights;
 } hth_engine_model_params;

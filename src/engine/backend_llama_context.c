@@ -3,6 +3,7 @@
  */
 #include "engine/backend_llama_inside.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/os.h"
 #include "cache/row.h"
 #include "engine/attention.h"
+#include "engine/engine_options.h"
 
 #define N_UBATCH_MAX 512
 #define ROW_FORMAT_PLAIN 1 /* blocks and tails of plain attention */
@@ -48,7 +50,7 @@ static uint32_t model_number(const hth_engine_model *model, const char *key, uin
     unsigned long value;
 
     (void)snprintf(full_key, sizeof(full_key), "%s.%s", model->facts.architecture, key); /* fits */
-    if (!hth_shim_model_meta(model->llama, full_key, text, sizeof(text)))
+    if (!hth_backend_llama_meta(model, full_key, text, sizeof(text)))
         return fallback;
     value = strtoul(text, &rest, 10);
     return rest == text || *rest || value > UINT32_MAX ? fallback : (uint32_t)value;
@@ -95,8 +97,11 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
         (void)type_by_name(type_k, &k);
     if (type_v)
         (void)type_by_name(type_v, &v);
-    *out = (hth_cell_room){ .cell_bytes = (uint64_t)cell_bytes(model, k, v), .is_device = model->on_gpu };
-    if (model->on_gpu) {
+    *out = (hth_cell_room){
+        .cell_bytes = (uint64_t)cell_bytes(model, k, v),
+        .is_device = model->on_gpu && !model->options.no_kv_offload,
+    };
+    if (out->is_device) {
         hth_llama_devices_memory(&model->devices, &out->free_bytes, &out->total_bytes);
     } else {
         out->free_bytes = hth_os_memory_available_bytes();
@@ -117,7 +122,8 @@ uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model)
 }
 
 /*
- * All settings that decide the meaning of a cell's bytes. Models carry their own RoPE values, which enter as they are.
+ * All settings that decide the meaning of a cell's bytes. Models carry their own RoPE values, which enter as they are;
+ * so do values that were given instead.
  */
 static void write_params_text(hth_engine_context *context, const struct llama_context_params *params)
 {
@@ -146,11 +152,12 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
 
     n = (size_t)snprintf(
         text, sizeof(text),
-        "backend=llama.cpp build=%s features=%s gpu=%d%s%s rows=%d block=%u k=%s v=%s fa=%d%s%s unified=1 "
+        "backend=llama.cpp build=%s features=%s gpu=%d%s%s%s rows=%d block=%u k=%s v=%s fa=%d%s%s unified=1 "
         "repack=%d panel=%d rotate=%d longrope=%s rope_type=%d freq_scale=%a",
         hth_shim_version(), hth_backend_llama_features(), model->n_gpu_layers, model->on_gpu ? " devices=" : "",
-        model->devices.word, atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT,
-        HTH_BLOCK_TOKENS, ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
+        model->devices.word, hth_llama_placement_words(model->placement),
+        atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
+        ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
         has_flash_attention && hth_attention_is_on() ? " attn=own" : "", context->order ? " exact=1" : "",
         !model->on_gpu, getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
         long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
@@ -159,9 +166,17 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
         char value[128];
 
         (void)snprintf(key, sizeof(key), "%s.%s", model->facts.architecture, rope_keys[i]); /* fits */
-        if (hth_shim_model_meta(model->llama, key, value, sizeof(value)))
+        if (hth_backend_llama_meta(model, key, value, sizeof(value)))
             n += (size_t)snprintf(text + n, sizeof(text) - n, " %s=%s", rope_keys[i], value);
     }
+    if (n < sizeof(text) && hth_engine_options_turn(&model->options))
+        n += (size_t)snprintf(text + n, sizeof(text) - n,
+                              " given.scaling=%d given.freq_base=%a given.freq_scale=%a given.orig_ctx=%u "
+                              "given.ext_factor=%a given.attn_factor=%a given.beta_slow=%a given.beta_fast=%a",
+                              (int)params->rope_scaling_type, (double)params->rope_freq_base,
+                              (double)params->rope_freq_scale, params->yarn_orig_ctx, (double)params->yarn_ext_factor,
+                              (double)params->yarn_attn_factor, (double)params->yarn_beta_slow,
+                              (double)params->yarn_beta_fast);
     if (n < sizeof(context->info.params_text)) {
         memcpy(context->info.params_text, text, n + 1);
     } else {
@@ -237,6 +252,21 @@ static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *
     return HEARTH_OK;
 }
 
+/* Rows that the engine computes at once: one of each sequence, and no more than our own attention takes. */
+static uint32_t n_ubatch(const hth_engine_model *model, const struct llama_context_params *params, bool deterministic)
+{
+    const uint32_t step = deterministic ? HTH_EXACT_ROWS_STEP : 1;
+    uint32_t n = model->options.n_ubatch > 0 ? model->options.n_ubatch : N_UBATCH_MAX;
+
+    if (n > N_UBATCH_MAX && hth_attention_is_on() && !model->on_gpu) {
+        hth_warn(model->log, "n_ubatch is %u; without a GPU, at most %d tokens are computed at once", n, N_UBATCH_MAX);
+        n = N_UBATCH_MAX;
+    }
+    n = n > params->n_seq_max ? n : params->n_seq_max;
+    n = (n + step - 1) / step * step;
+    return n < params->n_batch ? n : params->n_batch;
+}
+
 hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const hth_engine_context_params *params,
                                             struct llama_context_params *out, hearth_error *err)
 {
@@ -260,6 +290,9 @@ hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const
         return hth_fail(err, HEARTH_MISUSE,
                         "'%s' is no type for the KV cache: f16, f32, bf16, q8_0, q5_0, q5_1, q4_0, q4_1 and iq4_nl are",
                         type_by_name(type_k, &out->type_k) ? type_v : type_k);
+    if (model->options.flash_attention == HEARTH_FLASH_ATTENTION_OFF && ggml_is_quantized(out->type_v))
+        return hth_fail(err, HEARTH_MISUSE, "V of type '%s' needs flash attention; do not switch it off, or take f16",
+                        type_v);
     /* The engine rounds up anyway, but bounds the batch by the requested size before. */
     out->n_ctx = (n_ctx + HTH_CONTEXT_STEP - 1) / HTH_CONTEXT_STEP * HTH_CONTEXT_STEP;
     /*
@@ -279,7 +312,7 @@ hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const
     out->kv_unified = true;
     if (params->deterministic)
         status = hth_backend_llama_exact_prepare(model, out, err);
-    out->n_ubatch = out->n_batch < N_UBATCH_MAX ? out->n_batch : N_UBATCH_MAX;
+    out->n_ubatch = n_ubatch(model, out, params->deterministic);
     return status;
 }
 
@@ -301,25 +334,64 @@ static hearth_status new_context(hth_engine_model *model, struct llama_context_p
     return status;
 }
 
-enum llama_flash_attn_type hth_backend_llama_flash_attention(const hth_engine_model *model)
+/* Not "auto": it cannot be queried, and is in the parameters' hash. */
+static enum llama_flash_attn_type flash_attention(const hth_engine_model *model)
 {
-    return strcmp(model->facts.architecture, "grok") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED
-                                                          : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    return model->options.flash_attention == HEARTH_FLASH_ATTENTION_OFF ||
+                   strcmp(model->facts.architecture, "grok") == 0
+             ? LLAMA_FLASH_ATTN_TYPE_DISABLED
+             : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+}
+
+static void set(float *to, double value)
+{
+    if (!isnan(value))
+        *to = (float)value;
+}
+
+void hth_backend_llama_apply_options(const hth_engine_model *model, struct llama_context_params *params)
+{
+    static const enum llama_rope_scaling_type scalings[] = {
+        [HEARTH_ROPE_SCALING_MODEL] = LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED,
+        [HEARTH_ROPE_SCALING_NONE] = LLAMA_ROPE_SCALING_TYPE_NONE,
+        [HEARTH_ROPE_SCALING_LINEAR] = LLAMA_ROPE_SCALING_TYPE_LINEAR,
+        [HEARTH_ROPE_SCALING_YARN] = LLAMA_ROPE_SCALING_TYPE_YARN,
+    };
+    const hearth_engine_options *o = &model->options;
+
+    params->flash_attn_type = flash_attention(model);
+    if (o->n_threads_batch > 0)
+        params->n_threads_batch = (int32_t)o->n_threads_batch;
+    if (o->no_kv_offload)
+        params->offload_kqv = false;
+    params->rope_scaling_type = scalings[o->rope_scaling];
+    params->yarn_orig_ctx = o->yarn_orig_ctx;
+    set(&params->rope_freq_base, o->rope_freq_base);
+    set(&params->rope_freq_scale, o->rope_freq_scale);
+    set(&params->yarn_ext_factor, o->yarn_ext_factor);
+    set(&params->yarn_attn_factor, o->yarn_attn_factor);
+    set(&params->yarn_beta_slow, o->yarn_beta_slow);
+    set(&params->yarn_beta_fast, o->yarn_beta_fast);
 }
 
 hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
                                              struct llama_context **out, hearth_error *err)
 {
+    const bool is_wanted = model->options.flash_attention == HEARTH_FLASH_ATTENTION_ON;
     hearth_status status;
     char reason[256];
 
-    params->flash_attn_type = hth_backend_llama_flash_attention(model);
+    hth_backend_llama_apply_options(model, params);
+    if (is_wanted && params->flash_attn_type == LLAMA_FLASH_ATTN_TYPE_DISABLED)
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "models of architecture '%s' have no flash attention; switch it off, or leave the choice",
+                        model->facts.architecture);
     status = new_context(model, params, out, err);
     if (status != HEARTH_ENGINE)
         return status;
     (void)snprintf(reason, sizeof(reason), "%s",
                    hth_backend_llama_reason("it does not say why")); /* cut when too long */
-    if (params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED && !strstr(reason, "alloc")) {
+    if (!is_wanted && params->flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED && !strstr(reason, "alloc")) {
         params->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
         status = new_context(model, params, out, NULL);
         if (status == HEARTH_OK)
@@ -376,8 +448,8 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
                           model->facts.architecture);
     if (status == HEARTH_OK && params->deterministic && llama_params.flash_attn_type == LLAMA_FLASH_ATTN_TYPE_DISABLED)
         status = hth_fail(err, HEARTH_UNSUPPORTED,
-                          "deterministic: this needs flash attention, which the engine does not have for architecture "
-                          "'%s'",
+                          "deterministic: this needs flash attention, which is switched off, or which the engine does "
+                          "not have for architecture '%s'",
                           model->facts.architecture);
     if (status == HEARTH_OK) {
         hth_shim_context_sizes(context->llama, &context->info.n_ctx, &context->info.n_batch, &context->info.n_seq_max);

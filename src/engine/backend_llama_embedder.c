@@ -48,7 +48,7 @@ hearth_pooling hth_backend_llama_pooling(const hth_engine_model *model)
     char key[128], text[16];
 
     (void)snprintf(key, sizeof(key), "%s.pooling_type", model->facts.architecture); /* fits */
-    if (!hth_shim_model_meta(model->llama, key, text, sizeof(text)))
+    if (!hth_backend_llama_meta(model, key, text, sizeof(text)))
         return HEARTH_POOLING_MODEL;
     switch (strtol(text, NULL, 10)) { /* llama_pooling_type */
     case LLAMA_POOLING_TYPE_NONE: return HEARTH_POOLING_NONE;
@@ -123,7 +123,7 @@ static uint64_t evaluation_bytes(const hth_engine_model *model, uint64_t n_rows)
     uint64_t n_logits = 2 * (uint64_t)model->facts.n_vocab;
 
     (void)snprintf(key, sizeof(key), "%s.attention.causal", model->facts.architecture); /* fits */
-    if (hth_shim_model_meta(model->llama, key, text, sizeof(text)) && strcmp(text, "false") == 0)
+    if (hth_backend_llama_meta(model, key, text, sizeof(text)) && strcmp(text, "false") == 0)
         n_logits = 0;
     return n_rows * sizeof(float) * (n_rows + n_activations * (uint64_t)model->facts.n_embd + n_logits);
 }

@@ -22,6 +22,8 @@ enum { PATH_BYTES = 4096 };
 static struct {
     pthread_mutex_t start_lock; /* held while the engine starts, so that one thread does it */
     bool started;
+    bool has_numa; /* threads heed nodes, as `numa` says */
+    hearth_numa numa;
     char features[512]; /* of CPU and devices; fixed once started */
 
     pthread_mutex_t log_lock; /* held while a line goes to `latest`, so that model_free waits */
@@ -215,6 +217,31 @@ void hth_backend_llama_log_forget(const hth_log *log)
     if (engine.latest == log)
         engine.latest = NULL;
     hth_module_unlock(&engine.log_lock);
+}
+
+void hth_backend_llama_use_numa(hearth_numa wanted, const hth_log *log)
+{
+    static const enum ggml_numa_strategy strategies[] = {
+        [HEARTH_NUMA_OFF] = GGML_NUMA_STRATEGY_DISABLED,
+        [HEARTH_NUMA_DISTRIBUTE] = GGML_NUMA_STRATEGY_DISTRIBUTE,
+        [HEARTH_NUMA_ISOLATE] = GGML_NUMA_STRATEGY_ISOLATE,
+        [HEARTH_NUMA_NUMACTL] = GGML_NUMA_STRATEGY_NUMACTL,
+    };
+    bool has_nodes = true, is_other;
+
+    if (wanted == HEARTH_NUMA_OFF)
+        return;
+    hth_module_lock(&engine.start_lock);
+    is_other = engine.has_numa && engine.numa != wanted;
+    if (!engine.has_numa)
+        has_nodes = hth_shim_numa_init(strategies[wanted]);
+    engine.numa = engine.has_numa ? engine.numa : wanted;
+    engine.has_numa = true;
+    hth_module_unlock(&engine.start_lock);
+    if (is_other)
+        hth_warn(log, "numa has no effect: another model of this process has chosen another way before");
+    if (!has_nodes)
+        hth_warn(log, "numa has no effect: this machine has one node");
 }
 
 hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *what, hearth_error *err)

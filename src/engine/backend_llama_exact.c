@@ -24,7 +24,6 @@
 #include "engine/attention.h"
 
 enum {
-    ROWS_STEP = 4,
     CHECK_TOKENS = 24,
     CHECK_SINGLE = 5, /* of them, evaluated one by one the second time */
 };
@@ -63,7 +62,7 @@ hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, str
         return hth_fail(err, HEARTH_MISUSE, "deterministic: n_seq_max is %u; it must be at most 255",
                         params->n_seq_max);
     params->n_seq_max++;
-    params->n_batch = (params->n_batch + 1 + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
+    params->n_batch = (params->n_batch + 1 + HTH_EXACT_ROWS_STEP - 1) / HTH_EXACT_ROWS_STEP * HTH_EXACT_ROWS_STEP;
     n_cells = params->n_ctx + HTH_CONTEXT_STEP;
     if (params->n_ctx <= n_short && n_cells > n_short) { /* beyond, the engine takes other RoPE factors */
         n_cells = n_short;
@@ -100,7 +99,7 @@ void hth_backend_llama_exact_end(hth_engine_context *context)
 
 static bool is_even(size_t n)
 {
-    return n % ROWS_STEP == 0;
+    return n % HTH_EXACT_ROWS_STEP == 0;
 }
 
 /* Make the number of rows with logits in [begin, end) a multiple, if there are any. */

@@ -30,6 +30,7 @@
 #include "engine/llama_chat.h"
 #include "engine/llama_control.h"
 #include "engine/llama_devices.h"
+#include "engine/llama_placement.h"
 #include "engine/llama_shim.h"
 #include "engine/vocabulary.h"
 
@@ -57,6 +58,8 @@ struct hth_engine_model {
     bool has_classifier;
     bool has_iq_experts;
     hth_llama_devices devices;
+    hearth_engine_options options; /* without pointers */
+    hth_llama_placement *placement;
     bool on_gpu;          /* the model has devices */
     int32_t n_gpu_layers; /* 0 without devices; in ctx_params_hash, because devices round differently */
     hth_shim_model_facts facts;
@@ -145,10 +148,15 @@ const char *hth_backend_llama_features(void);
 /* Send the lines of the engine's own threads to this log; forget ends that, if it is still this log. */
 void hth_backend_llama_log_latest(const hth_log *log);
 void hth_backend_llama_log_forget(const hth_log *log);
+/* Let threads heed the nodes of the machine. The first model of the process that asks decides; log tells the others. */
+void hth_backend_llama_use_numa(hearth_numa wanted, const hth_log *log);
 /* HEARTH_NO_MEMORY when the machine says that it has less memory. */
 hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *what, hearth_error *err);
 
 /* ---- models, sequences ---- */
+
+/* A metadata value as text, as the options override it. False: there is none, or it does not fit. */
+bool hth_backend_llama_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity);
 
 static inline bool hth_backend_llama_is_token(const hth_engine_model *model, hearth_token token)
 {
@@ -197,11 +205,12 @@ hearth_status hth_backend_llama_control_apply(const hth_engine_model *model, str
 /* The engine's parameters of a context, but for flash attention. Statuses as context_new. */
 hearth_status hth_backend_llama_fill_params(const hth_engine_model *model, const hth_engine_context_params *params,
                                             struct llama_context_params *out, hearth_error *err);
-/* Does the architecture have flash attention? Not "auto": it cannot be queried, and is in the parameters' hash. */
-enum llama_flash_attn_type hth_backend_llama_flash_attention(const hth_engine_model *model);
+/* Apply the model's options to the parameters of any context: positions, place of the cells, flash attention. */
+void hth_backend_llama_apply_options(const hth_engine_model *model, struct llama_context_params *params);
 /*
- * A context with the model's control vectors and with flash attention, or without it when the engine refuses it or the
- * architecture cannot have it; params tells which afterwards. Between enter and leave.
+ * A context with the model's options and control vectors, and with flash attention, or without it when the engine
+ * refuses it, the architecture cannot have it, or the options switch it off; params tells which afterwards. Between
+ * enter and leave.
  */
 hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct llama_context_params *params,
                                              struct llama_context **out, hearth_error *err);
@@ -210,6 +219,8 @@ bool hth_backend_llama_embeds(const hth_engine_model *model);
 hearth_pooling hth_backend_llama_pooling(const hth_engine_model *model);
 
 /* ---- deterministic contexts: all but the first may be called for every context ---- */
+
+enum { HTH_EXACT_ROWS_STEP = 4 }; /* the engine computes rows in multiples of it */
 
 /* Change the parameters of a new context for it. HEARTH_UNSUPPORTED: the reason why it cannot be. */
 hearth_status hth_backend_llama_exact_prepare(const hth_engine_model *model, struct llama_context_params *params,

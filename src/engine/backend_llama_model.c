@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/gguf_name.h"
 #include "engine/backend_llama_weights.h"
+#include "engine/engine_options.h"
 #include "engine/model_files.h"
 
 /* Architectures of v0.5.0 whose cache has special parts: indexers, shared cells, chunked windows. */
@@ -84,6 +87,7 @@ void hth_backend_llama_model_free(hth_engine_model *model)
     hth_backend_llama_adapters_deinit(model);
     if (model->llama)
         hth_shim_model_free(model->llama);
+    hth_llama_placement_free(model->placement);
     hth_llama_devices_release(&model->devices);
     hth_backend_llama_leave();
     hth_backend_llama_log_forget(model->log);
@@ -111,14 +115,20 @@ static bool report_progress(float fraction, void *user_data)
  * engine would still give them large batches, and ctx_params_hash would not show it. Without devices the hash has 0
  * layers.
  */
-static hearth_status pick_devices(hth_engine_model *model, const hth_engine_model_params *params, hearth_error *err)
+static hearth_status pick_devices(hth_engine_model *model, const hth_engine_model_params *params,
+                                  const hearth_engine_options *options, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
     if (params->n_gpu_layers != 0)
-        status = hth_llama_devices_pick(params->rpc_servers, &model->devices, err);
+        status = hth_llama_devices_pick(params->rpc_servers, options->devices, &model->devices, err);
+    if (status == HEARTH_OK && model->devices.n > 0 && options->split_mode == HEARTH_SPLIT_MODE_NONE)
+        status = hth_llama_devices_keep(&model->devices, options->main_gpu, err);
     if (status != HEARTH_OK)
         return status;
+    if (model->devices.n > 0 && options->split_mode == HEARTH_SPLIT_MODE_ROW && options->main_gpu >= model->devices.n)
+        return hth_fail(err, HEARTH_MISUSE, "main_gpu is %u; the model has %zu devices, counted from 0",
+                        options->main_gpu, model->devices.n);
     model->on_gpu = model->devices.n > 0;
     model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
     model->is_mapped = !params->no_mmap;
@@ -132,22 +142,88 @@ static hearth_status pick_devices(hth_engine_model *model, const hth_engine_mode
     return HEARTH_OK;
 }
 
+/* Name the options that have no effect without a device. */
+static void warn_without_devices(const hth_engine_model *model, const hearth_engine_options *o)
+{
+    const struct {
+        const char *name;
+        bool is_given;
+    } options[] = {
+        { "split_mode", o->split_mode != HEARTH_SPLIT_MODE_LAYER },
+        { "tensor_split", o->tensor_split },
+        { "main_gpu", o->main_gpu > 0 },
+        { "no_kv_offload", o->no_kv_offload },
+        { "cpu_moe", o->cpu_moe },
+        { "n_cpu_moe", o->n_cpu_moe > 0 },
+    };
+    char names[128] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !model->on_gpu; i++)
+        if (options[i].is_given)
+            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n > 0 ? ", " : "", options[i].name); /* fits */
+    if (n > 0)
+        hth_warn(model->log, "the model has no layers on GPUs, so these options have no effect: %s", names);
+}
+
+/* The engine goes on with what it could lock, and says so in its own log only. */
+static void warn_of_lock_limit(const hth_engine_model *model)
+{
+    struct rlimit limit;
+
+    if (geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= model->facts.weight_bytes)
+        return;
+    hth_warn(model->log,
+             "mlock: this process may lock %llu MiB, and the weights have %llu: the rest may be swapped out; raise the "
+             "limit (`ulimit -l`, LimitMEMLOCK= of systemd)",
+             (unsigned long long)limit.rlim_cur >> 20, (unsigned long long)model->facts.weight_bytes >> 20);
+}
+
+/* Read the options, pick the devices, and make the engine's parameters. */
+static hearth_status place(hth_engine_model *model, const char *path, const hth_engine_model_params *params,
+                           hearth_error *err)
+{
+    hearth_engine_options options;
+    hearth_status status = hth_engine_options_read(params->options, &options, err);
+
+    if (status == HEARTH_OK)
+        status = pick_devices(model, params, &options, err);
+    if (status == HEARTH_OK)
+        status = hth_llama_placement_new(path, &options, &model->devices, model->n_gpu_layers, &model->placement, err);
+    if (status != HEARTH_OK)
+        return status;
+    warn_without_devices(model, &options);
+    if (!params->no_weights)
+        hth_backend_llama_use_numa(options.numa, model->log);
+    model->options = options;
+    model->options.devices = model->options.tensor_split = NULL;
+    model->options.tensor_overrides = model->options.metadata_overrides = NULL;
+    return HEARTH_OK;
+}
+
 static hearth_status load_weights(hth_engine_model *model, const char *path, const hth_engine_model_params *params,
                                   hearth_error *err)
 {
     load_progress progress = { .params = params };
     hth_llama_weights *weights = NULL;
-    const hth_shim_weights place = params->no_weights ? HTH_SHIM_WEIGHTS_NONE
-                                 : params->no_mmap    ? HTH_SHIM_WEIGHTS_READ
-                                                      : HTH_SHIM_WEIGHTS_MAPPED;
+    struct llama_model_params llama = *hth_llama_placement_params(model->placement);
     hearth_status status;
     bool is_right;
 
+    llama.no_alloc = params->no_weights;
+    if (params->no_weights)
+        llama.load_mode = LLAMA_LOAD_MODE_NONE;
+    else if (params->no_mmap)
+        llama.load_mode = model->options.mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE;
+    else
+        llama.load_mode = model->options.mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP;
+    llama.progress_callback = report_progress; /* false ends the loading, which then fails */
+    llama.progress_callback_user_data = &progress;
     for (int attempt = 0;; attempt++) {
         if (attempt < 2 && !params->no_weights) /* a region that is wrong is made anew, once */
             weights = hth_llama_weights_begin(model, path, params);
-        status = hth_shim_model_load(path, model->devices.all, model->n_gpu_layers, place, report_progress, &progress,
-                                     &model->llama, err);
+        status = hth_shim_model_load(path, &llama, &model->llama, err);
         is_right = hth_llama_weights_end(weights, status == HEARTH_OK);
         weights = NULL;
         if (status != HEARTH_OK || is_right)
@@ -249,13 +325,15 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
     model->has_long_rope_factors = file.has_long_rope_factors;
     model->has_classifier = file.has_classifier;
     model->has_iq_experts = file.has_iq_experts;
-    status = pick_devices(model, params, err);
+    status = place(model, path, params, err);
     if (status == HEARTH_OK && params->no_mmap && !params->no_weights && !model->on_gpu)
         status = hth_backend_llama_check_memory(file.weight_bytes, "the model", err);
     if (status == HEARTH_OK)
         status = load_weights(model, path, params, err);
     if (status == HEARTH_OK)
         status = hth_shim_model_facts_read(model->llama, &model->facts, err);
+    if (status == HEARTH_OK && model->options.mlock && !params->no_weights)
+        warn_of_lock_limit(model);
     if (status == HEARTH_OK)
         status = prepare_texts(model, err);
     if (status == HEARTH_OK)
@@ -277,13 +355,19 @@ out:
     return status;
 }
 
+bool hth_backend_llama_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity)
+{
+    return hth_llama_placement_meta(model->placement, key, text, capacity) ||
+           hth_shim_model_meta(model->llama, key, text, capacity);
+}
+
 /* A number of the metadata, of any type; NAN: there is none. */
 static float advised(const hth_engine_model *model, const char *key)
 {
     char text[64], *end;
     double value;
 
-    if (!hth_shim_model_meta(model->llama, key, text, sizeof(text)))
+    if (!hth_backend_llama_meta(model, key, text, sizeof(text)))
         return NAN;
     value = strtod(text, &end);
     return end == text || *end ? NAN : (float)value;

@@ -16,9 +16,9 @@ hearth_status hth_backend_llama_needs(const hth_engine_model *model, const hth_e
     hth_backend_llama_enter(model->log);
     status = hth_backend_llama_fill_params(model, params, &context, err);
     if (status == HEARTH_OK) {
-        context.flash_attn_type = hth_backend_llama_flash_attention(model);
-        status = hth_llama_needs(model->path, (ggml_backend_dev_t *)model->devices.all, model->n_gpu_layers,
-                                 model->facts.weight_bytes, &context, out, err);
+        hth_backend_llama_apply_options(model, &context);
+        status = hth_llama_needs(model->path, hth_llama_placement_params(model->placement), model->facts.weight_bytes,
+                                 &context, out, err);
     }
     hth_backend_llama_leave();
     return status;

@@ -155,6 +155,42 @@ hearth_status add_own(hth_llama_devices *out, hearth_error *err)
     return HEARTH_OK;
 }
 
+/* The devices of this machine that can be named. */
+std::string own_names()
+{
+    std::string names;
+
+    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+        ggml_backend_dev_t device = ggml_backend_dev_get(i);
+
+        if (ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU)
+            names += (names.empty() ? "" : ", ") + std::string(ggml_backend_dev_name(device));
+    }
+    return names.empty() ? "none" : names;
+}
+
+hearth_status add_named(hth_llama_devices *out, const char *names, hearth_error *err)
+{
+    if (std::strcmp(names, "none") == 0)
+        return HEARTH_OK;
+    for (const char *at = names;; at++) {
+        std::string name(at, std::strcspn(at, ","));
+        ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
+        hearth_status status;
+
+        if (!device || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU)
+            return hth_fail(err, HEARTH_MISUSE, "'%s' is no device for a model's layers; this machine has %s",
+                            name.c_str(), own_names().c_str());
+        for (size_t i = 0; i < out->n; i++)
+            if (out->all[i] == device)
+                return hth_fail(err, HEARTH_MISUSE, "the device '%s' is named twice", name.c_str());
+        status = add(out, device, err);
+        at += name.size();
+        if (status != HEARTH_OK || !*at)
+            return status;
+    }
+}
+
 void describe(ggml_backend_dev_t device, hth_engine_device *out)
 {
     size_t free_bytes = 0, total_bytes = 0;
@@ -169,7 +205,8 @@ void describe(ggml_backend_dev_t device, hth_engine_device *out)
 
 extern "C" {
 
-hearth_status hth_llama_devices_pick(const char *rpc_servers, hth_llama_devices *out, hearth_error *err)
+hearth_status hth_llama_devices_pick(const char *rpc_servers, const char *names, hth_llama_devices *out,
+                                     hearth_error *err)
 {
     return hth_guarded(err, "find its devices", [&] {
         hearth_status status = HEARTH_OK;
@@ -179,7 +216,24 @@ hearth_status hth_llama_devices_pick(const char *rpc_servers, hth_llama_devices 
             status = hth_rpc_addresses_read(rpc_servers, &out->servers, err);
         for (unsigned i = 0; i < out->servers.n && status == HEARTH_OK; i++)
             status = add_server(out, out->servers.texts[i], err);
-        return status == HEARTH_OK ? add_own(out, err) : status;
+        if (status != HEARTH_OK)
+            return status;
+        return names ? add_named(out, names, err) : add_own(out, err);
+    });
+}
+
+hearth_status hth_llama_devices_keep(hth_llama_devices *devices, uint32_t index, hearth_error *err)
+{
+    return hth_guarded(err, "choose a device", [&] {
+        ggml_backend_dev_t device;
+
+        if (index >= devices->n)
+            return hth_fail(err, HEARTH_MISUSE, "main_gpu is %u; the model has %zu devices, counted from 0", index,
+                            devices->n);
+        device = devices->all[index];
+        devices->n = 0;
+        devices->word[0] = '\0';
+        return add(devices, device, err);
     });
 }
 

@@ -30,10 +30,14 @@ typedef struct hth_llama_devices {
 
 /*
  * Pick the devices for a model: first those of the RPC servers ("host:port,host:port"; NULL: none), then those of this
- * machine that the engine itself would pick. The engine has been started. HEARTH_MISUSE: rpc_servers is no list of
- * addresses. HEARTH_ENGINE: a server does not answer. HEARTH_UNSUPPORTED: the engine was built without RPC.
+ * machine that names has ("CUDA0,CUDA1", or "none"; NULL: those that the engine itself would pick). The engine has been
+ * started. HEARTH_MISUSE: rpc_servers is no list of addresses, or no device has such a name. HEARTH_ENGINE: a server
+ * does not answer. HEARTH_UNSUPPORTED: the engine was built without RPC.
  */
-hearth_status hth_llama_devices_pick(const char *rpc_servers, hth_llama_devices *out, hearth_error *err);
+hearth_status hth_llama_devices_pick(const char *rpc_servers, const char *names, hth_llama_devices *out,
+                                     hearth_error *err);
+/* Leave the device at an index, and no other. HEARTH_MISUSE: there are fewer. */
+hearth_status hth_llama_devices_keep(hth_llama_devices *devices, uint32_t index, hearth_error *err);
 /* Release the devices after the model is gone. Accepts a failed pick, and zeros. */
 void hth_llama_devices_release(hth_llama_devices *devices);
 

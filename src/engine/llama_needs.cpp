@@ -51,22 +51,18 @@ uint64_t counted(int64_t bytes)
 
 extern "C" {
 
-hearth_status hth_llama_needs(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers,
-                              uint64_t weight_bytes, const struct llama_context_params *context, hth_engine_needs *out,
-                              hearth_error *err)
+hearth_status hth_llama_needs(const char *path, const struct llama_model_params *model, uint64_t weight_bytes,
+                              const struct llama_context_params *context, hth_engine_needs *out, hearth_error *err)
 {
     return hth_guarded(err, "plan the memory of the model", [&] {
-        llama_model_params model = llama_model_default_params();
         std::vector<ggml_backend_dev_t> used;
         uint32_t n_layers = 0, n_ctx_train = 0, n_experts = 0;
         uint64_t known = 0;
         hth_engine_needs needs = {};
         hth_engine_share in_host = {};
 
-        model.devices = devices;
-        model.n_gpu_layers = n_gpu_layers;
         const common_device_memory_data_vec all = common_get_device_memory_data(
-            path, &model, context, used, n_layers, n_ctx_train, n_experts, GGML_LOG_LEVEL_ERROR);
+            path, model, context, used, n_layers, n_ctx_train, n_experts, GGML_LOG_LEVEL_ERROR);
 
         for (size_t i = 0; i + 1 < all.size() && i < used.size() && i < HTH_DEVICES_MAX; i++) {
             const hth_engine_share share = share_of(all[i]);

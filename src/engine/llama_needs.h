@@ -16,12 +16,11 @@ extern "C" { /* our own headers are C and do not say so themselves */
 #include "engine/backend.h"
 
 /*
- * Write the bytes of host and devices. devices ends with NULL. weight_bytes: of the file. Reads the metadata anew, and
+ * Write the bytes of host and devices. weight_bytes: of the file. Reads the metadata anew, and
  * changes the engine's log while it runs: no other thread may be in the engine. HEARTH_ENGINE.
  */
-hearth_status hth_llama_needs(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers,
-                              uint64_t weight_bytes, const struct llama_context_params *context, hth_engine_needs *out,
-                              hearth_error *err);
+hearth_status hth_llama_needs(const char *path, const struct llama_model_params *model, uint64_t weight_bytes,
+                              const struct llama_context_params *context, hth_engine_needs *out, hearth_error *err);
 
 #ifdef __cplusplus
 }

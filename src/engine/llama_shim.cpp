@@ -191,6 +191,18 @@ hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *
     });
 }
 
+bool hth_shim_numa_init(enum ggml_numa_strategy strategy)
+{
+    return guarded_value(false, [strategy] {
+        ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+        auto is_numa = reinterpret_cast<bool (*)()>(
+            ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(cpu), "ggml_backend_cpu_is_numa"));
+
+        llama_numa_init(strategy);
+        return !is_numa || is_numa();
+    });
+}
+
 hearth_status hth_shim_system_info(char *text, size_t capacity, hearth_error *err)
 {
     return hth_guarded(err, "name its features", [&] {
@@ -259,21 +271,12 @@ hearth_status hth_shim_split_path(const char *path, uint32_t split_no, uint32_t 
 
 /* ---- model ---- */
 
-hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers,
-                                  hth_shim_weights weights, llama_progress_callback progress, void *progress_user_data,
-                                  struct llama_model **out, hearth_error *err)
+hearth_status hth_shim_model_load(const char *path, const struct llama_model_params *params, struct llama_model **out,
+                                  hearth_error *err)
 {
     return hth_guarded(err, "load the model", [&] {
-        llama_model_params params = llama_model_default_params();
-        llama_model *model = nullptr;
+        llama_model *model = llama_model_load_from_file(path, *params);
 
-        params.devices = devices;
-        params.n_gpu_layers = n_gpu_layers;
-        params.load_mode = weights == HTH_SHIM_WEIGHTS_MAPPED ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
-        params.no_alloc = weights == HTH_SHIM_WEIGHTS_NONE;
-        params.progress_callback = progress;
-        params.progress_callback_user_data = progress_user_data;
-        model = llama_model_load_from_file(path, params);
         if (!model)
             return hth_fail(err, HEARTH_ENGINE, "the engine refused it");
         *out = model;

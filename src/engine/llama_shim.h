@@ -31,6 +31,9 @@ const char *hth_shim_version(void);
 hearth_status hth_shim_init(ggml_log_callback log, void (*aborting)(const char *message), const char *directory,
                             hearth_error *err);
 
+/* Let the threads of the process heed its nodes. Once, before the first context. False: there is one node. */
+bool hth_shim_numa_init(enum ggml_numa_strategy strategy);
+
 /*
  * The features of the CPU and other devices that this build uses, in the engine's words. After init; not thread-safe.
  */
@@ -91,20 +94,9 @@ typedef struct hth_shim_model_facts {
     uint32_t n_labels;   /* of its classifier, if it has one */
 } hth_shim_model_facts;
 
-/* Where the weights of a model go. */
-typedef enum hth_shim_weights {
-    HTH_SHIM_WEIGHTS_MAPPED, /* from the file */
-    HTH_SHIM_WEIGHTS_READ,   /* into memory */
-    HTH_SHIM_WEIGHTS_NONE,   /* nowhere: the model has metadata only */
-} hth_shim_weights;
-
-/*
- * Load a model, which the caller frees. devices ends with NULL and is read during the call only. Without devices the
- * CPU computes. progress returns false to end the loading, which then fails.
- */
-hearth_status hth_shim_model_load(const char *path, ggml_backend_dev_t *devices, int32_t n_gpu_layers,
-                                  hth_shim_weights weights, llama_progress_callback progress, void *progress_user_data,
-                                  struct llama_model **out, hearth_error *err);
+/* Load a model, which the caller frees. Without devices the CPU computes. */
+hearth_status hth_shim_model_load(const char *path, const struct llama_model_params *params, struct llama_model **out,
+                                  hearth_error *err);
 void hth_shim_model_free(struct llama_model *model);
 /* The template that joins a query and a document, a string of the model; NULL: there is none. */
 const char *hth_shim_rank_template(const struct llama_model *model);

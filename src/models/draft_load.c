@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "engine/engine_options.h"
 
 /* Files of one family pad their vocabularies to different sizes. llama.cpp allows the same difference (speculative). */
 enum { VOCABULARY_PADDING = 128 };
@@ -120,6 +121,7 @@ static hearth_status load(hth_model_draft *draft, hearth_runtime *runtime, const
                           const hearth_model_options *options, hearth_error *err)
 {
     const char *engines = hth_runtime_engine_directory(runtime);
+    hearth_engine_options engine;
     hth_engine_model_params params = {
         .n_gpu_layers = options->draft_n_gpu_layers,
         .no_mmap = options->no_mmap,
@@ -127,12 +129,14 @@ static hearth_status load(hth_model_draft *draft, hearth_runtime *runtime, const
         .keep_host_weights = options->keep_host_weights,
         .progress = may_continue,
         .progress_user_data = (void *)options,
+        .options = &engine,
         .log = hth_runtime_log(runtime),
     };
     hth_engine_model_info info;
-    hearth_status status = HEARTH_OK;
+    hearth_status status = hth_engine_options_read(options->engine, &engine, err);
 
-    if (hth_model_path_is_file(engines, draft->path))
+    engine = hth_engine_options_of_draft(&engine);
+    if (status == HEARTH_OK && hth_model_path_is_file(engines, draft->path))
         status = hth_fingerprinting_new(draft->path, target->fingerprint, options->on_work, options->work_user_data,
                                         &draft->fingerprinting, err);
     if (status == HEARTH_OK)

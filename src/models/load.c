@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/structs.h"
+#include "engine/engine_options.h"
 #include "engine/rpc_address.h"
 #include "models/control_vector.h"
 #include "models/default_context.h"
@@ -69,6 +70,8 @@ static hearth_status check_policy(const hearth_cache_policy *given, hearth_error
 
 hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err)
 {
+    hearth_engine_options engine;
+
     *out = hearth_model_options_default();
     if (options) {
         hearth_status status = hth_struct_read(out, sizeof(*out), options, "hearth_model_options", err);
@@ -107,7 +110,8 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
                         out->draft_max, out->draft_min, HEARTH_DRAFT_MAX);
     if ((unsigned)out->fingerprint_mode > HEARTH_FINGERPRINT_FAST_UNSAFE)
         return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
-    if (hth_check_pooling(out->pooling, err) != HEARTH_OK || hth_control_vectors_check(out, err) != HEARTH_OK)
+    if (hth_check_pooling(out->pooling, err) != HEARTH_OK || hth_control_vectors_check(out, err) != HEARTH_OK ||
+        hth_engine_options_read(out->engine, &engine, err) != HEARTH_OK)
         return HEARTH_MISUSE;
     return check_policy(out->cache_policy, err);
 }
@@ -122,10 +126,28 @@ char *hth_name_of_path(const char *path)
     return strndup(base, hth_gguf_stem(base, strlen(base)));
 }
 
+/* Other metadata make another model. */
+static hearth_status note_overrides(hearth_model *model, const hearth_engine_options *engine, hearth_error *err)
+{
+    static const char domain[] = "hearth-metadata-v1";
+    hth_sha256 *sha = hth_sha256_new();
+
+    if (!sha)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", model->path);
+    model->has_overrides = engine->n_metadata_overrides > 0;
+    hth_sha256_update(sha, domain, sizeof(domain));
+    for (size_t i = 0; i < engine->n_metadata_overrides; i++)
+        hth_sha256_update(sha, engine->metadata_overrides[i], strlen(engine->metadata_overrides[i]) + 1);
+    hth_sha256_peek(sha, model->overrides_digest);
+    hth_sha256_free(sha);
+    return HEARTH_OK;
+}
+
 hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_options *options, bool no_weights,
                                      hearth_error *err)
 {
     const hth_chat_template *named = options->chat_template ? hth_chat_template_named(options->chat_template) : NULL;
+    hearth_engine_options engine;
     hth_engine_model_params params = {
         .n_gpu_layers = options->n_gpu_layers,
         .rpc_servers = options->rpc_servers,
@@ -140,12 +162,17 @@ hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_opt
         .n_control_vectors = options->n_control_vectors,
         .control_layer_first = options->control_layer_first,
         .control_layer_last = options->control_layer_last,
+        .options = &engine,
         .no_weights = no_weights,
     };
     hth_control_vector *vectors = NULL;
     hearth_status status =
         hth_backend_of_model(hth_runtime_engine_directory(model->runtime), model->path, &model->backend, err);
 
+    if (status == HEARTH_OK)
+        status = hth_engine_options_read(options->engine, &engine, err);
+    if (status == HEARTH_OK)
+        status = note_overrides(model, &engine, err);
     if (status == HEARTH_OK)
         status = hth_control_vectors_read(options, &vectors, err);
     params.control_vectors = vectors;
@@ -154,6 +181,7 @@ hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_opt
     free(vectors);
     if (status != HEARTH_OK)
         return status;
+    model->turns_positions = hth_engine_options_turn(&engine);
     model->backend->model_info(model->engine_model, &model->info);
     model->chat_template = named;
     if (strcmp(model->info.chat_template_kind, "fallback") == 0)
@@ -270,7 +298,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
                             "deterministic: the engine '%s' does not promise replies that depend on nothing else",
                             model->backend->name);
         model->is_deterministic = options->deterministic;
-        if (options->n_ctx > 0)
+        if (options->n_ctx > 0 && !model->turns_positions)
             warn_beyond_training(model, info.n_ctx);
     } else { /* an encoder */
         info.n_ctx = model->embed_tokens_max;
@@ -459,13 +487,13 @@ static void open_history(hearth_model *model, const uint8_t fingerprint[32])
     model->place.true_tokens = hth_true_tokens_new(&options); /* without memory there is no history */
 }
 
-/* Control vectors make another model. They are folded in like an adapter that all requests have. */
-static hearth_status fold_control(hearth_model *model, hearth_error *err)
+/* Changes that make another model are folded in like an adapter that all requests have. */
+static hearth_status fold(hearth_model *model, const uint8_t digest[HTH_SHA256_BYTES], hearth_error *err)
 {
-    hth_folded_adapter control = { .scale = 1 };
+    hth_folded_adapter change = { .scale = 1 };
 
-    memcpy(control.sha256, model->info.control_digest, sizeof(control.sha256));
-    return hth_effective_fingerprint(model->model_fingerprint, &control, 1, model->model_fingerprint, err);
+    memcpy(change.sha256, digest, sizeof(change.sha256));
+    return hth_effective_fingerprint(model->model_fingerprint, &change, 1, model->model_fingerprint, err);
 }
 
 static bool keeps_rows(const hearth_model *model)
@@ -499,7 +527,9 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
     else
         hth_module_fingerprint(model->path, model->model_fingerprint);
     if (status == HEARTH_OK && model->info.has_control)
-        status = fold_control(model, err);
+        status = fold(model, model->info.control_digest, err);
+    if (status == HEARTH_OK && model->has_overrides)
+        status = fold(model, model->overrides_digest, err);
     if (status != HEARTH_OK)
         return status;
     pthread_mutex_lock(&model->lock);

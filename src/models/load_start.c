@@ -15,7 +15,13 @@
 #include <utlist.h>
 
 #include "base/os.h"
+#include "engine/engine_options.h"
 #include "models/model_inside.h"
+
+enum {
+    SINGLE_TEXTS = 11, /* in the options, without those of lists */
+    TEXTS_MAX = SINGLE_TEXTS + HEARTH_CONTROL_VECTORS_MAX + HEARTH_TENSOR_OVERRIDES_MAX + HEARTH_METADATA_OVERRIDES_MAX
+};
 
 typedef struct load load;
 struct load {
@@ -26,8 +32,12 @@ struct load {
     char *path;
     hearth_model_options options;
     hearth_cache_policy policy;
-    char *texts[9 + HEARTH_CONTROL_VECTORS_MAX]; /* owned copies, to which options point */
+    hearth_engine_options engine;
+    char *texts[TEXTS_MAX]; /* owned copies, to which options point */
+    size_t n_texts;
     const char *control_vectors[HEARTH_CONTROL_VECTORS_MAX];
+    const char *tensor_overrides[HEARTH_TENSOR_OVERRIDES_MAX];
+    const char *metadata_overrides[HEARTH_METADATA_OVERRIDES_MAX];
     int percent; /* in the last event; the loading thread's */
     atomic_bool is_cancelled;
 
@@ -68,40 +78,69 @@ void hth_loads_free(hth_loads *loads)
 
 static void load_free(load *one)
 {
-    for (size_t i = 0; i < sizeof(one->texts) / sizeof(one->texts[0]); i++)
+    for (size_t i = 0; i < one->n_texts; i++)
         free(one->texts[i]);
     free(one->path);
     free(one);
+}
+
+/* Put a copy in the place of a text. False without memory. */
+static bool own(load *one, const char **text)
+{
+    char *copy = *text ? strdup(*text) : NULL;
+
+    if (!*text)
+        return true;
+    if (!copy)
+        return false;
+    one->texts[one->n_texts++] = copy;
+    *text = copy;
+    return true;
+}
+
+/* Put copies of a list's texts into to, and to into the place of the list. */
+static bool own_list(load *one, const char *const **list, size_t n, const char **to)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] = (*list)[i];
+        if (!own(one, &to[i]))
+            return false;
+    }
+    *list = to;
+    return true;
+}
+
+/* The options were checked. */
+static bool copy_engine_options(load *one)
+{
+    hearth_engine_options *engine = &one->engine;
+
+    if (!one->options.engine)
+        return true;
+    (void)hth_engine_options_read(one->options.engine, engine, NULL);
+    one->options.engine = engine;
+    return own(one, &engine->devices) && own(one, &engine->tensor_split) &&
+           own_list(one, &engine->tensor_overrides, engine->n_tensor_overrides, one->tensor_overrides) &&
+           own_list(one, &engine->metadata_overrides, engine->n_metadata_overrides, one->metadata_overrides);
 }
 
 /* Copy all strings and structs to which the options point. False without memory. */
 static bool copy_options(load *one, const hearth_model_options *given)
 {
     hearth_model_options *options = &one->options;
-    const char **fields[] = {
+    const char **fields[SINGLE_TEXTS - 2] = {
         &options->name,        &options->type_k,        &options->type_v,
         &options->cache_salt,  &options->chat_template, &options->strategy,
         &options->rpc_servers, &options->draft_model,   &options->host_weights,
     };
 
     *options = *given;
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        if (!*fields[i])
-            continue;
-        one->texts[i] = strdup(*fields[i]);
-        if (!one->texts[i])
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (!own(one, fields[i]))
             return false;
-        *fields[i] = one->texts[i];
-    }
-    for (size_t i = 0; i < options->n_control_vectors; i++) {
-        char *copy = strdup(options->control_vectors[i]);
-
-        if (!copy)
-            return false;
-        one->texts[sizeof(fields) / sizeof(fields[0]) + i] = copy;
-        one->control_vectors[i] = copy;
-    }
-    options->control_vectors = one->control_vectors;
+    if (!own_list(one, &options->control_vectors, options->n_control_vectors, one->control_vectors) ||
+        !copy_engine_options(one))
+        return false;
     if (options->cache_policy) {
         size_t n = options->cache_policy->struct_size;
 

@@ -28,6 +28,9 @@ struct hearth_model {
     const hth_chat_template *chat_template; /* a built-in one; NULL: the model's or the caller's */
     atomic_bool has_warned;                 /* that the model may not know the template in use */
     bool is_deterministic;
+    bool has_overrides;   /* of metadata */
+    bool turns_positions; /* in another way than the file says */
+    uint8_t overrides_digest[32];
     bool no_embeddings; /* as in the options; likewise the next one */
     bool no_reranking;
     hth_workplace place;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "engine/engine_options.h"
 #include "models/model_inside.h"
 
 static void add_share(hth_engine_share *to, const hth_engine_share *more)
@@ -52,10 +53,16 @@ static hearth_status add_draft(hearth_runtime *runtime, const hearth_model_optio
         .n_threads = target->n_threads,
     };
     hth_engine_needs needs = { .n_devices = 0 };
+    hearth_engine_options engine;
     hearth_model *draft = NULL;
     hearth_status status;
 
     draft_options.n_gpu_layers = options->draft_n_gpu_layers;
+    status = hth_engine_options_read(options->engine, &engine, err);
+    if (status != HEARTH_OK)
+        return status;
+    engine = hth_engine_options_of_draft(&engine);
+    draft_options.engine = &engine;
     status = hth_model_new(runtime, options->draft_model, &draft_options, &draft, err);
     if (status != HEARTH_OK)
         return status;

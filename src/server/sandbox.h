@@ -35,10 +35,10 @@ bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log);
 /*
  * From now on no thread of this process can start programs or processes, look into other processes, signal them or slow
  * them down, change the machine, open other sockets, or make io_uring queues. Existing queues go on within the
- * restrictions that they were made with. Denied calls fail with EPERM. True: it is in force. False: the log has the
- * reason.
+ * restrictions that they were made with. moves_threads: the process may put its threads, and those of other processes
+ * of its user, on other CPUs. Denied calls fail with EPERM. True: it is in force. False: the log has the reason.
  */
-bool hth_sandbox_calls(const hth_log *log);
+bool hth_sandbox_calls(bool moves_threads, const hth_log *log);
 
 /*
  * The paths of a worker: the model, its draft model, the engine's module, the paths in the runtime's options, the

@@ -417,7 +417,7 @@ typedef struct denied_argument {
 #define IS_NOT(of, number) .argument = (of), .compare = SCMP_CMP_NE, .value = (number)
 #define IS(of, number) .argument = (of), .compare = SCMP_CMP_MASKED_EQ, .value = UINT32_MAX, .masked = (number)
 
-static int deny_arguments(scmp_filter_ctx filter)
+static int deny_arguments(scmp_filter_ctx filter, bool moves_threads)
 {
     enum { IOPRIO_WHO_PROCESS = 1, OWN = 0 };
     const uint64_t own = (uint64_t)getpid();
@@ -452,8 +452,9 @@ static int deny_arguments(scmp_filter_ctx filter)
     for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]) && rc == 0; i++) {
         const denied_argument *a = &arguments[i];
         int number = seccomp_syscall_resolve_name(a->name);
+        bool is_allowed = moves_threads && strcmp(a->name, "sched_setaffinity") == 0; /* its threads have other ids */
 
-        if (number != __NR_SCMP_ERROR)
+        if (number != __NR_SCMP_ERROR && !is_allowed)
             rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 1,
                                   SCMP_CMP(a->argument, a->compare, a->value, a->masked));
     }
@@ -494,7 +495,7 @@ static int deny_processes(scmp_filter_ctx filter)
 }
 
 /* 0 or -errno. */
-static int restrict_calls(scmp_filter_ctx filter)
+static int restrict_calls(scmp_filter_ctx filter, bool moves_threads)
 {
     int rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 
@@ -504,16 +505,16 @@ static int restrict_calls(scmp_filter_ctx filter)
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]) && rc == 0; i++)
         rc = deny(filter, denied[i]);
     if (rc == 0)
-        rc = deny_arguments(filter);
+        rc = deny_arguments(filter, moves_threads);
     if (rc == 0)
         rc = deny_processes(filter);
     return rc == 0 ? seccomp_load(filter) : rc;
 }
 
-bool hth_sandbox_calls(const hth_log *log)
+bool hth_sandbox_calls(bool moves_threads, const hth_log *log)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    int rc = filter ? restrict_calls(filter) : -ENOMEM;
+    int rc = filter ? restrict_calls(filter, moves_threads) : -ENOMEM;
 
     if (filter)
         seccomp_release(filter);

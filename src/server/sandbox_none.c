@@ -10,8 +10,9 @@ bool hth_sandbox_files(const hth_sandbox_paths *paths, const hth_log *log)
     return false;
 }
 
-bool hth_sandbox_calls(const hth_log *log)
+bool hth_sandbox_calls(bool moves_threads, const hth_log *log)
 {
+    (void)moves_threads;
     (void)log; /* said above */
     return false;
 }

@@ -210,6 +210,13 @@ static void end_with(worker *w, hearth_status status, const hearth_error *error)
     (void)event_base_loopbreak(w->base); /* fails only without a base */
 }
 
+static bool heeds_nodes(const worker *w)
+{
+    const hearth_engine_options *engine = w->options->model->engine;
+
+    return engine && engine->numa != HEARTH_NUMA_OFF;
+}
+
 static void publish_numbers(const worker *w)
 {
     hearth_counters counters = { .struct_size = sizeof(counters) };
@@ -314,7 +321,7 @@ static void loaded(worker *w)
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)
-        (void)hth_sandbox_calls(&w->log);                    /* on failure it has logged the reason, here and below */
+        (void)hth_sandbox_calls(heeds_nodes(w), &w->log);    /* on failure it has logged the reason, here and below */
     if (w->has_ram_quota && hth_runtime_cache(w->runtime)) { /* the first request needs it */
         hth_cache_set_ram_bytes_max(hth_runtime_cache(w->runtime), w->ram_quota);
         w->has_ram_quota = false;

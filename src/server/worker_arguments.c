@@ -49,7 +49,8 @@ bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
                                            "--reasoning",
                                            "--predict",
                                            "--stop",
-                                           "--lora" };
+                                           "--lora",
+                                           "--override-kv" };
     static const char no_apply[] = "--lora-init-without-apply";
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)

@@ -82,6 +82,7 @@ static hth_api_defaults some_defaults(void)
     d.seed = 9007199254740991.0;
     d.stop[0] = "END";
     d.n_stop = 1;
+    d.priority = -5;
     return d;
 }
 
@@ -107,6 +108,7 @@ TEST(defaults_stand_in_for_what_is_not_said)
         assert_true(s->seed == UINT64_C(9007199254740991));
         assert_int_equal(r->options.n_stop, 1);
         assert_string_equal(r->options.stop[0], "END");
+        assert_int_equal(r->options.priority, -5);
     }
 }
 
@@ -136,6 +138,7 @@ TEST(what_a_client_says_wins)
                        is_messages ? "" : apis[i].length, is_messages ? "" : "\":-1", "");
         r = of_api(i, more, &d);
         assert_true(r->sampling.temperature == 0 && r->sampling.top_p == 1);
+        assert_int_equal(of_api(i, ",\"priority\":0", &d)->options.priority, 0);
         assert_int_equal(r->sampling.top_k, 0);
         assert_int_equal(r->options.n_stop, 0);
         if (!is_messages) {

@@ -47,6 +47,7 @@ SHARED_STUB_TEST(defaults_end_where_the_struct_of_the_program_ends)
     } rows[] = {
         { (init_fn)hearth_runtime_options_init, sizeof(hearth_runtime_options) },
         { (init_fn)hearth_cache_policy_init, sizeof(hearth_cache_policy) },
+        { (init_fn)hearth_engine_options_init, sizeof(hearth_engine_options) },
         { (init_fn)hearth_model_options_init, sizeof(hearth_model_options) },
         { (init_fn)hearth_sampling_init, sizeof(hearth_sampling) },
         { (init_fn)hearth_request_init, sizeof(hearth_request) },

@@ -57,6 +57,14 @@ TEST(a_usual_line_has_our_names)
     expect("--cors-origins localhost,https://a.example --ssl-key-file k --ssl-cert-file c -v",
            "--cors-origin=localhost --cors-origin=https://a.example --tls-key=k --tls-certificate=c "
            "--log-level=debug");
+    expect("-m x -ub 64 -tb 2 -fa off -sm row -ts 3,1 -mg 1 -dev CUDA0 -ot a=CPU,b=CPU -cmoe -ncmoe 3 -nkvo --mlock",
+           "-m x --ubatch=64 --threads-batch=2 --flash-attn=off --split-mode=row --tensor-split=3,1 --main-gpu=1 "
+           "--device=CUDA0 --override-tensor=a=CPU,b=CPU --cpu-moe --n-cpu-moe=3 --no-kv-offload --mlock");
+    expect("--rope-scaling yarn --rope-scale 4 --rope-freq-base 20000 --yarn-orig-ctx 4096 --yarn-ext-factor 0.5",
+           "--rope-scaling yarn --rope-scale 4 --rope-freq-base=20000 --yarn-orig-ctx=4096 --yarn-ext-factor=0.5");
+    expect("-fa --flash-attn=1 -fa 0 --flash-attn auto -m x",
+           "--flash-attn=on --flash-attn=on --flash-attn=off --flash-attn=auto -m x");
+    expect("--numa isolate --override-kv a=int:1", "--numa isolate --override-kv a=int:1");
     expect("-a gpt-4o,claude-* --alias x", "--alias=gpt-4o --alias=claude-* --alias=x");
     expect("--lora a.gguf,b.gguf --lora-scaled c.gguf:0.5", "--lora=a.gguf --lora=b.gguf --lora=c.gguf:0.5");
     expect("--control-vector a.gguf,b.gguf --control-vector-scaled c.gguf:0.5,d.gguf:-1",
@@ -76,18 +84,18 @@ TEST(values_that_stand_for_the_default_are_the_default)
     expect("--threads=-1 --ctx-size=0", "");
     expect("--fit off -fit 0 --fit=false", "");
     expect("-cram 0", "--ram=1M"); /* the least, and not the default */
+    expect("-tb -1 --rope-freq-base 0 --rope-freq-scale 0 --yarn-orig-ctx 0 --yarn-ext-factor -1.00 -m x", "-m x");
     expect("-md small.gguf -ngld all", "--draft-model=small.gguf --draft-gpu-layers=-1");
     expect("--spec-draft-n-max 16 --draft-n-min 2", "--draft-max=14 --draft-min=2"); /* the longest there is */
 }
 
 TEST(what_has_no_effect_is_left_out_and_warned_of)
 {
-    expect("-m x -fa on --jinja -cb --metrics -ub 512 --no-webui --flash-attn=off -kvu", "-m x");
+    expect("-m x --swa-full --jinja -cb --metrics -kvo --no-webui --warmup -kvu", "-m x");
     assert_int_equal(problems.n, 8);
     for (size_t i = 0; i < problems.n; i++)
         assert_true(problems.list[i].is_warning);
-    assert_non_null(strstr(problems.list[0].message, "-fa has no effect here: it is on wherever"));
-    expect("-fa -m x", "-m x"); /* as older ones have it */
+    assert_non_null(strstr(problems.list[0].message, "--swa-full has no effect here: cells that a window"));
     expect("--threads-http 8 -m x", "-m x");
 }
 
@@ -126,7 +134,8 @@ TEST(our_own_options_and_their_values_are_left_alone)
 TEST(every_translation_is_an_option_of_ours)
 {
     static const char *const values[] = { "--ctx-size 5",       "--batch-size 5",    "--parallel 5",
-                                          "--threads 5",        "--n-gpu-layers 5",  "--cache-type-k f16",
+                                          "--threads 5",        "--ubatch-size 5",   "--threads-batch 5",
+                                          "--flash-attn",       "--n-gpu-layers 5",  "--cache-type-k f16",
                                           "--cache-type-v f16", "--cache-ram 5",     "--temperature 0.5",
                                           "--ssl-key-file x",   "--ssl-cert-file x", "--cors-origins localhost",
                                           "--verbose",          "--alias x",         "--typical 0.5",

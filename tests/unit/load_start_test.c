@@ -80,7 +80,9 @@ FIXTURE_TEST(a_model_is_loaded_and_works)
         uint64_t later; /* a field that this library does not know */
     } policy = { .later = 0 };
     hearth_model_info info = { .struct_size = sizeof(info) };
-    char name[] = "called so", strategy[] = "balanced";
+    char name[] = "called so", strategy[] = "balanced", shares[] = "3,1", overrides[] = "a=CPU";
+    const char *list[] = { overrides };
+    hearth_engine_options engine = hearth_engine_options_default();
     hearth_request request = hth_test_greedy("It works", 5);
     const hearth_event *event;
     const hearth_result *result;
@@ -93,7 +95,14 @@ FIXTURE_TEST(a_model_is_loaded_and_works)
     options.n_ctx = 1024;
     hearth_cache_policy_init(&policy.known, sizeof(policy));
     options.cache_policy = &policy.known;
+    engine.tensor_split = shares;
+    engine.tensor_overrides = list;
+    engine.n_tensor_overrides = 1;
+    options.engine = &engine;
     id = start(f, "stub:", &options, f);
+    memset(shares, 'x', sizeof(shares) - 1);
+    memset(overrides, 'x', sizeof(overrides) - 1);
+    engine.struct_size = 0;
     memset(name, 'x', sizeof(name) - 1); /* they were copied */
     memset(strategy, 'x', sizeof(strategy) - 1);
     policy.known.struct_size = 0;

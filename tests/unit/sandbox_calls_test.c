@@ -39,7 +39,7 @@ static void enter_calls(void)
 {
     const hth_log to_stderr = { .level = HEARTH_LOG_INFO, .write = print_line };
 
-    if (!hth_sandbox_calls(&to_stderr))
+    if (!hth_sandbox_calls(false, &to_stderr))
         hth_test_not_available("filter of system calls");
 }
 
@@ -108,6 +108,34 @@ static void try_others(void *context)
 TEST(a_worker_does_nothing_to_other_processes)
 {
     hth_test_in_child(try_others, NULL);
+}
+
+static void *move_itself(void *context)
+{
+    cpu_set_t processors;
+    const int expected = *(const bool *)context ? 0 : EPERM;
+
+    require(sched_getaffinity(0, sizeof(processors), &processors) == 0);
+    require(pthread_setaffinity_np(pthread_self(), sizeof(processors), &processors) == expected);
+    return NULL;
+}
+
+static void try_threads(void *context)
+{
+    const hth_log to_stderr = { .level = HEARTH_LOG_INFO, .write = print_line };
+    pthread_t thread;
+
+    if (!hth_sandbox_calls(*(const bool *)context, &to_stderr))
+        hth_test_not_available("filter of system calls");
+    require(pthread_create(&thread, NULL, move_itself, context) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+TEST(threads_stay_on_their_processors_unless_the_worker_heeds_nodes)
+{
+    bool moves[] = { false, true };
+
+    hth_test_in_child(try_threads, &moves[0]);
+    hth_test_in_child(try_threads, &moves[1]);
 }
 
 /* ---- sockets ---- */

@@ -97,7 +97,7 @@ static void enter_files(const fixture *f, const char *model)
 
 static void enter_calls(void)
 {
-    if (!hth_sandbox_calls(&to_stderr))
+    if (!hth_sandbox_calls(false, &to_stderr))
         hth_test_not_available("filter of system calls");
 }
 

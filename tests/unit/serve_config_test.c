@@ -405,9 +405,10 @@ static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_
     case HTH_OPTION_TEXTS:
         refuse(path, is_model, key, "[{ }]", "is a section; it must be");
         refuse(path, is_model, key, "[x, \"\"]",
-               strcmp(key, "listen") == 0    ? ""
-               : strcmp(key, "origins") == 0 ? ""
-                                             : "is empty");
+               strcmp(key, "listen") == 0          ? ""
+               : strcmp(key, "origins") == 0       ? ""
+               : strncmp(key, "override_", 9) == 0 ? ""
+                                                   : "is empty");
         break;
     case HTH_OPTION_TABLE: refuse(path, is_model, key, "5", "it must be a section"); break;
     default: fail_msg("%s%s is of a kind that has no test", path, key);
