@@ -3,7 +3,7 @@
 #
 # On Debian and Ubuntu the script installs them (with sudo when not root). On other systems it prints their names and
 # fails. With --tools it also installs the tools that check the code, with --software-gpu a Vulkan device that the CPU
-# computes.
+# computes, with --browser the browser for the test of the page.
 set -eu
 
 say() { printf 'deps: %s\n' "$*" >&2; }
@@ -13,18 +13,22 @@ uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev l
 debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz only
 debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
+debian_browser='chromium'   # for make test only
 
 wanted=$debian_packages
 if [ "${HEARTH_VULKAN:-0}" != 0 ]; then wanted="$wanted $debian_vulkan"; fi
 case ${1:-} in
   --tools) wanted="$wanted $debian_tools" ;;
   --software-gpu) wanted="$wanted $debian_software_gpu" ;;
+  --browser) wanted="$wanted $debian_browser" ;;
 esac
 
 missing_debian() {
   for package in $wanted; do
     # npm may come from elsewhere, with or without a package.
     if [ "$package" = npm ] && command -v npm >/dev/null; then continue; fi
+    # Debian alone has a package chromium; elsewhere, the test of the page needs a browser that is there.
+    if [ "$package" = chromium ] && ! grep -qx 'ID=debian' /etc/os-release; then continue; fi
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || printf '%s ' "$package"
   done
 }

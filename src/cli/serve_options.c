@@ -289,6 +289,8 @@ static const hth_option key_rows[] = {
       .key = "allow_public_without_keys" },
     { "props", 0, HTH_OPTION_FLAG, NULL, "answer POST /props, which has no effect, instead of refusing it",
       .offset = AT(server.allows_props), .key = "props" },
+    { "no-ui", 0, HTH_OPTION_FLAG, NULL, "serve no page to browsers at /", .offset = AT(server.no_ui), .key = "no_ui",
+      .is_common = true },
     { .kind = HTH_OPTION_TABLE, .table = &worker_slot_table, .offset = AT(server) },
     { "models-dir", 0, HTH_OPTION_TEXT, "DIR",
       "serve the GGUF files in this folder and its sub-folders, too, each with the first request for it; a reload "

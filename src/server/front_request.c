@@ -97,13 +97,19 @@ void hth_front_request_end(hth_front_request *r)
     hth_front_note_over(front);
 }
 
-void hth_front_request_answer(hth_front_request *r, int status, const char *content_type, const hth_buffer *body)
+void hth_front_request_answer_bytes(hth_front_request *r, int status, const char *content_type, const void *bytes,
+                                    size_t n)
 {
     r->record.status = status;
-    r->record.bytes_out = body->n;
+    r->record.bytes_out = n;
     r->record.duration_ms = (double)(hth_os_monotonic_ns() - r->begin_ns) / 1e6;
-    hth_http_reply(r->exchange, status, content_type, hth_buffer_text(body), body->n);
+    hth_http_reply(r->exchange, status, content_type, bytes, n);
     hth_front_request_end(r);
+}
+
+void hth_front_request_answer(hth_front_request *r, int status, const char *content_type, const hth_buffer *body)
+{
+    hth_front_request_answer_bytes(r, status, content_type, hth_buffer_text(body), body->n);
 }
 
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason)
@@ -307,7 +313,8 @@ static void serve(hth_front_request *r)
         return;
     }
     if (route->kind == HTH_ROUTE_ROOT) { /* as open as /health */
-        hth_front_list_models(r);
+        if (!hth_front_show_page(r))
+            hth_front_list_models(r);
         return;
     }
     if (is_admins && hth_http_header(r->exchange, "Origin")) {

@@ -45,6 +45,8 @@ typedef struct hth_front_request {
 /* It was answered: note it in logs, metrics and the key's limits, and free it. */
 void hth_front_request_end(hth_front_request *r);
 void hth_front_request_answer(hth_front_request *r, int status, const char *content_type, const hth_buffer *body);
+void hth_front_request_answer_bytes(hth_front_request *r, int status, const char *content_type, const void *bytes,
+                                    size_t n);
 /* reason: a label of the metric of refused requests; NULL: not counted there. */
 void hth_front_request_refuse(hth_front_request *r, const hth_api_error *error, const char *reason);
 /* The path takes the methods of this list alone. */
@@ -71,6 +73,11 @@ bool hth_front_admit(hth_front_request *r);
 /* May this client see pages for operators? False when it was refused. */
 bool hth_front_may_administer(hth_front_request *r);
 bool hth_front_may_use(const hth_front_request *r, const char *model);
+
+/* ---- front_page.c ---- */
+
+/* "/" as a browser wants it. False: it is no browser, or there is no page, and the request is not over. */
+bool hth_front_show_page(hth_front_request *r);
 
 /* ---- front_models.c ---- */
 

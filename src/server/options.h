@@ -154,6 +154,7 @@ typedef struct hth_server_options {
     bool log_prompts; /* for debugging only: log the bodies of requests */
     bool allow_public_without_keys;
     bool allows_props; /* POST /props is answered */
+    bool no_ui;        /* "/" has no page for browsers */
 } hth_server_options;
 
 static inline hth_server_options hth_server_options_default(void)

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 . "$(dirname "$0")/agents.sh"
-HEARTH_AGENTS=$("$source/tests/clients/install.sh" "$source/tests/agents") || fail "the agents cannot be installed, see above"
+HEARTH_AGENTS=$("$source/scripts/npm.sh" "$source/tests/agents") || fail "the agents cannot be installed, see above"
 export HEARTH_AGENTS
 modules=$HEARTH_AGENTS/node_modules
 

@@ -3,7 +3,8 @@
 # It has four models: hearth-tiny with its own template, with a template for tools, with a template that makes it think,
 # and the slow stub. It has five keys: for everything, for one model, for few requests a minute, for one request at a
 # time, and for the operator.
-HEARTH_CLIENTS=$("$source/tests/clients/install.sh") || fail "the official clients cannot be installed, see above"
+HEARTH_CLIENTS=$("$source/scripts/npm.sh" "$source/tests/clients") ||
+  fail "the official clients cannot be installed, see above"
 
 new_key() { "$hearth" key new --name "$@" --file "$work/keys.conf" 2>>"$work/keys.err" | head -n 1; }
 

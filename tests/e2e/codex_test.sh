@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 . "$(dirname "$0")/agents.sh"
-HEARTH_CODEX=$("$source/tests/clients/install.sh" "$source/tests/codex") || fail "Codex cannot be installed, see above"
+HEARTH_CODEX=$("$source/scripts/npm.sh" "$source/tests/codex") || fail "Codex cannot be installed, see above"
 export HEARTH_CODEX
 
 {

@@ -3,5 +3,5 @@
 set -eu
 build=$1
 source=$2
-modules=$("$source/tests/clients/install.sh" "$source/tests/schemas")
+modules=$("$source/scripts/npm.sh" "$source/tests/schemas")
 node "$source/tests/schemas/suite.mjs" "$build/tests/schema_tool" "$modules"

@@ -83,6 +83,7 @@ TEST(values_that_stand_for_the_default_are_the_default)
     expect("-ngl auto --gpu-layers all --gpu-layers -1 -ngl 0", "--gpu-layers=-1 --gpu-layers=-1 --gpu-layers=0");
     expect("--threads=-1 --ctx-size=0", "");
     expect("--fit off -fit 0 --fit=false", "");
+    expect("--no-webui --no-ui", "--no-ui --no-ui");
     expect("-cram 0", "--ram=1M"); /* the least, and not the default */
     expect("-tb -1 --rope-freq-base 0 --rope-freq-scale 0 --yarn-orig-ctx 0 --yarn-ext-factor -1.00 -m x", "-m x");
     expect("-md small.gguf -ngld all", "--draft-model=small.gguf --draft-gpu-layers=-1");
@@ -91,7 +92,7 @@ TEST(values_that_stand_for_the_default_are_the_default)
 
 TEST(what_has_no_effect_is_left_out_and_warned_of)
 {
-    expect("-m x --swa-full --jinja -cb --metrics -kvo --no-webui --warmup -kvu", "-m x");
+    expect("-m x --swa-full --jinja -cb --metrics -kvo --webui --warmup -kvu", "-m x");
     assert_int_equal(problems.n, 8);
     for (size_t i = 0; i < problems.n; i++)
         assert_true(problems.list[i].is_warning);

@@ -1,21 +1,20 @@
 #!/bin/sh
-# install.sh - install the official clients, at the versions of package-lock.json, outside the checkout
+# npm.sh - install packages of npm, at the versions of a lock file, outside the checkout
 #
-# Usage: install.sh [--print] [DIRECTORY]
+# Usage: npm.sh [--print] DIRECTORY
 #
-# DIRECTORY has the lock file, ../agents for example (default: this one). The only line on standard output is the
-# directory with node_modules. npm fetches from its configured registry (the lock file names none) and checks each
-# package against the digest in the lock file. The result lies in the cache directory under the digest of the lock file.
-# It appears by one rename, whole or not at all; if several scripts install at once, one wins. With --print, the script
-# installs nothing.
+# DIRECTORY has package.json and package-lock.json. The only line on standard output is the directory with node_modules.
+# npm fetches from its configured registry (the lock file names none) and checks each package against the digest in the
+# lock file. The result lies in the cache directory under the digest of the lock file. It appears by one rename, whole or
+# not at all; if several scripts install at once, one wins. With --print, the script installs nothing.
 #
 # Environment: HEARTH_CLIENTS_CACHE, where to keep them (default: $XDG_CACHE_HOME/hearth/clients or
 # ~/.cache/hearth/clients).
 set -eu
 print=
 if [ "${1:-}" = --print ]; then print=yes; shift; fi
-here=$(cd "${1:-$(dirname "$0")}" && pwd)
-die() { printf 'clients: %s\n' "$*" >&2; exit 1; }
+here=$(cd "$1" && pwd)
+die() { printf 'npm: %s\n' "$*" >&2; exit 1; }
 
 for tool in node npm; do
   command -v "$tool" >/dev/null || die "'$tool' is missing; run scripts/deps.sh, which installs it"
@@ -33,14 +32,14 @@ stage=$(mktemp -d "$cache/.stage-XXXXXX")
 trap 'rm -rf "$stage"' EXIT
 trap 'exit 1' HUP INT TERM
 cp "$here/package.json" "$here/package-lock.json" "$stage/"
-printf 'clients: installing what %s names into %s\n' "$here/package-lock.json" "$final" >&2
+printf 'npm: installing the packages of %s into %s\n' "$here/package-lock.json" "$final" >&2
 if ! (cd "$stage" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >"$stage/log" 2>&1; then
   cat "$stage/log" >&2
-  die "npm could not install what $here/package-lock.json names; the tests with official clients need the npm registry" \
-    "once, or a filled HEARTH_CLIENTS_CACHE"
+  die "npm could not install the packages of $here/package-lock.json; they need the npm registry once, or a filled" \
+    "HEARTH_CLIENTS_CACHE"
 fi
 chmod 755 "$stage"
-# rename(2), because mv would move it into a directory that another install.sh has just made.
+# rename(2), because mv would move it into a directory that another npm.sh has just made.
 node -e 'require("fs").renameSync(process.argv[1], process.argv[2])' "$stage" "$final" 2>/dev/null ||
-  [ -d "$final/node_modules" ] || die "cannot put the clients into '$final'"
+  [ -d "$final/node_modules" ] || die "cannot put the packages into '$final'"
 echo "$final"

@@ -1,0 +1,67 @@
+// browser.mjs - for the tests of the page: a browser, and pages that note what must not happen
+//
+// CHROMIUM is the browser, WORK a folder for its profile. A page fails its check by an error in its console, by a
+// refusal of its policy, and by a request to anywhere but its server.
+import { readFileSync } from 'node:fs'
+import { assert, client, key, server } from '../clients/checks.mjs'
+
+const puppeteer = client('puppeteer-core')
+const axeSource = readFileSync(client.resolve('axe-core/axe.min.js'), 'utf8')
+
+export const browser = await (puppeteer.default ?? puppeteer).launch({
+  executablePath: process.env.CHROMIUM,
+  userDataDir: `${process.env.WORK}/profile`,
+  args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--lang=en-US'],
+})
+
+const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true }
+const DESK = { width: 1180, height: 800 }
+
+// A page of its own profile: storage is shared by the pages of one context. expected: a pattern of errors that the
+// check provokes.
+export async function openPage(path, { context, hasKey = true, phone = false, dark = false, expected = /^$/ } = {}) {
+  const own = context ?? (await browser.createBrowserContext())
+  const page = await own.newPage()
+
+  page.problems = []
+  const note = (text) => {
+    if (!expected.test(text)) page.problems.push(text)
+  }
+  page.on('console', (message) => {
+    if (['error', 'warn', 'assert'].includes(message.type())) note(`${message.text()} ${message.location()?.url ?? ''}`)
+  })
+  page.on('pageerror', (error) => note(String(error.stack ?? error)))
+  page.on('request', (request) => {
+    const url = request.url()
+    if (!url.startsWith(`${server}/`) && !/^(data|blob):/.test(url)) page.problems.push(`a request to ${url}`)
+  })
+  if (hasKey) await page.evaluateOnNewDocument((value) => sessionStorage.setItem('hearth.key', value), key)
+  await page.setViewport(phone ? PHONE : DESK)
+  await page.emulateMediaFeatures([
+    { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },
+    { name: 'prefers-reduced-motion', value: 'reduce' },
+  ])
+  await page.goto(`${server}${path}`)
+  return page
+}
+
+// Ends the page; its problems are those of the check.
+export async function closePage(page) {
+  const problems = page.problems
+  await page.close()
+  assert.deepEqual(problems, [])
+}
+
+// No finding of axe that is serious or critical.
+export async function refuseBarriers(page) {
+  await page.evaluate(axeSource)
+  const violations = await page.evaluate(async () => (await window.axe.run()).violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.target} ${node.failureSummary}`).join('; ')}`))
+  assert.deepEqual(violations, [])
+}
+
+// A picture for the documents, when PICTURES names their folder.
+export async function picture(page, name) {
+  if (process.env.PICTURES) await page.screenshot({ path: `${process.env.PICTURES}/${name}.png` })
+}
