@@ -13,7 +13,7 @@
 #include "base/os.h"
 #include "crowd.h"
 #include "known.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { REQUESTS = 8 };

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "measure.h"
+#include "base/measure.h"
 
 #ifdef O_DIRECT
 

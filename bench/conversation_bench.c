@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "known.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { FLUSH_MS = 600000, ROWS_MAX = 4096, KINDS = HTH_ROW_KINDS };

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "known.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { ROUNDS = 7, FLUSH_MS = 600000 };

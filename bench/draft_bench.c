@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/draw.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum {

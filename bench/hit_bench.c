@@ -26,7 +26,7 @@
 #include "cache/row_file.h"
 #include "cold_files.h"
 #include "known.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { ROUNDS = 15, N_PROMPTS = 3, WARM_UP_ROUNDS = 2, FLUSH_MS = 600000, PATH_BYTES = 8192 };

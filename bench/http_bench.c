@@ -29,7 +29,7 @@
 
 #include "base/os.h"
 #include "http_target.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 extern char **environ;

@@ -15,7 +15,7 @@
 #include "base/os.h"
 #include "crowd.h"
 #include "known.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { FLUSH_MS = 600000, N_REPLY = 64, N_WARM = 4, COPIES = 5 };

@@ -11,7 +11,7 @@
 
 #include "base/os.h"
 #include "hearth.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { N_TOKENS = 64, ROUNDS = 9 };

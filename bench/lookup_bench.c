@@ -22,7 +22,7 @@
 
 #include "base/os.h"
 #include "cache/why.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 /* Prompts that share their first tokens; more than a lookup compares for a new prompt. */

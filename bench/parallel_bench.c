@@ -18,7 +18,7 @@
 
 #include "crowd.h"
 #include "known.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { ROUNDS = 5, FLUSH_MS = 600000, N_WARM = 4, FIRST_COLD = 1500 };

@@ -19,7 +19,7 @@
 #include "base/os.h"
 #include "engine/backend.h"
 #include "known.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { ROUNDS = 15, SEQUENCE = 0, SCRATCH = 1, N_BATCH = 512 };

@@ -16,7 +16,7 @@
 #include "base/os.h"
 #include "crowd.h"
 #include "known.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { FLUSH_MS = 600000, STREAM_TOKENS = 256, STREAM_REPLY = 2048, STREAM_WARM = 8, CHUNK = 64, N_CHUNKS = 12 };

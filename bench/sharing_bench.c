@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "crowd.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 
 enum { ROUNDS = 1, FLUSH_MS = 600000 };

@@ -17,7 +17,7 @@
 #include "allocations.h"
 #include "base/os.h"
 #include "engine/backend.h"
-#include "measure.h"
+#include "base/measure.h"
 #include "report.h"
 #include "stub/backend.h"
 

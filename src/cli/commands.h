@@ -9,6 +9,7 @@
 
 int hth_command_chat(int argc, char **argv);
 int hth_command_run(int argc, char **argv);
+int hth_command_bench(int argc, char **argv);
 int hth_command_embed(int argc, char **argv);
 int hth_command_serve(int argc, char **argv);
 int hth_command_pull(int argc, char **argv);

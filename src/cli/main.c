@@ -17,6 +17,7 @@ static const struct command {
     { "chat", hth_command_chat, "talk with a model in the terminal" },
     { "run", hth_command_run, "generate text from a prompt, warm when the prompt was seen before" },
     { "embed", hth_command_embed, "make embeddings of texts, or score them for a query" },
+    { "bench", hth_command_bench, "measure a model on this machine, new prompts against known ones" },
     { "serve", hth_command_serve, "serve models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp" },
     { "pull", hth_command_pull, "download a model from a hub" },
     { "models", hth_command_models, "list and remove models that were downloaded: ls, rm" },

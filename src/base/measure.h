@@ -1,8 +1,8 @@
 /*
  * measure.h - samples of times, and the copy to compare them with
  */
-#ifndef BENCH_MEASURE_H
-#define BENCH_MEASURE_H
+#ifndef HTH_BASE_MEASURE_H
+#define HTH_BASE_MEASURE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +20,8 @@ typedef struct hth_samples {
 
 void hth_samples_add(hth_samples *samples, double value);
 /* Of no samples these are 0. */
+/* part 0.99: of a hundred samples, one is above it. Between two samples, the line between them. */
+double hth_samples_percentile(const hth_samples *samples, double part);
 double hth_samples_median(const hth_samples *samples);
 double hth_samples_min(const hth_samples *samples);
 double hth_samples_max(const hth_samples *samples);

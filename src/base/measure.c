@@ -1,7 +1,7 @@
 /*
  * measure.c - medians, and a memcpy that is not optimised away
  */
-#include "measure.h"
+#include "base/measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +22,23 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double hth_samples_median(const hth_samples *samples)
+double hth_samples_percentile(const hth_samples *samples, double part)
 {
-    static const size_t value_bytes = sizeof(samples->values[0]);
-    double *sorted;
-    double median;
+    double sorted[HTH_SAMPLES_MAX], place;
+    size_t i;
 
     if (samples->n == 0)
         return 0;
-    sorted = malloc(samples->n * value_bytes);
-    if (!sorted)
-        abort(); /* a few kilobytes */
-    memcpy(sorted, samples->values, samples->n * value_bytes);
-    qsort(sorted, samples->n, value_bytes, compare);
-    median = samples->n % 2 == 1 ? sorted[samples->n / 2] : (sorted[samples->n / 2 - 1] + sorted[samples->n / 2]) / 2;
-    free(sorted);
-    return median;
+    memcpy(sorted, samples->values, samples->n * sizeof(sorted[0]));
+    qsort(sorted, samples->n, sizeof(sorted[0]), compare);
+    place = part * (double)(samples->n - 1);
+    i = (size_t)place;
+    return i + 1 < samples->n ? sorted[i] + (place - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[samples->n - 1];
+}
+
+double hth_samples_median(const hth_samples *samples)
+{
+    return hth_samples_percentile(samples, 0.5);
 }
 
 double hth_samples_min(const hth_samples *samples)

@@ -1,0 +1,119 @@
+/*
+ * bench_command.c - `hearth bench`: measure, or read two reports, then print, and write the files
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/whole_file.h"
+#include "cli/bench_compare.h"
+#include "cli/bench_html.h"
+#include "cli/bench_model.h"
+#include "cli/bench_report.h"
+#include "cli/bench_table.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/model_source.h"
+#include "cli/run.h"
+
+enum { ARGUMENTS_MAX = 256 };
+
+static atomic_bool interrupted; /* set on the thread that waits for signals */
+
+static void interrupt(void *user_data)
+{
+    (void)user_data;
+    atomic_store(&interrupted, true);
+}
+
+static hearth_status measure_model(hth_bench_options *options, json_t *report, hearth_error *err)
+{
+    static char path[PATH_MAX]; /* lives as long as the options */
+    /* Before signals are caught: a download needs no care when it ends early. */
+    hearth_status status = hth_model_source_find(options->arguments[0], true, options->quiet, path, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    options->setup.path = path;
+    if (!hth_interrupt_watch(interrupt, NULL))
+        return hth_fail(err, HEARTH_FAILED, "no thread can be started");
+    return hth_bench_model_run(options, &interrupted, report, err);
+}
+
+static hearth_status compare(const hth_bench_options *options, json_t *report, hearth_error *err)
+{
+    json_t *a = NULL, *b = NULL;
+    hearth_status status = hth_bench_report_read(options->arguments[0], &a, err);
+
+    if (status == HEARTH_OK)
+        status = hth_bench_report_read(options->arguments[1], &b, err);
+    if (status == HEARTH_OK && !hth_bench_compare(a, b, report))
+        status = hth_fail(err, HEARTH_UNSUPPORTED, "'%s' and '%s' have no measure in common", options->arguments[0],
+                          options->arguments[1]);
+    json_decref(a);
+    json_decref(b);
+    return status;
+}
+
+/* Takes the text. */
+static hearth_status write_file(const char *path, char *text, hearth_error *err)
+{
+    hth_whole_file *file = NULL;
+    hearth_status status;
+
+    if (!text)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory to write '%s'", path);
+    status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, err);
+    if (status == HEARTH_OK)
+        status = hth_whole_file_write(file, text, strlen(text), err);
+    if (status == HEARTH_OK)
+        status = hth_whole_file_commit(file, err);
+    else
+        hth_whole_file_abort(file);
+    free(text);
+    return status;
+}
+
+static hearth_status write_results(const hth_bench_options *options, const json_t *report, hearth_error *err)
+{
+    hearth_status status = HEARTH_OK;
+
+    hth_bench_table_print(report, stdout);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        status = hth_fail(err, HEARTH_IO, "cannot write to standard output");
+    if (status == HEARTH_OK && options->json_file)
+        status = write_file(options->json_file, json_dumps(report, JSON_INDENT(2) | JSON_REAL_PRECISION(6)), err);
+    if (status == HEARTH_OK && options->html_file)
+        status = write_file(options->html_file, hth_bench_html(report), err);
+    return status;
+}
+
+int hth_command_bench(int argc, char **argv)
+{
+    static char *typed[ARGUMENTS_MAX]; /* the parser puts options before the other arguments */
+    const int n_typed = argc < ARGUMENTS_MAX ? argc : ARGUMENTS_MAX;
+    static hth_bench_options options;
+    hearth_error err = { .message = "" };
+    hearth_status status;
+    json_t *report;
+    int exit_code;
+
+    memcpy(typed, argv, (size_t)n_typed * sizeof(typed[0]));
+    if (!hth_bench_options_parse(argc, argv, &options, &exit_code))
+        return exit_code;
+    report = hth_bench_report_new(options.compares ? "comparison" : "model", n_typed, typed);
+    if (!report) {
+        (void)fputs("hearth: no memory\n", stderr);
+        return HTH_EXIT_FAILED;
+    }
+    status = options.compares ? compare(&options, report, &err) : measure_model(&options, report, &err);
+    if (status == HEARTH_OK)
+        status = write_results(&options, report, &err);
+    json_decref(report);
+    if (atomic_load(&interrupted))
+        return HTH_EXIT_INTERRUPTED;
+    if (status != HEARTH_OK)
+        hth_run_say_error(&err);
+    return status == HEARTH_OK ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+}

@@ -1,0 +1,12 @@
+/*
+ * bench_html.h - a report of `hearth bench` as a page with plots
+ */
+#ifndef HTH_CLI_BENCH_HTML_H
+#define HTH_CLI_BENCH_HTML_H
+
+#include <jansson.h>
+
+/* One HTML file without scripts, which loads nothing. A new string, for free(); NULL: no memory. */
+char *hth_bench_html(const json_t *report);
+
+#endif

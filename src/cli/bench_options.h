@@ -1,0 +1,48 @@
+/*
+ * bench_options.h - the command line of `hearth bench`
+ */
+#ifndef HTH_CLI_BENCH_OPTIONS_H
+#define HTH_CLI_BENCH_OPTIONS_H
+
+#include "cli/model_options.h"
+
+enum {
+    HTH_BENCH_LIST_MAX = 16,
+    HTH_BENCH_REPS_MAX = 1000,
+    HTH_BENCH_DECODE_PROMPT = 64,
+    HTH_BENCH_DECODE_TOKENS = 128
+};
+
+/* Numbers in rising order. */
+typedef struct hth_bench_list {
+    uint32_t values[HTH_BENCH_LIST_MAX];
+    size_t n;
+} hth_bench_list;
+
+typedef struct hth_bench_options {
+    hth_model_setup setup; /* path: the model's file */
+    uint32_t n_ctx;        /* as given; 0: as the measures need it */
+    hth_bench_list lengths;
+    hth_bench_list sequences;
+    double seconds; /* planned for all measures */
+    uint32_t reps;  /* of each measure, at most */
+    uint32_t seed;
+    const char *folder; /* parent of the rows on disk; NULL: the cache's */
+    const char *shm;    /* parent of those on tmpfs */
+    const char *json_file;
+    const char *html_file;
+    bool compares;
+    bool quiet;
+    bool verbose;
+    bool help;
+    bool help_all;
+
+    const char *arguments[2]; /* the model, or the files to compare */
+} hth_bench_options;
+
+/*
+ * Read the command line. False: the help or a message was printed, and *exit_out is the exit code.
+ */
+bool hth_bench_options_parse(int argc, char **argv, hth_bench_options *out, int *exit_out);
+
+#endif
