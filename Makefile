@@ -81,6 +81,10 @@ lint: deps
 format:
 	@git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format -i
 
+# Records the instructions of hot paths anew, which the test bench/counted compares.
+counts: build
+	@bench/counted.sh $(BUILD) --write
+
 bench: build
 	@bench/restore.sh $(BUILD)
 	@bench/cache.sh $(BUILD)
@@ -98,4 +102,4 @@ clean:
 	rm -rf build build-asan build-tsan build-fuzz build-vulkan *.configure.log
 
 comma := ,
-.PHONY: help all deps build demo test vulkan-test asan tsan fuzz lint format bench install clean
+.PHONY: help all deps build demo test vulkan-test asan tsan fuzz lint format counts bench install clean
