@@ -14,7 +14,6 @@ if(HTH_ENGINE_RPC_SERVER)
   install(PROGRAMS ${HTH_ENGINE_RPC_SERVER} DESTINATION ${CMAKE_INSTALL_LIBDIR}/hearth)
 endif()
 install(FILES ${HEARTH_ENGINE}/LICENSE.llama.cpp LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES packaging/hearth.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 # What an operator copies: an example of a configuration, the unit for systemd, alerts, a dashboard.
 install(FILES packaging/hearth.conf packaging/prometheus-alerts.yml packaging/grafana-dashboard.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/hearth)
@@ -29,6 +28,12 @@ install(CODE "set(HTH_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
     FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
   message(STATUS \"Installing: \$ENV{DESTDIR}\${unit}\")
   list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${unit}\")")
+
+# The program prints its own manuals and completions.
+install(CODE "set(HTH_PROGRAM \"${CMAKE_BINARY_DIR}/hearth\")
+  set(HTH_MANDIR \"${CMAKE_INSTALL_MANDIR}\")
+  set(HTH_DATADIR \"${CMAKE_INSTALL_DATADIR}\")
+  include(\"${CMAKE_SOURCE_DIR}/cmake/manuals.cmake\")")
 
 set(HTH_PC_SYSTEM "")
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")

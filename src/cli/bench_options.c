@@ -123,6 +123,24 @@ static void init(hth_bench_options *out)
     hth_model_setup_init(&out->setup);
 }
 
+static const void *defaults(void)
+{
+    static hth_bench_options options;
+
+    init(&options);
+    return &options;
+}
+
+const hth_manual hth_bench_manual = {
+    .name = "bench",
+    .summary = "measure a model on this machine, new prompts against known ones",
+    .usage = usage,
+    .closing = closing,
+    .options = &table,
+    .defaults = defaults,
+    .arguments = HTH_COMPLETE_MODEL,
+};
+
 static bool wrong(const char *message)
 {
     (void)fprintf(stderr, "hearth: %s\n", message);
@@ -152,10 +170,7 @@ bool hth_bench_options_parse(int argc, char **argv, hth_bench_options *out, int 
     if (first < 0)
         return false;
     if (out->help || out->help_all) {
-        const bool all = out->help_all;
-
-        init(out);
-        hth_option_table_help(usage, &table, all, out, closing, stdout);
+        hth_manual_print(&hth_bench_manual, out->help_all, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

@@ -147,11 +147,11 @@ int hth_command_cache(int argc, char **argv)
     int result;
 
     if (argc < 2) {
-        hth_cache_help_print(stderr);
+        hth_manual_print(&hth_cache_manual, true, stderr);
         return HTH_EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        hth_cache_help_print(stdout);
+        hth_manual_print(&hth_cache_manual, true, stdout);
         return HTH_EXIT_OK;
     }
     if (strcmp(argv[1], "why") == 0)

@@ -12,42 +12,6 @@
 #include "cli/option_table.h"
 #include "cli/values.h"
 
-static const char usage[] =
-    "usage: hearth cache stat   [--json]\n"
-    "       hearth cache ls     [--json] [--kind KIND] [--key HEX] [--min-hits N] [--limit N]\n"
-    "       hearth cache verify [--json] [-q]\n"
-    "       hearth cache gc     --to SIZE\n"
-    "       hearth cache rm     KEY [--kind KIND] [--tree]\n"
-    "       hearth cache export KEY FILE [--force]\n"
-    "       hearth cache import FILE\n"
-    "       hearth cache pin    KEY\n"
-    "       hearth cache unpin  KEY\n"
-    "       hearth cache repair [-q]\n"
-    "       hearth cache why    MODEL [-p TEXT | -f FILE] [--json] [OPTIONS OF RUN]\n"
-    "\n"
-    "Looks after a cache directory. Safe while servers use it.\n"
-    "\n"
-    "  stat     summarise the content of the directory\n"
-    "  ls       list its rows, the most recently used first\n"
-    "  verify   read every row in full and set damaged rows aside\n"
-    "  gc       evict least recently used rows until at most SIZE is left\n"
-    "  rm       remove the rows of a key; with --tree all that stand on them, too\n"
-    "  export   join the rows of the prefix that KEY ends into one plain KVC file\n"
-    "  import   put the rows of such a file into the cache\n"
-    "  pin      keep the rows of the prefix that KEY ends, whatever else goes for room, until it is unpinned;\n"
-    "           at most half of the quota\n"
-    "  unpin    let them age again\n"
-    "  repair   make the index anew from the files\n"
-    "  why      say how much of a prompt is known, why the rest is not, and at which token it leaves what is known;\n"
-    "           takes the options of the 'hearth run' in question, for they are part of what names a row\n"
-    "\n";
-
-static const char closing[] =
-    "\n"
-    "SIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, found damage (verify) or\n"
-    "nothing cached yet, 2 wrong usage, 130 interrupted. Those of why: 0 all of the prompt is known, 1 not all of it,\n"
-    "2 that cannot be told.\n";
-
 static bool check_directory(const char *shown, const char *value, hearth_error *err)
 {
     return (*value && strlen(value) < HTH_CACHE_PATH_BYTES) || hth_value_wrong(shown, value, "a directory", err);
@@ -87,42 +51,142 @@ static const hth_option rows[] = {
     { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
 };
 
-enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
+#define OPTIONS_OF_ALL " cache more-cache index help "
 
-/* The arguments and options of a verb. Every verb takes the options in `options_of_all`, too. */
+static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
+
+static const char closing[] = "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 "
+                              "failed, found damage (verify) or\n"
+                              "nothing cached yet, 2 wrong usage, 130 interrupted.\n";
+
+static const hth_manual verbs[HTH_CACHE_VERBS] = {
+    [HTH_CACHE_STAT] = {
+        .name = "stat",
+        .summary = "summarise the content of the directory",
+        .usage = "usage: hearth cache stat [--json]\n\n"
+              "Summarises the content of a cache directory, and shows the prefixes with the most hits.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = " json" OPTIONS_OF_ALL,
+    },
+    [HTH_CACHE_LS] = {
+        .name = "ls",
+        .summary = "list its rows, the most recently used first",
+        .usage = "usage: hearth cache ls [--json] [--kind KIND] [--key HEX] [--min-hits N] [--limit N]\n\n"
+              "Lists the rows of a cache directory, the most recently used first.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = " json kind key min-hits limit" OPTIONS_OF_ALL,
+    },
+    [HTH_CACHE_VERIFY] = {
+        .name = "verify",
+        .summary = "read every row in full and set damaged rows aside",
+        .usage = "usage: hearth cache verify [--json] [-q]\n\n"
+              "Reads every row in full and sets damaged rows aside.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = " json quiet" OPTIONS_OF_ALL,
+    },
+    [HTH_CACHE_GC] = {
+        .name = "gc",
+        .summary = "evict least recently used rows until at most SIZE is left",
+        .usage = "usage: hearth cache gc --to SIZE\n\n"
+              "Evicts the least recently used rows until at most SIZE is left.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = " to" OPTIONS_OF_ALL,
+    },
+    [HTH_CACHE_RM] = {
+        .name = "rm",
+        .summary = "remove the rows of a key; with --tree all that stand on them, too",
+        .usage = "usage: hearth cache rm KEY [--kind KIND] [--tree]\n\n"
+              "Removes the rows of a key.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = " kind tree" OPTIONS_OF_ALL,
+        .arguments = HTH_COMPLETE_NOTHING,
+    },
+    [HTH_CACHE_EXPORT] = {
+        .name = "export",
+        .summary = "join the rows of the prefix that KEY ends into one plain KVC file",
+        .usage = "usage: hearth cache export KEY FILE [--force]\n\n"
+              "Joins the rows of the prefix that KEY ends into one plain KVC file.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = " force signing-key quiet" OPTIONS_OF_ALL,
+        .arguments = HTH_COMPLETE_NOTHING " " HTH_COMPLETE_FILE,
+    },
+    [HTH_CACHE_IMPORT] = {
+        .name = "import",
+        .summary = "put the rows of such a file into the cache",
+        .usage = "usage: hearth cache import FILE\n\n"
+              "Puts the rows of a file of 'hearth cache export' into the cache.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = " signing-key quiet" OPTIONS_OF_ALL,
+        .arguments = HTH_COMPLETE_FILE,
+    },
+    [HTH_CACHE_REPAIR] = {
+        .name = "repair",
+        .summary = "make the index anew from the files",
+        .usage = "usage: hearth cache repair [-q]\n\n"
+              "Makes the index of the cache anew from its files.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = " quiet" OPTIONS_OF_ALL,
+    },
+    [HTH_CACHE_PIN] = {
+        .name = "pin",
+        .summary = "keep the rows of the prefix that KEY ends, until it is unpinned",
+        .usage = "usage: hearth cache pin KEY\n\n"
+              "Keeps the rows of the prefix that KEY ends, whatever else goes for room, until it is unpinned; at most half of the\n"
+              "quota.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = OPTIONS_OF_ALL,
+        .arguments = HTH_COMPLETE_NOTHING,
+    },
+    [HTH_CACHE_UNPIN] = {
+        .name = "unpin",
+        .summary = "let them age again",
+        .usage = "usage: hearth cache unpin KEY\n\n"
+              "Lets the rows of the prefix that KEY ends age again.\n\n",
+        .closing = closing,
+        .options = &table,
+        .option_names = OPTIONS_OF_ALL,
+        .arguments = HTH_COMPLETE_NOTHING,
+    },
+};
+
+static const hth_manual *const all_verbs[] = {
+    &verbs[HTH_CACHE_STAT],  &verbs[HTH_CACHE_LS],     &verbs[HTH_CACHE_VERIFY], &verbs[HTH_CACHE_GC],
+    &verbs[HTH_CACHE_RM],    &verbs[HTH_CACHE_EXPORT], &verbs[HTH_CACHE_IMPORT], &verbs[HTH_CACHE_PIN],
+    &verbs[HTH_CACHE_UNPIN], &verbs[HTH_CACHE_REPAIR], &hth_cache_why_manual,    NULL
+};
+
+const hth_manual hth_cache_manual = {
+    .name = "cache",
+    .summary = "look after the cache: what is in it, why a prompt was cold, room, copies",
+    .usage = "Looks after a cache directory. Safe while servers use it.\n\n",
+    .closing = "'hearth help cache VERB' explains a verb and its options.\n",
+    .verbs = all_verbs,
+};
+
+/* The arguments of a verb. */
 typedef struct verb_form {
-    const char *name;
-    const char *options; /* names with a space on both sides; NULL: none */
     int n_arguments;
     const char *arguments;
 } verb_form;
 
-static const char options_of_all[] = " cache more-cache index help ";
-
 static const verb_form forms[HTH_CACHE_VERBS] = {
-    [HTH_CACHE_STAT] = { "stat", " json " },
-    [HTH_CACHE_LS] = { "ls", " json kind key min-hits limit " },
-    [HTH_CACHE_VERIFY] = { "verify", " json quiet " },
-    [HTH_CACHE_GC] = { "gc", " to " },
-    [HTH_CACHE_RM] = { "rm", " kind tree ", 1, "KEY" },
-    [HTH_CACHE_EXPORT] = { "export", " force signing-key quiet ", 2, "KEY FILE" },
-    [HTH_CACHE_IMPORT] = { "import", " signing-key quiet ", 1, "FILE" },
-    [HTH_CACHE_REPAIR] = { "repair", " quiet " },
-    [HTH_CACHE_PIN] = { "pin", NULL, 1, "KEY" },
-    [HTH_CACHE_UNPIN] = { "unpin", NULL, 1, "KEY" },
+    [HTH_CACHE_RM] = { 1, "KEY" },  [HTH_CACHE_EXPORT] = { 2, "KEY FILE" }, [HTH_CACHE_IMPORT] = { 1, "FILE" },
+    [HTH_CACHE_PIN] = { 1, "KEY" }, [HTH_CACHE_UNPIN] = { 1, "KEY" },
 };
-
-void hth_cache_help_print(FILE *out)
-{
-    const hth_option_table table = { rows, N_ROWS };
-
-    hth_option_table_help(usage, &table, true, NULL, closing, out);
-}
 
 static bool find_verb(const char *name, hth_cache_verb *out)
 {
     for (int verb = 0; verb < HTH_CACHE_VERBS; verb++)
-        if (strcmp(name, forms[verb].name) == 0) {
+        if (strcmp(name, verbs[verb].name) == 0) {
             *out = (hth_cache_verb)verb;
             return true;
         }
@@ -130,28 +194,18 @@ static bool find_verb(const char *name, hth_cache_verb *out)
     return false;
 }
 
-static bool is_listed(const char *names, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (const char *at = names; at && (at = strstr(at, name)); at++)
-        if (at[-1] == ' ' && at[n] == ' ') /* every list begins with a space */
-            return true;
-    return false;
-}
-
 /* Read the options of the verb. Returns the index of the first argument; -1, with a message, when one is wrong. */
-static int read_options(const verb_form *form, int argc, char **argv, hth_cache_command_options *out)
+static int read_options(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out)
 {
-    hth_option taken[N_ROWS];
-    hth_option_table table = { taken, 0 };
+    hth_option taken[sizeof(rows) / sizeof(rows[0])];
+    hth_option_table own = { taken, 0 };
     char command[32];
 
-    for (size_t i = 0; i < N_ROWS; i++)
-        if (is_listed(options_of_all, rows[i].name) || is_listed(form->options, rows[i].name))
-            taken[table.n++] = rows[i];
-    (void)snprintf(command, sizeof(command), "hearth cache %s", form->name); /* sized for it */
-    return hth_option_table_parse(&table, command, argc, argv, out);
+    for (size_t i = 0; i < table.n; i++)
+        if (hth_manual_takes(verb, &rows[i]))
+            taken[own.n++] = rows[i];
+    (void)snprintf(command, sizeof(command), "hearth cache %s", verb->name); /* sized for it */
+    return hth_option_table_parse(&own, command, argc, argv, out);
 }
 
 static bool read_key(const char *text, hth_key *out)
@@ -162,14 +216,17 @@ static bool read_key(const char *text, hth_key *out)
     return false;
 }
 
-static bool read_arguments(const verb_form *form, int n, char **arguments, hth_cache_command_options *out)
+static bool read_arguments(int n, char **arguments, hth_cache_command_options *out)
 {
+    const verb_form *form = &forms[out->verb];
+    const char *name = verbs[out->verb].name;
+
     if (n > form->n_arguments) {
-        (void)fprintf(stderr, "hearth: 'cache %s' takes no argument '%s'\n", form->name, arguments[form->n_arguments]);
+        (void)fprintf(stderr, "hearth: 'cache %s' takes no argument '%s'\n", name, arguments[form->n_arguments]);
         return false;
     }
     if (n < form->n_arguments) {
-        (void)fprintf(stderr, "hearth: 'cache %s' needs %s; see 'hearth cache --help'\n", form->name, form->arguments);
+        (void)fprintf(stderr, "hearth: 'cache %s' needs %s; see 'hearth cache --help'\n", name, form->arguments);
         return false;
     }
     if (out->verb == HTH_CACHE_GC && out->to_bytes == HTH_CACHE_NO_SIZE) {
@@ -185,23 +242,21 @@ static bool read_arguments(const verb_form *form, int n, char **arguments, hth_c
 
 bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out)
 {
-    const verb_form *form;
     int first;
 
     *out = (hth_cache_command_options){ .kind = HTH_ROW_KINDS, .limit = UINT32_MAX, .to_bytes = HTH_CACHE_NO_SIZE };
     *exit_out = HTH_EXIT_USAGE;
     if (!find_verb(argv[0], &out->verb))
         return false;
-    form = &forms[out->verb];
-    first = read_options(form, argc, argv, out);
+    first = read_options(&verbs[out->verb], argc, argv, out);
     if (first < 0)
         return false;
     if (out->help) {
-        hth_cache_help_print(stdout);
+        hth_manual_print(&verbs[out->verb], true, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }
-    if (!read_arguments(form, argc - first, argv + first, out))
+    if (!read_arguments(argc - first, argv + first, out))
         return false;
     if (!out->directory) {
         if (!hth_cache_default_directory(out->default_directory, sizeof(out->default_directory))) {

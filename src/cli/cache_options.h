@@ -4,9 +4,8 @@
 #ifndef HTH_CLI_CACHE_OPTIONS_H
 #define HTH_CLI_CACHE_OPTIONS_H
 
-#include <stdio.h>
-
 #include "cache/file_tier_set.h"
+#include "cli/manual.h"
 
 enum { HTH_CACHE_PATH_BYTES = 4096 };
 #define HTH_CACHE_NO_SIZE UINT64_MAX
@@ -52,7 +51,7 @@ typedef struct hth_cache_command_options {
  * printed, and *exit_out is the exit code. out may point into argv and into itself: use it in place.
  */
 bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out);
-/* Print the text of --help. */
-void hth_cache_help_print(FILE *out);
+
+extern const hth_manual hth_cache_why_manual; /* its options are those of `hearth run` */
 
 #endif

@@ -200,6 +200,20 @@ static int tell(const answer *a, bool as_json)
 
 /* ---- the verb ---- */
 
+const hth_manual hth_cache_why_manual = {
+    .name = "why",
+    .summary = "say how much of a prompt is known, and why the rest is not",
+    .usage =
+        "usage: hearth cache why MODEL [-p TEXT | -f FILE] [--json] [OPTIONS OF RUN]\n"
+        "\n"
+        "Says how much of a prompt is known, why the rest is not, and at which token it leaves the known prompts.\n"
+        "Takes the options of the 'hearth run' in question, because some of them are part of the name of a row.\n"
+        "\n",
+    .closing = "\nExit codes: 0 all of the prompt is known, 1 not all of it, 2 that cannot be told.\n",
+    .options = &hth_run_options_table,
+    .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
+};
+
 static bool wants_help(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
@@ -221,7 +235,7 @@ int hth_cache_why(int argc, char **argv)
     hearth_status status;
 
     if (wants_help(argc, argv)) {
-        hth_cache_help_print(stdout);
+        hth_manual_print(&hth_cache_why_manual, false, stdout);
         return HTH_EXIT_OK;
     }
     if (!hth_run_options_parse(argc, argv, &options, &result))

@@ -218,6 +218,24 @@ static void init(chat_options *out)
     out->settings.setup.model.n_parallel = 1;
 }
 
+static const void *defaults(void)
+{
+    static chat_options options;
+
+    init(&options);
+    return &options;
+}
+
+const hth_manual hth_chat_manual = {
+    .name = "chat",
+    .summary = "talk with a model in the terminal",
+    .usage = usage,
+    .closing = closing,
+    .options = &table,
+    .defaults = defaults,
+    .arguments = HTH_COMPLETE_MODEL,
+};
+
 static int wrong(const char *message)
 {
     (void)fprintf(stderr, "hearth: %s\n", message);
@@ -258,10 +276,7 @@ int hth_command_chat(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help || options.help_all) {
-        const bool all = options.help_all;
-
-        init(&options); /* the defaults, without options before --help */
-        hth_option_table_help(usage, &table, all, &options, closing, stdout);
+        hth_manual_print(&hth_chat_manual, options.help_all, stdout);
         return HTH_EXIT_OK;
     }
     if (argc - first > 1)

@@ -3,9 +3,12 @@
  *
  * argv[0] is the name of the command. The result is the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
  * Messages go to standard error and begin with "hearth: "; results go to standard output.
+ * Each command has a manual.
  */
 #ifndef HTH_CLI_COMMANDS_H
 #define HTH_CLI_COMMANDS_H
+
+#include "cli/manual.h"
 
 int hth_command_chat(int argc, char **argv);
 int hth_command_run(int argc, char **argv);
@@ -21,6 +24,25 @@ int hth_command_version(int argc, char **argv);
 int hth_command_kvc(int argc, char **argv);
 int hth_command_cache(int argc, char **argv);
 int hth_command_convert(int argc, char **argv);
+int hth_command_help(int argc, char **argv);
+int hth_command_completion(int argc, char **argv);
+
+extern const hth_manual hth_chat_manual;
+extern const hth_manual hth_run_manual;
+extern const hth_manual hth_bench_manual;
+extern const hth_manual hth_embed_manual;
+extern const hth_manual hth_serve_manual;
+extern const hth_manual hth_pull_manual;
+extern const hth_manual hth_models_manual;
+extern const hth_manual hth_ps_manual;
+extern const hth_manual hth_key_manual;
+extern const hth_manual hth_worker_manual;
+extern const hth_manual hth_cache_manual;
+extern const hth_manual hth_convert_manual;
+extern const hth_manual hth_kvc_manual;
+extern const hth_manual hth_version_manual;
+extern const hth_manual hth_help_manual;
+extern const hth_manual hth_completion_manual;
 
 enum { HTH_EXIT_OK = 0, HTH_EXIT_FAILED = 1, HTH_EXIT_USAGE = 2, HTH_EXIT_INTERRUPTED = 130 };
 

@@ -98,6 +98,15 @@ static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 13
                               "  hearth convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf --type q4_k_m\n"
                               "  hearth convert Qwen3-0.6B -o qwen3.gguf --dry-run\n";
 
+const hth_manual hth_convert_manual = {
+    .name = "convert",
+    .summary = "make a GGUF file of a checkpoint in safetensors files",
+    .usage = usage,
+    .closing = closing,
+    .options = &table,
+    .arguments = HTH_COMPLETE_DIRECTORY,
+};
+
 static bool wrong(const char *message)
 {
     (void)fprintf(stderr, "hearth: %s\n", message);
@@ -124,7 +133,7 @@ static bool parse(convert *c, int argc, char **argv, int *exit_out)
     if (first < 0)
         return false;
     if (c->help) {
-        hth_option_table_help(usage, &table, true, NULL, closing, stdout);
+        hth_manual_print(&hth_convert_manual, true, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

@@ -101,6 +101,24 @@ static void init(embed *e)
     e->norm = hearth_embed_request_default().norm;
 }
 
+static const void *defaults(void)
+{
+    static embed options;
+
+    init(&options);
+    return &options;
+}
+
+const hth_manual hth_embed_manual = {
+    .name = "embed",
+    .summary = "make embeddings of texts, or score them for a query",
+    .usage = usage,
+    .closing = closing,
+    .options = &table,
+    .defaults = defaults,
+    .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
+};
+
 static bool wrong(const char *message)
 {
     (void)fprintf(stderr, "hearth: %s\n", message);
@@ -134,10 +152,7 @@ static bool parse(embed *e, int argc, char **argv, int *exit_out)
     if (first < 0)
         return false;
     if (e->help || e->help_all) {
-        const bool all = e->help_all;
-
-        init(e);
-        hth_option_table_help(usage, &table, all, e, closing, stdout);
+        hth_manual_print(&hth_embed_manual, e->help_all, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

@@ -112,23 +112,75 @@ static const hth_option file_rows[] = {
     { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help) },
 };
 
+static const hth_option hash_rows[] = {
+    { "help", 'h', HTH_OPTION_END, NULL, "this text", .offset = AT(help) },
+};
+
+static const hth_option_table hash_table = { hash_rows, 1 };
+
 static const hth_option_table file_table = { file_rows, sizeof(file_rows) / sizeof(file_rows[0]) };
 
-static const char usage[] =
-    "usage: hearth key new --name NAME [--file FILE] [OPTIONS]\n"
-    "       hearth key list --file FILE\n"
-    "       hearth key remove NAME --file FILE\n"
-    "       hearth key expire NAME WHEN --file FILE\n"
-    "       hearth key hash\n"
-    "\n"
-    "'new' (or 'add') makes a key for a client of 'hearth serve' and prints it: it is shown once and kept nowhere. "
-    "The\n"
-    "block for the file of keys follows, or is added to --file. 'remove' takes it out of the file, 'expire' has it "
-    "refused\n"
-    "from a date on (2027-01-31, in UTC), some time from now (90d, 12h), at once (now), or never. A running server "
-    "takes\n"
-    "the file over with SIGHUP. 'hash' reads a key from standard input and prints its SHA-256 for such a block.\n"
-    "\n";
+static const hth_manual new_manual = {
+    .name = "new",
+    .summary = "make a key, print it once, and write its block",
+    .usage = "usage: hearth key new --name NAME [--file FILE] [OPTIONS]\n"
+             "\n"
+             "Makes a key for a client of 'hearth serve' and prints it: it is shown once and kept nowhere. The block "
+             "for the\n"
+             "file of keys follows, or is added to --file. 'hearth key add' is the same.\n"
+             "\n",
+    .options = &new_table,
+};
+
+static const hth_manual list_manual = {
+    .name = "list",
+    .summary = "list the keys of a file",
+    .usage = "usage: hearth key list --file FILE\n\nLists the keys of a file, without the keys themselves.\n\n",
+    .options = &file_table,
+};
+
+static const hth_manual remove_manual = {
+    .name = "remove",
+    .summary = "remove a key from a file",
+    .usage = "usage: hearth key remove NAME --file FILE\n\nRemoves a key from a file. A running server takes the file "
+             "over with SIGHUP.\n\n",
+    .options = &file_table,
+    .arguments = HTH_COMPLETE_NOTHING,
+};
+
+static const hth_manual expire_manual = {
+    .name = "expire",
+    .summary = "set the time from which a key is refused",
+    .usage = "usage: hearth key expire NAME WHEN --file FILE\n"
+             "\n"
+             "Sets the time from which a key is refused: a date (2027-01-31, in UTC), some time from now (90d, 12h), "
+             "at once\n"
+             "(now), or never. A running server takes the file over with SIGHUP.\n"
+             "\n",
+    .options = &file_table,
+    .arguments = HTH_COMPLETE_NOTHING,
+};
+
+static const hth_manual hash_manual = {
+    .name = "hash",
+    .summary = "print the digest of a key",
+    .usage = "usage: hearth key hash\n"
+             "\n"
+             "Reads a key from standard input and prints its SHA-256 for a block in the file of keys.\n"
+             "\n",
+    .options = &hash_table,
+};
+
+static const hth_manual *const manuals[] = { &new_manual,    &list_manual, &remove_manual,
+                                             &expire_manual, &hash_manual, NULL };
+
+const hth_manual hth_key_manual = {
+    .name = "key",
+    .summary = "manage the keys of a server's clients",
+    .usage = "Keys for the clients of 'hearth serve', in a file of which a server has the path ('keys', --keys).\n\n",
+    .closing = "'hearth help key VERB' explains a verb and its options.\n",
+    .verbs = manuals,
+};
 
 /* ---- keys ---- */
 
@@ -503,11 +555,6 @@ static int hash_given(void)
     return fflush(stdout) == 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
 }
 
-static void print_help(void)
-{
-    hth_option_table_help(usage, &new_table, true, NULL, "", stdout);
-}
-
 static int command_new(int argc, char **argv)
 {
     key_options *o = calloc(1, sizeof(*o));
@@ -519,7 +566,7 @@ static int command_new(int argc, char **argv)
     }
     first = hth_option_table_parse(&new_table, "hearth key new", argc, argv, o);
     if (first >= 0 && o->help) {
-        print_help();
+        hth_manual_print(&new_manual, true, stdout);
         exit_code = HTH_EXIT_OK;
     } else if (first >= 0 && first < argc) {
         (void)fprintf(stderr, "hearth: unexpected argument '%s'; give the owner of the key with --name\n", argv[first]);
@@ -533,16 +580,19 @@ static int command_new(int argc, char **argv)
 }
 
 /* Read the options and n arguments of a command on an existing file. An exit code; -1: go on. */
-static int read_arguments(const char *command, const char *needs, int n, int argc, char **argv, key_options *o,
+static int read_arguments(const hth_manual *manual, const char *needs, int n, int argc, char **argv, key_options *o,
                           int *first_out)
 {
-    const int first = hth_option_table_parse(&file_table, command, argc, argv, o);
+    char command[32];
+    int first;
 
+    (void)snprintf(command, sizeof(command), "hearth key %s", manual->name); /* sized for it */
+    first = hth_option_table_parse(manual->options, command, argc, argv, o);
     *first_out = first;
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (o->help) {
-        print_help();
+        hth_manual_print(manual, true, stdout);
         return HTH_EXIT_OK;
     }
     if (argc - first == n && o->file)
@@ -601,8 +651,7 @@ static int with_file(const key_options *o, edit_fn edit)
 static int command_list(int argc, char **argv)
 {
     key_options o = { .name = NULL };
-    int first,
-        exit_code = read_arguments("hearth key list", "--file FILE, the file of keys", 0, argc, argv, &o, &first);
+    int first, exit_code = read_arguments(&list_manual, "--file FILE, the file of keys", 0, argc, argv, &o, &first);
 
     return exit_code >= 0 ? exit_code : with_file(&o, NULL);
 }
@@ -610,8 +659,7 @@ static int command_list(int argc, char **argv)
 static int command_remove(int argc, char **argv)
 {
     key_options o = { .name = NULL };
-    int first,
-        exit_code = read_arguments("hearth key remove", "the key's NAME and --file FILE", 1, argc, argv, &o, &first);
+    int first, exit_code = read_arguments(&remove_manual, "the key's NAME and --file FILE", 1, argc, argv, &o, &first);
 
     if (exit_code >= 0)
         return exit_code;
@@ -623,9 +671,8 @@ static int command_expire(int argc, char **argv)
 {
     key_options o = { .name = NULL };
     hearth_error err;
-    int first,
-        exit_code = read_arguments("hearth key expire", "the key's NAME, WHEN (" EXPIRY_FORMS ") and --file FILE", 2,
-                                   argc, argv, &o, &first);
+    int first, exit_code = read_arguments(&expire_manual, "the key's NAME, WHEN (" EXPIRY_FORMS ") and --file FILE", 2,
+                                          argc, argv, &o, &first);
 
     if (exit_code >= 0)
         return exit_code;
@@ -637,12 +684,31 @@ static int command_expire(int argc, char **argv)
     return with_file(&o, edit_expiry);
 }
 
+static int command_hash(int argc, char **argv)
+{
+    key_options o = { .name = NULL };
+    const int first = hth_option_table_parse(&hash_table, "hearth key hash", argc, argv, &o);
+
+    if (first < 0)
+        return HTH_EXIT_USAGE;
+    if (o.help) {
+        hth_manual_print(&hash_manual, true, stdout);
+        return HTH_EXIT_OK;
+    }
+    if (first == argc)
+        return hash_given();
+    (void)fputs("hearth: 'key hash' takes no argument; the key comes on standard input, where no list of processes "
+                "shows it\n",
+                stderr);
+    return HTH_EXIT_USAGE;
+}
+
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } verbs[] = {
     { "new", command_new },       { "add", command_new },       { "list", command_list },
-    { "remove", command_remove }, { "expire", command_expire },
+    { "remove", command_remove }, { "expire", command_expire }, { "hash", command_hash },
 };
 
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
@@ -652,28 +718,18 @@ int hth_command_key(int argc, char **argv)
     const char *verb = argc > 1 ? argv[1] : "";
     hth_nearest nearest;
 
-    for (int i = 0; i < N_VERBS; i++)
-        if (strcmp(verb, verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
-    if (strcmp(verb, "hash") == 0 && argc == 2)
-        return hash_given();
     if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
-        print_help();
+        hth_manual_print(&hth_key_manual, true, stdout);
         return HTH_EXIT_OK;
     }
     hth_nearest_init(&nearest, verb);
-    for (int i = 0; i < N_VERBS; i++)
+    for (int i = 0; i < N_VERBS; i++) {
+        if (strcmp(verb, verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
         hth_nearest_try(&nearest, verbs[i].name);
-    hth_nearest_try(&nearest, "hash");
-    if (strcmp(verb, "hash") == 0)
-        (void)fputs("hearth: 'key hash' takes no argument; the key comes on standard input, where no list of processes "
-                    "shows it\n",
-                    stderr);
-    else
-        (void)fprintf(stderr,
-                      "hearth: 'key' needs 'new', 'list', 'remove', 'expire' or 'hash'%s%s%s; see 'hearth key "
-                      "--help'\n",
-                      nearest.name ? "; did you mean '" : "", nearest.name ? nearest.name : "",
-                      nearest.name ? "'?" : "");
+    }
+    (void)fprintf(stderr,
+                  "hearth: 'key' needs 'new', 'list', 'remove', 'expire' or 'hash'%s%s%s; see 'hearth key --help'\n",
+                  nearest.name ? "; did you mean '" : "", nearest.name ? nearest.name : "", nearest.name ? "'?" : "");
     return HTH_EXIT_USAGE;
 }

@@ -610,6 +610,15 @@ static const char inspect_usage[] = "usage: hearth kvc inspect [--json] [--key H
 static const char inspect_closing[] =
     "\nExit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
 
+static const hth_manual inspect_manual = {
+    .name = "inspect",
+    .summary = "show the content of row files and whether they verify",
+    .usage = inspect_usage,
+    .closing = inspect_closing,
+    .options = &inspect_table,
+    .arguments = HTH_COMPLETE_FILE,
+};
+
 static const char *remedy(hth_kvc_reason reason)
 {
     switch (reason) {
@@ -679,7 +688,7 @@ static int command_inspect(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        hth_option_table_help(inspect_usage, &inspect_table, true, NULL, inspect_closing, stdout);
+        hth_manual_print(&inspect_manual, true, stdout);
         return hth_kvc_finish_output(HTH_EXIT_OK);
     }
     if (first == argc)
@@ -699,14 +708,15 @@ static int command_inspect(int argc, char **argv)
 
 /* ---- hearth kvc ---- */
 
-static const char kvc_help[] =
-    "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] FILE...\n"
-    "       hearth kvc key --fingerprint HEX --quant NAME --ctx-params-hash HEX [TOKEN... | -]\n"
-    "\n"
-    "  inspect    show the content of row files and whether they verify\n"
-    "  key        compute the key of a list of tokens\n"
-    "\n"
-    "'hearth kvc inspect --help' and 'hearth kvc key --help' explain each.\n";
+static const hth_manual *const verbs[] = { &inspect_manual, &hth_kvc_key_manual, NULL };
+
+const hth_manual hth_kvc_manual = {
+    .name = "kvc",
+    .summary = "inspect row files; compute keys",
+    .usage = "Works on single files of rows, and needs no cache.\n\n",
+    .closing = "'hearth help kvc VERB' explains each.\n",
+    .verbs = verbs,
+};
 
 int hth_command_kvc(int argc, char **argv)
 {
@@ -715,7 +725,7 @@ int hth_command_kvc(int argc, char **argv)
     if (!name)
         return hth_kvc_usage_error("kvc", "kvc needs a command, 'inspect' or 'key'");
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        (void)fputs(kvc_help, stdout);
+        hth_manual_print(&hth_kvc_manual, true, stdout);
         return hth_kvc_finish_output(HTH_EXIT_OK);
     }
     if (strcmp(name, "inspect") == 0)

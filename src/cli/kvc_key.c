@@ -39,6 +39,15 @@ static const char usage[] =
     "\n";
 static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n";
 
+const hth_manual hth_kvc_key_manual = {
+    .name = "key",
+    .summary = "compute the key of a list of tokens",
+    .usage = usage,
+    .closing = closing,
+    .options = &table,
+    .arguments = HTH_COMPLETE_NOTHING,
+};
+
 /* Tokens so far. */
 typedef struct token_list {
     hearth_token *tokens;
@@ -147,7 +156,7 @@ int hth_kvc_key(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        hth_option_table_help(usage, &table, true, NULL, closing, stdout);
+        hth_manual_print(&hth_kvc_key_manual, true, stdout);
         return hth_kvc_finish_output(HTH_EXIT_OK);
     }
     if (!options.quant || !options.fingerprint || !options.ctx_params_hash ||

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "cli/manual.h"
 #include "hearth.h"
 
 /* Print the error in the command line of command ("kvc key") and a hint to the help. Returns the exit code. */
@@ -17,5 +18,6 @@ int hth_kvc_finish_output(int exit_code);
 
 /* Run `hearth kvc key`; argv begins with "key". Returns the exit code. */
 int hth_kvc_key(int argc, char **argv);
+extern const hth_manual hth_kvc_key_manual;
 
 #endif

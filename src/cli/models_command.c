@@ -20,6 +20,7 @@ enum { NAME_COLUMNS = 50 };
 
 typedef struct models_options {
     bool json;
+    bool names;
     bool yes;
     bool help;
 } models_options;
@@ -28,6 +29,7 @@ typedef struct models_options {
 
 static const hth_option ls_rows[] = {
     { "json", 0, HTH_OPTION_FLAG, NULL, "one JSON object a line, with the path", .offset = AT(json) },
+    { "names", 0, HTH_OPTION_FLAG, NULL, "the names alone, one a line", .offset = AT(names) },
     { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
 };
 
@@ -39,17 +41,41 @@ static const hth_option rm_rows[] = {
 static const hth_option_table ls_table = { ls_rows, sizeof(ls_rows) / sizeof(ls_rows[0]) };
 static const hth_option_table rm_table = { rm_rows, sizeof(rm_rows) / sizeof(rm_rows[0]) };
 
-static const char usage[] = "usage: hearth models ls [--json]\n"
-                            "       hearth models rm NAME... [--yes]\n"
-                            "\n"
-                            "'ls' lists the GGUF models that 'hearth pull' and other programs of its hub downloaded, "
-                            "and those of Ollama.\n"
-                            "'rm' removes downloaded models by the names that 'ls' shows; it asks first if standard "
-                            "input is a terminal.\n"
-                            "Ollama's models are not touched.\n"
-                            "\n";
-
 static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n";
+
+static const hth_manual ls_manual = {
+    .name = "ls",
+    .summary = "list the models that were downloaded",
+    .usage = "usage: hearth models ls [--json | --names]\n"
+             "\n"
+             "Lists the GGUF models that 'hearth pull' and other programs of its hub downloaded, and those of Ollama.\n"
+             "\n",
+    .closing = closing,
+    .options = &ls_table,
+};
+
+static const hth_manual rm_manual = {
+    .name = "rm",
+    .summary = "remove downloaded models",
+    .usage = "usage: hearth models rm NAME... [--yes]\n"
+             "\n"
+             "Removes downloaded models by the names that 'hearth models ls' shows; asks first if standard input is a\n"
+             "terminal. Ollama's models are not touched.\n"
+             "\n",
+    .closing = closing,
+    .options = &rm_table,
+    .arguments = HTH_COMPLETE_NAME,
+};
+
+static const hth_manual *const verbs[] = { &ls_manual, &rm_manual, NULL };
+
+const hth_manual hth_models_manual = {
+    .name = "models",
+    .summary = "list and remove models that were downloaded",
+    .usage = "Looks after the models of this machine.\n\n",
+    .closing = "'hearth help models VERB' explains a verb and its options.\n",
+    .verbs = verbs,
+};
 
 static int say(const char *message, int exit_code)
 {
@@ -69,12 +95,14 @@ typedef struct row {
     uint64_t bytes, used;
 } row;
 
-static bool print_row(const row *r, bool json)
+static bool print_row(const row *r, const models_options *options)
 {
     char size[32], unused[32] = "-";
     const uint64_t now = (uint64_t)time(NULL);
 
-    if (json)
+    if (options->names)
+        return puts(r->name) >= 0;
+    if (options->json)
         return hth_json_print(json_pack("{ss ss* sI sI ss ss}", "name", r->name, "quant", r->quant[0] ? r->quant : NULL,
                                         "bytes", (json_int_t)r->bytes, "used", (json_int_t)r->used, "source", r->source,
                                         "path", r->path),
@@ -90,7 +118,7 @@ static bool print_ollama(const hth_ollama_model *model, void *user_data)
     const models_options *options = user_data;
     const row r = { .name = model->name, .quant = "", .path = model->path, .source = "ollama", .bytes = model->bytes };
 
-    return print_row(&r, options->json);
+    return print_row(&r, options);
 }
 
 static int list(models_options *options)
@@ -104,13 +132,13 @@ static int list(models_options *options)
     if (hth_hub_settings_read(&settings, &err) != HEARTH_OK ||
         hth_hub_models_read(settings.cache, &models, &n, &err) != HEARTH_OK)
         return say(err.message, HTH_EXIT_FAILED);
-    if (!options->json)
+    if (!options->json && !options->names)
         printf("%-*s %-10s %10s %7s %s\n", NAME_COLUMNS, "NAME", "QUANT", "SIZE", "UNUSED", "FROM");
     for (size_t i = 0; i < n; i++) {
         const hth_hub_model *m = &models[i];
         const row r = { m->name, m->quant, m->path, "hub", m->bytes, m->used };
 
-        (void)print_row(&r, options->json); /* end_output tells */
+        (void)print_row(&r, options); /* end_output tells */
     }
     free(models);
     if (hth_ollama_folder(folder))
@@ -155,23 +183,26 @@ static int remove_models(const models_options *options, int n, char **names)
 
 int hth_command_models(int argc, char **argv)
 {
-    const bool removes = argc > 1 && strcmp(argv[1], "rm") == 0;
-    const bool has_verb = removes || (argc > 1 && strcmp(argv[1], "ls") == 0);
-    const hth_option_table *table = removes ? &rm_table : &ls_table;
+    const hth_manual *manual = argc > 1 ? hth_manual_verb(&hth_models_manual, argv[1]) : NULL;
     models_options options = { .json = false };
-    const int first = hth_option_table_parse(table, "hearth models", argc - has_verb, argv + has_verb, &options);
+    char command[32];
+    int first;
 
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        hth_manual_print(&hth_models_manual, true, stdout);
+        return HTH_EXIT_OK;
+    }
+    if (!manual)
+        return say("models needs a verb, ls or rm; 'hearth models --help' explains them", HTH_EXIT_USAGE);
+    (void)snprintf(command, sizeof(command), "hearth models %s", manual->name); /* sized for it */
+    first = hth_option_table_parse(manual->options, command, --argc, ++argv, &options);
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        hth_option_table_help(usage, table, true, &options, closing, stdout);
+        hth_manual_print(manual, true, stdout);
         return HTH_EXIT_OK;
     }
-    argc -= has_verb + first;
-    argv += has_verb + first;
-    if (!has_verb)
-        return say("models needs a verb, ls or rm; 'hearth models --help' explains them", HTH_EXIT_USAGE);
-    if (removes)
-        return remove_models(&options, argc, argv);
-    return argc == 0 ? list(&options) : say("models ls takes no further argument", HTH_EXIT_USAGE);
+    if (manual == &rm_manual)
+        return remove_models(&options, argc - first, argv + first);
+    return first == argc ? list(&options) : say("models ls takes no further argument", HTH_EXIT_USAGE);
 }

@@ -321,8 +321,7 @@ static void print_wrapped(const char *text, int at, FILE *out)
     }
 }
 
-/* Write " (default 8)" for kinds with short values; "" when there is no default. */
-static void write_default(const hth_option *option, const void *defaults, char *text, size_t capacity)
+void hth_option_default_text(const hth_option *option, const void *defaults, char *text, size_t capacity)
 {
     char value[NAME_MAX_BYTES];
 
@@ -345,18 +344,16 @@ static void print_row(const hth_option *option, const void *defaults, FILE *out)
     n = snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name, option->value ? " " : "",
                  option->value ? option->value : "");
     (void)fputs(left, out);
-    write_default(option, defaults, usual, sizeof(usual));
+    hth_option_default_text(option, defaults, usual, sizeof(usual));
     (void)snprintf(help, sizeof(help), "%s%s", option->help, usual); /* sized for it */
     print_wrapped(help, n, out);
 }
 
-void hth_option_table_help(const char *usage, const hth_option_table *table, bool all, const void *defaults,
-                           const char *closing, FILE *out)
+void hth_option_table_help(const hth_option_table *table, bool all, const void *defaults, FILE *out)
 {
     hth_flat_table flat;
     const hth_option *heading = NULL;
 
-    (void)fputs(usage, out); /* a failure cannot be reported, here and below */
     hth_option_table_flatten(table, true, &flat);
     for (size_t i = 0; i < flat.n; i++) {
         const hth_option *row = flat.rows[i].option;
@@ -368,9 +365,8 @@ void hth_option_table_help(const char *usage, const hth_option_table *table, boo
         if (!all && !row->is_common)
             continue;
         if (heading)
-            (void)fprintf(out, "%s\n", heading->help);
+            (void)fprintf(out, "%s\n", heading->help); /* a failure cannot be reported */
         heading = NULL;
         print_row(row, defaults ? (const char *)defaults + flat.rows[i].offset : NULL, out);
     }
-    (void)fputs(closing, out);
 }

@@ -51,6 +51,14 @@ static const char usage[] =
 
 static const char closing[] = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n";
 
+const hth_manual hth_ps_manual = {
+    .name = "ps",
+    .summary = "show the models of a running server, their state and memory",
+    .usage = usage,
+    .closing = closing,
+    .options = &table,
+};
+
 static int fail(const char *message)
 {
     (void)fprintf(stderr, "hearth: %s\n", message);
@@ -241,7 +249,7 @@ int hth_command_ps(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        hth_option_table_help(usage, &table, true, &options, closing, stdout);
+        hth_manual_print(&hth_ps_manual, true, stdout);
         return HTH_EXIT_OK;
     }
     if (first < argc) {

@@ -41,6 +41,14 @@ static const char closing[] =
     "\n"
     "  hearth pull OWNER/REPO:Q4_K_M\n";
 
+const hth_manual hth_pull_manual = {
+    .name = "pull",
+    .summary = "download a model from a hub",
+    .usage = usage,
+    .closing = closing,
+    .options = &table,
+};
+
 static int fail(const hearth_error *err, int exit_code)
 {
     (void)fprintf(stderr, "hearth: %s\n", err->message);
@@ -84,7 +92,7 @@ int hth_command_pull(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        hth_option_table_help(usage, &table, true, &options, closing, stdout);
+        hth_manual_print(&hth_pull_manual, true, stdout);
         return HTH_EXIT_OK;
     }
     if (first + 1 != argc) {

@@ -281,7 +281,7 @@ static const hth_option rows[] = {
       .offset = AT(help_all), .is_common = true },
 };
 
-static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
+const hth_option_table hth_run_options_table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
     "usage: hearth run MODEL [-p TEXT | -f FILE | --prompts FILE] [OPTIONS]\n"
@@ -304,7 +304,7 @@ static const char closing[] =
 
 const hth_option *hth_run_option_of_request(const char *key, size_t *offset)
 {
-    const hth_option *row = hth_option_table_find(&table, key);
+    const hth_option *row = hth_option_table_find(&hth_run_options_table, key);
 
     *offset = row ? 0 : AT(setup.defaults);
     return row ? row : hth_option_table_find(&hth_sampling_options, key);
@@ -387,6 +387,24 @@ static void init(hth_run_options *out)
     out->sampling = hearth_sampling_default();
 }
 
+static const void *defaults(void)
+{
+    static hth_run_options options;
+
+    init(&options);
+    return &options;
+}
+
+const hth_manual hth_run_manual = {
+    .name = "run",
+    .summary = "generate text from a prompt, warm when the prompt was seen before",
+    .usage = usage,
+    .closing = closing,
+    .options = &hth_run_options_table,
+    .defaults = defaults,
+    .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
+};
+
 bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out)
 {
     int first;
@@ -394,14 +412,11 @@ bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exi
     init(out);
     out->setup.model.n_parallel = 0; /* until the number of running requests is known */
     *exit_out = HTH_EXIT_USAGE;
-    first = hth_option_table_parse(&table, "hearth run", argc, argv, out);
+    first = hth_option_table_parse(&hth_run_options_table, "hearth run", argc, argv, out);
     if (first < 0)
         return false;
     if (out->help || out->help_all) {
-        const bool all = out->help_all;
-
-        init(out); /* the defaults, without options before --help */
-        hth_option_table_help(usage, &table, all, out, closing, stdout);
+        hth_manual_print(&hth_run_manual, out->help_all, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

@@ -45,6 +45,8 @@ typedef struct hth_run_options {
     hearth_request request;   /* counts of arrays, without the arrays, prompt and callbacks */
 } hth_run_options;
 
+extern const hth_option_table hth_run_options_table; /* in an hth_run_options */
+
 /* True when the options are complete. Otherwise *exit_out is the exit code, and all messages were printed. */
 bool hth_run_options_parse(int argc, char **argv, hth_run_options *out, int *exit_out);
 

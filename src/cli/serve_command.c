@@ -198,13 +198,22 @@ static int act(serve *s, hth_problems *problems)
     return s->flags.check || s->flags.print_config ? HTH_EXIT_OK : run(s);
 }
 
-static void print_help(hth_serve_options *options)
+static const void *defaults(void)
 {
-    const bool all = options->help_all;
+    static hth_serve_options options;
 
-    hth_serve_options_init(options); /* the defaults, without options before --help */
-    hth_option_table_help(usage, &hth_serve_flags, all, options, closing, stdout);
+    hth_serve_options_init(&options);
+    return &options;
 }
+
+const hth_manual hth_serve_manual = {
+    .name = "serve",
+    .summary = "serve models with the APIs of OpenAI, Anthropic, Ollama, llama.cpp",
+    .usage = usage,
+    .closing = closing,
+    .options = &hth_serve_flags,
+    .defaults = defaults,
+};
 
 static bool parse(serve *s, hth_problems *problems, int *exit_out)
 {
@@ -223,7 +232,7 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
         return false;
     *exit_out = HTH_EXIT_OK;
     if (s->flags.help || s->flags.help_all) {
-        print_help(&s->flags);
+        hth_manual_print(&hth_serve_manual, s->flags.help_all, stdout);
         return false;
     }
     if (s->flags.print_keys) {

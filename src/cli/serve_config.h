@@ -37,4 +37,16 @@ bool hth_serve_config_print(const hth_serve_set *set, FILE *out);
 /* Print all keys as a table in Markdown. */
 void hth_serve_keys_print(FILE *out);
 
+/* A key of the configuration file. */
+typedef struct hth_serve_key {
+    const char *section; /* "" or "limits." */
+    /* of kind HTH_OPTION_TABLE: a section of a model with the keys of the section of this name */
+    const hth_option *option;
+    const char *value; /* its default; NULL: none */
+} hth_serve_key;
+
+typedef void (*hth_serve_key_fn)(const hth_serve_key *key, void *user_data);
+/* False without memory. */
+bool hth_serve_keys_visit(hth_serve_key_fn visit, void *user_data);
+
 #endif

@@ -220,19 +220,22 @@ bool hth_serve_config_print(const hth_serve_set *set, FILE *out)
 
 /* ---- the table of all keys ---- */
 
-static void print_key(const printer *p, const char *section, const hth_option *row, const void *defaults)
-{
-    const bool has_default = !row->is_pairs && !row->repeats && has_value(p, row, defaults);
-    const bool is_model = strcmp(row->name, "model") == 0;
+typedef struct key_visit {
+    printer printer;
+    hth_serve_key_fn visit;
+    void *user_data;
+} key_visit;
 
-    (void)fprintf(p->out, "| `%s%s` | `%s%s%s%s` | ", section, row->key, is_model ? "-m" : "--",
-                  is_model ? "" : row->name, row->value ? " " : "", row->value ? row->value : "");
-    if (has_default)
-        (void)fprintf(p->out, "`%s` ", p->value);
-    (void)fprintf(p->out, "| %s |\n", row->help);
+static void visit_key(const key_visit *v, const char *section, const hth_option *row, const void *defaults)
+{
+    const bool has_default =
+        row->kind != HTH_OPTION_TABLE && !row->is_pairs && !row->repeats && has_value(&v->printer, row, defaults);
+    const hth_serve_key key = { section, row, has_default ? v->printer.value : NULL };
+
+    v->visit(&key, v->user_data);
 }
 
-static void print_keys(const printer *p, const char *section, const hth_option_table *table, const void *defaults)
+static void visit_keys(const key_visit *v, const char *section, const hth_option_table *table, const void *defaults)
 {
     hth_flat_table flat;
 
@@ -240,39 +243,57 @@ static void print_keys(const printer *p, const char *section, const hth_option_t
     for (size_t i = 0; i < flat.n; i++) {
         const hth_option *row = flat.rows[i].option;
         const void *place = (const char *)defaults + flat.rows[i].offset;
+        const bool is_shared = row->table == &hth_model_cache_options || row->table == &hth_default_options;
         char inside[128];
 
         if (!row->key)
             continue;
-        if (row->kind != HTH_OPTION_TABLE) {
-            print_key(p, section, row, place);
-            continue;
-        }
-        if ((row->table == &hth_model_cache_options || row->table == &hth_default_options) && *section) {
-            (void)fprintf(
-                p->out, "| `%s%s` | | | a section with the keys of `%s`; what it has wins over `%s` for this model |\n",
-                section, row->key, row->key, row->key);
+        if (row->kind != HTH_OPTION_TABLE || (is_shared && *section)) {
+            visit_key(v, section, row, place);
             continue;
         }
         (void)snprintf(inside, sizeof(inside), "%.60s%.60s.", section, row->key); /* sized for it */
-        print_keys(p, inside, row->table, (const char *)place + row->offset);
+        visit_keys(v, inside, row->table, (const char *)place + row->offset);
     }
+}
+
+bool hth_serve_keys_visit(hth_serve_key_fn visit, void *user_data)
+{
+    key_visit v = { { .value = malloc(HTH_SERVE_VALUE_BYTES) }, visit, user_data };
+    hth_serve_options *defaults = malloc(sizeof(*defaults));
+    const bool has_memory = v.printer.value && defaults;
+
+    if (has_memory) {
+        hth_serve_options_init(defaults);
+        visit_keys(&v, "", &hth_serve_keys, defaults);
+        visit_keys(&v, "model.", &hth_serve_model_keys, &defaults->defaults);
+    }
+    free(v.printer.value);
+    free(defaults);
+    return has_memory;
+}
+
+static void print_key(const hth_serve_key *key, void *user_data)
+{
+    const hth_option *row = key->option;
+    const bool is_model = row->name && strcmp(row->name, "model") == 0;
+    FILE *out = user_data;
+
+    if (row->kind == HTH_OPTION_TABLE) {
+        (void)fprintf(out,
+                      "| `%s%s` | | | a section with the keys of `%s`; what it has wins over `%s` for this model |\n",
+                      key->section, row->key, row->key, row->key);
+        return;
+    }
+    (void)fprintf(out, "| `%s%s` | `%s%s%s%s` | ", key->section, row->key, is_model ? "-m" : "--",
+                  is_model ? "" : row->name, row->value ? " " : "", row->value ? row->value : "");
+    if (key->value)
+        (void)fprintf(out, "`%s` ", key->value);
+    (void)fprintf(out, "| %s |\n", row->help);
 }
 
 void hth_serve_keys_print(FILE *out)
 {
-    const printer p = { .out = out, .value = malloc(HTH_SERVE_VALUE_BYTES) };
-    hth_serve_options *defaults = malloc(sizeof(*defaults));
-
-    if (!p.value || !defaults) {
-        free(p.value);
-        free(defaults);
-        return;
-    }
-    hth_serve_options_init(defaults);
     (void)fputs("| Key | Flag | Default | What it is |\n| --- | --- | --- | --- |\n", out);
-    print_keys(&p, "", &hth_serve_keys, defaults);
-    print_keys(&p, "model.", &hth_serve_model_keys, &defaults->defaults);
-    free(p.value);
-    free(defaults);
+    (void)hth_serve_keys_visit(print_key, out); /* without memory the table is empty */
 }

@@ -41,6 +41,13 @@ static const char usage[] = "usage: hearth version [--json]\n"
                             "compute on in this machine, by back end.\n"
                             "\n";
 
+const hth_manual hth_version_manual = {
+    .name = "version",
+    .summary = "show versions of program, engine and formats",
+    .usage = usage,
+    .options = &table,
+};
+
 static void ask_engine(engine_facts *out)
 {
     const hth_backend *backend = NULL;
@@ -107,7 +114,7 @@ int hth_command_version(int argc, char **argv)
     if (first < 0)
         return HTH_EXIT_USAGE;
     if (options.help) {
-        hth_option_table_help(usage, &table, true, NULL, "", stdout);
+        hth_manual_print(&hth_version_manual, true, stdout);
         return HTH_EXIT_OK;
     }
     if (first < argc) {

@@ -116,6 +116,22 @@ static void init(worker_options *out)
     hth_model_setup_init(&out->setup);
 }
 
+static const void *defaults(void)
+{
+    static worker_options options;
+
+    init(&options);
+    return &options;
+}
+
+const hth_manual hth_worker_manual = {
+    .name = "worker",
+    .summary = "serve one model on a unix socket; 'hearth serve' starts such processes",
+    .usage = usage,
+    .options = &table,
+    .defaults = defaults,
+};
+
 /* True when the options are complete. Otherwise *exit_out is the exit code, and all messages were printed. */
 static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
 {
@@ -127,10 +143,7 @@ static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
     if (first < 0)
         return false;
     if (out->help || out->help_all) {
-        const bool all = out->help_all;
-
-        init(out); /* the defaults, without options before --help */
-        hth_option_table_help(usage, &table, all, out, "", stdout);
+        hth_manual_print(&hth_worker_manual, out->help_all, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

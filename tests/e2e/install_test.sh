@@ -20,7 +20,12 @@ env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run "$tiny" -p 'Once upon a 
 if env -u HEARTH_ENGINE_DIRECTORY "$prefix/bin/hearth" run stub: -p x -n 1 -q >/dev/null 2>&1; then
   fail "the tests' engine is installed"
 fi
-[ -f "$prefix/share/man/man1/hearth.1" ] || fail "the man page is not installed"
+for page in man1/hearth.1 man1/hearth-serve.1 man5/hearth.conf.5; do
+  [ -s "$prefix/share/man/$page" ] || fail "the man page $page is not installed"
+done
+for file in bash-completion/completions/hearth zsh/site-functions/_hearth fish/vendor_completions.d/hearth.fish; do
+  [ -s "$prefix/share/$file" ] || fail "the completion $file is not installed"
+done
 [ -f "$prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"
 "$prefix/bin/hearth" serve --config "$prefix/share/hearth/hearth.conf" --print-config >/dev/null ||
   fail "the example that is installed is no configuration"

@@ -1,0 +1,24 @@
+/*
+ * command_list.h - all commands, and the overview of them
+ */
+#ifndef HTH_CLI_COMMAND_LIST_H
+#define HTH_CLI_COMMAND_LIST_H
+
+#include <stdio.h>
+
+#include "cli/commands.h"
+
+typedef struct hth_command {
+    const hth_manual *manual;
+    int (*run)(int argc, char **argv);
+    const char *group; /* of this command and those below it; NULL: that of the one above */
+} hth_command;
+
+extern const hth_command hth_commands[]; /* one without a manual ends them */
+
+/* The command with this name. NULL, with a message that may name a similar one, when there is none. */
+const hth_command *hth_command_find(const char *name);
+/* Print the help of `hearth` without arguments. */
+void hth_overview_print(FILE *out);
+
+#endif

@@ -1,0 +1,85 @@
+/*
+ * manual.c - help in the terminal
+ */
+#include "cli/manual.h"
+
+#include <string.h>
+
+enum { NAME_COLUMNS = 10 };
+
+static const char usage_begin[] = "usage: hearth ", usage_more[] = "       hearth ";
+
+bool hth_manual_takes(const hth_manual *manual, const hth_option *option)
+{
+    if (!manual->option_names)
+        return true;
+    for (const char *at = manual->option_names; option->name && (at = strstr(at, option->name)); at++)
+        if (at[-1] == ' ' && at[strlen(option->name)] == ' ') /* the list begins with a space */
+            return true;
+    return false;
+}
+
+const hth_manual *hth_manual_verb(const hth_manual *manual, const char *name)
+{
+    for (size_t i = 0; manual->verbs && manual->verbs[i]; i++)
+        if (strcmp(manual->verbs[i]->name, name) == 0)
+            return manual->verbs[i];
+    return NULL;
+}
+
+void hth_manual_visit_usage(const hth_manual *manual, void (*visit)(const char *line, size_t n, void *user_data),
+                            void *user_data)
+{
+    for (size_t i = 0; manual->verbs && manual->verbs[i]; i++)
+        hth_manual_visit_usage(manual->verbs[i], visit, user_data);
+    if (manual->verbs)
+        return;
+    for (const char *line = manual->usage; *line && *line != '\n'; line += strcspn(line, "\n") + 1)
+        visit(line + strlen(usage_begin), strcspn(line, "\n") - strlen(usage_begin), user_data);
+}
+
+const char *hth_manual_text(const hth_manual *manual)
+{
+    const char *blank = manual->verbs ? NULL : strstr(manual->usage, "\n\n");
+
+    return manual->verbs ? manual->usage : blank ? blank + 2 : "";
+}
+
+typedef struct usage_printer {
+    const char *begin;
+    FILE *out;
+} usage_printer;
+
+static void print_usage(const char *line, size_t n, void *user_data)
+{
+    usage_printer *p = user_data;
+
+    (void)fprintf(p->out, "%s%.*s\n", p->begin, (int)n, line); /* a failure cannot be reported, here and below */
+    p->begin = usage_more;
+}
+
+static bool has_more_help(const hth_manual *manual)
+{
+    for (size_t i = 0; manual->options && i < manual->options->n; i++)
+        if (manual->options->rows[i].name && strcmp(manual->options->rows[i].name, "help-all") == 0)
+            return true;
+    return false;
+}
+
+void hth_manual_print(const hth_manual *manual, bool all, FILE *out)
+{
+    usage_printer p = { .begin = usage_begin, .out = out };
+    hth_option taken[HTH_OPTIONS_MAX];
+    hth_option_table table = { taken, 0 };
+
+    hth_manual_visit_usage(manual, print_usage, &p);
+    (void)fprintf(out, "\n%s", hth_manual_text(manual));
+    for (size_t i = 0; manual->verbs && manual->verbs[i]; i++)
+        (void)fprintf(out, "  %-*s %s\n%s", NAME_COLUMNS, manual->verbs[i]->name, manual->verbs[i]->summary,
+                      manual->verbs[i + 1] ? "" : "\n");
+    for (size_t i = 0; manual->options && i < manual->options->n; i++)
+        if (hth_manual_takes(manual, &manual->options->rows[i]))
+            taken[table.n++] = manual->options->rows[i];
+    hth_option_table_help(&table, all || !has_more_help(manual), manual->defaults ? manual->defaults() : NULL, out);
+    (void)fputs(manual->closing ? manual->closing : "", out);
+}
