@@ -99,8 +99,8 @@ static void say_broken(const hth_worker_view *view, char *message, size_t capaci
 static bool is_first_start(const hth_admin *admin, const hth_worker_view *view)
 {
     if (view->was_ready || view->state == HTH_WORKER_BROKEN ||
-        (view->state == HTH_WORKER_STOPPED && (view->waits_for_room || view->n_starts > 0)))
-        return false; /* it has no room, or left before it was ready */
+        (view->state == HTH_WORKER_STOPPED && (!view->is_awaited || view->waits_for_room || view->n_starts > 0)))
+        return false; /* it was unloaded, has no room, or left before it was ready */
     for (size_t i = 0; i < admin->options->n_models; i++)
         if (strcmp(admin->options->models[i].name, view->model) == 0)
             return !admin->options->models[i].on_demand;

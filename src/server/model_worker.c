@@ -114,6 +114,7 @@ static void pause_before_next(hth_model_worker *worker, uint64_t ready_ms)
     hth_model_worker_tell_death(worker, next.pause_ms);
     if (!next.is_broken)
         return;
+    hth_model_worker_find_weights(worker);
     if (worker->policy.n_breaks > 1 && worker->ram_fd >= 0) {
         hth_warn(worker->shared->log, "model '%s': the next try begins with an empty RAM tier", worker->name);
         hth_model_worker_drop_rows(worker);
@@ -294,7 +295,7 @@ static void on_ready(void *user_data)
     worker->progress = 1;
     worker->ready_ns = hth_os_monotonic_ns();
     worker->used_ns = worker->ready_ns; /* a rest begins here */
-    hth_model_worker_note_ready(worker);
+    hth_model_worker_find_weights(worker);
     hth_info(worker->shared->log, "model '%s': its worker (pid %d) is ready after %.1f s", worker->name,
              hth_worker_process_pid(worker->process), (double)(worker->ready_ns - worker->started_ns) / 1e9);
     hth_model_worker_tell_ready(worker);
@@ -398,13 +399,15 @@ static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_m
     worker->start_again = again;
     worker->is_invited = false;
     worker->summoned_ns = 0;
-    worker->is_dismissed = worker->drops_host = worker->drops_rows = false;
+    if (again)
+        worker->drops_host = worker->drops_rows = false;
     if (!worker->process) {
         (void)event_del(worker->pause);
         worker->state = HTH_WORKER_STOPPED;
         worker->policy = (hth_restart_policy){ 0 };
+        hth_model_worker_note_end(worker);
         if (again)
-            hth_model_worker_summon(worker);
+            worker->summoned_ns = hth_os_monotonic_ns();
         else if (hth_model_worker_is_absent(worker, &err))
             hth_model_worker_fail_waiters(worker, &err);
         worker->shared->on_change(worker->shared->user_data);
@@ -460,12 +463,11 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
 
     if (!hth_model_worker_take_residency(worker, model))
         return false;
+    if (worker->state == HTH_WORKER_BROKEN)
+        worker->pause_end_ns = 0; /* the operator may have mended it, or its file is whole now */
     if (worker->ram_bytes == model->ram_bytes && worker->no_sandbox == worker->shared->options->no_sandbox &&
-        hth_string_list_equal(worker->arguments, model->worker)) {
-        if (worker->state == HTH_WORKER_BROKEN)
-            worker->pause_end_ns = 0; /* the operator may have mended it, or its file is whole now */
+        hth_string_list_equal(worker->arguments, model->worker))
         return true;
-    }
     arguments = hth_string_list_copy(model->worker);
     if (!arguments)
         return false;
@@ -480,7 +482,7 @@ bool hth_model_worker_update(hth_model_worker *worker, const hth_server_model *m
         hth_model_worker_drop_rows(worker);
     worker->ram_bytes = model->ram_bytes;
     worker->no_sandbox = worker->shared->options->no_sandbox;
-    if (worker->state != HTH_WORKER_STOPPED)
+    if (hth_model_worker_residence(worker) == HTH_RESIDENCE_IN) /* one that leaves does so */
         hth_model_worker_retire(worker, drains, true);
     return true;
 }

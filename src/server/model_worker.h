@@ -113,6 +113,8 @@ bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_
 bool hth_model_worker_is_in(const hth_model_worker *worker);
 uint64_t hth_model_worker_used_ns(const hth_model_worker *worker);
 void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with);
+/* Is it out, and was it ordered or invited to enter, or do requests wait for it? */
+bool hth_model_worker_is_awaited(const hth_model_worker *worker);
 /* Before a plan: a model that waits for a place is asked for its needs. */
 void hth_model_worker_prepare(hth_model_worker *worker);
 /* Add the devices that it uses. */
@@ -148,7 +150,7 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
 void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *order);
 /* The rows of a model without a process go by an operator's order. */
 void hth_model_worker_release_rows(hth_model_worker *worker);
-/* It starts when there is room; summon: as if a request waited for it. */
+/* It starts when there is room; summon: as if a request waited for it. One that has a process stays. */
 void hth_model_worker_invite(hth_model_worker *worker);
 void hth_model_worker_summon(hth_model_worker *worker);
 /* Until its next use it leaves after keep_ns without use, in place of the option. */
@@ -163,6 +165,8 @@ bool hth_model_worker_is_external(const hth_model_worker *worker);
 hth_residency hth_model_worker_residency(const hth_model_worker *worker);
 /* Operators are told of another residency than the last one. */
 void hth_model_worker_tell_residency(hth_model_worker *worker);
+/* Look for its repacked weights in the folder, which other processes may have filled. */
+void hth_model_worker_find_weights(hth_model_worker *worker);
 /* Do its weights stay in a folder when its process ends? */
 bool hth_model_worker_keeps_host_weights(const hth_model_worker *worker);
 /* Does it need a process, which it does not have, to come to this place? */

@@ -68,7 +68,7 @@ struct hth_model_worker {
     uint64_t n_starts, n_deaths, n_hangs;
 
     /* Residency. */
-    uint64_t host_bytes; /* of its weights in the folder of host weights; 0 while a process starts */
+    uint64_t host_bytes; /* of its weights in the folder of host weights */
     hth_weights_count weights_count;
     uint64_t file_bytes;   /* of the model's files, at its last start */
     char *path;            /* of the model's file; NULL: unknown */
@@ -128,9 +128,8 @@ void hth_model_worker_try_again(hth_model_worker *worker);
 
 /* Take the model's options about memory and starting. False without memory: nothing changed. */
 bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_model *model);
-/* A process starts; has loaded; or none follows one that ended. The model is used; some time has passed. */
+/* A process starts; or it ended by an order. The model is used; some time has passed. */
 void hth_model_worker_note_start(hth_model_worker *worker);
-void hth_model_worker_note_ready(hth_model_worker *worker);
 void hth_model_worker_note_end(hth_model_worker *worker);
 /* Remove the repacked weights that stayed without a process. Returns their bytes. */
 uint64_t hth_model_worker_drop_host_weights(hth_model_worker *worker);

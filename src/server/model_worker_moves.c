@@ -69,16 +69,16 @@ bool hth_model_worker_keeps_host_weights(const hth_model_worker *worker)
 
 bool hth_model_worker_must_load_for(const hth_model_worker *worker, hth_residency to)
 {
-    return worker->state == HTH_WORKER_BROKEN || hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT
-             ? to == HTH_RESIDENCY_DEVICE || to == HTH_RESIDENCY_PINNED_DEVICE ||
-                   (to != HTH_RESIDENCY_EVICTED && worker->host_bytes == 0)
-             : false;
+    if (worker->state != HTH_WORKER_STOPPING && hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT)
+        return false;
+    return to == HTH_RESIDENCY_DEVICE || to == HTH_RESIDENCY_PINNED_DEVICE ||
+           (to != HTH_RESIDENCY_EVICTED && worker->host_bytes == 0);
 }
 
-/* End the process of a model that works; one that loads leaves when it is ready, because it fills the folder now. */
+/* End the process of a model that works; one that loads, or will, leaves when it has filled the folder. */
 static void leave_for_host(hth_model_worker *worker)
 {
-    if (worker->state == HTH_WORKER_STARTING)
+    if (worker->state == HTH_WORKER_STARTING || worker->state == HTH_WORKER_WAITING)
         worker->is_dismissed = true;
     else if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT)
         hth_model_worker_retire(worker, true, false);
@@ -96,8 +96,7 @@ void hth_model_worker_move(hth_model_worker *worker, hth_residency to)
         worker->drops_host = worker->process != NULL;
         if (!worker->process)
             (void)hth_model_worker_drop_host_weights(worker);
-    } else if (must_load || ((to == HTH_RESIDENCY_DEVICE || to == HTH_RESIDENCY_PINNED_DEVICE) &&
-                             worker->state == HTH_WORKER_STOPPING)) {
+    } else if (must_load) {
         hth_model_worker_summon(worker);
         worker->is_dismissed = to == HTH_RESIDENCY_HOST || to == HTH_RESIDENCY_PINNED_HOST;
     } else if (to == HTH_RESIDENCY_HOST || to == HTH_RESIDENCY_PINNED_HOST) {
@@ -109,8 +108,8 @@ bool hth_model_worker_release(hth_model_worker *worker, bool drops_rows)
 {
     const bool leaves = !worker->is_pinned && hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
 
-    if (leaves)
-        hth_model_worker_retire(worker, true, false);
+    if (!worker->is_pinned)
+        hth_model_worker_retire(worker, true, false); /* one that is out waits for room no longer */
     if (drops_rows && !worker->is_pinned && !worker->is_host_pinned) {
         worker->drops_rows = worker->process != NULL;
         if (!worker->process)

@@ -32,6 +32,11 @@ static uint64_t host_bytes(const hth_model_worker *worker, const char *const *ar
     return *folder && worker->path ? hth_weight_regions_bytes(folder, worker->path) : 0;
 }
 
+void hth_model_worker_find_weights(hth_model_worker *worker)
+{
+    worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
+}
+
 /* The file may be another one now. */
 static void note_file(hth_model_worker *worker)
 {
@@ -48,7 +53,7 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
         return false;
     free(worker->path);
     worker->path = path;
-    worker->host_bytes = worker->process ? 0 : host_bytes(worker, model->worker);
+    worker->host_bytes = host_bytes(worker, model->worker);
     worker->on_demand = model->on_demand;
     if (model->is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
         worker->is_pinned = model->is_pinned;
@@ -68,7 +73,7 @@ void hth_model_worker_note_start(hth_model_worker *worker)
     if (worker->state == HTH_WORKER_STOPPED) /* a new entry; WAITING kept its place */
         worker->entered_ns = worker->started_ns;
     note_file(worker);
-    worker->host_bytes = 0; /* the process takes them */
+    hth_model_worker_find_weights(worker);
     worker->is_invited = false;
     worker->summoned_ns = 0;
     worker->has_no_room = worker->drops_host = worker->drops_rows = false;
@@ -76,19 +81,15 @@ void hth_model_worker_note_start(hth_model_worker *worker)
     worker->measures = true;
 }
 
-void hth_model_worker_note_ready(hth_model_worker *worker)
-{
-    worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
-}
-
 void hth_model_worker_note_end(hth_model_worker *worker)
 {
-    worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
+    hth_model_worker_find_weights(worker);
     if (worker->drops_host)
         (void)hth_model_worker_drop_host_weights(worker);
     if (worker->drops_rows)
         hth_model_worker_release_rows(worker);
-    worker->drops_host = worker->drops_rows = worker->is_dismissed = false;
+    worker->drops_host = worker->drops_rows = false;
+    worker->is_dismissed &= worker->start_again || worker->summoned_ns > 0; /* the next process leaves then */
 }
 
 void hth_model_worker_release_rows(hth_model_worker *worker)
@@ -143,6 +144,11 @@ static bool is_wanted(const hth_model_worker *worker)
     return hth_waiters_oldest_ns(&worker->waiters) > 0 || worker->summoned_ns > 0;
 }
 
+bool hth_model_worker_is_awaited(const hth_model_worker *worker)
+{
+    return worker->state == HTH_WORKER_STOPPED && (is_wanted(worker) || worker->is_invited);
+}
+
 uint64_t hth_model_worker_scratch_bytes(const hth_model_worker *worker)
 {
     return hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT && !is_wanted(worker)
@@ -162,7 +168,7 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     if (worker->wished_ns == 0)
         worker->wished_ns = hth_os_monotonic_ns();
     note_file(worker);
-    worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments); /* another may have filled it */
+    hth_model_worker_find_weights(worker);
     worker->waits_for_needs = hth_model_worker_ask(worker);
 }
 
@@ -242,9 +248,9 @@ void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed)
         return;
     worker->is_closed = is_closed;
     if (is_closed)
-        hth_info(worker->shared->log,
-                 "model '%s': its %u requests finish and new ones wait, because other models wait for its memory",
-                 worker->name, worker->waiters.n_holders);
+        hth_info(worker->shared->log, "model '%s': its %u requests finish and new ones wait, because %s", worker->name,
+                 worker->waiters.n_holders,
+                 worker->is_dismissed ? "it leaves by an order" : "other models wait for its memory");
     else
         event_active(worker->notify, EV_TIMEOUT, 0);
 }
@@ -271,7 +277,7 @@ void hth_model_worker_depart(hth_model_worker *worker, hth_departure why)
 void hth_model_worker_invite(hth_model_worker *worker)
 {
     worker->is_invited = true;
-    worker->has_no_room = worker->drops_host = worker->drops_rows = false;
+    worker->has_no_room = worker->is_dismissed = worker->drops_host = worker->drops_rows = false;
     worker->keep_once_ns = worker->keep_ns;
 }
 
@@ -279,7 +285,7 @@ void hth_model_worker_summon(hth_model_worker *worker)
 {
     worker->keep_once_ns = worker->keep_ns;
     worker->has_no_room = worker->is_dismissed = worker->drops_host = worker->drops_rows = false;
-    if (worker->summoned_ns == 0)
+    if (worker->summoned_ns == 0 && (worker->state == HTH_WORKER_STOPPED || worker->state == HTH_WORKER_STOPPING))
         worker->summoned_ns = hth_os_monotonic_ns();
 }
 
@@ -303,6 +309,7 @@ void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t no
     out->residency = hth_model_worker_residency(worker);
     out->is_host_pinned = worker->is_host_pinned;
     out->waits_for_room = worker->state == HTH_WORKER_STOPPED && (worker->is_invited || worker->has_no_room);
+    out->is_awaited = hth_model_worker_is_awaited(worker);
     out->is_closed = worker->is_closed;
     out->memory_bytes = hth_model_worker_host_bytes(worker) + hth_needs_device_bytes(&worker->learned.needs) +
                         hth_model_worker_row_bytes(worker);

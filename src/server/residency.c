@@ -80,11 +80,19 @@ static bool is_idle(const hth_resident *model)
     return model->n_uses == 0 && model->wanted_ns == 0;
 }
 
+/* Nothing but its own weights is in the pool: then it may be larger than the pool. */
+static bool is_alone(const room *taken, const hth_resident *model, size_t k)
+{
+    return taken->bytes[k] <= (k == 0 && model->kept && !model->kept->is_pinned ? model->kept->bytes[0] : 0);
+}
+
 static bool has_bytes(const plan *p, const room *taken, const hth_resident *model, size_t k)
 {
+    if (is_alone(taken, model, k))
+        return true;
     if (p->pool.bytes[k] == 0) /* pinned models took all: one other at a time */
-        return taken->bytes[k] == 0 || !is_in_pool(model, k);
-    return need_of(p, model, k) <= less(p->pool.bytes[k], taken->bytes[k]);
+        return !is_in_pool(model, k);
+    return model->bytes[k] <= less(p->pool.bytes[k], taken->bytes[k]);
 }
 
 /* The kinds of room that a model lacks beside the room that is taken. */
@@ -119,28 +127,29 @@ static room taken_later(const plan *p)
     return later;
 }
 
+/* A busy model finishes its requests before. */
 static void leave(plan *p, size_t i)
 {
-    p->orders[i] = HTH_RESIDENCY_LEAVE;
+    p->orders[i] = p->models[i].n_uses > 0 ? HTH_RESIDENCY_CLOSE : HTH_RESIDENCY_LEAVE;
     add(&p->leaving, &p->models[i]);
 }
 
 /* ---- those that leave ---- */
 
-/* May this model leave, or be closed, for one whose oldest request came at wanted_ns? */
-static bool is_victim(const plan *p, size_t i, uint64_t wanted_ns, bool may_be_busy)
+/* May the i-th one leave, or be closed, for this model; or (NULL) because a pool holds too much? */
+static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool may_be_busy)
 {
-    const hth_resident *model = &p->models[i];
+    const hth_resident *victim = &p->models[i];
 
-    if (p->orders[i] != HTH_RESIDENCY_STAY || model->is_pinned)
+    if (p->orders[i] != HTH_RESIDENCY_STAY || victim->is_pinned || (model && victim == model->kept))
         return false;
-    if (model->residence == HTH_RESIDENCE_ROWS)
-        return model->bytes[0] > 0;
-    if (model->residence != HTH_RESIDENCE_IN || p->is_external)
-        return false;
-    if (model->wanted_ns > 0 && model->wanted_ns <= wanted_ns)
+    if (model && victim->wanted_ns > 0 && (model->wanted_ns == 0 || victim->wanted_ns <= model->wanted_ns))
         return false; /* its own turn */
-    return may_be_busy || is_idle(model);
+    if (victim->residence == HTH_RESIDENCE_ROWS)
+        return victim->bytes[0] > 0;
+    if (victim->residence != HTH_RESIDENCE_IN || p->is_external || (model && model->wanted_ns == 0))
+        return false; /* for a model that is invited only rows leave */
+    return may_be_busy || is_idle(victim);
 }
 
 /* Idle models go first, in the order of their last use; then busy ones, the one first that entered first. */
@@ -152,12 +161,12 @@ static bool goes_before(const hth_resident *a, const hth_resident *b)
 }
 
 /* The next one that gives room of these kinds. */
-static ptrdiff_t next_victim(const plan *p, uint64_t wanted_ns, bool may_be_busy, kinds lack)
+static ptrdiff_t next_victim(const plan *p, const hth_resident *model, bool may_be_busy, kinds lack)
 {
     ptrdiff_t first = NONE;
 
     for (size_t i = 0; i < p->n; i++)
-        if (is_victim(p, i, wanted_ns, may_be_busy) && (gift_of(p, &p->models[i]) & lack) != 0 &&
+        if (is_victim(p, i, model, may_be_busy) && (gift_of(p, &p->models[i]) & lack) != 0 &&
             (first == NONE || goes_before(&p->models[i], &p->models[first])))
             first = (ptrdiff_t)i;
     return first;
@@ -170,7 +179,7 @@ static bool can_make_room(const plan *p, const hth_resident *model, bool may_be_
     room later;
 
     for (size_t i = 0; i < p->n; i++)
-        if (is_victim(p, i, model->wanted_ns, may_be_busy))
+        if (is_victim(p, i, model, may_be_busy))
             add(&all.leaving, &p->models[i]);
     later = taken_later(&all);
     return lack_of(p, &later, model) == 0;
@@ -182,10 +191,8 @@ static void make_room(plan *p, const hth_resident *model, bool may_be_busy)
     room later = taken_later(p);
     ptrdiff_t i;
 
-    while ((i = next_victim(p, model->wanted_ns, may_be_busy, lack_of(p, &later, model))) != NONE) {
+    while ((i = next_victim(p, model, may_be_busy, lack_of(p, &later, model))) != NONE) {
         leave(p, (size_t)i);
-        if (p->models[i].n_uses > 0)
-            p->orders[i] = HTH_RESIDENCY_CLOSE;
         later = taken_later(p);
     }
 }
@@ -229,10 +236,10 @@ static void let_idle_leave(plan *p)
     for (size_t k = 0; k < p->n; k++) {
         const hth_resident *model = &p->models[k];
 
-        if (model->residence == HTH_RESIDENCE_IN && is_idle(model) && (model->is_dismissed || has_rested(p, model)))
+        if (model->residence == HTH_RESIDENCE_IN && (model->is_dismissed || (is_idle(model) && has_rested(p, model))))
             leave(p, k);
     }
-    while ((i = next_victim(p, 0, false, excess(p))) != NONE)
+    while ((i = next_victim(p, NULL, false, excess(p))) != NONE)
         leave(p, (size_t)i);
 }
 
@@ -275,7 +282,7 @@ static bool is_welcome(const plan *p, const hth_resident *model)
 {
     for (size_t k = 0; k < p->n_pools; k++)
         if (is_in_pool(model, k) &&
-            (p->pool.bytes[k] == 0 || (model->bytes[k] > p->pool.bytes[k] && p->taken.bytes[k] > 0)))
+            (p->pool.bytes[k] == 0 || (model->bytes[k] > p->pool.bytes[k] && !is_alone(&p->taken, model, k))))
             return false;
     return fits_now(p, model);
 }
@@ -309,10 +316,16 @@ static void serve_line(plan *p, uint64_t turn_ns)
         if (is_strict)
             return;
     }
-    for (size_t k = 0; k < p->n; k++)
-        if (p->models[k].residence == HTH_RESIDENCE_OUT && p->models[k].is_invited && p->models[k].wanted_ns == 0 &&
-            is_welcome(p, &p->models[k]))
+    for (size_t k = 0; k < p->n; k++) {
+        const hth_resident *model = &p->models[k];
+
+        if (model->residence != HTH_RESIDENCE_OUT || !model->is_invited || model->wanted_ns > 0)
+            continue;
+        if (p->pool.bytes[0] > 0 && !fits_now(p, model) && can_make_room(p, model, false))
+            make_room(p, model, false);
+        if (is_welcome(p, model))
             enter(p, k);
+    }
 }
 
 void hth_residency_plan(const hth_resident *models, size_t n, const hth_residency_limits *limits, uint64_t now_ns,

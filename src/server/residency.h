@@ -41,13 +41,15 @@ typedef struct hth_resident {
     hth_residence residence;
     uint32_t n_uses;               /* requests at work in its process */
     uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: that it takes or, while it is out, will take */
-    uint64_t wanted_ns;            /* the time at which its oldest waiting request came; 0: none waits */
+    uint64_t wanted_ns;            /* the time at which its oldest waiting request came; of ROWS, one that needs them */
     uint64_t since_ns;             /* IN: the time at which it entered */
     uint64_t used_ns;              /* the time at which its last request came or ended, or its load ended */
     uint64_t keep_ns;              /* IN and not pinned: it leaves after so long without use; UINT64_MAX: never */
-    bool is_pinned;                /* it leaves for no other model */
-    bool is_invited;               /* OUT: it enters without a request if there is room beside all others */
-    bool is_dismissed;             /* IN: by an order, it leaves as soon as it is idle */
+    /* OUT: the entry of ROWS that has weights of this model, which take no further room when it enters; or NULL. */
+    const struct hth_resident *kept;
+    bool is_pinned;    /* it leaves for no other model */
+    bool is_invited;   /* OUT: it enters without a request if there is room beside all other models */
+    bool is_dismissed; /* IN: by an order, it finishes its requests, takes no new ones, and leaves */
 } hth_resident;
 
 typedef struct hth_residency_limits {

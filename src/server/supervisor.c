@@ -203,6 +203,24 @@ static hth_weights_count weights_count_of(const hth_supervisor *supervisor, size
     return n_in == 1 ? HTH_WEIGHTS_COUNT_HERE : HTH_WEIGHTS_COUNT_APART;
 }
 
+/* Link the i-th model, if it is out, to the kept weights that it would map. While it is wanted, they are, too. */
+static void link_kept(hth_supervisor *supervisor, size_t i)
+{
+    const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+    hth_resident *model = &supervisor->residents[2 * i];
+
+    for (size_t k = 0; k < supervisor->present.n + supervisor->leaving.n; k++) {
+        hth_resident *rows = &supervisor->residents[2 * k + 1];
+
+        if (model->residence != HTH_RESIDENCE_OUT || rows->bytes[0] == 0 ||
+            (k != i && !hth_model_worker_shares_weights(worker, hth_supervisor_worker_at(supervisor, k))))
+            continue;
+        model->kept = rows;
+        if (model->wanted_ns > 0 && (rows->wanted_ns == 0 || model->wanted_ns < rows->wanted_ns))
+            rows->wanted_ns = model->wanted_ns;
+    }
+}
+
 hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor)
 {
     const hth_device_pools devices = devices_of(supervisor);
@@ -213,6 +231,8 @@ hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor)
     for (size_t i = 0; i < n; i++)
         hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
                                   &supervisor->residents[2 * i + 1]);
+    for (size_t i = 0; i < n; i++)
+        link_kept(supervisor, i);
     return limits_of(supervisor, &devices);
 }
 
@@ -418,7 +438,8 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
         present.at[present.n++] = worker;
         if (was_leaving && !is_new)
             hth_model_worker_retire(worker, true, hth_model_worker_starts_with_server(worker));
-        else if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && hth_model_worker_starts_with_server(worker))
+        else if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && hth_model_worker_starts_with_server(worker) &&
+                 (is_new || !hth_model_worker_is_external(worker)))
             hth_model_worker_invite(worker);
     }
     free(supervisor->residents);

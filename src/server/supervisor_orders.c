@@ -36,37 +36,60 @@ static size_t index_of(const hth_supervisor *supervisor, const hth_model_worker 
     return i;
 }
 
-/* The models, in the supervisor's scratch, when those that leave have left, and none leaves for another one. */
+/*
+ * The models, in the supervisor's scratch, when those that leave have left, and none leaves for another one. Orders
+ * that wait for the needs of their models come first, with an estimate.
+ */
 static hth_residency_limits look_ahead(hth_supervisor *supervisor)
 {
     hth_residency_limits limits = hth_supervisor_take_snapshot(supervisor);
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
-        if (supervisor->residents[2 * i].residence == HTH_RESIDENCE_LEAVING)
-            supervisor->residents[2 * i].residence = HTH_RESIDENCE_OUT;
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        hth_resident *model = &supervisor->residents[2 * i];
+
+        if (model->residence == HTH_RESIDENCE_LEAVING)
+            model->residence = HTH_RESIDENCE_OUT;
+        if (hth_model_worker_is_awaited(hth_supervisor_worker_at(supervisor, i)) && model->wanted_ns == 0 &&
+            !model->is_invited)
+            model->wanted_ns = 1;
+    }
     limits.is_external = true;
+    limits.turn_ns = UINT64_MAX;
     return limits;
 }
 
-/*
- * Would the i-th model of the scratch enter now, or when rows have made room for it? Before it was asked for its needs,
- * an estimate counts.
- */
+/* The k-th entry, of rows, leaves the scratch. A model that would map them needs room for them now. */
+static void drop_rows(hth_supervisor *supervisor, size_t k)
+{
+    hth_resident *rows = &supervisor->residents[k];
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        hth_resident *model = &supervisor->residents[2 * i];
+
+        if (model->kept == rows) {
+            model->kept = NULL;
+            model->bytes[0] += rows->bytes[0];
+        }
+    }
+    rows->bytes[0] = 0;
+}
+
+/* Does the i-th model of the scratch, which is wanted or invited, enter now, or when rows have made room for it? */
 static bool would_enter(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t i)
 {
     const size_t n = 2 * (supervisor->present.n + supervisor->leaving.n);
-    const uint64_t now_ns = hth_os_monotonic_ns();
-    hth_resident *resident = &supervisor->residents[2 * i];
-    const uint64_t wanted_ns = resident->wanted_ns;
-    bool enters;
+    bool has_dropped = true;
 
-    resident->wanted_ns = now_ns;
-    hth_residency_plan(supervisor->residents, n, limits, now_ns, supervisor->planned);
-    enters = supervisor->planned[2 * i] == HTH_RESIDENCY_ENTER;
-    for (size_t k = 1; k < n; k += 2)
-        enters |= supervisor->planned[k] == HTH_RESIDENCY_LEAVE;
-    resident->wanted_ns = wanted_ns;
-    return enters;
+    while (has_dropped) {
+        hth_residency_plan(supervisor->residents, n, limits, hth_os_monotonic_ns(), supervisor->planned);
+        has_dropped = false;
+        for (size_t k = 1; k < n; k += 2)
+            if (supervisor->planned[k] == HTH_RESIDENCY_LEAVE) {
+                drop_rows(supervisor, k);
+                has_dropped = true;
+            }
+    }
+    return supervisor->planned[2 * i] == HTH_RESIDENCY_ENTER;
 }
 
 /* Where no model leaves for another one, an order to load one needs room for it. */
@@ -78,6 +101,7 @@ static hearth_status check_room(hth_supervisor *supervisor, const hth_model_work
     if (!hth_model_worker_is_external(worker) || hth_model_worker_state(worker) == HTH_WORKER_STOPPING)
         return HEARTH_OK;
     limits = look_ahead(supervisor);
+    supervisor->residents[2 * i].wanted_ns = hth_os_monotonic_ns();
     if (would_enter(supervisor, &limits, i))
         return HEARTH_OK;
     return hth_fail(err, HEARTH_FULL,
@@ -128,12 +152,10 @@ hearth_status hth_supervisor_load(hth_supervisor *supervisor, const char *model,
 
     if (!worker || hth_model_worker_is_broken(worker, err))
         return err->status;
-    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED || hth_model_worker_state(worker) == HTH_WORKER_STOPPING) {
-        if (check_room(supervisor, worker, err) != HEARTH_OK)
-            return err->status;
-        hth_model_worker_summon(worker);
-        hth_supervisor_plan(supervisor);
-    }
+    if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && check_room(supervisor, worker, err) != HEARTH_OK)
+        return err->status;
+    hth_model_worker_summon(worker);
+    hth_supervisor_plan(supervisor);
     return HEARTH_OK;
 }
 
@@ -183,6 +205,7 @@ hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const cha
                         "model '%s' has no place in host memory without a worker; give it host_weights and "
                         "keep_host_weights",
                         model);
+    hth_model_worker_find_weights(worker);
     must_load = hth_model_worker_must_load_for(worker, to);
     if ((must_load && hth_model_worker_is_broken(worker, err)) || check_pin(supervisor, worker, to, err) != HEARTH_OK ||
         (must_load && check_room(supervisor, worker, err) != HEARTH_OK))
@@ -230,11 +253,18 @@ hearth_status hth_supervisor_preload(hth_supervisor *supervisor, const char *con
 
         if (resident->residence == HTH_RESIDENCE_IN) {
             list(*out, hth_model_worker_residence(worker) == HTH_RESIDENCE_IN ? "resident" : "loading", worker);
-        } else if (would_enter(supervisor, &limits, i)) {
             hth_model_worker_summon(worker);
+            continue;
+        }
+        resident->is_invited = true;
+        if (would_enter(supervisor, &limits, i)) {
+            hth_model_worker_invite(worker);
             resident->residence = HTH_RESIDENCE_IN; /* the next ones find the room that it leaves */
+            if (resident->kept)
+                supervisor->residents[resident->kept - supervisor->residents].is_pinned = true;
             list(*out, "loading", worker);
         } else {
+            resident->is_invited = false;
             list(*out, "no_room", worker);
         }
     }

@@ -46,7 +46,8 @@ typedef struct hth_worker_view {
     bool is_pinned;           /* its process stays */
     bool is_host_pinned;      /* its weights in the folder stay */
     bool waits_for_room;      /* no request waits for it, and there was no room to start it */
-    bool is_closed;           /* other models wait: new requests wait, too */
+    bool is_awaited;          /* it is out, and was ordered or invited to enter, or requests wait */
+    bool is_closed;           /* it is to leave: new requests wait */
     uint64_t memory_bytes;    /* that the model takes, or will take: weights, cells, rows in memory */
     uint64_t ram_share_bytes; /* of the memory for rows: the most that its rows may take now; without a worker, take */
     uint64_t host_weights_bytes; /* of its repacked weights in a folder, which models of one file share */

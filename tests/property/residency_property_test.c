@@ -35,7 +35,7 @@ typedef struct world {
     uint64_t random, now;
     size_t n_places;
     bool is_held, is_external;
-    hth_resident models[2 * MODELS]; /* the second half: rows of those in the first */
+    hth_resident models[2 * MODELS]; /* the second half: kept weights of those in the first */
     hth_residency_order orders[2 * MODELS];
     bool is_ready[MODELS], is_closed[MODELS];
     uint64_t until[MODELS];   /* STARTING and LEAVING: the end of that */
@@ -93,8 +93,6 @@ static void tick_model(world *w, size_t i)
     if (m->residence == HTH_RESIDENCE_LEAVING && w->now >= w->until[i])
         m->residence = HTH_RESIDENCE_OUT;
     m[MODELS].used_ns = m->used_ns;
-    if (m->residence != HTH_RESIDENCE_OUT)
-        m[MODELS].bytes[0] = 0; /* its process has them, or has not: that is a matter of its size */
     serve_waiting(w, i);
 }
 
@@ -140,9 +138,13 @@ static void disturb(world *w)
     case 6: w->is_held = draw(w, 4) == 0; break;
     case 5: m->keep_ns = draw(w, 3) ? UINT64_MAX : KEEP; break;
     case 7: w->is_external = draw(w, 3) == 0; break;
-    case 8: /* rows that it left, pinned or not */
-        if (m->residence == HTH_RESIDENCE_OUT)
-            m[MODELS].bytes[0] = draw(w, 20);
+    case 8: /* a part of it that it left in memory, pinned or not */
+        if (m->residence == HTH_RESIDENCE_OUT) {
+            const uint64_t all = m->bytes[0] + m[MODELS].bytes[0];
+
+            m[MODELS].bytes[0] = draw(w, all < 20 ? all : 20);
+            m->bytes[0] = all - m[MODELS].bytes[0];
+        }
         m[MODELS].is_pinned = draw(w, 4) == 0;
         break;
     case 9: m->is_dismissed = draw(w, 2); break;
@@ -200,6 +202,13 @@ static void check_leaving(const world *w, size_t left)
     }
 }
 
+/* Its weights are a part of the model again: it has entered and maps them, or they have left. */
+static void take_kept(hth_resident *m)
+{
+    m->bytes[0] += m[MODELS].bytes[0];
+    m[MODELS].bytes[0] = 0;
+}
+
 /* Obey. Returns whether anything changed. */
 static bool plan(world *w)
 {
@@ -213,6 +222,12 @@ static bool plan(world *w)
     };
     bool changed = false, has_entered[POOLS] = { false }, is_some_free_soon = false;
 
+    for (size_t i = 0; i < MODELS; i++) {
+        hth_resident *m = &w->models[i];
+
+        m->kept = m->residence == HTH_RESIDENCE_OUT && m[MODELS].bytes[0] > 0 ? &m[MODELS] : NULL;
+        m[MODELS].wanted_ns = m->kept ? m->wanted_ns : 0;
+    }
     hth_residency_plan(w->models, 2 * MODELS, &limits, w->now, w->orders);
     for (size_t i = 0; i < MODELS; i++)
         if (w->orders[i] == HTH_RESIDENCY_LEAVE)
@@ -222,10 +237,11 @@ static bool plan(world *w)
 
         w->is_closed[i] = w->orders[i] == HTH_RESIDENCY_CLOSE;
         w->n_closed += w->is_closed[i];
-        assert_false(w->is_closed[i] && w->is_external);
+        assert_false(w->is_closed[i] && w->is_external && !m->is_dismissed);
         if (w->orders[i] == HTH_RESIDENCY_ENTER) {
             assert_int_equal(m->residence, HTH_RESIDENCE_OUT);
             m->residence = HTH_RESIDENCE_IN;
+            take_kept(m);
             m->since_ns = w->now;
             w->is_ready[i] = false;
             w->until[i] = w->now + 1 + draw(w, LOAD_MAX);
@@ -245,7 +261,7 @@ static bool plan(world *w)
         if (w->orders[i] != HTH_RESIDENCY_STAY) {
             assert_int_equal(w->orders[i], HTH_RESIDENCY_LEAVE);
             assert_false(w->models[i].is_pinned);
-            w->models[i].bytes[0] = 0;
+            take_kept(&w->models[i - MODELS]);
             changed = is_some_free_soon = true;
         }
     for (size_t i = 0; i < MODELS; i++)

@@ -224,7 +224,11 @@ FIXTURE_TEST(a_server_is_ready_once_its_models_were_loaded)
     view->last_death[0] = '\0';
     view->state = HTH_WORKER_STOPPED;
     view->n_starts = 0;
+    view->is_awaited = true;
     assert_error(f, "GET", "/ready", 503, "'chat' is being loaded: ");
+    view->is_awaited = false; /* it was unloaded before it had started */
+    assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
+    view->is_awaited = true;
     f->models[0].on_demand = true;
     assert_string_equal(ask(f, "GET", "/ready", 200), "{\"status\":\"ready\"}\n");
 }

@@ -187,3 +187,37 @@ TEST(pinned_models_leave_the_rest_of_a_device_to_the_others)
                              M(OUT, 6, .wanted_ns = 980, ON(1, 1)), M(OUT, 1, .wanted_ns = 985, ON(1, 1))),
                         "...."); /* it keeps the device for the first in line */
 }
+
+TEST(kept_weights_stay_for_the_model_that_would_map_them)
+{
+    hth_resident models[] = { M(OUT, 5, .wanted_ns = 990), M(ROWS, 4), M(IN, 3, .n_uses = 1),
+                              M(OUT, 6, .wanted_ns = 995) };
+
+    models[0].kept = &models[1];
+    models[1].wanted_ns = 990;
+    assert_string_equal(plan(models, 3, 10, SIZE_MAX), "...");
+    models[3].bytes[0] = 7;
+    assert_string_equal(plan(models, 4, 10, SIZE_MAX), "...."); /* nor do they leave for a later one */
+    models[3].wanted_ns = 989;
+    assert_string_equal(plan(models, 4, 10, SIZE_MAX), ".L.."); /* but for an earlier one */
+    models[0].wanted_ns = models[1].wanted_ns = 1;
+    assert_string_equal(plan(models, 3, 10, SIZE_MAX), "..C");
+    models[0].bytes[0] = 9; /* with its weights it is larger than the pool */
+    assert_string_equal(plan(models, 2, 10, SIZE_MAX), "E.");
+    models[0].bytes[0] = 6;
+    assert_string_equal(plan(models, 2, 10, SIZE_MAX), "E.");
+}
+
+TEST(a_model_that_is_dismissed_takes_no_new_requests_and_leaves)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 5, .n_uses = 1, .is_dismissed = true)), "C");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 5, .wanted_ns = 990, .is_dismissed = true)), "L");
+}
+
+TEST(rows_leave_for_a_model_that_is_invited_and_models_do_not)
+{
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 6, .is_invited = true), M(ROWS, 5), M(IN, 4, .used_ns = 1)), ".L.");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 7, .is_invited = true), M(ROWS, 5), M(IN, 4, .used_ns = 1)), "...");
+    assert_string_equal(
+        PLAN(10, SIZE_MAX, M(OUT, 6, .is_invited = true), M(ROWS, 5, .wanted_ns = 990), M(IN, 4, .used_ns = 1)), "...");
+}

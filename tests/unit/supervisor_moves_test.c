@@ -125,6 +125,40 @@ FIXTURE_TEST(in_an_external_mode_a_worker_that_dies_comes_back)
     use(f, "a");
 }
 
+FIXTURE_TEST(in_an_external_mode_a_reload_brings_nothing_back_that_an_operator_unloaded)
+{
+    unsigned n_turns = 0;
+    hearth_error err;
+
+    add_sized(f, "a", 1)->on_demand = false;
+    (void)add_sized(f, "b", 1);
+    f->options.residency_mode = HTH_RESIDENCY_EXTERNAL;
+    begin(f, 9000);
+    use(f, "a");
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    set_words(f, 0, WORDS("ready", "say=ready"));
+    hth_supervisor_reconfigure(f->supervisor, &f->options); /* while it leaves, with other options */
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    run_until(f, n_turns++ == 10);
+    assert_true(is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_int_equal(view(f, 0).n_starts, 1);
+}
+
+FIXTURE_TEST(an_order_sees_the_room_that_the_one_before_it_was_promised)
+{
+    hearth_error err;
+
+    (void)add_sized(f, "a", 6000);
+    (void)add_sized(f, "b", 6000);
+    f->options.residency_mode = HTH_RESIDENCY_EXTERNAL;
+    begin(f, 9000);
+    assert_int_equal(hth_supervisor_load(f->supervisor, "a", &err), HEARTH_OK);
+    assert_true(is_in(f, 0, HTH_WORKER_STOPPED)); /* its needs are asked for first */
+    assert_int_equal(hth_supervisor_load(f->supervisor, "b", &err), HEARTH_FULL);
+    use(f, "a");
+}
+
 /* ---- pins and places ---- */
 
 FIXTURE_TEST(a_model_is_pinned_and_unpinned_while_the_server_runs)
@@ -234,6 +268,119 @@ FIXTURE_TEST(weights_stay_in_host_memory_and_a_pin_keeps_them_there)
     assert_false(view(f, 0).is_host_pinned);
 }
 
+FIXTURE_TEST(kept_weights_make_no_room_for_their_own_model)
+{
+    hearth_error err;
+
+    add_with_folder(f);
+    assert_int_equal(truncate(f->models[0].path, 40 * MIB), 0);
+    (void)add_sized(f, "b", 40);
+    fill_folder(f->path, paths[0], 20 * MIB);
+    f->options.residency_mode = HTH_RESIDENCY_EXTERNAL;
+    begin(f, 75);
+    assert_int_equal(hth_supervisor_load(f->supervisor, "b", &err), HEARTH_OK);
+    use(f, "b");
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_DEVICE), HEARTH_FULL);
+    assert_true(is_at(f, 0, HTH_RESIDENCY_HOST));
+}
+
+/* ---- orders that follow each other ---- */
+
+FIXTURE_TEST(an_order_to_leave_keeps_the_promise_of_an_earlier_one)
+{
+    hearth_error err;
+
+    add_with_folder(f);
+    (void)add_sized(f, "b", 1);
+    begin(f, 9000);
+    use(f, "a");
+    fill_folder(f->path, paths[0], 4 * MIB);
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_EVICTED), HEARTH_OK);
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    assert_true(is_at(f, 0, HTH_RESIDENCY_EVICTED));
+}
+
+/* Model "a", whose weights may lie in a folder, loads. */
+static void begin_loading(fixture *f)
+{
+    hearth_error err;
+
+    add_with_folder(f);
+    (void)add_sized(f, "b", 1);
+    begin(f, 9000);
+    assert_int_equal(hth_supervisor_load(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STARTING));
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_HOST), HEARTH_OK); /* it leaves when it has filled the folder */
+}
+
+FIXTURE_TEST(a_model_on_its_way_to_the_host_gets_there_after_a_restart_and_after_a_death)
+{
+    hearth_error err;
+
+    begin_loading(f);
+    assert_int_equal(hth_supervisor_restart(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, view(f, 0).n_starts == 2 && is_in(f, 0, HTH_WORKER_STOPPED));
+    use(f, "a");
+    send_signal(view(f, 0).pid, SIGKILL);
+    run_until(f, is_in(f, 0, HTH_WORKER_WAITING));
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_HOST), HEARTH_OK);
+    run_until(f, view(f, 0).n_starts == 4 && is_in(f, 0, HTH_WORKER_STOPPED));
+}
+
+FIXTURE_TEST(a_model_on_its_way_to_the_host_stays_when_it_is_ordered_to_load)
+{
+    unsigned n_turns = 0;
+    hearth_error err;
+
+    begin_loading(f);
+    assert_int_equal(hth_supervisor_load(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    run_until(f, n_turns++ == 10);
+    assert_true(is_in(f, 0, HTH_WORKER_READY));
+}
+
+FIXTURE_TEST(a_model_on_its_way_to_the_host_takes_no_new_requests)
+{
+    asker a = request_of(f), b = request_of(f);
+
+    begin_loading(f);
+    want(f, "a", 0, &a);
+    run_until(f, a.n_ready == 1 && view(f, 0).is_closed);
+    b.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "a", 0, &b);
+    assert_int_equal(b.n_ready, 0);
+    end(&a);
+    run_until(f, b.n_ready == 1); /* it brings the model back */
+    assert_int_equal(view(f, 0).n_starts, 2);
+    end(&b);
+}
+
+FIXTURE_TEST(a_model_that_ends_before_it_has_filled_the_folder_is_loaded_again_for_that)
+{
+    hearth_error err;
+
+    add_with_folder(f);
+    (void)add_sized(f, "b", 1);
+    begin(f, 9000);
+    use(f, "a");
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_HOST), HEARTH_OK);
+    run_until(f, view(f, 0).n_starts == 2 && is_in(f, 0, HTH_WORKER_STOPPED));
+}
+
+FIXTURE_TEST(a_model_whose_weights_another_process_left_is_on_the_host)
+{
+    add_with_folder(f);
+    (void)add_sized(f, "b", 1);
+    begin(f, 9000);
+    fill_folder(f->path, paths[0], 4 * MIB);
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_HOST), HEARTH_OK);
+    use(f, "b");
+    assert_true(is_at(f, 0, HTH_RESIDENCY_HOST));
+    assert_int_equal(view(f, 0).n_starts, 0);
+}
+
 /* ---- orders for several models ---- */
 
 static json_t *names(json_t *page, const char *list)
@@ -262,6 +409,50 @@ FIXTURE_TEST(models_are_preloaded_in_the_order_that_is_asked_for_as_far_as_there
     run_until(f, is_in(f, 2, HTH_WORKER_READY));
     assert_true(is_in(f, 0, HTH_WORKER_READY));
     assert_int_equal(view(f, 1).n_starts, 0);
+}
+
+FIXTURE_TEST(a_preload_makes_kept_weights_leave_and_no_model)
+{
+    static const char *const both[] = { "b", "d" };
+    hearth_error err;
+    json_t *page = NULL;
+
+    add_with_folder(f);
+    (void)add_sized(f, "b", 30);
+    (void)add_sized(f, "c", 20);
+    (void)add_sized(f, "d", 20);
+    fill_folder(f->path, paths[0], 20 * MIB);
+    begin(f, 64);
+    use(f, "c"); /* earlier than "a", whose weights are dropped */
+    use(f, "a");
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_at(f, 0, HTH_RESIDENCY_HOST));
+    assert_int_equal(hth_supervisor_preload(f->supervisor, both, 2, &page, &err), HEARTH_OK);
+    assert_string_equal(json_string_value(json_array_get(names(page, "loading"), 0)), "b");
+    assert_string_equal(json_string_value(json_array_get(names(page, "no_room"), 0)), "d");
+    json_decref(page);
+    run_until(f, is_in(f, 1, HTH_WORKER_READY));
+    assert_true(is_at(f, 0, HTH_RESIDENCY_EVICTED));
+    assert_true(is_in(f, 2, HTH_WORKER_READY));
+}
+
+FIXTURE_TEST(a_release_of_all_models_ends_the_wait_of_those_that_were_ordered_to_load)
+{
+    unsigned n_turns = 0;
+    hearth_error err;
+    json_t *page = NULL;
+
+    (void)add_sized(f, "a", 1);
+    (void)add_sized(f, "b", 1);
+    begin(f, 9000);
+    assert_int_equal(hth_supervisor_load(f->supervisor, "a", &err), HEARTH_OK);
+    assert_true(is_in(f, 0, HTH_WORKER_STOPPED)); /* its needs are asked for first */
+    assert_int_equal(hth_supervisor_release_all(f->supervisor, false, &page, &err), HEARTH_OK);
+    assert_int_equal(json_array_size(names(page, "releasing")), 0);
+    json_decref(page);
+    use(f, "b");
+    run_until(f, n_turns++ == 10);
+    assert_int_equal(view(f, 0).n_starts, 0);
 }
 
 FIXTURE_TEST(all_models_but_pinned_ones_leave_with_their_rows)

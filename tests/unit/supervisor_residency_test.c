@@ -502,6 +502,22 @@ FIXTURE_TEST(repacked_weights_that_models_share_count_once)
     assert_true(hth_weight_regions_bytes(folder, f->models[0].path) > 0);
 }
 
+FIXTURE_TEST(repacked_weights_that_models_share_count_once_after_a_reload_and_while_one_loads)
+{
+    unsigned n_turns = 0;
+    char folder[600];
+
+    add_sharers(f, folder);
+    begin(f, 45);
+    use(f, "a");
+    use(f, "b");
+    run_until(f, n_turns++ == 10);
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    run_until(f, n_turns++ == 20);
+    assert_int_equal(used_mib(f), 10 + 10 + 20);
+    assert_true(is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
+}
+
 FIXTURE_TEST(kept_weights_make_room_and_rows_stay)
 {
     char folder[600];
