@@ -1,6 +1,7 @@
 /*
  * bench_command.c - `hearth bench`: measure, or read two reports, then print, and write the files
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "cli/bench_model.h"
 #include "cli/bench_report.h"
 #include "cli/bench_table.h"
+#include "cli/bench_url.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_source.h"
@@ -19,12 +21,23 @@
 
 enum { ARGUMENTS_MAX = 256 };
 
-static atomic_bool interrupted; /* set on the thread that waits for signals */
+/* Set on the thread that waits for signals: for the library's callbacks, and for transfers. */
+static atomic_bool interrupted;
+static volatile sig_atomic_t stopped;
 
 static void interrupt(void *user_data)
 {
     (void)user_data;
     atomic_store(&interrupted, true);
+    stopped = 1;
+}
+
+static hearth_status measure_server(const hth_bench_options *options, json_t *report, size_t *n_failed_out,
+                                    hearth_error *err)
+{
+    if (!hth_interrupt_watch(interrupt, NULL))
+        return hth_fail(err, HEARTH_FAILED, "no thread can be started");
+    return hth_bench_url_run(options, &stopped, report, n_failed_out, err);
 }
 
 static hearth_status measure_model(hth_bench_options *options, json_t *report, hearth_error *err)
@@ -97,17 +110,23 @@ int hth_command_bench(int argc, char **argv)
     hearth_error err = { .message = "" };
     hearth_status status;
     json_t *report;
+    size_t n_failed = 0; /* requests to a server */
     int exit_code;
 
     memcpy(typed, argv, (size_t)n_typed * sizeof(typed[0]));
     if (!hth_bench_options_parse(argc, argv, &options, &exit_code))
         return exit_code;
-    report = hth_bench_report_new(options.compares ? "comparison" : "model", n_typed, typed);
+    report = hth_bench_report_new(options.compares ? "comparison" : options.url ? "server" : "model", n_typed, typed);
     if (!report) {
         (void)fputs("hearth: no memory\n", stderr);
         return HTH_EXIT_FAILED;
     }
-    status = options.compares ? compare(&options, report, &err) : measure_model(&options, report, &err);
+    if (options.compares)
+        status = compare(&options, report, &err);
+    else if (options.url)
+        status = measure_server(&options, report, &n_failed, &err);
+    else
+        status = measure_model(&options, report, &err);
     if (status == HEARTH_OK)
         status = write_results(&options, report, &err);
     json_decref(report);
@@ -115,5 +134,7 @@ int hth_command_bench(int argc, char **argv)
         return HTH_EXIT_INTERRUPTED;
     if (status != HEARTH_OK)
         hth_run_say_error(&err);
-    return status == HEARTH_OK ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+    if (n_failed > 0)
+        (void)fprintf(stderr, "hearth: %zu requests had no whole reply; the report has the first error\n", n_failed);
+    return status == HEARTH_OK && n_failed == 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
 }

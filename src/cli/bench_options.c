@@ -75,11 +75,24 @@ static const hth_option rows[] = {
       .low = 0.1, .high = 1e6, .is_common = true },
     { "reps", 0, HTH_OPTION_U32, "N", "repeat each measure so often, if time allows, and take the median",
       .offset = AT(reps), .low = 1, .high = HTH_BENCH_REPS_MAX, .is_common = true },
-    { "seed", 0, HTH_OPTION_U32, "N", "seed of the prompts", .offset = AT(seed), .low = 0, .high = UINT32_MAX },
+    { "seed", 0, HTH_OPTION_U32, "N", "seed of the prompts and of the arrivals", .offset = AT(seed), .low = 0,
+      .high = UINT32_MAX },
     { "cache", 0, HTH_OPTION_TEXT, "DIR",
       "folder for the rows of the tier disk, in a new folder that is removed (default: the cache directory)",
       .offset = AT(folder), .is_common = true },
     { "ram-files", 0, HTH_OPTION_TEXT, "DIR", "likewise for those of the tier tmpfs", .offset = AT(shm) },
+    { .kind = HTH_OPTION_HEADING, .help = "Server" },
+    { "url", 0, HTH_OPTION_TEXT, "URL",
+      "measure the server at this address, with OpenAI's API, instead of a model here: conversations, agents and "
+      "questions about documents arrive for --seconds",
+      .offset = AT(url), .is_common = true },
+    { "model", 0, HTH_OPTION_TEXT, "NAME", "a model of the server (default: its first)", .offset = AT(model),
+      .is_common = true },
+    { "rate", 0, HTH_OPTION_NUMBER, "N", "requests that arrive a second, on average", .offset = AT(rate), .low = 0.001,
+      .high = 1000, .is_common = true },
+    { "api-key", 0, HTH_OPTION_TEXT, "KEY",
+      "the key for it (default: $HEARTH_API_KEY). Other users of this machine can see it: better use the variable",
+      .offset = AT(key) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
     { "json", 0, HTH_OPTION_TEXT, "FILE", "write the numbers to this file, too", .offset = AT(json_file),
       .is_common = true },
@@ -99,16 +112,19 @@ static const hth_option rows[] = {
 static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] = "usage: hearth bench MODEL [OPTIONS]\n"
+                            "       hearth bench --url URL [OPTIONS]\n"
                             "       hearth bench --compare A.json B.json [--html FILE]\n"
                             "\n"
                             "Measures a model on this machine: new prompts against known ones by tier, prefill,\n"
                             "generation, and the cost of the cache. MODEL is named as for 'hearth run'.\n"
+                            "With --url it measures a server, Hearth's or another one, under a load of requests.\n"
                             "\n";
 
 static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
                               "\n"
                               "  hearth bench models/hearth-tiny.gguf --quick\n"
-                              "  hearth bench model.gguf --json today.json --html today.html\n";
+                              "  hearth bench model.gguf --json today.json --html today.html\n"
+                              "  hearth bench --url http://127.0.0.1:8080 --rate 4 --json hearth.json\n";
 
 static void init(hth_bench_options *out)
 {
@@ -118,6 +134,7 @@ static void init(hth_bench_options *out)
         .seconds = 60,
         .reps = 3,
         .seed = 1,
+        .rate = 2,
         .shm = "/dev/shm",
     };
     hth_model_setup_init(&out->setup);
@@ -133,7 +150,7 @@ static const void *defaults(void)
 
 const hth_manual hth_bench_manual = {
     .name = "bench",
-    .summary = "measure a model on this machine, new prompts against known ones",
+    .summary = "measure a model on this machine, or a server, with plots",
     .usage = usage,
     .closing = closing,
     .options = &table,
@@ -151,9 +168,13 @@ static bool check(hth_bench_options *o, int n_arguments, char **arguments)
 {
     if (o->compares && n_arguments != 2)
         return wrong("--compare needs two files that 'hearth bench --json' wrote");
-    if (!o->compares && n_arguments != 1)
-        return wrong("bench needs one MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub; 'hearth bench --help' shows "
-                     "an example");
+    if (o->compares && o->url)
+        return wrong("--compare and --url exclude each other; give one");
+    if (o->url && n_arguments > 0)
+        return wrong("with --url the server has the model; choose one of its models with --model");
+    if (!o->compares && !o->url && n_arguments != 1)
+        return wrong("bench needs one MODEL, a GGUF file or OWNER/REPO[:QUANT] of a hub, or --url; 'hearth bench "
+                     "--help' shows an example");
     o->n_ctx = o->setup.model.n_ctx;
     for (int i = 0; i < n_arguments; i++)
         o->arguments[i] = arguments[i];

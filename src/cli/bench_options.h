@@ -20,13 +20,17 @@ typedef struct hth_bench_list {
 } hth_bench_list;
 
 typedef struct hth_bench_options {
-    hth_model_setup setup; /* path: the model's file */
+    hth_model_setup setup; /* path: the model's file, unless there is a url */
     uint32_t n_ctx;        /* as given; 0: as the measures need it */
     hth_bench_list lengths;
     hth_bench_list sequences;
     double seconds; /* planned for all measures */
     uint32_t reps;  /* of each measure, at most */
     uint32_t seed;
+    const char *url;    /* NULL: a model is measured in this process */
+    const char *model;  /* of the server; NULL: its first */
+    const char *key;    /* NULL: that of $HEARTH_API_KEY */
+    double rate;        /* requests a second */
     const char *folder; /* parent of the rows on disk; NULL: the cache's */
     const char *shm;    /* parent of those on tmpfs */
     const char *json_file;

@@ -181,7 +181,7 @@ double hth_bench_cell(const json_t *row, size_t column)
 const char *hth_bench_number(double value, char text[32])
 {
     const double size = fabs(value);
-    const int n_decimals = size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+    const int n_decimals = size >= 100 || size == floor(size) ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
 
     if (isfinite(value))
         (void)snprintf(text, 32, size < 1e12 ? "%.*f" : "%.*e", n_decimals, value);

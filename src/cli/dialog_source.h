@@ -11,9 +11,10 @@
 
 /* The numbers of a reply. A server that is not Hearth leaves some of them unknown. */
 typedef struct hth_dialog_figures {
-    bool has_counts; /* prompt_tokens and cached_tokens are known */
+    bool has_counts; /* the numbers of tokens are known */
     bool has_hit;    /* hit, tier and miss are known */
     uint32_t prompt_tokens, cached_tokens;
+    uint32_t completion_tokens;       /* of a server */
     double ttft_ms;                   /* as seen here */
     double tokens_per_s;              /* 0: unknown */
     char hit[16], tier[16], miss[24]; /* names as in hearth.h */

@@ -79,6 +79,7 @@ TEST(numbers_have_three_digits_that_matter)
     assert_string_equal(hth_bench_number(0.01234, text), "0.012");
     assert_string_equal(hth_bench_number(1.234, text), "1.23");
     assert_string_equal(hth_bench_number(12.34, text), "12.3");
+    assert_string_equal(hth_bench_number(17, text), "17");
     assert_string_equal(hth_bench_number(12345.6, text), "12346");
     assert_string_equal(hth_bench_number(NAN, text), "-");
 }

@@ -1,0 +1,49 @@
+/*
+ * chat_server.c - see chat_server.h
+ */
+#include "cli/chat_server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "server/ask.h"
+
+hearth_status hth_chat_server_base(const char *url, char out[HTH_CHAT_SERVER_URL_BYTES], hearth_error *err)
+{
+    size_t n = strlen(url);
+
+    while (n > 0 && url[n - 1] == '/')
+        n--;
+    if (n >= 3 && memcmp(url + n - 3, "/v1", 3) == 0)
+        n -= 3;
+    if (n == 0 || n >= HTH_CHAT_SERVER_URL_BYTES)
+        return hth_fail(err, HEARTH_MISUSE, "--url needs an address such as http://127.0.0.1:8080");
+    (void)snprintf(out, HTH_CHAT_SERVER_URL_BYTES, "%.*s", (int)n, url);
+    return HEARTH_OK;
+}
+
+hearth_status hth_chat_server_model(const char *base, const char *key, char **out, hearth_error *err)
+{
+    char url[HTH_CHAT_SERVER_URL_BYTES + 32];
+    hth_buffer page = { .text = NULL };
+    json_t *object;
+    const char *id;
+    long answer = 0;
+    hearth_status status;
+
+    (void)snprintf(url, sizeof(url), "%s/v1/models", base); /* sized for it */
+    status = hth_ask(url, key, &answer, &page, err);
+    object = json_loadb(hth_buffer_text(&page), page.n, 0, NULL);
+    id = json_string_value(json_object_get(json_array_get(json_object_get(object, "data"), 0), "id"));
+    if (status == HEARTH_OK && (answer == 401 || answer == 403))
+        status = hth_fail(err, HEARTH_PERMISSION, "%s refuses: give a key with --api-key or $HEARTH_API_KEY", base);
+    else if (status == HEARTH_OK && !id)
+        status =
+            hth_fail(err, HEARTH_NOT_FOUND, "%s lists no model (%ld); is this the address of a server?", base, answer);
+    else if (status == HEARTH_OK && !(*out = strdup(id)))
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the name of a model");
+    json_decref(object);
+    hth_buffer_deinit(&page);
+    return status;
+}
