@@ -89,6 +89,11 @@ bench: build
 	@bench/restore.sh $(BUILD)
 	@bench/cache.sh $(BUILD)
 
+# The pictures of docs/page.md, from its test.
+pictures: build
+	@scripts/deps.sh --browser
+	@PICTURES=$(CURDIR)/docs/pictures tests/e2e/page_test.sh $(BUILD) .
+
 # Installs the last build, so that root neither builds nor fetches anything. PREFIX may differ from that of the build,
 # LIBDIR may not. DESTDIR=... comes before all paths.
 install:
@@ -102,4 +107,4 @@ clean:
 	rm -rf build build-asan build-tsan build-fuzz build-vulkan *.configure.log
 
 comma := ,
-.PHONY: help all deps build demo test vulkan-test asan tsan fuzz lint format counts bench install clean
+.PHONY: help all deps build demo test vulkan-test asan tsan fuzz lint format counts bench pictures install clean

@@ -98,8 +98,8 @@ class Api {
   }
 }
 
-// Server-sent events of a reply. Comments are left out.
-export async function* readEvents(reply) {
+// Server-sent events of a reply. With comments, a comment is an event { comment }.
+export async function* readEvents(reply, { comments = false } = {}) {
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
   let event = { event: 'message', data: [] }
@@ -118,6 +118,8 @@ export async function* readEvents(reply) {
         if (line === '') {
           if (event.data.length > 0) yield { id, event: event.event, data: event.data.join('\n') }
           event = { event: 'message', data: [] }
+        } else if (at === 0) {
+          if (comments) yield { comment: text }
         } else if (name === 'data') event.data.push(text)
         else if (name === 'event') event.event = text
         else if (name === 'id') id = text

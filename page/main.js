@@ -5,6 +5,7 @@ import './style.css'
 import { api } from './api.js'
 import * as chat from './chat.js'
 import * as dashboard from './dashboard.js'
+import { ask } from './dialogs.js'
 import { h, fill } from './dom.js'
 
 const views = [
@@ -38,32 +39,18 @@ function show() {
 // Resolves to { key, isKept }, or to null when the user closes the dialog.
 function askForKey(why) {
   const key = h('input', { type: 'password', id: 'key', autocomplete: 'off', value: api.key, spellcheck: 'false' })
-  const keep = h('input', { type: 'checkbox', id: 'keep' })
-  const dialog = h('dialog.key', { 'aria-labelledby': 'key-title' })
+  const keep = h('input', { type: 'checkbox' })
 
-  return new Promise((resolve) => {
-    const end = (answer) => {
-      dialog.remove()
-      resolve(answer)
-    }
-    const onsubmit = (event) => {
-      event.preventDefault()
-      end({ key: key.value.trim(), isKept: keep.checked })
-    }
-
-    dialog.addEventListener('cancel', () => end(null))
-    dialog.append(
-      h('form', { onsubmit },
-        h('h2', { id: 'key-title' }, 'API key'),
-        h('p', {}, why ? `The server says: ${why}` : 'The key that this page shows to the server.'),
-        h('label', { for: 'key' }, 'Key'), key,
-        h('label.check', {}, keep, ' Keep it in this browser. Otherwise it is forgotten with this tab.'),
-        h('div.buttons', {},
-          h('button', { type: 'button', onclick: () => end(null) }, 'Cancel'),
-          h('button.primary', { type: 'submit' }, 'Use this key'))))
-    document.body.append(dialog)
-    dialog.showModal()
-    key.focus()
+  return ask({
+    kind: 'key',
+    title: 'API key',
+    content: [
+      h('p', {}, why ? `The server says: ${why}` : 'The key that this page shows to the server.'),
+      h('label', { for: 'key' }, 'Key'), key,
+      h('label.check', {}, keep, ' Keep it in this browser. Otherwise it is forgotten with this tab.'),
+    ],
+    accept: 'Use this key',
+    read: () => ({ key: key.value.trim(), isKept: keep.checked }),
   })
 }
 

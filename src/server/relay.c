@@ -296,6 +296,7 @@ static void broken(hth_relay *relay)
     }
     if (relay->is_unjudged && hth_proxy_view(relay->proxy, model->name, &view) && !judge(relay, &view))
         return;
+    hth_relay_tell_break(relay);
     hth_relay_ask(relay, relay->generation);
 }
 

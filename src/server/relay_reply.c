@@ -317,3 +317,11 @@ void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
         hth_relay_write(relay, text.text, text.n);
     hth_buffer_deinit(&text);
 }
+
+void hth_relay_tell_break(hth_relay *relay)
+{
+    static const char comment[] = ": worker ended\n\n";
+
+    if (relay->kept && relay->form == HTH_FORM_EVENTS && relay->has_begun && is_between_events(relay))
+        hth_relay_write(relay, comment, sizeof(comment) - 1);
+}

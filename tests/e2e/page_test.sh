@@ -42,7 +42,7 @@ CHROMIUM=$(command -v chromium || command -v chromium-browser || command -v goog
   exit 77
 }
 HEARTH_CLIENTS=$("$source/scripts/npm.sh" "$source/tests/page") || fail "the browser's driver cannot be installed, see above"
-export CHROMIUM HEARTH_CLIENTS SERVER_URL="$url" WORK="$work"
+export CHROMIUM HEARTH_CLIENTS SERVER_URL="$url" SERVER_PID="$server_pid" WORK="$work"
 node "$source/tests/page/page.mjs" || fail "the page in a browser, see above; $(tail -n 20 "$work/log")"
 serve_stop
 

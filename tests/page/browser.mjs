@@ -17,9 +17,9 @@ export const browser = await (puppeteer.default ?? puppeteer).launch({
 const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true }
 const DESK = { width: 1180, height: 800 }
 
-// A page of its own profile: storage is shared by the pages of one context. expected: a pattern of errors that the
-// check provokes.
-export async function openPage(path, { context, hasKey = true, phone = false, dark = false, expected = /^$/ } = {}) {
+// A page of its own profile: storage is shared by the pages of one context. extra: fields that are added to its requests.
+// expected: a pattern of errors that the check provokes.
+export async function openPage(path, { context, hasKey = true, phone = false, dark = false, extra = null, expected = /^$/ } = {}) {
   const own = context ?? (await browser.createBrowserContext())
   const page = await own.newPage()
 
@@ -35,7 +35,13 @@ export async function openPage(path, { context, hasKey = true, phone = false, da
     const url = request.url()
     if (!url.startsWith(`${server}/`) && !/^(data|blob):/.test(url)) page.problems.push(`a request to ${url}`)
   })
-  if (hasKey) await page.evaluateOnNewDocument((value) => sessionStorage.setItem('hearth.key', value), key)
+  await page.evaluateOnNewDocument((value, fields) => {
+    if (location.protocol !== 'http:') return
+    if (value) sessionStorage.setItem('hearth.key', value)
+    const { fetch } = window
+    const add = (options) => ({ ...options, body: JSON.stringify({ ...JSON.parse(options.body), ...fields }) })
+    if (fields) window.fetch = (path, options) => fetch(path, options?.method === 'POST' ? add(options) : options)
+  }, hasKey ? key : '', extra)
   await page.setViewport(phone ? PHONE : DESK)
   await page.emulateMediaFeatures([
     { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },

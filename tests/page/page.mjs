@@ -1,29 +1,98 @@
 // page.mjs - the page in a browser; started by tests/e2e/page_test.sh
-import { assert, check, finish, key, until } from '../clients/checks.mjs'
-import { browser, closePage, openPage, refuseBarriers } from './browser.mjs'
+import { readFileSync } from 'node:fs'
+import { assert, check, finish, key, raw, until } from '../clients/checks.mjs'
+import { childrenOf } from '../support/server.mjs'
+import { browser, closePage, openPage, picture, refuseBarriers } from './browser.mjs'
 
-const text = (page, selector) => page.$eval(selector, (element) => element.textContent)
+// A reply of the slow model that lasts three seconds, and is always the same.
+const LONG = { max_tokens: 150, ignore_eos: true, temperature: 0 }
+const QUESTION = 'Tell me a story about a fox who lived near a river, and who went out to look for her friend, the bear.'
 
-for (const dark of [false, true]) {
-  for (const view of ['chat', 'dashboard']) {
-    await check(`the ${view} has no barrier, ${dark ? 'dark' : 'light'}`, async () => {
-      const page = await openPage(`/#/${view}`, { dark })
-      await page.waitForSelector(`main.${view}`)
-      assert.match(await page.title(), /Hearth$/)
-      await refuseBarriers(page)
-      await closePage(page)
-    })
+const text = (page, selector) => page.evaluate((wanted) => document.querySelector(wanted)?.textContent ?? '', selector)
+const lastText = (page) => page.$$eval('.message.assistant .text', (all) => all.at(-1)?.textContent ?? '')
+// The text of the newest reply, as the page keeps it.
+const keptText = (page) => page.evaluate(() => new Promise((resolve) => {
+  indexedDB.open('hearth').onsuccess = ({ target: { result: database } }) => {
+    database.transaction('messages').objectStore('messages').getAll().onsuccess = ({ target: { result } }) => {
+      database.close()
+      resolve(result.filter(({ role }) => role === 'assistant').sort((a, b) => a.createdAt - b.createdAt).at(-1).content)
+    }
   }
+}))
+const isBusy = (page) => page.$eval('.composer .primary', (button) => button.textContent === 'Stop')
+const idle = (page) => until('the reply has ended', async () => (await page.$('.message.assistant footer .actions')) && !(await isBusy(page)))
+const grown = (page, n) => until(`the reply has ${n} characters`, async () => (await lastText(page)).length >= n)
+
+// Clicks the button with these words, below a selector.
+const press = (page, words, below = 'body') =>
+  page.evaluate((wanted, selector) => {
+    const button = [...document.querySelectorAll(`${selector} button`)].filter((one) => one.textContent === wanted).at(-1)
+    if (!button) throw new Error(`there is no button '${wanted}'`)
+    button.click()
+  }, words, below)
+
+async function say(page, words) {
+  await page.type('.composer textarea', words)
+  await page.keyboard.press('Enter')
 }
 
-await check('a chat streams a reply', async () => {
-  const page = await openPage('/')
-  await page.type('textarea', 'Tell me a story about a fox.')
-  await page.keyboard.press('Tab')
-  await page.keyboard.press('Enter')
-  await until('there is a reply', async () => (await page.$('.said')) && (await text(page, '.said')).length > 40)
-  await closePage(page)
+// A chat with this model. Other settings by the names of their fields.
+async function openChat(model, settings = {}, options = {}) {
+  const page = await openPage('/', options)
+  await page.waitForSelector(`select option[value=${model}]`)
+  await page.select('.bar select', model)
+  await press(page, 'Settings')
+  for (const [name, value] of Object.entries(settings)) await page.type(`dialog #${name}`, String(value))
+  await press(page, 'Use', 'dialog')
+  return page
+}
+
+const importFile = async (page, content) => {
+  const input = await page.$('.sidebar input[type=file]')
+  await page.evaluate((element, json) => {
+    const files = new DataTransfer()
+    files.items.add(new File([json], 'chat.json', { type: 'application/json' }))
+    element.files = files.files
+    element.dispatchEvent(new Event('change'))
+  }, input, JSON.stringify(content))
+  await page.waitForSelector('.message')
+}
+
+// A file as the page exports it, of messages that follow one another.
+const exported = (messages, title = 'Imported') => ({
+  format: 'hearth-conversation-1',
+  conversation: { id: 'x', title, createdAt: 1, changedAt: 1, leaf: String(messages.length - 1), settings: {} },
+  messages: messages.map((message, i) => ({
+    id: String(i), conversation: 'x', parent: i === 0 ? null : String(i - 1), createdAt: i + 1, state: 'done', ...message,
+  })),
 })
+
+const RICH = `## A table, a formula, and code
+
+| place | time |
+| --- | --- |
+| RAM | $1.2\\,\\mathrm{ms}$ |
+| disk | 5.3 ms |
+
+$$ \\sum_{i=1}^{n} i = \\frac{n(n+1)}{2} $$
+
+\`\`\`python
+def warm(prompt):
+    return cache[prompt]  # nothing is computed
+\`\`\`
+`
+const HOSTILE = `<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"><iframe srcdoc="x"></iframe>
+
+![picture](https://elsewhere.example/x.png "t") [link](javascript:window.hacked=1) [link](data:text/html,x)
+
+<a href="javascript:window.hacked=1" onclick="window.hacked=1">x</a> $\\href{javascript:window.hacked=1}{x}$
+
+<svg><style>*{display:none}</style></svg><form action="/x"><button>y</button></form>`
+
+const TIMINGS = { cache_n: 799, prompt_n: 0, prompt_ms: 0, predicted_n: 64, predicted_ms: 800, predicted_per_second: 80,
+  queue_ms: 0.2, restore_ms: 0.7, ttft_ms: 1.2, hit: 'exact', tier: 'ram' }
+
+// ---- the frame ----
 
 await check('the dashboard lists the models, once it has a key', async () => {
   const page = await openPage('/#/dashboard', { hasKey: false, expected: /401/ })
@@ -31,8 +100,229 @@ await check('the dashboard lists the models, once it has a key', async () => {
   await refuseBarriers(page)
   await page.type('#key', key)
   await page.keyboard.press('Enter')
-  await page.waitForSelector('tbody tr')
-  assert.match(await text(page, 'tbody'), /tiny/)
+  await page.waitForFunction(() => document.querySelector('main').textContent.includes('tiny'))
+  assert.equal(await page.evaluate(() => localStorage.length), 0)
+  await closePage(page)
+})
+
+for (const dark of [false, true]) {
+  await check(`nothing is a barrier, ${dark ? 'dark' : 'light'}`, async () => {
+    const page = await openPage('/', { dark })
+    await importFile(page, exported([
+      { role: 'user', content: 'Show me all that you can.', attachments: [{ name: 'notes.txt', text: 'One.\nTwo.' }] },
+      { role: 'assistant', content: RICH, reasoning: 'The user wants to see everything.', timings: TIMINGS,
+        calls: [{ id: 'a', name: 'weather', arguments: '{"city":"Oslo"}' }] },
+    ], 'All that there is'))
+    await page.waitForSelector('math')
+    await refuseBarriers(page)
+    await picture(page, `page-chat-${dark ? 'dark' : 'light'}`)
+    await press(page, 'Settings')
+    await refuseBarriers(page)
+    await page.keyboard.press('Escape')
+    await page.goto(`${new URL(page.url()).origin}/#/dashboard`)
+    await page.waitForSelector('main.dashboard')
+    await refuseBarriers(page)
+    await closePage(page)
+  })
+}
+
+await check('a phone sees everything without scrolling sideways', async () => {
+  const page = await openPage('/', { phone: true })
+  await press(page, 'Chats')
+  await importFile(page, exported([{ role: 'user', content: 'x'.repeat(300) }, { role: 'assistant', content: RICH }]))
+  await page.waitForSelector('math')
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth))
+  await refuseBarriers(page)
+  await picture(page, 'page-phone')
+  await closePage(page)
+})
+
+// ---- what is shown ----
+
+await check('markdown is shown, and hostile words stay words', async () => {
+  const page = await openPage('/')
+  await importFile(page, exported([{ role: 'user', content: HOSTILE }, { role: 'assistant', content: RICH + HOSTILE, reasoning: HOSTILE }]))
+  await page.waitForSelector('.assistant .text table')
+  const has = (selector) => page.$$eval(`.message ${selector}`, (all) => all.length)
+  for (const selector of ['h2', 'td math', 'math[display=block]', 'pre .hljs-keyword']) assert.ok(await has(selector), selector)
+  for (const selector of ['script', 'img', 'iframe', 'form', 'style', '[onerror]', '[onclick]', '.text button[type=submit]',
+    '[href^="javascript:"]', '[href^="data:"]']) assert.equal(await has(selector), 0, selector)
+  assert.equal(await page.evaluate(() => window.hacked), undefined)
+  await closePage(page)
+})
+
+await check('thinking, calls and attachments are folded', async () => {
+  const page = await openPage('/')
+  await importFile(page, exported([
+    { role: 'user', content: 'Look.', attachments: [{ name: 'a.txt', text: 'attached' }] },
+    { role: 'assistant', content: 'Yes.', reasoning: 'hidden thought', calls: [{ id: 'c', name: 'look', arguments: '{}' }] },
+  ]))
+  for (const name of ['thinking', 'call', 'attachment']) {
+    await page.waitForSelector(`details.${name}:not([hidden])`)
+    assert.equal(await page.$eval(`details.${name}`, (element) => element.open), false)
+  }
+  assert.equal(await page.$eval('.composer textarea', (field) => field.placeholder), 'The result of look')
+  await closePage(page)
+})
+
+await check('1,000 messages cost as much as those in sight', async () => {
+  const page = await openPage('/')
+  await page.evaluate(() => {
+    window.longTasks = []
+    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map(({ duration }) => duration))).observe({ type: 'longtask' })
+  })
+  await importFile(page, exported(Array.from({ length: 1000 }, (_, i) =>
+    i % 2 === 0 ? { role: 'user', content: `Question ${i}` } : { role: 'assistant', content: `Answer ${i}\n\n${RICH}`, timings: TIMINGS })))
+  const built = () => page.$$eval('.message', (all) => all.filter((one) => one.firstChild).length)
+  const isSeen = (words) => until(`'${words}' is seen`, () => page.evaluate((wanted) =>
+    [...document.querySelectorAll('.message .text')].some((one) => one.textContent.includes(wanted)), words))
+  await isSeen('Answer 999')
+  assert.equal(await page.$$eval('.message', (all) => all.length), 1000)
+  assert.ok((await built()) < 40, `${await built()} messages are built`)
+  await page.$eval('.thread', (thread) => (thread.scrollTop = 0))
+  await isSeen('Question 0')
+  await until('the end is built no more', async () => (await built()) < 60)
+  await page.$eval('.thread', (thread) => (thread.scrollTop = thread.scrollHeight / 2))
+  await isSeen('Answer 5')
+  console.log(`        long tasks: ${(await page.evaluate(() => window.longTasks)).map(Math.round).join(', ') || 'none'} ms`)
+  await closePage(page)
+})
+
+// ---- a chat ----
+
+await check('a reply streams and tells its figures, and the same prompt is warm', async () => {
+  const page = await openChat('tiny', { max_tokens: 24 })
+  await say(page, QUESTION)
+  await idle(page)
+  assert.ok((await lastText(page)).length > 10)
+  assert.match(await text(page, '.figures summary'), /tokens reused.*first token.*tokens\/s/)
+  await press(page, 'Again', '.assistant')
+  await until('there are two versions', async () => (await page.$('.versions')) && !(await isBusy(page)))
+  assert.match(await text(page, '.figures summary'), /exact hit.* tokens reused/)
+  assert.match(await text(page, '.versions'), /2 of 2/)
+  await closePage(page)
+})
+
+await check('words of a stream become markdown as they come', async () => {
+  const grammar = 'root ::= "A list:\\n\\n- one\\n- <b>two</b>\\n\\n**The end.**"'
+  const page = await openChat('tiny', {}, { extra: { grammar } })
+  await say(page, 'Write a list.')
+  await idle(page)
+  assert.equal(await page.$$eval('.assistant .text li', (all) => all.length), 2)
+  assert.equal(await text(page, '.assistant .text strong'), 'The end.')
+  assert.equal(await page.$('.assistant .text b'), null)
+  await closePage(page)
+})
+
+await check('messages can be edited, and their versions chosen; a reply can be stopped and go on', async () => {
+  const page = await openChat('slow', {}, { extra: LONG })
+  await say(page, 'First version.')
+  await grown(page, 10)
+  await page.keyboard.press('Escape')
+  await idle(page)
+  const stopped = await keptText(page)
+  await press(page, 'Continue')
+  await until('it has grown', async () => (await lastText(page)).length > stopped.length + 10)
+  await press(page, 'Stop')
+  await idle(page)
+  assert.ok((await keptText(page)).startsWith(stopped))
+  await press(page, 'Edit', '.user')
+  await page.keyboard.type(' And more.')
+  await press(page, 'Send', '.user')
+  await grown(page, 5)
+  await press(page, 'Stop')
+  await idle(page)
+  assert.match(await text(page, '.user .text'), /First version\. And more\./)
+  await page.click('.user .versions button')
+  await until('the first version is seen', async () => (await text(page, '.user .text')).trim() === 'First version.')
+  await closePage(page)
+})
+
+await check('conversations are kept, found, renamed and deleted', async () => {
+  const page = await openPage('/')
+  await importFile(page, exported([{ role: 'user', content: 'a needle in the text' }], 'The first'))
+  await importFile(page, exported([{ role: 'user', content: 'hay' }], 'The second'))
+  const titles = () => page.$$eval('.conversations button', (all) => all.map((one) => one.textContent))
+  await until('both are listed', async () => (await titles()).length === 2)
+  await page.type('.sidebar input[type=search]', 'needle')
+  await until('one is found', async () => (await titles()).join() === 'The first')
+  await page.click('.conversations button')
+  await until('it is open', async () => (await text(page, 'h1')) === 'The first')
+  await press(page, 'Rename')
+  await page.$eval('#dialog-text', (field) => (field.value = 'A needle'))
+  await press(page, 'Use', 'dialog')
+  await until('it has its new name', async () => (await text(page, 'h1')) === 'A needle')
+  await page.reload()
+  await until('it is still open', async () => (await text(page, 'h1')) === 'A needle')
+  await press(page, 'Delete', '.menu')
+  await press(page, 'Delete', 'dialog')
+  await until('the other one is left', async () => (await titles()).join() === 'The second')
+  await closePage(page)
+})
+
+await check('a file goes along as text', async () => {
+  const page = await openChat('tiny', { max_tokens: 4 })
+  let body = null
+  page.on('request', (request) => (body = request.postData() ?? body))
+  await page.evaluate(() => {
+    const files = new DataTransfer()
+    files.items.add(new File(['the fox\n'], 'fox.txt'))
+    document.querySelector('main').dispatchEvent(new DragEvent('drop', { dataTransfer: files, bubbles: true, cancelable: true }))
+  })
+  await page.waitForSelector('.attachments li')
+  await say(page, 'Who is in this file?')
+  await idle(page)
+  assert.equal(JSON.parse(body).messages[0].content, 'fox.txt:\n```\nthe fox\n\n```\n\nWho is in this file?')
+  await closePage(page)
+})
+
+// ---- what can go wrong ----
+
+const slowWorker = () => childrenOf(Number(process.env.SERVER_PID)).find((pid) =>
+  readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('stub:'))
+
+let whole = ''
+const slowChat = async (options) => {
+  const page = await openChat('slow', {}, { extra: LONG, ...options })
+  await say(page, QUESTION)
+  return page
+}
+
+await check('a reply survives the death of its worker, and its reader is told', async () => {
+  const page = await slowChat()
+  await idle(page)
+  whole = await keptText(page)
+  await press(page, 'Again', '.assistant')
+  await until('the second one has begun', async () => (await isBusy(page)) && (await lastText(page)).length > 15)
+  process.kill(slowWorker(), 'SIGKILL')
+  await page.waitForSelector('.assistant .notice')
+  assert.match(await text(page, '.assistant .notice'), /worker process of the model/)
+  await idle(page)
+  assert.equal(await keptText(page), whole)
+  await closePage(page)
+})
+
+await check('a reply survives a reload of the page', async () => {
+  const page = await slowChat()
+  await grown(page, 15)
+  await page.reload()
+  await idle(page)
+  assert.equal(await keptText(page), whole)
+  await closePage(page)
+})
+
+await check('a reply whose stream is gone continues from its text', async () => {
+  const page = await slowChat({ expected: /404|INCOMPLETE_CHUNKED/ })
+  const streams = []
+  page.on('response', (response) => response.headers()['x-hearth-stream'] && streams.push(response.headers()['x-hearth-stream']))
+  await until('it is kept', async () => streams.length === 1 && (await keptText(page)).length > 15)
+  assert.equal((await raw(`/v1/streams/${streams[0]}`, { method: 'DELETE' })).status, 204)
+  await until('there is a second stream', () => streams.length === 2)
+  const { length } = await keptText(page)
+  await grown(page, length + 5)
+  await press(page, 'Stop')
+  await idle(page)
+  assert.equal((await keptText(page)).slice(0, 16), whole.slice(0, 16))
   await closePage(page)
 })
 

@@ -166,6 +166,23 @@ TEST(a_stream_goes_on_in_another_worker_without_its_client)
     stage_free(stage);
 }
 
+TEST(the_reader_of_a_kept_stream_alone_is_told_that_its_worker_ended)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 1 << 20);
+    hth_test_client client;
+
+    for (int i = 0; i < 2; i++) {
+        stage->wants_kept = i == 0;
+        ask_and_lose(stage, &client);
+        (void)hth_test_client_hear(&client, stage->wants_kept ? ": worker ended\n\n" : "data: one\n\n");
+        worker_start(&stage->supervisor);
+        (void)hth_test_client_hear(&client, "data: three\n\n");
+        assert_true(!strstr(client.heard, "worker ended") == !stage->wants_kept);
+        hth_test_client_close(&client);
+    }
+    stage_free(stage);
+}
+
 TEST(nobody_else_may_read_it)
 {
     relay_stage *stage = stage_new(KEEP_MS, 1 << 20);

@@ -1,0 +1,97 @@
+// store.js - conversations and their messages in the browser's IndexedDB
+//
+//   conversations   { id, title, createdAt, changedAt, leaf, settings }    leaf: the last message of the branch that is seen
+//   messages        { id, conversation, parent, role, createdAt, content, ... }   chat.js and reply.js name the rest
+//
+// Each write is one transaction: a reload finds a message as it was before a write or after it.
+
+const NAME = 'hearth'
+const VERSION = 1
+
+const settled = (request) =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result)
+    request.onerror = () => reject(request.error)
+  })
+
+const ended = (transaction) =>
+  new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve()
+    transaction.onabort = () => reject(transaction.error)
+    transaction.onerror = () => reject(transaction.error)
+  })
+
+let database = null
+
+function open() {
+  database ??= new Promise((resolve, reject) => {
+    const request = indexedDB.open(NAME, VERSION)
+
+    request.onupgradeneeded = () => {
+      request.result.createObjectStore('conversations', { keyPath: 'id' })
+      request.result.createObjectStore('messages', { keyPath: 'id' }).createIndex('conversation', 'conversation')
+    }
+    request.onsuccess = () => resolve(request.result)
+    request.onerror = () => reject(new Error(`This browser keeps no conversations: ${request.error?.message}`))
+  })
+  return database
+}
+
+// crypto.randomUUID() is missing on plain HTTP addresses of other machines.
+export const newId = () =>
+  [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+
+// Newest first.
+export async function conversations() {
+  const all = await settled((await open()).transaction('conversations').objectStore('conversations').getAll())
+  return all.sort((a, b) => b.changedAt - a.changedAt)
+}
+
+export async function messagesOf(conversation) {
+  const index = (await open()).transaction('messages').objectStore('messages').index('conversation')
+  return settled(index.getAll(conversation))
+}
+
+// The conversations with a message that has this text, in any case.
+export async function conversationsWith(text) {
+  const store = (await open()).transaction('messages').objectStore('messages')
+  const wanted = text.toLowerCase()
+  const found = new Set()
+
+  await new Promise((resolve, reject) => {
+    const request = store.openCursor()
+    request.onerror = () => reject(request.error)
+    request.onsuccess = () => {
+      const cursor = request.result
+      if (!cursor) return resolve()
+      if (cursor.value.content.toLowerCase().includes(wanted)) found.add(cursor.value.conversation)
+      cursor.continue()
+    }
+  })
+  return found
+}
+
+// A conversation and messages of it, whole or not at all.
+export async function save(conversation, messages = []) {
+  const transaction = (await open()).transaction(['conversations', 'messages'], 'readwrite')
+
+  transaction.objectStore('conversations').put(conversation)
+  for (const message of messages) transaction.objectStore('messages').put(message)
+  return ended(transaction)
+}
+
+export async function saveMessage(message) {
+  const transaction = (await open()).transaction('messages', 'readwrite')
+
+  transaction.objectStore('messages').put(message)
+  return ended(transaction)
+}
+
+export async function remove(conversation) {
+  const transaction = (await open()).transaction(['conversations', 'messages'], 'readwrite')
+  const messages = transaction.objectStore('messages')
+
+  transaction.objectStore('conversations').delete(conversation)
+  for (const key of await settled(messages.index('conversation').getAllKeys(conversation))) messages.delete(key)
+  return ended(transaction)
+}

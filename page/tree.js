@@ -1,0 +1,53 @@
+// tree.js - the messages of a conversation as a tree: a message that was edited or generated again has siblings
+//
+// The branch that is seen is the path from the root to one leaf.
+
+const ROOT = null
+const byAge = (a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1)
+
+export class Tree {
+  #messages = new Map()
+  #children = new Map()
+
+  constructor(messages = []) {
+    for (const message of [...messages].sort(byAge)) this.add(message)
+  }
+
+  add(message) {
+    const parent = message.parent ?? ROOT
+
+    this.#messages.set(message.id, message)
+    if (!this.#children.has(parent)) this.#children.set(parent, [])
+    this.#children.get(parent).push(message)
+  }
+
+  get(id) {
+    return this.#messages.get(id)
+  }
+
+  get messages() {
+    return [...this.#messages.values()]
+  }
+
+  // From the root to this message.
+  path(id) {
+    const path = []
+
+    for (let message = this.get(id); message; message = this.get(message.parent)) path.push(message)
+    return path.reverse()
+  }
+
+  // The messages with the same parent, itself included, the oldest first.
+  siblings(message) {
+    return this.#children.get(message.parent ?? ROOT) ?? []
+  }
+
+  // The newest leaf at or below a message.
+  leafBelow(message) {
+    for (let last = message; ; ) {
+      const children = this.#children.get(last.id)
+      if (!children?.length) return last
+      last = children.at(-1)
+    }
+  }
+}
