@@ -25,6 +25,7 @@ static const char more_functions[] =
     "    :file) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$2\")) ;;\n"
     "    :directory) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- \"$2\")) ;;\n"
     "    :name) COMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" models ls --names 2>/dev/null)\" -- \"$2\")) ;;\n"
+    "    :served) COMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" ps --names 2>/dev/null)\" -- \"$2\")) ;;\n"
     "    :model)\n"
     "        _hearth_offer :name \"$2\"\n"
     "        [[ ${COMPREPLY[*]} ]] || _hearth_offer :file \"$2\" ;;\n"

@@ -23,6 +23,7 @@ static void print_kind(const char *kind, size_t n, FILE *out)
         { HTH_COMPLETE_DIRECTORY, " -a '(__fish_complete_directories)'" },
         { HTH_COMPLETE_MODEL, " -F -a '(hearth models ls --names 2>/dev/null)'" },
         { HTH_COMPLETE_NAME, " -a '(hearth models ls --names 2>/dev/null)'" },
+        { HTH_COMPLETE_SERVED, " -a '(hearth ps --names 2>/dev/null)'" },
         { HTH_COMPLETE_COMMAND, " -a '(hearth help --names)'" },
         { HTH_COMPLETE_VERB, "" },
         { HTH_COMPLETE_NOTHING, "" },

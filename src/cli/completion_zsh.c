@@ -30,6 +30,7 @@ static void print_action(const char *kind, size_t n, FILE *out)
         { HTH_COMPLETE_DIRECTORY, "_files -/" },
         { HTH_COMPLETE_MODEL, "_hearth_model" },
         { HTH_COMPLETE_NAME, "_hearth_name" },
+        { HTH_COMPLETE_SERVED, "_hearth_served" },
         { HTH_COMPLETE_COMMAND, "_hearth_command" },
         { HTH_COMPLETE_VERB, "_hearth_verb $words[2]" },
         { HTH_COMPLETE_NOTHING, " " },
@@ -112,6 +113,10 @@ void hth_completion_zsh(FILE *out)
     (void)fputs("#compdef hearth\n# zsh completion for hearth; made by 'hearth completion zsh'\n\n"
                 "_hearth_name() {\n"
                 "    local -a names=(${(f)\"$(_call_program names hearth models ls --names 2>/dev/null)\"})\n"
+                "    compadd -a names\n"
+                "}\n\n"
+                "_hearth_served() {\n"
+                "    local -a names=(${(f)\"$(_call_program names hearth ps --names 2>/dev/null)\"})\n"
                 "    compadd -a names\n"
                 "}\n\n"
                 "_hearth_model() {\n"

@@ -36,6 +36,7 @@ struct hth_manual {
 #define HTH_COMPLETE_DIRECTORY ":directory"
 #define HTH_COMPLETE_MODEL ":model"     /* a file, or a downloaded model */
 #define HTH_COMPLETE_NAME ":name"       /* a downloaded model */
+#define HTH_COMPLETE_SERVED ":served"   /* a model of the running server */
 #define HTH_COMPLETE_COMMAND ":command" /* of the program */
 #define HTH_COMPLETE_VERB ":verb"       /* of the command before it */
 #define HTH_COMPLETE_NOTHING ":nothing"

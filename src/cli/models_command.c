@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/option_table.h"
+#include "cli/models_orders.h"
 #include "cli/result_json.h"
 #include "cli/units.h"
 #include "hub/ollama.h"
@@ -67,12 +67,22 @@ static const hth_manual rm_manual = {
     .arguments = HTH_COMPLETE_NAME,
 };
 
-static const hth_manual *const verbs[] = { &ls_manual, &rm_manual, NULL };
+static const hth_manual *const verbs[] = {
+    &ls_manual,
+    &rm_manual,
+    &hth_models_load_manual,
+    &hth_models_unload_manual,
+    &hth_models_move_manual,
+    &hth_models_release_manual,
+    &hth_models_compact_manual,
+    NULL,
+};
 
 const hth_manual hth_models_manual = {
     .name = "models",
-    .summary = "list and remove models that were downloaded",
-    .usage = "Looks after the models of this machine.\n\n",
+    .summary = "list and remove downloaded models; give orders to a running server",
+    .usage =
+        "Looks after downloaded models (ls, rm), and after those of a running server (load, unload, move, ...).\n\n",
     .closing = "'hearth help models VERB' explains a verb and its options.\n",
     .verbs = verbs,
 };
@@ -193,7 +203,9 @@ int hth_command_models(int argc, char **argv)
         return HTH_EXIT_OK;
     }
     if (!manual)
-        return say("models needs a verb, ls or rm; 'hearth models --help' explains them", HTH_EXIT_USAGE);
+        return say("models needs a verb, such as ls or load; 'hearth models --help' explains them", HTH_EXIT_USAGE);
+    if (manual != &ls_manual && manual != &rm_manual)
+        return hth_models_order(manual, argc - 1, argv + 1);
     (void)snprintf(command, sizeof(command), "hearth models %s", manual->name); /* sized for it */
     first = hth_option_table_parse(manual->options, command, --argc, ++argv, &options);
     if (first < 0)

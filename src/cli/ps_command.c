@@ -5,18 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/option_table.h"
+#include "cli/operator_page.h"
 #include "cli/units.h"
-#include "server/ask.h"
 
-enum { URL_BYTES = 2048, NAME_COLUMNS = 15, MEMORY_NAME_COLUMNS = 22, SIZE_BYTES = 32 };
+enum { NAME_COLUMNS = 15, MEMORY_NAME_COLUMNS = 22, SIZE_BYTES = 32 };
 
 typedef struct ps_options {
-    const char *url;
-    const char *key;
+    hth_operator server;
     bool memory;
+    bool watch;
+    bool names;
     bool json;
     bool help;
 } ps_options;
@@ -24,17 +26,15 @@ typedef struct ps_options {
 #define AT(field) offsetof(ps_options, field)
 
 static const hth_option rows[] = {
-    { "url", 0, HTH_OPTION_TEXT, "URL",
-      "the server's address, for operators if it has one (default: $HEARTH_URL or http://127.0.0.1:8080)",
-      .offset = AT(url) },
-    { "api-key", 0, HTH_OPTION_TEXT, "KEY",
-      "the key of an operator (default: $HEARTH_API_KEY). Other users of this machine can see it: better use the "
-      "variable",
-      .offset = AT(key) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_operator_options, .offset = AT(server) },
     { "memory", 0, HTH_OPTION_FLAG, NULL,
       "show the memory that each model is expected to take, by the metadata of its file, and the most that was "
       "measured",
       .offset = AT(memory) },
+    { "watch", 'w', HTH_OPTION_FLAG, NULL,
+      "show the models again each second, until Ctrl-C; not on a terminal: each time that more than times changed",
+      .offset = AT(watch) },
+    { "names", 0, HTH_OPTION_FLAG, NULL, "the names alone, one a line", .offset = AT(names) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
     { "help", 'h', HTH_OPTION_END, NULL, "show this help", .offset = AT(help) },
 };
@@ -42,7 +42,7 @@ static const hth_option rows[] = {
 static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
 static const char usage[] =
-    "usage: hearth ps [--url URL] [--memory | --json]\n"
+    "usage: hearth ps [--url URL] [--memory] [--watch | --json | --names]\n"
     "\n"
     "Shows the models of a running server: the state of their workers, the place of their weights, their memory,\n"
     "requests at work and waiting, the time since their last use, the time until they leave memory, and the part of\n"
@@ -193,57 +193,96 @@ static int print_page(const json_t *page, bool memory)
     return fflush(stdout) == 0 ? HTH_EXIT_OK : fail("cannot write to standard output");
 }
 
-static int refuse(const char *url, long status, const json_t *page)
+/* The page without times and sizes; NULL without memory. The caller frees it. */
+static char *lasting_facts(const json_t *page)
 {
-    const json_t *said = json_object_get(json_object_get(page, "error"), "message");
+    static const char *const names[] = {
+        "name", "state", "residency", "pinned", "running_requests", "waiting_requests"
+    };
+    json_t *facts = json_array(), *model;
+    char *text;
+    size_t i;
 
-    if (json_is_string(said))
-        (void)fprintf(stderr, "hearth: the server at '%s' refuses with %ld: %s\n", url, status,
-                      json_string_value(said));
-    else
-        (void)fprintf(stderr, "hearth: the server at '%s' answers with %ld; is it a Hearth server?\n", url, status);
-    return HTH_EXIT_FAILED;
+    json_array_foreach(json_object_get(page, "models"), i, model)
+    {
+        for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+            json_t *value = json_object_get(model, names[k]);
+
+            (void)json_array_append_new(facts, value ? json_incref(value) : json_null());
+        }
+    }
+    text = json_dumps(facts, 0);
+    json_decref(facts);
+    return text;
 }
 
-static int ask(const ps_options *options)
+/*
+ * Print a page of --watch. On a terminal it replaces the last one. Elsewhere it follows, unless it has the same facts;
+ * *shown are those of the last page.
+ */
+static int print_again(const json_t *page, bool memory, char **shown)
 {
-    const char *base = options->url ? options->url : getenv("HEARTH_URL");
-    const char *key = options->key ? options->key : getenv("HEARTH_API_KEY");
-    hth_buffer body = { .text = NULL };
-    json_t *page = NULL;
-    hearth_error err;
-    char url[URL_BYTES];
-    size_t n;
-    long status;
-    int exit_code;
+    const bool is_terminal = isatty(STDOUT_FILENO);
+    char *facts = lasting_facts(page);
+    int exit_code = HTH_EXIT_OK;
 
-    base = base && *base ? base : "http://127.0.0.1:8080";
-    n = strlen(base);
-    n -= n > 0 && base[n - 1] == '/';
-    if (n + sizeof("/admin/models") > sizeof(url))
-        return fail("--url is too long");
-    (void)snprintf(url, sizeof(url), "%.*s/admin/models", (int)n, base);
-    if (hth_ask(url, key && *key ? key : NULL, &status, &body, &err) != HEARTH_OK) {
-        hth_buffer_deinit(&body);
-        return fail(err.message);
+    if (is_terminal || !facts || !*shown || strcmp(facts, *shown) != 0) {
+        if (is_terminal)
+            (void)fputs("\033[H\033[J", stdout); /* clears the screen */
+        else if (*shown)
+            (void)putchar('\n');
+        exit_code = print_page(page, memory);
     }
-    page = json_loadb(hth_buffer_text(&body), body.n, 0, NULL);
-    if (status != 200)
-        exit_code = refuse(url, status, page);
-    else if (options->json)
+    free(*shown);
+    *shown = facts;
+    return exit_code;
+}
+
+static int print_names(const json_t *page)
+{
+    json_t *model;
+    size_t i;
+
+    json_array_foreach(json_object_get(page, "models"), i, model)(void)
+        puts(json_string_value(json_object_get(model, "name"))); /* a server's model has one */
+    return fflush(stdout) == 0 ? HTH_EXIT_OK : fail("cannot write to standard output");
+}
+
+/* Ask and print once; shown: as above, for --watch. */
+static int show(const ps_options *options, char **shown)
+{
+    hth_buffer body = { .text = NULL };
+    int exit_code = hth_operator_ask(&options->server, "/admin/models", NULL, &body);
+    json_t *page = exit_code == HTH_EXIT_OK ? json_loadb(hth_buffer_text(&body), body.n, 0, NULL) : NULL;
+
+    if (exit_code == HTH_EXIT_OK && options->json)
         exit_code = fwrite(hth_buffer_text(&body), 1, body.n, stdout) == body.n && fflush(stdout) == 0
                       ? HTH_EXIT_OK
                       : fail("cannot write to standard output");
-    else
-        exit_code = print_page(page, options->memory);
+    else if (exit_code == HTH_EXIT_OK && options->names)
+        exit_code = print_names(page);
+    else if (exit_code == HTH_EXIT_OK)
+        exit_code = options->watch ? print_again(page, options->memory, shown) : print_page(page, options->memory);
     json_decref(page);
     hth_buffer_deinit(&body);
     return exit_code;
 }
 
+static int watch(const ps_options *options)
+{
+    const struct timespec pause = { .tv_sec = 1 };
+    char *shown = NULL;
+    int exit_code;
+
+    while ((exit_code = show(options, &shown)) == HTH_EXIT_OK)
+        (void)nanosleep(&pause, NULL); /* Ctrl-C ends the program */
+    free(shown);
+    return exit_code;
+}
+
 int hth_command_ps(int argc, char **argv)
 {
-    ps_options options = { .url = NULL };
+    ps_options options = { .json = false };
     const int first = hth_option_table_parse(&table, "hearth ps", argc, argv, &options);
 
     if (first < 0)
@@ -256,5 +295,9 @@ int hth_command_ps(int argc, char **argv)
         (void)fprintf(stderr, "hearth: ps takes no '%s'; 'hearth ps --help' lists its options\n", argv[first]);
         return HTH_EXIT_USAGE;
     }
-    return ask(&options);
+    if (options.watch && (options.json || options.names)) {
+        (void)fputs("hearth: --watch is for people; programs read the stream GET /admin/events\n", stderr);
+        return HTH_EXIT_USAGE;
+    }
+    return options.watch ? watch(&options) : show(&options, NULL);
 }

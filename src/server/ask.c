@@ -20,10 +20,11 @@ static bool on_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_
     return !out->failed;
 }
 
-hearth_status hth_ask(const char *url, const char *key, long *status_out, hth_buffer *out, hearth_error *err)
+hearth_status hth_ask(const char *url, const char *key, const char *json, long *status_out, hth_buffer *out,
+                      hearth_error *err)
 {
     const hth_fetch_order order = {
-        .url = url, .key = key, .timeout_ms = TIMEOUT_MS, .on_bytes = on_bytes, .user_data = out
+        .url = url, .key = key, .json = json, .timeout_ms = TIMEOUT_MS, .on_bytes = on_bytes, .user_data = out
     };
     hth_fetch *fetch = hth_fetch_new();
     hearth_status status;

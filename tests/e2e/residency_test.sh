@@ -194,8 +194,28 @@ order 202 models/a/residency '{"residency":"device"}'
 ask 200 "$url/v1/chat/completions" -d "{\"model\":\"a\",$message}"
 order 202 compact; has '"compacting": *\["a"\]'
 ask 200 "$url/v1/chat/completions" -d "{\"model\":\"a\",$message}" # waits for the new worker, or is answered before
-order 202 models/a/residency '{"residency":"evicted"}'
+"$hearth" ps --watch --url "$admin_url" >"$work/watched" 2>&1 &
+watcher=$!
+"$hearth" models move evicted a none --url "$admin_url" >"$work/moved" 2>"$work/refused" &&
+  fail "a model that does not exist was moved"
+expect "the answer to an order" "$(cat "$work/moved")" "a: moving"
+grep -q "refuses with 404: there is no model 'none'" "$work/refused" || fail "the refusal is $(cat "$work/refused")"
 until_residencies evicted,evicted,evicted
+for _ in $(seq 600); do if grep -q '^a  *stopped  *evicted ' "$work/watched"; then break; fi; sleep 0.05; done
+grep -q '^a  *stopped  *evicted ' "$work/watched" || fail "who watches sees $(cat "$work/watched")"
+[ "$(grep -c '^MODEL ' "$work/watched")" -le 4 ] || fail "a page without a change was shown: $(cat "$work/watched")"
+if grep -q "$(printf '\033')" "$work/watched"; then fail "a file has escape codes"; fi
+kill "$watcher"
+HEARTH_URL=$admin_url "$hearth" models load b >/dev/null
+until_residencies evicted,device,evicted
+expect "the models that leave" "$("$hearth" models release --rows --url "$admin_url")" "b: releasing"
+until_residencies evicted,evicted,evicted
+expect "the names" "$("$hearth" ps --names --url "$admin_url" | tr '\n' ' ')" "a b c "
+refuse 2 "'moon' is no place" models move moon a --url "$admin_url"
+refuse 2 "takes a PLACE and the names" models move a
+refuse 2 "takes the names of models" models load
+refuse 2 "takes no name" models compact a
+refuse 2 "watch is for people" ps --json --watch
 serve_stop
 
 # A folder of models: those in it are served when they are asked for, and a reload looks again.

@@ -1,0 +1,24 @@
+/*
+ * operator_page.h - asks the pages for operators of a running server, for commands
+ */
+#ifndef HTH_CLI_OPERATOR_PAGE_H
+#define HTH_CLI_OPERATOR_PAGE_H
+
+#include "api/buffer.h"
+#include "cli/option_table.h"
+
+/* NULL: $HEARTH_URL or the default address; $HEARTH_API_KEY or none. */
+typedef struct hth_operator {
+    const char *url;
+    const char *key;
+} hth_operator;
+
+extern const hth_option_table hth_operator_options; /* in an hth_operator: --url, --api-key */
+
+/*
+ * GET the page at path, or POST json to it (NULL: GET). Returns HTH_EXIT_OK, with the answer appended to out; otherwise
+ * the message went to standard error.
+ */
+int hth_operator_ask(const hth_operator *server, const char *path, const char *json, hth_buffer *out);
+
+#endif
