@@ -100,11 +100,30 @@ install:
 	@[ -x $(BUILD)/hearth ] && ls $(BUILD)/libhearth.* >/dev/null 2>&1 || { echo "run 'make' first, then 'make install'"; exit 1; }
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
+# Debian packages, for every processor of this architecture, in build-deb/packages. The second target installs, runs and
+# removes them in a new Debian system, which is gone afterwards.
+deb: export HEARTH_PORTABLE = 1
+deb: PREFIX = /usr
+deb: LIBDIR = lib/$(shell dpkg-architecture -qDEB_HOST_MULTIARCH)
+deb: deps
+	@scripts/deps.sh --packages
+	$(call configure,build-deb,-DBUILD_TESTING=OFF)
+	@cmake --build build-deb --parallel $(JOBS) --target hearth hearth_shared hearth_static hearth_notice
+	@scripts/deb.sh build-deb
+
+deb-test: deb
+	@tests/packages/deb_test.sh build-deb/packages
+
+# Removes the files that `make install` with the same PREFIX and DESTDIR put there, and nothing else.
+uninstall:
+	@scripts/uninstall.sh $(DESTDIR)$(PREFIX)
+
 help:
 	@sed -n 's/^\([a-z-]*\):.*/  make \1/p' Makefile | uniq
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-vulkan *.configure.log
+	rm -rf build build-asan build-tsan build-fuzz build-vulkan build-deb *.configure.log
 
 comma := ,
-.PHONY: help all deps build demo test vulkan-test asan tsan fuzz lint format counts bench pictures install clean
+.PHONY: help all deps build demo test vulkan-test asan tsan fuzz lint format counts bench pictures install deb deb-test \
+  uninstall clean

@@ -13,7 +13,14 @@ endif()
 if(HTH_ENGINE_RPC_SERVER)
   install(PROGRAMS ${HTH_ENGINE_RPC_SERVER} DESTINATION ${CMAKE_INSTALL_LIBDIR}/hearth)
 endif()
-install(FILES ${HEARTH_ENGINE}/LICENSE.llama.cpp LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The licenses of everything that is linked, and of the packages in the page for browsers.
+set(HTH_NOTICE ${CMAKE_BINARY_DIR}/NOTICE)
+add_custom_command(OUTPUT ${HTH_NOTICE} VERBATIM
+  COMMAND ${CMAKE_SOURCE_DIR}/scripts/notices.sh ${CMAKE_BINARY_DIR} ${HEARTH_ENGINE} > ${HTH_NOTICE}
+  DEPENDS hearth hearth_shared hearth-llama scripts/notices.sh COMMENT "Collecting licenses")
+add_custom_target(hearth_notice ALL DEPENDS ${HTH_NOTICE})
+install(FILES LICENSE ${HTH_NOTICE} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md PATTERN *.svg)
 # What an operator copies: an example of a configuration, the unit for systemd, alerts, a dashboard.
 install(FILES packaging/hearth.conf packaging/prometheus-alerts.yml packaging/grafana-dashboard.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/hearth)
@@ -64,3 +71,20 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/hearth-config-version.cmake
 install(FILES ${CMAKE_BINARY_DIR}/hearth-config.cmake ${CMAKE_BINARY_DIR}/hearth-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)
 install(EXPORT hearth-targets NAMESPACE hearth:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/hearth)
+
+# Last: the list of all these files, for `make uninstall`. It keeps files of an earlier version that are still there.
+install(CODE "set(folder \"${CMAKE_INSTALL_DATADIR}/hearth\")
+  get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+  get_filename_component(folder \"\${folder}\" ABSOLUTE BASE_DIR \"\${prefix}\")
+  set(list \"\$ENV{DESTDIR}\${folder}/installed\")
+  set(lines \"\")
+  if(EXISTS \"\${list}\")
+    file(STRINGS \"\${list}\" lines)
+  endif()
+  foreach(file \${CMAKE_INSTALL_MANIFEST_FILES} \"\${folder}/installed\")
+    file(RELATIVE_PATH file \"\${prefix}\" \"\${file}\")
+    list(APPEND lines \"\${file}\")
+  endforeach()
+  list(REMOVE_DUPLICATES lines)
+  list(JOIN lines \"\\n\" lines)
+  file(WRITE \"\${list}\" \"\${lines}\\n\")")

@@ -3,7 +3,8 @@
 #
 # On Debian and Ubuntu the script installs them (with sudo when not root). On other systems it prints their names and
 # fails. With --tools it also installs the tools that check the code, with --software-gpu a Vulkan device that the CPU
-# computes, with --browser the browser for the test of the page.
+# computes, with --browser the browser for the test of the page, with --packages the tools that make Debian packages and
+# check them.
 set -eu
 
 say() { printf 'deps: %s\n' "$*" >&2; }
@@ -14,6 +15,7 @@ debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz onl
 debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
 debian_browser='chromium'   # for make test only
+debian_packagers='debhelper lintian mmdebstrap'   # for make deb and make deb-test only
 
 wanted=$debian_packages
 if [ "${HEARTH_VULKAN:-0}" != 0 ]; then wanted="$wanted $debian_vulkan"; fi
@@ -21,6 +23,7 @@ case ${1:-} in
   --tools) wanted="$wanted $debian_tools" ;;
   --software-gpu) wanted="$wanted $debian_software_gpu" ;;
   --browser) wanted="$wanted $debian_browser" ;;
+  --packages) wanted="$wanted $debian_packagers" ;;
 esac
 
 missing_debian() {

@@ -77,8 +77,21 @@ final=$cache/$key
 build=$cache/$key.build
 source=$cache/source-v$version
 
+# The licenses of all that the result links. Results of earlier versions of this script lack some of them.
+licenses_of='llama.cpp=LICENSE nlohmann-json=licenses/LICENSE-jsonhpp cpp-httplib=vendor/cpp-httplib/LICENSE'
+copy_licenses() {
+  for license in $licenses_of; do
+    [ -f "$1/LICENSE.${license%%=*}" ] || cp "$source/${license#*=}" "$1/LICENSE.${license%%=*}"
+  done
+}
+finished() {
+  [ -f "$final/engine.cmake" ] || return 1
+  if [ -d "$source" ]; then copy_licenses "$final"; fi
+  echo "$final"
+}
+
 if [ "${1:-}" = --print ]; then echo "$final"; exit 0; fi
-if [ -f "$final/engine.cmake" ]; then echo "$final"; exit 0; fi
+if finished; then exit 0; fi
 
 # The pinned version, from the first lines of a source tree.
 check_version() {
@@ -156,7 +169,7 @@ lock() {
   fi
 }
 lock
-if [ -f "$final/engine.cmake" ]; then echo "$final"; exit 0; fi
+if finished; then exit 0; fi
 
 fetch_npm() {
   command -v npm >/dev/null || { say "npm is missing, so the packaged source cannot be fetched"; return 1; }
@@ -241,7 +254,7 @@ rm -rf "$stage"; mkdir -p "$stage/lib" "$stage/include/jinja" "$stage/include/nl
 cp "$source"/include/*.h "$source"/ggml/include/*.h "$source"/common/*.h "$source"/common/*.hpp "$stage/include/"
 cp "$source"/common/jinja/*.h "$stage/include/jinja/"
 cp "$source"/vendor/nlohmann/*.hpp "$stage/include/nlohmann/" 2>/dev/null || true
-cp "$source/LICENSE" "$stage/LICENSE.llama.cpp"
+copy_licenses "$stage"
 if [ $shared = ON ]; then
   find "$build/bin" \( -name '*.so*' -o -name '*.dylib' \) -exec cp -a {} "$stage/lib/" \;
 else

@@ -165,7 +165,7 @@ static void print_summary(const hth_serve_set *set)
     (void)printf("ok: %zu model%s", set->options.n_models, set->options.n_models == 1 ? "" : "s");
     for (size_t i = 0; i < set->options.n_models; i++)
         (void)printf("%s%s", i == 0 ? " (" : ", ", set->models[i].name);
-    (void)printf("), listening on");
+    (void)printf("%s, listening on", set->options.n_models > 0 ? ")" : "");
     for (size_t i = 0; i < effective->n_listen; i++)
         (void)printf("%s %s", i > 0 ? "," : "", effective->listen[i]);
     if (set->options.n_keys > 0)

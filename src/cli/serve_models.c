@@ -233,7 +233,10 @@ bool hth_serve_models_read(hth_serve_loader *l)
         add_file_model(l, l->sections[i]);
     for (size_t i = 0; i < found.n; i++)
         add_found_model(l, &found.list[i]);
-    if (n == 0 && l->problems->n_errors == 0)
+    if (n == 0 && l->o->server.models_folder)
+        hth_problems_warn(l->problems, "there is no model in '%s' yet; a GGUF file that comes there is served at once",
+                          l->o->server.models_folder);
+    else if (n == 0 && l->problems->n_errors == 0)
         hth_problems_add(l->problems,
                          "there is no model to serve; give one with -m FILE, with --models-dir, or with a section "
                          "'model \"NAME\" { path = \"FILE\" }' in the file that --config names");

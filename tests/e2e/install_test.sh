@@ -5,7 +5,7 @@
 
 # The lines of the README, in a directory like a checkout.
 mkdir "$work/checkout" "$work/home"
-ln -s "$source/Makefile" "$source/examples" "$source/models" "$work/checkout/"
+ln -s "$source/Makefile" "$source/scripts" "$source/examples" "$source/models" "$work/checkout/"
 sed -n '/^export PREFIX=/,/^```/{/^```/!p;}' "$source/README.md" >"$work/recipe"
 [ "$(wc -l <"$work/recipe")" -ge 4 ] || fail "the README says nothing of the library"
 is_plain=yes # the library of a build with a sanitizer wants the same flags
@@ -26,8 +26,11 @@ done
 for file in bash-completion/completions/hearth zsh/site-functions/_hearth fish/vendor_completions.d/hearth.fish; do
   [ -s "$prefix/share/$file" ] || fail "the completion $file is not installed"
 done
+for part in llama.cpp nlohmann-json cpp-httplib page; do
+  grep -q "^==== $part$" "$prefix/share/doc/hearth/NOTICE" || fail "NOTICE lacks the license of $part"
+done
 [ -f "$prefix/share/hearth/hearth.service" ] || fail "the unit for systemd is not installed"
-"$prefix/bin/hearth" serve --config "$prefix/share/hearth/hearth.conf" --print-config >/dev/null ||
+"$prefix/bin/hearth" serve --config "$prefix/share/hearth/hearth.conf" --models-dir "$source/models" --print-config >/dev/null ||
   fail "the example that is installed is no configuration"
 
 # The tree may move: from here on it lies in another place. Only the unit for systemd has the first place in it.
@@ -117,11 +120,27 @@ grep -q '^prefix=${pcfiledir}/../..$' "$work/stage/usr/lib/pkgconfig/hearth.pc" 
 PKG_CONFIG_PATH=$work/stage/usr/lib/pkgconfig
 expect "the staged prefix" "$(variable prefix)" "$(realpath "$work/stage/usr")"
 
+# Every installed file is removed, but nothing else; also those of an earlier version, which this one does not install.
+stage=$work/stage/usr
+echo old >"$stage/share/hearth/old"
+echo share/hearth/old >>"$stage/share/hearth/installed"
+make -s -C "$work/checkout" BUILD="$build" PREFIX=/usr DESTDIR="$work/stage" install >"$work/log" 2>&1 ||
+  fail "it cannot be installed again: $(tail -n 3 "$work/log")"
+echo mine >"$stage/share/hearth/mine"
+uninstall() { make -s -C "$work/checkout" PREFIX=/usr DESTDIR="$work/stage" uninstall >"$work/log" 2>&1; }
+uninstall || fail "'make uninstall' fails: $(cat "$work/log")"
+expect "what is left after 'make uninstall'" "$(find "$work/stage" ! -type d)" "$stage/share/hearth/mine"
+expect "folders of hearth that are left" "$(find "$work/stage" -type d -name hearth)" "$stage/share/hearth"
+if uninstall; then fail "'make uninstall' finds nothing to remove, and says nothing"; fi
+grep -q "nothing to remove: there is no '$stage/share/hearth/installed'" "$work/log" || fail "it says $(cat "$work/log")"
+
 # Libraries in a folder of the architecture. Only configured files are made anew; the binaries come from this build.
 cmake -S "$source" -B "$work/multiarch" -DHEARTH_ENGINE="$(sed -n 's/^HEARTH_ENGINE:PATH=//p' "$build/CMakeCache.txt")" \
   -DCMAKE_INSTALL_LIBDIR=lib/some-linux-gnu -DBUILD_TESTING=OFF >"$work/log" 2>&1 ||
   fail "it cannot be configured for lib/some-linux-gnu: $(tail -n 3 "$work/log")"
-for file in "$build/hearth" "$build"/libhearth.* "$build"/*.so; do [ ! -f "$file" ] || cp -a "$file" "$work/multiarch/"; done
+for file in "$build/hearth" "$build"/libhearth.* "$build"/*.so "$build/NOTICE"; do
+  [ ! -f "$file" ] || cp -a "$file" "$work/multiarch/"
+done
 make -s -C "$work/checkout" BUILD="$work/multiarch" PREFIX="$work/arch" install >"$work/log" 2>&1 ||
   fail "it cannot be installed into lib/some-linux-gnu: $(tail -n 3 "$work/log")"
 mv "$work/arch" "$work/arch-moved"

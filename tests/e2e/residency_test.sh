@@ -259,6 +259,15 @@ expect "reloads after a file that is no model" "$(grep -c 'folder of models has 
 curl -s "$admin_url/admin/config" >"$work/out"
 expect "the folder in the configuration" "$(value r.models_dir)" "$work/models"
 serve_stop
+# A folder without a model is no error: a server may be installed before its models.
 mkdir "$work/empty"
-refuse 1 'there is no model to serve' serve --models-dir "$work/empty"
+serve --models-dir "$work/empty" --cache "$work/cache"
+grep -q "there is no model in '$work/empty' yet" "$work/log" || fail "nothing is said of an empty folder: $(cat "$work/log")"
+ask 404 "$url/v1/completions" -d '{"model":"first","prompt":"x"}'
+cp "$tiny" "$work/empty/first.gguf"
+until_names first
+ask 200 "$url/v1/completions" -d '{"model":"first","prompt":"x","max_tokens":2}'
+rm "$work/empty/first.gguf"
+until_names ''
+serve_stop
 refuse 1 "the folder of models '$work/none' cannot be read: No such file" serve --models-dir "$work/none"

@@ -57,7 +57,8 @@ grep -q "path = \"$tiny\"" "$work/printed.conf" || fail "the print lacks the mod
 (cd / && "$hearth" serve --config "$work/printed.conf" --print-config) | cmp - "$work/printed.conf" || fail "a print comes to something else"
 "$hearth" serve --config "$work/etc/good.conf" --check >"$work/out" || fail "a good configuration is refused"
 expect "a check" "$(cat "$work/out")" "ok: 2 models (chat, later), listening on 127.0.0.1:8080, no keys"
-"$hearth" serve --config "$source/packaging/hearth.conf" --print-config >/dev/null || fail "the example is no configuration"
+"$hearth" serve --config "$source/packaging/hearth.conf" --models-dir "$source/models" --print-config >/dev/null ||
+  fail "the example is no configuration"
 
 # The documents list all keys.
 "$hearth" serve --print-keys >"$work/keys"
