@@ -30,7 +30,7 @@ async function messageOf(reply) {
 }
 
 class Api {
-  // Shows the user why a key is wanted, and resolves to { key, isKept }, or to null: the user has none. main.js sets it.
+  // Shows the user why a key is wanted. Resolves to { key, isKept }, or to null: the user has none. main.js sets it.
   askForKey = async () => null
 
   #asking = null

@@ -5,7 +5,8 @@ const BYTES_MAX = 1 << 20
 
 // { name, text }, or an error that names the file.
 async function read(file) {
-  if (file.size > BYTES_MAX) throw new Error(`'${file.name}' has ${file.size} bytes; a message takes files of at most 1 MiB`)
+  if (file.size > BYTES_MAX)
+    throw new Error(`'${file.name}' has ${file.size} bytes; a message takes files of at most 1 MiB`)
   const text = await file.text()
   if (text.includes('\0')) throw new Error(`'${file.name}' is no text`)
   return { name: file.name, text }
@@ -65,8 +66,10 @@ export class Attachments {
   }
 
   #show() {
-    fill(this.list, this.files.map((file) => h('li', {}, file.name,
-      h('button.quiet.small', { type: 'button', 'aria-label': `Remove ${file.name}`, onclick: () => this.#remove(file) }, '×'))))
+    const remove = (file) => h('button.quiet.small', { type: 'button', 'aria-label': `Remove ${file.name}`,
+      onclick: () => this.#remove(file) }, '×')
+
+    fill(this.list, this.files.map((file) => h('li', {}, file.name, remove(file))))
   }
 
   #remove(file) {

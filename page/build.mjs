@@ -52,7 +52,8 @@ const policy = [
 ].join('; ')
 
 const gzip = gzipSync(html, { level: 9 })
-if (gzip.length > GZIP_BYTES_MAX) throw new Error(`the page has ${gzip.length} bytes compressed, more than ${GZIP_BYTES_MAX}`)
+if (gzip.length > GZIP_BYTES_MAX)
+  throw new Error(`the page has ${gzip.length} bytes compressed, more than ${GZIP_BYTES_MAX}`)
 
 // Texts compile many times faster than lists of numbers. Three digits each, so that no digit behind one belongs to it.
 const literal = (bytes) => {

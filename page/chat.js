@@ -99,7 +99,8 @@ class Chat {
   }
 
   #newConversation() {
-    return Conversation.begin(this.api, { ...this.#conversation?.fields.settings, model: localStorage.getItem(MODEL) ?? undefined })
+    const settings = this.#conversation?.fields.settings
+    return Conversation.begin(this.api, { ...settings, model: localStorage.getItem(MODEL) ?? settings?.model })
   }
 
   #see(conversation) {
@@ -234,8 +235,10 @@ class Chat {
     const { data } = await this.api.get('/v1/models')
     const { settings } = this.#conversation.fields
 
-    fill(this.model, data.map(({ id, status }) =>
-      h('option', { value: id }, status?.value === 'loaded' ? id : `${id} (${status?.failed ? 'failed' : status?.value})`)))
+    fill(this.model, data.map(({ id, status }) => {
+      const state = status?.failed ? 'failed' : (status?.value ?? 'loaded')
+      return h('option', { value: id }, state === 'loaded' ? id : `${id} (${state})`)
+    }))
     if (!data.some(({ id }) => id === settings.model)) settings.model = data[0]?.id
     this.model.value = settings.model ?? ''
   }
@@ -247,7 +250,8 @@ class Chat {
 
   #chooseModel() {
     localStorage.setItem(MODEL, this.model.value)
-    return this.#do(() => this.#change({ settings: { ...this.#conversation.fields.settings, model: this.model.value } }))
+    const settings = { ...this.#conversation.fields.settings, model: this.model.value }
+    return this.#do(() => this.#change({ settings }))
   }
 
   async #settings() {
@@ -274,8 +278,8 @@ class Chat {
     const { title } = this.#conversation.fields
 
     this.menu.open = false
-    if (!(await confirm('Delete the conversation', `'${title}' is only in this browser. It cannot be brought back.`, 'Delete')))
-      return
+    const warning = `'${title}' is only in this browser. It cannot be brought back.`
+    if (!(await confirm('Delete the conversation', warning, 'Delete'))) return
     await this.#do(() => this.#conversation.remove())
     this.#begin()
   }

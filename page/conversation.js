@@ -31,6 +31,8 @@ function saveSoon(message) {
 
 addEventListener('pagehide', () => [...unsaved.keys()].forEach(saveNow))
 
+const asCall = ({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } })
+
 // As a request has it.
 function asRequest(message) {
   const { role, content, reasoning, calls = [], callId } = message
@@ -41,9 +43,7 @@ function asRequest(message) {
     role,
     content,
     ...(reasoning ? { reasoning_content: reasoning } : {}),
-    ...(calls.length > 0
-      ? { tool_calls: calls.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } })) }
-      : {}),
+    ...(calls.length > 0 ? { tool_calls: calls.map(asCall) } : {}),
   }
 }
 
@@ -104,7 +104,8 @@ export class Conversation {
     const call = this.openCall
 
     if (this.isEmpty) this.fields.title = content.trim().split('\n')[0].slice(0, TITLE_CHARACTERS) || UNTITLED
-    await this.#add(call ? { role: 'tool', content, callId: call.id } : { role: 'user', content, attachments }, this.fields.leaf)
+    const fields = call ? { role: 'tool', content, callId: call.id } : { role: 'user', content, attachments }
+    await this.#add(fields, this.fields.leaf)
     if (!this.openCall) await this.#answer(this.fields.leaf)
   }
 
@@ -215,7 +216,7 @@ export class Conversation {
     tell()
     await alone(`hearth reply ${message.id}`, async () => {
       // Another tab may have written it meanwhile.
-      if (isFromStore) Object.assign(message, (await store.messagesOf(this.fields.id)).find(({ id }) => id === message.id))
+      if (isFromStore) Object.assign(message, await store.message(message.id))
       await reply.run()
     })
     replies.delete(message.id)

@@ -35,7 +35,8 @@ export function ask({ kind = 'plain', title, content, accept, read }) {
 
 export function askForText(title, label, value) {
   const field = h('input', { id: 'dialog-text', value, autocomplete: 'off' })
-  return ask({ title, content: [h('label', { for: 'dialog-text' }, label), field], accept: 'Use', read: () => field.value.trim() })
+  const content = [h('label', { for: 'dialog-text' }, label), field]
+  return ask({ title, content, accept: 'Use', read: () => field.value.trim() })
 }
 
 export const confirm = async (title, text, accept) =>

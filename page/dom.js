@@ -7,6 +7,9 @@
 
 const SVG = 'http://www.w3.org/2000/svg'
 
+const present = (children) =>
+  children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
+
 function set(element, name, value) {
   if (value === null || value === undefined || value === false) return
   if (name.startsWith('on')) element.addEventListener(name.slice(2), value)
@@ -19,7 +22,7 @@ function create(namespace, selector, props, children) {
   const element = namespace ? document.createElementNS(namespace, name) : document.createElement(name)
   if (classes.length > 0) element.setAttribute('class', classes.join(' '))
   for (const [key, value] of Object.entries(props ?? {})) set(element, key, value)
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false))
+  element.append(...present(children))
   return element
 }
 
@@ -27,5 +30,4 @@ export const h = (selector, props, ...children) => create(null, selector, props,
 export const svg = (selector, props, ...children) => create(SVG, selector, props, children)
 
 // Replaces all children of an element.
-export const fill = (element, ...children) =>
-  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false))
+export const fill = (element, ...children) => element.replaceChildren(...present(children))

@@ -9,7 +9,8 @@ const count = (n) => n.toLocaleString('en-US')
 export function time(ms) {
   if (ms < 10) return `${ms.toFixed(1)} ms`
   if (ms < 1000) return `${Math.round(ms)} ms`
-  return ms < 60000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60000)} min ${Math.round((ms % 60000) / 1000)} s`
+  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`
+  return `${Math.floor(ms / 60000)} min ${Math.floor((ms % 60000) / 1000)} s`
 }
 
 const hitOf = ({ hit, tier }) => {

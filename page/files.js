@@ -14,14 +14,17 @@ export function saveFile(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(url), 1000)
 }
 
-export const fileName = (title, ending) => `${title.replace(/[^\p{L}\p{N} _-]/gu, '').trim().slice(0, 60) || 'conversation'}.${ending}`
+export const fileName = (title, ending) =>
+  `${title.replace(/[^\p{L}\p{N} _-]/gu, '').trim().slice(0, 60) || 'conversation'}.${ending}`
 
 export const toJson = (conversation, messages) => JSON.stringify({ format: FORMAT, conversation, messages }, null, 1)
 
 const names = { user: 'You', assistant: 'Model', tool: 'Tool' }
 
-export const toMarkdown = (conversation, path) =>
-  `# ${conversation.title}\n\n${path.map(({ role, content }) => `**${names[role] ?? role}**\n\n${content}\n`).join('\n')}`
+export function toMarkdown({ title }, path) {
+  const said = path.map(({ role, content }) => `**${names[role] ?? role}**\n\n${content}\n`)
+  return [`# ${title}\n`, ...said].join('\n')
+}
 
 // { conversation, messages } with new ids, so that a file can be read twice.
 export function fromJson(text) {

@@ -28,7 +28,8 @@ import { h } from './dom.js'
 const languages = { bash, c, cpp, css, diff, go, java, javascript, json, python, rust, sql, typescript, xml, yaml }
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language)
 
-const formula = (displayMode) => (source) => temml.renderToString(source, { displayMode, throwOnError: false, trust: false })
+const formula = (displayMode) => (source) =>
+  temml.renderToString(source, { displayMode, throwOnError: false, trust: false })
 
 const md = markdownIt({
   html: false,
@@ -49,12 +50,13 @@ md.renderer.rules.image = (tokens, i, options, env) => {
 }
 
 // The page's policy refuses inline styles, and complains of each. Quotes in words are escaped, so only tags have these.
-const withoutStyles = (html) => html.replaceAll(/ style="text-align:(\w+)"/g, ' align="$1"').replaceAll(/ style="[^"]*"/g, '')
+const withoutStyles = (html) =>
+  html.replaceAll(/ style="text-align:(\w+)"/g, ' align="$1"').replaceAll(/ style="[^"]*"/g, '')
 
 function purify(html) {
   const fragment = DOMPurify.sanitize(withoutStyles(html), {
     USE_PROFILES: { html: true, mathMl: true },
-    FORBID_TAGS: ['style', 'form', 'input', 'button', 'textarea', 'select', 'img', 'audio', 'video', 'picture', 'source'],
+    FORBID_TAGS: ['style', 'form', 'input', 'button', 'textarea', 'select', 'img', 'audio', 'video', 'source'],
     FORBID_ATTR: ['style', 'id', 'name'],
     RETURN_DOM_FRAGMENT: true,
   })
@@ -65,7 +67,8 @@ function purify(html) {
   for (const code of fragment.querySelectorAll('pre > code')) {
     const name = /language-(\S+)/.exec(code.className)?.[1] ?? ''
     const pre = code.parentElement
-    const box = h('div.code', {}, h('div.code-head', {}, h('span', {}, name), copyButton(() => code.textContent, 'Copy code')))
+    const copy = copyButton(() => code.textContent, 'Copy code')
+    const box = h('div.code', {}, h('div.code-head', {}, h('span', {}, name), copy))
     pre.tabIndex = 0 // so that the keyboard can scroll it
     pre.replaceWith(box)
     box.append(pre)

@@ -1,4 +1,4 @@
-// message.js - one message as it is seen: its text, thinking and calls folded, its figures, and what can be done with it
+// message.js - one message as it is seen: its text, thinking and calls folded, its figures, and its actions
 //
 // A message far from the window is not built: it is an empty box of the height that it had, or may have.
 import { copyButton } from './copy.js'
@@ -20,9 +20,8 @@ export class MessageView {
     this.actions = actions
     this.isBuilt = false
     this.isEdited = false
-    this.height = guessHeight(message)
     this.element = h(`article.message.${message.role}`, { 'aria-label': titles[message.role] ?? message.role })
-    this.element.style.minHeight = `${this.height}px`
+    this.element.style.minHeight = `${guessHeight(message)}px`
     this.element.view = this
   }
 
@@ -40,12 +39,11 @@ export class MessageView {
     this.update()
   }
 
-  // Not while somebody edits it or stands in it.
-  leave() {
+  // Becomes a box of this height; not while somebody edits it or stands in it.
+  leave(height) {
     if (!this.isBuilt || this.isEdited || this.message.state === 'running') return
     if (this.element.contains(document.activeElement)) return
-    this.height = this.element.offsetHeight
-    this.element.style.minHeight = `${this.height}px`
+    this.element.style.minHeight = `${height}px`
     fill(this.element)
     this.isBuilt = false
   }
@@ -74,7 +72,8 @@ export class MessageView {
     if (state === 'running' && progress && progress.processed < progress.total)
       return h('p.faint', {}, `Reading the prompt: ${progress.processed} of ${progress.total} tokens`)
     if (state === 'running' && !content && !reasoning) return h('p.faint', {}, 'Waiting for the first token')
-    if (nDeaths > 0) return h('p.notice', {}, 'The worker process of the model ended during this reply, and another one went on.')
+    if (nDeaths > 0)
+      return h('p.notice', {}, 'The worker process of the model ended during this reply, and another one went on.')
     if (finish === 'length') return h('p.faint', {}, 'The reply ended at its greatest length.')
     return null
   }
@@ -99,7 +98,8 @@ export class MessageView {
     const { message, actions } = this
     const button = (label, onclick) => h('button.quiet.small', { type: 'button', onclick }, label)
     const { position, n } = actions.place(message)
-    const canGoOn = message.role === 'assistant' && message.content && (message.state !== 'done' || message.finish === 'length')
+    const isWhole = message.state === 'done' && message.finish !== 'length'
+    const canGoOn = message.role === 'assistant' && message.content && !isWhole
 
     fill(this.foot, figures(message), h('div.actions', {},
       n > 1 && h('span.versions', { role: 'group', 'aria-label': 'Versions' },
@@ -116,7 +116,8 @@ export class MessageView {
 
   edit() {
     const { message } = this
-    const field = h('textarea', { rows: Math.min(20, message.content.split('\n').length + 1), 'aria-label': 'New text' })
+    const nLines = message.content.split('\n').length
+    const field = h('textarea', { rows: Math.min(20, nLines + 1), 'aria-label': 'New text' })
     const end = () => {
       this.isEdited = false
       this.update()

@@ -81,7 +81,10 @@ export class Reply {
     const { message } = this
     const { signal } = this.abort
 
-    if (message.stream) return this.api.fetch(`/v1/streams/${message.stream.id}?after=${message.stream.after}`, { signal })
+    if (message.stream) {
+      const { id, after } = message.stream
+      return this.api.fetch(`/v1/streams/${id}?after=${after}`, { signal })
+    }
     const reply = await this.api.fetch('/v1/chat/completions', {
       method: 'POST',
       headers: { 'x-hearth-resume': '1' },
@@ -90,6 +93,7 @@ export class Reply {
     })
     const id = reply.headers.get('x-hearth-stream')
     message.stream = id ? { id, after: 0 } : null
+    this.changed()
     return reply
   }
 

@@ -60,7 +60,7 @@ export function askForSettings(settings) {
     accept: 'Use',
     read: () => ({
       ...settings,
-      ...Object.fromEntries(fields.map(({ name, input }) => [name, input.value === '' ? undefined : input.valueAsNumber])),
+      ...Object.fromEntries(fields.map(({ name, input }) => [name, input.value ? input.valueAsNumber : undefined])),
       system: system.value,
       reasoning_effort: effort.value || undefined,
       tools: readTools(tools.value),

@@ -16,7 +16,7 @@ export class Sidebar {
     this.search = h('input', { type: 'search', placeholder: 'Search', 'aria-label': 'Search conversations',
       oninput: () => this.#searchSoon() })
     this.list = h('ul.conversations')
-    this.file = h('input', { type: 'file', accept: '.json,application/json', hidden: true, onchange: () => this.#picked() })
+    this.file = h('input', { type: 'file', accept: '.json', hidden: true, onchange: () => this.#picked() })
     this.element = h('nav.sidebar', { id: 'conversations', 'aria-label': 'Conversations' },
       h('div.buttons', {},
         h('button.primary', { type: 'button', onclick: () => actions.begin() }, 'New chat'),

@@ -1,7 +1,7 @@
 // store.js - conversations and their messages in the browser's IndexedDB
 //
-//   conversations   { id, title, createdAt, changedAt, leaf, settings }    leaf: the last message of the branch that is seen
-//   messages        { id, conversation, parent, role, createdAt, content, ... }   chat.js and reply.js name the rest
+//   conversations   { id, title, createdAt, changedAt, leaf, settings }; leaf is the last message of the seen branch
+//   messages        { id, conversation, parent, role, createdAt, content, ... }; reply.js names the rest
 //
 // Each write is one transaction: a reload finds a message as it was before a write or after it.
 
@@ -51,6 +51,8 @@ export async function messagesOf(conversation) {
   const index = (await open()).transaction('messages').objectStore('messages').index('conversation')
   return settled(index.getAll(conversation))
 }
+
+export const message = async (id) => settled((await open()).transaction('messages').objectStore('messages').get(id))
 
 // The conversations with a message that has this text, in any case.
 export async function conversationsWith(text) {

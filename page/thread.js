@@ -1,7 +1,7 @@
 // thread.js - the messages of a branch, of which only those near the window are built
 //
-// So a conversation of thousands of messages costs as much as one of twenty. The end stays in sight while a reply grows,
-// unless its reader has scrolled away.
+// So a conversation of thousands of messages costs as much as one of twenty. The end stays in sight while a reply
+// grows, unless its reader has scrolled away.
 import { h } from './dom.js'
 import { MessageView } from './message.js'
 
@@ -14,6 +14,7 @@ export class Thread {
   #observer = null
   #toBuild = new Set()
   #isAtEnd = true
+  #frame = 0
 
   constructor(actions) {
     this.actions = actions
@@ -21,7 +22,8 @@ export class Thread {
     this.down = h('button.down', { type: 'button', hidden: true, onclick: () => this.toEnd() }, 'To the end')
     this.element = h('div.thread', { tabindex: '0', role: 'region', 'aria-label': 'Conversation',
       onscroll: () => this.#scrolled() }, this.list)
-    this.#observer = new IntersectionObserver((entries) => this.#moved(entries), { root: this.element, rootMargin: NEAR })
+    this.#observer = new IntersectionObserver((entries) => this.#moved(entries),
+      { root: this.element, rootMargin: NEAR })
   }
 
   // Shows these messages, and the end of them when they are of another conversation.
@@ -63,9 +65,12 @@ export class Thread {
     view.edit()
   }
 
-  // To the end, if it was in sight.
+  // To the end with the next frame, if it was in sight. Asking for the height now would cost a layout of its own.
   follow() {
-    if (this.#isAtEnd) this.element.scrollTop = this.element.scrollHeight
+    cancelAnimationFrame(this.#frame)
+    this.#frame = requestAnimationFrame(() => {
+      if (this.#isAtEnd) this.element.scrollTop = this.element.scrollHeight
+    })
   }
 
   toEnd() {
@@ -84,11 +89,11 @@ export class Thread {
   }
 
   #moved(entries) {
-    for (const { target, isIntersecting } of entries) {
+    for (const { target, isIntersecting, boundingClientRect } of entries) {
       if (isIntersecting && !target.view.isBuilt) this.#toBuild.add(target.view)
       else if (!isIntersecting) {
         this.#toBuild.delete(target.view)
-        target.view.leave()
+        target.view.leave(boundingClientRect.height)
       }
     }
     this.#buildSome()

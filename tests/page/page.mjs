@@ -4,8 +4,8 @@ import { assert, check, finish, key, raw, until } from '../clients/checks.mjs'
 import { childrenOf } from '../support/server.mjs'
 import { browser, closePage, openPage, picture, refuseBarriers } from './browser.mjs'
 
-// A reply of the slow model that lasts three seconds, and is always the same.
-const LONG = { max_tokens: 150, ignore_eos: true, temperature: 0 }
+// A reply of the slow model that lasts two seconds, and is always the same.
+const LONG = { max_tokens: 100, ignore_eos: true, temperature: 0 }
 const QUESTION = 'Tell me a story about a fox who lived near a river, and who went out to look for her friend, the bear.'
 
 const text = (page, selector) => page.evaluate((wanted) => document.querySelector(wanted)?.textContent ?? '', selector)
