@@ -29,7 +29,7 @@ static void interrupt(void *user_data)
 {
     (void)user_data;
     atomic_store(&interrupted, true);
-    stopped = 1;
+    __atomic_store_n(&stopped, 1, __ATOMIC_RELAXED);
 }
 
 static hearth_status measure_server(const hth_bench_options *options, json_t *report, size_t *n_failed_out,

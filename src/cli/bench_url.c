@@ -49,7 +49,7 @@ typedef struct load {
 
     pthread_mutex_t lock; /* guards the fields below and all states */
     pthread_cond_t changed;
-    size_t n_over; /* exchanges that neither wait nor run; those before the first waiting one need no look */
+    size_t n_over; /* exchanges that neither wait nor run */
     size_t n_failed, n_left_out;
     char first_error[512];
 } load;
@@ -60,6 +60,11 @@ typedef struct worker {
     pthread_t thread;
     bool has_thread;
 } worker;
+
+static bool is_interrupted(const load *l)
+{
+    return __atomic_load_n(l->interrupted, __ATOMIC_RELAXED) != 0;
+}
 
 /* ---- the body of a request ---- */
 
@@ -224,7 +229,7 @@ static void wait_locked(load *l, uint64_t ns)
 /* The next request to send, at its time; NULL: there is none left. */
 static exchange *next_locked(load *l)
 {
-    while (l->n_over < l->n && !*l->interrupted) {
+    while (l->n_over < l->n && !is_interrupted(l)) {
         exchange *e = find_ready_locked(l);
         const uint64_t now = hth_os_monotonic_ns() - l->begin_ns;
 
@@ -401,7 +406,7 @@ static void show_progress(load *l)
     if (!l->options->quiet && !isatty(STDERR_FILENO))
         (void)fprintf(stderr, "hearth: sending %zu requests to %s\n", l->n, l->base);
     pthread_mutex_lock(&l->lock);
-    while (l->n_over < l->n && !*l->interrupted) {
+    while (l->n_over < l->n && !is_interrupted(l)) {
         (void)snprintf(detail, sizeof(detail), "%zu of %zu requests, %zu errors", l->n_over, l->n,
                        l->n_failed + l->n_left_out);
         hth_progress_draw(&progress, "measuring", (double)l->n_over / (double)l->n, detail);
@@ -435,7 +440,7 @@ static hearth_status run_workers(load *l, hearth_error *err)
         hth_fetch_free(workers[i].fetch);
     }
     free(workers);
-    return *l->interrupted ? HEARTH_CANCELLED : status;
+    return is_interrupted(l) ? HEARTH_CANCELLED : status;
 }
 
 static hearth_status find_server(load *l, hearth_error *err)

@@ -132,8 +132,8 @@ static int is_stopped(void *user_data, curl_off_t down_total, curl_off_t down, c
 {
     const hth_fetch *fetch = user_data;
 
-    (void)down_total, (void)down, (void)up_total, (void)up; /* on_bytes counts */
-    return *fetch->order->stop != 0;
+    (void)down_total, (void)down, (void)up_total, (void)up;            /* on_bytes counts */
+    return __atomic_load_n(fetch->order->stop, __ATOMIC_RELAXED) != 0; /* another thread may set it */
 }
 
 static bool set_stop(CURL *easy, hth_fetch *fetch)

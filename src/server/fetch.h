@@ -35,7 +35,7 @@ typedef struct hth_fetch_order {
     const char *json;                  /* the body of a POST; NULL: a GET */
     uint32_t timeout_ms;               /* for all of it; 0: none, but a connection that is silent for a minute ends */
     uint32_t silence_s;                /* another time than this minute; 0: the minute */
-    const volatile sig_atomic_t *stop; /* set by a signal handler, it ends the transfer within a second; NULL: none */
+    const volatile sig_atomic_t *stop; /* not 0, from a handler or another thread, ends it within 1 s; NULL: none */
     hth_fetch_bytes_fn on_bytes;
     void *user_data;
 } hth_fetch_order;

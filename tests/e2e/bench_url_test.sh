@@ -28,9 +28,11 @@ expect "sections" "$(report 'r.sections.map((s) => s.name + " " + s.rows.map((ro
   "first_token chat,agents,prefix,all; first_token_sent chat,agents,prefix,all; reply chat,agents,prefix,all; work chat,agents,prefix,all"
 expect "requests and errors" "$(report '[cell("work", "all", "requests"), cell("work", "all", "errors")].join()')" 20,0
 expect "order of times" "$(report '["chat", "agents", "prefix", "all"].every((row) => 0 < cell("first_token_sent", row, "p50") &&
+  cell("first_token_sent", row, "p50") < cell("first_token", row, "p50") &&
   cell("first_token", row, "p50") <= cell("first_token", row, "p99") && cell("first_token_sent", row, "max") <= cell("first_token", row, "max") &&
   cell("first_token", row, "max") <= cell("reply", row, "max"))')" true
 expect "known tokens" "$(report 'cell("work", "chat", "cached") > 10')" true # the system prompts are shared
+cp "$work/report.json" "$work/first.json"
 grep -q 'aria-label="Time to the first token' "$work/page.html" || fail "the page has no plot"
 if grep -q '<script' "$work/page.html"; then fail "the page has a script"; fi
 serve_stop
@@ -41,6 +43,8 @@ until [ -s "$work/odd" ]; do sleep 0.05; done
 odd=http://127.0.0.1:$(cat "$work/odd")
 load 0 --url "$odd/well"
 first=$(curl -sf "$odd/digest")
+"$hearth" bench --compare "$work/first.json" "$work/report.json" >"$work/out" || fail "two servers are not compared"
+grep -q '^ *agents  .*  ' "$work/out" || fail "the comparison has no agents: $(cat "$work/out")"
 load 0 --url "$odd/well"
 expect "the load of the same seed" "$(curl -sf "$odd/digest")" "$first"
 load 0 --url "$odd/well" --seed 2
