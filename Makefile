@@ -85,9 +85,9 @@ format:
 counts: build
 	@bench/counted.sh $(BUILD) --write
 
+# Hearth beside llama-server; writes docs/benchmarks. PARTS='...' and QUICK=1: see bench/suite.sh.
 bench: build
-	@bench/restore.sh $(BUILD)
-	@bench/cache.sh $(BUILD)
+	@bench/suite.sh $(BUILD)
 
 # The pictures of docs/page.md, from its test.
 pictures: build

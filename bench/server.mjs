@@ -3,10 +3,11 @@
 // Every reply must have status 200 and the requested number of tokens. The timings of our replies must tell that the
 // prompts came from the cache.
 import { execFileSync } from 'node:child_process'
-import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ask, childrenOf, metric } from '../tests/support/server.mjs'
 import { detail, head, median, N_PARALLEL, number, option, own, peer, printMachine, prompt, quick, ratio, threads, three } from './servers.mjs'
+import { bodyFile, load, plainToken } from './driver.mjs'
 import { swap } from './swap.mjs'
 
 const [build, peerDirectory, tiny, large, work] = ['build', 'peer', 'tiny', 'large', 'work'].map(option)
@@ -30,24 +31,6 @@ const withBoth = async (name, model, use) => {
 
 // ---- requests ----
 
-// A token of plain text, so that every token of a stream comes in its own event.
-const plainToken = async (server) => {
-  for (let id = 400; id < 500; id++) {
-    const { text } = await ask(server, 'POST', '/detokenize', JSON.stringify({ tokens: [id] }))
-    if (/^ ?[a-z]+$/.test(JSON.parse(text).content)) return id
-  }
-  throw new Error('no plain token among a hundred')
-}
-let nBodies = 0
-const bodyFile = (body) => {
-  const path = join(work, `body-${nBodies++}.json`)
-  writeFileSync(path, JSON.stringify({ temperature: 0, ignore_eos: true, cache_prompt: true, ...body }))
-  return path
-}
-const load = (file, targets, more) => {
-  const output = execFileSync(join(build, 'bench', 'http_load'), ['--json', '--body-file', file, ...more, ...targets].map(String), { encoding: 'utf8' })
-  return output.trimEnd().split('\n').map((line) => JSON.parse(line))
-}
 const url = (server) => `${server.url}/completion`
 
 // Checks the number of tokens; our server must restore the whole prompt from the cache.

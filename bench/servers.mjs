@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import { join } from 'node:path'
-import { ask, childrenOf, sleep, start, stop } from '../tests/support/server.mjs'
+import { ask, childrenOf, isAlive, residentBytes, sleep, start, stop } from '../tests/support/server.mjs'
 import { freePort } from './free_port.mjs'
 
 const words = process.argv.slice(2)
@@ -43,25 +43,33 @@ export const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(v
 
 export const N_PARALLEL = 8
 
-export const own = async (name, model, nCtx, more = []) => {
+export const own = async (name, model, nCtx, more = [], nParallel = N_PARALLEL) => {
   const directory = join(work, name)
   mkdirSync(directory, { recursive: true })
   rmSync(join(directory, 'port'), { force: true })
   const begin = process.hrtime.bigint()
   const server = await start({
     program: join(build, 'hearth'), portFile: join(directory, 'port'), pollMs: 2,
-    args: ['-m', `model=${model}`, '-c', nCtx, '--n-parallel', N_PARALLEL, '-t', threads, '--cache', join(directory, 'kv'), '--ram', '512M',
+    args: ['-m', `model=${model}`, '-c', nCtx, '--n-parallel', nParallel, '-t', threads, '--cache', join(directory, 'kv'), '--ram', '512M',
       '--runtime-directory', join(directory, 'run'), '--log-file', join(directory, 'log'), '--no-access-log', ...more].map(String),
   })
-  return { ...server, begin, kind: 'own', directory, url: `http://127.0.0.1:${server.port}`, stop: () => stop(server) }
+  return { ...server, begin, kind: 'own', directory, url: `http://127.0.0.1:${server.port}`, stop: () => stop(server), kill: () => kill(server) }
 }
 
-export const peer = async (model, nCtx, more = []) => {
+// Ends a server without warning. Its workers have ended, too, when this returns.
+const kill = async ({ child, pid, ended }) => {
+  const workers = childrenOf(pid)
+  child.kill('SIGKILL')
+  await ended
+  while (workers.some(isAlive)) await sleep(2)
+}
+
+export const peer = async (model, nCtx, more = [], nParallel = N_PARALLEL) => {
   if (!peerDirectory) return null
   const port = await freePort()
   const log = openSync(join(work, 'peer.log'), 'w')
   const begin = process.hrtime.bigint()
-  const child = spawn(join(peerDirectory, 'llama-server'), ['-m', model, '--host', '127.0.0.1', '--port', port, '-c', nCtx, '-np', N_PARALLEL,
+  const child = spawn(join(peerDirectory, 'llama-server'), ['-m', model, '--host', '127.0.0.1', '--port', port, '-c', nCtx, '-np', nParallel,
     '-t', threads, '-tb', threads, '-fa', 'on', '-ctk', 'f16', '-ctv', 'f16', '--log-disable', ...more].map(String), { stdio: ['ignore', log, log] })
   closeSync(log)
   let exit = null
@@ -69,10 +77,16 @@ export const peer = async (model, nCtx, more = []) => {
   process.on('exit', () => exit ?? child.kill('SIGKILL'))
   for (const end = Date.now() + 120000; Date.now() < end && !exit; await sleep(2))
     if ((await ask({ port }, 'GET', '/health').catch(() => null))?.status === 200)
-      return { kind: 'peer', pid: child.pid, port, begin, url: `http://127.0.0.1:${port}`, stop: async () => { child.kill('SIGTERM'); await ended } }
+      return {
+        kind: 'peer', pid: child.pid, port, begin, url: `http://127.0.0.1:${port}`, kill: () => kill({ child, pid: child.pid, ended }),
+        stop: async () => { child.kill('SIGTERM'); await ended },
+      }
   child.kill('SIGKILL')
   throw new Error(`llama-server was not ready: ${readFileSync(join(work, 'peer.log'), 'utf8').slice(-2000)}`)
 }
+
+// Memory of a server and its workers.
+export const residentMiB = (server) => [server.pid, ...childrenOf(server.pid)].reduce((sum, pid) => sum + residentBytes(pid), 0) / 2 ** 20
 
 // Seconds of processor time that a server and its workers have used.
 export const cpuSeconds = (server) => {
@@ -83,10 +97,9 @@ export const cpuSeconds = (server) => {
   return ticks.reduce((sum, it) => sum + it, 0) / 100
 }
 
-export const printMachine = () => {
-  if (form !== 'markdown') return
-  const processor = os.cpus()[0]?.model ?? os.arch()
-  console.log(`Machine: ${threads} cores of ${processor}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, ${os.type()} ${os.release()}. Date: ${new Date().toISOString().slice(0, 10)}.`)
-}
+export const machine = () =>
+  `${threads} cores of ${os.cpus()[0]?.model ?? os.arch()}, ${Math.round(os.totalmem() / 2 ** 30)} GiB, ${os.type()} ${os.release()}`
+export const today = () => new Date().toISOString().slice(0, 10)
+export const printMachine = () => form === 'markdown' && console.log(`Machine: ${machine()}. Date: ${today()}.`)
 
 export const prompt = (n, seed) => [1, ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 7919 + seed * 104729) % 1500))]

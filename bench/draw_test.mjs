@@ -1,0 +1,61 @@
+// draw_test.mjs - the report says what results.json says, and nothing in it is markup by accident
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { comparisons, html, isBehind, markdown } from './draw.mjs'
+import { number, plot } from './plot.mjs'
+
+const chart = {
+  id: 'chat', title: 'A chat of <20> turns', about: 'Times to the first token.', unit: 'ms', better: 'less', kind: 'bars',
+  series: [
+    { name: 'Hearth', points: [{ x: 'cold', y: 200 }, { x: 'again', y: 2 }] },
+    { name: 'llama-server', points: [{ x: 'cold', y: 100 }, { x: 'again', y: 4 }] },
+  ],
+}
+const growth = {
+  id: 'growth', title: 'Growth', about: 'By length.', unit: 'tokens/s', better: 'more', kind: 'lines', xLabel: 'tokens',
+  series: [
+    { name: 'Hearth', what: 'cold', points: [{ x: 512, y: 1000 }, { x: 1024, y: 500 }] },
+    { name: 'Hearth', what: 'again', points: [{ x: 512, y: 9000 }] },
+    { name: 'llama-server', what: 'cold', points: [{ x: 512, y: 400 }, { x: 1024, y: 2000 }] },
+  ],
+}
+const results = {
+  command: 'make bench', commit: '0123', date: '2026-01-01', machine: '2 cores', models: 'one | two', charts: [chart, growth],
+  missing: [{ part: 'rows', why: 'no room for <a> file' }],
+}
+
+test('numbers have three digits', () => assert.deepEqual([0.01234, 1.5, 99.96, 12345.6].map(number), ['0.0123', '1.5', '100', '12,346']))
+
+test('servers are compared where both have a number of the same kind', () => {
+  assert.deepEqual(comparisons(chart).map((it) => [it.x, it.ratio, it.isBehind]), [['cold', 2, true], ['again', 0.5, false]])
+  assert.deepEqual(comparisons(growth).map((it) => [it.what, it.x, it.isBehind]), [['cold', 512, false], ['cold', 1024, true]])
+})
+
+test('the report names every place where Hearth is behind', () => {
+  assert.equal(isBehind(results).length, 2)
+  assert.match(markdown(results), /A chat of <20> turns \(cold\): 200 ms against 100 ms, ratio 2/)
+  assert.match(markdown(results), /Growth \(cold, tokens 1,024\)/)
+  assert.match(markdown({ ...results, charts: [] }), /In no comparison of this run/)
+})
+
+test('the Markdown has facts, missing parts, pictures and tables', () => {
+  const text = markdown(results)
+  for (const it of ['| Commit | 0123 |', '| Models | one \\| two |', 'rows: no room', '![Growth](growth.svg)', '| again | 2 | 4 | 0.5 |', '| 512 | 1,000 | 9,000 | 400 | 2.5 |'])
+    assert.ok(text.includes(it), it)
+  for (const line of text.split('\n')) assert.ok(line.length <= 120 || line.startsWith('|'), line)
+})
+
+test('the page is one file whose texts are escaped', () => {
+  const page = html(results)
+  assert.ok(page.includes('A chat of &lt;20&gt; turns') && page.includes('no room for &lt;a&gt; file'))
+  assert.ok(!/<20>|<a>|src=|href=|url\(/.test(page))
+})
+
+test('bars are as long as their values, and lines go through their points', () => {
+  const widths = [...plot(chart).matchAll(/<rect class="own" .*?width="([\d.]+)"/g)].map((it) => Number(it[1]))
+  assert.equal(widths.length, 2)
+  assert.ok(Math.abs(widths[0] / widths[1] - 100) < 3)
+  const drawn = plot(growth)
+  assert.equal([...drawn.matchAll(/<circle/g)].length, 5)
+  assert.ok(!drawn.includes('NaN') && drawn.includes('class="own second"'))
+})

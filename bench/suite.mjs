@@ -1,0 +1,59 @@
+// suite.mjs - run the scenarios of `make bench` and write the report; started by suite.sh
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { draw } from './draw.mjs'
+import { scenarios } from './scenarios.mjs'
+import { machine, option, own, peer, quick, today } from './servers.mjs'
+
+const [build, peerDirectory, work, model, tiny, output] = ['build', 'peer', 'work', 'model', 'tiny', 'output'].map(option)
+const parts = (process.env.PARTS || Object.keys(scenarios).join(' ')).split(/[ ,]+/).filter(Boolean)
+const unknown = parts.filter((part) => !scenarios[part])
+if (unknown.length) {
+  console.error(`suite.mjs: unknown part '${unknown[0]}' in PARTS; the parts are ${Object.keys(scenarios).join(' ')}`)
+  process.exit(2)
+}
+
+process.setMaxListeners(0) // one for each server that was started
+
+let nDirectories = 0
+const contestants = [
+  // A directory for each scenario: what another one saved must not help.
+  { name: 'Hearth', directory: '', start(options) { return own(contestants[0].directory, options.model, options.nCtx, [], options.nParallel) } },
+  ...(peerDirectory ? [{ name: 'llama-server', start: (options) => peer(options.model, options.nCtx, [], options.nParallel) }] : []),
+]
+const git = (...words) => execFileSync('git', words, { encoding: 'utf8' }).trim()
+const commit = () => {
+  try {
+    return git('rev-parse', '--short=12', 'HEAD') + (git('status', '--porcelain', '--untracked-files=no') ? ' with changes' : '')
+  } catch {
+    return 'unknown (no git checkout)'
+  }
+}
+
+const settings = ['PARTS', 'QUICK'].filter((name) => process.env[name]).map((name) => `${name}='${process.env[name]}' `).join('')
+const results = {
+  command: `${settings}make bench`, commit: commit(), date: today(), machine: machine(),
+  models: [...new Set([model, tiny])].map((it) => basename(it, '.gguf')).join(', '), charts: [], missing: [],
+}
+if (!peerDirectory) results.missing.push({ part: 'llama-server', why: quick ? 'QUICK=1 leaves it out' : 'it could not be built; see the output of bench/peer.sh' })
+for (const part of parts) {
+  const begin = Date.now()
+  contestants[0].directory = `suite-${nDirectories++}`
+  try {
+    results.charts.push(...(await scenarios[part]({ contestants, model, tiny, build, work })))
+  } catch (error) {
+    results.missing.push({ part, why: String(error.message).split('\n')[0] })
+    console.error(`${part}: ${error.message}`)
+  }
+  rmSync(join(work, contestants[0].directory), { recursive: true, force: true })
+  console.error(`${part}: ${((Date.now() - begin) / 1000).toFixed(0)} s`)
+}
+
+// The report replaces the last one as a whole.
+mkdirSync(output, { recursive: true })
+for (const name of readdirSync(output)) if (name.endsWith('.svg')) rmSync(join(output, name))
+writeFileSync(join(output, 'results.json'), `${JSON.stringify(results, null, 1)}\n`)
+draw(output)
+console.log(`wrote ${join(output, 'index.html')} and README.md`)
+process.exit(results.charts.length > 0 ? 0 : 1)
