@@ -13,6 +13,7 @@
 typedef struct work {
     hth_progress progress;
     const char *label;
+    hth_key key; /* rm, pin, unpin */
 } work;
 
 static bool show_progress(const hth_upkeep_progress *at, void *user_data)
@@ -38,13 +39,13 @@ static void print_counts(const hth_verify_counts *counts, bool as_json)
                counts->sound, counts->unverifiable, counts->quarantined, counts->gone);
         return;
     }
-    printf("sound         %" PRIu64 "\n", counts->sound);
+    printf("sound    %" PRIu64 "\n", counts->sound + counts->unverifiable);
     if (counts->unverifiable > 0)
-        printf("unverifiable  %" PRIu64 " (sound in themselves; the rows that they stand on are not here)\n",
+        printf("  alone  %" PRIu64 ", harmless: the rows before them have left, and they leave in time\n",
                counts->unverifiable);
     if (counts->gone > 0)
-        printf("gone          %" PRIu64 "\n", counts->gone);
-    printf("damaged       %" PRIu64 "%s\n", counts->quarantined,
+        printf("gone     %" PRIu64 ", harmless: they left meanwhile\n", counts->gone);
+    printf("damaged  %" PRIu64 "%s\n", counts->quarantined,
            counts->quarantined > 0 ? ", now in the folder quarantine/" : "");
 }
 
@@ -52,9 +53,11 @@ static int verify(const hth_cache_command_options *options, hth_file_tier_set *f
 {
     hearth_error err = { .message = "" };
     hth_verify_counts counts = { .sound = 0 };
-    hearth_status status = hth_file_tiers_verify(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files),
-                                                 show_progress, w, &counts, &err);
+    hearth_status status;
 
+    hth_progress_draw(&w->progress, w->label, 0, "");
+    status = hth_file_tiers_verify(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files), show_progress, w,
+                                   &counts, &err);
     hth_progress_end(&w->progress);
     print_counts(&counts, options->as_json);
     if (status != HEARTH_OK)
@@ -88,14 +91,17 @@ static int repair(hth_file_tier_set *files, work *w)
     return HTH_EXIT_OK;
 }
 
-static int collect_garbage(const hth_cache_command_options *options, hth_file_tier_set *files)
+static int collect_garbage(const hth_cache_command_options *options, hth_file_tier_set *files, work *w)
 {
     hearth_error err = { .message = "" };
     hth_index_totals totals;
     uint64_t n_evicted = 0;
     char size[32];
-    hearth_status status = hth_file_tier_set_gc(files, options->to_bytes, &n_evicted, &err);
+    hearth_status status;
 
+    hth_progress_say(&w->progress, "removing rows ...");
+    status = hth_file_tier_set_gc(files, options->to_bytes, &n_evicted, &err);
+    hth_progress_end(&w->progress);
     if (status == HEARTH_OK)
         status = hth_file_tier_set_totals(files, &totals, &err);
     if (status != HEARTH_OK)
@@ -114,7 +120,7 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
     uint64_t n_removed = 0;
 
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
-        hth_row_id id = { .key = options->key, .kind = (hth_row_kind)kind };
+        hth_row_id id = { .key = w->key, .kind = (hth_row_kind)kind };
         hearth_error err = { .message = "" };
         hearth_status status;
         uint64_t n = 1;
@@ -131,7 +137,7 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
         else if (status != HEARTH_NOT_FOUND)
             return hth_cache_command_fail(status, &err);
     }
-    unpinned = hth_file_tiers_drop_pin(roots, n_roots, &options->key, &why);
+    unpinned = hth_file_tiers_drop_pin(roots, n_roots, &w->key, &why);
     if (unpinned != HEARTH_OK)
         return hth_cache_command_fail(unpinned, &why);
     printf("%" PRIu64 " rows removed\n", n_removed);
@@ -141,14 +147,14 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
 }
 
 /* Pin or unpin a prefix, and print what is pinned now. */
-static int change_pin(const hth_cache_command_options *options, hth_file_tier_set *files)
+static int change_pin(const hth_cache_command_options *options, hth_file_tier_set *files, const work *w)
 {
     hearth_error err = { .message = "" };
     hth_pins broken = { .keys = NULL };
     hth_pin_totals totals;
     char bytes[32], most[32];
-    hearth_status status = options->verb == HTH_CACHE_PIN ? hth_file_tier_set_pin(files, &options->key, &err)
-                                                          : hth_file_tier_set_unpin(files, &options->key, &err);
+    hearth_status status = options->verb == HTH_CACHE_PIN ? hth_file_tier_set_pin(files, &w->key, &err)
+                                                          : hth_file_tier_set_unpin(files, &w->key, &err);
 
     if (status == HEARTH_OK)
         status = hth_file_tier_set_pin_totals(files, &broken, &totals, &err);
@@ -176,14 +182,18 @@ int hth_cache_care(const hth_cache_command_options *options)
     hth_cache_command_watch();
     hth_progress_init(&w.progress, !options->quiet);
     status = hth_cache_command_open(options, HTH_CACHE_TO_LOOK, &files, &err);
-    if (status != HEARTH_OK)
+    if (status == HEARTH_OK && options->key_begin)
+        status = hth_cache_command_find_key(options, files, &w.key, &err);
+    if (status != HEARTH_OK) {
+        hth_file_tier_set_close(files);
         return hth_cache_command_fail(status, &err);
+    }
     switch (options->verb) {
     case HTH_CACHE_VERIFY: result = verify(options, files, &w); break;
     case HTH_CACHE_REPAIR: result = repair(files, &w); break;
     case HTH_CACHE_PIN:
-    case HTH_CACHE_UNPIN: result = change_pin(options, files); break;
-    case HTH_CACHE_GC: result = collect_garbage(options, files); break;
+    case HTH_CACHE_UNPIN: result = change_pin(options, files, &w); break;
+    case HTH_CACHE_GC: result = collect_garbage(options, files, &w); break;
     default: result = remove_rows(options, files, &w); break;
     }
     hth_file_tier_set_close(files);

@@ -131,6 +131,66 @@ hearth_status hth_cache_command_open(const hth_cache_command_options *options, h
     return status;
 }
 
+/* ---- keys ---- */
+
+typedef struct key_search {
+    const char *begin;
+    hth_key first, other;
+    size_t n; /* different keys, at most 2 */
+} key_search;
+
+static bool try_key(key_search *search, const hth_key *key)
+{
+    char hex[2 * HTH_KEY_BYTES + 1];
+
+    hth_hex_encode(key->bytes, HTH_KEY_BYTES, hex);
+    if (strncmp(hex, search->begin, strlen(search->begin)) != 0 ||
+        (search->n > 0 && memcmp(key, &search->first, sizeof(*key)) == 0))
+        return true;
+    *(search->n == 0 ? &search->first : &search->other) = *key;
+    return ++search->n < 2;
+}
+
+static bool try_row(const hth_row_meta *meta, void *user_data)
+{
+    return try_key(user_data, &meta->id.key);
+}
+
+const char *hth_cache_command_key_text(const hth_key *key, bool full, char text[2 * HTH_KEY_BYTES + 1])
+{
+    hth_hex_encode(key->bytes, HTH_KEY_BYTES, text);
+    if (!full)
+        text[HTH_CACHE_KEY_DIGITS] = '\0';
+    return text;
+}
+
+hearth_status hth_cache_command_find_key(const hth_cache_command_options *options, hth_file_tier_set *files,
+                                         hth_key *out, hearth_error *err)
+{
+    key_search search = { .begin = options->key_begin };
+    char first[2 * HTH_KEY_BYTES + 1], other[2 * HTH_KEY_BYTES + 1];
+    hth_pins pins = { .keys = NULL };
+    hearth_status status;
+
+    if (strlen(search.begin) == (size_t)2 * HTH_KEY_BYTES && hth_hex_decode(search.begin, out->bytes, HTH_KEY_BYTES))
+        return HEARTH_OK;
+    status = hth_file_tier_set_pins(files, &pins, err);
+    for (size_t i = 0; i < pins.n && status == HEARTH_OK; i++)
+        (void)try_key(&search, &pins.keys[i]); /* the count tells */
+    for (size_t i = 0; i < hth_file_tier_set_n_roots(files) && status == HEARTH_OK && search.n < 2; i++)
+        status = hth_index_visit(hth_file_tier_index(hth_file_tier_set_roots(files)[i]), false, try_row, &search, err);
+    hth_pins_deinit(&pins);
+    if (status == HEARTH_OK && search.n == 0)
+        return hth_fail(err, HEARTH_NOT_FOUND, "no key begins with '%s'; 'hearth cache ls' lists the rows",
+                        search.begin);
+    if (status == HEARTH_OK && search.n > 1)
+        return hth_fail(err, HEARTH_MISUSE, "several keys begin with '%s', such as %s and %s; give more digits",
+                        search.begin, hth_cache_command_key_text(&search.first, true, first),
+                        hth_cache_command_key_text(&search.other, true, other));
+    *out = search.first;
+    return status;
+}
+
 int hth_cache_command_fail(hearth_status status, const hearth_error *err)
 {
     if (status == HEARTH_CANCELLED && hth_cache_command_interrupted()) {

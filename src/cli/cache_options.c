@@ -40,6 +40,7 @@ static const hth_option rows[] = {
       .offset = AT(kind), .words = hth_row_kind_names },
     { "key", 0, HTH_OPTION_TEXT, "HEX", "only rows whose key begins like this", .offset = AT(key_prefix),
       .check = check_key_prefix },
+    { "full-keys", 0, HTH_OPTION_FLAG, NULL, "show all digits of the keys", .offset = AT(full_keys) },
     { "min-hits", 0, HTH_OPTION_U32, "N", "only rows that served at least N requests", .offset = AT(hits_min),
       .high = UINT32_MAX },
     { "limit", 0, HTH_OPTION_U32, "N", "at most N rows", .offset = AT(limit), .high = UINT32_MAX },
@@ -72,11 +73,12 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
     [HTH_CACHE_LS] = {
         .name = "ls",
         .summary = "list its rows, the most recently used first",
-        .usage = "usage: hearth cache ls [--json] [--kind KIND] [--key HEX] [--min-hits N] [--limit N]\n\n"
-              "Lists the rows of a cache directory, the most recently used first.\n\n",
+        .usage = "usage: hearth cache ls [--json] [--kind KIND] [--key HEX] [--min-hits N] [--limit N] [--full-keys]\n\n"
+              "Lists the rows of a cache directory, the most recently used first. The shown digits of a key are enough for the\n"
+              "other verbs.\n\n",
         .closing = closing,
         .options = &table,
-        .option_names = " json kind key min-hits limit" OPTIONS_OF_ALL,
+        .option_names = " json kind key full-keys min-hits limit" OPTIONS_OF_ALL,
     },
     [HTH_CACHE_VERIFY] = {
         .name = "verify",
@@ -208,11 +210,15 @@ static int read_options(const hth_manual *verb, int argc, char **argv, hth_cache
     return hth_option_table_parse(&own, command, argc, argv, out);
 }
 
-static bool read_key(const char *text, hth_key *out)
+static bool read_key(const char *text, const char **out)
 {
-    if (strlen(text) == (size_t)2 * HTH_KEY_BYTES && hth_hex_decode(text, out->bytes, HTH_KEY_BYTES))
+    const size_t n = strlen(text);
+
+    *out = text;
+    if (n >= HTH_CACHE_KEY_DIGITS_MIN && n <= (size_t)2 * HTH_KEY_BYTES && strspn(text, "0123456789abcdef") == n)
         return true;
-    (void)fprintf(stderr, "hearth: KEY is '%s'; it must be 64 hex digits, as 'hearth cache ls' shows them\n", text);
+    (void)fprintf(
+        stderr, "hearth: KEY is '%s'; it must be the first hex digits of a key, as 'hearth cache ls' shows it\n", text);
     return false;
 }
 
@@ -237,7 +243,7 @@ static bool read_arguments(int n, char **arguments, hth_cache_command_options *o
         out->file = arguments[0];
     if (out->verb == HTH_CACHE_EXPORT)
         out->file = arguments[1];
-    return strncmp(form->arguments ? form->arguments : "", "KEY", 3) != 0 || read_key(arguments[0], &out->key);
+    return strncmp(form->arguments ? form->arguments : "", "KEY", 3) != 0 || read_key(arguments[0], &out->key_begin);
 }
 
 bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out)

@@ -7,7 +7,11 @@
 #include "cache/file_tier_set.h"
 #include "cli/manual.h"
 
-enum { HTH_CACHE_PATH_BYTES = 4096 };
+enum {
+    HTH_CACHE_PATH_BYTES = 4096,
+    HTH_CACHE_KEY_DIGITS = 12, /* of a key that are shown */
+    HTH_CACHE_KEY_DIGITS_MIN = 4,
+};
 #define HTH_CACHE_NO_SIZE UINT64_MAX
 
 typedef enum hth_cache_verb {
@@ -42,8 +46,9 @@ typedef struct hth_cache_command_options {
     bool with_descendants;
     bool replace;
     const char *signing_key_file;
-    hth_key key;      /* rm, export, pin, unpin */
-    const char *file; /* export, import */
+    bool full_keys;        /* ls */
+    const char *key_begin; /* rm, export, pin, unpin: hex digits that a key begins with; NULL: none */
+    const char *file;      /* export, import */
 } hth_cache_command_options;
 
 /*

@@ -208,9 +208,9 @@ static bool print_prefixes(const contents *c)
 
         if (i == 0)
             printf("top prefixes, by hits\n");
-        hth_hex_encode(top[i].root.bytes, HTH_KEY_BYTES, key);
-        printf("  %.16s...  %" PRIu64 " hits, %" PRIu64 " rows, %s, up to %" PRIu32 " tokens\n", key, top[i].hits,
-               top[i].rows, hth_size_text(top[i].bytes, a), top[i].n_tokens_max);
+        printf("  %s  %" PRIu64 " hits, %" PRIu64 " rows, %s, up to %" PRIu32 " tokens\n",
+               hth_cache_command_key_text(&top[i].root, false, key), top[i].hits, top[i].rows,
+               hth_size_text(top[i].bytes, a), top[i].n_tokens_max);
     }
     return true;
 }
@@ -321,8 +321,8 @@ static bool print_stat(const options *o, const contents *c)
     for (size_t i = 0; i < c->broken.n; i++) {
         char key[2 * HTH_KEY_BYTES + 1];
 
-        hth_hex_encode(c->broken.keys[i].bytes, HTH_KEY_BYTES, key);
-        printf("  broken     %s (rows are missing: run its prompt again, or unpin it)\n", key);
+        printf("  broken     %s (rows are missing: run its prompt again, or unpin it)\n",
+               hth_cache_command_key_text(&c->broken.keys[i], false, key));
     }
     printf("quarantined  %zu\n", c->n_quarantined);
     return print_prefixes(c);
@@ -352,21 +352,23 @@ static bool print_rows_json(const contents *c, uint64_t limit)
 
 static bool print_rows(const options *o, const contents *c)
 {
+    const uint64_t now = (uint64_t)time(NULL);
+    const int n_key = o->full_keys ? 2 * HTH_KEY_BYTES : HTH_CACHE_KEY_DIGITS;
     uint64_t limit = o->limit;
 
     if (o->as_json)
         return print_rows_json(c, limit);
-    printf("%-64s  %-8s  %8s  %6s  %12s  %-19s  %6s\n", "key", "kind", "position", "tokens", "bytes", "last used",
-           "hits");
+    printf("%-*s  %-8s  %8s  %6s  %10s  %6s  %5s\n", n_key, "KEY", "KIND", "POSITION", "TOKENS", "SIZE", "UNUSED",
+           "HITS");
     for (size_t i = c->n_rows; i-- > 0 && limit-- > 0;) {
         const hth_row_meta *row = &c->rows[i];
-        char key[2 * HTH_KEY_BYTES + 1], time[32];
+        char key[2 * HTH_KEY_BYTES + 1], size[32], unused[32];
 
-        hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
-        printf("%s  %-8s  %8" PRIu32 "  %6" PRIu32 "  %12" PRIu64 "  %-19s  %6" PRIu32 "%s\n", key,
-               hth_row_kind_name(row->id.kind), row->first_position, row->n_tokens, row->bytes,
-               time_text(row->last_used_time, time), row->hit_count,
-               hth_pins_has(&c->pins, &row->id.key) ? "  pinned" : "");
+        printf("%s  %-8s  %8" PRIu32 "  %6" PRIu32 "  %10s  %6s  %5" PRIu32 "%s\n",
+               hth_cache_command_key_text(&row->id.key, o->full_keys, key), hth_row_kind_name(row->id.kind),
+               row->first_position, row->n_tokens, hth_size_text(row->bytes, size),
+               hth_time_text(now > row->last_used_time ? (now - row->last_used_time) * 1000 : 0, unused),
+               row->hit_count, hth_pins_has(&c->pins, &row->id.key) ? "  pinned" : "");
     }
     return true;
 }

@@ -35,10 +35,13 @@ static int export_prefix(const hth_cache_command_options *options, hth_file_tier
     };
     hearth_error err = { .message = "" };
     hth_exported exported;
+    hth_key end;
     char size[32];
-    hearth_status status = hth_row_export(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files),
-                                          &options->key, options->file, &export_options, &exported, &err);
+    hearth_status status = hth_cache_command_find_key(options, files, &end, &err);
 
+    if (status == HEARTH_OK)
+        status = hth_row_export(hth_file_tier_set_roots(files), hth_file_tier_set_n_roots(files), &end, options->file,
+                                &export_options, &exported, &err);
     hth_progress_end(&w->progress);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
@@ -75,15 +78,15 @@ static int import_prefix(const hth_cache_command_options *options, hth_file_tier
         .progress_user_data = w,
     };
     hearth_error err = { .message = "" };
-    char hex[2 * HTH_KEY_BYTES + 1];
+    char key_text[2 * HTH_KEY_BYTES + 1];
     hth_imported imported;
     hearth_status status = import_somewhere(files, options->file, &import_options, &imported, &err);
 
     hth_progress_end(&w->progress);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
-    hth_hex_encode(imported.key.bytes, HTH_KEY_BYTES, hex);
-    printf("%s: %" PRIu32 " tokens, %zu rows, %zu of them new\n", hex, imported.n_tokens, imported.n_rows,
+    printf("%s: %" PRIu32 " tokens, %zu rows, %zu of them new\n",
+           hth_cache_command_key_text(&imported.key, false, key_text), imported.n_tokens, imported.n_rows,
            imported.n_published);
     return HTH_EXIT_OK;
 }

@@ -17,6 +17,14 @@ typedef enum hth_cache_purpose {
  */
 hearth_status hth_cache_command_open(const hth_cache_command_options *options, hth_cache_purpose purpose,
                                      hth_file_tier_set **out, hearth_error *err);
+/*
+ * The one key of a row or a pin that begins with the digits of the options. A whole key is not looked for.
+ * HEARTH_NOT_FOUND: no key begins like this. HEARTH_MISUSE: several do.
+ */
+hearth_status hth_cache_command_find_key(const hth_cache_command_options *options, hth_file_tier_set *files,
+                                         hth_key *out, hearth_error *err);
+/* Write the digits of a key that are shown, or all; returns text. */
+const char *hth_cache_command_key_text(const hth_key *key, bool full, char text[2 * HTH_KEY_BYTES + 1]);
 /* True after Ctrl-C, if hth_cache_command_watch was called before; long operations ask now and then. */
 void hth_cache_command_watch(void);
 bool hth_cache_command_interrupted(void);

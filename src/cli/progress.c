@@ -10,7 +10,6 @@
 
 enum { BAR_WIDTH = 30 };
 
-static const uint64_t patience_ns = UINT64_C(200000000);
 static const uint64_t interval_ns = UINT64_C(100000000);
 
 void hth_progress_init(hth_progress *progress, bool wanted)
@@ -23,9 +22,7 @@ static bool is_time_locked(hth_progress *progress)
 {
     uint64_t now = hth_os_monotonic_ns();
 
-    if (progress->begin_ns == 0)
-        progress->begin_ns = now;
-    if (now - progress->begin_ns < patience_ns || (progress->shown && now - progress->drawn_ns < interval_ns))
+    if (progress->shown && now - progress->drawn_ns < interval_ns)
         return false;
     progress->shown = true;
     progress->drawn_ns = now;
@@ -72,6 +69,5 @@ void hth_progress_end(hth_progress *progress)
     if (progress->shown)
         (void)fputs("\r\033[K", stderr); /* only a display */
     progress->shown = false;
-    progress->begin_ns = 0;
     pthread_mutex_unlock(&progress->lock);
 }

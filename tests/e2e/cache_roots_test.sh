@@ -83,7 +83,7 @@ removed=$(sed -n 's/ rows removed//p' "$work/out")
 [ "$removed" -ge 3 ] || fail "only $removed rows were removed"
 expect "rows left after rm" "$(rows "$cache" "$more")" $((n - removed))
 where import -q "$work/prefix.kvc" >"$work/out" || fail "import: $(cat "$work/out")"
-grep -q "^$key:" "$work/out" || fail "import names another key: $(cat "$work/out")"
+grep -q "^$(printf %.12s "$key"):" "$work/out" || fail "import names another key: $(cat "$work/out")"
 imported=$(sed -n 's/.* \([0-9]*\) rows, .*/\1/p' "$work/out")
 expect "rows after import" "$(rows "$cache" "$more")" $((n - removed + imported))
 run -f "$work/prompt" --json

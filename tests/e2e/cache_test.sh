@@ -61,8 +61,10 @@ is_json "$work/out"
 expect "rows with a million hits" "$(tr -d ' \n' <"$work/out")" "[]"
 run warm "$work/first"
 expect "warm hit" "$(field hit "$work/warm.json")" exact
-status 0 "$hearth" cache ls --min-hits 1 --key "$prompt_key"
+status 0 "$hearth" cache ls --min-hits 1 --key "$prompt_key" --full-keys
 grep -q "$prompt_key" "$work/out" || fail "the hit was not counted: $(cat "$work/out")"
+
+grep -q "^$(printf %.12s "$prompt_key")[0-9a-f]* " "$work/out" || fail "no row begins with the key's digits"
 
 # Export and import: the same prompt is known in an empty cache, with the same reply.
 status 0 "$hearth" cache export "$key" "$work/prefix.kvc"
@@ -103,7 +105,7 @@ run after "$work/first"
 expect "reply without logits" "$(field text "$work/after.json")" "$(field text "$work/cold.json")"
 status 0 "$hearth" cache rm "$key"
 status 1 "$hearth" cache rm "$key"
-root=$("$hearth" cache ls --kind block | awk '$3 == 0 && $4 == 256 { print $1 }' | while read -r block; do
+root=$("$hearth" cache ls --kind block --full-keys | awk '$3 == 0 && $4 == 256 { print $1 }' | while read -r block; do
   row=$(find "$cache/rows" -name "$block-block.kvc")
   [ -z "$row" ] || "$hearth" kvc inspect "$row" >/dev/null && echo "$block"
 done | head -1)
@@ -135,7 +137,7 @@ run pinned "$work/system" --prefill-only
 pinned_key=$(field prompt_key "$work/pinned.json")
 status 0 "$hearth" cache pin "$pinned_key"
 grep -q "^1 prefixes are pinned: [0-9]* rows, .* of at most " "$work/out" || fail "pin says: $(cat "$work/out")"
-status 0 "$hearth" cache pin "$pinned_key"
+status 0 "$hearth" cache pin "$(printf %.12s "$pinned_key")"
 status 0 "$hearth" cache ls --key "$pinned_key"
 grep -q ' pinned$' "$work/out" || fail "ls does not show the pin: $(cat "$work/out")"
 status 0 "$hearth" cache ls --json
@@ -153,7 +155,7 @@ grep -q ' pinned$' "$work/out" || fail "the pin went with the logits: $(cat "$wo
 find "$cache/rows" -name "$pinned_key-*.kvc" -exec mv {} "$work/" \;
 status 0 "$hearth" cache repair
 status 0 "$hearth" cache stat
-grep -q "^  broken  *$pinned_key" "$work/out" || fail "stat does not show the broken pin: $(cat "$work/out")"
+grep -q "^  broken  *$(printf %.12s "$pinned_key") " "$work/out" || fail "stat does not show the broken pin: $(cat "$work/out")"
 status 0 "$hearth" cache unpin "$pinned_key"
 status 1 "$hearth" cache unpin "$pinned_key"
 said "is not pinned"
@@ -182,6 +184,11 @@ status 2 "$hearth" cache gc
 status 2 "$hearth" cache gc --to much
 status 2 "$hearth" cache rm
 status 2 "$hearth" cache rm abc
+status 2 "$hearth" cache rm "${key}0"
+status 1 "$hearth" cache rm 0000000000
+grep -q "no key begins with '0000000000'" "$work/err" || fail "a key that is not there: $(cat "$work/err")"
+status 0 "$hearth" cache ls
+[ "$(awk '{ if (length > n) n = length } END { print n }' "$work/out")" -le 80 ] || fail "ls has long lines: $(cat "$work/out")"
 status 2 "$hearth" cache rm "$key" --kind leaf
 status 2 "$hearth" cache export "$key"
 status 2 "$hearth" cache import
