@@ -46,16 +46,16 @@ export class Reply {
   async run() {
     const { message } = this
     try {
-      for (let nFailed = 0; message.state === 'running'; ) {
+      for (let nFailed = 0; message.state === 'running'; nFailed++) {
+        const before = message.content.length + message.reasoning.length
         try {
-          const before = message.stream?.after ?? 0
           await this.#read(await this.#connect())
-          if (message.state === 'running' && (message.stream?.after ?? 0) > before) nFailed = 0
         } catch (error) {
           if (error.name === 'AbortError') throw error
+          if (message.content.length + message.reasoning.length > before) nFailed = 0
           this.#judge(error, nFailed)
+          await sleep(WAITS_MS[nFailed], this.abort.signal)
         }
-        if (message.state === 'running') await sleep(WAITS_MS[nFailed++] ?? WAITS_MS.at(-1), this.abort.signal)
       }
     } catch (error) {
       if (error.name === 'AbortError') await this.#drop()
