@@ -14,7 +14,8 @@ enum {
     STEP_BYTES = 12,
     CACHED_BYTES = 8,
     WORK_BYTES = 4,
-    FIGURES_BYTES = 4 * 8 + 8 * 5,
+    FIGURE_NUMBERS = 10,
+    FIGURES_BYTES = 4 * FIGURE_NUMBERS + 8 * 5,
     END_BYTES = 4 * 2 + FIGURES_BYTES,
     OUTCOME_BYTES = 4 * 4 + FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
     TOKEN_BYTES = 4,
@@ -164,7 +165,9 @@ static void put_figures(uint8_t *at, const hth_frame_figures *figures)
                                  figures->tier,
                                  figures->miss,
                                  figures->n_draft_tokens,
-                                 figures->n_draft_accepted_tokens };
+                                 figures->n_draft_accepted_tokens,
+                                 figures->left_at,
+                                 figures->slot };
     const double times[] = { figures->queue_ms, figures->restore_ms, figures->prefill_ms, figures->ttft_ms,
                              figures->decode_ms };
 
@@ -177,7 +180,7 @@ static void put_figures(uint8_t *at, const hth_frame_figures *figures)
 
 static hth_frame_figures get_figures(const uint8_t *at)
 {
-    const uint8_t *times = at + (size_t)4 * 8;
+    const uint8_t *times = at + (size_t)4 * FIGURE_NUMBERS;
 
     return (hth_frame_figures){
         .n_prompt_tokens = hth_get_u32(at),
@@ -188,6 +191,8 @@ static hth_frame_figures get_figures(const uint8_t *at)
         .miss = hth_get_u32(at + 20),
         .n_draft_tokens = hth_get_u32(at + 24),
         .n_draft_accepted_tokens = hth_get_u32(at + 28),
+        .left_at = hth_get_u32(at + 32),
+        .slot = hth_get_u32(at + 36),
         .queue_ms = hth_get_f64(times),
         .restore_ms = hth_get_f64(times + 8),
         .prefill_ms = hth_get_f64(times + 16),

@@ -101,6 +101,7 @@ typedef enum hth_step_flag {
 } hth_step_flag;
 
 #define HTH_FRAME_NO_HIT UINT32_MAX
+#define HTH_FRAME_NO_SLOT UINT32_MAX
 
 /* Counts and times of a reply, or of a request's replies together. Numbers as in hearth_stats. */
 typedef struct hth_frame_figures {
@@ -112,6 +113,8 @@ typedef struct hth_frame_figures {
     uint32_t miss;
     uint32_t n_draft_tokens;
     uint32_t n_draft_accepted_tokens;
+    uint32_t left_at;
+    uint32_t slot; /* of the request; HTH_FRAME_NO_SLOT: it had none */
     double queue_ms;
     double restore_ms;
     double prefill_ms;

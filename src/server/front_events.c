@@ -13,18 +13,28 @@ void hth_front_tell_begin(hth_front_request *r)
                                        "endpoint", r->record.endpoint, "stream", r->wants_events));
 }
 
-/* Of a request for which a model worked. The worker tells times and kinds: check them. */
+/* The worker tells the times: check them. */
+static json_t *ms_json(double ms)
+{
+    return json_real(isfinite(ms) ? ms : 0);
+}
+
+/* Of a request for which a model worked. The names check the kinds that the worker tells. */
 static json_t *figures_json(const hth_frame_figures *figures)
 {
     const bool has_hit = figures->hit != HTH_FRAME_NO_HIT, has_miss = figures->miss != HEARTH_MISS_NONE;
+    const bool has_left = has_miss && figures->left_at > 0 && figures->left_at < figures->n_prompt_tokens;
 
-    return json_pack("{s:I, s:I, s:I, s:f, s:s*, s:s*, s:s*}", "prompt_tokens", (json_int_t)figures->n_prompt_tokens,
-                     "cached_tokens", (json_int_t)figures->n_cached_tokens, "completion_tokens",
-                     (json_int_t)figures->n_reply_tokens, "first_token_ms",
-                     isfinite(figures->ttft_ms) ? (double)figures->ttft_ms : 0.0, "hit",
-                     has_hit ? hearth_hit_name((hearth_hit)figures->hit) : NULL, "tier",
-                     has_hit ? hearth_tier_name((hearth_tier)figures->tier) : NULL, "miss",
-                     has_miss ? hearth_miss_name((hearth_miss)figures->miss) : NULL);
+    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s*, s:s*, s:s*, s:o*, s:o*}", "prompt_tokens",
+                     (json_int_t)figures->n_prompt_tokens, "cached_tokens", (json_int_t)figures->n_cached_tokens,
+                     "completion_tokens", (json_int_t)figures->n_reply_tokens, "first_token_ms",
+                     ms_json(figures->ttft_ms), "queue_ms", ms_json(figures->queue_ms), "restore_ms",
+                     ms_json(figures->restore_ms), "prefill_ms", ms_json(figures->prefill_ms), "decode_ms",
+                     ms_json(figures->decode_ms), "hit", has_hit ? hearth_hit_name((hearth_hit)figures->hit) : NULL,
+                     "tier", has_hit ? hearth_tier_name((hearth_tier)figures->tier) : NULL, "miss",
+                     has_miss ? hearth_miss_name((hearth_miss)figures->miss) : NULL, "left_at",
+                     has_left ? json_integer(figures->left_at) : NULL, "slot",
+                     figures->slot != HTH_FRAME_NO_SLOT ? json_integer(figures->slot) : NULL);
 }
 
 void hth_front_tell_end(const hth_front_request *r)

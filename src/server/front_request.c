@@ -97,6 +97,15 @@ void hth_front_request_end(hth_front_request *r)
     hth_front_note_over(front);
 }
 
+void hth_front_request_drop(hth_front_request *r)
+{
+    hth_front *front = r->front;
+
+    hth_front_options_drop(front, r->options);
+    free(r);
+    hth_front_note_over(front);
+}
+
 void hth_front_request_answer_bytes(hth_front_request *r, int status, const char *content_type, const void *bytes,
                                     size_t n)
 {
@@ -148,9 +157,7 @@ static void operate(hth_front_request *r)
         return;
     if (r->route->kind == HTH_ROUTE_HEALTH ? hth_admin_answer_public(&admin, r->exchange)
                                            : hth_admin_answer(&admin, r->exchange)) {
-        hth_front_options_drop(front, r->options);
-        free(r);
-        hth_front_note_over(front);
+        hth_front_request_drop(r);
         return;
     }
     hth_api_fail(&error, HTH_API_NOT_FOUND, NULL, "there is no page '%.100s'; docs/monitoring.md lists them", r->path);
@@ -347,6 +354,10 @@ static void serve(hth_front_request *r)
         if (!hth_front_may_administer(r))
             return;
         hth_front_relay(r);
+        break;
+    case HTH_ROUTE_PREFIXES:
+        if (hth_front_may_administer(r))
+            hth_front_show_prefixes(r);
         break;
     case HTH_ROUTE_ADAPTERS: /* scales are those of all clients */
         if (strcmp(r->method, "POST") == 0 && hth_front_has_keys(r) && !hth_front_may_administer(r))

@@ -44,6 +44,8 @@ typedef struct hth_front_request {
 
 /* It was answered: note it in logs, metrics and the key's limits, and free it. */
 void hth_front_request_end(hth_front_request *r);
+/* A page for operators was answered: free the request without a note anywhere. */
+void hth_front_request_drop(hth_front_request *r);
 void hth_front_request_answer(hth_front_request *r, int status, const char *content_type, const hth_buffer *body);
 void hth_front_request_answer_bytes(hth_front_request *r, int status, const char *content_type, const void *bytes,
                                     size_t n);
@@ -100,6 +102,11 @@ void hth_front_relay_response(hth_front_request *r);
 void hth_front_ask_stored(hth_front_request *r);
 /* A kept stream; the request is over when the stream begins. */
 void hth_front_serve_stream(hth_front_request *r);
+
+/* ---- front_prefixes.c: likewise ---- */
+
+/* The most used prefixes of a model. */
+void hth_front_show_prefixes(hth_front_request *r);
 
 /* ---- front_adapters.c: likewise ---- */
 

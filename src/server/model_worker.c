@@ -600,6 +600,7 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
         return;
     out->pid = hth_worker_process_pid(worker->process);
     out->load_progress = worker->progress;
+    out->socket_path = worker->state == HTH_WORKER_READY ? worker->socket_path : NULL;
     out->up_ms = (now_ns - worker->started_ns) / 1000000;
     out->resident_bytes = hth_os_process_resident_bytes(out->pid);
     hth_status_page_read(worker->page, &out->status);

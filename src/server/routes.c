@@ -67,6 +67,7 @@ static const hth_route routes[] = {
     { "/ready", "/ready", "GET", HTH_ROUTE_HEALTH, HTH_API_NATIVE_COMPLETION },
     { "/metrics", "/metrics", NULL, HTH_ROUTE_ADMIN, HTH_API_CHAT },
     { "/admin/explain", "/admin/explain", "POST", HTH_ROUTE_EXPLAIN, HTH_API_CHAT },
+    { "/admin/prefixes", "/admin/prefixes", "GET", HTH_ROUTE_PREFIXES, HTH_API_CHAT },
     { "/admin/", "/admin", NULL, HTH_ROUTE_ADMIN, HTH_API_CHAT },
 };
 

@@ -14,6 +14,7 @@ typedef enum hth_route_kind {
     HTH_ROUTE_EMBED,    /* a model makes embeddings, or scores; likewise */
     HTH_ROUTE_STORED,   /* /v1/responses/ID and below it: what is kept; the front's */
     HTH_ROUTE_EXPLAIN,  /* why a prompt is cold; of the admin API */
+    HTH_ROUTE_PREFIXES, /* the most used prefixes; likewise */
     HTH_ROUTE_MODELS,
     HTH_ROUTE_MODEL,  /* /v1/models/NAME */
     HTH_ROUTE_STREAM, /* /v1/streams/ID: one that is kept */

@@ -37,7 +37,7 @@
 #include "base/status.h"
 #include "server/lines.h"
 
-#define MAGIC UINT64_C(0x3230656761707468) /* "htpage02" */
+#define MAGIC UINT64_C(0x3330656761707468) /* "htpage03" */
 
 /* A reader gives up when it is overtaken more often than this. A writer publishes a few times a second. */
 enum { TRIES_MAX = 16, KEY_WORDS = 4 };
@@ -51,6 +51,7 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && sizeof(word) == 8, "words work betw
 typedef struct numbers {
     hearth_counters counters;
     hearth_model_info info;
+    hth_tier_quotas quotas;
 } numbers;
 
 typedef struct key_list {
@@ -265,12 +266,13 @@ void hth_status_page_restoring(hth_status_page *page, const uint8_t (*keys)[32],
     pair_publish(&page->keys_version, page->keys[0], KEYS_WORDS, &list, 1 + list.n * KEY_WORDS);
 }
 
-void hth_status_page_numbers_set(hth_status_page *page, const hearth_counters *counters, const hearth_model_info *info)
+void hth_status_page_numbers_set(hth_status_page *page, const hearth_counters *counters, const hearth_model_info *info,
+                                 const hth_tier_quotas *quotas)
 {
-    numbers both = { .counters = *counters, .info = *info };
+    numbers all = { .counters = *counters, .info = *info, .quotas = *quotas };
 
-    static_assert(sizeof(both) == 8 * (size_t)NUMBERS_WORDS, "no word is half a field");
-    pair_publish(&page->numbers_version, page->numbers[0], NUMBERS_WORDS, &both, NUMBERS_WORDS);
+    static_assert(sizeof(all) == 8 * (size_t)NUMBERS_WORDS, "no word is half a field");
+    pair_publish(&page->numbers_version, page->numbers[0], NUMBERS_WORDS, &all, NUMBERS_WORDS);
 }
 
 /* ---- read by the front ---- */
@@ -328,15 +330,16 @@ void hth_status_page_read_pulse(const hth_status_page *page, uint64_t *tick_ns, 
 
 void hth_status_page_read(const hth_status_page *page, hth_status *out)
 {
-    numbers both;
+    numbers all;
     key_list list;
 
     memset(out, 0, sizeof(*out));
     hth_status_page_read_pulse(page, &out->tick_ns, &out->loop_ns);
-    out->has_numbers = pair_read(&page->numbers_version, page->numbers[0], NUMBERS_WORDS, &both);
+    out->has_numbers = pair_read(&page->numbers_version, page->numbers[0], NUMBERS_WORDS, &all);
     if (out->has_numbers) {
-        memcpy(&out->counters, &both.counters, sizeof(both.counters));
-        memcpy(&out->info, &both.info, sizeof(both.info));
+        memcpy(&out->counters, &all.counters, sizeof(all.counters));
+        memcpy(&out->info, &all.info, sizeof(all.info));
+        memcpy(&out->quotas, &all.quotas, sizeof(all.quotas));
         check(&out->counters, &out->info);
     }
     if (pair_read(&page->keys_version, page->keys[0], KEYS_WORDS, &list)) {

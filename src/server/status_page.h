@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "hearth.h"
+#include "cache/tier_quotas.h"
 
 typedef struct hth_status_page hth_status_page;
 
@@ -38,7 +38,8 @@ enum { HTH_STATUS_TURN_MS = 250 };
 void hth_status_page_restoring(hth_status_page *page, const uint8_t (*keys)[32], size_t n);
 enum { HTH_STATUS_KEYS_MAX = 64 };
 /* Event loop, periodically. */
-void hth_status_page_numbers_set(hth_status_page *page, const hearth_counters *counters, const hearth_model_info *info);
+void hth_status_page_numbers_set(hth_status_page *page, const hearth_counters *counters, const hearth_model_info *info,
+                                 const hth_tier_quotas *quotas);
 
 /* ---- read by the front ---- */
 
@@ -48,6 +49,7 @@ typedef struct hth_status {
     bool has_numbers;
     hearth_counters counters;
     hearth_model_info info;
+    hth_tier_quotas quotas;
     size_t n_restoring; /* rows that were being restored */
     uint8_t restoring[HTH_STATUS_KEYS_MAX][32];
 } hth_status;

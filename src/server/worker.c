@@ -221,10 +221,11 @@ static void publish_numbers(const worker *w)
 {
     hearth_counters counters = { .struct_size = sizeof(counters) };
     hearth_model_info info = { .struct_size = sizeof(info) };
+    const hth_tier_quotas quotas = hth_tier_quotas_of(hth_runtime_cache(w->runtime));
 
     if (hearth_runtime_counters(w->runtime, &counters, NULL) == HEARTH_OK &&
         hearth_model_info_get(w->model, &info, NULL) == HEARTH_OK)
-        hth_status_page_numbers_set(w->page, &counters, &info);
+        hth_status_page_numbers_set(w->page, &counters, &info, &quotas);
 }
 
 static void add_text(hth_sha256 *sha, const char *text)

@@ -9,6 +9,7 @@
 #define WORKER(field) PLACE(field), false
 #define MODEL(field) PLACE(status.info.field), true
 #define CACHE(field) PLACE(status.counters.field), true
+#define QUOTA(field) PLACE(status.quotas.field), true
 
 const hth_worker_fact hth_worker_facts[HTH_WORKER_FACTS] = {
     { "", "generation", NULL, NULL, NULL, NULL, NULL, WORKER(generation) },
@@ -57,6 +58,10 @@ const hth_worker_fact hth_worker_facts[HTH_WORKER_FACTS] = {
     { "cache.hits", "resume", NULL, NULL, NULL, NULL, NULL, CACHE(hits_resume) },
     { "cache.hits", "prefix", NULL, NULL, NULL, NULL, NULL, CACHE(hits_prefix) },
     { "cache.hits", "none", NULL, NULL, NULL, NULL, NULL, CACHE(misses) },
+    { "cache.hits_by_tier", "live", NULL, NULL, NULL, NULL, NULL, CACHE(hits_by_tier[HEARTH_TIER_LIVE]) },
+    { "cache.hits_by_tier", "ram", NULL, NULL, NULL, NULL, NULL, CACHE(hits_by_tier[HEARTH_TIER_RAM]) },
+    { "cache.hits_by_tier", "ram_file", NULL, NULL, NULL, NULL, NULL, CACHE(hits_by_tier[HEARTH_TIER_RAM_FILE]) },
+    { "cache.hits_by_tier", "disk", NULL, NULL, NULL, NULL, NULL, CACHE(hits_by_tier[HEARTH_TIER_DISK]) },
     { "cache", "requests", NULL, NULL, NULL, NULL, NULL, CACHE(requests) },
     { "cache", "tokens_prompt", NULL, NULL, NULL, NULL, NULL, CACHE(tokens_prompt) },
     { "cache", "tokens_cached", NULL, NULL, NULL, NULL, NULL, CACHE(tokens_cached) },
@@ -70,6 +75,10 @@ const hth_worker_fact hth_worker_facts[HTH_WORKER_FACTS] = {
       "Bytes in a tier; directories that workers share count in each of them.", "tier", "ram", CACHE(ram_bytes) },
     { "cache.ram_file", "bytes", "hearth_cache_bytes", NULL, NULL, "tier", "ram_file", CACHE(ram_file_bytes) },
     { "cache.disk", "bytes", "hearth_cache_bytes", NULL, NULL, "tier", "disk", CACHE(disk_bytes) },
+    { "cache.ram", "bytes_max", "hearth_cache_bytes_max", "gauge", "Quota of a tier; 0: it has none.", "tier", "ram",
+      QUOTA(ram) },
+    { "cache.ram_file", "bytes_max", "hearth_cache_bytes_max", NULL, NULL, "tier", "ram_file", QUOTA(ram_file) },
+    { "cache.disk", "bytes_max", "hearth_cache_bytes_max", NULL, NULL, "tier", "disk", QUOTA(disk) },
     { "cache", "rows_restored", "hearth_cache_rows_restored_total", "counter", "Rows put into the context.", NULL, NULL,
       CACHE(rows_restored) },
     { "cache", "bytes_restored", "hearth_cache_bytes_restored_total", "counter", "Bytes of them.", NULL, NULL,

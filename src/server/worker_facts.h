@@ -23,7 +23,7 @@ typedef struct hth_worker_fact {
     bool is_of_process; /* known only while the process tells its numbers (hth_status.has_numbers) */
 } hth_worker_fact;
 
-enum { HTH_WORKER_FACTS = 56 };
+enum { HTH_WORKER_FACTS = 63 };
 extern const hth_worker_fact hth_worker_facts[HTH_WORKER_FACTS];
 
 /* The number of the fact in view. Any thread. */

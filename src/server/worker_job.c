@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "models/model.h"
 #include "server/worker_live_adapters.h"
+#include "server/worker_prefixes.h"
 #include "server/worker_slots.h"
 
 enum {
@@ -34,6 +35,8 @@ static bool run(hth_task *task)
 {
     if (task->kind == HTH_TASK_SLOT)
         hth_slot_order_run(task);
+    else if (task->kind == HTH_TASK_PREFIXES)
+        hth_worker_prefixes_run(task);
     else if (task->kind == HTH_TASK_ADAPTERS)
         hth_task_set_adapters(task);
     else if (!hth_task_run(task))
@@ -400,6 +403,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
     job->task.bytes = hth_http_body(exchange, &job->task.n_bytes);
     if (kind == HTH_TASK_SLOT)
         hth_slot_order_read(exchange, &job->task);
+    job->summary.figures.slot = HTH_FRAME_NO_SLOT;
     if (kind == HTH_TASK_EMBED)
         job->summary.figures.hit = HTH_FRAME_NO_HIT;
     if (!read_headers(job)) {
@@ -413,7 +417,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
 
 static void start(hth_job *job)
 {
-    if (job->task.kind == HTH_TASK_SLOT || job->task.kind == HTH_TASK_ADAPTERS) {
+    if (job->task.kind == HTH_TASK_SLOT || job->task.kind == HTH_TASK_PREFIXES || job->task.kind == HTH_TASK_ADAPTERS) {
         prepare_elsewhere(job, HTH_LANE_FILES);
         return;
     }

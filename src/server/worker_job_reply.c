@@ -311,6 +311,8 @@ static hth_frame_figures figures_of(const hearth_stats *stats)
         .miss = stats->miss,
         .n_draft_tokens = stats->draft_tokens,
         .n_draft_accepted_tokens = stats->draft_accepted_tokens,
+        .left_at = stats->left_at,
+        .slot = HTH_FRAME_NO_SLOT,
         .queue_ms = stats->queue_ms,
         .restore_ms = stats->restore_ms,
         .prefill_ms = stats->prefill_ms,
@@ -347,6 +349,7 @@ static hearth_stats stats_of(const hth_frame_outcome *outcome)
         .miss = (hearth_miss)figures->miss,
         .draft_tokens = figures->n_draft_tokens,
         .draft_accepted_tokens = figures->n_draft_accepted_tokens,
+        .left_at = figures->left_at,
         .finish_tokens = outcome->n_finish_tokens,
         .queue_ms = figures->queue_ms,
         .restore_ms = figures->restore_ms,
@@ -377,6 +380,7 @@ static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *re
     figures.n_reply_tokens = sum->n_reply_tokens;
     figures.n_draft_tokens = sum->n_draft_tokens;
     figures.n_draft_accepted_tokens = sum->n_draft_accepted_tokens;
+    figures.slot = job->task.slot;
     *sum = figures;
     job->summary.finish = result->finish_reason;
 }

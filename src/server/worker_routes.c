@@ -159,6 +159,7 @@ void hth_worker_route(const hth_worker_self *self, hth_http_exchange *exchange)
     case HTH_ROUTE_EMBED: hth_jobs_begin(self->jobs, exchange, HTH_TASK_EMBED, route->api); break;
     case HTH_ROUTE_SLOT: hth_jobs_begin(self->jobs, exchange, HTH_TASK_SLOT, route->api); break;
     case HTH_ROUTE_EXPLAIN: explain(self, exchange); break;
+    case HTH_ROUTE_PREFIXES: hth_jobs_begin(self->jobs, exchange, HTH_TASK_PREFIXES, route->api); break;
     case HTH_ROUTE_ADAPTERS:
         if (hth_method_is("POST", hth_http_method(exchange))) /* the front's state, whatever clients sent to it */
             hth_jobs_begin(self->jobs, exchange, HTH_TASK_ADAPTERS, route->api);

@@ -55,6 +55,8 @@ bool hth_task_read(hth_task *task)
     hth_api_past past = { .bytes = task->bytes ? task->bytes + task->n_known : NULL, .n_bytes = task->n_past };
 
     task->error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    if (task->kind == HTH_TASK_PREFIXES)
+        return true; /* it has no body */
     if (task->kind == HTH_TASK_ADAPTERS)
         read_adapter_state(task);
     else if (task->n_known > task->n_bytes || task->n_past > task->n_bytes - task->n_known)
@@ -351,6 +353,7 @@ bool hth_task_run(hth_task *task)
                              &task->error); /* the error is in the task */
         break;
     case HTH_TASK_EXPLAIN: explain(task); break;
+    case HTH_TASK_PREFIXES: assert(false && "worker_prefixes.h runs it"); break;
     case HTH_TASK_SLOT: assert(false && "worker_slots.h runs it"); break;
     case HTH_TASK_ADAPTERS: assert(false && "worker_live_adapters.h runs it"); break;
     }

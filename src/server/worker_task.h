@@ -25,6 +25,7 @@ typedef enum hth_task_kind {
     HTH_TASK_GENERATE,
     HTH_TASK_ANSWER,   /* tokens, templates: one body, at once */
     HTH_TASK_EXPLAIN,  /* explains the lookup of the prompt */
+    HTH_TASK_PREFIXES, /* the most used prefixes; worker_prefixes.h runs it */
     HTH_TASK_SLOT,     /* save, restore or erase a slot; worker_slots.h runs it */
     HTH_TASK_ADAPTERS, /* makes the model's adapters equal to a state; worker_live_adapters.h runs it */
     HTH_TASK_EMBED,    /* embeddings: on_embedded is called, then hth_task_begin_vectors */
@@ -66,7 +67,7 @@ typedef struct hth_task {
 
     /* Results. With an error only the error and the submitted requests count. */
     hth_api_error error;
-    hth_buffer answer;                               /* of ANSWER, EXPLAIN and SLOT */
+    hth_buffer answer;                               /* of ANSWER, EXPLAIN, PREFIXES and SLOT */
     hearth_adapter_scale adapters[HTH_ADAPTERS_MAX]; /* of the request, unless its body has them */
     uint8_t digest[HTH_FRAME_MODEL_BYTES];           /* of the MODEL frame */
     const hearth_embeddings *embeddings;             /* EMBED: owned, from on_embedded on */

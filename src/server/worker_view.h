@@ -33,8 +33,9 @@ typedef struct hth_worker_view {
     const char *model;
     hth_worker_state state;
     hth_residency residency;
-    bool was_ready; /* it is ready, or was once */
-    int pid;        /* 0: none */
+    bool was_ready;          /* it is ready, or was once */
+    int pid;                 /* 0: none */
+    const char *socket_path; /* while READY; valid until the event loop goes on; else NULL */
     uint64_t generation;
     uint64_t n_starts;
     uint64_t n_deaths;      /* deaths without an order */

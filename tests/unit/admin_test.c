@@ -311,6 +311,8 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
     view->status.counters.rows_restored = 7;
     view->status.counters.hits_exact = 6;
     view->status.counters.disk_bytes = 123;
+    view->status.counters.hits_by_tier[HEARTH_TIER_RAM] = 8;
+    view->status.quotas.disk = 456;
     view->status.counters.write_queue_rows = 9;
     f->http.numbers.n_connections = 17;
     f->admin.n_requests = 3;
@@ -367,6 +369,8 @@ FIXTURE_TEST(workers_are_shown_with_their_state_and_numbers)
     worker = json_object_get(worker, "cache");
     assert_int_equal(integer_at(worker, "hits", "exact"), 6);
     assert_int_equal(integer_at(worker, "disk", "bytes"), 123);
+    assert_int_equal(integer_at(worker, "disk", "bytes_max"), 456);
+    assert_int_equal(integer_at(worker, "hits_by_tier", "ram"), 8);
     assert_int_equal(integer_at(worker, "write_queue", "rows"), 9);
     json_decref(page);
 }

@@ -43,6 +43,8 @@ static hth_buffer sample(void)
         .figures.hit = 4,
         .figures.tier = 5,
         .figures.miss = 6,
+        .figures.left_at = 10,
+        .figures.slot = 11,
         .finish = 7,
         .figures.queue_ms = 0.5,
         .figures.restore_ms = -1e300,
@@ -149,6 +151,8 @@ TEST(what_was_written_is_read)
     assert_int_equal(n_used, n);
     assert_int_equal(frame.summary.finish, 7);
     assert_int_equal(frame.summary.figures.n_reply_tokens, 3);
+    assert_int_equal(frame.summary.figures.left_at, 10);
+    assert_int_equal(frame.summary.figures.slot, 11);
     assert_true(frame.summary.figures.restore_ms == -1e300 && frame.summary.figures.prefill_ms == 1e-300);
     assert_true(frame.summary.figures.decode_ms == 1e9);
     hth_buffer_deinit(&out);

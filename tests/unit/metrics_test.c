@@ -103,6 +103,7 @@ static hth_worker_view worker_view(const char *model, hth_worker_state state)
     view.status.counters.rows_restored = 11;
     view.status.counters.disk_bytes = UINT64_C(1) << 40;
     view.status.counters.saves_by_reason[HEARTH_SAVE_FINISH] = 13;
+    view.status.quotas.ram = 17;
     return view;
 }
 
@@ -242,6 +243,7 @@ FIXTURE_TEST(workers_show_their_state_and_their_numbers)
     assert_sample(f, "hearth_cache_rows_restored_total{model=\"chat\"}", 11);
     assert_sample(f, "hearth_cache_bytes{model=\"chat\",tier=\"disk\"}", (double)(UINT64_C(1) << 40));
     assert_sample(f, "hearth_cache_rows{model=\"chat\",tier=\"ram_file\"}", 0);
+    assert_sample(f, "hearth_cache_bytes_max{model=\"chat\",tier=\"ram\"}", 17);
     /* Without a process there are none, rather than zeros. */
     assert_sample(f, "hearth_scheduler_running{model=\"embed\"}", -1);
     assert_sample(f, "hearth_cache_rows{model=\"embed\",tier=\"ram\"}", -1);

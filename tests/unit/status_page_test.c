@@ -54,6 +54,11 @@ static hearth_model_info info_of(uint64_t n)
     return info;
 }
 
+static hth_tier_quotas quotas_of(uint64_t n)
+{
+    return (hth_tier_quotas){ .ram = n, .ram_file = n, .disk = n };
+}
+
 FIXTURE_TEST(a_new_page_says_that_nothing_is_known)
 {
     hth_status status;
@@ -70,12 +75,13 @@ FIXTURE_TEST(the_front_reads_what_the_worker_wrote)
 {
     hearth_counters counters = counters_of(7);
     hearth_model_info info = info_of(9);
+    const hth_tier_quotas quotas = quotas_of(9);
     uint8_t keys[2][32] = { { 1, 2 }, { 3, 4 } };
     hth_status status;
 
     hth_status_page_tick_begin(f->worker);
     hth_status_page_loop_turns(f->worker);
-    hth_status_page_numbers_set(f->worker, &counters, &info);
+    hth_status_page_numbers_set(f->worker, &counters, &info, &quotas);
     hth_status_page_restoring(f->worker, (const uint8_t(*)[32])keys, 2);
     (void)usleep(1000); /* so that time has passed */
     hth_status_page_read(f->front, &status);
@@ -86,6 +92,7 @@ FIXTURE_TEST(the_front_reads_what_the_worker_wrote)
     assert_int_equal(status.counters.rows_removed, 7);
     assert_string_equal(status.info.name, "tiny");
     assert_int_equal(status.info.n_ticks, 9);
+    assert_int_equal(status.quotas.disk, 9);
     assert_true(status.info.rows_are_blocks);
     assert_int_equal(status.n_restoring, 2);
     assert_memory_equal(status.restoring, keys, sizeof(keys));
@@ -114,13 +121,14 @@ FIXTURE_TEST(a_reset_forgets_all_but_the_suspects)
 {
     hearth_counters counters = counters_of(7);
     hearth_model_info info = info_of(9);
+    const hth_tier_quotas quotas = quotas_of(9);
     uint8_t keys[1][32] = { { 1, 2 } };
     uint8_t suspects[4][32];
     hth_status status;
 
     hth_status_page_tick_begin(f->worker);
     hth_status_page_loop_turns(f->worker);
-    hth_status_page_numbers_set(f->worker, &counters, &info);
+    hth_status_page_numbers_set(f->worker, &counters, &info, &quotas);
     hth_status_page_restoring(f->worker, (const uint8_t(*)[32])keys, 1);
     hth_status_page_suspects_add(f->front, (const uint8_t(*)[32])keys, 1);
     hth_status_page_reset(f->front);
@@ -156,6 +164,7 @@ FIXTURE_TEST(the_page_is_read_after_its_writer_was_killed)
 {
     hearth_counters counters = counters_of(3);
     hearth_model_info info = info_of(3);
+    const hth_tier_quotas quotas = quotas_of(3);
     uint8_t keys[1][32] = { { 42 } };
     hth_status status;
     int wait_status;
@@ -163,7 +172,7 @@ FIXTURE_TEST(the_page_is_read_after_its_writer_was_killed)
 
     assert_true(pid >= 0);
     if (pid == 0) {
-        hth_status_page_numbers_set(f->worker, &counters, &info);
+        hth_status_page_numbers_set(f->worker, &counters, &info, &quotas);
         hth_status_page_restoring(f->worker, (const uint8_t(*)[32])keys, 1);
         (void)raise(SIGKILL);
         _exit(1);
@@ -189,10 +198,11 @@ static void *write_on(void *user_data)
     for (uint64_t n = 1; !atomic_load(&w->stop); n++) {
         hearth_counters counters = counters_of(n);
         hearth_model_info info = info_of(n);
+        const hth_tier_quotas quotas = quotas_of(n);
         uint8_t keys[HTH_STATUS_KEYS_MAX][32];
 
         memset(keys, (int)(n & 127), sizeof(keys));
-        hth_status_page_numbers_set(w->page, &counters, &info);
+        hth_status_page_numbers_set(w->page, &counters, &info, &quotas);
         hth_status_page_restoring(w->page, (const uint8_t(*)[32])keys, n % (HTH_STATUS_KEYS_MAX + 1));
     }
     return NULL;
