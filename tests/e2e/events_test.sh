@@ -1,6 +1,6 @@
 #!/bin/sh
 # Operators hear of models and requests as things happen; whoever comes back misses nothing; the end of the server is
-# the end of the stream.
+# the end of the stream. They see the most used prefixes.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 
@@ -50,6 +50,12 @@ heard "$work/events" '"model":"one","endpoint":"/v1/completions","stream":false'
 heard "$work/events" '"status":200,.*"cached_tokens":0,"completion_tokens":3,.*"hit":"none".*"miss":"never_seen"'
 chat one "$secret"
 heard "$work/events" '"status":200,.*"cached_tokens":300,"completion_tokens":3,.*"hit":"[a-z]*"'
+heard "$work/events" '"queue_ms":.*"restore_ms":.*"prefill_ms":.*"decode_ms":.*"slot":0'
+ask 200 "$url/admin/prefixes?model=one" -H "$admin"
+has '"model":"one","rows":[1-9].*"prefixes":\[{"key":"[0-9a-f]*","tokens":[1-9].*"uses":1,"children":\['
+ask 403 "$url/admin/prefixes?model=one" -H "$client"
+ask 409 "$url/admin/prefixes?model=two" -H "$admin"
+has 'the model is not loaded'
 chat two x
 heard "$work/events" '^data: {"model":"one","reason":"room","again":false'
 heard "$work/events" '^event: unloaded$'

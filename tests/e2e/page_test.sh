@@ -13,8 +13,9 @@ if grep -q '^HEARTH_PAGE:BOOL=OFF' "$build/CMakeCache.txt"; then
   echo "skipped: this is a build without the page"
   exit 77
 fi
-export SERVER_KEY=secret-of-the-page
-serve -m "tiny=$tiny" -m slow=stub:delay_us=20000 --ram 32M --api-key "$SERVER_KEY" --n-parallel 2
+SERVER_KEY=$("$hearth" key new --name page --admin --file "$work/keys" 2>/dev/null)
+export SERVER_KEY
+serve -m "tiny=$tiny" -m slow=stub:delay_us=20000 --ram 32M --keys "$work/keys" --n-parallel 2
 
 # Without a key.
 page

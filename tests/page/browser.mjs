@@ -17,9 +17,10 @@ export const browser = await (puppeteer.default ?? puppeteer).launch({
 const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true }
 const DESK = { width: 1180, height: 800 }
 
-// A page of its own profile: storage is shared by the pages of one context. extra: fields that are added to its requests.
-// expected: a pattern of errors that the check provokes.
-export async function openPage(path, { context, hasKey = true, phone = false, dark = false, extra = null, expected = /^$/ } = {}) {
+// A page of its own profile: storage is shared by the pages of one context. base: another address of the server. extra:
+// fields that are added to its requests. expected: a pattern of errors that the check provokes.
+export async function openPage(path, options = {}) {
+  const { context, base = server, hasKey = true, phone = false, dark = false, extra = null, expected = /^$/ } = options
   const own = context ?? (await browser.createBrowserContext())
   const page = await own.newPage()
 
@@ -33,7 +34,7 @@ export async function openPage(path, { context, hasKey = true, phone = false, da
   page.on('pageerror', (error) => note(String(error.stack ?? error)))
   page.on('request', (request) => {
     const url = request.url()
-    if (!url.startsWith(`${server}/`) && !/^(data|blob):/.test(url)) page.problems.push(`a request to ${url}`)
+    if (!url.startsWith(`${base}/`) && !/^(data|blob):/.test(url)) page.problems.push(`a request to ${url}`)
   })
   await page.evaluateOnNewDocument((value, fields) => {
     if (location.protocol !== 'http:') return
@@ -47,7 +48,7 @@ export async function openPage(path, { context, hasKey = true, phone = false, da
     { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },
     { name: 'prefers-reduced-motion', value: 'reduce' },
   ])
-  await page.goto(`${server}${path}`)
+  await page.goto(`${base}${path}`)
   return page
 }
 
