@@ -412,7 +412,8 @@ typedef enum hearth_flash_attention {
 typedef enum hearth_split_mode {
     HEARTH_SPLIT_MODE_LAYER = 0, /* each takes layers */
     HEARTH_SPLIT_MODE_NONE = 1,  /* one takes all */
-    HEARTH_SPLIT_MODE_ROW = 2,   /* each takes rows of the matrices, where the back end can do that; layers otherwise */
+    HEARTH_SPLIT_MODE_ROW = 2,   /* each takes rows of the matrices where all can, not with CUDA, Vulkan, Metal and RPC;
+                                    otherwise layers, with a warning */
 } hearth_split_mode;
 
 typedef enum hearth_numa {
@@ -440,16 +441,19 @@ enum { HEARTH_TENSOR_OVERRIDES_MAX = 64, HEARTH_METADATA_OVERRIDES_MAX = 64 };
 typedef struct hearth_engine_options {
     size_t struct_size;
     uint32_t n_ubatch; /* most tokens that the engine computes at once, at least one for each sequence; 0 (default):
-                          n_batch, at most 512. Without a GPU, 512 is the most */
+                          n_batch, at most 512. 512 is the most unless all layers and cells are on GPUs */
     uint32_t n_threads_batch;               /* threads of evaluations of several tokens; 0 (default): n_threads */
-    hearth_flash_attention flash_attention; /* ON: HEARTH_UNSUPPORTED where the engine does not have it */
+    hearth_flash_attention flash_attention; /* ON: HEARTH_UNSUPPORTED for architectures without it, HEARTH_ENGINE when
+                                               the engine refuses it */
     hearth_numa numa;    /* of the whole process: the first model that asks decides, and the log tells the others */
-    const char *devices; /* names of GPUs, "CUDA0,CUDA1", or "none"; NULL (default): all. HEARTH_MISUSE lists them */
+    const char *devices; /* names of GPUs, "CUDA0,CUDA1", or "none", besides the devices of rpc_servers; NULL (default):
+                            all. HEARTH_MISUSE lists them */
     hearth_split_mode split_mode;
-    uint32_t main_gpu;        /* the GPU of HEARTH_SPLIT_MODE_NONE, or that of results with ..._ROW; counts from 0 */
-    const char *tensor_split; /* shares of the GPUs, "3,1"; NULL (default): by their free memory */
+    uint32_t main_gpu;        /* the GPU of HEARTH_SPLIT_MODE_NONE, without effect otherwise; counts from 0 */
+    const char *tensor_split; /* shares of the GPUs, "3,1", not more than there are; NULL (default): by free memory */
     /* [n_tensor_overrides], each "PATTERN=BUFFER": tensors whose name has a match of the pattern, a regular expression
-     * of C++, lie in this buffer: "CPU", "CUDA0". The first match counts. Several may stand in one text, with commas */
+     * of C++, lie in this buffer, the CPU's or that of a device of the model: "CPU", "CUDA0". The first match counts.
+     * Several may stand in one text, with commas */
     const char *const *tensor_overrides;
     size_t n_tensor_overrides;
     uint32_t n_cpu_moe; /* the experts of so many first layers stay on the CPU; default 0 */
@@ -578,9 +582,9 @@ typedef struct hearth_model_options {
     /*
      * Choose context and layers on GPUs so that the model fits into memory: first the most layers with which a context
      * of fit_n_ctx tokens fits, then the largest context. n_ctx (0: that of its training) and n_gpu_layers are the most
-     * then. The log tells the choice. HEARTH_NO_MEMORY with the sizes if nothing fits. Loading takes up to a few seconds
-     * longer. No effect, with a warning, for engines that do not tell their needs, with rpc_servers, and while the
-     * runtime has other models; no other runtime may have models at work meanwhile.
+     * then. The log tells the choice. HEARTH_NO_MEMORY with the sizes if nothing fits. Loading takes up to a few
+     * seconds longer, and loads of other models may wait meanwhile. No effect, with a warning, for engines that do not
+     * tell their needs, with rpc_servers, and while the process has or loads other models.
      */
     bool fit;
     uint32_t fit_n_ctx;        /* the least context; 0 (default): 4096, or n_ctx if that is less */

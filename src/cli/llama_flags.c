@@ -49,11 +49,28 @@ static const char *map_layers(hth_pool *pool, const char *value)
     return strcmp(value, "all") == 0 ? "-1" : strcmp(value, "auto") == 0 ? NULL : value;
 }
 
+/* llama-server's words for our on, off and auto. */
+static const char *const switch_words[][2] = {
+    { "on", "on" },        { "enabled", "on" }, { "true", "on" }, { "1", "on" },      { "off", "off" },
+    { "disabled", "off" }, { "false", "off" },  { "0", "off" },   { "auto", "auto" }, { "-1", "auto" },
+};
+
+/* NULL: it is none of these words. */
+static const char *switch_of(const char *word)
+{
+    for (size_t i = 0; word && i < sizeof(switch_words) / sizeof(switch_words[0]); i++)
+        if (strcmp(word, switch_words[i][0]) == 0)
+            return switch_words[i][1];
+    return NULL;
+}
+
 /* Ours is an option without a value. */
 static const char *map_presence(hth_pool *pool, const char *value)
 {
+    const char *known = switch_of(value);
+
     (void)pool;
-    return strcmp(value, "off") == 0 || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 ? NULL : "";
+    return known && strcmp(known, "off") == 0 ? NULL : "";
 }
 
 /* 0 or less lets llama-server choose. */
@@ -81,10 +98,10 @@ static const char *map_off(hth_pool *pool, const char *value)
 /* Without a value it is on. */
 static const char *map_switch(hth_pool *pool, const char *value)
 {
+    const char *known = switch_of(*value ? value : "on");
+
     (void)pool;
-    if (!*value || strcmp(value, "1") == 0 || strcmp(value, "true") == 0)
-        return "on";
-    return strcmp(value, "0") == 0 || strcmp(value, "false") == 0 ? "off" : value;
+    return known ? known : value;
 }
 
 /* A negative number is the model's own. */
@@ -170,6 +187,7 @@ static const flag flags[] = {
       .to = "a sixteenth of a GPU stays free, at most 1 GiB; --fit-device-memory sets a limit" },
     { { "--kv-offload", "-kvo" }, NOTHING, WITHOUT_EFFECT, .to = "K and V lie on GPUs; --no-kv-offload prevents it" },
     { { "--swa-full" }, NOTHING, WITHOUT_EFFECT, .to = "cells that a window has left are in the cache" },
+    { { "--prio", "--prio-batch" }, VALUE, WITHOUT_EFFECT, .to = "threads have the priority of the process" },
     { { "--threads-http" }, VALUE, WITHOUT_EFFECT, .to = "connections need no threads" },
     { { "--kv-unified", "-kvu" }, NOTHING, WITHOUT_EFFECT, .to = "one context is always shared by all requests" },
     { { "--cont-batching", "-cb" }, NOTHING, WITHOUT_EFFECT, .to = "requests are always batched together" },
@@ -291,16 +309,6 @@ static bool add_renamed(line *l, const flag *f, const char *value)
     return true;
 }
 
-static bool is_switch(const char *word)
-{
-    static const char *const words[] = { "on", "off", "auto", "1", "0", "true", "false" };
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (word && strcmp(word, words[i]) == 0)
-            return true;
-    return false;
-}
-
 static bool is_decimal(const char *word)
 {
     char *end;
@@ -315,7 +323,7 @@ static bool is_decimal(const char *word)
 static bool take(line *l, const flag *f, const char *word, size_t n, const char *next, const char *after, int *skip_out)
 {
     const bool takes_next =
-        !word[n] && (f->takes == VALUE || f->takes == TWO || (f->takes == PERHAPS && is_switch(next)));
+        !word[n] && (f->takes == VALUE || f->takes == TWO || (f->takes == PERHAPS && switch_of(next)));
     const char *value = word[n] ? word + n + 1 : takes_next ? next : "";
 
     *skip_out = 1 + (takes_next && next);

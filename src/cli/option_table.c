@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <getopt.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/nearest.h"
@@ -74,6 +75,19 @@ static int write_units(uint64_t number, uint64_t factor, const char *const *unit
     return snprintf(text, capacity, "%llu%s", (unsigned long long)number, units[unit]);
 }
 
+/* The shortest text that reads as the same number. */
+static int write_number(double number, char *text, size_t capacity)
+{
+    int n = -1;
+
+    for (int n_digits = 15; n_digits <= 17; n_digits++) {
+        n = snprintf(text, capacity, "%.*g", n_digits, number);
+        if (n < 0 || (size_t)n >= capacity || strtod(text, NULL) == number)
+            break;
+    }
+    return n;
+}
+
 bool hth_option_write(const hth_option *option, const void *options, size_t i, char *text, size_t capacity)
 {
     static const char *const size_units[] = { "", "kb", "mb", "gb", "tb" };
@@ -102,7 +116,7 @@ bool hth_option_write(const hth_option *option, const void *options, size_t i, c
     case HTH_OPTION_NUMBER:
     case HTH_OPTION_COUNT:
         if (!isnan(*(const double *)field))
-            n = snprintf(text, capacity, "%.16g", *(const double *)field); /* exact for whole numbers of 53 bits */
+            n = write_number(*(const double *)field, text, capacity);
         break;
     case HTH_OPTION_MS: n = write_units(*(const uint32_t *)field, 1000, ms_units, 2, text, capacity); break;
     case HTH_OPTION_SIZE: n = write_units(*(const uint64_t *)field, 1024, size_units, 5, text, capacity); break;

@@ -94,7 +94,8 @@ static bool write_nothing(const void *options, size_t i, char *text, size_t capa
 
 static const hth_option rows[] = {
     { "ubatch", 0, HTH_OPTION_U32, "N",
-      "limit of tokens that the engine computes at once (default: --batch, at most 512; more only with GPUs)",
+      "limit of tokens that the engine computes at once (default: --batch, at most 512; more only where GPUs compute "
+      "all)",
       .offset = AT(engine.n_ubatch), .low = 1, .high = 65536, .key = "ubatch" },
     { "threads-batch", 0, HTH_OPTION_U32, "N", "threads where several tokens are computed (default: --threads)",
       .offset = AT(engine.n_threads_batch), .low = 1, .high = 1024, .key = "threads_batch" },
@@ -108,14 +109,15 @@ static const hth_option rows[] = {
       "numactl says), off",
       .offset = AT(engine.numa), .words = numas, .key = "numa" },
     { "device", 0, HTH_OPTION_TEXT, "NAME,...",
-      "devices for layers, such as CUDA0,CUDA1, or none (default: all; 'hearth version' lists them)",
+      "devices for layers besides those of --rpc, such as CUDA0,CUDA1, or none (default: all; 'hearth version' lists "
+      "them)",
       .offset = AT(engine.devices), .key = "device" },
     { "split-mode", 0, HTH_OPTION_WORD, "MODE",
-      "parts of the model on several GPUs: layer, row (of the matrices), none (one GPU takes all)",
+      "parts of the model on several GPUs: layer, row (of the matrices, where GPUs can), none (one GPU takes all)",
       .offset = AT(engine.split_mode), .words = split_modes, .key = "split_mode" },
     { "tensor-split", 0, HTH_OPTION_TEXT, "N,...", "shares of the GPUs, such as 3,1 (default: by their free memory)",
       .offset = AT(engine.tensor_split), .check = check_split, .key = "tensor_split" },
-    { "main-gpu", 0, HTH_OPTION_U32, "INDEX", "the GPU for --split-mode none, or for results with row; counts from 0",
+    { "main-gpu", 0, HTH_OPTION_U32, "INDEX", "the GPU for --split-mode none; counts from 0",
       .offset = AT(engine.main_gpu), .low = 0, .high = HTH_DEVICES_MAX - 1, .key = "main_gpu" },
     { "override-tensor", 0, HTH_OPTION_TEXTS, "PATTERN=BUFFER",
       "tensors whose names match the regular expression lie there: CPU, CUDA0; several with commas, or repeated",

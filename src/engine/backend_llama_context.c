@@ -69,13 +69,18 @@ static double cell_bytes(const hth_engine_model *model, enum ggml_type type_k, e
            facts->n_head_kv * facts->n_layers;
 }
 
+static bool cells_on_devices(const hth_engine_model *model)
+{
+    return model->on_gpu && !model->options.no_kv_offload;
+}
+
 /*
  * About how many bytes the KV buffer takes. 0: unknown, because some layers keep less, or the buffer is not in this
  * machine's main memory.
  */
 static uint64_t kv_bytes(const hth_engine_model *model, const struct llama_context_params *params)
 {
-    if (atomic_load(&model->kind) != HTH_MODEL_PLAIN || model->on_gpu ||
+    if (atomic_load(&model->kind) != HTH_MODEL_PLAIN || cells_on_devices(model) ||
         model_number(model, "attention.kv_lora_rank", 0) > 0)
         return 0;
     return (uint64_t)(cell_bytes(model, params->type_k, params->type_v) * params->n_ctx);
@@ -99,7 +104,7 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
         (void)type_by_name(type_v, &v);
     *out = (hth_cell_room){
         .cell_bytes = (uint64_t)cell_bytes(model, k, v),
-        .is_device = model->on_gpu && !model->options.no_kv_offload,
+        .is_device = cells_on_devices(model),
     };
     if (out->is_device) {
         hth_llama_devices_memory(&model->devices, &out->free_bytes, &out->total_bytes);
@@ -107,6 +112,8 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
         out->free_bytes = hth_os_memory_available_bytes();
         out->total_bytes = hth_os_memory_bytes();
     }
+    if (out->is_device != model->on_gpu) /* the weights do not lie there */
+        return;
     /* Mapped weights are in the page cache, which counts as free although the weights are needed. */
     if (model->no_weights || (model->is_mapped && !model->on_gpu))
         out->free_bytes = less(out->free_bytes, weight_bytes);
@@ -125,7 +132,8 @@ uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model)
  * All settings that decide the meaning of a cell's bytes. Models carry their own RoPE values, which enter as they are;
  * so do values that were given instead.
  */
-static void write_params_text(hth_engine_context *context, const struct llama_context_params *params)
+static hearth_status write_params_text(hth_engine_context *context, const struct llama_context_params *params,
+                                       hearth_error *err)
 {
     static const char *const rope_keys[] = {
         "rope.freq_base",
@@ -177,17 +185,20 @@ static void write_params_text(hth_engine_context *context, const struct llama_co
                               (double)params->rope_freq_scale, params->yarn_orig_ctx, (double)params->yarn_ext_factor,
                               (double)params->yarn_attn_factor, (double)params->yarn_beta_slow,
                               (double)params->yarn_beta_fast);
+    if (n >= sizeof(text))
+        return hth_fail(err, HEARTH_ENGINE, "the names of features and devices are too long to describe the cache");
     if (n < sizeof(context->info.params_text)) {
         memcpy(context->info.params_text, text, n + 1);
     } else {
         uint8_t digest[HTH_SHA256_BYTES];
         char hex[2 * HTH_SHA256_BYTES + 1];
 
-        hth_sha256_of(text, n < sizeof(text) ? n : sizeof(text) - 1, digest);
+        hth_sha256_of(text, n, digest);
         hth_hex_encode(digest, sizeof(digest), hex);
         (void)snprintf(context->info.params_text, sizeof(context->info.params_text),
                        "backend=llama.cpp build=%s sha256=%s", hth_shim_version(), hex); /* fits */
     }
+    return HEARTH_OK;
 }
 
 static hth_image_format format_of(const hth_engine_model *model)
@@ -252,14 +263,22 @@ static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *
     return HEARTH_OK;
 }
 
+/* Does the CPU compute the attention of some layers? It does where the cells lie. The output counts as a layer. */
+static bool attends_on_cpu(const hth_engine_model *model)
+{
+    return !cells_on_devices(model) || (model->n_gpu_layers >= 0 && model->n_gpu_layers <= model->facts.n_layers);
+}
+
 /* Rows that the engine computes at once: one of each sequence, and no more than our own attention takes. */
 static uint32_t n_ubatch(const hth_engine_model *model, const struct llama_context_params *params, bool deterministic)
 {
     const uint32_t step = deterministic ? HTH_EXACT_ROWS_STEP : 1;
     uint32_t n = model->options.n_ubatch > 0 ? model->options.n_ubatch : N_UBATCH_MAX;
 
-    if (n > N_UBATCH_MAX && hth_attention_is_on() && !model->on_gpu) {
-        hth_warn(model->log, "n_ubatch is %u; without a GPU, at most %d tokens are computed at once", n, N_UBATCH_MAX);
+    if (n > N_UBATCH_MAX && hth_attention_is_on() && attends_on_cpu(model)) {
+        if (!model->no_weights)
+            hth_warn(model->log, "n_ubatch is %u; the CPU computes attention, of at most %d tokens at once", n,
+                     N_UBATCH_MAX);
         n = N_UBATCH_MAX;
     }
     n = n > params->n_seq_max ? n : params->n_seq_max;
@@ -337,8 +356,7 @@ static hearth_status new_context(hth_engine_model *model, struct llama_context_p
 /* Not "auto": it cannot be queried, and is in the parameters' hash. */
 static enum llama_flash_attn_type flash_attention(const hth_engine_model *model)
 {
-    return model->options.flash_attention == HEARTH_FLASH_ATTENTION_OFF ||
-                   strcmp(model->facts.architecture, "grok") == 0
+    return model->options.flash_attention == HEARTH_FLASH_ATTENTION_OFF || !hth_backend_llama_has_flash(model)
              ? LLAMA_FLASH_ATTN_TYPE_DISABLED
              : LLAMA_FLASH_ATTN_TYPE_ENABLED;
 }
@@ -382,10 +400,6 @@ hearth_status hth_backend_llama_make_context(hth_engine_model *model, struct lla
     char reason[256];
 
     hth_backend_llama_apply_options(model, params);
-    if (is_wanted && params->flash_attn_type == LLAMA_FLASH_ATTN_TYPE_DISABLED)
-        return hth_fail(err, HEARTH_UNSUPPORTED,
-                        "models of architecture '%s' have no flash attention; switch it off, or leave the choice",
-                        model->facts.architecture);
     status = new_context(model, params, out, err);
     if (status != HEARTH_ENGINE)
         return status;
@@ -466,11 +480,12 @@ hearth_status hth_backend_llama_context_new(hth_engine_model *model, const hth_e
         status = learn_empty_rest(context, err);
     if (status == HEARTH_OK)
         status = hth_backend_llama_exact_check(context, err);
+    if (status == HEARTH_OK)
+        status = write_params_text(context, &llama_params, err);
     if (status != HEARTH_OK) {
         hth_backend_llama_context_free(context);
         return status;
     }
-    write_params_text(context, &llama_params);
     hth_backend_llama_adapters_join(&context->applied, model, context->llama);
     *out = context;
     return HEARTH_OK;

@@ -21,6 +21,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "engine/attention_order.h"
 #include "engine/backend.h"
@@ -157,6 +158,12 @@ hearth_status hth_backend_llama_check_memory(uint64_t needed_bytes, const char *
 
 /* A metadata value as text, as the options override it. False: there is none, or it does not fit. */
 bool hth_backend_llama_meta(const hth_engine_model *model, const char *key, char *text, size_t capacity);
+
+/* Can the architecture have flash attention? As in llama.cpp v0.5.0. */
+static inline bool hth_backend_llama_has_flash(const hth_engine_model *model)
+{
+    return strcmp(model->facts.architecture, "grok") != 0;
+}
 
 static inline bool hth_backend_llama_is_token(const hth_engine_model *model, hearth_token token)
 {

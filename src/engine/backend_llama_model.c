@@ -126,24 +126,16 @@ static hearth_status pick_devices(hth_engine_model *model, const hth_engine_mode
         status = hth_llama_devices_keep(&model->devices, options->main_gpu, err);
     if (status != HEARTH_OK)
         return status;
-    if (model->devices.n > 0 && options->split_mode == HEARTH_SPLIT_MODE_ROW && options->main_gpu >= model->devices.n)
-        return hth_fail(err, HEARTH_MISUSE, "main_gpu is %u; the model has %zu devices, counted from 0",
-                        options->main_gpu, model->devices.n);
     model->on_gpu = model->devices.n > 0;
     model->n_gpu_layers = model->on_gpu ? params->n_gpu_layers : 0;
     model->is_mapped = !params->no_mmap;
     model->no_weights = params->no_weights;
-    if (params->n_gpu_layers > 0 && !model->on_gpu)
-        hth_warn(
-            model->log,
-            "there is no GPU for %d layers: the CPU computes them; an engine for GPUs is built with HEARTH_CUDA=1, "
-            "HEARTH_VULKAN=1 or HEARTH_METAL=1 (`hearth version` shows what this one finds)",
-            params->n_gpu_layers);
     return HEARTH_OK;
 }
 
 /* Name the options that have no effect without a device. */
-static void warn_without_devices(const hth_engine_model *model, const hearth_engine_options *o)
+static void warn_without_devices(const hth_engine_model *model, const hth_engine_model_params *params,
+                                 const hearth_engine_options *o)
 {
     const struct {
         const char *name;
@@ -159,25 +151,55 @@ static void warn_without_devices(const hth_engine_model *model, const hearth_eng
     char names[128] = "";
     size_t n = 0;
 
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !model->on_gpu; i++)
+    if (params->n_gpu_layers > 0)
+        hth_warn(
+            model->log,
+            "there is no GPU for %d layers: the CPU computes them; an engine for GPUs is built with HEARTH_CUDA=1, "
+            "HEARTH_VULKAN=1 or HEARTH_METAL=1 (`hearth version` shows what this one finds)",
+            params->n_gpu_layers);
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (options[i].is_given)
             n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n > 0 ? ", " : "", options[i].name); /* fits */
     if (n > 0)
         hth_warn(model->log, "the model has no layers on GPUs, so these options have no effect: %s", names);
 }
 
-/* The engine goes on with what it could lock, and says so in its own log only. */
+/*
+ * The engine goes on with what it could lock, and says so in its own log only. How much of the weights is on the host
+ * beside GPUs is not known.
+ */
 static void warn_of_lock_limit(const hth_engine_model *model)
 {
     struct rlimit limit;
 
-    if (geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+    if (geteuid() == 0 || model->on_gpu || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
         limit.rlim_cur >= model->facts.weight_bytes)
         return;
     hth_warn(model->log,
              "mlock: this process may lock %llu MiB, and the weights have %llu: the rest may be swapped out; raise the "
              "limit (`ulimit -l`, LimitMEMLOCK= of systemd)",
              (unsigned long long)limit.rlim_cur >> 20, (unsigned long long)model->facts.weight_bytes >> 20);
+}
+
+static void warn_of_options(const hth_engine_model *model, const hth_engine_model_params *params,
+                            const hearth_engine_options *options)
+{
+    const char *added = hth_llama_placement_added(model->placement);
+
+    if (!model->on_gpu)
+        warn_without_devices(model, params, options);
+    if (added[0])
+        hth_warn(model->log, "override_kv: the model's file does not have %s; the engine may not know it", added);
+}
+
+/* Rows of matrices, where devices cannot take them, become layers; without devices they are warned of otherwise. */
+static void choose_split(const hth_engine_model *model, hearth_engine_options *options)
+{
+    if (!model->on_gpu || options->split_mode != HEARTH_SPLIT_MODE_ROW || hth_llama_devices_split_rows(&model->devices))
+        return;
+    options->split_mode = HEARTH_SPLIT_MODE_LAYER;
+    if (!model->no_weights)
+        hth_warn(model->log, "split_mode row: these devices cannot take rows of matrices, and take layers");
 }
 
 /* Read the options, pick the devices, and make the engine's parameters. */
@@ -189,13 +211,16 @@ static hearth_status place(hth_engine_model *model, const char *path, const hth_
 
     if (status == HEARTH_OK)
         status = pick_devices(model, params, &options, err);
-    if (status == HEARTH_OK)
-        status = hth_llama_placement_new(path, &options, &model->devices, model->n_gpu_layers, &model->placement, err);
     if (status != HEARTH_OK)
         return status;
-    warn_without_devices(model, &options);
-    if (!params->no_weights)
+    choose_split(model, &options);
+    status = hth_llama_placement_new(path, &options, &model->devices, model->n_gpu_layers, &model->placement, err);
+    if (status != HEARTH_OK)
+        return status;
+    if (!params->no_weights) { /* the needs of a model are asked for many times */
+        warn_of_options(model, params, &options);
         hth_backend_llama_use_numa(options.numa, model->log);
+    }
     model->options = options;
     model->options.devices = model->options.tensor_split = NULL;
     model->options.tensor_overrides = model->options.metadata_overrides = NULL;
@@ -332,6 +357,11 @@ hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_mo
         status = load_weights(model, path, params, err);
     if (status == HEARTH_OK)
         status = hth_shim_model_facts_read(model->llama, &model->facts, err);
+    if (status == HEARTH_OK && model->options.flash_attention == HEARTH_FLASH_ATTENTION_ON &&
+        !hth_backend_llama_has_flash(model))
+        status = hth_fail(err, HEARTH_UNSUPPORTED,
+                          "models of architecture '%s' have no flash attention; switch it off, or leave the choice",
+                          model->facts.architecture);
     if (status == HEARTH_OK && model->options.mlock && !params->no_weights)
         warn_of_lock_limit(model);
     if (status == HEARTH_OK)

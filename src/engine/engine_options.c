@@ -22,7 +22,7 @@ hearth_status hth_tensor_split_read(const char *text, float out[HTH_DEVICES_MAX]
 
     for (;; at++) {
         char *end;
-        double share = strtod(at, &end);
+        double share = (float)strtod(at, &end);
 
         if (end == at || (*end && *end != ',' && *end != '/') || !(share >= 0 && share <= 1e9) || n == HTH_DEVICES_MAX)
             return hth_fail(err, HEARTH_MISUSE,
@@ -153,27 +153,27 @@ static hearth_status check_lists(const hearth_engine_options *o, hearth_error *e
         (o->n_metadata_overrides > 0 && !o->metadata_overrides))
         return hth_fail(err, HEARTH_MISUSE, "metadata_overrides is NULL, or has %zu entries; it must be at most %d",
                         o->n_metadata_overrides, HEARTH_METADATA_OVERRIDES_MAX);
-    for (size_t i = 0; i < o->n_tensor_overrides; i++) {
+    for (size_t i = 0; i < o->n_tensor_overrides && status == HEARTH_OK; i++) {
         const char *at = o->tensor_overrides[i];
         hth_tensor_override one;
 
+        if (!at)
+            return hth_fail(err, HEARTH_MISUSE, "tensor_overrides[%zu] is NULL", i);
         do
             status = hth_tensor_override_read(&at, &one, err);
         while (status == HEARTH_OK && *at);
-        if (status != HEARTH_OK)
-            return status;
     }
-    for (size_t i = 0; i < o->n_metadata_overrides; i++) {
+    for (size_t i = 0; i < o->n_metadata_overrides && status == HEARTH_OK; i++) {
         const char *at = o->metadata_overrides[i];
         hth_metadata_override one;
 
+        if (!at)
+            return hth_fail(err, HEARTH_MISUSE, "metadata_overrides[%zu] is NULL", i);
         do
             status = hth_metadata_override_read(&at, &one, err);
         while (status == HEARTH_OK && *at);
-        if (status != HEARTH_OK)
-            return status;
     }
-    return HEARTH_OK;
+    return status;
 }
 
 /* NAN is not given. */
@@ -234,7 +234,7 @@ hearth_status hth_engine_options_read(const hearth_engine_options *given, hearth
     return status == HEARTH_OK ? check_rope(out, err) : status;
 }
 
-hearth_engine_options hth_engine_options_of_draft(const hearth_engine_options *target)
+hearth_engine_options hth_engine_options_of_draft(const hearth_engine_options *target, bool target_has_servers)
 {
     hearth_engine_options options = hearth_engine_options_default();
 
@@ -243,11 +243,13 @@ hearth_engine_options hth_engine_options_of_draft(const hearth_engine_options *t
     options.flash_attention = target->flash_attention;
     options.numa = target->numa;
     options.devices = target->devices;
+    options.no_kv_offload = target->no_kv_offload;
+    options.mlock = target->mlock;
+    if (target_has_servers)
+        return options;
     options.split_mode = target->split_mode;
     options.main_gpu = target->main_gpu;
     options.tensor_split = target->tensor_split;
-    options.no_kv_offload = target->no_kv_offload;
-    options.mlock = target->mlock;
     return options;
 }
 

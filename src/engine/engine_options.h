@@ -22,8 +22,8 @@ extern "C" { /* our own headers are C and do not say so themselves */
  */
 hearth_status hth_engine_options_read(const hearth_engine_options *given, hearth_engine_options *out,
                                       hearth_error *err);
-/* The options of a draft model, from those of its target. */
-hearth_engine_options hth_engine_options_of_draft(const hearth_engine_options *target);
+/* The options of a draft model. It has none of its target's RPC servers, so that numbers of devices mean others. */
+hearth_engine_options hth_engine_options_of_draft(const hearth_engine_options *target, bool target_has_servers);
 
 /* Does an option change the positions' angles? */
 bool hth_engine_options_turn(const hearth_engine_options *options);

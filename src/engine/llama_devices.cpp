@@ -237,6 +237,15 @@ hearth_status hth_llama_devices_keep(hth_llama_devices *devices, uint32_t index,
     });
 }
 
+bool hth_llama_devices_split_rows(const hth_llama_devices *devices)
+{
+    for (size_t i = 0; i < devices->n; i++) /* the engine looks this up, too, and fails without it */
+        if (!ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(devices->all[i]),
+                                               "ggml_backend_split_buffer_type"))
+            return false;
+    return true;
+}
+
 void hth_llama_devices_release(hth_llama_devices *devices)
 {
     (void)hth_guarded(nullptr, "give its devices back",

@@ -38,6 +38,8 @@ hearth_status hth_llama_devices_pick(const char *rpc_servers, const char *names,
                                      hearth_error *err);
 /* Leave the device at an index, and no other. HEARTH_MISUSE: there are fewer. */
 hearth_status hth_llama_devices_keep(hth_llama_devices *devices, uint32_t index, hearth_error *err);
+/* Can each device take rows of a matrix, for HEARTH_SPLIT_MODE_ROW? */
+bool hth_llama_devices_split_rows(const hth_llama_devices *devices);
 /* Release the devices after the model is gone. Accepts a failed pick, and zeros. */
 void hth_llama_devices_release(hth_llama_devices *devices);
 

@@ -6,11 +6,14 @@
  */
 #include "engine/llama_placement.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +32,7 @@ struct hth_llama_placement {
     std::list<std::string> patterns;
     std::vector<llama_model_tensor_buft_override> tensors; /* ending with NULL */
     std::vector<llama_model_kv_override> metadata;         /* ending with an empty key */
+    std::string added;                                     /* keys of metadata that the file does not have */
     std::string words;
 };
 
@@ -42,16 +46,18 @@ constexpr uint32_t n_layers_max = 512; /* the engine's LLAMA_MAX_LAYERS */
 
 /* ---- tensors ---- */
 
-ggml_backend_buffer_type_t buffer_type(const char *name, std::string &known)
+/* The CPU's buffer, or that of a device of the model: with a tensor elsewhere, the engine would end the process. */
+ggml_backend_buffer_type_t buffer_type(const char *name, const hth_llama_devices *devices, std::string &known)
 {
-    known.clear();
-    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
-        ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(ggml_backend_dev_get(i));
+    std::vector<ggml_backend_buffer_type_t> types = { ggml_backend_cpu_buffer_type() };
 
-        if (type && std::strcmp(ggml_backend_buft_name(type), name) == 0)
+    for (size_t i = 0; i < devices->n; i++)
+        types.push_back(ggml_backend_dev_buffer_type(devices->all[i]));
+    known.clear();
+    for (ggml_backend_buffer_type_t type : types) {
+        if (std::strcmp(ggml_backend_buft_name(type), name) == 0)
             return type;
-        if (type)
-            known += (known.empty() ? "" : ", ") + std::string(ggml_backend_buft_name(type));
+        known += (known.empty() ? "" : ", ") + std::string(ggml_backend_buft_name(type));
     }
     return nullptr;
 }
@@ -62,13 +68,14 @@ void add_tensors(hth_llama_placement *to, std::string pattern, ggml_backend_buff
     to->tensors.push_back({ to->patterns.back().c_str(), type });
 }
 
-hearth_status add_tensor_override(hth_llama_placement *to, const hth_tensor_override &one, hearth_error *err)
+hearth_status add_tensor_override(hth_llama_placement *to, const hth_llama_devices *devices,
+                                  const hth_tensor_override &one, hearth_error *err)
 {
     std::string known;
-    ggml_backend_buffer_type_t type = buffer_type(one.buffer, known);
+    ggml_backend_buffer_type_t type = buffer_type(one.buffer, devices, known);
 
     if (!type)
-        return hth_fail(err, HEARTH_MISUSE, "tensors '%s' cannot lie in '%s': the buffers of this machine are %s",
+        return hth_fail(err, HEARTH_MISUSE, "tensors '%s' cannot lie in '%s': the buffers of this model are %s",
                         one.pattern, one.buffer, known.c_str());
     try {
         (void)std::regex(one.pattern);
@@ -80,7 +87,8 @@ hearth_status add_tensor_override(hth_llama_placement *to, const hth_tensor_over
     return HEARTH_OK;
 }
 
-hearth_status read_tensors(hth_llama_placement *to, const hearth_engine_options *options, hearth_error *err)
+hearth_status read_tensors(hth_llama_placement *to, const hearth_engine_options *options,
+                           const hth_llama_devices *devices, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
@@ -91,7 +99,7 @@ hearth_status read_tensors(hth_llama_placement *to, const hearth_engine_options 
         do {
             status = hth_tensor_override_read(&at, &one, err);
             if (status == HEARTH_OK)
-                status = add_tensor_override(to, one, err);
+                status = add_tensor_override(to, devices, one, err);
         } while (status == HEARTH_OK && *at);
         if (status != HEARTH_OK)
             return status;
@@ -135,13 +143,43 @@ bool ends_with(const std::string &text, const char *end)
     return text.size() >= n && text.compare(text.size() - n, n, end) == 0;
 }
 
-/* Values on which the engine would end the process, as in llama_shim.cpp. */
-bool is_impossible(const hth_metadata_override &one)
+/* A number of the file; 0: it has none. */
+uint32_t count_in(const gguf_context *file, const std::string &key)
 {
-    if (one.type == HTH_METADATA_FLOAT && one.number < 0 && ends_with(one.key, "epsilon"))
-        return true;
-    return one.type == HTH_METADATA_INT && ends_with(one.key, ".block_count") &&
-           (one.integer < 1 || one.integer > (int64_t)n_layers_max);
+    int64_t id = gguf_find_key(file, key.c_str());
+
+    return id >= 0 && gguf_get_kv_type(file, id) == GGUF_TYPE_UINT32 ? gguf_get_val_u32(file, id) : 0;
+}
+
+/* Values on which the engine would end the process, as in llama_shim.cpp. */
+bool is_impossible(const hth_metadata_override &one, const gguf_context *file)
+{
+    static const char used[] = ".expert_used_count";
+    static const std::set<std::string> scalings = { "none", "linear", "yarn", "longrope" };
+    const std::string key = one.key;
+
+    if (ends_with(key, "epsilon"))
+        return one.type == HTH_METADATA_FLOAT && one.number < 0;
+    if (ends_with(key, ".rope.scaling.type"))
+        return one.type == HTH_METADATA_STR && scalings.count(one.text) == 0;
+    if (ends_with(key, used))
+        return one.type == HTH_METADATA_INT &&
+               (one.integer < 1 ||
+                one.integer > count_in(file, key.substr(0, key.size() - std::strlen(used)) + ".expert_count"));
+    return false;
+}
+
+/*
+ * The files were checked, and are cached, by their own values of some keys. Others count the tensors of the file, or
+ * tell the kind of its tokens: with another value, the engine refuses it or ends the process.
+ */
+bool is_fixed(const std::string &key)
+{
+    static const char *const counts[] = { ".block_count", ".nextn_predict_layers", ".expert_count",
+                                          ".expert_group_count", ".expert_group_used_count" };
+
+    return key == "general.architecture" || key == "tokenizer.ggml.model" || key.compare(0, 6, "split.") == 0 ||
+           std::any_of(std::begin(counts), std::end(counts), [&](const char *end) { return ends_with(key, end); });
 }
 
 hearth_status add_metadata(hth_llama_placement *to, const hth_metadata_override &one, const gguf_context *file,
@@ -153,14 +191,15 @@ hearth_status add_metadata(hth_llama_placement *to, const hth_metadata_override 
     int64_t id = gguf_find_key(file, one.key);
     llama_model_kv_override entry = {};
 
-    /* The files were checked, and are cached, by what they themselves say of these. */
-    if (std::strcmp(one.key, "general.architecture") == 0 || std::strncmp(one.key, "split.", 6) == 0)
+    if (is_fixed(one.key))
         return hth_fail(err, HEARTH_MISUSE, "the metadata '%s' cannot be overridden", one.key);
     if (id >= 0 && std::strcmp(type_of(file, id), names[one.type]) != 0)
         return hth_fail(err, HEARTH_MISUSE, "the metadata '%s' is %s in the model's file, so %s cannot override it",
                         one.key, type_of(file, id), names[one.type]);
-    if (is_impossible(one))
+    if (is_impossible(one, file))
         return hth_fail(err, HEARTH_MISUSE, "the metadata '%s' is overridden by an impossible value", one.key);
+    if (id < 0)
+        to->added += (to->added.empty() ? "" : ", ") + std::string(one.key);
     entry.tag = types[one.type];
     (void)std::snprintf(entry.key, sizeof(entry.key), "%s", one.key); /* as long */
     switch (one.type) {
@@ -216,16 +255,20 @@ std::string digest_of(const char *const *texts, size_t n)
     return hex;
 }
 
-std::string words_of(const hearth_engine_options *o, const hth_llama_devices *devices)
+std::string words_of(const hearth_engine_options *o, const hth_llama_devices *devices, const std::vector<float> &shares)
 {
     std::string words;
 
     if (devices->n == 0)
         return words;
     if (o->split_mode == HEARTH_SPLIT_MODE_ROW)
-        words += " split=row main=" + std::to_string(o->main_gpu);
-    if (devices->n > 1 && o->tensor_split)
-        words += std::string(" shares=") + o->tensor_split;
+        words += " split=row";
+    for (size_t i = 0; i < devices->n && devices->n > 1 && !shares.empty(); i++) {
+        char share[32];
+
+        (void)std::snprintf(share, sizeof(share), "%s%a", i > 0 ? "," : " shares=", (double)shares[i]); /* fits */
+        words += share;
+    }
     if (o->no_kv_offload)
         words += " cells=host";
     if (o->cpu_moe || o->n_cpu_moe > 0)
@@ -244,20 +287,25 @@ llama_split_mode split_mode_of(hearth_split_mode mode)
     }
 }
 
-hearth_status read_shares(hth_llama_placement *to, const hearth_engine_options *options, hearth_error *err)
+hearth_status read_shares(hth_llama_placement *to, const hearth_engine_options *options,
+                          const hth_llama_devices *devices, hearth_error *err)
 {
     float shares[HTH_DEVICES_MAX];
     size_t n = 0;
-    hearth_status status = HEARTH_OK;
+    hearth_status status;
 
-    if (!options->tensor_split)
+    if (!options->tensor_split || devices->n == 0 || options->split_mode == HEARTH_SPLIT_MODE_NONE)
         return HEARTH_OK;
     status = hth_tensor_split_read(options->tensor_split, shares, &n, err);
-    to->shares.assign(llama_max_devices(), 0.0F);
-    for (size_t i = 0; i < n && i < to->shares.size(); i++)
-        to->shares[i] = shares[i];
+    if (status != HEARTH_OK)
+        return status;
+    if (n > devices->n)
+        return hth_fail(err, HEARTH_MISUSE, "tensor_split is '%.200s', with %zu shares; the model has %zu devices",
+                        options->tensor_split, n, devices->n);
+    to->shares.assign(std::max(llama_max_devices(), n), 0.0F);
+    std::copy_n(shares, n, to->shares.begin());
     to->params.tensor_split = to->shares.data();
-    return status;
+    return HEARTH_OK;
 }
 
 } /* namespace */
@@ -276,14 +324,13 @@ hearth_status hth_llama_placement_new(const char *path, const hearth_engine_opti
         made->params.devices = devices->all;
         made->params.n_gpu_layers = n_gpu_layers;
         made->params.split_mode = split_mode_of(options->split_mode);
-        /* The list of devices has the one of HEARTH_SPLIT_MODE_NONE only. */
-        made->params.main_gpu = options->split_mode == HEARTH_SPLIT_MODE_ROW ? (int32_t)options->main_gpu : 0;
-        status = read_shares(made.get(), options, err);
+        made->params.main_gpu = 0; /* the devices of HEARTH_SPLIT_MODE_NONE are that one only */
+        status = read_shares(made.get(), options, devices, err);
         if (status == HEARTH_OK)
-            status = read_tensors(made.get(), options, err);
+            status = read_tensors(made.get(), options, devices, err);
         if (status == HEARTH_OK)
             status = read_metadata(made.get(), path, options, err);
-        made->words = words_of(options, devices);
+        made->words = words_of(options, devices, made->shares);
         if (status == HEARTH_OK)
             *out = made.release();
         return status;
@@ -298,6 +345,11 @@ void hth_llama_placement_free(hth_llama_placement *placement)
 const struct llama_model_params *hth_llama_placement_params(const hth_llama_placement *placement)
 {
     return &placement->params;
+}
+
+const char *hth_llama_placement_added(const hth_llama_placement *placement)
+{
+    return placement->added.c_str();
 }
 
 const char *hth_llama_placement_words(const hth_llama_placement *placement)

@@ -135,7 +135,7 @@ static hearth_status load(hth_model_draft *draft, hearth_runtime *runtime, const
     hth_engine_model_info info;
     hearth_status status = hth_engine_options_read(options->engine, &engine, err);
 
-    engine = hth_engine_options_of_draft(&engine);
+    engine = hth_engine_options_of_draft(&engine, options->rpc_servers);
     if (status == HEARTH_OK && hth_model_path_is_file(engines, draft->path))
         status = hth_fingerprinting_new(draft->path, target->fingerprint, options->on_work, options->work_user_data,
                                         &draft->fingerprinting, err);

@@ -11,6 +11,7 @@
 
 #include "base/os.h"
 #include "models/fit_choice.h"
+#include "models/model_inside.h"
 #include "models/needs.h"
 #include "models/runtime.h"
 
@@ -53,6 +54,9 @@ static hearth_status ask(const hth_fit_candidate *candidate, void *user_data, ht
     hearth_model_options options = a->options;
     hearth_status status;
 
+    if (a->options.progress && !a->options.progress(0, a->options.progress_user_data))
+        return hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", a->path);
+    options.progress = NULL;
     options.n_ctx = candidate->n_ctx;
     options.n_gpu_layers = gpu_layers(a, candidate->n_layers);
     status = hth_model_needs_ask(a->runtime, a->path, &options, &a->needs, err);
@@ -86,7 +90,8 @@ static hth_fit_limits limits_of(const hearth_model_options *options, hth_fit_roo
 static hth_fit_terms terms_of(const hearth_model_options *options, const hth_model_needs *facts)
 {
     const uint32_t n_all = facts->n_layers + 1, /* the output counts as one, as in llama.cpp */
-        n_ctx_train = facts->n_ctx_train > 0 ? facts->n_ctx_train : N_CTX_UNKNOWN,
+        n_known = facts->n_ctx_train > 0 ? facts->n_ctx_train : N_CTX_UNKNOWN,
+                   n_ctx_train = n_known < HTH_N_CTX_MAX ? n_known : HTH_N_CTX_MAX,
                    n_ctx_max = options->n_ctx > 0 ? options->n_ctx : n_ctx_train,
                    n_ctx_min = options->fit_n_ctx > 0 ? options->fit_n_ctx : N_CTX_MIN;
 
@@ -156,46 +161,32 @@ static hearth_status refuse(const asking *a, hearth_error *err)
 
 /* ---- */
 
-/* Nobody else may be in the engine while it is asked. */
-static hearth_status check_alone(hearth_runtime *runtime, hearth_error *err)
-{
-    size_t n = 0;
-    const hearth_status status = hearth_runtime_models(runtime, NULL, 0, &n, err);
-
-    if (status != HEARTH_OK || n == 0)
-        return status;
-    return hth_fail(err, HEARTH_UNSUPPORTED, "other models are loaded, and may be at work in the engine");
-}
-
 hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, hth_fit_room room,
                                     hearth_model_options *options, hth_model_fit *out, hearth_error *err)
 {
     asking a = { .runtime = runtime, .path = path, .options = *options, .limits = limits_of(options, room) };
     hearth_error why = { .message = "" };
-    hth_fit_choice choice;
+    hth_fit_choice choice = { .fits = false };
     hth_fit_answer answer;
     hearth_status status;
 
     assert(options->fit);
     options->fit = a.options.fit = false;
     *out = (hth_model_fit){ .n_ctx_max = 0 };
-    a.options.progress = NULL;
     /* Any candidate tells the facts of the model. */
     a.terms.n_layers_max = 0;
-    status = check_alone(runtime, &why);
-    if (status == HEARTH_OK)
-        status = ask(&(hth_fit_candidate){ .n_ctx = N_CTX_MIN }, &a, &answer, &why);
-    if (status == HEARTH_UNSUPPORTED) {
-        hth_warn(hth_runtime_log(runtime), "'%s' cannot be fitted into memory, and is loaded as it is: %s", path,
-                 why.message);
-        return HEARTH_OK;
-    }
+    status = ask(&(hth_fit_candidate){ .n_ctx = N_CTX_MIN }, &a, &answer, &why);
     if (status == HEARTH_OK) {
         a.terms = terms_of(options, &a.needs);
         status = hth_fit_choose(&a.terms, ask, &a, &choice, &why);
     }
     if (status == HEARTH_OK && (choice.at.n_ctx != a.asked.n_ctx || choice.at.n_layers != a.asked.n_layers))
         status = ask(&choice.at, &a, &answer, &why); /* for its needs, which the words tell */
+    if (status == HEARTH_UNSUPPORTED) {              /* also when another load began meanwhile */
+        hth_warn(hth_runtime_log(runtime), "'%s' cannot be fitted into memory, and is loaded as it is: %s", path,
+                 why.message);
+        return HEARTH_OK;
+    }
     if (status != HEARTH_OK) {
         if (err)
             *err = why;

@@ -21,12 +21,12 @@
 #include "engine/rpc_address.h"
 #include "models/control_vector.h"
 #include "models/default_context.h"
+#include "models/engine_question.h"
 #include "models/fit.h"
 #include "models/model_inside.h"
 
 enum {
     HISTORY_NAME_BYTES = 16, /* of the fingerprint, in the name of the folder */
-    N_CTX_MAX = 1 << 24,
     QUEUE_MAX_MAX = 65536,
     TICK_MS_MAX = 60000,
     N_IDLE_MIN = 4, /* limits of the number of idle sequences */
@@ -71,26 +71,25 @@ static hearth_status check_policy(const hearth_cache_policy *given, hearth_error
 hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err)
 {
     hearth_engine_options engine;
+    hearth_status status = HEARTH_OK;
 
     *out = hearth_model_options_default();
-    if (options) {
-        hearth_status status = hth_struct_read(out, sizeof(*out), options, "hearth_model_options", err);
-
-        if (status != HEARTH_OK)
-            return status;
-    }
-    if (out->n_ctx > N_CTX_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "n_ctx is %u; it must be at most %d", out->n_ctx, N_CTX_MAX);
-    if (out->fit_n_ctx > N_CTX_MAX)
-        return hth_fail(err, HEARTH_MISUSE, "fit_n_ctx is %u; it must be at most %d", out->fit_n_ctx, N_CTX_MAX);
+    if (options)
+        status = hth_struct_read(out, sizeof(*out), options, "hearth_model_options", err);
+    if (status != HEARTH_OK)
+        return status;
+    if (out->n_ctx > HTH_N_CTX_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "n_ctx is %u; it must be at most %d", out->n_ctx, HTH_N_CTX_MAX);
+    if (out->fit_n_ctx > HTH_N_CTX_MAX)
+        return hth_fail(err, HEARTH_MISUSE, "fit_n_ctx is %u; it must be at most %d", out->fit_n_ctx, HTH_N_CTX_MAX);
     if (out->n_batch < 1 || out->n_batch > 65536)
         return hth_fail(err, HEARTH_MISUSE, "n_batch is %u; it must be between 1 and 65536", out->n_batch);
     if (out->n_threads > 1024)
         return hth_fail(err, HEARTH_MISUSE, "n_threads is %u; it must be at most 1024", out->n_threads);
-    if (out->draft_n_ctx > N_CTX_MAX || out->draft_n_gpu_layers < -1)
+    if (out->draft_n_ctx > HTH_N_CTX_MAX || out->draft_n_gpu_layers < -1)
         return hth_fail(err, HEARTH_MISUSE,
                         "draft_n_ctx is %u and draft_n_gpu_layers is %d; they must be at most %d, and at least -1",
-                        out->draft_n_ctx, out->draft_n_gpu_layers, N_CTX_MAX);
+                        out->draft_n_ctx, out->draft_n_gpu_layers, HTH_N_CTX_MAX);
     if (out->n_gpu_layers < -1)
         return hth_fail(err, HEARTH_MISUSE, "n_gpu_layers is %d; it must be -1 (all) or more", out->n_gpu_layers);
     if (out->rpc_servers && hth_rpc_addresses_read(out->rpc_servers, &(hth_rpc_addresses){ .n = 0 }, err) != HEARTH_OK)
@@ -110,10 +109,10 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
                         out->draft_max, out->draft_min, HEARTH_DRAFT_MAX);
     if ((unsigned)out->fingerprint_mode > HEARTH_FINGERPRINT_FAST_UNSAFE)
         return hth_fail(err, HEARTH_MISUSE, "fingerprint_mode %d does not exist", (int)out->fingerprint_mode);
-    if (hth_check_pooling(out->pooling, err) != HEARTH_OK || hth_control_vectors_check(out, err) != HEARTH_OK ||
-        hth_engine_options_read(out->engine, &engine, err) != HEARTH_OK)
+    if (hth_check_pooling(out->pooling, err) != HEARTH_OK || hth_control_vectors_check(out, err) != HEARTH_OK)
         return HEARTH_MISUSE;
-    return check_policy(out->cache_policy, err);
+    status = hth_engine_options_read(out->engine, &engine, err);
+    return status == HEARTH_OK ? check_policy(out->cache_policy, err) : status;
 }
 
 /* ---- the first step ---- */
@@ -383,6 +382,8 @@ static hearth_status load_engine(hearth_model *model, const hearth_model_options
     const hth_fingerprint_options fingerprint = fingerprint_options(model->runtime, options);
     hearth_status status = HEARTH_OK;
 
+    hth_engine_questions_refuse();
+    model->refuses_questions = true;
     /* Errors of the file come from hth_fingerprinting_wait, so the engine reports first. Its messages are better. */
     if (hth_model_path_is_file(hth_runtime_engine_directory(model->runtime), model->path))
         status = hth_fingerprinting_new(model->path, &fingerprint, options->on_work, options->work_user_data,

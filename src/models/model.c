@@ -13,6 +13,7 @@
 
 #include "base/os.h"
 #include "base/structs.h"
+#include "models/engine_question.h"
 #include "models/model_inside.h"
 
 /* ---- users of the engine part ---- */
@@ -83,6 +84,7 @@ static void free_engine_part(hearth_model *model)
 {
     hth_scheduler *scheduler;
     hth_embedder *embedder;
+    bool hangs;
 
     pthread_mutex_lock(&model->lock);
     while (model->users > 0)
@@ -99,10 +101,13 @@ static void free_engine_part(hearth_model *model)
         model->backend->context_free(model->context);
         hth_adapters_clear(&model->adapters);
     }
-    if (!hth_true_tokens_free(model->place.true_tokens))
+    hangs = !hth_true_tokens_free(model->place.true_tokens);
+    if (hangs)
         hth_runtime_ref(model->runtime); /* a device hangs: what its thread uses stays */
     else if (model->backend)
         model->backend->model_free(model->engine_model);
+    if (model->refuses_questions && !hangs)
+        hth_engine_questions_allow();
     model->context = NULL;
     model->engine_model = NULL;
 

@@ -28,8 +28,9 @@ struct hearth_model {
     const hth_chat_template *chat_template; /* a built-in one; NULL: the model's or the caller's */
     atomic_bool has_warned;                 /* that the model may not know the template in use */
     bool is_deterministic;
-    bool has_overrides;   /* of metadata */
-    bool turns_positions; /* in another way than the file says */
+    bool refuses_questions; /* while it has an engine part; one that is asked for its needs does not */
+    bool has_overrides;     /* of metadata */
+    bool turns_positions;   /* in another way than the file says */
     uint8_t overrides_digest[32];
     bool no_embeddings; /* as in the options; likewise the next one */
     bool no_reranking;
@@ -90,6 +91,8 @@ hearth_status hth_model_enter_scheduler(hearth_model *model, const char *functio
 
 /* The runtime's try_ref, see hth_runtime_member. */
 bool hth_model_try_ref(hearth_model *model);
+
+enum { HTH_N_CTX_MAX = 1 << 24 };
 
 /* Check the caller's options and copy them; fields that an older caller lacks get their defaults. */
 hearth_status hth_model_read_options(const hearth_model_options *options, hearth_model_options *out, hearth_error *err);

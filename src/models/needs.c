@@ -11,6 +11,7 @@
 
 #include "base/os.h"
 #include "engine/engine_options.h"
+#include "models/engine_question.h"
 #include "models/model_inside.h"
 
 static void add_share(hth_engine_share *to, const hth_engine_share *more)
@@ -61,7 +62,7 @@ static hearth_status add_draft(hearth_runtime *runtime, const hearth_model_optio
     status = hth_engine_options_read(options->engine, &engine, err);
     if (status != HEARTH_OK)
         return status;
-    engine = hth_engine_options_of_draft(&engine);
+    engine = hth_engine_options_of_draft(&engine, options->rpc_servers);
     draft_options.engine = &engine;
     status = hth_model_new(runtime, options->draft_model, &draft_options, &draft, err);
     if (status != HEARTH_OK)
@@ -79,37 +80,50 @@ static hearth_status add_draft(hearth_runtime *runtime, const hearth_model_optio
     return HEARTH_OK;
 }
 
-hearth_status hth_model_needs_ask(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
-                                  hth_model_needs *out, hearth_error *err)
+static hearth_status ask(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                         hth_model_needs *out, hearth_error *err)
 {
     hth_model_needs needs = { .n_ctx = 0 };
     hth_engine_context_params params = { .n_ctx = 0 };
-    hearth_model_options given;
     hearth_model *model = NULL;
-    hearth_status status = hth_model_read_options(options, &given, err);
+    hearth_status status = hth_model_new(runtime, path, options, &model, err);
 
-    if (status == HEARTH_OK && given.rpc_servers)
-        return hth_fail(err, HEARTH_UNSUPPORTED, "a server of devices has one client at a time, and is not asked");
-    if (status == HEARTH_OK)
-        status = hth_model_new(runtime, path, &given, &model, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_model_load_weights(model, &given, true, err);
+    status = hth_model_load_weights(model, options, true, err);
     if (status == HEARTH_OK) {
-        params = hth_model_context_params(model, &given);
+        params = hth_model_context_params(model, options);
         status = needs_of(model, &params, &needs.memory, err);
     }
     needs.n_ctx_train = model->info.n_ctx_train;
     needs.n_layers = model->info.n_layers;
-    if (status == HEARTH_OK && given.draft_model)
-        status = add_draft(runtime, &given, &params, &needs.memory, err);
+    if (status == HEARTH_OK && options->draft_model)
+        status = add_draft(runtime, options, &params, &needs.memory, err);
     hth_model_end(model);
     if (status != HEARTH_OK)
         return status;
-    if (given.no_mmap)
+    if (options->no_mmap)
         needs.memory.repacked_bytes = 0; /* there is no other copy */
     needs.n_ctx = params.n_ctx;
     needs.process_bytes = hth_os_process_resident_bytes(getpid());
     *out = needs;
     return HEARTH_OK;
+}
+
+hearth_status hth_model_needs_ask(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
+                                  hth_model_needs *out, hearth_error *err)
+{
+    hearth_model_options given;
+    hearth_status status = hth_model_read_options(options, &given, err);
+
+    if (status == HEARTH_OK && given.rpc_servers)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "a server of devices has one client at a time, and is not asked");
+    if (status != HEARTH_OK)
+        return status;
+    if (!hth_engine_question_begin())
+        return hth_fail(err, HEARTH_UNSUPPORTED,
+                        "other models are loaded, or are being loaded, and may be at work in the engine");
+    status = ask(runtime, path, &given, out, err);
+    hth_engine_question_end();
+    return status;
 }

@@ -23,9 +23,9 @@ typedef struct hth_model_needs {
 } hth_model_needs;
 
 /*
- * Ask for the needs of a model with these options, of which `fit` is not looked at. Takes no memory for weights, cells and buffers. The engine may end
- * the process, and keeps some memory: ask in a process of its own. HEARTH_UNSUPPORTED: the engine cannot tell. Others
- * as hearth_model_load.
+ * Ask for the needs of a model with these options, of which `fit` is not looked at. Takes no memory for weights, cells
+ * and buffers. The engine may end the process, and keeps some memory: ask in a process of its own. Waits for other
+ * questions. HEARTH_UNSUPPORTED: the engine cannot tell, or the process has models. Others as hearth_model_load.
  */
 hearth_status hth_model_needs_ask(hearth_runtime *runtime, const char *path, const hearth_model_options *options,
                                   hth_model_needs *out, hearth_error *err);

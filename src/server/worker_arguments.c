@@ -41,16 +41,28 @@ bool hth_worker_arguments_have_flag(const char *const *arguments, const char *fl
 
 bool hth_worker_arguments_mean_same(const char *const *a, const char *const *b)
 {
-    static const char *const options[] = { "--model",
-                                           "--chat-template",
-                                           "--chat-template-file",
-                                           "--chat-template-kwargs",
-                                           "--system",
-                                           "--reasoning",
-                                           "--predict",
-                                           "--stop",
-                                           "--lora",
-                                           "--override-kv" };
+    static const char *const options[] = {
+        "--model",
+        "--chat-template",
+        "--chat-template-file",
+        "--chat-template-kwargs",
+        "--system",
+        "--reasoning",
+        "--predict",
+        "--stop",
+        "--lora",
+        "--control-vector",
+        "--control-vector-layer-range",
+        "--override-kv",
+        "--rope-scaling",
+        "--rope-freq-base",
+        "--rope-freq-scale",
+        "--yarn-orig-ctx",
+        "--yarn-ext-factor",
+        "--yarn-attn-factor",
+        "--yarn-beta-slow",
+        "--yarn-beta-fast",
+    };
     static const char no_apply[] = "--lora-init-without-apply";
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)

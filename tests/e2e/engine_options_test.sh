@@ -28,7 +28,10 @@ cold --override-kv llama.rope.freq_base=float:20000
 warm --override-kv llama.rope.freq_base=float:20000
 
 refuse 1 "'MOON0' is no device for a model's layers; this machine has" run "$tiny" -p x --device MOON0
-refuse 1 'the buffers of this machine are' run "$tiny" -p x --override-tensor a=MOON0
+refuse 1 'the buffers of this model are' run "$tiny" -p x --override-tensor a=MOON0
+refuse 1 'the metadata .* is overridden by an impossible value' run "$tiny" -p x --override-kv llama.rope.scaling.type=str:foo
+cold --override-kv llama.rope.freq_bass=float:20000
+said "the model's file does not have llama.rope.freq_bass"
 refuse 1 'is no regular expression' run "$tiny" -p x --override-tensor 'a(=CPU'
 refuse 1 "is float in the model's file" run "$tiny" -p x --override-kv llama.rope.freq_base=int:2
 refuse 2 'give PATTERN=BUFFER' run "$tiny" -p x --override-tensor a

@@ -71,7 +71,7 @@ serve_stop
 # A command line of llama-server.
 "$hearth" serve -m "tiny=$tiny" -c 4096 -ngl 0 -np 3 -fa on --jinja --metrics -ctk f16 -t 2 --print-config >"$work/printed" 2>"$work/err" ||
   fail "llama-server's flags are refused: $(cat "$work/err")"
-for line in 'context = 4096' 'n_parallel = 3' 'gpu_layers = 0' 'threads = 2' 'flash_attn = on'; do
+for line in 'context = 4096' 'n_parallel = 3' 'gpu_layers = 0' 'threads = 2' 'flash_attn = "on"'; do
   grep -q "^ *$line" "$work/printed" || fail "the configuration has no '$line': $(cat "$work/printed")"
 done
 expect "warnings of what has no effect" "$(grep -c 'warning: .* has no effect here' "$work/err")" 2

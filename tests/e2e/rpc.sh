@@ -33,6 +33,20 @@ expect "hit on one server of two" "$(field hit "$work/other.json")" none
 "$hearth" run "$tiny" --rpc 127.0.0.1:1 --gpu-layers 0 -f "$work/prompt" --temp 0 -n 1 --json >"$work/other.json"
 expect "hit without layers on servers" "$(field hit "$work/other.json")" exact
 
+# Options that the servers' devices lack are told, or refused.
+two_parts="--split-mode row --tensor-split 3,1"
+# shellcheck disable=SC2086 # several options
+for shares in "$two_parts" "--tensor-split 3/1"; do
+  on_servers $shares -f "$work/prompt" --temp 0 -n 1 --json >"$work/other.json" 2>"$work/err" || fail "$(cat "$work/err")"
+done
+expect "hit with the same shares in other words" "$(field hit "$work/other.json")" exact
+# shellcheck disable=SC2086 # several options
+on_servers $two_parts -p x -n 1 >/dev/null 2>"$work/err"
+said "split_mode row: these devices cannot take rows"
+refuse 1 "with 3 shares; the model has 2 devices" run "$tiny" --rpc "$HTH_TEST_RPC" -p x --tensor-split 1,1,1
+refuse 1 "the buffers of this model are CPU, RPC" run "$tiny" --rpc "$HTH_TEST_RPC" -p x --override-tensor a=MOON0
+refuse 1 "the buffers of this model are CPU$" run "$tiny" --gpu-layers 0 -p x --override-tensor a=MOON0
+
 # `hearth serve` can use them; its workers reach no other machines.
 . "$source/tests/e2e/serve.sh"
 ask() { curl -s -o "$work/reply" -w '%{http_code}' "$url/v1/completions" -d "{\"prompt\": \"$1\", \"max_tokens\": 8, \"temperature\": 0}"; }

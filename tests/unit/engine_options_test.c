@@ -12,8 +12,19 @@
 
 TEST(shares_are_numbers_that_are_not_negative)
 {
-    static const char *const wrong[] = { "",  ",",     "a",   "3,",   "3;1", "-1",
-                                         "0", "0,0,0", "nan", "3,1x", "inf", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1" };
+    static const char *const wrong[] = { "",
+                                         ",",
+                                         "a",
+                                         "3,",
+                                         "3;1",
+                                         "-1",
+                                         "0",
+                                         "0,0,0",
+                                         "nan",
+                                         "3,1x",
+                                         "inf",
+                                         "1e-60",
+                                         "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1" };
     float shares[HTH_DEVICES_MAX];
     size_t n = 0;
 
@@ -82,11 +93,25 @@ TEST(a_draft_model_has_the_devices_and_not_the_positions_of_its_target)
     options.cpu_moe = true;
     options.tensor_overrides = overrides;
     options.n_tensor_overrides = 1;
-    draft = hth_engine_options_of_draft(&options);
+    draft = hth_engine_options_of_draft(&options, false);
     assert_string_equal(draft.devices, "none");
     assert_true(draft.mlock && !draft.cpu_moe && draft.n_tensor_overrides == 0);
     assert_true(hth_engine_options_turn(&options));
     assert_false(hth_engine_options_turn(&draft));
+}
+
+TEST(a_draft_model_without_the_servers_of_its_target_counts_no_devices)
+{
+    hearth_engine_options options = hearth_engine_options_default();
+    hearth_engine_options draft;
+
+    options.split_mode = HEARTH_SPLIT_MODE_NONE;
+    options.main_gpu = 2;
+    options.tensor_split = "1,1,2";
+    draft = hth_engine_options_of_draft(&options, false);
+    assert_true(draft.split_mode == HEARTH_SPLIT_MODE_NONE && draft.main_gpu == 2 && draft.tensor_split);
+    draft = hth_engine_options_of_draft(&options, true);
+    assert_true(draft.split_mode == HEARTH_SPLIT_MODE_LAYER && draft.main_gpu == 0 && !draft.tensor_split);
 }
 
 static void expect_misuse(const hth_test_stub *f, const hearth_engine_options *engine, const char *words)
@@ -104,7 +129,7 @@ static void expect_misuse(const hth_test_stub *f, const hearth_engine_options *e
 RUNTIME_TEST(options_that_cannot_be_right_are_misuse)
 {
     const hearth_engine_options usual = hearth_engine_options_default();
-    const char *texts[] = { "nothing" };
+    const char *texts[] = { "nothing" }, *none = NULL;
     hearth_engine_options engine = usual;
 
     engine.n_ubatch = 65537;
@@ -120,12 +145,16 @@ RUNTIME_TEST(options_that_cannot_be_right_are_misuse)
     expect_misuse(f, &engine, "tensor_overrides is NULL");
     engine.tensor_overrides = texts;
     expect_misuse(f, &engine, "'nothing' overrides no tensor; give PATTERN=BUFFER");
+    engine.tensor_overrides = &none;
+    expect_misuse(f, &engine, "tensor_overrides[0] is NULL");
     engine = usual;
     engine.n_metadata_overrides = HEARTH_METADATA_OVERRIDES_MAX + 1;
     engine.metadata_overrides = texts;
     expect_misuse(f, &engine, "at most 64");
     engine.n_metadata_overrides = 1;
     expect_misuse(f, &engine, "'nothing' overrides no metadata; give KEY=TYPE:VALUE");
+    engine.metadata_overrides = &none;
+    expect_misuse(f, &engine, "metadata_overrides[0] is NULL");
     engine = usual;
     engine.rope_freq_scale = 0;
     expect_misuse(f, &engine, "rope_freq_scale is 0; it must be 1e-06 to 1e9");

@@ -23,6 +23,7 @@ typedef struct fixture {
     hearth_runtime *runtime;
     hearth_model_options options;
     char told[1024]; /* the latest line about a choice */
+    size_t n_without_effect;
 } fixture;
 
 static void keep_line(hearth_log_level level, const char *source, const char *message, void *user_data)
@@ -30,6 +31,7 @@ static void keep_line(hearth_log_level level, const char *source, const char *me
     fixture *f = user_data;
 
     (void)level;
+    f->n_without_effect += strstr(message, "these options have no effect") != NULL;
     if (strcmp(source, "hearth") == 0 &&
         (strstr(message, "so that the model takes") || strstr(message, "fitted into memory")))
         (void)snprintf(f->told, sizeof(f->told), "%s", message);
@@ -169,4 +171,86 @@ FIXTURE_TEST(a_file_that_is_no_model_is_refused_as_ever)
     hearth_error err;
 
     assert_int_equal(hearth_model_load(f->runtime, "/nowhere/x.gguf", &f->options, &model, &err), HEARTH_NOT_FOUND);
+}
+
+static bool stop(float fraction, void *user_data)
+{
+    size_t *n = user_data;
+
+    (void)fraction;
+    return ++*n < 3;
+}
+
+FIXTURE_TEST(a_choice_can_be_cancelled)
+{
+    hearth_model *model = NULL;
+    size_t n = 0;
+    hearth_error err;
+
+    f->options.fit_bytes = limit_for(f, N_CTX / 2);
+    f->options.progress = stop;
+    f->options.progress_user_data = &n;
+    assert_int_equal(hearth_model_load(f->runtime, MODEL, &f->options, &model, &err), HEARTH_CANCELLED);
+    assert_int_equal(n, 3);
+    assert_null(model);
+    assert_string_equal(f->told, "");
+}
+
+FIXTURE_TEST(a_choice_warns_once_of_options_without_effect)
+{
+    hearth_engine_options engine = hearth_engine_options_default();
+
+    engine.no_kv_offload = true;
+    f->options.engine = &engine;
+    (void)n_ctx_of(f);
+    assert_int_equal(f->n_without_effect, 1);
+}
+
+FIXTURE_TEST(no_context_is_chosen_beyond_the_largest_there_can_be)
+{
+    const char *overrides[] = { "llama.context_length=int:33554432" };
+    hearth_engine_options engine = hearth_engine_options_default();
+    hearth_model_options options = f->options;
+    hth_model_fit fit;
+    hearth_error err;
+
+    engine.metadata_overrides = overrides;
+    engine.n_metadata_overrides = 1;
+    options.engine = &engine;
+    options.n_ctx = 0;
+    options.fit_bytes = limit_for(f, N_CTX / 2);
+    assert_ok(hth_model_fit_options(f->runtime, MODEL, HTH_FIT_TOTAL, &options, &fit, &err), err);
+    assert_int_equal(fit.n_ctx_max, 1 << 24);
+    assert_in_range(options.n_ctx, N_CTX / 16, N_CTX - 1);
+}
+
+typedef struct question {
+    fixture *f;
+    hearth_status answer;
+} question;
+
+static bool ask_meanwhile(float fraction, void *user_data)
+{
+    question *q = user_data;
+    hearth_model_options options = hearth_model_options_default();
+    hth_model_needs needs;
+
+    (void)fraction;
+    q->answer = hth_model_needs_ask(q->f->runtime, MODEL, &options, &needs, NULL);
+    return true;
+}
+
+FIXTURE_TEST(while_a_model_is_loaded_no_needs_are_asked)
+{
+    question q = { .f = f };
+    hearth_model_options options = hearth_model_options_default();
+    hearth_model *model;
+
+    options.progress = ask_meanwhile;
+    options.progress_user_data = &q;
+    model = hth_test_model_load(f->runtime, MODEL, &options);
+    assert_int_equal(q.answer, HEARTH_UNSUPPORTED);
+    hth_test_model_end(f->runtime, model);
+    ask_meanwhile(1, &q);
+    assert_int_equal(q.answer, HEARTH_OK);
 }

@@ -64,6 +64,8 @@ TEST(a_usual_line_has_our_names)
            "--rope-scaling yarn --rope-scale 4 --rope-freq-base=20000 --yarn-orig-ctx=4096 --yarn-ext-factor=0.5");
     expect("-fa --flash-attn=1 -fa 0 --flash-attn auto -m x",
            "--flash-attn=on --flash-attn=on --flash-attn=off --flash-attn=auto -m x");
+    expect("-fa enabled -fa disabled -fa -1 --flash-attn=enabled -fit disabled -fit enabled -fa true -m x",
+           "--flash-attn=on --flash-attn=off --flash-attn=auto --flash-attn=on --fit --flash-attn=on -m x");
     expect("--numa isolate --override-kv a=int:1", "--numa isolate --override-kv a=int:1");
     expect("-a gpt-4o,claude-* --alias x", "--alias=gpt-4o --alias=claude-* --alias=x");
     expect("--lora a.gguf,b.gguf --lora-scaled c.gguf:0.5", "--lora=a.gguf --lora=b.gguf --lora=c.gguf:0.5");
@@ -98,6 +100,7 @@ TEST(what_has_no_effect_is_left_out_and_warned_of)
         assert_true(problems.list[i].is_warning);
     assert_non_null(strstr(problems.list[0].message, "--swa-full has no effect here: cells that a window"));
     expect("--threads-http 8 -m x", "-m x");
+    expect("--prio 2 --prio-batch=1 --priority 3 -m x", "--priority 3 -m x"); /* not a short form of it */
 }
 
 TEST(what_is_not_offered_says_why)

@@ -186,7 +186,7 @@ TEST(devices_and_buffers_that_are_not_there_are_refused_with_those_that_are)
     options = usual;
     options.tensor_overrides = texts;
     options.n_tensor_overrides = 1;
-    expect_refused(&options, HEARTH_MISUSE, "cannot lie in 'MOON0': the buffers of this machine are");
+    expect_refused(&options, HEARTH_MISUSE, "cannot lie in 'MOON0': the buffers of this model are");
     texts[0] = "ffn_(=CPU";
     expect_refused(&options, HEARTH_MISUSE, "'ffn_(' of tensors is no regular expression");
 }
@@ -200,7 +200,13 @@ TEST(metadata_that_the_model_would_not_survive_are_refused)
         { "tokenizer.ggml.tokens=str:x", "is a list in the model's file" },
         { "general.architecture=str:gpt2", "cannot be overridden" },
         { "split.count=int:2", "cannot be overridden" },
-        { "llama.block_count=int:0", "impossible value" },
+        { "llama.block_count=int:0", "cannot be overridden" },
+        { "llama.nextn_predict_layers=int:1000", "cannot be overridden" },
+        { "llama.expert_count=int:5000", "cannot be overridden" },
+        { "tokenizer.ggml.model=str:bert", "cannot be overridden" },
+        { "llama.expert_group_count=int:2", "cannot be overridden" },
+        { "llama.expert_used_count=int:3", "impossible value" },
+        { "llama.rope.scaling.type=str:foo", "impossible value" },
         { "llama.attention.layer_norm_rms_epsilon=float:-1", "impossible value" },
     };
 
@@ -212,6 +218,46 @@ TEST(metadata_that_the_model_would_not_survive_are_refused)
         options.n_metadata_overrides = 1;
         expect_refused(&options, HEARTH_MISUSE, cases[i].words);
     }
+}
+
+static hearth_status load_with(const char *path, const hearth_engine_options *options, hearth_error *err)
+{
+    hth_engine_model_params params = { .log = &counting, .options = options };
+    hth_engine_model *other = NULL;
+    hearth_status status = llama->model_load(path, &params, &other, err);
+
+    llama->model_free(other);
+    return status;
+}
+
+TEST(a_model_of_experts_takes_as_many_as_its_file_has)
+{
+    const char *texts[] = { "llama.expert_used_count=int:1" };
+    hearth_engine_options options = hearth_engine_options_default();
+    hearth_error err = { .message = "" };
+    char path[4096];
+
+    options.metadata_overrides = texts;
+    options.n_metadata_overrides = 1;
+    hth_test_model("tiny-experts", path, sizeof(path));
+    assert_ok(load_with(path, &options, &err), err);
+    texts[0] = "llama.expert_used_count=int:0";
+    assert_int_equal(load_with(path, &options, &err), HEARTH_MISUSE);
+    texts[0] = "llama.expert_used_count=int:99";
+    assert_int_equal(load_with(path, &options, &err), HEARTH_MISUSE);
+}
+
+TEST(flash_attention_that_the_architecture_lacks_is_refused_with_the_model)
+{
+    hearth_engine_options options = hearth_engine_options_default();
+    hearth_error err = { .message = "" };
+    char path[4096];
+
+    hth_test_model("tiny-grok", path, sizeof(path));
+    assert_ok(load_with(path, &options, &err), err);
+    options.flash_attention = HEARTH_FLASH_ATTENTION_ON;
+    assert_int_equal(load_with(path, &options, &err), HEARTH_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "'grok' have no flash attention"));
 }
 
 TEST(quantized_v_needs_flash_attention)

@@ -47,6 +47,22 @@ static const hth_option rows[] = {
 };
 static const hth_option_table table = { rows, 5 };
 
+TEST(a_number_is_written_so_that_it_reads_as_the_same_number)
+{
+    static const hth_option row = { "number", 0, HTH_OPTION_NUMBER, "X", "", .offset = 0 };
+    static const struct {
+        double number;
+        const char *text;
+    } cases[] = { { 0.8, "0.8" }, { 1.0 / 7, "0.14285714285714285" }, { 9007199254740991.0, "9007199254740991" } };
+    char text[64];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_true(hth_option_write(&row, &cases[i].number, 0, text, sizeof(text)));
+        assert_string_equal(text, cases[i].text);
+    }
+    assert_false(hth_option_write(&row, &cases[1].number, 0, text, 10));
+}
+
 static int parse(options *o, const char *line)
 {
     static char text[512]; /* what the options point into */

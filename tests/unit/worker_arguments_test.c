@@ -37,3 +37,23 @@ TEST(values_count_and_other_options_do_not)
     assert_true(hth_worker_arguments_mean_same(a, b));
     assert_false(hth_worker_arguments_mean_same(a, c));
 }
+
+TEST(other_positions_and_control_vectors_make_other_replies)
+{
+    static const char *const names[] = {
+        "--control-vector",   "--control-vector-layer-range",
+        "--override-kv",      "--rope-scaling",
+        "--rope-freq-base",   "--rope-freq-scale",
+        "--yarn-orig-ctx",    "--yarn-ext-factor",
+        "--yarn-attn-factor", "--yarn-beta-slow",
+        "--yarn-beta-fast",
+    };
+    const char *const without[] = { "worker", "--model", "m", NULL };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *const with[] = { "worker", "--model", "m", names[i], "2", NULL };
+
+        if (hth_worker_arguments_mean_same(without, with) || hth_worker_arguments_mean_same(with, without))
+            fail_msg("%s changes nothing", names[i]);
+    }
+}
