@@ -112,6 +112,7 @@ deb: deps
 	@scripts/deb.sh build-deb
 
 deb-test: deb
+	@scripts/deps.sh --package-tests
 	@tests/packages/deb_test.sh build-deb/packages
 
 # Removes the files that `make install` with the same PREFIX and DESTDIR put there, and nothing else.

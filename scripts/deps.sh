@@ -3,8 +3,8 @@
 #
 # On Debian and Ubuntu the script installs them (with sudo when not root). On other systems it prints their names and
 # fails. With --tools it also installs the tools that check the code, with --software-gpu a Vulkan device that the CPU
-# computes, with --browser the browser for the test of the page, with --packages the tools that make Debian packages and
-# check them.
+# computes, with --browser the browser for the test of the page, with --packages the tools that make Debian packages, with
+# --package-tests those that check them.
 set -eu
 
 say() { printf 'deps: %s\n' "$*" >&2; }
@@ -15,7 +15,8 @@ debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz onl
 debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
 debian_browser='chromium'   # for make test only
-debian_packagers='debhelper lintian mmdebstrap'   # for make deb and make deb-test only
+debian_packagers='debhelper'   # for make deb only
+debian_package_tests='lintian mmdebstrap'   # for make deb-test only
 
 wanted=$debian_packages
 if [ "${HEARTH_VULKAN:-0}" != 0 ]; then wanted="$wanted $debian_vulkan"; fi
@@ -24,6 +25,7 @@ case ${1:-} in
   --software-gpu) wanted="$wanted $debian_software_gpu" ;;
   --browser) wanted="$wanted $debian_browser" ;;
   --packages) wanted="$wanted $debian_packagers" ;;
+  --package-tests) wanted="$wanted $debian_package_tests" ;;
 esac
 
 missing_debian() {

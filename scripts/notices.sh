@@ -1,7 +1,7 @@
 #!/bin/sh
 # notices.sh BUILD ENGINE - print the licenses of everything that Hearth links, and of the packages in its page
 #
-# The engine's are in its directory, those of libraries where Debian's packages put them. On other systems, the libraries
+# The engine's are in its directory, those of libraries where Debian's packages put them. On other systems, libraries
 # are named without their licenses.
 set -eu
 build=$1 engine=$2

@@ -13,4 +13,6 @@ folders=$(awk -F / '{
   for (i = 2; i < NF; i++) { path = path "/" $i; own = own || $i == "hearth"; if (own) print path }
 }' "$prefix/$list" | sort -ru)
 while IFS= read -r file; do rm -f "$prefix/$file"; done <"$prefix/$list"
-for folder in $folders; do rmdir "$prefix/$folder" 2>/dev/null || echo "'$prefix/$folder' stays: it has other files" >&2; done
+for folder in $folders; do
+  rmdir "$prefix/$folder" 2>/dev/null || echo "'$prefix/$folder' stays: it has other files" >&2
+done
