@@ -103,6 +103,16 @@ void hth_api_fail_status(hth_api_error *error, const hearth_error *from)
         error->retry_after_s = from->retry_after_s;
 }
 
+void hth_api_fail_order(hth_api_error *error, const hearth_error *from)
+{
+    if (from->status == HEARTH_FULL || from->status == HEARTH_UNSUPPORTED)
+        hth_api_fail(error, HTH_API_CONFLICT, NULL, "%s", from->message);
+    else if (from->status == HEARTH_CANCELLED)
+        hth_api_fail(error, HTH_API_NOT_RESIDENT, NULL, "%s", from->message);
+    else
+        hth_api_fail_status(error, from);
+}
+
 int hth_api_error_http_status(hth_api_dialect dialect, const hth_api_error *error)
 {
     const error_shape *shape = &shapes[error->kind];

@@ -55,6 +55,8 @@ void hth_api_fail(hth_api_error *error, hth_api_error_kind kind, const char *par
 
 /* Fill error, as above, with a failure of the library. */
 void hth_api_fail_status(hth_api_error *error, const hearth_error *from);
+/* The same of an order to move a model: one that cannot be obeyed as things are is a conflict. */
+void hth_api_fail_order(hth_api_error *error, const hearth_error *from);
 
 /* The HTTP status of an error in this API. */
 int hth_api_error_http_status(hth_api_dialect dialect, const hth_api_error *error);

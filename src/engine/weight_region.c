@@ -300,25 +300,30 @@ typedef enum header_state {
 } header_state;
 
 /*
- * Through a mapping of the whole file, because hugetlbfs has no other way. A mapping that only looks needs no
- * reservation of huge pages, which fails where all are taken.
+ * Where reading fails, as in a hugetlbfs, map the whole file. A mapping that only looks needs no reservation of huge
+ * pages, which fails where all are taken. Files are read first, because one that somebody truncates would end a process
+ * that looks at its mapping.
  */
 static header_state read_header(int fd, uint8_t header[HEADER_BYTES])
 {
     struct stat st;
-    void *map;
-    size_t n_bytes;
+    ssize_t n_read;
 
     if (fstat(fd, &st) != 0)
         return HEADER_UNKNOWN;
     if (!S_ISREG(st.st_mode) || st.st_size < HEADER_BYTES)
         return HEADER_BAD;
-    n_bytes = (size_t)st.st_size;
-    map = mmap(NULL, n_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (map == MAP_FAILED)
+    n_read = pread(fd, header, HEADER_BYTES, 0);
+    if (n_read < 0) {
+        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+        if (map == MAP_FAILED)
+            return HEADER_UNKNOWN;
+        memcpy(header, map, HEADER_BYTES);
+        (void)munmap(map, (size_t)st.st_size); /* a mapping of ours */
+    } else if (n_read < HEADER_BYTES) {
         return HEADER_UNKNOWN;
-    memcpy(header, map, HEADER_BYTES);
-    (void)munmap(map, n_bytes); /* a mapping of ours */
+    }
     return is_header(header) ? HEADER_GOOD : HEADER_BAD;
 }
 
@@ -393,8 +398,9 @@ void hth_weight_regions_sweep(const char *folder)
 
 typedef struct model_files {
     uint8_t model[HTH_SHA256_BYTES];
+    struct stat folder; /* its owner, group and mode */
     bool drops;
-    uint64_t n_bytes;
+    uint64_t n_bytes; /* of them; of those that were dropped */
 } model_files;
 
 static void visit_file(model_files *of, const char *path)
@@ -405,11 +411,12 @@ static void visit_file(model_files *of, const char *path)
 
     if (fd < 0)
         return;
-    if (read_header(fd, header) == HEADER_GOOD && memcmp(header + AT_MODEL, of->model, sizeof(of->model)) == 0 &&
-        fstat(fd, &st) == 0) {
-        of->n_bytes += (uint64_t)st.st_blocks * 512;
+    if (is_trusted(fd, &of->folder) && read_header(fd, header) == HEADER_GOOD &&
+        memcmp(header + AT_MODEL, of->model, sizeof(of->model)) == 0 && fstat(fd, &st) == 0) {
         if (of->drops)
-            (void)remove_unheld(path, true, NULL); /* else it stays and counts */
+            (void)remove_unheld(path, true, NULL); /* else it stays */
+        if (!of->drops || !has_name(fd, path))
+            of->n_bytes += (uint64_t)st.st_blocks * 512;
     }
     (void)close(fd); /* only read from */
 }
@@ -419,12 +426,11 @@ static void visit_files(model_files *of, const char *folder, const char *model_p
 {
     char path[PATH_MAX];
     const struct dirent *entry;
-    struct stat st;
     DIR *directory = NULL;
     int fd = -1;
 
     if (access(folder, F_OK) != 0 || hth_weight_model_digest(model_path, of->model) != 0 ||
-        open_folder(folder, &fd, &st, NULL) != HEARTH_OK)
+        open_folder(folder, &fd, &of->folder, NULL) != HEARTH_OK)
         return;
     if (!of->drops || flock(fd, LOCK_EX | LOCK_NB) == 0)
         directory = opendir(folder);
@@ -445,11 +451,12 @@ uint64_t hth_weight_regions_bytes(const char *folder, const char *model_path)
     return of.n_bytes;
 }
 
-void hth_weight_regions_drop(const char *folder, const char *model_path)
+uint64_t hth_weight_regions_drop(const char *folder, const char *model_path)
 {
     model_files of = { .drops = true };
 
     visit_files(&of, folder, model_path);
+    return of.n_bytes;
 }
 
 /* ---- open ---- */

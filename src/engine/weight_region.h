@@ -63,7 +63,10 @@ void hth_weight_region_close(hth_weight_region *region);
 void hth_weight_regions_sweep(const char *folder);
 /* Bytes of the files in a folder that are of a model, whoever holds them. */
 uint64_t hth_weight_regions_bytes(const char *folder, const char *model_path);
-/* Remove those that nobody holds, kept or not. Does not wait: while another process looks at the folder, all stay. */
-void hth_weight_regions_drop(const char *folder, const char *model_path);
+/*
+ * Remove those that nobody holds, kept or not. Does not wait: while another process looks at the folder, all stay.
+ * Returns the bytes that are free now.
+ */
+uint64_t hth_weight_regions_drop(const char *folder, const char *model_path);
 
 #endif

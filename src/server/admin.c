@@ -305,10 +305,7 @@ static void reply_refusal(hth_http_exchange *exchange, const hearth_error *err)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
-    if (err->status == HEARTH_FULL || err->status == HEARTH_UNSUPPORTED)
-        hth_api_fail(&error, HTH_API_CONFLICT, NULL, "%s", err->message);
-    else
-        hth_api_fail_status(&error, err);
+    hth_api_fail_order(&error, err);
     reply_error(exchange, HTH_API_OPENAI, &error);
 }
 

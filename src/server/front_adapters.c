@@ -498,7 +498,7 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
 
     if (o->kind != ORDER_UNLOAD || !plan(o, &error) ||
         !hth_supervisor_set_adapters(o->front->supervisor, o->model, 0, &o->state)) {
-        hth_api_fail_status(&error, err);
+        hth_api_fail_order(&error, err);
         refuse(o, &error);
         return;
     }

@@ -213,7 +213,7 @@ void hth_front_order_model(hth_front_request *r)
     else
         hth_api_fail(&error, HTH_API_MISSING, "model", "the body must be a JSON object with the text 'model'");
     if (model && order(r->front->supervisor, model->name, &err) != HEARTH_OK)
-        hth_api_fail_status(&error, &err);
+        hth_api_fail_order(&error, &err);
     if (error.kind != HTH_API_NO_ERROR) {
         hth_front_request_refuse(r, &error, NULL);
         return;

@@ -49,6 +49,7 @@ typedef struct hth_worker_shared {
     uint64_t watching_since_ns; /* since then the event loop was never held up */
     bool is_stopping;           /* no process is started any more */
     hth_learned *learned;       /* the memory of models; never NULL */
+    uint64_t n_drops;           /* of kept weights, which others may have shared */
     unsigned n_asked;           /* processes that tell the needs of models, now */
     unsigned n_abandoned;
     hth_worker_process *abandoned[HTH_ABANDONED_MAX]; /* that told them too late; killed, and not yet ended */
@@ -112,7 +113,12 @@ bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_
 /* Has it a place? */
 bool hth_model_worker_is_in(const hth_model_worker *worker);
 uint64_t hth_model_worker_used_ns(const hth_model_worker *worker);
-void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with);
+void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with, bool are_pinned);
+/* Its own pin; that of any model that shares its weights, as they were counted last. */
+bool hth_model_worker_is_host_pinned(const hth_model_worker *worker);
+bool hth_model_worker_weights_are_pinned(const hth_model_worker *worker);
+/* Of the weights in the folder; as long as there are none, as its metadata tell. */
+uint64_t hth_model_worker_weights_bytes(const hth_model_worker *worker);
 /* Is it out, and was it ordered or invited to enter, or do requests wait for it? */
 bool hth_model_worker_is_awaited(const hth_model_worker *worker);
 /* Before a plan: a model that waits for a place is asked for its needs. */
@@ -134,9 +140,10 @@ typedef enum hth_departure {
 } hth_departure;
 /* The process leaves because of a plan. */
 void hth_model_worker_depart(hth_model_worker *worker, hth_departure why);
-/* Likewise the rows of a model without a process; or its repacked weights. */
+/* Likewise the rows of a model without a process. */
 void hth_model_worker_evict_rows(hth_model_worker *worker, hth_departure why);
-void hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_departure why);
+/* Likewise its repacked weights, if they count with it. Returns the bytes: 0 while another process holds them. */
+uint64_t hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_departure why);
 /* Free the memory of the RAM tier. A running process keeps its own. */
 void hth_model_worker_drop_rows(hth_model_worker *worker);
 /* Memory that the rows of the RAM tier take, also without a process. */

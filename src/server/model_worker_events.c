@@ -90,14 +90,6 @@ void hth_model_worker_evict_rows(hth_model_worker *worker, hth_departure why)
         hth_model_worker_tell_eviction(worker, "ram", bytes, why);
 }
 
-void hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_departure why)
-{
-    const uint64_t bytes = hth_model_worker_drop_host_weights(worker);
-
-    if (bytes > 0)
-        hth_model_worker_tell_eviction(worker, "host_weights", bytes, why);
-}
-
 void hth_model_worker_tell_no_room(const hth_model_worker *worker)
 {
     hth_event_feed_tell_take(worker->shared->feed, "no_room", json_pack("{s:s}", "model", worker->name));

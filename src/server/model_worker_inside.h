@@ -10,6 +10,7 @@
 
 #include <sys/un.h>
 
+#include "engine/weight_region.h"
 #include "server/learned.h"
 #include "server/model_worker.h"
 #include "server/restart_policy.h"
@@ -68,23 +69,27 @@ struct hth_model_worker {
     uint64_t n_starts, n_deaths, n_hangs;
 
     /* Residency. */
-    uint64_t host_bytes; /* of its weights in the folder of host weights */
+    uint64_t host_bytes;                          /* of its weights in the folder of host weights */
+    uint8_t weights_file[HTH_WEIGHT_MODEL_BYTES]; /* the identity of the file that they were made of */
+    uint64_t n_drops;                             /* that all workers had made when it looked for them */
+    uint64_t held_ns; /* the time at which another process was seen to hold them; 0: never */
     hth_weights_count weights_count;
-    uint64_t file_bytes;   /* of the model's files, at its last start */
-    char *path;            /* of the model's file; NULL: unknown */
-    uint64_t bytes;        /* the most that a process was seen to take; 0: none was seen */
-    uint64_t looked_ns;    /* the time at which a process was looked at */
-    uint64_t entered_ns;   /* this process, or the first of those that died since */
-    uint64_t used_ns;      /* the end of the last use */
-    uint64_t keep_once_ns; /* in place of keep_ns until the next use */
-    bool is_closed;        /* other models wait: new requests wait, too */
-    bool is_invited;       /* it starts without a request, if there is room */
-    bool has_no_room;      /* it was to start since it ended, and there was none */
-    bool is_dismissed;     /* by an order, it leaves when it is ready and idle */
-    bool drops_host;       /* when its process ends, its weights in the folder go, too */
-    bool drops_rows;       /* likewise its rows in memory */
-    bool must_compact;     /* its process is to be replaced by a new one */
-    bool is_compacting;    /* that goes on */
+    bool weights_are_pinned; /* by it, or by a model that shares them */
+    uint64_t file_bytes;     /* of the model's files, at its last start */
+    char *path;              /* of the model's file; NULL: unknown */
+    uint64_t bytes;          /* the most that a process was seen to take; 0: none was seen */
+    uint64_t looked_ns;      /* the time at which a process was looked at */
+    uint64_t entered_ns;     /* this process, or the first of those that died since */
+    uint64_t used_ns;        /* the end of the last use */
+    uint64_t keep_once_ns;   /* in place of keep_ns until the next use */
+    bool is_closed;          /* other models wait: new requests wait, too */
+    bool is_invited;         /* it starts without a request, if there is room */
+    bool has_no_room;        /* it was to start since it ended, and there was none */
+    bool is_dismissed;       /* by an order, it leaves when it is ready and idle */
+    bool drops_host;         /* when its process ends, its weights in the folder go, too */
+    bool drops_rows;         /* likewise its rows in memory */
+    bool must_compact;       /* its process is to be replaced by a new one */
+    bool is_compacting;      /* that goes on */
     hth_residency told_residency;
     hth_departure departs; /* the cause while its process is told to end */
     uint64_t summoned_ns;  /* the time of an order to start it, until it starts; 0: none */
@@ -131,8 +136,6 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
 /* A process starts; or it ended by an order. The model is used; some time has passed. */
 void hth_model_worker_note_start(hth_model_worker *worker);
 void hth_model_worker_note_end(hth_model_worker *worker);
-/* Remove the repacked weights that stayed without a process. Returns their bytes. */
-uint64_t hth_model_worker_drop_host_weights(hth_model_worker *worker);
 void hth_model_worker_note_use(hth_model_worker *worker);
 void hth_model_worker_look(hth_model_worker *worker, uint64_t now_ns);
 void hth_model_worker_view_residency(const hth_model_worker *worker, uint64_t now_ns, hth_worker_view *out);

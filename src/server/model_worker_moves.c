@@ -94,8 +94,6 @@ void hth_model_worker_move(hth_model_worker *worker, hth_residency to)
     if (to == HTH_RESIDENCY_EVICTED) {
         hth_model_worker_retire(worker, true, false);
         worker->drops_host = worker->process != NULL;
-        if (!worker->process)
-            (void)hth_model_worker_drop_host_weights(worker);
     } else if (must_load) {
         hth_model_worker_summon(worker);
         worker->is_dismissed = to == HTH_RESIDENCY_HOST || to == HTH_RESIDENCY_PINNED_HOST;

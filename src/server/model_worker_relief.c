@@ -38,7 +38,7 @@ void hth_model_worker_relief(const hth_model_worker *worker, bool is_device, hth
     model_bytes = is_device ? device_bytes(worker) : model.bytes[0];
     *out = (hth_relief_model){
         .used_ns = worker->used_ns,
-        .absent_row_bytes = model.residence == HTH_RESIDENCE_OUT ? rows.bytes[0] + row_bytes : 0,
+        .absent_row_bytes = model.residence == HTH_RESIDENCE_OUT ? row_bytes + (rows.is_pinned ? 0 : rows.bytes[0]) : 0,
         .coming_bytes = model.residence == HTH_RESIDENCE_LEAVING ? model_bytes : coming_bytes,
         .keeps_rows = worker->is_pinned || worker->is_host_pinned,
         .may_leave = worker->state == HTH_WORKER_READY && !worker->is_pinned && hth_model_worker_is_idle(worker),
@@ -62,7 +62,8 @@ void hth_model_worker_relieve(hth_model_worker *worker, const hth_relief_order *
 {
     if (order->drops_rows) {
         hth_model_worker_evict_rows(worker, HTH_DEPARTURE_PRESSURE);
-        hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_PRESSURE);
+        if (!worker->weights_are_pinned)
+            (void)hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_PRESSURE);
     }
     if (order->leaves)
         hth_model_worker_depart(worker, HTH_DEPARTURE_PRESSURE);

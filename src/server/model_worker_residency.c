@@ -12,13 +12,15 @@
 #include "base/os.h"
 #include "base/smaller.h"
 #include "base/status.h"
-#include "engine/weight_region.h"
 #include "server/model_files_size.h"
 #include "server/model_worker_inside.h"
 #include "server/needs_text.h"
 #include "server/worker_arguments.h"
 
-enum { LOOK_MS = 1000 };
+enum {
+    LOOK_MS = 1000,
+    HELD_MS = 10000, /* weights that another process held are left alone for so long */
+};
 
 static const char *host_folder(const char *const *arguments)
 {
@@ -32,9 +34,17 @@ static uint64_t host_bytes(const hth_model_worker *worker, const char *const *ar
     return *folder && worker->path ? hth_weight_regions_bytes(folder, worker->path) : 0;
 }
 
+static void find_weights(hth_model_worker *worker, const char *const *arguments)
+{
+    worker->n_drops = worker->shared->n_drops;
+    worker->host_bytes = host_bytes(worker, arguments);
+    if (worker->host_bytes > 0 && hth_weight_model_digest(worker->path, worker->weights_file) != 0)
+        worker->host_bytes = 0; /* the file is gone */
+}
+
 void hth_model_worker_find_weights(hth_model_worker *worker)
 {
-    worker->host_bytes = host_bytes(worker, (const char *const *)worker->arguments);
+    find_weights(worker, (const char *const *)worker->arguments);
 }
 
 /* The file may be another one now. */
@@ -53,7 +63,7 @@ bool hth_model_worker_take_residency(hth_model_worker *worker, const hth_server_
         return false;
     free(worker->path);
     worker->path = path;
-    worker->host_bytes = host_bytes(worker, model->worker);
+    find_weights(worker, model->worker);
     worker->on_demand = model->on_demand;
     if (model->is_pinned != worker->was_pinned_by_options) { /* else an order since then counts */
         worker->is_pinned = model->is_pinned;
@@ -85,7 +95,7 @@ void hth_model_worker_note_end(hth_model_worker *worker)
 {
     hth_model_worker_find_weights(worker);
     if (worker->drops_host)
-        (void)hth_model_worker_drop_host_weights(worker);
+        (void)hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_NONE);
     if (worker->drops_rows)
         hth_model_worker_release_rows(worker);
     worker->drops_host = worker->drops_rows = false;
@@ -161,6 +171,8 @@ void hth_model_worker_prepare(hth_model_worker *worker)
     const bool wants = is_wanted(worker) || worker->is_invited;
 
     worker->waits_for_needs = false;
+    if (worker->n_drops != worker->shared->n_drops)
+        hth_model_worker_find_weights(worker);
     if (hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT || !wants || !has_company(worker)) {
         worker->wished_ns = 0;
         return;
@@ -183,6 +195,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
     const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters);
     const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
     const bool is_out = hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT;
+    const bool are_held = worker->held_ns > 0 && hth_os_monotonic_ns() < worker->held_ns + hth_ms_to_ns(HELD_MS);
 
     *out = (hth_resident){
         .residence = hth_model_worker_residence(worker),
@@ -204,7 +217,8 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
     hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
     *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS,
                             .used_ns = worker->used_ns,
-                            .is_pinned = worker->is_host_pinned || worker->weights_count == HTH_WEIGHTS_COUNT_APART };
+                            .is_pinned = worker->weights_are_pinned || are_held ||
+                                         worker->weights_count == HTH_WEIGHTS_COUNT_APART };
     if (worker->weights_count == HTH_WEIGHTS_COUNT_APART || (is_out && worker->weights_count == HTH_WEIGHTS_COUNT_HERE))
         rows->bytes[0] = worker->host_bytes;
     if (is_out || worker->weights_count != HTH_WEIGHTS_COUNT_HERE)
@@ -213,7 +227,8 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
 
 bool hth_model_worker_shares_weights(const hth_model_worker *a, const hth_model_worker *b)
 {
-    return a->host_bytes > 0 && b->host_bytes > 0 && strcmp(a->path, b->path) == 0 &&
+    return a->host_bytes > 0 && b->host_bytes > 0 &&
+           memcmp(a->weights_file, b->weights_file, sizeof(a->weights_file)) == 0 &&
            strcmp(host_folder((const char *const *)a->arguments), host_folder((const char *const *)b->arguments)) == 0;
 }
 
@@ -227,18 +242,42 @@ uint64_t hth_model_worker_used_ns(const hth_model_worker *worker)
     return worker->used_ns;
 }
 
-void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with)
+void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count with, bool are_pinned)
 {
     worker->weights_count = with;
+    worker->weights_are_pinned = are_pinned;
 }
 
-uint64_t hth_model_worker_drop_host_weights(hth_model_worker *worker)
+bool hth_model_worker_is_host_pinned(const hth_model_worker *worker)
 {
-    const uint64_t bytes = worker->weights_count == HTH_WEIGHTS_COUNT_HERE ? worker->host_bytes : 0;
+    return worker->is_host_pinned;
+}
 
+bool hth_model_worker_weights_are_pinned(const hth_model_worker *worker)
+{
+    return worker->weights_are_pinned;
+}
+
+uint64_t hth_model_worker_weights_bytes(const hth_model_worker *worker)
+{
+    return worker->host_bytes > 0 ? worker->host_bytes : worker->learned.needs.memory.repacked_bytes;
+}
+
+uint64_t hth_model_worker_evict_host_weights(hth_model_worker *worker, hth_departure why)
+{
+    uint64_t bytes;
+
+    if (worker->weights_count != HTH_WEIGHTS_COUNT_HERE || worker->host_bytes == 0)
+        return 0; /* what others hold is theirs */
+    bytes = hth_weight_regions_drop(host_folder((const char *const *)worker->arguments), worker->path);
+    worker->held_ns = bytes > 0 ? 0 : hth_os_monotonic_ns();
+    worker->shared->n_drops++;
+    hth_model_worker_find_weights(worker);
     if (bytes > 0)
-        hth_weight_regions_drop(host_folder((const char *const *)worker->arguments), worker->path);
-    worker->host_bytes -= bytes; /* what others hold is theirs */
+        hth_model_worker_tell_eviction(worker, "host_weights", bytes, why);
+    else
+        hth_info(worker->shared->log, "model '%s': its kept weights stay, because another process holds them",
+                 worker->name);
     return bytes;
 }
 

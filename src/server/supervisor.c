@@ -160,12 +160,13 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
     return limits;
 }
 
-static void obey(hth_model_worker *worker, const hth_resident *resident, hth_residency_order order)
+/* Returns the bytes that are free now. */
+static uint64_t obey(hth_model_worker *worker, const hth_resident *resident, hth_residency_order order)
 {
+    if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_ROWS)
+        return hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
     if (order == HTH_RESIDENCY_ENTER)
         hth_model_worker_start(worker);
-    else if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_ROWS)
-        hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
     else if (order == HTH_RESIDENCY_LEAVE && resident->is_dismissed)
         hth_model_worker_retire(worker, true, false);
     else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
@@ -174,20 +175,24 @@ static void obey(hth_model_worker *worker, const hth_resident *resident, hth_res
                                             : HTH_DEPARTURE_ROOM);
     else if (resident->residence != HTH_RESIDENCE_ROWS)
         hth_model_worker_set_closed(worker, order == HTH_RESIDENCY_CLOSE);
+    return 0;
 }
 
-/* The entry with which the repacked weights of worker i count. */
-static hth_weights_count weights_count_of(const hth_supervisor *supervisor, size_t i)
+/* Choose the entry with which the repacked weights of worker i count. Pinned ones stay when its process has ended. */
+static void count_weights(const hth_supervisor *supervisor, size_t i)
 {
     const size_t n = supervisor->present.n + supervisor->leaving.n;
     size_t n_in = 0, first_in = n, last_used = n;
-    const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+    hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+    hth_weights_count with = HTH_WEIGHTS_COUNT_ELSEWHERE;
+    bool are_pinned = false;
 
     for (size_t k = 0; k < n; k++) {
         const hth_model_worker *other = hth_supervisor_worker_at(supervisor, k);
 
         if (k != i && !hth_model_worker_shares_weights(worker, other))
             continue;
+        are_pinned |= hth_model_worker_is_host_pinned(other);
         if (hth_model_worker_is_in(other)) {
             n_in++;
             first_in = k < first_in ? k : first_in;
@@ -196,11 +201,9 @@ static hth_weights_count weights_count_of(const hth_supervisor *supervisor, size
             last_used = k;
         }
     }
-    if (n_in == 0)
-        return i == last_used ? HTH_WEIGHTS_COUNT_HERE : HTH_WEIGHTS_COUNT_ELSEWHERE;
-    if (i != first_in)
-        return HTH_WEIGHTS_COUNT_ELSEWHERE;
-    return n_in == 1 ? HTH_WEIGHTS_COUNT_HERE : HTH_WEIGHTS_COUNT_APART;
+    if (n_in == 0 ? i == last_used : i == first_in)
+        with = n_in > 1 || (n_in == 1 && are_pinned) ? HTH_WEIGHTS_COUNT_APART : HTH_WEIGHTS_COUNT_HERE;
+    hth_model_worker_count_weights(worker, with, are_pinned);
 }
 
 /* Link the i-th model, if it is out, to the kept weights that it would map. While it is wanted, they are, too. */
@@ -227,7 +230,7 @@ hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor)
     const size_t n = supervisor->present.n + supervisor->leaving.n;
 
     for (size_t i = 0; i < n; i++)
-        hth_model_worker_count_weights(hth_supervisor_worker_at(supervisor, i), weights_count_of(supervisor, i));
+        count_weights(supervisor, i);
     for (size_t i = 0; i < n; i++)
         hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &supervisor->residents[2 * i],
                                   &supervisor->residents[2 * i + 1]);
@@ -298,8 +301,9 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     limits = hth_supervisor_take_snapshot(supervisor);
     hth_residency_plan(supervisor->residents, 2 * n, &limits, hth_os_monotonic_ns(), supervisor->planned);
     for (size_t i = 0; i < 2 * n; i++) {
-        obey(hth_supervisor_worker_at(supervisor, i / 2), &supervisor->residents[i], supervisor->planned[i]);
-        has_dropped |= i % 2 == 1 && supervisor->planned[i] == HTH_RESIDENCY_LEAVE;
+        const hth_resident *resident = &supervisor->residents[i];
+
+        has_dropped |= obey(hth_supervisor_worker_at(supervisor, i / 2), resident, supervisor->planned[i]) > 0;
     }
     if (limits.is_external)
         give_up(supervisor, has_dropped);
@@ -675,6 +679,8 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
         hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &model, &rows);
         out.rows_bytes += hth_model_worker_row_bytes(hth_supervisor_worker_at(supervisor, i));
         out.pools[0].used_bytes += rows.bytes[0];
+        if (hth_model_worker_weights_are_pinned(hth_supervisor_worker_at(supervisor, i)))
+            out.pools[0].pinned_bytes += rows.bytes[0];
         for (size_t k = 0; k < out.n && model.residence != HTH_RESIDENCE_OUT; k++) {
             out.pools[k].used_bytes += model.bytes[k];
             out.pools[k].pinned_bytes += model.is_pinned ? model.bytes[k] : 0;

@@ -124,11 +124,17 @@ static hearth_status check_pin(hth_supervisor *supervisor, const hth_model_worke
     if (!is_device && to != HTH_RESIDENCY_PINNED_HOST)
         return HEARTH_OK;
     supervisor->residents[2 * at].is_pinned = is_device;
-    supervisor->residents[2 * at + 1].is_pinned = true;
-    for (size_t i = 0; i < 2 * supervisor->present.n; i++) {
-        n += supervisor->residents[i].is_pinned && i % 2 == 0;
-        for (size_t k = 0; k < limits.n_pools && supervisor->residents[i].is_pinned; k++)
-            pinned[k] += supervisor->residents[i].bytes[k];
+    for (size_t i = 0; i < supervisor->present.n; i++) {
+        const hth_model_worker *other = supervisor->present.at[i];
+        const hth_resident *model = &supervisor->residents[2 * i];
+
+        n += model->is_pinned;
+        for (size_t k = 0; k < limits.n_pools && model->is_pinned; k++)
+            pinned[k] += model->bytes[k];
+        if (hth_model_worker_weights_are_pinned(other)) /* they count with one of those that share them */
+            pinned[0] += supervisor->residents[2 * i + 1].bytes[0];
+        else if (i == at ? !is_device : hth_model_worker_is_host_pinned(other))
+            pinned[0] += hth_model_worker_weights_bytes(other);
     }
     if (n > limits.n_models)
         return hth_fail(err, HEARTH_FULL,
@@ -184,11 +190,24 @@ hearth_status hth_supervisor_restart(hth_supervisor *supervisor, const char *mod
 {
     hth_model_worker *worker = worker_to_order(supervisor, model, err);
 
-    if (!worker)
+    if (!worker || (!hth_model_worker_is_in(worker) && check_room(supervisor, worker, err) != HEARTH_OK))
         return err->status;
     hth_model_worker_retire(worker, false, true);
     hth_supervisor_plan(supervisor);
     return HEARTH_OK;
+}
+
+/* The weights of a model without a process go, though another model without one has them, but not pinned ones. */
+static void evict_weights(hth_supervisor *supervisor, const hth_model_worker *worker)
+{
+    (void)hth_supervisor_take_snapshot(supervisor); /* the pin of this model is gone */
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        hth_model_worker *other = hth_supervisor_worker_at(supervisor, i);
+
+        if ((other == worker || hth_model_worker_shares_weights(worker, other)) && !hth_model_worker_is_in(other) &&
+            !hth_model_worker_weights_are_pinned(other))
+            (void)hth_model_worker_evict_host_weights(other, HTH_DEPARTURE_NONE);
+    }
 }
 
 hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const char *model, hth_residency to,
@@ -211,6 +230,8 @@ hearth_status hth_supervisor_set_residency(hth_supervisor *supervisor, const cha
         (must_load && check_room(supervisor, worker, err) != HEARTH_OK))
         return err->status;
     hth_model_worker_move(worker, to);
+    if (to == HTH_RESIDENCY_EVICTED)
+        evict_weights(supervisor, worker);
     hth_supervisor_plan(supervisor);
     return HEARTH_OK;
 }

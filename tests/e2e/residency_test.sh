@@ -182,6 +182,8 @@ order 202 preload '{"models":["c","a","b"]}'; has '"loading": *\["c", *"a"\].*"n
 ask 200 "$url/v1/chat/completions" -d "{\"model\":\"a\",$message}" # waits for the load
 until_residencies device,evicted,device
 order 409 models/b/load; has "there is no room for model 'b'"
+order 409 models/b/restart; has "there is no room for model 'b'"
+ask 409 "$url/models/load" -d '{"model":"b"}'; has "there is no room for model 'b'"
 order 400 models/a/residency '{"residency":"moon"}'; has pinned_device
 order 409 models/a/residency '{"residency":"host"}'; has host_weights
 order 202 models/a/residency '{"residency":"pinned_device"}'

@@ -268,6 +268,24 @@ FIXTURE_TEST(weights_stay_in_host_memory_and_a_pin_keeps_them_there)
     assert_false(view(f, 0).is_host_pinned);
 }
 
+FIXTURE_TEST(weights_that_are_pinned_on_the_host_count_as_pinned_while_their_model_is_in)
+{
+    add_with_folder(f);
+    assert_int_equal(truncate(f->models[0].path, 40 * MIB), 0);
+    (void)add_sized(f, "b", 60);
+    begin(f, 75);
+    fill_folder(f->path, paths[0], 20 * MIB);
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_PINNED_HOST), HEARTH_OK);
+    assert_int_equal(memory(f).pools[0].pinned_bytes / MIB, 20);
+    use(f, "a");
+    run_until(f, memory(f).pools[0].pinned_bytes / MIB == 20);
+    assert_int_equal(memory(f).pools[0].used_bytes / MIB, 40);
+    assert_int_equal(move(f, "b", HTH_RESIDENCY_PINNED_DEVICE), HEARTH_FULL);
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_DEVICE), HEARTH_OK);
+    assert_int_equal(move(f, "b", HTH_RESIDENCY_PINNED_DEVICE), HEARTH_OK);
+    assert_int_equal(move(f, "a", HTH_RESIDENCY_PINNED_HOST), HEARTH_FULL);
+}
+
 FIXTURE_TEST(kept_weights_make_no_room_for_their_own_model)
 {
     hearth_error err;

@@ -454,27 +454,36 @@ FIXTURE_TEST(a_model_without_needs_may_be_on_a_device)
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
 }
 
-/* Two models of one file. Their repacked weights lie in a folder, as a process left them. */
-static void add_sharers(fixture *f, char folder[600])
+/* The repacked weights of model "a", whose folder keeps them. The caller closes the region. */
+static hth_weight_region *weights_of_a(fixture *f, const char *folder)
 {
     const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES] = { 0 };
-    hth_weight_region_key key = { .folder = folder, .machine = "engine", .n_bytes = 20 * MIB - 4096, .keep = true };
+    const hth_weight_region_key key = {
+        .folder = folder, .model_path = f->models[0].path, .machine = "engine", .n_bytes = 20 * MIB - 4096, .keep = true
+    };
     hth_weight_region *region = NULL;
     hearth_error err;
 
+    assert_ok(hth_weight_region_open(&key, &region, &err), err);
+    if (!hth_weight_region_is_filled(region))
+        assert_ok(hth_weight_region_publish(region, layout, &err), err);
+    return region;
+}
+
+/* Two models of one file, of which one has it through a link. A process left their repacked weights in a folder. */
+static void add_sharers(fixture *f, char folder[600])
+{
     (void)snprintf(folder, 600, "%s/weights", f->directory);
     (void)add_sized(f, "a", 30);
     (void)add_sized(f, "b", 30);
-    f->models[1].path = f->models[0].path;
+    assert_int_equal(unlink(f->models[1].path), 0);
+    assert_int_equal(symlink(f->models[0].path, f->models[1].path), 0);
     for (size_t i = 0; i < 2; i++) {
         f->words[i][2] = "--host-weights"; /* behind --do ready */
         f->words[i][3] = folder;
         f->words[i][4] = NULL;
     }
-    key.model_path = f->models[0].path;
-    assert_ok(hth_weight_region_open(&key, &region, &err), err);
-    assert_ok(hth_weight_region_publish(region, layout, &err), err);
-    hth_weight_region_close(region);
+    hth_weight_region_close(weights_of_a(f, folder));
 }
 
 static uint64_t used_mib(fixture *f)
@@ -516,6 +525,50 @@ FIXTURE_TEST(repacked_weights_that_models_share_count_once_after_a_reload_and_wh
     run_until(f, n_turns++ == 20);
     assert_int_equal(used_mib(f), 10 + 10 + 20);
     assert_true(is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
+}
+
+FIXTURE_TEST(an_order_evicts_weights_that_another_absent_model_has_too)
+{
+    char folder[600];
+    hearth_error err;
+
+    add_sharers(f, folder);
+    begin(f, 9000);
+    run_until(f, used_mib(f) == 20);
+    assert_int_equal(hth_supervisor_set_residency(f->supervisor, "b", HTH_RESIDENCY_EVICTED, &err), HEARTH_OK);
+    assert_int_equal(hth_weight_regions_bytes(folder, f->models[0].path), 0);
+    assert_int_equal(used_mib(f), 0);
+    assert_int_equal(view(f, 0).residency, HTH_RESIDENCY_EVICTED);
+}
+
+FIXTURE_TEST(weights_that_models_share_are_not_pinned_by_that)
+{
+    char folder[600];
+    hearth_error err;
+
+    add_sharers(f, folder);
+    (void)add_sized(f, "c", 45);
+    begin(f, 60);
+    use(f, "a");
+    use(f, "b");
+    assert_int_equal(hth_supervisor_set_residency(f->supervisor, "c", HTH_RESIDENCY_PINNED_DEVICE, &err), HEARTH_OK);
+}
+
+FIXTURE_TEST(weights_that_another_process_holds_count_on_and_an_idle_model_makes_room)
+{
+    hth_weight_region *held;
+    char folder[600];
+
+    add_sharers(f, folder);
+    (void)add_sized(f, "c", 30);
+    (void)add_sized(f, "d", 30);
+    begin(f, 60);
+    use(f, "c");
+    held = weights_of_a(f, folder);
+    use(f, "d");
+    assert_int_equal(view(f, 0).host_weights_bytes / MIB, 20);
+    run_until(f, is_in(f, 2, HTH_WORKER_STOPPED));
+    hth_weight_region_close(held);
 }
 
 FIXTURE_TEST(kept_weights_make_room_and_rows_stay)

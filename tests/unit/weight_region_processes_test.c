@@ -256,7 +256,6 @@ static void open_without_memory(void *context)
         hth_test_not_available("limit of mapped memory");
     require(hth_weight_region_open(&f->key, &region, &f->err) == HEARTH_NO_MEMORY);
     hth_weight_regions_sweep(f->folder);
-    hth_weight_regions_drop(f->folder, f->model);
 }
 
 FIXTURE_TEST(a_file_stays_while_there_is_no_memory_to_map_it)
