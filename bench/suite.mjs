@@ -31,6 +31,8 @@ const commit = () => {
   }
 }
 
+// Servers end with this program, which ends at each of these signals.
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => process.exit(1))
 const settings = ['PARTS', 'QUICK'].filter((name) => process.env[name]).map((name) => `${name}='${process.env[name]}' `).join('')
 const results = {
   command: `${settings}make bench`, commit: commit(), date: today(), machine: machine(),
@@ -50,10 +52,14 @@ for (const part of parts) {
   console.error(`${part}: ${((Date.now() - begin) / 1000).toFixed(0)} s`)
 }
 
+if (results.charts.length === 0) {
+  console.error('nothing was measured, so the last report stays')
+  process.exit(1)
+}
 // The report replaces the last one as a whole.
 mkdirSync(output, { recursive: true })
 for (const name of readdirSync(output)) if (name.endsWith('.svg')) rmSync(join(output, name))
 writeFileSync(join(output, 'results.json'), `${JSON.stringify(results, null, 1)}\n`)
 draw(output)
 console.log(`wrote ${join(output, 'index.html')} and README.md`)
-process.exit(results.charts.length > 0 ? 0 : 1)
+process.exit(0)

@@ -17,7 +17,7 @@ typedef struct branch {
     uint64_t uses;
     uint64_t uses_above; /* of its children */
     size_t n_children;   /* with tokens */
-    size_t run;          /* index of its run */
+    size_t run;          /* index of its run, or HTH_PREFIX_TREE_ROOT */
 } branch;
 
 /* A run, and its index before the runs are sorted. */
@@ -45,12 +45,15 @@ static void count_uses(const hth_row_node *rows, branch *branches, size_t n)
 static void place(const hth_row_node *rows, branch *branches, size_t i, run *runs, size_t *n_runs)
 {
     const hth_row_meta *row = rows[i].row;
-    const branch *parent = rows[i].parent == HTH_ROW_FOREST_ROOT ? NULL : &branches[rows[i].parent];
+    const branch *above = rows[i].parent == HTH_ROW_FOREST_ROOT ? NULL : &branches[rows[i].parent];
+    const branch *parent = above && above->run != HTH_PREFIX_TREE_ROOT ? above : NULL;
     const bool joins = parent && (row->n_tokens == 0 || (parent->n_children == 1 && parent->uses == branches[i].uses));
     hth_prefix_node *node;
 
-    if (!parent && row->n_tokens == 0)
-        return; /* no prefix, and nothing stands on it */
+    if (!parent && row->n_tokens == 0) {
+        branches[i].run = HTH_PREFIX_TREE_ROOT; /* no prefix; in a damaged index, rows may stand on it */
+        return;
+    }
     if (!joins) {
         runs[*n_runs] = (run){ .node.parent = parent ? parent->run : HTH_PREFIX_TREE_ROOT,
                                .node.uses = branches[i].uses,

@@ -19,7 +19,12 @@ hearth_status hth_bench_folder_make(const char *parent, char path_out[PATH_MAX],
 
     if (snprintf(path, sizeof(path), "%s/hearth-bench-XXXXXX", parent) >= (int)sizeof(path))
         return hth_fail(err, HEARTH_MISUSE, "the path of '%.200s...' is too long", parent);
-    (void)mkdir(parent, S_IRWXU); /* there already, or mkdtemp tells why not */
+    for (char *at = path + 1; *at; at++) /* the folders above: they are there already, or mkdtemp tells why not */
+        if (*at == '/') {
+            *at = '\0';
+            (void)mkdir(path, S_IRWXU);
+            *at = '/';
+        }
     if (!mkdtemp(path))
         return hth_fail_errno(err, errno, "cannot make a folder for the rows in '%s'; choose another one with --cache",
                               parent);

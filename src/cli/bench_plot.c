@@ -66,7 +66,7 @@ size_t hth_bench_ticks(double low, double high, bool is_log, double *out, size_t
     size_t n = 0;
 
     if (is_log) {
-        for (double decade = power; decade <= high && n < n_max; decade *= 10)
+        for (double decade = power; decade > 0 && decade <= high && n < n_max; decade *= 10)
             for (size_t i = 0; i < (span < 3 ? 3u : 1u) && n < n_max; i++)
                 if (decade * factors[i] >= low * 0.999 && decade * factors[i] <= high * 1.001)
                     out[n++] = decade * factors[i];

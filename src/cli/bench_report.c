@@ -69,21 +69,30 @@ static void add_versions(json_t *report)
     hth_bench_report_add_fact(report, "hearth", text);
 }
 
+/* Is it --api-key, or an abbreviation of it that the option's reader takes? n_out: its length, up to "=". */
+static bool is_key_option(const char *argument, size_t *n_out)
+{
+    *n_out = strcspn(argument, "=");
+    return *n_out > 2 && strncmp(argument, "--api-key", *n_out) == 0;
+}
+
 /* The command as it was typed, without the value of --api-key, which is a secret. */
 static void add_command(json_t *report, int argc, char **argv)
 {
-    static const char key[] = "--api-key";
     hth_buffer text = { .text = NULL };
     bool is_secret = false;
+    size_t n;
 
     hth_buffer_add_text(&text, "hearth");
     for (int i = 0; i < argc; i++) {
         hth_buffer_add_text(&text, " ");
-        if (is_secret || strncmp(argv[i], "--api-key=", sizeof(key)) == 0)
-            hth_buffer_add_text(&text, is_secret ? "..." : "--api-key=...");
-        else
-            hth_buffer_add_text(&text, argv[i]);
-        is_secret = strcmp(argv[i], key) == 0;
+        if (!is_secret && is_key_option(argv[i], &n)) {
+            hth_buffer_add_text(&text, argv[i][n] ? "--api-key=..." : argv[i]);
+            is_secret = argv[i][n] == '\0';
+            continue;
+        }
+        hth_buffer_add_text(&text, is_secret ? "..." : argv[i]);
+        is_secret = false;
     }
     hth_bench_report_add_fact(report, "command", hth_buffer_text(&text));
     hth_buffer_deinit(&text);

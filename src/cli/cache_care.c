@@ -41,7 +41,7 @@ static void print_counts(const hth_verify_counts *counts, bool as_json)
     }
     printf("sound    %" PRIu64 "\n", counts->sound + counts->unverifiable);
     if (counts->unverifiable > 0)
-        printf("  alone  %" PRIu64 ", harmless: the rows before them have left, and they leave in time\n",
+        printf("  alone  %" PRIu64 ", harmless: the rows before them have left, or longer rows took their place\n",
                counts->unverifiable);
     if (counts->gone > 0)
         printf("gone     %" PRIu64 ", harmless: they left meanwhile\n", counts->gone);

@@ -173,7 +173,7 @@ static const char *reason_of(const char *miss)
         { "other_adapter", "the rest is known with other adapters" },
         { "other_parameters", "the rest is known under another context or engine" },
         { "other_tenant", "the rest is known of another user" },
-        { "below_policy", "the rest is too short, or too long, to be kept" },
+        { "below_policy", "prompts of this length are not kept: computing a short one is cheap" },
         { "damaged", "its rows were damaged, and are made anew" },
         { "in_flight", "another process was still writing its rows" },
         { "not_read", "the cache is off" },
@@ -199,7 +199,7 @@ void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *f)
     if (!f->has_hit || strcmp(f->miss, "none") == 0)
         return;
     hth_dialog_view_say(view, "%s (%s)", reason_of(f->miss), f->miss);
-    if (f->left_at == 0 || f->left_at >= f->prompt_tokens)
+    if (f->left_at == 0 || f->left_at >= f->prompt_tokens || strcmp(f->miss, "below_policy") == 0)
         return;
     hth_dialog_view_say(view, "the prompt leaves what is known at token %" PRIu32 ": >>>%s<<<", f->left_at + 1,
                         f->left_text);

@@ -105,7 +105,7 @@ static void print_answer(const char *name, const hth_buffer *body)
     {
         if (json_is_string(value))
             printf("%s: %s\n", name, json_string_value(value));
-        json_array_foreach(value, i, one) printf("%s: %s\n", json_string_value(one), key);
+        json_array_foreach(value, i, one) if (json_is_string(one)) printf("%s: %s\n", json_string_value(one), key);
     }
     json_decref(page);
 }

@@ -243,8 +243,13 @@ static int print_names(const json_t *page)
     json_t *model;
     size_t i;
 
-    json_array_foreach(json_object_get(page, "models"), i, model)(void)
-        puts(json_string_value(json_object_get(model, "name"))); /* a server's model has one */
+    json_array_foreach(json_object_get(page, "models"), i, model)
+    {
+        const char *name = json_string_value(json_object_get(model, "name"));
+
+        if (name)
+            (void)puts(name);
+    }
     return fflush(stdout) == 0 ? HTH_EXIT_OK : fail("cannot write to standard output");
 }
 

@@ -266,7 +266,9 @@ static hearth_status allocate_arrays(hth_engine_context *context, hearth_error *
 /* Does the CPU compute the attention of some layers? It does where the cells lie. The output counts as a layer. */
 static bool attends_on_cpu(const hth_engine_model *model)
 {
-    return !cells_on_devices(model) || (model->n_gpu_layers >= 0 && model->n_gpu_layers <= model->facts.n_layers);
+    const int32_t n_layers = model->facts.n_layers + llama_model_n_layer_nextn(model->llama);
+
+    return !cells_on_devices(model) || (model->n_gpu_layers >= 0 && model->n_gpu_layers <= n_layers);
 }
 
 /* Rows that the engine computes at once: one of each sequence, and no more than our own attention takes. */

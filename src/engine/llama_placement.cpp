@@ -299,6 +299,8 @@ hearth_status read_shares(hth_llama_placement *to, const hearth_engine_options *
     status = hth_tensor_split_read(options->tensor_split, shares, &n, err);
     if (status != HEARTH_OK)
         return status;
+    while (n > devices->n && shares[n - 1] == 0.0F)
+        n--;
     if (n > devices->n)
         return hth_fail(err, HEARTH_MISUSE, "tensor_split is '%.200s', with %zu shares; the model has %zu devices",
                         options->tensor_split, n, devices->n);

@@ -58,19 +58,34 @@ bool hth_fetch_same_origin(const char *a, const char *b)
     return same;
 }
 
+static bool is_loopback(const origin *o)
+{
+    static const char *const hosts[] = { "localhost", "127.0.0.1", "[::1]" };
+
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
+        if (strcasecmp(o->host, hosts[i]) == 0)
+            return true;
+    return false;
+}
+
 bool hth_fetch_is_private(const char *url)
 {
-    static const char *const loopback[] = { "localhost", "127.0.0.1", "[::1]" };
     origin o;
-    bool is_private = origin_read(url, &o);
+    const bool is_private = origin_read(url, &o) && (strcasecmp(o.scheme, "https") == 0 ||
+                                                     (strcasecmp(o.scheme, "http") == 0 && is_loopback(&o)));
 
-    if (is_private && strcasecmp(o.scheme, "https") != 0) {
-        is_private = false;
-        for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
-            is_private |= strcasecmp(o.scheme, "http") == 0 && strcasecmp(o.host, loopback[i]) == 0;
-    }
     origin_deinit(&o);
     return is_private;
+}
+
+/* What this machine says to itself is no business of a proxy, which libcurl would take from the environment. */
+static bool set_proxy(CURL *easy, const char *url)
+{
+    origin o;
+    const bool is_own = origin_read(url, &o) && is_loopback(&o);
+
+    origin_deinit(&o);
+    return !is_own || curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
 }
 
 static void host_text(const char *url, char out[HOST_BYTES])
@@ -163,7 +178,7 @@ static bool set_options(hth_fetch *fetch, struct curl_slist *headers)
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch) == CURLE_OK &&
            (!order->json || curl_easy_setopt(easy, CURLOPT_POSTFIELDS, order->json) == CURLE_OK) && /* not copied */
-           set_stop(easy, fetch) && set_range(easy, order);
+           set_proxy(easy, order->url) && set_stop(easy, fetch) && set_range(easy, order);
 }
 
 hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err)

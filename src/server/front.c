@@ -31,6 +31,7 @@ enum {
     LAST_REPLIES_MS = 5000,  /* for clients to take their last replies after that */
     LAST_LOOK_MS = 10,
     OPERATORS_CONNECTIONS = 16, /* on their own listener, beyond all other connections */
+    CONNECTIONS_FEW = 1024,     /* fewer are worth a warning */
 };
 
 /* ---- sets of options ---- */
@@ -73,10 +74,10 @@ static hth_http_options http_options(const hth_front *front, const hth_server_op
     uint32_t n_connections = hth_descriptors_for(options->connections_max, options->requests_max);
 
     if (n_connections < options->connections_max)
-        hth_warn(&front->log,
-                 "the system's limit of open files allows %u connections and not %u (limits.connections_max): raise it "
-                 "(LimitNOFILE=, ulimit -n)",
-                 n_connections, options->connections_max);
+        hth_log_line(&front->log, n_connections < CONNECTIONS_FEW ? HEARTH_LOG_WARNING : HEARTH_LOG_INFO, "hearth",
+                     "the system's limit of open files allows %u connections and not %u (limits.connections_max): "
+                     "raise it (LimitNOFILE=, ulimit -n)",
+                     n_connections, options->connections_max);
     return (hth_http_options){
         .headers_bytes_max = options->headers_bytes_max,
         .body_bytes_max = options->body_bytes_max,

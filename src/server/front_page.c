@@ -3,24 +3,33 @@
  *
  * Only a browser says that it takes HTML. Other clients ask "/" whether there is a server, and get a line of text.
  */
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "server/front_request.h"
 #include "server/page.h"
 
 enum { NOT_MODIFIED = 304 };
 
-static bool is_in(const char *word, const char *header)
+/* Does a list such as "text/html, application/json;q=0.9" have the word, and not with "q=0"? list: NULL: none. */
+static bool takes(const char *list, const char *word)
 {
-    return header && strstr(header, word);
-}
+    static const char blank[] = " \t";
+    const size_t n_word = strlen(word);
 
-/* "gzip;q=0" refuses it. */
-static bool takes_gzip(const char *accepted)
-{
-    const char *gzip = accepted ? strstr(accepted, "gzip") : NULL;
+    for (const char *at = list; at && *at; at += *at == ',') {
+        const char *const entry = at + strspn(at, blank);
+        const char *const rest = entry + strcspn(entry, ";, \t");
+        const char *weight;
 
-    return gzip && (strncmp(gzip, "gzip;q=0", 8) != 0 || gzip[8] == '.');
+        at = entry + strcspn(entry, ",");
+        if ((size_t)(rest - entry) != n_word || strncasecmp(entry, word, n_word) != 0)
+            continue;
+        weight = rest + strspn(rest, "; \t");
+        return weight >= at || strncasecmp(weight, "q=", 2) != 0 || strtod(weight + 2, NULL) > 0;
+    }
+    return false;
 }
 
 static void add_headers(hth_http_exchange *exchange)
@@ -30,6 +39,7 @@ static void add_headers(hth_http_exchange *exchange)
         { "Vary", "Accept, Accept-Encoding" },
         { "X-Content-Type-Options", "nosniff" },
         { "Referrer-Policy", "no-referrer" },
+        { "X-DNS-Prefetch-Control", "off" }, /* a link in a reply must not tell its host's name by itself */
         { "Cross-Origin-Opener-Policy", "same-origin" },
         { "Cross-Origin-Resource-Policy", "same-origin" },
     };
@@ -43,13 +53,13 @@ static void add_headers(hth_http_exchange *exchange)
 bool hth_front_show_page(hth_front_request *r)
 {
     const hth_page *page = &hth_page_built;
-    const bool is_known = is_in(page->etag, hth_http_header(r->exchange, "If-None-Match"));
-    const bool is_gzip = takes_gzip(hth_http_header(r->exchange, "Accept-Encoding"));
+    const char *known = hth_http_header(r->exchange, "If-None-Match");
+    const bool is_gzip = takes(hth_http_header(r->exchange, "Accept-Encoding"), "gzip");
 
-    if (page->n_plain == 0 || r->options->options->no_ui || !is_in("text/html", hth_http_header(r->exchange, "Accept")))
+    if (page->n_plain == 0 || r->options->options->no_ui || !takes(hth_http_header(r->exchange, "Accept"), "text/html"))
         return false;
     add_headers(r->exchange);
-    if (is_known) {
+    if (known && strstr(known, page->etag)) {
         hth_front_request_answer_bytes(r, NOT_MODIFIED, NULL, NULL, 0);
         return true;
     }

@@ -64,7 +64,7 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
     hth_front_request *r = q->r;
 
     (void)err; /* of the connection */
-    if (status != HEARTH_OK || q->reply.failed) {
+    if (status != HEARTH_OK || q->reply.failed || q->status > HTH_UPSTREAM_STATUS_MAX) {
         refuse(r, HTH_API_OVERLOADED, "the model's worker ended before it answered; ask again when the model is ready");
     } else {
         hth_http_reply(r->exchange, q->status, "application/json", hth_buffer_text(&q->reply), q->reply.n);

@@ -117,6 +117,7 @@ void hth_model_worker_count_weights(hth_model_worker *worker, hth_weights_count 
 /* Its own pin; that of any model that shares its weights, as they were counted last. */
 bool hth_model_worker_is_host_pinned(const hth_model_worker *worker);
 bool hth_model_worker_weights_are_pinned(const hth_model_worker *worker);
+bool hth_model_worker_has_weights(const hth_model_worker *worker); /* in the folder */
 /* Of the weights in the folder; as long as there are none, as its metadata tell. */
 uint64_t hth_model_worker_weights_bytes(const hth_model_worker *worker);
 /* Is it out, and was it ordered or invited to enter, or do requests wait for it? */

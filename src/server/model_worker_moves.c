@@ -106,7 +106,7 @@ bool hth_model_worker_release(hth_model_worker *worker, bool drops_rows)
 {
     const bool leaves = !worker->is_pinned && hth_model_worker_residence(worker) != HTH_RESIDENCE_OUT;
 
-    if (!worker->is_pinned)
+    if (!worker->is_pinned && worker->state != HTH_WORKER_BROKEN)
         hth_model_worker_retire(worker, true, false); /* one that is out waits for room no longer */
     if (drops_rows && !worker->is_pinned && !worker->is_host_pinned) {
         worker->drops_rows = worker->process != NULL;

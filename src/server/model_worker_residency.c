@@ -258,6 +258,11 @@ bool hth_model_worker_weights_are_pinned(const hth_model_worker *worker)
     return worker->weights_are_pinned;
 }
 
+bool hth_model_worker_has_weights(const hth_model_worker *worker)
+{
+    return worker->host_bytes > 0;
+}
+
 uint64_t hth_model_worker_weights_bytes(const hth_model_worker *worker)
 {
     return worker->host_bytes > 0 ? worker->host_bytes : worker->learned.needs.memory.repacked_bytes;

@@ -24,7 +24,6 @@
 enum {
     BREAKS_MORE_MAX = 32, /* broken connections of a request that are not held against it */
     HEADERS_MAX = 12,
-    STATUS_MAX = 599, /* libcurl takes any three digits */
 };
 
 static void broken(hth_relay *relay);
@@ -207,7 +206,7 @@ static void on_head(const hth_upstream_head *head, void *user_data)
 {
     hth_relay *relay = user_data;
 
-    if (head->status > STATUS_MAX) {
+    if (head->status > HTH_UPSTREAM_STATUS_MAX) {
         hth_relay_give_up_call(relay, "reply");
         return;
     }
@@ -297,6 +296,8 @@ static void broken(hth_relay *relay)
     if (relay->is_unjudged && hth_proxy_view(relay->proxy, model->name, &view) && !judge(relay, &view))
         return;
     hth_relay_tell_break(relay);
+    if (relay->state == HTH_RELAY_OVER) /* the comment found no memory */
+        return;
     hth_relay_ask(relay, relay->generation);
 }
 

@@ -269,12 +269,18 @@ static void enter(plan *p, size_t i)
     measure_pools(p);
 }
 
+/* Do the weights leave that it would map? Then it needs their room, too, which the next plan counts. */
+static bool loses_weights(const plan *p, const hth_resident *model)
+{
+    return model->kept && p->orders[model->kept - p->models] != HTH_RESIDENCY_STAY;
+}
+
 /* Is there room now, without the room that models before it in line wait for? */
 static bool fits_now(const plan *p, const hth_resident *model)
 {
     const room later = taken_later(p);
 
-    return lack_of(p, &p->taken, model) == 0 && lack_of(p, &later, model) == 0;
+    return !loses_weights(p, model) && lack_of(p, &p->taken, model) == 0 && lack_of(p, &later, model) == 0;
 }
 
 /* May a model enter without a request? Not where pinned models took all; alone if it is larger than the pool. */

@@ -131,7 +131,8 @@ static hearth_status check_pin(hth_supervisor *supervisor, const hth_model_worke
         n += model->is_pinned;
         for (size_t k = 0; k < limits.n_pools && model->is_pinned; k++)
             pinned[k] += model->bytes[k];
-        if (hth_model_worker_weights_are_pinned(other)) /* they count with one of those that share them */
+        /* Weights in the folder count with one of those that share them; others come with their first load. */
+        if (hth_model_worker_has_weights(other) && hth_model_worker_weights_are_pinned(other))
             pinned[0] += supervisor->residents[2 * i + 1].bytes[0];
         else if (i == at ? !is_device : hth_model_worker_is_host_pinned(other))
             pinned[0] += hth_model_worker_weights_bytes(other);

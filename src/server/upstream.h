@@ -20,7 +20,10 @@ typedef struct hth_upstream_call hth_upstream_call; /* one */
 hearth_status hth_upstream_new(struct event_base *base, hth_upstream **out, hearth_error *err);
 void hth_upstream_free(hth_upstream *upstream); /* after the end of all calls; accepts NULL */
 
-enum { HTH_UPSTREAM_PIECES = 3 };
+enum {
+    HTH_UPSTREAM_PIECES = 3,
+    HTH_UPSTREAM_STATUS_MAX = 599, /* a head may have a greater status: libcurl takes any three digits */
+};
 
 typedef struct hth_upstream_header {
     const char *name;

@@ -101,3 +101,11 @@ expect "models" "$(complete_line hearth run "${name%%[/:]*}")" "$name "
 case $name in
   *:*) expect "models behind a colon" "$(complete_line hearth models rm "${name%%:*}" : "")" "${name#*:} " ;;
 esac
+
+# A name that another program chose is never run.
+mkdir "$work/odd"
+printf '#!/bin/sh\necho '\''$(touch run)x'\''\n' >"$work/odd/hearth"
+chmod +x "$work/odd/hearth"
+PATH=$work/odd:$PATH
+expect "an odd name" "$(complete_line hearth models load '')" '\$\(touch\ run\)x '
+[ ! -e run ] || fail "bash ran the name of a model"

@@ -22,7 +22,7 @@ static const hth_bench_column columns[] = {
 
 static json_t *report_of(double cold, double warm)
 {
-    char *argv[] = { "bench", "m.gguf", "--api-key", "secret", "--api-key=secret", "--quick" };
+    char *argv[] = { "bench", "m.gguf", "--api-key", "secret", "--api=secret", "--quick" };
     json_t *report = hth_bench_report_new("model", 6, argv);
     json_t *section = hth_bench_section_add(report, &(hth_bench_section){ .name = "first",
                                                                           .title = "First <token>",

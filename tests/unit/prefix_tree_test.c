@@ -135,3 +135,16 @@ TEST(rows_that_name_each_other_as_parents_are_roots)
     assert_true(tree.nodes[1].parent == HTH_PREFIX_TREE_ROOT);
     hth_prefix_tree_deinit(&tree);
 }
+
+/* A damaged index may say so; no row of a prefix has no tokens. */
+TEST(rows_that_stand_on_no_tokens_are_roots)
+{
+    const hth_row_meta rows[] = { row_of('a', HTH_ROW_BLOCK, 0, 0, 0, 2), block('b', 'a', 1, 2), block('z', 0, 0, 9) };
+    hth_prefix_tree tree = tree_of(rows, 3, NODES);
+
+    assert_int_equal(tree.n, 2);
+    assert_true(hth_key_equal(&tree.nodes[0].key, &rows[2].id.key));
+    assert_true(hth_key_equal(&tree.nodes[1].key, &rows[1].id.key));
+    assert_true(tree.nodes[1].parent == HTH_PREFIX_TREE_ROOT);
+    hth_prefix_tree_deinit(&tree);
+}

@@ -208,6 +208,16 @@ TEST(kept_weights_stay_for_the_model_that_would_map_them)
     assert_string_equal(plan(models, 2, 10, SIZE_MAX), "E.");
 }
 
+/* Without its weights it needs more than the plan counts. */
+TEST(no_model_enters_while_its_kept_weights_leave)
+{
+    hth_resident models[] = { M(OUT, 20, .wanted_ns = 990), M(ROWS, 40, .wanted_ns = 990),
+                              M(OUT, 80, .wanted_ns = 980) };
+
+    models[0].kept = &models[1];
+    assert_string_equal(plan(models, 3, 100, SIZE_MAX), ".L.");
+}
+
 TEST(a_model_that_is_dismissed_takes_no_new_requests_and_leaves)
 {
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 5, .n_uses = 1, .is_dismissed = true)), "C");
