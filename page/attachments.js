@@ -48,6 +48,12 @@ export class Attachments {
     return files
   }
 
+  // Files that were taken.
+  putBack(files) {
+    this.files.unshift(...files)
+    this.#show()
+  }
+
   // Files that are dropped on the element are added.
   acceptDrops(element) {
     element.addEventListener('dragover', (event) => {

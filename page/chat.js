@@ -19,6 +19,7 @@ const isTouch = matchMedia('(pointer: coarse)').matches
 
 class Chat {
   #conversation = null
+  #opening = null // the conversation that will be seen
   #drawn = new Map() // what is to be drawn with the next frame, by message
   #isDrawing = false
   #end = new AbortController()
@@ -95,7 +96,10 @@ class Chat {
 
     if (view === 'dashboard' || (id && id === this.#conversation?.fields.id)) return
     const wanted = id ?? sessionStorage.getItem(LAST)
-    this.#see((wanted && (await Conversation.open(this.api, wanted))) || this.#newConversation())
+    const opening = wanted ? Conversation.open(this.api, wanted) : null
+    this.#opening = opening
+    const conversation = await opening
+    if (opening === this.#opening && !this.#end.signal.aborted) this.#see(conversation ?? this.#newConversation())
   }
 
   #newConversation() {
@@ -106,6 +110,7 @@ class Chat {
   #see(conversation) {
     if (this.#conversation) this.#conversation.view = null
     this.#conversation = conversation
+    this.#opening = null
     conversation.view = {
       branch: () => this.#branch(),
       message: (message, what) => this.#drawSoon(message, what),
@@ -114,7 +119,7 @@ class Chat {
     this.#showList(false)
     this.#complain('')
     this.#branch({ isOther: true })
-    conversation.resume()
+    this.#do(() => conversation.resume())
   }
 
   #go(id) {
@@ -182,7 +187,7 @@ class Chat {
     try {
       await work()
     } catch (error) {
-      this.#complain(error.message)
+      this.#complain(error.message || error.name)
     }
   }
 
@@ -199,7 +204,18 @@ class Chat {
     this.words.value = ''
     this.#complain('')
     this.thread.toEnd()
-    this.#do(() => this.#conversation.say(text, this.attachments.take()))
+    this.#do(() => this.#say(this.#conversation, text, this.attachments.take()))
+  }
+
+  async #say(conversation, text, files) {
+    try {
+      await conversation.say(text, files)
+    } catch (error) {
+      this.words.value = text + this.words.value
+      this.attachments.putBack(files)
+      throw error
+    }
+    await conversation.answer()
   }
 
   #key(event) {

@@ -12,6 +12,7 @@ const SAVE_MS = 300
 const TITLE_CHARACTERS = 60
 const UNTITLED = 'New chat'
 
+const held = new Map() // conversations that are at work, by their id: the only objects that know all of their messages
 const replies = new Map() // running ones, by the id of their message
 const unsaved = new Map() // timers, by message
 const removed = new Set() // ids of conversations
@@ -19,14 +20,15 @@ const removed = new Set() // ids of conversations
 // One tab at a time writes a reply. Browsers have locks on HTTPS and localhost only.
 const alone = (name, work) => (navigator.locks ? navigator.locks.request(name, work) : work())
 
-function saveNow(message) {
+async function saveNow(message) {
   clearTimeout(unsaved.get(message))
   unsaved.delete(message)
-  return removed.has(message.conversation) ? null : store.saveMessage(message)
+  if (!removed.has(message.conversation)) await store.saveMessage(message)
 }
 
+// A failure is told by the last save of the reply.
 function saveSoon(message) {
-  if (!unsaved.has(message)) unsaved.set(message, setTimeout(() => saveNow(message), SAVE_MS))
+  if (!unsaved.has(message)) unsaved.set(message, setTimeout(() => saveNow(message).catch(() => {}), SAVE_MS))
 }
 
 addEventListener('pagehide', () => [...unsaved.keys()].forEach(saveNow))
@@ -53,6 +55,8 @@ export class Conversation {
   // Calls of a view: branch() when other messages are seen, and message(message, what) when one has changed.
   view = null
 
+  #nAtWork = 0
+
   constructor(api, fields, messages = []) {
     this.api = api
     this.fields = fields
@@ -67,8 +71,10 @@ export class Conversation {
 
   // null: there is none with this id.
   static async open(api, id) {
+    if (held.has(id)) return held.get(id)
     const fields = (await store.conversations()).find((conversation) => conversation.id === id)
-    return fields ? new Conversation(api, fields, await store.messagesOf(id)) : null
+    const messages = await store.messagesOf(id)
+    return held.get(id) ?? (fields ? new Conversation(api, fields, messages) : null)
   }
 
   get path() {
@@ -99,13 +105,17 @@ export class Conversation {
     await store.save(this.fields)
   }
 
-  // The user's message, or the result of a tool; and the reply.
+  // The user's message, or the result of a tool.
   async say(content, attachments = []) {
     const call = this.openCall
 
     if (this.isEmpty) this.fields.title = content.trim().split('\n')[0].slice(0, TITLE_CHARACTERS) || UNTITLED
     const fields = call ? { role: 'tool', content, callId: call.id } : { role: 'user', content, attachments }
     await this.#add(fields, this.fields.leaf)
+  }
+
+  // The reply to what was said, when all calls have results.
+  async answer() {
     if (!this.openCall) await this.#answer(this.fields.leaf)
   }
 
@@ -159,19 +169,34 @@ export class Conversation {
 
   // Goes on with replies that were running when the page was left.
   resume() {
-    for (const message of this.tree.messages)
-      if (message.state === 'running' && !replies.has(message.id)) this.#run(message, { isFromStore: true })
+    const left = this.tree.messages.filter(({ id, state }) => state === 'running' && !replies.has(id))
+    return Promise.all(left.map((message) => this.#run(message, { isFromStore: true })))
   }
 
-  async #add(fields, parent) {
-    const message = { id: store.newId(), conversation: this.fields.id, parent, createdAt: Date.now(), ...fields }
+  // While it works, everybody who opens the conversation gets this object.
+  async #hold(work) {
+    held.set(this.fields.id, this)
+    this.#nAtWork++
+    try {
+      return await work()
+    } finally {
+      if (--this.#nAtWork === 0) held.delete(this.fields.id)
+    }
+  }
 
-    this.tree.add(message)
-    this.fields.leaf = message.id
-    this.fields.changedAt = message.createdAt
-    await store.save(this.fields, [message])
-    this.view?.branch()
-    return message
+  // A message is younger than its parent, whatever the clock says. One that cannot be saved is not added.
+  #add(fields, parent) {
+    return this.#hold(async () => {
+      const createdAt = Math.max(Date.now(), (this.tree.get(parent)?.createdAt ?? 0) + 1)
+      const message = { id: store.newId(), conversation: this.fields.id, parent, createdAt, ...fields }
+      const changed = { leaf: message.id, changedAt: createdAt }
+
+      await store.save({ ...this.fields, ...changed }, [message])
+      this.tree.add(message)
+      Object.assign(this.fields, changed)
+      this.view?.branch()
+      return message
+    })
   }
 
   async #answer(parent) {
@@ -192,7 +217,11 @@ export class Conversation {
     }
   }
 
-  async #run(message, { isFromStore = false } = {}) {
+  #run(message, options) {
+    return this.#hold(() => this.#reply(message, options))
+  }
+
+  async #reply(message, { isFromStore = false } = {}) {
     let what = { told: isFromStore ? 'Looking for the rest of this reply.' : '' }
     const tell = () => this.view?.message(message, what)
     const reply = new Reply({
@@ -214,14 +243,17 @@ export class Conversation {
     replies.set(message.id, reply)
     this.view?.branch()
     tell()
-    await alone(`hearth reply ${message.id}`, async () => {
-      // Another tab may have written it meanwhile.
-      if (isFromStore) Object.assign(message, await store.message(message.id))
-      await reply.run()
-    })
-    replies.delete(message.id)
-    await saveNow(message)
-    tell()
-    this.view?.branch()
+    try {
+      await alone(`hearth reply ${message.id}`, async () => {
+        // Another tab may have written it meanwhile.
+        if (isFromStore) Object.assign(message, await store.message(message.id))
+        await reply.run()
+        await saveNow(message) // before another tab looks for it
+      })
+    } finally {
+      replies.delete(message.id)
+      tell()
+      this.view?.branch()
+    }
   }
 }

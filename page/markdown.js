@@ -28,8 +28,21 @@ import { h } from './dom.js'
 const languages = { bash, c, cpp, css, diff, go, java, javascript, json, python, rust, sql, typescript, xml, yaml }
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language)
 
-const formula = (displayMode) => (source) =>
-  temml.renderToString(source, { displayMode, throwOnError: false, trust: false })
+const FORMULA_CHARACTERS_MAX = 4000
+// With definitions, a short formula can become one of millions of characters.
+const DEFINITION = /\\(?:[egx]?def|(?:future)?let|(?:new|renew|provide)command)(?![A-Za-z])/
+
+// A formula that TeX refuses, or that costs too much, is shown as its source.
+const formula = (displayMode) => (source) => {
+  try {
+    if (source.length <= FORMULA_CHARACTERS_MAX && !DEFINITION.test(source))
+      return temml.renderToString(source, { displayMode, throwOnError: true, trust: false })
+  } catch {
+    // Deep nesting overflows the stack of its parser.
+  }
+  const code = `<code>${md.utils.escapeHtml(source)}</code>`
+  return displayMode ? `<pre>${code}</pre>` : code
+}
 
 const md = markdownIt({
   html: false,
@@ -81,20 +94,32 @@ function purify(html) {
   return fragment
 }
 
-// The blocks of a text: [{ key, tokens }].
+// The blocks of a text: [{ key, source, tokens }]. A link like [this] also depends on definitions elsewhere.
 function blocksOf(text, env) {
   const lines = text.split('\n')
   const blocks = []
+  const parsed = md.parse(text, env)
+  const references = JSON.stringify(env.references ?? {})
   let tokens = []
 
-  for (const token of md.parse(text, env)) {
+  for (const token of parsed) {
     tokens.push(token)
     if (token.level > 0 || token.nesting > 0) continue
     const [begin, end] = tokens[0].map ?? [0, lines.length]
-    blocks.push({ key: lines.slice(begin, end).join('\n'), tokens })
+    const source = lines.slice(begin, end).join('\n')
+    blocks.push({ key: source.includes('[') ? source + references : source, source, tokens })
     tokens = []
   }
   return blocks
+}
+
+// A block that cannot be rendered is shown as its source, so that it hides no other one.
+function render({ source, tokens }, env) {
+  try {
+    return purify(md.renderer.render(tokens, md.options, env))
+  } catch {
+    return h('pre', { tabindex: '0' }, source)
+  }
 }
 
 // Shows the text in the element, which shows an earlier state of it, or nothing.
@@ -102,13 +127,13 @@ export function show(element, text) {
   const env = {}
   const blocks = blocksOf(text, env)
 
-  blocks.forEach(({ key, tokens }, i) => {
+  blocks.forEach((block, i) => {
     const old = element.children[i]
-    if (old?.source === key) return
-    const block = h('div.block', {}, purify(md.renderer.render(tokens, md.options, env)))
-    block.source = key
-    if (old) old.replaceWith(block)
-    else element.append(block)
+    if (old?.key === block.key) return
+    const shown = h('div.block', {}, render(block, env))
+    shown.key = block.key
+    if (old) old.replaceWith(shown)
+    else element.append(shown)
   })
   while (element.children.length > blocks.length) element.lastElementChild.remove()
 }

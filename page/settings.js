@@ -21,6 +21,16 @@ export function requestFields(settings) {
   return fields
 }
 
+// The settings of a file: those that are known, where they have their type.
+export function knownSettings(settings) {
+  const types = { model: 'string', system: 'string', reasoning_effort: 'string' }
+  for (const { name } of numbers) types[name] = 'number'
+  const known = Object.entries(types).filter(([name, type]) => typeof settings?.[name] === type)
+  const tools = Array.isArray(settings?.tools) ? { tools: settings.tools } : {}
+
+  return { ...Object.fromEntries(known.map(([name]) => [name, settings[name]])), ...tools }
+}
+
 function readTools(text) {
   if (!text.trim()) return undefined
   let tools

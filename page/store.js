@@ -31,8 +31,20 @@ function open() {
       request.result.createObjectStore('conversations', { keyPath: 'id' })
       request.result.createObjectStore('messages', { keyPath: 'id' }).createIndex('conversation', 'conversation')
     }
-    request.onsuccess = () => resolve(request.result)
-    request.onerror = () => reject(new Error(`This browser keeps no conversations: ${request.error?.message}`))
+    request.onsuccess = () => {
+      const { result } = request
+      // The next call opens it anew.
+      result.onclose = () => (database = null)
+      result.onversionchange = () => {
+        result.close()
+        database = null
+      }
+      resolve(result)
+    }
+    request.onerror = () => {
+      database = null
+      reject(new Error(`This browser keeps no conversations: ${request.error?.message}`))
+    }
   })
   return database
 }

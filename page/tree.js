@@ -29,12 +29,13 @@ export class Tree {
     return [...this.#messages.values()]
   }
 
-  // From the root to this message.
+  // From the root to this message, which nothing in the store can make endless.
   path(id) {
-    const path = []
+    const path = new Set()
+    let message = this.get(id)
 
-    for (let message = this.get(id); message; message = this.get(message.parent)) path.push(message)
-    return path.reverse()
+    for (; message && !path.has(message); message = this.get(message.parent)) path.add(message)
+    return [...path].reverse()
   }
 
   // The messages with the same parent, itself included, the oldest first.

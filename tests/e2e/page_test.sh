@@ -40,6 +40,8 @@ page --head
 head_has 'HTTP/1.1 200'
 expect "the reply to other clients" "$(curl -sS "$url/")" "Hearth is running"
 
+node --test "$source/tests/page/files_test.mjs" >"$work/out" || fail "files of conversations: $(cat "$work/out")"
+
 CHROMIUM=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
   echo "skipped: there is no Chromium; scripts/deps.sh --browser installs it"
   exit 77

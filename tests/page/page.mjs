@@ -10,15 +10,16 @@ const QUESTION = 'Tell me a story about a fox who lived near a river, and who we
 
 const text = (page, selector) => page.evaluate((wanted) => document.querySelector(wanted)?.textContent ?? '', selector)
 const lastText = (page) => page.$$eval('.message.assistant .text', (all) => all.at(-1)?.textContent ?? '')
-// The text of the newest reply, as the page keeps it.
-const keptText = (page) => page.evaluate(() => new Promise((resolve) => {
+// The newest reply, as the page keeps it.
+const keptReply = (page) => page.evaluate(() => new Promise((resolve) => {
   indexedDB.open('hearth').onsuccess = ({ target: { result: database } }) => {
     database.transaction('messages').objectStore('messages').getAll().onsuccess = ({ target: { result } }) => {
       database.close()
-      resolve(result.filter(({ role }) => role === 'assistant').sort((a, b) => a.createdAt - b.createdAt).at(-1).content)
+      resolve(result.filter(({ role }) => role === 'assistant').sort((a, b) => a.createdAt - b.createdAt).at(-1))
     }
   }
 }))
+const keptText = async (page) => (await keptReply(page)).content
 const isBusy = (page) => page.$eval('.composer .primary', (button) => button.textContent === 'Stop')
 const idle = (page) => until('the reply has ended', async () => (await page.$('.message.assistant footer .actions')) && !(await isBusy(page)))
 const grown = (page, n) => until(`the reply has ${n} characters`, async () => (await lastText(page)).length >= n)
@@ -151,6 +152,20 @@ await check('markdown is shown, and hostile words stay words', async () => {
   await closePage(page)
 })
 
+await check('what costs too much or cannot be shown stays words, and hides nothing else', async () => {
+  const page = await openPage('/')
+  const formulas = ['\\sqrt{'.repeat(1000), 'x^{'.repeat(3000), '\\sqrt{'.repeat(600), '\\frac{',
+    `\\def\\a#1{${'#1'.repeat(40)}}\\a{\\a{${'x'.repeat(1500)}}}`, '\\newcommand{\\b}{x}\\b', '<b>x</b>\\x']
+  await importFile(page, exported([{ role: 'user', content: 'Show me.' },
+    { role: 'assistant', content: [...formulas.flatMap((one) => [`$$\n${one}\n$$`, `A $${one}$.`]), 'The end.'].join('\n\n') }]))
+  await until('the end is seen', async () => (await lastText(page)).includes('The end.'))
+  const shown = await page.$$eval('.assistant .text code', (all) => all.map((one) => one.textContent.trim()))
+  assert.deepEqual(shown, formulas.flatMap((one) => [one, one]))
+  await page.reload()
+  await until('it can be opened again', async () => (await lastText(page)).includes('The end.'))
+  await closePage(page)
+})
+
 await check('thinking, calls and attachments are folded', async () => {
   const page = await openPage('/')
   await importFile(page, exported([
@@ -211,6 +226,27 @@ await check('words of a stream become markdown as they come', async () => {
   assert.equal(await page.$$eval('.assistant .text li', (all) => all.length), 2)
   assert.equal(await text(page, '.assistant .text strong'), 'The end.')
   assert.equal(await page.$('.assistant .text b'), null)
+  await closePage(page)
+})
+
+await check('a link is one when its definition comes later', async () => {
+  const page = await openChat('tiny')
+  await page.evaluate(() => {
+    const bytes = (text) => new TextEncoder().encode(text)
+    window.fetch = async () => new Response(new ReadableStream({ start(stream) {
+      window.stream = (content) =>
+        stream.enqueue(bytes(`data: ${JSON.stringify({ choices: [{ delta: { content } }] })}\n\n`))
+      window.end = () => stream.enqueue(bytes('data: [DONE]\n\n'))
+    } }))
+  })
+  await say(page, 'Link.')
+  await until('the reply has begun', () => page.evaluate(() => window.stream !== undefined))
+  await page.evaluate(() => window.stream('See [the fox][f].\n\n'))
+  await until('it is seen', async () => (await lastText(page)).includes('[f]'))
+  await page.evaluate(() => window.stream('[f]: http://fox.example/\n\nThe end.'))
+  await until('it is a link', () => page.$('.assistant .text a[href="http://fox.example/"]'))
+  await page.evaluate(() => window.end())
+  await idle(page)
   await closePage(page)
 })
 
@@ -282,6 +318,42 @@ await check('a file goes along as text', async () => {
 const slowWorker = () => childrenOf(Number(process.env.SERVER_PID)).find((pid) =>
   readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('stub:'))
 
+await check('what cannot be kept stays in its field, and can be sent again', async () => {
+  const page = await openChat('tiny', { max_tokens: 4 })
+  await page.evaluate(() => {
+    const { put } = IDBObjectStore.prototype
+    window.mend = () => (IDBObjectStore.prototype.put = put)
+    IDBObjectStore.prototype.put = () => { throw new DOMException('The disk is full.', 'QuotaExceededError') }
+    const files = new DataTransfer()
+    files.items.add(new File(['the fox\n'], 'fox.txt'))
+    document.querySelector('main').dispatchEvent(new DragEvent('drop', { dataTransfer: files, bubbles: true, cancelable: true }))
+  })
+  await page.waitForSelector('.attachments li')
+  await say(page, 'Not to be lost.')
+  await until('the problem is told', async () => (await text(page, '.talk > [role=alert]')).includes('disk is full'))
+  assert.equal(await page.$eval('.composer textarea', (field) => field.value), 'Not to be lost.')
+  assert.equal(await text(page, '.attachments li'), 'fox.txt×')
+  assert.equal(await page.$('.message'), null)
+  await page.evaluate(() => window.mend())
+  await page.keyboard.press('Enter')
+  await idle(page)
+  assert.equal(await page.$$eval('.message', (all) => all.length), 2)
+  await closePage(page)
+})
+
+await check('a database that goes away is opened anew', async () => {
+  const page = await openPage('/')
+  await importFile(page, exported([{ role: 'user', content: 'gone' }]))
+  await page.evaluate(() => new Promise((resolve, reject) => {
+    const request = indexedDB.deleteDatabase('hearth')
+    request.onsuccess = resolve
+    request.onblocked = () => reject(new Error('the page keeps the database open'))
+  }))
+  await importFile(page, exported([{ role: 'user', content: 'new' }], 'After it'))
+  await until('it is open', async () => (await text(page, 'h1')) === 'After it')
+  await closePage(page)
+})
+
 let whole = ''
 const slowChat = async (options) => {
   const page = await openChat('slow', {}, { extra: LONG, ...options })
@@ -300,6 +372,36 @@ await check('a reply survives the death of its worker, and its reader is told', 
   assert.match(await text(page, '.assistant .notice'), /worker process of the model/)
   await idle(page)
   assert.equal(await keptText(page), whole)
+  await closePage(page)
+})
+
+await check('a reply goes on while its reader looks elsewhere, and is kept before another tab may go on with it', async () => {
+  const page = await openChat('slow', {}, { extra: LONG })
+  await page.exposeFunction('kept', () => keptReply(page))
+  await page.evaluate(() => {
+    const request = navigator.locks.request.bind(navigator.locks)
+    navigator.locks.request = (name, work) => request(name, async () => {
+      await work()
+      window.atRelease = await window.kept()
+    })
+  })
+  await say(page, QUESTION)
+  await grown(page, 15)
+  await page.evaluate(() => (location.hash = '#/dashboard'))
+  await page.waitForSelector('main.dashboard')
+  await page.evaluate(() => (location.hash = '#/chat'))
+  await grown(page, 15)
+  await press(page, 'New chat')
+  await until('another one is seen', async () => !(await page.$('.message')))
+  await page.click('.conversations button')
+  await grown(page, 15)
+  await idle(page)
+  const seen = await lastText(page)
+  const { state, content } = await page.evaluate(() => window.atRelease)
+  assert.deepEqual([state, content], ['done', whole])
+  await page.reload()
+  await grown(page, 15)
+  assert.equal(await lastText(page), seen)
   await closePage(page)
 })
 
