@@ -8,6 +8,7 @@
 #include "cache/upkeep.h"
 #include "cli/cache_verbs.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
 typedef struct work {
@@ -70,7 +71,7 @@ static int repair(hth_file_tier_set *files, work *w)
 {
     hearth_error err = { .message = "" };
     hth_index_totals totals;
-    char size[32];
+    char n_rows[32], size[32];
     hearth_status status = HEARTH_OK;
 
     for (size_t i = 0; i < hth_file_tier_set_n_roots(files) && status != HEARTH_CANCELLED; i++) {
@@ -87,7 +88,7 @@ static int repair(hth_file_tier_set *files, work *w)
         status = hth_file_tier_set_totals(files, &totals, &err);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
-    printf("the index has %" PRIu64 " rows, %s\n", totals.rows, hth_size_text(totals.bytes, size));
+    printf("the index has %s, %s\n", hth_count_text(totals.rows, "row", n_rows), hth_size_text(totals.bytes, size));
     return HTH_EXIT_OK;
 }
 
@@ -96,7 +97,7 @@ static int collect_garbage(const hth_cache_command_options *options, hth_file_ti
     hearth_error err = { .message = "" };
     hth_index_totals totals;
     uint64_t n_evicted = 0;
-    char size[32];
+    char n_rows[32], size[32];
     hearth_status status;
 
     hth_progress_say(&w->progress, "removing rows ...");
@@ -106,7 +107,7 @@ static int collect_garbage(const hth_cache_command_options *options, hth_file_ti
         status = hth_file_tier_set_totals(files, &totals, &err);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
-    printf("%" PRIu64 " rows evicted, %s left\n", n_evicted, hth_size_text(totals.bytes, size));
+    printf("%s evicted, %s left\n", hth_count_text(n_evicted, "row", n_rows), hth_size_text(totals.bytes, size));
     return HTH_EXIT_OK;
 }
 
@@ -118,6 +119,7 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
     hearth_error why = { .message = "" };
     hearth_status unpinned;
     uint64_t n_removed = 0;
+    char n_rows[32];
 
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++) {
         hth_row_id id = { .key = w->key, .kind = (hth_row_kind)kind };
@@ -140,7 +142,7 @@ static int remove_rows(const hth_cache_command_options *options, hth_file_tier_s
     unpinned = hth_file_tiers_drop_pin(roots, n_roots, &w->key, &why);
     if (unpinned != HEARTH_OK)
         return hth_cache_command_fail(unpinned, &why);
-    printf("%" PRIu64 " rows removed\n", n_removed);
+    printf("%s removed\n", hth_count_text(n_removed, "row", n_rows));
     if (n_removed == 0)
         (void)fputs("hearth: the cache has no such row; 'hearth cache ls' lists its rows\n", stderr);
     return n_removed > 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
@@ -152,7 +154,7 @@ static int change_pin(const hth_cache_command_options *options, hth_file_tier_se
     hearth_error err = { .message = "" };
     hth_pins broken = { .keys = NULL };
     hth_pin_totals totals;
-    char bytes[32], most[32];
+    char n_rows[32], bytes[32], most[32];
     hearth_status status = options->verb == HTH_CACHE_PIN ? hth_file_tier_set_pin(files, &w->key, &err)
                                                           : hth_file_tier_set_unpin(files, &w->key, &err);
 
@@ -161,7 +163,7 @@ static int change_pin(const hth_cache_command_options *options, hth_file_tier_se
     hth_pins_deinit(&broken);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
-    printf("%" PRIu64 " prefixes are pinned: %" PRIu64 " rows, %s", totals.prefixes, totals.rows,
+    printf("%" PRIu64 " prefixes are pinned: %s, %s", totals.prefixes, hth_count_text(totals.rows, "row", n_rows),
            hth_size_text(totals.bytes, bytes));
     if (totals.bytes_max != UINT64_MAX)
         printf(" of at most %s", hth_size_text(totals.bytes_max, most));
@@ -186,7 +188,8 @@ int hth_cache_care(const hth_cache_command_options *options)
         status = hth_cache_command_find_key(options, files, &w.key, &err);
     if (status != HEARTH_OK) {
         hth_file_tier_set_close(files);
-        return hth_cache_command_fail(status, &err);
+        result = hth_cache_command_fail(status, &err);
+        return options->verb == HTH_CACHE_GC && status == HEARTH_NOT_FOUND ? HTH_EXIT_OK : result; /* nothing to do */
     }
     switch (options->verb) {
     case HTH_CACHE_VERIFY: result = verify(options, files, &w); break;
@@ -197,9 +200,5 @@ int hth_cache_care(const hth_cache_command_options *options)
     default: result = remove_rows(options, files, &w); break;
     }
     hth_file_tier_set_close(files);
-    if (fflush(stdout) != 0 && result == HTH_EXIT_OK) {
-        (void)fputs("hearth: the output could not be written\n", stderr);
-        result = HTH_EXIT_FAILED;
-    }
-    return result;
+    return hth_output_end(result);
 }

@@ -9,6 +9,7 @@
 #include "cli/cache_verbs.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/verb.h"
 
 /* Free space that an import leaves on a device, like the default of 'hearth run'. */
 #define FREE_MIN (UINT64_C(1) << 30)
@@ -205,18 +206,13 @@ int hth_command_cache(int argc, char **argv)
 {
     hth_cache_command_options options;
     int result;
+    const hth_manual *verb = hth_verb_read(&hth_cache_manual, argc, argv, &result);
 
-    if (argc < 2) {
-        hth_manual_print(&hth_cache_manual, true, stderr);
-        return HTH_EXIT_USAGE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        hth_manual_print(&hth_cache_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    if (strcmp(argv[1], "why") == 0)
+    if (!verb)
+        return result;
+    if (verb == &hth_cache_why_manual)
         return hth_cache_why(argc - 1, argv + 1);
-    if (!hth_cache_options_parse(argc - 1, argv + 1, &options, &result))
+    if (!hth_cache_options_parse(verb, argc - 1, argv + 1, &options, &result))
         return result;
     switch (options.verb) {
     case HTH_CACHE_STAT:

@@ -56,9 +56,7 @@ static const hth_option rows[] = {
 
 static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 
-static const char closing[] = "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 "
-                              "failed, found damage (verify) or\n"
-                              "nothing cached yet, 2 wrong usage, 130 interrupted.\n";
+static const char closing[] = "\nExit codes: 0 done, 1 failed or nothing cached yet, 2 wrong usage, 130 interrupted.\n";
 
 static const hth_manual verbs[HTH_CACHE_VERBS] = {
     [HTH_CACHE_STAT] = {
@@ -72,10 +70,12 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
     },
     [HTH_CACHE_LS] = {
         .name = "ls",
+        .alias = "list",
         .summary = "list its rows, the most recently used first",
         .usage = "usage: hearth cache ls [--json] [--kind KIND] [--key HEX] [--min-hits N] [--limit N] [--full-keys]\n\n"
               "Lists the rows of a cache directory, the most recently used first. The shown digits of a key are enough for the\n"
-              "other verbs.\n\n",
+              "other verbs. POSITION is the place of the row's first token in the prompt, TOKENS the number of its tokens,\n"
+              "UNUSED the time since its last use, and HITS the number of requests that it served.\n\n",
         .closing = closing,
         .options = &table,
         .option_names = " json kind key full-keys min-hits limit" OPTIONS_OF_ALL,
@@ -85,7 +85,7 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .summary = "read every row in full and set damaged rows aside",
         .usage = "usage: hearth cache verify [--json] [-q]\n\n"
               "Reads every row in full and sets damaged rows aside.\n\n",
-        .closing = closing,
+        .closing = "\nExit codes: 0 done, 1 failed, found damage or nothing cached yet, 2 wrong usage, 130 interrupted.\n",
         .options = &table,
         .option_names = " json quiet" OPTIONS_OF_ALL,
     },
@@ -94,12 +94,14 @@ static const hth_manual verbs[HTH_CACHE_VERBS] = {
         .summary = "evict least recently used rows until at most SIZE is left",
         .usage = "usage: hearth cache gc --to SIZE\n\n"
               "Evicts the least recently used rows until at most SIZE is left.\n\n",
-        .closing = closing,
+        .closing = "\nSIZE is a number of bytes with an optional K, M, G or T. Exit codes: 0 done, 1 failed, 2 wrong usage,\n"
+              "130 interrupted.\n",
         .options = &table,
         .option_names = " to" OPTIONS_OF_ALL,
     },
     [HTH_CACHE_RM] = {
         .name = "rm",
+        .alias = "remove",
         .summary = "remove the rows of a key; with --tree all that stand on them, too",
         .usage = "usage: hearth cache rm KEY [--kind KIND] [--tree]\n\n"
               "Removes the rows of a key.\n\n",
@@ -185,17 +187,6 @@ static const verb_form forms[HTH_CACHE_VERBS] = {
     [HTH_CACHE_PIN] = { 1, "KEY" }, [HTH_CACHE_UNPIN] = { 1, "KEY" },
 };
 
-static bool find_verb(const char *name, hth_cache_verb *out)
-{
-    for (int verb = 0; verb < HTH_CACHE_VERBS; verb++)
-        if (strcmp(name, verbs[verb].name) == 0) {
-            *out = (hth_cache_verb)verb;
-            return true;
-        }
-    (void)fprintf(stderr, "hearth: 'cache' has no command '%s'; see 'hearth cache --help'\n", name);
-    return false;
-}
-
 /* Read the options of the verb. Returns the index of the first argument; -1, with a message, when one is wrong. */
 static int read_options(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out)
 {
@@ -232,7 +223,7 @@ static bool read_arguments(int n, char **arguments, hth_cache_command_options *o
         return false;
     }
     if (n < form->n_arguments) {
-        (void)fprintf(stderr, "hearth: 'cache %s' needs %s; see 'hearth cache --help'\n", name, form->arguments);
+        (void)fprintf(stderr, "hearth: 'cache %s' needs %s; see 'hearth help cache %s'\n", name, form->arguments, name);
         return false;
     }
     if (out->verb == HTH_CACHE_GC && out->to_bytes == HTH_CACHE_NO_SIZE) {
@@ -246,19 +237,21 @@ static bool read_arguments(int n, char **arguments, hth_cache_command_options *o
     return strncmp(form->arguments ? form->arguments : "", "KEY", 3) != 0 || read_key(arguments[0], &out->key_begin);
 }
 
-bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out)
+bool hth_cache_options_parse(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out,
+                             int *exit_out)
 {
     int first;
 
-    *out = (hth_cache_command_options){ .kind = HTH_ROW_KINDS, .limit = UINT32_MAX, .to_bytes = HTH_CACHE_NO_SIZE };
+    *out = (hth_cache_command_options){ .verb = (hth_cache_verb)(verb - verbs),
+                                        .kind = HTH_ROW_KINDS,
+                                        .limit = UINT32_MAX,
+                                        .to_bytes = HTH_CACHE_NO_SIZE };
     *exit_out = HTH_EXIT_USAGE;
-    if (!find_verb(argv[0], &out->verb))
-        return false;
-    first = read_options(&verbs[out->verb], argc, argv, out);
+    first = read_options(verb, argc, argv, out);
     if (first < 0)
         return false;
     if (out->help) {
-        hth_manual_print(&verbs[out->verb], true, stdout);
+        hth_manual_print(verb, true, stdout);
         *exit_out = HTH_EXIT_OK;
         return false;
     }

@@ -52,10 +52,11 @@ typedef struct hth_cache_command_options {
 } hth_cache_command_options;
 
 /*
- * Read a command line; argv[0] is the verb. True when the options are complete. Otherwise the help or a message is
+ * Read the command line of a verb, which argv[0] names. True when the options are complete. Otherwise the help or a message is
  * printed, and *exit_out is the exit code. out may point into argv and into itself: use it in place.
  */
-bool hth_cache_options_parse(int argc, char **argv, hth_cache_command_options *out, int *exit_out);
+bool hth_cache_options_parse(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out,
+                             int *exit_out);
 
 extern const hth_manual hth_cache_why_manual; /* its options are those of `hearth run` */
 

@@ -14,6 +14,7 @@
 #include "cache/quarantine.h"
 #include "cli/cache_verbs.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/prefixes.h"
 
 enum { ROWS_FIRST = 256, PREFIXES_SHOWN = 5 };
@@ -204,12 +205,12 @@ static bool print_prefixes(const contents *c)
     if (!hth_prefixes_rank(c->rows, c->n_rows, top, PREFIXES_SHOWN, &n))
         return false;
     for (size_t i = 0; i < n && top[i].hits > 0; i++) {
-        char key[2 * HTH_KEY_BYTES + 1], a[32];
+        char key[2 * HTH_KEY_BYTES + 1], hits[32], n_rows[32], a[32];
 
         if (i == 0)
             printf("top prefixes, by hits\n");
-        printf("  %s  %" PRIu64 " hits, %" PRIu64 " rows, %s, up to %" PRIu32 " tokens\n",
-               hth_cache_command_key_text(&top[i].root, false, key), top[i].hits, top[i].rows,
+        printf("  %s  %s, %s, %s, up to %" PRIu32 " tokens\n", hth_cache_command_key_text(&top[i].root, false, key),
+               hth_count_text(top[i].hits, "hit", hits), hth_count_text(top[i].rows, "row", n_rows),
                hth_size_text(top[i].bytes, a), top[i].n_tokens_max);
     }
     return true;
@@ -314,10 +315,12 @@ static bool print_stat(const options *o, const contents *c)
     if (c->n_rows > 0)
         printf("last used    %s to %s\n", time_text(c->rows[0].last_used_time, a),
                time_text(c->rows[c->n_rows - 1].last_used_time, b));
-    printf("hits         %" PRIu64 ", %" PRIu64 " of %zu rows were used again\n", s.n_hits, s.n_used, c->n_rows);
+    if (c->n_rows > 0)
+        printf("hits         %" PRIu64 ", %" PRIu64 " of %s used again\n", s.n_hits, s.n_used,
+               hth_count_text(c->n_rows, "row", a));
     if (c->pinned.prefixes > 0)
-        printf("pinned       %" PRIu64 " prefixes: %" PRIu64 " rows, %s\n", c->pinned.prefixes, c->pinned.rows,
-               hth_size_text(c->pinned.bytes, a));
+        printf("pinned       %" PRIu64 " prefixes: %s, %s\n", c->pinned.prefixes,
+               hth_count_text(c->pinned.rows, "row", a), hth_size_text(c->pinned.bytes, b));
     for (size_t i = 0; i < c->broken.n; i++) {
         char key[2 * HTH_KEY_BYTES + 1];
 
@@ -358,6 +361,10 @@ static bool print_rows(const options *o, const contents *c)
 
     if (o->as_json)
         return print_rows_json(c, limit);
+    if (c->n_rows == 0) {
+        (void)fprintf(stderr, "hearth: no such row is cached in '%s'; 'hearth run' fills it\n", o->directory);
+        return true;
+    }
     printf("%-*s  %-8s  %8s  %6s  %10s  %6s  %5s\n", n_key, "KEY", "KIND", "POSITION", "TOKENS", "SIZE", "UNUSED",
            "HITS");
     for (size_t i = c->n_rows; i-- > 0 && limit-- > 0;) {
@@ -380,15 +387,15 @@ int hth_cache_show(const hth_cache_command_options *o)
     hearth_error err = { .message = "" };
     contents c = { .n_rows = 0 };
     hearth_status status = look(o, &c, &err);
-    int result = HTH_EXIT_FAILED;
+    int result;
 
     if (status != HEARTH_OK) {
         result = hth_cache_command_fail(status, &err);
-    } else if (!(o->verb == HTH_CACHE_LS ? print_rows(o, &c) : print_stat(o, &c)) || fflush(stdout) != 0 ||
-               ferror(stdout)) {
-        (void)fputs("hearth: the output could not be written\n", stderr);
     } else {
-        result = HTH_EXIT_OK;
+        result = (o->verb == HTH_CACHE_LS ? print_rows(o, &c) : print_stat(o, &c)) ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+        if (result != HTH_EXIT_OK && !ferror(stdout))
+            (void)fputs("hearth: no memory for the output\n", stderr);
+        result = hth_output_end(result);
     }
     contents_deinit(&c);
     return result;

@@ -6,6 +6,7 @@
 
 #include "cli/cache_verbs.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "engine/row_transfer.h"
 
@@ -113,9 +114,5 @@ int hth_cache_transfer(const hth_cache_command_options *options)
         result = exports ? export_prefix(options, files, key, &w) : import_prefix(options, files, key, &w);
     hth_file_tier_set_close(files);
     hth_signing_key_free(key);
-    if (fflush(stdout) != 0 && result == HTH_EXIT_OK) {
-        (void)fputs("hearth: the output could not be written\n", stderr);
-        result = HTH_EXIT_FAILED;
-    }
-    return result;
+    return hth_output_end(result);
 }

@@ -16,6 +16,7 @@
 #include "cli/cache_verbs.h"
 #include "cli/commands.h"
 #include "cli/model_source.h"
+#include "cli/output.h"
 #include "cli/run_options.h"
 #include "cli/prompt_render.h"
 #include "cli/text_file.h"
@@ -189,12 +190,10 @@ static bool print_answer(const answer *a)
 
 static int tell(const answer *a, bool as_json)
 {
-    bool written = (as_json ? print_answer_json(a) : print_answer(a)) && fflush(stdout) == 0;
+    const bool printed = as_json ? print_answer_json(a) : print_answer(a);
 
-    if (!written) {
-        (void)fputs("hearth: the output could not be written\n", stderr);
+    if (hth_output_end(HTH_EXIT_OK) != HTH_EXIT_OK || !printed)
         return HTH_EXIT_USAGE;
-    }
     return a->explanation.known_tokens == a->explanation.prompt_tokens ? HTH_EXIT_OK : HTH_EXIT_FAILED;
 }
 

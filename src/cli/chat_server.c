@@ -25,15 +25,13 @@ hearth_status hth_chat_server_base(const char *url, char out[HTH_CHAT_SERVER_URL
 
 hearth_status hth_chat_server_model(const char *base, const char *key, char **out, hearth_error *err)
 {
-    char url[HTH_CHAT_SERVER_URL_BYTES + 32];
     hth_buffer page = { .text = NULL };
     json_t *object;
     const char *id;
     long answer = 0;
     hearth_status status;
 
-    (void)snprintf(url, sizeof(url), "%s/v1/models", base); /* sized for it */
-    status = hth_ask(url, key, NULL, &answer, &page, err);
+    status = hth_ask(base, "/v1/models", key, NULL, &answer, &page, err);
     object = json_loadb(hth_buffer_text(&page), page.n, 0, NULL);
     id = json_string_value(json_object_get(json_array_get(json_object_get(object, "data"), 0), "id"));
     if (status == HEARTH_OK && (answer == 401 || answer == 403))

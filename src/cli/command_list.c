@@ -4,6 +4,7 @@
 #include "cli/command_list.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/nearest.h"
 
@@ -29,6 +30,7 @@ const hth_command hth_commands[] = {
 
 const hth_command *hth_command_find(const char *name)
 {
+    const char *thing = name[0] == '-' ? "option" : "command";
     hth_nearest nearest;
 
     hth_nearest_init(&nearest, name);
@@ -37,10 +39,14 @@ const hth_command *hth_command_find(const char *name)
             return c;
         hth_nearest_try(&nearest, c->manual->name);
     }
+    hth_nearest_try(&nearest, "--help");
+    hth_nearest_try(&nearest, "--version");
     if (nearest.name)
-        (void)fprintf(stderr, "hearth: there is no command '%s'; did you mean '%s'?\n", name, nearest.name);
+        (void)fprintf(stderr, "hearth: there is no %s '%s'; did you mean '%s'?\n", thing, name, nearest.name);
+    else if (access(name, F_OK) == 0)
+        (void)fprintf(stderr, "hearth: '%s' is a file; did you mean 'hearth chat %s'?\n", name, name);
     else
-        (void)fprintf(stderr, "hearth: there is no command '%s'; 'hearth help' lists them\n", name);
+        (void)fprintf(stderr, "hearth: there is no %s '%s'; see 'hearth help'\n", thing, name);
     return NULL;
 }
 

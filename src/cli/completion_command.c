@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/completion.h"
+#include "cli/output.h"
 
 enum { PATH_BYTES = 64 };
 
@@ -99,10 +100,7 @@ int hth_command_completion(int argc, char **argv)
         if (strcmp(argv[first], shells[i].name) != 0)
             continue;
         shells[i].print(stdout);
-        if (fflush(stdout) == 0)
-            return HTH_EXIT_OK;
-        (void)fputs("hearth: cannot write to standard output\n", stderr);
-        return HTH_EXIT_FAILED;
+        return hth_output_end(HTH_EXIT_OK);
     }
     (void)fputs("hearth: completion needs the name of a shell: bash, zsh or fish\n", stderr);
     return HTH_EXIT_USAGE;

@@ -19,6 +19,7 @@
 #include "cli/model_options.h"
 #include "cli/model_source.h"
 #include "cli/open_model.h"
+#include "cli/output.h"
 #include "cli/run.h"
 
 enum { LINES_AT_ONCE = 1024 };
@@ -383,10 +384,7 @@ int hth_command_embed(int argc, char **argv)
         (void)fputs("hearth: warning: Ctrl-C will end the program at once\n", stderr);
     if (load(e) && (e->texts ? embed_arguments(e) : embed_file(e)))
         exit_code = HTH_EXIT_OK;
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        (void)fputs("hearth: cannot write to standard output\n", stderr);
-        exit_code = HTH_EXIT_FAILED;
-    }
+    exit_code = hth_output_end(exit_code);
     if (atomic_load(&e->interrupted))
         exit_code = HTH_EXIT_INTERRUPTED;
     hth_open_model_close(&e->open);

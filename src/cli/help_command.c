@@ -6,6 +6,8 @@
 
 #include "cli/command_list.h"
 #include "cli/man_page.h"
+#include "cli/output.h"
+#include "cli/verb.h"
 
 typedef struct help_options {
     bool all;
@@ -59,10 +61,11 @@ static int explain(const help_options *options, int n, char **names)
     command = hth_command_find(names[0]);
     if (!command)
         return HTH_EXIT_USAGE;
-    manual = n > 1 ? hth_manual_verb(command->manual, names[1]) : command->manual;
-    if (!manual || n > 2) {
-        (void)fprintf(stderr, "hearth: '%s' has no verb '%s'; 'hearth help %s' shows its verbs\n", names[0],
-                      names[n > 2 ? 2 : 1], names[0]);
+    manual = n > 1 ? hth_verb_find(command->manual, names[1]) : command->manual;
+    if (!manual)
+        return HTH_EXIT_USAGE;
+    if (n > 2) {
+        (void)fprintf(stderr, "hearth: help takes a command and a verb, no '%s'\n", names[2]);
         return HTH_EXIT_USAGE;
     }
     if (options->man)
@@ -87,8 +90,5 @@ int hth_command_help(int argc, char **argv)
             (void)puts(c->manual->name); /* the end tells a failure */
     else
         exit_code = explain(&options, argc - first, argv + first);
-    if (fflush(stdout) == 0)
-        return exit_code;
-    (void)fputs("hearth: cannot write to standard output\n", stderr);
-    return HTH_EXIT_FAILED;
+    return hth_output_end(exit_code);
 }

@@ -28,8 +28,9 @@
 #include "cli/instant.h"
 #include "cli/key_edit.h"
 #include "cli/key_file.h"
-#include "cli/nearest.h"
+#include "cli/output.h"
 #include "cli/values.h"
+#include "cli/verb.h"
 #include "server/keys.h"
 
 enum { DRAWN_CHARACTERS = 43, KEY_BYTES = 64, GIVEN_KEY_BYTES_MAX = 4096, BLOCK_BYTES = 16 << 10 };
@@ -122,6 +123,7 @@ static const hth_option_table file_table = { file_rows, sizeof(file_rows) / size
 
 static const hth_manual new_manual = {
     .name = "new",
+    .alias = "add",
     .summary = "make a key, print it once, and write its block",
     .usage = "usage: hearth key new --name NAME [--file FILE] [OPTIONS]\n"
              "\n"
@@ -134,6 +136,7 @@ static const hth_manual new_manual = {
 
 static const hth_manual list_manual = {
     .name = "list",
+    .alias = "ls",
     .summary = "list the keys of a file",
     .usage = "usage: hearth key list --file FILE\n\nLists the keys of a file, without the keys themselves.\n\n",
     .options = &file_table,
@@ -141,6 +144,7 @@ static const hth_manual list_manual = {
 
 static const hth_manual remove_manual = {
     .name = "remove",
+    .alias = "rm",
     .summary = "remove a key from a file",
     .usage = "usage: hearth key remove NAME --file FILE\n\nRemoves a key from a file. A running server takes the file "
              "over with SIGHUP.\n\n",
@@ -641,7 +645,7 @@ static int with_file(const key_options *o, edit_fn edit)
             (void)fputs("A running server takes it over with SIGHUP.\n", stderr);
     } else if (ok) {
         print_keys(&keys);
-        ok = fflush(stdout) == 0;
+        ok = hth_output_end(HTH_EXIT_OK) == HTH_EXIT_OK;
     }
     unlock_folder(lock);
     hth_pool_free(pool);
@@ -703,33 +707,20 @@ static int command_hash(int argc, char **argv)
     return HTH_EXIT_USAGE;
 }
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-} verbs[] = {
-    { "new", command_new },       { "add", command_new },       { "list", command_list },
-    { "remove", command_remove }, { "expire", command_expire }, { "hash", command_hash },
-};
-
-enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
-
 int hth_command_key(int argc, char **argv)
 {
-    const char *verb = argc > 1 ? argv[1] : "";
-    hth_nearest nearest;
+    static const struct {
+        const hth_manual *manual;
+        int (*run)(int argc, char **argv);
+    } commands[] = {
+        { &new_manual, command_new },       { &list_manual, command_list }, { &remove_manual, command_remove },
+        { &expire_manual, command_expire }, { &hash_manual, command_hash },
+    };
+    int exit_code;
+    const hth_manual *verb = hth_verb_read(&hth_key_manual, argc, argv, &exit_code);
 
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0) {
-        hth_manual_print(&hth_key_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
-    hth_nearest_init(&nearest, verb);
-    for (int i = 0; i < N_VERBS; i++) {
-        if (strcmp(verb, verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
-        hth_nearest_try(&nearest, verbs[i].name);
-    }
-    (void)fprintf(stderr,
-                  "hearth: 'key' needs 'new', 'list', 'remove', 'expire' or 'hash'%s%s%s; see 'hearth key --help'\n",
-                  nearest.name ? "; did you mean '" : "", nearest.name ? nearest.name : "", nearest.name ? "'?" : "");
-    return HTH_EXIT_USAGE;
+    for (size_t i = 0; verb && i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (commands[i].manual == verb)
+            return commands[i].run(argc - 1, argv + 1);
+    return exit_code;
 }

@@ -19,7 +19,9 @@
 #include "cli/commands.h"
 #include "cli/kvc_verbs.h"
 #include "cli/option_table.h"
+#include "cli/output.h"
 #include "cli/values.h"
+#include "cli/verb.h"
 
 enum { HEX_KEY_BYTES = 2 * HTH_KEY_BYTES + 1 };
 
@@ -40,15 +42,6 @@ bool hth_kvc_check_hash(const char *shown, const char *value, hearth_error *err)
     uint8_t bytes[HTH_KEY_BYTES];
 
     return hth_hex_decode(value, bytes, sizeof(bytes)) || hth_value_wrong(shown, value, "64 hex digits", err);
-}
-
-int hth_kvc_finish_output(int exit_code)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return exit_code;
-    (void)fprintf(stderr, "hearth: cannot write the output: %s; check the disk or the program that reads it\n",
-                  strerror(errno));
-    return HTH_EXIT_FAILED;
 }
 
 static const char *fingerprint_mode_name(uint8_t mode)
@@ -672,7 +665,7 @@ static int inspect_files(int n_paths, char **paths, const expectation *expected,
             putchar('\n');
         all_sound = inspect(paths[i], expected, print) && all_sound;
     }
-    return hth_kvc_finish_output(all_sound ? HTH_EXIT_OK : HTH_EXIT_FAILED);
+    return hth_output_end(all_sound ? HTH_EXIT_OK : HTH_EXIT_FAILED);
 }
 
 static int command_inspect(int argc, char **argv)
@@ -689,7 +682,7 @@ static int command_inspect(int argc, char **argv)
         return HTH_EXIT_USAGE;
     if (options.help) {
         hth_manual_print(&inspect_manual, true, stdout);
-        return hth_kvc_finish_output(HTH_EXIT_OK);
+        return hth_output_end(HTH_EXIT_OK);
     }
     if (first == argc)
         return hth_kvc_usage_error("kvc inspect", "no file to inspect");
@@ -720,17 +713,10 @@ const hth_manual hth_kvc_manual = {
 
 int hth_command_kvc(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : NULL;
+    int exit_code;
+    const hth_manual *verb = hth_verb_read(&hth_kvc_manual, argc, argv, &exit_code);
 
-    if (!name)
-        return hth_kvc_usage_error("kvc", "kvc needs a command, 'inspect' or 'key'");
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        hth_manual_print(&hth_kvc_manual, true, stdout);
-        return hth_kvc_finish_output(HTH_EXIT_OK);
-    }
-    if (strcmp(name, "inspect") == 0)
-        return command_inspect(argc - 1, argv + 1);
-    if (strcmp(name, "key") == 0)
-        return hth_kvc_key(argc - 1, argv + 1);
-    return hth_kvc_usage_error("kvc", "'%s' is no command of kvc, which has 'inspect' and 'key'", name);
+    if (!verb)
+        return exit_code;
+    return verb == &inspect_manual ? command_inspect(argc - 1, argv + 1) : hth_kvc_key(argc - 1, argv + 1);
 }

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/kvc_verbs.h"
 #include "cli/option_table.h"
+#include "cli/output.h"
 
 typedef struct key_options {
     const char *fingerprint, *quant, *ctx_params_hash;
@@ -144,7 +145,7 @@ static int print_key(const hth_keyspace *keyspace, int n_words, char **words)
         }
     }
     free(list.tokens);
-    return hth_kvc_finish_output(exit_code);
+    return hth_output_end(exit_code);
 }
 
 int hth_kvc_key(int argc, char **argv)
@@ -157,7 +158,7 @@ int hth_kvc_key(int argc, char **argv)
         return HTH_EXIT_USAGE;
     if (options.help) {
         hth_manual_print(&hth_kvc_key_manual, true, stdout);
-        return hth_kvc_finish_output(HTH_EXIT_OK);
+        return hth_output_end(HTH_EXIT_OK);
     }
     if (!options.quant || !options.fingerprint || !options.ctx_params_hash ||
         !hth_hex_decode(options.fingerprint, keyspace.fingerprint, sizeof(keyspace.fingerprint)) ||

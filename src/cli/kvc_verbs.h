@@ -13,8 +13,6 @@
 int hth_kvc_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Is value a SHA-256 hash in hex? An hth_option_check_fn. */
 bool hth_kvc_check_hash(const char *shown, const char *value, hearth_error *err);
-/* Flush standard output. Returns exit_code, or that of a failure, with a message, when output was not written. */
-int hth_kvc_finish_output(int exit_code);
 
 /* Run `hearth kvc key`; argv begins with "key". Returns the exit code. */
 int hth_kvc_key(int argc, char **argv);

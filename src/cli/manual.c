@@ -19,14 +19,6 @@ bool hth_manual_takes(const hth_manual *manual, const hth_option *option)
     return false;
 }
 
-const hth_manual *hth_manual_verb(const hth_manual *manual, const char *name)
-{
-    for (size_t i = 0; manual->verbs && manual->verbs[i]; i++)
-        if (strcmp(manual->verbs[i]->name, name) == 0)
-            return manual->verbs[i];
-    return NULL;
-}
-
 void hth_manual_visit_usage(const hth_manual *manual, void (*visit)(const char *line, size_t n, void *user_data),
                             void *user_data)
 {
@@ -80,6 +72,9 @@ void hth_manual_print(const hth_manual *manual, bool all, FILE *out)
     for (size_t i = 0; manual->options && i < manual->options->n; i++)
         if (hth_manual_takes(manual, &manual->options->rows[i]))
             taken[table.n++] = manual->options->rows[i];
-    hth_option_table_help(&table, all || !has_more_help(manual), manual->defaults ? manual->defaults() : NULL, out);
+    all = all || !has_more_help(manual);
+    hth_option_table_help(&table, all, manual->defaults ? manual->defaults() : NULL, out);
     (void)fputs(manual->closing ? manual->closing : "", out);
+    if (!all)
+        (void)fprintf(out, "\n'hearth help %s --all' shows all options.\n", manual->name);
 }

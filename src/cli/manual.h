@@ -13,7 +13,8 @@
 
 typedef struct hth_manual hth_manual;
 struct hth_manual {
-    const char *name; /* "cache"; of a verb "ls" */
+    const char *name;  /* "cache"; of a verb "ls" */
+    const char *alias; /* another name that a verb has; NULL: none */
     const char *summary;
     /*
      * "usage: hearth NAME ...", an empty line, paragraphs, and an empty line. Of a command with verbs, the paragraphs
@@ -43,8 +44,6 @@ struct hth_manual {
 
 /* Does the command, which has this option in its table, take it? */
 bool hth_manual_takes(const hth_manual *manual, const hth_option *option);
-/* The verb with this name; NULL: there is none. */
-const hth_manual *hth_manual_verb(const hth_manual *manual, const char *name);
 /* Print the help: all options, or the common ones if --help-all shows the others. */
 void hth_manual_print(const hth_manual *manual, bool all, FILE *out);
 /* Run visit for the lines of usage, from behind "hearth " on; the text of a line is not ended. */

@@ -263,7 +263,8 @@ static const hth_option engine_rows[] = {
     { "gpu-layers", 0, HTH_OPTION_I32, "N", "layers on GPUs and RPC servers; -1: all, 0: none",
       .offset = AT(model.n_gpu_layers), .low = -1, .high = 10000, .is_common = true, .key = "gpu_layers" },
     { "fit", 0, HTH_OPTION_FLAG, NULL,
-      "choose context and layers on GPUs so that the model fits into memory; --ctx and --gpu-layers are the most then",
+      "choose context and layers on GPUs so that the model fits into memory; --ctx and --gpu-layers are then upper "
+      "limits",
       .offset = AT(model.fit), .is_common = true, .key = "fit" },
     { "fit-ctx", 0, HTH_OPTION_U32, "N",
       "the least context of --fit; layers leave the GPUs before it gets smaller (default 4096)",

@@ -10,8 +10,10 @@
 
 #include "cli/commands.h"
 #include "cli/models_orders.h"
+#include "cli/output.h"
 #include "cli/result_json.h"
 #include "cli/units.h"
+#include "cli/verb.h"
 #include "hub/ollama.h"
 #include "hub/settings.h"
 #include "hub/stock.h"
@@ -23,6 +25,7 @@ typedef struct models_options {
     bool names;
     bool yes;
     bool help;
+    size_t n_shown; /* rows of the table of ls */
 } models_options;
 
 #define AT(field) offsetof(models_options, field)
@@ -45,6 +48,7 @@ static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage.\n"
 
 static const hth_manual ls_manual = {
     .name = "ls",
+    .alias = "list",
     .summary = "list the models that were downloaded",
     .usage = "usage: hearth models ls [--json | --names]\n"
              "\n"
@@ -56,6 +60,7 @@ static const hth_manual ls_manual = {
 
 static const hth_manual rm_manual = {
     .name = "rm",
+    .alias = "remove",
     .summary = "remove downloaded models",
     .usage = "usage: hearth models rm NAME... [--yes]\n"
              "\n"
@@ -93,11 +98,6 @@ static int say(const char *message, int exit_code)
     return exit_code;
 }
 
-static int end_output(void)
-{
-    return fflush(stdout) == 0 ? HTH_EXIT_OK : say("cannot write to standard output", HTH_EXIT_FAILED);
-}
-
 /* ---- ls ---- */
 
 typedef struct row {
@@ -105,7 +105,7 @@ typedef struct row {
     uint64_t bytes, used;
 } row;
 
-static bool print_row(const row *r, const models_options *options)
+static bool print_row(const row *r, models_options *options)
 {
     char size[32], unused[32] = "-";
     const uint64_t now = (uint64_t)time(NULL);
@@ -117,6 +117,8 @@ static bool print_row(const row *r, const models_options *options)
                                         "bytes", (json_int_t)r->bytes, "used", (json_int_t)r->used, "source", r->source,
                                         "path", r->path),
                               true);
+    if (options->n_shown++ == 0)
+        printf("%-*s %-10s %10s %7s %s\n", NAME_COLUMNS, "NAME", "QUANT", "SIZE", "UNUSED", "SOURCE");
     if (r->used > 0)
         (void)hth_time_text(now > r->used ? (now - r->used) * 1000 : 0, unused);
     return printf("%-*s %-10s %10s %7s %s\n", NAME_COLUMNS, r->name, r->quant[0] ? r->quant : "-",
@@ -125,7 +127,7 @@ static bool print_row(const row *r, const models_options *options)
 
 static bool print_ollama(const hth_ollama_model *model, void *user_data)
 {
-    const models_options *options = user_data;
+    models_options *options = user_data;
     const row r = { .name = model->name, .quant = "", .path = model->path, .source = "ollama", .bytes = model->bytes };
 
     return print_row(&r, options);
@@ -142,18 +144,18 @@ static int list(models_options *options)
     if (hth_hub_settings_read(&settings, &err) != HEARTH_OK ||
         hth_hub_models_read(settings.cache, &models, &n, &err) != HEARTH_OK)
         return say(err.message, HTH_EXIT_FAILED);
-    if (!options->json && !options->names)
-        printf("%-*s %-10s %10s %7s %s\n", NAME_COLUMNS, "NAME", "QUANT", "SIZE", "UNUSED", "FROM");
     for (size_t i = 0; i < n; i++) {
         const hth_hub_model *m = &models[i];
         const row r = { m->name, m->quant, m->path, "hub", m->bytes, m->used };
 
-        (void)print_row(&r, options); /* end_output tells */
+        (void)print_row(&r, options); /* the end tells a failure */
     }
     free(models);
     if (hth_ollama_folder(folder))
         hth_ollama_visit(folder, print_ollama, options);
-    return end_output();
+    if (options->n_shown == 0 && !options->json && !options->names)
+        (void)fputs("hearth: no models are downloaded; 'hearth pull OWNER/REPO' gets one\n", stderr);
+    return hth_output_end(HTH_EXIT_OK);
 }
 
 /* ---- rm ---- */
@@ -188,22 +190,19 @@ static int remove_models(const models_options *options, int n, char **names)
         else
             printf("removed %s, %s\n", names[i], hth_size_text(n_freed, size));
     }
-    return exit_code == HTH_EXIT_OK ? end_output() : exit_code;
+    return hth_output_end(exit_code);
 }
 
 int hth_command_models(int argc, char **argv)
 {
-    const hth_manual *manual = argc > 1 ? hth_manual_verb(&hth_models_manual, argv[1]) : NULL;
+    int exit_code;
+    const hth_manual *manual = hth_verb_read(&hth_models_manual, argc, argv, &exit_code);
     models_options options = { .json = false };
     char command[32];
     int first;
 
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        hth_manual_print(&hth_models_manual, true, stdout);
-        return HTH_EXIT_OK;
-    }
     if (!manual)
-        return say("models needs a verb, such as ls or load; 'hearth models --help' explains them", HTH_EXIT_USAGE);
+        return exit_code;
     if (manual != &ls_manual && manual != &rm_manual)
         return hth_models_order(manual, argc - 1, argv + 1);
     (void)snprintf(command, sizeof(command), "hearth models %s", manual->name); /* sized for it */

@@ -6,16 +6,13 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/commands.h"
 #include "server/ask.h"
 
-enum { URL_BYTES = 4096 };
-
 static const hth_option rows[] = {
     { "url", 0, HTH_OPTION_TEXT, "URL",
-      "the server's address, for operators if it has one (default: $HEARTH_URL or http://127.0.0.1:8080)",
+      "the server's address; for operators (its --admin) if it has one (default: $HEARTH_URL or http://127.0.0.1:8080)",
       .offset = offsetof(hth_operator, url) },
     { "api-key", 0, HTH_OPTION_TEXT, "KEY",
       "the key of an operator (default: $HEARTH_API_KEY). Other users of this machine can see it: better use the "
@@ -24,12 +21,6 @@ static const hth_option rows[] = {
 };
 
 const hth_option_table hth_operator_options = { rows, sizeof(rows) / sizeof(rows[0]) };
-
-static int fail(const char *message)
-{
-    (void)fprintf(stderr, "hearth: %s\n", message);
-    return HTH_EXIT_FAILED;
-}
 
 static int refuse(const char *url, long status, const hth_buffer *body)
 {
@@ -55,16 +46,12 @@ int hth_operator_ask(const hth_operator *server, const char *path, const char *j
 {
     const char *base = or_variable(server->url, "HEARTH_URL");
     hearth_error err;
-    char url[URL_BYTES];
-    size_t n;
     long status;
 
     base = base ? base : "http://127.0.0.1:8080";
-    n = strlen(base);
-    n -= base[n - 1] == '/';
-    if ((size_t)snprintf(url, sizeof(url), "%.*s%s", (int)n, base, path) >= sizeof(url))
-        return fail("--url, or the name of a model, is too long");
-    if (hth_ask(url, or_variable(server->key, "HEARTH_API_KEY"), json, &status, out, &err) != HEARTH_OK)
-        return fail(err.message);
-    return status < 200 || status > 299 ? refuse(url, status, out) : HTH_EXIT_OK;
+    if (hth_ask(base, path, or_variable(server->key, "HEARTH_API_KEY"), json, &status, out, &err) != HEARTH_OK) {
+        (void)fprintf(stderr, "hearth: %s\n", err.message);
+        return HTH_EXIT_FAILED;
+    }
+    return status < 200 || status > 299 ? refuse(base, status, out) : HTH_EXIT_OK;
 }

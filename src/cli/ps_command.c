@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/operator_page.h"
+#include "cli/output.h"
 #include "cli/units.h"
 
 enum { NAME_COLUMNS = 15, MEMORY_NAME_COLUMNS = 22, SIZE_BYTES = 32 };
@@ -32,7 +33,7 @@ static const hth_option rows[] = {
       "measured",
       .offset = AT(memory) },
     { "watch", 'w', HTH_OPTION_FLAG, NULL,
-      "show the models again each second, until Ctrl-C; not on a terminal: each time that more than times changed",
+      "show the models again each second, until Ctrl-C; without a terminal: only when more than the times has changed",
       .offset = AT(watch) },
     { "names", 0, HTH_OPTION_FLAG, NULL, "the names alone, one a line", .offset = AT(names) },
     { "json", 0, HTH_OPTION_FLAG, NULL, "print the server's page as it is, one JSON object", .offset = AT(json) },
@@ -46,7 +47,10 @@ static const char usage[] =
     "\n"
     "Shows the models of a running server: the state of their workers, the place of their weights, their memory,\n"
     "requests at work and waiting, the time since their last use, the time until they leave memory, and the part of\n"
-    "prompts that came from the cache.\n"
+    "prompts that came from the cache. Only operators see them: start the server with --admin 127.0.0.1:8090 and ask\n"
+    "there, or use an operator's key ('hearth help key').\n"
+    "\n"
+    "  hearth ps --url http://127.0.0.1:8090\n"
     "\n";
 
 static const char closing[] = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n";
@@ -190,7 +194,7 @@ static int print_page(const json_t *page, bool memory)
         name = json_string_value(json_object_get(pool, "name"));
         print_pool(name ? name : "?", pool);
     }
-    return fflush(stdout) == 0 ? HTH_EXIT_OK : fail("cannot write to standard output");
+    return hth_output_end(HTH_EXIT_OK);
 }
 
 /* The page without times and sizes; NULL without memory. The caller frees it. */
@@ -250,7 +254,13 @@ static int print_names(const json_t *page)
         if (name)
             (void)puts(name);
     }
-    return fflush(stdout) == 0 ? HTH_EXIT_OK : fail("cannot write to standard output");
+    return hth_output_end(HTH_EXIT_OK);
+}
+
+static int print_json(const hth_buffer *body)
+{
+    (void)fwrite(hth_buffer_text(body), 1, body->n, stdout); /* the end tells a failure */
+    return hth_output_end(HTH_EXIT_OK);
 }
 
 /* Ask and print once; shown: as above, for --watch. */
@@ -261,9 +271,7 @@ static int show(const ps_options *options, char **shown)
     json_t *page = exit_code == HTH_EXIT_OK ? json_loadb(hth_buffer_text(&body), body.n, 0, NULL) : NULL;
 
     if (exit_code == HTH_EXIT_OK && options->json)
-        exit_code = fwrite(hth_buffer_text(&body), 1, body.n, stdout) == body.n && fflush(stdout) == 0
-                      ? HTH_EXIT_OK
-                      : fail("cannot write to standard output");
+        exit_code = print_json(&body);
     else if (exit_code == HTH_EXIT_OK && options->names)
         exit_code = print_names(page);
     else if (exit_code == HTH_EXIT_OK)

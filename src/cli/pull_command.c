@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/option_table.h"
+#include "cli/output.h"
 #include "cli/pull_view.h"
 #include "hub/pull.h"
 
@@ -75,13 +76,10 @@ static int pull(const pull_options *options, const char *text)
     hth_pull_view_end(&view);
     if (status != HEARTH_OK)
         return fail(&err, HTH_EXIT_FAILED);
-    if (puts(path) < 0 || fflush(stdout) != 0) {
-        (void)fputs("hearth: cannot write to standard output\n", stderr);
-        return HTH_EXIT_FAILED;
-    }
+    (void)puts(path); /* the end tells a failure */
     if (!options->quiet)
         (void)fprintf(stderr, "hearth: try it: hearth run '%s' --chat -p 'Hello'\n", options->revision ? path : text);
-    return HTH_EXIT_OK;
+    return hth_output_end(HTH_EXIT_OK);
 }
 
 int hth_command_pull(int argc, char **argv)

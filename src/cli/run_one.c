@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/os.h"
+#include "cli/cache_options.h"
 #include "cli/commands.h"
 #include "cli/result_json.h"
 #include "cli/prompt_render.h"
@@ -94,13 +95,16 @@ static void cancel(void *user_data)
 
 /* ---- output ---- */
 
-static void print_statistics(const hearth_result *result)
+/* verbose: all digits of the key. */
+static void print_statistics(const hearth_result *result, bool verbose)
 {
     const hearth_stats *stats = result->stats;
     char key[65];
     char from[48] = "";
 
     hth_hex_encode(stats->finish_key, sizeof(stats->finish_key), key);
+    if (!verbose)
+        key[HTH_CACHE_KEY_DIGITS] = '\0';
     if (stats->hit != HEARTH_HIT_NONE)
         (void)snprintf(from, sizeof(from), " (%s, %s)", hearth_hit_name(stats->hit), hearth_tier_name(stats->tier));
     (void)fprintf(stderr,
@@ -166,7 +170,7 @@ static bool conclude(const one *o, uint32_t index, const hearth_result *result)
                     "no rows of that key; the longest known prefix was used\n",
                     stderr);
     if (!options->quiet && !options->json)
-        print_statistics(result);
+        print_statistics(result, options->verbose);
     return result->status != HEARTH_TIMED_OUT;
 }
 

@@ -160,7 +160,7 @@ static bool read_parent_key(void *options, const char *shown, const char *value,
 
     out->has_parent_key = true;
     return hth_hex_decode(value, out->parent_key, sizeof(out->parent_key)) ||
-           hth_value_wrong(shown, value, "64 hex digits, as 'finish key' in the statistics of an earlier run", err);
+           hth_value_wrong(shown, value, "64 hex digits, as the finish key of an earlier run with -v or --json", err);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

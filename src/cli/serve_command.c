@@ -29,9 +29,8 @@ static const char usage[] =
     "\n";
 
 static const char closing[] =
-    "\nEvery option but those of this command alone is a key of the configuration file, too; docs/operating.md "
-    "explains\n"
-    "them. SIZE is a number of bytes with an optional K, M, G or T, MS one of milliseconds or a time such as 30s or "
+    "\nMost options are also keys of the configuration file; docs/operating.md explains them.\n"
+    "SIZE is a number of bytes with an optional K, M, G or T, MS one of milliseconds or a time such as 30s or "
     "5min.\n"
     "Most flags of llama-server are taken, too (docs/api.md has the table).\n"
     "SIGTERM ends the server once running requests are done, SIGHUP reads configuration, keys and certificates anew.\n"
@@ -239,10 +238,14 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
         hth_serve_keys_print(stdout);
         return false;
     }
-    if (first == s->argc)
-        return true;
     *exit_out = HTH_EXIT_USAGE;
-    (void)fprintf(stderr, "hearth: unexpected argument '%s'; a model is given with -m\n", s->argv[first]);
+    if (first == s->argc && (s->flags.n_models > 0 || s->flags.server.models_folder || s->flags.config_file))
+        return true;
+    if (first == s->argc)
+        (void)fputs("hearth: serve needs a model: hearth serve -m FILE, or --models-dir DIR, or --config FILE\n",
+                    stderr);
+    else
+        (void)fprintf(stderr, "hearth: unexpected argument '%s'; a model is given with -m\n", s->argv[first]);
     return false;
 }
 

@@ -24,7 +24,7 @@ const char *hth_time_text(uint64_t ms, char text[32])
     static const struct {
         uint64_t ms;
         const char *name;
-    } units[] = { { 86400000, "d" }, { 3600000, "h" }, { 60000, "min" }, { 1000, "s" } };
+    } units[] = { { 86400000, "d" }, { 3600000, "h" }, { 60000, "min" } };
 
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (ms >= 2 * units[i].ms) {
@@ -32,6 +32,12 @@ const char *hth_time_text(uint64_t ms, char text[32])
             return text;
         }
     }
-    (void)snprintf(text, 32, "%llu ms", (unsigned long long)ms);
+    (void)snprintf(text, 32, "%llu s", (unsigned long long)(ms / 1000));
+    return text;
+}
+
+const char *hth_count_text(uint64_t n, const char *thing, char text[32])
+{
+    (void)snprintf(text, 32, "%llu %s%s", (unsigned long long)n, thing, n == 1 ? "" : "s");
     return text;
 }

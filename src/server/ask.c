@@ -3,6 +3,9 @@
  */
 #include "server/ask.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/status.h"
 #include "server/fetch.h"
 
@@ -20,21 +23,32 @@ static bool on_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_
     return !out->failed;
 }
 
-hearth_status hth_ask(const char *url, const char *key, const char *json, long *status_out, hth_buffer *out,
-                      hearth_error *err)
+hearth_status hth_ask(const char *base, const char *path, const char *key, const char *json, long *status_out,
+                      hth_buffer *out, hearth_error *err)
 {
+    const int n = (int)strlen(base), n_base = n - (n > 0 && base[n - 1] == '/');
+    char url[HTH_FETCH_URL_BYTES];
     const hth_fetch_order order = {
         .url = url, .key = key, .json = json, .timeout_ms = TIMEOUT_MS, .on_bytes = on_bytes, .user_data = out
     };
-    hth_fetch *fetch = hth_fetch_new();
+    hearth_error cause = { .message = "" };
+    hth_fetch *fetch;
     hearth_status status;
 
     *status_out = 0;
+    if ((size_t)snprintf(url, sizeof(url), "%.*s%s", n_base, base, path) >= sizeof(url))
+        return hth_fail(err, HEARTH_MISUSE, "--url, or the name of a model, is too long");
+    fetch = hth_fetch_new();
     if (!fetch)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to '%s'", url);
-    status = hth_fetch_transfer(fetch, &order, status_out, err);
-    if (status != HEARTH_OK)
-        hth_fail_prefix(err, "cannot ask the server at '%s'", url);
+    status = hth_fetch_transfer(fetch, &order, status_out, &cause);
+    if (status == HEARTH_IO)
+        status = hth_fail(err, status,
+                          "no server answers at %.*s (%s); start one with 'hearth serve -m MODEL', or name another "
+                          "with --url",
+                          n_base, base, cause.message);
+    else if (status != HEARTH_OK)
+        *err = cause;
     hth_fetch_free(fetch);
     return status;
 }

@@ -122,8 +122,8 @@ bool hth_front_may_administer(hth_front_request *r)
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
                  hth_front_has_keys(r) || hth_server_has_admin(r->options->options)
                      ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
-                     : "this page is served on the listener that 'admin' configures, and to keys with 'admin = "
-                       "true'; neither is configured");
+                     : "this server has no address for operators; start it with --admin 127.0.0.1:8090 and ask "
+                       "there, or make an operator's key ('hearth help key')");
     hth_front_request_refuse(r, &error, "forbidden");
     return false;
 }

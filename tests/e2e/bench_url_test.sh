@@ -60,7 +60,7 @@ expect "message" "$(report '/broke|cannot read/.test(r.facts.errors)')" true
 
 refuse 2 'choose one of its models with --model' bench --url "$odd" "$tiny"
 refuse 1 'choose less' bench --url "$odd/well" --rate 1000 --seconds 100
-refuse 1 'cannot ask the server' bench --url "http://127.0.0.1:1"
+refuse 1 'no server answers at http://127.0.0.1:1 ' bench --url "http://127.0.0.1:1"
 
 # Ctrl-C ends the wait for a server that says nothing.
 "$hearth" bench --url "$odd/silent" >"$work/out" 2>"$work/err" &

@@ -53,6 +53,8 @@ status 0 "$hearth" cache ls --json --key "$key"
 is_json "$work/out"
 expect "rows of the finish key" "$(grep -c '"key"' "$work/out")" 1
 grep -q '"kind": "tail"' "$work/out" || fail "the finish key names no tail: $(cat "$work/out")"
+status 0 "$hearth" cache list
+[ "$(awk '{ if (length > n) n = length } END { print n }' "$work/out")" -le 80 ] || fail "ls has long lines: $(cat "$work/out")"
 status 0 "$hearth" cache ls --kind logits --limit 1
 expect "lines with --limit 1" "$(wc -l <"$work/out")" 2
 grep -q " logits " "$work/out" || fail "--kind logits shows something else: $(cat "$work/out")"
@@ -188,14 +190,15 @@ status 2 "$hearth" cache rm "${key}0"
 status 1 "$hearth" cache rm 0000000000
 grep -q "no key begins with '0000000000'" "$work/err" || fail "a key that is not there: $(cat "$work/err")"
 status 0 "$hearth" cache ls
-[ "$(awk '{ if (length > n) n = length } END { print n }' "$work/out")" -le 80 ] || fail "ls has long lines: $(cat "$work/out")"
+said "no such row is cached in"
 status 2 "$hearth" cache rm "$key" --kind leaf
 status 2 "$hearth" cache export "$key"
 status 2 "$hearth" cache import
 status 2 "$hearth" cache ls --limit -1
 status 2 "$hearth" cache ls --key XYZ
 status 2 "$hearth" cache ls --to 5
-for verb in stat ls verify repair "gc --to 0" "rm $key"; do
+status 0 "$hearth" cache gc --to 0 --cache "$work/nowhere"
+for verb in stat ls verify repair "rm $key"; do
   # shellcheck disable=SC2086
   status 1 "$hearth" cache $verb --cache "$work/nowhere"
 done

@@ -67,9 +67,10 @@ serve -m "$tiny"
 printf '%s\n/why\n' "$story" | chat --url "$url" -n 40 --no-save
 expect "the reply of the server" "$(cat "$work/out")" "$(cat "$work/first")"
 said 'were known, from \|0 of the prompt'
+refuse 1 "has no address for operators; start it with --admin 127.0.0.1:8090" ps --url "$url"
 serve_stop
 printf 'Hello\n' | "$hearth" chat --url "$url" --no-save >/dev/null 2>"$work/err" && fail "chat without a server ends well"
-said "cannot ask the server"
+said "no server answers at $url "
 
 # Another server, on a terminal: its replies have no usual end, and its texts would command the terminal.
 node "$source/tests/support/odd_chats.mjs" "$work/odd" &

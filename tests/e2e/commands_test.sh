@@ -50,6 +50,31 @@ for command in chat run pull models cache kvc ps version "cache stat" "cache ls"
   "$hearth" $command --help >"$work/out" 2>&1 || fail "hearth $command --help"
   grep -q usage "$work/out" || fail "hearth $command --help shows no usage"
 done
+"$hearth" help run >"$work/out"
+expect "last line of a short help" "$(tail -n 1 "$work/out")" "'hearth help run --all' shows all options."
+
+# A wrong word is named, with the right one.
+refuse 2 "there is no option '--hlep'; did you mean '--help'?" --hlep
+refuse 2 "is a file; did you mean 'hearth chat $tiny'?" "$tiny"
+for command in cache key kvc models; do
+  refuse 2 "'$command' needs a verb; see 'hearth help $command'" "$command"
+  refuse 2 "'$command' has no verb 'nosuch'; see 'hearth help $command'" "$command" nosuch
+  refuse 2 "'$command' has no verb 'nosuch'" help "$command" nosuch
+done
+refuse 2 "'cache' has no verb 'verifi'; did you mean 'verify'?" cache verifi
+refuse 2 "'cache rm' needs KEY; see 'hearth help cache rm'" cache remove
+refuse 2 "'key list' needs --file" key ls
+
+# A reader that leaves ends the output without a message; a full device is told.
+{
+  while [ ! -e "$work/left" ]; do sleep 0.05; done
+  "$hearth" help run 2>"$work/err" || true
+} | { exec <&-; touch "$work/left"; }
+expect "messages for nobody" "$(cat "$work/err")" ""
+status=0; "$hearth" completion bash >/dev/full 2>"$work/err" || status=$?
+expect "exit code on a full device" "$status" 1
+said "cannot write to standard output: No space left on device"
+
 "$hearth" version >"$work/version"
 grep -q "^engine 0.5.0" "$work/version" || fail "the version does not name the engine: $(cat "$work/version")"
 grep -q "^CPU    CPU, .* GiB$" "$work/version" || fail "the version does not name the processor: $(cat "$work/version")"

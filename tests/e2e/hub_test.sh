@@ -191,7 +191,7 @@ is_right
 refuse 1 "there is no model 't/tiny' in" models rm t/tiny
 refuse 1 "there is no model 't/tiny:q8_0' in" models rm t/tiny:q8_0
 refuse 2 "models rm needs a NAME" models rm
-refuse 2 "models needs a verb" models
+refuse 2 "'models' needs a verb" models
 "$hearth" models rm t/tiny:Q8_0 t/split:Q8_0 t/small:small.gguf >"$work/out" </dev/null || fail "models rm"
 grep -q "removed t/split:Q8_0, 32.0 MiB" "$work/out" || fail "rm says $(cat "$work/out")"
 expect "what is left" "$(ls "$hub")" models--t--tiny
@@ -200,7 +200,9 @@ is_right
 "$hearth" models rm t/tiny:Q4_K_M >/dev/null </dev/null
 expect "what is left" "$(ls "$hub")" ""
 "$hearth" models ls >"$work/out"
-expect "models without models" "$(wc -l <"$work/out")" 1
+expect "models without models" "$(wc -l <"$work/out")" 0
+"$hearth" models list 2>"$work/err"
+said "no models are downloaded; 'hearth pull OWNER/REPO' gets one"
 
 # A blob that a second snapshot has stays until both are gone: the name removes both.
 pull t/tiny

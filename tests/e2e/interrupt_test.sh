@@ -21,7 +21,7 @@ start; await_output
 kill -INT $pid
 status=0; wait $pid || status=$?
 expect "exit code after Ctrl-C" "$status" 130
-grep -q "finish key [0-9a-f]\{64\}" "$work/err" || fail "no statistics after Ctrl-C: $(cat "$work/err")"
+grep -q "finish key [0-9a-f]\{12\}$" "$work/err" || fail "no statistics after Ctrl-C: $(cat "$work/err")"
 "$hearth" run stub:delay_us=300,n_ctx_train=100000 -f "$work/prompt" -c 100000 --temp 0 -n 1 --json >"$work/warm.json"
 expect "hit after Ctrl-C" "$(field hit "$work/warm.json")" exact
 

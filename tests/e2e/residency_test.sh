@@ -48,7 +48,7 @@ grep -q '^memory: .* of .* GiB$' "$work/ps" || fail "ps says of memory: $(cat "$
 HEARTH_API_KEY=$root "$hearth" ps --url "$url/" --json >"$work/out" || fail "ps prints no JSON"
 expect "models in JSON" "$(value 'r.models.length')" 2
 refuse 1 "refuses with 403" ps --url "$url" --api-key "$alice"
-refuse 1 "cannot ask the server at 'http://127.0.0.1:1/admin/models'" ps --url http://127.0.0.1:1
+refuse 1 "no server answers at http://127.0.0.1:1 (.*); start one with 'hearth serve -m MODEL'" ps --url http://127.0.0.1:1/
 refuse 2 "ps takes no 'x'" ps x
 
 # Orders: llama.cpp's router calls, and operators'.

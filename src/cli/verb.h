@@ -1,0 +1,14 @@
+/*
+ * verb.h - finds the verb of a command, such as `ls` of `hearth cache`
+ */
+#ifndef HTH_CLI_VERB_H
+#define HTH_CLI_VERB_H
+
+#include "cli/manual.h"
+
+/* NULL, with a message: the command has no such verb. name NULL: none was given. */
+const hth_manual *hth_verb_find(const hth_manual *command, const char *name);
+/* The verb in argv[1]; NULL: the help or a message was printed, and *exit_out is the exit code. */
+const hth_manual *hth_verb_read(const hth_manual *command, int argc, char **argv, int *exit_out);
+
+#endif
