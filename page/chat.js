@@ -76,7 +76,9 @@ class Chat {
     this.element = element
     element.append(this.sidebar.element, h('section.talk', { 'aria-label': 'Chat' },
       h('div.bar', {}, this.toggle, this.title, this.model, button('Settings', () => this.#settings()), this.menu),
-      this.thread.element, this.thread.down, this.problem, this.form), this.announcer.element)
+      this.thread.element, this.thread.down,
+      h('p.faint.hint', {}, 'Send a message. The line below each reply shows how much of the prompt was known.'),
+      this.problem, this.form), this.announcer.element)
     this.attachments.acceptDrops(element)
     addEventListener('hashchange', () => this.#openFromAddress(), { signal })
     addEventListener('keydown', (event) => this.#globalKey(event), { signal })

@@ -68,16 +68,16 @@ function tiles() {
 // ---- access ----
 
 // The way in for somebody whom the server refused with this message.
-const refusal = (message, tryAgain) => h('div.notice.bad', { role: 'alert' },
-  h('p', {}, `The server says: ${message}`),
-  h('p', {}, 'The dashboard shows the pages below /admin. There are two ways to them:'),
+const refusal = (message, hasKey, tryAgain) => h('div.notice.bad', { role: 'alert' },
+  h('p', {}, 'The dashboard is for operators. There are two ways to it:'),
   h('ul', {},
     h('li', {}, 'an admin key, which ', h('code', {}, 'hearth key new --name NAME --admin --file KEYS'),
       ' makes for a server with ', h('code', {}, '--keys KEYS'), ';'),
     h('li', {}, 'the operators’ own address: start the server with ', h('code', {}, '--admin 127.0.0.1:8090'),
       ' and open ', h('code', {}, 'http://127.0.0.1:8090/#/dashboard'),
       ' there. When the server has such an address, this page is open there without a key.')),
-  h('button', { type: 'button', onclick: tryAgain }, 'Use another key'))
+  h('p', {}, `The server says: ${message}`),
+  h('button', { type: 'button', onclick: tryAgain }, hasKey ? 'Use another key' : 'Use a key'))
 
 // ---- the view ----
 
@@ -97,6 +97,13 @@ export function mount(element, api) {
   const prefixes = prefixTree((model) => api.get(`/admin/prefixes?model=${encodeURIComponent(model)}`, { signal }))
   const misses = missLog()
   const workers = workerLog()
+  const panels = h('div', {}, numbers.element,
+    section('Models and queues', tables.models),
+    section('Slots, the last minute', timeline.elements),
+    section('Misses', misses.elements),
+    section('Workers', workers.elements),
+    section('Tiers of the cache', tables.tiers),
+    section('Most used prefixes', prefixes.elements))
 
   // ---- drawing ----
 
@@ -106,6 +113,7 @@ export function mount(element, api) {
   function draw(at) {
     if (signal.aborted) return
     setTimeout(() => requestAnimationFrame(draw), FRAME_MS)
+    if (panels.hidden) return
     timeline.draw(state, now())
     if (at - tablesDrawn < TABLES_MS) return
     tablesDrawn = at
@@ -135,10 +143,12 @@ export function mount(element, api) {
   async function settleRefusal({ message }) {
     fill(note)
     await new Promise((resolve) => {
-      fill(refused, refusal(message, async () => (await api.wantKey(message)) && resolve()))
+      panels.hidden = true
+      fill(refused, refusal(message, api.key !== '', async () => (await api.wantKey(message)) && resolve()))
       signal.addEventListener('abort', resolve, { once: true })
     })
     fill(refused)
+    panels.hidden = false
   }
 
   async function listen() {
@@ -173,7 +183,7 @@ export function mount(element, api) {
   async function poll() {
     while (!signal.aborted) {
       await sleep(POLL_MS, signal)
-      if (document.hidden || signal.aborted || refused.hasChildNodes()) continue
+      if (document.hidden || signal.aborted || panels.hidden) continue
       try {
         takeModels(state, await api.get('/admin/models', { signal }))
       } catch {
@@ -189,14 +199,7 @@ export function mount(element, api) {
     }
   }
 
-  element.append(
-    h('h1', {}, 'Dashboard'), note, refused, numbers.element,
-    section('Models and queues', tables.models),
-    section('Slots, the last minute', timeline.elements),
-    section('Misses', misses.elements),
-    section('Workers', workers.elements),
-    section('Tiers of the cache', tables.tiers),
-    section('Most used prefixes', prefixes.elements))
+  element.append(h('h1', {}, 'Dashboard'), note, refused, panels)
   timeline.onOpen(() => timeline.drawRows(state))
   misses.onRelease(() => misses.draw(state))
   requestAnimationFrame(draw)

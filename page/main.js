@@ -16,7 +16,8 @@ const views = [
 const main = h('main', { id: 'main', tabindex: '-1' })
 const links = views.map(({ name, title }) => h('a', { href: `#/${name}` }, title))
 const flame = h('span.flame', { 'aria-hidden': 'true' })
-const keyButton = h('button.quiet', { type: 'button', onclick: () => api.wantKey('') }, 'API key')
+// Servers without keys never ask for one.
+const keyButton = h('button.quiet', { type: 'button', hidden: !api.key, onclick: () => api.wantKey('') }, 'API key')
 let shown = null
 
 function show() {
@@ -41,6 +42,7 @@ function askForKey(why) {
   const key = h('input', { type: 'password', id: 'key', autocomplete: 'off', value: api.key, spellcheck: 'false' })
   const keep = h('input', { type: 'checkbox' })
 
+  keyButton.hidden = false
   return ask({
     kind: 'key',
     title: 'API key',

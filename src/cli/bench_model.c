@@ -2,11 +2,11 @@
  * bench_model.c - see bench_model.h
  *
  *   1. the model without a cache: cold prompts of each length
- *   2. the model with a cache of its own, in temporary folders: the same prompts cold, then from each tier; replies
+ *   2. the model with a cache of its own, in temporary folders: cold prompts, then from each tier; replies
+ *   3. the model without a cache again, so that a machine that becomes slower or faster does not favour either
  *
- * Half of the planned time is for cold prompts, equal parts for both models. A length that would take more than what is
- * left is left out, with all longer ones. Each tier is reached by evicting the rows from the faster ones. A number
- * counts only if the request's statistics name the tier that was meant.
+ * A length for which the time of 1 does not suffice is left out, with all longer ones. Each tier is reached by evicting
+ * the rows from the faster ones. A number counts only if the request's statistics name the tier that was meant.
  */
 #include "cli/bench_model.h"
 
@@ -65,7 +65,7 @@ static double median(const hth_samples *samples)
     return samples->n > 0 ? hth_samples_median(samples) : NAN;
 }
 
-/* Likewise the least. Both models are not measured at the same time, and other work of the machine only adds time. */
+/* Likewise the least: other work of the machine only adds time. */
 static double fastest(const hth_samples *samples)
 {
     return samples->n > 0 ? hth_samples_min(samples) : NAN;
@@ -76,7 +76,8 @@ static double fastest(const hth_samples *samples)
 typedef hearth_status (*measure_fn)(bench *b, size_t i_length, hearth_error *err);
 
 /* Measure each length until a part of the planned time is used, at least once, and at most `reps` times. */
-static hearth_status measure_lengths(bench *b, measure_fn measure, double part, bool may_leave_out, hearth_error *err)
+static hearth_status measure_lengths(bench *b, measure_fn measure, uint32_t reps, double part, bool may_leave_out,
+                                     hearth_error *err)
 {
     hth_bench_options *o = b->run.options;
     const double budget_ms = o->seconds * 1e3 * part;
@@ -84,7 +85,7 @@ static hearth_status measure_lengths(bench *b, measure_fn measure, double part, 
     double last_ms[HTH_BENCH_LIST_MAX] = { 0 };
     hearth_status status = HEARTH_OK;
 
-    for (uint32_t rep = 0; rep < o->reps; rep++) {
+    for (uint32_t rep = 0; rep < reps; rep++) {
         for (size_t i = 0; i < o->lengths.n; i++) {
             /* The time of a prompt grows at least with its length. */
             const double expected_ms = rep > 0 ? last_ms[i]
@@ -118,7 +119,7 @@ static hearth_status measure_without(bench *b, size_t i, hearth_error *err)
     hearth_stats stats;
     hearth_status status;
 
-    hth_bench_run_say(&b->run, "cold prompt of %u tokens, without a cache", n);
+    hth_bench_run_say(&b->run, b->times[i].cold_without.n == 0, "cold prompt of %u tokens, without a cache", n);
     hth_bench_run_new_prompt(&b->run, b->run.tokens, n);
     status = hth_bench_run_ask(&b->run, n, &stats, err);
     if (status == HEARTH_OK)
@@ -203,7 +204,7 @@ static hearth_status measure_with(bench *b, size_t i, hearth_error *err)
     hearth_stats stats;
     hearth_status status = count_packed(b, &before, err);
 
-    hth_bench_run_say(&b->run, "prompt of %u tokens, cold and from each tier", n);
+    hth_bench_run_say(&b->run, t->cold_with.n == 0, "prompt of %u tokens, cold and from each tier", n);
     hth_bench_run_new_prompt(&b->run, b->run.tokens, n);
     if (status == HEARTH_OK)
         status = hth_bench_run_ask(&b->run, n, &stats, err);
@@ -310,7 +311,8 @@ static void report_prefill(const bench *b)
         b->report, &(hth_bench_section){
                        .name = "prefill",
                        .title = "Prefill of new prompts, and what the cache costs there",
-                       .note = "The fastest of all repetitions. Cost: the time that the cache adds.",
+                       .note = "The fastest of all repetitions. Cost: the time that the cache adds. Below zero it "
+                               "is less than the noise of this machine.",
                        .plot = "lines",
                        .columns = columns,
                        .n_columns = N_COLUMNS(columns),
@@ -351,7 +353,7 @@ static hearth_status measure_decode(bench *b, hearth_error *err)
         hth_samples rates = { .n = 0 };
         double rate = NAN;
 
-        hth_bench_run_say(&b->run, "replies at once: %u", list->values[i]);
+        hth_bench_run_say(&b->run, true, "replies at once: %u", list->values[i]);
         for (uint32_t rep = 0; rep < b->run.options->reps && (rep == 0 || hth_ms_since(begin) < share_ms); rep++) {
             status = hth_bench_decode(&b->run, list->values[i], share_ms / b->run.options->reps, &rate, err);
             if (status != HEARTH_OK)
@@ -392,10 +394,16 @@ static void add_model(const bench *b)
 {
     const hearth_model_info *info = &b->run.info;
     const char *slash = strrchr(b->run.options->setup.path, '/');
-    char text[1024], size[32];
+    /* The engine's description is "llama 8B Q8_0", or "llama ?B Q8_0". */
+    const char *type = strchr(info->description, ' '), *format = type ? strchr(type + 1, ' ') : NULL;
+    const bool is_small = info->n_params < 1000000000;
+    char text[1024], size[32], number[32];
 
-    (void)snprintf(text, sizeof(text), "%s (%s, %.3g B parameters, %s)", slash ? slash + 1 : b->run.options->setup.path,
-                   info->description, (double)info->n_params / 1e9, hth_size_text(info->file_bytes, size));
+    (void)snprintf(text, sizeof(text), "%s (%.*s, %s %s parameters%s%s, %s)",
+                   slash ? slash + 1 : b->run.options->setup.path,
+                   (int)(format ? type - info->description : (ptrdiff_t)strlen(info->description)), info->description,
+                   hth_bench_number((double)info->n_params / (is_small ? 1e6 : 1e9), number), is_small ? "M" : "B",
+                   format ? "," : "", format ? format : "", hth_size_text(info->file_bytes, size));
     hth_bench_report_add_fact(b->report, "model", text);
 }
 
@@ -420,49 +428,62 @@ static hearth_status make_folders(bench *b, hearth_error *err)
     return HEARTH_OK;
 }
 
-/* Leave out lengths beyond the context, and those beyond the model's training, which say nothing. */
-static hearth_status keep_possible(bench *b, hearth_error *err)
+/* Cut lengths to the context, and to the model's training, beyond which they say nothing. One of them remains. */
+static void keep_possible(bench *b)
 {
     hth_bench_list *lengths = &b->run.options->lengths;
-    const uint32_t n_train = b->run.info.n_ctx_train, n_room = b->run.info.n_ctx - 1;
-    const uint32_t n_max = n_train > 0 && n_train < n_room ? n_train : n_room;
+    const uint32_t n_train = b->run.info.n_ctx_train, n_ctx = b->run.info.n_ctx;
+    const uint32_t n_max = (n_train > 0 && n_train < n_ctx ? n_train : n_ctx) - 1; /* and a token of the reply */
     size_t n = lengths->n;
 
     while (n > 0 && lengths->values[n - 1] > n_max)
         n--;
-    if (n == 0)
-        return hth_fail(err, HEARTH_TOO_LONG, "prompts of the model have at most %u tokens; choose shorter --lengths",
-                        n_max);
-    if (n < lengths->n && !b->run.options->quiet)
-        (void)fprintf(stderr, "hearth: prompts of more than %u tokens are left out: the model has no more context\n",
-                      n_max);
+    if (n == lengths->n)
+        return;
+    if (!b->run.options->quiet)
+        (void)fprintf(stderr, "hearth: the longest prompt has %u tokens: the model has no more context\n", n_max);
+    if (n == 0 || lengths->values[n - 1] < n_max)
+        lengths->values[n++] = n_max;
     lengths->n = n;
-    return HEARTH_OK;
+}
+
+/* One of the two parts without a cache. */
+static hearth_status measure_part_without(bench *b, bool is_first, hearth_error *err)
+{
+    hearth_status status = hth_bench_run_load(&b->run, false, err);
+
+    if (status == HEARTH_OK && is_first)
+        keep_possible(b);
+    if (status == HEARTH_OK)
+        status =
+            measure_lengths(b, measure_without, (b->run.options->reps + 1) / 2, is_first ? 0.2 : 0.1, is_first, err);
+    hth_bench_run_close(&b->run);
+    return status;
 }
 
 static hearth_status measure_all(bench *b, hearth_error *err)
 {
-    hearth_status status = hth_bench_run_load(&b->run, false, err);
+    hearth_status status = measure_part_without(b, true, err);
 
-    if (status == HEARTH_OK)
-        status = keep_possible(b, err);
-    if (status == HEARTH_OK)
-        status = measure_lengths(b, measure_without, 0.25, true, err);
-    hth_bench_run_close(&b->run);
     if (status == HEARTH_OK)
         status = make_folders(b, err);
     if (status == HEARTH_OK)
         status = hth_bench_run_load(&b->run, true, err);
     if (status == HEARTH_OK)
-        status = measure_lengths(b, measure_with, 0.5, false, err);
+        status = measure_lengths(b, measure_with, b->run.options->reps, 0.45, false, err);
     if (status != HEARTH_OK)
         return status;
     add_model(b);
     report_first_tokens(b);
     report_restores(b);
-    report_prefill(b);
     add_headline(b);
-    return measure_decode(b, err);
+    status = measure_decode(b, err);
+    hth_bench_run_close(&b->run);
+    if (status == HEARTH_OK)
+        status = measure_part_without(b, false, err);
+    if (status == HEARTH_OK)
+        report_prefill(b);
+    return status;
 }
 
 hearth_status hth_bench_model_run(hth_bench_options *options, atomic_bool *interrupted, json_t *report,

@@ -64,7 +64,7 @@ static bool set_quick(void *options, const char *shown, const char *value, heart
 static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Measures" },
     { "quick", 0, HTH_OPTION_OWN, NULL,
-      "a look: the same as --lengths 256,1024 --sequences 1,4 --seconds 10; options behind it change it",
+      "a look: the same as --lengths 256,1024 --sequences 1,4 --seconds 10; later options override these",
       .read = set_quick, .is_common = true },
     { "lengths", 0, HTH_OPTION_OWN, "N,...", "lengths of prompts in tokens (default 512,2048,8192)",
       .read = set_lengths, .is_common = true },
@@ -78,9 +78,9 @@ static const hth_option rows[] = {
     { "seed", 0, HTH_OPTION_U32, "N", "seed of the prompts and of the arrivals", .offset = AT(seed), .low = 0,
       .high = UINT32_MAX },
     { "cache", 0, HTH_OPTION_TEXT, "DIR",
-      "folder for the rows of the tier disk, in a new folder that is removed (default: the cache directory)",
-      .offset = AT(folder), .is_common = true },
-    { "ram-files", 0, HTH_OPTION_TEXT, "DIR", "likewise for those of the tier tmpfs", .offset = AT(shm) },
+      "where to put the temporary folder of the tier disk (default: the cache directory)", .offset = AT(folder),
+      .is_common = true },
+    { "ram-files", 0, HTH_OPTION_TEXT, "DIR", "likewise for the tier tmpfs (default: /dev/shm)", .offset = AT(shm) },
     { .kind = HTH_OPTION_HEADING, .help = "Server" },
     { "url", 0, HTH_OPTION_TEXT, "URL",
       "measure the server at this address, with OpenAI's API, instead of a model here: conversations, agents and "

@@ -25,14 +25,14 @@ void hth_bench_run_show(hth_bench_run *run)
     hth_progress_draw(&run->open.progress, "measuring", part < 0.99 ? part : 0.99, run->doing);
 }
 
-void hth_bench_run_say(hth_bench_run *run, const char *format, ...)
+void hth_bench_run_say(hth_bench_run *run, bool is_first, const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
     (void)vsnprintf(run->doing, sizeof(run->doing), format, arguments);
     va_end(arguments);
-    if (!run->options->quiet && !isatty(STDERR_FILENO))
+    if (is_first && !run->options->quiet && !isatty(STDERR_FILENO))
         (void)fprintf(stderr, "hearth: measuring: %s\n", run->doing);
     hth_bench_run_show(run);
 }
@@ -100,14 +100,17 @@ static bool is_interrupted(void *user_data)
     return atomic_load(((hth_bench_run *)user_data)->interrupted);
 }
 
-/* Cells for the longest prompt, and for all sequences side by side. */
-static uint32_t cells_needed(const hth_bench_options *options)
+/* Cells for the longest prompt, as far as the model was trained with as many, and for all sequences side by side. */
+static uint32_t cells_needed(const hth_bench_run *run)
 {
-    const uint32_t n_prompt = options->lengths.values[options->lengths.n - 1];
+    const hth_bench_options *o = run->options;
+    const uint32_t n_train = run->info.n_ctx_train > 0 ? run->info.n_ctx_train : UINT32_MAX; /* 0: not loaded before */
+    const uint32_t n_longest = o->lengths.values[o->lengths.n - 1] + SPARE_CELLS;
+    const uint32_t n_prompt = n_longest < n_train ? n_longest : n_train;
     const uint32_t n_side_by_side =
-        options->sequences.values[options->sequences.n - 1] * (HTH_BENCH_DECODE_PROMPT + HTH_BENCH_DECODE_TOKENS);
+        o->sequences.values[o->sequences.n - 1] * (HTH_BENCH_DECODE_PROMPT + HTH_BENCH_DECODE_TOKENS) + SPARE_CELLS;
 
-    return (n_prompt > n_side_by_side ? n_prompt : n_side_by_side) + SPARE_CELLS;
+    return n_prompt > n_side_by_side ? n_prompt : n_side_by_side;
 }
 
 /* The first requests touch the weights and start the engine's threads. */
@@ -127,7 +130,7 @@ hearth_status hth_bench_run_load(hth_bench_run *run, bool with_cache, hearth_err
     hearth_status status;
 
     if (options->n_ctx == 0)
-        setup->model.n_ctx = cells_needed(options);
+        setup->model.n_ctx = cells_needed(run);
     setup->model.n_parallel = options->sequences.values[options->sequences.n - 1];
     setup->model.fingerprint_mode = HEARTH_FINGERPRINT_FAST_UNSAFE; /* its rows live as long as this process */
     setup->runtime.cache_disabled = !with_cache;
@@ -137,7 +140,6 @@ hearth_status hth_bench_run_load(hth_bench_run *run, bool with_cache, hearth_err
                                   .is_ended = is_interrupted,
                                   .user_data = run };
     hth_progress_init(&run->open.progress, !options->quiet);
-    hth_bench_run_say(run, "loading the model %s the cache", with_cache ? "with" : "without");
     status = hth_open_model_load(&run->open, err);
     run->info = (hearth_model_info){ .struct_size = sizeof(run->info) };
     if (status == HEARTH_OK)

@@ -35,7 +35,8 @@ hearth_status hth_bench_run_ask(hth_bench_run *run, size_t n, hearth_stats *out,
 
 /* Show the progress, as the part of the time that is planned. */
 void hth_bench_run_show(hth_bench_run *run);
-/* Say what is measured now: on a terminal in the progress, otherwise as a line. */
-void hth_bench_run_say(hth_bench_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Show the present measure in the progress; without a terminal as a line, for the first of its repetitions. */
+void hth_bench_run_say(hth_bench_run *run, bool is_first, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

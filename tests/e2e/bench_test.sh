@@ -32,18 +32,28 @@ stands_alone() {
 nothing_left() { expect "files left behind" "$(ls -A "$cache" "$work/shm" | grep bench)" ""; }
 
 "$hearth" bench "$tiny" "$@" --json "$work/a.json" --html "$work/a.html" >"$work/out" 2>"$work/err" || fail "bench: $(cat "$work/err")"
-said 'measuring: cold prompt of 300 tokens, without a cache'
+expect "lines of progress" "$(cat "$work/err")" "hearth: measuring: cold prompt of 64 tokens, without a cache
+hearth: measuring: cold prompt of 300 tokens, without a cache
+hearth: measuring: prompt of 64 tokens, cold and from each tier
+hearth: measuring: prompt of 300 tokens, cold and from each tier
+hearth: measuring: replies at once: 1
+hearth: measuring: replies at once: 2"
+grep -q "^model .*hearth-tiny.gguf (llama, 1.37 M parameters, Q8_0, " "$work/out" || fail "the model is not described: $(cat "$work/out")"
 expect "sections" "$(numbers "$work/a.json")" "first_token 64,300 tokens,cold,context,ram,tmpfs,disk,speedup
 restore 64,300 tokens,size,pack,ram,tmpfs,disk,memcpy,ratio
-prefill 64,300 tokens,rate,rate_without,time,time_without,cost
-decode 1,2 sequences,rate,rate_each"
+decode 1,2 sequences,rate,rate_each
+prefill 64,300 tokens,rate,rate_without,time,time_without,cost"
 stands_alone "$work/a.html" 4
 grep -q "^command  hearth bench $tiny --cache" "$work/out" || fail "the command is not shown: $(cat "$work/out")"
 grep -q '^300 tokens: first token after .* from disk' "$work/out" || fail "there is no summary: $(cat "$work/out")"
 nothing_left
 
-"$hearth" bench "$tiny" "$@" --lengths 300,1000,5000 --seconds 0.1 --json "$work/b.json" >"$work/out" 2>"$work/err" || fail "bench: $(cat "$work/err")"
-said 'prompts of more than 2048 tokens are left out'
+"$hearth" bench "$tiny" "$@" --lengths 300,5000,9000 --sequences 1 --json "$work/b.json" >"$work/out" 2>"$work/err" || fail "bench: $(cat "$work/err")"
+said 'the longest prompt has 2047 tokens'
+! grep -q 'was trained with' "$work/err" || fail "the context is too long: $(cat "$work/err")"
+expect "lengths" "$(numbers "$work/b.json" | head -n 1)" "first_token 300,2047 tokens,cold,context,ram,tmpfs,disk,speedup"
+"$hearth" bench "$tiny" "$@" --lengths 300,1000 --sequences 1 --seconds 0.1 >"$work/out" 2>"$work/err" || fail "bench: $(cat "$work/err")"
+said 'prompts of 1000 tokens and more are left out'
 "$hearth" bench --compare "$work/a.json" "$work/b.json" --json "$work/c.json" --html "$work/c.html" >"$work/out" || fail "bench --compare"
 numbers "$work/c.json" | grep -q '^first_token.disk 300 tokens,a,b,ratio' || fail "the comparison has $(numbers "$work/c.json")"
 stands_alone "$work/c.html" "$(numbers "$work/c.json" | wc -l)"
@@ -53,7 +63,8 @@ refuse 2 "must be a whole number" bench "$tiny" --lengths 1,x
 refuse 2 'needs two files' bench --compare "$work/a.json"
 refuse 1 'is no JSON' bench --compare "$work/a.json" "$work/a.html"
 refuse 1 'cannot make a folder for the rows' bench "$tiny" --lengths 64 --sequences 1 --cache "$work/a.json"
-refuse 1 'choose shorter --lengths' bench "$tiny" --lengths 4000000 --ctx 512
+refuse 1 'no-such.gguf' bench "$work/no-such.gguf"
+! grep -q measuring "$work/err" || fail "a measure comes before the error: $(cat "$work/err")"
 
 # Ctrl-C in the middle of it.
 "$hearth" bench "$tiny" "$@" --lengths 256 --reps 100 >"$work/out" 2>"$work/err" &

@@ -21,17 +21,20 @@ async function giveKey(page, key) {
 await check('a client without the right learns how to get it', async () => {
   const page = await openPage('/#/dashboard', { hasKey: false, expected: /40[13]/ })
   await giveKey(page, process.env.CLIENT_KEY)
-  await shows(page, '[role=alert]', /admin = true.*--admin/s)
+  await shows(page, '[role=alert]', /hearth key new.*--admin 127.*another key/s)
+  assert.equal(await page.$eval('.tiles', (tiles) => tiles.checkVisibility()), false)
   await refuseBarriers(page)
   await page.click('[role=alert] button') // another key
   await giveKey(page, process.env.SERVER_KEY)
   await shows(page, '.connection', /^Live/)
+  assert.ok(await page.$eval('.tiles', (tiles) => tiles.checkVisibility()))
   await closePage(page)
 })
 
 await check('the operators’ own address needs no key', async () => {
   const page = await openPage('/#/dashboard', { base: process.env.ADMIN_URL, hasKey: false })
   await shows(page, '.connection', /^Live/)
+  assert.equal(await page.$eval('header button', (button) => button.checkVisibility()), false)
   await closePage(page)
 })
 

@@ -132,8 +132,13 @@ await check('a phone sees everything without scrolling sideways', async () => {
   await press(page, 'Chats')
   await importFile(page, exported([{ role: 'user', content: 'x'.repeat(300) }, { role: 'assistant', content: RICH }]))
   await page.waitForSelector('math')
-  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth))
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= screen.width))
+  assert.ok(await page.$eval('header button', (button) => button.getBoundingClientRect().right <= screen.width))
   await refuseBarriers(page)
+  await importFile(page, exported([
+    { role: 'user', content: 'Show me all that you can.' }, { role: 'assistant', content: RICH, timings: TIMINGS },
+  ], 'All that there is'))
+  await page.waitForSelector('.figures')
   await picture(page, 'page-phone')
   await closePage(page)
 })
@@ -207,8 +212,11 @@ await check('1,000 messages cost as much as those in sight', async () => {
 
 await check('a reply streams and tells its figures, and the same prompt is warm', async () => {
   const page = await openChat('tiny', { max_tokens: 24 })
+  const showsHint = () => page.$eval('.hint', (hint) => hint.checkVisibility())
+  assert.ok(await showsHint())
   await say(page, QUESTION)
   await idle(page)
+  assert.equal(await showsHint(), false)
   assert.ok((await lastText(page)).length > 10)
   assert.match(await text(page, '.figures summary'), /tokens reused.*first token.*tokens\/s/)
   await press(page, 'Again', '.assistant')
