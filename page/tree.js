@@ -29,7 +29,7 @@ export class Tree {
     return [...this.#messages.values()]
   }
 
-  // From the root to this message, which nothing in the store can make endless.
+  // From the root to this message. Ends even if stored parents form a cycle.
   path(id) {
     const path = new Set()
     let message = this.get(id)
@@ -43,12 +43,15 @@ export class Tree {
     return this.#children.get(message.parent ?? ROOT) ?? []
   }
 
-  // The newest leaf at or below a message.
+  // The leaf that is reached by taking the newest child at each step. Ends, too.
   leafBelow(message) {
+    const seen = new Set()
+
     for (let last = message; ; ) {
-      const children = this.#children.get(last.id)
-      if (!children?.length) return last
-      last = children.at(-1)
+      const next = this.#children.get(last.id)?.at(-1)
+      if (!next || seen.has(next)) return last
+      seen.add(next)
+      last = next
     }
   }
 }

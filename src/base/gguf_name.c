@@ -28,6 +28,13 @@ const char *hth_gguf_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+char *hth_gguf_name_of_path(const char *path)
+{
+    const char *base = hth_gguf_base_name(path);
+
+    return strndup(base, hth_gguf_stem(base, strlen(base)));
+}
+
 static bool read_digits(const char *text, unsigned *out)
 {
     unsigned number = 0;

@@ -1,7 +1,7 @@
 /*
  * gguf_name.h - names of GGUF files: "NAME.gguf", and "NAME-00001-of-00003.gguf" of a part of a split file
  *
- * Pure functions of names; no file is looked at.
+ * Pure functions of names; no file is looked at. Any thread.
  */
 #ifndef HTH_BASE_GGUF_NAME_H
 #define HTH_BASE_GGUF_NAME_H
@@ -16,6 +16,9 @@ size_t hth_gguf_stem(const char *name, size_t n);
 bool hth_gguf_is_name(const char *path);
 /* The path without its folders. */
 const char *hth_gguf_base_name(const char *path);
+
+/* "models/hearth-tiny.gguf" -> "hearth-tiny", which the caller frees; NULL without memory. */
+char *hth_gguf_name_of_path(const char *path);
 
 enum { HTH_GGUF_PARTS_MAX = 999 }; /* of a file whose parts are opened or counted */
 

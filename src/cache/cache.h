@@ -156,6 +156,7 @@ typedef struct hth_save {
     uint32_t context_size;
     hearth_save_reason reason;
     const char *engine_build;
+    const char *model; /* its name, for people; NULL: none */
     size_t image_bytes;
     const char *text; /* text of the tokens, [n_text_bytes], kept in the row; NULL: prompts are private */
     size_t n_text_bytes;

@@ -69,7 +69,8 @@ typedef enum tag {
     TAG_OWN_KEY = 0x84,
     TAG_ENGINE_BUILD = 0x85,
     TAG_HMAC = 0x86,
-    TAG_HEAD_CRC = 0x87,
+    TAG_HEAD_CRC = 0x87, /* the last record, whatever its number */
+    TAG_MODEL = 0x88,
 } tag;
 
 static const uint8_t magic[] = { 'K', 'V', 'C' };
@@ -245,6 +246,8 @@ static void take_own_record(reader *r, uint8_t which, const uint8_t *value, uint
         info->has_own_key = true;
     } else if (which == TAG_ENGINE_BUILD) {
         info->engine_build = (hth_kvc_bytes){ .data = value, .n = n };
+    } else if (which == TAG_MODEL) {
+        info->model = (hth_kvc_bytes){ .data = value, .n = n };
     } else if (which == TAG_HMAC && n == HMAC_BYTES) {
         info->hmac = (hth_kvc_bytes){ .data = value, .n = n };
         r->hmac = (uint64_t)(value - r->bytes);
@@ -572,7 +575,8 @@ static uint64_t records_bytes(const hth_kvc_info *info)
            record_bytes(info->has_parent, HTH_KEY_BYTES) + record_bytes(info->has_first_position, 4) +
            record_bytes(info->has_kind, 1) + record_bytes(info->logits.n > 0, info->logits.n) +
            record_bytes(info->has_own_key, HTH_KEY_BYTES) +
-           record_bytes(info->engine_build.n > 0, info->engine_build.n) + record_bytes(info->hmac.n > 0, HMAC_BYTES) +
+           record_bytes(info->engine_build.n > 0, info->engine_build.n) +
+           record_bytes(info->model.n > 0, info->model.n) + record_bytes(info->hmac.n > 0, HMAC_BYTES) +
            record_bytes(wants_head_crc(info), 4);
 }
 
@@ -622,6 +626,7 @@ static uint8_t *put_own_records(uint8_t *at, const hth_kvc_info *info, uint8_t *
     if (info->has_own_key)
         at = put_record(at, TAG_OWN_KEY, info->own_key.bytes, HTH_KEY_BYTES);
     at = put_record_if_any(at, TAG_ENGINE_BUILD, info->engine_build);
+    at = put_record_if_any(at, TAG_MODEL, info->model);
     if (info->hmac.n > 0) {
         hmac = (size_t)(at - bytes) + RECORD_HEAD_BYTES;
         at = put_record(at, TAG_HMAC, info->hmac.data, HMAC_BYTES);

@@ -101,6 +101,7 @@ typedef struct hth_kvc_info {
     bool has_own_key;
     hth_key own_key;            /* 0x84 */
     hth_kvc_bytes engine_build; /* 0x85 */
+    hth_kvc_bytes model;        /* 0x88: its name, for people; no part of the key */
     hth_kvc_bytes hmac;         /* 0x86, 32 bytes; not checked here, see kvc_signature.h */
     bool has_head_crc;
     uint32_t head_crc32c; /* 0x87; on encoding: computed, and written where has_head_crc or a row record asks */
@@ -143,10 +144,10 @@ size_t hth_kvc_head_bytes(const hth_kvc_info *info);
 
 /*
  * Write everything before the image into bytes[hth_kvc_head_bytes(info)], for an image of image_bytes bytes with the
- * given CRC32C. The records of the reference come first in its order, then ours in the order of their tags. An optional
- * string with n 0 is left out. A save reason, fingerprint mode or kind that a reader would refuse, or an HMAC of a
- * length other than 0 or 32, is a bug of the caller (asserted). An unknown quant byte is written, and a reader refuses
- * it, as the format demands.
+ * given CRC32C. The records of the reference come first in its order, then ours in the order of hth_kvc_info. An
+ * optional string with n 0 is left out. A save reason, fingerprint mode or kind that a reader would refuse, or an HMAC
+ * of a length other than 0 or 32, is a bug of the caller (asserted). An unknown quant byte is written, and a reader
+ * refuses it, as the format demands.
  */
 void hth_kvc_encode_head(const hth_kvc_info *info, uint64_t image_bytes, uint32_t image_crc32c, uint8_t *bytes);
 

@@ -152,58 +152,49 @@ bool hth_row_file_head_of(const hth_kvc_info *info, const hth_row_id *id, uint64
     return true;
 }
 
-/* Read and parse the head of an open file, with at most two reads: the first tells the length of a long head. */
-static hearth_status read_head(const hth_fs *fs, int fd, const char *path, const hth_row_id *id, const hth_fs_stat *st,
-                               hth_row_head *out, hearth_error *err)
-{
-    uint8_t first[HEAD_BYTES], *longer = NULL;
-    const uint8_t *head = first;
-    size_t n = sizeof(first), n_head, need = 0;
-    hearth_status status = HEARTH_OK;
-    hth_kvc_fault fault;
+/* The bytes of a head; info borrows from them. Zero the pointer first, free it last. */
+typedef struct head_bytes {
+    uint8_t first[HEAD_BYTES];
+    uint8_t *longer; /* NULL: first holds the head */
     hth_kvc_info info;
-    char text[200];
-    int rc;
+} head_bytes;
 
-    if (n > st->bytes)
-        n = (size_t)st->bytes;
+/* Read and parse the head of an open file, with at most two reads: the first tells the length of a long head. */
+static hearth_status read_info(const hth_fs *fs, int fd, const char *path, uint64_t file_bytes, head_bytes *head,
+                               hearth_error *err)
+{
+    size_t n = file_bytes < sizeof(head->first) ? (size_t)file_bytes : sizeof(head->first);
+    size_t n_head, need = 0;
+    hth_kvc_fault fault;
+    char text[200];
+
     for (;;) {
-        rc = hth_fs_read_full(fs, fd, longer ? longer : first, n, 0, &n_head);
-        if (rc != 0) {
-            status = hth_fail_errno(err, -rc, "cannot read the row '%s'", path);
-            goto out;
-        }
-        if (n_head < n) {
-            status = hth_fail(err, HEARTH_CORRUPT, "the row '%s' became shorter while it was read", path);
-            goto out;
-        }
-        if (hth_kvc_parse_meta(head, n_head, st->bytes, &info, &fault, &need))
-            break;
+        uint8_t *bytes = head->longer ? head->longer : head->first;
+        int rc = hth_fs_read_full(fs, fd, bytes, n, 0, &n_head);
+
+        if (rc != 0)
+            return hth_fail_errno(err, -rc, "cannot read the row '%s'", path);
+        if (n_head < n)
+            return hth_fail(err, HEARTH_CORRUPT, "the row '%s' became shorter while it was read", path);
+        if (hth_kvc_parse_meta(bytes, n_head, file_bytes, &head->info, &fault, &need))
+            return HEARTH_OK;
         if (need <= n_head || need > HEAD_BYTES_MAX) {
             hth_kvc_fault_text(&fault, text, sizeof(text));
-            status = hth_fail(err, fault.reason == HTH_KVC_NO_MEMORY ? HEARTH_NO_MEMORY : HEARTH_CORRUPT,
-                              "the row '%s' is not sound: %s", path, text);
-            goto out;
+            return hth_fail(err, fault.reason == HTH_KVC_NO_MEMORY ? HEARTH_NO_MEMORY : HEARTH_CORRUPT,
+                            "the row '%s' is not sound: %s", path, text);
         }
-        free(longer);
-        longer = malloc(need);
-        if (!longer) {
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu bytes of the row '%s'", need, path);
-            goto out;
-        }
-        head = longer;
+        free(head->longer);
+        head->longer = malloc(need);
+        if (!head->longer)
+            return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu bytes of the row '%s'", need, path);
         n = need;
     }
-    if (!hth_row_file_head_of(&info, id, st->bytes, st->mtime, out))
-        status = hth_fail(err, HEARTH_CORRUPT, "the file '%s' is not the row of its name", path);
-out:
-    free(longer);
-    return status;
 }
 
 hearth_status hth_row_file_head(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_head *out,
                                 hearth_error *err)
 {
+    head_bytes head = { .longer = NULL };
     hth_fs_stat st = { .bytes = 0 };
     hearth_status status;
     int fd = -1;
@@ -211,8 +202,30 @@ hearth_status hth_row_file_head(const hth_fs *fs, const char *path, const hth_ro
     status = hth_row_file_open(fs, path, &fd, &st, err);
     if (status != HEARTH_OK)
         return status;
-    status = read_head(fs, fd, path, id, &st, out, err);
+    status = read_info(fs, fd, path, st.bytes, &head, err);
+    if (status == HEARTH_OK && !hth_row_file_head_of(&head.info, id, st.bytes, st.mtime, out))
+        status = hth_fail(err, HEARTH_CORRUPT, "the file '%s' is not the row of its name", path);
+    free(head.longer);
     hth_fs_close(fs, fd);
+    return status;
+}
+
+hearth_status hth_row_file_model(const hth_fs *fs, int fd, const hth_row_id *id, uint64_t file_bytes, char *out,
+                                 size_t capacity, hearth_error *err)
+{
+    head_bytes head = { .longer = NULL };
+    char name[HTH_ROW_FILE_NAME_BYTES];
+    hth_row_meta meta;
+    hearth_status status;
+
+    hth_row_file_name(id, name);
+    status = read_info(fs, fd, name, file_bytes, &head, err);
+    if (status == HEARTH_OK && !hth_row_file_meta_of(&head.info, id, file_bytes, 0, &meta))
+        status = hth_fail(err, HEARTH_CORRUPT, "the file '%s' is not the row of its name", name);
+    if (status == HEARTH_OK)
+        (void)snprintf(out, capacity, "%.*s", (int)(head.info.model.n < capacity ? head.info.model.n : capacity),
+                       head.info.model.n > 0 ? (const char *)head.info.model.data : "");
+    free(head.longer);
     return status;
 }
 

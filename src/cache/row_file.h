@@ -49,7 +49,15 @@ hearth_status hth_row_file_head(const hth_fs *fs, const char *path, const hth_ro
 hearth_status hth_row_file_meta(const hth_fs *fs, const char *path, const hth_row_id *id, hth_row_meta *out,
                                 hearth_error *err);
 
-/* The same for a parsed head; false if it belongs to another row. file_bytes and mtime are those of the file. */
+/*
+ * Read the name of the model that made a row from its open file of file_bytes bytes. Writes it to out[capacity],
+ * terminated, perhaps cut; "" if the row does not tell. The bytes are those of the file, which anybody may have
+ * written. Statuses as hth_row_file_head.
+ */
+hearth_status hth_row_file_model(const hth_fs *fs, int fd, const hth_row_id *id, uint64_t file_bytes, char *out,
+                                 size_t capacity, hearth_error *err);
+
+/* The facts of a parsed head; false if it belongs to another row. file_bytes and mtime are those of the file. */
 bool hth_row_file_head_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,
                           hth_row_head *out);
 bool hth_row_file_meta_of(const hth_kvc_info *info, const hth_row_id *id, uint64_t file_bytes, uint64_t mtime,

@@ -115,6 +115,7 @@ hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
         .has_own_key = true,
         .own_key = save->id.key,
         .engine_build = text_bytes(save->engine_build),
+        .model = text_bytes(save->model),
         .has_head_crc = true,
     };
     if (save->text)

@@ -3,6 +3,7 @@
  */
 #include "cli/bench_load.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/draw.h"
@@ -17,10 +18,15 @@ enum {
     STEPS_AFTER = 2,
     DOCUMENTS = 3,
     QUESTIONS = 4,
-    GROUP_MAX = 16
+    GROUP_MAX = 16,
+    /* Seeds of texts, from that of their group: documents first, then user messages. Groups are GROUP_SEEDS apart. */
+    MESSAGE_SEEDS = 16,
+    GROUP_SEEDS = 256
 };
 
-/* The group that is being made of one kind. */
+static_assert(MESSAGE_SEEDS >= DOCUMENTS && MESSAGE_SEEDS + GROUP_MAX <= GROUP_SEEDS, "no two texts have one seed");
+
+/* The unfinished group of one kind. */
 typedef struct group {
     uint64_t seed;
     int32_t places[GROUP_MAX]; /* of its requests in the plan */
@@ -38,7 +44,7 @@ static hth_bench_request chat_request(const group *g, uint64_t load_seed)
 
     if (g->n >= CONVERSATIONS)
         r.before[0] = g->places[g->n - CONVERSATIONS];
-    r.system = load_seed + (uint64_t)(g->n % SYSTEM_PROMPTS);
+    r.system_seed = load_seed + (uint64_t)(g->n % SYSTEM_PROMPTS);
     r.n_system_words = 300;
     r.n_words = 40;
     return r;
@@ -48,14 +54,18 @@ static hth_bench_request agents_request(const group *g, uint64_t load_seed)
 {
     hth_bench_request r = begins;
 
-    r.system = load_seed + SYSTEM_PROMPTS; /* the tools, the same for all agents */
+    r.system_seed = load_seed + SYSTEM_PROMPTS; /* the tools, the same for all agents */
     r.n_system_words = 400;
     r.n_words = 60;
     if (g->n == SUMMARY) /* compaction: a new conversation of what the branches found */
         for (int i = 0; i < BRANCHES; i++)
             r.before[i] = g->places[SUMMARY - BRANCHES + i];
-    else if (g->n > 0)
-        r.before[0] = g->places[g->n <= BRANCHES ? 0 : g->n > SUMMARY ? g->n - 1 : g->n - BRANCHES];
+    else if (g->n > SUMMARY) /* a step on the summary */
+        r.before[0] = g->places[g->n - 1];
+    else if (g->n > BRANCHES) /* the next step of a branch */
+        r.before[0] = g->places[g->n - BRANCHES];
+    else if (g->n > 0) /* the first step of a branch, on the plan */
+        r.before[0] = g->places[0];
     return r;
 }
 
@@ -63,7 +73,7 @@ static hth_bench_request prefix_request(const group *g)
 {
     hth_bench_request r = begins;
 
-    r.system = g->seed + (uint64_t)(g->n % DOCUMENTS);
+    r.system_seed = g->seed + (uint64_t)(g->n % DOCUMENTS);
     r.n_system_words = 600;
     r.n_words = 15;
     return r;
@@ -79,12 +89,12 @@ void hth_bench_load_plan(uint64_t seed, double rate, hth_bench_request *out, siz
         group *g = &groups[kind];
 
         if (g->n == 0)
-            g->seed = (seed << 32) + (i << 8) + 256;
+            g->seed = (seed << 32) + (i + 1) * GROUP_SEEDS;
         out[i] = kind == HTH_BENCH_CHAT   ? chat_request(g, seed << 32)
                : kind == HTH_BENCH_AGENTS ? agents_request(g, seed << 32)
                                           : prefix_request(g);
         out[i].kind = kind;
-        out[i].text = g->seed + 16 + (uint64_t)g->n;
+        out[i].text_seed = g->seed + MESSAGE_SEEDS + (uint64_t)g->n;
         at_s -= log(1 - hth_draw_uniform(seed, i)) / rate;
         out[i].at_ns = (uint64_t)(at_s * 1e9);
         g->places[g->n++] = (int32_t)i;

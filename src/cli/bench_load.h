@@ -7,7 +7,8 @@
  *   agents   a plan, three branches of it with three steps each, a summary of all, two steps on the summary alone
  *   prefix   three long documents, each with four questions that do not know each other
  *
- * Requests arrive as a Poisson process, whatever the server does (an open loop). The same seed gives the same load.
+ * The planned arrivals are a Poisson process, whatever the server does (an open loop). A request whose needed replies
+ * are late is sent late. The same seed gives the same load. Pure functions; any thread.
  */
 #ifndef HTH_CLI_BENCH_LOAD_H
 #define HTH_CLI_BENCH_LOAD_H
@@ -24,17 +25,20 @@ typedef struct hth_bench_request {
     hth_bench_kind kind;
     uint64_t at_ns; /* planned arrival, from the beginning */
     /*
-     * The requests whose replies it needs: its conversation goes on from the first one. -1: there is none, and it begins
-     * a conversation; the others only have to be there.
+     * The requests whose replies it needs, then -1. None: it begins a conversation. One: it continues that
+     * conversation. Several: it is a summary, which begins a conversation with these replies in its message.
      */
     int32_t before[HTH_BENCH_BEFORE_MAX];
-    uint64_t system; /* seed and words of the system prompt, where it begins a conversation */
+    uint64_t system_seed; /* of the words of the system prompt, or of the document, if it begins a conversation */
     uint32_t n_system_words;
-    uint64_t text; /* of the user's message */
+    uint64_t text_seed; /* of the user's message */
     uint32_t n_words;
 } hth_bench_request;
 
-/* Plan n requests, of which rate arrive a second on average. A request stands behind those that it needs. */
+/*
+ * Plan n < 2^24 requests, of which rate > 0 arrive a second on average; seed < 2^32. A request comes after those that
+ * it needs.
+ */
 void hth_bench_load_plan(uint64_t seed, double rate, hth_bench_request *out, size_t n);
 
 /* Append n words that depend on the seed. */

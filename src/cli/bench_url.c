@@ -96,7 +96,7 @@ static void add_messages(const load *l, const exchange *e, json_t *out)
     const int32_t *before = e->plan.before;
 
     if (before[0] < 0 || summarises(e)) {
-        json_array_append_new(out, words_message("system", e->plan.system, e->plan.n_system_words));
+        json_array_append_new(out, words_message("system", e->plan.system_seed, e->plan.n_system_words));
     } else {
         add_messages(l, &l->exchanges[before[0]], out);
         json_array_append_new(out, message("assistant", l->exchanges[before[0]].reply));
@@ -108,11 +108,11 @@ static void add_messages(const load *l, const exchange *e, json_t *out)
             hth_buffer_add_text(&text, l->exchanges[before[i]].reply);
             hth_buffer_add_text(&text, "\n");
         }
-        hth_bench_words_add(&text, e->plan.text, e->plan.n_words);
+        hth_bench_words_add(&text, e->plan.text_seed, e->plan.n_words);
         json_array_append_new(out, message("user", hth_buffer_text(&text)));
         hth_buffer_deinit(&text);
     } else {
-        json_array_append_new(out, words_message("user", e->plan.text, e->plan.n_words));
+        json_array_append_new(out, words_message("user", e->plan.text_seed, e->plan.n_words));
     }
 }
 

@@ -52,8 +52,8 @@ typedef struct hth_cache_command_options {
 } hth_cache_command_options;
 
 /*
- * Read the command line of a verb, which argv[0] names. True when the options are complete. Otherwise the help or a message is
- * printed, and *exit_out is the exit code. out may point into argv and into itself: use it in place.
+ * Read the command line of a verb, which argv[0] names. True when the options are complete. Otherwise the help or a
+ * message is printed, and *exit_out is the exit code. out may point into argv and into itself: use it in place.
  */
 bool hth_cache_options_parse(const hth_manual *verb, int argc, char **argv, hth_cache_command_options *out,
                              int *exit_out);

@@ -16,8 +16,9 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/prefixes.h"
+#include "cli/row_models.h"
 
-enum { ROWS_FIRST = 256, PREFIXES_SHOWN = 5 };
+enum { ROWS_FIRST = 256, PREFIXES_SHOWN = 5, MODEL_COLUMNS = 18 };
 
 typedef hth_cache_command_options options;
 
@@ -29,6 +30,9 @@ typedef struct contents {
     size_t capacity;
     const options *filter;
     bool out_of_memory;
+
+    hth_row_models models; /* of the rows that are shown, or of all for totals */
+    size_t n_hidden;       /* the first rows, which --limit hides */
 
     bool complete;
     uint64_t quota; /* of all roots; 0: unknown */
@@ -141,6 +145,11 @@ static hearth_status look(const options *o, contents *out, hearth_error *err)
         out->quota = 0;
     if (n_roots > 1 && out->n_rows > 0)
         qsort(out->rows, out->n_rows, sizeof(*out->rows), compare_use);
+    if (o->verb == HTH_CACHE_LS && out->n_rows > o->limit)
+        out->n_hidden = out->n_rows - o->limit;
+    if (status == HEARTH_OK &&
+        !hth_row_models_read(files, out->rows + out->n_hidden, out->n_rows - out->n_hidden, &out->models))
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the models of the rows; use --limit or --kind");
     hth_file_tier_set_close(files);
     return status;
 }
@@ -149,7 +158,14 @@ static void contents_deinit(contents *c)
 {
     hth_pins_deinit(&c->pins);
     hth_pins_deinit(&c->broken);
+    hth_row_models_deinit(&c->models);
     free(c->rows);
+}
+
+/* The model of a row that is shown; "" if it is unknown. */
+static const char *model_of(const contents *c, size_t row)
+{
+    return c->models.names[c->models.of_rows[row - c->n_hidden]];
 }
 
 /* ---- printing ---- */
@@ -194,6 +210,74 @@ static sums sum_up(const contents *c)
         s.n_used += c->rows[i].hit_count > 0;
     }
     return s;
+}
+
+/* The rows and bytes of a model. */
+typedef struct model_sums {
+    const char *name;
+    uint64_t rows;
+    uint64_t bytes;
+} model_sums;
+
+static int most_bytes_first(const void *a, const void *b)
+{
+    const model_sums *left = a, *right = b;
+
+    return left->bytes < right->bytes ? 1 : left->bytes > right->bytes ? -1 : 0;
+}
+
+/* The sums of c->models.n_names models, as an array that the caller frees; NULL without memory. */
+static model_sums *sum_up_models(const contents *c)
+{
+    model_sums *models = calloc(c->models.n_names, sizeof(*models));
+
+    if (!models)
+        return NULL;
+    for (size_t i = 0; i < c->models.n_names; i++)
+        models[i].name = c->models.names[i];
+    for (size_t i = 0; i < c->n_rows; i++) {
+        models[c->models.of_rows[i]].rows++;
+        models[c->models.of_rows[i]].bytes += c->rows[i].bytes;
+    }
+    qsort(models, c->models.n_names, sizeof(*models), most_bytes_first);
+    return models;
+}
+
+static bool print_models(const contents *c)
+{
+    model_sums *models = sum_up_models(c);
+
+    if (!models)
+        return false;
+    for (size_t i = 0; i < c->models.n_names && models[i].rows > 0; i++) {
+        char n_rows[32], size[32];
+
+        if (i == 0)
+            printf("models\n");
+        printf("  %s  %s, %s\n", *models[i].name ? models[i].name : "(unknown)",
+               hth_count_text(models[i].rows, "row", n_rows), hth_size_text(models[i].bytes, size));
+    }
+    free(models);
+    return true;
+}
+
+/* A name, or null for rows that do not tell. */
+static json_t *model_json(const char *name)
+{
+    return *name ? json_string(name) : json_null();
+}
+
+static json_t *models_json(const contents *c)
+{
+    model_sums *models = sum_up_models(c);
+    json_t *array = models ? json_array() : NULL;
+
+    for (size_t i = 0; array && i < c->models.n_names && models[i].rows > 0; i++)
+        (void)json_array_append_new(array, json_pack("{s:o, s:I, s:I}", "name", model_json(models[i].name), "rows",
+                                                     (json_int_t)models[i].rows, "bytes",
+                                                     (json_int_t)models[i].bytes)); /* likewise */
+    free(models);
+    return array;
 }
 
 /* The beginnings of prompts that served most. */
@@ -271,10 +355,11 @@ static bool print_stat_json(const options *o, const contents *c, const sums *s)
         (void)json_object_set_new(kinds, hth_row_kind_name((hth_row_kind)kind),
                                   json_pack("{s:I, s:I}", "rows", (json_int_t)s->rows[kind], "bytes",
                                             (json_int_t)s->bytes[kind])); /* a lack of memory shows at the end */
-    object = json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o}", "directory", o->directory, "rows",
-                       (json_int_t)c->n_rows, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits",
-                       (json_int_t)s->n_hits, "rows_used", (json_int_t)s->n_used, "quarantined",
-                       (json_int_t)c->n_quarantined, "complete", (int)c->complete, "top_prefixes", prefixes_json(c));
+    object =
+        json_pack("{s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:b, s:o, s:o}", "directory", o->directory, "rows",
+                  (json_int_t)c->n_rows, "bytes", (json_int_t)s->n_bytes, "kinds", kinds, "hits", (json_int_t)s->n_hits,
+                  "rows_used", (json_int_t)s->n_used, "quarantined", (json_int_t)c->n_quarantined, "complete",
+                  (int)c->complete, "top_prefixes", prefixes_json(c), "models", models_json(c));
     if (!object) {
         (void)fputs("hearth: the directory's name is no UTF-8, or there is no memory\n", stderr);
         return false;
@@ -328,24 +413,25 @@ static bool print_stat(const options *o, const contents *c)
                hth_cache_command_key_text(&c->broken.keys[i], false, key));
     }
     printf("quarantined  %zu\n", c->n_quarantined);
-    return print_prefixes(c);
+    return print_models(c) && print_prefixes(c);
 }
 
-static bool print_rows_json(const contents *c, uint64_t limit)
+static bool print_rows_json(const contents *c)
 {
     json_t *array = json_array();
 
-    for (size_t i = c->n_rows; i-- > 0 && limit-- > 0;) {
+    for (size_t i = c->n_rows; i-- > c->n_hidden;) {
         const hth_row_meta *row = &c->rows[i];
         char key[2 * HTH_KEY_BYTES + 1];
 
         hth_hex_encode(row->id.key.bytes, HTH_KEY_BYTES, key);
-        if (json_array_append_new(array, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "key", key, "kind",
-                                                   hth_row_kind_name(row->id.kind), "first_position",
-                                                   (json_int_t)row->first_position, "tokens", (json_int_t)row->n_tokens,
-                                                   "bytes", (json_int_t)row->bytes, "last_used_time",
-                                                   (json_int_t)row->last_used_time, "hits", (json_int_t)row->hit_count,
-                                                   "pinned", (int)hth_pins_has(&c->pins, &row->id.key))) != 0) {
+        if (json_array_append_new(
+                array, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "key", key, "kind",
+                                 hth_row_kind_name(row->id.kind), "first_position", (json_int_t)row->first_position,
+                                 "tokens", (json_int_t)row->n_tokens, "bytes", (json_int_t)row->bytes, "last_used_time",
+                                 (json_int_t)row->last_used_time, "hits", (json_int_t)row->hit_count, "pinned",
+                                 (int)hth_pins_has(&c->pins, &row->id.key), "model", model_json(model_of(c, i)))) !=
+            0) {
             json_decref(array);
             return false;
         }
@@ -353,29 +439,45 @@ static bool print_rows_json(const contents *c, uint64_t limit)
     return print_json(array);
 }
 
+/* Write as much of the name of a model as a line has room for; a cut name ends in two points. */
+static const char *short_name(const char *name, bool is_pinned, char text[MODEL_COLUMNS + 1])
+{
+    size_t n_max = MODEL_COLUMNS - (is_pinned ? sizeof("pinned") : 0), n = n_max - 2;
+
+    if (!*name)
+        return "-";
+    if (strlen(name) <= n_max)
+        return name;
+    while (n > 0 && ((unsigned char)name[n] & 0xC0) == 0x80) /* cut at a character */
+        n--;
+    (void)snprintf(text, MODEL_COLUMNS + 1, "%.*s..", (int)n, name);
+    return text;
+}
+
 static bool print_rows(const options *o, const contents *c)
 {
     const uint64_t now = (uint64_t)time(NULL);
     const int n_key = o->full_keys ? 2 * HTH_KEY_BYTES : HTH_CACHE_KEY_DIGITS;
-    uint64_t limit = o->limit;
 
     if (o->as_json)
-        return print_rows_json(c, limit);
+        return print_rows_json(c);
     if (c->n_rows == 0) {
         (void)fprintf(stderr, "hearth: no such row is cached in '%s'; 'hearth run' fills it\n", o->directory);
         return true;
     }
-    printf("%-*s  %-8s  %8s  %6s  %10s  %6s  %5s\n", n_key, "KEY", "KIND", "POSITION", "TOKENS", "SIZE", "UNUSED",
-           "HITS");
-    for (size_t i = c->n_rows; i-- > 0 && limit-- > 0;) {
+    printf("%-*s %-8s %8s %6s %10s %6s %5s %s\n", n_key, "KEY", "KIND", "POSITION", "TOKENS", "SIZE", "UNUSED", "HITS",
+           "MODEL");
+    for (size_t i = c->n_rows; i-- > c->n_hidden;) {
         const hth_row_meta *row = &c->rows[i];
-        char key[2 * HTH_KEY_BYTES + 1], size[32], unused[32];
+        const bool is_pinned = hth_pins_has(&c->pins, &row->id.key);
+        char key[2 * HTH_KEY_BYTES + 1], size[32], unused[32], model[MODEL_COLUMNS + 1];
 
-        printf("%s  %-8s  %8" PRIu32 "  %6" PRIu32 "  %10s  %6s  %5" PRIu32 "%s\n",
+        printf("%s %-8s %8" PRIu32 " %6" PRIu32 " %10s %6s %5" PRIu32 " %s%s\n",
                hth_cache_command_key_text(&row->id.key, o->full_keys, key), hth_row_kind_name(row->id.kind),
                row->first_position, row->n_tokens, hth_size_text(row->bytes, size),
                hth_time_text(now > row->last_used_time ? (now - row->last_used_time) * 1000 : 0, unused),
-               row->hit_count, hth_pins_has(&c->pins, &row->id.key) ? "  pinned" : "");
+               row->hit_count, o->full_keys ? model_of(c, i) : short_name(model_of(c, i), is_pinned, model),
+               is_pinned ? " pinned" : "");
     }
     return true;
 }

@@ -192,6 +192,8 @@ static int tell(const answer *a, bool as_json)
 {
     const bool printed = as_json ? print_answer_json(a) : print_answer(a);
 
+    if (!printed && !ferror(stdout))
+        (void)fputs("hearth: no memory for the output\n", stderr);
     if (hth_output_end(HTH_EXIT_OK) != HTH_EXIT_OK || !printed)
         return HTH_EXIT_USAGE;
     return a->explanation.known_tokens == a->explanation.prompt_tokens ? HTH_EXIT_OK : HTH_EXIT_FAILED;

@@ -4,7 +4,7 @@
 #include "cli/command_list.h"
 
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "cli/nearest.h"
 
@@ -32,6 +32,7 @@ const hth_command *hth_command_find(const char *name)
 {
     const char *thing = name[0] == '-' ? "option" : "command";
     hth_nearest nearest;
+    struct stat st;
 
     hth_nearest_init(&nearest, name);
     for (const hth_command *c = hth_commands; c->manual; c++) {
@@ -43,7 +44,7 @@ const hth_command *hth_command_find(const char *name)
     hth_nearest_try(&nearest, "--version");
     if (nearest.name)
         (void)fprintf(stderr, "hearth: there is no %s '%s'; did you mean '%s'?\n", thing, name, nearest.name);
-    else if (access(name, F_OK) == 0)
+    else if (stat(name, &st) == 0 && S_ISREG(st.st_mode))
         (void)fprintf(stderr, "hearth: '%s' is a file; did you mean 'hearth chat %s'?\n", name, name);
     else
         (void)fprintf(stderr, "hearth: there is no %s '%s'; see 'hearth help'\n", thing, name);

@@ -283,6 +283,8 @@ static bool set_own_records(json_t *object, const hth_kvc_info *info)
         ok = set(object, "own_key", json_hex(info->own_key.bytes, HTH_KEY_BYTES)) && ok;
     if (info->engine_build.data)
         ok = set_text(object, "engine_build", info->engine_build) && ok;
+    if (info->model.data)
+        ok = set_text(object, "model", info->model) && ok;
     if (info->hmac.data)
         ok = set(object, "hmac", json_hex(info->hmac.data, info->hmac.n)) && ok;
     if (info->has_head_crc)
@@ -479,6 +481,8 @@ static void print_tokens(const hth_kvc_info *info)
 
 static void print_own_records(const hth_kvc_info *info)
 {
+    if (info->model.data)
+        print_text("model", info->model);
     if (info->has_kind) {
         print_label("row kind");
         printf("%s\n", hth_row_kind_name(info->kind));

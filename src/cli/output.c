@@ -4,17 +4,22 @@
 #include "cli/output.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 
 int hth_output_end(int exit_code)
 {
+    struct pollfd output = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
     errno = EIO; /* of an earlier write, whose own error is lost */
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
-    if (errno != EPIPE)
+    /* POLLERR: the reader of a pipe has left; so nobody misses the output. */
+    if (errno != EPIPE && !(poll(&output, 1, 0) == 1 && (output.revents & POLLERR)))
         (void)fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
     return HTH_EXIT_FAILED;
 }

@@ -384,6 +384,7 @@ static hearth_status make_head(exporter *e, hearth_error *err)
         .has_own_key = true,
         .own_key = e->key,
         .engine_build = last->engine_build,
+        .model = last->model,
         .hmac = e->options->signing_key ? hth_kvc_signature_room() : (hth_kvc_bytes){ .data = NULL },
         .has_head_crc = true,
     };

@@ -6,31 +6,32 @@
  *   3. write the header with the checksums, make the mapping read-only
  *   4. rename to NAME.weights, and hold a shared lock instead
  *
- * NAME is a digest of the key: the model's files (device, inode, size, times), the machine text, the number and size.
+ * NAME is the first 32 hex digits of a digest of the key: the model's files (device, inode, size, times), the machine
+ * text, the number and the size.
  * A step that looks at names or changes them holds the folder's lock, which nobody holds for long: not while weights
  * are written or checked. All locks are flock(), which the kernel drops with the process. So a file without a lock has
  * no holder. A crash before 4 leaves a NAME.filling without a lock, a crash after 4 a NAME.weights without one. The
  * next process that opens a region in the folder maps it or removes it.
  *
- * Who maps a region checks all of it: the size, the header, and a CRC32C of the weights. The pages are allocated before
- * they are written, so a full file system is an error at step 1 and no SIGBUS at step 2.
+ * Every process that maps a region checks all of it: the size, the header, and a CRC32C of the weights. The pages are
+ * allocated before they are written, so a full file system is an error at step 1 and no SIGBUS at step 2.
  *
- * A user who may write to the folder is trusted: it could change a mapped file. So folders of other users are refused,
- * except of root, and files that others could have written are no regions. In a folder that its group may write to, the
- * group is trusted, and files are the group's, too.
+ * Users who may write to the folder are trusted, because they could change a mapped file. So folders of other users,
+ * except root, are refused, and files that an untrusted user could have written are no regions. In a folder that its
+ * group may write to, the group is trusted, and files are the group's, too.
  *
  * Layout of a file, little-endian:
  *
  *      0   8  "hthweigh"
  *      8   2  format version, 1
- *     10   2  1: a file without holders stays; not covered by a checksum, because it changes
+ *     10   1  1: a file without holders stays; not covered by a checksum, because it changes
  *     12   4  CRC32C of the bytes 16 .. 4095
  *     16   8  bytes of weights
  *     24   4  CRC32C of the weights
  *     28   4  CRC32C of the machine text
  *     32  32  SHA-256 of the key
  *     64  32  the caller's digest of the layout: the name, type, shape and offset of each tensor
- *     96  32  SHA-256 of the model's files, as in the key
+ *     96  32  SHA-256 of device, inode, size and times of the model's files
  *    128      path of the model, zeros
  *   4096      weights, and zeros up to a multiple of the file system's block (of the page, in hugetlbfs)
  */
@@ -140,18 +141,23 @@ int hth_weight_model_digest(const char *path, uint8_t out[HTH_WEIGHT_MODEL_BYTES
     return problem;
 }
 
-/* The path without links among its folders. The name stays, also that of a link, because it tells the parts. */
-static bool resolve(const char *path, char out[HEADER_BYTES - AT_PATH])
+/*
+ * The path without links among its folders. The name stays, also that of a link, because it tells the parts. 0, or an
+ * error number.
+ */
+static int resolve(const char *path, char out[HEADER_BYTES - AT_PATH])
 {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     char *real = folder ? realpath(folder, NULL) : NULL;
-    bool fits = real && (size_t)snprintf(out, HEADER_BYTES - AT_PATH, "%s/%s", real, slash ? slash + 1 : path) <
-                            HEADER_BYTES - AT_PATH;
+    int problem = !folder ? ENOMEM : !real ? errno : 0;
 
+    if (!problem && (size_t)snprintf(out, HEADER_BYTES - AT_PATH, "%s/%s", real, slash ? slash + 1 : path) >=
+                        HEADER_BYTES - AT_PATH)
+        problem = ENAMETOOLONG;
     free(real);
     free(folder);
-    return fits;
+    return problem;
 }
 
 static bool ends_with(const char *name, const char *suffix)
@@ -165,17 +171,20 @@ static hearth_status set_names(hth_weight_region *region, const hth_weight_regio
     hth_sha256 *sha = hth_sha256_new();
     uint8_t numbers[16];
     hearth_status status = HEARTH_OK;
+    int problem = sha ? hth_weight_model_digest(key->model_path, region->model) : ENOMEM;
 
-    if (!sha || hth_weight_model_digest(key->model_path, region->model) != 0) {
-        status = hth_fail(err, HEARTH_IO, "the files of '%s' cannot be examined", key->model_path);
+    if (!problem)
+        problem = resolve(key->model_path, region->model_path);
+    if (problem) {
+        status = hth_fail_errno(err, problem, "cannot examine the files of '%s'", key->model_path);
         goto out;
     }
     if (key->model && memcmp(key->model, region->model, sizeof(region->model)) != 0) {
         status = hth_fail(err, HEARTH_IO, "'%s' changed while it was loaded", key->model_path);
         goto out;
     }
-    if (!resolve(key->model_path, region->model_path) || strlen(key->folder) + 64 >= sizeof(region->path)) {
-        status = hth_fail(err, HEARTH_TOO_LONG, "the name of '%s' or of its folder is too long", key->model_path);
+    if (strlen(key->folder) + 64 >= sizeof(region->path)) {
+        status = hth_fail(err, HEARTH_TOO_LONG, "the name of the folder of host weights '%s' is too long", key->folder);
         goto out;
     }
     hth_put_u64(numbers, key->n_bytes);
@@ -195,7 +204,7 @@ out:
 
 /* ---- the folder ---- */
 
-/* A lock that another process holds is waited for. False with errno. */
+/* A lock that another process holds is waited for. False with errno: EWOULDBLOCK if it was held all the time. */
 static bool lock_patiently(int fd, int mode)
 {
     const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
@@ -206,6 +215,14 @@ static bool lock_patiently(int fd, int mode)
         (void)nanosleep(&pause, NULL); /* flock has no time limit */
     }
     return true;
+}
+
+/* Say that a lock could not be had. doing: "examining", "filling". */
+static hearth_status fail_lock(hearth_error *err, int problem, const char *doing, const char *path)
+{
+    if (problem == EWOULDBLOCK)
+        return hth_fail(err, HEARTH_BUSY, "another process has been %s '%s' for %d s", doing, path, WAIT_MS / 1000);
+    return hth_fail_errno(err, problem, "cannot lock '%s'", path);
 }
 
 static void unlock(int fd)
@@ -363,8 +380,8 @@ static int remove_unheld(const char *path, bool also_kept, const uint32_t *machi
     return problem;
 }
 
-/* but: the name that the caller is about to open, or NULL. */
-static void sweep_locked(const char *folder, const char *but, const uint32_t *machine)
+/* except: the path that the caller is about to open, or NULL. */
+static void sweep_locked(const char *folder, const char *except, const uint32_t *machine)
 {
     char path[PATH_MAX];
     const struct dirent *entry;
@@ -376,7 +393,7 @@ static void sweep_locked(const char *folder, const char *but, const uint32_t *ma
         if (!ends_with(entry->d_name, ready_suffix) && !ends_with(entry->d_name, filling_suffix))
             continue;
         if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path) &&
-            !(but && strcmp(path, but) == 0))
+            !(except && strcmp(path, except) == 0))
             (void)remove_unheld(path, ends_with(entry->d_name, filling_suffix), machine); /* else the next sweep does */
     }
     (void)closedir(directory);
@@ -490,7 +507,7 @@ static bool is_mine(const hth_weight_region *region)
            memcmp(region->map + AT_KEY, region->key, sizeof(region->key)) == 0;
 }
 
-/* Through a mapping, as everything (read_header). */
+/* Writes through a mapping, because hugetlbfs has no write(). */
 static void mark_kept(const hth_weight_region *region)
 {
     int fd = open(region->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -535,6 +552,8 @@ static hearth_status hold_ready_locked(hth_weight_region *region, hearth_error *
 
 static hearth_status begin_filling_locked(hth_weight_region *region, hearth_error *err)
 {
+    int problem;
+
     region->fd = open(region->filling_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, OWN_MODE);
     if (region->fd < 0)
         return hth_fail_errno(err, errno, "cannot make '%s'", region->filling_path);
@@ -542,27 +561,29 @@ static hearth_status begin_filling_locked(hth_weight_region *region, hearth_erro
         ftruncate(region->fd, (off_t)region->map_bytes) == 0 &&
         hth_os_file_allocate(region->fd, 0, region->map_bytes) == 0 && map_file(region, PROT_READ | PROT_WRITE))
         return HEARTH_OK;
-    (void)hth_fail_errno(err, errno, "cannot allocate %zu MiB in '%s' (in hugetlbfs, vm.nr_hugepages makes room)",
-                         region->map_bytes >> 20, region->filling_path);
+    problem = errno;
+    (void)hth_fail_errno(err, problem, "cannot allocate %zu MiB in '%s'%s", region->map_bytes >> 20,
+                         region->filling_path,
+                         problem == ENOMEM || problem == ENOSPC ? "; in hugetlbfs, vm.nr_hugepages makes room" : "");
     (void)unlink(region->filling_path);
     close_file(region);
     return HEARTH_NO_MEMORY;
 }
 
 /* Another process fills the region: give the folder up and wait for its lock, which it loses in any case. */
-static hearth_status await_filling(hth_weight_region *region, hearth_error *err)
+static hearth_status await_filling(hth_weight_region *region, const char *folder, hearth_error *err)
 {
     int fd = open(region->filling_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    bool ok;
+    int problem;
 
     if (fd < 0)
         return errno == ENOENT ? HEARTH_OK : hth_fail_errno(err, errno, "cannot open '%s'", region->filling_path);
     unlock(region->folder_fd);
-    ok = lock_patiently(fd, LOCK_SH);
+    problem = lock_patiently(fd, LOCK_SH) ? 0 : errno;
     (void)close(fd);
-    if (lock_patiently(region->folder_fd, LOCK_EX) && ok)
-        return HEARTH_OK;
-    return hth_fail(err, HEARTH_BUSY, "another process has been filling '%s' for too long", region->path);
+    if (problem)
+        return fail_lock(err, problem, "filling", region->path);
+    return lock_patiently(region->folder_fd, LOCK_EX) ? HEARTH_OK : fail_lock(err, errno, "examining", folder);
 }
 
 /* Under the folder's lock, which it gives up and takes again while it waits. */
@@ -579,7 +600,7 @@ static hearth_status take_locked(hth_weight_region *region, const char *folder, 
             return status;
         if (lstat(region->filling_path, &st) != 0)
             return begin_filling_locked(region, err);
-        status = await_filling(region, err);
+        status = await_filling(region, folder, err);
         if (status != HEARTH_OK)
             return status;
         problem = remove_unheld(region->filling_path, true, NULL); /* its owner died */
@@ -588,7 +609,10 @@ static hearth_status take_locked(hth_weight_region *region, const char *folder, 
     }
 }
 
-/* With or without the folder's lock: a file that is left behind is swept. 0, or the reason why it stays. */
+/*
+ * Give up the region's file. Remove it if nobody else holds it and it is not to be kept; without may_keep, in any case.
+ * 0, or the error number that kept the file in place.
+ */
 static int leave(hth_weight_region *region, bool may_keep)
 {
     const char *path = region->is_filled ? region->path : region->filling_path;
@@ -634,7 +658,7 @@ hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weigh
         int problem;
 
         if (!lock_patiently(region->folder_fd, LOCK_EX)) {
-            status = hth_fail(err, HEARTH_BUSY, "another process holds the folder '%s'", key->folder);
+            status = fail_lock(err, errno, "examining", key->folder);
             goto out;
         }
         status = take_locked(region, key->folder, err);
@@ -694,7 +718,7 @@ static hearth_status make_visible(hth_weight_region *region, const uint8_t layou
     if (mprotect(region->map, region->map_bytes, PROT_READ) != 0)
         return hth_fail_errno(err, errno, "cannot protect the weights of '%s'", region->model_path);
     if (!lock_patiently(region->folder_fd, LOCK_EX))
-        return hth_fail(err, HEARTH_BUSY, "another process holds the folder of '%s'", region->path);
+        return fail_lock(err, errno, "examining the folder of", region->path);
     if (!has_name(region->fd, region->filling_path) || rename(region->filling_path, region->path) != 0)
         status = hth_fail_errno(err, errno, "cannot publish '%s'", region->path);
     else if (flock(region->fd, LOCK_SH | LOCK_NB) != 0)
@@ -716,7 +740,7 @@ hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t
 
 void hth_weight_region_reject(hth_weight_region *region)
 {
-    (void)leave(region, false); /* else who maps it finds the same */
+    (void)leave(region, false); /* if the file stays, the next process that maps it finds the same damage */
 }
 
 void hth_weight_region_close(hth_weight_region *region)

@@ -17,22 +17,24 @@
 typedef struct hth_weight_region hth_weight_region;
 
 typedef struct hth_weight_region_key {
-    const char *folder;     /* made if it is missing; refused if others than its group may write to it */
+    const char *folder;     /* made with mode 0700 if it is missing */
     const char *model_path; /* the first part of a split model stands for all */
-    const uint8_t *model;   /* its digest before anybody opened it; NULL: that of now */
+    const uint8_t *model;   /* hth_weight_model_digest from before the engine opened the files; NULL: no check */
     const char *machine;    /* engine and features of the processor: others have regions of their own */
     size_t n_bytes;         /* at least 1 */
-    unsigned number;        /* of the regions of one model */
-    bool keep;              /* the last holder leaves the file */
+    unsigned number;        /* tells the regions of one model apart */
+    bool keep;              /* the file stays if this holder is the last one */
 } hth_weight_region_key;
 
-/* The identity of a model's files: device, inode, size and times. 0, or an error number. */
+/* The identity of a model's files: device, inode, size and times. 0, or an error number. Any thread. */
 int hth_weight_model_digest(const char *path, uint8_t out[HTH_WEIGHT_MODEL_BYTES]);
 
 /*
- * Map the region if it is there and whole. Otherwise begin to fill it: its memory is then writable. Waits while
- * another process fills it, for half a minute at most (HEARTH_BUSY). Every failure leaves the caller with the engine's
- * way: memory of its own.
+ * Map the region if it is there and whole. Otherwise begin to fill it: its memory is then writable. key is read during
+ * the call only. Waits for each other process that fills the region or examines the folder, half a minute at most.
+ * HEARTH_BUSY: one took longer. HEARTH_MISUSE: everybody may write to the folder, or its owner is neither this user nor
+ * root. HEARTH_NO_MEMORY: the folder has no room. HEARTH_IO and others: the error says it. Every failure leaves the
+ * caller with the engine's way: memory of its own.
  */
 hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weight_region **out, hearth_error *err);
 
@@ -51,14 +53,19 @@ const char *hth_weight_region_path(const hth_weight_region *region);
  */
 hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
                                         hearth_error *err);
-/* The contents turned out wrong, or will not be complete: nobody maps the file again, or waits for it. */
+/*
+ * The contents turned out wrong, or will not be complete: remove the file, so that nobody maps it again or waits for it.
+ * This and close wait for the folder's lock, half a minute at most. Without the lock, the file stays until a sweep.
+ */
 void hth_weight_region_reject(hth_weight_region *region);
-/* Unmap. The last holder removes the file, unless its key says keep. Accepts NULL. */
+/* Unmap. The last holder removes the file, unless that holder's key says keep. Accepts NULL. */
 void hth_weight_region_close(hth_weight_region *region);
 
+/* ---- a whole folder: any thread; these functions read files ---- */
+
 /*
- * Remove the files in a folder that nobody holds, except kept ones of model files that are as they were. Opening a
- * region does it, too, and removes kept ones of another machine text.
+ * Remove files without a holder. Kept files stay while their model is as it was. Opening a region does the same, and
+ * removes kept files of another machine text.
  */
 void hth_weight_regions_sweep(const char *folder);
 /* Bytes of the files in a folder that are of a model, whoever holds them. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/gguf_name.h"
 #include "base/structs.h"
 #include "models/fingerprinting.h"
 #include "models/model_inside.h"
@@ -95,7 +96,7 @@ static hearth_status load(hearth_model *model, const char *path, const hearth_ad
     hth_loaded_adapter one = {
         .scale = options->scale,
         .named_scale = load_scale != 0 ? load_scale : 1,
-        .name = options->name ? strdup(options->name) : hth_name_of_path(path),
+        .name = options->name ? strdup(options->name) : hth_gguf_name_of_path(path),
         .path = strdup(path),
     };
     hearth_status status = one.name && one.path

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/gguf_name.h"
 #include "base/os.h"
 #include "engine/engine_options.h"
 
@@ -14,6 +15,7 @@ enum { VOCABULARY_PADDING = 128 };
 
 struct hth_model_draft {
     char *path;
+    char *name;
     const hth_backend *backend;
     hth_engine_model *engine_model;
     hth_engine_context *context;
@@ -42,6 +44,7 @@ void hth_model_draft_free(hth_model_draft *draft)
         return;
     hth_model_draft_unload(draft);
     hth_fingerprinting_free(draft->fingerprinting);
+    free(draft->name);
     free(draft->path);
     free(draft);
 }
@@ -156,6 +159,7 @@ static hearth_status load(hth_model_draft *draft, hearth_runtime *runtime, const
         .keyspace = { .fingerprint_mode = (uint8_t)options->fingerprint_mode,
                       .quant_byte = hth_quant_byte_of_rows(info.quant_type) },
         .engine_build = draft->backend->build(),
+        .model = draft->name,
         .cache = hth_runtime_cache(runtime),
         .log = hth_runtime_log(runtime),
     };
@@ -168,9 +172,11 @@ hearth_status hth_model_draft_load(hearth_runtime *runtime, const hth_draft_targ
     hth_model_draft *draft = calloc(1, sizeof(*draft));
     hearth_status status;
 
-    if (draft)
+    if (draft) {
         draft->path = strdup(options->draft_model);
-    if (!draft || !draft->path) {
+        draft->name = hth_gguf_name_of_path(options->draft_model);
+    }
+    if (!draft || !draft->path || !draft->name) {
         hth_model_draft_free(draft);
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to load '%s'", options->draft_model);
     }

@@ -117,14 +117,6 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
 
 /* ---- the first step ---- */
 
-char *hth_name_of_path(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path;
-
-    return strndup(base, hth_gguf_stem(base, strlen(base)));
-}
-
 /* Other metadata make another model. */
 static hearth_status note_overrides(hearth_model *model, const hearth_engine_options *engine, hearth_error *err)
 {
@@ -316,6 +308,7 @@ static hearth_status make_context(hearth_model *model, const hearth_model_option
     hth_sha256_of(info.params_text, strlen(info.params_text), place->keyspace.ctx_params_hash);
     place->policy = policy_of(options->cache_policy, info.n_ctx);
     place->engine_build = model->backend->build();
+    place->model = model->name;
     place->cache = hth_runtime_cache(model->runtime);
     place->resume_wait_ms = hth_runtime_settings_of(model->runtime)->resume_wait_ms;
     place->keeps_text = hth_runtime_settings_of(model->runtime)->keeps_text;
@@ -421,7 +414,7 @@ hearth_status hth_model_new(hearth_runtime *runtime, const char *path, const hea
         .end = hth_model_end,
     };
     model->teller = (hth_event_teller){ .model = model, .pause = hth_model_pause };
-    model->name = options->name ? strdup(options->name) : hth_name_of_path(path);
+    model->name = options->name ? strdup(options->name) : hth_gguf_name_of_path(path);
     model->path = strdup(path);
     model->cache_salt = options->cache_salt ? strdup(options->cache_salt) : NULL;
     model->place.keyspace.fingerprint_mode = (uint8_t)options->fingerprint_mode;

@@ -107,8 +107,6 @@ hth_engine_context_params hth_model_context_params(const hearth_model *model, co
 /* Make hth_model_identify end soon with HEARTH_CANCELLED, if it waits for a fingerprint. Any thread. */
 void hth_model_stop_identifying(hearth_model *model);
 
-/* "models/hearth-tiny.gguf" -> "hearth-tiny"; NULL without memory. */
-char *hth_name_of_path(const char *path);
 /* Copy a text, cut to whole characters. */
 void hth_copy_text(char *to, size_t capacity, const char *from);
 /* HEARTH_MISUSE for a pooling that does not exist. */

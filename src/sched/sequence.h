@@ -38,6 +38,7 @@ typedef struct hth_workplace {
     hth_keyspace keyspace;
     hth_policy policy;
     const char *engine_build;
+    const char *model;            /* its name, which rows keep for people */
     hth_cache *cache;             /* NULL: nothing is cached */
     hth_true_tokens *true_tokens; /* NULL: no text's tokens are known */
     hth_draft_model *draft_model; /* NULL: none */

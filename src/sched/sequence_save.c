@@ -119,6 +119,7 @@ static bool save_cells(hth_sequence *sequence, const hth_row_id *id, hearth_save
         .context_size = place->n_ctx,
         .reason = reason,
         .engine_build = place->engine_build,
+        .model = place->model,
         .superseded = superseded_by(sequence, id, begin),
     };
     hearth_error err = { .message = "" };
@@ -159,6 +160,7 @@ static bool save_state(hth_sequence *sequence, const hth_key *key, hearth_save_r
         .context_size = place->n_ctx,
         .reason = reason,
         .engine_build = place->engine_build,
+        .model = place->model,
     };
 
     return hth_cache_is_saved(place->cache, &save.id) || pack(sequence, sequence->id, HTH_STATE_REST, &save);
@@ -245,6 +247,7 @@ void hth_sequence_save_logits(hth_sequence *sequence, const float *logits, heart
         .context_size = place->n_ctx,
         .reason = reason,
         .engine_build = place->engine_build,
+        .model = place->model,
         .image_bytes = place->n_vocab * sizeof(float),
     };
     hth_slab *slab;

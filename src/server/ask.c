@@ -42,12 +42,12 @@ hearth_status hth_ask(const char *base, const char *path, const char *key, const
     if (!fetch)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to '%s'", url);
     status = hth_fetch_transfer(fetch, &order, status_out, &cause);
-    if (status == HEARTH_IO)
+    if (status == HEARTH_IO && !hth_fetch_has_reached(fetch))
         status = hth_fail(err, status,
                           "no server answers at %.*s (%s); start one with 'hearth serve -m MODEL', or name another "
                           "with --url",
                           n_base, base, cause.message);
-    else if (status != HEARTH_OK)
+    else if (status != HEARTH_OK && err)
         *err = cause;
     hth_fetch_free(fetch);
     return status;

@@ -17,6 +17,7 @@ enum { CONNECT_MS = 10000, SILENCE_S = 60, KEY_BYTES_MAX = 4096, HOST_BYTES = 25
 struct hth_fetch {
     CURL *easy;
     const hth_fetch_order *order; /* while it runs */
+    bool has_reached;             /* in the last transfer */
     char header[KEY_BYTES_MAX + 32];
 };
 
@@ -206,6 +207,8 @@ hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order,
         goto out;
     }
     code = curl_easy_perform(fetch->easy);
+    fetch->has_reached =
+        code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST && code != CURLE_COULDNT_RESOLVE_PROXY;
     host_text(order->url, host);
     if (code == CURLE_OK)
         (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, status_out); /* known after a transfer */
@@ -218,6 +221,11 @@ out:
     curl_slist_free_all(headers);
     fetch->order = NULL;
     return status;
+}
+
+bool hth_fetch_has_reached(const hth_fetch *fetch)
+{
+    return fetch->has_reached;
 }
 
 const char *hth_fetch_header(hth_fetch *fetch, const char *name)

@@ -47,6 +47,8 @@ typedef struct hth_fetch_order {
  */
 hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err);
 
+/* After HEARTH_IO: was there a connection? */
+bool hth_fetch_has_reached(const hth_fetch *fetch);
 /* Of the last answer, until the next hth_fetch_transfer; NULL: it has none. */
 const char *hth_fetch_header(hth_fetch *fetch, const char *name);
 const char *hth_fetch_redirect(hth_fetch *fetch);   /* an absolute address */

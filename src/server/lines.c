@@ -22,6 +22,8 @@ void hth_make_printable(char *text)
             n = 1;
         } else if ((unsigned char)*text < 0x20 || *text == 0x7f) {
             *text = ' ';
+        } else if (n == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0) { /* C1 */
+            text[0] = text[1] = ' ';
         }
         text += n;
         n_left -= n;

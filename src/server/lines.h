@@ -24,7 +24,7 @@ void hth_lines_push(hth_lines *lines, const char *bytes, size_t n_bytes, hth_lin
 void hth_lines_end(hth_lines *lines, hth_line_fn on_line, void *user_data);
 
 /*
- * Replace invalid UTF-8 by question marks, and control characters by spaces.
+ * Replace invalid UTF-8 by question marks, and control characters, also those of two bytes (C1), by spaces.
  */
 void hth_make_printable(char *text);
 

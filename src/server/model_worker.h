@@ -127,12 +127,12 @@ void hth_model_worker_prepare(hth_model_worker *worker);
 /* Add the devices that it uses. */
 void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_pools *pools);
 hth_residence hth_model_worker_residence(const hth_model_worker *worker);
-/* The model for a plan; and the rows that it left in memory when its process ended (0 bytes: none). */
+/* The model for a plan; and its weights that the folder of host weights keeps (0 bytes: none). */
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
-                               hth_resident *rows);
+                               hth_resident *kept);
 /* Closed: new requests wait while those at work finish. */
 void hth_model_worker_set_closed(hth_model_worker *worker, bool is_closed);
-/* The cause of the end of a process, or of rows, that no operator ordered. */
+/* The cause of the end of a process, or of kept weights, that no operator ordered. */
 typedef enum hth_departure {
     HTH_DEPARTURE_NONE,
     HTH_DEPARTURE_ROOM,

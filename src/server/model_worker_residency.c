@@ -190,7 +190,7 @@ void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_po
 }
 
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
-                               hth_resident *rows)
+                               hth_resident *kept)
 {
     const uint64_t oldest_ns = hth_waiters_oldest_ns(&worker->waiters);
     const uint64_t summoned_ns = worker->state == HTH_WORKER_BROKEN ? 0 : worker->summoned_ns;
@@ -215,12 +215,12 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
                       (worker->shared->n_asked == 0 || hth_model_worker_waited_long(worker)),
     };
     hth_device_pools_share(pools, &worker->learned.needs, out->bytes);
-    *rows = (hth_resident){ .residence = HTH_RESIDENCE_ROWS,
+    *kept = (hth_resident){ .residence = HTH_RESIDENCE_KEPT,
                             .used_ns = worker->used_ns,
                             .is_pinned = worker->weights_are_pinned || are_held ||
                                          worker->weights_count == HTH_WEIGHTS_COUNT_APART };
     if (worker->weights_count == HTH_WEIGHTS_COUNT_APART || (is_out && worker->weights_count == HTH_WEIGHTS_COUNT_HERE))
-        rows->bytes[0] = worker->host_bytes;
+        kept->bytes[0] = worker->host_bytes;
     if (is_out || worker->weights_count != HTH_WEIGHTS_COUNT_HERE)
         out->bytes[0] -= hth_smaller(out->bytes[0], worker->host_bytes); /* its process maps them */
 }

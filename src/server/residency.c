@@ -1,8 +1,8 @@
 /*
  * residency.c - see residency.h
  *
- * A plan counts what the pools hold now (taken), the part of it that is about to leave (leaving), and the room that
- * those before in line wait for (claimed). Room that leaves now is free at a later plan.
+ * A plan counts what the pools hold now (taken), the part of it that will be free (leaving), and the room that models
+ * earlier in line wait for (claimed). A later plan can use what leaves; this one cannot.
  */
 #include "server/residency.h"
 
@@ -22,7 +22,7 @@ typedef uint32_t kinds;
 
 #define HOST UINT32_C(1)
 #define PLACES (UINT32_C(1) << 31)
-#define HOST_ROWS (UINT32_C(1) << 30) /* the part of the host's that rows take */
+#define HOST_KEPT (UINT32_C(1) << 30) /* the part of the host's that kept weights take */
 
 static_assert(HTH_POOLS_MAX <= 30, "a bit for each pool");
 
@@ -51,7 +51,7 @@ static void add(room *to, const hth_resident *model)
 {
     for (size_t k = 0; k < HTH_POOLS_MAX; k++)
         to->bytes[k] = sum(to->bytes[k], model->bytes[k]);
-    to->places += model->residence != HTH_RESIDENCE_ROWS;
+    to->places += model->residence != HTH_RESIDENCE_KEPT;
 }
 
 static void measure_pools(plan *p)
@@ -109,7 +109,7 @@ static kinds lack_of(const plan *p, const room *taken, const hth_resident *model
 /* The kinds of room that a model gives when it leaves. */
 static kinds gift_of(const plan *p, const hth_resident *model)
 {
-    kinds gift = model->residence == HTH_RESIDENCE_ROWS ? HOST_ROWS : PLACES;
+    kinds gift = model->residence == HTH_RESIDENCE_KEPT ? HOST_KEPT : PLACES;
 
     for (size_t k = 0; k < p->n_pools; k++)
         if (model->bytes[k] > 0)
@@ -145,10 +145,10 @@ static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool m
         return false;
     if (model && victim->wanted_ns > 0 && (model->wanted_ns == 0 || victim->wanted_ns <= model->wanted_ns))
         return false; /* its own turn */
-    if (victim->residence == HTH_RESIDENCE_ROWS)
+    if (victim->residence == HTH_RESIDENCE_KEPT)
         return victim->bytes[0] > 0;
     if (victim->residence != HTH_RESIDENCE_IN || p->is_external || (model && model->wanted_ns == 0))
-        return false; /* for a model that is invited only rows leave */
+        return false; /* for a model that is invited only kept weights leave */
     return may_be_busy || is_idle(victim);
 }
 
@@ -223,7 +223,7 @@ static kinds excess(const plan *p)
         if (n > 1)
             over |= HOST << k;
         else if (k == 0)
-            over |= HOST_ROWS;
+            over |= HOST_KEPT;
     }
     return over;
 }
@@ -300,37 +300,43 @@ static void claim(plan *p, const hth_resident *model)
     p->claimed.places++;
 }
 
-static void serve_line(plan *p, uint64_t turn_ns)
+/* Let waiting models enter. True if one waits in its turn: then nobody else enters. */
+static bool serve_line(plan *p, uint64_t turn_ns)
 {
     ptrdiff_t i = NONE;
 
     while ((i = next_in_line(p, i == NONE ? 0 : p->models[i].wanted_ns, i)) != NONE) {
         const hth_resident *model = &p->models[i];
-        const bool is_strict = p->now_ns >= model->wanted_ns && p->now_ns - model->wanted_ns >= turn_ns;
+        const bool has_its_turn = p->now_ns >= model->wanted_ns && p->now_ns - model->wanted_ns >= turn_ns;
 
         if (!fits_now(p, model)) {
             /* Before its turn, nobody leaves for it in vain. In its turn, it takes the room that there is. */
-            if (!can_make_room(p, model, is_strict) && !is_strict)
+            if (!can_make_room(p, model, has_its_turn) && !has_its_turn)
                 continue; /* others may pass */
-            make_room(p, model, is_strict);
+            make_room(p, model, has_its_turn);
         }
         if (fits_now(p, model)) {
             enter(p, (size_t)i);
             continue;
         }
         claim(p, model);
-        if (is_strict)
-            return;
+        if (has_its_turn)
+            return true;
     }
-    for (size_t k = 0; k < p->n; k++) {
-        const hth_resident *model = &p->models[k];
+    return false;
+}
+
+static void admit_invited(plan *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        const hth_resident *model = &p->models[i];
 
         if (model->residence != HTH_RESIDENCE_OUT || !model->is_invited || model->wanted_ns > 0)
             continue;
         if (p->pool.bytes[0] > 0 && !fits_now(p, model) && can_make_room(p, model, false))
             make_room(p, model, false);
         if (is_welcome(p, model))
-            enter(p, k);
+            enter(p, i);
     }
 }
 
@@ -366,5 +372,6 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
         p.limits.bytes[0] = 0;
         measure_pools(&p);
     }
-    serve_line(&p, limits->turn_ns);
+    if (!serve_line(&p, limits->turn_ns))
+        admit_invited(&p);
 }

@@ -163,7 +163,7 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
 /* Returns the bytes that are free now. */
 static uint64_t obey(hth_model_worker *worker, const hth_resident *resident, hth_residency_order order)
 {
-    if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_ROWS)
+    if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_KEPT)
         return hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
     if (order == HTH_RESIDENCY_ENTER)
         hth_model_worker_start(worker);
@@ -173,7 +173,7 @@ static uint64_t obey(hth_model_worker *worker, const hth_resident *resident, hth
         hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
                                             ? HTH_DEPARTURE_REST
                                             : HTH_DEPARTURE_ROOM);
-    else if (resident->residence != HTH_RESIDENCE_ROWS)
+    else if (resident->residence != HTH_RESIDENCE_KEPT)
         hth_model_worker_set_closed(worker, order == HTH_RESIDENCY_CLOSE);
     return 0;
 }
@@ -213,14 +213,14 @@ static void link_kept(hth_supervisor *supervisor, size_t i)
     hth_resident *model = &supervisor->residents[2 * i];
 
     for (size_t k = 0; k < supervisor->present.n + supervisor->leaving.n; k++) {
-        hth_resident *rows = &supervisor->residents[2 * k + 1];
+        hth_resident *kept = &supervisor->residents[2 * k + 1];
 
-        if (model->residence != HTH_RESIDENCE_OUT || rows->bytes[0] == 0 ||
+        if (model->residence != HTH_RESIDENCE_OUT || kept->bytes[0] == 0 ||
             (k != i && !hth_model_worker_shares_weights(worker, hth_supervisor_worker_at(supervisor, k))))
             continue;
-        model->kept = rows;
-        if (model->wanted_ns > 0 && (rows->wanted_ns == 0 || model->wanted_ns < rows->wanted_ns))
-            rows->wanted_ns = model->wanted_ns;
+        model->kept = kept;
+        if (model->wanted_ns > 0 && (kept->wanted_ns == 0 || model->wanted_ns < kept->wanted_ns))
+            kept->wanted_ns = model->wanted_ns;
     }
 }
 
@@ -674,13 +674,13 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
     for (size_t k = 1; k < out.n; k++)
         out.pools[k] = pool_of(devices.at[k - 1].name, limits.bytes[k]);
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
-        hth_resident model, rows;
+        hth_resident model, kept;
 
-        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &model, &rows);
+        hth_model_worker_resident(hth_supervisor_worker_at(supervisor, i), &devices, &model, &kept);
         out.rows_bytes += hth_model_worker_row_bytes(hth_supervisor_worker_at(supervisor, i));
-        out.pools[0].used_bytes += rows.bytes[0];
+        out.pools[0].used_bytes += kept.bytes[0];
         if (hth_model_worker_weights_are_pinned(hth_supervisor_worker_at(supervisor, i)))
-            out.pools[0].pinned_bytes += rows.bytes[0];
+            out.pools[0].pinned_bytes += kept.bytes[0];
         for (size_t k = 0; k < out.n && model.residence != HTH_RESIDENCE_OUT; k++) {
             out.pools[k].used_bytes += model.bytes[k];
             out.pools[k].pinned_bytes += model.is_pinned ? model.bytes[k] : 0;

@@ -47,13 +47,16 @@ prompt_key=$(field prompt_key "$work/cold.json")
 # stat and ls, for people and as JSON.
 status 0 "$hearth" cache stat
 grep -q "^rows  *[1-9]" "$work/out" || fail "stat counts nothing: $(cat "$work/out")"
+grep -q "^  stub:  [1-9][0-9]* rows, " "$work/out" || fail "stat does not tell the model: $(cat "$work/out")"
 status 0 "$hearth" cache stat --json
 is_json "$work/out"
+grep -q '"name": "stub:"' "$work/out" || fail "stat --json does not tell the model: $(cat "$work/out")"
 status 0 "$hearth" cache ls --json --key "$key"
 is_json "$work/out"
 expect "rows of the finish key" "$(grep -c '"key"' "$work/out")" 1
 grep -q '"kind": "tail"' "$work/out" || fail "the finish key names no tail: $(cat "$work/out")"
 status 0 "$hearth" cache list
+grep -q " stub:$" "$work/out" || fail "ls does not tell the model: $(cat "$work/out")"
 [ "$(awk '{ if (length > n) n = length } END { print n }' "$work/out")" -le 80 ] || fail "ls has long lines: $(cat "$work/out")"
 status 0 "$hearth" cache ls --kind logits --limit 1
 expect "lines with --limit 1" "$(wc -l <"$work/out")" 2

@@ -66,11 +66,15 @@ refuse 2 "'cache rm' needs KEY; see 'hearth help cache rm'" cache remove
 refuse 2 "'key list' needs --file" key ls
 
 # A reader that leaves ends the output without a message; a full device is told.
-{
-  while [ ! -e "$work/left" ]; do sleep 0.05; done
-  "$hearth" help run 2>"$work/err" || true
-} | { exec <&-; touch "$work/left"; }
-expect "messages for nobody" "$(cat "$work/err")" ""
+for command in "help run" "kvc inspect --json $fixtures/kvc/k11-512-empty-payload.kvc"; do
+  rm -f "$work/left"
+  {
+    while [ ! -e "$work/left" ]; do sleep 0.05; done
+    # shellcheck disable=SC2086
+    "$hearth" $command 2>"$work/err" || true
+  } | { exec <&-; touch "$work/left"; }
+  expect "messages for nobody" "$(cat "$work/err")" ""
+done
 status=0; "$hearth" completion bash >/dev/full 2>"$work/err" || status=$?
 expect "exit code on a full device" "$status" 1
 said "cannot write to standard output: No space left on device"

@@ -36,6 +36,7 @@ static void check_accepted(const uint8_t *bytes, size_t n_bytes, const hth_kvc_i
     check_inside(bytes, n_bytes, info->writer_version);
     check_inside(bytes, n_bytes, info->save_reason_detail);
     check_inside(bytes, n_bytes, info->engine_build);
+    check_inside(bytes, n_bytes, info->model);
     check_inside(bytes, n_bytes, info->logits);
     check_inside(bytes, n_bytes, info->hmac);
     assert(info->tokens.data);
@@ -79,6 +80,7 @@ static void check_rewritten(const uint8_t *bytes, const hth_kvc_info *info)
     assert(same_bytes(read.tokens, info->tokens));
     assert(same_bytes(read.hostname, info->hostname));
     assert(same_bytes(read.engine_build, info->engine_build));
+    assert(same_bytes(read.model, info->model));
 out:
     free(again);
 }

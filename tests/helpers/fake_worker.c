@@ -183,7 +183,7 @@ static void do_word(fake *f, const char *word)
         for (long i = strtol(argument, NULL, 10); i > 0; i--)
             (void)fprintf(stderr, "hearth: info: line %ld of many\n", i);
     } else if (IS("binary")) {
-        (void)fwrite("\xff\xfe\x01 not text \xc3\xa9\n", 1, 16, stderr);
+        (void)fwrite("\xff\xfe\x01\xc2\x9b not text \xc3\xa9\n", 1, 18, stderr);
         for (int i = 0; i < 5000; i++)
             (void)fputc('y', stderr);
         (void)fputc('\n', stderr);

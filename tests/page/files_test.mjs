@@ -50,4 +50,5 @@ test('no message is its own ancestor', () => {
 test('a path ends where it comes to a message again', () => {
   const tree = new Tree([{ id: 'a', parent: 'b', createdAt: 1 }, { id: 'b', parent: 'a', createdAt: 2 }])
   assert.deepEqual(tree.path('b').map(({ id }) => id), ['a', 'b'])
+  assert.equal(tree.leafBelow(tree.get('a')).id, 'a')
 })

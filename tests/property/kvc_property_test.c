@@ -89,6 +89,7 @@ typedef struct kvc_file {
     hth_kvc_info info; /* as given to the encoder; borrows from here */
     uint8_t prompt[TEXT_BYTES_MAX], hostname[TEXT_BYTES_MAX], version[TEXT_BYTES_MAX], detail[TEXT_BYTES_MAX];
     uint8_t build[TEXT_BYTES_MAX];
+    uint8_t model[TEXT_BYTES_MAX];
     uint8_t tokens[4 * TOKENS_MAX];
     uint8_t hmac[32];
     uint8_t *bytes;
@@ -123,6 +124,7 @@ static void random_row(kvc_file *file)
     else
         random_fill(info->own_key.bytes, sizeof(info->own_key.bytes));
     info->engine_build = random_text(file->build);
+    info->model = random_text(file->model);
     if (random_bool()) {
         random_fill(file->hmac, sizeof(file->hmac));
         info->hmac = (hth_kvc_bytes){ .data = file->hmac, .n = sizeof(file->hmac) };
@@ -195,6 +197,7 @@ static void assert_same_row(const hth_kvc_info *read, const hth_kvc_info *given)
     assert_int_equal(read->has_own_key, given->has_own_key);
     assert_true(!given->has_own_key || hth_key_equal(&read->own_key, &given->own_key));
     assert_same_bytes(read->engine_build, given->engine_build);
+    assert_same_bytes(read->model, given->model);
     assert_same_bytes(read->hmac, given->hmac);
     assert_int_equal(read->has_head_crc, given->has_kind);
 }

@@ -287,7 +287,7 @@ TEST(memory_is_enough_and_every_request_begins)
         draw_bytes(&w, &w.models[i]);
     }
     for (size_t i = MODELS; i < (size_t)2 * MODELS; i++)
-        w.models[i] = (hth_resident){ .residence = HTH_RESIDENCE_ROWS };
+        w.models[i] = (hth_resident){ .residence = HTH_RESIDENCE_KEPT };
     for (uint64_t step = 0; step < n_steps; step++) {
         w.now++;
         for (size_t i = 0; i < MODELS; i++)

@@ -15,11 +15,12 @@ TEST(the_same_seed_gives_the_same_load_and_another_seed_another_one)
     hth_bench_load_plan(7, 5, plan, N);
     hth_bench_load_plan(7, 5, again, N);
     for (size_t i = 0; i < N; i++)
-        assert_true(plan[i].at_ns == again[i].at_ns && plan[i].system == again[i].system &&
-                    plan[i].text == again[i].text &&
+        assert_true(plan[i].at_ns == again[i].at_ns && plan[i].system_seed == again[i].system_seed &&
+                    plan[i].text_seed == again[i].text_seed &&
                     memcmp(plan[i].before, again[i].before, sizeof(plan[i].before)) == 0);
     hth_bench_load_plan(8, 5, again, N);
-    assert_true(plan[0].at_ns != again[0].at_ns && plan[0].system != again[0].system && plan[0].text != again[0].text);
+    assert_true(plan[0].at_ns != again[0].at_ns && plan[0].system_seed != again[0].system_seed &&
+                plan[0].text_seed != again[0].text_seed);
 }
 
 TEST(arrivals_rise_at_the_rate_and_vary)
@@ -44,7 +45,7 @@ TEST(a_request_stands_behind_those_that_it_needs_and_no_text_comes_twice)
             assert_true(plan[i].before[k] < 0 || plan[plan[i].before[k]].kind == plan[i].kind);
         }
         for (size_t k = 0; k < i; k++)
-            assert_true(plan[k].text != plan[i].text);
+            assert_true(plan[k].text_seed != plan[i].text_seed);
     }
 }
 
@@ -67,10 +68,11 @@ TEST(conversations_share_prompts_agents_fan_out_and_summarise_and_documents_are_
     assert_int_equal(count_beginnings(HTH_BENCH_AGENTS, 3 * 13), 2); /* the plan and the summary */
     assert_int_equal(count_beginnings(HTH_BENCH_PREFIX, 3 * 12), 12);
 
-    assert_true(plan[0].system == plan[6].system && plan[0].system != plan[3].system); /* chats 0, 2 and 1 */
-    assert_true(plan[0].system == plan[3 * 16].system);                                /* the next group's first chat */
-    assert_true(plan[2].system == plan[2 + 3 * 3].system && plan[2].system != plan[2 + 3].system);
-    assert_true(plan[2].system != plan[2 + 3 * 12].system); /* the next group has other documents */
+    assert_true(plan[0].system_seed == plan[6].system_seed &&
+                plan[0].system_seed != plan[3].system_seed);      /* chats 0, 2 and 1 */
+    assert_true(plan[0].system_seed == plan[3 * 16].system_seed); /* the next group's first chat */
+    assert_true(plan[2].system_seed == plan[2 + 3 * 3].system_seed && plan[2].system_seed != plan[2 + 3].system_seed);
+    assert_true(plan[2].system_seed != plan[2 + 3 * 12].system_seed); /* the next group has other documents */
     for (size_t i = 0; i < 3 * 13; i++) {
         n_children += plan[i].kind == HTH_BENCH_AGENTS && plan[i].before[0] == 1;
         summary = plan[i].before[1] >= 0 ? i : summary;
@@ -82,7 +84,7 @@ TEST(conversations_share_prompts_agents_fan_out_and_summarise_and_documents_are_
     assert_int_equal(plan[summary + 3].before[0], summary);
     assert_int_equal(plan[summary + 6].before[0], summary + 3);
     for (size_t i = 0; i < 3 * 13; i++)
-        n_systems += plan[i].kind == HTH_BENCH_AGENTS && plan[i].system != plan[1].system;
+        n_systems += plan[i].kind == HTH_BENCH_AGENTS && plan[i].system_seed != plan[1].system_seed;
     assert_int_equal(n_systems, 0);
 }
 

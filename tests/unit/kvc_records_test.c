@@ -40,6 +40,7 @@ static hth_kvc_info first_block(void)
         .kind = HTH_ROW_BLOCK,
         .has_own_key = true,
         .engine_build = { .data = (const uint8_t *)"engine 1", .n = 8 },
+        .model = { .data = (const uint8_t *)"fox-7b", .n = 6 },
         .has_head_crc = true,
     };
 
@@ -147,6 +148,8 @@ TEST(our_records_come_back_as_they_were_written)
     assert_true(hth_key_equal(&info.own_key, &given.own_key));
     assert_int_equal(info.engine_build.n, 8);
     assert_memory_equal(info.engine_build.data, "engine 1", 8);
+    assert_int_equal(info.model.n, 6);
+    assert_memory_equal(info.model.data, "fox-7b", 6);
     assert_int_equal(info.hmac.n, 32);
     assert_memory_equal(info.hmac.data, hmac, 32);
     assert_true(info.has_head_crc);
@@ -157,7 +160,7 @@ TEST(our_records_come_back_as_they_were_written)
 TEST(our_records_follow_the_formats_own_in_the_order_of_their_tags)
 {
     static const uint8_t hmac[32] = { 0 };
-    static const uint8_t order[] = { 1, 2, 3, 4, 8, 9, 5, 6, 7, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87 };
+    static const uint8_t order[] = { 1, 2, 3, 4, 8, 9, 5, 6, 7, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x88, 0x86, 0x87 };
     hth_kvc_info given = first_block();
     size_t at = 80;
     row made;
@@ -456,6 +459,7 @@ TEST(a_row_whose_records_were_hidden_by_a_damaged_length_is_no_plain_file)
     row made;
 
     given.has_parent = given.has_first_position = given.has_kind = false;
+    given.model.n = 0;
     given.engine_build = (hth_kvc_bytes){ .data = build, .n = 13 }; /* 37 + 18 + 9 = 64 bytes of ours */
     given.writer_version = (hth_kvc_bytes){ .data = build, .n = 30 };
 

@@ -8,7 +8,7 @@
 #define OUT HTH_RESIDENCE_OUT
 #define IN HTH_RESIDENCE_IN
 #define LEAVING HTH_RESIDENCE_LEAVING
-#define ROWS HTH_RESIDENCE_ROWS
+#define KEPT HTH_RESIDENCE_KEPT
 
 enum { NOW = 1000, TURN = 100, N_MAX = 4, N_POOLS = 3, DEVICE_BYTES = 20 };
 
@@ -116,17 +116,17 @@ TEST(a_model_that_rests_for_too_long_leaves)
 
 TEST(a_pool_that_is_too_full_loses_rows_too)
 {
-    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 1), M(ROWS, 4, .used_ns = 5)), ".L");
-    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 1), M(ROWS, 2, .used_ns = 5)), "..");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 1), M(KEPT, 4, .used_ns = 5)), ".L");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 1), M(KEPT, 2, .used_ns = 5)), "..");
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 1), M(IN, 4, .used_ns = 5)), "L.");
 }
 
 TEST(rows_of_absent_models_leave_like_models_and_take_no_place)
 {
-    assert_string_equal(PLAN(10, 1, M(ROWS, 6, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)), "L.");
-    assert_string_equal(PLAN(10, 1, M(ROWS, 5, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)), ".E");
+    assert_string_equal(PLAN(10, 1, M(KEPT, 6, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)), "L.");
+    assert_string_equal(PLAN(10, 1, M(KEPT, 5, .used_ns = 1), M(OUT, 5, .wanted_ns = 990)), ".E");
     assert_string_equal(
-        PLAN(10, SIZE_MAX, M(ROWS, 6, .used_ns = 2), M(IN, 4, .used_ns = 1), M(OUT, 4, .wanted_ns = 990)), ".L.");
+        PLAN(10, SIZE_MAX, M(KEPT, 6, .used_ns = 2), M(IN, 4, .used_ns = 1), M(OUT, 4, .wanted_ns = 990)), ".L.");
 }
 
 /* ---- devices ---- */
@@ -155,7 +155,7 @@ TEST(only_models_of_the_device_leave_for_its_memory)
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 1), M(IN, 1, .used_ns = 3, ON(1, 15)),
                              M(OUT, 2, .wanted_ns = 990, ON(1, 10))),
                         "LL."); /* both are short */
-    assert_string_equal(PLAN(99, SIZE_MAX, M(ROWS, 5, .used_ns = 1), M(IN, 1, .used_ns = 3, ON(1, 15)),
+    assert_string_equal(PLAN(99, SIZE_MAX, M(KEPT, 5, .used_ns = 1), M(IN, 1, .used_ns = 3, ON(1, 15)),
                              M(OUT, 1, .wanted_ns = 990, ON(1, 10))),
                         ".L.");
 }
@@ -190,7 +190,7 @@ TEST(pinned_models_leave_the_rest_of_a_device_to_the_others)
 
 TEST(kept_weights_stay_for_the_model_that_would_map_them)
 {
-    hth_resident models[] = { M(OUT, 5, .wanted_ns = 990), M(ROWS, 4), M(IN, 3, .n_uses = 1),
+    hth_resident models[] = { M(OUT, 5, .wanted_ns = 990), M(KEPT, 4), M(IN, 3, .n_uses = 1),
                               M(OUT, 6, .wanted_ns = 995) };
 
     models[0].kept = &models[1];
@@ -211,7 +211,7 @@ TEST(kept_weights_stay_for_the_model_that_would_map_them)
 /* Without its weights it needs more than the plan counts. */
 TEST(no_model_enters_while_its_kept_weights_leave)
 {
-    hth_resident models[] = { M(OUT, 20, .wanted_ns = 990), M(ROWS, 40, .wanted_ns = 990),
+    hth_resident models[] = { M(OUT, 20, .wanted_ns = 990), M(KEPT, 40, .wanted_ns = 990),
                               M(OUT, 80, .wanted_ns = 980) };
 
     models[0].kept = &models[1];
@@ -226,8 +226,8 @@ TEST(a_model_that_is_dismissed_takes_no_new_requests_and_leaves)
 
 TEST(rows_leave_for_a_model_that_is_invited_and_models_do_not)
 {
-    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 6, .is_invited = true), M(ROWS, 5), M(IN, 4, .used_ns = 1)), ".L.");
-    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 7, .is_invited = true), M(ROWS, 5), M(IN, 4, .used_ns = 1)), "...");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 6, .is_invited = true), M(KEPT, 5), M(IN, 4, .used_ns = 1)), ".L.");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(OUT, 7, .is_invited = true), M(KEPT, 5), M(IN, 4, .used_ns = 1)), "...");
     assert_string_equal(
-        PLAN(10, SIZE_MAX, M(OUT, 6, .is_invited = true), M(ROWS, 5, .wanted_ns = 990), M(IN, 4, .used_ns = 1)), "...");
+        PLAN(10, SIZE_MAX, M(OUT, 6, .is_invited = true), M(KEPT, 5, .wanted_ns = 990), M(IN, 4, .used_ns = 1)), "...");
 }

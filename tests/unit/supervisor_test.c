@@ -455,7 +455,7 @@ FIXTURE_TEST(what_is_no_text_is_made_printable)
     (void)add(f, "m", WORDS("binary", "ready"));
     start(f);
     run_until(f, strstr(f->logged, "yyyyyyyy") && is_in(f, 0, HTH_WORKER_READY));
-    assert_non_null(strstr(f->logged, "m: ??  not text \xc3\xa9\n"));
+    assert_non_null(strstr(f->logged, "m: ??    not text \xc3\xa9\n"));
 }
 
 FIXTURE_TEST(lines_of_the_control_socket_that_make_no_sense_do_no_harm)

@@ -242,7 +242,7 @@ FIXTURE_TEST(a_part_of_a_split_model_that_changes_makes_another_region)
     assert_true((size_t)snprintf(f->model, sizeof(f->model), "%s/s-00001-of-00002.gguf", f->directory) < PATH_BYTES);
     assert_true((size_t)snprintf(second, sizeof(second), "%s/s-00002-of-00002.gguf", f->directory) < PATH_BYTES);
     write_file(f->model, "one");
-    assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_IO); /* the second part is missing */
+    assert_int_equal(hth_weight_region_open(&f->key, &region, &f->err), HEARTH_NOT_FOUND); /* the second part */
     write_file(second, "two");
     region = publish(f);
     write_file(second, "three");
