@@ -17,6 +17,7 @@
 #include "base/whole_file.h"
 #include "cli/commands.h"
 #include "cli/llama_flags.h"
+#include "cli/named_models.h"
 #include "cli/serve_config.h"
 #include "server/front.h"
 
@@ -44,6 +45,7 @@ typedef struct serve {
     char **argv;
     hth_serve_options flags;
     const hth_serve_set *set; /* at the start */
+    hth_named_models named;
     char program[PATH_MAX];
 } serve;
 
@@ -51,9 +53,13 @@ typedef struct serve {
 
 static const hth_server_options *reload(void *user_data, hearth_error *err)
 {
-    const serve *s = user_data;
+    serve *s = user_data;
     hth_problems *problems = calloc(1, sizeof(*problems));
-    hth_serve_set *set = problems ? hth_serve_set_new(s->argc, s->argv, &s->flags, problems) : NULL;
+    hth_serve_set *set;
+
+    s->flags.named_models = s->named.given;
+    s->flags.n_named_models = s->named.n;
+    set = problems ? hth_serve_set_new(s->argc, s->argv, &s->flags, problems) : NULL;
 
     if (set && problems->n_errors == 0)
         hth_serve_set_check(set, false, problems);
@@ -75,6 +81,20 @@ static void release(const hth_server_options *options, void *user_data)
 {
     (void)user_data;
     hth_serve_set_free(options);
+}
+
+static hearth_status name_model(const char *name, const char *file, void *user_data, hearth_error *err)
+{
+    serve *s = user_data;
+
+    return hth_named_models_add(&s->named, name, file, err);
+}
+
+static hearth_status forget_model(const char *name, void *user_data, hearth_error *err)
+{
+    serve *s = user_data;
+
+    return hth_named_models_remove(&s->named, name, err);
 }
 
 static bool write_ports(const char *path, const uint16_t *ports, size_t n, hearth_error *err)
@@ -140,6 +160,8 @@ static int run(serve *s)
         .program = s->program,
         .reload = reload,
         .release = release,
+        .name_model = name_model,
+        .forget_model = forget_model,
         .on_listening = on_listening,
         .user_data = s,
     };
@@ -272,8 +294,10 @@ int hth_command_serve(int argc, char **argv)
         }
         hth_serve_set_free(s->set ? &s->set->options : NULL);
     }
-    if (s)
+    if (s) {
+        hth_named_models_deinit(&s->named);
         hth_pool_free(s->pool);
+    }
     free(problems);
     free(s);
     return exit_code;

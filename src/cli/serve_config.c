@@ -309,6 +309,8 @@ static void finish(hth_serve_loader *l, const hth_serve_options *flags)
     choose_listen(l, flags);
     check_server(l);
     *options = l->o->server;
+    l->named_models = flags->named_models;
+    l->n_named_models = flags->n_named_models;
     if (!read_addresses(l) || !hth_serve_models_read(l) || !hth_serve_workers_make(l))
         return;
     check_default_model(l);

@@ -22,6 +22,8 @@ typedef struct hth_serve_loader {
     const hth_config_node *sections[HTH_SERVE_MODELS_MAX];
     size_t n_sections;
     hth_config_presets presets;
+    char *const *named_models; /* [n_named_models], of operators */
+    size_t n_named_models;
 } hth_serve_loader;
 
 /* Tell that there is no memory. Returns false. */

@@ -131,12 +131,13 @@ static void finish_model(hth_serve_loader *l, hth_serve_model *model, const char
 }
 
 /* Add a model given as "FILE" or "NAME=FILE". A path that exists as a whole is a file, also with '=' in it. */
-static void add_flag_model(hth_serve_loader *l, const char *given)
+static void add_flag_model(hth_serve_loader *l, const char *given, hth_serve_start start)
 {
     hth_serve_model model = l->o->defaults;
     const char *equals = strchr(given, '=');
     const char *slash = strrchr(given, '/'), *name;
 
+    model.start = start;
     model.setup.path = given;
     if (equals && access(given, F_OK) != 0) {
         name = hth_pool_text(l->pool, given, (size_t)(equals - given));
@@ -221,18 +222,20 @@ bool hth_serve_models_read(hth_serve_loader *l)
         return false;
     l->set->options.watched_folders = found.folders;
     l->set->options.n_watched_folders = found.n_folders;
-    n = l->o->n_models + l->n_sections + found.n;
+    n = l->o->n_models + l->n_sections + found.n + l->n_named_models;
     l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));
     if (!l->models)
         return hth_serve_no_memory(l);
     if (l->presets.n > 0) /* else there may be no file */
         hth_config_presets_check(&l->presets, &l->reader, &unused);
     for (size_t i = 0; i < l->o->n_models; i++)
-        add_flag_model(l, l->o->models[i]);
+        add_flag_model(l, l->o->models[i], l->o->defaults.start);
     for (size_t i = 0; i < l->n_sections; i++)
         add_file_model(l, l->sections[i]);
     for (size_t i = 0; i < found.n; i++)
         add_found_model(l, &found.list[i]);
+    for (size_t i = 0; i < l->n_named_models; i++)
+        add_flag_model(l, l->named_models[i], HTH_START_ON_DEMAND);
     if (n == 0 && l->o->server.models_folder)
         hth_problems_warn(l->problems, "there is no model in '%s' yet; a GGUF file that comes there is served at once",
                           l->o->server.models_folder);

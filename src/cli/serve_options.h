@@ -61,6 +61,8 @@ typedef struct hth_serve_options {
     hth_serve_model defaults;
     const char *models[HTH_SERVE_MODELS_MAX]; /* of the command line: "FILE" or "NAME=FILE" */
     size_t n_models;
+    char *const *named_models; /* [n_named_models], "NAME=FILE" each: of operators; in no table (named_models.h) */
+    size_t n_named_models;
 
     const char *config_file;
     const char *port_file;

@@ -370,6 +370,8 @@ static void answer_compact(const hth_admin *admin, hth_http_exchange *exchange)
         reply_refusal(exchange, &err);
 }
 
+static const char of_model[] = "/admin/models/";
+
 /* POST /admin/models/NAME/ORDER */
 static const struct order {
     const char *end; /* of the path */
@@ -421,16 +423,49 @@ static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, co
         reply_refusal(exchange, &err);
 }
 
+/* Also POST /admin/models: one more model. */
+static void answer_models_page(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    hearth_error err = { .status = HEARTH_OK };
+    const char *name, *path;
+    json_t *order;
+
+    if (strcmp(hth_http_method(exchange), "POST") != 0) {
+        answer_models(admin, exchange);
+        return;
+    }
+    order = read_order(exchange);
+    name = json_string_value(json_object_get(order, "name"));
+    path = json_string_value(json_object_get(order, "path"));
+    if (!name || !*name || !path || !*path)
+        reply_wrong(exchange, "path", "'name' and 'path', the GGUF file of a model");
+    else if (admin->name_model(name, path, admin->user_data, &err) == HEARTH_OK)
+        reply_status(exchange, 201, "added");
+    else
+        reply_refusal(exchange, &err);
+    json_decref(order);
+}
+
+static void answer_forget(const hth_admin *admin, hth_http_exchange *exchange, const char *name)
+{
+    hearth_error err = { .status = HEARTH_OK };
+
+    if (admin->forget_model(name, admin->user_data, &err) == HEARTH_OK)
+        reply_status(exchange, 200, "removed");
+    else
+        reply_refusal(exchange, &err);
+}
+
 /* The order of the path, and the NAME in it; NULL: the path is another one. */
 static const struct order *order_of(const char *path, const char **name_out, size_t *n_name_out)
 {
-    static const char begin[] = "/admin/models/";
-    const size_t n = strlen(path), n_begin = sizeof(begin) - 1;
+    const size_t n = strlen(path), n_begin = sizeof(of_model) - 1;
 
     for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
         const size_t n_end = strlen(orders[i].end);
 
-        if (n <= n_begin + n_end || strncmp(path, begin, n_begin) != 0 || strcmp(path + n - n_end, orders[i].end) != 0)
+        if (n <= n_begin + n_end || strncmp(path, of_model, n_begin) != 0 ||
+            strcmp(path + n - n_end, orders[i].end) != 0)
             continue;
         *name_out = path + n_begin;
         *n_name_out = n - n_begin - n_end;
@@ -446,11 +481,16 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
         const char *method;
         void (*answer)(const hth_admin *admin, hth_http_exchange *exchange);
     } pages[] = {
-        { "/admin/pressure", "GET, POST", answer_pressure }, { "/metrics", "GET", answer_metrics },
-        { "/admin/models", "GET", answer_models },           { "/admin/config", "GET", answer_config },
-        { "/admin/events", "GET", answer_events },           { "/admin/drain", "POST", answer_drain },
-        { "/admin/reload", "POST", answer_reload },          { "/admin/preload", "POST", answer_preload },
-        { "/admin/compact", "POST", answer_compact },        { "/admin/release_all", "POST", answer_release_all },
+        { "/admin/pressure", "GET, POST", answer_pressure },
+        { "/metrics", "GET", answer_metrics },
+        { "/admin/models", "GET, POST", answer_models_page },
+        { "/admin/config", "GET", answer_config },
+        { "/admin/events", "GET", answer_events },
+        { "/admin/drain", "POST", answer_drain },
+        { "/admin/reload", "POST", answer_reload },
+        { "/admin/preload", "POST", answer_preload },
+        { "/admin/compact", "POST", answer_compact },
+        { "/admin/release_all", "POST", answer_release_all },
     };
     const char *path = hth_http_path(exchange), *name = NULL;
     size_t n_name = 0;
@@ -461,6 +501,11 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange)
             continue;
         if (has_method(exchange, HTH_API_OPENAI, pages[i].method))
             pages[i].answer(admin, exchange);
+        return true;
+    }
+    if (!order && strncmp(path, of_model, sizeof(of_model) - 1) == 0 &&
+        strcmp(hth_http_method(exchange), "DELETE") == 0) {
+        answer_forget(admin, exchange, path + sizeof(of_model) - 1);
         return true;
     }
     if (!order)

@@ -319,6 +319,34 @@ static bool order_reload(void *user_data, hearth_error *err)
     return hth_front_reload(user_data, err);
 }
 
+static hearth_status order_name_model(const char *name, const char *file, void *user_data, hearth_error *err)
+{
+    hth_front *front = user_data;
+    hearth_status status;
+
+    if (!front->hooks->name_model || !front->hooks->forget_model)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no further models");
+    status = front->hooks->name_model(name, file, front->hooks->user_data, err);
+    if (status == HEARTH_OK && !hth_front_reload(front, err)) {
+        status = err->status;
+        (void)front->hooks->forget_model(name, front->hooks->user_data, NULL); /* it was named just now */
+    }
+    return status;
+}
+
+static hearth_status order_forget_model(const char *name, void *user_data, hearth_error *err)
+{
+    hth_front *front = user_data;
+    hearth_status status;
+
+    if (!front->hooks->forget_model)
+        return hth_fail(err, HEARTH_NOT_FOUND, "this server takes no further models");
+    status = front->hooks->forget_model(name, front->hooks->user_data, err);
+    if (status == HEARTH_OK && !hth_front_reload(front, err))
+        return err->status; /* it leaves at the next reload */
+    return status;
+}
+
 void hth_front_admin_fill(hth_front *front, hth_admin *out)
 {
     *out = (hth_admin){
@@ -332,6 +360,8 @@ void hth_front_admin_fill(hth_front *front, hth_admin *out)
         .n_requests = front->n_requests,
         .drain = order_drain,
         .reload = order_reload,
+        .name_model = order_name_model,
+        .forget_model = order_forget_model,
         .user_data = front,
     };
 }

@@ -19,6 +19,12 @@ typedef struct hth_front_hooks {
     const hth_server_options *(*reload)(void *user_data, hearth_error *err);
     void (*release)(const hth_server_options *options, void *user_data);
     /*
+     * Name a model for the reloads from now on, as -m NAME=FILE does, or take that back (HEARTH_NOT_FOUND: no model was
+     * named so). Both may be NULL.
+     */
+    hearth_status (*name_model)(const char *name, const char *file, void *user_data, hearth_error *err);
+    hearth_status (*forget_model)(const char *name, void *user_data, hearth_error *err);
+    /*
      * The server listens on these ports, in the order of options->listen (0: a unix socket). May be NULL.
      */
     void (*on_listening)(const uint16_t *ports, size_t n, void *user_data);

@@ -59,6 +59,21 @@ grep -qi '^x-hearth-ignored: x, y' "$work/head" || fail "what has no effect is n
 ask 400 "$url/props" -X POST -H 'x-api-key: sesame-sesame' -d '[]'
 serve_stop
 
+# A model is named and forgotten while the server runs; models of the command line stay the first ones.
+serve -m "tiny=$tiny" --admin 127.0.0.1:0
+admin=$(sed -n 's/^operators. pages on //p' "$work/log")
+cp "$tiny" "$work/late.gguf"
+ask 400 "$admin/admin/models" -d '{"name":"late","path":"/nowhere/late.gguf"}'; has "/nowhere/late.gguf"
+ask 400 "$admin/admin/models" -d "{\"name\":\"tiny\",\"path\":\"$work/late.gguf\"}"; has "there is a model 'tiny' already"
+ask 201 "$admin/admin/models" -d "{\"name\":\"late\",\"path\":\"$work/late.gguf\"}"
+ask 200 "$url/v1/completions" -d '{"model":"late","prompt":"Once","max_tokens":2}'; has '"model": *"late"'
+ask 200 "$admin/admin/reload" -X POST; ask 200 "$url/v1/models/late"
+ask 200 "$url/v1/completions" -d '{"prompt":"Once","max_tokens":2}'; has '"model": *"tiny"'
+ask 404 "$admin/admin/models/tiny" -X DELETE; has "was named while the server runs"
+ask 200 "$admin/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
+ask 404 "$admin/admin/models/late" -X DELETE
+serve_stop
+
 # /health waits for the first model, as in llama-server. A model whose file is cut short never loads.
 printf 'GGUF and no more' >"$work/bad.gguf"
 serve_listening --listen 127.0.0.1:0 -m "bad=$work/bad.gguf"

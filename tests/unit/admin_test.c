@@ -63,6 +63,7 @@ typedef struct fixture {
     int n_drains, n_reloads;
     int n_replies_at_drain;
     bool reload_fails;
+    char named[64]; /* "NAME=FILE" */
 } fixture;
 
 static void drain(void *user_data)
@@ -81,6 +82,26 @@ static bool reload(void *user_data, hearth_error *err)
     if (f->reload_fails)
         (void)hth_fail(err, HEARTH_MISUSE, "hearth.conf:3: 'ram' is 'lots'; it must be a size");
     return !f->reload_fails;
+}
+
+static hearth_status name_model(const char *name, const char *file, void *user_data, hearth_error *err)
+{
+    fixture *f = user_data;
+
+    if (f->reload_fails)
+        return hth_fail(err, HEARTH_MISUSE, "there is no file '%s'", file);
+    (void)snprintf(f->named, sizeof(f->named), "%s=%s", name, file);
+    return HEARTH_OK;
+}
+
+static hearth_status forget_model(const char *name, void *user_data, hearth_error *err)
+{
+    fixture *f = user_data;
+
+    if (strncmp(f->named, name, strlen(name)) != 0)
+        return hth_fail(err, HEARTH_NOT_FOUND, "no model '%s' was named", name);
+    f->named[0] = '\0';
+    return HEARTH_OK;
 }
 
 static void set_up(fixture *f)
@@ -104,6 +125,8 @@ static void set_up(fixture *f)
         .pressure = &f->pressure,
         .drain = drain,
         .reload = reload,
+        .name_model = name_model,
+        .forget_model = forget_model,
         .user_data = f,
     };
 }
@@ -494,6 +517,21 @@ static void order(fixture *f, const char *path, const char *body, int status)
                  hth_buffer_text(&f->exchange.body));
 }
 
+FIXTURE_TEST(a_model_is_named_and_forgotten_while_the_server_runs)
+{
+    order(f, "/admin/models", "{\"name\":\"org/new\",\"path\":\"/m/new.gguf\"}", 201);
+    assert_string_equal(f->named, "org/new=/m/new.gguf");
+    assert_error(f, "DELETE", "/admin/models/other", 404, "no model 'other' was named");
+    assert_string_equal(ask(f, "DELETE", "/admin/models/org/new", 200), "{\"status\":\"removed\"}\n");
+    assert_string_equal(f->named, "");
+    order(f, "/admin/models", "{\"name\":\"new\"}", 400);
+    order(f, "/admin/models", "{\"name\":\"\",\"path\":\"/m/new.gguf\"}", 400);
+    order(f, "/admin/models", "[]", 400);
+    f->reload_fails = true;
+    order(f, "/admin/models", "{\"name\":\"new\",\"path\":\"/none\"}", 400);
+    assert_error(f, "PUT", "/admin/models", 405, "takes GET, POST");
+}
+
 FIXTURE_TEST(models_are_moved_by_orders_and_conflicts_have_reasons)
 {
     static const char residency[] = "/admin/models/org/embed/residency";
@@ -558,7 +596,7 @@ FIXTURE_TEST(a_page_asked_for_in_the_wrong_way_says_which_is_right)
         { "POST", "/health", "Allow: GET, HEAD\n" },
         { "DELETE", "/ready", "Allow: GET, HEAD\n" },
         { "POST", "/metrics", "Allow: GET, HEAD\n" },
-        { "PUT", "/admin/models", "Allow: GET, HEAD\n" },
+        { "PUT", "/admin/models", "Allow: GET, POST\n" },
         { "PUT", "/admin/pressure", "Allow: GET, POST\n" },
         { "POST", "/admin/config", "Allow: GET, HEAD\n" },
         { "POST", "/admin/events", "Allow: GET, HEAD\n" },
