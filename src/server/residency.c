@@ -136,6 +136,23 @@ static void leave(plan *p, size_t i)
 
 /* ---- those that leave ---- */
 
+/* The place in line of the i-th one among those that came at the same time. Kept weights have that of their model. */
+static size_t rank_of(const plan *p, size_t i)
+{
+    for (size_t k = 0; k < p->n && p->models[i].residence == HTH_RESIDENCE_KEPT; k++)
+        if (p->models[k].kept == &p->models[i] && p->models[k].wanted_ns == p->models[i].wanted_ns)
+            return k;
+    return i;
+}
+
+/* Is the i-th one before this waiting model in line? */
+static bool is_before(const plan *p, size_t i, const hth_resident *model)
+{
+    if (p->models[i].wanted_ns != model->wanted_ns)
+        return p->models[i].wanted_ns < model->wanted_ns;
+    return rank_of(p, i) < (size_t)(model - p->models);
+}
+
 /* May the i-th one leave, or be closed, for this model; or (NULL) because a pool holds too much? */
 static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool may_be_busy)
 {
@@ -143,7 +160,7 @@ static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool m
 
     if (p->orders[i] != HTH_RESIDENCY_STAY || victim->is_pinned || (model && victim == model->kept))
         return false;
-    if (model && victim->wanted_ns > 0 && (model->wanted_ns == 0 || victim->wanted_ns <= model->wanted_ns))
+    if (model && victim->wanted_ns > 0 && (model->wanted_ns == 0 || is_before(p, i, model)))
         return false; /* its own turn */
     if (victim->residence == HTH_RESIDENCE_KEPT)
         return victim->bytes[0] > 0;

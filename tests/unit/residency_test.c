@@ -208,6 +208,22 @@ TEST(kept_weights_stay_for_the_model_that_would_map_them)
     assert_string_equal(plan(models, 2, 10, SIZE_MAX), "E.");
 }
 
+TEST(models_that_came_at_once_have_one_order)
+{
+    hth_resident models[] = { M(OUT, 30, .wanted_ns = 800), M(OUT, 2, .wanted_ns = 800), M(KEPT, 3, .wanted_ns = 800),
+                              M(IN, 5, .wanted_ns = 800) };
+
+    models[1].kept = &models[2];
+    assert_string_equal(plan(models, 3, 10, SIZE_MAX), "..L"); /* for the first one, which must be alone */
+    models[0].bytes[0] = 4;
+    assert_string_equal(plan(models, 4, 10, SIZE_MAX), "..L.");
+    models[2].bytes[0] = 0;
+    models[1] = (hth_resident)M(IN, 8, .wanted_ns = 800);
+    models[0] = (hth_resident)M(IN, 1, .n_uses = 1);
+    models[3] = (hth_resident)M(OUT, 5, .wanted_ns = 800);
+    assert_string_equal(plan(models, 4, 10, SIZE_MAX), "C..."); /* the second one, which loads, is before it */
+}
+
 /* Without its weights it needs more than the plan counts. */
 TEST(no_model_enters_while_its_kept_weights_leave)
 {

@@ -31,6 +31,7 @@ typedef struct chain {
     hth_proxy *proxy;
     unsigned n_over;
     hth_record record;
+    pid_t killed; /* the last one; 0: none */
 } chain;
 
 static void log_write(hearth_log_level level, const char *source, const char *message, void *user_data)
@@ -121,13 +122,22 @@ static int teardown(void **state)
 
 #define CHAIN_TEST(name) TEST_IN(chain, c, name, NULL, NULL)
 
-static void kill_worker(chain *c)
+static pid_t pid_of_worker(const chain *c)
 {
     hth_worker_view view;
 
     hth_supervisor_view(c->supervisor, 0, &view);
-    if (view.pid > 0)
-        assert_int_equal(kill(view.pid, SIGKILL), 0);
+    return view.pid;
+}
+
+static void kill_worker(chain *c)
+{
+    const pid_t pid = pid_of_worker(c);
+
+    if (pid <= 0)
+        return;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    c->killed = pid;
 }
 
 static size_t count(const char *text, const char *what)
@@ -229,6 +239,8 @@ static char *ask(chain *c, const char *path, const char *request, size_t n_event
         }
     }
     hth_test_client_hear_end(&client);
+    /* A worker that was killed after its last event must not get the next request. */
+    hth_test_http_until(&c->http, c->killed == 0 || pid_of_worker(c) != c->killed);
     assert_int_equal(strncmp(client.heard, "HTTP/1.1 200", 12), 0);
     body = body_of(&client);
     expect_one_usage(body);
