@@ -118,11 +118,11 @@ static json_t *supervision_json(const hth_server_options *options)
 
 static json_t *residency_json(const hth_server_options *options)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "mode",
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "mode",
                      options->residency_mode == HTH_RESIDENCY_EXTERNAL ? "external" : "automatic", "memory",
                      count_json(options->memory_bytes), "device_memory", count_json(options->device_memory_bytes),
                      "ram", count_json(hth_server_ram_total(options)), "models_max", count_json(options->models_max),
-                     "turn_ms", count_json(options->turn_ms));
+                     "turn_ms", count_json(options->turn_ms), "stay_ms", count_json(options->stay_ms));
 }
 
 static json_t *pressure_json(const hth_server_options *options)

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 
+#include "base/smaller.h"
 #include "server/budget.h"
 
 enum { NONE = -1 };
@@ -30,7 +31,7 @@ typedef struct plan {
     const hth_resident *models;
     size_t n, n_pools;
     hth_residency_order *orders;
-    uint64_t now_ns;
+    uint64_t now_ns, stay_ns;
     bool is_external;
     room limits, pinned;
     room pool; /* of all models that are not pinned: a pool of each kind */
@@ -78,6 +79,12 @@ static bool is_in_pool(const hth_resident *model, size_t k)
 static bool is_idle(const hth_resident *model)
 {
     return model->n_uses == 0 && model->wanted_ns == 0;
+}
+
+/* Is it unlikely that its last client asks again at once? */
+static bool has_stayed(const hth_resident *model, uint64_t stay_ns, uint64_t now_ns)
+{
+    return now_ns - model->used_ns >= stay_ns;
 }
 
 /* Nothing but its own weights is in the pool: then it may be larger than the pool. */
@@ -136,21 +143,18 @@ static void leave(plan *p, size_t i)
 
 /* ---- those that leave ---- */
 
-/* The place in line of the i-th one among those that came at the same time. Kept weights have that of their model. */
-static size_t rank_of(const plan *p, size_t i)
+/*
+ * Is it the turn of a waiting victim before that of the model? Of two requests that came at once, the one for the model
+ * with the lower index is first in line, and kept weights wait with the models that would map them.
+ */
+static bool is_before_in_line(const plan *p, const hth_resident *victim, const hth_resident *model)
 {
-    for (size_t k = 0; k < p->n && p->models[i].residence == HTH_RESIDENCE_KEPT; k++)
-        if (p->models[k].kept == &p->models[i] && p->models[k].wanted_ns == p->models[i].wanted_ns)
-            return k;
-    return i;
-}
-
-/* Is the i-th one before this waiting model in line? */
-static bool is_before(const plan *p, size_t i, const hth_resident *model)
-{
-    if (p->models[i].wanted_ns != model->wanted_ns)
-        return p->models[i].wanted_ns < model->wanted_ns;
-    return rank_of(p, i) < (size_t)(model - p->models);
+    if (victim->wanted_ns != model->wanted_ns || victim->residence != HTH_RESIDENCE_KEPT)
+        return victim->wanted_ns <= model->wanted_ns;
+    for (const hth_resident *other = p->models; other < model; other++)
+        if (other->kept == victim && other->wanted_ns == model->wanted_ns)
+            return true;
+    return false;
 }
 
 /* May the i-th one leave, or be closed, for this model; or (NULL) because a pool holds too much? */
@@ -160,13 +164,13 @@ static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool m
 
     if (p->orders[i] != HTH_RESIDENCY_STAY || victim->is_pinned || (model && victim == model->kept))
         return false;
-    if (model && victim->wanted_ns > 0 && (model->wanted_ns == 0 || is_before(p, i, model)))
+    if (model && victim->wanted_ns > 0 && (model->wanted_ns == 0 || is_before_in_line(p, victim, model)))
         return false; /* its own turn */
     if (victim->residence == HTH_RESIDENCE_KEPT)
         return victim->bytes[0] > 0;
     if (victim->residence != HTH_RESIDENCE_IN || p->is_external || (model && model->wanted_ns == 0))
         return false; /* for a model that is invited only kept weights leave */
-    return may_be_busy || is_idle(victim);
+    return may_be_busy || (is_idle(victim) && (!model || has_stayed(victim, p->stay_ns, p->now_ns)));
 }
 
 /* Idle models go first, in the order of their last use; then busy ones, the one first that entered first. */
@@ -366,6 +370,7 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
         .n_pools = limits->n_pools,
         .orders = orders,
         .now_ns = now_ns,
+        .stay_ns = limits->stay_ns,
         .is_external = limits->is_external,
         .limits = { .places = limits->n_models },
     };
@@ -391,4 +396,21 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
     }
     if (!serve_line(&p, limits->turn_ns))
         admit_invited(&p);
+}
+
+uint64_t hth_residency_stay_end(const hth_resident *models, size_t n, const hth_residency_limits *limits,
+                                uint64_t now_ns)
+{
+    uint64_t end_ns = UINT64_MAX;
+    bool is_any_wanted = false;
+
+    for (size_t i = 0; i < n; i++) {
+        const hth_resident *model = &models[i];
+
+        is_any_wanted |= model->residence == HTH_RESIDENCE_OUT && model->wanted_ns > 0;
+        if (model->residence == HTH_RESIDENCE_IN && is_idle(model) && !model->is_pinned &&
+            !has_stayed(model, limits->stay_ns, now_ns))
+            end_ns = hth_smaller(end_ns, sum(model->used_ns, limits->stay_ns));
+    }
+    return is_any_wanted && !limits->is_external ? end_ns : UINT64_MAX;
 }

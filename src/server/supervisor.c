@@ -151,6 +151,7 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
         .bytes[0] = host_limit_of(supervisor, hth_supervisor_row_bytes_max(supervisor)),
         .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
         .turn_ns = hth_ms_to_ns(options->turn_ms),
+        .stay_ns = hth_ms_to_ns(options->stay_ms),
         .is_held = supervisor->is_held,
         .is_external = options->residency_mode == HTH_RESIDENCY_EXTERNAL,
     };
@@ -283,6 +284,18 @@ static void compact_next(hth_supervisor *supervisor)
             return;
 }
 
+/* Plan again when an idle model has stayed for long enough. Without memory, the tick does so a little later. */
+static void plan_after_stay(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t n)
+{
+    const uint64_t now_ns = hth_os_monotonic_ns();
+    const uint64_t end_ns = hth_residency_stay_end(supervisor->residents, n, limits, now_ns);
+    const uint64_t wait_us = end_ns == UINT64_MAX ? 0 : (end_ns - now_ns) / 1000 + 1;
+
+    if (end_ns < UINT64_MAX)
+        (void)event_add(supervisor->sweep_event, &(struct timeval){ .tv_sec = (time_t)(wait_us / 1000000),
+                                                                    .tv_usec = (suseconds_t)(wait_us % 1000000) });
+}
+
 /* A callback of a waiter may come back here: the plan that runs is made again then. */
 void hth_supervisor_plan(hth_supervisor *supervisor)
 {
@@ -309,6 +322,7 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
         give_up(supervisor, has_dropped);
     else
         tell_uninvited(supervisor);
+    plan_after_stay(supervisor, &limits, 2 * n);
     compact_next(supervisor);
     for_each(supervisor, hth_model_worker_tell_residency);
     supervisor->is_planning = false;

@@ -5,7 +5,8 @@
  * Requests, deaths, growth, pins, orders of operators, pressure and the external mode come and go at random. Whatever
  * happens: no model enters without room on the host and its devices, unless it is alone there; no busy or pinned model
  * leaves, and no pinned rows; those that leave are the least recently used, or use a device that those who stay do not
- * use; a plan that was obeyed asks for nothing more; and every request begins within a bounded time. In the external
+ * use; no model leaves soon after its last use to make room, unless the turn of another one has come; a plan that was
+ * obeyed asks for nothing more; and every request begins within a bounded time. In the external
  * mode, models enter and leave by orders only, none is closed, and a request for a model that is not there, or an order
  * to load one without room, is refused within a bounded time.
  *
@@ -26,6 +27,7 @@ enum {
     USE_MAX = 10, /* ticks, as the next three */
     LOAD_MAX = 4,
     LEAVE_MAX = 3,
+    STAY = 6,
     KEEP = 30,
     PATIENCE = MODELS * (TURN + USE_MAX + LOAD_MAX + LEAVE_MAX + 4),
     WAITING_MAX = 4,
@@ -40,7 +42,7 @@ typedef struct world {
     bool is_ready[MODELS], is_closed[MODELS];
     uint64_t until[MODELS];   /* STARTING and LEAVING: the end of that */
     uint64_t use_end[MODELS]; /* of the longest use */
-    uint64_t n_served, n_left, n_closed, n_refused, n_dismissed, longest_wait;
+    uint64_t n_served, n_left, n_closed, n_refused, n_dismissed, n_stayed, longest_wait;
 } world;
 
 static uint64_t draw(world *w, uint64_t n)
@@ -181,7 +183,34 @@ static bool takes_more_devices(const hth_resident *m, const hth_resident *other)
     return false;
 }
 
-static void check_leaving(const world *w, size_t left)
+/* Is there more in a pool, or are there more models, than there should be? */
+static bool is_overfull(const world *w)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < POOLS; k++) {
+        uint64_t bytes = 0;
+
+        for (size_t i = 0; i < (size_t)2 * MODELS; i++)
+            bytes += w->models[i].residence == HTH_RESIDENCE_OUT ? 0 : w->models[i].bytes[k];
+        if (bytes > POOL)
+            return true;
+    }
+    for (size_t i = 0; i < MODELS; i++)
+        n += w->models[i].residence != HTH_RESIDENCE_OUT;
+    return n > w->n_places;
+}
+
+static bool has_one_its_turn(const world *w)
+{
+    for (size_t i = 0; i < MODELS; i++)
+        if (w->models[i].residence == HTH_RESIDENCE_OUT && w->models[i].wanted_ns > 0 &&
+            w->now - w->models[i].wanted_ns >= TURN)
+            return true;
+    return false;
+}
+
+static void check_leaving(world *w, size_t left)
 {
     const hth_resident *m = &w->models[left];
 
@@ -193,6 +222,10 @@ static void check_leaving(const world *w, size_t left)
     assert_false(w->is_external);
     if (m->wanted_ns > 0 || (m->keep_ns != UINT64_MAX && w->now - m->used_ns >= m->keep_ns))
         return;
+    if (!is_overfull(w) && !has_one_its_turn(w)) {
+        assert_true(w->now - m->used_ns >= STAY);
+        w->n_stayed++;
+    }
     for (size_t i = 0; i < MODELS; i++) {
         const hth_resident *other = &w->models[i];
 
@@ -217,6 +250,7 @@ static bool plan(world *w)
         .bytes = { POOL, POOL, POOL },
         .n_models = w->n_places,
         .turn_ns = TURN,
+        .stay_ns = STAY,
         .is_held = w->is_held,
         .is_external = w->is_external,
     };
@@ -307,4 +341,94 @@ TEST(memory_is_enough_and_every_request_begins)
     assert_true(w.n_closed > 0);
     assert_true(w.n_refused > n_steps / 1000);
     assert_true(w.n_dismissed > n_steps / 1000);
+    assert_true(w.n_stayed > n_steps / 1000);
+}
+
+/* ---- clients that ask again as soon as they have a reply ---- */
+
+enum { CLIENTS = 4, USE = 3, LOAD = 5, LEAVE = 2 };
+
+typedef struct client {
+    uint64_t ready, end; /* the time at which its model is ready; at which its use ends or, 0, it asks again */
+    uint64_t longest_wait;
+} client;
+
+/* One place. Each client uses its own model, and asks again so long after its reply. Returns the number of swaps. */
+static uint64_t take_turns(size_t n_clients, uint64_t pause, uint64_t n_steps, client *clients)
+{
+    const hth_residency_limits limits = {
+        .n_pools = 1, .bytes = { POOL }, .n_models = 1, .turn_ns = TURN * 10, .stay_ns = STAY
+    };
+    hth_resident models[CLIENTS];
+    hth_residency_order orders[CLIENTS];
+    uint64_t n_swaps = 0;
+
+    for (size_t i = 0; i < n_clients; i++)
+        models[i] = (hth_resident){ .bytes[0] = POOL, .keep_ns = UINT64_MAX, .wanted_ns = 1 };
+    for (uint64_t now = 1; now < n_steps; now++) {
+        for (size_t i = 0; i < n_clients; i++) {
+            hth_resident *m = &models[i];
+            client *c = &clients[i];
+
+            if (m->n_uses > 0 && now >= c->end) {
+                m->n_uses = 0;
+                m->used_ns = now;
+            }
+            if (m->n_uses == 0 && m->wanted_ns == 0 && now >= c->end + pause)
+                m->wanted_ns = m->used_ns = now;
+            if (m->residence == HTH_RESIDENCE_LEAVING && now >= c->ready)
+                m->residence = HTH_RESIDENCE_OUT;
+            if (m->residence == HTH_RESIDENCE_IN && now >= c->ready && m->wanted_ns > 0 &&
+                orders[i] != HTH_RESIDENCY_CLOSE) {
+                c->longest_wait = now - m->wanted_ns > c->longest_wait ? now - m->wanted_ns : c->longest_wait;
+                *m = (hth_resident){ .residence = HTH_RESIDENCE_IN,
+                                     .bytes[0] = POOL,
+                                     .keep_ns = UINT64_MAX,
+                                     .n_uses = 1,
+                                     .used_ns = now,
+                                     .since_ns = m->since_ns };
+                c->end = now + USE;
+            }
+        }
+        hth_residency_plan(models, n_clients, &limits, now, orders);
+        for (size_t i = 0; i < n_clients; i++) {
+            if (orders[i] == HTH_RESIDENCY_ENTER) {
+                models[i].residence = HTH_RESIDENCE_IN;
+                models[i].since_ns = now;
+                clients[i].ready = now + LOAD;
+                n_swaps++;
+            } else if (orders[i] == HTH_RESIDENCY_LEAVE) {
+                models[i].residence = HTH_RESIDENCE_LEAVING;
+                clients[i].ready = now + LEAVE;
+            }
+        }
+    }
+    return n_swaps;
+}
+
+TEST(models_of_clients_that_ask_again_soon_change_places_once_in_a_turn)
+{
+    const uint64_t n_steps = 100000, turn = (uint64_t)TURN * 10;
+
+    for (size_t n = 2; n <= CLIENTS; n++)
+        for (uint64_t pause = 1; pause < STAY; pause++) {
+            client clients[CLIENTS] = { { 0 } };
+            const uint64_t n_swaps = take_turns(n, pause, n_steps, clients);
+
+            /* All others of the line come before the same model has its turn again: so with two, once in a turn. */
+            assert_true(n_swaps > 2 * n);
+            assert_true(n > 2 || n_swaps <= n_steps / turn + 1);
+            for (size_t i = 0; i < n; i++)
+                assert_true(clients[i].longest_wait <= n * (turn + USE + LOAD + LEAVE + 1));
+        }
+}
+
+TEST(a_client_that_goes_from_model_to_model_waits_for_a_short_stay_only)
+{
+    client clients[CLIENTS] = { { 0 } };
+
+    /* It comes back to none of them soon, so each swap takes no longer than the stay. */
+    assert_true(take_turns(2, 10 * STAY, 100000, clients) > 1000);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(clients[i].longest_wait <= STAY + 2 * (USE + LOAD + LEAVE + 1));
 }

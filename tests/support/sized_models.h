@@ -35,6 +35,7 @@ static inline void begin(fixture *f, uint64_t n_mib)
 {
     f->options.memory_bytes = n_mib * MIB;
     f->options.turn_ms = 600000;
+    f->options.stay_ms = 0;
     start(f);
 }
 

@@ -10,7 +10,7 @@
 #define LEAVING HTH_RESIDENCE_LEAVING
 #define KEPT HTH_RESIDENCE_KEPT
 
-enum { NOW = 1000, TURN = 100, N_MAX = 4, N_POOLS = 3, DEVICE_BYTES = 20 };
+enum { NOW = 1000, TURN = 100, STAY = 20, N_MAX = 4, N_POOLS = 3, DEVICE_BYTES = 20 };
 
 /*
  * Orders as a text: '.' stay, 'E' enter, 'L' leave, 'C' close. The host has so many bytes, each of two devices
@@ -28,6 +28,7 @@ static const char *plan(const hth_resident *models, size_t n, uint64_t bytes, si
         .bytes = { bytes, DEVICE_BYTES, DEVICE_BYTES },
         .n_models = n_models,
         .turn_ns = TURN,
+        .stay_ns = STAY,
     };
     hth_residency_order orders[N_MAX];
 
@@ -68,6 +69,33 @@ TEST(idle_models_leave_for_one_that_is_wanted_the_least_recently_used_first)
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 10, .used_ns = 2), M(OUT, 5, .is_invited = true)), "..");
     assert_string_equal(PLAN(10, 2, M(IN, 1, .used_ns = 2), M(IN, 1, .used_ns = 1), M(OUT, 1, .wanted_ns = 990)),
                         ".L.");
+}
+
+TEST(an_idle_model_stays_for_a_moment_unless_another_one_has_its_turn)
+{
+    const hth_resident stays[] = { M(IN, 9, .used_ns = 981), M(OUT, 9, .wanted_ns = 950) };
+    const hth_resident two[] = { M(IN, 5, .used_ns = 985), M(IN, 5, .used_ns = 983), M(OUT, 5, .wanted_ns = 990) };
+    const hth_residency_limits limits = { .n_pools = 1, .bytes = { 10 }, .n_models = SIZE_MAX, .stay_ns = STAY };
+    hth_residency_limits external = limits;
+
+    assert_string_equal(plan(stays, 2, 10, SIZE_MAX), "..");
+    assert_true(hth_residency_stay_end(stays, 2, &limits, NOW) == 981 + STAY);
+    assert_true(hth_residency_stay_end(stays, 2, &limits, 981 + STAY) == UINT64_MAX);
+    assert_true(hth_residency_stay_end(stays, 1, &limits, NOW) == UINT64_MAX); /* nobody waits */
+    external.is_external = true;
+    assert_true(hth_residency_stay_end(stays, 2, &external, NOW) == UINT64_MAX);
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 980), M(OUT, 9, .wanted_ns = 950)), "L.");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 999), M(OUT, 9, .wanted_ns = 900)), "L.");
+    assert_true(hth_residency_stay_end(two, 3, &limits, NOW) == 983 + STAY);
+    /* One that has stayed goes before one that was used before it, and a smaller one may pass meanwhile. */
+    assert_string_equal(
+        PLAN(10, SIZE_MAX, M(IN, 5, .used_ns = 990), M(IN, 5, .used_ns = 970), M(OUT, 5, .wanted_ns = 995)), ".L.");
+    assert_string_equal(
+        PLAN(10, SIZE_MAX, M(IN, 7, .used_ns = 990), M(OUT, 9, .wanted_ns = 980), M(OUT, 3, .wanted_ns = 990)), "..E");
+    /* Orders, rests and a pool that is too full do not wait. */
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 999, .is_dismissed = true)), "L");
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 1, .used_ns = 999, .keep_ns = 1 }), "L");
+    assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 8, .used_ns = 998), M(IN, 8, .used_ns = 999)), "L.");
 }
 
 TEST(nobody_leaves_in_vain)
@@ -188,6 +216,15 @@ TEST(pinned_models_leave_the_rest_of_a_device_to_the_others)
                         "...."); /* it keeps the device for the first in line */
 }
 
+TEST(of_two_models_that_are_wanted_at_once_the_first_one_gets_the_room_of_weights_of_the_other)
+{
+    hth_resident models[] = { M(OUT, 118, .wanted_ns = 900), M(OUT, 5, .wanted_ns = 900),
+                              M(KEPT, 4, .wanted_ns = 900) };
+
+    models[1].kept = &models[2];
+    assert_string_equal(plan(models, 3, 10, SIZE_MAX), "..L"); /* else both would wait for ever */
+}
+
 TEST(kept_weights_stay_for_the_model_that_would_map_them)
 {
     hth_resident models[] = { M(OUT, 5, .wanted_ns = 990), M(KEPT, 4), M(IN, 3, .n_uses = 1),
@@ -198,6 +235,9 @@ TEST(kept_weights_stay_for_the_model_that_would_map_them)
     assert_string_equal(plan(models, 3, 10, SIZE_MAX), "...");
     models[3].bytes[0] = 7;
     assert_string_equal(plan(models, 4, 10, SIZE_MAX), "...."); /* nor do they leave for a later one */
+    models[3].wanted_ns = 990;
+    assert_string_equal(plan(models, 4, 10, SIZE_MAX),
+                        "...."); /* nor for one that came with theirs, and is behind it */
     models[3].wanted_ns = 989;
     assert_string_equal(plan(models, 4, 10, SIZE_MAX), ".L.."); /* but for an earlier one */
     models[0].wanted_ns = models[1].wanted_ns = 1;

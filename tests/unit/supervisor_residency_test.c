@@ -48,6 +48,32 @@ FIXTURE_TEST(a_busy_model_stays_until_its_request_has_ended)
     end(&b);
 }
 
+FIXTURE_TEST(a_model_that_was_used_just_now_stays_until_another_one_has_its_turn)
+{
+    asker b = request_of(f);
+    unsigned n_turns = 0;
+
+    (void)add_sized(f, "a", 4000);
+    (void)add_sized(f, "b", 4000);
+    begin(f, 6000);
+    f->options.stay_ms = 600000;
+    use(f, "a");
+    b.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "b", 0, &b);
+    use(f, "a"); /* its client asks again */
+    run_until(f, n_turns++ == 10);
+    assert_int_equal(b.n_ready, 0);
+    assert_int_equal(view(f, 0).n_departures, 0);
+    f->options.turn_ms = 0;
+    run_until(f, b.n_ready == 1);
+    end(&b);
+
+    f->options.turn_ms = 600000;
+    f->options.stay_ms = 1;
+    use(f, "a");
+    assert_int_equal(view(f, 1).n_departures, 1);
+}
+
 /* The request a has model "a", b waits for model "b" until its turn has come, and late waits for "a" behind b. */
 static void close_a(fixture *f, asker *a, asker *b, asker *late)
 {
