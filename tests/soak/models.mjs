@@ -9,12 +9,12 @@
 // loaded and unloaded by order. A sampler asks how much memory the models take and reads the processes' memory from the
 // system.
 //
-// Then one server loads and unloads a model `cycles` times. Its memory, its files and the memory files of the machine
-// must be at the end what they were after the first tenth.
+// Then one server loads and unloads a model `cycles` times, whose repacked weights lie in a folder of shared memory. Its
+// memory, its files and the memory files of the machine must be at the end what they were after the first tenth.
 //
 // It ends with 0 if no request was lost or answered in another way, the memory was kept, and nothing grew.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, readdirSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { drawer } from '../chaos/draw.mjs'
 import { ask, childrenOf, openFiles, residentBytes, sleep, start, stop } from '../support/server.mjs'
@@ -153,26 +153,31 @@ const traffic = async () => {
 }
 
 const cycles = async () => {
-  const server = await serve('cycles', [])
+  const weights = mkdtempSync('/dev/shm/hearth-soak-')
+  process.on('exit', () => rmSync(weights, { recursive: true, force: true }))
+  execFileSync(options['make-model'], ['tiny-llama-wide', '--out', join(folder, 'wide.gguf')], { stdio: 'ignore' })
+  const server = await serve('cycles', ['--host-weights', weights])
   const until = async (state) => {
     for (const end = Date.now() + 60000; Date.now() < end; await sleep(2))
-      if ((await view(server)).models.find(({ name }) => name === 'm0').state === state) return
-    throw new Error(`m0 is not ${state}:\n${server.log}`)
+      if ((await view(server)).models.find(({ name }) => name === 'wide').state === state) return
+    throw new Error(`wide is not ${state}:\n${server.log}`)
   }
-  const now = () => ({ front: residentBytes(server.pid), files: openFiles(server.pid), children: childrenOf(server.pid).length, shared: readdirSync('/dev/shm').length })
-  let early
+  const now = () => ({ front: residentBytes(server.pid), files: openFiles(server.pid), children: childrenOf(server.pid).length, shared: readdirSync('/dev/shm').length, weights: readdirSync(weights).length })
+  let early, mapped = 0
   for (let i = 0; i < options.cycles; i++) {
-    await order(server, 'm0', 'load')
+    await order(server, 'wide', 'load')
     await until('ready')
-    await order(server, 'm0', 'unload')
+    mapped = Math.max(mapped, readdirSync(weights).length)
+    await order(server, 'wide', 'unload')
     await until('stopped')
     if (i === Math.floor(options.cycles / 10)) early = now()
   }
   const late = now()
   await stop(server)
-  tell(`${options.cycles} loads and unloads: the front ${(early.front / MIB).toFixed(1)} to ${(late.front / MIB).toFixed(1)} MiB, ${early.files} to ${late.files} files, ${early.children} to ${late.children} processes, ${early.shared} to ${late.shared} files in /dev/shm`)
+  tell(`${options.cycles} loads and unloads: the front ${(early.front / MIB).toFixed(1)} to ${(late.front / MIB).toFixed(1)} MiB, ${early.files} to ${late.files} files, ${early.children} to ${late.children} processes, ${early.shared} to ${late.shared} files in /dev/shm, ${early.weights} to ${late.weights} of weights`)
   if (late.front > early.front + GROWTH_MAX) wrong.push(`the front grew from ${early.front} to ${late.front} bytes`)
-  for (const what of ['files', 'children', 'shared'])
+  if (mapped === 0) wrong.push('no weights were shared')
+  for (const what of ['files', 'children', 'shared', 'weights'])
     if (late[what] > early[what]) wrong.push(`${what}: from ${early[what]} to ${late[what]}`)
 }
 
