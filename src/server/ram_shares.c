@@ -220,15 +220,18 @@ static void collect(plan *p)
 void hth_ram_shares_plan(const hth_ram_holder *holders, size_t n, uint64_t budget_bytes, uint64_t *shares)
 {
     plan p = plan_of(holders, n, budget_bytes, shares, NULL);
-    uint64_t coming = 0;
+    uint64_t coming = 0, coming_of_askers = 0;
+    urgency asked;
 
     for (size_t i = 0; i < n; i++) {
         shares[i] = holders[i].share_bytes;
-        coming += holders[i].coming_bytes;
+        *(wish_of(&p, &holders[i], &asked) > 0 ? &coming_of_askers : &coming) += holders[i].coming_bytes;
     }
     for (urgency u = URGENCY_DUE; u < N_URGENCIES; u++)
         grant(&p, u);
     p.needed[URGENCY_RESERVE] = less(p.reserve, p.free);
+    /* Rows in use hold up what an asker gives back: they are the rows of the requests that it asks for. */
+    satisfy(&p, coming_of_askers, URGENCY_DUE);
     satisfy(&p, coming, URGENCY_EARLY);
     collect(&p);
 }

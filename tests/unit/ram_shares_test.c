@@ -101,6 +101,16 @@ TEST(rows_in_use_that_hold_a_share_up_are_not_asked_for_again)
         PLAN(BUDGET, W(400, 400, SHORT, .used_ns = 9), W(1200, 1200, .used_ns = 1, .coming_bytes = 100)), "400 800");
 }
 
+TEST(a_worker_that_asks_waits_for_no_bytes_of_its_own)
+{
+    /* Its requests use the rows that hold its share up: only the least recently used idle model has room for them. */
+    assert_string_equal(
+        PLAN(BUDGET, W(900, 900, SHORT, .used_ns = 9, .coming_bytes = 600), W(500, 500, .used_ns = 1)), "1100 300");
+    /* They do pay for a budget that became smaller. */
+    assert_string_equal(
+        PLAN(BUDGET, W(1100, 1100, SHORT, .used_ns = 9, .coming_bytes = 800), W(700, 700, .used_ns = 1)), "1100 300");
+}
+
 TEST(a_smaller_budget_takes_from_all)
 {
     assert_string_equal(PLAN(BUDGET / 2, W(800, 800, BUSY), W(800, 100, BUSY)), "600 200");
