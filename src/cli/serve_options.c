@@ -189,8 +189,8 @@ static const hth_option residency_rows[] = {
       "a model that has waited for room for this time is next: busy models finish their requests and leave",
       .offset = AT(server.turn_ms), .low = 0, .high = 3600000, .key = "turn_ms" },
     { "stay-ms", 0, HTH_OPTION_MS, "MS",
-      "an idle model stays for this time after its last use, unless another one has waited for --turn-ms; 0: it makes "
-      "room at once",
+      "an idle model whose requests follow each other within this time makes no room for as long after the last one, "
+      "unless another model has waited for --turn-ms; 0: it makes room at once",
       .offset = AT(server.stay_ms), .low = 0, .high = 3600000, .key = "stay_ms" },
 };
 

@@ -612,7 +612,7 @@ static void on_idle(void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    worker->used_ns = hth_os_monotonic_ns();
+    worker->used_ns = worker->idle_ns = hth_os_monotonic_ns();
     worker->has_worked |= worker->measures;
     worker->shared->on_change(worker->shared->user_data);
 }

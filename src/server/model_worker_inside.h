@@ -81,6 +81,8 @@ struct hth_model_worker {
     uint64_t looked_ns;      /* the time at which a process was looked at */
     uint64_t entered_ns;     /* this process, or the first of those that died since */
     uint64_t used_ns;        /* the end of the last use */
+    uint64_t idle_ns;        /* the time at which its last request ended; 0: none has */
+    bool comes_back;         /* its last request came within stay_ms after the one before, or beside it */
     uint64_t keep_once_ns;   /* in place of keep_ns until the next use */
     bool is_closed;          /* other models wait: new requests wait, too */
     bool is_invited;         /* it starts without a request, if there is room */

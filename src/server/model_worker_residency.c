@@ -114,7 +114,10 @@ void hth_model_worker_release_rows(hth_model_worker *worker)
 
 void hth_model_worker_note_use(hth_model_worker *worker)
 {
-    worker->used_ns = hth_os_monotonic_ns();
+    const uint64_t now_ns = hth_os_monotonic_ns(), stay_ns = hth_ms_to_ns(worker->shared->options->stay_ms);
+
+    worker->comes_back = worker->waiters.n_holders > 0 || (worker->idle_ns > 0 && now_ns - worker->idle_ns < stay_ns);
+    worker->used_ns = now_ns;
     worker->keep_once_ns = worker->keep_ns;
 }
 
@@ -206,6 +209,7 @@ void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_
                                              : summoned_ns,
         .since_ns = worker->entered_ns,
         .used_ns = worker->used_ns,
+        .stay_ns = worker->comes_back ? hth_ms_to_ns(worker->shared->options->stay_ms) : 0,
         .keep_ns =
             worker->state == HTH_WORKER_READY ? worker->keep_once_ns : UINT64_MAX, /* a rest begins when loading ends */
         .is_pinned = worker->is_pinned,

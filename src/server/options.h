@@ -123,7 +123,7 @@ typedef struct hth_server_options {
     uint64_t ram_total_bytes;     /* for the rows of all models; 0: see hth_server_ram_total */
     uint32_t models_max;          /* with a worker at once; 0: no limit */
     uint32_t turn_ms;             /* a waiting model closes busy ones after this time */
-    uint32_t stay_ms;             /* before, an idle model stays for so long after its last use */
+    uint32_t stay_ms;             /* before, an idle model whose clients ask again within this time stays so long */
     const char *learned_path;  /* of the file with the memory that models were seen to take (learned.h); NULL: none */
     uint32_t needs_timeout_ms; /* the longest time in which a process tells the needs of a model */
     uint32_t needs_again_ms;   /* after the n-th one that was killed, another is asked 2^n times this later */
@@ -181,7 +181,7 @@ static inline hth_server_options hth_server_options_default(void)
         .drain_timeout_ms = 30000,
         .retries_max = 3,
         .turn_ms = 10000,
-        .stay_ms = 500,
+        .stay_ms = 250,
         .needs_timeout_ms = 5000,
         .needs_again_ms = 5000,
         .pressure_poll_ms = 1000,

@@ -31,7 +31,7 @@ typedef struct plan {
     const hth_resident *models;
     size_t n, n_pools;
     hth_residency_order *orders;
-    uint64_t now_ns, stay_ns;
+    uint64_t now_ns;
     bool is_external;
     room limits, pinned;
     room pool; /* of all models that are not pinned: a pool of each kind */
@@ -82,9 +82,9 @@ static bool is_idle(const hth_resident *model)
 }
 
 /* Is it unlikely that its last client asks again at once? */
-static bool has_stayed(const hth_resident *model, uint64_t stay_ns, uint64_t now_ns)
+static bool has_stayed(const hth_resident *model, uint64_t now_ns)
 {
-    return now_ns - model->used_ns >= stay_ns;
+    return now_ns - model->used_ns >= model->stay_ns;
 }
 
 /* Nothing but its own weights is in the pool: then it may be larger than the pool. */
@@ -170,7 +170,7 @@ static bool is_victim(const plan *p, size_t i, const hth_resident *model, bool m
         return victim->bytes[0] > 0;
     if (victim->residence != HTH_RESIDENCE_IN || p->is_external || (model && model->wanted_ns == 0))
         return false; /* for a model that is invited only kept weights leave */
-    return may_be_busy || (is_idle(victim) && (!model || has_stayed(victim, p->stay_ns, p->now_ns)));
+    return may_be_busy || (is_idle(victim) && (!model || has_stayed(victim, p->now_ns)));
 }
 
 /* Idle models go first, in the order of their last use; then busy ones, the one first that entered first. */
@@ -370,7 +370,6 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
         .n_pools = limits->n_pools,
         .orders = orders,
         .now_ns = now_ns,
-        .stay_ns = limits->stay_ns,
         .is_external = limits->is_external,
         .limits = { .places = limits->n_models },
     };
@@ -408,9 +407,8 @@ uint64_t hth_residency_stay_end(const hth_resident *models, size_t n, const hth_
         const hth_resident *model = &models[i];
 
         is_any_wanted |= model->residence == HTH_RESIDENCE_OUT && model->wanted_ns > 0;
-        if (model->residence == HTH_RESIDENCE_IN && is_idle(model) && !model->is_pinned &&
-            !has_stayed(model, limits->stay_ns, now_ns))
-            end_ns = hth_smaller(end_ns, sum(model->used_ns, limits->stay_ns));
+        if (model->residence == HTH_RESIDENCE_IN && is_idle(model) && !model->is_pinned && !has_stayed(model, now_ns))
+            end_ns = hth_smaller(end_ns, sum(model->used_ns, model->stay_ns));
     }
     return is_any_wanted && !limits->is_external ? end_ns : UINT64_MAX;
 }

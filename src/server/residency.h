@@ -9,12 +9,12 @@
  *
  * Turns: models with waiting requests enter in the order of their oldest requests. If there is no room, idle models
  * leave, the least recently used first. A model leaves only if it gives memory of a pool that lacks room. Busy and
- * pinned models stay, and so do idle ones that were used less than stay_ns ago: their client may ask again soon, and
- * models that take turns would else change places with each request. While the first in line waits for these, smaller
- * models may pass it. When it has waited for turn_ns, nobody passes it any more, idle models leave at once, and as many
- * busy models as needed are closed. A closed model finishes its requests, takes no new ones, and leaves. So a model
- * waits at most for turn_ns, the turns of the models before it in line, the longest request of a closed model and the
- * end of its process.
+ * pinned models stay, and so do idle ones that were used less than their stay_ns ago: their client may ask again soon,
+ * and models that take turns would else change places with each request. While the first in line waits for these,
+ * smaller models may pass it. When it has waited for turn_ns, nobody passes it any more, idle models leave at once, and
+ * as many busy models as needed are closed. A closed model finishes its requests, takes no new ones, and leaves. So a
+ * model waits at most for turn_ns, the turns of the models before it in line, the longest request of a closed model and
+ * the end of its process.
  *
  * External: an operator's program moves models. Only models that it ordered to enter wait. They enter when there is
  * room; kept weights leave for them, and no model does, so there is no bound for the wait.
@@ -47,6 +47,7 @@ typedef struct hth_resident {
     uint64_t since_ns; /* IN: the time at which it entered */
     uint64_t used_ns;  /* the time at which its last request came or ended, or its load ended; not after now */
     uint64_t keep_ns;  /* IN and not pinned: it leaves after so long without use; UINT64_MAX: never */
+    uint64_t stay_ns;  /* IN: while it is idle, it makes no room before so long after its last use */
     /* OUT: the entry of KEPT that has weights of this model, which take no further room when it enters; or NULL. */
     const struct hth_resident *kept;
     bool is_pinned;    /* it leaves for no other model */
@@ -59,7 +60,6 @@ typedef struct hth_residency_limits {
     uint64_t bytes[HTH_POOLS_MAX]; /* of each pool: for all models; UINT64_MAX: no limit */
     size_t n_models;               /* IN and LEAVING; SIZE_MAX: no limit */
     uint64_t turn_ns;              /* a waiting model closes busy ones after this time */
-    uint64_t stay_ns;              /* before, an idle model stays for so long after its last use */
     bool is_held;                  /* memory is short: a model enters when all others but pinned ones have left */
     bool is_external;              /* models leave when they are dismissed, for nothing else; KEPT ones make room */
 } hth_residency_limits;
@@ -79,7 +79,7 @@ void hth_residency_plan(const hth_resident *models, size_t n, const hth_residenc
                         hth_residency_order *orders);
 /*
  * The first time after now_ns at which such a plan may change without an event, because an idle model has stayed for
- * stay_ns while others wait; UINT64_MAX: none. Any thread.
+ * its stay_ns while others wait; UINT64_MAX: none. Any thread.
  */
 uint64_t hth_residency_stay_end(const hth_resident *models, size_t n, const hth_residency_limits *limits,
                                 uint64_t now_ns);

@@ -151,7 +151,6 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
         .bytes[0] = host_limit_of(supervisor, hth_supervisor_row_bytes_max(supervisor)),
         .n_models = options->models_max > 0 ? options->models_max : SIZE_MAX,
         .turn_ns = hth_ms_to_ns(options->turn_ms),
-        .stay_ns = hth_ms_to_ns(options->stay_ms),
         .is_held = supervisor->is_held,
         .is_external = options->residency_mode == HTH_RESIDENCY_EXTERNAL,
     };

@@ -139,6 +139,7 @@ static void disturb(world *w)
     case 4: w->n_places = draw(w, 2) ? SIZE_MAX : 1 + draw(w, 4); break;
     case 6: w->is_held = draw(w, 4) == 0; break;
     case 5: m->keep_ns = draw(w, 3) ? UINT64_MAX : KEEP; break;
+    case 11: m->stay_ns = draw(w, 4) ? STAY : 0; break;
     case 7: w->is_external = draw(w, 3) == 0; break;
     case 8: /* a part of it that it left in memory, pinned or not */
         if (m->residence == HTH_RESIDENCE_OUT) {
@@ -210,6 +211,11 @@ static bool has_one_its_turn(const world *w)
     return false;
 }
 
+static bool is_staying(const world *w, const hth_resident *m)
+{
+    return w->now - m->used_ns < m->stay_ns;
+}
+
 static void check_leaving(world *w, size_t left)
 {
     const hth_resident *m = &w->models[left];
@@ -223,15 +229,16 @@ static void check_leaving(world *w, size_t left)
     if (m->wanted_ns > 0 || (m->keep_ns != UINT64_MAX && w->now - m->used_ns >= m->keep_ns))
         return;
     if (!is_overfull(w) && !has_one_its_turn(w)) {
-        assert_true(w->now - m->used_ns >= STAY);
-        w->n_stayed++;
+        assert_false(is_staying(w, m));
+        w->n_stayed += m->stay_ns > 0;
     }
     for (size_t i = 0; i < MODELS; i++) {
         const hth_resident *other = &w->models[i];
 
         if (other->residence == HTH_RESIDENCE_IN && !other->is_pinned && other->n_uses == 0 && other->wanted_ns == 0 &&
             w->orders[i] == HTH_RESIDENCY_STAY)
-            assert_true(other->used_ns >= m->used_ns || takes_more_devices(m, other));
+            assert_true(other->used_ns >= m->used_ns || takes_more_devices(m, other) ||
+                        (is_staying(w, other) && !is_staying(w, m)));
     }
 }
 
@@ -250,7 +257,6 @@ static bool plan(world *w)
         .bytes = { POOL, POOL, POOL },
         .n_models = w->n_places,
         .turn_ns = TURN,
-        .stay_ns = STAY,
         .is_held = w->is_held,
         .is_external = w->is_external,
     };
@@ -317,7 +323,7 @@ TEST(memory_is_enough_and_every_request_begins)
     const uint64_t n_steps = hth_test_number("HTH_STEPS", 1000000);
 
     for (size_t i = 0; i < MODELS; i++) {
-        w.models[i] = (hth_resident){ .keep_ns = UINT64_MAX, .is_pinned = i == 0 };
+        w.models[i] = (hth_resident){ .keep_ns = UINT64_MAX, .stay_ns = STAY, .is_pinned = i == 0 };
         draw_bytes(&w, &w.models[i]);
     }
     for (size_t i = MODELS; i < (size_t)2 * MODELS; i++)
@@ -356,15 +362,13 @@ typedef struct client {
 /* One place. Each client uses its own model, and asks again so long after its reply. Returns the number of swaps. */
 static uint64_t take_turns(size_t n_clients, uint64_t pause, uint64_t n_steps, client *clients)
 {
-    const hth_residency_limits limits = {
-        .n_pools = 1, .bytes = { POOL }, .n_models = 1, .turn_ns = TURN * 10, .stay_ns = STAY
-    };
+    const hth_residency_limits limits = { .n_pools = 1, .bytes = { POOL }, .n_models = 1, .turn_ns = TURN * 10 };
     hth_resident models[CLIENTS];
     hth_residency_order orders[CLIENTS];
     uint64_t n_swaps = 0;
 
     for (size_t i = 0; i < n_clients; i++)
-        models[i] = (hth_resident){ .bytes[0] = POOL, .keep_ns = UINT64_MAX, .wanted_ns = 1 };
+        models[i] = (hth_resident){ .bytes[0] = POOL, .keep_ns = UINT64_MAX, .stay_ns = STAY, .wanted_ns = 1 };
     for (uint64_t now = 1; now < n_steps; now++) {
         for (size_t i = 0; i < n_clients; i++) {
             hth_resident *m = &models[i];
@@ -384,6 +388,7 @@ static uint64_t take_turns(size_t n_clients, uint64_t pause, uint64_t n_steps, c
                 *m = (hth_resident){ .residence = HTH_RESIDENCE_IN,
                                      .bytes[0] = POOL,
                                      .keep_ns = UINT64_MAX,
+                                     .stay_ns = STAY,
                                      .n_uses = 1,
                                      .used_ns = now,
                                      .since_ns = m->since_ns };

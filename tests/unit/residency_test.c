@@ -28,7 +28,6 @@ static const char *plan(const hth_resident *models, size_t n, uint64_t bytes, si
         .bytes = { bytes, DEVICE_BYTES, DEVICE_BYTES },
         .n_models = n_models,
         .turn_ns = TURN,
-        .stay_ns = STAY,
     };
     hth_residency_order orders[N_MAX];
 
@@ -42,9 +41,9 @@ static const char *plan(const hth_resident *models, size_t n, uint64_t bytes, si
 #define PLAN(bytes, n_models, ...)                                                                                    \
     plan((const hth_resident[]){ __VA_ARGS__ }, sizeof((const hth_resident[]){ __VA_ARGS__ }) / sizeof(hth_resident), \
          bytes, n_models)
-#define M(where, size, ...)                                                          \
-    {                                                                                \
-        .residence = (where), .bytes[0] = (size), .keep_ns = UINT64_MAX, __VA_ARGS__ \
+#define M(where, size, ...)                                                                           \
+    {                                                                                                 \
+        .residence = (where), .bytes[0] = (size), .keep_ns = UINT64_MAX, .stay_ns = STAY, __VA_ARGS__ \
     }
 
 TEST(a_model_enters_where_there_is_room)
@@ -75,7 +74,7 @@ TEST(an_idle_model_stays_for_a_moment_unless_another_one_has_its_turn)
 {
     const hth_resident stays[] = { M(IN, 9, .used_ns = 981), M(OUT, 9, .wanted_ns = 950) };
     const hth_resident two[] = { M(IN, 5, .used_ns = 985), M(IN, 5, .used_ns = 983), M(OUT, 5, .wanted_ns = 990) };
-    const hth_residency_limits limits = { .n_pools = 1, .bytes = { 10 }, .n_models = SIZE_MAX, .stay_ns = STAY };
+    const hth_residency_limits limits = { .n_pools = 1, .bytes = { 10 }, .n_models = SIZE_MAX };
     hth_residency_limits external = limits;
 
     assert_string_equal(plan(stays, 2, 10, SIZE_MAX), "..");
@@ -87,6 +86,10 @@ TEST(an_idle_model_stays_for_a_moment_unless_another_one_has_its_turn)
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 980), M(OUT, 9, .wanted_ns = 950)), "L.");
     assert_string_equal(PLAN(10, SIZE_MAX, M(IN, 9, .used_ns = 999), M(OUT, 9, .wanted_ns = 900)), "L.");
     assert_true(hth_residency_stay_end(two, 3, &limits, NOW) == 983 + STAY);
+    /* One whose clients do not come back does not stay. */
+    assert_string_equal(PLAN(10, SIZE_MAX, { .residence = IN, .bytes[0] = 9, .used_ns = 999, .keep_ns = UINT64_MAX },
+                             M(OUT, 9, .wanted_ns = 950)),
+                        "L.");
     /* One that has stayed goes before one that was used before it, and a smaller one may pass meanwhile. */
     assert_string_equal(
         PLAN(10, SIZE_MAX, M(IN, 5, .used_ns = 990), M(IN, 5, .used_ns = 970), M(OUT, 5, .wanted_ns = 995)), ".L.");

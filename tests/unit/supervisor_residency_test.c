@@ -58,6 +58,7 @@ FIXTURE_TEST(a_model_that_was_used_just_now_stays_until_another_one_has_its_turn
     begin(f, 6000);
     f->options.stay_ms = 600000;
     use(f, "a");
+    use(f, "a"); /* its client comes back */
     b.waiter.since_ns = hth_os_monotonic_ns();
     want(f, "b", 0, &b);
     use(f, "a"); /* its client asks again */
