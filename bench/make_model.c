@@ -79,6 +79,8 @@ void *allocate(size_t n, size_t size)
 static const struct shape shapes[] = {
     { "llama-1.1b", "plain attention, the benchmark's size", "q4_k_m", KIND_LLAMA, .n_vocab = 32000, .n_ctx = 32768,
       .n_layers = 22, .n_embd = 2048, .n_heads = 32, .n_heads_kv = 4, .n_ff = 5632 },
+    { "llama-8b", "plain attention, for GPUs", "q8_0", KIND_LLAMA, .n_vocab = 32000, .n_ctx = 32768, .n_layers = 32,
+      .n_embd = 4096, .n_heads = 32, .n_heads_kv = 8, .n_ff = 14336 },
     { "llama-15m", "plain attention, quick to run", "q8_0", KIND_LLAMA, .n_vocab = 32000, .n_ctx = 32768, .n_layers = 6,
       .n_embd = 288, .n_heads = 6, .n_heads_kv = 6, .n_ff = 768 },
     { "tiny-llama", "plain attention", "f16", KIND_LLAMA, .n_vocab = 4096, .n_ctx = 8192, .n_layers = 4, .n_embd = 128,

@@ -9,8 +9,9 @@ shape=${2:-llama-1.1b}
 if [ $# -gt 2 ]; then shift 2; tokens=$*; else tokens='2048 2000'; fi
 case $shape in
   llama-1.1b) kv_bytes=22528 vocabulary=32000 ;; # 22 layers x (K and V) x 4 heads x 64 x 2 bytes
+  llama-8b) kv_bytes=131072 vocabulary=32000 ;;  # 32 layers x (K and V) x 8 heads x 128 x 2 bytes
   llama-15m) kv_bytes=6912 vocabulary=32000 ;;   # 6 layers x (K and V) x 6 heads x 48 x 2 bytes
-  *) echo "restore.sh: unknown shape '$shape'; llama-1.1b or llama-15m" >&2; exit 2 ;;
+  *) echo "restore.sh: unknown shape '$shape'; llama-1.1b, llama-8b or llama-15m" >&2; exit 2 ;;
 esac
 model=$("$build/bench/make_model" "$shape")
 cache=$(mktemp -d "${TMPDIR:-/tmp}/hearth-bench-XXXXXX")

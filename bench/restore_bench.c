@@ -85,7 +85,7 @@ static int measure(const char *phase, const char *path, size_t n_tokens, const c
     hearth_model *model;
     const hearth_result *result;
     hearth_error err = { .status = HEARTH_NO_MEMORY, .message = "no memory" };
-    const hearth_stats *stats = result->stats;
+    const hearth_stats *stats;
     double loaded_ms, submitted_ms;
     bool warm = strcmp(phase, "warm") == 0;
 
@@ -113,6 +113,7 @@ static int measure(const char *phase, const char *path, size_t n_tokens, const c
         (void)fprintf(stderr, "restore_bench: %s\n", err.message);
         return 1;
     }
+    stats = result->stats;
     printf("phase %s tokens %zu cached %u hit %s tier %s prefill_evaluations %u lookup_ms %.3f restore_ms %.3f "
            "prefill_ms %.1f ttft_ms %.3f second_token_ms %.3f load_ms %.1f first_token_since_start_ms %.1f "
            "restored_bytes %" PRIu64,
