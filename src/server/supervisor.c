@@ -248,7 +248,7 @@ static void tell_uninvited(hth_supervisor *supervisor)
     for (size_t i = 0; i < supervisor->present.n; i++) {
         const hth_model_worker *worker = supervisor->present.at[i];
 
-        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_state(worker) == HTH_WORKER_STOPPED)
+        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_is_awaited(worker))
             hth_warn(
                 supervisor->shared.log,
                 "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
@@ -437,10 +437,12 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
         const hth_server_model *model = &options->models[i];
         hth_model_worker *worker = find(&old[0], model->name);
         bool was_leaving = !worker;
-        bool is_new = false;
+        bool is_new = false, started_with_server = false;
 
         if (!worker)
             worker = find(&old[1], model->name);
+        else
+            started_with_server = hth_model_worker_starts_with_server(worker);
         if (!worker) {
             is_new = true;
             if (hth_model_worker_new(shared, model, supervisor->n_slots, &worker, &err) != HEARTH_OK) {
@@ -455,9 +457,11 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
         present.at[present.n++] = worker;
         if (was_leaving && !is_new)
             hth_model_worker_retire(worker, true, hth_model_worker_starts_with_server(worker));
-        else if (hth_model_worker_state(worker) == HTH_WORKER_STOPPED && hth_model_worker_starts_with_server(worker) &&
-                 (is_new || !hth_model_worker_is_external(worker)))
-            hth_model_worker_invite(worker);
+        else if (!started_with_server && hth_model_worker_starts_with_server(worker) &&
+                 hth_model_worker_state(worker) == HTH_WORKER_STOPPED) {
+            hth_model_worker_invite(worker); /* the others were, and may have left since */
+            supervisor->tells_uninvited = true;
+        }
     }
     free(supervisor->residents);
     free(supervisor->planned);
@@ -482,7 +486,6 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
     }
     free(old[0].at);
     free(old[1].at);
-    supervisor->tells_uninvited = true;
     hth_supervisor_plan(supervisor);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
 }

@@ -125,14 +125,15 @@ FIXTURE_TEST(in_an_external_mode_a_worker_that_dies_comes_back)
     use(f, "a");
 }
 
-FIXTURE_TEST(in_an_external_mode_a_reload_brings_nothing_back_that_an_operator_unloaded)
+/* Model "a" starts with the server, is unloaded, and stays out through reloads, also with other options. */
+static void reload_after_unload(fixture *f, hth_residency_mode mode)
 {
     unsigned n_turns = 0;
     hearth_error err;
 
     add_sized(f, "a", 1)->on_demand = false;
     (void)add_sized(f, "b", 1);
-    f->options.residency_mode = HTH_RESIDENCY_EXTERNAL;
+    f->options.residency_mode = mode;
     begin(f, 9000);
     use(f, "a");
     assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
@@ -143,6 +144,27 @@ FIXTURE_TEST(in_an_external_mode_a_reload_brings_nothing_back_that_an_operator_u
     run_until(f, n_turns++ == 10);
     assert_true(is_in(f, 0, HTH_WORKER_STOPPED));
     assert_int_equal(view(f, 0).n_starts, 1);
+}
+
+FIXTURE_TEST(in_an_external_mode_a_reload_brings_nothing_back_that_an_operator_unloaded)
+{
+    reload_after_unload(f, HTH_RESIDENCY_EXTERNAL);
+}
+
+FIXTURE_TEST(a_reload_brings_nothing_back_that_an_operator_unloaded_and_a_request_does)
+{
+    reload_after_unload(f, HTH_RESIDENCY_AUTOMATIC);
+    assert_null(strstr(f->logged, "there is no room"));
+    use(f, "a");
+}
+
+FIXTURE_TEST(a_reload_starts_models_that_are_to_start_with_the_server_since_then)
+{
+    (void)add_sized(f, "a", 1);
+    begin(f, 9000);
+    f->models[0].on_demand = false;
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
 }
 
 FIXTURE_TEST(an_order_sees_the_room_that_the_one_before_it_was_promised)
