@@ -16,8 +16,8 @@ void hth_config_presets_check(hth_config_presets *presets, const hth_config_read
         hth_config_read(reader, preset, presets->table, options, &scope);
         for (size_t j = 0; j < i; j++)
             if (strcmp(preset->key, presets->sections[j]->key) == 0)
-                hth_problems_add(reader->problems, "%s:%u: there is a preset '%.64s' already, in line %u", reader->name,
-                                 preset->key_line, preset->key, presets->sections[j]->key_line);
+                hth_config_say(reader, preset->key_line, "there is a preset '%.64s' already, in line %u", preset->key,
+                               presets->sections[j]->key_line);
     }
     presets->is_wrong = reader->problems->n_errors > n_before;
 }
@@ -31,20 +31,21 @@ typedef struct destination {
 static void read_preset(const destination *to, const hth_config_reader *reader, const hth_config_node *name)
 {
     const hth_config_scope scope = { .prefix = "", .where = "of a preset" };
+    hth_config_reader of_presets = *reader;
 
+    of_presets.directory = to->presets->directory;
     if (name->kind != HTH_CONFIG_QUOTED && name->kind != HTH_CONFIG_PLAIN) {
-        hth_problems_add(reader->problems, "%s:%u: 'preset' has the name of a preset, or a list of names", reader->name,
-                         name->line);
+        hth_config_say(reader, name->line, "'preset' has the name of a preset, or a list of names");
         return;
     }
     for (size_t i = 0; i < to->presets->n; i++)
         if (strcmp(to->presets->sections[i]->key, name->text) == 0) {
             if (!to->presets->is_wrong) /* else each model would tell the same errors again */
-                hth_config_read(reader, to->presets->sections[i], to->presets->table, to->options, &scope);
+                hth_config_read(&of_presets, to->presets->sections[i], to->presets->table, to->options, &scope);
             return;
         }
-    hth_problems_add(reader->problems, "%s:%u: there is no preset '%.64s' in this file; add preset \"%.64s\" { ... }",
-                     reader->name, name->line, name->text, name->text);
+    hth_config_say(reader, name->line, "there is no preset '%.64s' in %s; add preset \"%.64s\" { ... }", name->text,
+                   reader->name ? "this file" : "the configuration file", name->text);
 }
 
 static void read_presets(const hth_config_reader *reader, const hth_config_node *node, void *user_data)

@@ -16,6 +16,7 @@ enum { HTH_CONFIG_PRESETS_MAX = 256 };
 typedef struct hth_config_presets {
     const hth_config_node *sections[HTH_CONFIG_PRESETS_MAX]; /* their keys are the names of the presets */
     size_t n;
+    const char *directory;         /* their relative paths start from there */
     const hth_option_table *table; /* the keys that a preset may have */
     bool is_wrong;                 /* one of them has an error, which was told */
 } hth_config_presets;

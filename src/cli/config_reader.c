@@ -26,10 +26,7 @@ typedef struct member {
     char shown[SHOWN_BYTES];
 } member;
 
-static void say(const hth_config_reader *reader, unsigned line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void say(const hth_config_reader *reader, unsigned line, const char *format, ...)
+void hth_config_say(const hth_config_reader *reader, unsigned line, const char *format, ...)
 {
     char message[480];
     va_list arguments;
@@ -37,7 +34,10 @@ static void say(const hth_config_reader *reader, unsigned line, const char *form
     va_start(arguments, format);
     (void)vsnprintf(message, sizeof(message), format, arguments); /* a long one is cut */
     va_end(arguments);
-    hth_problems_add(reader->problems, "%s:%u: %s", reader->name, line, message);
+    if (reader->name)
+        hth_problems_add(reader->problems, "%s:%u: %s", reader->name, line, message);
+    else
+        hth_problems_add(reader->problems, "%s", message);
 }
 
 /* ---- paths ---- */
@@ -103,9 +103,9 @@ static void wrong_type(const member *m, const hth_config_node *value, const char
     static const char *const kinds[] = { "a section", "a list", "a text", "" };
 
     if (value->kind == HTH_CONFIG_PLAIN)
-        say(m->reader, value->line, "%s is '%s'; it must be %s", m->shown, value->text, expected);
+        hth_config_say(m->reader, value->line, "%s is '%s'; it must be %s", m->shown, value->text, expected);
     else
-        say(m->reader, value->line, "%s is %s; it must be %s", m->shown, kinds[value->kind], expected);
+        hth_config_say(m->reader, value->line, "%s is %s; it must be %s", m->shown, kinds[value->kind], expected);
 }
 
 static void read_text(const member *m, unsigned line, const char *text)
@@ -113,7 +113,7 @@ static void read_text(const member *m, unsigned line, const char *text)
     hearth_error err;
 
     if (!hth_option_read(m->option, m->options, m->shown, text, &err))
-        say(m->reader, line, "%s", err.message);
+        hth_config_say(m->reader, line, "%s", err.message);
 }
 
 static void read_path(const member *m, const hth_config_node *value)
@@ -124,7 +124,7 @@ static void read_path(const member *m, const hth_config_node *value)
     if (path)
         read_text(m, value->line, path);
     else
-        say(m->reader, value->line, "%s is too long, or there is no memory for it", m->shown);
+        hth_config_say(m->reader, value->line, "%s is too long, or there is no memory for it", m->shown);
 }
 
 static void read_flag(const member *m, const hth_config_node *value)
@@ -161,7 +161,7 @@ static void read_single(const member *m, const hth_config_node *value)
     else if (is_text && value->kind == HTH_CONFIG_PLAIN && is_no_text(value->text))
         wrong_type(m, value, "a text; one that looks like a number, true, false or null belongs in quotes");
     else if (!*value->text)
-        say(m->reader, value->line, "%s is empty; leave it out, or give it a value", m->shown);
+        hth_config_say(m->reader, value->line, "%s is empty; leave it out, or give it a value", m->shown);
     else if (m->option->is_path && !(m->option->is_word && m->option->is_word(value->text)))
         read_path(m, value);
     else
@@ -195,7 +195,7 @@ static void read_pairs(const member *m, const hth_config_node *value)
         if (pair->kind != HTH_CONFIG_PLAIN)
             wrong_type(&one, pair, "a number");
         else if ((size_t)snprintf(text, sizeof(text), "%s=%s", pair->key, pair->text) >= sizeof(text))
-            say(m->reader, pair->line, "%s is too long", one.shown);
+            hth_config_say(m->reader, pair->line, "%s is too long", one.shown);
         else
             read_text(&one, pair->line, text);
     }
@@ -277,13 +277,15 @@ static void say_unknown(const hth_config_reader *reader, const hth_config_node *
     for (size_t i = 0; i < HTH_CONFIG_OWN_KEYS_MAX && scope->own_keys[i]; i++)
         hth_nearest_try(&nearest, scope->own_keys[i]);
     if (nearest.name)
-        say(reader, node->key_line, "'%.64s' is no key %s; did you mean '%s'?", node->key, scope->where, nearest.name);
+        hth_config_say(reader, node->key_line, "'%.64s' is no key %s; did you mean '%s'?", node->key, scope->where,
+                       nearest.name);
     else if (section)
-        say(reader, node->key_line, "'%.64s' is no key %s; it belongs in the section '%s'", node->key, scope->where,
-            section);
+        hth_config_say(reader, node->key_line, "'%.64s' is no key %s; it belongs in the section '%s'", node->key,
+                       scope->where, section);
     else
-        say(reader, node->key_line, "'%.64s' is no key %s; docs/operating.md and 'hearth serve --print-keys' list them",
-            node->key, scope->where);
+        hth_config_say(reader, node->key_line,
+                       "'%.64s' is no key %s; docs/operating.md and 'hearth serve --print-keys' list them", node->key,
+                       scope->where);
 }
 
 static bool is_own(const hth_config_scope *scope, const char *key)
@@ -332,7 +334,7 @@ void hth_config_read(const hth_config_reader *reader, const hth_config_node *sec
         if (before == 0 && row->option->repeats)
             (void)hth_option_read(m.option, m.options, m.shown, NULL, &err); /* drop values from other sources */
         if (before > 0 && !row->option->repeats)
-            say(reader, node->key_line, "'%s' was given before, in line %u", m.shown, before);
+            hth_config_say(reader, node->key_line, "'%s' was given before, in line %u", m.shown, before);
         else
             read_value(&m, node);
     }

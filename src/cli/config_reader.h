@@ -13,13 +13,16 @@
 #include "cli/problems.h"
 
 typedef struct hth_config_reader {
-    const char *name;             /* of the file, as messages show it */
+    const char *name;             /* of the file, as messages show it; NULL: they show neither it nor lines */
     const char *directory;        /* the directory that its relative paths start from; ends with '/' */
     const hth_option_table *root; /* that of the whole file, to find the section of a misplaced key; may be NULL */
     hth_pool *pool;               /* for paths */
     hth_problems *problems;
 } hth_config_reader;
 
+/* Add an error in this line to the reader's problems. */
+void hth_config_say(const hth_config_reader *reader, unsigned line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The directory of a file, for a reader: absolute, with '/' at its end. NULL without memory. */
 const char *hth_config_directory(hth_pool *pool, const char *path);
 /* path itself when it is absolute or names no file for its engine, otherwise path in directory; NULL without memory. */

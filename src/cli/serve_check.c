@@ -192,6 +192,11 @@ static void check_model(const hth_serve_set *set, size_t i, bool thorough, hth_p
         check_cache(&model->setup, problems);
 }
 
+void hth_serve_set_check_model(const hth_serve_set *set, size_t i, hth_problems *problems)
+{
+    check_model(set, i, false, problems);
+}
+
 void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *problems)
 {
     const hth_server_options *options = &set->options;

@@ -17,7 +17,6 @@
 #include "base/whole_file.h"
 #include "cli/commands.h"
 #include "cli/llama_flags.h"
-#include "cli/named_models.h"
 #include "cli/serve_config.h"
 #include "server/front.h"
 
@@ -45,36 +44,44 @@ typedef struct serve {
     char **argv;
     hth_serve_options flags;
     const hth_serve_set *set; /* at the start */
-    hth_named_models named;
     char program[PATH_MAX];
 } serve;
 
 /* ---- hooks ---- */
 
-static const hth_server_options *reload(void *user_data, hearth_error *err)
+static const hth_serve_set *set_of(const hth_server_options *options)
+{
+    return (const hth_serve_set *)options;
+}
+
+/* The options of a faultless set; NULL with err: the front keeps the old set. Frees problems, which may be NULL. */
+static const hth_server_options *hand_out(hth_serve_set *set, hth_problems *problems, const char *all,
+                                          hearth_error *err)
+{
+    if (set && problems->n_errors > 0) {
+        hth_serve_set_free(&set->options);
+        set = NULL;
+    }
+    if (!set)
+        (void)hth_fail(err, problems ? HEARTH_MISUSE : HEARTH_NO_MEMORY, "%s%s",
+                       problems ? hth_problems_first(problems) : "no memory",
+                       problems && problems->n_errors > 1 ? all : ""); /* NULL says it */
+    free(problems);
+    return set ? &set->options : NULL;
+}
+
+static const hth_server_options *reload(const hth_server_options *current, void *user_data, hearth_error *err)
 {
     serve *s = user_data;
     hth_problems *problems = calloc(1, sizeof(*problems));
     hth_serve_set *set;
 
-    s->flags.named_models = s->named.given;
-    s->flags.n_named_models = s->named.n;
+    s->flags.named = set_of(current)->named;
+    s->flags.n_named = set_of(current)->n_named;
     set = problems ? hth_serve_set_new(s->argc, s->argv, &s->flags, problems) : NULL;
-
     if (set && problems->n_errors == 0)
         hth_serve_set_check(set, false, problems);
-    if (!set || problems->n_errors > 0) {
-        const size_t n = problems ? problems->n_errors : 1;
-
-        /* The front keeps the old set. */
-        (void)hth_fail(err, HEARTH_MISUSE, "%s%s", problems ? hth_problems_first(problems) : "no memory",
-                       n > 1 ? " (and more; 'hearth serve --check' with the same flags shows all)" : "");
-        if (set)
-            hth_serve_set_free(&set->options);
-        set = NULL;
-    }
-    free(problems);
-    return set ? &set->options : NULL;
+    return hand_out(set, problems, " (and more; 'hearth serve --check' with the same flags shows all)", err);
 }
 
 static void release(const hth_server_options *options, void *user_data)
@@ -83,18 +90,31 @@ static void release(const hth_server_options *options, void *user_data)
     hth_serve_set_free(options);
 }
 
-static hearth_status name_model(const char *name, const char *file, void *user_data, hearth_error *err)
+static const hth_server_options *name_model(const hth_server_options *current, const char *name, const char *settings,
+                                            void *user_data, hearth_error *err)
 {
-    serve *s = user_data;
+    hth_problems *problems = calloc(1, sizeof(*problems));
 
-    return hth_named_models_add(&s->named, name, file, err);
+    (void)user_data;
+    return hand_out(problems ? hth_serve_set_with(set_of(current), name, settings, problems) : NULL, problems,
+                    " (and more)", err);
 }
 
-static hearth_status forget_model(const char *name, void *user_data, hearth_error *err)
+static const hth_server_options *forget_model(const hth_server_options *current, const char *name, void *user_data,
+                                              hearth_error *err)
 {
-    serve *s = user_data;
+    hth_problems *problems;
 
-    return hth_named_models_remove(&s->named, name, err);
+    (void)user_data;
+    if (!hth_serve_set_names(set_of(current), name)) {
+        (void)hth_fail(err, HEARTH_NOT_FOUND,
+                       "no model '%s' was named while the server runs; take one of the configuration out of the "
+                       "configuration, and reload",
+                       name); /* NULL says it */
+        return NULL;
+    }
+    problems = calloc(1, sizeof(*problems));
+    return hand_out(problems ? hth_serve_set_without(set_of(current), name, problems) : NULL, problems, "", err);
 }
 
 static bool write_ports(const char *path, const uint16_t *ports, size_t n, hearth_error *err)
@@ -295,7 +315,6 @@ int hth_command_serve(int argc, char **argv)
         hth_serve_set_free(s->set ? &s->set->options : NULL);
     }
     if (s) {
-        hth_named_models_deinit(&s->named);
         hth_pool_free(s->pool);
     }
     free(problems);

@@ -84,6 +84,7 @@ static void read_tree(hth_serve_loader *l, const char *name, const char *path, c
                                      .root = &hth_serve_keys,
                                      .pool = l->pool,
                                      .problems = l->problems };
+    l->presets.directory = l->reader.directory;
     if (l->reader.directory)
         hth_config_read(&l->reader, root, &hth_serve_keys, l->o, &scope);
     else
@@ -256,8 +257,7 @@ static bool read_addresses(hth_serve_loader *l)
 
 /* ---- all of it ---- */
 
-/* Is there a model of the default's name? Checked when all models are known. */
-static void check_default_model(const hth_serve_loader *l)
+void hth_serve_check_default_model(const hth_serve_loader *l)
 {
     const char *name = l->o->server.default_model;
 
@@ -309,29 +309,32 @@ static void finish(hth_serve_loader *l, const hth_serve_options *flags)
     choose_listen(l, flags);
     check_server(l);
     *options = l->o->server;
-    l->named_models = flags->named_models;
-    l->n_named_models = flags->n_named_models;
+    l->named = flags->named;
+    l->n_named = flags->n_named;
     if (!read_addresses(l) || !hth_serve_models_read(l) || !hth_serve_workers_make(l))
         return;
-    check_default_model(l);
+    hth_serve_check_default_model(l);
+    l->set->presets = l->presets;
     options->learned_path = learned_path(l);
     options->cors_origins = l->o->origins;
     options->n_cors_origins = l->o->n_origins;
 }
 
-/* A loader with an empty set; NULL without memory, with the error in problems. */
-static hth_serve_loader *loader_new(hth_problems *problems)
+hth_serve_loader *hth_serve_loader_new(hth_problems *problems)
 {
     hth_pool *pool = hth_pool_new();
     hth_serve_set *set = pool ? hth_pool_alloc(pool, sizeof(*set)) : NULL;
     hth_serve_loader *l = set ? hth_pool_alloc(pool, sizeof(*l)) : NULL;
+    unsigned *n_users = l ? hth_pool_alloc(pool, sizeof(*n_users)) : NULL;
 
-    if (!l) {
+    if (!n_users) {
         hth_problems_add(problems, "no memory for the configuration");
         hth_pool_free(pool);
         return NULL;
     }
     set->pool = pool;
+    set->n_users = n_users;
+    *n_users = 1;
     *l = (hth_serve_loader){ .set = set, .o = &set->effective, .pool = pool, .problems = problems };
     l->presets.table = &hth_serve_model_keys;
     hth_serve_options_init(l->o);
@@ -340,7 +343,7 @@ static hth_serve_loader *loader_new(hth_problems *problems)
 
 hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options *flags, hth_problems *problems)
 {
-    hth_serve_loader *l = loader_new(problems);
+    hth_serve_loader *l = hth_serve_loader_new(problems);
 
     if (!l)
         return NULL;
@@ -359,7 +362,7 @@ hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options 
 hth_serve_set *hth_serve_set_of_text(const char *name, const char *text, size_t n, hth_problems *problems)
 {
     const hth_serve_options no_flags = { .n_listen = 0 };
-    hth_serve_loader *l = loader_new(problems);
+    hth_serve_loader *l = hth_serve_loader_new(problems);
     const hth_config_node *root;
     hearth_error err;
 
@@ -375,6 +378,12 @@ hth_serve_set *hth_serve_set_of_text(const char *name, const char *text, size_t 
 
 void hth_serve_set_free(const hth_server_options *options)
 {
-    if (options)
-        hth_pool_free(((const hth_serve_set *)options)->pool);
+    const hth_serve_set *set = (const hth_serve_set *)options;
+
+    while (set && --*set->n_users == 0) {
+        const hth_serve_set *base = set->base;
+
+        hth_pool_free(set->pool);
+        set = base;
+    }
 }

@@ -4,16 +4,24 @@
 #ifndef HTH_CLI_SERVE_CONFIG_H
 #define HTH_CLI_SERVE_CONFIG_H
 
+#include "cli/config_presets.h"
 #include "cli/pool.h"
 #include "cli/problems.h"
 #include "cli/serve_options.h"
 
-typedef struct hth_serve_set {
+typedef struct hth_serve_set hth_serve_set;
+struct hth_serve_set {
     hth_server_options options;    /* first, so that a pointer to it is a pointer to the set */
     hth_serve_options effective;   /* the options that it was made of */
     const hth_serve_model *models; /* [options.n_models], in the same order */
-    hth_pool *pool;                /* owns all of the above and the set itself */
-} hth_serve_set;
+    size_t n_read;                 /* the first of them, without those that operators named */
+    const hth_named_model *named;  /* [n_named] */
+    size_t n_named;
+    hth_config_presets presets;
+    const hth_serve_set *base; /* owns what the set took over; NULL: it took over nothing */
+    unsigned *n_users;         /* sets with this base, and one for the set itself */
+    hth_pool *pool;            /* owns all of the above and the set itself */
+};
 
 /*
  * Read the command line and the configuration file that it names into a new set. flags are the options of the first,
@@ -23,6 +31,16 @@ typedef struct hth_serve_set {
 hth_serve_set *hth_serve_set_new(int argc, char **argv, const hth_serve_options *flags, hth_problems *problems);
 /* The same from a configuration in memory, without flags and without reading files of keys; name is for messages. */
 hth_serve_set *hth_serve_set_of_text(const char *name, const char *text, size_t n, hth_problems *problems);
+/*
+ * The set of options in force with one more model, or without one that was named so. No file of the configuration is
+ * read again; of files, only that of the new model is checked. settings: a JSON object with keys of a model's section.
+ * NULL, or a set with errors in problems, as above.
+ */
+hth_serve_set *hth_serve_set_with(const hth_serve_set *current, const char *name, const char *settings,
+                                  hth_problems *problems);
+hth_serve_set *hth_serve_set_without(const hth_serve_set *current, const char *name, hth_problems *problems);
+/* Was a model of this name named while the server runs? */
+bool hth_serve_set_names(const hth_serve_set *set, const char *name);
 /* Free the set of these options. Accepts NULL. */
 void hth_serve_set_free(const hth_server_options *options);
 
@@ -31,6 +49,9 @@ void hth_serve_set_free(const hth_server_options *options);
  * directories be written? thorough: also check what the parts of the server check when it starts.
  */
 void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *problems);
+
+/* The same for the files of the i-th model. */
+void hth_serve_set_check_model(const hth_serve_set *set, size_t i, hth_problems *problems);
 
 /* Print the set as a configuration file. False when out fails. */
 bool hth_serve_config_print(const hth_serve_set *set, FILE *out);

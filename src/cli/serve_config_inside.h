@@ -22,10 +22,12 @@ typedef struct hth_serve_loader {
     const hth_config_node *sections[HTH_SERVE_MODELS_MAX];
     size_t n_sections;
     hth_config_presets presets;
-    char *const *named_models; /* [n_named_models], of operators */
-    size_t n_named_models;
+    const hth_named_model *named; /* [n_named], of operators */
+    size_t n_named;
 } hth_serve_loader;
 
+/* A loader with an empty set; NULL without memory, with the error in problems. */
+hth_serve_loader *hth_serve_loader_new(hth_problems *problems);
 /* Tell that there is no memory. Returns false. */
 bool hth_serve_no_memory(const hth_serve_loader *l);
 
@@ -37,7 +39,17 @@ const char *hth_serve_absolute(const hth_serve_loader *l, const char *path);
 void hth_serve_make_absolute(const hth_serve_loader *l, const hth_option_table *table, void *options);
 void hth_serve_setup_make_absolute(const hth_serve_loader *l, hth_model_setup *setup);
 
-/* The models of flags, sections and the folder. Errors are in problems; false: without memory, or no folder. */
+/* Is there a model of the default's name? Checked when all models are known. */
+void hth_serve_check_default_model(const hth_serve_loader *l);
+
+#define HTH_SERVE_NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
+bool hth_serve_name_is_good(const char *name);
+/* Check a model whose options are complete, and add it. where begins messages. */
+void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const char *where);
+/* The models that operators named, behind all others. False without memory. */
+bool hth_serve_named_models_read(hth_serve_loader *l);
+
+/* The models of flags, sections and the folder, and named ones. Errors are in problems; false: without memory, or no folder. */
 bool hth_serve_models_read(hth_serve_loader *l);
 /* The models of the server's options, with the command lines of their workers. */
 bool hth_serve_workers_make(const hth_serve_loader *l);

@@ -17,7 +17,7 @@
 #include "models/runtime.h"
 #include "sched/strategy.h"
 
-static bool is_model_name(const char *name)
+bool hth_serve_name_is_good(const char *name)
 {
     static const char others[] = "._-:/";
     const size_t n = strlen(name);
@@ -27,8 +27,6 @@ static bool is_model_name(const char *name)
             return false;
     return n > 0 && n <= HTH_SERVE_NAME_BYTES_MAX && isalnum((unsigned char)name[0]);
 }
-
-#define NAME_RULE "names have 1 to 128 letters, digits and . _ - : /, the first of them a letter or digit"
 
 /* A name by which requests reach a model. */
 typedef struct called {
@@ -84,8 +82,7 @@ static void check_names(const hth_serve_loader *l, const hth_serve_model *model,
     }
 }
 
-/* Check a model whose options are complete, and add it. where begins messages. */
-static void finish_model(hth_serve_loader *l, hth_serve_model *model, const char *where)
+void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const char *where)
 {
     const hearth_cache_policy *given = &model->setup.policy;
     const hth_policy policy = { given->min_tokens,
@@ -131,13 +128,12 @@ static void finish_model(hth_serve_loader *l, hth_serve_model *model, const char
 }
 
 /* Add a model given as "FILE" or "NAME=FILE". A path that exists as a whole is a file, also with '=' in it. */
-static void add_flag_model(hth_serve_loader *l, const char *given, hth_serve_start start)
+static void add_flag_model(hth_serve_loader *l, const char *given)
 {
     hth_serve_model model = l->o->defaults;
     const char *equals = strchr(given, '=');
     const char *slash = strrchr(given, '/'), *name;
 
-    model.start = start;
     model.setup.path = given;
     if (equals && access(given, F_OK) != 0) {
         name = hth_pool_text(l->pool, given, (size_t)(equals - given));
@@ -152,11 +148,11 @@ static void add_flag_model(hth_serve_loader *l, const char *given, hth_serve_sta
         (void)hth_serve_no_memory(l);
     else if (!*model.setup.path)
         hth_problems_add(l->problems, "--model '%s' names no file after the '='", given);
-    else if (!is_model_name(name))
+    else if (!hth_serve_name_is_good(name))
         hth_problems_add(l->problems, "--model '%s' would be called '%.128s'; %s: give it one, as NAME=FILE", given,
-                         name, NAME_RULE);
+                         name, HTH_SERVE_NAME_RULE);
     else
-        finish_model(l, &model, "");
+        hth_serve_model_finish(l, &model, "");
 }
 
 /* Apply the flags, which concern all models, to this one. */
@@ -180,8 +176,8 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
 
     model.name = section->key;
     (void)snprintf(where, sizeof(where), "%.400s:%u: ", l->reader.name, section->key_line); /* cut */
-    if (!is_model_name(model.name)) {
-        hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name, NAME_RULE);
+    if (!hth_serve_name_is_good(model.name)) {
+        hth_problems_add(l->problems, "%sa model is called '%.128s'; %s", where, model.name, HTH_SERVE_NAME_RULE);
         return;
     }
     hth_config_presets_read(&l->presets, &l->reader, section, "of a model", &model);
@@ -190,7 +186,7 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
     if (!model.setup.path && l->problems->n_errors == n_before)
         hth_problems_add(l->problems, "%smodel '%s' has no 'path'; give the path of its GGUF file", where, model.name);
     else
-        finish_model(l, &model, where);
+        hth_serve_model_finish(l, &model, where);
 }
 
 /* Add a model of the folder, unless it is named elsewhere. */
@@ -201,14 +197,18 @@ static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
     for (size_t i = 0; i < l->n_models; i++)
         if (strcmp(l->models[i].name, found->name) == 0 || strcmp(l->models[i].setup.path, found->path) == 0)
             return;
-    if (!is_model_name(found->name)) {
-        hth_problems_warn(l->problems, "'%s' is left out: %s", found->path, NAME_RULE);
+    for (size_t i = 0; i < l->n_named; i++)
+        if (strcmp(l->named[i].name, found->name) == 0 ||
+            (l->named[i].path && strcmp(l->named[i].path, found->path) == 0))
+            return;
+    if (!hth_serve_name_is_good(found->name)) {
+        hth_problems_warn(l->problems, "'%s' is left out: %s", found->path, HTH_SERVE_NAME_RULE);
         return;
     }
     model.name = found->name;
     model.setup.path = found->path;
     model.start = HTH_START_ON_DEMAND;
-    finish_model(l, &model, "");
+    hth_serve_model_finish(l, &model, "");
 }
 
 bool hth_serve_models_read(hth_serve_loader *l)
@@ -222,20 +222,20 @@ bool hth_serve_models_read(hth_serve_loader *l)
         return false;
     l->set->options.watched_folders = found.folders;
     l->set->options.n_watched_folders = found.n_folders;
-    n = l->o->n_models + l->n_sections + found.n + l->n_named_models;
+    n = l->o->n_models + l->n_sections + found.n + l->n_named;
     l->models = hth_pool_alloc(l->pool, (n + 1) * sizeof(*l->models));
     if (!l->models)
         return hth_serve_no_memory(l);
     if (l->presets.n > 0) /* else there may be no file */
         hth_config_presets_check(&l->presets, &l->reader, &unused);
     for (size_t i = 0; i < l->o->n_models; i++)
-        add_flag_model(l, l->o->models[i], l->o->defaults.start);
+        add_flag_model(l, l->o->models[i]);
     for (size_t i = 0; i < l->n_sections; i++)
         add_file_model(l, l->sections[i]);
     for (size_t i = 0; i < found.n; i++)
         add_found_model(l, &found.list[i]);
-    for (size_t i = 0; i < l->n_named_models; i++)
-        add_flag_model(l, l->named_models[i], HTH_START_ON_DEMAND);
+    if (!hth_serve_named_models_read(l))
+        return false;
     if (n == 0 && l->o->server.models_folder)
         hth_problems_warn(l->problems, "there is no model in '%s' yet; a GGUF file that comes there is served at once",
                           l->o->server.models_folder);

@@ -38,6 +38,13 @@ typedef struct hth_serve_model {
     size_t n_tags;
 } hth_serve_model;
 
+/* A model that an operator named while the server runs (POST /admin/models). It is read anew with each set of options. */
+typedef struct hth_named_model {
+    const char *name;
+    const char *settings; /* a JSON object with the keys of a model's section */
+    const char *path;     /* of its file, as the first reading found it; NULL: not yet */
+} hth_named_model;
+
 /* Texts belong to the command line or to the pool of the configuration. */
 typedef struct hth_serve_options {
     hth_server_options server; /* without lists, which are below until everything is read */
@@ -61,8 +68,8 @@ typedef struct hth_serve_options {
     hth_serve_model defaults;
     const char *models[HTH_SERVE_MODELS_MAX]; /* of the command line: "FILE" or "NAME=FILE" */
     size_t n_models;
-    char *const *named_models; /* [n_named_models], "NAME=FILE" each: of operators; in no table (named_models.h) */
-    size_t n_named_models;
+    const hth_named_model *named; /* [n_named], of operators; in no table */
+    size_t n_named;
 
     const char *config_file;
     const char *port_file;

@@ -423,27 +423,35 @@ static void answer_order(const hth_admin *admin, hth_http_exchange *exchange, co
         reply_refusal(exchange, &err);
 }
 
-/* Also POST /admin/models: one more model. */
-static void answer_models_page(const hth_admin *admin, hth_http_exchange *exchange)
+/* One more model: its name, and keys of a model's section. */
+static void answer_name_model(const hth_admin *admin, hth_http_exchange *exchange)
 {
+    json_t *order = read_order(exchange), *name = json_incref(json_object_get(order, "name"));
     hearth_error err = { .status = HEARTH_OK };
-    const char *name, *path;
-    json_t *order;
+    char *settings;
 
-    if (strcmp(hth_http_method(exchange), "POST") != 0) {
-        answer_models(admin, exchange);
-        return;
-    }
-    order = read_order(exchange);
-    name = json_string_value(json_object_get(order, "name"));
-    path = json_string_value(json_object_get(order, "path"));
-    if (!name || !*name || !path || !*path)
-        reply_wrong(exchange, "path", "'name' and 'path', the GGUF file of a model");
-    else if (admin->name_model(name, path, admin->user_data, &err) == HEARTH_OK)
+    (void)json_object_del(order, "name"); /* the name is looked at below */
+    settings = order ? json_dumps(order, JSON_COMPACT) : NULL;
+    if (!json_is_string(name) || json_string_length(name) == 0)
+        reply_wrong(exchange, "name", "'name', a text, and the keys of a model's section, such as 'path'");
+    else if (!settings)
+        reply_take(exchange, 503, content_type_json, &(hth_buffer){ .failed = true });
+    else if (admin->name_model(json_string_value(name), settings, admin->user_data, &err) == HEARTH_OK)
         reply_status(exchange, 201, "added");
     else
         reply_refusal(exchange, &err);
+    free(settings);
+    json_decref(name);
     json_decref(order);
+}
+
+/* Also POST /admin/models. */
+static void answer_models_page(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    if (strcmp(hth_http_method(exchange), "POST") == 0)
+        answer_name_model(admin, exchange);
+    else
+        answer_models(admin, exchange);
 }
 
 static void answer_forget(const hth_admin *admin, hth_http_exchange *exchange, const char *name)

@@ -5,7 +5,7 @@
  *   GET  /ready               200 when requests are taken; 503 while starting or draining
  *   GET  /metrics             Prometheus
  *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
- *   POST /admin/models {"name": NAME, "path": FILE}; DELETE /admin/models/NAME: while the server runs
+ *   POST /admin/models {"name": NAME, "path": FILE, ...}; DELETE /admin/models/NAME: while the server runs
  *   GET  /admin/events        a stream of events (event_feed.h)
  *   GET  /admin/pressure      the use of memory; POST {"free": BYTES} frees so much
  *   POST /admin/models/NAME/restart, /load, /unload; /residency {"residency": PLACE}
@@ -39,8 +39,8 @@ typedef struct hth_admin {
     size_t n_requests;                                  /* pending */
     void (*drain)(void *user_data);                     /* begin to drain */
     bool (*reload)(void *user_data, hearth_error *err); /* read the configuration again; false: the old one stays */
-    /* Serve one more model, and take that back; with a reload each. err is not NULL. */
-    hearth_status (*name_model)(const char *name, const char *file, void *user_data, hearth_error *err);
+    /* Serve one more model, and take that back. settings: a JSON object with keys of its section. err is not NULL. */
+    hearth_status (*name_model)(const char *name, const char *settings, void *user_data, hearth_error *err);
     hearth_status (*forget_model)(const char *name, void *user_data, hearth_error *err);
     void *user_data;
 } hth_admin;

@@ -138,6 +138,34 @@ static hth_kept_options kept_options(const hth_server_options *options)
     };
 }
 
+/* False while the server ends, with the error. */
+static bool may_change(const hth_front *front, hearth_error *err)
+{
+    if (front->is_draining)
+        (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down"); /* false says it */
+    return !front->is_draining;
+}
+
+/*
+ * Put options in force, which reconfigure hands to the supervisor. False without memory: they are released, and the old
+ * ones stay.
+ */
+static bool take_options(hth_front *front, const hth_server_options *options,
+                         void (*reconfigure)(hth_supervisor *supervisor, const hth_server_options *options),
+                         hearth_error *err)
+{
+    /* The supervisor reads the set without holding a reference, so it gets the new set before the old one goes. */
+    reconfigure(front->supervisor, options);
+    hth_pressure_watch_set_options(front->pressure, options);
+    if (use_options(front, options, false))
+        return true;
+    reconfigure(front->supervisor, front->options->options);
+    hth_pressure_watch_set_options(front->pressure, front->options->options);
+    front->hooks->release(options, front->hooks->user_data);
+    (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new options; the old ones stay"); /* false says it */
+    return false;
+}
+
 bool hth_front_reload(hth_front *front, hearth_error *err)
 {
     const hth_server_options *options;
@@ -145,15 +173,13 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     hth_kept_options kept;
     hearth_error problem;
 
-    if (front->is_draining) {
-        (void)hth_fail(err, HEARTH_BUSY, "the server is shutting down"); /* false says it */
+    if (!may_change(front, err))
         return false;
-    }
     if (hth_server_log_reopen(front->server_log, &problem) != HEARTH_OK)
         hth_warn(&front->log, "%s; the log stays where it was", problem.message);
     if (!front->hooks->reload)
         return true;
-    options = front->hooks->reload(front->hooks->user_data, err);
+    options = front->hooks->reload(front->options->options, front->hooks->user_data, err);
     if (!options)
         return false;
     if (!check_listeners(front, options, err) || !hth_front_adapters_fit(front, options, err)) {
@@ -164,16 +190,8 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
         front->hooks->release(options, front->hooks->user_data);
         return false;
     }
-    /* The supervisor reads the set without holding a reference, so it gets the new set before the old one goes. */
-    hth_supervisor_reconfigure(front->supervisor, options);
-    hth_pressure_watch_set_options(front->pressure, options);
-    if (!use_options(front, options, false)) {
-        hth_supervisor_reconfigure(front->supervisor, front->options->options);
-        hth_pressure_watch_set_options(front->pressure, front->options->options);
-        front->hooks->release(options, front->hooks->user_data);
-        (void)hth_fail(err, HEARTH_NO_MEMORY, "no memory for the new configuration; the old one stays");
+    if (!take_options(front, options, hth_supervisor_reconfigure, err))
         return false;
-    }
     http = http_options(front, options);
     hth_http_server_set_options(front->http, &http);
     front->log.level = options->log_level;
@@ -319,32 +337,46 @@ static bool order_reload(void *user_data, hearth_error *err)
     return hth_front_reload(user_data, err);
 }
 
-static hearth_status order_name_model(const char *name, const char *file, void *user_data, hearth_error *err)
+/* Put options in force that have one model more or fewer; options is NULL, with the error, if there are none. */
+static hearth_status take_models(hth_front *front, const hth_server_options *options, const char *name,
+                                 const char *done, hearth_error *err)
+{
+    if (!options)
+        return err->status;
+    if (!hth_front_adapters_fit(front, options, err)) {
+        front->hooks->release(options, front->hooks->user_data);
+        return err->status;
+    }
+    if (!take_options(front, options, hth_supervisor_set_models, err))
+        return err->status;
+    hth_info(&front->log, "model '%s' %s by an operator's order", name, done);
+    return HEARTH_OK;
+}
+
+static hearth_status order_name_model(const char *name, const char *settings, void *user_data, hearth_error *err)
 {
     hth_front *front = user_data;
-    hearth_status status;
+    const hth_front_hooks *hooks = front->hooks;
 
-    if (!front->hooks->name_model || !front->hooks->forget_model)
+    if (!hooks->name_model)
         return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no further models");
-    status = front->hooks->name_model(name, file, front->hooks->user_data, err);
-    if (status == HEARTH_OK && !hth_front_reload(front, err)) {
-        status = err->status;
-        (void)front->hooks->forget_model(name, front->hooks->user_data, NULL); /* it was named just now */
-    }
-    return status;
+    if (!may_change(front, err))
+        return err->status;
+    return take_models(front, hooks->name_model(front->options->options, name, settings, hooks->user_data, err), name,
+                       "is served", err);
 }
 
 static hearth_status order_forget_model(const char *name, void *user_data, hearth_error *err)
 {
     hth_front *front = user_data;
-    hearth_status status;
+    const hth_front_hooks *hooks = front->hooks;
 
-    if (!front->hooks->forget_model)
+    if (!hooks->forget_model)
         return hth_fail(err, HEARTH_NOT_FOUND, "this server takes no further models");
-    status = front->hooks->forget_model(name, front->hooks->user_data, err);
-    if (status == HEARTH_OK && !hth_front_reload(front, err))
-        return err->status; /* it leaves at the next reload */
-    return status;
+    if (!may_change(front, err))
+        return err->status;
+    return take_models(front, hooks->forget_model(front->options->options, name, hooks->user_data, err), name,
+                       "is not served any more", err);
 }
 
 void hth_front_admin_fill(hth_front *front, hth_admin *out)

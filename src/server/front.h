@@ -13,17 +13,20 @@
 typedef struct hth_front_hooks {
     const char *program; /* the executable for workers */
     /*
-     * Read the configuration again (SIGHUP). NULL with err: it is wrong, and the old one stays. release gets the
-     * options when they are not used any more. May be NULL: reload does nothing.
+     * Read the configuration again (SIGHUP), with the models that operators named before; current: the options in
+     * force. NULL with err: it is wrong, and the old one stays. release gets the options when they are not used any
+     * more. May be NULL: reload does nothing.
      */
-    const hth_server_options *(*reload)(void *user_data, hearth_error *err);
+    const hth_server_options *(*reload)(const hth_server_options *current, void *user_data, hearth_error *err);
     void (*release)(const hth_server_options *options, void *user_data);
     /*
-     * Name a model for the reloads from now on, as -m NAME=FILE does, or take that back (HEARTH_NOT_FOUND: no model was
-     * named so). Both may be NULL.
+     * The options in force with one more model, or without one that was named so (else HEARTH_NOT_FOUND). settings: a
+     * JSON object with the keys of a model's section. NULL with err: they stay. Both may be NULL.
      */
-    hearth_status (*name_model)(const char *name, const char *file, void *user_data, hearth_error *err);
-    hearth_status (*forget_model)(const char *name, void *user_data, hearth_error *err);
+    const hth_server_options *(*name_model)(const hth_server_options *current, const char *name, const char *settings,
+                                            void *user_data, hearth_error *err);
+    const hth_server_options *(*forget_model)(const hth_server_options *current, const char *name, void *user_data,
+                                              hearth_error *err);
     /*
      * The server listens on these ports, in the order of options->listen (0: a unix socket). May be NULL.
      */

@@ -412,7 +412,8 @@ void hth_supervisor_hold(hth_supervisor *supervisor, bool is_held)
 
 /* ---- the set of models ---- */
 
-void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_options *options)
+/* updates: options of models that stay may have changed. */
+static void reconfigure(hth_supervisor *supervisor, const hth_server_options *options, bool updates)
 {
     hth_worker_shared *shared = &supervisor->shared;
     size_t n_all = options->n_models + supervisor->present.n + supervisor->leaving.n;
@@ -450,7 +451,7 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
                 continue;
             }
             supervisor->n_slots++;
-        } else if (!hth_model_worker_update(worker, model)) {
+        } else if ((updates || was_leaving) && !hth_model_worker_update(worker, model)) {
             hth_log_line(shared->log, HEARTH_LOG_ERROR, "hearth", "no memory for model '%s'; its old options stay",
                          model->name);
         }
@@ -488,6 +489,16 @@ void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_opt
     free(old[1].at);
     hth_supervisor_plan(supervisor);
     event_active(supervisor->sweep_event, EV_TIMEOUT, 0);
+}
+
+void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_options *options)
+{
+    reconfigure(supervisor, options, true);
+}
+
+void hth_supervisor_set_models(hth_supervisor *supervisor, const hth_server_options *options)
+{
+    reconfigure(supervisor, options, false);
 }
 
 /* ---- new, stop, free ---- */

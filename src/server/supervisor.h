@@ -46,6 +46,8 @@ void hth_supervisor_free(hth_supervisor *supervisor);
  * Others go on. Indexes of models may change; names do not.
  */
 void hth_supervisor_reconfigure(hth_supervisor *supervisor, const hth_server_options *options);
+/* The same where options only have more or fewer models than before: the others are not touched. */
+void hth_supervisor_set_models(hth_supervisor *supervisor, const hth_server_options *options);
 
 /* Stop every worker: SIGTERM, after timeout_ms SIGKILL, and on_stopped when all have ended. */
 void hth_supervisor_stop(hth_supervisor *supervisor, uint32_t timeout_ms, void (*on_stopped)(void *user_data),

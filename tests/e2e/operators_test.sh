@@ -59,8 +59,10 @@ grep -qi '^x-hearth-ignored: x, y' "$work/head" || fail "what has no effect is n
 ask 400 "$url/props" -X POST -H 'x-api-key: sesame-sesame' -d '[]'
 serve_stop
 
-# A model is named and forgotten while the server runs; models of the command line stay the first ones.
-serve -m "tiny=$tiny" --admin 127.0.0.1:0
+# A model is named and forgotten while the server runs, whatever the file of the configuration has become; models of the
+# configuration stay the first ones.
+echo "model tiny { path = '$tiny' }" >"$work/hearth.conf"
+serve --config "$work/hearth.conf" --admin 127.0.0.1:0
 admin=$(sed -n 's/^operators. pages on //p' "$work/log")
 cp "$tiny" "$work/late.gguf"
 ask 400 "$admin/admin/models" -d '{"name":"late","path":"/nowhere/late.gguf"}'; has "/nowhere/late.gguf"
@@ -72,6 +74,22 @@ ask 200 "$url/v1/completions" -d '{"prompt":"Once","max_tokens":2}'; has '"model
 ask 404 "$admin/admin/models/tiny" -X DELETE; has "was named while the server runs"
 ask 200 "$admin/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
 ask 404 "$admin/admin/models/late" -X DELETE
+echo "model tiny { path = '$tiny'; contxt = 5 }" >"$work/hearth.conf"
+n=$(grep -c 'was read anew' "$work/log")
+ask 400 "$admin/admin/reload" -X POST; has "'contxt' is no key"
+late="{\"name\":\"late\",\"path\":\"$work/late.gguf\""
+ask 201 "$admin/admin/models" -d "$late,\"context\":512,\"aliases\":[\"later\"],\"start\":\"at-once\",\"cache\":{\"salt\":\"x\"}}"
+ask 400 "$admin/admin/models" -d "$late}"; has "there is a model 'late' already"
+ask 200 "$url/v1/completions" -d '{"model":"later","prompt":"Once","max_tokens":2}'; has '"model": *"later"'
+ask 200 "$admin/admin/config"; cp "$work/reply" "$work/out"
+expect "options of a named model" "$(value 'r.models[1].worker.join(" ").match(/--ctx 512/) + " " + r.models[1].start')" \
+  "--ctx 512 at-once"
+ask 200 "$admin/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
+for wrong in '"contxt":512}' '"context":"much"}' '"aliases":["tiny"]}' '"preset":"none"}'; do
+  ask 400 "$admin/admin/models" -d "$late,$wrong"
+done
+expect "reloads by orders" "$(grep -c 'was read anew' "$work/log")" "$n"
+logged "model 'late' is served by an operator's order"
 serve_stop
 
 # /health waits for the first model, as in llama-server. A model whose file is cut short never loads.

@@ -63,7 +63,7 @@ typedef struct fixture {
     int n_drains, n_reloads;
     int n_replies_at_drain;
     bool reload_fails;
-    char named[64]; /* "NAME=FILE" */
+    char named[128]; /* "NAME=SETTINGS" */
 } fixture;
 
 static void drain(void *user_data)
@@ -84,13 +84,13 @@ static bool reload(void *user_data, hearth_error *err)
     return !f->reload_fails;
 }
 
-static hearth_status name_model(const char *name, const char *file, void *user_data, hearth_error *err)
+static hearth_status name_model(const char *name, const char *settings, void *user_data, hearth_error *err)
 {
     fixture *f = user_data;
 
     if (f->reload_fails)
-        return hth_fail(err, HEARTH_MISUSE, "there is no file '%s'", file);
-    (void)snprintf(f->named, sizeof(f->named), "%s=%s", name, file);
+        return hth_fail(err, HEARTH_MISUSE, "there is no file for '%s'", settings);
+    (void)snprintf(f->named, sizeof(f->named), "%s=%s", name, settings);
     return HEARTH_OK;
 }
 
@@ -519,12 +519,14 @@ static void order(fixture *f, const char *path, const char *body, int status)
 
 FIXTURE_TEST(a_model_is_named_and_forgotten_while_the_server_runs)
 {
-    order(f, "/admin/models", "{\"name\":\"org/new\",\"path\":\"/m/new.gguf\"}", 201);
-    assert_string_equal(f->named, "org/new=/m/new.gguf");
+    order(f, "/admin/models", "{\"name\":\"org/new\",\"path\":\"/m/new.gguf\",\"aliases\":[\"a\"],\"ram\":1}", 201);
+    assert_string_equal(f->named, "org/new={\"path\":\"/m/new.gguf\",\"aliases\":[\"a\"],\"ram\":1}");
     assert_error(f, "DELETE", "/admin/models/other", 404, "no model 'other' was named");
     assert_string_equal(ask(f, "DELETE", "/admin/models/org/new", 200), "{\"status\":\"removed\"}\n");
     assert_string_equal(f->named, "");
-    order(f, "/admin/models", "{\"name\":\"new\"}", 400);
+    order(f, "/admin/models", "{\"path\":\"/m/new.gguf\"}", 400);
+    order(f, "/admin/models", "{\"name\":1,\"path\":\"/m/new.gguf\"}", 400);
+    order(f, "/admin/models", "{\"name\":\"a\",\"name\":\"b\",\"path\":\"/m/new.gguf\"}", 400);
     order(f, "/admin/models", "{\"name\":\"\",\"path\":\"/m/new.gguf\"}", 400);
     order(f, "/admin/models", "[]", 400);
     f->reload_fails = true;

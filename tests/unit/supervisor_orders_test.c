@@ -143,6 +143,29 @@ FIXTURE_TEST(a_reload_adds_removes_and_restarts_what_changed_and_leaves_the_othe
     f->supervisor = NULL;
 }
 
+FIXTURE_TEST(one_model_more_or_fewer_leaves_the_others_alone)
+{
+    int pid;
+
+    (void)add(f, "a", WORDS("ready"));
+    (void)add(f, "b", WORDS("ready"));
+    f->options.n_models = 1;
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY));
+    pid = view(f, 0).pid;
+    f->words[0][1] = "say=ready"; /* a reload would restart it */
+    f->options.n_models = 2;
+    hth_supervisor_set_models(f->supervisor, &f->options);
+    run_until(f, is_in(f, 1, HTH_WORKER_READY));
+    f->options.n_models = 1;
+    hth_supervisor_set_models(f->supervisor, &f->options);
+    assert_int_equal(hth_supervisor_n(f->supervisor), 1);
+    assert_int_equal(view(f, 0).pid, pid);
+    assert_true(is_in(f, 0, HTH_WORKER_READY));
+    hth_supervisor_reconfigure(f->supervisor, &f->options);
+    run_until(f, is_in(f, 0, HTH_WORKER_READY) && view(f, 0).n_starts == 2);
+}
+
 /* ---- the end of the front ---- */
 
 FIXTURE_TEST(workers_do_not_outlive_a_front_that_is_killed)
