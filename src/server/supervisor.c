@@ -161,13 +161,15 @@ static hth_residency_limits limits_of(const hth_supervisor *supervisor, const ht
 }
 
 /* Returns the bytes that are free now. */
-static uint64_t obey(hth_model_worker *worker, const hth_resident *resident, hth_residency_order order)
+static uint64_t obey(const hth_supervisor *supervisor, hth_model_worker *worker, const hth_resident *resident,
+                     hth_residency_order order, const hth_residency_limits *limits)
 {
     if (order == HTH_RESIDENCY_LEAVE && resident->residence == HTH_RESIDENCE_KEPT)
         return hth_model_worker_evict_host_weights(worker, HTH_DEPARTURE_ROOM);
-    if (order == HTH_RESIDENCY_ENTER)
+    if (order == HTH_RESIDENCY_ENTER) {
+        hth_supervisor_warn_large(supervisor, worker, resident, limits);
         hth_model_worker_start(worker);
-    else if (order == HTH_RESIDENCY_LEAVE && resident->is_dismissed)
+    } else if (order == HTH_RESIDENCY_LEAVE && resident->is_dismissed)
         hth_model_worker_retire(worker, true, false);
     else if (order == HTH_RESIDENCY_LEAVE && hth_model_worker_state(worker) != HTH_WORKER_STOPPING)
         hth_model_worker_depart(worker, resident->keep_ns <= hth_os_monotonic_ns() - resident->used_ns
@@ -239,24 +241,6 @@ hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor)
     return limits_of(supervisor, &devices);
 }
 
-/* Tell the models that did not start with the server, once their needs are known. */
-static void tell_uninvited(hth_supervisor *supervisor)
-{
-    if (!supervisor->tells_uninvited || supervisor->shared.n_asked > 0)
-        return;
-    supervisor->tells_uninvited = false;
-    for (size_t i = 0; i < supervisor->present.n; i++) {
-        const hth_model_worker *worker = supervisor->present.at[i];
-
-        if (hth_model_worker_starts_with_server(worker) && hth_model_worker_is_awaited(worker))
-            hth_warn(
-                supervisor->shared.log,
-                "model '%s': there is no room for it beside the other models; it starts when there is, or with the "
-                "first request for it",
-                hth_model_worker_name(worker));
-    }
-}
-
 /* Models that were ordered to enter and have no room stay out, unless some is about to be free. */
 static void give_up(hth_supervisor *supervisor, bool has_dropped)
 {
@@ -315,12 +299,14 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     for (size_t i = 0; i < 2 * n; i++) {
         const hth_resident *resident = &supervisor->residents[i];
 
-        has_dropped |= obey(hth_supervisor_worker_at(supervisor, i / 2), resident, supervisor->planned[i]) > 0;
+        has_dropped |= obey(supervisor, hth_supervisor_worker_at(supervisor, i / 2), resident, supervisor->planned[i],
+                            &limits) > 0;
     }
     if (limits.is_external)
         give_up(supervisor, has_dropped);
     else
-        tell_uninvited(supervisor);
+        hth_supervisor_warn_uninvited(supervisor);
+    hth_supervisor_warn_pinned(supervisor);
     plan_after_stay(supervisor, &limits, 2 * n);
     compact_next(supervisor);
     for_each(supervisor, hth_model_worker_tell_residency);
@@ -712,13 +698,18 @@ hth_supervisor_memory hth_supervisor_memory_of(const hth_supervisor *supervisor)
             out.pools[k].used_bytes += model.bytes[k];
             out.pools[k].pinned_bytes += model.is_pinned ? model.bytes[k] : 0;
         }
+        for (size_t k = 0; k < out.n && model.residence == HTH_RESIDENCE_OUT && i < supervisor->present.n; k++)
+            out.pools[k].promised_bytes += model.is_pinned ? model.bytes[k] : 0;
     }
     out.pools[0].used_bytes += out.rows_bytes;
-    for (size_t k = 0; k < out.n; k++)
+    for (size_t k = 0; k < out.n; k++) {
+        out.pools[k].promised_bytes += out.pools[k].pinned_bytes;
+        out.pools[k].models_bytes = limits.bytes[k];
         out.pools[k].pinned_over_commit =
             hth_budget_of(&(hth_budget_terms){ .arena_bytes = limits.bytes[k],
                                                .fraction = 1,
-                                               .pinned_bytes = out.pools[k].pinned_bytes })
+                                               .pinned_bytes = out.pools[k].promised_bytes })
                 .pinned_over_commit;
+    }
     return out;
 }

@@ -98,7 +98,9 @@ typedef struct hth_supervisor_pool {
     uint64_t limit_bytes;                               /* UINT64_MAX: there is none */
     uint64_t used_bytes;     /* of models with a worker, and of rows that others left in memory */
     uint64_t pinned_bytes;   /* of them, those of pinned models */
-    bool pinned_over_commit; /* these are more than the limit, on the host without the memory for rows */
+    uint64_t models_bytes;   /* the limit, on the host without the memory for rows */
+    uint64_t promised_bytes; /* of all pinned models, also those without a worker */
+    bool pinned_over_commit; /* these are more than models_bytes */
 } hth_supervisor_pool;
 
 typedef struct hth_supervisor_memory {

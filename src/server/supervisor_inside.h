@@ -1,6 +1,6 @@
 /*
  * supervisor_inside.h - shared by the files of the supervisor: supervisor.c (workers, plans, the set of models),
- * supervisor_orders.c (orders of operators and clients), supervisor_ram.c (the memory for rows)
+ * supervisor_orders.c (orders of operators and clients), supervisor_ram.c (the memory for rows), supervisor_warnings.c
  */
 #ifndef HTH_SERVER_SUPERVISOR_INSIDE_H
 #define HTH_SERVER_SUPERVISOR_INSIDE_H
@@ -30,8 +30,9 @@ struct hth_supervisor {
     uint64_t machine_bytes;       /* of memory, when the options came */
     uint64_t wrote_ns;            /* the time at which learned memory was written */
     bool is_planning;
-    bool is_held;         /* by pressure */
-    bool tells_uninvited; /* once it is known whether there is room */
+    bool is_held;           /* by pressure */
+    bool tells_uninvited;   /* once it is known whether there is room */
+    bool is_over_committed; /* pinned models take more than there is, which was told */
     void (*on_stopped)(void *user_data);
     void *user_data;
 };
@@ -46,6 +47,16 @@ uint64_t hth_supervisor_limit(const hth_supervisor *supervisor);
 hth_residency_limits hth_supervisor_take_snapshot(hth_supervisor *supervisor);
 /* Let models enter and leave. */
 void hth_supervisor_plan(hth_supervisor *supervisor);
+
+/* ---- supervisor_warnings.c ---- */
+
+/* Tell the models that did not start with the server, once their needs are known. */
+void hth_supervisor_warn_uninvited(hth_supervisor *supervisor);
+/* A model enters: is it larger than the memory for all? */
+void hth_supervisor_warn_large(const hth_supervisor *supervisor, const hth_model_worker *worker,
+                               const hth_resident *model, const hth_residency_limits *limits);
+/* Do pinned models take more than there is for all, since this plan? */
+void hth_supervisor_warn_pinned(hth_supervisor *supervisor);
 
 /* ---- supervisor_ram.c ---- */
 
