@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/models_add.h"
 #include "cli/models_orders.h"
 #include "cli/output.h"
 #include "cli/result_json.h"
@@ -75,6 +76,8 @@ static const hth_manual rm_manual = {
 static const hth_manual *const verbs[] = {
     &ls_manual,
     &rm_manual,
+    &hth_models_add_manual,
+    &hth_models_forget_manual,
     &hth_models_load_manual,
     &hth_models_unload_manual,
     &hth_models_move_manual,
@@ -86,8 +89,8 @@ static const hth_manual *const verbs[] = {
 const hth_manual hth_models_manual = {
     .name = "models",
     .summary = "list and remove downloaded models; give orders to a running server",
-    .usage =
-        "Looks after downloaded models (ls, rm), and after those of a running server (load, unload, move, ...).\n\n",
+    .usage = "Looks after downloaded models (ls, rm), and after those of a running server (add, forget, load, unload, "
+             "move, ...).\n\n",
     .closing = "'hearth help models VERB' explains a verb and its options.\n",
     .verbs = verbs,
 };
@@ -203,6 +206,8 @@ int hth_command_models(int argc, char **argv)
 
     if (!manual)
         return exit_code;
+    if (manual == &hth_models_add_manual)
+        return hth_models_add(argc - 1, argv + 1);
     if (manual != &ls_manual && manual != &rm_manual)
         return hth_models_order(manual, argc - 1, argv + 1);
     (void)snprintf(command, sizeof(command), "hearth models %s", manual->name); /* sized for it */

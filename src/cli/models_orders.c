@@ -40,6 +40,18 @@ static const char closing[] =
     "\nThe server goes on with an order after the command has ended; 'hearth ps --watch' shows it.\n"
     "Exit codes: 0 the order is taken, 1 it is refused, or no server answers; 2 wrong usage.\n";
 
+const hth_manual hth_models_forget_manual = {
+    .name = "forget",
+    .summary = "take back models that were added to a running server",
+    .usage = "usage: hearth models forget NAME... [--url URL]\n"
+             "\n"
+             "Takes back models that 'hearth models add' or an operator's order added. Their requests end first.\n"
+             "\n",
+    .closing = closing,
+    .options = &all_table,
+    .arguments = HTH_COMPLETE_SERVED,
+};
+
 const hth_manual hth_models_load_manual = {
     .name = "load",
     .summary = "load models of a running server",
@@ -110,10 +122,12 @@ static void print_answer(const char *name, const hth_buffer *body)
     json_decref(page);
 }
 
+/* json is NULL for DELETE. */
 static int give(const order_options *options, const char *path, const char *json, const char *name)
 {
     hth_buffer answer = { .text = NULL };
-    int exit_code = hth_operator_ask(&options->server, path, json, &answer);
+    int exit_code = json ? hth_operator_ask(&options->server, path, json, &answer)
+                         : hth_operator_delete(&options->server, path, &answer);
 
     if (exit_code == HTH_EXIT_OK)
         print_answer(name, &answer);
@@ -121,7 +135,7 @@ static int give(const order_options *options, const char *path, const char *json
     return exit_code;
 }
 
-/* Give an order to each model, also when one refuses. */
+/* Give an order to each model, also when one refuses. order is what follows the name in the path. */
 static int give_each(const order_options *options, const char *order, int n, char **names, const char *json)
 {
     int exit_code = HTH_EXIT_OK;
@@ -134,7 +148,7 @@ static int give_each(const order_options *options, const char *order, int n, cha
             exit_code = HTH_EXIT_FAILED;
             continue;
         }
-        (void)snprintf(path, sizeof(path), "/admin/models/%s/%s", name, order); /* sized for it */
+        (void)snprintf(path, sizeof(path), "/admin/models/%s%s", name, order); /* sized for it */
         if (give(options, path, json, names[i]) != HTH_EXIT_OK)
             exit_code = HTH_EXIT_FAILED;
     }
@@ -161,12 +175,13 @@ static int move(const order_options *options, int n, char **arguments)
         return HTH_EXIT_USAGE;
     }
     (void)snprintf(json, sizeof(json), "{\"residency\":\"%s\"}", hth_residency_name(place)); /* sized for it */
-    return give_each(options, "residency", n - 1, arguments + 1, json);
+    return give_each(options, "/residency", n - 1, arguments + 1, json);
 }
 
 int hth_models_order(const hth_manual *verb, int argc, char **argv)
 {
-    const bool has_names = verb == &hth_models_load_manual || verb == &hth_models_unload_manual;
+    const bool has_names =
+        verb == &hth_models_load_manual || verb == &hth_models_unload_manual || verb == &hth_models_forget_manual;
     order_options options = { .help = false };
     char command[32];
     int first;
@@ -183,9 +198,12 @@ int hth_models_order(const hth_manual *verb, int argc, char **argv)
     argv += first;
     if (verb == &hth_models_move_manual)
         return move(&options, argc, argv);
+    if (has_names && argc == 0)
+        return wrong_arguments(verb, "the names of models");
+    if (verb == &hth_models_forget_manual)
+        return give_each(&options, "", argc, argv, NULL);
     if (has_names)
-        return argc > 0 ? give_each(&options, verb->name, argc, argv, "")
-                        : wrong_arguments(verb, "the names of models");
+        return give_each(&options, verb == &hth_models_load_manual ? "/load" : "/unload", argc, argv, "");
     if (argc > 0)
         return wrong_arguments(verb, "no name");
     if (verb == &hth_models_compact_manual)

@@ -6,6 +6,7 @@
 
 #include "cli/manual.h"
 
+extern const hth_manual hth_models_forget_manual;
 extern const hth_manual hth_models_load_manual;
 extern const hth_manual hth_models_unload_manual;
 extern const hth_manual hth_models_move_manual;

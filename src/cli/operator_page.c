@@ -42,16 +42,43 @@ static const char *or_variable(const char *text, const char *variable)
     return text && *text ? text : NULL;
 }
 
-int hth_operator_ask(const hth_operator *server, const char *path, const char *json, hth_buffer *out)
+static const char *base_of(const hth_operator *server)
 {
     const char *base = or_variable(server->url, "HEARTH_URL");
-    hearth_error err;
-    long status;
 
-    base = base ? base : "http://127.0.0.1:8080";
-    if (hth_ask(base, path, or_variable(server->key, "HEARTH_API_KEY"), json, &status, out, &err) != HEARTH_OK) {
-        (void)fprintf(stderr, "hearth: %s\n", err.message);
+    return base ? base : "http://127.0.0.1:8080";
+}
+
+static const char *key_of(const hth_operator *server)
+{
+    return or_variable(server->key, "HEARTH_API_KEY");
+}
+
+static int end(hearth_status result, const hearth_error *err, const char *base, long status, const hth_buffer *out)
+{
+    if (result != HEARTH_OK) {
+        (void)fprintf(stderr, "hearth: %s\n", err->message);
         return HTH_EXIT_FAILED;
     }
     return status < 200 || status > 299 ? refuse(base, status, out) : HTH_EXIT_OK;
+}
+
+int hth_operator_ask(const hth_operator *server, const char *path, const char *json, hth_buffer *out)
+{
+    const char *base = base_of(server);
+    hearth_error err;
+    long status;
+    const hearth_status result = hth_ask(base, path, key_of(server), json, &status, out, &err);
+
+    return end(result, &err, base, status, out);
+}
+
+int hth_operator_delete(const hth_operator *server, const char *path, hth_buffer *out)
+{
+    const char *base = base_of(server);
+    hearth_error err;
+    long status;
+    const hearth_status result = hth_ask_delete(base, path, key_of(server), &status, out, &err);
+
+    return end(result, &err, base, status, out);
 }

@@ -20,5 +20,7 @@ extern const hth_option_table hth_operator_options; /* in an hth_operator: --url
  * the message went to standard error.
  */
 int hth_operator_ask(const hth_operator *server, const char *path, const char *json, hth_buffer *out);
+/* The same with DELETE. */
+int hth_operator_delete(const hth_operator *server, const char *path, hth_buffer *out);
 
 #endif

@@ -271,6 +271,12 @@ static void say_wrong(const hth_flat_table *table, const char *command, int resu
 
 int hth_option_table_parse(const hth_option_table *table, const char *command, int argc, char **argv, void *options)
 {
+    return hth_option_table_visit(table, command, argc, argv, options, NULL, NULL);
+}
+
+int hth_option_table_visit(const hth_option_table *table, const char *command, int argc, char **argv, void *options,
+                           hth_option_fn visit, void *user_data)
+{
     hth_flat_table flat;
     struct option long_options[HTH_OPTIONS_MAX + 1];
     char letters[2 * HTH_OPTIONS_MAX + 2];
@@ -304,6 +310,8 @@ int hth_option_table_parse(const hth_option_table *table, const char *command, i
             (void)fprintf(stderr, "hearth: %s\n", err.message); /* nowhere else to say it */
             break;
         }
+        if (visit)
+            visit(row->option, value, user_data);
         ended = row->option->kind == HTH_OPTION_END;
         option = -1;
     }

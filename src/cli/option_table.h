@@ -81,6 +81,10 @@ struct hth_option {
  * standard error, when an option is wrong. command begins the messages.
  */
 int hth_option_table_parse(const hth_option_table *table, const char *command, int argc, char **argv, void *options);
+/* The same; each option is told once it was read. value: as it was given; NULL: the option takes none. */
+typedef void (*hth_option_fn)(const hth_option *option, const char *value, void *user_data);
+int hth_option_table_visit(const hth_option_table *table, const char *command, int argc, char **argv, void *options,
+                           hth_option_fn visit, void *user_data);
 
 /* A row, and the offset of the options of its table. */
 typedef struct hth_placed_option {

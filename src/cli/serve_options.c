@@ -370,6 +370,15 @@ static const hth_option model_key_rows[] = {
       .help = "Cache" },
 };
 
+static const hth_option model_flag_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &name_table },
+    { .kind = HTH_OPTION_TABLE, .table = &model_shared_table },
+    { .kind = HTH_OPTION_HEADING, .help = "Defaults of requests" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = IN_MODEL(setup.defaults) },
+    { .kind = HTH_OPTION_HEADING, .help = "Cache" },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = IN_MODEL(setup) },
+};
+
 static const hth_option file_rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &key_table },
     { .kind = HTH_OPTION_TABLE,
@@ -417,12 +426,7 @@ static const hth_option flag_rows[] = {
     { "api-key-file", 0, HTH_OPTION_TEXT, "FILE", "clients must show one of the keys in this file, one on each line",
       .offset = AT(api_key_file), .is_common = true },
     { .kind = HTH_OPTION_HEADING, .help = "Models; these options win over their sections" },
-    { .kind = HTH_OPTION_TABLE, .table = &name_table, .offset = AT(defaults) },
-    { .kind = HTH_OPTION_TABLE, .table = &model_shared_table, .offset = AT(defaults) },
-    { .kind = HTH_OPTION_HEADING, .help = "Defaults of requests, for all models" },
-    { .kind = HTH_OPTION_TABLE, .table = &hth_default_options, .offset = AT(defaults.setup.defaults) },
-    { .kind = HTH_OPTION_HEADING, .help = "Cache" },
-    { .kind = HTH_OPTION_TABLE, .table = &hth_model_cache_options, .offset = AT(defaults.setup) },
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_model_flags, .offset = AT(defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Help" },
     { "help", 'h', HTH_OPTION_END, NULL, "the most used options", .offset = AT(help), .is_common = true },
     { "help-all", 0, HTH_OPTION_END, NULL, "all options", .offset = AT(help_all), .is_common = true },
@@ -439,6 +443,7 @@ static const hth_option worker_rows[] = {
 const hth_option_table hth_serve_flags = TABLE(flag_rows);
 const hth_option_table hth_serve_keys = TABLE(file_rows);
 const hth_option_table hth_serve_model_keys = TABLE(model_key_rows);
+const hth_option_table hth_serve_model_flags = TABLE(model_flag_rows);
 const hth_option_table hth_worker_model_options = TABLE(worker_rows);
 const hth_option_table hth_worker_request_options = TABLE(worker_limit_rows);
 const hth_option_table hth_worker_stream_options = TABLE(worker_stream_rows);

@@ -83,7 +83,8 @@ typedef struct hth_serve_options {
 extern const hth_option_table hth_serve_flags; /* in an hth_serve_options: all flags */
 /* in an hth_serve_options: all keys of the configuration except those of models */
 extern const hth_option_table hth_serve_keys;
-extern const hth_option_table hth_serve_model_keys; /* in an hth_serve_model: the keys of a model's section */
+extern const hth_option_table hth_serve_model_keys;  /* in an hth_serve_model: the keys of a model's section */
+extern const hth_option_table hth_serve_model_flags; /* likewise: the same as flags, without the path */
 /* The options on the command line of a worker. */
 extern const hth_option_table hth_worker_model_options;   /* in an hth_model_setup */
 extern const hth_option_table hth_worker_request_options; /* in an hth_server_options */

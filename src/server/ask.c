@@ -23,19 +23,20 @@ static bool on_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_
     return !out->failed;
 }
 
-hearth_status hth_ask(const char *base, const char *path, const char *key, const char *json, long *status_out,
-                      hth_buffer *out, hearth_error *err)
+/* The order lacks its address. */
+static hearth_status give(const char *base, const char *path, hth_fetch_order order, long *status_out,
+                          hearth_error *err)
 {
     const int n = (int)strlen(base), n_base = n - (n > 0 && base[n - 1] == '/');
     char url[HTH_FETCH_URL_BYTES];
-    const hth_fetch_order order = {
-        .url = url, .key = key, .json = json, .timeout_ms = TIMEOUT_MS, .on_bytes = on_bytes, .user_data = out
-    };
     hearth_error cause = { .message = "" };
     hth_fetch *fetch;
     hearth_status status;
 
     *status_out = 0;
+    order.url = url;
+    order.timeout_ms = TIMEOUT_MS;
+    order.on_bytes = on_bytes;
     if ((size_t)snprintf(url, sizeof(url), "%.*s%s", n_base, base, path) >= sizeof(url))
         return hth_fail(err, HEARTH_MISUSE, "--url, or the name of a model, is too long");
     fetch = hth_fetch_new();
@@ -51,4 +52,16 @@ hearth_status hth_ask(const char *base, const char *path, const char *key, const
         *err = cause;
     hth_fetch_free(fetch);
     return status;
+}
+
+hearth_status hth_ask(const char *base, const char *path, const char *key, const char *json, long *status_out,
+                      hth_buffer *out, hearth_error *err)
+{
+    return give(base, path, (hth_fetch_order){ .key = key, .json = json, .user_data = out }, status_out, err);
+}
+
+hearth_status hth_ask_delete(const char *base, const char *path, const char *key, long *status_out, hth_buffer *out,
+                             hearth_error *err)
+{
+    return give(base, path, (hth_fetch_order){ .key = key, .method = "DELETE", .user_data = out }, status_out, err);
 }

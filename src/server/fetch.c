@@ -178,6 +178,7 @@ static bool set_options(hth_fetch *fetch, struct curl_slist *headers)
            curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch) == CURLE_OK &&
+           (!order->method || curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, order->method) == CURLE_OK) &&
            (!order->json || curl_easy_setopt(easy, CURLOPT_POSTFIELDS, order->json) == CURLE_OK) && /* not copied */
            set_proxy(easy, order->url) && set_stop(easy, fetch) && set_range(easy, order);
 }

@@ -33,6 +33,7 @@ typedef struct hth_fetch_order {
     const char *key;                   /* of a client, for the header Authorization; NULL: none */
     uint64_t begin, end;               /* the bytes to ask for, half-open; end 0: all, without a header Range */
     const char *json;                  /* the body of a POST; NULL: a GET */
+    const char *method;                /* instead of these two, "DELETE"; NULL: none */
     uint32_t timeout_ms;               /* for all of it; 0: none, but a connection that is silent for a minute ends */
     uint32_t silence_s;                /* another time than this minute; 0: the minute */
     const volatile sig_atomic_t *stop; /* not 0, from a handler or another thread, ends it within 1 s; NULL: none */

@@ -88,6 +88,28 @@ ask 200 "$admin/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
 for wrong in '"contxt":512}' '"context":"much"}' '"aliases":["tiny"]}' '"preset":"none"}'; do
   ask 400 "$admin/admin/models" -d "$late,$wrong"
 done
+
+# The same as commands, with the flags of models.
+export HEARTH_URL=$admin
+cd "$work"
+expect "the answer to add" "$("$hearth" models add late late.gguf --ctx 768 --alias later --alias latest --pinned --temp 0.5 \
+  --policy min_tokens=7 --ram 64M --stalled-ms 40s)" "late: added"
+ask 200 "$admin/admin/config"; cp "$work/reply" "$work/out"
+for option in "--ctx 768" "--temp 0.5" "--policy min_tokens=7" "--stalled-ms 40s" "--model $work/late.gguf"; do
+  expect "the option $option" "$(value "r.models[1].worker.join(' ').includes('$option')")" true
+done
+expect "policy of an added model" "$(value '((m) => [m.aliases.join(), m.pinned, m.ram].join())(r.models[1])')" \
+  "later,latest,true,67108864"
+ask 200 "$url/v1/completions" -d '{"model":"latest","prompt":"Once","max_tokens":2}'
+refuse 1 "refuses with 400: there is a model 'late' already" models add late late.gguf
+refuse 1 "refuses with 400: .*cannot open 'none.gguf'\|cannot open '.*/none.gguf'" models add none none.gguf
+refuse 1 "there is no preset 'small' in the configuration file" models add more late.gguf --preset small
+refuse 2 "ctx is 'much'" models add more late.gguf --ctx much
+refuse 2 "takes a NAME and a PATH" models add more
+expect "the answer to forget" "$("$hearth" models forget late)" "late: removed"
+refuse 1 "refuses with 404: no model 'late' was named" models forget late
+refuse 2 "takes the names of models" models forget
+cd - >/dev/null
 expect "reloads by orders" "$(grep -c 'was read anew' "$work/log")" "$n"
 logged "model 'late' is served by an operator's order"
 serve_stop
