@@ -68,6 +68,7 @@ struct hth_arena {
     uint64_t held_bytes;
     uint64_t used_bytes;
     uint64_t n_taken; /* calls of hth_arena_take, ever */
+    bool has_claims;  /* all slabs of the file are known: pages outside of them are free */
     bool closing;
 };
 
@@ -391,6 +392,8 @@ void hth_arena_close(hth_arena *arena)
     pthread_mutex_unlock(&arena->lock);
     if (arena->has_warmer)
         pthread_join(arena->warmer, NULL);
+    if (arena->has_claims)
+        (void)hth_arena_release(arena, arena->held_bytes); /* what was warmed would stay in the file */
     for (size_t i = 0; i < arena->n_segments; i++)
         hth_segment_free(arena->segments[i]);
     free(arena->segments);
@@ -685,6 +688,7 @@ void hth_arena_claims_end(hth_arena *arena)
         done = arena->fd_begin + hth_segment_offset(s, s->n_pages);
     }
     punch_locked(arena, done, arena->file_bytes);
+    arena->has_claims = true;
     pthread_mutex_unlock(&arena->lock);
     start_warmer(arena);
 }

@@ -39,7 +39,10 @@ typedef struct hth_arena_options {
  * before hth_arena_claims_end.
  */
 hearth_status hth_arena_open(const hth_arena_options *options, hth_arena **out, hearth_error *err);
-/* Unmap everything. Slabs that were not given back become invalid; in a file their bytes stay. Accepts NULL. */
+/*
+ * Unmap everything. Slabs that were not given back become invalid; in a file their bytes stay, and free memory returns
+ * to the system. Accepts NULL.
+ */
 void hth_arena_close(hth_arena *arena);
 
 /*

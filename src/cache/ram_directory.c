@@ -85,7 +85,7 @@ typedef struct stored_slot {
 struct hth_ram_directory {
     int fd; /* locked by this process */
     uint8_t *memory;
-    entry_slot *slots; /* [N_SLOTS], in memory */
+    entry_slot *slots; /* [N_SLOTS], in memory; NULL: not mapped, and only read */
     uint32_t n_backed; /* slots whose pages were allocated by this process */
     uint32_t n_words;  /* of taken */
     uint32_t first_free_word;
@@ -160,11 +160,10 @@ static hearth_status format(hth_ram_directory *directory, uint64_t file_bytes, h
     return HEARTH_OK;
 }
 
-static hearth_status open_locked_file(hth_ram_directory *directory, int fd, hearth_error *err)
+/* Lock the file, and tell its size. */
+static hearth_status lock_file(hth_ram_directory *directory, int fd, uint64_t *file_bytes_out, hearth_error *err)
 {
     struct stat st;
-    void *memory;
-    bool ours;
 
     directory->fd = hth_os_memory_file_own(fd);
     if (directory->fd < 0) {
@@ -180,13 +179,26 @@ static hearth_status open_locked_file(hth_ram_directory *directory, int fd, hear
         return hth_fail_errno(err, errno, "cannot see the size of the RAM tier's memory");
     if (!S_ISREG(st.st_mode))
         return hth_fail(err, HEARTH_MISUSE, "the RAM tier's memory must be a file in memory, such as a memfd");
-    ours = is_ours(directory->fd, (uint64_t)st.st_size);
+    *file_bytes_out = (uint64_t)st.st_size;
+    return HEARTH_OK;
+}
+
+static hearth_status open_locked_file(hth_ram_directory *directory, int fd, hearth_error *err)
+{
+    uint64_t file_bytes = 0;
+    void *memory;
+    bool ours;
+    hearth_status status = lock_file(directory, fd, &file_bytes, err);
+
+    if (status != HEARTH_OK)
+        return status;
+    ours = is_ours(directory->fd, file_bytes);
     memory = mmap(NULL, HTH_RAM_DIRECTORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, directory->fd, 0);
     if (memory == MAP_FAILED)
         return hth_fail_errno(err, errno, "cannot map the RAM tier's directory");
     directory->memory = memory;
     directory->slots = (entry_slot *)(void *)(directory->memory + HEADER_BYTES);
-    return ours ? HEARTH_OK : format(directory, (uint64_t)st.st_size, err);
+    return ours ? HEARTH_OK : format(directory, file_bytes, err);
 }
 
 hearth_status hth_ram_directory_open(int fd, hth_ram_directory **out, hearth_error *err)
@@ -261,7 +273,7 @@ static bool append(entry_list *list, const hth_ram_entry *entry)
     return true;
 }
 
-/* Read n slots from first on. Slots that are neither entries nor zero are cleared in the file. False without memory. */
+/* Read n slots from first on. Slots that are neither entries nor zero are cleared in a mapped file. False without memory. */
 static bool collect(hth_ram_directory *directory, uint32_t first, const stored_slot *slots, uint32_t n,
                     entry_list *list)
 {
@@ -273,7 +285,8 @@ static bool collect(hth_ram_directory *directory, uint32_t first, const stored_s
         if (slots[i].commit == 0)
             continue;
         if (slots[i].commit != commit_word(entry.slot, entry.offset, entry.bytes)) {
-            atomic_store_explicit(&directory->slots[entry.slot].commit, 0, memory_order_release);
+            if (directory->slots)
+                atomic_store_explicit(&directory->slots[entry.slot].commit, 0, memory_order_release);
             continue;
         }
         if (!take_slot(directory, entry.slot) || !append(list, &entry))
@@ -375,4 +388,61 @@ void hth_ram_directory_note_use(hth_ram_directory *directory, uint32_t slot, uin
 {
     if (slot != HTH_RAM_DIRECTORY_NO_SLOT)
         atomic_store_explicit(&directory->slots[slot].used_at, used_at, memory_order_relaxed);
+}
+
+/* ---- what nobody uses any more ---- */
+
+static int by_offset(const void *a, const void *b)
+{
+    const hth_ram_entry *x = a, *y = b;
+
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static void punch(int fd, uint64_t begin, uint64_t end)
+{
+    if (begin < end)
+        (void)hth_os_file_punch(fd, begin, end - begin); /* on failure it stays in the file, unused */
+}
+
+/* Punch what lies between the slabs of these entries, and behind them. */
+static void punch_gaps(int fd, hth_ram_entry *entries, size_t n, uint64_t file_bytes)
+{
+    uint64_t done = HTH_RAM_DIRECTORY_BYTES;
+
+    if (n > 0)
+        qsort(entries, n, sizeof(*entries), by_offset);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t begin, end;
+
+        if (__builtin_add_overflow(entries[i].offset, HTH_RAM_DIRECTORY_BYTES, &begin) || begin > file_bytes ||
+            entries[i].bytes > file_bytes - begin)
+            continue; /* no slab of ours */
+        end = begin + hth_arena_slab_bytes((size_t)entries[i].bytes);
+        punch(fd, done, begin);
+        done = end > done ? end : done;
+    }
+    punch(fd, done, file_bytes);
+}
+
+hearth_status hth_ram_directory_trim(int fd, size_t *n_rows_out, hearth_error *err)
+{
+    hth_ram_directory directory = { .fd = -1 };
+    hth_ram_entry *entries = NULL;
+    uint64_t file_bytes = 0;
+    size_t n = 0;
+    hearth_status status = lock_file(&directory, fd, &file_bytes, err);
+
+    if (status == HEARTH_OK && is_ours(directory.fd, file_bytes))
+        status = hth_ram_directory_entries(&directory, &entries, &n, err);
+    if (status == HEARTH_OK) {
+        if (n > 0)
+            punch_gaps(directory.fd, entries, n, file_bytes);
+        *n_rows_out = n;
+    }
+    if (directory.fd >= 0)
+        (void)close(directory.fd); /* closing a file in memory reports no errors */
+    free(directory.taken);
+    free(entries);
+    return status;
 }

@@ -55,4 +55,12 @@ uint32_t hth_ram_directory_put(hth_ram_directory *directory, uint64_t offset, ui
 void hth_ram_directory_remove(hth_ram_directory *directory, uint32_t slot);
 void hth_ram_directory_note_use(hth_ram_directory *directory, uint32_t slot, uint64_t used_at);
 
+/*
+ * Give the memory of a file back to the system that holds neither rows nor their entries: what a process that ended had
+ * faulted in ahead of use. n_rows_out receives the number of entries; 0: nothing in the file is of use, also because it
+ * is not the memory of a RAM tier of this version. The function maps nothing and trusts no entry. Statuses of
+ * hth_ram_directory_open; the rows stay in any case.
+ */
+hearth_status hth_ram_directory_trim(int fd, size_t *n_rows_out, hearth_error *err);
+
 #endif

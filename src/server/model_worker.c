@@ -11,6 +11,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "cache/ram_directory.h"
 #include "server/model_worker_inside.h"
 #include "server/runtime_folder.h"
 #include "server/string_list.h"
@@ -75,6 +76,18 @@ static void make_ram(hth_model_worker *worker)
         hth_warn(worker->shared->log,
                  "model '%s': no memory that outlives its worker can be had (%s); what its RAM tier holds ends with it",
                  worker->name, strerror(errno));
+}
+
+/*
+ * Keep of the memory only what holds rows. A process that ends in order gives the rest back itself; this is for one that
+ * was killed, and for a file without rows.
+ */
+static void trim_rows(hth_model_worker *worker)
+{
+    size_t n_rows = 0;
+
+    if (worker->ram_fd >= 0 && hth_ram_directory_trim(worker->ram_fd, &n_rows, NULL) == HEARTH_OK && n_rows == 0)
+        hth_model_worker_drop_rows(worker);
 }
 
 /* ---- deaths ---- */
@@ -209,6 +222,7 @@ static void bury(hth_model_worker *worker, bool was_asked)
 out:
     hth_worker_process_free(worker->process);
     worker->process = NULL;
+    trim_rows(worker);
     hth_model_worker_end_ram(worker);
     worker->evicting_ram_bytes = worker->evicting_ram_file_bytes = 0;
     hth_socket_folder_remove(worker->socket_path);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "cache/ram_directory.h"
 #include "cache/ram_tier.h"
 #include "support/made_row.h"
 #include "support/support.h"
@@ -148,6 +149,7 @@ static void sleep_us(uint64_t us)
 static void one_kill(fixture *f, hth_ram_tier_options *options, bool may_evict, bool in_the_opening)
 {
     pid_t child;
+    size_t n_rows;
     int status = 0;
 
     atomic_store(&f->report->n_done, 0);
@@ -164,6 +166,8 @@ static void one_kill(fixture *f, hth_ram_tier_options *options, bool may_evict, 
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGKILL);
     options->warm = false;
+    if (hth_test_random(&f->random, 2) == 0) /* the parent may give back what no row uses */
+        assert_int_equal(hth_ram_directory_trim(f->fd, &n_rows, NULL), HEARTH_OK);
     check(f, options, may_evict);
 }
 

@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
+#include "cache/ram_directory.h"
 #include "server/status_page.h"
 
 extern char **environ;
@@ -34,7 +36,6 @@ typedef struct fake {
     const char *last_words; /* to be said once it is asked to end; NULL: none */
     int argc;
     char **argv;
-    char page_bytes[4096];
 } fake;
 
 static void pause_ms(int ms)
@@ -47,6 +48,17 @@ static void pause_ms(int ms)
 static void say(const fake *f, const char *text)
 {
     (void)dprintf(f->control_fd, "%s\n", text);
+}
+
+/* Leave an entry of so many bytes in the memory for rows; it stays locked by this process. */
+static void fill_ram(const fake *f, uint64_t n_bytes)
+{
+    hth_ram_directory *directory;
+
+    if (hth_ram_directory_open(f->ram_fd, &directory, NULL) != HEARTH_OK ||
+        hth_os_file_allocate(f->ram_fd, HTH_RAM_DIRECTORY_BYTES, n_bytes) != 0 ||
+        hth_ram_directory_put(directory, 0, n_bytes, 1) == HTH_RAM_DIRECTORY_NO_SLOT)
+        exit(1);
 }
 
 static void become_ready(const fake *f)
@@ -203,13 +215,11 @@ static void do_word(fake *f, const char *word)
         report(f, argument);
     } else if (IS("count")) {
         (void)count(argument);
-    } else if (IS("ram")) {
-        if (ftruncate(f->ram_fd, strtol(argument, NULL, 10)) != 0)
+    } else if (IS("fill-ram")) { /* with a row, as far as anybody outside can see */
+        fill_ram(f, strtoull(argument, NULL, 10));
+    } else if (IS("warm-ram")) { /* memory that no row uses */
+        if (hth_os_file_allocate(f->ram_fd, 2 * HTH_RAM_DIRECTORY_BYTES, strtoull(argument, NULL, 10)) != 0)
             exit(1);
-    } else if (IS("fill-ram")) { /* with rows, as far as anybody outside can see */
-        for (long i = strtol(argument, NULL, 10); i > 0; i -= (long)sizeof(f->page_bytes))
-            if (write(f->ram_fd, f->page_bytes, sizeof(f->page_bytes)) != (ssize_t)sizeof(f->page_bytes))
-                exit(1);
     } else {
         (void)fprintf(stderr, "error: unknown word '%s'\n", word);
         exit(2);

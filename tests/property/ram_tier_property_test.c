@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "cache/arena.h"
+#include "cache/ram_directory.h"
 #include "cache/ram_tier.h"
 #include "support/cmocka_all.h"
 #include "support/made_row.h"
@@ -514,6 +515,8 @@ TEST(whatever_is_in_a_memory_file_only_sound_rows_come_out)
         assert_int_equal(totals.rows, CHAINS * CHAIN_ROWS);
         hth_ram_tier_close(tier);
         damage(fd, &seed);
+        if (round % 2 == 0)
+            assert_int_equal(hth_ram_directory_trim(fd, &n, NULL), HEARTH_OK);
     }
     assert_true(n_adopted > DAMAGES); /* the test is about what it says */
     assert_true(n_dropped > DAMAGES / 4);

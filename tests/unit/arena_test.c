@@ -235,3 +235,30 @@ TEST(memory_in_a_file_goes_back_to_the_system_when_the_limit_falls)
     hth_arena_close(arena);
     (void)close(fd);
 }
+
+TEST(free_memory_in_a_file_goes_back_to_the_system_with_the_arena)
+{
+    int fd = hth_test_memory_file();
+    hth_arena *arena = open_in(fd, 32 * MIB);
+    uint8_t *slabs[2];
+    uint64_t offset;
+
+    hth_arena_claims_end(arena);
+    for (int i = 0; i < 2; i++) {
+        slabs[i] = hth_arena_take(arena, MIB, NULL);
+        assert_true(hth_arena_commit(arena, slabs[i], MIB));
+    }
+    slabs[1][0] = 7;
+    offset = hth_arena_offset(arena, slabs[1]);
+    hth_arena_give(arena, slabs[0], MIB);
+    hth_arena_close(arena);
+    assert_int_equal(held_by(fd), MIB);
+
+    arena = open_in(fd, 32 * MIB); /* an arena that does not know its slabs gives nothing back */
+    slabs[1] = hth_arena_claim(arena, offset, MIB);
+    assert_int_equal(slabs[1][0], 7);
+    hth_arena_give(arena, slabs[1], MIB);
+    hth_arena_close(arena);
+    assert_int_equal(held_by(fd), MIB);
+    (void)close(fd);
+}

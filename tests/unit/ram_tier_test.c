@@ -17,6 +17,7 @@
 
 #include "base/os.h"
 #include "cache/kvc_signature.h"
+#include "cache/ram_directory.h"
 #include "cache/ram_tier.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
@@ -421,6 +422,69 @@ TEST(adopted_rows_keep_their_order_and_the_quota_holds)
         assert_true(has_row(tier, 1, i));
     assert_false(has_row(tier, 2, CHAIN_ROWS - 1));
     hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+static uint64_t held_by(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+TEST(a_file_whose_process_was_killed_keeps_its_rows_and_nothing_else)
+{
+    int fd = hth_test_memory_file();
+    hth_ram_tier *tier = open_tier(MIB, fd);
+    hth_ram_directory *directory = NULL;
+    hth_ram_entry *entries = NULL;
+    uint64_t held;
+    size_t n_rows = 0;
+
+    put_chain(tier, 1);
+    assert_int_equal(hth_ram_directory_trim(fd, &n_rows, NULL), HEARTH_BUSY);
+    hth_ram_tier_close(tier);
+    held = held_by(fd);
+    assert_true(held < MIB);
+
+    /* what a helper thread touched, and entries that are out of bounds */
+    assert_int_equal(hth_os_file_allocate(fd, HTH_RAM_DIRECTORY_BYTES + MIB, 64 * MIB), 0);
+    assert_int_equal(hth_ram_directory_open(fd, &directory, NULL), HEARTH_OK);
+    assert_int_equal(hth_ram_directory_entries(directory, &entries, &n_rows, NULL), HEARTH_OK);
+    free(entries);
+    (void)hth_ram_directory_put(directory, UINT64_MAX - PAGE, 2 * PAGE, 1);
+    (void)hth_ram_directory_put(directory, 80 * MIB, PAGE, 1);
+    (void)hth_ram_directory_put(directory, PAGE, UINT64_MAX, 1);
+    hth_ram_directory_close(directory);
+    assert_int_equal(hth_ram_directory_trim(fd, &n_rows, NULL), HEARTH_OK);
+    assert_int_equal(n_rows, CHAIN_ROWS + 3);
+    assert_int_equal(held_by(fd), held);
+
+    tier = open_tier(MIB, fd);
+    for (uint32_t i = 0; i < CHAIN_ROWS; i++)
+        assert_true(has_row(tier, 1, i));
+    hth_ram_tier_close(tier);
+    (void)close(fd);
+}
+
+TEST(a_file_without_rows_is_of_no_use)
+{
+    int fd = hth_test_memory_file();
+    size_t n_rows = 1;
+    uint8_t garbage[8192];
+
+    assert_int_equal(hth_ram_directory_trim(fd, &n_rows, NULL), HEARTH_OK); /* its process came to nothing */
+    assert_int_equal(n_rows, 0);
+    hth_ram_tier_close(open_tier(MIB, fd));
+    n_rows = 1;
+    assert_int_equal(hth_ram_directory_trim(fd, &n_rows, NULL), HEARTH_OK);
+    assert_int_equal(n_rows, 0);
+    memset(garbage, 0x5A, sizeof(garbage));
+    assert_int_equal(pwrite(fd, garbage, sizeof(garbage), 0), sizeof(garbage));
+    n_rows = 1;
+    assert_int_equal(hth_ram_directory_trim(fd, &n_rows, NULL), HEARTH_OK);
+    assert_int_equal(n_rows, 0);
     (void)close(fd);
 }
 

@@ -113,3 +113,24 @@ FIXTURE_TEST(rows_of_an_absent_model_make_room_for_a_model_whose_rows_find_none)
     hth_supervisor_reconfigure(f->supervisor, &f->options);
     run_until(f, sum_mib(f) <= 16);
 }
+
+/* What a process faulted in ahead of use ends with it, also when it is killed. */
+FIXTURE_TEST(rows_of_a_model_whose_worker_was_killed_count_what_they_take)
+{
+    begin(f, WORDS("say=ram 16777216 16777216 0", "fill-ram=8192", "warm-ram=8388608", "ready"));
+    assert_true(hth_supervisor_memory_of(f->supervisor).rows_bytes >= 8 * MIB);
+    send_signal(view(f, 1).pid, SIGKILL);
+    run_until(f, view(f, 1).n_deaths == 1);
+    assert_in_range(hth_supervisor_memory_of(f->supervisor).rows_bytes, 8192, 8192 + 128 * 1024);
+}
+
+FIXTURE_TEST(memory_without_rows_ends_with_the_worker)
+{
+    hearth_error err;
+
+    begin(f, WORDS("say=ram 16777216 0 0", "warm-ram=8388608", "ready"));
+    assert_true(hth_supervisor_memory_of(f->supervisor).rows_bytes >= 8 * MIB);
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "b", &err), HEARTH_OK);
+    run_until(f, is_in(f, 1, HTH_WORKER_STOPPED));
+    assert_int_equal(hth_supervisor_memory_of(f->supervisor).rows_bytes, 0);
+}

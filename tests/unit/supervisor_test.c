@@ -265,10 +265,10 @@ FIXTURE_TEST(the_ram_tier_s_memory_outlives_the_worker)
     assert_int_equal(close(fd), 0);
     (void)snprintf(again, sizeof(again), "report=%s", f->path);
     (void)snprintf(first, sizeof(first), "crash-first=%s/once", f->directory);
-    add(f, "m", WORDS(again, "ram=8192", first, "ready"))->ram_bytes = 1 << 20;
+    add(f, "m", WORDS(again, "fill-ram=8192", first, "ready"))->ram_bytes = 1 << 20;
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));
-    assert_true(text_has(f->path, "\nram 8192\n")); /* the second found what the first had made */
+    assert_true(text_has(f->path, "\nram 67117056\n")); /* the second found what the first had made */
 }
 
 FIXTURE_TEST(a_grandchild_does_not_outlive_its_worker)
