@@ -256,7 +256,7 @@ bool hth_api_reply_idle(hth_api_reply *reply, hth_buffer *out)
     if (reply->writer->idle)
         reply->writer->idle(reply, choice, out);
     else
-        hth_sse_add_comment(out);
+        hth_sse_add_comment(out, "");
     reply->has_written = true;
     return choice->has_begun && !had_begun;
 }

@@ -20,7 +20,9 @@ void hth_sse_add_done(hth_buffer *out)
     hth_buffer_add_text(out, "data: [DONE]\n\n");
 }
 
-void hth_sse_add_comment(hth_buffer *out)
+void hth_sse_add_comment(hth_buffer *out, const char *text)
 {
-    hth_buffer_add_text(out, ":\n\n");
+    hth_buffer_add_text(out, *text ? ": " : ":");
+    hth_buffer_add_text(out, text);
+    hth_buffer_add_text(out, "\n\n");
 }

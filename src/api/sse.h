@@ -12,7 +12,7 @@
 void hth_sse_add_take(hth_buffer *out, const char *name, json_t *value);
 /* "data: [DONE]", which ends OpenAI's streams. */
 void hth_sse_add_done(hth_buffer *out);
-/* A comment, which readers ignore: it keeps a connection alive. */
-void hth_sse_add_comment(hth_buffer *out);
+/* A comment, which readers ignore: it keeps a connection alive. text: one line; "": none. */
+void hth_sse_add_comment(hth_buffer *out, const char *text);
 
 #endif

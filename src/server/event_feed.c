@@ -125,7 +125,7 @@ static void on_heartbeat(evutil_socket_t fd, short what, void *user_data)
 
     (void)fd;
     (void)what;
-    hth_sse_add_comment(&comment);
+    hth_sse_add_comment(&comment, "");
     for (size_t i = 0; i < HTH_EVENT_FEED_LISTENERS_MAX && !comment.failed; i++) {
         hth_http_exchange *exchange = feed->listeners[i].exchange;
 

@@ -291,11 +291,14 @@ static void on_progress(float fraction, void *user_data)
     hth_model_worker_tell_progress(worker);
 }
 
+bool hth_model_worker_takes_requests(const hth_model_worker *worker)
+{
+    return worker->state == HTH_WORKER_READY && !worker->is_closed;
+}
+
 static bool takes_requests(void *user_data)
 {
-    hth_model_worker *worker = user_data;
-
-    return worker->state == HTH_WORKER_READY && !worker->is_closed;
+    return hth_model_worker_takes_requests(user_data);
 }
 
 static void on_ready(void *user_data)
@@ -586,6 +589,11 @@ const char *hth_model_worker_name(const hth_model_worker *worker)
 hth_worker_state hth_model_worker_state(const hth_model_worker *worker)
 {
     return worker->state;
+}
+
+float hth_model_worker_progress(const hth_model_worker *worker)
+{
+    return worker->progress;
 }
 
 bool hth_model_worker_starts_with_server(const hth_model_worker *worker)

@@ -73,6 +73,9 @@ void hth_model_worker_free(hth_model_worker *worker);
 
 const char *hth_model_worker_name(const hth_model_worker *worker);
 hth_worker_state hth_model_worker_state(const hth_model_worker *worker);
+float hth_model_worker_progress(const hth_model_worker *worker); /* STARTING: of the load, 0 to 1 */
+/* Is it READY, and not about to leave? */
+bool hth_model_worker_takes_requests(const hth_model_worker *worker);
 bool hth_model_worker_starts_with_server(const hth_model_worker *worker);
 
 /* Start a process now, without a pause; only in STOPPED, WAITING, BROKEN. */

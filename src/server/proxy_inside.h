@@ -211,7 +211,7 @@ static inline bool hth_relay_may_begin_early(const hth_relay *relay)
 
 /* Begin the stream with its head and a comment, if it has waited for its worker for too long. */
 void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns);
-/* Send a comment, or a space between lines, if the stream was silent for too long. */
+/* Send a comment, with what the request waits for, or a space between lines, if the stream was silent for too long. */
 void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns);
 /* Tell the reader of a kept stream of events, with a comment, that the worker ended and the reply waits for another. */
 void hth_relay_tell_break(hth_relay *relay);

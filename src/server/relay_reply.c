@@ -304,15 +304,18 @@ void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
 {
     uint64_t silence_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms);
     hth_buffer text = { .text = NULL };
+    char wait[HTH_WAIT_TEXT_BYTES] = "";
 
     if (relay->state == HTH_RELAY_RUNNING)
         silence_ns *= 2; /* the worker should do it */
     if (now_ns - relay->written_ns < silence_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
         return;
+    if (relay->state == HTH_RELAY_WAITING)
+        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, wait);
     if (relay->form == HTH_FORM_LINES)
         hth_ndjson_add_nothing(&text);
     else
-        hth_sse_add_comment(&text);
+        hth_sse_add_comment(&text, wait);
     if (!text.failed)
         hth_relay_write(relay, text.text, text.n);
     hth_buffer_deinit(&text);

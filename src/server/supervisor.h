@@ -71,6 +71,13 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
  */
 void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation);
 
+/*
+ * What a request of this model waits for, as a client may read it: "loading 45%", "waiting for room, 2nd in line",
+ * "waiting for another worker"; "": for nothing that is known.
+ */
+enum { HTH_WAIT_TEXT_BYTES = 64 };
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, char out[HTH_WAIT_TEXT_BYTES]);
+
 /* ---- adapters that were loaded since the server started (adapter_state.h) ---- */
 
 /* Those of a model; NULL: none. Valid until the next change. */

@@ -49,6 +49,7 @@ struct hth_supervisor {
     worker_fate fate;
     bool late_death;
     unsigned n_notes, n_views;
+    const char *wait; /* what requests wait for; NULL: unknown */
 };
 
 static bool worker_is_ready(void *user_data)
@@ -137,6 +138,12 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
     waiter->after = after;
     hth_waiters_add(&supervisor->waiters, waiter);
     return HEARTH_OK;
+}
+
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, char out[HTH_WAIT_TEXT_BYTES])
+{
+    assert_string_equal(model, supervisor->model);
+    (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "%s", supervisor->wait ? supervisor->wait : "");
 }
 
 size_t hth_supervisor_n(const hth_supervisor *supervisor)

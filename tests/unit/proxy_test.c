@@ -313,6 +313,52 @@ STAGED(a_stream_that_waits_for_its_worker_begins_with_comments)
     hth_test_client_close(&client);
 }
 
+STAGED(its_comments_tell_what_it_waits_for)
+{
+    static const char comment[] = ": loading 45%\n\n";
+    hth_test_client client;
+    const char *at;
+
+    stage->script = &stream;
+    stage->options.keep_alive_ms = 20;
+    stage->wants_events = true;
+    stage->supervisor.wait = "loading 45%";
+    set_options(stage);
+    client_ask(&client, stage, "{}");
+    (void)hth_test_client_hear(&client, ": loading 45%\n\n\r\nf\r\n: loading 45%\n\n");
+    worker_start(&stage->supervisor);
+    client_hear(&client, &stage->reply);
+    for (at = hth_buffer_text(&stage->reply.body); strncmp(at, comment, strlen(comment)) == 0; at += strlen(comment))
+        ;
+    assert_string_equal(at, stream_text);
+    hth_test_client_close(&client);
+}
+
+STAGED(a_stream_of_lines_has_no_place_for_words)
+{
+    static const script_step steps[] = { { .tokens = { 1 }, .n_tokens = 1, .bytes = "{\"one\":1}\n" },
+                                         { .has_ended = true, .bytes = "" } };
+    static const reply_script lines = {
+        .status = 200, .is_stream = true, .content_type = "application/x-ndjson", .steps = steps, .n_steps = 2
+    };
+    hth_test_client client;
+    const char *at;
+
+    stage->script = &lines;
+    stage->dialect = HTH_API_OLLAMA;
+    stage->options.keep_alive_ms = 20;
+    stage->wants_events = true;
+    stage->supervisor.wait = "loading 45%";
+    set_options(stage);
+    client_ask(&client, stage, "{}");
+    (void)hth_test_client_hear(&client, "\r\n1\r\n \r\n");
+    worker_start(&stage->supervisor);
+    client_hear(&client, &stage->reply);
+    at = hth_buffer_text(&stage->reply.body);
+    assert_string_equal(at + strspn(at, " "), "{\"one\":1}\n");
+    hth_test_client_close(&client);
+}
+
 STAGED(what_its_worker_refuses_then_is_told_in_an_event)
 {
     static const script_step steps[] = { { .bytes = "{\"error\":{\"message\":\"'top_k' is wrong\"}}" } };

@@ -250,6 +250,40 @@ FIXTURE_TEST(rows_of_an_absent_model_make_room)
     assert_true(view(f, 0).memory_bytes < UINT64_C(36) * MIB);
 }
 
+/* ---- what requests wait for ---- */
+
+static bool waits_for(const fixture *f, const char *model, const char *what)
+{
+    char text[HTH_WAIT_TEXT_BYTES];
+
+    hth_supervisor_tell_wait(f->supervisor, model, text);
+    return strcmp(text, what) == 0;
+}
+
+FIXTURE_TEST(a_request_is_told_its_model_s_place_in_line)
+{
+    asker a = request_of(f), b = request_of(f), c = request_of(f);
+
+    for (int i = 0; i < 3; i++)
+        (void)add_sized(f, (const char *[]){ "a", "b", "c" }[i], 4000);
+    begin(f, 6000);
+    want(f, "a", 0, &a);
+    run_until(f, a.n_ready == 1);
+    assert_true(waits_for(f, "a", ""));
+    c.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "c", 0, &c);
+    b.waiter.since_ns = hth_os_monotonic_ns();
+    want(f, "b", 0, &b);
+    run_until(f, waits_for(f, "b", "waiting for room, 2nd in line"));
+    assert_true(waits_for(f, "c", "waiting for room, 1st in line"));
+    assert_true(waits_for(f, "nobody", ""));
+    end(&a);
+    run_until(f, c.n_ready == 1);
+    assert_true(waits_for(f, "b", "waiting for room, 1st in line"));
+    end(&b);
+    end(&c);
+}
+
 /* ---- needs ---- */
 
 FIXTURE_TEST(a_model_is_planned_with_the_needs_that_its_metadata_tells)
