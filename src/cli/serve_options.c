@@ -177,8 +177,8 @@ static const hth_option residency_rows[] = {
       "for others, the least recently used one first",
       .offset = AT(server.memory_bytes), .low = 0, .key = "memory" },
     { "device-memory", 0, HTH_OPTION_SIZE, "SIZE",
-      "memory of each GPU for all models (default: nine tenths of the GPU's)", .offset = AT(server.device_memory_bytes),
-      .low = 0, .key = "device_memory" },
+      "memory of each GPU for all models (default: nine tenths of the GPU's, or what is free if that is less)",
+      .offset = AT(server.device_memory_bytes), .low = 0, .key = "device_memory" },
     { "ram-total", 0, HTH_OPTION_SIZE, "SIZE",
       "of --memory, for the rows of all models (default: as much as one model may have, the largest 'ram' of them; at "
       "most a quarter of --memory). Rows of idle models make room for those of busy ones",

@@ -51,9 +51,47 @@ void hth_device_pools_share(const hth_device_pools *pools, const hth_model_needs
     }
 }
 
+void hth_device_pools_see(hth_device_pools *seen, const hth_model_needs *fresh, const hth_device_pools *pools,
+                          const uint64_t used[HTH_POOLS_MAX])
+{
+    for (size_t i = 0; i < fresh->memory.n_devices; i++) {
+        const hth_engine_device_share *device = &fresh->memory.devices[i];
+        const size_t at = find(pools, device->name);
+
+        if (device->free_bytes == 0 || seen->n == HTH_DEVICES_MAX || find(seen, device->name) < seen->n)
+            continue;
+        seen->at[seen->n] = (hth_device_pool){ .found_bytes = device->free_bytes + (at < pools->n ? used[1 + at] : 0) };
+        (void)snprintf(seen->at[seen->n].name, sizeof(seen->at[0].name), "%s", device->name); /* fits */
+        seen->n++;
+    }
+}
+
+bool hth_device_pools_are_unseen(const hth_device_pools *seen, const hth_model_needs *needs)
+{
+    for (size_t i = 0; i < needs->memory.n_devices; i++) {
+        const hth_engine_device_share *device = &needs->memory.devices[i];
+
+        if (device->total_bytes > 0 && hth_engine_share_bytes(&device->share) > 0 &&
+            find(seen, device->name) == seen->n)
+            return true;
+    }
+    return false;
+}
+
+void hth_device_pools_take_sights(hth_device_pools *pools, const hth_device_pools *seen)
+{
+    for (size_t i = 0; i < seen->n; i++) {
+        const size_t at = find(pools, seen->at[i].name);
+
+        if (at < pools->n)
+            pools->at[at].found_bytes = seen->at[i].found_bytes;
+    }
+}
+
 uint64_t hth_device_pool_limit(const hth_device_pool *pool, uint64_t limit_bytes)
 {
     if (limit_bytes > 0)
         return limit_bytes;
-    return pool->total_bytes > 0 ? pool->total_bytes - pool->total_bytes / 10 : UINT64_MAX;
+    return hth_smaller(pool->total_bytes > 0 ? pool->total_bytes - pool->total_bytes / 10 : UINT64_MAX,
+                       pool->found_bytes > 0 ? pool->found_bytes : UINT64_MAX);
 }

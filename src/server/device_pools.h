@@ -12,6 +12,7 @@
 typedef struct hth_device_pool {
     char name[sizeof(((hth_engine_device_share *)NULL)->name)];
     uint64_t total_bytes; /* the least that a model tells; 0: unknown */
+    uint64_t found_bytes; /* that the server found free, and those that its own models had then; 0: unknown */
 } hth_device_pool;
 
 /* Device i is pool i + 1. Zeros: none. */
@@ -26,7 +27,21 @@ extern const hth_device_pools hth_device_pools_none;
 void hth_device_pools_add(hth_device_pools *pools, const hth_model_needs *needs);
 /* Write the bytes that a model uses of each device, from bytes[1] on. */
 void hth_device_pools_share(const hth_device_pools *pools, const hth_model_needs *needs, uint64_t *bytes);
-/* The limit of a device for all models: the operator's, or if that is 0 nine tenths of its memory. UINT64_MAX: none. */
+/*
+ * Note in seen the memory that fresh needs found free on devices, in addition to used, the bytes that the server's own
+ * models take of pools (as those of hth_device_pools_share). The first sight of a device counts: later, estimates of
+ * its own models would count twice.
+ */
+void hth_device_pools_see(hth_device_pools *seen, const hth_model_needs *fresh, const hth_device_pools *pools,
+                          const uint64_t used[HTH_POOLS_MAX]);
+/* Does the model use a device whose memory is known and was not seen? */
+bool hth_device_pools_are_unseen(const hth_device_pools *seen, const hth_model_needs *needs);
+/* Take found_bytes of the same devices. */
+void hth_device_pools_take_sights(hth_device_pools *pools, const hth_device_pools *seen);
+/*
+ * The limit of a device for all models: the operator's, or if that is 0 nine tenths of its memory, and no more than was
+ * found free. UINT64_MAX: none.
+ */
 uint64_t hth_device_pool_limit(const hth_device_pool *pool, uint64_t limit_bytes);
 
 #endif

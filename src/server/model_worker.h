@@ -49,12 +49,15 @@ typedef struct hth_worker_shared {
     uint64_t watching_since_ns; /* since then the event loop was never held up */
     bool is_stopping;           /* no process is started any more */
     hth_learned *learned;       /* the memory of models; never NULL */
+    hth_device_pools seen;      /* devices whose free memory this server has seen */
     uint64_t n_drops;           /* of kept weights, which others may have shared */
     unsigned n_asked;           /* processes that tell the needs of models, now */
     unsigned n_abandoned;
     hth_worker_process *abandoned[HTH_ABANDONED_MAX]; /* that told them too late; killed, and not yet ended */
     /* A process ended in order, and none follows; or a worker is not in use any more. Must not free a worker. */
     void (*on_change)(void *user_data);
+    /* A model has told needs that were made now. */
+    void (*on_needs)(const hth_model_needs *needs, void *user_data);
     /* The share of the memory for rows with which the process of a worker may start now. */
     uint64_t (*ram_share)(const hth_model_worker *worker, void *user_data);
     void *user_data;
@@ -129,6 +132,8 @@ bool hth_model_worker_is_awaited(const hth_model_worker *worker);
 void hth_model_worker_prepare(hth_model_worker *worker);
 /* Add the devices that it uses. */
 void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_pools *pools);
+/* Add the bytes that it uses of them, from bytes[1] on. False: they are unknown. */
+bool hth_model_worker_share_devices(const hth_model_worker *worker, const hth_device_pools *pools, uint64_t *bytes);
 hth_residence hth_model_worker_residence(const hth_model_worker *worker);
 /* The model for a plan; and its weights that the folder of host weights keeps (0 bytes: none). */
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,

@@ -110,6 +110,7 @@ struct hth_model_worker {
     /* Needs. */
     uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */
     bool has_key;                       /* the model has a file */
+    bool has_looked;                    /* this server asked for its needs, and so for the free memory of devices */
     bool was_asked;                     /* nobody needs to be asked for its needs, or can be */
     bool waits_for_needs;               /* it is not planned before they are known */
     bool measures;                      /* the process is one of this key; an older one may end meanwhile */

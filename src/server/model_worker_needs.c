@@ -37,6 +37,7 @@ void hth_model_worker_recall(hth_model_worker *worker)
     worker->was_asked = !has_key;
     worker->n_killed = 0;
     worker->ask_ns = 0;
+    worker->has_looked = false;
     worker->bytes = 0;
     worker->measures = false;
     worker->has_worked = false;
@@ -99,9 +100,16 @@ static void on_needs(const char *line, void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    if (!is_known(worker) && !hth_needs_read(line, &worker->answer))
+    if (worker->answer.n_ctx == 0 && !hth_needs_read(line, &worker->answer))
         hth_log_line(worker->shared->log, HEARTH_LOG_DEBUG, "hearth", "model '%s': strange needs: %s", worker->name,
                      line);
+}
+
+/* Must it be asked, although its needs are kept? They do not tell what other programs left free since then. */
+static bool must_look(const hth_model_worker *worker)
+{
+    return is_known(worker) && !worker->has_looked && worker->shared->options->device_memory_bytes == 0 &&
+           hth_device_pools_are_unseen(&worker->shared->seen, &worker->learned.needs);
 }
 
 bool hth_model_worker_ask(hth_model_worker *worker)
@@ -111,7 +119,7 @@ bool hth_model_worker_ask(hth_model_worker *worker)
 
     if (worker->asked)
         return true;
-    if (worker->was_asked || now_ns < worker->ask_ns)
+    if ((worker->was_asked && !must_look(worker)) || now_ns < worker->ask_ns)
         return false;
     if (hth_model_worker_waited_long(worker)) /* for a turn, or its file changes all the time */
         return false;
@@ -149,11 +157,12 @@ void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns)
     has_ended = hth_worker_process_has_ended(worker->asked);
     if (!has_ended && now_ns <= worker->asked_ns + answer_ns(worker))
         return;
-    worker->was_asked = true;
+    worker->was_asked = worker->has_looked = true;
     if (worker->answer.n_ctx > 0) {
         worker->learned.needs = worker->answer;
+        worker->shared->on_needs(&worker->answer, worker->shared->user_data);
         hth_learned_note(worker->shared->learned, worker->key, &worker->learned);
-    } else {
+    } else if (!is_known(worker)) {
         if (!has_ended || hth_worker_process_was_killed(worker->asked))
             ask_later(worker, now_ns);
         if (has_ended)

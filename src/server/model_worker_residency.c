@@ -192,6 +192,12 @@ void hth_model_worker_note_devices(const hth_model_worker *worker, hth_device_po
     hth_device_pools_add(pools, &worker->learned.needs);
 }
 
+bool hth_model_worker_share_devices(const hth_model_worker *worker, const hth_device_pools *pools, uint64_t *bytes)
+{
+    hth_device_pools_share(pools, &worker->learned.needs, bytes);
+    return worker->learned.needs.n_ctx > 0;
+}
+
 void hth_model_worker_resident(const hth_model_worker *worker, const hth_device_pools *pools, hth_resident *out,
                                hth_resident *kept)
 {

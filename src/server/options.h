@@ -119,7 +119,7 @@ typedef struct hth_server_options {
     /* Residency (residency.h). */
     hth_residency_mode residency_mode;
     uint64_t memory_bytes;        /* for all models; 0: nine tenths of the machine's memory */
-    uint64_t device_memory_bytes; /* of each device, for all models; 0: nine tenths of its memory */
+    uint64_t device_memory_bytes; /* of each device, for all models; 0: nine tenths of its memory, and what is free */
     uint64_t ram_total_bytes;     /* for the rows of all models; 0: see hth_server_ram_total */
     uint32_t models_max;          /* with a worker at once; 0: no limit */
     uint32_t turn_ms;             /* a waiting model closes busy ones after this time */

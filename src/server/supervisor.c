@@ -140,7 +140,26 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
 
     for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++)
         hth_model_worker_note_devices(hth_supervisor_worker_at(supervisor, i), &devices);
+    hth_device_pools_take_sights(&devices, &supervisor->shared.seen);
     return devices;
+}
+
+/* See what other programs left free on devices, as far as the use of each model with a process is known. */
+static void on_needs(const hth_model_needs *needs, void *user_data)
+{
+    hth_supervisor *supervisor = user_data;
+    const hth_device_pools devices = devices_of(supervisor);
+    uint64_t used[HTH_POOLS_MAX] = { 0 };
+
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+
+        if (hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT)
+            continue;
+        if (!hth_model_worker_share_devices(worker, &devices, used))
+            return;
+    }
+    hth_device_pools_see(&supervisor->shared.seen, needs, &devices, used);
 }
 
 static hth_residency_limits limits_of(const hth_supervisor *supervisor, const hth_device_pools *devices)
@@ -520,6 +539,7 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         .watching_since_ns = supervisor->ticked_ns,
         .learned = hth_learned_open(options->learned_path, log),
         .on_change = on_change,
+        .on_needs = on_needs,
         .ram_share = hth_supervisor_ram_share,
         .user_data = supervisor,
     };

@@ -81,3 +81,28 @@ TEST(nine_tenths_of_a_device_are_for_models_unless_the_operator_says_otherwise)
     assert_true(hth_device_pool_limit(&unknown, 0) == UINT64_MAX);
     assert_int_equal(hth_device_pool_limit(&unknown, 7), 7);
 }
+
+TEST(memory_that_other_programs_had_at_first_sight_is_not_for_models)
+{
+    hth_model_needs here = needs_of("A", 100, 1000), there = needs_of("B", 200, 1000);
+    hth_device_pools pools = { .n = 0 }, seen = { .n = 0 };
+    uint64_t used[HTH_POOLS_MAX] = { 0 };
+
+    assert_true(hth_device_pools_are_unseen(&seen, &here));
+    hth_device_pools_see(&seen, &here, &pools, used); /* a device that does not tell its free memory */
+    assert_int_equal(seen.n, 0);
+    hth_device_pools_add(&pools, &here);
+    hth_device_pools_add(&pools, &there);
+    hth_device_pools_share(&pools, &there, used); /* a model of this server is on B */
+    here.memory.devices[0].free_bytes = 600;
+    there.memory.devices[0].free_bytes = 750;
+    hth_device_pools_see(&seen, &here, &pools, used);
+    hth_device_pools_see(&seen, &there, &pools, used);
+    here.memory.devices[0].free_bytes = 400;
+    hth_device_pools_see(&seen, &here, &pools, used); /* no longer the first sight */
+    assert_false(hth_device_pools_are_unseen(&seen, &here));
+    hth_device_pools_take_sights(&pools, &seen);
+    assert_int_equal(hth_device_pool_limit(&pools.at[0], 0), 600);
+    assert_int_equal(hth_device_pool_limit(&pools.at[1], 0), 900); /* 950 is more than nine tenths */
+    assert_int_equal(hth_device_pool_limit(&pools.at[0], 800), 800);
+}

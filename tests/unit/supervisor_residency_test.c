@@ -483,6 +483,51 @@ FIXTURE_TEST(models_make_room_on_the_device_that_they_share)
     assert_true(memory.pools[0].used_bytes / MIB < 3000);
 }
 
+/* Models of a device of 5,000 MiB, of which other programs leave 3,500; word: of the first one. */
+static void add_models_of_a_used_device(fixture *f, const char *word)
+{
+    add_models_of_a_device(f);
+    set_words(
+        f, 0,
+        WORDS(word, "needs=device 3145728000 0 0 3670016000 5242880000 GPU", "needs=host 0 0 0 0 0 512", "ready"));
+}
+
+FIXTURE_TEST(what_other_programs_have_of_a_device_is_not_for_models)
+{
+    add_models_of_a_used_device(f, "needs-count=/dev/null");
+    begin(f, 9000);
+    use(f, "a");
+    assert_int_equal(hth_supervisor_memory_of(f->supervisor).pools[1].limit_bytes / MIB, 3500);
+    use(f, "b"); /* its own model is no other program */
+    assert_int_equal(hth_supervisor_memory_of(f->supervisor).pools[1].limit_bytes / MIB, 3500);
+}
+
+FIXTURE_TEST(a_server_that_knows_its_models_looks_at_the_device_again)
+{
+    char word[600], text[64], path[600];
+    hearth_error err;
+
+    (void)snprintf(word, sizeof(word), "needs-count=%s", f->path);
+    (void)snprintf(path, sizeof(path), "%s/needs", f->directory);
+    f->options.learned_path = path;
+    add_models_of_a_used_device(f, word);
+    begin(f, 9000);
+    use(f, "a");
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "x");
+    hth_supervisor_free(f->supervisor);
+
+    start(f); /* another server */
+    assert_int_equal(view(f, 0).needs.n_ctx, 512);
+    assert_int_equal(hth_supervisor_memory_of(f->supervisor).pools[1].limit_bytes / MIB, 4500);
+    use(f, "a");
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "xx");
+    assert_int_equal(hth_supervisor_memory_of(f->supervisor).pools[1].limit_bytes / MIB, 3500);
+    assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
+    run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
+    use(f, "a"); /* once is enough */
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "xx");
+}
+
 FIXTURE_TEST(an_operator_may_limit_the_memory_of_devices)
 {
     add_models_of_a_device(f);
