@@ -4,11 +4,13 @@
 //
 // results.json has the facts of the run (command, commit, date, machine), charts, and the parts that are missing with
 // the reason. A chart has title, about, unit, better ("less" or "more"), kind ("bars" or "lines", with xLabel) and
-// series: { name, what, points: [{ x, y }] }. Series of two servers with the same "what" are compared.
+// series: { name, what, points: [{ x, y }] }. Series of two servers with the same "what" are compared. reasons.mjs says
+// why Hearth is behind somewhere; each run writes the report anew, the reasons stay.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { escape, labelOf, number, plot } from './plot.mjs'
+import { reasons as known } from './reasons.mjs'
 
 // Hearth's number against the peer's, for each point that both have.
 export const comparisons = (chart) =>
@@ -24,7 +26,17 @@ export const comparisons = (chart) =>
 
 const placeOf = (it) => [it.what, it.chart.xLabel ? `${it.chart.xLabel} ${number(it.x)}` : it.x].filter(Boolean).join(', ')
 const behindText = (it) =>
-  `${it.chart.title} (${placeOf(it)}): ${number(it.own)} ${it.chart.unit} against ${number(it.peer)} ${it.chart.unit}, ratio ${number(it.ratio)}`
+  `${placeOf(it)}: ${number(it.own)} ${it.chart.unit} against ${number(it.peer)} ${it.chart.unit}, ratio ${number(it.ratio)}`
+const reasonOf = (it, reasons) => `Why: ${reasons[`${it.chart.id}: ${placeOf(it)}`] ?? reasons[it.chart.id] ?? 'no reason is known yet.'}`
+
+// For each chart with places where Hearth is behind: its title, and the places, each reason behind those that it is for.
+const behindOf = (results, reasons) =>
+  results.charts.flatMap((chart) => {
+    const places = comparisons(chart).filter((it) => it.isBehind)
+    const whys = [...new Set(places.map((it) => reasonOf(it, reasons)))]
+    const lines = whys.flatMap((why) => [...places.filter((it) => reasonOf(it, reasons) === why).map(behindText), why])
+    return places.length ? [{ title: chart.title, lines }] : []
+  })
 
 // The rows of a chart's table: a head, then one row for each x.
 const tableOf = (chart) => {
@@ -59,10 +71,10 @@ const wrap = (words, begin = '') => {
 }
 const row = (cells) => `| ${cells.map((it) => String(it).replaceAll('|', '\\|')).join(' | ')} |`
 
-export const markdown = (results) => {
-  const behind = isBehind(results)
+export const markdown = (results, reasons = known) => {
+  const behind = behindOf(results, reasons).map(({ title, lines }) => [wrap(title, '- '), ...lines.map((it) => wrap(it, '  - '))].join('\n'))
   const parts = ['# Benchmarks', wrap(INTRODUCTION), [row(['', '']), '| --- | --- |', ...facts(results).map(row)].join('\n')]
-  parts.push('## Where Hearth is behind', behind.length ? behind.map((it) => wrap(behindText(it), '- ')).join('\n') : 'In no comparison of this run.')
+  parts.push('## Where Hearth is behind', behind.length ? behind.join('\n') : 'In no comparison of this run.')
   if (results.missing.length) parts.push('## Not measured', results.missing.map((it) => wrap(`${it.part}: ${it.why}`, '- ')).join('\n'))
   for (const chart of results.charts) {
     const [head, ...rows] = tableOf(chart)
@@ -72,7 +84,8 @@ export const markdown = (results) => {
 }
 
 const element = (name, content) => `<${name}>${content}</${name}>`
-const list = (texts) => element('ul', texts.map((it) => element('li', escape(it))).join(''))
+const items = (contents) => element('ul', contents.map((it) => element('li', it)).join(''))
+const list = (texts) => items(texts.map(escape))
 const table = ([head, ...rows]) =>
   element('table', element('tr', head.map((it) => element('th', escape(it))).join('')) + rows.map((cells) => element('tr', cells.map((it) => element('td', escape(it))).join(''))).join(''))
 
@@ -80,11 +93,11 @@ const STYLE = `:root { color-scheme: light dark } body { max-width: 760px; margi
 table { border-collapse: collapse; font-size: 14px } td, th { padding: 2px 10px; text-align: right; border-bottom: 1px solid #8884 }
 td:first-child, th:first-child { text-align: left } svg { width: 100% }`
 
-export const html = (results) => {
-  const behind = isBehind(results)
-  const known = facts(results).map(([name, value]) => element('tr', element('th', name) + `<td style="text-align:left">${escape(value)}</td>`))
-  const parts = [element('h1', 'Benchmarks'), element('p', escape(INTRODUCTION)), element('table', known.join(''))]
-  parts.push(element('h2', 'Where Hearth is behind'), behind.length ? list(behind.map(behindText)) : element('p', 'In no comparison of this run.'))
+export const html = (results, reasons = known) => {
+  const behind = behindOf(results, reasons).map(({ title, lines }) => escape(title) + list(lines))
+  const rows = facts(results).map(([name, value]) => element('tr', element('th', name) + `<td style="text-align:left">${escape(value)}</td>`))
+  const parts = [element('h1', 'Benchmarks'), element('p', escape(INTRODUCTION)), element('table', rows.join(''))]
+  parts.push(element('h2', 'Where Hearth is behind'), behind.length ? items(behind) : element('p', 'In no comparison of this run.'))
   if (results.missing.length) parts.push(element('h2', 'Not measured'), list(results.missing.map((it) => `${it.part}: ${it.why}`)))
   for (const chart of results.charts)
     parts.push(`<section id="${escape(chart.id)}">${element('h2', escape(chart.title))}${element('p', escape(chart.about))}${plot(chart)}${table(tableOf(chart))}</section>`)

@@ -1,8 +1,10 @@
 // draw_test.mjs - the report says what results.json says, and nothing in it is markup by accident
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import test from 'node:test'
 import { comparisons, html, isBehind, markdown } from './draw.mjs'
 import { number, plot } from './plot.mjs'
+import { reasons as known } from './reasons.mjs'
 
 const chart = {
   id: 'chat', title: 'A chat of <20> turns', about: 'Times to the first token.', unit: 'ms', better: 'less', kind: 'bars',
@@ -33,9 +35,25 @@ test('servers are compared where both have a number of the same kind', () => {
 
 test('the report names every place where Hearth is behind', () => {
   assert.equal(isBehind(results).length, 2)
-  assert.match(markdown(results), /A chat of <20> turns \(cold\): 200 ms against 100 ms, ratio 2/)
-  assert.match(markdown(results), /Growth \(cold, tokens 1,024\)/)
+  assert.match(markdown(results), /- A chat of <20> turns\n  - cold: 200 ms against 100 ms, ratio 2\n/)
+  assert.match(markdown(results), /- Growth\n  - cold, tokens 1,024: /)
   assert.match(markdown({ ...results, charts: [] }), /In no comparison of this run/)
+})
+
+test('a reason stands behind the places that it is for', () => {
+  const places = { ...growth, series: [...growth.series, { name: 'llama-server', what: 'again', points: [{ x: 512, y: 90000 }] }] }
+  const reasons = { chat: 'It <waits>.', growth: 'It reads more.', 'growth: again, tokens 512': 'It writes more.' }
+  const one = { ...results, charts: [chart, places] }
+  const text = markdown(one, reasons)
+  assert.match(text, /ratio 2\n  - Why: It <waits>\.\n- Growth\n  - cold, tokens 1,024: .*\n  - Why: It reads more\.\n  - again, tokens 512: .*\n  - Why: It writes more\.\n/)
+  assert.match(html(one, reasons), /ratio 2<\/li><li>Why: It &lt;waits&gt;\.<\/li><\/ul>/)
+  for (const draw of [markdown, html]) assert.equal(draw(one, {}).match(/Why: no reason is known yet\./g).length, 2)
+  assert.ok(!markdown({ ...results, charts: [] }, reasons).includes('Why:'))
+})
+
+test('each reason is for a chart of the scenarios', () => {
+  const scenarios = readFileSync(new URL('scenarios.mjs', import.meta.url), 'utf8')
+  for (const key of Object.keys(known)) assert.ok(scenarios.includes(`'${key.split(':')[0]}'`), key)
 })
 
 test('the Markdown has facts, missing parts, pictures and tables', () => {
