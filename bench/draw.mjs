@@ -29,7 +29,7 @@ const behindText = (it) =>
   `${placeOf(it)}: ${number(it.own)} ${it.chart.unit} against ${number(it.peer)} ${it.chart.unit}, ratio ${number(it.ratio)}`
 const reasonOf = (it, reasons) => `Why: ${reasons[`${it.chart.id}: ${placeOf(it)}`] ?? reasons[it.chart.id] ?? 'no reason is known yet.'}`
 
-// For each chart with places where Hearth is behind: its title, and the places, each reason behind those that it is for.
+// For each chart with places where Hearth is behind: its title, and the places, with the reason behind them.
 const behindOf = (results, reasons) =>
   results.charts.flatMap((chart) => {
     const places = comparisons(chart).filter((it) => it.isBehind)
@@ -53,11 +53,15 @@ const tableOf = (chart) => {
 
 const facts = (results) => [
   ['Command', results.command], ['Commit', results.commit], ['Date', results.date], ['Machine', results.machine], ['Models', results.models],
+  ...Object.entries(results.flags ?? {}).map(([name, flags]) => [`Flags of ${name}`, flags]),
 ]
-const INTRODUCTION = 'Hearth and llama-server are built from the same source of the engine, and run the same model with the same threads, ' +
-  'context and KV types. A ratio is Hearth\'s number divided by the number of llama-server.'
+const INTRODUCTION = 'Hearth and llama-server are built from the same source of the engine. They run the same model, of random weights, with ' +
+  'the same slots, threads, context and KV types. Clients, servers and models are on one machine. All else of a server is its default, but for the ' +
+  'flags below. A ratio is Hearth\'s number divided by the number of llama-server.'
+const aboutOf = (chart) => `${chart.about} ${chart.better === 'less' ? 'Less' : 'More'} is better.`
 
 export const isBehind = (results) => results.charts.flatMap(comparisons).filter((it) => it.isBehind)
+const notBehind = (results) => (results.charts.flatMap(comparisons).length ? 'In no comparison of this run.' : 'Nothing was compared in this run.')
 const fileOf = (chart) => `${chart.id}.svg`
 
 // Paragraphs end their lines at 120 columns, as all documents do.
@@ -74,11 +78,11 @@ const row = (cells) => `| ${cells.map((it) => String(it).replaceAll('|', '\\|'))
 export const markdown = (results, reasons = known) => {
   const behind = behindOf(results, reasons).map(({ title, lines }) => [wrap(title, '- '), ...lines.map((it) => wrap(it, '  - '))].join('\n'))
   const parts = ['# Benchmarks', wrap(INTRODUCTION), [row(['', '']), '| --- | --- |', ...facts(results).map(row)].join('\n')]
-  parts.push('## Where Hearth is behind', behind.length ? behind.join('\n') : 'In no comparison of this run.')
+  parts.push('## Where Hearth is behind', behind.length ? behind.join('\n') : notBehind(results))
   if (results.missing.length) parts.push('## Not measured', results.missing.map((it) => wrap(`${it.part}: ${it.why}`, '- ')).join('\n'))
   for (const chart of results.charts) {
     const [head, ...rows] = tableOf(chart)
-    parts.push(`## ${chart.title}`, wrap(chart.about), `![${chart.title}](${fileOf(chart)})`, [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n'))
+    parts.push(`## ${chart.title}`, wrap(aboutOf(chart)), `![${chart.title}](${fileOf(chart)})`, [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n'))
   }
   return `${parts.join('\n\n')}\n`
 }
@@ -97,10 +101,10 @@ export const html = (results, reasons = known) => {
   const behind = behindOf(results, reasons).map(({ title, lines }) => escape(title) + list(lines))
   const rows = facts(results).map(([name, value]) => element('tr', element('th', name) + `<td style="text-align:left">${escape(value)}</td>`))
   const parts = [element('h1', 'Benchmarks'), element('p', escape(INTRODUCTION)), element('table', rows.join(''))]
-  parts.push(element('h2', 'Where Hearth is behind'), behind.length ? items(behind) : element('p', 'In no comparison of this run.'))
+  parts.push(element('h2', 'Where Hearth is behind'), behind.length ? items(behind) : element('p', notBehind(results)))
   if (results.missing.length) parts.push(element('h2', 'Not measured'), list(results.missing.map((it) => `${it.part}: ${it.why}`)))
   for (const chart of results.charts)
-    parts.push(`<section id="${escape(chart.id)}">${element('h2', escape(chart.title))}${element('p', escape(chart.about))}${plot(chart)}${table(tableOf(chart))}</section>`)
+    parts.push(`<section id="${escape(chart.id)}">${element('h2', escape(chart.title))}${element('p', escape(aboutOf(chart)))}${plot(chart)}${table(tableOf(chart))}</section>`)
   return `<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Hearth: benchmarks</title>
 <style>${STYLE}</style></head><body>\n${parts.join('\n')}\n</body></html>\n`
 }

@@ -22,7 +22,7 @@ const growth = {
   ],
 }
 const results = {
-  command: 'make bench', commit: '0123', date: '2026-01-01', machine: '2 cores', models: 'one | two', charts: [chart, growth],
+  command: 'make bench', commit: '0123', date: '2026-01-01', machine: '2 cores', models: 'one | two', charts: [chart, growth], flags: { Hearth: '--ram 512M' },
   missing: [{ part: 'rows', why: 'no room for <a> file' }],
 }
 
@@ -37,7 +37,8 @@ test('the report names every place where Hearth is behind', () => {
   assert.equal(isBehind(results).length, 2)
   assert.match(markdown(results), /- A chat of <20> turns\n  - cold: 200 ms against 100 ms, ratio 2\n/)
   assert.match(markdown(results), /- Growth\n  - cold, tokens 1,024: /)
-  assert.match(markdown({ ...results, charts: [] }), /In no comparison of this run/)
+  assert.match(markdown({ ...results, charts: [{ ...chart, series: [chart.series[0], { ...chart.series[0], name: 'llama-server' }] }] }), /In no comparison of this run/)
+  assert.match(markdown({ ...results, charts: [{ ...chart, series: [chart.series[0]] }] }), /Nothing was compared in this run/)
 })
 
 test('a reason stands behind the places that it is for', () => {
@@ -58,7 +59,7 @@ test('each reason is for a chart of the scenarios', () => {
 
 test('the Markdown has facts, missing parts, pictures and tables', () => {
   const text = markdown(results)
-  for (const it of ['| Commit | 0123 |', '| Models | one \\| two |', 'rows: no room', '![Growth](growth.svg)', '| again | 2 | 4 | 0.5 |', '| 512 | 1,000 | 9,000 | 400 | 2.5 |'])
+  for (const it of ['| Commit | 0123 |', '| Models | one \\| two |', 'rows: no room', '![Growth](growth.svg)', '| again | 2 | 4 | 0.5 |', '| 512 | 1,000 | 9,000 | 400 | 2.5 |', 'Flags of Hearth | --ram 512M', 'By length. More is better.'])
     assert.ok(text.includes(it), it)
   for (const line of text.split('\n')) assert.ok(line.length <= 120 || line.startsWith('|'), line)
 })

@@ -2,13 +2,14 @@
 //
 // `bench` has the contestants ({ name, start }), the models and directories. Most scenarios have two halves: `first`
 // sends what a server has never seen, and `again` goes on with it, in the same process, after a restart, and after a
-// kill. Both return times to the first token, of which a chart shows the median.
+// kill. Both return times to the first token, of which a chart shows the median. After a restart and a kill,
+// llama-server has nothing: what it can write to files, a slot at a request, no client asks for.
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { sleep } from '../tests/support/server.mjs'
+import { childrenOf, sleep } from '../tests/support/server.mjs'
 import { bodyFile, firstToken, load, plainToken, stream } from './driver.mjs'
-import { median, prompt, quick, residentMiB } from './servers.mjs'
+import { median, prompt, quick } from './servers.mjs'
 
 const scaled = (full, small) => (quick ? small : full)
 const range = (n) => Array.from({ length: n }, (_, i) => i)
@@ -30,15 +31,15 @@ const withEach = async (bench, options, use) => {
 // The rows of the last reply are written meanwhile.
 const BEFORE_KILL_MS = 1000
 
-// Points of a contestant: the first time, again, after a restart, after kill -9.
-const statesOf = async (start, options, first, again, look = () => {}) => {
+// Points of a contestant: the first time, again, after a restart, after kill -9. A scenario names the first two.
+const statesOf = async (start, options, names, { first, again }, look = () => {}) => {
   const points = []
   const note = (x, times) => points.push({ x, y: median(times) })
   let server = await start(options)
   try {
     look('after the start', server)
-    note('first time', await first(server))
-    note('again', await again(server, 0))
+    note(names[0], await first(server))
+    note(names[1], await again(server, 0))
     look('at the end', server)
     await server.stop()
     server = await start(options)
@@ -52,16 +53,15 @@ const statesOf = async (start, options, first, again, look = () => {}) => {
   }
   return points
 }
-const AGAIN = 'The same once more, after a restart of the server, and after kill -9 a second behind the last reply.'
+const AGAIN = 'Then once more after a restart of the server, and after kill -9 a second behind the last reply: ' +
+  'Hearth has its cache on disk, llama-server has it in RAM and begins anew.'
 const FIRST_TOKEN = { unit: 'ms', better: 'less', kind: 'bars' }
 
 // makeUse gives { first, again } with the state of one contestant's clients.
-const inStates = async (bench, options, makeUse, look) => {
+const inStates = async (bench, options, names, makeUse, look) => {
   const series = []
-  for (const { name, start } of bench.contestants) {
-    const { first, again } = makeUse()
-    series.push({ name, points: await statesOf(start, options, first, again, (when, server) => look?.(name, when, server)) })
-  }
+  for (const { name, start } of bench.contestants)
+    series.push({ name, points: await statesOf(start, options, names, makeUse(), (when, server) => look?.(name, when, server)) })
   return series
 }
 
@@ -84,17 +84,21 @@ const prompts = async (bench) => {
   })
   return [
     {
-      id: 'repeated', title: 'A prompt again', ...FIRST_TOKEN, series: await inStates(bench, options, repeated),
-      about: `Time to the first token of a prompt of ${N_PROMPT} tokens. ${AGAIN}`,
+      id: 'repeated', title: 'A new prompt, and the same again', ...FIRST_TOKEN, series: await inStates(bench, options, ['new', 'again'], repeated),
+      about: `Time to the first token of a prompt of ${N_PROMPT} tokens, and of the same prompt again. ${AGAIN}`,
     },
     {
-      id: 'extended', title: 'A prompt that goes on', ...FIRST_TOKEN, series: await inStates(bench, options, extended),
-      about: `Time to the first token of a prompt of ${N_PROMPT} tokens, and then of 64 new tokens behind it. ${AGAIN}`,
+      id: 'extended', title: 'A known prompt that goes on', ...FIRST_TOKEN, series: await inStates(bench, options, ['new', 'extended'], extended),
+      about: `Time to the first token of a prompt of ${N_PROMPT} tokens, and then of this prompt with 64 new tokens behind it, which differ each time. ${AGAIN}`,
     },
   ]
 }
 
 // ---- conversations ----
+
+// Memory of a server and its workers. Of a page that processes share, each has its part.
+const memoryMiB = (server) => [server.pid, ...childrenOf(server.pid)]
+  .reduce((sum, pid) => sum + Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))[1]), 0) / 1024
 
 const conversations = async (bench) => {
   const nAll = scaled(64, 8), nTokens = scaled(768, 256)
@@ -114,18 +118,18 @@ const conversations = async (bench) => {
   const look = (name, when, server) => {
     let series = memory.find((it) => it.name === name)
     if (!series) memory.push((series = { name, points: [] }))
-    series.points.push({ x: when, y: residentMiB(server) })
+    series.points.push({ x: when, y: memoryMiB(server) })
   }
-  const series = await inStates(bench, { model: bench.model, nParallel: 4, nCtx: 4 * scaled(2048, 1024) }, visit, look)
+  const series = await inStates(bench, { model: bench.model, nParallel: 4, nCtx: 4 * scaled(2048, 1024) }, ['first visit', 'next visit'], visit, look)
   return [
     {
       id: 'conversations', title: `${nAll} conversations over 4 slots`, ...FIRST_TOKEN, series,
-      about: `Time to the first token of ${nAll} conversations of ${nTokens} tokens that take turns; each visit adds 32 tokens. ${AGAIN}`,
+      about: `Time to the first token of ${nAll} conversations of ${nTokens} tokens that take turns on a server with 4 slots; each later visit adds 32 tokens. ${AGAIN}`,
     },
     {
       id: 'memory', title: 'Memory', unit: 'MiB', better: 'less', kind: 'bars', series: memory,
-      about: `Resident memory of all processes of a server, after its start and after two visits of each of these ${nAll} conversations. ` +
-        'Pages that processes share count in each. Hearth keeps rows in at most 512 MiB of RAM, llama-server prompts in at most 8 GiB.',
+      about: `Memory of all processes of a server (PSS), after its start and after two visits of each of these ${nAll} conversations. ` +
+        'Hearth keeps rows in at most 512 MiB of RAM, and in files; llama-server keeps prompts in at most 8 GiB of RAM.',
     },
   ]
 }
@@ -156,31 +160,34 @@ const agentTurn = async (server, messages, seed) => {
   return reply.first
 }
 
-// nAtOnce clients, each with its own history, which begins with the same instructions.
-const clients = (turn, nAtOnce, nTurns) => () => {
-  const histories = range(nAtOnce).map((i) => [{ role: 'system', content: words(300, 3) }, { role: 'user', content: words(20, 40 + i) }])
+// Clients, each with its own history, which begins with the same instructions; at once, or one after the other. After
+// the first turns, each has one more in each state: the one that a server without its cache computes whole.
+const clients = (turn, { nClients, isAtOnce }, nTurns) => () => {
+  const histories = range(nClients).map((i) => [{ role: 'system', content: words(300, 3) }, { role: 'user', content: words(20, 40 + i) }])
   const run = async (server, from, n) => {
-    const times = await Promise.all(histories.map(async (messages, i) => {
-      const own = []
-      for (const k of range(n)) own.push(await turn(server, messages, 1000 * i + from + k))
-      return own
-    }))
-    return times.flat()
+    const times = []
+    const talk = async (messages, i) => {
+      for (const k of range(n)) times.push(await turn(server, messages, 1000 * i + from + k))
+    }
+    if (isAtOnce) await Promise.all(histories.map(talk))
+    else for (const [i, messages] of histories.entries()) await talk(messages, i)
+    return times
   }
-  return { first: (server) => run(server, 0, nTurns), again: (server, round) => run(server, nTurns + 3 * round, 3) }
+  return { first: (server) => run(server, 0, nTurns), again: (server, round) => run(server, nTurns + round, 1) }
 }
-const turns = (id, title, about, turn, nAtOnce) => async (bench) => {
-  const nTurns = scaled(20, 3)
-  const options = { model: bench.model, nParallel: Math.max(4, nAtOnce), nCtx: Math.max(4, nAtOnce) * 8192 }
-  const series = await inStates(bench, options, clients(turn, nAtOnce, nTurns))
+const turns = (id, title, about, turn, who) => async (bench) => {
+  const nTurns = scaled(20, 3), nParallel = Math.max(4, who.nClients)
+  const options = { model: bench.model, nParallel, nCtx: nParallel * 8192 }
+  const series = await inStates(bench, options, [`first ${nTurns} turns`, 'next turn'], clients(turn, who, nTurns))
   return [{
     id, title: title(nTurns), ...FIRST_TOKEN, series,
-    about: `Time to the first token of a turn: the ${nTurns} turns ${about}, then three more turns in the same process, after a restart, and after kill -9.`,
+    about: `Median time to the first token over the first ${nTurns} turns of ${about}, and over the next turn of each. ${AGAIN}`,
   }]
 }
-const chat = turns('chat', (n) => `A chat of ${n} turns`, 'of one chat over the chat API', chatTurn, 1)
-const agentTurns = turns('agent', (n) => `An agent of ${n} turns with tools`, 'of one agent whose requests name four tools, and whose calls and results are given', agentTurn, 1)
-const agents = turns('agents', () => '8 agents at once', 'of each of 8 such agents, which share their instructions and run at once', agentTurn, 8)
+const chat = turns('chat', (n) => `A chat of ${n} turns`, '3 chats, one after the other', chatTurn, { nClients: 3, isAtOnce: false })
+const agentTurns = turns('agent', (n) => `An agent of ${n} turns with tools`,
+  '3 agents, one after the other, whose requests name four tools, and whose calls and results are given', agentTurn, { nClients: 3, isAtOnce: false })
+const agents = turns('agents', () => '8 agents at once', '8 such agents, which share their instructions and run at once', agentTurn, { nClients: 8, isAtOnce: true })
 
 // ---- a running stream beside a long prompt ----
 
@@ -195,13 +202,17 @@ const pauses = async (bench) => {
     const first = await long.reply
     const gaps = running.times.slice(1).map((time, i) => ({ time: running.times[i], ms: time - running.times[i] }))
     const before = gaps.slice(1, nBefore - 1).map((it) => it.ms)
-    const beside = gaps.slice(nBefore).filter((it) => it.time < running.times[nBefore - 1] + first).map((it) => it.ms)
-    const ys = { 'median before it': median(before), 'median beside it': median(beside), 'longest beside it': Math.max(...beside), 'the long prompt': first }
+    // The long prompt was sent at the begin of the first of them.
+    const beside = gaps.slice(nBefore - 1).filter((it) => it.time < running.times[nBefore - 1] + first).map((it) => it.ms)
+    const ys = {
+      'median pause, alone': median(before), 'median pause, beside': median(beside), 'longest pause, beside': Math.max(...beside),
+      'the long prompt': first,
+    }
     return [{ name, points: Object.entries(ys).map(([x, y]) => ({ x, y })) }]
   })
   return [{
     id: 'pauses', title: 'A stream beside a long prompt', ...FIRST_TOKEN, series,
-    about: `Pauses between the tokens of a running reply before and while a prompt of ${nLong} tokens is read, and the time to the first token of that prompt.`,
+    about: `Pauses between the tokens of a running reply, alone and beside a prompt of ${nLong} tokens that is read meanwhile; and the time to the first token of that prompt.`,
   }]
 }
 
@@ -209,13 +220,13 @@ const pauses = async (bench) => {
 
 const rates = async (bench, options, body, ns, what) => {
   const servers = []
-  const seconds = scaled(1.5, 0.2)
+  const length = (n) => scaled(['-s', 1.5], ['-n', 4 * n])
   try {
     for (const { name, start } of bench.contestants) servers.push({ name, server: await start(options), points: [] })
     const file = bodyFile(body)
     for (const n of ns)
       for (const { server, points } of servers) {
-        const [{ replies_per_s: rate }] = load(file, [`${server.url}/completion`], ['-c', n, '-s', seconds, '-w', 2 * n])
+        const [{ replies_per_s: rate }] = load(file, [`${server.url}/completion`], ['-c', n, ...length(n), '-w', 2 * n])
         points.push({ x: n, y: rate * what })
       }
   } finally {
@@ -225,7 +236,7 @@ const rates = async (bench, options, body, ns, what) => {
 }
 const requests = async (bench) => [{
   id: 'requests', title: 'Requests a second', unit: 'replies/s', better: 'more', kind: 'lines', xLabel: 'connections',
-  about: 'Replies of one token to a repeated prompt of 64 tokens, by connections, with 8 slots. The smallest model, so that the server is most of the work.',
+  about: 'Replies of one token to a repeated prompt of 64 tokens, by connections, with 8 slots. The model hearth-tiny, so that the server is most of the work.',
   series: await rates(bench, { model: bench.tiny, nParallel: 8, nCtx: 8 * 2048 }, { prompt: prompt(64, 1), n_predict: 1 }, scaled([1, 2, 4, 8, 16, 32, 64, 128], [1, 4]), 1),
 }]
 const sequences = async (bench) => {
@@ -240,8 +251,11 @@ const sequences = async (bench) => {
 // ---- growth ----
 
 const lengths = async (bench) => {
-  const ns = scaled([512, 1024, 2048, 4096, 8192, 16384, 32704], [512, 1024])
-  const series = await withEach(bench, { model: bench.model, nParallel: 1, nCtx: scaled(32768, 4096) }, async (server, name) => {
+  const ns = scaled([512, 1024, 2048, 4096, 8192, 16384, 32768], [512, 1024])
+  // The reply needs room, too, and llama-server gives no slot more than the length that the model was trained for.
+  const nCtx = ns.at(-1) + 256
+  const options = { model: bench.model, nParallel: 1, nCtx, more: ['--override-kv', `llama.context_length=int:${nCtx}`] }
+  const series = await withEach(bench, options, async (server, name) => {
     const cold = [], again = []
     for (const n of ns) {
       const tokens = prompt(n, 50 + n)

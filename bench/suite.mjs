@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { draw } from './draw.mjs'
 import { scenarios } from './scenarios.mjs'
-import { machine, option, own, peer, quick, today } from './servers.mjs'
+import { machine, option, own, OWN_FLAGS, peer, PEER_FLAGS, today } from './servers.mjs'
 
 const [build, peerDirectory, work, model, tiny, output] = ['build', 'peer', 'work', 'model', 'tiny', 'output'].map(option)
 const parts = (process.env.PARTS || Object.keys(scenarios).join(' ')).split(/[ ,]+/).filter(Boolean)
@@ -19,8 +19,8 @@ process.setMaxListeners(0) // one for each server that was started
 let nDirectories = 0
 const contestants = [
   // A directory for each scenario: what another one saved must not help.
-  { name: 'Hearth', directory: '', start(options) { return own(contestants[0].directory, options.model, options.nCtx, [], options.nParallel) } },
-  ...(peerDirectory ? [{ name: 'llama-server', start: (options) => peer(options.model, options.nCtx, [], options.nParallel) }] : []),
+  { name: 'Hearth', directory: '', start(options) { return own(contestants[0].directory, options.model, options.nCtx, options.more, options.nParallel) } },
+  ...(peerDirectory ? [{ name: 'llama-server', start: (options) => peer(options.model, options.nCtx, options.more, options.nParallel) }] : []),
 ]
 const git = (...words) => execFileSync('git', words, { encoding: 'utf8' }).trim()
 const commit = () => {
@@ -33,18 +33,25 @@ const commit = () => {
 
 // Servers end with this program, which ends at each of these signals.
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => process.exit(1))
-const settings = ['PARTS', 'QUICK'].filter((name) => process.env[name]).map((name) => `${name}='${process.env[name]}' `).join('')
+const settings = ['PARTS', 'QUICK', 'PEER'].filter((name) => process.env[name]).map((name) => `${name}='${process.env[name]}' `).join('')
 const results = {
   command: `${settings}make bench`, commit: commit(), date: today(), machine: machine(),
-  models: [...new Set([model, tiny])].map((it) => basename(it, '.gguf')).join(', '), charts: [], missing: [],
+  models: [...new Set([model, tiny])].map((it) => basename(it, '.gguf')).join(', '),
+  flags: { Hearth: OWN_FLAGS.join(' '), ...(peerDirectory ? { 'llama-server': PEER_FLAGS.join(' ') } : {}) }, charts: [], missing: [],
 }
-if (!peerDirectory) results.missing.push({ part: 'llama-server', why: quick ? 'QUICK=1 leaves it out' : 'it could not be built; see the output of bench/peer.sh' })
+if (!peerDirectory) results.missing.push({ part: 'llama-server', why: 'left out (PEER=0, the default of QUICK=1), or it could not be built: see the output of bench/peer.sh' })
+let nFailed = 0
 for (const part of parts) {
   const begin = Date.now()
   contestants[0].directory = `suite-${nDirectories++}`
   try {
-    results.charts.push(...(await scenarios[part]({ contestants, model, tiny, build, work })))
+    const charts = await scenarios[part]({ contestants, model, tiny, build, work })
+    for (const { id, series } of charts)
+      for (const { name, points } of series)
+        for (const { x, y } of points) if (!(y > 0 && y < Infinity)) throw new Error(`${id}: ${name} has ${y} at ${x}, which is no measurement`)
+    results.charts.push(...charts)
   } catch (error) {
+    nFailed++
     results.missing.push({ part, why: String(error.message).split('\n')[0] })
     console.error(`${part}: ${error.message}`)
   }
@@ -62,4 +69,5 @@ for (const name of readdirSync(output)) if (name.endsWith('.svg')) rmSync(join(o
 writeFileSync(join(output, 'results.json'), `${JSON.stringify(results, null, 1)}\n`)
 draw(output)
 console.log(`wrote ${join(output, 'index.html')} and README.md`)
-process.exit(0)
+if (nFailed > 0) console.error(`${nFailed} of ${parts.length} parts failed; the report says why`)
+process.exit(nFailed > 0 ? 1 : 0)
