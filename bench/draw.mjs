@@ -58,7 +58,12 @@ const facts = (results) => [
 const INTRODUCTION = 'Hearth and llama-server are built from the same source of the engine. They run the same model, of random weights, with ' +
   'the same slots, threads, context and KV types. Clients, servers and models are on one machine. All else of a server is its default, but for the ' +
   'flags below. A ratio is Hearth\'s number divided by the number of llama-server.'
-const aboutOf = (chart) => `${chart.about} ${chart.better === 'less' ? 'Less' : 'More'} is better.`
+const TRIAL = ' QUICK=1 was a trial with a tiny model and few rounds: its numbers mean nothing.'
+const introductionOf = (results) => INTRODUCTION + (results.isTrial ? TRIAL : '')
+const aboutOf = (chart) => {
+  const [amount, side] = chart.better === 'less' ? ['Less', 'below'] : ['More', 'above']
+  return `${chart.about} ${amount} is better${comparisons(chart).length ? `: where a ratio is ${side} 1, Hearth leads` : ''}.`
+}
 
 export const isBehind = (results) => results.charts.flatMap(comparisons).filter((it) => it.isBehind)
 const notBehind = (results) => (results.charts.flatMap(comparisons).length ? 'In no comparison of this run.' : 'Nothing was compared in this run.')
@@ -77,7 +82,7 @@ const row = (cells) => `| ${cells.map((it) => String(it).replaceAll('|', '\\|'))
 
 export const markdown = (results, reasons = known) => {
   const behind = behindOf(results, reasons).map(({ title, lines }) => [wrap(title, '- '), ...lines.map((it) => wrap(it, '  - '))].join('\n'))
-  const parts = ['# Benchmarks', wrap(INTRODUCTION), [row(['', '']), '| --- | --- |', ...facts(results).map(row)].join('\n')]
+  const parts = ['# Benchmarks', wrap(introductionOf(results)), [row(['', '']), '| --- | --- |', ...facts(results).map(row)].join('\n')]
   parts.push('## Where Hearth is behind', behind.length ? behind.join('\n') : notBehind(results))
   if (results.missing.length) parts.push('## Not measured', results.missing.map((it) => wrap(`${it.part}: ${it.why}`, '- ')).join('\n'))
   for (const chart of results.charts) {
@@ -100,7 +105,7 @@ td:first-child, th:first-child { text-align: left } svg { width: 100% }`
 export const html = (results, reasons = known) => {
   const behind = behindOf(results, reasons).map(({ title, lines }) => escape(title) + list(lines))
   const rows = facts(results).map(([name, value]) => element('tr', element('th', name) + `<td style="text-align:left">${escape(value)}</td>`))
-  const parts = [element('h1', 'Benchmarks'), element('p', escape(INTRODUCTION)), element('table', rows.join(''))]
+  const parts = [element('h1', 'Benchmarks'), element('p', escape(introductionOf(results))), element('table', rows.join(''))]
   parts.push(element('h2', 'Where Hearth is behind'), behind.length ? items(behind) : element('p', notBehind(results)))
   if (results.missing.length) parts.push(element('h2', 'Not measured'), list(results.missing.map((it) => `${it.part}: ${it.why}`)))
   for (const chart of results.charts)

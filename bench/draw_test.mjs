@@ -59,8 +59,9 @@ test('each reason is for a chart of the scenarios', () => {
 
 test('the Markdown has facts, missing parts, pictures and tables', () => {
   const text = markdown(results)
-  for (const it of ['| Commit | 0123 |', '| Models | one \\| two |', 'rows: no room', '![Growth](growth.svg)', '| again | 2 | 4 | 0.5 |', '| 512 | 1,000 | 9,000 | 400 | 2.5 |', 'Flags of Hearth | --ram 512M', 'By length. More is better.'])
+  for (const it of ['| Commit | 0123 |', '| Models | one \\| two |', 'rows: no room', '![Growth](growth.svg)', '| again | 2 | 4 | 0.5 |', '| 512 | 1,000 | 9,000 | 400 | 2.5 |', 'Flags of Hearth | --ram 512M', 'By length. More is better: where a ratio is above 1, Hearth leads.'])
     assert.ok(text.includes(it), it)
+  assert.ok(!text.includes('QUICK') && markdown({ ...results, isTrial: true }).includes('QUICK=1'))
   for (const line of text.split('\n')) assert.ok(line.length <= 120 || line.startsWith('|'), line)
 })
 

@@ -1,7 +1,7 @@
 // plot.mjs - draw a chart of results.json as SVG: groups of bars, or lines on two logarithmic axes
 //
 // The picture brings its colours for light and dark pages, so it is the same inside a page and as a file.
-const WIDTH = 720, LEFT = 150, RIGHT = 90, BAR = 16, GROUP_GAP = 14, TOP = 34, PLOT_HEIGHT = 300
+const WIDTH = 720, LEFT = 165, RIGHT = 90, BAR = 16, GROUP_GAP = 14, TOP = 34, PLOT_HEIGHT = 300
 
 export const escape = (text) => String(text).replace(/[&<>"]/g, (it) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[it])
 

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { draw } from './draw.mjs'
 import { scenarios } from './scenarios.mjs'
-import { machine, option, own, OWN_FLAGS, peer, PEER_FLAGS, today } from './servers.mjs'
+import { machine, option, own, OWN_FLAGS, peer, PEER_FLAGS, quick, today } from './servers.mjs'
 
 const [build, peerDirectory, work, model, tiny, output] = ['build', 'peer', 'work', 'model', 'tiny', 'output'].map(option)
 const parts = (process.env.PARTS || Object.keys(scenarios).join(' ')).split(/[ ,]+/).filter(Boolean)
@@ -36,7 +36,7 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => proce
 const settings = ['PARTS', 'QUICK', 'PEER'].filter((name) => process.env[name]).map((name) => `${name}='${process.env[name]}' `).join('')
 const results = {
   command: `${settings}make bench`, commit: commit(), date: today(), machine: machine(),
-  models: [...new Set([model, tiny])].map((it) => basename(it, '.gguf')).join(', '),
+  models: [...new Set([model, tiny])].map((it) => basename(it, '.gguf')).join(', '), isTrial: quick,
   flags: { Hearth: OWN_FLAGS.join(' '), ...(peerDirectory ? { 'llama-server': PEER_FLAGS.join(' ') } : {}) }, charts: [], missing: [],
 }
 if (!peerDirectory) results.missing.push({ part: 'llama-server', why: 'left out (PEER=0, the default of QUICK=1), or it could not be built: see the output of bench/peer.sh' })
