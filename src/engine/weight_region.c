@@ -331,6 +331,8 @@ static header_state read_header(int fd, uint8_t header[HEADER_BYTES])
     if (!S_ISREG(st.st_mode) || st.st_size < HEADER_BYTES)
         return HEADER_BAD;
     n_read = pread(fd, header, HEADER_BYTES, 0);
+    if (n_read < 0 && errno != EINVAL && errno != EOPNOTSUPP)
+        return HEADER_UNKNOWN; /* a page that cannot be read would end a process that maps it */
     if (n_read < 0) {
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
 

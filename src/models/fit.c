@@ -69,13 +69,16 @@ static hearth_status ask(const hth_fit_candidate *candidate, void *user_data, ht
     return HEARTH_OK;
 }
 
+/* Without a limit where the system does not tell its memory. */
 static uint64_t host_limit(const hearth_model_options *options, hth_fit_room room)
 {
+    const uint64_t there = room == HTH_FIT_TOTAL ? hth_os_memory_bytes() : hth_os_memory_available_bytes();
+
     if (options->fit_bytes > 0)
         return options->fit_bytes;
-    if (room == HTH_FIT_TOTAL)
-        return hth_os_memory_bytes() / 10 * 9;
-    return hth_os_memory_available_bytes() / HOST_MARGIN_SHARE * (HOST_MARGIN_SHARE - 1);
+    if (there == 0)
+        return UINT64_MAX;
+    return room == HTH_FIT_TOTAL ? there / 10 * 9 : there / HOST_MARGIN_SHARE * (HOST_MARGIN_SHARE - 1);
 }
 
 static hth_fit_limits limits_of(const hearth_model_options *options, hth_fit_room room)

@@ -145,14 +145,16 @@ static void operate(hth_front_request *r)
 {
     hth_front *front = r->front;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    const bool is_post = strcmp(r->method, "POST") == 0;
     hth_admin admin;
 
     if (r->route->kind == HTH_ROUTE_ADMIN && !hth_front_may_administer(r))
         return;
     hth_front_admin_fill(front, &admin);
-    if (r->route->kind == HTH_ROUTE_ADMIN && strcmp(r->method, "POST") == 0)
-        hth_info(&front->log, "request %s: an operator (%s%s%s) orders %s", r->record.request_id, r->peer,
-                 r->record.key[0] ? ", key " : "", r->record.key, r->path);
+    if (r->route->kind == HTH_ROUTE_ADMIN && strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0)
+        hth_info(&front->log, "request %s: an operator (%s%s%s) orders %s%s%s", r->record.request_id, r->peer,
+                 r->record.key[0] ? ", key " : "", r->record.key, is_post ? "" : r->method, is_post ? "" : " ",
+                 r->path);
     if (r->route->kind == HTH_ROUTE_ADMIN && hth_front_administer_adapters(r))
         return;
     if (r->route->kind == HTH_ROUTE_HEALTH ? hth_admin_answer_public(&admin, r->exchange)

@@ -156,6 +156,12 @@ static uint64_t above_fair(const plan *p, const hth_ram_holder *h)
     return less(left_of(h), p->fair);
 }
 
+/* Rows without a worker leave whole, so those of models that are pinned or about to start again stay. */
+static uint64_t cuttable_above_fair(const plan *p, const hth_ram_holder *h)
+{
+    return h->has_worker || (!h->is_busy && !h->is_pinned) ? above_fair(p, h) : 0;
+}
+
 typedef uint64_t (*source)(const plan *p, const hth_ram_holder *h);
 
 static ptrdiff_t next_giver(const plan *p, source from, uint64_t before_ns)
@@ -214,7 +220,8 @@ static void collect(plan *p)
     satisfy(p, take(p, p->needed[URGENCY_DUE], idle_of, UINT64_MAX), URGENCY_RESERVE);
     satisfy(p, take(p, p->needed[URGENCY_SHORT], idle_of, p->taker_ns), URGENCY_RESERVE);
     satisfy(p, take(p, p->needed[URGENCY_RESERVE], idle_worker_of, UINT64_MAX), URGENCY_RESERVE);
-    satisfy(p, take(p, p->needed[URGENCY_DUE] + p->needed_below_fair, above_fair, UINT64_MAX), URGENCY_SHORT);
+    satisfy(p, take(p, p->needed[URGENCY_DUE], above_fair, UINT64_MAX), URGENCY_SHORT);
+    satisfy(p, take(p, p->needed_below_fair, cuttable_above_fair, UINT64_MAX), URGENCY_SHORT);
 }
 
 void hth_ram_shares_plan(const hth_ram_holder *holders, size_t n, uint64_t budget_bytes, uint64_t *shares)

@@ -287,15 +287,22 @@ static void compact_next(hth_supervisor *supervisor)
 }
 
 /* Plan again when an idle model has stayed for long enough. Without memory, the tick does so a little later. */
-static void plan_after_stay(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t n)
+static void plan_after_stay(hth_supervisor *supervisor, const hth_residency_limits *limits, size_t n, uint64_t now_ns)
 {
-    const uint64_t now_ns = hth_os_monotonic_ns();
     const uint64_t end_ns = hth_residency_stay_end(supervisor->residents, n, limits, now_ns);
-    const uint64_t wait_us = end_ns == UINT64_MAX ? 0 : (end_ns - now_ns) / 1000 + 1;
+    const uint64_t late_ns = hth_os_monotonic_ns(); /* obeying took time */
+    const uint64_t wait_us = end_ns > late_ns ? (end_ns - late_ns) / 1000 + 1 : 0;
 
     if (end_ns < UINT64_MAX)
-        (void)event_add(supervisor->sweep_event, &(struct timeval){ .tv_sec = (time_t)(wait_us / 1000000),
-                                                                    .tv_usec = (suseconds_t)(wait_us % 1000000) });
+        (void)event_add(supervisor->stay_event, &(struct timeval){ .tv_sec = (time_t)(wait_us / 1000000),
+                                                                   .tv_usec = (suseconds_t)(wait_us % 1000000) });
+}
+
+static void on_stay_end(evutil_socket_t fd, short what, void *user_data)
+{
+    (void)fd;
+    (void)what;
+    hth_supervisor_plan(user_data);
 }
 
 /* A callback of a waiter may come back here: the plan that runs is made again then. */
@@ -304,6 +311,7 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     const size_t n = supervisor->present.n + supervisor->leaving.n;
     hth_residency_limits limits;
     bool has_dropped = false;
+    uint64_t now_ns;
 
     if (supervisor->is_planning || supervisor->shared.is_stopping) {
         if (supervisor->is_planning)
@@ -314,19 +322,25 @@ void hth_supervisor_plan(hth_supervisor *supervisor)
     for (size_t i = 0; i < n; i++)
         hth_model_worker_prepare(hth_supervisor_worker_at(supervisor, i));
     limits = hth_supervisor_take_snapshot(supervisor);
-    hth_residency_plan(supervisor->residents, 2 * n, &limits, hth_os_monotonic_ns(), supervisor->planned);
-    for (size_t i = 0; i < 2 * n; i++) {
+    now_ns = hth_os_monotonic_ns(); /* after the snapshot: no use in it is later */
+    hth_residency_plan(supervisor->residents, 2 * n, &limits, now_ns, supervisor->planned);
+    /* A model that cannot start fails its requests; without any left, a draining server stops in the middle of this. */
+    for (size_t i = 0; i < 2 * n && !supervisor->shared.is_stopping; i++) {
         const hth_resident *resident = &supervisor->residents[i];
 
         has_dropped |= obey(supervisor, hth_supervisor_worker_at(supervisor, i / 2), resident, supervisor->planned[i],
                             &limits) > 0;
+    }
+    if (supervisor->shared.is_stopping) {
+        supervisor->is_planning = false;
+        return;
     }
     if (limits.is_external)
         give_up(supervisor, has_dropped);
     else
         hth_supervisor_warn_uninvited(supervisor);
     hth_supervisor_warn_pinned(supervisor);
-    plan_after_stay(supervisor, &limits, 2 * n);
+    plan_after_stay(supervisor, &limits, 2 * n, now_ns);
     compact_next(supervisor);
     for_each(supervisor, hth_model_worker_tell_residency);
     supervisor->is_planning = false;
@@ -516,7 +530,8 @@ static bool add_events(hth_supervisor *supervisor)
     supervisor->child_event = evsignal_new(base, SIGCHLD, on_child, supervisor);
     supervisor->tick_event = event_new(base, -1, EV_PERSIST, on_tick, supervisor);
     supervisor->sweep_event = evtimer_new(base, sweep, supervisor);
-    return supervisor->child_event && supervisor->tick_event && supervisor->sweep_event &&
+    supervisor->stay_event = evtimer_new(base, on_stay_end, supervisor);
+    return supervisor->child_event && supervisor->tick_event && supervisor->sweep_event && supervisor->stay_event &&
            event_add(supervisor->child_event, NULL) == 0 && event_add(supervisor->tick_event, &interval) == 0;
 }
 
@@ -598,6 +613,7 @@ void hth_supervisor_free(hth_supervisor *supervisor)
     free_event(supervisor->child_event);
     free_event(supervisor->tick_event);
     free_event(supervisor->sweep_event);
+    free_event(supervisor->stay_event);
     hth_runtime_folder_remove(&supervisor->folder);
     hth_learned_close(supervisor->shared.learned);
     free(supervisor->program);

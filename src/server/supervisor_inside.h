@@ -25,7 +25,8 @@ struct hth_supervisor {
     uint64_t ticked_ns;
     struct event *child_event;
     struct event *tick_event;
-    struct event *sweep_event;    /* workers have stopped, became idle, or stayed idle for long enough */
+    struct event *sweep_event;    /* workers have stopped or became idle */
+    struct event *stay_event;     /* an idle model has stayed for long enough */
     hth_resident *residents;      /* [2 * n of both lists]: of each worker itself and its rows; scratch of a plan */
     hth_residency_order *planned; /* likewise */
     uint64_t machine_bytes;       /* of memory, when the options came */

@@ -258,6 +258,9 @@ hearth_status hth_supervisor_preload(hth_supervisor *supervisor, const char *con
 {
     hth_residency_limits limits;
 
+    if (n > supervisor->present.n) /* each costs a plan */
+        return hth_fail(err, HEARTH_MISUSE, "%zu names are more than the %zu models; name each model once", n,
+                        supervisor->present.n);
     for (size_t k = 0; k < n; k++) {
         const hth_model_worker *worker = worker_to_order(supervisor, models[k], err);
 

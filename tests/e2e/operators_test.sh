@@ -73,6 +73,7 @@ ask 200 "$admin/admin/reload" -X POST; ask 200 "$url/v1/models/late"
 ask 200 "$url/v1/completions" -d '{"prompt":"Once","max_tokens":2}'; has '"model": *"tiny"'
 ask 404 "$admin/admin/models/tiny" -X DELETE; has "was named while the server runs"
 ask 200 "$admin/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
+logged "orders DELETE /admin/models/late"
 ask 404 "$admin/admin/models/late" -X DELETE
 echo "model tiny { path = '$tiny'; contxt = 5 }" >"$work/hearth.conf"
 n=$(grep -c 'was read anew' "$work/log")

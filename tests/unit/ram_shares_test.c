@@ -73,6 +73,15 @@ TEST(busy_models_share_fairly)
     assert_string_equal(PLAN(BUDGET, W(900, 900, SHORT), W(700, 700, SHORT)), "800 700");
 }
 
+TEST(rows_of_a_worker_that_died_wait_for_the_next_one)
+{
+    const char *kept = "400 200 1000";
+
+    assert_string_equal(PLAN(BUDGET, W(400, 400, SHORT), W(200, 200, BUSY), ABSENT(1000, BUSY)), kept);
+    assert_string_equal(PLAN(BUDGET, W(400, 400, SHORT), W(200, 200, BUSY), ABSENT(1000, .is_pinned = true)), kept);
+    assert_string_equal(PLAN(BUDGET, W(400, 400, SHORT), W(200, 200, BUSY), ABSENT(1000)), "400 200 0");
+}
+
 TEST(each_worker_has_a_least_share_and_the_next_one_too)
 {
     assert_string_equal(PLAN(BUDGET, W(0, 0), W(1600, 1600)), "0 1500");
@@ -104,8 +113,8 @@ TEST(rows_in_use_that_hold_a_share_up_are_not_asked_for_again)
 TEST(a_worker_that_asks_waits_for_no_bytes_of_its_own)
 {
     /* Its requests use the rows that hold its share up: only the least recently used idle model has room for them. */
-    assert_string_equal(
-        PLAN(BUDGET, W(900, 900, SHORT, .used_ns = 9, .coming_bytes = 600), W(500, 500, .used_ns = 1)), "1100 300");
+    assert_string_equal(PLAN(BUDGET, W(900, 900, SHORT, .used_ns = 9, .coming_bytes = 600), W(500, 500, .used_ns = 1)),
+                        "1100 300");
     /* They do pay for a budget that became smaller. */
     assert_string_equal(
         PLAN(BUDGET, W(1100, 1100, SHORT, .used_ns = 9, .coming_bytes = 800), W(700, 700, .used_ns = 1)), "1100 300");

@@ -431,6 +431,7 @@ static json_t *names(json_t *page, const char *list)
 FIXTURE_TEST(models_are_preloaded_in_the_order_that_is_asked_for_as_far_as_there_is_room)
 {
     static const char *const all[] = { "a", "c", "b" }, *const unknown[] = { "a", "none" };
+    static const char *const again[] = { "a", "b", "c", "a" };
     hearth_error err;
     json_t *page = NULL;
 
@@ -439,6 +440,7 @@ FIXTURE_TEST(models_are_preloaded_in_the_order_that_is_asked_for_as_far_as_there
     (void)add_sized(f, "c", 4000);
     begin(f, 9000);
     assert_int_equal(hth_supervisor_preload(f->supervisor, unknown, 2, &page, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(hth_supervisor_preload(f->supervisor, again, 4, &page, &err), HEARTH_MISUSE);
     assert_int_equal(view(f, 0).n_starts, 0);
     use(f, "a");
     assert_int_equal(hth_supervisor_preload(f->supervisor, all, 3, &page, &err), HEARTH_OK);
