@@ -189,23 +189,32 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
         hth_serve_model_finish(l, &model, where);
 }
 
+/* Is there a model with this name or path, also among those that operators named? Either may be NULL. */
+static bool is_served(const hth_serve_loader *l, const char *name, const char *path)
+{
+    for (size_t i = 0; i < l->n_models; i++)
+        if ((name && strcmp(l->models[i].name, name) == 0) || (path && strcmp(l->models[i].setup.path, path) == 0))
+            return true;
+    for (size_t i = 0; i < l->n_named; i++)
+        if ((name && strcmp(l->named[i].name, name) == 0) ||
+            (path && l->named[i].path && strcmp(l->named[i].path, path) == 0))
+            return true;
+    return false;
+}
+
 /* Add a model of the folder, unless it is named elsewhere. */
 static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
 {
+    const char *name = is_served(l, found->name, NULL) ? found->file_name : found->name;
     hth_serve_model model = l->o->defaults;
 
-    for (size_t i = 0; i < l->n_models; i++)
-        if (strcmp(l->models[i].name, found->name) == 0 || strcmp(l->models[i].setup.path, found->path) == 0)
-            return;
-    for (size_t i = 0; i < l->n_named; i++)
-        if (strcmp(l->named[i].name, found->name) == 0 ||
-            (l->named[i].path && strcmp(l->named[i].path, found->path) == 0))
-            return;
-    if (!hth_serve_name_is_good(found->name)) {
+    if (is_served(l, name, found->path))
+        return;
+    if (!hth_serve_name_is_good(name)) {
         hth_problems_warn(l->problems, "'%s' is left out: %s", found->path, HTH_SERVE_NAME_RULE);
         return;
     }
-    model.name = found->name;
+    model.name = name;
     model.setup.path = found->path;
     model.start = HTH_START_ON_DEMAND;
     hth_serve_model_finish(l, &model, "");
@@ -218,7 +227,8 @@ bool hth_serve_models_read(hth_serve_loader *l)
     size_t n;
 
     if (l->o->server.models_folder &&
-        !hth_models_folder_read(l->pool, l->o->server.models_folder, HTH_SERVE_MODELS_MAX, l->problems, &found))
+        !hth_models_folder_read(l->pool, l->o->server.models_folder, l->o->server.models_folder_names,
+                                HTH_SERVE_MODELS_MAX, l->problems, &found))
         return false;
     l->set->options.watched_folders = found.folders;
     l->set->options.n_watched_folders = found.n_folders;

@@ -66,6 +66,9 @@ static const char *const log_levels[] = { [HEARTH_LOG_ERROR] = "error",
                                           [HEARTH_LOG_INFO] = "info",
                                           [HEARTH_LOG_DEBUG] = "debug",
                                           [HEARTH_LOG_DEBUG + 1] = NULL };
+static const char *const folder_names[] = {
+    [HTH_FOLDER_NAMES_FILE] = "file", [HTH_FOLDER_NAMES_METADATA] = "metadata", NULL
+};
 static const char *const starts[] = { [HTH_START_AT_ONCE] = "at-once", [HTH_START_ON_DEMAND] = "on-demand", NULL };
 static const char *const unknown_fields[] = { [HTH_UNKNOWN_PASS] = "pass", [HTH_UNKNOWN_REFUSE] = "refuse", NULL };
 static const char *const normalize[] = { [HTH_NORMALIZE_ON] = "on", [HTH_NORMALIZE_OFF] = "off", NULL };
@@ -301,6 +304,10 @@ static const hth_option key_rows[] = {
       "looks "
       "again",
       .offset = AT(server.models_folder), .key = "models_dir", .is_path = true, .is_common = true },
+    { "models-dir-names", 0, HTH_OPTION_WORD, "WORD",
+      "names of the models in this folder: file, of their files; metadata: general.name in their files, where it is "
+      "there and no other one has it",
+      .offset = AT(server.models_folder_names), .words = folder_names, .key = "models_dir_names" },
     { "default-model", 0, HTH_OPTION_TEXT, "NAME",
       "the model for unknown names, and for requests without a name (default: the first); none: unknown names are 404",
       .offset = AT(server.default_model), .key = "default" },

@@ -188,6 +188,8 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
           set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
           set(page, "no_ui", json_boolean(options->no_ui)) &&
           set(page, "models_dir", text_json(options->models_folder)) &&
+          set(page, "models_dir_names",
+              text_json(options->models_folder_names == HTH_FOLDER_NAMES_METADATA ? "metadata" : "file")) &&
           set(page, "slot_save_path", text_json(options->slot_directory)) &&
           set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
         json_decref(page);

@@ -27,6 +27,9 @@ typedef enum hth_normalizing { HTH_NORMALIZE_ON, HTH_NORMALIZE_OFF } hth_normali
 /* Who moves models into memory and out of it: requests and this server, or an operator's orders alone? */
 typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNAL } hth_residency_mode;
 
+/* The names of models that were found in a folder. */
+typedef enum hth_folder_names { HTH_FOLDER_NAMES_FILE, HTH_FOLDER_NAMES_METADATA } hth_folder_names;
+
 typedef struct hth_server_model {
     const char *name;           /* the name that clients use */
     const char *const *worker;  /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
@@ -70,6 +73,7 @@ typedef struct hth_server_options {
     const hth_server_model *models; /* [n_models] */
     size_t n_models;
     const char *models_folder; /* in which some of them were found; NULL: none */
+    hth_folder_names models_folder_names;
     /* It and its sub-folders. A change in one of them is a reason to reload. [n_watched_folders] */
     const char *const *watched_folders;
     size_t n_watched_folders;

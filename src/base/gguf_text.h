@@ -1,0 +1,22 @@
+/*
+ * gguf_text.h - one text of the metadata of a GGUF file, read without an engine
+ *
+ * The layout is that of GGUF versions 2 and 3, little-endian: magic, version (u32), numbers of tensors and of members
+ * (u64 each), then members: key (u64 length, bytes), type (u32), value. Any thread; blocks.
+ */
+#ifndef HTH_BASE_GGUF_TEXT_H
+#define HTH_BASE_GGUF_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Members that begin behind this many bytes are not found: long ones, such as tokens, come after the names of a model. */
+enum { HTH_GGUF_TEXT_BYTES = 64 << 10 };
+
+/*
+ * The text with this key, as a string: cut at capacity, and at a zero byte. False: there is none among the first bytes,
+ * or the file is another one, or cannot be read.
+ */
+bool hth_gguf_text_read(int fd, const char *key, char *out, size_t capacity);
+
+#endif
