@@ -16,7 +16,15 @@
 #include "api/buffer.h"
 #include "cli/dialog_signals.h"
 
-enum { HISTORY_LINES = 1000, MESSAGE_BYTES_MAX = 16 << 20 };
+enum { HISTORY_LINES = 1000, MESSAGE_BYTES_MAX = 16 << 20, TYPED_BYTES = 4096 };
+
+/*
+ * Bracketed paste: while a line is read, the terminal puts marks around a pasted text, so that its line ends do not send
+ * it. A key of libedit's is bound to the first mark. The second one alone, behind Ctrl-C, does nothing.
+ */
+static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
+static const wchar_t paste_end[] = L"\033[201~";
+enum { N_PASTE_END = sizeof(paste_end) / sizeof(paste_end[0]) - 1 };
 
 struct hth_dialog_line {
     EditLine *edit; /* NULL: no terminal */
@@ -24,7 +32,12 @@ struct hth_dialog_line {
     char *history_path;
     bool continues; /* the message has lines before this one */
     bool was_block;
+    bool marks_pastes; /* the terminal does */
+    bool has_paste;    /* the line begins with a pasted text of several lines */
+    bool is_pasted;    /* the end of a paste is still to come */
     mbstate_t decoding;
+    char typed[TYPED_BYTES]; /* read of a paste, and not taken yet */
+    size_t n_typed, n_taken;
     hth_buffer message;
     hth_buffer plain; /* a line without a terminal */
     hth_buffer ahead; /* what was read behind it */
@@ -39,28 +52,47 @@ static char *prompt_of(const hth_dialog_line *line)
     return line->continues ? further : first;
 }
 
-static char *show_prompt(EditLine *edit)
+static hth_dialog_line *line_of(EditLine *edit)
 {
     void *line = NULL;
 
     (void)el_get(edit, EL_CLIENTDATA, &line); /* it was set */
-    return prompt_of(line);
+    return line;
+}
+
+static char *show_prompt(EditLine *edit)
+{
+    return prompt_of(line_of(edit));
+}
+
+/* The next byte of the terminal; 0 or -1: none. Pastes are read in larger pieces, which is faster. */
+static ssize_t next_byte(hth_dialog_line *line, char *out)
+{
+    while (line->n_taken == line->n_typed) {
+        ssize_t n = hth_dialog_wait(STDIN_FILENO)
+                      ? read(STDIN_FILENO, line->typed, line->is_pasted ? sizeof(line->typed) : 1)
+                      : -1;
+
+        if (n < 0 && errno == EINTR && !hth_dialog_stop)
+            continue;
+        if (n <= 0)
+            return n;
+        line->n_typed = (size_t)n;
+        line->n_taken = 0;
+    }
+    *out = line->typed[line->n_taken++];
+    return 1;
 }
 
 /* libedit's own reader would go on after a signal. */
 static int read_character(EditLine *edit, wchar_t *out)
 {
-    void *data = NULL;
-    hth_dialog_line *line;
+    hth_dialog_line *line = line_of(edit);
 
-    (void)el_get(edit, EL_CLIENTDATA, &data);
-    line = data;
-    while (hth_dialog_wait(STDIN_FILENO)) {
+    for (;;) {
         char byte;
-        ssize_t n = read(STDIN_FILENO, &byte, 1);
+        ssize_t n = next_byte(line, &byte);
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n <= 0)
             return (int)n;
         switch (mbrtowc(out, &byte, 1, &line->decoding)) {
@@ -69,7 +101,83 @@ static int read_character(EditLine *edit, wchar_t *out)
         default: return 1;
         }
     }
-    return -1;
+}
+
+/* Terminals send a return for each line end. Other control characters would be keys if they were typed: left out. */
+static void add_pasted(hth_buffer *text, wchar_t c)
+{
+    const bool is_control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || (c >= 0x7f && c < 0xa0);
+    const wchar_t shown = c == '\r' ? '\n' : c;
+
+    if (!is_control && text->n < MESSAGE_BYTES_MAX)
+        hth_buffer_add(text, (const char *)&shown, sizeof(shown));
+}
+
+/* Read a paste up to its end mark, as wide characters. False: the input ended, or Ctrl-C. */
+static bool read_paste(EditLine *edit, hth_buffer *text)
+{
+    wchar_t c;
+
+    for (size_t n_matched = 0; n_matched < N_PASTE_END;) {
+        if (read_character(edit, &c) != 1)
+            return false;
+        if (c == paste_end[n_matched]) {
+            n_matched++;
+            continue;
+        }
+        for (size_t i = 0; i < n_matched; i++)
+            add_pasted(text, paste_end[i]);
+        n_matched = c == paste_end[0];
+        if (n_matched == 0)
+            add_pasted(text, c);
+    }
+    return true;
+}
+
+/* The function of the key that is the first mark. The text stands in the line then, and can be changed. */
+static unsigned char insert_paste(EditLine *edit, int key)
+{
+    static const wchar_t end = L'\0';
+    hth_dialog_line *line = line_of(edit);
+    const LineInfo *before = el_line(edit);
+    const bool is_first = before->cursor == before->buffer;
+    hth_buffer text = { .text = NULL };
+    bool is_whole, is_inserted = false;
+
+    (void)key; /* there is only one */
+    line->is_pasted = true;
+    is_whole = read_paste(edit, &text);
+    line->is_pasted = false;
+    hth_buffer_add(&text, (const char *)&end, sizeof(end));
+    if (is_whole && !text.failed) {
+        const wchar_t *inserted = (const wchar_t *)(void *)text.text; /* from malloc, so it is aligned */
+
+        is_inserted = el_winsertstr(edit, inserted) == 0;
+        line->has_paste |= is_inserted && is_first && wcschr(inserted, L'\n');
+    }
+    hth_buffer_deinit(&text);
+    return !is_whole ? CC_EOF : is_inserted ? CC_REFRESH : CC_ERROR;
+}
+
+static unsigned char ignore_mark(EditLine *edit, int key)
+{
+    (void)edit, (void)key; /* nothing to do */
+    return CC_NORM;
+}
+
+/* After the user's settings, which may replace all keys. */
+static void bind_paste(hth_dialog_line *line)
+{
+    const char *terminal = getenv("TERM"), *editor = NULL;
+
+    /* In vi's mode a bound sequence would delay the key Escape. */
+    if (!terminal || strcmp(terminal, "dumb") == 0 || el_get(line->edit, EL_EDITOR, &editor) != 0 ||
+        strcmp(editor, "emacs") != 0)
+        return;
+    (void)el_set(line->edit, EL_ADDFN, "hearth-paste", "Insert a pasted text", insert_paste);
+    (void)el_set(line->edit, EL_ADDFN, "hearth-paste-end", "Ignore the end of a paste", ignore_mark);
+    line->marks_pastes = el_set(line->edit, EL_BIND, "\\e[200~", "hearth-paste", NULL) == 0 &&
+                         el_set(line->edit, EL_BIND, "\\e[201~", "hearth-paste-end", NULL) == 0;
 }
 
 static void open_editor(hth_dialog_line *line)
@@ -92,6 +200,7 @@ static void open_editor(hth_dialog_line *line)
     (void)history(line->history, &event, H_SETUNIQUE, 1);
     (void)el_set(line->edit, EL_HIST, history, line->history);
     (void)el_source(line->edit, NULL); /* the user's ~/.editrc, if there is one */
+    bind_paste(line);
     if (line->history_path)
         (void)history(line->history, &event, H_LOAD, line->history_path); /* missing at first */
 }
@@ -166,19 +275,30 @@ static const char *plain_line(hth_dialog_line *line, ssize_t *n_out)
     return hth_buffer_text(&line->plain);
 }
 
+/* A line of the terminal with its end. */
+static const char *edited_line(hth_dialog_line *line, ssize_t *n_out)
+{
+    const char *text;
+    int count = 0;
+
+    line->has_paste = false;
+    (void)fputs(line->marks_pastes ? paste_on : "", stdout); /* only a wish, as below */
+    text = el_gets(line->edit, &count);
+    (void)fputs(line->marks_pastes ? paste_off : "", stdout);
+    (void)fflush(stdout);
+    *n_out = text ? count : 0;
+    while (*n_out > 1 && text[*n_out - 2] == '\n') /* of a paste */
+        --*n_out;
+    return text;
+}
+
 /* One line without its end; NULL: none, because the input ended or Ctrl-C emptied the line. */
 static const char *next_line(hth_dialog_line *line, size_t *n_out)
 {
     const char *text;
     ssize_t n;
-    int count = 0;
 
-    if (hth_dialog_line_is_terminal(line)) {
-        text = el_gets(line->edit, &count);
-        n = count;
-    } else {
-        text = plain_line(line, &n);
-    }
+    text = hth_dialog_line_is_terminal(line) ? edited_line(line, &n) : plain_line(line, &n);
     if (!text || n <= 0)
         return NULL;
     *n_out = (size_t)n - (text[n - 1] == '\n');
@@ -189,6 +309,7 @@ static const char *next_line(hth_dialog_line *line, size_t *n_out)
 static void forget_line(hth_dialog_line *line)
 {
     hth_dialog_stop = 0;
+    line->n_typed = line->n_taken = 0;
     line->continues = false;
     hth_buffer_clear(&line->message);
     if (hth_dialog_line_is_terminal(line)) {
@@ -227,6 +348,7 @@ static bool read_lines(hth_dialog_line *line)
             is_block = line->was_block = line->continues = true;
             continue;
         }
+        line->was_block |= line->has_paste && line->message.n == 0;
         goes_on = !is_block && n > 0 && text[n - 1] == '\\';
         if (line->continues && line->message.n > 0)
             hth_buffer_add(&line->message, "\n", 1);

@@ -2,7 +2,8 @@
  * dialog_line.h - what a user types: lines with editing and history on a terminal, plain lines elsewhere
  *
  * A message is one line. It goes on in the next line behind a backslash at the end, and has any number of lines between
- * two lines of three quotes ("""), as in Ollama's program. Ctrl-C empties the line, Ctrl-D in an empty line ends.
+ * two lines of three quotes ("""), as in Ollama's program. A pasted text of several lines is one message, on a terminal
+ * that marks pastes. Ctrl-C empties the line, Ctrl-D in an empty line ends.
  */
 #ifndef HTH_CLI_DIALOG_LINE_H
 #define HTH_CLI_DIALOG_LINE_H
@@ -21,7 +22,10 @@ void hth_dialog_line_close(hth_dialog_line *line); /* accepts NULL; writes the h
 /* Is it a terminal, with a prompt? */
 bool hth_dialog_line_is_terminal(const hth_dialog_line *line);
 
-/* Was the last message between lines of quotes? Then it is no word, whatever it begins with. */
+/*
+ * Was the last message between lines of quotes, or did it begin with a pasted text of several lines? Then it is no word,
+ * whatever it begins with.
+ */
 bool hth_dialog_line_was_block(const hth_dialog_line *line);
 
 /*

@@ -1,15 +1,16 @@
 // odd_chats.mjs FILE - a server with OpenAI's API whose replies are unusual; it writes its port into FILE. The last
 // message chooses: "hang" begins a reply that never ends, "refuse" is an error, every other one is echoed in pieces, with
 // line ends cut in two and without "[DONE]". GET /left tells the number of clients that left, GET /roles the roles of the
-// last request.
+// last request, GET /texts the number of its user's texts and the last one, as JSON.
 import { createServer } from 'node:http'
 import { writeFileSync } from 'node:fs'
 
-let left = 0, roles = []
+let left = 0, roles = [], texts = []
 const event = (choice) => `data: ${JSON.stringify({ choices: [choice] })}\r\n\r\n`
 const answer = (response, { messages }) => {
   const { content } = messages.at(-1)
   roles = messages.map(({ role }) => role)
+  texts = messages.filter(({ role }) => role === 'user').map(({ content }) => content)
   if (content === 'refuse') {
     response.writeHead(400)
     return response.end(JSON.stringify({ error: { message: 'refused\x1b[2J here' } }))
@@ -26,6 +27,7 @@ const answer = (response, { messages }) => {
 const server = createServer((request, response) => {
   if (request.url === '/left') return response.end(String(left))
   if (request.url === '/roles') return response.end(roles.join())
+  if (request.url === '/texts') return response.end(`${texts.length} ${JSON.stringify(texts.at(-1))}`)
   if (request.url === '/v1/models') return response.end(JSON.stringify({ data: [{ id: 'odd\x1b]0;title\x07' }] }))
   let body = ''
   request.on('data', (piece) => { body += piece })

@@ -1,0 +1,97 @@
+#!/bin/sh
+# The keys of `hearth chat` on a terminal: a pasted text is one message, wherever its marks are cut; arrow keys and
+# history change the line; Ctrl-C leaves a paste that has no end. The terminal is asked to mark pastes only while a line
+# is read.
+. "$(dirname "$0")/lib.sh"
+export XDG_DATA_HOME="$work/data" HOME="$work" NO_COLOR=1
+esc=$(printf '\033')
+
+wait_for() {
+  what=$1; shift
+  for _ in $(seq 200); do "$@" && return; sleep 0.05; done
+  fail "$what does not come: $(cat -v "$work/screen" 2>/dev/null)"
+}
+
+node "$source/tests/support/odd_chats.mjs" "$work/odd" &
+odd=$!
+stop_all() { kill "$odd" 2>/dev/null || true; }
+wait_for "the port" [ -s "$work/odd" ]
+odd_url=http://127.0.0.1:$(cat "$work/odd")
+
+# begin TERM: a chat on a terminal of that kind; keys go to descriptor 3
+begin() {
+  rm -f "$work/keys" "$work/screen"
+  mkfifo "$work/keys"
+  LC_ALL=C TERM=$1 script -qec "$hearth chat --url $odd_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
+  terminal=$!
+  exec 3>"$work/keys"
+  wait_for "the prompt" grep -aq '>>> ' "$work/screen"
+}
+finish() { printf '\004' >&3; exec 3>&-; wait "$terminal" || fail "the program ends badly: $(cat -v "$work/screen")"; }
+keys() { printf "$@" >&3; } # shellcheck disable=SC2059
+texts() { curl -s "$odd_url/texts"; }
+# asked "N JSON": the user's messages are N by now, and the last is this one
+is_asked() { [ "$(texts)" = "$1" ]; }
+asked() { wait_for "the message $1, but $(texts)," is_asked "$1"; }
+
+# Without marks, every pasted line is a message; a terminal that is not asked sends none.
+begin dumb
+keys 'one\r'
+asked '1 "one"'
+grep -aq '2004' "$work/screen" && fail "a dumb terminal is asked for marks"
+finish
+
+begin xterm-256color
+wait_for "the wish for marks" grep -aqF "$esc[?2004h" "$work/screen"
+keys '\033[200~first line\r  second line\rthird: na\303\257ve\t\001end\r\033[201~'
+wait_for "the paste on the screen" grep -aq 'third' "$work/screen"
+is_asked '1 "one"' || fail "a paste is sent before Enter: $(texts)"
+keys '\r'
+asked '1 "first line\n  second line\nthird: naïve\tend"'
+
+# The marks come in pieces, and a paste may stand in the middle of a line that is changed afterwards.
+keys 'ab'
+for piece in '\033' '[20' '0~' '1\r' '2\033[20' 'x\033' '[201' '~'; do
+  keys "$piece"
+  sleep 0.05
+done
+keys 'd\033[Dc\r'
+asked '2 "ab1\n2[20xcd"'
+
+# A pasted text of several lines is a message, whatever it begins with; one pasted line is as if it were typed.
+keys '\033[200~/help\rme\033[201~\r'
+asked '3 "/help\nme"'
+keys '\033[200~/save pasted\033[201~\r'
+wait_for "a pasted word" grep -aq "saved as 'pasted'" "$work/screen"
+
+# Arrow keys and history: the left key moves, the upper one brings the last message back, also one of several lines.
+keys 'abd\033[Dc\r'
+asked '4 "abcd"'
+keys '\033[Ae\r'
+asked '5 "abcde"'
+keys '\033[A\033[A\033[A\033[A\033[A!\r'
+asked '6 "ab1\n2[20xcd!"'
+
+# A paste without an end: Ctrl-C leaves it. Its late end means nothing.
+keys '\033[200~lost\rtext'
+sleep 0.2
+keys '\003'
+wait_for "the sign of Ctrl-C" grep -aqF '^C' "$work/screen"
+keys '\033[201~found\r'
+asked '7 "found"'
+
+# Each wish is taken back before the reply and at the end, also when a signal comes in a paste.
+wait_for "the next prompt" grep -aqF "echo found" "$work/screen"
+expect "wishes without an end" "$(grep -aoF "$esc[?2004h" "$work/screen" | wc -l)" \
+  "$(($(grep -aoF "$esc[?2004l" "$work/screen" | wc -l) + 1))"
+finish
+last_wish() { grep -aoE "$esc\[\?2004[hl]" "$work/screen" | tail -n 1; }
+expect "the last wish" "$(last_wish)" "$esc[?2004l"
+
+begin xterm-256color
+keys '\033[200~no end'
+sleep 0.2
+kill -TERM "$(pgrep -f "^$hearth chat --url $odd_url")"
+wait "$terminal" || true
+exec 3>&-
+expect "the last wish after a signal" "$(last_wish)" "$esc[?2004l"
