@@ -62,18 +62,6 @@ static void take_told(hth_api_reply *reply, hth_api_choice *choice, json_t *to)
     hth_api_told_clear(&choice->told);
 }
 
-static json_t *timings_so_far(const hth_api_choice *choice)
-{
-    hearth_stats stats = choice->stats;
-
-    if (stats.prompt_tokens == 0) { /* the tokens came without numbers */
-        stats.prompt_tokens = choice->n_prompt;
-        stats.cached_tokens = choice->n_restored;
-    }
-    stats.completion_tokens = choice->n_tokens;
-    return hth_api_timings(&stats);
-}
-
 static json_t *event_json(const hth_api_reply *reply, const hth_api_choice *choice, const char *text, size_t n,
                           json_t *ids_take)
 {
@@ -88,7 +76,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 
     take_told(reply, choice, event);
     if (reply->request->wants_timings) /* the times so far */
-        json_object_set_new(event, "timings", timings_so_far(choice));
+        json_object_set_new(event, "timings", hth_api_timings_so_far(choice));
     hth_sse_add_take(out, NULL, event);
 }
 

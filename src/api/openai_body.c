@@ -27,6 +27,14 @@ static void add_timings(const hth_api_reply *reply, json_t *to)
         json_object_set_new(to, "timings", hth_api_timings(&reply->choices[0].stats));
 }
 
+void hth_api_openai_put_delta(const hth_api_reply *reply, const hth_api_choice *choice, json_t *chunk_take,
+                              hth_buffer *out)
+{
+    if (reply->request->wants_timings && reply->n_choices == 1)
+        json_object_set_new(chunk_take, "timings", hth_api_timings_so_far(choice));
+    hth_sse_add_take(out, NULL, chunk_take);
+}
+
 void hth_api_openai_put_choice_end(const hth_api_reply *reply, json_t *chunk_take, hth_buffer *out)
 {
     if (!reply->request->include_usage) /* otherwise a chunk follows */

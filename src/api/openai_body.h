@@ -12,6 +12,9 @@ const char *hth_api_openai_finish_reason(const hth_api_reply *reply, const hth_a
 json_t *hth_api_openai_envelope(const hth_api_reply *reply, const char *id_prefix, const char *object);
 /* A chunk of a stream with one choice; takes envelope and choice. */
 json_t *hth_api_openai_chunk(const hth_api_reply *reply, json_t *envelope_take, json_t *choice_take);
+/* A chunk with text of a choice; takes it. It has `timings` where the client asked for them per token. */
+void hth_api_openai_put_delta(const hth_api_reply *reply, const hth_api_choice *choice, json_t *chunk_take,
+                              hth_buffer *out);
 /*
  * The chunk that ends a choice; takes it. The last object of a reply with one choice has llama.cpp's `timings`, as the
  * body has.

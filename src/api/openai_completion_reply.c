@@ -96,7 +96,7 @@ static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *p
 
 static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)
 {
-    hth_sse_add_take(out, NULL, chunk_json(reply, choice, delta->text, delta->n_bytes, NULL));
+    hth_api_openai_put_delta(reply, choice, chunk_json(reply, choice, delta->text, delta->n_bytes, NULL), out);
 }
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)

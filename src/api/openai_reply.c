@@ -104,7 +104,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
         said = json_pack("{s:s%}", "reasoning_content", delta->text, delta->n_bytes);
     else
         said = call_delta(reply, choice, delta);
-    put_chunk(reply, choice, said, take_logprobs(reply, choice), NULL, out);
+    hth_api_openai_put_delta(reply, choice, chunk_json(reply, choice, said, take_logprobs(reply, choice), NULL), out);
 }
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)

@@ -121,7 +121,7 @@ struct hth_api_request {
     bool calls_are_functions; /* OpenAI's older form: function_call instead of tool_calls */
     bool wants_tokens;        /* native: return_tokens */
     bool has_mirostat;        /* the client itself gave it */
-    bool wants_timings;       /* native: timings_per_token */
+    bool wants_timings;       /* timings_per_token, in streams of OpenAI's and llama.cpp's formats */
     bool is_raw;              /* a chat's reply stays as the model writes it, with reasoning and calls in its text */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
     bool wants_progress;      /* return_progress: a stream reports how much of the prompt was read */

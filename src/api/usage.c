@@ -94,3 +94,15 @@ json_t *hth_api_timings(const hearth_stats *stats)
     }
     return timings;
 }
+
+json_t *hth_api_timings_so_far(const hth_api_choice *choice)
+{
+    hearth_stats stats = choice->stats;
+
+    if (stats.prompt_tokens == 0) { /* the tokens came without numbers */
+        stats.prompt_tokens = choice->n_prompt;
+        stats.cached_tokens = choice->n_restored;
+    }
+    stats.completion_tokens = choice->n_tokens;
+    return hth_api_timings(&stats);
+}

@@ -14,5 +14,7 @@ json_t *hth_api_usage_responses(const hth_api_reply *reply);
 json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, uint32_t n_cached, uint32_t n_output);
 /* llama.cpp's timings of one choice, also before its end. */
 json_t *hth_api_timings(const hearth_stats *stats);
+/* The same while the reply is written: `timings_per_token`. */
+json_t *hth_api_timings_so_far(const hth_api_choice *choice);
 
 #endif

@@ -446,12 +446,14 @@ static hearth_status run_workers(load *l, hearth_error *err)
 static hearth_status find_server(load *l, hearth_error *err)
 {
     const char *key = l->options->key ? l->options->key : getenv("HEARTH_API_KEY");
+    hth_chat_server_model found = { .name = NULL };
     hearth_status status = hth_chat_server_base(l->options->url, l->base, err);
 
     l->key = key && *key ? key : NULL;
     if (status == HEARTH_OK && !l->options->model)
-        return hth_chat_server_model(l->base, l->key, &l->model, err);
-    if (status == HEARTH_OK && !(l->model = strdup(l->options->model)))
+        status = hth_chat_server_find(l->base, l->key, NULL, &found, err);
+    l->model = found.name;
+    if (status == HEARTH_OK && !l->model && !(l->model = strdup(l->options->model)))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the name of a model");
     return status;
 }

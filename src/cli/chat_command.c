@@ -105,10 +105,12 @@ bool hth_dialog_reply(hth_dialog *dialog)
     hearth_status status;
 
     hth_dialog_stop = hth_dialog_ends;
+    dialog->figures = (hth_dialog_figures){ .has_counts = false };
     hth_dialog_view_begin(&dialog->view, &hooks);
     status = dialog->source->reply(dialog->source, &dialog->talk, &hooks, &dialog->figures, &err);
-    hth_dialog_view_end(&dialog->view, status == HEARTH_OK ? &dialog->figures : NULL);
-    dialog->has_figures = status == HEARTH_OK;
+    dialog->figures.is_cut = status == HEARTH_CANCELLED;
+    dialog->has_figures = status == HEARTH_OK || status == HEARTH_CANCELLED;
+    hth_dialog_view_end(&dialog->view, dialog->has_figures ? &dialog->figures : NULL);
     if (status != HEARTH_OK && status != HEARTH_CANCELLED) {
         hth_dialog_view_say(&dialog->view, "hearth: %s", err.message);
         if (status == HEARTH_TOO_LONG)

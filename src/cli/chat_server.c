@@ -23,24 +23,30 @@ hearth_status hth_chat_server_base(const char *url, char out[HTH_CHAT_SERVER_URL
     return HEARTH_OK;
 }
 
-hearth_status hth_chat_server_model(const char *base, const char *key, char **out, hearth_error *err)
+hearth_status hth_chat_server_find(const char *base, const char *key, const char *name, hth_chat_server_model *out,
+                                   hearth_error *err)
 {
     hth_buffer page = { .text = NULL };
-    json_t *object;
-    const char *id;
+    json_t *object, *model;
+    const char *id, *owner;
     long answer = 0;
     hearth_status status;
 
     status = hth_ask(base, "/v1/models", key, NULL, &answer, &page, err);
     object = json_loadb(hth_buffer_text(&page), page.n, 0, NULL);
-    id = json_string_value(json_object_get(json_array_get(json_object_get(object, "data"), 0), "id"));
-    if (status == HEARTH_OK && (answer == 401 || answer == 403))
+    model = json_array_get(json_object_get(object, "data"), 0);
+    id = name ? name : json_string_value(json_object_get(model, "id"));
+    owner = json_string_value(json_object_get(model, "owned_by"));
+    if (name)
+        status = HEARTH_OK; /* the first message tells the fault */
+    if (status == HEARTH_OK && !name && (answer == 401 || answer == 403))
         status = hth_fail(err, HEARTH_PERMISSION, "%s refuses: give a key with --api-key or $HEARTH_API_KEY", base);
     else if (status == HEARTH_OK && !id)
         status =
             hth_fail(err, HEARTH_NOT_FOUND, "%s lists no model (%ld); is this the address of a server?", base, answer);
-    else if (status == HEARTH_OK && !(*out = strdup(id)))
+    else if (status == HEARTH_OK && !(out->name = strdup(id)))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the name of a model");
+    out->tells_timings = owner && (strcmp(owner, "hearth") == 0 || strcmp(owner, "llamacpp") == 0);
     json_decref(object);
     hth_buffer_deinit(&page);
     return status;

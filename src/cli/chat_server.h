@@ -4,13 +4,24 @@
 #ifndef HTH_CLI_CHAT_SERVER_H
 #define HTH_CLI_CHAT_SERVER_H
 
+#include <stdbool.h>
+
 #include "hearth.h"
 
 enum { HTH_CHAT_SERVER_URL_BYTES = 2048 };
 
 /* The address without "/" and "/v1" at its end. HEARTH_MISUSE: it is empty or too long. */
 hearth_status hth_chat_server_base(const char *url, char out[HTH_CHAT_SERVER_URL_BYTES], hearth_error *err);
-/* The first model of the server's list: a new string, for free(). key NULL: none. Blocks. One thread at a time. */
-hearth_status hth_chat_server_model(const char *base, const char *key, char **out, hearth_error *err);
+typedef struct hth_chat_server_model {
+    char *name;         /* for free() */
+    bool tells_timings; /* the server is Hearth or llama-server: it takes `timings_per_token`. Others may refuse it. */
+} hth_chat_server_model;
+
+/*
+ * The model with this name, or the first of the server's list (NULL). A name that is given holds, whatever the server
+ * answers. key NULL: none. Blocks. One thread at a time.
+ */
+hearth_status hth_chat_server_find(const char *base, const char *key, const char *name, hth_chat_server_model *out,
+                                   hearth_error *err);
 
 #endif

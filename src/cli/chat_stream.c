@@ -52,6 +52,11 @@ static void take_numbers(hth_dialog_figures *f, const json_t *event)
     }
     if (!json_is_object(timings))
         return;
+    if (!f->has_counts && json_object_get(timings, "cache_n")) { /* the usage comes at the end */
+        f->has_counts = true;
+        f->cached_tokens = count_of(timings, "cache_n");
+        f->prompt_tokens = f->cached_tokens + count_of(timings, "prompt_n");
+    }
     f->tokens_per_s = json_number_value(json_object_get(timings, "predicted_per_second"));
     if (!json_object_get(timings, "miss"))
         return;

@@ -118,8 +118,11 @@ static hearth_status feed(asking *a, const char *text, size_t n_bytes, bool is_l
 
 static void take_figures(const asking *a, const hearth_stats *stats, hth_dialog_figures *out)
 {
-    *out = (hth_dialog_figures){ .has_counts = true,
-                                 .has_hit = true,
+    /* Of a reply that was stopped before its first token the numbers are not whole. */
+    const bool is_known = a->first_ns > 0 || stats->ttft_ms > 0;
+
+    *out = (hth_dialog_figures){ .has_counts = is_known,
+                                 .has_hit = is_known,
                                  .prompt_tokens = stats->prompt_tokens,
                                  .cached_tokens = stats->cached_tokens,
                                  .tokens_per_s = stats->decode_tps,

@@ -23,7 +23,7 @@ typedef struct remote {
     hth_fetch *fetch;
     const hth_api_defaults *defaults;
     const char *key;
-    char *model;
+    hth_chat_server_model model;
     char base[HTH_CHAT_SERVER_URL_BYTES];
 } remote;
 
@@ -32,7 +32,7 @@ typedef struct remote {
 static char *body_of(const remote *r, const hth_talk *talk)
 {
     const hth_api_defaults *given = r->defaults;
-    json_t *body = json_pack("{s:s, s:o, s:b, s:{s:b}}", "model", r->model, "messages", hth_talk_request(talk),
+    json_t *body = json_pack("{s:s, s:o, s:b, s:{s:b}}", "model", r->model.name, "messages", hth_talk_request(talk),
                              "stream", true, "stream_options", "include_usage", true);
     char *text;
 
@@ -46,6 +46,8 @@ static char *body_of(const remote *r, const hth_talk *talk)
         if (!isnan(value))
             json_object_set_new(body, number->name, json_real(value));
     }
+    if (r->model.tells_timings) /* a reply that is stopped has no end that would tell them */
+        json_object_set_new(body, "timings_per_token", json_true());
     if (!isnan(given->n_predict) && given->n_predict > 0)
         json_object_set_new(body, "max_tokens", json_integer((json_int_t)given->n_predict));
     if (given->reasoning == HTH_API_REASONING_OFF)
@@ -96,7 +98,7 @@ static void close_remote(hth_dialog_source *source)
     remote *r = (remote *)source;
 
     hth_fetch_free(r->fetch);
-    free(r->model);
+    free(r->model.name);
     free(r);
 }
 
@@ -113,18 +115,16 @@ hearth_status hth_dialog_server_open(const char *url, const char *key, const cha
     r->key = key;
     r->defaults = defaults;
     status = hth_chat_server_base(url, r->base, err);
-    if (status == HEARTH_OK && !model) {
+    if (status == HEARTH_OK) {
         hth_dialog_signals_end_at_once(true);
-        status = hth_chat_server_model(r->base, key, &r->model, err);
+        status = hth_chat_server_find(r->base, key, model, &r->model, err);
         hth_dialog_signals_end_at_once(false);
-    } else if (status == HEARTH_OK && !(r->model = strdup(model))) {
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the name of a model");
     }
     if (status != HEARTH_OK) {
         close_remote(&r->source);
         return status;
     }
-    r->source = (hth_dialog_source){ .model = r->model, .reply = reply, .close = close_remote };
+    r->source = (hth_dialog_source){ .model = r->model.name, .reply = reply, .close = close_remote };
     *out = &r->source;
     return HEARTH_OK;
 }

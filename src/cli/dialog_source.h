@@ -11,11 +11,12 @@
 
 /* The numbers of a reply. A server that is not Hearth leaves some of them unknown. */
 typedef struct hth_dialog_figures {
+    bool is_cut;     /* the reply was stopped; the numbers are those so far */
     bool has_counts; /* the numbers of tokens are known */
     bool has_hit;    /* hit, tier and miss are known */
     uint32_t prompt_tokens, cached_tokens;
     uint32_t completion_tokens;       /* of a server */
-    double ttft_ms;                   /* as seen here */
+    double ttft_ms;                   /* as seen here; 0: there was no token */
     double tokens_per_s;              /* 0: unknown */
     char hit[16], tier[16], miss[24]; /* names as in hearth.h */
     uint32_t left_at;                 /* position at which the prompt left the longest known prefix; 0: nowhere */
@@ -34,8 +35,8 @@ typedef struct hth_dialog_source hth_dialog_source;
 struct hth_dialog_source {
     const char *model; /* its name, for people */
     /*
-     * Answer the conversation. HEARTH_CANCELLED: hth_dialog_stop was set; the text so far was told. Others fail with a
-     * message.
+     * Answer the conversation. HEARTH_CANCELLED: hth_dialog_stop was set; the text so far was told, and out has
+     * the numbers that are known by then. Others fail with a message.
      */
     hearth_status (*reply)(hth_dialog_source *source, const hth_talk *talk, const hth_dialog_hooks *hooks,
                            hth_dialog_figures *out, hearth_error *err);

@@ -114,14 +114,16 @@ void hth_dialog_view_begin(hth_dialog_view *view, hth_dialog_hooks *hooks_out)
 
 static void print_figures(hth_dialog_view *view, const hth_dialog_figures *f)
 {
-    char known[64] = "", speed[48] = "";
+    char known[64] = "", first[48] = "no token came", speed[48] = "";
 
     if (f->has_counts)
         (void)snprintf(known, sizeof(known), "%" PRIu32 " of %" PRIu32 " tokens known%s%s%s, ", f->cached_tokens,
                        f->prompt_tokens, f->has_hit ? " (" : "", f->has_hit ? f->hit : "", f->has_hit ? ")" : "");
+    if (f->ttft_ms > 0)
+        (void)snprintf(first, sizeof(first), "first token in %.0f ms", f->ttft_ms); /* both are sized for it */
     if (f->tokens_per_s > 0)
         (void)snprintf(speed, sizeof(speed), ", %.1f tokens/s", f->tokens_per_s);
-    hth_dialog_view_say(view, "[%sfirst token in %.0f ms%s]", known, f->ttft_ms, speed);
+    hth_dialog_view_say(view, "[%s%s%s]", known, first, speed);
 }
 
 void hth_dialog_view_end(hth_dialog_view *view, const hth_dialog_figures *figures)
@@ -190,7 +192,12 @@ static const char *reason_of(const char *miss)
 void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *f)
 {
     if (!f->has_counts) {
-        hth_dialog_view_say(view, "the server does not tell how much of the prompt it knew");
+        hth_dialog_view_say(view, "%s",
+                            !f->is_cut ? "the server does not tell how much of the prompt it knew"
+                            : f->ttft_ms > 0
+                                ? "the reply was stopped, and only its end would have told how much of the "
+                                  "prompt was known"
+                                : "the reply was stopped before its first token");
         return;
     }
     hth_dialog_view_say(view, "%" PRIu32 " of the prompt's %" PRIu32 " tokens were known%s%s", f->cached_tokens,

@@ -205,7 +205,7 @@ static void why(hth_dialog *dialog, const char *value)
     if (dialog->has_figures)
         hth_dialog_view_why(&dialog->view, &dialog->figures);
     else
-        hth_dialog_view_say(&dialog->view, "there is no whole reply yet");
+        hth_dialog_view_say(&dialog->view, "there is no reply yet");
 }
 
 static void quit(hth_dialog *dialog, const char *value)

@@ -43,7 +43,7 @@ said 'system message: none'
 said 'temperature: 2'
 said "the temperature is 'nonsense'"
 said 'there is no message yet'
-said 'there is no whole reply yet'
+said 'there is no reply yet'
 # shellcheck disable=SC1003
 printf 'Tell me \\\nabout\n"""\na fox\nand a bear\n"""\n/save lines\n' | chat "$tiny" -n 5
 node -e 'const [a, , b] = JSON.parse(require("fs").readFileSync(process.argv[1])).messages
@@ -95,15 +95,48 @@ printf '\003' >&3
 wait_for "the end of the reply" grep -aq '(stopped)' "$work/screen"
 gone() { [ "$(curl -s "$odd_url/left")" = 3 ]; }
 wait_for "the end of the request" gone
-printf '/save cut\r' >&3
+printf '/why\r/save cut\r' >&3
 wait_for "the next prompt" grep -aq "saved as 'cut'" "$work/screen"
 printf '"""\r/etc/hosts\r"""\r' >&3
 wait_for "a block that begins like a word" grep -aq 'echo /etc/hosts' "$work/screen"
 expect "roles" "$(curl -s "$odd_url/roles")" user,assistant,user,assistant,user
-printf '\004' >&3
+printf '/quit\r' >&3
 exec 3>&-
 wait "$terminal" || fail "the program ends badly: $(cat "$work/screen")"
 grep -aq 'title' "$work/screen" || fail "the name of the model is not shown: $(cat "$work/screen")"
 grep -aq "$(printf '\033')\[2J\|$(printf '\033')\]0" "$work/screen" && fail "control characters reach the terminal: $(cat -v "$work/screen")"
 grep -aq 'It begins' "$chats/cut.json" || fail "a cut reply is not kept: $(cat "$chats/cut.json")"
+grep -aq '^\[first token in' "$work/screen" || fail "a stopped reply has no numbers: $(cat "$work/screen")"
+grep -aq 'only its end would have told' "$work/screen" || fail "/why says nothing of a stopped reply: $(cat "$work/screen")"
 expect "mode of the history" "$(stat -c %a "$chats/.history")" 600
+
+# stopped ARGUMENTS: a reply that Ctrl-C stopped has its numbers, and /why explains them
+stopped() {
+  rm -f "$work/keys"
+  mkfifo "$work/keys"
+  TERM=dumb script -qec "$hearth chat $* --no-save --temp 2 --top-k 0 --top-p 1 --min-p 0" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
+  terminal=$!
+  exec 3>"$work/keys"
+  for i in $(seq 20); do # a reply may end before its Ctrl-C, which then empties a line
+    shows() { [ "$(grep -ac '>>> ' "$work/screen")" -ge "$1" ]; }
+    wait_for "a prompt" shows 1
+    : >"$work/screen"
+    printf 'Tell me the story of fox %s.\r' "$i" >&3
+    begins() { [ "$(wc -l <"$work/screen")" -ge 1 ] && [ "$(wc -c <"$work/screen")" -ge 60 ]; }
+    wait_for "a reply" begins
+    printf '\003' >&3
+    wait_for "its end" grep -aq 'tokens known\|no token came' "$work/screen"
+    wait_for "the next prompt" shows 1
+    grep -aq '(stopped)' "$work/screen" && grep -aq 'first token in' "$work/screen" && break
+  done
+  grep -aq '(stopped)' "$work/screen" || fail "no reply could be stopped: $(cat "$work/screen")"
+  printf '/why\r' >&3
+  wait_for "/why" grep -aq "of the prompt's [0-9]* tokens were known" "$work/screen"
+  printf '/quit\r' >&3
+  exec 3>&-
+  wait "$terminal" || fail "the program ends badly: $(cat "$work/screen")"
+}
+stopped "$tiny"
+serve -m "$tiny"
+stopped --url "$url"
+serve_stop

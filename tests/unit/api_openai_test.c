@@ -416,6 +416,33 @@ STUB_TEST(the_last_object_of_a_reply_has_its_timings)
     }
 }
 
+STUB_TEST(each_piece_of_a_stream_has_the_timings_so_far_if_asked)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *body;
+    } rows[] = {
+        { HTH_API_CHAT, "{" MESSAGES ",\"stream\":true,\"timings_per_token\":true}" },
+        { HTH_API_COMPLETION, "{\"prompt\":\"abc\",\"stream\":true,\"timings_per_token\":true}" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_test_answer answer = hth_test_api_run(f->model, rows[i].kind, rows[i].body);
+        json_t *events = hth_test_events(hth_buffer_text(&answer.text));
+        const size_t first = rows[i].kind == HTH_API_CHAT; /* the event before it has the role alone */
+
+        assert_true(json_array_size(events) > first + 3);
+        for (size_t k = first; k + 1 < json_array_size(events); k++) {
+            json_t *timings = hth_test_at(json_array_get(events, k), "timings");
+
+            assert_true(json_integer_value(hth_test_at(timings, "prompt_n")) +
+                            json_integer_value(hth_test_at(timings, "cache_n")) >
+                        0);
+            assert_true(*hth_test_text_at(timings, "hit") != '\0');
+        }
+    }
+}
+
 STUB_TEST(a_stream_begins_with_its_first_token_though_nothing_shows_of_it)
 {
     static const struct {
