@@ -1,6 +1,7 @@
 /*
  * bench_command.c - `hearth bench`: measure, or read two reports, then print, and write the files
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_source.h"
+#include "cli/output.h"
 #include "cli/run.h"
 
 enum { ARGUMENTS_MAX = 256 };
@@ -88,17 +90,48 @@ static hearth_status write_file(const char *path, char *text, hearth_error *err)
     return status;
 }
 
+/* May the page of no name be written: is the name free, or that of such a page? */
+static bool is_free(const char *path)
+{
+    char head[4096] = "";
+    FILE *file = fopen(path, "r");
+    size_t n;
+
+    if (!file)
+        return errno == ENOENT;
+    n = fread(head, 1, sizeof(head) - 1, file);
+    head[n] = '\0';
+    (void)fclose(file); /* it was only read */
+    return hth_bench_html_is_ours(head);
+}
+
+/* The page that nobody asked for: a failure is no failure of the measures. */
+static void write_page(const hth_bench_options *options, const json_t *report)
+{
+    hearth_error err = { .message = "another file has this name" };
+
+    if (is_free(HTH_BENCH_PAGE) && write_file(HTH_BENCH_PAGE, hth_bench_html(report), &err) == HEARTH_OK) {
+        if (!options->quiet)
+            (void)fputs("hearth: the page " HTH_BENCH_PAGE " has these numbers as plots; open it in a browser\n",
+                        stderr);
+    } else {
+        (void)fprintf(stderr, "hearth: warning: " HTH_BENCH_PAGE " is not written: %s; --html FILE names another\n",
+                      err.message);
+    }
+}
+
 static hearth_status write_results(const hth_bench_options *options, const json_t *report, hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
     hth_bench_table_print(report, stdout);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        status = hth_fail(err, HEARTH_IO, "cannot write to standard output");
-    if (status == HEARTH_OK && options->json_file)
+    (void)fflush(stdout); /* before messages; the end tells a failure */
+    if (options->json_file)
         status = write_file(options->json_file, json_dumps(report, JSON_INDENT(2) | JSON_REAL_PRECISION(6)), err);
     if (status == HEARTH_OK && options->html_file)
         status = write_file(options->html_file, hth_bench_html(report), err);
+    else if (status == HEARTH_OK && !options->no_html && !options->compares)
+        write_page(options, report);
     return status;
 }
 
@@ -136,5 +169,5 @@ int hth_command_bench(int argc, char **argv)
         hth_run_say_error(&err);
     if (n_failed > 0)
         (void)fprintf(stderr, "hearth: %zu requests had no whole reply; the report has the first error\n", n_failed);
-    return status == HEARTH_OK && n_failed == 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+    return hth_output_end(status == HEARTH_OK && n_failed == 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED);
 }

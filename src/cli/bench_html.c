@@ -98,6 +98,13 @@ static void add_section(hth_buffer *out, const json_t *section)
     hth_buffer_add_text(out, "\n</section>\n");
 }
 
+static const char title[] = "<title>hearth bench</title>";
+
+bool hth_bench_html_is_ours(const char *text)
+{
+    return strstr(text, title) != NULL;
+}
+
 char *hth_bench_html(const json_t *report)
 {
     hth_buffer out = { .text = NULL };
@@ -107,7 +114,9 @@ char *hth_bench_html(const json_t *report)
     hth_buffer_add_text(&out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                               "<meta name=\"viewport\" content=\"width=device-width\">\n"
                               "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-                              "'unsafe-inline'\">\n<title>hearth bench</title>\n<style>\n");
+                              "'unsafe-inline'\">\n");
+    hth_buffer_add_text(&out, title);
+    hth_buffer_add_text(&out, "\n<style>\n");
     hth_buffer_add_text(&out, style);
     hth_buffer_add_text(&out, "</style>\n</head>\n<body>\n<main>\n<h1>hearth bench</h1>\n");
     if (*hth_bench_text(report, "headline"))

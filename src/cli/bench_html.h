@@ -5,8 +5,11 @@
 #define HTH_CLI_BENCH_HTML_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* One HTML file without scripts, which loads nothing. A new string, for free(); NULL: no memory. */
 char *hth_bench_html(const json_t *report);
+/* Is it the beginning of such a file? */
+bool hth_bench_html_is_ours(const char *text);
 
 #endif

@@ -43,8 +43,8 @@ enum { N_TIERS = sizeof(tiers) / sizeof(tiers[0]) };
 
 /* What was found for one length. */
 typedef struct length_times {
-    hth_samples cold_without, cold_with; /* prefill */
-    hth_samples first_cold;              /* the first token */
+    hth_samples cold_without[2], cold_with; /* prefill; without a cache in the two parts */
+    hth_samples first_cold;                 /* the first token */
     hth_samples first[N_TIERS];
     hth_samples restore[N_TIERS];
     hth_samples pack, copy;
@@ -57,6 +57,7 @@ typedef struct bench {
     length_times *times; /* [options->lengths.n] */
     char disk[PATH_MAX];
     char shm[PATH_MAX];
+    int part; /* of the two without a cache */
 } bench;
 
 /* The median; NAN of no samples. */
@@ -119,11 +120,12 @@ static hearth_status measure_without(bench *b, size_t i, hearth_error *err)
     hearth_stats stats;
     hearth_status status;
 
-    hth_bench_run_say(&b->run, b->times[i].cold_without.n == 0, "cold prompt of %u tokens, without a cache", n);
+    hth_bench_run_say(&b->run, b->times[i].cold_without[b->part].n == 0 && b->part == 0,
+                      "cold prompt of %u tokens, without a cache", n);
     hth_bench_run_new_prompt(&b->run, b->run.tokens, n);
     status = hth_bench_run_ask(&b->run, n, &stats, err);
     if (status == HEARTH_OK)
-        hth_samples_add(&b->times[i].cold_without, stats.prefill_ms);
+        hth_samples_add(&b->times[i].cold_without[b->part], stats.prefill_ms);
     return status;
 }
 
@@ -311,8 +313,8 @@ static void report_prefill(const bench *b)
         b->report, &(hth_bench_section){
                        .name = "prefill",
                        .title = "Prefill of new prompts, and what the cache costs there",
-                       .note = "The fastest of all repetitions. Cost: the time that the cache adds. Below zero it "
-                               "is less than the noise of this machine.",
+                       .note = "The fastest of all repetitions. Cost: the time that the cache adds; \"-\": less than "
+                               "the difference of the two runs without it, the noise of this machine.",
                        .plot = "lines",
                        .columns = columns,
                        .n_columns = N_COLUMNS(columns),
@@ -320,13 +322,13 @@ static void report_prefill(const bench *b)
 
     for (size_t i = 0; i < lengths->n; i++) {
         const double n = lengths->values[i], with = fastest(&b->times[i].cold_with),
-                     without = fastest(&b->times[i].cold_without);
+                     parts[2] = { fastest(&b->times[i].cold_without[0]), fastest(&b->times[i].cold_without[1]) },
+                     without = fmin(parts[0], parts[1]); /* of numbers where there are any */
 
         hth_bench_row_add(
             section, NULL, n,
-            (const double[]){ n * 1e3 / with, n * 1e3 / without, with, without, 100 * (with / without - 1) });
+            (const double[]){ n * 1e3 / with, n * 1e3 / without, with, without, hth_bench_cost(with, parts) });
     }
-    hth_bench_section_tidy(section);
 }
 
 static hearth_status measure_decode(bench *b, hearth_error *err)
@@ -452,6 +454,7 @@ static hearth_status measure_part_without(bench *b, bool is_first, hearth_error 
 {
     hearth_status status = hth_bench_run_load(&b->run, false, err);
 
+    b->part = is_first ? 0 : 1;
     if (status == HEARTH_OK && is_first)
         keep_possible(b);
     if (status == HEARTH_OK)

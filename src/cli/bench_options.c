@@ -96,8 +96,11 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
     { "json", 0, HTH_OPTION_TEXT, "FILE", "write the numbers to this file, too", .offset = AT(json_file),
       .is_common = true },
-    { "html", 0, HTH_OPTION_TEXT, "FILE", "write a page with plots, which needs nothing but itself",
+    { "html", 0, HTH_OPTION_TEXT, "FILE",
+      "write the page with plots to this file (default: " HTH_BENCH_PAGE " in this folder, if no other file has the "
+      "name; --compare: none)",
       .offset = AT(html_file), .is_common = true },
+    { "no-html", 0, HTH_OPTION_FLAG, NULL, "write no page", .offset = AT(no_html), .is_common = true },
     { "compare", 0, HTH_OPTION_FLAG, NULL, "measure nothing: compare two files of --json", .offset = AT(compares),
       .is_common = true },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress and no warnings", .offset = AT(quiet), .is_common = true },
@@ -118,6 +121,7 @@ static const char usage[] = "usage: hearth bench MODEL [OPTIONS]\n"
                             "Measures a model on this machine: new prompts against known ones by tier, prefill,\n"
                             "generation, and the cost of the cache. MODEL is named as for 'hearth run'.\n"
                             "With --url it measures a server, Hearth's or another one, under a load of requests.\n"
+                            "Both write tables, and the page " HTH_BENCH_PAGE " with plots, for a browser.\n"
                             "\n";
 
 static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
@@ -170,6 +174,8 @@ static bool check(hth_bench_options *o, int n_arguments, char **arguments)
         return wrong("--compare needs two files that 'hearth bench --json' wrote");
     if (o->compares && o->url)
         return wrong("--compare and --url exclude each other; give one");
+    if (o->html_file && o->no_html)
+        return wrong("--html and --no-html exclude each other; give one");
     if (o->url && n_arguments > 0)
         return wrong("with --url the server has the model; choose one of its models with --model");
     if (!o->compares && !o->url && n_arguments != 1)

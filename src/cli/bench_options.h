@@ -13,6 +13,9 @@ enum {
     HTH_BENCH_DECODE_TOKENS = 128
 };
 
+/* The page that is written where no other is named. */
+#define HTH_BENCH_PAGE "hearth-bench.html"
+
 /* Numbers in rising order. */
 typedef struct hth_bench_list {
     uint32_t values[HTH_BENCH_LIST_MAX];
@@ -34,7 +37,8 @@ typedef struct hth_bench_options {
     const char *folder; /* parent of the rows on disk; NULL: the cache's */
     const char *shm;    /* parent of those on tmpfs */
     const char *json_file;
-    const char *html_file;
+    const char *html_file; /* NULL: HTH_BENCH_PAGE, unless no_html or compares */
+    bool no_html;
     bool compares;
     bool quiet;
     bool verbose;

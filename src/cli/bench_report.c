@@ -187,6 +187,13 @@ double hth_bench_cell(const json_t *row, size_t column)
     return json_is_number(cell) ? json_number_value(cell) : NAN;
 }
 
+double hth_bench_cost(double with, const double without[2])
+{
+    const double best = fmin(without[0], without[1]), noise = fabs(without[0] - without[1]);
+
+    return fabs(with - best) < noise ? NAN : 100 * (with / best - 1);
+}
+
 const char *hth_bench_number(double value, char text[32])
 {
     const double size = fabs(value);

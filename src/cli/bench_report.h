@@ -48,6 +48,12 @@ void hth_bench_row_add(json_t *section, const char *name, double number, const d
 /* Leave out columns without a value, and say so in the note. */
 void hth_bench_section_tidy(json_t *section);
 
+/*
+ * By how many per cent a time with the cache is above the faster of two runs without it. NAN: the two differ by more
+ * than that, so the number would tell of the machine's noise. A run that is NAN tells nothing.
+ */
+double hth_bench_cost(double with, const double without[2]);
+
 /* A text, "" where the member is missing. */
 const char *hth_bench_text(const json_t *object, const char *key);
 /* A cell of a row; NAN: there is none. */

@@ -85,14 +85,18 @@ void hth_bench_table_print(const json_t *report, FILE *out)
     json_t *value, *section;
     const char *name;
     char label[32];
-    size_t i;
+    size_t i, n_label = 8;
 
+    json_object_foreach(json_object_get(report, "facts"), name, value) n_label =
+        strlen(name) > n_label ? strlen(name) : n_label;
     json_object_foreach(json_object_get(report, "facts"), name, value)
     {
-        (void)snprintf(label, sizeof(label), "%-9s", name);
+        (void)snprintf(label, sizeof(label), "%-*s ", (int)n_label, name);
         print_wrapped(label, json_is_string(value) ? json_string_value(value) : "", out);
     }
     json_array_foreach(json_object_get(report, "sections"), i, section) print_section(section, out);
-    if (*hth_bench_text(report, "headline"))
-        (void)fprintf(out, "\n%s\n", hth_bench_text(report, "headline"));
+    if (*hth_bench_text(report, "headline")) {
+        (void)fputc('\n', out);
+        print_wrapped("", hth_bench_text(report, "headline"), out);
+    }
 }

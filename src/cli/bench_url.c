@@ -450,10 +450,12 @@ static hearth_status find_server(load *l, hearth_error *err)
     hearth_status status = hth_chat_server_base(l->options->url, l->base, err);
 
     l->key = key && *key ? key : NULL;
-    if (status == HEARTH_OK && !l->options->model)
+    if (status == HEARTH_OK && !l->options->model) {
         status = hth_chat_server_find(l->base, l->key, NULL, &found, err);
-    l->model = found.name;
-    if (status == HEARTH_OK && !l->model && !(l->model = strdup(l->options->model)))
+        l->model = found.name;
+        return status;
+    }
+    if (status == HEARTH_OK && !(l->model = strdup(l->options->model)))
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the name of a model");
     return status;
 }

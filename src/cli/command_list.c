@@ -57,8 +57,8 @@ void hth_overview_print(FILE *out)
                 "\n"
                 "Type this first, with a GGUF file of yours or OWNER/REPO of a hub as the model:\n"
                 "  hearth chat models/hearth-tiny.gguf       talk with a model\n"
-                "  hearth serve -m models/hearth-tiny.gguf   serve it; a browser sees it at http://127.0.0.1:8080\n"
-                "  hearth bench models/hearth-tiny.gguf      measure new prompts against known ones\n",
+                "  hearth serve -m models/hearth-tiny.gguf   serve it, and a page for browsers\n"
+                "  hearth bench models/hearth-tiny.gguf      draw new prompts beside known ones\n",
                 out);
     for (const hth_command *c = hth_commands; c->manual; c++) {
         if (c->group)

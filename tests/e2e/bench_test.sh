@@ -3,6 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 mkdir "$cache" "$work/shm"
+cd "$work" # where a page is written
 set -- --cache "$cache" --ram-files "$work/shm" --lengths 64,300 --sequences 2,1 --reps 1 --seconds 600
 
 # numbers FILE: names of the sections with their rows and columns; each value is a number
@@ -48,16 +49,35 @@ grep -q "^command  hearth bench $tiny --cache" "$work/out" || fail "the command 
 grep -q '^300 tokens: first token after .* from disk' "$work/out" || fail "there is no summary: $(cat "$work/out")"
 nothing_left
 
-"$hearth" bench "$tiny" "$@" --lengths 300,5000,9000 --sequences 1 --json "$work/b.json" >"$work/out" 2>"$work/err" || fail "bench: $(cat "$work/err")"
+[ "$(awk 'length > 80' "$work/out" | grep -v '^command')" = '' ] || fail "lines are too long: $(awk 'length > 80' "$work/out")"
+[ ! -e hearth-bench.html ] || fail "a page is written beside the one that was asked for"
+
+"$hearth" bench "$tiny" "$@" --lengths 300,5000,9000 --sequences 1 --json "$work/b.json" --no-html >"$work/out" 2>"$work/err" || fail "bench: $(cat "$work/err")"
 said 'the longest prompt has 2047 tokens'
 ! grep -q 'was trained with' "$work/err" || fail "the context is too long: $(cat "$work/err")"
 expect "lengths" "$(numbers "$work/b.json" | head -n 1)" "first_token 300,2047 tokens,cold,context,ram,tmpfs,disk,speedup"
+[ ! -e hearth-bench.html ] || fail "a page is written in spite of --no-html"
 "$hearth" bench "$tiny" "$@" --lengths 300,1000 --sequences 1 --seconds 0.1 >"$work/out" 2>"$work/err" || fail "bench: $(cat "$work/err")"
+said 'the page hearth-bench.html has these numbers as plots'
+stands_alone hearth-bench.html 4
 said 'prompts of 1000 tokens and more are left out'
 "$hearth" bench --compare "$work/a.json" "$work/b.json" --json "$work/c.json" --html "$work/c.html" >"$work/out" || fail "bench --compare"
+grep -q '^A machine [A-Za-z0-9]' "$work/out" || fail "labels run into their texts: $(cat "$work/out")"
 numbers "$work/c.json" | grep -q '^first_token.disk 300 tokens,a,b,ratio' || fail "the comparison has $(numbers "$work/c.json")"
 stands_alone "$work/c.html" "$(numbers "$work/c.json" | wc -l)"
 
+
+# The page of no name replaces an older one, and no other file; a reader that leaves is no reason for a message.
+echo mine >hearth-bench.html
+"$hearth" bench "$tiny" "$@" --lengths 64 --sequences 1 -q 2>"$work/err" >"$work/out" || fail "bench: $(cat "$work/err")"
+said 'hearth-bench.html is not written: another file has this name'
+expect "the other file" "$(cat hearth-bench.html)" mine
+cp "$work/a.html" hearth-bench.html
+"$hearth" bench "$tiny" "$@" --lengths 64 --sequences 1 -q 2>"$work/err" | true
+expect "messages about a closed pipe" "$(cat "$work/err")" ""
+cmp -s "$work/a.html" hearth-bench.html && fail "an older page stays"
+
+refuse 2 'exclude each other' bench "$tiny" --no-html --html x.html
 refuse 2 'needs one MODEL' bench
 refuse 2 "must be a whole number" bench "$tiny" --lengths 1,x
 refuse 2 'needs two files' bench --compare "$work/a.json"

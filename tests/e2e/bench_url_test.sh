@@ -3,6 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve.sh"
 odd_pid=
+cd "$work" # where a page is written
 stop_all() { serve_kill; [ -z "$odd_pid" ] || kill -KILL "$odd_pid"; }
 
 # load STATUS ARGUMENTS...: 20 requests to $1/v1/...

@@ -84,6 +84,17 @@ TEST(numbers_have_three_digits_that_matter)
     assert_string_equal(hth_bench_number(NAN, text), "-");
 }
 
+TEST(a_cost_below_the_noise_of_the_machine_is_no_number)
+{
+    assert_true(fabs(hth_bench_cost(110, (const double[]){ 100, 104 }) - 10) < 1e-9);
+    assert_true(fabs(hth_bench_cost(90, (const double[]){ 104, 100 }) + 10) < 1e-9);
+    assert_true(isnan(hth_bench_cost(49, (const double[]){ 100, 190 })));
+    assert_true(isnan(hth_bench_cost(103, (const double[]){ 100, 104 })));
+    /* Of one run the noise is unknown. */
+    assert_true(fabs(hth_bench_cost(49, (const double[]){ 100, NAN }) + 51) < 1e-9);
+    assert_true(isnan(hth_bench_cost(NAN, (const double[]){ 100, 104 })));
+}
+
 TEST(the_command_of_a_report_has_no_key)
 {
     json_t *report = report_of(1, 1);
