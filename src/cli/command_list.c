@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "cli/nearest.h"
+#include "cli/wrap.h"
 
 const hth_command hth_commands[] = {
     { &hth_chat_manual, hth_command_chat, "Use a model" },
@@ -63,7 +64,8 @@ void hth_overview_print(FILE *out)
     for (const hth_command *c = hth_commands; c->manual; c++) {
         if (c->group)
             (void)fprintf(out, "\n%s\n", c->group);
-        (void)fprintf(out, "  %-11s %s\n", c->manual->name, c->manual->summary);
+        (void)fprintf(out, "  %-11s ", c->manual->name);
+        hth_wrap_words(c->manual->summary, strlen(c->manual->summary), 14, 14, out);
     }
     (void)fputs("\n'hearth help COMMAND' explains a command.\n", out);
 }

@@ -220,9 +220,9 @@ static void help(hth_dialog *dialog, const char *value);
 
 static const word words[] = {
     { "help", NULL, "show this list", help },
-    { "why", NULL, "why the last reply began slowly or fast: how much of its prompt was known", why },
+    { "why", NULL, "how much of the last prompt was known, and why", why },
     { "regen", NULL, "another reply to the last message", regenerate },
-    { "edit", "[TEXT]", "change the last message, in $EDITOR or to TEXT, and reply to that", edit },
+    { "edit", "[TEXT]", "change the last message, in $EDITOR or to TEXT", edit },
     { "clear", NULL, "begin a new conversation with the same settings", clear },
     { "save", "[NAME]", "give the conversation a name", save },
     { "load", "[NAME]", "open a conversation, or list them", load },
@@ -247,8 +247,8 @@ static void help(hth_dialog *dialog, const char *value)
         hth_dialog_view_say(&dialog->view, "  %-16s %s", shown, words[i].help);
     }
     hth_dialog_view_say(&dialog->view,
-                        "A backslash at the end of a line continues the message; \"\"\" begins and ends one "
-                        "of many lines.\nCtrl-C stops a reply.");
+                        "A backslash at the end of a line continues the message; \"\"\" begins and ends\n"
+                        "one of many lines. Ctrl-C stops a reply.");
 }
 
 static void run_word(hth_dialog *dialog, const char *name, const char *value)

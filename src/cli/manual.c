@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "cli/wrap.h"
+
 enum { NAME_COLUMNS = 10 };
 
 static const char usage_begin[] = "usage: hearth ", usage_more[] = "       hearth ";
@@ -46,7 +48,8 @@ static void print_usage(const char *line, size_t n, void *user_data)
 {
     usage_printer *p = user_data;
 
-    (void)fprintf(p->out, "%s%.*s\n", p->begin, (int)n, line); /* a failure cannot be reported, here and below */
+    (void)fputs(p->begin, p->out); /* a failure cannot be reported, here and below */
+    hth_wrap_words(line, n, (int)strlen(p->begin), (int)strlen(p->begin) + 4, p->out);
     p->begin = usage_more;
 }
 
@@ -65,16 +68,21 @@ void hth_manual_print(const hth_manual *manual, bool all, FILE *out)
     hth_option_table table = { taken, 0 };
 
     hth_manual_visit_usage(manual, print_usage, &p);
-    (void)fprintf(out, "\n%s", hth_manual_text(manual));
-    for (size_t i = 0; manual->verbs && manual->verbs[i]; i++)
-        (void)fprintf(out, "  %-*s %s\n%s", NAME_COLUMNS, manual->verbs[i]->name, manual->verbs[i]->summary,
-                      manual->verbs[i + 1] ? "" : "\n");
+    (void)fputc('\n', out);
+    hth_wrap_text(hth_manual_text(manual), out);
+    for (size_t i = 0; manual->verbs && manual->verbs[i]; i++) {
+        const hth_manual *verb = manual->verbs[i];
+        const int n = fprintf(out, "  %-*s ", NAME_COLUMNS, verb->name);
+
+        hth_wrap_words(verb->summary, strlen(verb->summary), n, n, out);
+        (void)fputs(manual->verbs[i + 1] ? "" : "\n", out);
+    }
     for (size_t i = 0; manual->options && i < manual->options->n; i++)
         if (hth_manual_takes(manual, &manual->options->rows[i]))
             taken[table.n++] = manual->options->rows[i];
     all = all || !has_more_help(manual);
     hth_option_table_help(&table, all, manual->defaults ? manual->defaults() : NULL, out);
-    (void)fputs(manual->closing ? manual->closing : "", out);
+    hth_wrap_text(manual->closing ? manual->closing : "", out);
     if (!all)
         (void)fprintf(out, "\n'hearth help %s --all' shows all options.\n", manual->name);
 }

@@ -12,11 +12,11 @@
 
 #include "cli/nearest.h"
 #include "cli/values.h"
+#include "cli/wrap.h"
 
 enum {
     NAME_MAX_BYTES = 256,
     HELP_COLUMN = 30,
-    HELP_WIDTH = 118,
     HELP_BYTES = 1024,
     FIRST_LONG = 1000, /* getopt's value of row i is FIRST_LONG + i */
 };
@@ -320,29 +320,6 @@ int hth_option_table_visit(const hth_option_table *table, const char *command, i
 
 /* ---- help ---- */
 
-/* Print text from HELP_COLUMN on, broken at spaces; the cursor is at column at. */
-static void print_wrapped(const char *text, int at, FILE *out)
-{
-    if (at + 2 > HELP_COLUMN) {
-        (void)fputc('\n', out);
-        at = 0;
-    }
-    while (*text) {
-        int width = HELP_WIDTH - HELP_COLUMN;
-        int n = (int)strlen(text);
-
-        if (n > width) {
-            n = width;
-            while (n > 1 && text[n] != ' ')
-                n--;
-        }
-        (void)fprintf(out, "%*s%.*s\n", HELP_COLUMN - at, "", n, text);
-        text += n;
-        text += strspn(text, " ");
-        at = 0;
-    }
-}
-
 void hth_option_default_text(const hth_option *option, const void *defaults, char *text, size_t capacity)
 {
     char value[NAME_MAX_BYTES];
@@ -368,7 +345,12 @@ static void print_row(const hth_option *option, const void *defaults, FILE *out)
     (void)fputs(left, out);
     hth_option_default_text(option, defaults, usual, sizeof(usual));
     (void)snprintf(help, sizeof(help), "%s%s", option->help, usual); /* sized for it */
-    print_wrapped(help, n, out);
+    if (n + 2 > HELP_COLUMN) {
+        (void)fputc('\n', out);
+        n = 0;
+    }
+    (void)fprintf(out, "%*s", HELP_COLUMN - n, "");
+    hth_wrap_words(help, strlen(help), HELP_COLUMN, HELP_COLUMN, out);
 }
 
 void hth_option_table_help(const hth_option_table *table, bool all, const void *defaults, FILE *out)
@@ -387,7 +369,7 @@ void hth_option_table_help(const hth_option_table *table, bool all, const void *
         if (!all && !row->is_common)
             continue;
         if (heading)
-            (void)fprintf(out, "%s\n", heading->help); /* a failure cannot be reported */
+            hth_wrap_text(heading->help, out);
         heading = NULL;
         print_row(row, defaults ? (const char *)defaults + flat.rows[i].offset : NULL, out);
     }

@@ -11,11 +11,17 @@ options() { "$hearth" help --all "$@" | sed -n 's/^  \(-., \|    \)--\([a-z0-9-]
 # has FILE PATTERN WHAT
 has() { grep -qE -e "$2" "$1" || fail "$3 is not in $(basename "$1")"; }
 
+# fits FILE WHAT: no line is longer than a usual terminal
+fits() { [ -z "$(awk 'length > 80' "$1")" ] || fail "lines of $2 are too long: $(awk 'length > 80' "$1")"; }
+fits "$work/overview" "'hearth'"
+
 n=0
 # compare COMMAND [VERB]: its options are in its man page and in all completions
 compare() {
   path="$*"
   options "$@" >"$work/options"
+  "$hearth" help --all "$@" >"$work/help"
+  fits "$work/help" "'hearth help --all $path'"
   n=$((n + $(wc -l <"$work/options")))
   sed -n 's/^\\fB.*\\-\\-\(.*\)\\fR.*/\1/p' "$work/hearth-$1.1" | sed 's/\\fR.*//; s/\\//g' >"$work/page.1"
   sed -n "/^    '$path')\$/,/;;\$/s/^ *options='\(.*\)'/\1/p" "$work/completion.bash" | tr '|' '\n' >"$work/page.bash"
@@ -32,6 +38,8 @@ for command in $("$hearth" help --names); do
   has "$work/overview" "^  $command " "$command"
   has "$work/hearth.1" "hearth\\\\-$command " "$command"
   "$hearth" help --man "$command" >"$work/hearth-$command.1"
+  "$hearth" help "$command" >"$work/help"
+  fits "$work/help" "'hearth help $command'"
   verbs=$("$hearth" help "$command" | sed -n "s/^[ a-z:]* hearth $command \([a-z]*\).*/\1/p")
   case $command in
     cache | key | kvc | models) for verb in $verbs; do compare "$command" "$verb"; done ;;
