@@ -42,7 +42,7 @@ static void print_counts(const hth_verify_counts *counts, bool as_json)
     }
     printf("sound    %" PRIu64 "\n", counts->sound + counts->unverifiable);
     if (counts->unverifiable > 0)
-        printf("  alone  %" PRIu64 ", harmless: the rows before them have left, or longer rows took their place\n",
+        printf("  alone  %" PRIu64 ", harmless: rows before them left, or longer ones took their place\n",
                counts->unverifiable);
     if (counts->gone > 0)
         printf("gone     %" PRIu64 ", harmless: they left meanwhile\n", counts->gone);
@@ -163,8 +163,8 @@ static int change_pin(const hth_cache_command_options *options, hth_file_tier_se
     hth_pins_deinit(&broken);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
-    printf("%" PRIu64 " prefixes are pinned: %s, %s", totals.prefixes, hth_count_text(totals.rows, "row", n_rows),
-           hth_size_text(totals.bytes, bytes));
+    printf("%" PRIu64 "%s pinned: %s, %s", totals.prefixes, totals.prefixes == 1 ? " prefix is" : " prefixes are",
+           hth_count_text(totals.rows, "row", n_rows), hth_size_text(totals.bytes, bytes));
     if (totals.bytes_max != UINT64_MAX)
         printf(" of at most %s", hth_size_text(totals.bytes_max, most));
     printf("\n");

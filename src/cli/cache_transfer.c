@@ -37,7 +37,7 @@ static int export_prefix(const hth_cache_command_options *options, hth_file_tier
     hearth_error err = { .message = "" };
     hth_exported exported;
     hth_key end;
-    char size[32];
+    char size[32], n_tokens[32], n_rows[32];
     hearth_status status = hth_cache_command_find_key(options, files, &end, &err);
 
     if (status == HEARTH_OK)
@@ -46,8 +46,9 @@ static int export_prefix(const hth_cache_command_options *options, hth_file_tier
     hth_progress_end(&w->progress);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
-    printf("%" PRIu32 " tokens in %zu rows%s, %s\n", exported.n_tokens, exported.n_rows,
-           exported.has_logits ? " and their logits" : "", hth_size_text(exported.bytes, size));
+    printf("%s in %s%s, %s\n", hth_count_text(exported.n_tokens, "token", n_tokens),
+           hth_count_text(exported.n_rows, "row", n_rows), exported.has_logits ? " and their logits" : "",
+           hth_size_text(exported.bytes, size));
     return HTH_EXIT_OK;
 }
 
@@ -79,15 +80,15 @@ static int import_prefix(const hth_cache_command_options *options, hth_file_tier
         .progress_user_data = w,
     };
     hearth_error err = { .message = "" };
-    char key_text[2 * HTH_KEY_BYTES + 1];
+    char key_text[2 * HTH_KEY_BYTES + 1], n_tokens[32], n_rows[32];
     hth_imported imported;
     hearth_status status = import_somewhere(files, options->file, &import_options, &imported, &err);
 
     hth_progress_end(&w->progress);
     if (status != HEARTH_OK)
         return hth_cache_command_fail(status, &err);
-    printf("%s: %" PRIu32 " tokens, %zu rows, %zu of them new\n",
-           hth_cache_command_key_text(&imported.key, false, key_text), imported.n_tokens, imported.n_rows,
+    printf("%s: %s, %s, %zu of them new\n", hth_cache_command_key_text(&imported.key, false, key_text),
+           hth_count_text(imported.n_tokens, "token", n_tokens), hth_count_text(imported.n_rows, "row", n_rows),
            imported.n_published);
     return HTH_EXIT_OK;
 }

@@ -5,7 +5,6 @@
  *
  * Ctrl-C stops a reply, and its text so far stays in the conversation.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/model_source.h"
 #include "cli/option_table.h"
+#include "cli/output.h"
 
 typedef struct chat_options {
     hth_dialog_settings settings;
@@ -153,7 +153,7 @@ static void converse(hth_dialog *dialog)
         }
     }
     if (dialog->view.has_failed)
-        (void)fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
+        (void)hth_output_end(HTH_EXIT_FAILED); /* tells it */
 }
 
 static bool begin(hth_dialog *dialog, const chat_options *options, hearth_error *err)

@@ -23,6 +23,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/line_reader.h"
+#include "cli/output.h"
 #include "cli/prompt_line.h"
 #include "cli/result_json.h"
 #include "cli/prompt_render.h"
@@ -341,8 +342,8 @@ static void write_item(many *m, item *it)
         hearth_result_unref(it->replies[i].result);
     }
     if (!written) {
-        (void)fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
-        m->output_failed = true; /* nobody reads the rest, so it is not computed */
+        (void)hth_output_end(HTH_EXIT_FAILED); /* tells it */
+        m->output_failed = true;               /* nobody reads the rest, so it is not computed */
     }
     free(it->replies);
     json_decref(it->id);

@@ -4,7 +4,6 @@
  * One reply is streamed. Of several replies (--n) each is written when it and those before it are complete, so that
  * they do not mix. Their numbers go to standard error, or into their JSON.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "base/os.h"
 #include "cli/cache_options.h"
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/result_json.h"
 #include "cli/prompt_render.h"
 #include "cli/run.h"
@@ -158,7 +158,7 @@ static bool conclude(const one *o, uint32_t index, const hearth_result *result)
     else if (has_outcome(result))
         written = write_json(o, index, result);
     if (!written || o->output_failed) {
-        (void)fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
+        (void)hth_output_end(HTH_EXIT_FAILED); /* tells it */
         return false;
     }
     if (result->status != HEARTH_OK && result->status != HEARTH_CANCELLED)

@@ -17,6 +17,7 @@
 #include "base/whole_file.h"
 #include "cli/commands.h"
 #include "cli/llama_flags.h"
+#include "cli/output.h"
 #include "cli/serve_config.h"
 #include "server/front.h"
 
@@ -228,7 +229,7 @@ static int act(serve *s, hth_problems *problems)
         return HTH_EXIT_FAILED;
     if (s->flags.check)
         print_summary(s->set);
-    if (s->flags.print_config && !hth_serve_config_print(s->set, stdout)) {
+    if (s->flags.print_config && !hth_serve_config_print(s->set, stdout) && !ferror(stdout)) {
         (void)fprintf(stderr, "hearth: the configuration cannot be printed: %s\n", strerror(errno));
         return HTH_EXIT_FAILED;
     }
@@ -236,7 +237,7 @@ static int act(serve *s, hth_problems *problems)
         (void)fputs("hearth: warning: the printed configuration lacks the keys of --api-key and --api-key-file; put "
                     "them into a file, which 'keys' names\n",
                     stderr);
-    return s->flags.check || s->flags.print_config ? HTH_EXIT_OK : run(s);
+    return s->flags.check || s->flags.print_config ? hth_output_end(HTH_EXIT_OK) : run(s);
 }
 
 static const void *defaults(void)

@@ -141,7 +141,7 @@ words 150 3 >"$work/system"
 run pinned "$work/system" --prefill-only
 pinned_key=$(field prompt_key "$work/pinned.json")
 status 0 "$hearth" cache pin "$pinned_key"
-grep -q "^1 prefixes are pinned: [0-9]* rows, .* of at most " "$work/out" || fail "pin says: $(cat "$work/out")"
+grep -q "^1 prefix is pinned: [0-9]* rows, .* of at most " "$work/out" || fail "pin says: $(cat "$work/out")"
 status 0 "$hearth" cache pin "$(printf %.12s "$pinned_key")"
 status 0 "$hearth" cache ls --key "$pinned_key"
 grep -q ' pinned$' "$work/out" || fail "ls does not show the pin: $(cat "$work/out")"

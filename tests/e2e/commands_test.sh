@@ -66,14 +66,17 @@ refuse 2 "'cache rm' needs KEY; see 'hearth help cache rm'" cache remove
 refuse 2 "'key list' needs --file" key ls
 
 # A reader that leaves ends the output without a message; a full device is told.
-for command in "help run" "kvc inspect --json $fixtures/kvc/k11-512-empty-payload.kvc"; do
+echo Hello >"$work/hello"
+for command in "help run" "kvc inspect --json $fixtures/kvc/k11-512-empty-payload.kvc" \
+  "serve -m $tiny --print-config" "run $tiny -p Hello -n 4 -q --no-cache" \
+  "run $tiny --prompts $work/hello -n 4 -q --no-cache" "chat $tiny -n 4 -q --no-cache --no-save"; do
   rm -f "$work/left"
   {
     while [ ! -e "$work/left" ]; do sleep 0.05; done
     # shellcheck disable=SC2086
-    "$hearth" $command 2>"$work/err" || true
+    "$hearth" $command <"$work/hello" 2>"$work/err" || true
   } | { exec <&-; touch "$work/left"; }
-  expect "messages for nobody" "$(cat "$work/err")" ""
+  expect "messages of '$command' for nobody" "$(cat "$work/err")" ""
 done
 status=0; "$hearth" completion bash >/dev/full 2>"$work/err" || status=$?
 expect "exit code on a full device" "$status" 1

@@ -144,7 +144,7 @@ while [ $i -lt 500 ]; do echo "prompt $i"; i=$((i + 1)); done >"$work/500"
 # shellcheck disable=SC2086
 { status=0; "$hearth" run stub: --prompts "$work/500" $greedy --json 2>"$work/err" || status=$?; echo $status >"$work/status"; } | head -n 1 >/dev/null
 expect "exit code without a reader" "$(cat "$work/status")" 1
-expect "messages without a reader" "$(grep -c 'cannot write to standard output' "$work/err")" 1
+expect "messages without a reader" "$(grep -c 'cannot write to standard output' "$work/err")" 0
 
 # Ctrl-C: the run prints the finished part and has its exit code.
 rm -f "$work/pipe"; mkfifo "$work/pipe"
