@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/command_list.h"
+#include "cli/output.h"
 
 /*
  * The engine's threads meet at a barrier after every operation, about a thousand times for each token, and spin there
@@ -24,6 +25,7 @@ static void spin_briefly(void)
 int main(int argc, char **argv)
 {
     const hth_command *command;
+    int exit_code;
 
     spin_briefly(); /* before any thread starts */
 
@@ -32,10 +34,11 @@ int main(int argc, char **argv)
 
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         hth_overview_print(stdout);
-        return HTH_EXIT_OK;
+        return hth_output_end(HTH_EXIT_OK);
     }
     if (strcmp(argv[1], "--version") == 0)
         argv[1] = "version";
     command = hth_command_find(argv[1]);
-    return command ? command->run(argc - 1, argv + 1) : HTH_EXIT_USAGE;
+    exit_code = command ? command->run(argc - 1, argv + 1) : HTH_EXIT_USAGE;
+    return exit_code == HTH_EXIT_OK ? hth_output_end(exit_code) : exit_code; /* for commands that did not ask */
 }

@@ -15,11 +15,12 @@ int hth_output_end(int exit_code)
 {
     struct pollfd output = { .fd = STDOUT_FILENO, .events = POLLOUT };
 
-    errno = EIO; /* of an earlier write, whose own error is lost */
+    errno = 0; /* the reason of an earlier failure is lost */
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
     /* POLLERR: the reader of a pipe has left; so nobody misses the output. */
     if (errno != EPIPE && !(poll(&output, 1, 0) == 1 && (output.revents & POLLERR)))
-        (void)fprintf(stderr, "hearth: cannot write to standard output: %s\n", strerror(errno));
+        (void)fprintf(stderr, "hearth: cannot write to standard output%s%s\n", errno ? ": " : "",
+                      errno ? strerror(errno) : "");
     return HTH_EXIT_FAILED;
 }

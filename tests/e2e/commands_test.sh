@@ -78,8 +78,11 @@ for command in "help run" "kvc inspect --json $fixtures/kvc/k11-512-empty-payloa
   } | { exec <&-; touch "$work/left"; }
   expect "messages of '$command' for nobody" "$(cat "$work/err")" ""
 done
-status=0; "$hearth" completion bash >/dev/full 2>"$work/err" || status=$?
-expect "exit code on a full device" "$status" 1
+for command in "completion bash" version; do # with several writes, and with one
+  status=0; "$hearth" $command >/dev/full 2>"$work/err" || status=$?
+  expect "exit code of '$command' on a full device" "$status" 1
+  said "cannot write to standard output"
+done
 said "cannot write to standard output: No space left on device"
 
 "$hearth" version >"$work/version"
