@@ -483,6 +483,15 @@ static inline hearth_engine_options hearth_engine_options_default(void)
     return options;
 }
 
+enum {
+    HEARTH_GPU_LAYERS_ALL = -1,
+    /*
+     * As many as fit into the GPUs' memory (fit_device_bytes) with n_ctx as it is; n_ctx and the memory of the host are
+     * as they are. Chosen as with fit; the same holds for time, engines and other models.
+     */
+    HEARTH_GPU_LAYERS_AUTO = -2,
+};
+
 typedef struct hearth_model_options {
     size_t struct_size;
     const char *name; /* shown in lists; NULL: the file's name without .gguf */
@@ -490,8 +499,9 @@ typedef struct hearth_model_options {
                              quarter of the memory that is free, or half of the GPUs' */
     uint32_t n_batch; /* most tokens of one evaluation; default 512 */
     uint32_t n_threads;   /* 0: the machine's CPUs */
-    int32_t n_gpu_layers; /* layers on GPUs and RPC servers; -1: all (default), 0: none. Without such a device they are
-                             the CPU's, and the log warns of a number that was asked for */
+    int32_t n_gpu_layers; /* layers on GPUs and RPC servers; HEARTH_GPU_LAYERS_ALL (default), HEARTH_GPU_LAYERS_AUTO;
+                             0: none. Without such a device they are the CPU's, and the log warns of a number that was
+                             asked for */
     const char *type_k;   /* type of K and V in the cache: "f16" (default), "bf16", "f32", "q8_0", "q4_0", ... */
     const char *type_v;
     bool no_mmap;                             /* read the weights into memory instead of mapping the file */

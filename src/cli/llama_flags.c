@@ -46,7 +46,12 @@ static bool is_number(const char *value, long number)
 static const char *map_layers(hth_pool *pool, const char *value)
 {
     (void)pool;
-    return strcmp(value, "all") == 0 ? "-1" : strcmp(value, "auto") == 0 ? NULL : value;
+    return strcmp(value, "all") == 0 ? "-1" : value;
+}
+
+static const char *map_draft_layers(hth_pool *pool, const char *value)
+{
+    return strcmp(value, "auto") == 0 ? NULL : map_layers(pool, value);
 }
 
 /* llama-server's words for our on, off and auto. */
@@ -176,7 +181,7 @@ static const flag flags[] = {
       VALUE,
       RENAMED,
       .to = "--draft-gpu-layers",
-      .map = map_layers },
+      .map = map_draft_layers },
     { { "--verbose", "-v", "--log-verbose" }, NOTHING, RENAMED, .to = "--log-level=debug" },
 
     { { "--fit", "-fit" }, PERHAPS, RENAMED, .to = "--fit", .map = map_presence },

@@ -15,6 +15,8 @@
 #include "models/chat_templates.h"
 #include "models/control_vector.h"
 
+enum { LAYERS_MAX = 10000 };
+
 /* ---- readers of single options ----------------------------------------------------------------------------------- */
 
 static bool check_prefill_chunk(const char *shown, const char *value, hearth_error *err)
@@ -248,6 +250,19 @@ static bool write_control_layers(const void *options, size_t i, char *text, size
            snprintf(text, capacity, "%u-%u", model->control_layer_first, model->control_layer_last) < (int)capacity;
 }
 
+/* Of numbers from -2 and -1 on. */
+static const char *const layer_words[] = { "auto", "all", NULL };
+static const char *const draft_layer_words[] = { "all", NULL };
+
+static bool check_layers(const char *shown, const char *value, hearth_error *err)
+{
+    int32_t number;
+
+    return strcmp(value, "auto") == 0 || strcmp(value, "all") == 0 ||
+           hth_value_i32(shown, value, HEARTH_GPU_LAYERS_ALL, LAYERS_MAX, &number, NULL) ||
+           hth_value_wrong(shown, value, "a number of layers from 0 to 10000, all (-1), or auto", err);
+}
+
 static const hth_option engine_rows[] = {
     { "ctx", 'c', HTH_OPTION_U32, "N",
       "context in tokens, for all requests together, rounded up to 256 (default: the training length of the model, as "
@@ -260,8 +275,10 @@ static const hth_option engine_rows[] = {
     { "deterministic", 0, HTH_OPTION_FLAG, NULL,
       "replies depend on prompt, options and seed alone, bit for bit; on CPUs, for models with plain attention",
       .offset = AT(model.deterministic), .key = "deterministic" },
-    { "gpu-layers", 0, HTH_OPTION_I32, "N", "layers on GPUs and RPC servers; -1: all, 0: none",
-      .offset = AT(model.n_gpu_layers), .low = -1, .high = 10000, .is_common = true, .key = "gpu_layers" },
+    { "gpu-layers", 0, HTH_OPTION_I32, "N",
+      "layers on GPUs and RPC servers: a number, 'all' (-1), or 'auto': as many as fit there beside the context",
+      .offset = AT(model.n_gpu_layers), .low = HEARTH_GPU_LAYERS_AUTO, .high = LAYERS_MAX, .is_common = true,
+      .key = "gpu_layers", .words = layer_words, .check = check_layers },
     { "fit", 0, HTH_OPTION_FLAG, NULL,
       "choose context and layers on GPUs so that the model fits into memory; --ctx and --gpu-layers are then upper "
       "limits",
@@ -286,8 +303,9 @@ static const hth_option engine_rows[] = {
       .key = "draft_model", .is_path = true },
     { "draft-ctx", 0, HTH_OPTION_U32, "N", "its context in tokens (default: as the model's)",
       .offset = AT(model.draft_n_ctx), .low = 1, .high = 1 << 24, .key = "draft_context" },
-    { "draft-gpu-layers", 0, HTH_OPTION_I32, "N", "its layers on GPUs; -1: all, 0: none",
-      .offset = AT(model.draft_n_gpu_layers), .low = -1, .high = 10000, .key = "draft_gpu_layers" },
+    { "draft-gpu-layers", 0, HTH_OPTION_I32, "N", "its layers on GPUs: a number or 'all' (-1)",
+      .offset = AT(model.draft_n_gpu_layers), .low = HEARTH_GPU_LAYERS_ALL, .high = LAYERS_MAX,
+      .key = "draft_gpu_layers", .words = draft_layer_words },
     { "no-mmap", 0, HTH_OPTION_FLAG, NULL, "read the weights into memory instead of mapping the file",
       .offset = AT(model.no_mmap), .key = "no_mmap" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_tuning_options, .offset = AT(tuning) },

@@ -26,6 +26,29 @@ bool hth_option_may_omit_value(const hth_option *option)
     return option->value && option->value[0] == '[' && option->value[strlen(option->value) - 1] == ']';
 }
 
+/* A number, or the name of one. */
+static bool read_i32(const hth_option *option, int32_t *field, const char *shown, const char *value, hearth_error *err)
+{
+    for (int i = 0; option->words && option->words[i]; i++) {
+        if (strcmp(value, option->words[i]) == 0) {
+            *field = (int32_t)option->low + i;
+            return true;
+        }
+    }
+    return hth_value_i32(shown, value, (long long)option->low, (long long)option->high, field, err);
+}
+
+static int write_i32(const hth_option *option, int32_t number, char *text, size_t capacity)
+{
+    int n = 0;
+
+    while (option->words && option->words[n])
+        n++;
+    if (number >= (int32_t)option->low && number < (int32_t)option->low + n)
+        return snprintf(text, capacity, "%s", option->words[number - (int32_t)option->low]);
+    return snprintf(text, capacity, "%d", number);
+}
+
 bool hth_option_read(const hth_option *option, void *options, const char *shown, const char *value, hearth_error *err)
 {
     void *field = (char *)options + option->offset;
@@ -42,8 +65,7 @@ bool hth_option_read(const hth_option *option, void *options, const char *shown,
         return hth_value_add_text(field, (size_t *)((char *)options + option->n_offset), option->n_max, shown, value,
                                   err);
     case HTH_OPTION_WORD: return hth_value_word(shown, value, option->words, field, err);
-    case HTH_OPTION_I32:
-        return hth_value_i32(shown, value, (long long)option->low, (long long)option->high, field, err);
+    case HTH_OPTION_I32: return read_i32(option, field, shown, value, err);
     case HTH_OPTION_U32:
         return hth_value_u32(shown, value, (long long)option->low, (long long)option->high, field, err);
     case HTH_OPTION_NUMBER: return hth_value_number(shown, value, option->low, option->high, field, err);
@@ -111,7 +133,7 @@ bool hth_option_write(const hth_option *option, const void *options, size_t i, c
         if (*(const char *const *)field)
             n = snprintf(text, capacity, "%s", *(const char *const *)field);
         break;
-    case HTH_OPTION_I32: n = snprintf(text, capacity, "%d", *(const int32_t *)field); break;
+    case HTH_OPTION_I32: n = write_i32(option, *(const int32_t *)field, text, capacity); break;
     case HTH_OPTION_U32: n = snprintf(text, capacity, "%u", *(const uint32_t *)field); break;
     case HTH_OPTION_NUMBER:
     case HTH_OPTION_COUNT:

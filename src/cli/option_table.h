@@ -21,7 +21,7 @@ typedef enum hth_option_kind {
     HTH_OPTION_TEXT,    /* a const char *, which points to the value */
     HTH_OPTION_TEXTS,   /* a list of those, const char *[n_max], with their number, a size_t, at `n_offset` */
     HTH_OPTION_WORD,    /* an int or an enumeration: the index of the value in `words` */
-    HTH_OPTION_I32,
+    HTH_OPTION_I32,     /* the numbers from `low` on may have names, in `words` */
     HTH_OPTION_U32,
     HTH_OPTION_NUMBER, /* a double that may be missing: NAN */
     HTH_OPTION_COUNT,  /* the same for a whole number */
@@ -57,7 +57,7 @@ struct hth_option {
     const char *help;
     size_t offset; /* in the options of the command; unused by OWN */
     double low, high;
-    const char *const *words;  /* of a WORD; NULL ends them */
+    const char *const *words;  /* of a WORD or I32; NULL ends them */
     size_t n_offset, n_max;    /* of TEXTS */
     hth_option_check_fn check; /* of a value, before it is read; NULL: none */
     hth_option_read_fn read;

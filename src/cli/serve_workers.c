@@ -84,7 +84,7 @@ static bool make_worker(const hth_serve_loader *l, const hth_serve_model *model,
     hth_model_setup_init(&usual);
     if (setup.model.fit && setup.model.fit_bytes == 0) /* a larger model would push all others out */
         setup.model.fit_bytes = l->o->server.memory_bytes;
-    if (setup.model.fit && setup.model.fit_device_bytes == 0)
+    if ((setup.model.fit || setup.model.n_gpu_layers == HEARTH_GPU_LAYERS_AUTO) && setup.model.fit_device_bytes == 0)
         setup.model.fit_device_bytes = l->o->server.device_memory_bytes;
     add_arguments(l, &hth_worker_model_options, &setup, &usual, arguments);
     add_arguments(l, &hth_worker_request_options, &l->o->server, &usual_server, arguments);

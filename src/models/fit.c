@@ -74,6 +74,8 @@ static uint64_t host_limit(const hearth_model_options *options, hth_fit_room roo
 {
     const uint64_t there = room == HTH_FIT_TOTAL ? hth_os_memory_bytes() : hth_os_memory_available_bytes();
 
+    if (!options->fit) /* layers alone are chosen, and the host maps weights that it cannot hold */
+        return UINT64_MAX;
     if (options->fit_bytes > 0)
         return options->fit_bytes;
     if (there == 0)
@@ -90,7 +92,7 @@ static hth_fit_limits limits_of(const hearth_model_options *options, hth_fit_roo
     };
 }
 
-static hth_fit_terms terms_of(const hearth_model_options *options, const hth_model_needs *facts)
+static hth_fit_terms terms_of(const hearth_model_options *options, bool keeps_context, const hth_model_needs *facts)
 {
     const uint32_t n_all = facts->n_layers + 1, /* the output counts as one, as in llama.cpp */
         n_known = facts->n_ctx_train > 0 ? facts->n_ctx_train : N_CTX_UNKNOWN,
@@ -99,7 +101,7 @@ static hth_fit_terms terms_of(const hearth_model_options *options, const hth_mod
                    n_ctx_min = options->fit_n_ctx > 0 ? options->fit_n_ctx : N_CTX_MIN;
 
     return (hth_fit_terms){
-        .n_ctx_min = n_ctx_min < n_ctx_max ? n_ctx_min : n_ctx_max,
+        .n_ctx_min = n_ctx_min < n_ctx_max && !keeps_context ? n_ctx_min : n_ctx_max,
         .n_ctx_max = n_ctx_max,
         .n_layers_max = options->n_gpu_layers >= 0 && (uint32_t)options->n_gpu_layers < n_all
                           ? (uint32_t)options->n_gpu_layers
@@ -140,6 +142,12 @@ static void tell_choice(const asking *a)
     hth_engine_share parts;
     uint64_t bytes, limit;
 
+    if (a->limits.host_bytes == UINT64_MAX) {
+        hth_info(hth_runtime_log(a->runtime),
+                 "'%s': %u of %u layers on GPUs, as many as fit there with a context of %u", a->path, a->asked.n_layers,
+                 a->terms.n_layers_max, a->asked.n_ctx);
+        return;
+    }
     sum_up(a, &parts, &bytes, &limit);
     if (a->needs.memory.n_devices > 0)
         (void)snprintf(layers, sizeof(layers), ", %u of %u layers on GPUs", a->asked.n_layers, a->terms.n_layers_max);
@@ -172,15 +180,22 @@ hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, h
     hth_fit_choice choice = { .fits = false };
     hth_fit_answer answer;
     hearth_status status;
+    const bool keeps_context = !options->fit;
 
-    assert(options->fit);
+    assert(hth_model_must_fit(options));
+    if (options->n_gpu_layers == HEARTH_GPU_LAYERS_AUTO) /* all are the most */
+        options->n_gpu_layers = a.options.n_gpu_layers = HEARTH_GPU_LAYERS_ALL;
     options->fit = a.options.fit = false;
     *out = (hth_model_fit){ .n_ctx_max = 0 };
     /* Any candidate tells the facts of the model. */
     a.terms.n_layers_max = 0;
-    status = ask(&(hth_fit_candidate){ .n_ctx = N_CTX_MIN }, &a, &answer, &why);
+    status = ask(&(hth_fit_candidate){ .n_ctx = keeps_context ? options->n_ctx : N_CTX_MIN }, &a, &answer, &why);
+    if (status == HEARTH_OK && keeps_context && a.needs.memory.n_devices == 0)
+        return HEARTH_OK;
+    if (status == HEARTH_OK && keeps_context)
+        options->n_ctx = a.needs.n_ctx;
     if (status == HEARTH_OK) {
-        a.terms = terms_of(options, &a.needs);
+        a.terms = terms_of(options, keeps_context, &a.needs);
         status = hth_fit_choose(&a.terms, ask, &a, &choice, &why);
     }
     if (status == HEARTH_OK && (choice.at.n_ctx != a.asked.n_ctx || choice.at.n_layers != a.asked.n_layers))

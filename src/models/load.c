@@ -90,8 +90,9 @@ hearth_status hth_model_read_options(const hearth_model_options *options, hearth
         return hth_fail(err, HEARTH_MISUSE,
                         "draft_n_ctx is %u and draft_n_gpu_layers is %d; they must be at most %d, and at least -1",
                         out->draft_n_ctx, out->draft_n_gpu_layers, HTH_N_CTX_MAX);
-    if (out->n_gpu_layers < -1)
-        return hth_fail(err, HEARTH_MISUSE, "n_gpu_layers is %d; it must be -1 (all) or more", out->n_gpu_layers);
+    if (out->n_gpu_layers < HEARTH_GPU_LAYERS_AUTO)
+        return hth_fail(err, HEARTH_MISUSE, "n_gpu_layers is %d; it must be -2 (as many as fit), -1 (all) or more",
+                        out->n_gpu_layers);
     if (out->rpc_servers && hth_rpc_addresses_read(out->rpc_servers, &(hth_rpc_addresses){ .n = 0 }, err) != HEARTH_OK)
         return HEARTH_MISUSE;
     if (out->n_parallel < 1 || out->n_parallel > HTH_PARALLEL_MAX)
@@ -436,7 +437,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
     if (!runtime || !path || !out)
         return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
     status = hth_model_read_options(options, &given, err);
-    if (status == HEARTH_OK && given.fit)
+    if (status == HEARTH_OK && hth_model_must_fit(&given))
         status = hth_model_fit_options(runtime, path, HTH_FIT_FREE, &given, &(hth_model_fit){ 0 }, err);
     if (status == HEARTH_OK)
         status = hth_model_new(runtime, path, &given, &model, err);

@@ -66,7 +66,7 @@ hearth_status hth_measure_run(const hth_worker_options *options, int fd, hearth_
     if (options->sandbox)
         enter_sandbox(options, &runtime_options);
     status = hearth_runtime_open(&runtime_options, &runtime, err);
-    if (status == HEARTH_OK && model.fit)
+    if (status == HEARTH_OK && hth_model_must_fit(&model))
         status = hth_model_fit_options(runtime, options->model_path, HTH_FIT_TOTAL, &model, &fit, err);
     if (status == HEARTH_OK)
         status = hth_model_needs_ask(runtime, options->model_path, &model, &needs, err);

@@ -15,6 +15,7 @@
  *   top_k                what it claims to recommend
  *   cell_bytes    0      what it claims a cell to take
  *   free_mib      1024   MiB that it claims to be free for cells
+ *   gpu_mib       0      MiB of a GPU, all of them free, of which each layer takes 8 besides its cells; 0: it tells no needs
  *   vocab         260    tokens: 256 bytes, 4 control tokens, and made-up words beyond
  *   joins         0      1: the tokenizer reads the words " w260" to " w999"
  *   defined       0      last words of the vocabulary that are user-defined: the tokenizer always reads them
@@ -63,6 +64,7 @@ const hth_backend *hth_backend_stub(void)
         .model_free = hth_stub_model_free,
         .model_info = hth_stub_model_info,
         .cell_room = hth_stub_cell_room,
+        .needs = hth_stub_needs,
         .tokenize = hth_stub_tokenize,
         .piece = hth_stub_piece,
         .is_end = hth_stub_is_end,

@@ -34,6 +34,8 @@ struct hth_engine_model {
     uint32_t top_k; /* UINT32_MAX: it recommends nothing */
     uint32_t cell_bytes;
     uint32_t free_mib;
+    uint32_t gpu_mib;      /* 0: it tells no needs */
+    uint32_t n_gpu_layers; /* the output counts as one */
     uint32_t n_vocab;
     uint32_t joins_words;
     uint32_t n_defined;
@@ -103,6 +105,8 @@ hearth_status hth_stub_model_load(const char *path, const hth_engine_model_param
 void hth_stub_model_free(hth_engine_model *model);
 void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *out);
 void hth_stub_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v, hth_cell_room *out);
+hearth_status hth_stub_needs(const hth_engine_model *model, const hth_engine_context_params *params,
+                             hth_engine_needs *out, hearth_error *err);
 size_t hth_stub_metadata_count(const hth_engine_model *model);
 hearth_status hth_stub_metadata_key(const hth_engine_model *model, size_t index, char **out, hearth_error *err);
 hearth_status hth_stub_metadata(const hth_engine_model *model, const char *key, char **out, hearth_error *err);

@@ -9,6 +9,7 @@
 #include "stub/inside.h"
 
 #define N_WINDOW_DEFAULT 64
+#define LAYER_MIB 8
 
 static const struct {
     const char *name;
@@ -77,6 +78,8 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 1u << 30, &model->cell_bytes);
             else if (strcmp(item, "free_mib") == 0)
                 ok = parse_number(value, 0, 1u << 20, &model->free_mib);
+            else if (strcmp(item, "gpu_mib") == 0)
+                ok = parse_number(value, 0, 1u << 20, &model->gpu_mib);
             else if (strcmp(item, "vocab") == 0)
                 ok = parse_number(value, FIRST_WORD_TOKEN, 1u << 20, &model->n_vocab);
             else if (strcmp(item, "joins") == 0)
@@ -107,11 +110,12 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 1, &model->pairs);
         }
         if (!ok)
-            return hth_fail(err, HEARTH_MISUSE,
-                            "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, vocab, "
-                            "joins, defined, delay_us, kind, fills, window, encoder, embeds, labels, pairs, errs, "
-                            "short and words",
-                            path, item);
+            return hth_fail(
+                err, HEARTH_MISUSE,
+                "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, gpu_mib, vocab, "
+                "joins, defined, delay_us, kind, fills, window, encoder, embeds, labels, pairs, errs, "
+                "short and words",
+                path, item);
     }
     return HEARTH_OK;
 }
@@ -133,6 +137,8 @@ hearth_status hth_stub_model_load(const char *path, const hth_engine_model_param
         .kind = HTH_MODEL_PLAIN,
         .n_ctx_train = 4096,
         .free_mib = 1024,
+        .n_gpu_layers =
+            params->n_gpu_layers < 0 || params->n_gpu_layers > N_LAYERS ? N_LAYERS + 1 : (uint32_t)params->n_gpu_layers,
         .top_k = UINT32_MAX,
         .n_vocab = FIRST_WORD_TOKEN,
         .embeds = 1,
@@ -209,6 +215,27 @@ void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *o
 }
 
 /* As many cells as it is asked for cost nothing. */
+hearth_status hth_stub_needs(const hth_engine_model *model, const hth_engine_context_params *params,
+                             hth_engine_needs *out, hearth_error *err)
+{
+    const uint64_t n = model->n_gpu_layers, mib = 1 << 20;
+
+    if (model->gpu_mib == 0)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "the engine 'stub' does not tell the memory that a model would take");
+    *out = (hth_engine_needs){ .host.weight_bytes = (N_LAYERS + 1 - n) * LAYER_MIB * mib };
+    if (n == 0)
+        return HEARTH_OK; /* it has no GPU then, as the engine */
+    out->n_devices = 1;
+    out->devices[0] = (hth_engine_device_share){
+        .name = "GPU",
+        .free_bytes = model->gpu_mib * mib,
+        .total_bytes = model->gpu_mib * mib,
+        .share = { .weight_bytes = n * LAYER_MIB * mib,
+                   .cell_bytes = params->n_ctx * (uint64_t)model->cell_bytes * n / (N_LAYERS + 1) },
+    };
+    return HEARTH_OK;
+}
+
 void hth_stub_cell_room(const hth_engine_model *model, const char *type_k, const char *type_v, hth_cell_room *out)
 {
     (void)type_k;

@@ -33,7 +33,8 @@ static void keep_line(hearth_log_level level, const char *source, const char *me
     (void)level;
     f->n_without_effect += strstr(message, "these options have no effect") != NULL;
     if (strcmp(source, "hearth") == 0 &&
-        (strstr(message, "so that the model takes") || strstr(message, "fitted into memory")))
+        (strstr(message, "so that the model takes") || strstr(message, "as many as fit there") ||
+         strstr(message, "fitted into memory")))
         (void)snprintf(f->told, sizeof(f->told), "%s", message);
 }
 
@@ -152,6 +153,63 @@ FIXTURE_TEST(an_engine_that_tells_no_needs_loads_as_without_it)
     f->options.n_ctx = 2048;
     model = hth_test_model_load(f->runtime, "stub:", &f->options);
     hth_test_model_end(f->runtime, model);
+    assert_told(f, "'stub:' cannot be fitted into memory, and is loaded as it is");
+}
+
+/* Three layers of 8 MiB, and as many MiB of cells; a sixteenth of the GPU stays free. */
+static int32_t layers_on(fixture *f, const char *model, hth_fit_room room, hth_model_fit *fit, uint32_t *n_ctx)
+{
+    hearth_model_options options = f->options;
+    hearth_error err;
+
+    options.fit = false;
+    options.fit_bytes = MIB; /* the host is no limit */
+    options.n_gpu_layers = HEARTH_GPU_LAYERS_AUTO;
+    options.n_ctx = 3072;
+    assert_ok(hth_model_fit_options(f->runtime, model, room, &options, fit, &err), err);
+    *n_ctx = options.n_ctx;
+    return options.n_gpu_layers;
+}
+
+FIXTURE_TEST(automatic_layers_are_as_many_as_fit_beside_the_context)
+{
+    static const struct row {
+        const char *model;
+        hth_fit_room room;
+        int32_t n_layers;
+    } rows[] = {
+        { "stub:cell_bytes=1024,gpu_mib=64", HTH_FIT_FREE, HEARTH_GPU_LAYERS_ALL },
+        { "stub:cell_bytes=1024,gpu_mib=29", HTH_FIT_FREE, HEARTH_GPU_LAYERS_ALL },
+        { "stub:cell_bytes=1024,gpu_mib=28", HTH_FIT_FREE, 2 },
+        { "stub:cell_bytes=1024,gpu_mib=20", HTH_FIT_TOTAL, 2 },
+        { "stub:cell_bytes=1024,gpu_mib=19", HTH_FIT_FREE, 1 },
+        { "stub:cell_bytes=1024,gpu_mib=9", HTH_FIT_FREE, 0 },
+    };
+    hth_model_fit fit;
+    uint32_t n_ctx;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(layers_on(f, rows[i].model, rows[i].room, &fit, &n_ctx), rows[i].n_layers);
+        assert_int_equal(n_ctx, 3072);
+    }
+    assert_int_equal(layers_on(f, rows[2].model, HTH_FIT_FREE, &fit, &n_ctx), 2);
+    assert_int_equal(fit.n_layers, 2);
+    assert_int_equal(fit.n_layers_max, 3);
+    assert_int_equal(fit.n_ctx_max, 3072);
+    assert_told(f, "2 of 3 layers on GPUs, as many as fit there with a context of 3072");
+}
+
+FIXTURE_TEST(automatic_layers_change_nothing_without_gpus)
+{
+    hth_model_fit fit;
+    uint32_t n_ctx;
+
+    f->options.fit_device_bytes = MIB;
+    assert_int_equal(layers_on(f, MODEL, HTH_FIT_FREE, &fit, &n_ctx), HEARTH_GPU_LAYERS_ALL);
+    assert_int_equal(n_ctx, 3072);
+    assert_int_equal(fit.n_ctx_max, 0);
+    assert_string_equal(f->told, "");
+    assert_int_equal(layers_on(f, "stub:", HTH_FIT_FREE, &fit, &n_ctx), HEARTH_GPU_LAYERS_ALL);
     assert_told(f, "'stub:' cannot be fitted into memory, and is loaded as it is");
 }
 

@@ -82,13 +82,14 @@ TEST(a_usual_line_has_our_names)
 TEST(values_that_stand_for_the_default_are_the_default)
 {
     expect("-c 0 -ngl all -np -1 -t -1 --cache-ram -1 -m x", "--gpu-layers=-1 -m x");
-    expect("-ngl auto --gpu-layers all --gpu-layers -1 -ngl 0", "--gpu-layers=-1 --gpu-layers=-1 --gpu-layers=0");
+    expect("-ngl auto --gpu-layers all --gpu-layers -1 -ngl 0", "--gpu-layers=auto --gpu-layers=-1 --gpu-layers=-1 "
+                                                                "--gpu-layers=0");
     expect("--threads=-1 --ctx-size=0", "");
     expect("--fit off -fit 0 --fit=false", "");
     expect("--no-webui --no-ui", "--no-ui --no-ui");
     expect("-cram 0", "--ram=1M"); /* the least, and not the default */
     expect("-tb -1 --rope-freq-base 0 --rope-freq-scale 0 --yarn-orig-ctx 0 --yarn-ext-factor -1.00 -m x", "-m x");
-    expect("-md small.gguf -ngld all", "--draft-model=small.gguf --draft-gpu-layers=-1");
+    expect("-md small.gguf -ngld all -ngld auto", "--draft-model=small.gguf --draft-gpu-layers=-1");
     expect("--spec-draft-n-max 16 --draft-n-min 2", "--draft-max=14 --draft-min=2"); /* the longest there is */
 }
 

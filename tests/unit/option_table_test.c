@@ -47,6 +47,29 @@ static const hth_option rows[] = {
 };
 static const hth_option_table table = { rows, 5 };
 
+TEST(the_first_numbers_may_have_names)
+{
+    static const char *const words[] = { "auto", "all", NULL };
+    static const hth_option row = { "layers", 0, HTH_OPTION_I32, "N", "", .low = -2, .high = 9, .words = words };
+    static const struct {
+        const char *text;
+        int32_t number;
+        const char *written;
+    } cases[] = { { "auto", -2, "auto" }, { "all", -1, "all" }, { "-1", -1, "all" }, { "0", 0, "0" }, { "9", 9, "9" } };
+    char text[64];
+    int32_t number;
+    hearth_error err;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_true(hth_option_read(&row, &number, "--layers", cases[i].text, &err));
+        assert_int_equal(number, cases[i].number);
+        assert_true(hth_option_write(&row, &number, 0, text, sizeof(text)));
+        assert_string_equal(text, cases[i].written);
+    }
+    assert_false(hth_option_read(&row, &number, "--layers", "al", &err));
+    assert_false(hth_option_read(&row, &number, "--layers", "10", &err));
+}
+
 TEST(a_number_is_written_so_that_it_reads_as_the_same_number)
 {
     static const hth_option row = { "number", 0, HTH_OPTION_NUMBER, "X", "", .offset = 0 };

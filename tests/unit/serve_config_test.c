@@ -102,7 +102,8 @@ static const char everything[] =
     "}\n"
     "defaults { temperature = 0.6; top_k = 20; n_predict = -1; stop = [END, '###']; system = \"Be brief.\\nPlease.\"; "
     "seed = 7 }\n"
-    "model code:7b { path = /models/code.gguf; defaults { temperature = 0; reasoning = off; repeat_penalty = 1.05; "
+    "model code:7b { path = /models/code.gguf; gpu_layers = auto; draft_gpu_layers = all; defaults { temperature = "
+    "0; reasoning = off; repeat_penalty = 1.05; "
     "stop = [] \n"
     "                chat_template_kwargs = '{\"a\": 1}' }; cache { disabled = true; more_directories = [] } }\n";
 
@@ -177,8 +178,9 @@ FIXTURE_TEST(a_worker_is_told_what_is_not_the_default)
     assert_string_equal(set->options.models[1].name, "code:7b");
     assert_false(set->options.models[1].on_demand);
     assert_int_equal(set->options.models[1].ram_bytes, 0); /* no cache, no memory for it */
-    assert_non_null(strstr(worker_line(&set->options.models[1], line, sizeof(line)),
-                           "--model /models/code.gguf --name code:7b --cache /etc/hearth/kv --no-cache "));
+    assert_non_null(
+        strstr(worker_line(&set->options.models[1], line, sizeof(line)),
+               "--model /models/code.gguf --name code:7b --gpu-layers auto --cache /etc/hearth/kv --no-cache "));
     assert_non_null(strstr(line, "--temp 0 --top-k 20 --repeat-penalty 1.05 --predict -1 --seed 7 --system Be brief.\n"
                                  "Please. --reasoning off --chat-template-kwargs {\"a\": 1} "));
     assert_null(strstr(line, "--more-cache"));
