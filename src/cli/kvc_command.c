@@ -16,10 +16,12 @@
 
 #include "base/status.h"
 #include "cache/kvc_signature.h"
+#include "cli/cache_options.h"
 #include "cli/commands.h"
 #include "cli/kvc_verbs.h"
 #include "cli/option_table.h"
 #include "cli/output.h"
+#include "cli/units.h"
 #include "cli/values.h"
 #include "cli/verb.h"
 
@@ -72,8 +74,9 @@ static const char *const signature_names[] = {
 
 /* Requirements of the command line for every file. */
 typedef struct expectation {
-    const hth_key *key;                 /* NULL: any */
+    const char *key_begin;              /* the first digits, or all; NULL: any */
     const hth_signing_key *signing_key; /* NULL: signatures are shown and not checked */
+    bool full_keys;
 } expectation;
 
 typedef struct inspection {
@@ -87,7 +90,9 @@ typedef struct inspection {
     hth_key key;       /* the key of the tokens; for a row from the middle, the key that it claims */
     signature signature;
 
-    bool sound; /* everything verifies, also the expected key and the signature */
+    const char *key_begin; /* as in the expectation */
+    bool full_keys;        /* show all digits */
+    bool sound;            /* everything verifies, also the expected key and the signature */
     hth_kvc_fault fault;
 } inspection;
 
@@ -167,29 +172,43 @@ static void check_signature(inspection *file, const hth_signing_key *key)
     }
 }
 
+/* The file's own key behind the digits that are given, so that it is the file's if those are. */
+static bool expected_key(const inspection *file, hth_key *out)
+{
+    char digits[HEX_KEY_BYTES];
+
+    if (!file->key_begin || !file->head_sound)
+        return false;
+    hth_hex_encode(file->key.bytes, HTH_KEY_BYTES, digits);
+    memcpy(digits, file->key_begin, strlen(file->key_begin)); /* the options were checked */
+    return hth_hex_decode(digits, out->bytes, HTH_KEY_BYTES);
+}
+
 static hearth_status inspection_init(inspection *file, const char *path, const expectation *expected, hearth_error *err)
 {
     hth_kvc_info info;
     hearth_status status;
+    hth_key key;
 
-    *file = (inspection){ .path = path };
+    *file = (inspection){ .path = path, .key_begin = expected->key_begin, .full_keys = expected->full_keys };
     status = read_file(path, &file->bytes, &file->n_bytes, err);
     if (status != HEARTH_OK)
         return status;
 
     file->head_sound =
         hth_kvc_parse_meta(file->bytes, file->n_bytes, file->n_bytes, &file->info, &file->head_fault, NULL);
-    file->sound = hth_kvc_parse(file->bytes, file->n_bytes, expected->key, &info, &file->fault);
-    if (!file->head_sound)
-        return HEARTH_OK;
-    check_signature(file, expected->signing_key);
-    if (!starts_at_0(&file->info)) {
+    if (file->head_sound && !starts_at_0(&file->info)) {
         file->key = file->info.own_key;
-    } else if (!hth_key_of_bytes(&file->info.keyspace, file->info.tokens.data, file->info.tokens.n, &file->key)) {
+    } else if (file->head_sound &&
+               !hth_key_of_bytes(&file->info.keyspace, file->info.tokens.data, file->info.tokens.n, &file->key)) {
         free(file->bytes);
         file->bytes = NULL;
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the key of '%s'", path);
     }
+    file->sound =
+        hth_kvc_parse(file->bytes, file->n_bytes, expected_key(file, &key) ? &key : NULL, &info, &file->fault);
+    if (file->head_sound)
+        check_signature(file, expected->signing_key);
     return HEARTH_OK;
 }
 
@@ -400,7 +419,8 @@ static bool print_json(const inspection *file)
 
 /* ---- for people ---- */
 
-enum { LABEL_WIDTH = 19, TOKENS_SHOWN = 16, TEXT_BYTES_SHOWN = 400 };
+/* Behind TOKENS_COLUMN_MAX a token of ten digits, its space and " ..." would not fit 80 columns. */
+enum { LABEL_WIDTH = 19, TOKENS_COLUMN_MAX = 66, TEXT_BYTES_SHOWN = 400 };
 
 static void print_label(const char *label)
 {
@@ -413,6 +433,12 @@ static void print_hex(const char *label, const uint8_t *bytes, size_t n_bytes)
     for (size_t i = 0; i < n_bytes; i++)
         printf("%02x", bytes[i]);
     putchar('\n');
+}
+
+/* A key or another hash: its first digits tell it from others. */
+static void print_hash(const inspection *file, const char *label, const uint8_t *bytes, size_t n_bytes)
+{
+    print_hex(label, bytes, file->full_keys || n_bytes < HTH_CACHE_KEY_DIGITS / 2 ? n_bytes : HTH_CACHE_KEY_DIGITS / 2);
 }
 
 /* DEL and the control characters from U+0080 on: JSON need not escape them, and a terminal may obey them. */
@@ -463,24 +489,27 @@ static void print_time(const char *label, uint64_t seconds)
 
     print_label(label);
     if (seconds <= UINT32_MAX && gmtime_r(&at, &utc) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &utc) > 0)
-        printf("%s (%" PRIu64 ")\n", text, seconds);
+        printf("%s\n", text);
     else
         printf("%" PRIu64 "\n", seconds); /* not a real time */
 }
 
 static void print_tokens(const hth_kvc_info *info)
 {
-    size_t n = hth_kvc_n_tokens(info);
+    size_t n = hth_kvc_n_tokens(info), i = 0;
+    int column;
 
     print_label("tokens");
-    printf("%zu", n);
-    for (size_t i = 0; i < n && i < TOKENS_SHOWN; i++)
-        printf("%s%" PRIu32, i == 0 ? ": " : " ", (uint32_t)hth_kvc_token(info, i));
-    printf("%s\n", n > TOKENS_SHOWN ? " ..." : "");
+    column = 2 + LABEL_WIDTH + printf("%zu", n);
+    for (; i < n && column < TOKENS_COLUMN_MAX; i++)
+        column += printf("%s%" PRIu32, i == 0 ? ": " : " ", (uint32_t)hth_kvc_token(info, i));
+    printf("%s\n", i < n ? " ..." : "");
 }
 
-static void print_own_records(const hth_kvc_info *info)
+static void print_own_records(const inspection *file)
 {
+    const hth_kvc_info *info = &file->info;
+
     if (info->model.data)
         print_text("model", info->model);
     if (info->has_kind) {
@@ -492,9 +521,9 @@ static void print_own_records(const hth_kvc_info *info)
         printf("%" PRIu32 "\n", info->first_position);
     }
     if (info->has_parent)
-        print_hex("parent key", info->parent.bytes, HTH_KEY_BYTES);
+        print_hash(file, "parent key", info->parent.bytes, HTH_KEY_BYTES);
     if (info->has_own_key)
-        print_hex("own key", info->own_key.bytes, HTH_KEY_BYTES);
+        print_hash(file, "own key", info->own_key.bytes, HTH_KEY_BYTES);
     if (info->logits.data) {
         print_label("logits");
         printf("%" PRIu32 ", after the last token\n", info->logits.n / 4);
@@ -502,7 +531,7 @@ static void print_own_records(const hth_kvc_info *info)
     if (info->engine_build.data)
         print_text("engine build", info->engine_build);
     if (info->hmac.data)
-        print_hex("HMAC", info->hmac.data, info->hmac.n);
+        print_hash(file, "HMAC", info->hmac.data, info->hmac.n);
     if (info->has_head_crc) {
         print_label("head CRC32C");
         printf("%08" PRIx32 "\n", info->head_crc32c);
@@ -525,11 +554,12 @@ static void print_signature(const inspection *file)
 static void print_info(const inspection *file)
 {
     const hth_kvc_info *info = &file->info;
+    char size[32], image[32];
 
-    print_hex(starts_at_0(info) ? "key of its tokens" : "key it claims", file->key.bytes, HTH_KEY_BYTES);
+    print_hash(file, starts_at_0(info) ? "key of its tokens" : "key it claims", file->key.bytes, HTH_KEY_BYTES);
     print_label("size");
-    printf("%zu bytes: %" PRIu64 " of image from byte %" PRIu64 ", CRC32C %08" PRIx32 "\n", file->n_bytes,
-           info->image_byte_count, info->image_offset, info->image_crc32c);
+    printf("%s, image %s at byte %" PRIu64 ", CRC32C %08" PRIx32 "\n", hth_size_text(file->n_bytes, size),
+           hth_size_text(info->image_byte_count, image), info->image_offset, info->image_crc32c);
     print_label("save reason");
     printf("%s\n", hearth_save_reason_name(info->save_reason));
     if (info->save_reason_detail.data)
@@ -538,12 +568,12 @@ static void print_info(const inspection *file)
     print_time("last used", info->last_used_time);
     print_label("hits");
     printf("%" PRIu32 "\n", info->hit_count);
-    print_hex("fingerprint", info->keyspace.fingerprint, sizeof(info->keyspace.fingerprint));
+    print_hash(file, "fingerprint", info->keyspace.fingerprint, sizeof(info->keyspace.fingerprint));
     print_label("fingerprint mode");
     printf("%s\n", fingerprint_mode_name(info->keyspace.fingerprint_mode));
     print_label("quant type");
     printf("%s (%u bits)\n", hth_quant_name(info->keyspace.quant_byte), info->quant_bits);
-    print_hex("ctx params hash", info->keyspace.ctx_params_hash, sizeof(info->keyspace.ctx_params_hash));
+    print_hash(file, "ctx params hash", info->keyspace.ctx_params_hash, sizeof(info->keyspace.ctx_params_hash));
     print_label("context size");
     printf("%" PRIu32 "\n", info->context_size);
     print_label("cached tokens");
@@ -555,8 +585,19 @@ static void print_info(const inspection *file)
         print_text("host", info->hostname);
     if (info->writer_version.data)
         print_text("writer", info->writer_version);
-    print_own_records(info);
+    print_own_records(file);
     print_signature(file);
+}
+
+static void write_fault(const inspection *file, char *text, size_t capacity)
+{
+    char digits[HEX_KEY_BYTES];
+
+    hth_hex_encode(file->key.bytes, HTH_KEY_BYTES, digits);
+    if (file->fault.reason == HTH_KVC_KEY_MISMATCH && file->key_begin && strlen(file->key_begin) < HEX_KEY_BYTES - 1)
+        (void)snprintf(text, capacity, "its key %s does not begin with %s", digits, file->key_begin); /* sized for it */
+    else
+        hth_kvc_fault_text(&file->fault, text, capacity);
 }
 
 static bool print_for_people(const inspection *file)
@@ -567,7 +608,7 @@ static bool print_for_people(const inspection *file)
         printf("%s: verifies%s\n", file->path,
                starts_at_0(&file->info) ? "" : ", but for its key, which names tokens of earlier rows, too");
     } else {
-        hth_kvc_fault_text(&file->fault, text, sizeof(text));
+        write_fault(file, text, sizeof(text));
         printf("%s: does not verify: %s\n", file->path, text);
     }
     if (file->head_sound)
@@ -581,16 +622,26 @@ typedef struct inspect_options {
     bool json;
     const char *key; /* NULL: any */
     const char *signing_key_file;
+    bool full_keys;
     bool help;
 } inspect_options;
+
+static bool check_key_begin(const char *shown, const char *value, hearth_error *err)
+{
+    const size_t n = strlen(value);
+
+    return (n >= HTH_CACHE_KEY_DIGITS_MIN && n < HEX_KEY_BYTES && strspn(value, "0123456789abcdef") == n) ||
+           hth_value_wrong(shown, value, "the first hex digits of a key, in lower case", err);
+}
 
 #define AT(field) offsetof(inspect_options, field)
 
 static const hth_option inspect_rows[] = {
     { "json", 0, HTH_OPTION_FLAG, NULL, "one JSON object a line for each file, numbers over 2^63 as strings",
       .offset = AT(json) },
-    { "key", 0, HTH_OPTION_TEXT, "HEX", "the key that every file must have", .offset = AT(key),
-      .check = hth_kvc_check_hash },
+    { "key", 0, HTH_OPTION_TEXT, "HEX", "the key that every file must have, or its first digits", .offset = AT(key),
+      .check = check_key_begin },
+    { "full-keys", 0, HTH_OPTION_FLAG, NULL, "show all digits of the keys", .offset = AT(full_keys) },
     { "signing-key", 0, HTH_OPTION_TEXT, "FILE",
       "the key that every file must be signed with: 64 hex digits, or 32 bytes and more, which others may neither read "
       "nor write",
@@ -600,10 +651,11 @@ static const hth_option inspect_rows[] = {
 
 static const hth_option_table inspect_table = { inspect_rows, sizeof(inspect_rows) / sizeof(inspect_rows[0]) };
 
-static const char inspect_usage[] = "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] FILE...\n"
-                                    "\n"
-                                    "Reads KVC files whole and shows their content and whether they verify.\n"
-                                    "\n";
+static const char inspect_usage[] =
+    "usage: hearth kvc inspect [--json] [--key HEX] [--signing-key FILE] [--full-keys] FILE...\n"
+    "\n"
+    "Reads KVC files whole and shows their content and whether they verify.\n"
+    "\n";
 static const char inspect_closing[] =
     "\nExit codes: 0 all files verify, 1 one does not or cannot be read, 2 wrong usage.\n";
 
@@ -633,7 +685,7 @@ static void report_fault(const inspection *file)
 {
     char text[256];
 
-    hth_kvc_fault_text(&file->fault, text, sizeof(text));
+    write_fault(file, text, sizeof(text));
     (void)fprintf(stderr, "hearth: '%s' does not verify: %s; %s\n", file->path, text, remedy(file->fault.reason));
 }
 
@@ -677,9 +729,8 @@ static int command_inspect(int argc, char **argv)
     inspect_options options = { .json = false };
     int first = hth_option_table_parse(&inspect_table, "hearth kvc inspect", argc, argv, &options);
     hth_signing_key *signing_key = NULL;
-    expectation expected = { .key = NULL };
+    expectation expected = { .key_begin = NULL };
     hearth_error err = { .message = "" };
-    hth_key key;
     int exit_code;
 
     if (first < 0)
@@ -690,8 +741,8 @@ static int command_inspect(int argc, char **argv)
     }
     if (first == argc)
         return hth_kvc_usage_error("kvc inspect", "no file to inspect");
-    if (options.key && hth_hex_decode(options.key, key.bytes, HTH_KEY_BYTES))
-        expected.key = &key;
+    expected.key_begin = options.key;
+    expected.full_keys = options.full_keys;
     if (options.signing_key_file &&
         hth_signing_key_load(NULL, options.signing_key_file, &signing_key, &err) != HEARTH_OK) {
         (void)fprintf(stderr, "hearth: %s\n", err.message);

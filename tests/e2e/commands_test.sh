@@ -26,6 +26,17 @@ for row in "$cache"/rows/*/*.kvc; do
   "$hearth" kvc inspect "$row" >"$work/out" || fail "a fresh row does not verify: $(cat "$work/out")"
   grep -q "$key" "$work/out" || fail "inspect does not show the key of $row"
 done
+# Twelve digits of each hash, all with --full-keys; the first digits of a key stand for it.
+"$hearth" kvc inspect "$row" | sed 1d >"$work/out"
+grep -qE '[0-9a-f]{13}' "$work/out" && fail "inspect shows long keys: $(cat "$work/out")"
+grep -qE "^  key .* $(echo "$key" | cut -c 1-12)\$" "$work/out" || fail "inspect does not begin with the key: $(cat "$work/out")"
+grep -qE '^  size  *[0-9.]+ [KM]?i?B, image ' "$work/out" || fail "the size has no unit: $(cat "$work/out")"
+[ -z "$(awk 'length > 80' "$work/out")" ] || fail "lines are too long: $(cat "$work/out")"
+"$hearth" kvc inspect --full-keys "$row" | sed 1d | grep -q "$key" || fail "--full-keys shows no full key"
+"$hearth" kvc inspect --key "$(echo "$key" | cut -c 1-7)" "$row" >"$work/out" || fail "a beginning of the key is refused: $(cat "$work/out")"
+"$hearth" kvc inspect --key "$key" "$row" >"$work/out" || fail "the key is refused: $(cat "$work/out")"
+refuse 1 'does not begin with 0000000' kvc inspect --key 0000000 "$row"
+refuse 2 "must be the first hex digits of a key" kvc inspect --key xyz "$row"
 head -c 200 "$row" >"$work/cut.kvc"
 status=0
 "$hearth" kvc inspect "$work/cut.kvc" >"$work/out" 2>&1 || status=$?
