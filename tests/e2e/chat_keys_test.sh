@@ -28,7 +28,8 @@ begin() {
   wait_for "the prompt" grep -aq '>>> ' "$work/screen"
 }
 finish() { printf '/quit\r' >&3; exec 3>&-; wait "$terminal" || fail "the program ends badly: $(cat -v "$work/screen")"; }
-keys() { printf "$@" >&3; } # shellcheck disable=SC2059
+# shellcheck disable=SC2059
+keys() { printf "$@" >&3; }
 texts() { curl -s "$odd_url/texts"; }
 # asked "N JSON": the user's messages are N by now, and the last is this one
 is_asked() { [ "$(texts)" = "$1" ]; }

@@ -48,6 +48,8 @@ said 'there is no reply yet'
 printf 'Tell me \\\nabout\n"""\na fox\nand a bear\n"""\n/save lines\n' | chat "$tiny" -n 5
 node -e 'const [a, , b] = JSON.parse(require("fs").readFileSync(process.argv[1])).messages
   if (a.content !== "Tell me \nabout" || b.content !== "a fox\nand a bear") throw new Error(JSON.stringify([a, b]))' "$chats/lines.json"
+printf '/help\n' | chat "$tiny" --no-save
+[ -z "$(awk 'length > 80' "$work/err")" ] || fail "lines of /help are too long: $(cat "$work/err")"
 printf '/hepl\n' | "$hearth" chat "$tiny" --no-save >"$work/out" 2>"$work/err" && fail "an unknown word ends well"
 said "did you mean '/help'"
 printf 'Hello\n/save fox tale\n/edit \377\n/save other\n/temp\n' | chat "$tiny" -n 5
