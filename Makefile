@@ -43,7 +43,7 @@ demo: deps
 	@scripts/demo.sh $(BUILD)
 
 test: build
-	@scripts/deps.sh --browser
+	@scripts/deps.sh --tests
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error $(CTEST_FLAGS)
 
 # A few tests on Mesa's Vulkan device, a GPU that the CPU computes. `make test` leaves them out, because the engine's

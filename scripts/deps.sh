@@ -3,8 +3,8 @@
 #
 # On Debian and Ubuntu the script installs them (with sudo when not root). On other systems it prints their names and
 # fails. With --tools it also installs the tools that check the code, with --software-gpu a Vulkan device that the CPU
-# computes, with --browser the browser for the test of the page, with --packages the tools that make Debian packages, with
-# --package-tests those that check them.
+# computes, with --browser the browser for the test of the page, with --tests all that `make test` needs, with --packages
+# the tools that make Debian packages, with --package-tests those that check them.
 set -eu
 
 say() { printf 'deps: %s\n' "$*" >&2; }
@@ -14,9 +14,10 @@ uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev l
 debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz only
 debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
-debian_browser='chromium'   # for make test only
-debian_packagers='debhelper'   # for make deb only
-debian_package_tests='lintian mmdebstrap'   # for make deb-test only
+debian_browser='chromium'   # for make test and make pictures only
+debian_packagers='debhelper'   # for make test and make deb only
+debian_systems='mmdebstrap uidmap'   # for make test and make deb-test only
+debian_package_tests='lintian'   # for make deb-test only
 
 wanted=$debian_packages
 if [ "${HEARTH_VULKAN:-0}" != 0 ]; then wanted="$wanted $debian_vulkan"; fi
@@ -24,8 +25,13 @@ case ${1:-} in
   --tools) wanted="$wanted $debian_tools" ;;
   --software-gpu) wanted="$wanted $debian_software_gpu" ;;
   --browser) wanted="$wanted $debian_browser" ;;
+  --tests)
+    wanted="$wanted $debian_browser"
+    # The test of the packages is of Debian alone.
+    if grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then wanted="$wanted $debian_packagers $debian_systems"; fi
+    ;;
   --packages) wanted="$wanted $debian_packagers" ;;
-  --package-tests) wanted="$wanted $debian_package_tests" ;;
+  --package-tests) wanted="$wanted $debian_package_tests $debian_systems" ;;
 esac
 
 missing_debian() {

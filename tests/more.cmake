@@ -68,6 +68,12 @@ foreach(script ${scripts})
   endif()
 endforeach()
 
+# Debian packages of this build, in a new Debian system. They have no code of sanitizers.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT HEARTH_SANITIZE AND NOT HEARTH_FUZZ)
+  add_test(NAME packages/deb COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packages/build_test.sh ${CMAKE_BINARY_DIR})
+  set_tests_properties(packages/deb PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77) # without the tools of Debian
+endif()
+
 # These tests let calls of a file system fail, or keep their own model of a disk. So they need no disk, whose fsync
 # would be most of their time.
 if(IS_DIRECTORY /dev/shm)

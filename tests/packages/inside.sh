@@ -1,14 +1,13 @@
 #!/bin/sh
-# inside.sh - the part of deb_test.sh inside the new system, as root, in a chroot without systemd
+# inside.sh - the part of deb_test.sh inside the new system, as root, in a chroot without systemd, with curl, logrotate,
+# and man
 set -eu
 cd /test
 fail() { echo "FAILED: $*" >&2; cat /test/log >&2 2>/dev/null || true; exit 1; }
 expect() { [ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"; }
 export DEBIAN_FRONTEND=noninteractive HEARTH_CACHE=/test/cache
 # The user of the service comes from sysusers.d; systemd itself is not needed.
-apt-get update -q >log 2>&1 || fail "apt finds no packages"
 install="apt-get install -y -q --no-install-recommends"
-$install systemd-standalone-sysusers curl logrotate man-db >log 2>&1 || fail "no tools"
 # Files with the name: the same before the packages come as after they are purged. man keeps pages for itself.
 state() {
   find / -xdev \( -path /test -o -path /proc -o -path /sys -o -path /tmp -o -path /var/cache/man \) -prune -o \
@@ -20,14 +19,21 @@ state >before
 dpkg -i ./hearth_*.deb ./libhearth1_*.deb >log 2>&1 && fail "the packages name no dependency"
 $install -f >log 2>&1 || fail "the dependencies of the server cannot be installed"
 expect "the state of the package" "$(dpkg-query -W -f '${Status}' hearth)" "install ok installed"
-hearth --version >log || fail "the command does not run"
-for page in hearth.1 hearth-serve.1 hearth.conf.5; do
+hearth version >log || fail "the command does not run"
+expect "the version of the command" "$(sed -n 's/^hearth //p' log)" "$(dpkg-query -W -f '${Version}' hearth)"
+commands=$(hearth help --names)
+pages="hearth.1 hearth.conf.5"
+for command in $commands; do pages="$pages hearth-$command.1"; done
+for page in $pages; do
   [ -n "$(man -w "${page##*.}" "${page%.*}")" ] || fail "there is no manual page $page"
 done
 man -P cat --warnings hearth.conf 2>warnings | grep -q residency || fail "hearth.conf(5) lacks keys"
 for file in bash-completion/completions/hearth zsh/vendor-completions/_hearth fish/vendor_completions.d/hearth.fish; do
-  [ -s "/usr/share/$file" ] || fail "there is no completion $file"
+  for command in $commands; do
+    grep -qw "$command" "/usr/share/$file" || fail "the completion $file does not know '$command'"
+  done
 done
+bash -n /usr/share/bash-completion/completions/hearth || fail "bash does not read its completion"
 [ ! -s warnings ] || fail "hearth.conf(5) is no correct page: $(cat warnings)"
 dpkg-query -W -f '${Conffiles}' hearth | grep -q ' /etc/hearth/hearth.conf ' || fail "the configuration is no conffile"
 for package in hearth libhearth1; do
@@ -38,7 +44,7 @@ logrotate -d /etc/logrotate.d/hearth >log 2>&1 || fail "logrotate refuses its fi
 # The unit's commands, as its user, in the folders that systemd would make.
 unit=/lib/systemd/system/hearth.service
 command_of() { sed -n "s/^$1=//p" $unit; }
-id hearth >log 2>&1 || fail "the package makes no user"
+expect "the user of the service" "$(getent passwd hearth | cut -d: -f6-)" "/var/lib/hearth:/usr/sbin/nologin"
 story=$(yes 'the fox ran over a hill and saw an old river' | head -n 20)
 printf '{"model": "hearth-tiny", "prompt": "%s", "max_tokens": 8, "temperature": 0}' "$(echo $story)" >request
 install -d -o hearth -g hearth /var/lib/hearth /var/cache/hearth /var/log/hearth /run/hearth
@@ -74,10 +80,13 @@ trap - EXIT
 [ -n "$(find /var/cache/hearth -name '*.kvc')" ] || fail "nothing was kept in the cache"
 rm -r /run/hearth # which systemd removes
 
-# A program of somebody else.
-$install ./libhearth-dev_*.deb gcc libc6-dev pkg-config >log 2>&1 || fail "libhearth-dev cannot be installed"
+# A program of somebody else, compiled here unless it came with this script.
+compiler='gcc libc6-dev pkg-config'
+if [ -f complete ]; then compiler=; fi
+# shellcheck disable=SC2086
+$install ./libhearth-dev_*.deb $compiler >log 2>&1 || fail "libhearth-dev cannot be installed"
 # shellcheck disable=SC2046
-cc complete.c -o complete $(pkg-config --cflags --libs hearth) 2>log || fail "a program does not compile"
+[ -f complete ] || cc complete.c -o complete $(pkg-config --cflags --libs hearth) 2>log || fail "a program does not compile"
 ./complete hearth-tiny.gguf 'Once upon a time' >reply 2>log || fail "a program does not run"
 [ -s reply ] || fail "a program says nothing"
 
