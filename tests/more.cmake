@@ -68,8 +68,11 @@ foreach(script ${scripts})
   endif()
 endforeach()
 
-# Debian packages of this build, in a new Debian system. They have no code of sanitizers.
+# Debian packages of this build, in a new Debian system, and the container file that installs such packages. They have no
+# code of sanitizers.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT HEARTH_SANITIZE AND NOT HEARTH_FUZZ)
+  add_test(NAME packages/containerfile COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packages/containerfile_test.sh
+    ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
   add_test(NAME packages/deb COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packages/build_test.sh ${CMAKE_BINARY_DIR})
   set_tests_properties(packages/deb PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77) # without the tools of Debian
 endif()
