@@ -57,7 +57,7 @@ const facts = (results) => [
 ]
 const INTRODUCTION = 'Hearth and llama-server are built from the same source of the engine. They run the same model, of random weights, with ' +
   'the same slots, threads, context and KV types. Clients, servers and models are on one machine. All else of a server is its default, but for the ' +
-  'flags below. A ratio is Hearth\'s number divided by the number of llama-server.'
+  'flags below. A ratio is Hearth\'s number divided by the number of llama-server; a difference of up to 2% counts as none.'
 const TRIAL = ' QUICK=1 was a trial with a tiny model and few rounds: its numbers mean nothing.'
 const introductionOf = (results) => INTRODUCTION + (results.isTrial ? TRIAL : '')
 const aboutOf = (chart) => {
