@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/controls.h"
+
 const char *hearth_status_name(hearth_status status)
 {
     switch (status) {
@@ -73,10 +75,8 @@ static void write_message(hearth_error *err, hearth_status status, int errnum, c
     n = vsnprintf(err->message, sizeof(err->message), format, arguments);
     if (n < 0)
         err->message[0] = '\0';
-    for (char *c = err->message; *c; c++) /* one line, whatever the arguments hold */
-        if (*c == '\n' || *c == '\r')
-            *c = ' ';
     hth_end_at_character(err->message, sizeof(err->message));
+    hth_controls_blank(err->message); /* one line that a terminal only shows, whatever the arguments hold */
 }
 
 hearth_status hth_fail(hearth_error *err, hearth_status status, const char *format, ...)
@@ -150,6 +150,8 @@ void hth_fail_prefix(hearth_error *err, const char *format, ...)
     va_start(arguments, format);
     n = vsnprintf(err->message, sizeof(err->message), format, arguments);
     va_end(arguments);
+    hth_end_at_character(err->message, sizeof(err->message));
+    hth_controls_blank(err->message);
     if (n < 0 || (size_t)n + 2 >= sizeof(err->message))
         return;
     n_head = (size_t)n + 2;

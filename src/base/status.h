@@ -13,7 +13,8 @@
 
 /*
  * Write a message into err (which may be NULL) and return status, so that callers can `return hth_fail(...)`.
- * Thread-safe. The message is cut at the size of hearth_error.message, at a character boundary.
+ * Thread-safe. The message is cut at the size of hearth_error.message, at a character boundary. Control characters
+ * become spaces.
  */
 hearth_status hth_fail(hearth_error *err, hearth_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/controls.h"
 #include "base/fs.h"
 #include "cache/directory.h"
 #include "cli/cache_verbs.h"
@@ -155,11 +156,14 @@ static bool print_answer_json(const answer *a)
 /* Print on one line, however many the text has. */
 static void print_text(const char *text)
 {
-    for (; *text; text++) {
+    for (size_t n = strlen(text), n_step; n > 0; text += n_step, n -= n_step) {
+        const size_t n_control = hth_control_bytes(text, n);
+
+        n_step = n_control > 0 ? n_control : 1;
         if (*text == '\n')
             (void)fputs("\\n", stdout); /* the end checks whether all was written */
         else
-            (void)putchar((unsigned char)*text < 0x20 || *text == 0x7F ? ' ' : *text);
+            (void)putchar(n_control > 0 ? ' ' : *text);
     }
 }
 

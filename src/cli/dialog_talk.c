@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/controls.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "cli/dialog_view.h"
@@ -129,12 +130,7 @@ static bool is_name(const char *name)
 {
     const size_t n = strlen(name);
 
-    if (n == 0 || n > NAME_BYTES_MAX || *name == '.')
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (name[i] == '/' || (unsigned char)name[i] < 0x20 || name[i] == 0x7F)
-            return false;
-    return true;
+    return n > 0 && n <= NAME_BYTES_MAX && *name != '.' && !strchr(name, '/') && !hth_has_controls(name);
 }
 
 bool hth_talk_path(const char *name, char out[PATH_MAX], hearth_error *err)
@@ -360,7 +356,7 @@ static void print_kept(const kept *one, FILE *out)
     if (!hth_talk_init(&talk))
         return;
     n = (size_t)snprintf(line, sizeof(line), "  %-24.100s ", one->name);
-    (void)hth_dialog_put_clean(line, n, out); /* only a display */
+    (void)hth_controls_leave_out(line, n, out); /* only a display */
     n = 0;
     if (hth_talk_load(&talk, one->name, NULL) == HEARTH_OK)
         json_array_foreach(talk.messages, i, message) if (!question && is_question(message)) question =
@@ -372,7 +368,7 @@ static void print_kept(const kept *one, FILE *out)
     }
     for (; question && ((unsigned char)*question & 0xC0) == 0x80 && n < sizeof(line); question++)
         line[n++] = *question;
-    (void)hth_dialog_put_clean(line, n, out); /* only a display */
+    (void)hth_controls_leave_out(line, n, out); /* only a display */
     (void)fputs(question && *question ? "...\n" : "\n", out);
     hth_talk_deinit(&talk);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/controls.h"
 #include "base/status.h"
 
 enum { SAID_BYTES = 4096 };
@@ -36,29 +37,11 @@ static void put(hth_dialog_view *view, const char *text, size_t n_bytes)
         view->has_failed = true;
 }
 
-bool hth_dialog_put_clean(const char *text, size_t n_bytes, FILE *out)
-{
-    size_t begin = 0;
-    bool written = true;
-
-    for (size_t i = 0; i < n_bytes; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        const bool is_c1 = c == 0xC2 && i + 1 < n_bytes && (unsigned char)text[i + 1] < 0xA0;
-
-        if (!is_c1 && ((c >= 0x20 && c != 0x7F) || c == '\n' || c == '\t'))
-            continue;
-        written &= fwrite(text + begin, 1, i - begin, out) == i - begin;
-        i += is_c1;
-        begin = i + 1;
-    }
-    return fwrite(text + begin, 1, n_bytes - begin, out) == n_bytes - begin && written;
-}
-
 static void put_text(hth_dialog_view *view, const char *text, size_t n_bytes)
 {
     if (!view->is_terminal)
         put(view, text, n_bytes);
-    else if (!hth_dialog_put_clean(text, n_bytes, stdout))
+    else if (!hth_controls_leave_out(text, n_bytes, stdout))
         view->has_failed = true;
 }
 
@@ -153,7 +136,7 @@ void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...)
     va_end(arguments);
     hth_end_at_character(text, sizeof(text));
     (void)fputs(coloured ? dim : "", stderr); /* only a display, as all below */
-    (void)hth_dialog_put_clean(text, strlen(text), stderr);
+    (void)hth_controls_leave_out(text, strlen(text), stderr);
     (void)fprintf(stderr, "%s\n", coloured ? plain : "");
 }
 

@@ -32,11 +32,6 @@ void hth_dialog_view_begin(hth_dialog_view *view, hth_dialog_hooks *hooks_out);
 /* It has ended; figures NULL: it failed. */
 void hth_dialog_view_end(hth_dialog_view *view, const hth_dialog_figures *figures);
 
-/*
- * Write text without the control characters that could command a terminal; line ends and tabs stay. False: it could not
- * be written.
- */
-bool hth_dialog_put_clean(const char *text, size_t n_bytes, FILE *out);
 /* Say something that is not part of the conversation, on standard error; at most 4095 bytes. */
 void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Explain how much of the prompt was known, and why the rest was not. */

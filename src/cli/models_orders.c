@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/operator_page.h"
+#include "cli/output.h"
 #include "hub/client.h"
 #include "server/worker_view.h"
 
@@ -116,8 +117,9 @@ static void print_answer(const char *name, const hth_buffer *body)
     json_object_foreach(page, key, value)
     {
         if (json_is_string(value))
-            printf("%s: %s\n", name, json_string_value(value));
-        json_array_foreach(value, i, one) if (json_is_string(one)) printf("%s: %s\n", json_string_value(one), key);
+            hth_output_line(stdout, "%s: %s", name, json_string_value(value));
+        json_array_foreach(value, i, one) if (json_is_string(one))
+            hth_output_line(stdout, "%s: %s", json_string_value(one), key);
     }
     json_decref(page);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "server/ask.h"
 
 static const hth_option rows[] = {
@@ -28,10 +29,10 @@ static int refuse(const char *url, long status, const hth_buffer *body)
     const json_t *said = json_object_get(json_object_get(page, "error"), "message");
 
     if (json_is_string(said))
-        (void)fprintf(stderr, "hearth: the server at '%s' refuses with %ld: %s\n", url, status,
-                      json_string_value(said));
+        hth_output_line(stderr, "hearth: the server at '%s' refuses with %ld: %s", url, status,
+                        json_string_value(said));
     else
-        (void)fprintf(stderr, "hearth: the server at '%s' answers with %ld; is it a Hearth server?\n", url, status);
+        hth_output_line(stderr, "hearth: the server at '%s' answers with %ld; is it a Hearth server?", url, status);
     json_decref(page);
     return HTH_EXIT_FAILED;
 }

@@ -5,11 +5,36 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/controls.h"
+#include "base/status.h"
 #include "cli/commands.h"
+
+enum { LINE_BYTES = 4096 };
+
+bool hth_output_text(const char *text, size_t n_bytes)
+{
+    if (isatty(STDOUT_FILENO))
+        return hth_controls_leave_out(text, n_bytes, stdout);
+    return n_bytes == 0 || fwrite(text, 1, n_bytes, stdout) == n_bytes;
+}
+
+void hth_output_line(FILE *out, const char *format, ...)
+{
+    char text[LINE_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments); /* cut */
+    va_end(arguments);
+    hth_end_at_character(text, sizeof(text));
+    hth_controls_blank(text);
+    (void)fprintf(out, "%s\n", text);
+}
 
 int hth_output_end(int exit_code)
 {

@@ -1,8 +1,24 @@
 /*
- * output.h - the end of standard output
+ * output.h - texts of others on standard output, and its end
  */
 #ifndef HTH_CLI_OUTPUT_H
 #define HTH_CLI_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/*
+ * Write text of a model or another program to standard output: to a terminal without control characters, which would
+ * command it, elsewhere as it is. False: it could not be written.
+ */
+bool hth_output_text(const char *text, size_t n_bytes);
+
+/*
+ * Print one line, without a newline in format, of at most 4095 bytes. Control characters of the arguments become spaces.
+ * Only the end tells a failure.
+ */
+void hth_output_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
  * Flush standard output. Returns exit_code, or that of a failure if output was lost; with a message, unless the reader

@@ -96,10 +96,11 @@ static void print_model(const json_t *model)
     if (n_prompt > 0)
         (void)snprintf(cached, sizeof(cached), "%.0f%%",
                        100.0 * (double)number(model, "cache", "tokens_cached") / (double)n_prompt);
-    printf("%-*s %-8s %-13s %10s %4llu %4llu %7s %7s %4s\n", NAME_COLUMNS, name ? name : "?", state ? state : "?",
-           residency ? residency : "?", hth_size_text(number(model, "memory_bytes", NULL), memory),
-           (unsigned long long)number(model, "running_requests", NULL),
-           (unsigned long long)number(model, "waiting_requests", NULL), idle, leaves, cached);
+    hth_output_line(stdout, "%-*s %-8s %-13s %10s %4llu %4llu %7s %7s %4s", NAME_COLUMNS, name ? name : "?",
+                    state ? state : "?", residency ? residency : "?",
+                    hth_size_text(number(model, "memory_bytes", NULL), memory),
+                    (unsigned long long)number(model, "running_requests", NULL),
+                    (unsigned long long)number(model, "waiting_requests", NULL), idle, leaves, cached);
 }
 
 /* A size, or "-" for 0. */
@@ -115,9 +116,10 @@ static void print_parts(const char *name, const json_t *share, uint64_t expected
                    buffers = number(share, "compute_bytes", NULL);
     char text[5][SIZE_BYTES];
 
-    printf("%-*s %10s %10s %10s %10s %10s\n", MEMORY_NAME_COLUMNS, name, size_or_dash(weights, text[0]),
-           size_or_dash(cells, text[1]), size_or_dash(buffers, text[2]),
-           size_or_dash(expected > 0 ? expected : weights + cells + buffers, text[3]), size_or_dash(measured, text[4]));
+    hth_output_line(stdout, "%-*s %10s %10s %10s %10s %10s", MEMORY_NAME_COLUMNS, name, size_or_dash(weights, text[0]),
+                    size_or_dash(cells, text[1]), size_or_dash(buffers, text[2]),
+                    size_or_dash(expected > 0 ? expected : weights + cells + buffers, text[3]),
+                    size_or_dash(measured, text[4]));
 }
 
 /* The choice of --fit, if there was one. */
@@ -156,12 +158,13 @@ static void print_memory(const json_t *model)
 /* All models on the host or a device. */
 static void print_pool(const char *name, const json_t *pool)
 {
-    char used[SIZE_BYTES], limit[SIZE_BYTES];
+    const bool is_limited = json_object_get(pool, "limit_bytes") != NULL;
+    char used[SIZE_BYTES], limit[SIZE_BYTES] = "";
 
-    printf("%s: %s", name, hth_size_text(number(pool, "used_bytes", NULL), used));
-    if (json_object_get(pool, "limit_bytes"))
-        printf(" of %s", hth_size_text(number(pool, "limit_bytes", NULL), limit));
-    printf("\n");
+    if (is_limited)
+        (void)hth_size_text(number(pool, "limit_bytes", NULL), limit);
+    hth_output_line(stdout, "%s: %s%s%s", name, hth_size_text(number(pool, "used_bytes", NULL), used),
+                    is_limited ? " of " : "", limit);
 }
 
 static int print_page(const json_t *page, bool memory)
@@ -252,14 +255,14 @@ static int print_names(const json_t *page)
         const char *name = json_string_value(json_object_get(model, "name"));
 
         if (name)
-            (void)puts(name);
+            hth_output_line(stdout, "%s", name);
     }
     return hth_output_end(HTH_EXIT_OK);
 }
 
 static int print_json(const hth_buffer *body)
 {
-    (void)fwrite(hth_buffer_text(body), 1, body->n, stdout); /* the end tells a failure */
+    (void)hth_output_text(hth_buffer_text(body), body->n); /* the end tells a failure */
     return hth_output_end(HTH_EXIT_OK);
 }
 

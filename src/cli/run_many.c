@@ -277,7 +277,7 @@ static bool write_text(const item *it, uint32_t index, const hearth_result *resu
 
     written = printf(it->n > 1 ? "=== line %" PRIu64 ", reply %" PRIu32 " of %" PRIu32 "\n" : "=== line %" PRIu64 "\n",
                      it->line, index + 1, it->n) > 0;
-    written = written && (result->n_bytes == 0 || fwrite(result->text, 1, result->n_bytes, stdout) == result->n_bytes);
+    written = written && hth_output_text(result->text, result->n_bytes);
     return written && fputs("\n\n", stdout) >= 0 && fflush(stdout) == 0;
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/controls.h"
 #include "base/json_bounds.h"
 #include "convert/mapped_file.h"
 
@@ -40,14 +41,6 @@ static const struct element *find_element(const char *name)
         if (strcmp(elements[i].name, name) == 0)
             return &elements[i];
     return NULL;
-}
-
-static bool has_control_characters(const char *name)
-{
-    for (; *name; name++)
-        if ((unsigned char)*name < 0x20 || *name == 0x7f)
-            return true;
-    return false;
 }
 
 /* The value of a JSON whole number that is not negative. */
@@ -101,7 +94,7 @@ static hearth_status read_tensor(const char *path, const char *name, const json_
     hearth_status status;
 
     *tensor = (hth_safetensors_tensor){ .name = name };
-    if (has_control_characters(name))
+    if (hth_has_controls(name))
         return hth_fail(err, HEARTH_CORRUPT, "'%s': the name of a tensor has control characters; get the file again",
                         path);
     if (!element)

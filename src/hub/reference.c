@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/controls.h"
 #include "base/gguf_name.h"
 #include "base/status.h"
 
@@ -58,11 +59,8 @@ bool hth_hub_path_is_safe(const char *path)
 {
     const size_t n = strlen(path);
 
-    if (n == 0 || n >= HTH_HUB_PATH_BYTES)
+    if (n == 0 || n >= HTH_HUB_PATH_BYTES || hth_has_controls(path) || strchr(path, '\\'))
         return false;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)path[i] < ' ' || path[i] == 0x7f || path[i] == '\\')
-            return false;
     for (const char *part = path; part;) {
         const size_t n_part = strcspn(part, "/");
 

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/changing_text.h"
+#include "base/controls.h"
 #include "base/structs.h"
 #include "cache/why.h"
 #include "models/model_inside.h"
@@ -42,16 +43,21 @@ static void say(sentence *s, const char *format, ...)
 /* Append a text on one line, in quotes. */
 static void say_quoted(sentence *s, const char *text)
 {
-    say(s, "'");
-    for (; *text; text++) {
-        unsigned char byte = (unsigned char)*text;
+    size_t n_control = 0; /* bytes that are left of a control character */
 
+    say(s, "'");
+    for (size_t n = strlen(text); n > 0; text++, n--) {
+        const unsigned char byte = (unsigned char)*text;
+
+        if (n_control == 0)
+            n_control = hth_control_bytes(text, n);
         if (byte == '\n')
             say(s, "\\n");
-        else if (byte < 0x20 || byte == 0x7F)
+        else if (n_control > 0)
             say(s, "\\x%02x", byte);
         else if (strlen(s->text) + 1 < s->capacity)
             say(s, "%c", byte);
+        n_control -= n_control > 0;
     }
     say(s, "'");
 }

@@ -5,11 +5,13 @@
 
 #include <string.h>
 
+#include "base/controls.h"
 #include "base/status.h"
 #include "sched/text_stream.h"
 
 void hth_make_printable(char *text)
 {
+    char *begin = text;
     size_t n_left = strlen(text);
 
     while (n_left > 0) {
@@ -20,14 +22,11 @@ void hth_make_printable(char *text)
         if (!hth_utf8_is_valid(text, n)) {
             *text = '?';
             n = 1;
-        } else if ((unsigned char)*text < 0x20 || *text == 0x7f) {
-            *text = ' ';
-        } else if (n == 2 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0) { /* C1 */
-            text[0] = text[1] = ' ';
         }
         text += n;
         n_left -= n;
     }
+    hth_controls_blank(begin);
 }
 
 void hth_lines_end(hth_lines *lines, hth_line_fn on_line, void *user_data)

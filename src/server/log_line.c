@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/controls.h"
 #include "sched/text_stream.h"
 
 enum { ROOM = HTH_SERVER_LOG_LINE_MAX - 1 }; /* the newline always fits */
@@ -61,14 +62,6 @@ static size_t character_bytes(const char *text)
     return hth_utf8_is_valid(text, n) ? n : 0;
 }
 
-/* Does it move a terminal's cursor? C1 controls are two bytes of UTF-8. */
-static bool is_control(const char *text, size_t n)
-{
-    unsigned char first = (unsigned char)text[0];
-
-    return n == 1 ? first < 0x20 || first == 0x7f : n == 2 && first == 0xc2 && (unsigned char)text[1] < 0xa0;
-}
-
 static size_t escape_hexadecimal(const char *text, size_t n, char *out, size_t capacity)
 {
     size_t n_out = 0;
@@ -85,7 +78,7 @@ void hth_line_add_plain(hth_line *line, const char *text, size_t n_max, bool is_
         char escaped[32];
         const char *out = text;
 
-        if (n == 0 || is_control(text, n) || (is_word && *text == ' ')) {
+        if (n == 0 || hth_control_bytes(text, n) > 0 || (is_word && *text == ' ')) {
             n_out = escape_hexadecimal(text, n_step, escaped, sizeof(escaped));
             out = escaped;
         } else if (*text == '\\') {
@@ -111,7 +104,7 @@ static void add_json_string(hth_line *line, const char *text, size_t n_max)
         if (n == 0) {
             n_out = 6;
             out = "\\ufffd";
-        } else if (is_control(text, n)) { /* the last byte of a C1 control is its number */
+        } else if (hth_control_bytes(text, n) > 0) { /* the last byte of a C1 control is its number */
             n_out = (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned char)text[n - 1]);
             out = escaped;
         } else if (*text == '"' || *text == '\\') {

@@ -81,7 +81,7 @@ stop_all() { kill "$odd" 2>/dev/null || true; serve_kill; }
 wait_for "the port" [ -s "$work/odd" ]
 odd_url=http://127.0.0.1:$(cat "$work/odd")
 printf 'hello\nrefuse\n' | "$hearth" chat --url "$odd_url" --no-save >"$work/out" 2>"$work/err" && fail "a refused message ends well"
-said 'refused\[2J here'
+said 'refused \[2J here'
 grep -aq '^echo hello' "$work/out" || fail "the reply is not whole: $(cat "$work/out")"
 mkfifo "$work/keys"
 LC_ALL=C TERM=dumb script -qec "$hearth chat --url $odd_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &

@@ -50,11 +50,11 @@ TEST(the_path_of_a_gguf_file_is_not_meant_as_a_reference)
 
 TEST(a_path_of_a_hub_stays_in_its_folder)
 {
-    static const char *const unsafe[] = {
-        "", "/x", "..", "../x", "a/../x", "a/..", "a//b", "a/", "./a", "a\\b", "a\nb"
-    };
+    static const char *const unsafe[] = { "",     "/x", "..",  "../x", "a/../x", "a/..",
+                                          "a//b", "a/", "./a", "a\\b", "a\nb",   "a\xc2\x9bz" };
 
     assert_true(hth_hub_path_is_safe("a"));
+    assert_true(hth_hub_path_is_safe("na\xc3\xafve"));
     assert_true(hth_hub_path_is_safe("Q4_K_M/model ..b-00001-of-00002.gguf"));
     for (size_t i = 0; i < sizeof(unsafe) / sizeof(unsafe[0]); i++)
         assert_false(hth_hub_path_is_safe(unsafe[i]));

@@ -155,6 +155,7 @@ TEST(headers_that_are_no_such_json_are_refused)
     refuse("{} x", 0, "is no JSON");
     refuse("{\"t\\u0000\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, "is no JSON");
     refuse("{\"\\u001b[2J\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, "control characters");
+    refuse("{\"\xc2\x9bz\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, "control characters");
     refuse("{\"t\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},"
            "\"t\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}",
            1, "is no JSON");

@@ -1,6 +1,9 @@
 /*
- * status_test.c - results of several places become one
+ * status_test.c - messages are one clean line, and results of several places become one
  */
+#include <errno.h>
+#include <string.h>
+
 #include "base/status.h"
 #include "support/cmocka_all.h"
 
@@ -41,4 +44,31 @@ TEST(nothing_found_anywhere_is_not_found_with_a_message)
 
     assert_int_equal(merge((hearth_status[]){ HEARTH_NOT_FOUND, HEARTH_NOT_FOUND }, 2, &err), HEARTH_NOT_FOUND);
     assert_string_equal(err.message, "place 1");
+}
+
+TEST(a_message_has_no_control_characters)
+{
+    hearth_error err = { .message = "" };
+
+    (void)hth_fail(&err, HEARTH_IO, "'%s' is\nodd", "a\033[2J\x7f\t\xc2\x9b\xc2\xa0\xc3\xa9");
+    assert_string_equal(err.message, "'a [2J    \xc2\xa0\xc3\xa9' is odd");
+    hth_fail_prefix(&err, "of '%s'", "\x1b]0;\a");
+    assert_string_equal(err.message, "of ' ]0; ': 'a [2J    \xc2\xa0\xc3\xa9' is odd");
+    (void)hth_fail_errno(&err, ENOENT, "cannot open '%s'", "\xc2\x80");
+    assert_memory_equal(err.message, "cannot open '  ': ", 18);
+}
+
+TEST(a_message_that_is_cut_ends_with_a_whole_character)
+{
+    hearth_error err = { .message = "" };
+    char text[sizeof(err.message) + 1];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    memcpy(text + sizeof(err.message) - 2, "\xc2\x9b", 2);
+    (void)hth_fail(&err, HEARTH_IO, "%s", text);
+    assert_int_equal(strlen(err.message), sizeof(err.message) - 2);
+    (void)hth_fail(&err, HEARTH_IO, "short");
+    hth_fail_prefix(&err, "%s", text);
+    assert_int_equal(strlen(err.message), sizeof(err.message) - 2);
 }
