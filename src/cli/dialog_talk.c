@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/controls.h"
+#include "base/grow.h"
 #include "base/status.h"
 #include "base/whole_file.h"
-#include "cli/dialog_view.h"
 
 enum { NAME_BYTES_MAX = 100, FILE_BYTES_MAX = 64 << 20, LISTED_MAX = 1000, QUESTION_COLUMNS = 48, NAMES_MAX = 10000 };
 
@@ -38,6 +38,7 @@ void hth_talk_deinit(hth_talk *talk)
 void hth_talk_clear(hth_talk *talk)
 {
     json_array_clear(talk->messages);
+    talk->has_file = false; /* another conversation */
 }
 
 bool hth_talk_set_system(hth_talk *talk, const char *text)
@@ -201,7 +202,8 @@ static char *dump(const hth_talk *talk, const char *model)
     return text;
 }
 
-hearth_status hth_talk_save(const hth_talk *talk, const char *name, const char *model, hearth_error *err)
+static hearth_status write_talk(const hth_talk *talk, const char *name, const char *model, hth_whole_file_mode mode,
+                                hearth_error *err)
 {
     char path[PATH_MAX], folder[PATH_MAX];
     hth_whole_file *file = NULL;
@@ -215,7 +217,7 @@ hearth_status hth_talk_save(const hth_talk *talk, const char *name, const char *
     text = dump(talk, model);
     if (!text)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to save the conversation");
-    status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, err);
+    status = hth_whole_file_begin(hth_fs_system(), path, mode, &file, err);
     if (status == HEARTH_OK)
         status = hth_whole_file_write(file, text, strlen(text), err);
     if (status == HEARTH_OK)
@@ -225,6 +227,31 @@ hearth_status hth_talk_save(const hth_talk *talk, const char *name, const char *
     else
         hth_whole_file_abort(file);
     free(text);
+    return status;
+}
+
+hearth_status hth_talk_save(hth_talk *talk, char name[NAME_MAX + 1], const char *model, hearth_error *err)
+{
+    hearth_status status = HEARTH_MISUSE;
+
+    if (talk->has_file)
+        return write_talk(talk, name, model, HTH_WHOLE_FILE_REPLACE, err);
+    for (int i = 0; i < NAMES_MAX && status == HEARTH_MISUSE; i++) {
+        status = write_talk(talk, name, model, HTH_WHOLE_FILE_NEW, err);
+        if (status == HEARTH_MISUSE && !hth_talk_is_kept(name))
+            return status; /* it has another reason */
+        if (status == HEARTH_MISUSE)
+            hth_talk_new_name(name);
+    }
+    talk->has_file = status == HEARTH_OK;
+    return status;
+}
+
+hearth_status hth_talk_save_as(hth_talk *talk, const char *name, const char *model, hearth_error *err)
+{
+    const hearth_status status = write_talk(talk, name, model, HTH_WHOLE_FILE_NEW, err);
+
+    talk->has_file |= status == HEARTH_OK;
     return status;
 }
 
@@ -281,6 +308,7 @@ hearth_status hth_talk_load(hth_talk *talk, const char *name, hearth_error *err)
     } else {
         json_decref(talk->messages);
         talk->messages = json_incref(messages);
+        talk->has_file = true;
         talk->temperature = temperature ? json_number_value(temperature) : NAN;
     }
     json_decref(object);
@@ -303,32 +331,37 @@ static int by_time(const void *a, const void *b)
     return -strcmp(first->name, second->name);
 }
 
-/* The kept conversations, the newest first, for free(); *n_out is 0 where there are none. */
+/* The kept conversations, at most LISTED_MAX, the newest first, for free(); *n_out is 0 where there are none. */
 static kept *find_kept(size_t *n_out)
 {
     char folder[PATH_MAX], path[PATH_MAX + NAME_MAX + 1];
-    kept *all = calloc(LISTED_MAX, sizeof(*all));
-    DIR *directory = all && hth_talk_folder(folder) ? opendir(folder) : NULL;
+    DIR *directory = hth_talk_folder(folder) ? opendir(folder) : NULL;
     const struct dirent *entry;
+    kept *all = NULL, *grown;
+    size_t n = 0, capacity = 0;
     struct stat about;
 
-    *n_out = 0;
-    while (directory && *n_out < LISTED_MAX && (entry = readdir(directory))) {
-        const size_t n = strlen(entry->d_name);
+    while (directory && (entry = readdir(directory))) {
+        const size_t n_bytes = strlen(entry->d_name);
 
-        if (n < sizeof(ending) || *entry->d_name == '.' ||
-            strcmp(entry->d_name + n - (sizeof(ending) - 1), ending) != 0)
+        if (n_bytes < sizeof(ending) || *entry->d_name == '.' ||
+            strcmp(entry->d_name + n_bytes - (sizeof(ending) - 1), ending) != 0)
             continue;
         (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
             continue;
-        (void)snprintf(all[*n_out].name, sizeof(all->name), "%.*s", (int)(n - (sizeof(ending) - 1)), entry->d_name);
-        all[(*n_out)++].saved_s = about.st_mtime;
+        grown = hth_grown_by(all, n, 1, &capacity, sizeof(*all));
+        if (!grown)
+            break; /* no memory: a part is better than none */
+        all = grown;
+        (void)snprintf(all[n].name, sizeof(all->name), "%.*s", (int)(n_bytes - (sizeof(ending) - 1)), entry->d_name);
+        all[n++].saved_s = about.st_mtime;
     }
     if (directory)
         closedir(directory);
-    if (*n_out > 0)
-        qsort(all, *n_out, sizeof(*all), by_time);
+    if (n > 0)
+        qsort(all, n, sizeof(*all), by_time);
+    *n_out = n < LISTED_MAX ? n : LISTED_MAX;
     return all;
 }
 

@@ -18,6 +18,7 @@ typedef struct hth_talk {
     json_t *messages;   /* objects with `role`, `content`, and of a reply perhaps `reasoning_content` */
     char *system;       /* the system message; NULL: none */
     double temperature; /* NAN: that of the model */
+    bool has_file;      /* was saved, or loaded */
 } hth_talk;
 
 bool hth_talk_init(hth_talk *talk); /* false: no memory */
@@ -49,8 +50,13 @@ bool hth_talk_path(const char *name, char out[PATH_MAX], hearth_error *err);
 void hth_talk_new_name(char out[NAME_MAX + 1]);
 /* Is there a conversation of this name? */
 bool hth_talk_is_kept(const char *name);
-/* Write the file, and the folder where it is missing. */
-hearth_status hth_talk_save(const hth_talk *talk, const char *name, const char *model, hearth_error *err);
+/*
+ * Write the file, and the folder where it is missing. A talk that has no file yet takes another name where this one is
+ * taken: two may begin in the same second.
+ */
+hearth_status hth_talk_save(hth_talk *talk, char name[NAME_MAX + 1], const char *model, hearth_error *err);
+/* Write a file of another name, which must be free: HEARTH_MISUSE else. */
+hearth_status hth_talk_save_as(hth_talk *talk, const char *name, const char *model, hearth_error *err);
 /* Remove its file, if there is one. */
 void hth_talk_remove(const char *name);
 /* Read a file in place of the present messages, system message and temperature. After a failure they are unchanged. */

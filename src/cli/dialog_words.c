@@ -40,17 +40,21 @@ static void save(hth_dialog *dialog, const char *value)
     hearth_error err = { .message = "" };
     const char *name = *value ? value : dialog->name;
     const bool is_new = strcmp(name, dialog->name) != 0;
+    bool had_file;
 
     if (is_new && hth_talk_is_kept(name)) {
         hth_dialog_view_say(&dialog->view, "there is a conversation '%s' already; take another name", name);
         return;
     }
-    if (hth_talk_save(&dialog->talk, name, dialog->source->model, &err) != HEARTH_OK) {
+    had_file = dialog->talk.has_file;
+    if ((is_new ? hth_talk_save_as(&dialog->talk, name, dialog->source->model, &err)
+                : hth_talk_save(&dialog->talk, dialog->name, dialog->source->model, &err)) != HEARTH_OK) {
         hth_dialog_view_say(&dialog->view, "%s", err.message);
         return;
     }
     if (is_new) {
-        hth_talk_remove(dialog->name); /* it has another name now */
+        if (had_file)
+            hth_talk_remove(dialog->name); /* it has another name now */
         (void)snprintf(dialog->name, sizeof(dialog->name), "%s", name);
     }
     hth_dialog_view_say(&dialog->view, "saved as '%s'; '/load %s' opens it", dialog->name, dialog->name);
