@@ -136,6 +136,16 @@ static void ask_instead(hth_dialog *dialog, const char *text)
     json_decref(valid);
 }
 
+/* The shell's command to edit a path; false: it is too long. */
+static bool editor_command(const char *editor, const char *path, char *out, size_t capacity)
+{
+    size_t n = (size_t)snprintf(out, capacity, "%s '", editor);
+
+    for (; *path && n + 4 < capacity; path++)
+        n += (size_t)snprintf(out + n, capacity - n, "%s%c", *path == '\'' ? "'\\'" : "", *path);
+    return n + 1 < capacity && *path == '\0' && snprintf(out + n, capacity - n, "'") == 1;
+}
+
 /* The editor gets signals; system() keeps this program from them meanwhile. */
 static bool run_editor(const char *command)
 {
@@ -152,7 +162,7 @@ static bool run_editor(const char *command)
 static char *edit_text(hth_dialog *dialog, const char *text)
 {
     const char *editor = getenv("VISUAL"), *folder = getenv("TMPDIR");
-    char path[PATH_MAX], command[2 * PATH_MAX], *changed = NULL;
+    char path[PATH_MAX], command[4 * PATH_MAX], *changed = NULL;
     bool is_written;
     FILE *file;
     int fd;
@@ -163,16 +173,17 @@ static char *edit_text(hth_dialog *dialog, const char *text)
     file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!file) {
         hth_dialog_view_say(&dialog->view, "cannot make a file in the folder for temporary files: %s", strerror(errno));
-        if (fd >= 0)
+        if (fd >= 0) {
             close(fd);
+            (void)unlink(path); /* it was made above */
+        }
         return NULL;
     }
     is_written = fputs(text, file) >= 0;
     is_written &= fclose(file) == 0;
-    (void)snprintf(command, sizeof(command), "%s '%s'", editor && *editor ? editor : "vi", path); /* cut: it fails */
     if (!is_written)
         hth_dialog_view_say(&dialog->view, "cannot write '%s'", path);
-    else if (!run_editor(command))
+    else if (!editor_command(editor && *editor ? editor : "vi", path, command, sizeof(command)) || !run_editor(command))
         hth_dialog_view_say(&dialog->view,
                             "the editor failed; $VISUAL or $EDITOR names another, '/edit TEXT' needs none");
     else

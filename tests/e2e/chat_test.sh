@@ -84,6 +84,8 @@ printf 'hello\nrefuse\n' | "$hearth" chat --url "$odd_url" --no-save >"$work/out
 said 'refused \[2J here'
 grep -aq '^echo hello' "$work/out" || fail "the reply is not whole: $(cat "$work/out")"
 mkfifo "$work/keys"
+mkdir "$work/it's \$HOME"
+export TMPDIR="$work/it's \$HOME" VISUAL='sed -i s,/hosts,/edited,'
 LC_ALL=C TERM=dumb script -qec "$hearth chat --url $odd_url" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
 terminal=$!
 exec 3>"$work/keys"
@@ -101,6 +103,9 @@ printf '/why\r/save cut\r' >&3
 wait_for "the next prompt" grep -aq "saved as 'cut'" "$work/screen"
 printf '"""\r/etc/hosts\r"""\r' >&3
 wait_for "a block that begins like a word" grep -aq 'echo /etc/hosts' "$work/screen"
+printf '/edit\r' >&3 # in the editor, whose file has a path of any characters
+wait_for "the edited message" grep -aq 'echo /etc/edited' "$work/screen"
+expect "files of the editor" "$(ls -A "$TMPDIR")" ""
 expect "roles" "$(curl -s "$odd_url/roles")" user,assistant,user,assistant,user
 printf '/quit\r' >&3
 exec 3>&-
