@@ -95,6 +95,9 @@ if(NOT APPLE)
   target_compile_definitions(test_unit_replies_grammar PRIVATE HTH_TEST_WRAPS_GBNF)
   target_link_options(test_unit_replies_grammar PRIVATE -Wl,--wrap=hth_gbnf_new)
   hth_link_stub(test_unit_replies_grammar)
+  # This test looks which file is opened.
+  target_compile_definitions(test_unit_hub_settings PRIVATE HTH_TEST_WRAPS_FOPEN)
+  target_link_options(test_unit_hub_settings PRIVATE -Wl,--wrap=fopen)
   # This test delays a byte to a pipe.
   target_compile_definitions(test_unit_run_many PRIVATE HTH_TEST_WRAPS_WRITE)
   target_link_options(test_unit_run_many PRIVATE -Wl,--wrap=write)

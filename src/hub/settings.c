@@ -58,17 +58,20 @@ static bool take_token(const char *text, char out[HTH_HUB_TOKEN_BYTES])
     return true;
 }
 
+/* home: "" where there is none. */
 static hearth_status read_token(const char *home, hth_hub_settings *out, hearth_error *err)
 {
-    char path[PATH_MAX], text[HTH_HUB_TOKEN_BYTES + 64] = "";
+    const char *path = variable("HF_TOKEN_PATH");
+    char beside[PATH_MAX], text[HTH_HUB_TOKEN_BYTES + 64] = "";
     FILE *file;
 
     if (variable("HF_TOKEN"))
         return take_token(variable("HF_TOKEN"), out->token)
                  ? HEARTH_OK
                  : hth_fail(err, HEARTH_MISUSE, "HF_TOKEN is not a token: it is too long or has strange characters");
-    if (!join(path, variable("HF_TOKEN_PATH") ? variable("HF_TOKEN_PATH") : home,
-              variable("HF_TOKEN_PATH") ? "" : "/token"))
+    if (!path && *home && join(beside, home, "/token"))
+        path = beside;
+    if (!path)
         return HEARTH_OK;
     file = fopen(path, "re");
     if (!file)
@@ -102,7 +105,9 @@ hearth_status hth_hub_settings_read(hth_hub_settings *out, hearth_error *err)
     char home[PATH_MAX] = "";
     hearth_status status;
 
-    if (!find_home(home) && !cache)
+    if (!find_home(home))
+        home[0] = '\0'; /* a path that is too long was cut */
+    if (!*home && !cache)
         return hth_fail(err, HEARTH_MISUSE, "there is no folder for models; set HOME, HF_HOME or HF_HUB_CACHE");
     if (!join(settings.cache, cache ? cache : home, cache ? "" : "/hub"))
         return hth_fail(err, HEARTH_MISUSE, "the path of the folder for models is too long; set HF_HUB_CACHE");
