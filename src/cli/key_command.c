@@ -521,9 +521,8 @@ static int make_new(const key_options *o)
         (void)printf("%s\n", key);
         if (!o->file)
             (void)printf("\n%s", b->text);
-        if (fflush(stdout) != 0)
-            exit_code = HTH_EXIT_FAILED;
-        if (isatty(STDERR_FILENO))
+        exit_code = hth_output_end(HTH_EXIT_OK);
+        if (exit_code == HTH_EXIT_OK && isatty(STDERR_FILENO))
             (void)fprintf(stderr, "The first line is the key, which is shown only now. %s\n",
                           o->file ? "A running server takes it over with SIGHUP."
                                   : "What follows belongs in the file that 'keys' (--keys) names.");
@@ -556,7 +555,7 @@ static int hash_given(void)
     digest_of(key, hex);
     hth_wipe(key, sizeof(key));
     (void)printf("%s\n", hex);
-    return fflush(stdout) == 0 ? HTH_EXIT_OK : HTH_EXIT_FAILED;
+    return hth_output_end(HTH_EXIT_OK);
 }
 
 static int command_new(int argc, char **argv)

@@ -36,6 +36,11 @@ printf '{"key": {"json": {"sha256": "%064d"}}}\n' 1 >"$work/keys.json" && chmod 
 cp "$work/keys.json" "$work/keys.json.before"
 refuse 1 "keys.json' is JSON, to which no block can be added" key new --name x --file "$work/keys.json"
 cmp -s "$work/keys.json" "$work/keys.json.before" || fail "a JSON file of keys was changed"
+for command in 'key new --name x' 'key hash'; do
+  # shellcheck disable=SC2086
+  if echo secret | "$hearth" $command >/dev/full 2>"$work/err"; then fail "$command ends well without its output"; fi
+  said "cannot write to standard output"
+done
 
 serve -m "tiny=$tiny" --start on-demand --keys "$keys"
 for header in "Authorization: Bearer $alice" "authorization: bearer $alice" "x-api-key: $alice" "api-key: $alice" \
