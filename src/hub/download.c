@@ -7,6 +7,9 @@
  *   4. the digest is right: the partial file becomes the blob
  *   5. the snapshot gets a link to the blob, and the lock is released; a removal finds both or neither
  *
+ * A blob that was there in 1 and has no link from the snapshot yet is hashed before 5, because a link tells that the
+ * bytes were right when it was made (models/trusted_digest.h). A link that is right stays as it is.
+ *
  * A thread whose connection breaks asks for the rest of its run. When the server takes no ranges, the threads end, and
  * the last of them reads the whole file alone, and leaves out the pieces that are there.
  *
@@ -372,6 +375,19 @@ static hearth_status git_digest(const hth_hub_partial *partial, char out[HTH_HUB
     return status;
 }
 
+/* sha: fed with all bytes, unless the digest is git's. */
+static hearth_status finish_digest(const hth_hub_partial *partial, bool is_git, hth_sha256 *sha,
+                                   char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
+{
+    uint8_t bytes[HTH_SHA256_BYTES];
+
+    if (is_git)
+        return git_digest(partial, out, err);
+    hth_sha256_peek(sha, bytes);
+    hth_hex_encode(bytes, sizeof(bytes), out);
+    return HEARTH_OK;
+}
+
 /* Wait for a piece, and show the progress meanwhile. False: it does not come. */
 static bool wait_for(download *d, size_t piece)
 {
@@ -395,11 +411,30 @@ static bool wait_for(download *d, size_t piece)
     return is_there;
 }
 
+/* Of a blob that is there. */
+static hearth_status blob_digest(const download *d, const char *blob, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
+{
+    const bool is_git = strlen(d->file->digest) == SHA1_DIGITS;
+    hth_hub_partial whole = { .fd = open(blob, O_RDONLY | O_CLOEXEC), .bytes = d->file->bytes };
+    hth_sha256 *sha = hth_sha256_new();
+    hearth_status status = !sha         ? hth_fail(err, HEARTH_NO_MEMORY, "no memory for a checksum")
+                         : whole.fd < 0 ? hth_fail_errno(err, errno, "cannot read '%s'", blob)
+                                        : HEARTH_OK;
+
+    (void)snprintf(whole.path, sizeof(whole.path), "%s", blob); /* as long */
+    for (size_t i = 0; !is_git && status == HEARTH_OK && (uint64_t)i * HTH_HUB_PIECE_BYTES < whole.bytes; i++)
+        status = hash_piece(&whole, i, sha, err);
+    if (status == HEARTH_OK)
+        status = finish_digest(&whole, is_git, sha, out, err);
+    hth_sha256_free(sha);
+    hth_hub_partial_close(&whole);
+    return status;
+}
+
 static hearth_status digest(download *d, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
 {
     const bool is_git = strlen(d->file->digest) == SHA1_DIGITS;
     hth_sha256 *sha = hth_sha256_new();
-    uint8_t bytes[HTH_SHA256_BYTES];
     hearth_status status = sha ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a checksum");
 
     for (size_t i = 0; i < d->partial.n_pieces && status == HEARTH_OK; i++) {
@@ -409,12 +444,8 @@ static hearth_status digest(download *d, char out[HTH_HUB_DIGEST_BYTES], hearth_
         else if (!is_git)
             status = hash_piece(&d->partial, i, sha, err);
     }
-    if (status == HEARTH_OK && is_git)
-        status = git_digest(&d->partial, out, err);
-    else if (status == HEARTH_OK) {
-        hth_sha256_peek(sha, bytes);
-        hth_hex_encode(bytes, sizeof(bytes), out);
-    }
+    if (status == HEARTH_OK)
+        status = finish_digest(&d->partial, is_git, sha, out, err);
     hth_sha256_free(sha);
     return status;
 }
@@ -502,13 +533,10 @@ static bool make_path(download *d, const char *commit)
            snprintf(d->path, sizeof(d->path), "/%s/resolve/%s/%s", d->repo, commit, escaped) < (int)sizeof(d->path);
 }
 
-/* The blob's lock is held. */
-static hearth_status download_locked(download *d, const char *blob, hearth_error *err)
+static hearth_status download_blob(download *d, const char *blob, hearth_error *err)
 {
     hearth_status status;
 
-    if (is_there(blob, d->file->bytes))
-        return HEARTH_OK;
     status = hth_hub_partial_open(&d->partial, blob, d->file->bytes, err);
     if (status == HEARTH_OK) {
         d->claimed = calloc(d->partial.n_pieces, sizeof(*d->claimed));
@@ -518,6 +546,29 @@ static hearth_status download_locked(download *d, const char *blob, hearth_error
     hth_hub_partial_close(&d->partial);
     free(d->claimed);
     return status;
+}
+
+/* The blob's lock is held. */
+static hearth_status download_locked(download *d, const hth_hub_shelf *shelf, const char *commit, const char *blob,
+                                     hearth_error *err)
+{
+    char found[HTH_HUB_DIGEST_BYTES];
+    hearth_status status = HEARTH_OK;
+
+    if (!is_there(blob, d->file->bytes)) {
+        status = download_blob(d, blob, err);
+    } else if (hth_hub_is_linked(shelf, commit, d->file)) {
+        return HEARTH_OK;
+    } else {
+        status = blob_digest(d, blob, found, err);
+        if (status == HEARTH_OK && strcmp(found, d->file->digest) != 0) {
+            if (d->watch->on_note)
+                d->watch->on_note("the file changed since it was downloaded; it is downloaded again",
+                                  d->watch->user_data);
+            status = download_blob(d, blob, err);
+        }
+    }
+    return status == HEARTH_OK ? hth_hub_link(shelf, commit, d->file, err) : status;
 }
 
 /* The kernel releases the lock when its holder dies. */
@@ -579,9 +630,7 @@ hearth_status hth_hub_download(const hth_hub_settings *settings, const hth_hub_s
     status = make_path(d, commit) ? lock(shelf, d, &lock_fd, err)
                                   : hth_fail(err, HEARTH_MISUSE, "the address of '%s' is too long", file->path);
     if (status == HEARTH_OK)
-        status = download_locked(d, blob, err);
-    if (status == HEARTH_OK)
-        status = hth_hub_link(shelf, commit, file, err);
+        status = download_locked(d, shelf, commit, blob, err);
     if (lock_fd >= 0)
         (void)close(lock_fd); /* which unlocks it */
     pthread_cond_destroy(&d->changed);

@@ -162,12 +162,31 @@ hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapsho
     return HEARTH_OK;
 }
 
+/* Where the link of a file leads. */
+static void link_target(const hth_hub_file *file, char out[PATH_MAX])
+{
+    size_t n = 0;
+
+    for (const char *c = file->path; *c; c++)
+        if (*c == '/')
+            n += (size_t)snprintf(out + n, PATH_MAX - n, "../"); /* as short as the path */
+    (void)snprintf(out + n, PATH_MAX - n, "../../blobs/%s", file->digest);
+}
+
+bool hth_hub_is_linked(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file)
+{
+    char path[PATH_MAX], wanted[PATH_MAX], target[PATH_MAX];
+    const ssize_t n = hth_hub_snapshot_path(shelf, commit, file->path, path) ? readlink(path, target, PATH_MAX) : -1;
+
+    link_target(file, wanted);
+    return n >= 0 && (size_t)n == strlen(wanted) && memcmp(target, wanted, (size_t)n) == 0;
+}
+
 hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file, hearth_error *err)
 {
     const struct timespec tick = { .tv_nsec = 10000000 }; /* the longest of a system's clock for files */
     char path[PATH_MAX], temporary[PATH_MAX], target[PATH_MAX], hex[17];
     uint8_t random[8];
-    size_t n = 0;
     hearth_status status;
 
     hth_os_random(random, sizeof(random)); /* processes of several machines may share the cache */
@@ -177,10 +196,7 @@ hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const
     status = hth_hub_make_folders(path, err);
     if (status != HEARTH_OK)
         return status;
-    for (const char *c = file->path; *c; c++)
-        if (*c == '/')
-            n += (size_t)snprintf(target + n, sizeof(target) - n, "../"); /* as short as the path */
-    (void)snprintf(target + n, sizeof(target) - n, "../../blobs/%s", file->digest);
+    link_target(file, target);
     (void)nanosleep(&tick, NULL); /* the link is younger than the blob, as models/trusted_digest.h wants */
     if (symlink(target, temporary) != 0 || rename(temporary, path) != 0) {
         status = hth_fail_errno(err, errno, "cannot make the link '%s'", path);

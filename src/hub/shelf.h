@@ -48,7 +48,12 @@ typedef struct hth_hub_snapshot {
 hearth_status hth_hub_snapshots_read(const hth_hub_shelf *shelf, hth_hub_snapshot **out, size_t *n_out,
                                      hearth_error *err);
 
-/* Link the file of a snapshot to its blob; an existing link is replaced. */
+/* Is the file of a snapshot a link to its blob? */
+bool hth_hub_is_linked(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file);
+/*
+ * Link the file of a snapshot to its blob; an existing link is replaced. The link's time tells models/trusted_digest.h
+ * that the blob had its digest until then.
+ */
 hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const hth_hub_file *file, hearth_error *err);
 
 /*

@@ -218,6 +218,30 @@ chmod go-w "$hub/models--t--tiny/blobs"
 "$hearth" run t/tiny --trust-digests --cache "$work/trusting" -p x -n 1 --verbose >/dev/null 2>"$work/err" || fail "$(cat "$work/err")"
 said "is not hashed: its digest came with it"
 
+# A blob that was changed in its place is no longer believed: neither when its model is pulled again, nor in another
+# snapshot, for which the right bytes are downloaded.
+link=$hub/models--t--tiny/snapshots/$commit/tiny-Q4_K_M.gguf
+forget
+pull t/tiny
+chmod go-w "$hub/models--t--tiny/blobs"
+before=$(stat -c '%i %.Z' "$link")
+pull t/tiny
+expect "the link after a second pull" "$(stat -c '%i %.Z' "$link")" "$before"
+printf '!' | dd of="$hub/models--t--tiny/blobs/$digest" bs=1 seek=1400000 conv=notrunc 2>/dev/null
+pull t/tiny
+"$hearth" run "$path" --trust-digests --cache "$work/changed" -p x -n 1 --verbose >/dev/null 2>"$work/err" || fail "$(cat "$work/err")"
+said "is hashed, because its digest is not trusted"
+rm "$link"
+pull t/tiny
+said "the file changed since it was downloaded"
+is_right
+"$hearth" run "$path" --trust-digests --cache "$work/changed" -p x -n 1 --verbose >/dev/null 2>"$work/err" || fail "$(cat "$work/err")"
+said "is not hashed: its digest came with it"
+n=$(asked storage .)
+rm "$link"
+pull t/tiny
+expect "requests for a blob that is right" "$(asked storage .)" "$n"
+
 # Ollama's models are found and listed, and never removed.
 ollama=$HOME/.ollama/models
 mkdir -p "$ollama/manifests/host/library/tiny" "$ollama/manifests/hub.example/some/tiny" "$ollama/blobs"
