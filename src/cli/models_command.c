@@ -165,10 +165,13 @@ static int list(models_options *options)
 
 static bool agrees(const char *name)
 {
-    char answer[16];
+    int first, c;
 
     (void)fprintf(stderr, "remove '%s'? [y/N] ", name);
-    return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+    first = c = getchar();
+    while (c != '\n' && c != EOF) /* the rest of the line answers no other question */
+        c = getchar();
+    return first == 'y' || first == 'Y';
 }
 
 static int remove_models(const models_options *options, int n, char **names)

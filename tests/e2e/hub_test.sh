@@ -192,6 +192,11 @@ refuse 1 "there is no model 't/tiny' in" models rm t/tiny
 refuse 1 "there is no model 't/tiny:q8_0' in" models rm t/tiny:q8_0
 refuse 2 "models rm needs a NAME" models rm
 refuse 2 "'models' needs a verb" models
+# At a terminal each question has its own line of answer, however long.
+printf 'nnnnnnnnnnnnnnnyes\nn\n' |
+  script -qec "'$hearth' models rm t/tiny:Q8_0 t/split:Q8_0" /dev/null >"$work/out" || fail "models rm at a terminal"
+expect "questions" "$(grep -o "remove '[^']*'? " "$work/out" | wc -l)" 2
+if grep -q 'removed' "$work/out"; then fail "the rest of an answer removes: $(cat "$work/out")"; fi
 "$hearth" models rm t/tiny:Q8_0 t/split:Q8_0 t/small:small.gguf >"$work/out" </dev/null || fail "models rm"
 grep -q "removed t/split:Q8_0, 32.0 MiB" "$work/out" || fail "rm says $(cat "$work/out")"
 expect "what is left" "$(ls "$hub")" models--t--tiny
