@@ -146,11 +146,6 @@ static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t 
     return a->n_refusal <= REFUSAL_BYTES_MAX;
 }
 
-static bool may_go_to(const hth_hub_client *client, const char *url)
-{
-    return hth_fetch_is_private(url) || hth_fetch_same_origin(url, client->settings->endpoint);
-}
-
 static bool is_redirect(long status)
 {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -165,7 +160,7 @@ static bool follow(const hth_hub_client *client, char url[HTH_FETCH_URL_BYTES], 
         (void)hth_fail(err, HEARTH_IO, "the hub redirects to nowhere");
         return false;
     }
-    if (!may_go_to(client, next)) {
+    if (!hth_fetch_may_lead(client->settings->endpoint, next)) {
         (void)hth_fail(err, HEARTH_IO, "the hub redirects to an address without https; nothing is read from there");
         return false;
     }

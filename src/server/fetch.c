@@ -69,14 +69,27 @@ static bool is_loopback(const origin *o)
     return false;
 }
 
-bool hth_fetch_is_private(const char *url)
+static bool is_own_http(const char *url)
 {
     origin o;
-    const bool is_private = origin_read(url, &o) && (strcasecmp(o.scheme, "https") == 0 ||
-                                                     (strcasecmp(o.scheme, "http") == 0 && is_loopback(&o)));
+    const bool is_own = origin_read(url, &o) && strcasecmp(o.scheme, "http") == 0 && is_loopback(&o);
 
     origin_deinit(&o);
-    return is_private;
+    return is_own;
+}
+
+static bool is_https(const char *url)
+{
+    origin o;
+    const bool is = origin_read(url, &o) && strcasecmp(o.scheme, "https") == 0;
+
+    origin_deinit(&o);
+    return is;
+}
+
+bool hth_fetch_may_lead(const char *from, const char *to)
+{
+    return is_https(to) || hth_fetch_same_origin(from, to) || (is_own_http(from) && is_own_http(to));
 }
 
 /* What this machine says to itself is no business of a proxy, which libcurl would take from the environment. */

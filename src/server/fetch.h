@@ -57,7 +57,10 @@ uint64_t hth_fetch_retry_after_s(hth_fetch *fetch); /* 0: it has none */
 
 /* Have both addresses the same scheme, host and port? False if one is no address. */
 bool hth_fetch_same_origin(const char *a, const char *b);
-/* Is it an address with https, or with http of this machine (loopback)? */
-bool hth_fetch_is_private(const char *url);
+/*
+ * May an answer of one address lead to the other? Yes to https, to the same origin, and from http of this machine
+ * (loopback) to http of this machine: no other server chooses a program here to be asked.
+ */
+bool hth_fetch_may_lead(const char *from, const char *to);
 
 #endif
