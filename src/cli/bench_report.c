@@ -15,6 +15,7 @@
 #include "cli/instant.h"
 #include "cli/units.h"
 #include "engine/backend.h"
+#include "server/fetch.h"
 
 static const char format[] = "hearth-bench";
 enum { VERSION = 1, COLUMNS_MAX = 32, ROWS_MAX = 1000, SECTIONS_MAX = 1000 };
@@ -69,30 +70,39 @@ static void add_versions(json_t *report)
     hth_bench_report_add_fact(report, "hearth", text);
 }
 
-/* Is it --api-key, or an abbreviation of it that the option's reader takes? n_out: its length, up to "=". */
-static bool is_key_option(const char *argument, size_t *n_out)
+/* Is it this option, or an abbreviation of it that the option's reader takes? n_out: its length, up to "=". */
+static bool is_option(const char *argument, const char *option, size_t *n_out)
 {
     *n_out = strcspn(argument, "=");
-    return *n_out > 2 && strncmp(argument, "--api-key", *n_out) == 0;
+    return *n_out > 2 && strncmp(argument, option, *n_out) == 0;
 }
 
-/* The command as it was typed, without the value of --api-key, which is a secret. */
+/* The command as it was typed, without its secrets: the value of --api-key, and name and password of --url. */
 static void add_command(json_t *report, int argc, char **argv)
 {
     hth_buffer text = { .text = NULL };
-    bool is_secret = false;
+    bool is_secret = false, is_url = false;
+    char shown[HTH_FETCH_URL_BYTES];
     size_t n;
 
     hth_buffer_add_text(&text, "hearth");
     for (int i = 0; i < argc; i++) {
+        const bool is_value = is_secret || is_url;
+
         hth_buffer_add_text(&text, " ");
-        if (!is_secret && is_key_option(argv[i], &n)) {
+        if (is_value) {
+            hth_buffer_add_text(&text, is_secret ? "..." : hth_fetch_shown(argv[i], shown));
+            is_secret = is_url = false;
+        } else if (is_option(argv[i], "--api-key", &n)) {
             hth_buffer_add_text(&text, argv[i][n] ? "--api-key=..." : argv[i]);
             is_secret = argv[i][n] == '\0';
-            continue;
+        } else if (is_option(argv[i], "--url", &n)) {
+            hth_buffer_add_text(&text, argv[i][n] ? "--url=" : argv[i]);
+            hth_buffer_add_text(&text, argv[i][n] ? hth_fetch_shown(argv[i] + n + 1, shown) : "");
+            is_url = argv[i][n] == '\0';
+        } else {
+            hth_buffer_add_text(&text, argv[i]);
         }
-        hth_buffer_add_text(&text, is_secret ? "..." : argv[i]);
-        is_secret = false;
     }
     hth_bench_report_add_fact(report, "command", hth_buffer_text(&text));
     hth_buffer_deinit(&text);

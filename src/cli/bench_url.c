@@ -23,6 +23,7 @@
 #include "cli/chat_server.h"
 #include "cli/chat_stream.h"
 #include "cli/progress.h"
+#include "server/fetch.h"
 
 enum { THREADS_MAX = 128, REPLY_TOKENS = 32, SILENCE_S = 600, LOOK_MS = 200 };
 
@@ -356,9 +357,9 @@ static void add_work(json_t *report, const kind_samples *samples)
 
 static void add_facts(const load *l, json_t *report, const kind_samples *all)
 {
-    char text[HTH_CHAT_SERVER_URL_BYTES + 1024], p50[32], p99[32];
+    char text[HTH_CHAT_SERVER_URL_BYTES + 1024], shown[HTH_FETCH_URL_BYTES], p50[32], p99[32];
 
-    (void)snprintf(text, sizeof(text), "%s, model %s", l->base, l->model);
+    (void)snprintf(text, sizeof(text), "%s, model %s", hth_fetch_shown(l->base, shown), l->model); /* cut */
     hth_bench_report_add_fact(report, "server", text);
     if (all->n_failed > 0) {
         (void)snprintf(text, sizeof(text), "%zu of %zu, the first: %s", all->n_failed, all->n, l->first_error);
@@ -400,11 +401,11 @@ static hearth_status add_report(const load *l, json_t *report, hearth_error *err
 static void show_progress(load *l)
 {
     hth_progress progress;
-    char detail[64];
+    char detail[64], shown[HTH_FETCH_URL_BYTES];
 
     hth_progress_init(&progress, !l->options->quiet);
     if (!l->options->quiet && !isatty(STDERR_FILENO))
-        (void)fprintf(stderr, "hearth: sending %zu requests to %s\n", l->n, l->base);
+        (void)fprintf(stderr, "hearth: sending %zu requests to %s\n", l->n, hth_fetch_shown(l->base, shown));
     pthread_mutex_lock(&l->lock);
     while (l->n_over < l->n && !is_interrupted(l)) {
         (void)snprintf(detail, sizeof(detail), "%zu of %zu requests, %zu errors", l->n_over, l->n,

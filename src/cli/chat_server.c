@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "server/ask.h"
+#include "server/fetch.h"
 
 hearth_status hth_chat_server_base(const char *url, char out[HTH_CHAT_SERVER_URL_BYTES], hearth_error *err)
 {
@@ -27,6 +28,7 @@ hearth_status hth_chat_server_find(const char *base, const char *key, const char
                                    hearth_error *err)
 {
     hth_buffer page = { .text = NULL };
+    char shown[HTH_FETCH_URL_BYTES];
     json_t *object, *model;
     const char *id, *owner;
     long answer = 0;
@@ -40,10 +42,11 @@ hearth_status hth_chat_server_find(const char *base, const char *key, const char
     if (name)
         status = HEARTH_OK; /* the first message tells the fault */
     if (status == HEARTH_OK && !name && (answer == 401 || answer == 403))
-        status = hth_fail(err, HEARTH_PERMISSION, "%s refuses: give a key with --api-key or $HEARTH_API_KEY", base);
+        status = hth_fail(err, HEARTH_PERMISSION, "%s refuses: give a key with --api-key or $HEARTH_API_KEY",
+                          hth_fetch_shown(base, shown));
     else if (status == HEARTH_OK && !id)
-        status =
-            hth_fail(err, HEARTH_NOT_FOUND, "%s lists no model (%ld); is this the address of a server?", base, answer);
+        status = hth_fail(err, HEARTH_NOT_FOUND, "%s lists no model (%ld); is this the address of a server?",
+                          hth_fetch_shown(base, shown), answer);
     else if (status == HEARTH_OK && !(out->name = strdup(id)))
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the name of a model");
     out->tells_timings = owner && (strcmp(owner, "hearth") == 0 || strcmp(owner, "llamacpp") == 0);

@@ -10,6 +10,7 @@
 
 #include "base/os.h"
 #include "base/status.h"
+#include "server/fetch.h"
 
 enum { LINE_BYTES_MAX = 16 << 20 };
 
@@ -135,19 +136,20 @@ bool hth_chat_stream_take(hth_fetch *fetch, long status, const void *bytes, size
 
 hearth_status hth_chat_stream_conclude(hth_chat_stream *s, const char *base, long status, hearth_error *err)
 {
+    char shown[HTH_FETCH_URL_BYTES];
     json_t *error;
 
     if (status != 200) {
         error = json_loadb(hth_buffer_text(&s->line), s->line.n, 0, NULL);
         take_error(s, error);
         json_decref(error);
-        return hth_fail(err, HEARTH_FAILED, "%s answers %ld: %s", base, status,
+        return hth_fail(err, HEARTH_FAILED, "%s answers %ld: %s", hth_fetch_shown(base, shown), status,
                         *s->message ? s->message : "without a message");
     }
     take_line(s); /* the last one may have no end */
     if (*s->message)
-        return hth_fail(err, HEARTH_FAILED, "%s: %s", base, s->message);
+        return hth_fail(err, HEARTH_FAILED, "%s: %s", hth_fetch_shown(base, shown), s->message);
     if (!s->has_ended)
-        return hth_fail(err, HEARTH_IO, "%s broke the reply off", base);
+        return hth_fail(err, HEARTH_IO, "%s broke the reply off", hth_fetch_shown(base, shown));
     return HEARTH_OK;
 }

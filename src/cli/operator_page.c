@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "server/ask.h"
+#include "server/fetch.h"
 
 static const hth_option rows[] = {
     { "url", 0, HTH_OPTION_TEXT, "URL",
@@ -27,12 +28,14 @@ static int refuse(const char *url, long status, const hth_buffer *body)
 {
     json_t *page = json_loadb(hth_buffer_text(body), body->n, 0, NULL);
     const json_t *said = json_object_get(json_object_get(page, "error"), "message");
+    char shown[HTH_FETCH_URL_BYTES];
 
     if (json_is_string(said))
-        hth_output_line(stderr, "hearth: the server at '%s' refuses with %ld: %s", url, status,
+        hth_output_line(stderr, "hearth: the server at '%s' refuses with %ld: %s", hth_fetch_shown(url, shown), status,
                         json_string_value(said));
     else
-        hth_output_line(stderr, "hearth: the server at '%s' answers with %ld; is it a Hearth server?", url, status);
+        hth_output_line(stderr, "hearth: the server at '%s' answers with %ld; is it a Hearth server?",
+                        hth_fetch_shown(url, shown), status);
     json_decref(page);
     return HTH_EXIT_FAILED;
 }

@@ -28,7 +28,7 @@ static hearth_status give(const char *base, const char *path, hth_fetch_order or
                           hearth_error *err)
 {
     const int n = (int)strlen(base), n_base = n - (n > 0 && base[n - 1] == '/');
-    char url[HTH_FETCH_URL_BYTES];
+    char url[HTH_FETCH_URL_BYTES], shown[HTH_FETCH_URL_BYTES];
     hearth_error cause = { .message = "" };
     hth_fetch *fetch;
     hearth_status status;
@@ -41,13 +41,13 @@ static hearth_status give(const char *base, const char *path, hth_fetch_order or
         return hth_fail(err, HEARTH_MISUSE, "--url, or the name of a model, is too long");
     fetch = hth_fetch_new();
     if (!fetch)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to '%s'", url);
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to '%s'", hth_fetch_shown(url, shown));
     status = hth_fetch_transfer(fetch, &order, status_out, &cause);
     if (status == HEARTH_IO && !hth_fetch_has_reached(fetch))
         status = hth_fail(err, status,
-                          "no server answers at %.*s (%s); start one with 'hearth serve -m MODEL', or name another "
+                          "no server answers at %s (%s); start one with 'hearth serve -m MODEL', or name another "
                           "with --url",
-                          n_base, base, cause.message);
+                          hth_fetch_shown(base, shown), cause.message);
     else if (status != HEARTH_OK && err)
         *err = cause;
     hth_fetch_free(fetch);

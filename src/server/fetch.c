@@ -92,6 +92,20 @@ bool hth_fetch_may_lead(const char *from, const char *to)
     return is_https(to) || hth_fetch_same_origin(from, to) || (is_own_http(from) && is_own_http(to));
 }
 
+const char *hth_fetch_shown(const char *url, char out[HTH_FETCH_URL_BYTES])
+{
+    size_t n_scheme = strcspn(url, ":/?#@"), n_login = 0, n_host;
+
+    n_scheme = url[n_scheme] == ':' && url[n_scheme + 1] == '/' ? n_scheme + 1 : 0; /* curl needs none */
+    n_scheme += n_scheme > 0 ? strspn(url + n_scheme, "/") : 0;
+    n_host = strcspn(url + n_scheme, "/?#");
+    for (size_t i = 0; i < n_host; i++)
+        if (url[n_scheme + i] == '@')
+            n_login = i + 1; /* as curl reads it, the last one counts */
+    (void)snprintf(out, HTH_FETCH_URL_BYTES, "%.*s%s", (int)n_scheme, url, url + n_scheme + n_login); /* cut */
+    return out;
+}
+
 /* What this machine says to itself is no business of a proxy, which libcurl would take from the environment. */
 static bool set_proxy(CURL *easy, const char *url)
 {

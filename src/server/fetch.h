@@ -62,5 +62,7 @@ bool hth_fetch_same_origin(const char *a, const char *b);
  * (loopback) to http of this machine: no other server chooses a program here to be asked.
  */
 bool hth_fetch_may_lead(const char *from, const char *to);
+/* The address without its name and password, to be shown: out, where a longer one is cut. */
+const char *hth_fetch_shown(const char *url, char out[HTH_FETCH_URL_BYTES]);
 
 #endif

@@ -55,6 +55,9 @@ load 1 --url "$odd/refuse"
 said '20 requests had no whole reply'
 expect "errors" "$(report '[cell("work", "all", "requests"), cell("work", "all", "errors"), r.sections.length].join()')" 20,20,4
 expect "message" "$(report 'r.facts.errors.includes("answers 503: too <busy>")')" true
+load 1 --url "http://ann:sesame@${odd#http://}/refuse"
+if grep -q 'sesame' "$work/report.json" "$work/out" "$work/err"; then fail "a password is shown: $(cat "$work/report.json" "$work/err")"; fi
+expect "server" "$(report 'r.facts.server')" "$odd/refuse, model odd"
 load 1 --url "$odd/break"
 expect "errors" "$(report '0 < cell("work", "all", "errors") && cell("work", "all", "errors") < 20')" true
 expect "message" "$(report '/broke|cannot read/.test(r.facts.errors)')" true
@@ -62,6 +65,7 @@ expect "message" "$(report '/broke|cannot read/.test(r.facts.errors)')" true
 refuse 2 'choose one of its models with --model' bench --url "$odd" "$tiny"
 refuse 1 'choose less' bench --url "$odd/well" --rate 1000 --seconds 100
 refuse 1 'no server answers at http://127.0.0.1:1 ' bench --url "http://127.0.0.1:1"
+refuse 1 'no server answers at http://127.0.0.1:1 ' bench --url "http://ann:sesame@127.0.0.1:1"
 
 # Ctrl-C ends the wait for a server that says nothing.
 "$hearth" bench --url "$odd/silent" >"$work/out" 2>"$work/err" &

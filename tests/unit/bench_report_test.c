@@ -95,6 +95,16 @@ TEST(a_cost_below_the_noise_of_the_machine_is_no_number)
     assert_true(isnan(hth_bench_cost(NAN, (const double[]){ 100, 104 })));
 }
 
+TEST(the_command_of_a_report_has_no_password)
+{
+    char *argv[] = { "bench", "--url", "http://ann:secret@host:1/v1", "--u=http://ann:secret@host", "--quick" };
+    json_t *report = hth_bench_report_new("server", 5, argv);
+
+    assert_string_equal(hth_bench_text(json_object_get(report, "facts"), "command"),
+                        "hearth bench --url http://host:1/v1 --url=http://host --quick");
+    json_decref(report);
+}
+
 TEST(the_command_of_a_report_has_no_key)
 {
     json_t *report = report_of(1, 1);

@@ -1,5 +1,5 @@
 /*
- * fetch_test.c - where an answer may lead
+ * fetch_test.c - where an answer may lead, and what is shown of an address
  */
 #include "server/fetch.h"
 
@@ -30,4 +30,25 @@ TEST(an_answer_leads_to_https_to_its_own_origin_and_within_this_machine)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         if (hth_fetch_may_lead(cases[i].from, cases[i].to) != cases[i].may)
             fail_msg("%s leads to %s: not %d", cases[i].from, cases[i].to, cases[i].may);
+}
+
+TEST(a_name_and_a_password_of_an_address_are_not_shown)
+{
+    static const struct {
+        const char *url, *shown;
+    } cases[] = {
+        { "http://ann:secret@host:8080/v1?a@b", "http://host:8080/v1?a@b" },
+        { "https://ann@host", "https://host" },
+        { "http:/ann:secret@host", "http:/host" },
+        { "ann:secret@host:8080", "host:8080" },
+        { "http://a@b:c@d@host/x", "http://host/x" },
+        { "http://host/a@b", "http://host/a@b" },
+        { "host:8080/://a:b@c", "host:8080/://a:b@c" },
+        { "http://host", "http://host" },
+        { "", "" },
+    };
+    char shown[HTH_FETCH_URL_BYTES];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_string_equal(hth_fetch_shown(cases[i].url, shown), cases[i].shown);
 }
