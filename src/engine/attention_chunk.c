@@ -99,7 +99,7 @@ static inline __attribute__((always_inline)) void block(float *to, const float *
             values[j] = LOAD(b + s * N_ROWS + j * N_LANES);
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < n_wide; j++)
-                sums[i][j] += a[i * a_row + s * a_step] * values[j];
+                sums[i][j] = fused(all_lanes(a[i * a_row + s * a_step]), values[j], sums[i][j]);
     }
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n_wide; j++)
@@ -208,7 +208,8 @@ static void add_values(const hth_attention *a, work *w)
         float factor = hth_attention_slope(a, head_of(w, lane));
 
         for (size_t c = 0; c < w->n_cells; c++)
-            w->scores[c * N_ROWS + lane] += factor * ggml_fp16_to_fp32(values[w->cells[c]]);
+            w->scores[c * N_ROWS + lane] =
+                fused_one(factor, ggml_fp16_to_fp32(values[w->cells[c]]), w->scores[c * N_ROWS + lane]);
     }
 }
 
@@ -257,7 +258,7 @@ static void weigh(const hth_attention *a, work *w)
         factor = before - base;
         exponential(&factor);
         STORE(w->highest + j, highest);
-        STORE(w->sum + j, LOAD(w->sum + j) * factor + sum);
+        STORE(w->sum + j, fused(LOAD(w->sum + j), factor, sum));
         STORE(w->factor + j, factor);
         for (size_t d = 0; !w->is_row && d < a->dv; d++)
             STORE(w->out + d * N_ROWS + j, LOAD(w->out + d * N_ROWS + j) * factor);
@@ -266,7 +267,7 @@ static void weigh(const hth_attention *a, work *w)
 
 /*
  * out[head][d] = out[head][d] * factor + sum over cells of V[cell][d] * weights[cell], in the order of the cells. The
- * products with the factor are stored first, so that no compiler adds to them unrounded.
+ * products with the factor are rounded first, as those of a chunk are (weigh).
  */
 static void add_to_row(const hth_attention *a, const work *w, size_t lane)
 {
@@ -279,14 +280,14 @@ static void add_to_row(const hth_attention *a, const work *w, size_t lane)
         lanes sum = LOAD(out + d);
 
         for (size_t c = 0; c < w->n_cells; c++)
-            sum += w->scores[c * N_ROWS + lane] * LOAD(w->v + c * a->dv + d);
+            sum = fused(all_lanes(w->scores[c * N_ROWS + lane]), LOAD(w->v + c * a->dv + d), sum);
         STORE(out + d, sum);
     }
     for (; d < a->dv; d++) {
         float sum = out[d];
 
         for (size_t c = 0; c < w->n_cells; c++)
-            sum += w->scores[c * N_ROWS + lane] * w->v[c * a->dv + d];
+            sum = fused_one(w->scores[c * N_ROWS + lane], w->v[c * a->dv + d], sum);
         out[d] = sum;
     }
 }
@@ -305,7 +306,7 @@ static void write_rows(const hth_attention *a, const work *w)
             float highest = a->sinks[head] > w->highest[lane] ? a->sinks[head] : w->highest[lane];
 
             factor = expf(w->highest[lane] - highest);
-            sum = sum * factor + expf(a->sinks[head] - highest);
+            sum = fused_one(sum, factor, expf(a->sinks[head] - highest));
         }
         factor = sum == 0 ? 0 : factor / sum;
         for (size_t d = 0; d < a->dv; d++)

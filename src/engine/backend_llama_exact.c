@@ -12,8 +12,8 @@
  *   (attention_order.h).
  *
  * Threads share out rows and columns, never sums. The context is checked before its first use, because the kernels
- * depend on the machine and on the types of the weights: the last token of a short text must have the same logits after
- * one evaluation and after several.
+ * depend on the machine and on the types of the weights: tokens all over a text must have the same logits after one
+ * evaluation and after several.
  */
 #include "engine/backend_llama_inside.h"
 
@@ -21,12 +21,16 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "engine/attention.h"
 
 enum {
-    CHECK_TOKENS = 24,
-    CHECK_SINGLE = 5, /* of them, evaluated one by one the second time */
+    CHECK_TOKENS = 72, /* more than a tile of attention */
+    CHECK_GROUPS = 12,
 };
+
+/* The text's parts when it is evaluated the second time: numbers of rows of every kind (docs/engine.md). */
+static const uint8_t check_groups[CHECK_GROUPS] = { 1, 2, 3, 5, 4, 7, 1, 6, 9, 13, 1, 20 };
 
 /* The cells that requests get: the others are for the rows that fill batches up. */
 static uint32_t for_requests(uint32_t n_cells)
@@ -185,61 +189,65 @@ hearth_status hth_backend_llama_exact_done(hth_engine_context *context, hearth_e
 /* ---- the check ---- */
 
 /*
- * Evaluate the check's text, its last n_single tokens one by one. logits, [n_vocab], receives those of the last token.
+ * Evaluate the check's text at once, or in groups. digests, [CHECK_GROUPS][HTH_SHA256_BYTES], receives those of the
+ * logits of each group's last token. A context that is shorter than the text gets the groups that fit.
  */
-static hearth_status evaluate_text(hth_engine_context *context, size_t n_single, float *logits, hearth_error *err)
+static hearth_status evaluate_text(hth_engine_context *context, bool in_groups,
+                                   uint8_t digests[CHECK_GROUPS][HTH_SHA256_BYTES], hearth_error *err)
 {
+    size_t n_vocab = (size_t)context->model->facts.n_vocab;
     size_t n_most = context->info.n_batch < CHECK_TOKENS ? context->info.n_batch : CHECK_TOKENS;
+    size_t waiting[CHECK_TOKENS], n_waiting = 0, n_rows = 0, group = 0; /* groups of rows with logits */
+    uint32_t end = check_groups[0];
     hth_batch_row rows[CHECK_TOKENS];
-    const float *last = NULL;
-    size_t n_rows = 0;
 
-    for (uint32_t i = 0; i < CHECK_TOKENS; i++) {
+    for (uint32_t i = 0; i < CHECK_TOKENS && i < context->info.n_ctx; i++) {
+        bool is_last = i + 1 == end; /* of its group */
         hth_decode_result result;
         hearth_status status;
 
-        rows[n_rows++] = (hth_batch_row){
-            .token = (hearth_token)((7919u * i + 13) % (uint32_t)context->model->facts.n_vocab),
-            .position = i,
-            .wants_logits = i + 1 == CHECK_TOKENS,
-        };
-        if (n_rows < n_most && i + 1 < CHECK_TOKENS - n_single)
+        rows[n_rows++] = (hth_batch_row){ .token = (hearth_token)((7919u * i + 13) % (uint32_t)n_vocab),
+                                          .position = i,
+                                          .wants_logits = is_last };
+        if (is_last) {
+            waiting[n_waiting++] = n_rows - 1;
+            end += group + n_waiting < CHECK_GROUPS ? check_groups[group + n_waiting] : 0;
+        }
+        if (n_rows < n_most && i + 1 < CHECK_TOKENS && i + 1 < context->info.n_ctx && !(in_groups && is_last))
             continue;
         status = hth_backend_llama_decode(context, rows, n_rows, &result, err);
         if (status != HEARTH_OK)
             return status;
         if (result != HTH_DECODE_OK)
             return hth_fail(err, HEARTH_ENGINE, "deterministic: the engine did not finish the evaluation of the check");
-        last = hth_backend_llama_logits(context, n_rows - 1);
-        n_rows = 0;
+        for (size_t k = 0; k < n_waiting; k++) {
+            const float *logits = hth_backend_llama_logits(context, waiting[k]);
+
+            if (!logits)
+                return hth_fail(err, HEARTH_ENGINE, "deterministic: the engine gave no logits to the check");
+            hth_sha256_of(logits, n_vocab * sizeof(*logits), digests[group++]);
+        }
+        n_rows = n_waiting = 0;
     }
-    if (!last)
-        return hth_fail(err, HEARTH_ENGINE, "deterministic: the engine gave no logits to the check");
-    memcpy(logits, last, (size_t)context->model->facts.n_vocab * sizeof(*last));
     return HEARTH_OK;
 }
 
 hearth_status hth_backend_llama_exact_check(hth_engine_context *context, hearth_error *err)
 {
-    size_t n_vocab = (size_t)context->model->facts.n_vocab;
+    uint8_t at_once[CHECK_GROUPS][HTH_SHA256_BYTES] = { { 0 } }, in_groups[CHECK_GROUPS][HTH_SHA256_BYTES] = { { 0 } };
     hearth_status status;
-    float *logits;
 
     if (!context->order)
         return HEARTH_OK;
-    logits = malloc(2 * n_vocab * sizeof(*logits));
-    if (!logits)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the logits of %zu tokens", 2 * n_vocab);
-    status = evaluate_text(context, 0, logits, err);
+    status = evaluate_text(context, false, at_once, err);
     hth_backend_llama_seq_empty(context, 0);
     if (status == HEARTH_OK)
-        status = evaluate_text(context, CHECK_SINGLE, logits + n_vocab, err);
+        status = evaluate_text(context, true, in_groups, err);
     hth_backend_llama_seq_empty(context, 0);
-    if (status == HEARTH_OK && memcmp(logits, logits + n_vocab, n_vocab * sizeof(*logits)) != 0)
+    if (status == HEARTH_OK && memcmp(at_once, in_groups, sizeof(at_once)) != 0)
         status = hth_fail(err, HEARTH_UNSUPPORTED,
-                          "deterministic: on this machine, the engine computes the weights of this model in ways that "
-                          "depend on the number of rows");
+                          "deterministic: on this machine, the engine computes this model in ways that depend on the "
+                          "number of rows");
     context->is_checked = status == HEARTH_OK;
-    free(logits);
     return status;
 }
