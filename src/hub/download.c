@@ -518,13 +518,6 @@ static hearth_status transfer_all(download *d, const char *blob, hearth_error *e
     return hth_hub_partial_finish(&d->partial, blob, err);
 }
 
-static bool is_there(const char *blob, uint64_t bytes)
-{
-    struct stat st;
-
-    return stat(blob, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
-}
-
 static bool make_path(download *d, const char *commit)
 {
     char escaped[3 * HTH_HUB_PATH_BYTES];
@@ -555,7 +548,7 @@ static hearth_status download_locked(download *d, const hth_hub_shelf *shelf, co
     char found[HTH_HUB_DIGEST_BYTES];
     hearth_status status = HEARTH_OK;
 
-    if (!is_there(blob, d->file->bytes)) {
+    if (!hth_hub_blob_is_there(blob, d->file->bytes)) {
         status = download_blob(d, blob, err);
     } else if (hth_hub_is_linked(shelf, commit, d->file)) {
         return HEARTH_OK;

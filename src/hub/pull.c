@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api/buffer.h"
+#include "base/grow.h"
 #include "base/status.h"
 #include "hub/choice.h"
 #include "hub/client.h"
@@ -176,4 +177,107 @@ hearth_status hth_hub_pull(const hth_hub_settings *settings, const hth_hub_refer
         status = hth_hub_commit_write(&shelf, revision, listing.commit, err);
     hth_hub_listing_deinit(&listing);
     return status;
+}
+
+/* ---- what there is ---- */
+
+static bool is_here(const hth_hub_shelf *shelf, const hth_hub_file *file)
+{
+    char blob[PATH_MAX];
+
+    return hth_hub_blob_path(shelf, file->digest, blob) && hth_hub_blob_is_there(blob, file->bytes);
+}
+
+/* The listing of a revision: the hub's, or, offline, the files that the cache has of it. */
+static hearth_status read_listing(const hth_hub_settings *settings, const hth_hub_shelf *shelf, const char *repo,
+                                  const char *revision, hth_hub_listing *out, hearth_error *err)
+{
+    char commit[HTH_HUB_COMMIT_BYTES];
+
+    if (!settings->is_offline)
+        return ask_listing(settings, repo, revision, out, err);
+    if (!hth_hub_commit_read(shelf, revision, commit))
+        return hth_fail(err, HEARTH_NOT_FOUND, "HF_HUB_OFFLINE is set, and '%s' is not in the cache at '%s'", repo,
+                        settings->cache);
+    return hth_hub_snapshot_read(shelf, commit, out, err);
+}
+
+/* Add the model whose first file has this path, if the repository has all of it. */
+static hearth_status add_offer(const hth_hub_listing *listing, const hth_hub_shelf *shelf, bool all_are_here,
+                               const hth_hub_reference *wanted, hth_hub_offer *offer)
+{
+    size_t *files = NULL, n = 0;
+    hearth_status status = hth_hub_choose(listing, wanted, &files, &n, NULL);
+
+    if (status != HEARTH_OK)
+        return status;
+    *offer = (hth_hub_offer){ .n_parts = n, .is_here = true };
+    for (size_t i = 0; i < n; i++) {
+        offer->bytes += listing->files[files[i]].bytes;
+        offer->is_here = offer->is_here && (all_are_here || is_here(shelf, &listing->files[files[i]]));
+    }
+    (void)snprintf(offer->path, sizeof(offer->path), "%s", listing->files[files[0]].path); /* as large */
+    (void)snprintf(offer->choice, sizeof(offer->choice), "%s",
+                   hth_hub_choice_name(listing, offer->path, offer->quant)); /* a path or a quant */
+    (void)hth_hub_quant_of(offer->path, offer->quant);
+    free(files);
+    return HEARTH_OK;
+}
+
+static hearth_status read_offers(const hth_hub_listing *listing, const hth_hub_shelf *shelf, bool all_are_here,
+                                 const char *repo, hth_hub_offer **out, size_t *n_out, hearth_error *err)
+{
+    hth_hub_reference wanted = { .is_file = false };
+    size_t *chosen = NULL, n_chosen = 0, capacity = 0;
+    hearth_status status;
+
+    (void)snprintf(wanted.repo, sizeof(wanted.repo), "%s", repo);        /* as large */
+    status = hth_hub_choose(listing, &wanted, &chosen, &n_chosen, NULL); /* several may fit */
+    for (size_t i = 0; i < listing->n && status != HEARTH_NO_MEMORY; i++) {
+        hth_hub_offer *offers = *out;
+
+        if (!hth_hub_is_model(listing->files[i].path))
+            continue;
+        offers = hth_grown_by(offers, *n_out, 1, &capacity, sizeof(*offers));
+        if (!offers) {
+            status = HEARTH_NO_MEMORY;
+            break;
+        }
+        *out = offers;
+        wanted.is_file = true;
+        (void)snprintf(wanted.choice, sizeof(wanted.choice), "%s", listing->files[i].path); /* as large */
+        status = add_offer(listing, shelf, all_are_here, &wanted, &offers[*n_out]);
+        if (status == HEARTH_OK)
+            offers[(*n_out)++].is_chosen = n_chosen > 0 && chosen[0] == i;
+    }
+    free(chosen);
+    if (status == HEARTH_NO_MEMORY)
+        return hth_fail(err, status, "no memory for the models of '%s'", repo);
+    return HEARTH_OK;
+}
+
+hearth_status hth_hub_offers_read(const hth_hub_settings *settings, const char *repo, const char *revision,
+                                  hth_hub_offer **out, size_t *n_out, hearth_error *err)
+{
+    hth_hub_listing listing = { .files = NULL };
+    hth_hub_offer *offers = NULL;
+    size_t n = 0;
+    hth_hub_shelf shelf;
+    hearth_status status = check_revision(revision, err);
+
+    if (status == HEARTH_OK)
+        status = hth_hub_shelf_init(&shelf, settings->cache, repo, err);
+    if (status != HEARTH_OK)
+        return status;
+    status = read_listing(settings, &shelf, repo, revision ? revision : HTH_HUB_REVISION, &listing, err);
+    if (status == HEARTH_OK)
+        status = read_offers(&listing, &shelf, settings->is_offline, repo, &offers, &n, err);
+    hth_hub_listing_deinit(&listing);
+    if (status != HEARTH_OK) {
+        free(offers);
+        return status;
+    }
+    *out = offers;
+    *n_out = n;
+    return HEARTH_OK;
 }

@@ -5,6 +5,7 @@
 #define HTH_HUB_PULL_H
 
 #include "hub/download.h"
+#include "hub/quant.h"
 #include "hub/reference.h"
 
 #define HTH_HUB_REVISION "main"
@@ -23,5 +24,24 @@ hearth_status hth_hub_find(const hth_hub_settings *settings, const hth_hub_refer
  */
 hearth_status hth_hub_pull(const hth_hub_settings *settings, const hth_hub_reference *wanted, const char *revision,
                            const hth_hub_watch *watch, char path_out[PATH_MAX], hearth_error *err);
+
+/* A model that a repository has. */
+typedef struct hth_hub_offer {
+    char path[HTH_HUB_PATH_BYTES];   /* of its file, or of its first part, in the repository */
+    char choice[HTH_HUB_PATH_BYTES]; /* "OWNER/REPO:CHOICE" names it: its quant, or where others have it, its path */
+    char quant[HTH_HUB_QUANT_BYTES]; /* "": the name of the file tells none */
+    uint64_t bytes;                  /* of all parts */
+    size_t n_parts;
+    bool is_here;   /* the cache has all of its bytes */
+    bool is_chosen; /* without a choice, hth_hub_pull takes this one */
+} hth_hub_offer;
+
+/*
+ * Ask the hub for the revision's models, in the order of its list, [*n_out], which the caller frees. Models that lack
+ * parts are left out. Nothing is downloaded, and the cache stays as it is. Where the settings are offline, those of the
+ * cache. Statuses as hth_hub_pull.
+ */
+hearth_status hth_hub_offers_read(const hth_hub_settings *settings, const char *repo, const char *revision,
+                                  hth_hub_offer **out, size_t *n_out, hearth_error *err);
 
 #endif

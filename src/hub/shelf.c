@@ -51,6 +51,13 @@ bool hth_hub_lock_path(const hth_hub_shelf *shelf, const char *digest, char out[
     return JOIN(out, "%s/%s.lock", shelf->locks, digest);
 }
 
+bool hth_hub_blob_is_there(const char *blob, uint64_t bytes)
+{
+    struct stat st;
+
+    return stat(blob, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+}
+
 hearth_status hth_hub_make_folders(const char *path, hearth_error *err)
 {
     char folder[PATH_MAX];

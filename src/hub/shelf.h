@@ -30,6 +30,9 @@ bool hth_hub_blob_path(const hth_hub_shelf *shelf, const char *digest, char out[
 bool hth_hub_snapshot_path(const hth_hub_shelf *shelf, const char *commit, const char *path, char out[PATH_MAX]);
 bool hth_hub_lock_path(const hth_hub_shelf *shelf, const char *digest, char out[PATH_MAX]);
 
+/* Is there a blob at the path, with this size? */
+bool hth_hub_blob_is_there(const char *blob, uint64_t bytes);
+
 /* Make the folders above a file. */
 hearth_status hth_hub_make_folders(const char *path, hearth_error *err);
 

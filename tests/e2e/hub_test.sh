@@ -36,6 +36,24 @@ nobody=$!
 HF_HOME=$work/other "$hearth" pull t/stuck >"$work/stuck" 2>&1 &
 stuck=$!
 
+# The models that there are, without a download.
+offers() { "$hearth" pull --list "$@" >"$work/out" 2>"$work/err" || fail "pull --list $*: $(cat "$work/err")"; }
+offers t/tiny
+expect "models of t/tiny" "$(cat "$work/out")" "\
+  NAME                                                     SIZE PARTS HERE
+* Q4_K_M                                                1.4 MiB     1 -
+  Q8_0                                                  8.0 MiB     1 -"
+offers t/split --json --revision refs/pr/1
+expect "models of t/split" "$(cat "$work/out")" '{"choice":"Q8_0","quant":"Q8_0",'\
+'"path":"Q8_0/big-Q8_0-00001-of-00002.gguf","bytes":33566784,"parts":2,"here":false,"default":true}'
+[ ! -e "$hub" ] || fail "a list made $(find "$hub")"
+expect "downloads of lists" "$(asked storage .)" 0
+refuse 1 "the hub has no 't/missing'" pull t/missing --list
+refuse 1 "path would leave its folder" pull t/evil --list
+refuse 2 "leave out ':Q8_0'" pull t/tiny:Q8_0 --list
+refuse 2 "json needs --list" pull t/tiny --json
+HF_HUB_OFFLINE=1 refuse 1 "'t/tiny' is not in the cache" pull t/tiny --list
+
 # The layout is that of the ecosystem: blobs, snapshots of links, refs, locks. What is there is not asked for again.
 pull t/tiny
 expect path "$path" "$hub/models--t--tiny/snapshots/$commit/tiny-Q4_K_M.gguf"
@@ -47,6 +65,12 @@ expect ref "$(cat "$hub/models--t--tiny/refs/main")" "$commit"
 [ -e "$hub/.locks/models--t--tiny/$digest.lock" ] || fail "no lock"
 clean
 n=$(asked storage .)
+offers t/tiny
+grep -q '^\* Q4_K_M .* 1 yes$' "$work/out" || fail "what is there is not told: $(cat "$work/out")"
+grep -q '^  Q8_0 .* 1 -$' "$work/out" || fail "what is not there is not told: $(cat "$work/out")"
+HF_HUB_OFFLINE=1 offers t/tiny --json
+expect "models without a hub" "$(sed 's/"bytes":[0-9]*/"bytes":N/' "$work/out")" '{"choice":"Q4_K_M","quant":"Q4_K_M",'\
+'"path":"tiny-Q4_K_M.gguf","bytes":N,"parts":1,"here":true,"default":true}'
 pull t/tiny:q4_k_m
 pull t/tiny:tiny-Q4_K_M.gguf -q
 [ ! -s "$work/err" ] || fail "-q says $(cat "$work/err")"
