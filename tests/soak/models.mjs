@@ -91,7 +91,7 @@ const traffic = async () => {
   const server = await serve('many', ['--memory', limit, '--turn-ms', 1000, '--retries-max', 20, '--wait-timeout-ms', 600000])
   const replies = new Map(), waits = [], kinds = { kills: 0, reloads: 0, loads: 0, unloads: 0 }
   const most = { used: 0, rows: 0, rowsLimit: 0, real: 0, front: 0, workers: 0 }
-  let goesOn = true, nCached = 0
+  let goesOn = true, nCached = 0, nExcused = 0
 
   const client = async (id) => {
     const draw = drawer(options.seed * 1000 + id)
@@ -134,7 +134,10 @@ const traffic = async () => {
       }
     }
   }
+  // A model whose needs are unknown, because the process that tells them was killed or late, counts with the size of its
+  // file until it is measured (docs/models.md). So the limit may be exceeded until another model has left.
   const sampler = async () => {
+    let isExcused = false
     while (goesOn) {
       const { memory, models } = await view(server), pids = childrenOf(server.pid)
       most.used = Math.max(most.used, memory.used_bytes)
@@ -144,7 +147,11 @@ const traffic = async () => {
       most.real = Math.max(most.real, proportionalBytes(pids))
       most.front = Math.max(most.front, residentBytes(server.pid))
       most.workers = Math.max(most.workers, models.filter(({ pid }) => pid).length)
-      if (memory.used_bytes > memory.limit_bytes) wrong.push(`the models take ${memory.used_bytes} of ${memory.limit_bytes} bytes: ${models.filter(({ pid }) => pid).map(({ name }) => name)}`)
+      const resident = models.filter(({ pid }) => pid)
+      const isOver = memory.used_bytes > memory.limit_bytes
+      isExcused = isOver && (isExcused || resident.some(({ expected }) => !expected))
+      if (isExcused) nExcused++
+      else if (isOver) wrong.push(`the models take ${memory.used_bytes} of ${memory.limit_bytes} bytes: ${resident.map(({ name }) => name)}`)
       await sleep(100)
     }
   }
@@ -160,6 +167,7 @@ const traffic = async () => {
   tell(`${waits.length} requests, ${replies.size} prompts of models, ${nCached} found rows; waits: median ${at(0.5)}, p99 ${at(0.99)}, longest ${at(0.99999)}`)
   tell(`${kinds.kills} kills, ${kinds.reloads} reloads, ${kinds.loads} loads, ${kinds.unloads} unloads by order, ${models.reduce((n, { departures }) => n + departures, 0)} departures; at most ${most.workers} workers`)
   tell(`limit ${(limit / MIB).toFixed(1)} MiB, used at most ${(most.used / MIB).toFixed(1)}, by rows ${(most.rows / MIB).toFixed(1)} of ${(most.rowsLimit / MIB).toFixed(1)}, of the system ${(most.real / MIB).toFixed(1)}; the front ${(most.front / MIB).toFixed(1)} MiB`)
+  if (nExcused > 0) tell(`over the limit in ${nExcused} samples, with models whose needs nobody had told yet`)
   if (most.front > FRONT_MAX) wrong.push(`the front takes ${most.front} bytes`)
   if (waits.length === 0) wrong.push('no request was answered')
 }
