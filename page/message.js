@@ -10,7 +10,7 @@ const LINE_CHARACTERS = 80
 const LINE_PX = 26
 const FRAME_PX = 70
 
-const guessHeight = ({ content }) => FRAME_PX + LINE_PX * Math.ceil((content.length + 1) / LINE_CHARACTERS)
+export const guessHeight = ({ content }) => FRAME_PX + LINE_PX * Math.ceil((content.length + 1) / LINE_CHARACTERS)
 const titles = { user: 'You', assistant: 'Model', tool: 'Result of a tool' }
 
 export class MessageView {

@@ -3,10 +3,12 @@
 //   conversations   { id, title, createdAt, changedAt, leaf, settings }; leaf is the last message of the seen branch
 //   messages        { id, conversation, parent, role, createdAt, content, ... }; reply.js names the rest
 //
-// Each write is one transaction: a reload finds a message as it was before a write or after it.
+// Each write is one transaction: a reload finds a message as it was before a write or after it. Many messages are read
+// and written in slices, so that the browser stays awake.
 
 const NAME = 'hearth'
 const VERSION = 1
+const SLICE = 50 // messages
 
 const settled = (request) =>
   new Promise((resolve, reject) => {
@@ -60,8 +62,13 @@ export async function conversations() {
 }
 
 export async function messagesOf(conversation) {
-  const index = (await open()).transaction('messages').objectStore('messages').index('conversation')
-  return settled(index.getAll(conversation))
+  const store = (await open()).transaction('messages').objectStore('messages')
+  const keys = await settled(store.index('conversation').getAllKeys(conversation)) // sorted
+  const all = []
+
+  for (let i = 0; i < keys.length; i += SLICE)
+    all.push(...(await Promise.all(keys.slice(i, i + SLICE).map((key) => settled(store.get(key))))))
+  return all
 }
 
 export const message = async (id) => settled((await open()).transaction('messages').objectStore('messages').get(id))
@@ -89,9 +96,15 @@ export async function conversationsWith(text) {
 export async function save(conversation, messages = []) {
   const transaction = (await open()).transaction(['conversations', 'messages'], 'readwrite')
 
+  const store = transaction.objectStore('messages')
+  const end = ended(transaction)
+
   transaction.objectStore('conversations').put(conversation)
-  for (const message of messages) transaction.objectStore('messages').put(message)
-  return ended(transaction)
+  for (let i = 0; i < messages.length; i += SLICE) {
+    const puts = messages.slice(i, i + SLICE).map((message) => store.put(message))
+    await Promise.race([settled(puts.at(-1)), end])
+  }
+  return end
 }
 
 export async function saveMessage(message) {

@@ -51,10 +51,10 @@ export const failure = async (promise) => {
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
-// Wait for a condition, for a minute at most.
+// Wait for a condition, for three minutes at most: a busy machine may need long.
 export const until = async (what, isSo) => {
-  for (const end = Date.now() + 60000; Date.now() < end; await sleep(20)) if (await isSo()) return
-  throw new Error(`a minute passed, and not: ${what}`)
+  for (const end = Date.now() + 180_000; Date.now() < end; await sleep(20)) if (await isSo()) return
+  throw new Error(`three minutes passed, and not: ${what}`)
 }
 
 // A plain request, for features that the clients hide or lack.

@@ -8,9 +8,14 @@ import { assert, client, key, server } from '../clients/checks.mjs'
 const puppeteer = client('puppeteer-core')
 const axeSource = readFileSync(client.resolve('axe-core/axe.min.js'), 'utf8')
 
+// A busy machine may take long for anything; a check that waits for ever is ended by it.
+const PATIENCE_MS = 180_000
+
 export const browser = await (puppeteer.default ?? puppeteer).launch({
   executablePath: process.env.CHROMIUM,
   userDataDir: `${process.env.WORK}/profile`,
+  timeout: PATIENCE_MS,
+  protocolTimeout: 2 * PATIENCE_MS,
   args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--lang=en-US'],
 })
 
@@ -24,6 +29,7 @@ export async function openPage(path, options = {}) {
   const own = context ?? (await browser.createBrowserContext())
   const page = await own.newPage()
 
+  page.setDefaultTimeout(PATIENCE_MS)
   page.problems = []
   const note = (text) => {
     if (!expected.test(text)) page.problems.push(text)
@@ -68,7 +74,23 @@ export async function refuseBarriers(page) {
   assert.deepEqual(violations, [])
 }
 
-// A picture for the documents, when PICTURES names their folder.
-export async function picture(page, name) {
-  if (process.env.PICTURES) await page.screenshot({ path: `${process.env.PICTURES}/${name}.png` })
+const PICTURE_BYTES_MAX = 150_000
+
+// A picture for the documents, when PICTURES names their folder: of the window, of the element with a selector, or of the
+// sections of a long page from and up to those with these titles.
+export async function picture(page, name, { of = null, from = null, to = null } = {}) {
+  if (!process.env.PICTURES) return
+  const options = { path: `${process.env.PICTURES}/${name}.png` }
+  if (from || to) {
+    await page.setViewport({ ...DESK, height: 3000 }) // all of it without a scroll bar
+    const [top, bottom] = await page.evaluate((first, last) => {
+      const title = (words) => [...document.querySelectorAll('h2')].find(({ textContent }) => textContent === words)
+      const end = document.querySelector('main').lastElementChild.getBoundingClientRect().bottom + 24
+      return [first ? title(first).getBoundingClientRect().top - 20 : 0, last ? title(last).getBoundingClientRect().top - 12 : end]
+    }, from, to)
+    options.clip = { x: 0, y: top, width: DESK.width, height: bottom - top }
+  }
+  const bytes = await (of ? await page.$(of) : page).screenshot(options)
+  if (from || to) await page.setViewport(DESK)
+  assert.ok(bytes.length < PICTURE_BYTES_MAX, `the picture ${name} has ${bytes.length} bytes`)
 }

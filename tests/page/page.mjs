@@ -1,11 +1,12 @@
 // page.mjs - the page in a browser; started by tests/e2e/page_test.sh
-import { readFileSync } from 'node:fs'
-import { assert, check, finish, key, raw, until } from '../clients/checks.mjs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { assert, check, finish, key, post, raw, until } from '../clients/checks.mjs'
 import { childrenOf } from '../support/server.mjs'
 import { browser, closePage, openPage, picture, refuseBarriers } from './browser.mjs'
 
-// A reply of the slow model that lasts two seconds, and is always the same.
+// A reply of the slow model that is always the same, and one that no check reads to its end.
 const LONG = { max_tokens: 100, ignore_eos: true, temperature: 0 }
+const ENDLESS = { ...LONG, max_tokens: 2000 }
 const QUESTION = 'Tell me a story about a fox who lived near a river, and who went out to look for her friend, the bear.'
 
 const text = (page, selector) => page.evaluate((wanted) => document.querySelector(wanted)?.textContent ?? '', selector)
@@ -23,6 +24,15 @@ const keptText = async (page) => (await keptReply(page)).content
 const isBusy = (page) => page.$eval('.composer .primary', (button) => button.textContent === 'Stop')
 const idle = (page) => until('the reply has ended', async () => (await page.$('.message.assistant footer .actions')) && !(await isBusy(page)))
 const grown = (page, n) => until(`the reply has ${n} characters`, async () => (await lastText(page)).length >= n)
+
+// The slow model waits where a prompt and so many tokens of its reply are evaluated, until it may go on. So a check does
+// its work in the middle of a reply, however slow the machine is.
+const holdAfter = (prompt, n) => writeFileSync(process.env.GATE, String(prompt + n))
+const release = () => rmSync(process.env.GATE, { force: true })
+const promptTokens = async (content) => {
+  const body = { model: 'slow', messages: [{ role: 'user', content }], max_tokens: 1 }
+  return (await post('/v1/chat/completions', body)).usage.prompt_tokens
+}
 
 // Clicks the button with these words, below a selector.
 const press = (page, words, below = 'body') =>
@@ -185,26 +195,171 @@ await check('thinking, calls and attachments are folded', async () => {
   await closePage(page)
 })
 
-await check('1,000 messages cost as much as those in sight', async () => {
-  const page = await openPage('/')
-  await page.evaluate(() => {
-    window.longTasks = []
-    new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map(({ duration }) => duration))).observe({ type: 'longtask' })
+// ---- a long conversation ----
+
+// Counts the work of each task of the page: boxes of messages that it shows, messages that it builds.
+const watchWork = (page) => page.evaluateOnNewDocument(() => {
+  window.work = { shown: 0, built: 0, builtInAll: 0 }
+  new MutationObserver((records) => {
+    const added = records.flatMap(({ addedNodes }) => [...addedNodes])
+    const shown = added.filter((node) => node.classList?.contains('message')).length
+    const built = new Set(records.filter(({ target, addedNodes }) =>
+      addedNodes.length > 0 && target.classList?.contains('message')).map(({ target }) => target)).size
+    work.shown = Math.max(work.shown, shown)
+    work.built = Math.max(work.built, built)
+    work.builtInAll += built
+  }).observe(document, { childList: true, subtree: true })
+})
+
+// The longest task of the page during this work, in milliseconds of the processor: other processes do not count.
+async function longestTask(page, work) {
+  const file = `${process.env.WORK}/trace.json`
+  await page.tracing.start({ path: file, categories: ['disabled-by-default-devtools.timeline', '__metadata'] })
+  await work()
+  await page.tracing.stop()
+  const { traceEvents } = JSON.parse(readFileSync(file, 'utf8'))
+  const isMain = new Set(traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain')
+    .map(({ pid, tid }) => `${pid}.${tid}`))
+  const tasks = traceEvents.filter(({ name, pid, tid, tdur }) => name === 'RunTask' && isMain.has(`${pid}.${tid}`) && tdur > 0)
+  assert.ok(tasks.length > 0, 'the trace has tasks')
+  return Math.max(...tasks.map(({ tdur }) => tdur)) / 1000
+}
+
+// A task that takes about 50 ms on the machines of today: so long may a page be deaf. It is the measure, on any machine.
+const measure = (page) => page.evaluate(() => new Promise((resolve) => setTimeout(() => {
+  const box = document.createElement('div')
+  for (let i = 0; i < 4000; i++) box.append(Object.assign(document.createElement('p'), { textContent: `Word ${i}` }))
+  document.body.append(box)
+  box.getBoundingClientRect()
+  box.remove()
+  setTimeout(resolve) // when the task is in the trace
+})))
+
+const longMessages = (n) => Array.from({ length: n }, (_, i) => i % 2 === 0
+  ? { role: 'user', content: `Question ${i}` }
+  : { role: 'assistant', content: `Answer ${i}\n\n${RICH}`, timings: TIMINGS })
+const nShown = (page) => page.$$eval('.message', (all) => all.length)
+const nBuilt = (page) => page.$$eval('.message', (all) => all.filter((one) => one.firstChild).length)
+const isSeen = (page, words) => until(`'${words}' is seen`, () => page.evaluate((wanted) =>
+  [...document.querySelectorAll('.message .text')].some((one) => one.textContent.includes(wanted)), words))
+const isAtEnd = (page) => until('the end is seen', () => page.$eval('.thread', ({ scrollHeight, scrollTop, clientHeight }) =>
+  scrollHeight - scrollTop - clientHeight < 2))
+const openTitle = async (page, title) => {
+  await page.evaluate((wanted) =>
+    [...document.querySelectorAll('.conversations button')].find((one) => one.textContent === wanted).click(), title)
+  await until(`'${title}' is open`, async () => (await text(page, 'h1')) === title)
+}
+
+await check('1,000 messages cost as much as those in sight, and no task is long', async () => {
+  const n = 1000
+  const file = `${process.env.WORK}/long.json`
+  const page = await openPage('/', { extra: LONG })
+  const longest = {}
+  const thrice = async (work) => {
+    const all = []
+    for (const i of [1, 2, 3]) all.push(await longestTask(page, () => work(i)))
+    return all
+  }
+  const best = async (work) => Math.min(...(await thrice(work)))
+  const isOpen = async () => {
+    await until('all messages are there', async () => (await nShown(page)) === n)
+    await isSeen(page, 'Answer 999')
+    await isAtEnd(page)
+  }
+  await watchWork(page)
+  await page.reload()
+  await page.waitForSelector('select option[value=long]')
+  const input = await page.$('.sidebar input[type=file]')
+  const limit = Math.max(...(await thrice(() => measure(page))))
+
+  longest.import = await best(async (i) => {
+    writeFileSync(file, JSON.stringify(exported(longMessages(n), `Long ${i}`)))
+    await input.uploadFile(file)
+    await until('it is open', async () => (await text(page, 'h1')) === `Long ${i}`)
+    await isOpen()
   })
-  await importFile(page, exported(Array.from({ length: 1000 }, (_, i) =>
-    i % 2 === 0 ? { role: 'user', content: `Question ${i}` } : { role: 'assistant', content: `Answer ${i}\n\n${RICH}`, timings: TIMINGS })))
-  const built = () => page.$$eval('.message', (all) => all.filter((one) => one.firstChild).length)
-  const isSeen = (words) => until(`'${words}' is seen`, () => page.evaluate((wanted) =>
-    [...document.querySelectorAll('.message .text')].some((one) => one.textContent.includes(wanted)), words))
-  await isSeen('Answer 999')
-  assert.equal(await page.$$eval('.message', (all) => all.length), 1000)
-  assert.ok((await built()) < 40, `${await built()} messages are built`)
+  longest.open = await best(async (i) => {
+    await openTitle(page, `Long ${i}`)
+    await isOpen()
+  })
+  await until('only those near the window are built', async () => (await nBuilt(page)) < 40)
+  const { shown, built, builtInAll } = await page.evaluate(() => window.work)
+  assert.ok(shown <= 50 && built <= 8, `a task shows ${shown} messages and builds ${built}`)
+  assert.ok(builtInAll < 6 * 40, `six times the end costs ${builtInAll} messages`)
+
+  longest.scroll = await longestTask(page, async () => {
+    await page.$eval('.thread', (thread) => (thread.scrollTop = 0))
+    await isSeen(page, 'Question 0')
+    await until('the end is built no more', async () => (await nBuilt(page)) < 60)
+    await page.$eval('.thread', (thread) => (thread.scrollTop = thread.scrollHeight / 2))
+    await isSeen(page, 'Answer 5')
+  })
+  await page.select('.bar select', 'long')
+  longest.stream = await longestTask(page, async () => {
+    await say(page, 'And the last question?')
+    await until('the reply has begun', async () => (await nShown(page)) === n + 2)
+    await until('it has ended', async () => (await keptReply(page)).state !== 'running' && !(await isBusy(page)))
+    await isAtEnd(page)
+  })
+  const { error, usage } = await keptReply(page)
+  assert.deepEqual([error, usage?.completion_tokens], [undefined, LONG.max_tokens])
+  const all = Object.entries(longest).map(([name, ms]) => `${name} ${ms.toFixed(0)}`).join(', ')
+  console.log(`        longest tasks: ${all} ms of ${limit.toFixed(0)} ms`)
+  assert.ok(Math.max(...Object.values(longest)) < limit, `a task is long: ${all} ms of ${limit} ms`)
+  await closePage(page)
+})
+
+await check('what comes above a reader of a long conversation moves nothing', async () => {
+  const page = await openPage('/')
+  await importFile(page, exported(longMessages(300), 'Long'))
+  await importFile(page, exported([{ role: 'user', content: 'short' }], 'Short'))
+  await until('it is open', async () => (await text(page, 'h1')) === 'Short')
+  await page.evaluate(() => {
+    const { setTimeout } = window
+    const held = []
+    window.setTimeout = (work, ms, ...rest) => (ms === undefined ? held.push(work) : setTimeout(work, ms, ...rest))
+    window.goOn = () => {
+      window.setTimeout = setTimeout
+      for (const work of held) setTimeout(work)
+    }
+  })
+  await openTitle(page, 'Long')
+  await isSeen(page, 'Answer 299')
+  await isAtEnd(page)
+  assert.equal(await nShown(page), 50)
+  const top = () => page.evaluate(() => Math.round(window.seen.getBoundingClientRect().top))
+  await page.evaluate(() => {
+    document.querySelector('.thread').scrollTop -= 300
+    window.seen = document.querySelector('.message:nth-last-child(2)')
+  })
+  await until('it is no more at the end', () => page.$eval('.down', (button) => !button.hidden))
+  const before = await top()
+  await page.evaluate(() => window.goOn())
+  await until('all messages are there', async () => (await nShown(page)) === 300)
+  await until('those in sight are built', () => page.$$eval('.message', (all) => all.every((one) => {
+    const { top, bottom } = one.getBoundingClientRect()
+    return one.firstChild || bottom < 0 || top > innerHeight
+  })))
+  assert.ok(Math.abs((await top()) - before) <= 2, `it moved from ${before} to ${await top()}`)
+  assert.equal(await page.$eval('.thread', ({ firstChild }) => firstChild.offsetHeight), 0)
+  await closePage(page)
+})
+
+await check('the versions of a message at the begin of a long conversation can be chosen', async () => {
+  const page = await openPage('/')
+  const file = exported([...longMessages(200), ...longMessages(200).map((one) => ({ ...one, content: `Other ${one.content}` }))])
+  file.messages[200].parent = null // a second version of the first message
+  await importFile(page, file)
+  await isSeen(page, 'Other Answer 199')
+  await until('all messages are there', async () => (await nShown(page)) === 200)
   await page.$eval('.thread', (thread) => (thread.scrollTop = 0))
-  await isSeen('Question 0')
-  await until('the end is built no more', async () => (await built()) < 60)
-  await page.$eval('.thread', (thread) => (thread.scrollTop = thread.scrollHeight / 2))
-  await isSeen('Answer 5')
-  console.log(`        long tasks: ${(await page.evaluate(() => window.longTasks)).map(Math.round).join(', ') || 'none'} ms`)
+  await isSeen(page, 'Other Question 0')
+  await page.click('.user .versions button')
+  await until('the first version is seen', async () => (await text(page, '.user .text')).trim() === 'Question 0')
+  await until('all messages are there', async () => (await nShown(page)) === 200)
+  assert.equal(await page.$eval('.thread', (thread) => thread.scrollTop), 0)
+  assert.deepEqual(await page.$$eval('.message', (all) => all.map(({ view }) => view.message.content.split('\n')[0])),
+    longMessages(200).map(({ content }) => content.split('\n')[0]))
   await closePage(page)
 })
 
@@ -259,13 +414,16 @@ await check('a link is one when its definition comes later', async () => {
 })
 
 await check('messages can be edited, and their versions chosen; a reply can be stopped and go on', async () => {
+  const prompt = await promptTokens('First version.')
   // The server may cut the stream that a stop drops before the browser does.
-  const page = await openChat('slow', {}, { extra: LONG, expected: /INCOMPLETE_CHUNKED/ })
+  const page = await openChat('slow', {}, { extra: ENDLESS, expected: /INCOMPLETE_CHUNKED/ })
+  holdAfter(prompt, 50)
   await say(page, 'First version.')
   await grown(page, 10)
   await page.keyboard.press('Escape')
   await idle(page)
   const stopped = await keptText(page)
+  holdAfter(prompt, 500)
   await press(page, 'Continue')
   await until('it has grown', async () => (await lastText(page)).length > stopped.length + 10)
   await press(page, 'Stop')
@@ -274,9 +432,10 @@ await check('messages can be edited, and their versions chosen; a reply can be s
   await press(page, 'Edit', '.user')
   await page.keyboard.type(' And more.')
   await press(page, 'Send', '.user')
-  await grown(page, 5)
+  await until('another reply has begun', async () => (await isBusy(page)) && (await lastText(page)).length >= 5)
   await press(page, 'Stop')
   await idle(page)
+  release()
   assert.match(await text(page, '.user .text'), /First version\. And more\./)
   await page.click('.user .versions button')
   await until('the first version is seen', async () => (await text(page, '.user .text')).trim() === 'First version.')
@@ -363,21 +522,30 @@ await check('a database that goes away is opened anew', async () => {
 })
 
 let whole = ''
+let prompt = 0 // tokens of QUESTION
+const HELD = 60 // tokens of a reply
+// In the middle of a reply, which goes on when it is released.
 const slowChat = async (options) => {
   const page = await openChat('slow', {}, { extra: LONG, ...options })
+  holdAfter(prompt, HELD)
   await say(page, QUESTION)
+  await grown(page, 15)
   return page
 }
 
 await check('a reply survives the death of its worker, and its reader is told', async () => {
-  const page = await slowChat()
+  const page = await openChat('slow', {}, { extra: LONG })
+  prompt = await promptTokens(QUESTION)
+  await say(page, QUESTION)
   await idle(page)
   whole = await keptText(page)
+  holdAfter(prompt, HELD)
   await press(page, 'Again', '.assistant')
   await until('the second one has begun', async () => (await isBusy(page)) && (await lastText(page)).length > 15)
   process.kill(slowWorker(), 'SIGKILL')
   await page.waitForSelector('.assistant .notice')
   assert.match(await text(page, '.assistant .notice'), /worker process of the model/)
+  release()
   await idle(page)
   assert.equal(await keptText(page), whole)
   await closePage(page)
@@ -393,6 +561,7 @@ await check('a reply goes on while its reader looks elsewhere, and is kept befor
       window.atRelease = await window.kept()
     })
   })
+  holdAfter(prompt, HELD)
   await say(page, QUESTION)
   await grown(page, 15)
   await page.evaluate(() => (location.hash = '#/dashboard'))
@@ -403,6 +572,8 @@ await check('a reply goes on while its reader looks elsewhere, and is kept befor
   await until('another one is seen', async () => !(await page.$('.message')))
   await page.click('.conversations button')
   await grown(page, 15)
+  assert.ok(await isBusy(page))
+  release()
   await idle(page)
   const seen = await lastText(page)
   const { state, content } = await page.evaluate(() => window.atRelease)
@@ -415,24 +586,30 @@ await check('a reply goes on while its reader looks elsewhere, and is kept befor
 
 await check('a reply survives a reload of the page', async () => {
   const page = await slowChat()
-  await grown(page, 15)
+  await until('it is kept', async () => (await keptText(page)).length > 15)
   await page.reload()
+  await until('it goes on', async () => (await lastText(page)).length > 15 && (await isBusy(page)))
+  release()
   await idle(page)
   assert.equal(await keptText(page), whole)
   await closePage(page)
 })
 
 await check('a reply whose stream is gone continues from its text', async () => {
-  const page = await slowChat({ expected: /404|INCOMPLETE_CHUNKED/ })
   const streams = []
+  const page = await openChat('slow', {}, { extra: ENDLESS, expected: /404|INCOMPLETE_CHUNKED/ })
   page.on('response', (response) => response.headers()['x-hearth-stream'] && streams.push(response.headers()['x-hearth-stream']))
+  holdAfter(prompt, HELD)
+  await say(page, QUESTION)
   await until('it is kept', async () => streams.length === 1 && (await keptText(page)).length > 15)
   assert.equal((await raw(`/v1/streams/${streams[0]}`, { method: 'DELETE' })).status, 204)
-  await until('there is a second stream', () => streams.length === 2)
   const { length } = await keptText(page)
+  holdAfter(prompt, 500)
+  await until('there is a second stream', () => streams.length === 2)
   await grown(page, length + 5)
   await press(page, 'Stop')
   await idle(page)
+  release()
   assert.equal((await keptText(page)).slice(0, 16), whole.slice(0, 16))
   await closePage(page)
 })

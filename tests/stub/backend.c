@@ -20,6 +20,8 @@
  *   joins         0      1: the tokenizer reads the words " w260" to " w999"
  *   defined       0      last words of the vocabulary that are user-defined: the tokenizer always reads them
  *   delay_us      0      how long each row of a batch takes
+ *   gate                 a file with a number: rows at this position and beyond wait until the number is higher, or the
+ *                        file is gone
  *   kind          plain  plain, window, recurrent, hybrid
  *   window        64     positions of a window; a hybrid has one where it is given
  *   fills         0      1: the bytes '<', '|' and '>' ask for what stands between two texts

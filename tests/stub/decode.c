@@ -1,6 +1,8 @@
 /*
  * decode.c - the stub's evaluation: a token becomes a cell, and all cells of a sequence become logits
  */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -134,15 +136,49 @@ static hearth_status check_batch(const hth_engine_context *context, const hth_ba
     return HEARTH_OK;
 }
 
-static bool sleep_or_abort(const hth_engine_context *context)
+static bool is_aborted(const hth_engine_context *context)
 {
-    struct timespec pause = { .tv_sec = context->model->delay_us / 1000000,
-                              .tv_nsec = (long)(context->model->delay_us % 1000000) * 1000 };
+    return context->params.abort && context->params.abort(context->params.abort_user_data);
+}
 
-    if (context->params.abort && context->params.abort(context->params.abort_user_data))
+/* Is this position closed by the gate? One that cannot be read is closed: its number is being written, or a sandbox
+ * hides the file. */
+static bool is_closed(const hth_engine_context *context, uint32_t position)
+{
+    unsigned long closed_from = 0;
+    char number[16];
+    FILE *file;
+
+    if (!context->model->gate[0])
+        return false;
+    file = fopen(context->model->gate, "r");
+    if (!file)
+        return errno != ENOENT;
+    if (fgets(number, sizeof(number), file))
+        closed_from = strtoul(number, NULL, 10);
+    (void)fclose(file); /* only read from */
+    return position >= closed_from;
+}
+
+static void pause_us(uint32_t us)
+{
+    struct timespec pause = { .tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000 };
+
+    (void)nanosleep(&pause, NULL); /* a signal only makes the stub faster */
+}
+
+/* True: aborted. */
+static bool wait_for_row(const hth_engine_context *context, uint32_t position)
+{
+    if (is_aborted(context))
         return true;
+    while (is_closed(context, position)) {
+        pause_us(1000);
+        if (is_aborted(context))
+            return true;
+    }
     if (context->model->delay_us > 0)
-        (void)nanosleep(&pause, NULL); /* a signal only makes the stub faster */
+        pause_us(context->model->delay_us);
     return false;
 }
 
@@ -175,7 +211,7 @@ hearth_status hth_stub_decode(hth_engine_context *context, const hth_batch_row *
         context->n_logits_rows_max = n_wanted;
     }
     for (size_t i = 0; i < n_rows; i++) {
-        if (sleep_or_abort(context)) {
+        if (wait_for_row(context, rows[i].position)) {
             *result = HTH_DECODE_ABORTED;
             return HEARTH_OK;
         }

@@ -40,6 +40,7 @@ struct hth_engine_model {
     uint32_t joins_words;
     uint32_t n_defined;
     uint32_t delay_us;
+    char gate[160];       /* a file; empty: none */
     uint32_t n_window;    /* 0: none */
     uint32_t fills;       /* 1: it can be asked for what stands between two texts */
     uint32_t encoder;     /* 1: it does not generate */
