@@ -48,7 +48,7 @@ export function missLog() {
 
   return {
     elements: [h('label.check', { for: 'hold' }, hold, ' Hold the list still'),
-      table('Misses', ['Time', 'Model', 'Reason', 'Left at token', 'Cached tokens', 'First token'], body)],
+      table('Misses', ['Time', 'Model', 'Reason', ['Left at token'], ['Cached tokens'], ['First token']], body)],
     draw(state) {
       if (!hold.checked) add(state.misses)
     },
@@ -91,7 +91,8 @@ export function workerLog() {
       const old = [...state.models.values()].filter(({ name, last_death }) => last_death && !seen.has(name))
       if (past.children.length !== old.length)
         fill(past, old.map(({ name, deaths, last_death }) =>
-          h('li.death', {}, h('b', {}, name), ` died ${count(deaths)} times; the last time: ${last_death}`)))
+          h('li.death', {}, h('b', {}, name),
+            deaths === 1 ? ` died once: ${last_death}` : ` died ${count(deaths)} times; the last time: ${last_death}`)))
       add(state.notes)
     },
   }

@@ -8,7 +8,9 @@ export const meter = (value, max, words) =>
   h('span.meter', {}, h('meter', { min: 0, max: max || 1, value: Math.min(value, max || 1), 'aria-label': words }),
     h('span', { 'aria-hidden': 'true' }, words))
 
-const head = (columns) => h('thead', {}, h('tr', {}, columns.map((column) => h('th', { scope: 'col' }, column))))
+// The name of a column of numbers is in a list, [name]: it stands above their ends.
+const head = (columns) => h('thead', {}, h('tr', {}, columns.map((column) =>
+  h(Array.isArray(column) ? 'th.number' : 'th', { scope: 'col' }, column))))
 
 // A table that can be scrolled sideways, also by keys.
 export function table(title, columns, body) {
@@ -50,16 +52,16 @@ function modelRow(model) {
 
 // ---- tiers ----
 
-function tierRow({ name }, { tier, rows, bytes: used, bytes_max, hits }) {
+function tierRow({ name }, { tier, rows, bytes: used, bytes_max, hits, rate }) {
   const fill = bytes_max > 0 ? meter(used, bytes_max, `${bytes(used)} of ${bytes(bytes_max)}`) : bytes(used)
   return h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, tier.replace('_', ' ')), h('td', {}, fill),
-    h('td.number', {}, count(rows)), h('td.number', {}, count(hits)))
+    h('td.number', {}, count(rows)), h('td.number', {}, count(hits)), h('td.number', {}, share(rate)))
 }
 
 function queueRow({ name, cache }) {
   const { rows, bytes: waiting } = cache.write_queue
   return h('tr', {}, h('th', { scope: 'row' }, name), h('td', {}, 'write queue'), h('td', {}, bytes(waiting)),
-    h('td.number', {}, count(rows)), h('td'))
+    h('td.number', {}, count(rows)), h('td'), h('td'))
 }
 
 function tierRows(model) {
@@ -75,18 +77,20 @@ export function modelTables() {
   const models = h('tbody')
   const tiers = h('tbody')
   let drawn = 0
-  const columns = ['Model', 'State', 'Place', 'Memory', 'Running', 'Waiting', 'Context', 'Hits', 'Starts', 'Deaths']
+  const columns = ['Model', 'State', 'Place', ['Memory'], ['Running'], ['Waiting'], 'Context', ['Hits'], ['Starts'],
+    ['Deaths']]
+  const tierColumns = ['Model', 'Tier', 'Fill', ['Rows'], ['Hits'], ['Of requests']]
 
   return {
     models: table('Models', columns, models),
-    tiers: table('Tiers of the cache', ['Model', 'Tier', 'Fill', 'Rows', 'Hits'], tiers),
+    tiers: table('Tiers of the cache', tierColumns, tiers),
     draw(state) {
       if (drawn === state.n_changes) return
       drawn = state.n_changes
       const all = [...state.models.values()]
       const rows = all.flatMap(tierRows)
       fill(models, all.length > 0 ? all.map(modelRow) : none(columns.length, 'No model yet.'))
-      fill(tiers, rows.length > 0 ? rows : none(5, 'No model is loaded, so no tier is told.'))
+      fill(tiers, rows.length > 0 ? rows : none(tierColumns.length, 'No model is loaded, so no tier is told.'))
     },
   }
 }

@@ -1,6 +1,6 @@
 // dashboard_prefixes.js - the most used prefixes of a model, as a tree that opens and closes
 import { h, fill } from './dom.js'
-import { bytes, count } from './numbers.js'
+import { bytes, count, plural } from './numbers.js'
 import { meter } from './dashboard_models.js'
 
 const SHORT_KEY = 12
@@ -8,8 +8,8 @@ const SHORT_KEY = 12
 function node({ key, tokens, end, rows, bytes: size, uses, children }, most, closed) {
   const line = [
     h('code', { title: key }, key.slice(0, SHORT_KEY)),
-    meter(uses, most, `${count(uses)} uses`),
-    h('span', {}, `${count(tokens)} tokens, up to ${count(end)}; ${count(rows)} rows, ${bytes(size)}`),
+    meter(uses, most, plural(uses, 'use')),
+    h('span', {}, `${plural(tokens, 'token')}, up to ${count(end)}; ${plural(rows, 'row')}, ${bytes(size)}`),
   ]
   if (children.length === 0) return h('li', {}, h('div.leaf', {}, line))
   const remember = (event) => {
@@ -39,7 +39,7 @@ export function prefixTree(ask) {
       if (number !== asked) return
       const most = Math.max(1, ...prefixes.map(({ uses }) => uses))
       fill(tree, prefixes.map((prefix) => node(prefix, most, closed)))
-      fill(note, prefixes.length > 0 ? `${count(rows)} rows.` : `${count(rows)} rows. No prefix was used again yet.`)
+      fill(note, `${plural(rows, 'row')}.${prefixes.length > 0 ? '' : ' No prefix was used again yet.'}`)
     } catch (error) {
       if (error.name !== 'AbortError' && number === asked) fill(note, error.message)
     }

@@ -77,8 +77,8 @@ export function slotTimeline() {
     of the last requests below has the numbers` })
   const rows = h('tbody')
   const last = h('details', {}, h('summary', {}, 'Last requests'),
-    table('Last requests', ['Model', 'Slot', 'Endpoint', 'Status', 'Hit', 'Cached tokens', 'First token',
-      'Tokens a second', 'Took'], rows))
+    table('Last requests', ['Model', ['Slot'], 'Endpoint', 'Status', 'Hit', ['Cached tokens'], ['First token'],
+      ['Tokens a second'], ['Took']], rows))
   const boxes = KINDS.map((kind) => h(`i.${kind}`))
   const key = h('ul.legend', {}, boxes.map((box, i) => h('li', {}, box, legend[KINDS[i]])))
   // A canvas knows no variables of styles: the colours are those of the legend, in this scheme.

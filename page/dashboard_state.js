@@ -54,7 +54,8 @@ function changeModel(state, event, data) {
   if (!model) return
   state.n_changes++
   if (stateAfter[event]) model.state = stateAfter[event](data)
-  if (event === 'load') model.load_progress = 0
+  // A page of the models may tell the start before its event does.
+  if (event === 'load') Object.assign(model, { load_progress: 0, starts: Math.max(model.starts, data.generation) })
   if (event === 'progress') model.load_progress = data.progress
   if (event === 'residency') model.residency = data.residency
   if (event === 'death') Object.assign(model, { deaths: data.deaths, last_death: data.cause })
@@ -167,17 +168,24 @@ export function queues(model) {
 
 const TIERS = ['ram', 'ram_file', 'disk']
 
-// The tiers of a model that has a process: [{ tier, rows, bytes, bytes_max, hits }]. bytes_max 0: no quota.
-export function tiersOf({ cache }) {
+// Of a model that has a process; 0 of another.
+const requestsOf = ({ cache }) => sum(Object.values(cache?.hits ?? {}), (n) => n)
+
+// The tiers of a model that has a process: [{ tier, rows, bytes, bytes_max, hits, rate }]. bytes_max 0: no quota. rate
+// is the share of the requests whose prompt the tier had, in part at least; null before the first request.
+export function tiersOf(model) {
+  const { cache } = model
   if (!cache) return []
+  const all = requestsOf(model)
   return TIERS.map((tier) => ({ tier, ...cache[tier], hits: cache.hits_by_tier?.[tier] ?? 0 }))
     .filter(({ rows, bytes_max }) => rows > 0 || bytes_max > 0)
+    .map((tier) => ({ ...tier, rate: all > 0 ? tier.hits / all : null }))
 }
 
 // The share of the requests whose prompt was found, in part at least; null before the first request.
-export function hitRate({ cache }) {
-  const all = cache ? sum(Object.values(cache.hits ?? {}), (n) => n) : 0
-  return all > 0 ? 1 - cache.hits.none / all : null
+export function hitRate(model) {
+  const all = requestsOf(model)
+  return all > 0 ? 1 - model.cache.hits.none / all : null
 }
 
 // The lanes of the timeline: [{ model, slot, bars }], for models whose slots did something since begin, or can now. A

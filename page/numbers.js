@@ -3,6 +3,9 @@
 // 1234567 -> "1,234,567"
 export const count = (n) => Math.round(n).toLocaleString('en-US')
 
+// 1, 'row' -> "1 row"; 2, 'row' -> "2 rows"
+export const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`
+
 // Bytes in binary units with three digits: 268435456 -> "256 MiB"
 export function bytes(n) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']

@@ -21,7 +21,7 @@ SERVER_KEY=$("$hearth" key new --name root --admin --file "$work/keys" 2>/dev/nu
 CLIENT_KEY=$("$hearth" key new --name alice --file "$work/keys" 2>/dev/null)
 
 serve -m "chat=$tiny" -m "code=$tiny" -m "slow=stub:delay_us=5000" -m "rest=$tiny" --start on-demand --ram-total 256M \
-  --cache "$work/cache" --keys "$work/keys" --admin "127.0.0.1:0" --n-parallel 4
+  --cache "$work/cache" --keys "$work/keys" --admin "127.0.0.1:0" --n-parallel 4 --hang-ms 0
 ADMIN_URL=http://127.0.0.1:$(sed -n 2p "$work/port")
 export CHROMIUM HEARTH_CLIENTS SERVER_KEY CLIENT_KEY ADMIN_URL SERVER_URL="$url" WORK="$work"
 node "$source/tests/page/dashboard.mjs" || fail "the dashboard in a browser, see above; $(tail -n 20 "$work/log")"

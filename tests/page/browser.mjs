@@ -77,8 +77,8 @@ export async function refuseBarriers(page) {
 const PICTURE_BYTES_MAX = 150_000
 
 // A picture for the documents, when PICTURES names their folder: of the window, of the element with a selector, or of the
-// sections of a long page from and up to those with these titles.
-export async function picture(page, name, { of = null, from = null, to = null } = {}) {
+// sections of a long page from and up to those with these titles, at most so high.
+export async function picture(page, name, { of = null, from = null, to = null, height = Infinity } = {}) {
   if (!process.env.PICTURES) return
   const options = { path: `${process.env.PICTURES}/${name}.png` }
   if (from || to) {
@@ -88,7 +88,7 @@ export async function picture(page, name, { of = null, from = null, to = null } 
       const end = document.querySelector('main').lastElementChild.getBoundingClientRect().bottom + 24
       return [first ? title(first).getBoundingClientRect().top - 20 : 0, last ? title(last).getBoundingClientRect().top - 12 : end]
     }, from, to)
-    options.clip = { x: 0, y: top, width: DESK.width, height: bottom - top }
+    options.clip = { x: 0, y: top, width: DESK.width, height: Math.min(height, bottom - top) }
   }
   const bytes = await (of ? await page.$(of) : page).screenshot(options)
   if (from || to) await page.setViewport(DESK)

@@ -7,7 +7,8 @@ const shows = (page, selector, pattern) =>
   until(`'${selector}' shows ${pattern}`, async () => pattern.test(await text(page, selector)))
 
 const openDashboard = (options) => openPage('/#/dashboard', options)
-const complete = (model, prompt, n = 4) => post('/v1/completions', { model, prompt, max_tokens: n, temperature: 0 })
+const complete = (model, prompt, n = 4, more = {}) =>
+  post('/v1/completions', { model, prompt, max_tokens: n, temperature: 0, ...more })
 const system = longText('story of all users').repeat(6) // more than a block
 
 // In the dialog for it.
@@ -58,28 +59,62 @@ await check('models, misses, slots and prefixes are shown as they come', async (
   await shows(page, 'details td', /[0-9]+ of [0-9]+/)
   await shows(page, 'tbody', /chatram[0-9]/)
   await shows(page, 'tbody', /chatdisk[0-9]/)
+  await until('the rate of a tier is shown', () => page.$$eval('tbody tr', (rows) => rows.some(({ cells }) =>
+    cells.length === 6 && cells[0].textContent === 'chat' && /^[0-9]+ %$/.test(cells[5].textContent))))
   assert.ok(await page.$eval('canvas', (canvas) =>
     canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0)))
   await closePage(page)
 })
 
+// What clients ask for: new prompts, prompts that go on with an earlier one, short ones, and ones that read no cache.
+function prompts(client) {
+  let told = ''
+  let n = client // so that not all of them ask for the same at once
+  return () => {
+    n++
+    told = !told || n % 8 === 1 ? `${system} ${client}, a talk` : `${told} ${n} and the birds sang, and the fox went over the hill.`
+    if (n % 11 === 5) return ['Good morning.']
+    if (n % 7 === 3) return [longText(`page ${n} of ${client}`), { cache_prompt: false }]
+    return n % 2 === 0 ? [told] : [`${system} ${client} ${n} ${longText('load')}`]
+  }
+}
+
 await check('the death of a worker is shown, under load', async () => {
-  const page = await openDashboard()
+  // A worker that has just died tells no prefixes.
+  const page = await openDashboard({ expected: /\/admin\/prefixes/ })
   await shows(page, '.connection', /^Live/)
   let goes = true
   let n = 0
   const load = Array.from({ length: 12 }, async (_, i) => {
-    while (goes) await complete(['chat', 'code', 'slow'][i % 3], `${system} ${i} ${n++} ${longText('load')}`, 16)
+    const next = prompts(i)
+    while (goes) {
+      const [prompt, more] = next()
+      await complete(['chat', 'code', 'slow'][i % 3], prompt, 16, more)
+      n++
+    }
   })
-  await until('requests have ended', () => n > 60)
-  const { models } = await json('/admin/models')
-  process.kill(models.find(({ name }) => name === 'code').pid, 'SIGKILL')
-  await shows(page, '.notes .death', /code died: killed by signal 9/)
-  await until('it has come back', async () => /coderready|codeready/.test(await text(page, 'tbody')))
-  await shows(page, 'tr .bad', /1/)
-  await page.setViewport({ width: 1180, height: 1425 }) // above the folders of the test
-  await picture(page, 'dashboard')
-  goes = false
+  try {
+    await until('requests have ended', () => n > 60)
+    let pid = null
+    await until('the worker runs', async () => {
+      const { models } = await json('/admin/models')
+      pid = models.find(({ name }) => name === 'code').pid
+      return pid > 0
+    })
+    process.kill(pid, 'SIGKILL')
+    await shows(page, '.notes .death', /code died: killed by signal 9/)
+    await until('it has come back', async () => /codeready/.test(await text(page, 'tbody')))
+    await until('the counts of its row', () => page.$$eval('tbody tr', (rows) => rows.some(({ cells }) =>
+      cells[0].textContent === 'code' && cells.length === 10 && Number(cells[9].textContent) > 0 &&
+      Number(cells[8].textContent) > Number(cells[9].textContent))))
+    await page.select('#prefix-model', 'chat')
+    await shows(page, '.tree summary', /uses/)
+    await picture(page, 'dashboard', { to: 'Misses' })
+    await picture(page, 'dashboard-misses', { from: 'Misses', to: 'Tiers of the cache' })
+    await picture(page, 'dashboard-cache', { from: 'Tiers of the cache', height: 620 })
+  } finally {
+    goes = false
+  }
   await Promise.all(load)
   await closePage(page)
 })
@@ -88,7 +123,7 @@ for (const [name, options] of [['light', {}], ['dark', { dark: true }], ['phone'
   await check(`the dashboard has no barrier, ${name}`, async () => {
     const page = await openDashboard(options)
     await shows(page, '.connection', /^Live/)
-    await shows(page, '.notes', /code died 1 times/)
+    await shows(page, '.notes', /code died (once:|[0-9]+ times; the last time:) killed by signal 9/)
     await refuseBarriers(page)
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is too wide')
     await closePage(page)

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import {
   SECONDS, hitRate, lanes, lastSeconds, newState, queues, rates, speed, takeEvent, tiersOf,
 } from '../../page/dashboard_state.js'
-import { bytes, rate, share, time } from '../../page/numbers.js'
+import { bytes, plural, rate, share, time } from '../../page/numbers.js'
 
 const START = Date.parse('2026-11-23T18:00:00.000Z')
 const at = (ms) => new Date(START + ms).toISOString()
@@ -34,6 +34,7 @@ test('events change the state of a model before the next page tells', () => {
   const chat = () => state.models.get('chat')
 
   takeEvent(state, 'load', { model: 'chat', pid: 1, generation: 1, time: at(1) })
+  assert.equal(chat().starts, 1)
   takeEvent(state, 'progress', { model: 'chat', progress: 0.5, time: at(2) })
   assert.equal(chat().state, 'starting')
   assert.equal(chat().load_progress, 0.5)
@@ -44,6 +45,8 @@ test('events change the state of a model before the next page tells', () => {
   assert.equal(chat().deaths, 1)
   assert.equal(chat().last_death, 'killed')
   assert.deepEqual(state.notes.map(({ event }) => event), ['death', 'ready', 'load'])
+  takeEvent(state, 'load', { model: 'chat', pid: 2, generation: 2, time: at(5) })
+  assert.equal(chat().starts, 2)
   takeEvent(state, 'ready', { model: 'unknown', pid: 1, load_ms: 7, time: at(5) })
 })
 
@@ -122,7 +125,8 @@ test('queues, tiers and hits come from the page of the models', () => {
   }
   assert.deepEqual(queues(model('chat')), { running: 2, waiting: 4 })
   assert.deepEqual(queues({ running_requests: 1, waiting_requests: 2 }), { running: 1, waiting: 2 })
-  assert.deepEqual(tiersOf({ cache }).map(({ tier, hits }) => [tier, hits]), [['ram', 2], ['disk', 0]])
+  assert.deepEqual(tiersOf({ cache }).map(({ tier, hits, rate }) => [tier, hits, rate]), [['ram', 2, 0.5], ['disk', 0, 0]])
+  assert.equal(tiersOf({ cache: { ...cache, hits: { none: 0 } } })[0].rate, null)
   assert.deepEqual(tiersOf({}), [])
   assert.equal(hitRate({ cache }), 0.75)
   assert.equal(hitRate({}), null)
@@ -136,5 +140,6 @@ test('numbers have units', () => {
   assert.deepEqual([0.4, 21.4, 1500, 12_000, 180_000, 9e6].map(time),
     ['0.4 ms', '21 ms', '1.5 s', '12 s', '3 min', '2.5 h'])
   assert.deepEqual([0.1234, 4.567, 1234.5].map(rate), ['0.123', '4.57', '1,235'])
+  assert.deepEqual([0, 1, 2000].map((n) => plural(n, 'row')), ['0 rows', '1 row', '2,000 rows'])
   assert.deepEqual([0.912, null].map(share), ['91 %', '–'])
 })
