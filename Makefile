@@ -89,10 +89,12 @@ counts: build
 bench: build
 	@bench/suite.sh $(BUILD)
 
-# The pictures of docs/page.md, from its test.
+# The pictures of the documents, from the tests that look at the same things.
 pictures: build
 	@scripts/deps.sh --browser
-	@PICTURES=$(CURDIR)/docs/pictures tests/e2e/page_test.sh $(BUILD) .
+	@for test in page dashboard pictures; do \
+	  PICTURES=$(CURDIR)/docs/pictures tests/e2e/$${test}_test.sh $(BUILD) . || exit 1; \
+	done
 
 # Installs the last build, so that root neither builds nor fetches anything. PREFIX may differ from that of the build,
 # LIBDIR may not. DESTDIR=... comes before all paths.
