@@ -29,7 +29,7 @@ bool hth_option_may_omit_value(const hth_option *option)
 /* A number, or the name of one. */
 static bool read_i32(const hth_option *option, int32_t *field, const char *shown, const char *value, hearth_error *err)
 {
-    for (int i = 0; option->words && option->words[i]; i++) {
+    for (int i = 0; value && option->words && option->words[i]; i++) {
         if (strcmp(value, option->words[i]) == 0) {
             *field = (int32_t)option->low + i;
             return true;
