@@ -328,7 +328,10 @@ typedef enum hearth_fingerprint_mode {
     HEARTH_FINGERPRINT_FAST_UNSAFE = 2,  /* of path, size and mtime: for models that never change in place */
 } hearth_fingerprint_mode;
 
-/* Loading progress, 0..1. Return false to stop loading (HEARTH_CANCELLED). Runs on the loading thread. */
+/*
+ * Loading progress, 0..1: of what the engine has loaded and of what is hashed of the file, the smaller part. Return false to
+ * stop loading (HEARTH_CANCELLED). Runs on the loading thread.
+ */
 typedef bool (*hearth_load_progress_fn)(float fraction, void *user_data);
 
 /*

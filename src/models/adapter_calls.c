@@ -77,7 +77,7 @@ static hearth_status read_file(hearth_model *model, const char *path, hth_adapte
     if (status == HEARTH_OK)
         status = model->backend->adapter_load(model->engine_model, path, &engine_adapter, err);
     if (status == HEARTH_OK)
-        status = hth_fingerprinting_wait(fingerprinting, sha256, err);
+        status = hth_fingerprinting_wait(fingerprinting, NULL, NULL, sha256, err);
     hth_fingerprinting_free(fingerprinting);
     if (status == HEARTH_OK) {
         *out = hth_adapter_new(model->backend, engine_adapter, sha256);

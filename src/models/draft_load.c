@@ -111,7 +111,10 @@ static hearth_status check(const hth_model_draft *draft, const hth_engine_model_
 
 /* ---- the first step ---- */
 
-/* A load that was stopped ends here, too. The model was told as loaded before; its progress does not go back. */
+/*
+ * A load that was stopped ends here, too. The model was told as loaded before, as far as it is hashed (load.c): its
+ * progress does not go back.
+ */
 static bool may_continue(float fraction, void *user_data)
 {
     const hearth_model_options *options = user_data;
@@ -238,7 +241,7 @@ hearth_status hth_model_draft_identify(hth_model_draft *draft, const hth_workpla
     hearth_status status = HEARTH_OK;
 
     if (draft->fingerprinting)
-        status = hth_fingerprinting_wait(draft->fingerprinting, fingerprint, err);
+        status = hth_fingerprinting_wait(draft->fingerprinting, NULL, NULL, fingerprint, err);
     else
         hth_module_fingerprint(draft->path, fingerprint);
     if (status != HEARTH_OK)

@@ -52,7 +52,7 @@ static hearth_status hash_range(hasher *h, uint64_t offset, uint64_t n_bytes, he
         if (is_cancelled(h))
             return hth_fail(err, HEARTH_CANCELLED, "the reading of '%s' was ended", h->path);
         if (h->watch && h->watch->on_piece)
-            h->watch->on_piece(h->watch->user_data);
+            h->watch->on_piece(offset, h->watch->user_data);
         got = pread(h->fd, h->buffer, want, (off_t)offset);
 
         if (got < 0 && errno == EINTR)

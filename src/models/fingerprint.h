@@ -27,8 +27,9 @@ typedef struct hth_fingerprint {
 
 /* A watch on the reading of a file. */
 typedef struct hth_fingerprint_watch {
-    atomic_bool is_cancelled;          /* true ends the reading with HEARTH_CANCELLED */
-    void (*on_piece)(void *user_data); /* called before each piece of a MiB; may be NULL */
+    atomic_bool is_cancelled; /* true ends the reading with HEARTH_CANCELLED */
+    /* Called before each piece of at most a MiB, with its place in the file; may be NULL. */
+    void (*on_piece)(uint64_t offset, void *user_data);
     void *user_data;
 } hth_fingerprint_watch;
 

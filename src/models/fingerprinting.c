@@ -13,9 +13,14 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/deadline.h"
 #include "base/gguf_name.h"
 #include "base/hash.h"
 #include "base/os.h"
+
+enum {
+    TELL_MS = 100, /* between two tellings of progress */
+};
 
 struct hth_fingerprinting {
     char *path;
@@ -25,6 +30,13 @@ struct hth_fingerprinting {
     void *work_user_data;
     hth_fingerprint_watch watch;
     atomic_bool is_waited_for;
+    uint64_t bytes;                  /* of all parts */
+    uint64_t bytes_before;           /* of the parts before the one that is read; the thread's */
+    atomic_uint_fast64_t bytes_read; /* of all parts */
+
+    pthread_mutex_t lock; /* guards has_ended */
+    pthread_cond_t ended;
+    bool has_ended;
 
     pthread_t thread;
     bool has_thread; /* join it */
@@ -86,10 +98,11 @@ static void note(const hth_fingerprinting *f, hearth_work_kind kind)
         f->on_work(&work, f->work_user_data);
 }
 
-static void on_piece(void *user_data)
+static void on_piece(uint64_t offset, void *user_data)
 {
-    const hth_fingerprinting *f = user_data;
+    hth_fingerprinting *f = user_data;
 
+    atomic_store_explicit(&f->bytes_read, f->bytes_before + offset, memory_order_relaxed);
     if (atomic_load_explicit(&f->is_waited_for, memory_order_relaxed))
         note(f, HEARTH_WORK_BEGINS);
 }
@@ -123,6 +136,7 @@ static hearth_status make_split(hth_fingerprinting *f)
     hth_sha256_update(sha, n_parts, sizeof(n_parts));
     for (unsigned i = 0; i < f->n_parts && status == HEARTH_OK; i++) {
         status = make_part(f, i, digest);
+        f->bytes_before += (uint64_t)f->before[i].st_size;
         hth_sha256_update(sha, digest, sizeof(digest));
     }
     hth_sha256_peek(sha, f->found);
@@ -133,6 +147,11 @@ static hearth_status make_split(hth_fingerprinting *f)
 static void make(hth_fingerprinting *f)
 {
     f->status = f->n_parts == 1 ? make_part(f, 0, f->found) : make_split(f);
+    atomic_store_explicit(&f->bytes_read, f->bytes, memory_order_relaxed);
+    pthread_mutex_lock(&f->lock);
+    f->has_ended = true;
+    pthread_cond_signal(&f->ended);
+    pthread_mutex_unlock(&f->lock);
 }
 
 static void *run(void *context)
@@ -149,6 +168,8 @@ hearth_status hth_fingerprinting_new(const char *path, const hth_fingerprint_opt
     hth_fingerprinting *f = calloc(1, sizeof(*f) + n_parts * sizeof(f->before[0]));
 
     if (f) {
+        pthread_mutex_init(&f->lock, NULL);
+        hth_condition_init(&f->ended);
         f->path = strdup(path);
         f->memo_directory = options->memo_directory ? strdup(options->memo_directory) : NULL;
     }
@@ -170,6 +191,7 @@ hearth_status hth_fingerprinting_new(const char *path, const hth_fingerprint_opt
 
         if (stat(part_at(f, i, buffer), &f->before[i]) != 0)
             f->before[i] = (struct stat){ .st_nlink = 0 };
+        f->bytes += (uint64_t)f->before[i].st_size;
     }
     f->has_thread = pthread_create(&f->thread, NULL, run, f) == 0; /* else hth_fingerprinting_wait does the work */
     *out = f;
@@ -183,6 +205,8 @@ void hth_fingerprinting_free(hth_fingerprinting *f)
     hth_fingerprinting_cancel(f);
     if (f->has_thread)
         pthread_join(f->thread, NULL);
+    pthread_cond_destroy(&f->ended);
+    pthread_mutex_destroy(&f->lock);
     free(f->memo_directory);
     free(f->path);
     free(f);
@@ -208,12 +232,40 @@ static hearth_status check_files(const hth_fingerprinting *f, hearth_error *err)
     return count_parts(f->path) == f->n_parts ? HEARTH_OK : fail_changed(f->path, err);
 }
 
-hearth_status hth_fingerprinting_wait(hth_fingerprinting *f, uint8_t out[32], hearth_error *err)
+float hth_fingerprinting_fraction(const hth_fingerprinting *f)
+{
+    const uint64_t bytes_read = atomic_load_explicit(&f->bytes_read, memory_order_relaxed);
+
+    return bytes_read < f->bytes ? (float)bytes_read / (float)f->bytes : 1;
+}
+
+/* Tell progress until the thread has ended. */
+static void tell_until_end(hth_fingerprinting *f, hearth_load_progress_fn progress, void *user_data)
+{
+    bool has_ended = false;
+
+    while (!has_ended) {
+        const struct timespec then = hth_deadline_after(TELL_MS);
+
+        if (!progress(hth_fingerprinting_fraction(f), user_data))
+            hth_fingerprinting_cancel(f);
+        pthread_mutex_lock(&f->lock);
+        if (!f->has_ended)
+            (void)pthread_cond_timedwait(&f->ended, &f->lock, &then); /* the loop looks again */
+        has_ended = f->has_ended;
+        pthread_mutex_unlock(&f->lock);
+    }
+}
+
+hearth_status hth_fingerprinting_wait(hth_fingerprinting *f, hearth_load_progress_fn progress, void *user_data,
+                                      uint8_t out[32], hearth_error *err)
 {
     hearth_status status;
 
     note(f, HEARTH_WORK_BEGINS);
     atomic_store_explicit(&f->is_waited_for, true, memory_order_relaxed);
+    if (f->has_thread && progress)
+        tell_until_end(f, progress, user_data);
     if (f->has_thread)
         pthread_join(f->thread, NULL);
     else
@@ -226,6 +278,8 @@ hearth_status hth_fingerprinting_wait(hth_fingerprinting *f, uint8_t out[32], he
         return f->status;
     }
     status = check_files(f, err);
+    if (status == HEARTH_OK && progress && !progress(1, user_data))
+        status = hth_fail(err, HEARTH_CANCELLED, "loading '%s' was cancelled", f->path);
     if (status == HEARTH_OK)
         memcpy(out, f->found, sizeof(f->found));
     return status;

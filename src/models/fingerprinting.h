@@ -24,11 +24,15 @@ hearth_status hth_fingerprinting_new(const char *path, const hth_fingerprint_opt
 /* Cancel, and wait for the thread. Accepts NULL. */
 void hth_fingerprinting_free(hth_fingerprinting *fingerprinting);
 
+/* The part of the bytes that were hashed, 0 to 1. Any thread. */
+float hth_fingerprinting_fraction(const hth_fingerprinting *fingerprinting);
 /*
- * Wait for the fingerprint, once. HEARTH_IO when a file has changed, or was replaced, since the beginning: then the
+ * Wait for the fingerprint, once. Meanwhile progress (NULL: no calls) is told this part, on the thread that waits, and
+ * cancels the work if it returns false; it is told 1 at the end. HEARTH_IO when a file has changed, or was replaced, since the beginning: then the
  * engine may have loaded other bytes than were hashed. HEARTH_CANCELLED.
  */
-hearth_status hth_fingerprinting_wait(hth_fingerprinting *fingerprinting, uint8_t out[32], hearth_error *err);
+hearth_status hth_fingerprinting_wait(hth_fingerprinting *fingerprinting, hearth_load_progress_fn progress,
+                                      void *user_data, uint8_t out[32], hearth_error *err);
 /* Make it end soon. Any thread. */
 void hth_fingerprinting_cancel(hth_fingerprinting *fingerprinting);
 

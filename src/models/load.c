@@ -371,10 +371,26 @@ static hearth_status load_draft(hearth_model *model, const hearth_model_options 
     return hth_model_draft_load(model->runtime, &target, options, &model->draft, err);
 }
 
-static hearth_status load_engine(hearth_model *model, const hearth_model_options *options, hearth_error *err)
+/* The engine tells what it has loaded. While the file is hashed more slowly, that part counts. */
+static bool on_progress(float fraction, void *user_data)
+{
+    const hearth_model *model = user_data;
+    const float hashed = model->fingerprinting ? hth_fingerprinting_fraction(model->fingerprinting) : 1;
+
+    return model->progress(hashed < fraction ? hashed : fraction, model->progress_user_data);
+}
+
+static hearth_status load_engine(hearth_model *model, hearth_model_options *options, hearth_error *err)
 {
     const hth_fingerprint_options fingerprint = fingerprint_options(model->runtime, options);
     hearth_status status = HEARTH_OK;
+
+    model->progress = options->progress;
+    model->progress_user_data = options->progress_user_data;
+    if (options->progress) {
+        options->progress = on_progress;
+        options->progress_user_data = model;
+    }
 
     hth_engine_questions_refuse();
     model->refuses_questions = true;
@@ -518,7 +534,8 @@ static hearth_status identify(hearth_model *model, hearth_error *err)
     hearth_status status = HEARTH_OK;
 
     if (model->fingerprinting)
-        status = hth_fingerprinting_wait(model->fingerprinting, model->model_fingerprint, err);
+        status = hth_fingerprinting_wait(model->fingerprinting, model->progress, model->progress_user_data,
+                                         model->model_fingerprint, err);
     else
         hth_module_fingerprint(model->path, model->model_fingerprint);
     if (status == HEARTH_OK && model->info.has_control)

@@ -43,6 +43,8 @@ struct hearth_model {
     uint32_t embed_tokens_max; /* of one input */
     uint32_t draft_max;        /* for requests that say nothing of it; likewise the next one */
     uint32_t draft_min;
+    hearth_load_progress_fn progress; /* of the options; NULL: none */
+    void *progress_user_data;
     hth_fingerprinting *fingerprinting; /* NULL: the model has no file */
     hth_model_draft *draft;             /* its draft model, whose engine part belongs to that below; NULL: none */
     /* Of the file, with the control vectors, without salts and adapters; from the second step of loading on. */

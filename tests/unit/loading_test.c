@@ -62,7 +62,7 @@ static void expect_changed(hth_fingerprinting *begun, const char *path)
     hearth_error err;
 
     slow_file_release();
-    assert_int_equal(hth_fingerprinting_wait(begun, found, &err), HEARTH_IO);
+    assert_int_equal(hth_fingerprinting_wait(begun, NULL, NULL, found, &err), HEARTH_IO);
     assert_non_null(strstr(err.message, path));
     assert_non_null(strstr(err.message, "changed while it was loaded; load it again"));
     hth_fingerprinting_free(begun);
@@ -75,7 +75,7 @@ FIXTURE_TEST(a_fingerprint_that_is_waited_for_is_the_files)
     uint8_t found[32];
 
     slow_file_release();
-    assert_int_equal(hth_fingerprinting_wait(begun, found, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprinting_wait(begun, NULL, NULL, found, NULL), HEARTH_OK);
     hth_fingerprinting_free(begun);
     assert_int_equal(hth_fingerprint_file(TINY, &safe, &expected, NULL), HEARTH_OK);
     assert_memory_equal(found, expected.bytes, sizeof(found));
@@ -106,7 +106,7 @@ FIXTURE_TEST(what_is_no_file_is_told_to_who_waits)
     uint8_t found[32];
     hearth_error err;
 
-    assert_int_equal(hth_fingerprinting_wait(begun, found, &err), HEARTH_NOT_FOUND);
+    assert_int_equal(hth_fingerprinting_wait(begun, NULL, NULL, found, &err), HEARTH_NOT_FOUND);
     assert_non_null(strstr(err.message, "/nowhere/at/all"));
     hth_fingerprinting_free(begun);
 }
@@ -117,10 +117,52 @@ FIXTURE_TEST(who_gives_up_does_not_wait_for_the_file)
     uint8_t found[32];
 
     hth_fingerprinting_cancel(begun);
-    assert_int_equal(hth_fingerprinting_wait(begun, found, NULL), HEARTH_CANCELLED);
+    assert_int_equal(hth_fingerprinting_wait(begun, NULL, NULL, found, NULL), HEARTH_CANCELLED);
     hth_fingerprinting_free(begun);
     hth_fingerprinting_free(begin(f->path));
     hth_fingerprinting_free(NULL);
+}
+
+typedef struct progress {
+    float last;
+    size_t n;
+    bool goes_back;
+    size_t n_stop; /* stop with this call; 0: never */
+} progress;
+
+static bool note_progress(float fraction, void *user_data)
+{
+    progress *p = user_data;
+
+    p->goes_back |= fraction < p->last;
+    p->last = fraction;
+    if (++p->n == 3)
+        slow_file_release();
+    return p->n != p->n_stop;
+}
+
+FIXTURE_TEST(who_waits_hears_how_much_is_hashed)
+{
+    hth_fingerprinting *begun = begin(f->path);
+    progress told = { .n = 0 };
+    uint8_t found[32];
+
+    assert_true(hth_fingerprinting_fraction(begun) < 1); /* its first piece is not read yet */
+    assert_int_equal(hth_fingerprinting_wait(begun, note_progress, &told, found, NULL), HEARTH_OK);
+    assert_true(told.n >= 3);
+    assert_false(told.goes_back);
+    assert_true(told.last >= 1);
+    hth_fingerprinting_free(begun);
+}
+
+FIXTURE_TEST(who_waits_may_stop_the_work)
+{
+    hth_fingerprinting *begun = begin(f->path);
+    progress told = { .n_stop = 2 };
+    uint8_t found[32];
+
+    assert_int_equal(hth_fingerprinting_wait(begun, note_progress, &told, found, NULL), HEARTH_CANCELLED);
+    hth_fingerprinting_free(begun);
 }
 
 /* ---- the model ---- */
@@ -137,6 +179,27 @@ static hearth_model *load_engine_watched(const fixture *f, hearth_work_fn on_wor
     options.work_user_data = user_data;
     assert_ok(hth_model_load_engine(f->runtime, f->path, &options, &model, &err), err);
     return model;
+}
+
+FIXTURE_TEST(a_load_is_as_far_as_the_engine_and_the_hashing_are)
+{
+    hearth_model_options options = hearth_model_options_default();
+    progress told = { .n = 3 }; /* so that nothing is released here */
+    hearth_model *model;
+    hearth_error err;
+
+    options.n_ctx = 512;
+    options.n_threads = 1;
+    options.progress = note_progress;
+    options.progress_user_data = &told;
+    assert_ok(hth_model_load_engine(f->runtime, f->path, &options, &model, &err), err);
+    assert_true(told.n > 3);
+    assert_true(told.last < 1); /* the engine is ready, and the file is not hashed */
+    slow_file_release();
+    assert_ok(hth_model_identify(model, &err), err);
+    assert_true(told.last >= 1);
+    assert_false(told.goes_back);
+    hth_test_model_end(f->runtime, model);
 }
 
 static hearth_model *load_engine(const fixture *f)
