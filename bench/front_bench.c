@@ -69,6 +69,13 @@ void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, u
     hth_report_die("the worker is gone");
 }
 
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, char out[HTH_WAIT_TEXT_BYTES])
+{
+    (void)supervisor;
+    (void)model;
+    out[0] = 0;
+}
+
 size_t hth_supervisor_n(const hth_supervisor *supervisor)
 {
     (void)supervisor;

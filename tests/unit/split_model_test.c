@@ -169,7 +169,7 @@ FIXTURE_TEST(a_change_of_the_second_part_while_the_model_loads_is_an_error)
     write_parts(f, 'a');
     fingerprinting = begin(f);
     assert_int_equal(truncate(f->parts[1], 30), 0);
-    assert_int_equal(hth_fingerprinting_wait(fingerprinting, out, &err), HEARTH_IO);
+    assert_int_equal(hth_fingerprinting_wait(fingerprinting, NULL, NULL, out, &err), HEARTH_IO);
     assert_non_null(strstr(err.message, "00002-of-00002"));
     hth_fingerprinting_free(fingerprinting);
 }
@@ -186,7 +186,7 @@ FIXTURE_TEST(a_part_that_comes_while_the_model_loads_is_an_error)
     assert_int_equal(rename(f->parts[1], away), 0);
     fingerprinting = begin(f);
     assert_int_equal(rename(away, f->parts[1]), 0);
-    assert_int_equal(hth_fingerprinting_wait(fingerprinting, out, &err), HEARTH_IO);
+    assert_int_equal(hth_fingerprinting_wait(fingerprinting, NULL, NULL, out, &err), HEARTH_IO);
     hth_fingerprinting_free(fingerprinting);
 }
 
@@ -203,7 +203,7 @@ static void fingerprint_of(const fixture *f, const char *name, const char *text,
     assert_true(fputs(text, file) >= 0);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(hth_fingerprinting_new(path, &options, NULL, NULL, &fingerprinting, NULL), HEARTH_OK);
-    assert_int_equal(hth_fingerprinting_wait(fingerprinting, out, NULL), HEARTH_OK);
+    assert_int_equal(hth_fingerprinting_wait(fingerprinting, NULL, NULL, out, NULL), HEARTH_OK);
     hth_fingerprinting_free(fingerprinting);
 }
 
