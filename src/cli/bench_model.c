@@ -43,8 +43,8 @@ enum { N_TIERS = sizeof(tiers) / sizeof(tiers[0]) };
 
 /* What was found for one length. */
 typedef struct length_times {
-    hth_samples cold_without[2], cold_with; /* prefill; without a cache in the two parts */
-    hth_samples first_cold;                 /* the first token */
+    /* Times to the first token: of new prompts, without a cache in two parts; and of known ones. */
+    hth_samples cold_without[2], cold_with;
     hth_samples first[N_TIERS];
     hth_samples restore[N_TIERS];
     hth_samples pack, copy;
@@ -125,7 +125,7 @@ static hearth_status measure_without(bench *b, size_t i, hearth_error *err)
     hth_bench_run_new_prompt(&b->run, b->run.tokens, n);
     status = hth_bench_run_ask(&b->run, n, &stats, err);
     if (status == HEARTH_OK)
-        hth_samples_add(&b->times[i].cold_without[b->part], stats.prefill_ms);
+        hth_samples_add(&b->times[i].cold_without[b->part], stats.ttft_ms);
     return status;
 }
 
@@ -212,8 +212,7 @@ static hearth_status measure_with(bench *b, size_t i, hearth_error *err)
         status = hth_bench_run_ask(&b->run, n, &stats, err);
     if (status != HEARTH_OK)
         return status;
-    hth_samples_add(&t->first_cold, stats.ttft_ms);
-    hth_samples_add(&t->cold_with, stats.prefill_ms);
+    hth_samples_add(&t->cold_with, stats.ttft_ms);
     for (size_t tier = 0; status == HEARTH_OK && tier < N_TIERS; tier++) {
         status = measure_tier(b, i, tier, err);
         if (status == HEARTH_OK && tier == 0)
@@ -256,7 +255,7 @@ static void report_first_tokens(const bench *b)
 
     for (size_t i = 0; i < lengths->n; i++) {
         const length_times *t = &b->times[i];
-        double values[N_COLUMNS(columns) - 1] = { median(&t->first_cold) };
+        double values[N_COLUMNS(columns) - 1] = { median(&t->cold_with) };
 
         for (size_t k = 0; k < N_TIERS; k++)
             values[1 + k] = median(&t->first[k]);
@@ -313,7 +312,8 @@ static void report_prefill(const bench *b)
         b->report, &(hth_bench_section){
                        .name = "prefill",
                        .title = "Prefill of new prompts, and what the cache costs there",
-                       .note = "The fastest of all repetitions. Cost: the time that the cache adds; \"-\": less than "
+                       .note = "Prefill up to the first token, the fastest of all repetitions. Cost: the time that the "
+                               "cache adds, such as for packing rows; \"-\": less than "
                                "the difference of the two runs without it, the noise of this machine.",
                        .plot = "lines",
                        .columns = columns,
@@ -375,7 +375,7 @@ static void add_headline(const bench *b)
 {
     const size_t last = b->run.options->lengths.n - 1;
     const length_times *t = &b->times[last];
-    const double cold = median(&t->first_cold);
+    const double cold = median(&t->cold_with);
     char text[256], cold_text[32], warm_text[32], ratio_text[32];
 
     for (size_t i = N_TIERS; i-- > 0;) {
