@@ -74,7 +74,7 @@ const answers = async (server, note) => {
           let pauseMs = 0
           response.on('data', (piece) => {
             pieces.push(piece)
-            if (piece.length === 3 && piece[0] === 58) return // a comment that keeps the connection alive
+            if (/^:[^\n]*\n\n$/.test(piece)) return // a comment that keeps the connection alive
             pauseMs = Math.max(pauseMs, Date.now() - last)
             last = Date.now()
           })

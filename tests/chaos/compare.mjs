@@ -1,7 +1,7 @@
 // compare.mjs - are two replies the same, byte for byte?
 //
 // Two runs of one request may differ in the reply's id and everything derived from it, in dates and measured times, in
-// the number of cached tokens, and in the empty comments that keep a silent connection alive. The comparison removes
+// the number of cached tokens, and in the comments that keep a silent connection alive. The comparison removes
 // these first. The rest must be equal, down to the order of keys and the borders of events: the sum of cached and
 // computed tokens, for example. A reply that tells its cached tokens in several places must tell the same number,
 // whichever worker wrote it. If only the borders of events differ, the joined texts are compared, and the reply counts
@@ -9,7 +9,7 @@
 
 const id = /"((?:chatcmpl|cmpl|msg)[-_][A-Za-z0-9]+)"/
 const replace = [
-  [/^:\n\n/gm, ''], // comments, which keep a silent stream alive
+  [/^:[^\n]*\n\n/gm, ''], // comments, which keep a silent stream alive and tell why it waits
   [/"created":\d+/g, '"created":0'],
   [/"timings":\{"cache_n":(\d+),"prompt_n":(\d+)[^}]*\}/g, (_, cached, computed) => `"timings":{"prompt":${+cached + +computed}}`],
   [/"cache_n":\d+/g, '"cache_n":0'],
@@ -22,7 +22,7 @@ const replace = [
 
 export const withoutChance = (text) => {
   const found = id.exec(text)
-  let plain = (found ? text.replaceAll(found[1], 'REPLY') : text).replace(/(^|\n\n)(?:(?::|event: ping\ndata: {"type":"ping"})\n\n)+/g, '$1')
+  let plain = (found ? text.replaceAll(found[1], 'REPLY') : text).replace(/(^|\n\n)(?:(?::[^\n]*|event: ping\ndata: {"type":"ping"})\n\n)+/g, '$1')
   for (const [pattern, by] of replace) plain = plain.replace(pattern, by)
   return plain
 }
