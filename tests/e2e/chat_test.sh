@@ -120,8 +120,9 @@ expect "mode of the history" "$(stat -c %a "$chats/.history")" 600
 # stopped ARGUMENTS: a reply that Ctrl-C stopped has its numbers, and /why explains them
 stopped() {
   rm -f "$work/keys"
+  : >"$work/screen" # which is appended to, so that it can be emptied
   mkfifo "$work/keys"
-  TERM=dumb script -qec "$hearth chat $* --no-save --temp 2 --top-k 0 --top-p 1 --min-p 0" /dev/null <"$work/keys" >"$work/screen" 2>&1 &
+  TERM=dumb script -qec "$hearth chat $* --no-save --temp 2 --top-k 0 --top-p 1 --min-p 0" /dev/null <"$work/keys" >>"$work/screen" 2>&1 &
   terminal=$!
   exec 3>"$work/keys"
   for i in $(seq 20); do # a reply may end before its Ctrl-C, which then empties a line

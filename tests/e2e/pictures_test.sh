@@ -42,7 +42,7 @@ sees 2 'known'
 printf '/why\r' >&3
 sees 3 'known'
 sees 1 '^>>> $'
-printf '\004' >&3
+printf '/quit\r' >&3
 exec 3>&-
 wait "$terminal" || fail "the chat ends badly: $(cat "$work/screen")"
 terminal=

@@ -109,11 +109,12 @@ chat one
 chat two
 serve_stop
 
-# Models that take three quarters of a GPU take turns, though nothing else limits them. What was learned names the GPU.
+# Models that take three quarters of a GPU take turns, though nothing else limits them. What was learned names the GPU,
+# and with an operator's limit nobody looks at one that is not there.
 sed 's/^host /device 2000000000 700000000 300000000 0 4000000000 GPU0\n&/' "$work/cache/needs" >"$work/needs"
 [ "$(grep -c GPU0 "$work/needs")" = 2 ] || fail "the memory of two models is not known: $(cat "$work/needs")"
 cp "$work/needs" "$work/cache/needs"
-serve -m "one=$tiny" -m "two=$tiny" --start on-demand --cache "$work/cache" --keys "$work/keys"
+serve -m "one=$tiny" -m "two=$tiny" --start on-demand --device-memory 3600000000 --cache "$work/cache" --keys "$work/keys"
 chat one
 chat two
 until_state one stopped
