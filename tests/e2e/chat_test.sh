@@ -133,7 +133,6 @@ stopped() {
     begins() { [ "$(wc -l <"$work/screen")" -ge 1 ] && [ "$(wc -c <"$work/screen")" -ge 60 ]; }
     wait_for "a reply" begins
     printf '\003' >&3
-    wait_for "its end" grep -aq 'tokens known\|no token came' "$work/screen"
     wait_for "the next prompt" shows 1
     grep -aq '(stopped)' "$work/screen" && grep -aq 'first token in' "$work/screen" && break
   done

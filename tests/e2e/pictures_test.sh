@@ -23,7 +23,10 @@ terminal=
 stop_all() { if [ -n "$terminal" ]; then kill "$terminal" 2>/dev/null || true; fi; }
 # sees N PATTERN: until the terminal shows it N times
 sees() {
+  waits=0
   until [ "$(grep -ac -e "$2" "$work/screen")" -ge "$1" ]; do
+    waits=$((waits + 1))
+    [ "$waits" -le 3600 ] || fail "the terminal does not show '$2': $(cat -v "$work/screen")"
     kill -0 "$terminal" 2>/dev/null || fail "the terminal ended without '$2': $(cat "$work/screen")"
     sleep 0.05
   done
@@ -41,7 +44,7 @@ printf 'Why was it lazy?\r' >&3
 sees 2 'known'
 printf '/why\r' >&3
 sees 3 'known'
-sees 1 '^>>> $'
+sees 4 '>>> '
 printf '/quit\r' >&3
 exec 3>&-
 wait "$terminal" || fail "the chat ends badly: $(cat "$work/screen")"

@@ -134,7 +134,7 @@ done
 # The short help, and the complete help.
 "$hearth" run --help >"$work/help"
 "$hearth" run --help-all >"$work/help-all"
-[ "$(wc -l <"$work/help")" -lt 60 ] || fail "the short help has $(wc -l <"$work/help") lines"
+[ "$(wc -l <"$work/help")" -lt 80 ] || fail "the short help has $(wc -l <"$work/help") lines"
 awk 'length > 120' "$work/help-all" | grep . && fail "the help has long lines"
 for flag in typical-p frequency-penalty presence-penalty dry-multiplier dry-base dry-allowed-length dry-last-n dry-breaker \
   xtc-probability xtc-threshold top-n-sigma dynatemp-range dynatemp-exponent mirostat mirostat-tau mirostat-eta \

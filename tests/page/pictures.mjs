@@ -23,9 +23,10 @@ for (const dark of [false, true]) {
 
 // ---- a terminal ----
 
-// The lines that are left on a screen: what comes after a return stands in the place of what was there.
+// The lines that are left on a screen: what comes after a return stands in the place of what was there. Bracketed paste,
+// which the terminal is asked for, shows nothing.
 const linesOf = (bytes) => bytes.split('\n').map((line) =>
-  line.replace(/\r+$/, '').split('\r').at(-1).replaceAll('\x1b[K', ''))
+  line.replace(/\r+$/, '').split('\r').at(-1).replace(/\x1b\[(?:K|\?2004[hl])/g, ''))
 
 const escaped = (text) => text.replace(/[&<>]/g, (one) => `&#${one.charCodeAt(0)};`)
 const CLASSES = { 1: 'bold', 2: 'dim' }
