@@ -84,5 +84,5 @@ void hth_manual_print(const hth_manual *manual, bool all, FILE *out)
     hth_option_table_help(&table, all, manual->defaults ? manual->defaults() : NULL, out);
     hth_wrap_text(manual->closing ? manual->closing : "", out);
     if (!all)
-        (void)fprintf(out, "\n'hearth help %s --all' shows all options.\n", manual->name);
+        (void)fputs("\n--help-all shows all options.\n", out);
 }

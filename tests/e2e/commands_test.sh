@@ -62,7 +62,7 @@ for command in chat run pull models cache kvc ps version "cache stat" "cache ls"
   grep -q usage "$work/out" || fail "hearth $command --help shows no usage"
 done
 "$hearth" help run >"$work/out"
-expect "last line of a short help" "$(tail -n 1 "$work/out")" "'hearth help run --all' shows all options."
+expect "last line of a short help" "$(tail -n 1 "$work/out")" "--help-all shows all options."
 
 # A wrong word is named, with the right one.
 refuse 2 "there is no option '--hlep'; did you mean '--help'?" --hlep
