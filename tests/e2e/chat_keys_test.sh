@@ -4,11 +4,12 @@
 # is read.
 . "$(dirname "$0")/lib.sh"
 export XDG_DATA_HOME="$work/data" HOME="$work" NO_COLOR=1
+export LSAN_OPTIONS="suppressions=$source/tests/lsan.supp:print_suppressions=0"
 esc=$(printf '\033')
 
 wait_for() {
   what=$1; shift
-  for _ in $(seq 200); do "$@" && return; sleep 0.05; done
+  for _ in $(seq 1200); do "$@" && return; sleep 0.05; done
   fail "$what does not come: $(cat -v "$work/screen" 2>/dev/null)"
 }
 
