@@ -19,7 +19,8 @@
 enum { HISTORY_LINES = 1000, MESSAGE_BYTES_MAX = 16 << 20, TYPED_BYTES = 4096 };
 
 /*
- * Bracketed paste: while a line is read, the terminal puts marks around a pasted text, so that its line ends do not send
+ * Bracketed paste: while a line is read, the terminal puts marks around a pasted text, so that its line ends do not
+ * send
  * it. A key of libedit's is bound to the first mark. The second one alone, behind Ctrl-C, does nothing.
  */
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";

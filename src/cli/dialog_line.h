@@ -23,7 +23,8 @@ void hth_dialog_line_close(hth_dialog_line *line); /* accepts NULL; writes the h
 bool hth_dialog_line_is_terminal(const hth_dialog_line *line);
 
 /*
- * Was the last message between lines of quotes, or did it begin with a pasted text of several lines? Then it is no word,
+ * Was the last message between lines of quotes, or did it begin with a pasted text of several lines? Then it is no
+ * word,
  * whatever it begins with.
  */
 bool hth_dialog_line_was_block(const hth_dialog_line *line);

@@ -2,7 +2,8 @@
  * named_models.c - sets of options with one model more or fewer than the set in force
  *
  * Such a set reads no file of the configuration: it has the models of the last reading, and the named ones, each read
- * anew from its order. It holds the set of that reading, to which most of its texts belong. So what is wrong with a file
+ * anew from its order. It holds the set of that reading, to which most of its texts belong. So what is wrong with a
+ * file
  * now, or half edited, does not matter, and an order that fails leaves nothing behind.
  */
 #include <string.h>

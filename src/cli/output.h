@@ -15,7 +15,8 @@
 bool hth_output_text(const char *text, size_t n_bytes);
 
 /*
- * Print one line, without a newline in format, of at most 4095 bytes. Control characters of the arguments become spaces.
+ * Print one line, without a newline in format, of at most 4095 bytes. Control characters of the arguments become
+ * spaces.
  * Only the end tells a failure.
  */
 void hth_output_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -17,7 +17,8 @@ int hth_wrap_columns(FILE *out);
 void hth_wrap_words(const char *text, size_t n_bytes, int at, int indent, FILE *out);
 
 /*
- * Print a text of paragraphs: lines that follow each other are filled anew. A line that begins with a space stays a line
+ * Print a text of paragraphs: lines that follow each other are filled anew. A line that begins with a space stays a
+ * line
  * of its own, and goes on behind its first column where it is too long.
  */
 void hth_wrap_text(const char *text, FILE *out);

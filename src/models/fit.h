@@ -21,7 +21,8 @@ static inline bool hth_model_must_fit(const hearth_model_options *options)
 /*
  * Choose n_ctx and n_gpu_layers of options with `fit`, which hth_model_read_options has read, log the choice, and take
  * `fit` away. With HEARTH_GPU_LAYERS_AUTO alone, choose n_gpu_layers for n_ctx as it is, and nothing where there are no
- * GPUs; memory of the host is no limit then. Asks for needs as hth_model_needs_ask, some dozen times, and takes no other memory. An engine that tells
+ * GPUs; memory of the host is no limit then. Asks for needs as hth_model_needs_ask, some dozen times, and takes no
+ * other memory. An engine that tells
  * no needs leaves the options as they are, with a warning. HEARTH_NO_MEMORY with the sizes: not even the least context
  * fits. Others as hearth_model_load.
  */

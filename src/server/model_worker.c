@@ -79,7 +79,8 @@ static void make_ram(hth_model_worker *worker)
 }
 
 /*
- * Keep of the memory only what holds rows. A process that ends in order gives the rest back itself; this is for one that
+ * Keep of the memory only what holds rows. A process that ends in order gives the rest back itself; this is for one
+ * that
  * was killed, and for a file without rows.
  */
 static void trim_rows(hth_model_worker *worker)

@@ -16,7 +16,8 @@
  * meanwhile counts against the running suspect alone. This finds the one request that kills workers.
  *
  * When a client reads slowly, the proxy stops reading from the worker. A silent stream of events gets comments, which
- * tell what the request waits for (a stream of lines: spaces). A stream that waits long for its worker begins with one; a later error of the request is
+ * tell what the request waits for (a stream of lines: spaces). A stream that waits long for its worker begins with one;
+ * a later error of the request is
  * then an event of the stream. Event loop only.
  */
 #ifndef HTH_SERVER_PROXY_H
