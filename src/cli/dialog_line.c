@@ -20,8 +20,7 @@ enum { HISTORY_LINES = 1000, MESSAGE_BYTES_MAX = 16 << 20, TYPED_BYTES = 4096 };
 
 /*
  * Bracketed paste: while a line is read, the terminal puts marks around a pasted text, so that its line ends do not
- * send
- * it. A key of libedit's is bound to the first mark. The second one alone, behind Ctrl-C, does nothing.
+ * send it. A key of libedit's is bound to the first mark. The second one alone, behind Ctrl-C, does nothing.
  */
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 static const wchar_t paste_end[] = L"\033[201~";
@@ -175,8 +174,9 @@ static void bind_paste(hth_dialog_line *line)
     if (!terminal || strcmp(terminal, "dumb") == 0 || el_get(line->edit, EL_EDITOR, &editor) != 0 ||
         strcmp(editor, "emacs") != 0)
         return;
-    (void)el_set(line->edit, EL_ADDFN, "hearth-paste", "Insert a pasted text", insert_paste);
-    (void)el_set(line->edit, EL_ADDFN, "hearth-paste-end", "Ignore the end of a paste", ignore_mark);
+    /* el_set would copy the texts of EL_ADDFN, and nothing frees its copies. */
+    (void)el_wset(line->edit, EL_ADDFN, L"hearth-paste", L"Insert a pasted text", insert_paste);
+    (void)el_wset(line->edit, EL_ADDFN, L"hearth-paste-end", L"Ignore the end of a paste", ignore_mark);
     line->marks_pastes = el_set(line->edit, EL_BIND, "\\e[200~", "hearth-paste", NULL) == 0 &&
                          el_set(line->edit, EL_BIND, "\\e[201~", "hearth-paste-end", NULL) == 0;
 }

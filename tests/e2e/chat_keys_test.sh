@@ -4,7 +4,6 @@
 # is read.
 . "$(dirname "$0")/lib.sh"
 export XDG_DATA_HOME="$work/data" HOME="$work" NO_COLOR=1
-export LSAN_OPTIONS="suppressions=$source/tests/lsan.supp:print_suppressions=0"
 esc=$(printf '\033')
 
 wait_for() {
