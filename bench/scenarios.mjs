@@ -257,18 +257,27 @@ const lengths = async (bench) => {
   // The reply needs room, too, and llama-server gives no slot more than the length that the model was trained for.
   const nCtx = ns.at(-1) + 256
   const options = { model: bench.model, nParallel: 1, nCtx, more: ['--override-kv', `llama.context_length=int:${nCtx}`] }
-  const series = await withEach(bench, options, async (server, name) => {
-    const cold = [], again = []
+  const servers = []
+  try {
+    for (const { name, start } of bench.contestants) servers.push({ name, server: await start(options), cold: [], again: [] })
     for (const n of ns) {
-      const tokens = prompt(n, 50 + n)
-      cold.push({ x: n, y: await firstToken(server, tokens) })
-      again.push({ x: n, y: median([await firstToken(server, tokens), await firstToken(server, tokens), await firstToken(server, tokens)]) })
+      const times = servers.map(() => ({ cold: [], again: [] }))
+      // In turns, so that a slow moment of the machine hits both. Long prompts take so long that one is enough.
+      for (const seed of range(n <= 4096 ? scaled(5, 1) : 1))
+        for (const [i, { server }] of servers.entries()) {
+          const tokens = prompt(n, 50 + n + seed)
+          times[i].cold.push(await firstToken(server, tokens))
+          for (const _ of range(3)) times[i].again.push(await firstToken(server, tokens))
+        }
+      for (const [i, it] of servers.entries()) for (const what of ['cold', 'again']) it[what].push({ x: n, y: median(times[i][what]) })
     }
-    return [{ name, what: 'cold', points: cold }, { name, what: 'again', points: again }]
-  })
+  } finally {
+    for (const { server } of servers) await server.stop()
+  }
+  const series = servers.flatMap(({ name, cold, again }) => [{ name, what: 'cold', points: cold }, { name, what: 'again', points: again }])
   return [{
     id: 'lengths', title: 'Growth with the length of the prompt', unit: 'ms', better: 'less', kind: 'lines', xLabel: 'tokens', series,
-    about: 'Time to the first token of a new prompt, and of the same prompt again.',
+    about: 'Time to the first token of a new prompt, and of the same prompt again. Medians of five prompts up to 4096 tokens, and one of each length above.',
   }]
 }
 

@@ -84,7 +84,8 @@ export const peer = async (model, nCtx, more = [], nParallel = N_PARALLEL) => {
     if ((await ask({ port }, 'GET', '/health').catch(() => null))?.status === 200)
       return {
         kind: 'peer', pid: child.pid, port, begin, url: `http://127.0.0.1:${port}`, kill: () => kill({ child, pid: child.pid, ended }),
-        stop: async () => { child.kill('SIGTERM'); await ended },
+        // It keeps nothing. Its handler of SIGTERM takes a lock that the thread may have already, and then waits for ever.
+        stop: () => kill({ child, pid: child.pid, ended }),
       }
   child.kill('SIGKILL')
   throw new Error(`llama-server was not ready: ${readFileSync(join(work, 'peer.log'), 'utf8').slice(-2000)}`)
