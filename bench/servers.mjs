@@ -19,6 +19,7 @@ const form = words.includes('--json') ? 'json' : words.includes('--text') ? 'tex
 const verbose = words.includes('--verbose')
 export const quick = process.env.QUICK === '1'
 export const threads = os.cpus().length
+process.setMaxListeners(0) // one for each server that was started
 
 // ---- results, in the form of report.c ----
 

@@ -14,8 +14,6 @@ if (unknown.length) {
   process.exit(2)
 }
 
-process.setMaxListeners(0) // one for each server that was started
-
 let nDirectories = 0
 const contestants = [
   // A directory for each scenario: what another one saved must not help.
