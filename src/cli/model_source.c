@@ -4,6 +4,7 @@
 #include "cli/model_source.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "cli/pull_view.h"
 #include "hub/ollama.h"
 #include "hub/pull.h"
+#include "hub/registry.h"
 
 static bool find_at_ollama(const char *name, char path_out[PATH_MAX])
 {
@@ -43,14 +45,52 @@ static hearth_status find_or_pull(const char *text, bool may_pull, bool is_quiet
     return status;
 }
 
+static hearth_status find_or_pull_ollama(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],
+                                         hearth_error *err)
+{
+    hth_hub_settings settings;
+    hth_ollama_reference reference;
+    hth_pull_view view;
+    hth_hub_watch watch;
+    hearth_status status = hth_ollama_settings_read(text, false, &settings, err);
+
+    if (status == HEARTH_OK)
+        status = hth_ollama_reference_read(text, &reference, err);
+    if (status == HEARTH_OK)
+        status = hth_ollama_reference_find(&settings, &reference, path_out, err);
+    if (status != HEARTH_NOT_FOUND || !may_pull)
+        return status;
+    status = hth_ollama_settings_read(text, true, &settings, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_pull_view_init(&view, is_quiet);
+    watch = hth_pull_view_watch(&view);
+    status = hth_ollama_pull(&settings, &reference, &watch, path_out, err);
+    hth_pull_view_end(&view);
+    return status;
+}
+
+/* Without the prefix, a text is as likely the path of a file that is not there. */
+static bool may_be_at_registry(const char *text)
+{
+    const char *registry = getenv(HTH_OLLAMA_REGISTRY_VARIABLE);
+    hth_ollama_reference reference;
+
+    return registry && *registry && hth_ollama_reference_read(text, &reference, NULL) == HEARTH_OK;
+}
+
 hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],
                                     hearth_error *err)
 {
     if (access(text, F_OK) != 0) {
         if (hth_hub_is_reference(text))
             return find_or_pull(text, may_pull, is_quiet, path_out, err);
+        if (strncmp(text, HTH_OLLAMA_PREFIX, strlen(HTH_OLLAMA_PREFIX)) == 0)
+            return find_or_pull_ollama(text, may_pull, is_quiet, path_out, err);
         if (find_at_ollama(text, path_out))
             return HEARTH_OK;
+        if (may_pull && may_be_at_registry(text))
+            return find_or_pull_ollama(text, may_pull, is_quiet, path_out, err);
     }
     return snprintf(path_out, PATH_MAX, "%s", text) < PATH_MAX
              ? HEARTH_OK

@@ -13,8 +13,9 @@
 
 /*
  * Write the path that text stands for: its own if there is such a file; that of the hub's model OWNER/REPO[:QUANT] in
- * the cache, which is downloaded where it is missing and may_pull is true; that of Ollama's model NAME[:TAG]. Any other
- * text stands for itself. is_quiet: show no progress. Blocks. Statuses as hth_hub_pull.
+ * the cache, which is downloaded where it is missing and may_pull is true; that of Ollama's model NAME[:TAG] or
+ * ollama:OWNER/NAME[:TAG], likewise where the environment names a registry. Any other text stands for itself.
+ * is_quiet: show no progress. Blocks. Statuses as hth_hub_pull.
  */
 hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],
                                     hearth_error *err);

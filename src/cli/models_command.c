@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "cli/commands.h"
 #include "cli/models_add.h"
 #include "cli/models_orders.h"
@@ -51,10 +52,12 @@ static const hth_manual ls_manual = {
     .name = "ls",
     .alias = "list",
     .summary = "list the models that were downloaded",
-    .usage = "usage: hearth models ls [--json | --names]\n"
-             "\n"
-             "Lists the GGUF models that 'hearth pull' and other programs of its hub downloaded, and those of Ollama.\n"
-             "\n",
+    .usage =
+        "usage: hearth models ls [--json | --names]\n"
+        "\n"
+        "Lists the GGUF models that 'hearth pull' and other programs of its hub downloaded, and those of Ollama's\n"
+        "folder.\n"
+        "\n",
     .closing = closing,
     .options = &ls_table,
 };
@@ -63,11 +66,12 @@ static const hth_manual rm_manual = {
     .name = "rm",
     .alias = "remove",
     .summary = "remove downloaded models",
-    .usage = "usage: hearth models rm NAME... [--yes]\n"
-             "\n"
-             "Removes downloaded models by the names that 'hearth models ls' shows; asks first if standard input is a\n"
-             "terminal. Ollama's models are not touched.\n"
-             "\n",
+    .usage =
+        "usage: hearth models rm NAME... [--yes]\n"
+        "\n"
+        "Removes downloaded models by the names that 'hearth models ls' shows; asks first if standard input is a\n"
+        "terminal. Models in Ollama's folder, also those that 'hearth pull' brought there, are left to 'ollama rm'.\n"
+        "\n",
     .closing = closing,
     .options = &rm_table,
     .arguments = HTH_COMPLETE_NAME,
@@ -174,6 +178,14 @@ static bool agrees(const char *name)
     return first == 'y' || first == 'Y';
 }
 
+static bool is_at_ollama(const char *name)
+{
+    char folder[PATH_MAX];
+    hth_ollama_model unused;
+
+    return hth_ollama_folder(folder) && hth_ollama_find(folder, name, &unused);
+}
+
 static int remove_models(const models_options *options, int n, char **names)
 {
     const bool asks = !options->yes && isatty(STDIN_FILENO);
@@ -188,10 +200,17 @@ static int remove_models(const models_options *options, int n, char **names)
     for (int i = 0; i < n; i++) {
         uint64_t n_freed;
         char size[32];
+        hearth_status status;
 
         if (asks && !agrees(names[i]))
             continue;
-        if (hth_hub_model_remove(settings.cache, names[i], &n_freed, &err) != HEARTH_OK)
+        status = hth_hub_model_remove(settings.cache, names[i], &n_freed, &err);
+        if (status == HEARTH_NOT_FOUND && is_at_ollama(names[i]))
+            (void)hth_fail(&err, status,
+                           "'%.200s' is a model of Ollama's folder, where Hearth removes nothing; 'ollama rm %.200s' "
+                           "does",
+                           names[i], names[i]);
+        if (status != HEARTH_OK)
             exit_code = say(err.message, HTH_EXIT_FAILED);
         else
             printf("removed %s, %s\n", names[i], hth_size_text(n_freed, size));

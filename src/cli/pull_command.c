@@ -1,10 +1,12 @@
 /*
- * pull_command.c - `hearth pull`: downloads a model of a hub into the cache that its programs share
+ * pull_command.c - `hearth pull`: downloads a model of a hub into the cache that its programs share, or one of a
+ * registry into Ollama's folder
  */
 #include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/commands.h"
 #include "cli/option_table.h"
@@ -13,6 +15,7 @@
 #include "cli/result_json.h"
 #include "cli/units.h"
 #include "hub/pull.h"
+#include "hub/registry.h"
 
 enum { NAME_COLUMNS = 50 };
 
@@ -40,24 +43,30 @@ static const hth_option_table table = { rows, sizeof(rows) / sizeof(rows[0]) };
 static const char usage[] =
     "usage: hearth pull OWNER/REPO[:QUANT | :FILE.gguf] [--revision REVISION] [--quiet]\n"
     "       hearth pull OWNER/REPO --list [--json] [--revision REVISION]\n"
+    "       hearth pull NAME[:TAG] | ollama:OWNER/NAME[:TAG] [--quiet]\n"
     "\n"
     "Downloads a model in GGUF format from a hub, and prints the path of its file. Without QUANT and FILE, Q4_K_M is\n"
     "taken, or the next best. All parts of a split file are taken. What is there already is not downloaded again, and\n"
     "a download that ended early goes on. --list shows the models that there are, their sizes, and those that were\n"
     "downloaded; * marks the one that is taken without QUANT.\n"
+    "\n"
+    "NAME[:TAG] is a model of a registry of Ollama's kind, which HEARTH_OLLAMA_REGISTRY names. It comes into Ollama's\n"
+    "folder, where Ollama finds it, too.\n"
     "\n";
 
 static const char closing[] =
     "\nVariables: HF_TOKEN or HF_TOKEN_PATH (the token for private and gated models), HF_HUB_CACHE or HF_HOME (the\n"
-    "folder), HF_ENDPOINT (the hub; default " HTH_HUB_ENDPOINT "), HF_HUB_OFFLINE=1 (download nothing).\n"
+    "folder), HF_ENDPOINT (the hub; default " HTH_HUB_ENDPOINT "), HF_HUB_OFFLINE=1 (download nothing),\n"
+    "HEARTH_OLLAMA_REGISTRY (the registry, https://HOST[:PORT]; default: none), OLLAMA_MODELS (Ollama's folder).\n"
     "Exit codes: 0 done, 1 failed, 2 wrong usage.\n"
     "\n"
     "  hearth pull OWNER/REPO --list\n"
-    "  hearth pull OWNER/REPO:Q4_K_M\n";
+    "  hearth pull OWNER/REPO:Q4_K_M\n"
+    "  HEARTH_OLLAMA_REGISTRY=https://HOST hearth pull NAME:TAG\n";
 
 const hth_manual hth_pull_manual = {
     .name = "pull",
-    .summary = "download a model from a hub",
+    .summary = "download a model from a hub or a registry",
     .usage = usage,
     .closing = closing,
     .options = &table,
@@ -113,26 +122,61 @@ static int list(const pull_options *options, const char *text)
     return hth_output_end(HTH_EXIT_OK);
 }
 
-static int pull(const pull_options *options, const char *text)
+static bool is_ollama(const char *text)
+{
+    hth_ollama_reference unused;
+
+    return strncmp(text, HTH_OLLAMA_PREFIX, strlen(HTH_OLLAMA_PREFIX)) == 0 ||
+           hth_ollama_reference_read(text, &unused, NULL) == HEARTH_OK;
+}
+
+/* Both set the exit code of a wrong name. */
+static hearth_status pull_from_hub(const pull_options *options, const char *text, const hth_hub_watch *watch,
+                                   char path[PATH_MAX], int *exit_code, hearth_error *err)
 {
     hth_hub_settings settings;
     hth_hub_reference reference;
+    hearth_status status = hth_hub_reference_read(text, &reference, err);
+
+    if (status != HEARTH_OK) {
+        *exit_code = HTH_EXIT_USAGE;
+        return status;
+    }
+    status = hth_hub_settings_read(&settings, err);
+    return status == HEARTH_OK ? hth_hub_pull(&settings, &reference, options->revision, watch, path, err) : status;
+}
+
+static hearth_status pull_from_registry(const char *text, const hth_hub_watch *watch, char path[PATH_MAX],
+                                        int *exit_code, hearth_error *err)
+{
+    hth_hub_settings settings;
+    hth_ollama_reference reference;
+    hearth_status status = hth_ollama_reference_read(text, &reference, err);
+
+    if (status != HEARTH_OK) {
+        *exit_code = HTH_EXIT_USAGE;
+        return status;
+    }
+    status = hth_ollama_settings_read(text, true, &settings, err);
+    return status == HEARTH_OK ? hth_ollama_pull(&settings, &reference, watch, path, err) : status;
+}
+
+static int pull(const pull_options *options, const char *text)
+{
     hth_pull_view view;
     hth_hub_watch watch;
     char path[PATH_MAX];
+    int exit_code = HTH_EXIT_FAILED;
     hearth_error err = { .message = "" };
     hearth_status status;
 
-    if (hth_hub_reference_read(text, &reference, &err) != HEARTH_OK)
-        return fail(&err, HTH_EXIT_USAGE);
-    if (hth_hub_settings_read(&settings, &err) != HEARTH_OK)
-        return fail(&err, HTH_EXIT_FAILED);
     hth_pull_view_init(&view, options->quiet);
     watch = hth_pull_view_watch(&view);
-    status = hth_hub_pull(&settings, &reference, options->revision, &watch, path, &err);
+    status = is_ollama(text) ? pull_from_registry(text, &watch, path, &exit_code, &err)
+                             : pull_from_hub(options, text, &watch, path, &exit_code, &err);
     hth_pull_view_end(&view);
     if (status != HEARTH_OK)
-        return fail(&err, HTH_EXIT_FAILED);
+        return fail(&err, exit_code);
     (void)puts(path); /* the end tells a failure */
     if (!options->quiet)
         (void)fprintf(stderr, "hearth: try it: hearth run '%s' --chat -p 'Hello'\n", options->revision ? path : text);
@@ -151,12 +195,20 @@ int hth_command_pull(int argc, char **argv)
         return HTH_EXIT_OK;
     }
     if (first + 1 != argc) {
-        (void)fputs("hearth: pull needs one model, OWNER/REPO[:QUANT]; 'hearth pull --help' shows an example\n",
-                    stderr);
+        (void)fputs(
+            "hearth: pull needs one model, OWNER/REPO[:QUANT] or NAME[:TAG]; 'hearth pull --help' shows an example\n",
+            stderr);
         return HTH_EXIT_USAGE;
     }
     if (options.json && !options.list) {
         (void)fputs("hearth: --json needs --list\n", stderr);
+        return HTH_EXIT_USAGE;
+    }
+    if (is_ollama(argv[first]) && (options.list || options.revision)) {
+        (void)fprintf(stderr,
+                      "hearth: --list and --revision are for models of a hub, OWNER/REPO; '%s' is one of a "
+                      "registry\n",
+                      argv[first]);
         return HTH_EXIT_USAGE;
     }
     return options.list ? list(&options, argv[first]) : pull(&options, argv[first]);

@@ -3,7 +3,9 @@
  */
 #include "hub/client.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
@@ -22,7 +24,8 @@ hearth_status hth_hub_client_init(hth_hub_client *out, const hth_hub_settings *s
                                   hearth_error *err)
 {
     *out = (hth_hub_client){ .settings = settings, .repo = repo, .fetch = hth_fetch_new() };
-    return out->fetch ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a connection to the hub");
+    return out->fetch ? HEARTH_OK
+                      : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a connection to the %s", settings->called);
 }
 
 void hth_hub_client_deinit(hth_hub_client *client)
@@ -61,7 +64,8 @@ static hth_hub_outcome again(hth_hub_client *client, hearth_error *err)
         return HTH_HUB_FAILED;
     }
     if (asked_s > LONGEST_WAIT_S) {
-        hth_fail_prefix(err, "the hub asks to wait for %llu s; try later", (unsigned long long)asked_s);
+        hth_fail_prefix(err, "the %s asks to wait for %llu s; try later", client->settings->called,
+                        (unsigned long long)asked_s);
         return HTH_HUB_FAILED;
     }
     for (unsigned i = 1; i < client->n_failures; i++)
@@ -78,7 +82,12 @@ static void say_forbidden(const hth_hub_client *client, long status, hearth_erro
     const char *repo = client->repo, *endpoint = client->settings->endpoint;
     const bool has_token = client->settings->token[0] != '\0';
 
-    if (code && strcmp(code, "GatedRepo") == 0)
+    if (client->settings->is_registry)
+        (void)hth_fail(err, HEARTH_PERMISSION,
+                       "the registry refuses '%s' with %ld: there is no such model, or it is private; only public "
+                       "models can be pulled",
+                       repo, status);
+    else if (code && strcmp(code, "GatedRepo") == 0)
         (void)hth_fail(err, HEARTH_PERMISSION, "'%s' is gated: accept its terms at %s/%s%s", repo, endpoint, repo,
                        has_token ? " with the account of your token" : ", then set HF_TOKEN to your token");
     else if (has_token)
@@ -97,7 +106,10 @@ static void say_missing(const hth_hub_client *client, const hth_hub_question *qu
 {
     const char *code = hth_fetch_header(client->fetch, "X-Error-Code");
 
-    if (code && strcmp(code, "RevisionNotFound") == 0)
+    if (client->settings->is_registry)
+        (void)hth_fail(err, HEARTH_NOT_FOUND, "the registry has no '%s': check the name and the tag",
+                       question->subject);
+    else if (code && strcmp(code, "RevisionNotFound") == 0)
         (void)hth_fail(err, HEARTH_NOT_FOUND, "'%s' has no such revision; leave --revision out for its main branch",
                        client->repo);
     else if (code && strcmp(code, "EntryNotFound") == 0)
@@ -116,8 +128,8 @@ static hth_hub_outcome refuse(hth_hub_client *client, const hth_hub_question *qu
 {
     const bool is_hub = hth_fetch_same_origin(url, client->settings->endpoint);
 
-    (void)hth_fail(err, HEARTH_IO, "the %s answers %ld for '%s'", is_hub ? "hub" : "hub's storage", status,
-                   question->subject);
+    (void)hth_fail(err, HEARTH_IO, "the %s%s answers %ld for '%s'", client->settings->called,
+                   is_hub ? "" : "'s storage", status, question->subject);
     if (status == 408 || status == 429 || status == 500 || (status >= 502 && status <= 504))
         return again(client, err);
     if (was_landed && (status == 401 || status == 403 || status == 404 || status == 410))
@@ -157,11 +169,12 @@ static bool follow(const hth_hub_client *client, char url[HTH_FETCH_URL_BYTES], 
     const char *next = hth_fetch_redirect(client->fetch);
 
     if (!next || strlen(next) >= HTH_FETCH_URL_BYTES) {
-        (void)hth_fail(err, HEARTH_IO, "the hub redirects to nowhere");
+        (void)hth_fail(err, HEARTH_IO, "the %s redirects to nowhere", client->settings->called);
         return false;
     }
     if (!hth_fetch_may_lead(client->settings->endpoint, next)) {
-        (void)hth_fail(err, HEARTH_IO, "the hub redirects to an address without https; nothing is read from there");
+        (void)hth_fail(err, HEARTH_IO, "the %s redirects to an address without https; nothing is read from there",
+                       client->settings->called);
         return false;
     }
     (void)snprintf(url, HTH_FETCH_URL_BYTES, "%s", next);
@@ -191,6 +204,7 @@ hth_hub_outcome hth_hub_ask(hth_hub_client *client, const hth_hub_question *ques
         const bool is_hub = hth_fetch_same_origin(url, client->settings->endpoint);
         const hth_fetch_order order = { .url = url,
                                         .key = is_hub && token[0] ? token : NULL,
+                                        .accept = question->accept,
                                         .begin = question->begin,
                                         .end = question->end,
                                         .on_bytes = take_bytes,
@@ -218,6 +232,59 @@ hth_hub_outcome hth_hub_ask(hth_hub_client *client, const hth_hub_question *ques
             (void)snprintf(client->landed, sizeof(client->landed), "%s", url); /* as long as url */
         return HTH_HUB_DONE;
     }
-    (void)hth_fail(err, HEARTH_IO, "the hub redirects '%s' more than %d times", question->subject, HOPS_MAX);
+    (void)hth_fail(err, HEARTH_IO, "the %s redirects '%s' more than %d times", client->settings->called,
+                   question->subject, HOPS_MAX);
     return HTH_HUB_FAILED;
+}
+
+/* ---- a page ---- */
+
+typedef struct page {
+    hth_buffer *out;
+    size_t n_max;
+} page;
+
+static bool add_to_page(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
+{
+    const page *p = user_data;
+
+    (void)fetch, (void)status; /* any good answer is the page */
+    if (p->out->n + n_bytes > p->n_max)
+        return false;
+    hth_buffer_add(p->out, bytes, n_bytes);
+    return !p->out->failed;
+}
+
+hearth_status hth_hub_read(const hth_hub_settings *settings, const char *repo, const char *path, const char *accept,
+                           size_t n_max, hth_buffer *out, hearth_error *err)
+{
+    page p = { .out = out, .n_max = n_max };
+    const hth_hub_question question = {
+        .path = path, .subject = repo, .accept = accept, .on_bytes = add_to_page, .user_data = &p
+    };
+    hth_hub_client *client = calloc(1, sizeof(*client)); /* large */
+    hth_hub_outcome outcome;
+    hearth_error refusal = { .message = "" };
+    hearth_status status;
+
+    if (!client)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to the %s", settings->called);
+    status = hth_hub_client_init(client, settings, repo, err);
+    if (status != HEARTH_OK) {
+        free(client);
+        return status;
+    }
+    while ((outcome = hth_hub_ask(client, &question, &refusal)) == HTH_HUB_AGAIN) {
+        hth_buffer_clear(out);
+        (void)poll(NULL, 0, (int)client->wait_ms); /* a signal may end the wait early */
+    }
+    if (outcome == HTH_HUB_STOPPED && out->failed)
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the answer of the %s", settings->called);
+    else if (outcome == HTH_HUB_STOPPED)
+        status = hth_fail(err, HEARTH_CORRUPT, "the %s's answer for '%s' is too large", settings->called, repo);
+    else if (outcome != HTH_HUB_DONE)
+        status = hth_fail(err, HEARTH_IO, "%s", refusal.message);
+    hth_hub_client_deinit(client);
+    free(client);
+    return status;
 }

@@ -1,12 +1,13 @@
 /*
- * client.h - questions to a hub: token, redirects, refusals, and when to ask again
+ * client.h - questions to a hub or a registry: token, redirects, refusals, and when to ask again
  *
  * The token goes to the hub itself only, never to a host that a redirect names. Only https is spoken, but for this
- * machine's own addresses and for a hub that HF_ENDPOINT names with http.
+ * machine's own addresses and for a hub that the environment names with http.
  */
 #ifndef HTH_HUB_CLIENT_H
 #define HTH_HUB_CLIENT_H
 
+#include "api/buffer.h"
 #include "hub/settings.h"
 #include "server/fetch.h"
 
@@ -29,6 +30,7 @@ void hth_hub_client_deinit(hth_hub_client *client);
 typedef struct hth_hub_question {
     const char *path;    /* behind the endpoint, with a '/' at its begin */
     const char *subject; /* in messages */
+    const char *accept;  /* as in hth_fetch_order */
     uint64_t begin, end; /* as in hth_fetch_order */
     bool keeps_landing;  /* begin at the landed address, and remember the next */
     /* Headers of an answer of the hub itself; NULL: they do not matter. False ends the question. */
@@ -45,6 +47,13 @@ typedef enum hth_hub_outcome {
 } hth_hub_outcome;
 
 hth_hub_outcome hth_hub_ask(hth_hub_client *client, const hth_hub_question *question, hearth_error *err);
+
+/*
+ * Read a page of at most n_max bytes, with as many tries as it needs; accept NULL: of any type. out is empty before.
+ * HEARTH_IO: the server fails or refuses. HEARTH_CORRUPT: the page is larger. HEARTH_NO_MEMORY. Blocks.
+ */
+hearth_status hth_hub_read(const hth_hub_settings *settings, const char *repo, const char *path, const char *accept,
+                           size_t n_max, hth_buffer *out, hearth_error *err);
 
 /* Write text with %XX for what cannot stand in a path; keeps: characters that stay besides letters and digits. */
 bool hth_hub_escape(const char *text, const char *keeps, char *out, size_t capacity);

@@ -8,7 +8,8 @@
  *   5. the snapshot gets a link to the blob, and the lock is released; a removal finds both or neither
  *
  * A blob that was there in 1 and has no link from the snapshot yet is hashed before 5, because a link tells that the
- * bytes were right when it was made (models/trusted_digest.h). A link that is right stays as it is.
+ * bytes were right when it was made (models/trusted_digest.h). A link that is right stays as it is. A blob of a registry
+ * gets no link; the manifest that is written later (registry.c) says the same.
  *
  * A thread whose connection breaks asks for the rest of its run. When the server takes no ranges, the threads end, and
  * the last of them reads the whole file alone, and leaves out the pieces that are there.
@@ -46,11 +47,10 @@ enum {
 
 typedef struct download {
     const hth_hub_settings *settings;
-    const char *repo;
-    const hth_hub_file *file;
+    const hth_hub_blob *blob;
+    const hth_hub_file *file; /* of the blob */
     const hth_hub_watch *watch;
-    char path[HTH_FETCH_URL_BYTES]; /* at the hub */
-    hth_hub_partial partial;        /* its marks are guarded by the lock */
+    hth_hub_partial partial; /* its marks are guarded by the lock */
 
     /* Guards the fields below. No file is touched and no callback runs while it is held. */
     pthread_mutex_t lock;
@@ -167,8 +167,8 @@ static bool refuse_size(download *d, const char *cause)
 
     fail_with(d,
               hth_fail(&err, HEARTH_CORRUPT,
-                       "the hub lists '%s' with %" PRIu64 " bytes, but %s; pull again later, or tell its owner",
-                       d->file->path, d->file->bytes, cause),
+                       "the %s lists '%s' with %" PRIu64 " bytes, but %s; pull again later, or tell its owner",
+                       d->settings->called, d->file->path, d->file->bytes, cause),
               &err);
     return false;
 }
@@ -294,7 +294,7 @@ static bool transfer_run(transfer *t)
     hth_hub_outcome outcome;
 
     do {
-        hth_hub_question question = { .path = d->path,
+        hth_hub_question question = { .path = d->blob->url,
                                       .subject = d->file->path,
                                       .keeps_landing = true,
                                       .on_head = check_head,
@@ -318,7 +318,8 @@ static bool transfer_run(transfer *t)
             return false; /* d has the reason; or its pieces come with the whole file */
         if (outcome == HTH_HUB_DONE && t->at < t->end) {
             /* A server that ends early without an error, again and again, lies about the size. */
-            (void)hth_fail(&err, HEARTH_CORRUPT, "the hub's storage ends '%s' early", d->file->path);
+            (void)hth_fail(&err, HEARTH_CORRUPT, "the %s's storage ends '%s' early", d->settings->called,
+                           d->file->path);
             outcome = t->client.n_failures++ < CONNECTIONS ? HTH_HUB_AGAIN : HTH_HUB_FAILED;
             t->client.wait_ms = SHOW_MS;
         }
@@ -412,9 +413,10 @@ static bool wait_for(download *d, size_t piece)
 }
 
 /* Of a blob that is there. */
-static hearth_status blob_digest(const download *d, const char *blob, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
+static hearth_status blob_digest(const download *d, char out[HTH_HUB_DIGEST_BYTES], hearth_error *err)
 {
     const bool is_git = strlen(d->file->digest) == SHA1_DIGITS;
+    const char *blob = d->blob->path;
     hth_hub_partial whole = { .fd = open(blob, O_RDONLY | O_CLOEXEC), .bytes = d->file->bytes };
     hth_sha256 *sha = hth_sha256_new();
     hearth_status status = !sha         ? hth_fail(err, HEARTH_NO_MEMORY, "no memory for a checksum")
@@ -462,7 +464,7 @@ static size_t start_threads(download *d, transfer transfers[CONNECTIONS], pthrea
         transfer *t = &transfers[n];
 
         *t = (transfer){ .d = d };
-        if (hth_hub_client_init(&t->client, d->settings, d->repo, err) != HEARTH_OK)
+        if (hth_hub_client_init(&t->client, d->settings, d->blob->repo, err) != HEARTH_OK)
             break;
         pthread_mutex_lock(&d->lock);
         d->n_at_work++;
@@ -480,7 +482,7 @@ static size_t start_threads(download *d, transfer transfers[CONNECTIONS], pthrea
     return n; /* fewer connections do, too */
 }
 
-static hearth_status transfer_all(download *d, const char *blob, hearth_error *err)
+static hearth_status transfer_all(download *d, hearth_error *err)
 {
     transfer *transfers = calloc(CONNECTIONS, sizeof(*transfers)); /* too large for a stack */
     pthread_t threads[CONNECTIONS];
@@ -511,29 +513,21 @@ static hearth_status transfer_all(download *d, const char *blob, hearth_error *e
     if (strcmp(found, d->file->digest) != 0) {
         hth_hub_partial_remove(&d->partial);
         return hth_fail(err, HEARTH_CORRUPT,
-                        "the bytes of '%s' are not those that the hub lists: their digest is %.12s..., not %.12s...; "
+                        "the bytes of '%s' are not those that the %s lists: their digest is %.12s..., not %.12s...; "
                         "they were deleted; pull again",
-                        d->file->path, found, d->file->digest);
+                        d->file->path, d->settings->called, found, d->file->digest);
     }
-    return hth_hub_partial_finish(&d->partial, blob, err);
+    return hth_hub_partial_finish(&d->partial, d->blob->path, err);
 }
 
-static bool make_path(download *d, const char *commit)
-{
-    char escaped[3 * HTH_HUB_PATH_BYTES];
-
-    return hth_hub_escape(d->file->path, "-._~/", escaped, sizeof(escaped)) &&
-           snprintf(d->path, sizeof(d->path), "/%s/resolve/%s/%s", d->repo, commit, escaped) < (int)sizeof(d->path);
-}
-
-static hearth_status download_blob(download *d, const char *blob, hearth_error *err)
+static hearth_status download_missing(download *d, hearth_error *err)
 {
     hearth_status status;
 
-    status = hth_hub_partial_open(&d->partial, blob, d->file->bytes, err);
+    status = hth_hub_partial_open(&d->partial, d->blob->path, d->file->bytes, d->settings->cache_variable, err);
     if (status == HEARTH_OK) {
         d->claimed = calloc(d->partial.n_pieces, sizeof(*d->claimed));
-        status = d->claimed ? transfer_all(d, blob, err)
+        status = d->claimed ? transfer_all(d, err)
                             : hth_fail(err, HEARTH_NO_MEMORY, "no memory for the pieces of '%s'", d->file->path);
     }
     hth_hub_partial_close(&d->partial);
@@ -541,41 +535,42 @@ static hearth_status download_blob(download *d, const char *blob, hearth_error *
     return status;
 }
 
+/* Where a blob of a hub gets its link; shelf NULL: nowhere. */
+typedef struct link_place {
+    const hth_hub_shelf *shelf;
+    const char *commit;
+} link_place;
+
 /* The blob's lock is held. */
-static hearth_status download_locked(download *d, const hth_hub_shelf *shelf, const char *commit, const char *blob,
-                                     hearth_error *err)
+static hearth_status download_locked(download *d, const link_place *place, hearth_error *err)
 {
     char found[HTH_HUB_DIGEST_BYTES];
     hearth_status status = HEARTH_OK;
 
-    if (!hth_hub_blob_is_there(blob, d->file->bytes)) {
-        status = download_blob(d, blob, err);
-    } else if (hth_hub_is_linked(shelf, commit, d->file)) {
+    if (!hth_hub_blob_is_there(d->blob->path, d->file->bytes)) {
+        status = download_missing(d, err);
+    } else if (place->shelf ? hth_hub_is_linked(place->shelf, place->commit, d->file) : d->blob->is_known) {
         return HEARTH_OK;
     } else {
-        status = blob_digest(d, blob, found, err);
+        status = blob_digest(d, found, err);
         if (status == HEARTH_OK && strcmp(found, d->file->digest) != 0) {
             if (d->watch->on_note)
                 d->watch->on_note("the file changed since it was downloaded; it is downloaded again",
                                   d->watch->user_data);
-            status = download_blob(d, blob, err);
+            status = download_missing(d, err);
         }
     }
-    return status == HEARTH_OK ? hth_hub_link(shelf, commit, d->file, err) : status;
+    return status == HEARTH_OK && place->shelf ? hth_hub_link(place->shelf, place->commit, d->file, err) : status;
 }
 
 /* The kernel releases the lock when its holder dies. */
-static hearth_status lock(const hth_hub_shelf *shelf, download *d, int *fd_out, hearth_error *err)
+static hearth_status lock(download *d, int *fd_out, hearth_error *err)
 {
     const hth_fs *fs = hth_fs_system();
-    char path[PATH_MAX];
+    const char *path = d->blob->lock;
     int fd, result;
-    hearth_status status;
+    hearth_status status = hth_hub_make_folders(path, err);
 
-    if (!hth_hub_lock_path(shelf, d->file->digest, path))
-        return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE",
-                        d->file->path);
-    status = hth_hub_make_folders(path, err);
     if (status != HEARTH_OK)
         return status;
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -595,39 +590,54 @@ static hearth_status lock(const hth_hub_shelf *shelf, download *d, int *fd_out, 
     return HEARTH_OK;
 }
 
-hearth_status hth_hub_download(const hth_hub_settings *settings, const hth_hub_shelf *shelf, const char *repo,
-                               const char *commit, const hth_hub_file *file, const hth_hub_watch *watch,
-                               hearth_error *err)
+static hearth_status run(const hth_hub_settings *settings, const hth_hub_blob *blob, const link_place *place,
+                         const hth_hub_watch *watch, hearth_error *err)
 {
     download *d;
-    char blob[PATH_MAX];
     int lock_fd = -1;
-    hearth_status status;
+    hearth_status status = hth_hub_make_folders(blob->path, err);
 
-    if (strlen(file->digest) == SHA1_DIGITS && file->bytes > SHA1_BYTES_MAX)
-        return hth_fail(err, HEARTH_CORRUPT, "the hub gives no SHA-256 of '%s'; it could not be checked", file->path);
-    if (!hth_hub_blob_path(shelf, file->digest, blob))
-        return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", file->path);
-    status = hth_hub_make_folders(blob, err);
     if (status != HEARTH_OK)
         return status;
     d = calloc(1, sizeof(*d)); /* too large for a stack */
     if (!d)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a download");
     d->settings = settings;
-    d->repo = repo;
-    d->file = file;
+    d->blob = blob;
+    d->file = blob->file;
     d->watch = watch;
     pthread_mutex_init(&d->lock, NULL);
     hth_condition_init(&d->changed);
-    status = make_path(d, commit) ? lock(shelf, d, &lock_fd, err)
-                                  : hth_fail(err, HEARTH_MISUSE, "the address of '%s' is too long", file->path);
+    status = lock(d, &lock_fd, err);
     if (status == HEARTH_OK)
-        status = download_locked(d, shelf, commit, blob, err);
+        status = download_locked(d, place, err);
     if (lock_fd >= 0)
         (void)close(lock_fd); /* which unlocks it */
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
     free(d);
     return status;
+}
+
+hearth_status hth_hub_download_blob(const hth_hub_settings *settings, const hth_hub_blob *blob,
+                                    const hth_hub_watch *watch, hearth_error *err)
+{
+    return run(settings, blob, &(link_place){ .shelf = NULL }, watch, err);
+}
+
+hearth_status hth_hub_download(const hth_hub_settings *settings, const hth_hub_shelf *shelf, const char *repo,
+                               const char *commit, const hth_hub_file *file, const hth_hub_watch *watch,
+                               hearth_error *err)
+{
+    char escaped[3 * HTH_HUB_PATH_BYTES], url[HTH_FETCH_URL_BYTES], path[PATH_MAX], lock_path[PATH_MAX];
+    const hth_hub_blob blob = { .repo = repo, .file = file, .url = url, .path = path, .lock = lock_path };
+
+    if (strlen(file->digest) == SHA1_DIGITS && file->bytes > SHA1_BYTES_MAX)
+        return hth_fail(err, HEARTH_CORRUPT, "the hub gives no SHA-256 of '%s'; it could not be checked", file->path);
+    if (!hth_hub_blob_path(shelf, file->digest, path) || !hth_hub_lock_path(shelf, file->digest, lock_path))
+        return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", file->path);
+    if (!hth_hub_escape(file->path, "-._~/", escaped, sizeof(escaped)) ||
+        snprintf(url, sizeof(url), "/%s/resolve/%s/%s", repo, commit, escaped) >= (int)sizeof(url))
+        return hth_fail(err, HEARTH_MISUSE, "the address of '%s' is too long", file->path);
+    return run(settings, &blob, &(link_place){ .shelf = shelf, .commit = commit }, watch, err);
 }

@@ -10,12 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "hub/listing.h"
+#include "hub/manifest.h"
 
-enum { LEVELS = 4, MANIFEST_BYTES_MAX = 1 << 20, SHA256_DIGITS = 64 };
-
-static const char model_layer[] = "application/vnd.ollama.image.model";
-static const char digest_kind[] = "sha256:";
+enum { LEVELS = 4 };
 
 typedef struct visitor {
     const char *folder;
@@ -34,32 +31,30 @@ bool hth_ollama_folder(char out[PATH_MAX])
     return home && *home && snprintf(out, PATH_MAX, "%s/.ollama/models", home) < PATH_MAX;
 }
 
-/* The digest of the model's layer; false: the manifest has none, and is perhaps that of something else. */
+/*
+ * The digest of the model's layer; false: the manifest has none, and is perhaps that of something else. It is read with
+ * more patience than one that a registry sends: only the model matters here.
+ */
 static bool read_manifest(const char *path, char digest[HTH_HUB_DIGEST_BYTES])
 {
-    FILE *file = fopen(path, "re");
-    char *text = file ? malloc(MANIFEST_BYTES_MAX) : NULL;
-    const size_t n = text ? fread(text, 1, MANIFEST_BYTES_MAX, file) : 0;
-    json_t *root = n > 0 && n < MANIFEST_BYTES_MAX ? json_loadb(text, n, 0, NULL) : NULL;
+    size_t n = 0;
+    char *text = hth_ollama_manifest_text(path, &n);
+    json_t *root = text ? json_loadb(text, n, 0, NULL) : NULL;
     const json_t *layers = json_object_get(root, "layers");
-    bool found = false;
+    const char *hex = NULL;
 
-    for (size_t i = 0; i < json_array_size(layers) && !found; i++) {
+    for (size_t i = 0; i < json_array_size(layers) && !hex; i++) {
         const json_t *layer = json_array_get(layers, i);
         const char *type = json_string_value(json_object_get(layer, "mediaType"));
-        const char *name = json_string_value(json_object_get(layer, "digest"));
 
-        found = type && name && strcmp(type, model_layer) == 0 &&
-                strncmp(name, digest_kind, strlen(digest_kind)) == 0 &&
-                hth_hub_is_hex(name + strlen(digest_kind), SHA256_DIGITS);
-        if (found)
-            (void)snprintf(digest, HTH_HUB_DIGEST_BYTES, "%s", name + strlen(digest_kind)); /* is_hex */
+        if (type && strcmp(type, HTH_OLLAMA_MODEL_LAYER) == 0)
+            hex = hth_ollama_digest_hex(json_string_value(json_object_get(layer, "digest")));
     }
+    if (hex)
+        (void)snprintf(digest, HTH_HUB_DIGEST_BYTES, "%s", hex); /* as large */
     json_decref(root);
     free(text);
-    if (file)
-        (void)fclose(file); /* only read from */
-    return found;
+    return hex != NULL;
 }
 
 static void visit_manifest(visitor *v, const char *path)
@@ -118,13 +113,20 @@ typedef struct finder {
     bool found;
 } finder;
 
+static bool is_called(const char *name, const char *wanted)
+{
+    const size_t n = strlen(wanted);
+
+    return strncmp(name, wanted, n) == 0 &&
+           (name[n] == '\0' || (!strchr(wanted, ':') && strcmp(name + n, ":latest") == 0));
+}
+
 static bool compare(const hth_ollama_model *model, void *user_data)
 {
     finder *f = user_data;
-    const size_t n = strlen(f->name);
+    const char *slash = strchr(model->name, '/'); /* behind the host */
 
-    f->found = strncmp(model->name, f->name, n) == 0 &&
-               (model->name[n] == '\0' || (!strchr(f->name, ':') && strcmp(model->name + n, ":latest") == 0));
+    f->found = is_called(model->name, f->name) || (slash && is_called(slash + 1, f->name));
     if (f->found)
         *f->out = *model;
     return !f->found;

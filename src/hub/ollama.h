@@ -1,11 +1,10 @@
 /*
- * ollama.h - the models in a folder of Ollama, which is only read
+ * ollama.h - the models in a folder of Ollama; registry.h adds to it
  *
  *   DIRECTORY/manifests/HOST/NAMESPACE/NAME/TAG   JSON: layers with mediaType, digest and size
  *   DIRECTORY/blobs/sha256-DIGEST                 the bytes of a layer
  *
- * The layer with the media type application/vnd.ollama.image.model is the GGUF file. The directory is $OLLAMA_MODELS or
- * ~/.ollama/models.
+ * The layer of the model is the GGUF file (manifest.h). The directory is $OLLAMA_MODELS or ~/.ollama/models.
  */
 #ifndef HTH_HUB_OLLAMA_H
 #define HTH_HUB_OLLAMA_H
@@ -32,7 +31,10 @@ bool hth_ollama_folder(char out[PATH_MAX]);
 void hth_ollama_visit(const char *folder, bool (*visit)(const hth_ollama_model *model, void *user_data),
                       void *user_data);
 
-/* The model with this name; the tag "latest" may be left out. False: there is none. */
+/*
+ * The model with this name; the host in front of "NAMESPACE/NAME:TAG", and the tag "latest", may be left out. False:
+ * there is none.
+ */
 bool hth_ollama_find(const char *folder, const char *name, hth_ollama_model *out);
 
 #endif

@@ -98,7 +98,7 @@ static hearth_status begin(hth_hub_partial *partial, hearth_error *err)
     return hth_hub_partial_write(partial, magic, sizeof(magic), partial->bytes, err);
 }
 
-static hearth_status check_room(const hth_hub_partial *partial, hearth_error *err)
+static hearth_status check_room(const hth_hub_partial *partial, const char *cache_variable, hearth_error *err)
 {
     uint64_t needed = 0, free_bytes;
 
@@ -108,11 +108,12 @@ static hearth_status check_room(const hth_hub_partial *partial, hearth_error *er
     if (hth_fs_free_bytes(hth_fs_system(), partial->path, &free_bytes) < 0 || free_bytes >= needed)
         return HEARTH_OK;
     return hth_fail(err, HEARTH_FULL,
-                    "%.1f GB are missing of '%s', but its device has %.1f GB left; make room, or set HF_HUB_CACHE",
-                    (double)needed / 1e9, partial->path, (double)free_bytes / 1e9);
+                    "%.1f GB are missing of '%s', but its device has %.1f GB left; make room, or set %s",
+                    (double)needed / 1e9, partial->path, (double)free_bytes / 1e9, cache_variable);
 }
 
-hearth_status hth_hub_partial_open(hth_hub_partial *out, const char *blob, uint64_t bytes, hearth_error *err)
+hearth_status hth_hub_partial_open(hth_hub_partial *out, const char *blob, uint64_t bytes, const char *cache_variable,
+                                   hearth_error *err)
 {
     hearth_status status = HEARTH_OK;
 
@@ -131,7 +132,7 @@ hearth_status hth_hub_partial_open(hth_hub_partial *out, const char *blob, uint6
         return hth_fail_errno(err, errno, "cannot write '%s'", out->path);
     if (!read_marks(out))
         status = begin(out, err);
-    return status == HEARTH_OK ? check_room(out, err) : status;
+    return status == HEARTH_OK ? check_room(out, cache_variable, err) : status;
 }
 
 void hth_hub_partial_close(hth_hub_partial *partial)

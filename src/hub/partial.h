@@ -33,9 +33,11 @@ typedef struct hth_hub_partial {
 
 /*
  * Open the partial file of a blob, or begin it; the caller has the blob's lock. HEARTH_FULL: the device has no room for
- * the rest. End it with hth_hub_partial_close, also after a failure.
+ * the rest; the message names cache_variable as a way to another folder. End it with hth_hub_partial_close, also after a
+ * failure.
  */
-hearth_status hth_hub_partial_open(hth_hub_partial *out, const char *blob, uint64_t bytes, hearth_error *err);
+hearth_status hth_hub_partial_open(hth_hub_partial *out, const char *blob, uint64_t bytes, const char *cache_variable,
+                                   hearth_error *err);
 void hth_hub_partial_close(hth_hub_partial *partial);
 
 hearth_status hth_hub_partial_write(const hth_hub_partial *partial, const void *bytes, size_t n_bytes, uint64_t at,

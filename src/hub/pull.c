@@ -5,12 +5,10 @@
  */
 #include "hub/pull.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/buffer.h"
 #include "base/grow.h"
 #include "base/status.h"
 #include "hub/choice.h"
@@ -18,51 +16,19 @@
 
 enum { LISTING_BYTES_MAX = 64 << 20 };
 
-static bool take_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
-{
-    hth_buffer *out = user_data;
-
-    (void)fetch;
-    (void)status;
-    if (out->n + n_bytes > LISTING_BYTES_MAX)
-        return false;
-    hth_buffer_add(out, bytes, n_bytes);
-    return !out->failed;
-}
-
 static hearth_status ask_listing(const hth_hub_settings *settings, const char *repo, const char *revision,
                                  hth_hub_listing *out, hearth_error *err)
 {
     hth_buffer body = { .text = NULL };
     char escaped[3 * HTH_HUB_REPO_BYTES], path[HTH_FETCH_URL_BYTES];
-    const hth_hub_question question = { .path = path, .subject = repo, .on_bytes = take_bytes, .user_data = &body };
-    hth_hub_client *client = calloc(1, sizeof(*client)); /* large */
-    hth_hub_outcome outcome;
-    hearth_error refusal = { .message = "" };
     hearth_status status;
 
-    if (!client)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to the hub");
-    status = hth_hub_client_init(client, settings, repo, err);
-    if (status != HEARTH_OK) {
-        free(client);
-        return status;
-    }
     (void)hth_hub_escape(revision, "-._~", escaped, sizeof(escaped)); /* as long as a safe revision can be */
     (void)snprintf(path, sizeof(path), "/api/models/%s/revision/%s?blobs=true", repo, escaped);
-    while ((outcome = hth_hub_ask(client, &question, &refusal)) == HTH_HUB_AGAIN) {
-        hth_buffer_clear(&body);
-        (void)poll(NULL, 0, (int)client->wait_ms); /* a signal may end the wait early */
-    }
-    if (outcome == HTH_HUB_DONE)
+    status = hth_hub_read(settings, repo, path, NULL, LISTING_BYTES_MAX, &body, err);
+    if (status == HEARTH_OK)
         status = hth_hub_listing_read(hth_buffer_text(&body), body.n, out, err);
-    else if (outcome == HTH_HUB_STOPPED)
-        status = hth_fail(err, HEARTH_CORRUPT, "the hub's list of '%s' is too large", repo);
-    else
-        status = hth_fail(err, HEARTH_IO, "%s", refusal.message);
-    hth_hub_client_deinit(client);
     hth_buffer_deinit(&body);
-    free(client);
     return status;
 }
 

@@ -33,9 +33,10 @@ static bool find_home(char out[PATH_MAX])
     return variable("HOME") && join(out, variable("HOME"), "/.cache/huggingface");
 }
 
-static bool is_on(const char *value)
+bool hth_hub_is_offline(void)
 {
     static const char *const words[] = { "1", "true", "yes", "on" };
+    const char *value = variable("HF_HUB_OFFLINE");
 
     for (size_t i = 0; value && i < sizeof(words) / sizeof(words[0]); i++)
         if (strcasecmp(value, words[i]) == 0)
@@ -83,24 +84,34 @@ static hearth_status read_token(const char *home, hth_hub_settings *out, hearth_
              : hth_fail(err, HEARTH_MISUSE, "the file '%s' has no token; remove it, or write the token into it", path);
 }
 
-static hearth_status read_endpoint(hth_hub_settings *out, hearth_error *err)
+bool hth_hub_endpoint_take(const char *value, char out[HTH_HUB_ENDPOINT_BYTES])
 {
-    const char *value = variable("HF_ENDPOINT") ? variable("HF_ENDPOINT") : HTH_HUB_ENDPOINT;
+    const size_t n_scheme = strncmp(value, "https://", 8) == 0 ? 8 : strncmp(value, "http://", 7) == 0 ? 7 : 0;
     size_t n = strlen(value);
 
     while (n > 0 && value[n - 1] == '/')
         n--;
-    if (n >= sizeof(out->endpoint) || (strncmp(value, "https://", 8) != 0 && strncmp(value, "http://", 7) != 0) ||
-        strpbrk(value, " \t\r\n?#@"))
+    if (n_scheme == 0 || n <= n_scheme || n >= HTH_HUB_ENDPOINT_BYTES || strpbrk(value, " \t\r\n?#@"))
+        return false;
+    (void)snprintf(out, HTH_HUB_ENDPOINT_BYTES, "%.*s", (int)n, value);
+    return true;
+}
+
+static hearth_status read_endpoint(hth_hub_settings *out, hearth_error *err)
+{
+    const char *value = variable("HF_ENDPOINT") ? variable("HF_ENDPOINT") : HTH_HUB_ENDPOINT;
+
+    if (!hth_hub_endpoint_take(value, out->endpoint))
         return hth_fail(err, HEARTH_MISUSE, "HF_ENDPOINT is not the address of a hub; the default is %s",
                         HTH_HUB_ENDPOINT);
-    (void)snprintf(out->endpoint, sizeof(out->endpoint), "%.*s", (int)n, value);
     return HEARTH_OK;
 }
 
 hearth_status hth_hub_settings_read(hth_hub_settings *out, hearth_error *err)
 {
-    hth_hub_settings settings = { .is_offline = is_on(variable("HF_HUB_OFFLINE")) };
+    hth_hub_settings settings = { .is_offline = hth_hub_is_offline(),
+                                  .called = "hub",
+                                  .cache_variable = "HF_HUB_CACHE" };
     const char *cache = variable("HF_HUB_CACHE") ? variable("HF_HUB_CACHE") : variable("HUGGINGFACE_HUB_CACHE");
     char home[PATH_MAX] = "";
     hearth_status status;

@@ -12,13 +12,14 @@
 
 #include "base/status.h"
 
-enum { CONNECT_MS = 10000, SILENCE_S = 60, KEY_BYTES_MAX = 4096, HOST_BYTES = 256 };
+enum { CONNECT_MS = 10000, SILENCE_S = 60, KEY_BYTES_MAX = 4096, ACCEPT_BYTES_MAX = 512, HOST_BYTES = 256 };
 
 struct hth_fetch {
     CURL *easy;
     const hth_fetch_order *order; /* while it runs */
     bool has_reached;             /* in the last transfer */
     char header[KEY_BYTES_MAX + 32];
+    char accept[ACCEPT_BYTES_MAX];
 };
 
 /* ---- addresses ---- */
@@ -210,9 +211,19 @@ static bool set_options(hth_fetch *fetch, struct curl_slist *headers)
            set_proxy(easy, order->url) && set_stop(easy, fetch) && set_range(easy, order);
 }
 
+/* Append to the list. False: no memory. */
+static bool add_header(struct curl_slist **headers, const char *header)
+{
+    struct curl_slist *longer = curl_slist_append(*headers, header);
+
+    if (longer)
+        *headers = longer;
+    return longer != NULL;
+}
+
 hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err)
 {
-    struct curl_slist *headers = NULL, *longer;
+    struct curl_slist *headers = NULL;
     bool has_headers = true;
     hearth_status status = HEARTH_OK;
     char host[HOST_BYTES];
@@ -222,14 +233,14 @@ hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order,
     if (order->key) {
         (void)snprintf(fetch->header, sizeof(fetch->header), "Authorization: Bearer %.*s", (int)KEY_BYTES_MAX,
                        order->key);
-        headers = curl_slist_append(NULL, fetch->header);
-        has_headers = headers != NULL;
+        has_headers = add_header(&headers, fetch->header);
     }
-    if (order->json && has_headers) {
-        longer = curl_slist_append(headers, "Content-Type: application/json");
-        has_headers = longer != NULL;
-        headers = longer ? longer : headers;
+    if (order->accept && has_headers) {
+        (void)snprintf(fetch->accept, sizeof(fetch->accept), "Accept: %s", order->accept);
+        has_headers = add_header(&headers, fetch->accept);
     }
+    if (order->json && has_headers)
+        has_headers = add_header(&headers, "Content-Type: application/json");
     if (!has_headers || !set_options(fetch, headers)) {
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to a server");
         goto out;

@@ -31,6 +31,7 @@ typedef bool (*hth_fetch_bytes_fn)(hth_fetch *fetch, long status, const void *by
 typedef struct hth_fetch_order {
     const char *url;                   /* http or https */
     const char *key;                   /* of a client, for the header Authorization; NULL: none */
+    const char *accept;                /* the types of the body that are wanted; NULL: any */
     uint64_t begin, end;               /* the bytes to ask for, half-open; end 0: all, without a header Range */
     const char *json;                  /* the body of a POST; NULL: a GET */
     const char *method;                /* instead of these two, "DELETE"; NULL: none */

@@ -4,6 +4,7 @@
 //
 // Two servers: the hub, which lists and redirects, and its storage on another port. PORT_FILE gets the hub's port. LOG
 // gets one JSON object for each request: host, method, url, range, token. The name of a repository is what it does.
+// The hub is a registry of Ollama's kind, too (/v2/OWNER/NAME): NAME is what it does, its storage as that of t/NAME.
 import { createHash } from "node:crypto";
 import fs from "node:fs";
 import http from "node:http";
@@ -57,8 +58,70 @@ function list(name, reply) {
   reply.end(JSON.stringify({ id: name, sha: commit, siblings }));
 }
 
+// ---- the registry ----
+
+const blobs = {};
+const image = "application/vnd.ollama.image.", docker = "application/vnd.docker.distribution.manifest.v2+json";
+function blob(text) {
+  const bytes = Buffer.from(text), digest = `sha256:${sha256(bytes)}`;
+  blobs[digest] = bytes;
+  return { digest, size: bytes.length };
+}
+const small = ["tiny", "copy", "direct", "model"];
+function manifest(name) {
+  const layers = [{ mediaType: `${image}license`, ...blob("free for all\n") },
+    { mediaType: `${image}model`, ...blob(small.includes(name) ? tiny : big) },
+    { mediaType: `${image}params`, ...blob('{"temperature":0}') }];
+  const config = { mediaType: "application/vnd.docker.container.image.v1+json", ...blob('{"model_format":"gguf"}') };
+  const model = layers[1];
+  if (name === "evil") model.digest = "sha256:../../../../../../tmp/0123456789abcdef0123456789abcdef012345678";
+  if (name === "upper") model.digest = model.digest.toUpperCase().replace("SHA", "sha");
+  if (name === "huge") model.size = 2 ** 52;
+  if (name === "negative") model.size = -1;
+  if (name === "larger") model.size++;
+  if (name === "smaller") model.size--;
+  if (name === "two") layers.push({ ...model, size: 1 });
+  if (name === "strange") layers.push({ ...model, mediaType: "application/x-sh" });
+  if (name === "none") layers.splice(1, 1);
+  const mediaType = name === "list" ? "application/vnd.docker.distribution.manifest.list.v2+json" : docker;
+  return { schemaVersion: 2, mediaType, config: name === "bare" ? undefined : config, layers };
+}
+
+function serveRegistry(request, reply) {
+  const [, name, kind, what] = request.url.match(/^\/v2\/[^/]+\/([^/]+)\/(manifests|blobs)\/([^/?]+)$/) ?? [];
+  if (!name || name === "missing") return refuse(reply, 404);
+  if (name === "private") return refuse(reply, 401);
+  if (name === "limited" && count(request.url) === 1) return refuse(reply, 429, { "retry-after": "1" });
+  if (name === "patient") return refuse(reply, 429, { "retry-after": "86400" });
+  if (kind === "manifests" && name === "endless") return reply.end(Buffer.alloc(2 << 20, " "));
+  if (kind === "manifests" && name === "page") return reply.end("<html>Hello</html>");
+  if (kind === "manifests") {
+    if (!request.headers.accept?.includes(docker)) return refuse(reply, 406);
+    reply.writeHead(200, { "content-type": docker });
+    return reply.end(JSON.stringify(manifest(name)));
+  }
+  const bytes = blobs[what];
+  if (!bytes) return refuse(reply, 404);
+  if (name === "direct") return sendPart(request, reply, bytes);
+  if (name === "insecure") return refuse(reply, 307, { location: "http://storage.invalid/" });
+  if (name === "circle") return refuse(reply, 307, { location: request.url });
+  return refuse(reply, 307, { location: `http://127.0.0.1:${storagePort}/t/${name}/${what}?signature=${count("signature")}` });
+}
+
+// The asked bytes, or all of them.
+function sendPart(request, reply, bytes) {
+  const asked = (request.headers.range ?? "").match(/^bytes=(\d+)-(\d+)$/);
+  if (!asked) return reply.end(bytes);
+  const begin = Number(asked[1]), end = Math.min(Number(asked[2]) + 1, bytes.length);
+  reply.writeHead(206, { "content-range": `bytes ${begin}-${end - 1}/${bytes.length}` });
+  return reply.end(bytes.subarray(begin, end));
+}
+
+// ---- the servers ----
+
 const hub = http.createServer((request, reply) => {
   log("hub", request);
+  if (request.url.startsWith("/v2/")) return serveRegistry(request, reply);
   const path = decodeURIComponent(request.url.split("?")[0]);
   const [, name, revision] = path.match(/^\/api\/models\/([^/]+\/[^/]+)\/revision\/(.+)$/) ?? [];
   const [, from, file] = path.match(/^\/([^/]+\/[^/]+)\/resolve\/[0-9a-f]{40}\/(.+)$/) ?? [];
@@ -84,7 +147,7 @@ const hub = http.createServer((request, reply) => {
 const storage = http.createServer((request, reply) => {
   log("storage", request);
   const [, name, file] = decodeURIComponent(request.url.split("?")[0]).match(/^\/([^/]+\/[^/]+)\/(.+)$/);
-  let bytes = repo(name)[file];
+  let bytes = blobs[file] ?? repo(name)[file];
   if (name === "t/wrong") bytes = made(bytes.length, 99);
   if (name === "t/expires" && count(request.url) > 1) return refuse(reply, 403); // an address is good for one request
   const asked = (request.headers.range ?? "").match(/^bytes=(\d+)-(\d+)$/);

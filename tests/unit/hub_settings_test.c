@@ -60,6 +60,17 @@ TEST(the_token_lies_in_the_home_of_the_ecosystem)
     hth_test_directory_remove(directory);
 }
 
+TEST(an_address_without_a_host_is_none)
+{
+    char out[HTH_HUB_ENDPOINT_BYTES];
+
+    assert_false(hth_hub_endpoint_take("https://", out));
+    assert_false(hth_hub_endpoint_take("http:///", out));
+    assert_false(hth_hub_endpoint_take("host", out));
+    assert_true(hth_hub_endpoint_take("http://host//", out));
+    assert_string_equal(out, "http://host");
+}
+
 #ifdef HTH_TEST_WRAPS_FOPEN
 TEST(without_a_home_no_file_of_a_token_is_read)
 {

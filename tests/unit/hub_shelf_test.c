@@ -89,14 +89,14 @@ TEST(a_partial_blob_knows_its_pieces_again_and_forgets_those_of_another_size)
     struct stat st;
 
     (void)snprintf(blob, sizeof(blob), "%s/blob", directory);
-    assert_ok(hth_hub_partial_open(&partial, blob, bytes, &err), err);
+    assert_ok(hth_hub_partial_open(&partial, blob, bytes, "HF_HUB_CACHE", &err), err);
     assert_int_equal(partial.n_pieces, 3);
     assert_int_equal(hth_hub_piece_end(&partial, 2), bytes);
     assert_ok(hth_hub_partial_write(&partial, "abc", 3, bytes - 3, &err), err);
     assert_ok(hth_hub_partial_keep(&partial, 2, &err), err);
     hth_hub_partial_close(&partial);
 
-    assert_ok(hth_hub_partial_open(&partial, blob, bytes, &err), err);
+    assert_ok(hth_hub_partial_open(&partial, blob, bytes, "HF_HUB_CACHE", &err), err);
     assert_false(partial.marks[0]);
     assert_false(partial.marks[1]);
     assert_true(partial.marks[2]);
@@ -104,7 +104,7 @@ TEST(a_partial_blob_knows_its_pieces_again_and_forgets_those_of_another_size)
     assert_memory_equal(read, "abc", 3);
     hth_hub_partial_close(&partial);
 
-    assert_ok(hth_hub_partial_open(&partial, blob, bytes + 1, &err), err);
+    assert_ok(hth_hub_partial_open(&partial, blob, bytes + 1, "HF_HUB_CACHE", &err), err);
     assert_false(partial.marks[2]);
     assert_ok(hth_hub_partial_finish(&partial, blob, &err), err);
     assert_int_equal(stat(blob, &st), 0);
