@@ -7,6 +7,7 @@
 #ifndef HTH_BASE_OS_H
 #define HTH_BASE_OS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -122,6 +123,8 @@ bool hth_os_watch_take(int watch, bool (*matters)(const char *name));
  * bytes may wait unread. Does not wait. On systems that tell less, false until both directions are closed.
  */
 bool hth_os_peer_has_ended(int fd);
+/* Wait until fd can be read, with this mask of signals meanwhile. False, with errno; EINTR: a signal came. */
+bool hth_os_wait_readable(int fd, const sigset_t *mask);
 /* A pipe whose ends are non-blocking and end with exec: first the end to read from. False with errno, and ends stay. */
 bool hth_os_pipe(int ends[2]);
 

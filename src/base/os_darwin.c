@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/sysctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -161,6 +162,20 @@ bool hth_os_peer_has_ended(int fd)
     struct pollfd ask = { .fd = fd };
 
     return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+}
+
+/* There is no ppoll. */
+bool hth_os_wait_readable(int fd, const sigset_t *mask)
+{
+    fd_set input;
+
+    if (fd < 0 || fd >= FD_SETSIZE) {
+        errno = EBADF;
+        return false;
+    }
+    FD_ZERO(&input);
+    FD_SET(fd, &input);
+    return pselect(fd + 1, &input, NULL, NULL, NULL, mask) > 0;
 }
 
 void hth_os_end_with_parent(void)

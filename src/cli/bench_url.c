@@ -452,7 +452,7 @@ static hearth_status find_server(load *l, hearth_error *err)
 
     l->key = key && *key ? key : NULL;
     if (status == HEARTH_OK && !l->options->model) {
-        status = hth_chat_server_find(l->base, l->key, NULL, &found, err);
+        status = hth_chat_server_find(l->base, l->key, &found, err);
         l->model = found.name;
         return status;
     }

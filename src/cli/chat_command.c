@@ -83,7 +83,8 @@ static const char usage[] =
     "\n";
 
 static const char closing[] =
-    "\nCtrl-C stops a reply, Ctrl-D ends. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"
+    "\nCtrl-C stops a reply, Ctrl-D ends. Exit codes: 0 done; 1 failed, without a terminal also if a message or a\n"
+    "reply did; 2 wrong usage; 130 interrupted; 143 ended by SIGTERM.\n"
     "\n"
     "  hearth chat models/hearth-tiny.gguf\n"
     "  hearth chat --url http://127.0.0.1:8080\n";
@@ -120,40 +121,62 @@ bool hth_dialog_reply(hth_dialog *dialog)
     }
     if (status == HEARTH_CANCELLED)
         hth_dialog_view_say(&dialog->view, "(stopped)");
-    if (!keep_reply(dialog))
+    if (!keep_reply(dialog)) {
         hth_dialog_view_say(&dialog->view, "hearth: the reply is no valid text, and is left out of the conversation");
+        dialog->has_failed = true;
+    }
     hth_dialog_stop = hth_dialog_ends;
     if (dialog->keeps && hth_talk_save(&dialog->talk, dialog->name, dialog->source->model, &err) != HEARTH_OK)
         hth_dialog_view_say(&dialog->view, "hearth: warning: the conversation is not kept: %s", err.message);
     return true;
 }
 
-static void ask(hth_dialog *dialog, const char *text)
+static void ask(hth_dialog *dialog, const char *text, size_t n_bytes)
 {
+    if (strlen(text) < n_bytes) {
+        hth_dialog_view_say(&dialog->view, "hearth: the message has a zero byte, and is left out");
+        dialog->has_failed = true;
+        return;
+    }
     if (hth_talk_has_open_question(&dialog->talk)) { /* templates refuse two questions in a row */
         hth_dialog_view_say(&dialog->view, "(the message before this one has no reply, and is left out)");
         hth_talk_drop_reply(&dialog->talk, true);
     }
-    if (!hth_talk_add(&dialog->talk, "user", text, ""))
-        hth_dialog_view_say(&dialog->view, "hearth: the message is no valid UTF-8");
-    else if (!hth_dialog_reply(dialog))
+    if (!hth_talk_add(&dialog->talk, "user", text, "")) {
+        hth_dialog_view_say(&dialog->view, "hearth: the message is no valid UTF-8, and is left out");
+        dialog->has_failed = true;
+    } else if (!hth_dialog_reply(dialog)) {
         hth_talk_drop_reply(&dialog->talk, true); /* it can be asked again */
+    }
 }
 
 static void converse(hth_dialog *dialog)
 {
     const char *text;
+    size_t n_bytes;
 
     while (!dialog->is_over && !hth_dialog_ends && !dialog->view.has_failed &&
-           (text = hth_dialog_line_read(dialog->line))) {
-        if (*text == '/' && !hth_dialog_line_was_block(dialog->line)) {
+           (text = hth_dialog_line_read(dialog->line, &n_bytes))) {
+        if (*text == '/' && !hth_dialog_line_was_block(dialog->line) && strlen(text) == n_bytes) {
             hth_dialog_word(dialog, text);
         } else {
-            ask(dialog, text);
+            ask(dialog, text, n_bytes);
         }
     }
     if (dialog->view.has_failed)
         (void)hth_output_end(HTH_EXIT_FAILED); /* tells it */
+    if (hth_dialog_line_fault(dialog->line))
+        hth_dialog_view_say(&dialog->view, "hearth: %s", hth_dialog_line_fault(dialog->line));
+}
+
+static int exit_code_of(const hth_dialog *dialog)
+{
+    if (hth_dialog_ends)
+        return hth_dialog_signals_exit_code();
+    if (dialog->view.has_failed || hth_dialog_line_fault(dialog->line))
+        return HTH_EXIT_FAILED;
+    /* A person has seen it, and went on. */
+    return dialog->has_failed && !hth_dialog_line_is_terminal(dialog->line) ? HTH_EXIT_FAILED : HTH_EXIT_OK;
 }
 
 static bool begin(hth_dialog *dialog, const chat_options *options, hearth_error *err)
@@ -201,9 +224,7 @@ static int chat_with(hth_dialog_source *source, const chat_options *options)
         if (hth_dialog_line_is_terminal(dialog.line) && !options->settings.is_quiet)
             hth_dialog_view_say(&dialog.view, "%s. Type a message; /help shows the words, Ctrl-D ends.", source->model);
         converse(&dialog);
-        exit_code = dialog.view.has_failed || (dialog.has_failed && !hth_dialog_line_is_terminal(dialog.line))
-                      ? HTH_EXIT_FAILED
-                      : HTH_EXIT_OK;
+        exit_code = exit_code_of(&dialog);
     }
     hth_dialog_line_close(dialog.line);
     hth_talk_deinit(&dialog.talk);
@@ -292,7 +313,7 @@ int hth_command_chat(int argc, char **argv)
     if (status != HEARTH_OK) {
         if (status != HEARTH_CANCELLED)
             (void)fprintf(stderr, "hearth: %s\n", err.message);
-        return status == HEARTH_CANCELLED ? HTH_EXIT_INTERRUPTED : HTH_EXIT_FAILED;
+        return status == HEARTH_CANCELLED ? hth_dialog_signals_exit_code() : HTH_EXIT_FAILED;
     }
     exit_code = chat_with(source, &options);
     source->close(source);

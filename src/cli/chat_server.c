@@ -24,8 +24,7 @@ hearth_status hth_chat_server_base(const char *url, char out[HTH_CHAT_SERVER_URL
     return HEARTH_OK;
 }
 
-hearth_status hth_chat_server_find(const char *base, const char *key, const char *name, hth_chat_server_model *out,
-                                   hearth_error *err)
+hearth_status hth_chat_server_find(const char *base, const char *key, hth_chat_server_model *out, hearth_error *err)
 {
     hth_buffer page = { .text = NULL };
     char shown[HTH_FETCH_URL_BYTES];
@@ -37,11 +36,9 @@ hearth_status hth_chat_server_find(const char *base, const char *key, const char
     status = hth_ask(base, "/v1/models", key, NULL, &answer, &page, err);
     object = json_loadb(hth_buffer_text(&page), page.n, 0, NULL);
     model = json_array_get(json_object_get(object, "data"), 0);
-    id = name ? name : json_string_value(json_object_get(model, "id"));
+    id = json_string_value(json_object_get(model, "id"));
     owner = json_string_value(json_object_get(model, "owned_by"));
-    if (name)
-        status = HEARTH_OK; /* the first message tells the fault */
-    if (status == HEARTH_OK && !name && (answer == 401 || answer == 403))
+    if (status == HEARTH_OK && (answer == 401 || answer == 403))
         status = hth_fail(err, HEARTH_PERMISSION, "%s refuses: give a key with --api-key or $HEARTH_API_KEY",
                           hth_fetch_shown(base, shown));
     else if (status == HEARTH_OK && !id)

@@ -17,11 +17,7 @@ typedef struct hth_chat_server_model {
     bool tells_timings; /* the server is Hearth or llama-server: it takes `timings_per_token`. Others may refuse it. */
 } hth_chat_server_model;
 
-/*
- * The model with this name, or the first of the server's list (NULL). A name that is given holds, whatever the server
- * answers. key NULL: none. Blocks. One thread at a time.
- */
-hearth_status hth_chat_server_find(const char *base, const char *key, const char *name, hth_chat_server_model *out,
-                                   hearth_error *err);
+/* The first model of the server's list. key NULL: none. Blocks. One thread at a time. */
+hearth_status hth_chat_server_find(const char *base, const char *key, hth_chat_server_model *out, hearth_error *err);
 
 #endif

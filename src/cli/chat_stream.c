@@ -91,6 +91,7 @@ static void take_event(hth_chat_stream *s, const char *text, size_t n_bytes)
     take_text(s, delta, "content", false);
     s->has_ended |= json_is_string(json_object_get(choice, "finish_reason"));
     take_numbers(s->figures, event);
+    s->has_timings |= json_is_object(json_object_get(event, "timings"));
     take_error(s, event);
     json_decref(event);
 }

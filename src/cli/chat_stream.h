@@ -16,6 +16,7 @@ typedef struct hth_chat_stream {
     hth_buffer line;               /* not complete yet; of an error, its body */
     char message[256];             /* of an error event */
     bool has_ended;
+    bool has_timings; /* the server is one that tells them */
 } hth_chat_stream;
 
 /* A hth_fetch_bytes_fn whose user_data is the stream. */

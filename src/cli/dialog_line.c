@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -20,11 +21,17 @@ enum { HISTORY_LINES = 1000, MESSAGE_BYTES_MAX = 16 << 20, TYPED_BYTES = 4096 };
 
 /*
  * Bracketed paste: while a line is read, the terminal puts marks around a pasted text, so that its line ends do not
- * send it. A key of libedit's is bound to the first mark. The second one alone, behind Ctrl-C, does nothing.
+ * send it. A key of libedit's is bound to the first mark. The second one alone does nothing.
+ *
+ * Ctrl-C comes as a byte there, so that its place among the others is known: a signal would find a part of a paste read,
+ * and its rest would be taken for typed lines.
  */
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 static const wchar_t paste_end[] = L"\033[201~";
-enum { N_PASTE_END = sizeof(paste_end) / sizeof(paste_end[0]) - 1 };
+enum { N_PASTE_END = sizeof(paste_end) / sizeof(paste_end[0]) - 1, CTRL_C = 3 };
+
+static const char too_long[] = "a message of standard input has 16 MiB or more; it and all behind it are left out";
+static const char no_memory[] = "no memory for a message of standard input; it and all behind it are left out";
 
 struct hth_dialog_line {
     EditLine *edit; /* NULL: no terminal */
@@ -32,15 +39,19 @@ struct hth_dialog_line {
     char *history_path;
     bool continues; /* the message has lines before this one */
     bool was_block;
+    bool has_begun;    /* a character of the line was asked for */
     bool marks_pastes; /* the terminal does */
     bool has_paste;    /* the line begins with a pasted text of several lines */
     bool is_pasted;    /* the end of a paste is still to come */
+    bool skips_paste;  /* likewise, but Ctrl-C came */
+    size_t n_skipped;  /* of its mark */
     mbstate_t decoding;
     char typed[TYPED_BYTES]; /* read of a paste, and not taken yet */
     size_t n_typed, n_taken;
     hth_buffer message;
     hth_buffer plain; /* a line without a terminal */
     hth_buffer ahead; /* what was read behind it */
+    const char *fault;
 };
 
 /* ---- the terminal ---- */
@@ -70,7 +81,7 @@ static ssize_t next_byte(hth_dialog_line *line, char *out)
 {
     while (line->n_taken == line->n_typed) {
         ssize_t n = hth_dialog_wait(STDIN_FILENO)
-                      ? read(STDIN_FILENO, line->typed, line->is_pasted ? sizeof(line->typed) : 1)
+                      ? read(STDIN_FILENO, line->typed, line->is_pasted || line->skips_paste ? sizeof(line->typed) : 1)
                       : -1;
 
         if (n < 0 && errno == EINTR && !hth_dialog_stop)
@@ -84,17 +95,63 @@ static ssize_t next_byte(hth_dialog_line *line, char *out)
     return 1;
 }
 
+/* The next byte of a paste that Ctrl-C ended. */
+static void skip(hth_dialog_line *line, char byte)
+{
+    if ((wchar_t)byte != paste_end[line->n_skipped])
+        line->n_skipped = 0;
+    line->n_skipped += (wchar_t)byte == paste_end[line->n_skipped];
+    if (line->n_skipped == N_PASTE_END) {
+        line->n_skipped = 0;
+        line->skips_paste = false;
+    }
+}
+
+/* A second Ctrl-C is for a paste whose end was lost. */
+static void interrupt(hth_dialog_line *line)
+{
+    line->skips_paste = line->is_pasted;
+    line->n_skipped = 0;
+    memset(&line->decoding, 0, sizeof(line->decoding));
+    hth_dialog_stop = 1;
+    errno = EINTR;
+}
+
+/* libedit restores the terminal behind the line. Its own way to set a key of a line (EL_SETTY) does not last (3.1). */
+static void make_ctrl_c_a_byte(void)
+{
+    struct termios mode;
+
+    if (tcgetattr(STDIN_FILENO, &mode) != 0 || mode.c_cc[VINTR] != CTRL_C)
+        return;
+    mode.c_cc[VINTR] = _POSIX_VDISABLE;
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &mode); /* without it, Ctrl-C is a signal */
+}
+
 /* libedit's own reader would go on after a signal. */
 static int read_character(EditLine *edit, wchar_t *out)
 {
     hth_dialog_line *line = line_of(edit);
 
+    if (!line->has_begun) /* libedit has set the terminal by now */
+        make_ctrl_c_a_byte();
+    line->has_begun = true;
     for (;;) {
         char byte;
         ssize_t n = next_byte(line, &byte);
 
+        if (n > 0 && byte == CTRL_C) {
+            interrupt(line);
+            return -1;
+        }
+        if (n < 0 && hth_dialog_stop)
+            interrupt(line); /* a signal of another program */
         if (n <= 0)
             return (int)n;
+        if (line->skips_paste) {
+            skip(line, byte);
+            continue;
+        }
         switch (mbrtowc(out, &byte, 1, &line->decoding)) {
         case (size_t)-2: continue; /* the character has more bytes */
         case (size_t)-1: memset(&line->decoding, 0, sizeof(line->decoding)); continue;
@@ -253,22 +310,36 @@ bool hth_dialog_line_is_terminal(const hth_dialog_line *line)
 /* Without a terminal: the next line with its end, which the last may lack. Read here, so that signals end the wait. */
 static const char *plain_line(hth_dialog_line *line, ssize_t *n_out)
 {
-    const char *end;
+    const char *end = NULL;
     char bytes[4096];
+    size_t n_searched = 0;
     ssize_t n = 1;
 
     hth_buffer_clear(&line->plain);
     if (isatty(STDIN_FILENO)) /* only the output is no terminal */
         (void)fputs(prompt_of(line), stderr);
-    while (!(end = memchr(line->ahead.text ? line->ahead.text : "", '\n', line->ahead.n)) && n > 0) {
+    while (!line->fault) {
+        if (line->ahead.n > n_searched)
+            end = memchr(line->ahead.text + n_searched, '\n', line->ahead.n - n_searched);
+        n_searched = end ? (size_t)(end - line->ahead.text) : line->ahead.n;
+        if (n_searched >= MESSAGE_BYTES_MAX)
+            line->fault = too_long;
+        if (end || n <= 0)
+            break;
         n = hth_dialog_wait(STDIN_FILENO) ? read(STDIN_FILENO, bytes, sizeof(bytes)) : -1;
         if (n > 0)
             hth_buffer_add(&line->ahead, bytes, (size_t)n);
-        if (line->ahead.failed || line->ahead.n > MESSAGE_BYTES_MAX)
-            n = -1;
+        if (line->ahead.failed)
+            line->fault = no_memory;
+        else if (n < 0 && !hth_dialog_stop)
+            line->fault = "standard input cannot be read";
     }
-    *n_out = end ? end + 1 - line->ahead.text : (n < 0 ? 0 : (ssize_t)line->ahead.n);
+    *n_out = line->fault ? 0 : end ? end + 1 - line->ahead.text : (n < 0 ? 0 : (ssize_t)line->ahead.n);
     hth_buffer_add(&line->plain, hth_buffer_text(&line->ahead), (size_t)*n_out);
+    if (line->plain.failed) {
+        line->fault = no_memory;
+        *n_out = 0;
+    }
     if (*n_out > 0) {
         memmove(line->ahead.text, line->ahead.text + *n_out, line->ahead.n - (size_t)*n_out);
         line->ahead.n -= (size_t)*n_out;
@@ -282,7 +353,7 @@ static const char *edited_line(hth_dialog_line *line, ssize_t *n_out)
     const char *text;
     int count = 0;
 
-    line->has_paste = false;
+    line->has_paste = line->has_begun = false;
     (void)fputs(line->marks_pastes ? paste_on : "", stdout); /* only a wish, as below */
     text = el_gets(line->edit, &count);
     (void)fputs(line->marks_pastes ? paste_off : "", stdout);
@@ -310,7 +381,6 @@ static const char *next_line(hth_dialog_line *line, size_t *n_out)
 static void forget_line(hth_dialog_line *line)
 {
     hth_dialog_stop = 0;
-    line->n_typed = line->n_taken = 0;
     line->continues = false;
     hth_buffer_clear(&line->message);
     if (hth_dialog_line_is_terminal(line)) {
@@ -324,7 +394,7 @@ static bool is_quotes(const char *text, size_t n)
     return n == 3 && memcmp(text, "\"\"\"", 3) == 0;
 }
 
-/* Read the lines of one message. False: the input ended before its end. */
+/* Read the lines of one message. False: the input ended before its end, or has a fault. */
 static bool read_lines(hth_dialog_line *line)
 {
     bool is_block = false;
@@ -342,7 +412,7 @@ static bool read_lines(hth_dialog_line *line)
             continue;
         }
         if (!text)
-            return line->message.n > 0 && !hth_dialog_ends;
+            return line->message.n > 0 && !hth_dialog_ends && !line->fault;
         if (is_quotes(text, n)) {
             if (is_block)
                 return true;
@@ -355,10 +425,18 @@ static bool read_lines(hth_dialog_line *line)
             hth_buffer_add(&line->message, "\n", 1);
         hth_buffer_add(&line->message, text, n - goes_on);
         line->continues = is_block || goes_on;
+        if (line->message.failed)
+            break;
         if (!line->continues)
             return true;
     }
-    return true;
+    line->fault = line->message.failed ? no_memory : too_long;
+    return false;
+}
+
+const char *hth_dialog_line_fault(const hth_dialog_line *line)
+{
+    return line->fault;
 }
 
 bool hth_dialog_line_was_block(const hth_dialog_line *line)
@@ -374,14 +452,15 @@ static void remember(hth_dialog_line *line)
         (void)history(line->history, &event, H_ENTER, hth_buffer_text(&line->message)); /* a convenience */
 }
 
-const char *hth_dialog_line_read(hth_dialog_line *line)
+const char *hth_dialog_line_read(hth_dialog_line *line, size_t *n_out)
 {
     while (read_lines(line)) {
         const char *text = hth_buffer_text(&line->message);
 
-        if (text[strspn(text, " \t\r\n")] == '\0')
+        if (strspn(text, " \t\r\n") == line->message.n)
             continue;
         remember(line);
+        *n_out = line->message.n;
         return text;
     }
     return NULL;

@@ -59,13 +59,24 @@ static char *body_of(const remote *r, const hth_talk *talk)
     return text;
 }
 
+/* While a terminal is written to, no signal comes: it would end the write, and text would be lost. */
+static bool take(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
+{
+    bool goes_on;
+
+    hth_dialog_signals_let_in(false);
+    goes_on = hth_chat_stream_take(fetch, status, bytes, n_bytes, user_data);
+    hth_dialog_signals_let_in(true);
+    return goes_on && !hth_dialog_stop;
+}
+
 static hearth_status reply(hth_dialog_source *source, const hth_talk *talk, const hth_dialog_hooks *hooks,
                            hth_dialog_figures *out, hearth_error *err)
 {
     remote *r = (remote *)source;
     hth_chat_stream s = { .hooks = hooks, .figures = out };
     const uint64_t begin_ns = hth_os_monotonic_ns();
-    char url[HTH_CHAT_SERVER_URL_BYTES + 32], *body = body_of(r, talk);
+    char url[HTH_CHAT_SERVER_URL_BYTES + 32], shown[HTH_FETCH_URL_BYTES], *body = body_of(r, talk);
     hth_fetch_order order = {
         .url = url, .key = r->key, .json = body, .silence_s = SILENCE_S, .stop = &hth_dialog_stop
     };
@@ -76,7 +87,7 @@ static hearth_status reply(hth_dialog_source *source, const hth_talk *talk, cons
     if (!body)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the conversation");
     (void)snprintf(url, sizeof(url), "%s/v1/chat/completions", r->base); /* sized for it */
-    order.on_bytes = hth_chat_stream_take;
+    order.on_bytes = take;
     order.user_data = &s;
     hth_dialog_signals_let_in(true);
     status = hth_fetch_transfer(r->fetch, &order, &answer, err);
@@ -85,6 +96,10 @@ static hearth_status reply(hth_dialog_source *source, const hth_talk *talk, cons
         status = hth_chat_stream_conclude(&s, r->base, answer, err);
     else if (hth_dialog_stop)
         status = HEARTH_CANCELLED;
+    else if (status == HEARTH_CANCELLED)
+        status = hth_fail(err, HEARTH_IO, "%s sends an event that is too large, or there is no memory for it",
+                          hth_fetch_shown(r->base, shown));
+    r->model.tells_timings |= s.has_timings;
     out->ttft_ms = s.first_ns > 0 ? (double)(s.first_ns - begin_ns) / 1e6 : 0;
     hth_buffer_deinit(&s.line);
     free(body);
@@ -115,9 +130,13 @@ hearth_status hth_dialog_server_open(const char *url, const char *key, const cha
     r->key = key;
     r->defaults = defaults;
     status = hth_chat_server_base(url, r->base, err);
-    if (status == HEARTH_OK) {
+    if (status == HEARTH_OK && model) { /* its first reply tells whether the server is one with timings */
+        r->model.name = strdup(model);
+        if (!r->model.name)
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the name of a model");
+    } else if (status == HEARTH_OK) {
         hth_dialog_signals_end_at_once(true);
-        status = hth_chat_server_find(r->base, key, model, &r->model, err);
+        status = hth_chat_server_find(r->base, key, &r->model, err);
         hth_dialog_signals_end_at_once(false);
     }
     if (status != HEARTH_OK) {

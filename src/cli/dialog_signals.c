@@ -5,25 +5,24 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <sys/select.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
+#include "base/os.h"
 
 volatile sig_atomic_t hth_dialog_stop, hth_dialog_ends;
 
 static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-enum { N_NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
+enum { N_NUMBERS = sizeof(numbers) / sizeof(numbers[0]), SIGNALLED = 128 /* as shells tell it */ };
 
 static volatile sig_atomic_t ends_at_once;
 
 static void on_signal(int number)
 {
     if (ends_at_once)
-        _exit(HTH_EXIT_INTERRUPTED);
+        _exit(SIGNALLED + number);
     hth_dialog_stop = 1;
     if (number != SIGINT)
-        hth_dialog_ends = 1;
+        hth_dialog_ends = number;
 }
 
 void hth_dialog_signals_let_in(bool let_in)
@@ -67,18 +66,27 @@ bool hth_dialog_signals_pending(void)
     return found;
 }
 
+int hth_dialog_signals_exit_code(void)
+{
+    hth_dialog_signals_let_in(true);
+    hth_dialog_signals_let_in(false);
+    return SIGNALLED + (hth_dialog_ends ? hth_dialog_ends : SIGINT);
+}
+
 bool hth_dialog_wait(int fd)
 {
     sigset_t mask;
-    fd_set input;
 
+    /* A wait for what is there already lets no signal in: a reply faster than its terminal would never stop. */
+    if (hth_dialog_signals_pending()) {
+        hth_dialog_signals_let_in(true);
+        hth_dialog_signals_let_in(false);
+    }
     (void)pthread_sigmask(SIG_SETMASK, NULL, &mask); /* only an invalid `how` fails */
     for (size_t i = 0; i < N_NUMBERS; i++)
         sigdelset(&mask, numbers[i]);
     while (!hth_dialog_stop) {
-        FD_ZERO(&input);
-        FD_SET(fd, &input);
-        if (pselect(fd + 1, &input, NULL, NULL, NULL, &mask) > 0)
+        if (hth_os_wait_readable(fd, &mask))
             return true;
         if (errno != EINTR)
             return false;

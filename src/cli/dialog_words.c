@@ -132,6 +132,7 @@ static void ask_instead(hth_dialog *dialog, const char *text)
         (void)hth_dialog_reply(dialog); /* as above */
     } else {
         hth_dialog_view_say(&dialog->view, "the message is no valid UTF-8");
+        dialog->has_failed = true;
     }
     json_decref(valid);
 }

@@ -19,7 +19,7 @@ typedef struct hth_dialog {
     bool keeps;                 /* the talk is saved after each reply */
     hth_dialog_figures figures; /* of the last reply */
     bool has_figures;
-    bool has_failed; /* a reply */
+    bool has_failed; /* a reply, or a message that is none */
     bool is_over;    /* the user has said goodbye */
 } hth_dialog;
 

@@ -81,8 +81,21 @@ wait_for "the sign of Ctrl-C" grep -aqF '^C' "$work/screen"
 keys '\033[201~found\r'
 asked '7 "found"'
 
+# The rest of a paste that Ctrl-C stops is left out, also where it came with it, and where a signal is meant.
+keys '\033[200~four\r\003five\rsix\r\033[201~seven\r'
+asked '8 "seven"'
+keys '\033[200~eight\r'
+sleep 0.2
+kill -INT "$(pgrep -f "^$hearth chat --url $odd_url")"
+sleep 0.2
+keys 'nine\rten\r\033[201~eleven\r'
+asked '9 "eleven"'
+# The end of this one is lost: a second Ctrl-C gives the keys back.
+keys '\033[200~lost\r\003gone\r\003found again\r'
+asked '10 "found again"'
+
 # Each wish is taken back before the reply and at the end, also when a signal comes in a paste.
-wait_for "the next prompt" grep -aqF "echo found" "$work/screen"
+wait_for "the next prompt" grep -aqF "echo found again" "$work/screen"
 expect "wishes without an end" "$(grep -aoF "$esc[?2004h" "$work/screen" | wc -l)" \
   "$(($(grep -aoF "$esc[?2004l" "$work/screen" | wc -l) + 1))"
 finish

@@ -52,7 +52,8 @@ printf '/help\n' | chat "$tiny" --no-save
 [ -z "$(awk 'length > 80' "$work/err")" ] || fail "lines of /help are too long: $(cat "$work/err")"
 printf '/hepl\n' | "$hearth" chat "$tiny" --no-save >"$work/out" 2>"$work/err" && fail "an unknown word ends well"
 said "did you mean '/help'"
-printf 'Hello\n/save fox tale\n/edit \377\n/save other\n/temp\n' | chat "$tiny" -n 5
+printf 'Hello\n/save fox tale\n/edit \377\n/save other\n/temp\n' |
+  "$hearth" chat "$tiny" -n 5 --temp 0 >"$work/out" 2>"$work/err" && fail "a message that is no text ends well"
 said "there is a conversation 'fox tale' already"
 said 'no valid UTF-8'
 said 'temperature: 0$'
@@ -83,6 +84,39 @@ odd_url=http://127.0.0.1:$(cat "$work/odd")
 printf 'hello\nrefuse\n' | "$hearth" chat --url "$odd_url" --no-save >"$work/out" 2>"$work/err" && fail "a refused message ends well"
 said 'refused \[2J here'
 grep -aq '^echo hello' "$work/out" || fail "the reply is not whole: $(cat "$work/out")"
+
+# wrong PATTERN: standard input has a message or gets a reply that fails, which is told; the others are answered.
+wrong() {
+  code=0
+  "$hearth" chat --url "$odd_url" odd --no-save >"$work/out" 2>"$work/err" || code=$?
+  expect "exit code beside $1 ($(cat "$work/err"))" "$code" 1
+  said "$1"
+}
+printf 'bad \377\nhello\n' | wrong 'no valid UTF-8'
+grep -aq '^echo hello' "$work/out" || fail "the message behind a wrong one has no reply: $(cat "$work/out")"
+printf 'bad \000 one\nhello\n' | wrong 'has a zero byte'
+grep -aq '^echo hello' "$work/out" || fail "the message behind one with a zero byte has no reply: $(cat "$work/out")"
+printf 'break\nhello\n' | wrong 'broke the reply off'
+printf 'flood\nhello\n' | wrong 'an event that is too large'
+{ head -c 16777216 /dev/zero | tr '\0' x; printf '\nhello\n'; } | wrong 'has 16 MiB or more'
+expect "replies to a message that is too long" "$(cat "$work/out")" ""
+{ printf '"""\n'; for _ in 1 2 3 4 5; do head -c 4000000 /dev/zero | tr '\0' x; echo; done; printf '"""\n'; } | wrong 'has 16 MiB or more'
+
+# A model that is named is not looked for, and a signal that ends the program is its exit code.
+expect "questions for the models" "$(curl -s "$odd_url/lists")" 1
+mkfifo "$work/words"
+"$hearth" chat --url "$odd_url" odd --no-save <"$work/words" >"$work/out" 2>"$work/err" &
+chatting=$!
+exec 4>"$work/words"
+printf 'hang\n' >&4
+wait_for "a reply" grep -aq 'It begins' "$work/out"
+kill -TERM "$chatting"
+code=0
+wait "$chatting" || code=$?
+exec 4>&-
+expect "exit code after SIGTERM" "$code" 143
+left() { [ "$(curl -s "$odd_url/left")" = "$1" ]; }
+wait_for "the end of the replies so far" left 6
 mkfifo "$work/keys"
 mkdir "$work/it's \$HOME"
 export TMPDIR="$work/it's \$HOME" VISUAL='sed -i s,/hosts,/edited,'
@@ -97,8 +131,7 @@ wait_for "the reply" grep -aq 'It begins' "$work/screen"
 # Ctrl-C ends it. Before its first text nothing would stay.
 printf '\003' >&3
 wait_for "the end of the reply" grep -aq '(stopped)' "$work/screen"
-gone() { [ "$(curl -s "$odd_url/left")" = 3 ]; }
-wait_for "the end of the request" gone
+wait_for "the end of the request" left 8
 printf '/why\r/save cut\r' >&3
 wait_for "the next prompt" grep -aq "saved as 'cut'" "$work/screen"
 printf '"""\r/etc/hosts\r"""\r' >&3
