@@ -2,10 +2,13 @@
  * bench_command.c - `hearth bench`: measure, or read two reports, then print, and write the files
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "base/whole_file.h"
@@ -94,15 +97,17 @@ static hearth_status write_file(const char *path, char *text, hearth_error *err)
 static bool is_free(const char *path)
 {
     char head[4096] = "";
-    FILE *file = fopen(path, "r");
-    size_t n;
+    /* A FIFO of this name would wait for a writer. */
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat about;
+    ssize_t n = -1;
 
-    if (!file)
+    if (fd < 0)
         return errno == ENOENT;
-    n = fread(head, 1, sizeof(head) - 1, file);
-    head[n] = '\0';
-    (void)fclose(file); /* it was only read */
-    return hth_bench_html_is_ours(head);
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+        n = read(fd, head, sizeof(head) - 1);
+    (void)close(fd); /* it was only read */
+    return n >= 0 && hth_bench_html_is_ours(head);
 }
 
 /* The page that nobody asked for: a failure is no failure of the measures. */

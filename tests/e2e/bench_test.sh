@@ -72,6 +72,11 @@ echo mine >hearth-bench.html
 "$hearth" bench "$tiny" "$@" --lengths 64 --sequences 1 -q 2>"$work/err" >"$work/out" || fail "bench: $(cat "$work/err")"
 said 'hearth-bench.html is not written: another file has this name'
 expect "the other file" "$(cat hearth-bench.html)" mine
+rm hearth-bench.html
+mkfifo hearth-bench.html # which nobody writes
+"$hearth" bench "$tiny" "$@" --lengths 64 --sequences 1 -q 2>"$work/err" >"$work/out" || fail "bench: $(cat "$work/err")"
+said 'hearth-bench.html is not written: another file has this name'
+rm hearth-bench.html
 cp "$work/a.html" hearth-bench.html
 "$hearth" bench "$tiny" "$@" --lengths 64 --sequences 1 -q 2>"$work/err" | true
 expect "messages about a closed pipe" "$(cat "$work/err")" ""
