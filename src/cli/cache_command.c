@@ -102,15 +102,16 @@ static hearth_status plan_roots(const hth_cache_command_options *options, hth_ca
     for (size_t i = 0; i < n; i++)
         n_used += was_used(directory_of(options, i));
     if (purpose == HTH_CACHE_TO_LOOK && n_used == 0)
-        return hth_fail(err, HEARTH_NOT_FOUND, "nothing is cached in '%s' yet; 'hearth run' fills it",
-                        options->directory);
+        return hth_fail(err, HEARTH_NOT_FOUND,
+                        "the cache in '%s' is empty: nothing was kept yet; 'hearth run' fills it", options->directory);
     for (size_t i = 0; i < n && status == HEARTH_OK; i++) {
         const char *directory = directory_of(options, i);
 
         if (purpose == HTH_CACHE_TO_ADD || was_used(directory))
             status = plan_root(options, directory, purpose, plan, err);
         else
-            (void)fprintf(stderr, "hearth: nothing is cached in '%s' yet; it is left out\n", directory);
+            (void)fprintf(stderr, "hearth: the cache in '%s' is empty: nothing was kept yet; it is left out\n",
+                          directory);
     }
     return status;
 }

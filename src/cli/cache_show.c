@@ -389,8 +389,11 @@ static bool print_stat(const options *o, const contents *c)
     printf("directory    %s\n", o->directory);
     for (size_t i = 0; i < o->n_more_directories; i++)
         printf("and          %s\n", o->more_directories[i]);
-    printf("rows         %zu, %s%s\n", c->n_rows, hth_size_text(s.n_bytes, a),
-           c->complete ? "" : " (more are being counted)");
+    if (c->n_rows == 0 && c->complete)
+        printf("rows         0: the cache is empty; 'hearth run' fills it\n");
+    else
+        printf("rows         %zu, %s%s\n", c->n_rows, hth_size_text(s.n_bytes, a),
+               c->complete ? "" : " (more are being counted)");
     for (int kind = 0; kind < HTH_ROW_KINDS; kind++)
         if (s.rows[kind] > 0)
             printf("  %-10s %" PRIu64 ", %s\n", hth_row_kind_name((hth_row_kind)kind), s.rows[kind],

@@ -61,7 +61,8 @@ static bool has_cache(const hth_run_options *options)
     (void)snprintf(path, sizeof(path), "%s/rows", directory);
     if (hth_fs_stat_path(hth_fs_system(), path, &st) == 0)
         return true;
-    (void)fprintf(stderr, "hearth: nothing is cached in '%s' yet; 'hearth run' fills it\n", directory);
+    (void)fprintf(stderr, "hearth: the cache in '%s' is empty: nothing was kept yet; 'hearth run' fills it\n",
+                  directory);
     return false;
 }
 
@@ -219,11 +220,17 @@ const hth_manual hth_cache_why_manual = {
     .arguments = HTH_COMPLETE_MODEL " " HTH_COMPLETE_NOTHING,
 };
 
-static bool wants_help(int argc, char **argv)
+/* The options are those of `run`, which would print its own help. */
+static bool print_help(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return true;
+    for (int i = 1; i < argc; i++) {
+        const bool all = strcmp(argv[i], "--help-all") == 0;
+
+        if (!all && strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0)
+            continue;
+        hth_manual_print(&hth_cache_why_manual, all, stdout);
+        return true;
+    }
     return false;
 }
 
@@ -239,10 +246,8 @@ int hth_cache_why(int argc, char **argv)
     int result = HTH_EXIT_USAGE;
     hearth_status status;
 
-    if (wants_help(argc, argv)) {
-        hth_manual_print(&hth_cache_why_manual, false, stdout);
+    if (print_help(argc, argv))
         return HTH_EXIT_OK;
-    }
     if (!hth_run_options_parse(argc, argv, &options, &result))
         return result;
     if (options.prompts_file) {

@@ -17,7 +17,7 @@ const hth_manual *hth_verb_find(const hth_manual *command, const char *name)
 {
     hth_nearest nearest;
 
-    hth_nearest_init(&nearest, name ? name : "");
+    hth_nearest_init(&nearest, name);
     for (size_t i = 0; command->verbs && command->verbs[i]; i++) {
         if (is_named(command->verbs[i], nearest.wanted))
             return command->verbs[i];
@@ -25,11 +25,9 @@ const hth_manual *hth_verb_find(const hth_manual *command, const char *name)
     }
     if (nearest.name)
         (void)fprintf(stderr, "hearth: '%s' has no verb '%s'; did you mean '%s'?\n", command->name, name, nearest.name);
-    else if (name)
+    else
         (void)fprintf(stderr, "hearth: '%s' has no verb '%s'; see 'hearth help %s'\n", command->name, name,
                       command->name);
-    else
-        (void)fprintf(stderr, "hearth: '%s' needs a verb; see 'hearth help %s'\n", command->name, command->name);
     return NULL;
 }
 
@@ -37,7 +35,7 @@ const hth_manual *hth_verb_read(const hth_manual *command, int argc, char **argv
 {
     const char *name = argc > 1 ? argv[1] : NULL;
 
-    if (name && (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)) {
+    if (!name || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         hth_manual_print(command, true, stdout);
         *exit_out = HTH_EXIT_OK;
         return NULL;

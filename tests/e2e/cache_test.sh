@@ -172,6 +172,9 @@ bytes=$(find "$cache/rows" -name '*.kvc' -printf '%s\n' | awk '{s += $1} END {pr
 [ "$bytes" -le 51200 ] || fail "$bytes bytes are left of 50K"
 status 0 "$hearth" cache gc --to 0
 expect "rows after gc --to 0" "$(n_rows)" 0
+status 0 "$hearth" cache stat
+expect "an empty cache" "$(head -n 2 "$work/out")" "directory    $cache
+rows         0: the cache is empty; 'hearth run' fills it"
 status 0 "$hearth" cache stat --json
 is_json "$work/out"
 status 0 "$hearth" cache ls --json
@@ -183,7 +186,7 @@ for verb in stat ls verify gc rm export import pin unpin repair; do
   status 2 "$hearth" cache $verb --nonsense
   status 2 "$hearth" cache $verb one two three
 done
-status 2 "$hearth" cache
+status 0 "$hearth" cache
 status 2 "$hearth" cache polish
 status 2 "$hearth" cache gc
 status 2 "$hearth" cache gc --to much
@@ -204,6 +207,7 @@ status 0 "$hearth" cache gc --to 0 --cache "$work/nowhere"
 for verb in stat ls verify repair "rm $key"; do
   # shellcheck disable=SC2086
   status 1 "$hearth" cache $verb --cache "$work/nowhere"
+  said "the cache in '$work/nowhere' is empty: nothing was kept yet"
 done
 [ ! -e "$work/nowhere" ] || fail "looking made a cache directory"
 

@@ -16,7 +16,7 @@ words 700 1 >"$work/prompt"
 
 # The command makes no cache.
 why 1 "$tiny" -f "$work/prompt"
-grep -q "nothing is cached" "$work/err" || fail "an empty cache is not named: $(cat "$work/err")"
+grep -q "is empty: nothing was kept yet" "$work/err" || fail "an empty cache is not named: $(cat "$work/err")"
 [ ! -e "$cache" ] || fail "looking made a cache directory"
 
 run "$tiny" -f "$work/prompt"

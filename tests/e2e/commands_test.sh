@@ -64,11 +64,17 @@ done
 "$hearth" help run >"$work/out"
 expect "last line of a short help" "$(tail -n 1 "$work/out")" "--help-all shows all options."
 
+"$hearth" cache why --help-all >"$work/out"
+expect "the command of a help" "$(head -n 1 "$work/out" | cut -d ' ' -f 1-5)" "usage: hearth cache why MODEL"
+"$hearth" help cache why >"$work/out"
+expect "last line of a verb's short help" "$(tail -n 1 "$work/out")" "--help-all shows all options."
+
 # A wrong word is named, with the right one.
 refuse 2 "there is no option '--hlep'; did you mean '--help'?" --hlep
 refuse 2 "is a file; did you mean 'hearth chat $tiny'?" "$tiny"
 for command in cache key kvc models; do
-  refuse 2 "'$command' needs a verb; see 'hearth help $command'" "$command"
+  "$hearth" "$command" >"$work/out" 2>"$work/err" || fail "'$command' without a verb: $(cat "$work/err")"
+  expect "help of '$command' without a verb" "$(cat "$work/out")" "$("$hearth" help "$command")"
   refuse 2 "'$command' has no verb 'nosuch'; see 'hearth help $command'" "$command" nosuch
   refuse 2 "'$command' has no verb 'nosuch'" help "$command" nosuch
 done
