@@ -20,6 +20,7 @@
 #include "cli/serve_config.h"
 #include "engine/backend.h"
 #include "models/chat_templates.h"
+#include "server/pressure_library.h"
 #include "server/tls.h"
 
 static const char gguf_magic[] = "GGUF";
@@ -48,6 +49,16 @@ static void check_readable(const char *what, const char *path, hth_problems *pro
 {
     if (path && access(path, R_OK) != 0)
         hth_problems_add(problems, "%s '%s' cannot be read: %s", what, path, strerror(errno));
+}
+
+/* The function is looked for later, in a process of its own: loading a library runs its code. */
+static void check_pressure_library(const char *text, hth_problems *problems)
+{
+    char file[PATH_MAX];
+    const char *symbol;
+
+    if (text && hth_pressure_library_split(text, file, &symbol)) /* its form was checked */
+        check_readable("the library of pressure.library (--pressure-library)", file, problems);
 }
 
 /* Check the directory, or the existing one in which it would be made. */
@@ -205,6 +216,7 @@ void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *
         check_model(set, i, thorough, problems);
     check_memory(options, problems);
     check_folder("the folder of saved slots (slot_save_path)", options->slot_directory, problems);
+    check_pressure_library(options->pressure_library, problems);
     if (!thorough)
         return;
     check_tls(options, problems);

@@ -118,6 +118,13 @@ static const hth_server_options *forget_model(const hth_server_options *current,
     return hand_out(problems ? hth_serve_set_without(set_of(current), name, problems) : NULL, problems, "", err);
 }
 
+static hearth_status read_pressure(const char *text, hth_pressure_settings *settings, void *user_data,
+                                   hearth_error *err)
+{
+    (void)user_data;
+    return hth_serve_pressure_read(text, settings, err);
+}
+
 static bool write_ports(const char *path, const uint16_t *ports, size_t n, hearth_error *err)
 {
     hth_whole_file *file = NULL;
@@ -183,6 +190,7 @@ static int run(serve *s)
         .release = release,
         .name_model = name_model,
         .forget_model = forget_model,
+        .read_pressure = read_pressure,
         .on_listening = on_listening,
         .user_data = s,
     };

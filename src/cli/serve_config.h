@@ -41,6 +41,11 @@ hth_serve_set *hth_serve_set_with(const hth_serve_set *current, const char *name
 hth_serve_set *hth_serve_set_without(const hth_serve_set *current, const char *name, hth_problems *problems);
 /* Was a model of this name named while the server runs? */
 bool hth_serve_set_names(const hth_serve_set *set, const char *name);
+/*
+ * Read settings of pressure, a JSON object with keys of their section, over *settings. HEARTH_MISUSE: one is wrong, and
+ * *settings is unchanged.
+ */
+hearth_status hth_serve_pressure_read(const char *text, hth_pressure_settings *settings, hearth_error *err);
 /* Free the set of these options. Accepts NULL. */
 void hth_serve_set_free(const hth_server_options *options);
 

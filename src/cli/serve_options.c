@@ -11,6 +11,7 @@
 #include "cli/address.h"
 #include "cli/values.h"
 #include "server/origin.h"
+#include "server/pressure_library.h"
 
 /* ---- single options ---------------------------------------------------------------------------------------------- */
 
@@ -56,6 +57,15 @@ static bool check_alias(const char *shown, const char *value, hearth_error *err)
                            "a name of at most 128 letters, digits and . _ - : / @ +, or a pattern with *, such as "
                            "gpt-4o or claude-*",
                            err);
+}
+
+static bool check_library(const char *shown, const char *value, hearth_error *err)
+{
+    char file[PATH_MAX];
+    const char *symbol;
+
+    return hth_pressure_library_split(value, file, &symbol) ||
+           hth_value_wrong(shown, value, "FILE:SYMBOL, such as /usr/lib/memory.so:used", err);
 }
 
 static const char *const log_formats[] = {
@@ -180,7 +190,8 @@ static const hth_option residency_rows[] = {
       "for others, the least recently used one first",
       .offset = AT(server.memory_bytes), .low = 0, .key = "memory" },
     { "device-memory", 0, HTH_OPTION_SIZE, "SIZE",
-      "memory of each GPU for all models (default: nine tenths of the GPU's, or what is free if that is less)",
+      "memory of each GPU for all models (default: nine tenths of the GPU's, or what other programs leave of it if "
+      "that is less)",
       .offset = AT(server.device_memory_bytes), .low = 0, .key = "device_memory" },
     { "ram-total", 0, HTH_OPTION_SIZE, "SIZE",
       "of --memory, for the rows of all models (default: as much as one model may have, the largest 'ram' of them; at "
@@ -192,31 +203,43 @@ static const hth_option residency_rows[] = {
       "a model that has waited for room for this time is next: busy models finish their requests and leave",
       .offset = AT(server.turn_ms), .low = 0, .high = 3600000, .key = "turn_ms" },
     { "stay-ms", 0, HTH_OPTION_MS, "MS",
-      "an idle model whose requests follow each other within this time makes no room for as long after the last one, "
-      "unless another model has waited for --turn-ms; 0: it makes room at once",
+      "an idle model stays for this time after its last request, if that came within this time after the one before; "
+      "not when another model has waited for --turn-ms. 0: it makes room at once",
       .offset = AT(server.stay_ms), .low = 0, .high = 3600000, .key = "stay_ms" },
 };
 
-static const hth_option pressure_rows[] = {
+#define IN_PRESSURE(field) offsetof(hth_pressure_settings, field)
+
+static const hth_option pressure_setting_rows[] = {
     { "no-pressure", 0, HTH_OPTION_FLAG, NULL, "let nothing leave memory because the machine's memory is short",
-      .offset = AT(server.no_pressure), .key = "off" },
+      .offset = IN_PRESSURE(is_off), .key = "off" },
+    { "pressure-high-percent", 0, HTH_OPTION_U32, "N", "memory is short when so much of it is used",
+      .offset = IN_PRESSURE(marks.high_percent), .low = 1, .high = 100, .key = "high_percent" },
+    { "pressure-low-percent", 0, HTH_OPTION_U32, "N", "then rows and idle models leave until so much is used",
+      .offset = IN_PRESSURE(marks.low_percent), .low = 1, .high = 100, .key = "low_percent" },
+    { "pressure-stall-percent", 0, HTH_OPTION_U32, "N",
+      "memory is short between the marks, too, when processes stand still for it for this part of the time; 0: not",
+      .offset = IN_PRESSURE(marks.stall_percent), .low = 0, .high = 100, .key = "stall_percent" },
+    { "pressure-min-evict-bytes", 0, HTH_OPTION_SIZE, "SIZE", "at least so much leaves at once",
+      .offset = IN_PRESSURE(marks.evict_bytes_min), .low = 0, .key = "min_evict_bytes" },
+    { "pressure-poll-ms", 0, HTH_OPTION_MS, "MS", "time between two looks at memory", .offset = IN_PRESSURE(poll_ms),
+      .low = 50, .high = 3600000, .key = "poll_ms" },
+};
+
+const hth_option_table hth_serve_pressure_settings = TABLE(pressure_setting_rows);
+
+static const hth_option pressure_rows[] = {
+    { .kind = HTH_OPTION_TABLE, .table = &hth_serve_pressure_settings, .offset = AT(server.pressure) },
     { "pressure-nvidia-smi", 0, HTH_OPTION_FLAG, NULL, "ask nvidia-smi for the use of GPUs' memory, too",
       .offset = AT(server.pressure_nvidia_smi), .key = "nvidia_smi" },
     { "pressure-command", 0, HTH_OPTION_TEXT, "COMMAND",
       "a command of the shell that prints the use of memory: two numbers of bytes, used and total, or a share of 0 to "
       "1",
       .offset = AT(server.pressure_command), .key = "command" },
-    { "pressure-high-percent", 0, HTH_OPTION_U32, "N", "memory is short when so much of it is used",
-      .offset = AT(server.pressure_high_percent), .low = 1, .high = 100, .key = "high_percent" },
-    { "pressure-low-percent", 0, HTH_OPTION_U32, "N", "then rows and idle models leave until so much is used",
-      .offset = AT(server.pressure_low_percent), .low = 1, .high = 100, .key = "low_percent" },
-    { "pressure-stall-percent", 0, HTH_OPTION_U32, "N",
-      "memory is short between the marks, too, when processes stand still for it for this part of the time; 0: not",
-      .offset = AT(server.pressure_stall_percent), .low = 0, .high = 100, .key = "stall_percent" },
-    { "pressure-min-evict-bytes", 0, HTH_OPTION_SIZE, "SIZE", "at least so much leaves at once",
-      .offset = AT(server.pressure_evict_bytes_min), .low = 0, .key = "min_evict_bytes" },
-    { "pressure-poll-ms", 0, HTH_OPTION_MS, "MS", "time between two looks at memory",
-      .offset = AT(server.pressure_poll_ms), .low = 50, .high = 3600000, .key = "poll_ms" },
+    { "pressure-library", 0, HTH_OPTION_TEXT, "FILE:SYMBOL",
+      "a function of a shared library that tells the use of memory: int SYMBOL(uint64_t *used, uint64_t *total), 0 "
+      "when it could",
+      .offset = AT(server.pressure_library), .check = check_library, .key = "library", .is_path = true },
 };
 
 static const hth_option worker_stream_rows[] = {

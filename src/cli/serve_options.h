@@ -85,6 +85,8 @@ extern const hth_option_table hth_serve_flags; /* in an hth_serve_options: all f
 extern const hth_option_table hth_serve_keys;
 extern const hth_option_table hth_serve_model_keys;  /* in an hth_serve_model: the keys of a model's section */
 extern const hth_option_table hth_serve_model_flags; /* likewise: the same as flags, without the path */
+/* in an hth_pressure_settings: the keys of pressure that operators may change while the server runs */
+extern const hth_option_table hth_serve_pressure_settings;
 /* The options on the command line of a worker. */
 extern const hth_option_table hth_worker_model_options;   /* in an hth_model_setup */
 extern const hth_option_table hth_worker_request_options; /* in an hth_server_options */

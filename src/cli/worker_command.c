@@ -14,6 +14,7 @@
 #include "cli/serve_options.h"
 #include "cli/text_file.h"
 #include "server/measure.h"
+#include "server/pressure_library.h"
 #include "server/worker.h"
 
 enum { SAVE_MS = 30000, IDLE_MS = 24 * 3600 * 1000 };
@@ -30,6 +31,7 @@ typedef struct worker_options {
     hth_server_options server; /* the options of its tables for workers */
     uint32_t connections_max;
     bool measures;
+    const char *pressure_library;
     bool no_sandbox;
     bool quiet;
     bool verbose;
@@ -80,6 +82,9 @@ static const hth_option rows[] = {
     { "measure", 0, HTH_OPTION_FLAG, NULL,
       "do not load the model: print the bytes that it would take, from the metadata of its file",
       .offset = AT(measures) },
+    { "pressure-library", 0, HTH_OPTION_TEXT, "FILE:SYMBOL",
+      "load no model: print used and total bytes, which this function of a shared library tells",
+      .offset = AT(pressure_library) },
     { "no-sandbox", 0, HTH_OPTION_FLAG, NULL, "let the worker keep rights that it does not need",
       .offset = AT(no_sandbox) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
@@ -149,7 +154,7 @@ static bool parse(int argc, char **argv, worker_options *out, int *exit_out)
     }
     if (first < argc)
         (void)fprintf(stderr, "hearth: '%s' is one argument too many; see 'hearth worker --help'\n", argv[first]);
-    else if (!out->setup.path || (!out->socket_path && !out->measures))
+    else if (!out->pressure_library && (!out->setup.path || (!out->socket_path && !out->measures)))
         (void)fprintf(stderr, "hearth: %s is missing; see 'hearth worker --help'\n",
                       out->setup.path ? "--socket" : "--model");
     else
@@ -224,6 +229,16 @@ static hearth_status run(const worker_options *options, const char *template_tex
     return hth_worker_run(&worker, err);
 }
 
+static hearth_status print_memory_use(const char *library, hearth_error *err)
+{
+    uint64_t used, total;
+    hearth_status status = hth_pressure_library_ask(library, &used, &total, err);
+
+    if (status == HEARTH_OK)
+        (void)printf("%llu %llu\n", (unsigned long long)used, (unsigned long long)total); /* main tells a failure */
+    return status;
+}
+
 int hth_command_worker(int argc, char **argv)
 {
     hearth_error err = { .message = "" };
@@ -234,10 +249,14 @@ int hth_command_worker(int argc, char **argv)
 
     if (!parse(argc, argv, &options, &exit_code))
         return exit_code;
-    if (!hth_model_setup_template(&options.setup, &template_text))
-        return HTH_EXIT_FAILED;
-    status = run(&options, template_text, &err);
-    free(template_text);
+    if (options.pressure_library) {
+        status = print_memory_use(options.pressure_library, &err);
+    } else {
+        if (!hth_model_setup_template(&options.setup, &template_text))
+            return HTH_EXIT_FAILED;
+        status = run(&options, template_text, &err);
+        free(template_text);
+    }
     if (status == HEARTH_OK)
         return HTH_EXIT_OK;
     (void)fprintf(stderr, "hearth: %s\n", err.message);

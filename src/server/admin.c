@@ -246,12 +246,28 @@ static void answer_reload(const hth_admin *admin, hth_http_exchange *exchange)
     reply_error(exchange, HTH_API_OPENAI, &error);
 }
 
-/* The state; after an order also the bytes that will be free. */
+/* The names of settings that differ from those of the configuration; a new array. */
+static json_t *ordered_json(json_t *settings, const json_t *configured)
+{
+    json_t *array = json_array();
+
+    for (void *at = json_object_iter(settings); at; at = json_object_iter_next(settings, at))
+        if (!json_equal(json_object_iter_value(at), json_object_get(configured, json_object_iter_key(at))))
+            (void)json_array_append_new(array, json_string(json_object_iter_key(at))); /* left out without memory */
+    return array;
+}
+
+/* The state; after an order to free memory also the bytes that will be free. */
 static void reply_pressure(const hth_admin *admin, hth_http_exchange *exchange, const uint64_t *freeing)
 {
-    json_t *page = json_pack("{s:o}", "sources", hth_pressure_watch_json(admin->pressure));
+    json_t *settings = hth_admin_pressure_json(hth_pressure_watch_settings(admin->pressure));
+    json_t *configured = hth_admin_pressure_json(&admin->options->pressure);
+    json_t *ordered = ordered_json(settings, configured);
+    json_t *page = json_pack("{s:o, s:o, s:o}", "sources", hth_pressure_watch_json(admin->pressure), "settings",
+                             settings, "ordered", ordered);
     hth_buffer out = { .text = NULL };
 
+    json_decref(configured);
     if (freeing)
         (void)json_object_set_new(page, "freeing", json_integer((json_int_t)*freeing)); /* left out without memory */
     hth_buffer_add_json_take(&out, page);
@@ -280,33 +296,53 @@ static json_t *read_order(hth_http_exchange *exchange)
     return NULL;
 }
 
-static void answer_pressure(const hth_admin *admin, hth_http_exchange *exchange)
-{
-    json_t *order = NULL;
-    const json_t *wanted;
-    uint64_t freeing;
-
-    if (strcmp(hth_http_method(exchange), "POST") != 0) {
-        reply_pressure(admin, exchange, NULL);
-        return;
-    }
-    order = read_order(exchange);
-    wanted = json_object_get(order, "free");
-    if (json_is_integer(wanted) && json_integer_value(wanted) > 0) {
-        freeing = hth_pressure_watch_force(admin->pressure, (uint64_t)json_integer_value(wanted));
-        reply_pressure(admin, exchange, &freeing);
-    } else {
-        reply_wrong(exchange, "free", "a number of bytes above 0, 'free'");
-    }
-    json_decref(order);
-}
-
 static void reply_refusal(hth_http_exchange *exchange, const hearth_error *err)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     hth_api_fail_order(&error, err);
     reply_error(exchange, HTH_API_OPENAI, &error);
+}
+
+/* Settings come first, so that a wrong one leaves all as it was. wanted: bytes to free; NULL: none. */
+static void order_pressure(const hth_admin *admin, hth_http_exchange *exchange, const json_t *settings,
+                           const json_t *wanted)
+{
+    char *text = json_dumps(settings, JSON_COMPACT);
+    hearth_error err = { .status = HEARTH_OK };
+    uint64_t freeing = 0;
+
+    if (!text) {
+        reply_take(exchange, 503, content_type_json, &(hth_buffer){ .failed = true });
+    } else if (json_object_size(settings) > 0 && admin->set_pressure(text, admin->user_data, &err) != HEARTH_OK) {
+        reply_refusal(exchange, &err);
+    } else {
+        if (wanted)
+            freeing = hth_pressure_watch_force(admin->pressure, (uint64_t)json_integer_value(wanted));
+        reply_pressure(admin, exchange, wanted ? &freeing : NULL);
+    }
+    free(text);
+}
+
+static void answer_pressure(const hth_admin *admin, hth_http_exchange *exchange)
+{
+    json_t *order, *wanted;
+
+    if (strcmp(hth_http_method(exchange), "POST") != 0) {
+        reply_pressure(admin, exchange, NULL);
+        return;
+    }
+    order = read_order(exchange);
+    wanted = json_incref(json_object_get(order, "free"));
+    if (json_object_size(order) == 0 || (wanted && (!json_is_integer(wanted) || json_integer_value(wanted) <= 0))) {
+        reply_wrong(exchange, "free",
+                    "'free', a number of bytes above 0, or settings of pressure, such as 'high_percent'");
+    } else {
+        (void)json_object_del(order, "free"); /* it may not be there */
+        order_pressure(admin, exchange, order, wanted);
+    }
+    json_decref(wanted);
+    json_decref(order);
 }
 
 /* Send the page, and release it. */

@@ -7,7 +7,8 @@
  *   GET  /admin/models        workers: state, pid, restarts, last death, numbers of cache and scheduler
  *   POST /admin/models {"name": NAME, "path": FILE, ...}; DELETE /admin/models/NAME: while the server runs
  *   GET  /admin/events        a stream of events (event_feed.h)
- *   GET  /admin/pressure      the use of memory; POST {"free": BYTES} frees so much
+ *   GET  /admin/pressure      the use of memory, and its marks; POST {"free": BYTES} frees so much, also with marks,
+ *                             {"high_percent": N, ...}, which hold until a reload
  *   POST /admin/models/NAME/restart, /load, /unload; /residency {"residency": PLACE}
  *   POST /admin/preload {"models": [NAME, ...]}; /admin/release_all, also with {"rows": true}; /admin/compact
  *   POST /admin/explain       why a prompt is cold: a body for the endpoint named by ?endpoint=/v1/chat/completions
@@ -42,6 +43,8 @@ typedef struct hth_admin {
     /* Serve one more model, and take that back. settings: a JSON object with keys of its section. err is not NULL. */
     hearth_status (*name_model)(const char *name, const char *settings, void *user_data, hearth_error *err);
     hearth_status (*forget_model)(const char *name, void *user_data, hearth_error *err);
+    /* Change the settings of pressure that this JSON object has; all of them, or none with err, which is not NULL. */
+    hearth_status (*set_pressure)(const char *settings, void *user_data, hearth_error *err);
     void *user_data;
 } hth_admin;
 
@@ -52,5 +55,7 @@ bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange);
 
 /* The options as JSON for /admin/config, without the digests and salts of keys. out->failed without memory. */
 void hth_admin_write_options(const hth_server_options *options, hth_buffer *out);
+/* Settings under their names in the configuration file, a new object; NULL without memory. */
+json_t *hth_admin_pressure_json(const hth_pressure_settings *settings);
 
 #endif

@@ -125,14 +125,26 @@ static json_t *residency_json(const hth_server_options *options)
                      "turn_ms", count_json(options->turn_ms), "stay_ms", count_json(options->stay_ms));
 }
 
+json_t *hth_admin_pressure_json(const hth_pressure_settings *settings)
+{
+    const hth_pressure_marks *marks = &settings->marks;
+
+    return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "off", settings->is_off, "high_percent",
+                     count_json(marks->high_percent), "low_percent", count_json(marks->low_percent), "stall_percent",
+                     count_json(marks->stall_percent), "min_evict_bytes", count_json(marks->evict_bytes_min), "poll_ms",
+                     count_json(settings->poll_ms));
+}
+
 static json_t *pressure_json(const hth_server_options *options)
 {
-    return json_pack("{s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "off", options->no_pressure, "nvidia_smi",
-                     options->pressure_nvidia_smi, "command", text_json(options->pressure_command), "high_percent",
-                     count_json(options->pressure_high_percent), "low_percent",
-                     count_json(options->pressure_low_percent), "stall_percent",
-                     count_json(options->pressure_stall_percent), "min_evict_bytes",
-                     count_json(options->pressure_evict_bytes_min), "poll_ms", count_json(options->pressure_poll_ms));
+    json_t *page = hth_admin_pressure_json(&options->pressure);
+
+    if (page && set(page, "nvidia_smi", json_boolean(options->pressure_nvidia_smi)) &&
+        set(page, "command", text_json(options->pressure_command)) &&
+        set(page, "library", text_json(options->pressure_library)))
+        return page;
+    json_decref(page);
+    return NULL;
 }
 
 static json_t *streams_json(const hth_server_options *options)

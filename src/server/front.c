@@ -192,6 +192,7 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     }
     if (!take_options(front, options, hth_supervisor_reconfigure, err))
         return false;
+    hth_pressure_watch_set_settings(front->pressure, &options->pressure); /* orders do not outlive a reload */
     http = http_options(front, options);
     hth_http_server_set_options(front->http, &http);
     front->log.level = options->log_level;
@@ -379,6 +380,23 @@ static hearth_status order_forget_model(const char *name, void *user_data, heart
                        "is not served any more", err);
 }
 
+static hearth_status order_set_pressure(const char *text, void *user_data, hearth_error *err)
+{
+    hth_front *front = user_data;
+    const hth_front_hooks *hooks = front->hooks;
+    hth_pressure_settings settings = *hth_pressure_watch_settings(front->pressure);
+    hearth_status status;
+
+    if (!hooks->read_pressure)
+        return hth_fail(err, HEARTH_UNSUPPORTED, "this server takes no settings of pressure while it runs");
+    status = hooks->read_pressure(text, &settings, hooks->user_data, err);
+    if (status != HEARTH_OK)
+        return status;
+    hth_pressure_watch_set_settings(front->pressure, &settings);
+    hth_info(&front->log, "an operator's order changed settings of memory pressure, until a reload: %.200s", text);
+    return HEARTH_OK;
+}
+
 void hth_front_admin_fill(hth_front *front, hth_admin *out)
 {
     *out = (hth_admin){
@@ -394,6 +412,7 @@ void hth_front_admin_fill(hth_front *front, hth_admin *out)
         .reload = order_reload,
         .name_model = order_name_model,
         .forget_model = order_forget_model,
+        .set_pressure = order_set_pressure,
         .user_data = front,
     };
 }
@@ -480,7 +499,8 @@ static hearth_status make_pressure_watch(hth_front *front, const hth_server_opti
 {
     const hth_pressure_orders orders = { .relieve = relieve, .hold = hold, .user_data = front->supervisor };
 
-    return hth_pressure_watch_new(front->base, options, &orders, &front->log, front->feed, &front->pressure, err);
+    return hth_pressure_watch_new(front->base, front->hooks->program, options, &orders, &front->log, front->feed,
+                                  &front->pressure, err);
 }
 
 /* Called once the addresses are bound: a second server finds them in use before it loads anything. */

@@ -28,6 +28,12 @@ typedef struct hth_front_hooks {
     const hth_server_options *(*forget_model)(const hth_server_options *current, const char *name, void *user_data,
                                               hearth_error *err);
     /*
+     * Read settings of pressure, a JSON object with keys of their section, over *settings, which stays as it is when
+     * one is wrong. May be NULL.
+     */
+    hearth_status (*read_pressure)(const char *text, hth_pressure_settings *settings, void *user_data,
+                                   hearth_error *err);
+    /*
      * The server listens on these ports, in the order of options->listen (0: a unix socket). May be NULL.
      */
     void (*on_listening)(const uint16_t *ports, size_t n, void *user_data);

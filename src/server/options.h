@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "hearth.h"
+#include "server/pressure.h"
 
 /* A secret option of workers: a worker gets it in its environment, and pages do not show it. */
 #define HTH_SERVER_SECRET_OPTION "--cache-salt"
@@ -134,13 +135,9 @@ typedef struct hth_server_options {
 
     /* Pressure (pressure.h). */
     const char *pressure_command; /* a line of the shell that prints the use of memory; NULL: none */
-    uint32_t pressure_poll_ms;
-    uint32_t pressure_high_percent;
-    uint32_t pressure_low_percent;
-    uint32_t pressure_stall_percent; /* 0: standing still is no pressure */
-    uint64_t pressure_evict_bytes_min;
-    bool no_pressure;
-    bool pressure_nvidia_smi; /* ask nvidia-smi, too */
+    const char *pressure_library; /* "FILE:SYMBOL", a function that tells it (pressure_library.h); NULL: none */
+    bool pressure_nvidia_smi;     /* ask nvidia-smi, too */
+    hth_pressure_settings pressure;
 
     const char *slot_directory; /* where clients may save slots; NULL: nowhere */
 
@@ -188,11 +185,11 @@ static inline hth_server_options hth_server_options_default(void)
         .stay_ms = 250,
         .needs_timeout_ms = 5000,
         .needs_again_ms = 5000,
-        .pressure_poll_ms = 1000,
-        .pressure_high_percent = 95,
-        .pressure_low_percent = 90,
-        .pressure_stall_percent = 20,
-        .pressure_evict_bytes_min = 64 << 20,
+        .pressure = { .marks = { .high_percent = 95,
+                                 .low_percent = 90,
+                                 .stall_percent = 20,
+                                 .evict_bytes_min = 64 << 20 },
+                      .poll_ms = 1000 },
         .keep_alive_ms = HTH_KEEP_ALIVE_MS,
         .linger_ms = HTH_LINGER_MS,
         .stream_keep_ms = 300000,

@@ -18,9 +18,16 @@
 
 typedef struct hth_pressure_marks {
     uint32_t high_percent, low_percent; /* of a limit; a low mark above the high one counts as equal */
-    uint32_t stall_percent;
-    uint64_t evict_bytes_min; /* less is not worth an eviction: so much is asked for at least */
+    uint32_t stall_percent;             /* 0: standing still is no pressure */
+    uint64_t evict_bytes_min;           /* less is not worth an eviction: so much is asked for at least */
 } hth_pressure_marks;
+
+/* Options that an operator may change while the server runs. */
+typedef struct hth_pressure_settings {
+    hth_pressure_marks marks;
+    uint32_t poll_ms; /* between two samples */
+    bool is_off;      /* no sample is taken */
+} hth_pressure_settings;
 
 /*
  * The bytes that must leave now; 0: none. *is_pressed is the state between two calls, false at first. They bring the

@@ -12,14 +12,19 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "server/exposition.h"
+#include "server/pressure_library.h"
 #include "server/pressure_sources.h"
 #include "server/short_program.h"
 
 enum { PROGRAM_TIMEOUT_MS = 5000, FIRST_WAIT_POLLS = 2 };
 
-typedef enum kind { SYSTEM, DEVICES, COMMAND, N_KINDS } kind;
+typedef enum kind { SYSTEM, DEVICES, COMMAND, LIBRARY, N_KINDS } kind;
 
-static const char *const names[N_KINDS] = { [SYSTEM] = "system", [DEVICES] = "nvidia_smi", [COMMAND] = "command" };
+static const char *const names[N_KINDS] = {
+    [SYSTEM] = "system", [DEVICES] = "nvidia_smi", [COMMAND] = "command", [LIBRARY] = "library"
+};
+
+static const char nvidia_smi[] = "exec nvidia-smi --query-gpu=memory.used,memory.total --format=csv,noheader,nounits";
 
 typedef struct source {
     hth_pressure_watch *watch;
@@ -35,7 +40,9 @@ typedef struct source {
 } source;
 
 struct hth_pressure_watch {
+    const char *program;
     const hth_server_options *options;
+    hth_pressure_settings settings; /* in force */
     hth_pressure_orders orders;
     const hth_log *log;
     hth_event_feed *feed;
@@ -44,20 +51,18 @@ struct hth_pressure_watch {
     uint64_t forced_bytes;
 };
 
-static const char *command_of(const source *s)
+static bool is_used(const source *s)
 {
     const hth_server_options *options = s->watch->options;
 
-    if (s->kind == DEVICES)
-        return options->pressure_nvidia_smi
-                 ? "exec nvidia-smi --query-gpu=memory.used,memory.total --format=csv,noheader,nounits"
-                 : NULL;
-    return s->kind == COMMAND ? options->pressure_command : NULL;
-}
-
-static bool is_used(const source *s)
-{
-    return !s->watch->options->no_pressure && (s->kind == SYSTEM || command_of(s));
+    if (s->watch->settings.is_off)
+        return false;
+    switch (s->kind) {
+    case DEVICES: return options->pressure_nvidia_smi;
+    case COMMAND: return options->pressure_command != NULL;
+    case LIBRARY: return options->pressure_library != NULL;
+    default: return true;
+    }
 }
 
 /* ---- a sample ---- */
@@ -89,19 +94,15 @@ static void tell(const source *s)
 
 static void judge(source *s)
 {
-    const hth_server_options *options = s->watch->options;
-    const hth_pressure_marks marks = { .high_percent = options->pressure_high_percent,
-                                       .low_percent = options->pressure_low_percent,
-                                       .stall_percent = options->pressure_stall_percent,
-                                       .evict_bytes_min = options->pressure_evict_bytes_min };
+    const hth_pressure_settings *settings = &s->watch->settings;
     const bool was_pressed = s->is_pressed;
-    const uint64_t n_bytes = hth_pressure_decide(&s->sample, &marks, &s->is_pressed);
+    const uint64_t n_bytes = hth_pressure_decide(&s->sample, &settings->marks, &s->is_pressed);
 
     if (s->is_pressed != was_pressed) {
         tell(s);
         hold(s->watch);
     }
-    s->patience.first_ns = hth_ms_to_ns(FIRST_WAIT_POLLS * options->pressure_poll_ms);
+    s->patience.first_ns = hth_ms_to_ns(FIRST_WAIT_POLLS * settings->poll_ms);
     if (n_bytes == 0) {
         hth_patience_judge(&s->patience, 0, 0);
         return;
@@ -131,7 +132,7 @@ static void on_ended(const char *output, bool is_good, void *user_data)
         if (!s->was_told)
             hth_warn(s->watch->log,
                      "the source of memory pressure '%s' fails, or prints something else than numbers: "
-                     "'%.200s'",
+                     "'%.500s'",
                      names[s->kind], output);
     }
     s->was_told = !is_good;
@@ -151,11 +152,23 @@ static void read_system(hth_memory_limits *out)
         *out = sample;
 }
 
+static hearth_status run_program(source *s, hearth_error *err)
+{
+    const hth_server_options *options = s->watch->options;
+    const char *const argv[] = { s->watch->program, "worker", HTH_PRESSURE_LIBRARY_FLAG, options->pressure_library,
+                                 NULL };
+
+    if (s->kind == LIBRARY)
+        return hth_short_program_start(s->program, argv, PROGRAM_TIMEOUT_MS, err);
+    return hth_short_program_start_shell(s->program, s->kind == DEVICES ? nvidia_smi : options->pressure_command,
+                                         PROGRAM_TIMEOUT_MS, err);
+}
+
 static void start_program(source *s)
 {
     const uint64_t now_ns = hth_os_monotonic_ns();
     hearth_error err;
-    const hearth_status status = hth_short_program_start(s->program, command_of(s), PROGRAM_TIMEOUT_MS, &err);
+    const hearth_status status = run_program(s, &err);
 
     if (status == HEARTH_OK)
         s->started_ns = now_ns;
@@ -259,14 +272,28 @@ void hth_pressure_watch_write_metrics(const hth_pressure_watch *watch, hth_buffe
 
 void hth_pressure_watch_set_options(hth_pressure_watch *watch, const hth_server_options *options)
 {
-    const uint32_t ms = options->pressure_poll_ms;
-    const struct timeval interval = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
-
     watch->options = options;
-    (void)event_add(watch->tick, &interval); /* it has its memory */
 }
 
-hearth_status hth_pressure_watch_new(struct event_base *base, const hth_server_options *options,
+const hth_pressure_settings *hth_pressure_watch_settings(const hth_pressure_watch *watch)
+{
+    return &watch->settings;
+}
+
+void hth_pressure_watch_set_settings(hth_pressure_watch *watch, const hth_pressure_settings *settings)
+{
+    const uint32_t ms = settings->poll_ms;
+    const struct timeval interval = { .tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
+
+    /* Orders that come more often than the time between two looks must not put off the next look. */
+    if (ms != watch->settings.poll_ms)
+        (void)event_add(watch->tick, &interval); /* it has its memory */
+    watch->settings = *settings;
+    if (settings->is_off)
+        on_tick(-1, 0, watch); /* models need not wait for the next look */
+}
+
+hearth_status hth_pressure_watch_new(struct event_base *base, const char *program, const hth_server_options *options,
                                      const hth_pressure_orders *orders, const hth_log *log, hth_event_feed *feed,
                                      hth_pressure_watch **out, hearth_error *err)
 {
@@ -275,6 +302,8 @@ hearth_status hth_pressure_watch_new(struct event_base *base, const hth_server_o
 
     if (!watch)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to look at memory");
+    watch->program = program;
+    watch->options = options;
     watch->orders = *orders;
     watch->log = log;
     watch->feed = feed;
@@ -292,7 +321,7 @@ hearth_status hth_pressure_watch_new(struct event_base *base, const hth_server_o
         hth_pressure_watch_free(watch);
         return status;
     }
-    hth_pressure_watch_set_options(watch, options);
+    hth_pressure_watch_set_settings(watch, &options->pressure); /* its time is above 0: the looks begin */
     *out = watch;
     return HEARTH_OK;
 }

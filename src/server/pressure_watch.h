@@ -1,8 +1,9 @@
 /*
  * pressure_watch.h - looks at memory again and again, and has models and rows leave when it is short
  *
- * Sources are the system, nvidia-smi, and an operator's command (pressure_sources.h). Each has a state of its own
- * (pressure.h). While one of them is under pressure, a model enters when the others have left. Event loop only.
+ * Sources are the system, nvidia-smi, an operator's command (pressure_sources.h), and a function of an operator's
+ * library (pressure_library.h). Each has a state of its own (pressure.h). While one of them is under pressure, a model
+ * enters when the others have left. Event loop only.
  */
 #ifndef HTH_SERVER_PRESSURE_WATCH_H
 #define HTH_SERVER_PRESSURE_WATCH_H
@@ -26,12 +27,19 @@ typedef struct hth_pressure_orders {
     void *user_data;
 } hth_pressure_orders;
 
-/* options are valid until the next set_options. feed and log outlive it. */
-hearth_status hth_pressure_watch_new(struct event_base *base, const hth_server_options *options,
+/*
+ * program: the executable that calls the function of a library, as `worker --pressure-library`. options are valid until
+ * the next set_options. program, feed and log outlive it.
+ */
+hearth_status hth_pressure_watch_new(struct event_base *base, const char *program, const hth_server_options *options,
                                      const hth_pressure_orders *orders, const hth_log *log, hth_event_feed *feed,
                                      hth_pressure_watch **out, hearth_error *err);
 void hth_pressure_watch_free(hth_pressure_watch *watch); /* accepts NULL */
+/* Other options: their sources, but not their settings. */
 void hth_pressure_watch_set_options(hth_pressure_watch *watch, const hth_server_options *options);
+/* The settings in force: those of the first options, until others are set. */
+const hth_pressure_settings *hth_pressure_watch_settings(const hth_pressure_watch *watch);
+void hth_pressure_watch_set_settings(hth_pressure_watch *watch, const hth_pressure_settings *settings);
 
 /* An operator's order: free so many bytes of the host now. Returns the bytes that will be free. */
 uint64_t hth_pressure_watch_force(hth_pressure_watch *watch, uint64_t n_bytes);

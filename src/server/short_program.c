@@ -153,11 +153,10 @@ void hth_short_program_free(hth_short_program *program)
     free(program);
 }
 
-hearth_status hth_short_program_start(hth_short_program *program, const char *command, uint32_t timeout_ms,
+hearth_status hth_short_program_start(hth_short_program *program, const char *const *argv, uint32_t timeout_ms,
                                       hearth_error *err)
 {
     const struct timeval limit = { .tv_sec = timeout_ms / 1000, .tv_usec = (suseconds_t)(timeout_ms % 1000) * 1000 };
-    const char *const argv[] = { "sh", "-c", command, NULL };
     struct event_base *base = event_get_base(program->limit);
     char **environment = hth_spawn_environment(NULL);
     int ends[2] = { -1, -1 };
@@ -166,7 +165,7 @@ hearth_status hth_short_program_start(hth_short_program *program, const char *co
     if (program->pid > 0)
         status = hth_fail(err, HEARTH_BUSY, "the last program has not ended");
     else if (!environment || pipe(ends) != 0)
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory, or no descriptor, to run '%s'", command);
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory, or no descriptor, to run '%s'", argv[0]);
     if (status != HEARTH_OK)
         goto out;
     (void)evutil_make_socket_closeonexec(ends[0]); /* these cannot fail */
@@ -174,12 +173,12 @@ hearth_status hth_short_program_start(hth_short_program *program, const char *co
     (void)evutil_make_socket_nonblocking(ends[0]);
     program->readable = event_new(base, ends[0], EV_READ | EV_PERSIST, on_readable, program);
     if (!program->readable || event_add(program->readable, NULL) != 0 || event_add(program->limit, &limit) != 0) {
-        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to run '%s'", command);
+        status = hth_fail(err, HEARTH_NO_MEMORY, "no memory to run '%s'", argv[0]);
         goto out;
     }
     program->n = 0;
     program->has_failed = false;
-    status = hth_spawn(&(hth_spawn_options){ .program = "/bin/sh",
+    status = hth_spawn(&(hth_spawn_options){ .program = argv[0],
                                              .argv = argv,
                                              .environment = environment,
                                              .output = ends[1],
@@ -201,4 +200,12 @@ out:
             (void)close(ends[i]); /* nothing is in it */
     free((void *)environment);
     return status;
+}
+
+hearth_status hth_short_program_start_shell(hth_short_program *program, const char *command, uint32_t timeout_ms,
+                                            hearth_error *err)
+{
+    const char *const argv[] = { "/bin/sh", "-c", command, NULL };
+
+    return hth_short_program_start(program, argv, timeout_ms, err);
 }

@@ -22,8 +22,11 @@ typedef void (*hth_program_ended_fn)(const char *output, bool is_good, void *use
 hearth_status hth_short_program_new(struct event_base *base, hth_program_ended_fn on_ended, void *user_data,
                                     hth_short_program **out, hearth_error *err);
 void hth_short_program_free(hth_short_program *program); /* kills it; accepts NULL */
-/* Start a line of the shell. HEARTH_BUSY: the last one has not ended; others as hth_spawn. */
-hearth_status hth_short_program_start(hth_short_program *program, const char *command, uint32_t timeout_ms,
+/* Start a program, argv[0], as for execv. HEARTH_BUSY: the last one has not ended; others as hth_spawn. */
+hearth_status hth_short_program_start(hth_short_program *program, const char *const *argv, uint32_t timeout_ms,
                                       hearth_error *err);
+/* The same for a line of the shell. */
+hearth_status hth_short_program_start_shell(hth_short_program *program, const char *command, uint32_t timeout_ms,
+                                            hearth_error *err);
 
 #endif

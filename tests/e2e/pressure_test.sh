@@ -81,6 +81,37 @@ expect "lines about a command that fails" "$(grep -c "source of memory pressure 
 expect "pressure without a source" "$(pressed)" false
 ask 400 -X POST "$admin_url/admin/pressure" -d '{"free":"much"}'; has "a number of bytes above 0"
 kill "$listener" 2>/dev/null || true
+
+# Marks are set while the server runs, alone or with an order to free memory; a wrong one changes nothing.
+mark() { look /admin/pressure && value "r.settings.$1"; }
+ordered() { look /admin/pressure && value 'r.ordered.join()'; }
+order() { curl -s -o "$work/out" -w '%{http_code}' -X POST "$admin_url/admin/pressure" -d "$1"; }
+use 0.50
+until_is false pressed
+expect "settings of orders at first" "$(ordered)" ""
+expect "status of an order" "$(order '{"high_percent":45,"low_percent":40}')" 200
+expect "the high mark in the reply" "$(value r.settings.high_percent)" 45
+until_is true pressed
+expect "settings of orders" "$(ordered)" high_percent,low_percent
+expect "status of an order with 'free'" "$(order '{"free":1,"low_percent":30,"poll_ms":"60ms"}')" 202
+expect "the time between looks" "$(mark poll_ms)" 60
+for wrong in '{"high_percent":0}' '{"low_percent":20,"high":50}' '{"command":"true"}' '{"poll_ms":1,"free":1}'; do
+  expect "status of $wrong" "$(order "$wrong")" 400
+done
+expect "the low mark after wrong orders" "$(mark low_percent)" 30
+expect "status of an order to turn it off" "$(order '{"off":true}')" 200
+look /admin/pressure
+expect "sources that an order turned off" "$(value 'Object.keys(r.sources).length')" 0
+expect "status of an order to turn it on" "$(order '{"off":false}')" 200
+until_is true pressed
+
+# A model that is named leaves them; a reload sets them back.
+ask 201 -X POST "$admin_url/admin/models" -d "{\"name\":\"new\",\"path\":\"$tiny\"}"
+expect "the high mark after a model was named" "$(mark high_percent)" 45
+ask 200 -X POST "$admin_url/admin/reload"
+expect "settings of orders after a reload" "$(ordered)" ""
+expect "the high mark after a reload" "$(mark high_percent)" 95
+until_is false pressed
 serve_stop
 
 serve -m "one=$tiny" --start on-demand --admin 127.0.0.1:0 --no-pressure --cache "$work/cache"
@@ -88,3 +119,42 @@ admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
 look /admin/pressure
 expect "sources that are off" "$(value 'Object.keys(r.sources).length')" 0
 serve_stop
+
+# A function of a library is a source. One that crashes or hangs harms nobody, and is told once.
+library=$build/tests/memory_use.so
+cp "$library" "$work/memory.so"
+library_is() { echo "pressure { library = 'memory.so:$1'; poll_ms = 50 }" >"$work/h.conf"; }
+of_library() { look /admin/pressure && value "r.sources.library.$1"; }
+library_is full
+serve -m "one=$tiny" --start on-demand --admin 127.0.0.1:0 --cache "$work/cache" --config "$work/h.conf"
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+until_is true of_library pressed
+library_is half
+ask 200 -X POST "$admin_url/admin/reload"
+until_is 0.5 of_library use
+expect "pressure when the library tells less" "$(of_library pressed)" false
+fails=0
+for symbol in crashes fails hangs; do
+  library_is "$symbol"
+  ask 200 -X POST "$admin_url/admin/reload"
+  fails=$((fails + 1))
+  for _ in $(seq 600); do
+    if [ "$(grep -c "source of memory pressure 'library' fails" "$work/log")" = "$fails" ]; then break; fi
+    sleep 0.05
+  done
+  expect "lines about a library that $symbol" "$(grep -c "source of memory pressure 'library' fails" "$work/log")" "$fails"
+  expect "pressure of a library that $symbol" "$(of_library pressed)" false
+  library_is half
+  ask 200 -X POST "$admin_url/admin/reload"
+  until_is 0.5 of_library use
+done
+grep -q "returned 7; it must set both numbers" "$work/log" || fail "the log does not have the number of a library that fails"
+completion one
+serve_stop
+
+# By hand, and files and names that are not there.
+expect "use by hand" "$("$hearth" worker --pressure-library "$work/memory.so:half")" "524288000 1048576000"
+refuse 1 "has no function 'nobody'" worker --pressure-library "$work/memory.so:nobody"
+refuse 1 "used bytes of" worker --pressure-library "$work/memory.so:nonsense"
+refuse 1 "missing.so' cannot be read" serve -m "$tiny" --pressure-library missing.so:half --listen 127.0.0.1:0
+refuse 2 "FILE:SYMBOL" serve -m "$tiny" --pressure-library memory.so --listen 127.0.0.1:0

@@ -30,6 +30,7 @@ bool hth_event_feed_listen(hth_event_feed *feed, hth_http_exchange *exchange, ht
 
 struct hth_pressure_watch {
     uint64_t forced_bytes;
+    hth_pressure_settings settings;
 };
 
 /* In place of the watch's. */
@@ -43,6 +44,11 @@ json_t *hth_pressure_watch_json(const hth_pressure_watch *watch)
 {
     (void)watch;
     return json_pack("{s:{s:b}}", "system", "pressed", 0);
+}
+
+const hth_pressure_settings *hth_pressure_watch_settings(const hth_pressure_watch *watch)
+{
+    return &watch->settings;
 }
 
 void hth_pressure_watch_write_metrics(const hth_pressure_watch *watch, hth_buffer *out)
@@ -104,9 +110,20 @@ static hearth_status forget_model(const char *name, void *user_data, hearth_erro
     return HEARTH_OK;
 }
 
+/* Knows one setting. */
+static hearth_status set_pressure(const char *settings, void *user_data, hearth_error *err)
+{
+    fixture *f = user_data;
+
+    if (sscanf(settings, "{\"high_percent\":%u}", &f->pressure.settings.marks.high_percent) != 1)
+        return hth_fail(err, HEARTH_MISUSE, "'%s' is no setting", settings);
+    return HEARTH_OK;
+}
+
 static void set_up(fixture *f)
 {
     f->options = hth_server_options_default();
+    f->pressure.settings = f->options.pressure;
     f->models[0].name = "chat";
     f->models[1].name = "org/embed";
     f->models[1].on_demand = true;
@@ -127,6 +144,7 @@ static void set_up(fixture *f)
         .reload = reload,
         .name_model = name_model,
         .forget_model = forget_model,
+        .set_pressure = set_pressure,
         .user_data = f,
     };
 }
@@ -565,7 +583,10 @@ FIXTURE_TEST(pressure_is_shown_and_memory_is_freed_by_order)
 {
     static const char *const wrong[] = { NULL, "", "{}", "[1]", "{\"free\":0}", "{\"free\":-1}", "{\"free\":\"1G\"}" };
 
-    assert_string_equal(ask(f, "GET", "/admin/pressure", 200), "{\"sources\":{\"system\":{\"pressed\":false}}}\n");
+    assert_string_equal(ask(f, "GET", "/admin/pressure", 200),
+                        "{\"sources\":{\"system\":{\"pressed\":false}},\"settings\":{\"off\":false,\"high_percent\":95,"
+                        "\"low_percent\":90,\"stall_percent\":20,\"min_evict_bytes\":67108864,\"poll_ms\":1000},"
+                        "\"ordered\":[]}\n");
     begin(f, "POST", "/admin/pressure");
     f->exchange.request_body = "{\"free\":1000}";
     assert_true(hth_admin_answer(&f->admin, &f->exchange));
@@ -577,6 +598,27 @@ FIXTURE_TEST(pressure_is_shown_and_memory_is_freed_by_order)
         assert_true(hth_admin_answer(&f->admin, &f->exchange));
         assert_int_equal(f->exchange.status, 400);
     }
+    assert_int_equal(f->pressure.forced_bytes, 1000);
+}
+
+FIXTURE_TEST(marks_of_pressure_are_set_by_order_and_a_wrong_order_changes_nothing)
+{
+    static const char path[] = "/admin/pressure";
+
+    order(f, path, "{\"high_percent\":80}", 200);
+    assert_non_null(strstr(hth_buffer_text(&f->exchange.body), "\"high_percent\":80,"));
+    assert_non_null(strstr(hth_buffer_text(&f->exchange.body), "\"ordered\":[\"high_percent\"]"));
+    assert_null(strstr(hth_buffer_text(&f->exchange.body), "freeing"));
+    assert_int_equal(f->pressure.forced_bytes, 0);
+    order(f, path, "{\"high_percent\":70,\"free\":1000}", 202);
+    assert_non_null(strstr(hth_buffer_text(&f->exchange.body), "\"high_percent\":70,"));
+    assert_non_null(strstr(hth_buffer_text(&f->exchange.body), "\"freeing\":500"));
+    assert_int_equal(f->pressure.forced_bytes, 1000);
+
+    order(f, path, "{\"command\":\"true\",\"free\":1000}", 400);
+    assert_non_null(strstr(hth_buffer_text(&f->exchange.body), "is no setting"));
+    order(f, path, "{\"high_percent\":60,\"free\":0}", 400);
+    assert_int_equal(f->pressure.settings.marks.high_percent, 70);
     assert_int_equal(f->pressure.forced_bytes, 1000);
 }
 

@@ -474,7 +474,7 @@ static void add_pressure(fixture *f)
     hearth_error err;
 
     assert_non_null(base);
-    assert_ok(hth_pressure_watch_new(base, &options, &orders, NULL, NULL, &watch, &err), err);
+    assert_ok(hth_pressure_watch_new(base, "hearth", &options, &orders, NULL, NULL, &watch, &err), err);
     hth_pressure_watch_write_metrics(watch, &f->page);
     hth_pressure_watch_free(watch);
     event_base_free(base);

@@ -330,8 +330,8 @@ static void refuse_number(const char *path, bool is_model, const char *key, doub
 /* Values that a function or a list of words reads. */
 static void refuse_single(const char *path, bool is_model, const char *key)
 {
-    refuse(path, is_model, key, "no:thing:at:all", "it must be");
-    refuse(path, is_model, key, "[a]", "is a list; it must be a single value");
+    refuse(path, is_model, key, "no:thing:at:1-all", "it must be");
+    refuse(path, is_model, key, "[a]", "is a list; it must be a"); /* single value, or path */
 }
 
 static void refuse_all_that_is_wrong(const char *path, bool is_model, const hth_option *row, size_t *n_rows)

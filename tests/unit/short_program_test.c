@@ -52,7 +52,7 @@ static void start(fixture *f, const char *command, uint32_t timeout_ms)
 {
     hearth_error err;
 
-    assert_ok(hth_short_program_start(f->program, command, timeout_ms, &err), err);
+    assert_ok(hth_short_program_start_shell(f->program, command, timeout_ms, &err), err);
 }
 
 /* Its end. */
@@ -103,6 +103,6 @@ FIXTURE_TEST(one_runs_at_a_time_and_none_outlives_its_owner)
     hearth_error err;
 
     start(f, "sleep 1000", LONG_MS);
-    assert_int_equal(hth_short_program_start(f->program, "true", LONG_MS, &err), HEARTH_BUSY);
+    assert_int_equal(hth_short_program_start_shell(f->program, "true", LONG_MS, &err), HEARTH_BUSY);
     assert_int_equal(f->n_ended, 0);
 }
