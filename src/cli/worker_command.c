@@ -13,7 +13,9 @@
 #include "cli/commands.h"
 #include "cli/serve_options.h"
 #include "cli/text_file.h"
+#include "cli/values.h"
 #include "server/measure.h"
+#include "server/needs_text.h"
 #include "server/pressure_library.h"
 #include "server/worker.h"
 
@@ -31,6 +33,8 @@ typedef struct worker_options {
     hth_server_options server; /* the options of its tables for workers */
     uint32_t connections_max;
     bool measures;
+    const char *found[HTH_DEVICES_MAX];
+    size_t n_found;
     const char *pressure_library;
     bool no_sandbox;
     bool quiet;
@@ -39,6 +43,13 @@ typedef struct worker_options {
     bool help_all;
     hth_model_setup setup;
 } worker_options;
+
+static bool check_found(const char *shown, const char *value, hearth_error *err)
+{
+    hth_fit_found_device found;
+
+    return hth_found_read(value, &found) || hth_value_wrong(shown, value, "BYTES:NAME, such as 8000000000:CUDA0", err);
+}
 
 #define AT(field) offsetof(worker_options, field)
 
@@ -82,6 +93,9 @@ static const hth_option rows[] = {
     { "measure", 0, HTH_OPTION_FLAG, NULL,
       "do not load the model: print the bytes that it would take, from the metadata of its file",
       .offset = AT(measures) },
+    { "device-found", 0, HTH_OPTION_TEXTS, "BYTES:NAME",
+      "with --measure: memory of a GPU that the server's models may have; may be repeated", .offset = AT(found),
+      .n_offset = AT(n_found), .n_max = HTH_DEVICES_MAX, .repeats = true, .check = check_found },
     { "pressure-library", 0, HTH_OPTION_TEXT, "FILE:SYMBOL",
       "load no model: print used and total bytes, which this function of a shared library tells",
       .offset = AT(pressure_library) },
@@ -173,8 +187,18 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
     (void)fprintf(stderr, "%s: %s: %s\n", source, names[level], message);
 }
 
+static hth_fit_found found_of(const worker_options *options)
+{
+    hth_fit_found found = { .n = 0 };
+
+    for (size_t i = 0; i < options->n_found; i++)
+        (void)hth_found_read(options->found[i], &found.at[found.n++]); /* its form was checked */
+    return found;
+}
+
 static hearth_status run(const worker_options *options, const char *template_text, hearth_error *err)
 {
+    const hth_fit_found found = found_of(options);
     const hth_server_options *server = &options->server;
     hearth_runtime_options runtime = hth_model_setup_runtime(&options->setup);
     hearth_engine_options engine;
@@ -198,6 +222,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .silence_ms = server->keep_alive_ms,
         .drain_timeout_ms = options->drain_ms,
         .save_timeout_ms = options->save_ms,
+        .found = &found,
         .sandbox = !options->no_sandbox,
     };
 

@@ -83,12 +83,13 @@ static uint64_t host_limit(const hearth_model_options *options, hth_fit_room roo
     return room == HTH_FIT_TOTAL ? there / 10 * 9 : there / HOST_MARGIN_SHARE * (HOST_MARGIN_SHARE - 1);
 }
 
-static hth_fit_limits limits_of(const hearth_model_options *options, hth_fit_room room)
+static hth_fit_limits limits_of(const hearth_model_options *options, hth_fit_room room, const hth_fit_found *found)
 {
     return (hth_fit_limits){
         .host_bytes = host_limit(options, room),
         .device_bytes = options->fit_device_bytes,
         .takes_free = room == HTH_FIT_FREE,
+        .found = found,
     };
 }
 
@@ -173,9 +174,10 @@ static hearth_status refuse(const asking *a, hearth_error *err)
 /* ---- */
 
 hearth_status hth_model_fit_options(hearth_runtime *runtime, const char *path, hth_fit_room room,
-                                    hearth_model_options *options, hth_model_fit *out, hearth_error *err)
+                                    const hth_fit_found *found, hearth_model_options *options, hth_model_fit *out,
+                                    hearth_error *err)
 {
-    asking a = { .runtime = runtime, .path = path, .options = *options, .limits = limits_of(options, room) };
+    asking a = { .runtime = runtime, .path = path, .options = *options, .limits = limits_of(options, room, found) };
     hearth_error why = { .message = "" };
     hth_fit_choice choice = { .fits = false };
     hth_fit_answer answer;

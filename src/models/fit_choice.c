@@ -9,11 +9,28 @@
 #include "models/fit_choice.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum { MARGIN_SHARE = 16 };                  /* of a device's memory is the margin, */
 #define MARGIN_BYTES_MAX (UINT64_C(1) << 30) /* or so much: other programs take no more on a larger device */
 
 /* ---- needs and limits ---- */
+
+uint64_t hth_fit_device_part(uint64_t total_bytes, uint64_t found_bytes)
+{
+    const uint64_t most = total_bytes > 0 ? total_bytes - total_bytes / 10 : UINT64_MAX;
+
+    return found_bytes > 0 && found_bytes < most ? found_bytes : most;
+}
+
+/* More than was found may be free now, because another program left. So the server will see it, with the answer. */
+static uint64_t found_on(const hth_engine_device_share *device, const hth_fit_found *found)
+{
+    for (size_t i = 0; found && i < found->n; i++)
+        if (strcmp(found->at[i].name, device->name) == 0 && found->at[i].bytes > device->free_bytes)
+            return found->at[i].bytes;
+    return device->free_bytes;
+}
 
 uint64_t hth_fit_device_limit(const hth_engine_device_share *device, const hth_fit_limits *limits)
 {
@@ -22,10 +39,10 @@ uint64_t hth_fit_device_limit(const hth_engine_device_share *device, const hth_f
 
     if (limits->device_bytes > 0)
         return limits->device_bytes;
+    if (!limits->takes_free)
+        return hth_fit_device_part(device->total_bytes, found_on(device, limits->found));
     if (device->total_bytes == 0)
         return UINT64_MAX;
-    if (!limits->takes_free)
-        return device->total_bytes / 10 * 9; /* as residency takes it */
     return device->free_bytes > margin ? device->free_bytes - margin : 0;
 }
 

@@ -23,10 +23,23 @@ typedef struct hth_fit_terms {
     uint32_t n_layers_max;
 } hth_fit_terms;
 
+/* Memory of devices that a server saw for its models: it was free, or they had it. */
+typedef struct hth_fit_found_device {
+    char name[sizeof(((hth_engine_device_share *)NULL)->name)];
+    uint64_t bytes;
+} hth_fit_found_device;
+
+typedef struct hth_fit_found {
+    hth_fit_found_device at[HTH_DEVICES_MAX];
+    size_t n;
+} hth_fit_found;
+
 typedef struct hth_fit_limits {
     uint64_t host_bytes;
     uint64_t device_bytes; /* of each device; 0: by the device */
-    bool takes_free; /* by the device: what is free there now, less a margin; otherwise nine tenths of all of it */
+    /* By the device: what is free there now, less a margin; else hth_fit_device_part, with what was found or is free. */
+    bool takes_free;
+    const hth_fit_found *found; /* NULL: nothing */
 } hth_fit_limits;
 
 /* Do the needs of a candidate fit? */
@@ -39,6 +52,12 @@ typedef struct hth_fit_choice {
     hth_fit_candidate at; /* the smallest candidate that was of use, if nothing fits */
     bool fits;
 } hth_fit_choice;
+
+/*
+ * The part of a device that a server's models may have: nine tenths of its memory, and no more than was found for them.
+ * A number of 0 is unknown; UINT64_MAX: both are.
+ */
+uint64_t hth_fit_device_part(uint64_t total_bytes, uint64_t found_bytes);
 
 /* The limit of a device; UINT64_MAX: unknown. */
 uint64_t hth_fit_device_limit(const hth_engine_device_share *device, const hth_fit_limits *limits);

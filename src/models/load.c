@@ -454,7 +454,7 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
         return hth_fail(err, HEARTH_MISUSE, "hearth_model_load: runtime, path or out is NULL");
     status = hth_model_read_options(options, &given, err);
     if (status == HEARTH_OK && hth_model_must_fit(&given))
-        status = hth_model_fit_options(runtime, path, HTH_FIT_FREE, &given, &(hth_model_fit){ 0 }, err);
+        status = hth_model_fit_options(runtime, path, HTH_FIT_FREE, NULL, &given, &(hth_model_fit){ 0 }, err);
     if (status == HEARTH_OK)
         status = hth_model_new(runtime, path, &given, &model, err);
     if (status != HEARTH_OK)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/smaller.h"
+#include "models/fit_choice.h"
 #include "server/needs_text.h"
 
 const hth_device_pools hth_device_pools_none;
@@ -51,19 +52,49 @@ void hth_device_pools_share(const hth_device_pools *pools, const hth_model_needs
     }
 }
 
-void hth_device_pools_see(hth_device_pools *seen, const hth_model_needs *fresh, const hth_device_pools *pools,
+/* The bytes that the server's own models take of a device. */
+static uint64_t used_of(const hth_device_pools *pools, const uint64_t used[HTH_POOLS_MAX], const char *name)
+{
+    const size_t at = find(pools, name);
+
+    return at < pools->n ? used[1 + at] : 0;
+}
+
+bool hth_device_pools_see(hth_device_pools *seen, const hth_model_needs *fresh, const hth_device_pools *pools,
                           const uint64_t used[HTH_POOLS_MAX])
 {
+    bool is_more = false;
+
     for (size_t i = 0; i < fresh->memory.n_devices; i++) {
         const hth_engine_device_share *device = &fresh->memory.devices[i];
-        const size_t at = find(pools, device->name);
+        const size_t at = find(seen, device->name);
+        uint64_t found = device->free_bytes;
 
-        if (device->free_bytes == 0 || seen->n == HTH_DEVICES_MAX || find(seen, device->name) < seen->n)
+        if (found == 0 || at == HTH_DEVICES_MAX || (at < seen->n && found <= seen->at[at].found_bytes))
             continue;
-        seen->at[seen->n] = (hth_device_pool){ .found_bytes = device->free_bytes + (at < pools->n ? used[1 + at] : 0) };
-        (void)snprintf(seen->at[seen->n].name, sizeof(seen->at[0].name), "%s", device->name); /* fits */
-        seen->n++;
+        if (at == seen->n) {
+            seen->at[seen->n++] = (hth_device_pool){ .total_bytes = 0 };
+            (void)snprintf(seen->at[at].name, sizeof(seen->at[at].name), "%s", device->name); /* fits */
+            found += used_of(pools, used, device->name);
+        }
+        seen->at[at].found_bytes = found;
+        is_more = true;
     }
+    return is_more;
+}
+
+bool hth_device_pools_may_grow(const hth_device_pools *seen, const hth_model_needs *needs,
+                               const hth_device_pools *pools, const uint64_t used[HTH_POOLS_MAX])
+{
+    for (size_t i = 0; i < needs->memory.n_devices; i++) {
+        const hth_engine_device_share *device = &needs->memory.devices[i];
+        const size_t at = find(seen, device->name);
+
+        if (at < seen->n && hth_engine_share_bytes(&device->share) > 0 && used_of(pools, used, device->name) == 0 &&
+            seen->at[at].found_bytes < hth_fit_device_part(device->total_bytes, 0))
+            return true;
+    }
+    return false;
 }
 
 bool hth_device_pools_are_unseen(const hth_device_pools *seen, const hth_model_needs *needs)
@@ -90,8 +121,5 @@ void hth_device_pools_take_sights(hth_device_pools *pools, const hth_device_pool
 
 uint64_t hth_device_pool_limit(const hth_device_pool *pool, uint64_t limit_bytes)
 {
-    if (limit_bytes > 0)
-        return limit_bytes;
-    return hth_smaller(pool->total_bytes > 0 ? pool->total_bytes - pool->total_bytes / 10 : UINT64_MAX,
-                       pool->found_bytes > 0 ? pool->found_bytes : UINT64_MAX);
+    return limit_bytes > 0 ? limit_bytes : hth_fit_device_part(pool->total_bytes, pool->found_bytes);
 }

@@ -67,7 +67,7 @@ hearth_status hth_measure_run(const hth_worker_options *options, int fd, hearth_
         enter_sandbox(options, &runtime_options);
     status = hearth_runtime_open(&runtime_options, &runtime, err);
     if (status == HEARTH_OK && hth_model_must_fit(&model))
-        status = hth_model_fit_options(runtime, options->model_path, HTH_FIT_TOTAL, &model, &fit, err);
+        status = hth_model_fit_options(runtime, options->model_path, HTH_FIT_TOTAL, options->found, &model, &fit, err);
     if (status == HEARTH_OK)
         status = hth_model_needs_ask(runtime, options->model_path, &model, &needs, err);
     hearth_runtime_close(runtime);

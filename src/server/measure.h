@@ -11,8 +11,8 @@
 
 /*
  * Write the needs of the model to fd as lines "needs ..." (needs_text.h). Uses the model's path and options, adapters,
- * log and sandbox of the options. Must run on the process' first thread, before any other thread exists. Statuses as
- * hth_model_needs_ask.
+ * memory found on devices, log and sandbox of the options. Must run on the process' first thread, before any other
+ * thread exists. Statuses as hth_model_needs_ask.
  */
 hearth_status hth_measure_run(const hth_worker_options *options, int fd, hearth_error *err);
 

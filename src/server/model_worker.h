@@ -50,6 +50,7 @@ typedef struct hth_worker_shared {
     bool is_stopping;           /* no process is started any more */
     hth_learned *learned;       /* the memory of models; never NULL */
     hth_device_pools seen;      /* devices whose free memory this server has seen */
+    unsigned n_sights;          /* that found more there */
     uint64_t n_drops;           /* of kept weights, which others may have shared */
     unsigned n_asked;           /* processes that tell the needs of models, now */
     unsigned n_abandoned;
@@ -58,6 +59,8 @@ typedef struct hth_worker_shared {
     void (*on_change)(void *user_data);
     /* A model has told needs that were made now. */
     void (*on_needs)(const hth_model_needs *needs, void *user_data);
+    /* Could another look at the devices of a model find more memory there? */
+    bool (*may_see_more)(const hth_model_needs *needs, void *user_data);
     /* The share of the memory for rows with which the process of a worker may start now. */
     uint64_t (*ram_share)(const hth_model_worker *worker, void *user_data);
     void *user_data;

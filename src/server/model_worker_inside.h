@@ -110,7 +110,6 @@ struct hth_model_worker {
     /* Needs. */
     uint8_t key[HTH_LEARNED_KEY_BYTES]; /* of file and options */
     bool has_key;                       /* the model has a file */
-    bool has_looked;                    /* this server asked for its needs, and so for the free memory of devices */
     bool was_asked;                     /* nobody needs to be asked for its needs, or can be */
     bool waits_for_needs;               /* it is not planned before they are known */
     bool measures;                      /* the process is one of this key; an older one may end meanwhile */
@@ -118,6 +117,8 @@ struct hth_model_worker {
     hth_learned_model learned;          /* of the key */
     hth_worker_process *asked;          /* the process that tells the needs; NULL: none */
     uint64_t asked_ns;
+    uint64_t answered_ns;   /* it told its needs to this server, and so the free memory of devices; 0: never */
+    unsigned n_sights;      /* of the server, with which the answer was made */
     uint64_t wished_ns;     /* since then it waits for its place; 0: it does not */
     uint64_t ask_ns;        /* not before this time */
     unsigned n_killed;      /* processes that were killed before they answered, or could not start */

@@ -3,8 +3,9 @@
  *
  * A short-lived process of the worker's program reads the metadata of the model and tells its needs (measure.h). A
  * model that waits for its place is not planned before that. The answer is kept (learned.h), and nobody asks again
- * while file and options are the same. Without an answer, the size of the files stands for the needs. After a process
- * that was killed, by a signal or because it was late, another one is asked, later each time.
+ * while file and options are the same. Without an answer, the size of the files and a base for the process stand for
+ * the needs. After a process that was killed, by a signal or because it was late, another one is asked, later each
+ * time.
  */
 #include <assert.h>
 #include <string.h>
@@ -15,9 +16,9 @@
 #include "server/needs_text.h"
 
 enum {
-    ASKED_MAX = 2,  /* processes that answer at once, for all models */
-    TIMES_MAX = 5,  /* a model is asked about so often */
-    TURN_TIMES = 3, /* a model waits for so many times the longest answer for its turn to be asked about */
+    ASKED_MAX = 2,            /* processes that answer at once, for all models */
+    TIMES_MAX = 5,            /* a model is asked about so often */
+    TURN_TIMES = 3,           /* a model waits for so many times the longest answer for its turn to be asked about */
 };
 
 static bool is_known(const hth_model_worker *worker)
@@ -37,7 +38,7 @@ void hth_model_worker_recall(hth_model_worker *worker)
     worker->was_asked = !has_key;
     worker->n_killed = 0;
     worker->ask_ns = 0;
-    worker->has_looked = false;
+    worker->answered_ns = 0;
     worker->bytes = 0;
     worker->measures = false;
     worker->has_worked = false;
@@ -105,11 +106,26 @@ static void on_needs(const char *line, void *user_data)
                      line);
 }
 
-/* Must it be asked, although its needs are kept? They do not tell what other programs left free since then. */
-static bool must_look(const hth_model_worker *worker)
+/*
+ * Must it be asked, although its needs are kept? They do not tell what other programs left free since then: before the
+ * first model is on a device, and where others had much of it, once for each entry. A choice that was made to fit into
+ * less is made anew.
+ */
+static bool must_look(const hth_model_worker *worker, uint64_t now_ns)
 {
-    return is_known(worker) && !worker->has_looked && worker->shared->options->device_memory_bytes == 0 &&
-           hth_device_pools_are_unseen(&worker->shared->seen, &worker->learned.needs);
+    const hth_worker_shared *shared = worker->shared;
+    const hth_model_needs *needs = &worker->learned.needs;
+
+    if (!is_known(worker) || shared->options->device_memory_bytes > 0)
+        return false;
+    if (worker->answered_ns == 0 && hth_device_pools_are_unseen(&shared->seen, needs))
+        return true;
+    if (needs->fit.n_layers_max > 0 && worker->n_sights != shared->n_sights)
+        return true;
+    return worker->answered_ns < worker->wished_ns &&
+           (worker->answered_ns == 0 ||
+            now_ns >= worker->answered_ns + hth_ms_to_ns(shared->options->needs_again_ms)) &&
+           shared->may_see_more(needs, shared->user_data);
 }
 
 bool hth_model_worker_ask(hth_model_worker *worker)
@@ -119,7 +135,7 @@ bool hth_model_worker_ask(hth_model_worker *worker)
 
     if (worker->asked)
         return true;
-    if ((worker->was_asked && !must_look(worker)) || now_ns < worker->ask_ns)
+    if ((worker->was_asked && !must_look(worker, now_ns)) || now_ns < worker->ask_ns)
         return false;
     if (hth_model_worker_waited_long(worker)) /* for a turn, or its file changes all the time */
         return false;
@@ -135,6 +151,7 @@ bool hth_model_worker_ask(hth_model_worker *worker)
                                                                 .ram_fd = -1,
                                                                 .no_sandbox = worker->no_sandbox,
                                                                 .measures = true,
+                                                                .seen = &worker->shared->seen,
                                                                 .on_needs = on_needs,
                                                                 .user_data = worker },
                                  &worker->asked, &err) == HEARTH_OK) {
@@ -157,7 +174,8 @@ void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns)
     has_ended = hth_worker_process_has_ended(worker->asked);
     if (!has_ended && now_ns <= worker->asked_ns + answer_ns(worker))
         return;
-    worker->was_asked = worker->has_looked = true;
+    worker->was_asked = true;
+    worker->answered_ns = now_ns;
     if (worker->answer.n_ctx > 0) {
         worker->learned.needs = worker->answer;
         worker->shared->on_needs(&worker->answer, worker->shared->user_data);
@@ -170,6 +188,7 @@ void hth_model_worker_take_answer(hth_model_worker *worker, uint64_t now_ns)
         hth_log_line(worker->shared->log, HEARTH_LOG_DEBUG, "hearth",
                      "model '%s': the size of its file counts, because its needs are unknown: %s", worker->name, cause);
     }
+    worker->n_sights = worker->shared->n_sights; /* with those of this answer */
     hth_model_worker_stop_asking(worker);
     worker->shared->on_change(worker->shared->user_data);
 }

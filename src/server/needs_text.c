@@ -109,6 +109,26 @@ bool hth_needs_read(const char *line, hth_model_needs *needs)
     return true;
 }
 
+void hth_found_write(const hth_fit_found_device *found, char text[HTH_FOUND_TEXT_BYTES])
+{
+    (void)snprintf(text, HTH_FOUND_TEXT_BYTES, "%" PRIu64 ":%.63s", found->bytes, found->name); /* fits */
+}
+
+bool hth_found_read(const char *text, hth_fit_found_device *out)
+{
+    char *end;
+    uint64_t bytes;
+
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    bytes = strtoull(text, &end, 10);
+    if (bytes > BYTES_MAX || *end != ':' || !end[1] || strlen(end + 1) >= sizeof(out->name))
+        return false;
+    out->bytes = bytes;
+    memcpy(out->name, end + 1, strlen(end + 1) + 1);
+    return true;
+}
+
 uint64_t hth_needs_host_bytes(const hth_model_needs *needs)
 {
     return hth_engine_share_bytes(&needs->memory.host) + needs->memory.repacked_bytes + needs->process_bytes;

@@ -10,6 +10,7 @@
 #define HTH_SERVER_NEEDS_TEXT_H
 
 #include "api/buffer.h"
+#include "models/fit_choice.h"
 #include "models/needs.h"
 
 void hth_needs_write(const hth_model_needs *needs, hth_buffer *out);
@@ -18,6 +19,12 @@ void hth_needs_write(const hth_model_needs *needs, hth_buffer *out);
  * with needs unchanged: it is no such line, its numbers are absurd, or there are too many devices.
  */
 bool hth_needs_read(const char *line, hth_model_needs *needs);
+
+/* "BYTES:NAME", memory that was found on a device (fit_choice.h). */
+enum { HTH_FOUND_TEXT_BYTES = 96 };
+void hth_found_write(const hth_fit_found_device *found, char text[HTH_FOUND_TEXT_BYTES]);
+/* False, with out unchanged: it has another form. */
+bool hth_found_read(const char *text, hth_fit_found_device *out);
 
 /* Bytes on the host: of a worker's process, without rows; and on devices. */
 uint64_t hth_needs_host_bytes(const hth_model_needs *needs);

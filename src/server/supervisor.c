@@ -144,6 +144,20 @@ static hth_device_pools devices_of(const hth_supervisor *supervisor)
     return devices;
 }
 
+/* Add up the bytes that models in memory take of devices. False: those of one are unknown. */
+static bool sum_devices(const hth_supervisor *supervisor, const hth_device_pools *devices, uint64_t used[HTH_POOLS_MAX])
+{
+    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
+        const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+
+        if (hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT)
+            continue;
+        if (!hth_model_worker_share_devices(worker, devices, used))
+            return false;
+    }
+    return true;
+}
+
 /* See what other programs left free on devices, as far as the use of each model with a process is known. */
 static void on_needs(const hth_model_needs *needs, void *user_data)
 {
@@ -151,15 +165,18 @@ static void on_needs(const hth_model_needs *needs, void *user_data)
     const hth_device_pools devices = devices_of(supervisor);
     uint64_t used[HTH_POOLS_MAX] = { 0 };
 
-    for (size_t i = 0; i < supervisor->present.n + supervisor->leaving.n; i++) {
-        const hth_model_worker *worker = hth_supervisor_worker_at(supervisor, i);
+    if (sum_devices(supervisor, &devices, used))
+        supervisor->shared.n_sights += hth_device_pools_see(&supervisor->shared.seen, needs, &devices, used);
+}
 
-        if (hth_model_worker_residence(worker) == HTH_RESIDENCE_OUT)
-            continue;
-        if (!hth_model_worker_share_devices(worker, &devices, used))
-            return;
-    }
-    hth_device_pools_see(&supervisor->shared.seen, needs, &devices, used);
+static bool may_see_more(const hth_model_needs *needs, void *user_data)
+{
+    const hth_supervisor *supervisor = user_data;
+    const hth_device_pools devices = devices_of(supervisor);
+    uint64_t used[HTH_POOLS_MAX] = { 0 };
+
+    return sum_devices(supervisor, &devices, used) &&
+           hth_device_pools_may_grow(&supervisor->shared.seen, needs, &devices, used);
 }
 
 static hth_residency_limits limits_of(const hth_supervisor *supervisor, const hth_device_pools *devices)
@@ -555,6 +572,7 @@ hearth_status hth_supervisor_new(struct event_base *base, const char *program, c
         .learned = hth_learned_open(options->learned_path, log),
         .on_change = on_change,
         .on_needs = on_needs,
+        .may_see_more = may_see_more,
         .ram_share = hth_supervisor_ram_share,
         .user_data = supervisor,
     };

@@ -11,6 +11,7 @@
 #include "api/request.h"
 #include "hearth.h"
 #include "models/adapter_spec.h"
+#include "models/fit_choice.h"
 #include "server/http.h"
 
 typedef struct hth_worker_options {
@@ -28,10 +29,11 @@ typedef struct hth_worker_options {
     const hth_api_defaults *defaults; /* of requests, by the operator; NULL: none, here and below */
     const hth_api_defaults *advice;   /* recommendations in a file beside the model's */
     const char *slot_directory;       /* of saved slots; NULL: slots cannot be saved */
-    uint32_t linger_ms;        /* a prompt is read for so long after its client left; 0: it is cancelled at once */
-    uint32_t silence_ms;       /* after so much silence a stream sends a sign of life; 0: never */
-    uint32_t drain_timeout_ms; /* running requests may finish for so long after SIGTERM */
-    uint32_t save_timeout_ms;  /* of the shutdown save */
+    uint32_t linger_ms;         /* a prompt is read for so long after its client left; 0: it is cancelled at once */
+    uint32_t silence_ms;        /* after so much silence a stream sends a sign of life; 0: never */
+    uint32_t drain_timeout_ms;  /* running requests may finish for so long after SIGTERM */
+    uint32_t save_timeout_ms;   /* of the shutdown save */
+    const hth_fit_found *found; /* on devices, by the front: for hth_measure_run */
     bool sandbox;
 } hth_worker_options;
 

@@ -25,13 +25,14 @@
 #include "base/os.h"
 #include "base/status.h"
 #include "server/lines.h"
+#include "server/needs_text.h"
 #include "server/options.h"
 #include "server/spawn.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 18,    /* arguments behind the model's */
-    READ_BYTES_MAX = 64 << 10, /* in one turn of the loop, which has others to serve */
-    LOG_LINES_MAX = 500,       /* lines that are passed on in a second */
+    OWN_ARGUMENTS_MAX = 18 + 2 * HTH_DEVICES_MAX, /* arguments behind the model's */
+    READ_BYTES_MAX = 64 << 10,                    /* in one turn of the loop, which has others to serve */
+    LOG_LINES_MAX = 500,                          /* lines that are passed on in a second */
     END_WAIT_MS = 5000,
 };
 
@@ -217,6 +218,7 @@ typedef struct command_line {
     const char **argv;
     char *secret; /* "NAME=value" for the environment; NULL: none */
     char numbers[4][24];
+    char found[HTH_DEVICES_MAX][HTH_FOUND_TEXT_BYTES];
 } command_line;
 
 static bool keep_secret(command_line *out, const char *value)
@@ -228,6 +230,20 @@ static bool keep_secret(command_line *out, const char *value)
     if (out->secret)
         (void)snprintf(out->secret, n, "%s=%s", HTH_SERVER_SECRET_VARIABLE, value); /* fits */
     return out->secret != NULL;
+}
+
+/* Add the memory of devices that the server found. */
+static size_t add_found(const hth_device_pools *seen, command_line *out, size_t at)
+{
+    for (size_t i = 0; seen && i < seen->n; i++) {
+        hth_fit_found_device found = { .bytes = seen->at[i].found_bytes };
+
+        (void)snprintf(found.name, sizeof(found.name), "%s", seen->at[i].name); /* fits */
+        hth_found_write(&found, out->found[i]);
+        out->argv[at++] = "--device-found";
+        out->argv[at++] = out->found[i];
+    }
+    return at;
 }
 
 static bool build_command_line(const hth_worker_process_options *options, int control_fd, command_line *out)
@@ -256,6 +272,7 @@ static bool build_command_line(const hth_worker_process_options *options, int co
     if (options->measures) {
         out->argv[at++] = "--measure";
         out->argv[at++] = "--quiet";
+        at = add_found(options->seen, out, at);
     } else {
         out->argv[at++] = "--socket";
         out->argv[at++] = options->socket_path;

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "hearth.h"
+#include "server/device_pools.h"
 
 struct event_base;
 
@@ -30,8 +31,9 @@ typedef struct hth_worker_process_options {
     uint64_t ram_quota;
     const char *adapter_state; /* adapter_state.h; NULL: none */
     bool no_sandbox;
-    bool measures;      /* it tells the needs of the model, and ends: no socket, no status page */
-    const hth_log *log; /* outlives the process; may be NULL */
+    bool measures;                /* it tells the needs of the model, and ends: no socket, no status page */
+    const hth_device_pools *seen; /* for that: memory of devices; NULL: none */
+    const hth_log *log;           /* outlives the process; may be NULL */
     /* A line of needs_text.h. Also called from within hth_worker_process_has_ended; the others are not. */
     void (*on_needs)(const char *line, void *user_data);
     /* Not called from within the functions below. */

@@ -172,8 +172,7 @@ static void do_word(fake *f, const char *word)
         become_ready(f);
     } else if (IS("log")) {
         (void)fprintf(stderr, "%s\n", argument);
-    } else if (IS("needs") || IS("needs-count") || IS("needs-crash") ||
-               IS("needs-hang")) { /* only where they are asked for */
+    } else if (n >= 5 && strncmp(word, "needs", 5) == 0) { /* only where they are asked for */
     } else if (IS("crash")) {
         crash();
     } else if (IS("crash-first")) { /* only when the file was not there */
@@ -227,10 +226,27 @@ static void do_word(fake *f, const char *word)
 #undef IS
 }
 
+/* The lines of a file, which a test may change. */
+static void tell_lines(const fake *f, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char line[256];
+
+    if (!file)
+        exit(1);
+    while (fgets(line, sizeof(line), file))
+        (void)dprintf(f->control_fd, "needs %s", line);
+    (void)fclose(file);
+}
+
 static void tell_needs(const fake *f, const char *word)
 {
     if (strncmp(word, "needs=", 6) == 0)
         (void)dprintf(f->control_fd, "needs %s\n", word + 6);
+    else if (strncmp(word, "needs-file=", 11) == 0)
+        tell_lines(f, word + 11);
+    else if (strncmp(word, "needs-report=", 13) == 0)
+        report(f, word + 13);
     else if (strncmp(word, "needs-count=", 12) == 0)
         (void)count(word + 12);
     else if (strncmp(word, "needs-crash=", 12) == 0 && count(word + 12) < 3)

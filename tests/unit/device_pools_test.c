@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "models/fit_choice.h"
 #include "support/cmocka_all.h"
 
 /* A model that takes so many bytes of a device with a total. */
@@ -89,20 +90,81 @@ TEST(memory_that_other_programs_had_at_first_sight_is_not_for_models)
     uint64_t used[HTH_POOLS_MAX] = { 0 };
 
     assert_true(hth_device_pools_are_unseen(&seen, &here));
-    hth_device_pools_see(&seen, &here, &pools, used); /* a device that does not tell its free memory */
+    assert_false(hth_device_pools_see(&seen, &here, &pools, used)); /* a device that does not tell its free memory */
     assert_int_equal(seen.n, 0);
     hth_device_pools_add(&pools, &here);
     hth_device_pools_add(&pools, &there);
     hth_device_pools_share(&pools, &there, used); /* a model of this server is on B */
     here.memory.devices[0].free_bytes = 600;
     there.memory.devices[0].free_bytes = 750;
-    hth_device_pools_see(&seen, &here, &pools, used);
-    hth_device_pools_see(&seen, &there, &pools, used);
+    assert_true(hth_device_pools_see(&seen, &here, &pools, used));
+    assert_true(hth_device_pools_see(&seen, &there, &pools, used));
     here.memory.devices[0].free_bytes = 400;
-    hth_device_pools_see(&seen, &here, &pools, used); /* no longer the first sight */
+    assert_false(hth_device_pools_see(&seen, &here, &pools, used)); /* others took it later */
     assert_false(hth_device_pools_are_unseen(&seen, &here));
     hth_device_pools_take_sights(&pools, &seen);
     assert_int_equal(hth_device_pool_limit(&pools.at[0], 0), 600);
     assert_int_equal(hth_device_pool_limit(&pools.at[1], 0), 900); /* 950 is more than nine tenths */
     assert_int_equal(hth_device_pool_limit(&pools.at[0], 800), 800);
+}
+
+TEST(memory_that_other_programs_gave_back_is_found_later)
+{
+    hth_model_needs needs = needs_of("A", 100, 1000);
+    hth_device_pools pools = { .n = 0 }, seen = { .n = 0 };
+    uint64_t used[HTH_POOLS_MAX] = { 0 };
+
+    hth_device_pools_add(&pools, &needs);
+    assert_false(hth_device_pools_may_grow(&seen, &needs, &pools, used)); /* it was not seen at all */
+    needs.memory.devices[0].free_bytes = 300;
+    assert_true(hth_device_pools_see(&seen, &needs, &pools, used));
+    assert_true(hth_device_pools_may_grow(&seen, &needs, &pools, used));
+    hth_device_pools_share(&pools, &needs, used);
+    assert_false(hth_device_pools_may_grow(&seen, &needs, &pools, used)); /* its own model is there */
+    needs.memory.devices[0].free_bytes = 700;
+    assert_true(hth_device_pools_see(&seen, &needs, &pools, used));
+    assert_int_equal(seen.at[0].found_bytes, 700); /* without the estimate of its own model */
+    used[1] = 0;
+    needs.memory.devices[0].free_bytes = 950;
+    assert_true(hth_device_pools_see(&seen, &needs, &pools, used));
+    assert_int_equal(seen.n, 1);
+    assert_false(hth_device_pools_may_grow(&seen, &needs, &pools, used)); /* nine tenths are the most */
+    hth_device_pools_take_sights(&pools, &seen);
+    assert_int_equal(hth_device_pool_limit(&pools.at[0], 0), 900);
+}
+
+TEST(a_model_that_is_not_on_a_device_does_not_look_at_it)
+{
+    hth_model_needs needs = needs_of("A", 100, 1000);
+    hth_device_pools pools = { .n = 0 }, seen = { .n = 0 };
+    const uint64_t used[HTH_POOLS_MAX] = { 0 };
+
+    needs.memory.devices[0].free_bytes = 300;
+    assert_true(hth_device_pools_see(&seen, &needs, &pools, used));
+    needs.memory.devices[0].share.cell_bytes = 0;
+    assert_false(hth_device_pools_may_grow(&seen, &needs, &pools, used));
+}
+
+TEST(a_choice_that_fits_has_the_limit_of_the_plan)
+{
+    static const struct row {
+        uint64_t found, free, total;
+    } rows[] = { { 0, 1000, 1000 }, { 0, 600, 1000 }, { 800, 300, 1000 }, { 400, 700, 1000 }, { 950, 940, 1000 },
+                 { 0, 0, 1000 },    { 0, 600, 0 },    { 0, 0, 0 },        { 0, 1000, 1009 } };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_model_needs needs = needs_of("A", 100, rows[i].total);
+        const hth_fit_found found = { .at = { { .name = "A", .bytes = rows[i].found } }, .n = rows[i].found > 0 };
+        const hth_fit_limits limits = { .found = &found };
+        hth_device_pools pools = { .n = 0 }, seen = { .n = 0 };
+        uint64_t used[HTH_POOLS_MAX] = { 0 };
+
+        if (rows[i].found > 0)
+            seen = (hth_device_pools){ .at = { { .name = "A", .found_bytes = rows[i].found } }, .n = 1 };
+        needs.memory.devices[0].free_bytes = rows[i].free;
+        hth_device_pools_add(&pools, &needs);
+        (void)hth_device_pools_see(&seen, &needs, &pools, used); /* the answer with the choice */
+        hth_device_pools_take_sights(&pools, &seen);
+        assert_true(hth_fit_device_limit(&needs.memory.devices[0], &limits) == hth_device_pool_limit(&pools.at[0], 0));
+    }
 }

@@ -112,11 +112,15 @@ TEST(a_device_has_its_limit_or_its_memory_without_a_margin)
     const hth_engine_device_share small = { .free_bytes = 6 * GIB, .total_bytes = 8 * GIB },
                                   large = { .free_bytes = 70 * GIB, .total_bytes = 80 * GIB },
                                   full = { .free_bytes = 1, .total_bytes = 8 * GIB }, unknown = { .free_bytes = 0 };
-    const hth_fit_limits of_free = { .takes_free = true }, of_total = { .takes_free = false },
-                         given = { .device_bytes = 5, .takes_free = true };
+    const hth_fit_found found = { .at = { { .name = "", .bytes = 79 * GIB }, { .name = "B", .bytes = GIB } }, .n = 2 };
+    const hth_fit_limits of_free = { .takes_free = true }, of_plan = { .takes_free = false },
+                         of_found = { .found = &found }, given = { .device_bytes = 5, .takes_free = true };
 
     assert_int_equal(hth_fit_device_limit(&small, &of_free), 6 * GIB - GIB / 2);
-    assert_int_equal(hth_fit_device_limit(&small, &of_total), 8 * GIB / 10 * 9);
+    assert_int_equal(hth_fit_device_limit(&small, &of_plan), 6 * GIB); /* other programs have the rest */
+    assert_int_equal(hth_fit_device_limit(&large, &of_plan), 70 * GIB);
+    assert_int_equal(hth_fit_device_limit(&large, &of_found), 72 * GIB); /* nine tenths: models of the server have 9 */
+    assert_true(hth_fit_device_limit(&unknown, &of_plan) == UINT64_MAX);
     assert_int_equal(hth_fit_device_limit(&large, &of_free), 69 * GIB);
     assert_int_equal(hth_fit_device_limit(&full, &of_free), 0);
     assert_true(hth_fit_device_limit(&unknown, &of_free) == UINT64_MAX);

@@ -138,7 +138,7 @@ FIXTURE_TEST(a_plan_has_the_choice_of_the_load)
     hearth_error err;
 
     f->options.fit_bytes = options.fit_bytes = limit_for(f, N_CTX / 2);
-    assert_ok(hth_model_fit_options(f->runtime, MODEL, HTH_FIT_TOTAL, &options, &fit, &err), err);
+    assert_ok(hth_model_fit_options(f->runtime, MODEL, HTH_FIT_TOTAL, NULL, &options, &fit, &err), err);
     assert_false(options.fit);
     assert_int_equal(fit.n_ctx_max, N_CTX);
     assert_int_equal(fit.n_layers_max, 0);
@@ -166,7 +166,7 @@ static int32_t layers_on(fixture *f, const char *model, hth_fit_room room, hth_m
     options.fit_bytes = MIB; /* the host is no limit */
     options.n_gpu_layers = HEARTH_GPU_LAYERS_AUTO;
     options.n_ctx = 3072;
-    assert_ok(hth_model_fit_options(f->runtime, model, room, &options, fit, &err), err);
+    assert_ok(hth_model_fit_options(f->runtime, model, room, NULL, &options, fit, &err), err);
     *n_ctx = options.n_ctx;
     return options.n_gpu_layers;
 }
@@ -277,7 +277,7 @@ FIXTURE_TEST(no_context_is_chosen_beyond_the_largest_there_can_be)
     options.engine = &engine;
     options.n_ctx = 0;
     options.fit_bytes = limit_for(f, N_CTX / 2);
-    assert_ok(hth_model_fit_options(f->runtime, MODEL, HTH_FIT_TOTAL, &options, &fit, &err), err);
+    assert_ok(hth_model_fit_options(f->runtime, MODEL, HTH_FIT_TOTAL, NULL, &options, &fit, &err), err);
     assert_int_equal(fit.n_ctx_max, 1 << 24);
     assert_in_range(options.n_ctx, N_CTX / 16, N_CTX - 1);
 }

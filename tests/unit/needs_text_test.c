@@ -111,3 +111,21 @@ TEST(there_are_only_so_many_devices)
     assert_false(hth_needs_read("device 1 2 3 4 5 GPU", &needs));
     assert_int_equal(needs.memory.n_devices, HTH_DEVICES_MAX);
 }
+
+TEST(memory_that_was_found_is_read_as_it_was_written)
+{
+    static const char *const wrong[] = { "", "8", "8:", ":A", "-1:A", "8 :A", "x:A", "9999999999999999999:A" };
+    hth_fit_found_device found = { .name = "CUDA0: a device", .bytes = 4096 }, read = { .bytes = 7 };
+    char text[HTH_FOUND_TEXT_BYTES], long_name[100];
+
+    hth_found_write(&found, text);
+    assert_string_equal(text, "4096:CUDA0: a device");
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_false(hth_found_read(wrong[i], &read));
+    (void)snprintf(long_name, sizeof(long_name), "1:%064d", 0);
+    assert_false(hth_found_read(long_name, &read));
+    assert_int_equal(read.bytes, 7);
+    assert_true(hth_found_read(text, &read));
+    assert_int_equal(read.bytes, 4096);
+    assert_string_equal(read.name, "CUDA0: a device");
+}
