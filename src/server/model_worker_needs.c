@@ -19,6 +19,7 @@ enum {
     ASKED_MAX = 2,            /* processes that answer at once, for all models */
     TIMES_MAX = 5,            /* a model is asked about so often */
     TURN_TIMES = 3,           /* a model waits for so many times the longest answer for its turn to be asked about */
+    PROCESS_BYTES = 32 << 20, /* of a process, besides weights, cells and buffers, until one tells it: 20 to 30 MiB */
 };
 
 static bool is_known(const hth_model_worker *worker)
@@ -197,7 +198,7 @@ uint64_t hth_model_worker_host_bytes(const hth_model_worker *worker)
 {
     const hth_model_needs *needs = &worker->learned.needs;
     /* Weights, cells and buffers that nobody has used yet are not in memory, but they may be soon. */
-    const uint64_t least = is_known(worker) ? hth_needs_host_bytes(needs) : worker->file_bytes;
+    const uint64_t least = is_known(worker) ? hth_needs_host_bytes(needs) : worker->file_bytes + PROCESS_BYTES;
 
     return worker->bytes > least ? worker->bytes : least;
 }

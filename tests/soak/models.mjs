@@ -135,9 +135,9 @@ const traffic = async () => {
     }
   }
   // A model whose needs are unknown, because the process that tells them was killed or late, counts with the size of its
-  // file until it is measured (docs/models.md). So the limit may be exceeded until another model has left.
+  // file and a base for its process until it is measured (docs/models.md). So the limit may be exceeded while it is in
+  // memory, and not longer.
   const sampler = async () => {
-    let isExcused = false
     while (goesOn) {
       const { memory, models } = await view(server), pids = childrenOf(server.pid)
       most.used = Math.max(most.used, memory.used_bytes)
@@ -147,11 +147,10 @@ const traffic = async () => {
       most.real = Math.max(most.real, proportionalBytes(pids))
       most.front = Math.max(most.front, residentBytes(server.pid))
       most.workers = Math.max(most.workers, models.filter(({ pid }) => pid).length)
-      const resident = models.filter(({ pid }) => pid)
+      const counted = models.filter(({ pid, state }) => pid || state === 'waiting') // a dead worker keeps its place
       const isOver = memory.used_bytes > memory.limit_bytes
-      isExcused = isOver && (isExcused || resident.some(({ expected }) => !expected))
-      if (isExcused) nExcused++
-      else if (isOver) wrong.push(`the models take ${memory.used_bytes} of ${memory.limit_bytes} bytes: ${resident.map(({ name }) => name)}`)
+      if (isOver && counted.some(({ expected }) => !expected)) nExcused++
+      else if (isOver) wrong.push(`the models take ${memory.used_bytes} of ${memory.limit_bytes} bytes: ${counted.map(({ name }) => name)}`)
       await sleep(100)
     }
   }

@@ -10,7 +10,10 @@
 
 #include "support/supervisor_stage.h"
 
-enum { MIB = 1 << 20 };
+enum {
+    MIB = 1 << 20,
+    PROCESS_MIB = 32, /* that a model counts besides its file, where its worker tells no needs */
+};
 
 static char paths[4][600];
 

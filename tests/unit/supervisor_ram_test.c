@@ -89,7 +89,7 @@ FIXTURE_TEST(a_model_that_is_larger_than_its_part_starts_with_a_share_of_the_res
     (void)snprintf(report, sizeof(report), "report=%s", f->path);
     add(f, "a", WORDS(report, "ready"))->ram_bytes = UINT64_C(64) * MIB;
     f->models[0].path = path;
-    f->options.memory_bytes = UINT64_C(64) * MIB;
+    f->options.memory_bytes = UINT64_C(96) * MIB; /* the model counts with 32 MiB for its process */
     f->options.ram_total_bytes = (uint64_t)BUDGET_MIB * MIB;
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_READY));

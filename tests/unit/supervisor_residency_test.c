@@ -1,7 +1,9 @@
 /*
  * supervisor_residency_test.c - models share memory that has no room for all of them
  */
+#include "base/smaller.h"
 #include "engine/weight_region.h"
+#include "support/serve_set.h"
 #include "support/sized_models.h"
 
 #define FIXTURE_TEST(name) TEST_WITH(fixture, f, name, setup, teardown)
@@ -241,13 +243,13 @@ FIXTURE_TEST(rows_of_an_absent_model_make_room)
     f->words[0][2] = "--do";
     f->words[0][3] = "ready";
     f->words[0][4] = NULL;
-    begin(f, 80);
+    begin(f, 80 + PROCESS_MIB);
     use(f, "a");
     assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
-    assert_true(view(f, 0).memory_bytes >= UINT64_C(36) * MIB);
+    assert_true(view(f, 0).memory_bytes >= (uint64_t)(36 + PROCESS_MIB) * MIB);
     use(f, "b");
-    assert_true(view(f, 0).memory_bytes < UINT64_C(36) * MIB);
+    assert_true(view(f, 0).memory_bytes < (uint64_t)(36 + PROCESS_MIB) * MIB);
 }
 
 /* ---- what requests wait for ---- */
@@ -326,7 +328,7 @@ FIXTURE_TEST(models_that_start_with_the_server_are_asked_first)
     assert_true(view(f, 0).n_starts + view(f, 1).n_starts == 1);
 }
 
-FIXTURE_TEST(without_an_answer_the_size_of_the_files_counts)
+FIXTURE_TEST(without_an_answer_the_size_of_the_files_and_a_base_for_the_process_count)
 {
     static const char *const strange[] = { "needs=host 1", "needs=nothing", "needs=device 1 2 3 4 5 GPU" };
 
@@ -339,7 +341,7 @@ FIXTURE_TEST(without_an_answer_the_size_of_the_files_counts)
     begin(f, 9000);
     for (size_t i = 0; i < 3; i++) {
         use(f, f->models[i].name);
-        assert_true(view(f, i).memory_bytes / MIB == 100);
+        assert_true(view(f, i).memory_bytes / MIB == 100 + PROCESS_MIB);
         assert_int_equal(view(f, i).needs.n_ctx, 0);
     }
     for (size_t i = 0; i < 3; i++)
@@ -400,7 +402,7 @@ FIXTURE_TEST(the_memory_that_a_worker_took_is_known_to_the_next_server)
     start(f);
     bytes = view(f, 0).measured_bytes;
     assert_true(bytes > 0);
-    assert_int_equal(view(f, 0).memory_bytes, bytes);
+    assert_int_equal(view(f, 0).memory_bytes, hth_larger(bytes, (uint64_t)PROCESS_MIB * MIB)); /* its file is empty */
     assert_true(is_in(f, 0, HTH_WORKER_STOPPED));
     assert_true(view(f, 1).measured_bytes > 0 && view(f, 1).measured_bytes < MIB * UINT64_C(1024));
     assert_int_equal(view(f, 1).memory_bytes / MIB, 1025);
@@ -510,6 +512,7 @@ FIXTURE_TEST(a_server_that_knows_its_models_looks_at_the_device_again)
     (void)snprintf(word, sizeof(word), "needs-count=%s", f->path);
     (void)snprintf(path, sizeof(path), "%s/needs", f->directory);
     f->options.learned_path = path;
+    f->options.needs_again_ms = 600000;
     add_models_of_a_used_device(f, word);
     begin(f, 9000);
     use(f, "a");
@@ -526,6 +529,86 @@ FIXTURE_TEST(a_server_that_knows_its_models_looks_at_the_device_again)
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
     use(f, "a"); /* once is enough */
     assert_string_equal(text_of(f->path, text, sizeof(text)), "xx");
+}
+
+static void leave(fixture *f, const char *model, size_t i)
+{
+    hearth_error err;
+
+    assert_int_equal(hth_supervisor_unload(f->supervisor, model, &err), HEARTH_OK);
+    run_until(f, is_in(f, i, HTH_WORKER_STOPPED));
+}
+
+/* Model "a" takes 3,000 MiB of a device with 5,000, of which so many are free. fit: a line of its choice, or "". */
+static void set_free(fixture *f, unsigned n_mib, const char *fit)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text), "device 3145728000 0 0 %llu 5242880000 GPU\n%shost 0 0 0 0 0 512\n",
+                   (unsigned long long)n_mib * MIB, fit);
+    hth_test_file_write(f->directory, "lines", text, 0600);
+}
+
+static uint64_t device_limit_mib(const fixture *f)
+{
+    return hth_supervisor_memory_of(f->supervisor).pools[1].limit_bytes / MIB;
+}
+
+FIXTURE_TEST(memory_of_a_device_that_another_program_gave_back_is_found_when_no_model_is_there)
+{
+    char lines[600], count[600], text[64];
+
+    (void)snprintf(lines, sizeof(lines), "needs-file=%s/lines", f->directory);
+    (void)snprintf(count, sizeof(count), "needs-count=%s", f->path);
+    f->options.needs_again_ms = 0;
+    add_models_of_a_device(f);
+    set_words(f, 0, WORDS(count, lines, "ready"));
+    set_free(f, 3500, "");
+    begin(f, 9000);
+    use(f, "a");
+    assert_int_equal(device_limit_mib(f), 3500);
+    set_free(f, 4000, "");
+    use(f, "a"); /* it is there already */
+    assert_int_equal(device_limit_mib(f), 3500);
+    leave(f, "a", 0);
+    use(f, "a");
+    assert_int_equal(device_limit_mib(f), 4000);
+    leave(f, "a", 0);
+    set_free(f, 1000, ""); /* what others take later is a matter of pressure */
+    use(f, "a");
+    assert_int_equal(device_limit_mib(f), 4000);
+    leave(f, "a", 0);
+    set_free(f, 4900, "");
+    use(f, "a");
+    assert_int_equal(device_limit_mib(f), 4500); /* nine tenths */
+    leave(f, "a", 0);
+    use(f, "a"); /* there is nothing more to find */
+    assert_string_equal(text_of(f->path, text, sizeof(text)), "xxxx");
+}
+
+FIXTURE_TEST(a_choice_that_fits_is_told_what_was_found_and_is_made_anew_when_more_is)
+{
+    char lines[600], report[600];
+
+    (void)snprintf(lines, sizeof(lines), "needs-file=%s/lines", f->directory);
+    (void)snprintf(report, sizeof(report), "needs-report=%s", f->path);
+    f->options.needs_again_ms = 600000;
+    add_models_of_a_device(f);
+    set_words(f, 0, WORDS(report, lines, "ready"));
+    set_words(f, 1, WORDS("needs=device 1048576 0 0 4718592000 5242880000 GPU", "needs=host 0 0 0 0 0 512", "ready"));
+    set_free(f, 3500, "fit 4096 20 33\n");
+    begin(f, 9000);
+    use(f, "a");
+    assert_false(text_has(f->path, "--device-found"));
+    leave(f, "a", 0);
+    assert_int_equal(unlink(f->path), 0);
+    use(f, "a"); /* nothing has changed */
+    assert_false(exists(f->path));
+    leave(f, "a", 0);
+    use(f, "b"); /* its answer has more */
+    assert_int_equal(device_limit_mib(f), 4500);
+    use(f, "a");
+    assert_true(text_has(f->path, "arg --device-found\narg 4718592000:GPU\n"));
 }
 
 FIXTURE_TEST(an_operator_may_limit_the_memory_of_devices)
@@ -556,7 +639,7 @@ FIXTURE_TEST(a_model_without_needs_may_be_on_a_device)
     (void)add_sized(f, "b", 100);
     begin(f, 9000);
     use(f, "a");
-    assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true, NULL) / MIB, 100);
+    assert_int_equal(hth_supervisor_relieve(f->supervisor, 1, true, NULL) / MIB, 100 + PROCESS_MIB);
     run_until(f, is_in(f, 0, HTH_WORKER_STOPPED));
 }
 
@@ -607,11 +690,11 @@ FIXTURE_TEST(repacked_weights_that_models_share_count_once)
     run_until(f, used_mib(f) == 20);
     assert_int_equal(view(f, 1).host_weights_bytes / MIB, 20);
     use(f, "a");
-    run_until(f, used_mib(f) == 30);
+    run_until(f, used_mib(f) == 30 + PROCESS_MIB);
     use(f, "b");
-    run_until(f, used_mib(f) == 10 + 10 + 20);
+    run_until(f, used_mib(f) == 10 + 10 + 20 + 2 * PROCESS_MIB);
     assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
-    run_until(f, used_mib(f) == 30);
+    run_until(f, used_mib(f) == 30 + PROCESS_MIB);
     assert_int_equal(hth_supervisor_unload(f->supervisor, "b", &err), HEARTH_OK);
     run_until(f, used_mib(f) == 20);
     assert_true(hth_weight_regions_bytes(folder, f->models[0].path) > 0);
@@ -623,13 +706,13 @@ FIXTURE_TEST(repacked_weights_that_models_share_count_once_after_a_reload_and_wh
     char folder[600];
 
     add_sharers(f, folder);
-    begin(f, 45);
+    begin(f, 45 + 2 * PROCESS_MIB);
     use(f, "a");
     use(f, "b");
     run_until(f, n_turns++ == 10);
     hth_supervisor_reconfigure(f->supervisor, &f->options);
     run_until(f, n_turns++ == 20);
-    assert_int_equal(used_mib(f), 10 + 10 + 20);
+    assert_int_equal(used_mib(f), 10 + 10 + 20 + 2 * PROCESS_MIB);
     assert_true(is_in(f, 0, HTH_WORKER_READY) && is_in(f, 1, HTH_WORKER_READY));
 }
 
@@ -653,8 +736,8 @@ FIXTURE_TEST(weights_that_models_share_are_not_pinned_by_that)
     hearth_error err;
 
     add_sharers(f, folder);
-    (void)add_sized(f, "c", 45);
-    begin(f, 60);
+    (void)add_sized(f, "c", 75);
+    begin(f, 120); /* "c" is larger than what pinned weights would leave */
     use(f, "a");
     use(f, "b");
     assert_int_equal(hth_supervisor_set_residency(f->supervisor, "c", HTH_RESIDENCY_PINNED_DEVICE, &err), HEARTH_OK);
@@ -668,7 +751,7 @@ FIXTURE_TEST(weights_that_another_process_holds_count_on_and_an_idle_model_makes
     add_sharers(f, folder);
     (void)add_sized(f, "c", 30);
     (void)add_sized(f, "d", 30);
-    begin(f, 60);
+    begin(f, 65 + 2 * PROCESS_MIB);
     use(f, "c");
     held = weights_of_a(f, folder);
     use(f, "d");
@@ -688,7 +771,7 @@ FIXTURE_TEST(kept_weights_make_room_and_rows_stay)
     f->words[0][6] = NULL;
     f->models[0].ram_bytes = f->options.ram_total_bytes = 2 * MIB;
     (void)add_sized(f, "c", 50);
-    begin(f, 60);
+    begin(f, 60 + PROCESS_MIB);
     use(f, "a");
     run_until(f, hth_supervisor_memory_of(f->supervisor).rows_bytes >= MIB);
     assert_int_equal(hth_supervisor_unload(f->supervisor, "a", &err), HEARTH_OK);
