@@ -118,10 +118,10 @@ struct hth_model_worker {
     hth_worker_process *asked;          /* the process that tells the needs; NULL: none */
     uint64_t asked_ns;
     uint64_t answered_ns;   /* it told its needs to this server, and so the free memory of devices; 0: never */
-    unsigned n_sights;      /* of the server, with which the answer was made */
     uint64_t wished_ns;     /* since then it waits for its place; 0: it does not */
     uint64_t ask_ns;        /* not before this time */
     unsigned n_killed;      /* processes that were killed before they answered, or could not start */
+    unsigned n_sights;      /* of the server, with which the answer was made */
     hth_model_needs answer; /* the lines that it has told */
 
     char last_cause[HTH_CAUSE_BYTES]; /* of the last death, "" */
