@@ -128,6 +128,7 @@ static const char *map_draft(hth_pool *pool, const char *value)
 /* ---- the table; the document has it in this order ---- */
 
 static const flag flags[] = {
+    { { "--hf-repo", "-hf", "-hfr" }, VALUE, RENAMED, .to = "--model" },
     { { "--ctx-size", "-c" }, VALUE, RENAMED, .to = "--ctx", .map = map_count },
     { { "--batch-size" }, VALUE, RENAMED, .to = "--batch" },
     { { "--parallel", "-np" }, VALUE, RENAMED, .to = "--n-parallel", .map = map_count },
@@ -213,7 +214,6 @@ static const flag flags[] = {
       .to = "every model that can make embeddings makes them; --no-embeddings turns it off" },
     { { "--warmup" }, NOTHING, WITHOUT_EFFECT, .to = "a model that reports ready needs no warm-up" },
     { { "--no-warmup" }, NOTHING, WITHOUT_EFFECT, .to = "there is none" },
-    { { "--offline" }, NOTHING, WITHOUT_EFFECT, .to = "the server fetches nothing" },
     { { "--log-colors" }, PERHAPS, WITHOUT_EFFECT, .to = "the log has none" },
     { { "--log-timestamps" }, NOTHING, WITHOUT_EFFECT, .to = "every line has its time" },
     { { "--log-prefix" }, NOTHING, WITHOUT_EFFECT, .to = "every line has its level" },
@@ -228,10 +228,6 @@ static const flag flags[] = {
       .to = "pages send keys, not cookies; --cors-origin lists the origins that may" },
     { { "--api-prefix" }, VALUE, REFUSED, .to = "a proxy in front can remove a prefix" },
     { { "--path" }, VALUE, REFUSED, .to = "pages are not served; --cors-origin lists their origins" },
-    { { "--hf-repo", "-hf", "-hfr" },
-      VALUE,
-      REFUSED,
-      .to = "'hearth pull OWNER/REPO:QUANT' downloads a model and prints the path for -m" },
     { { "--mmproj", "-mm" }, VALUE, REFUSED, .to = "pictures and sound are not read" },
 };
 

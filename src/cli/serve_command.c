@@ -17,6 +17,7 @@
 #include "base/whole_file.h"
 #include "cli/commands.h"
 #include "cli/llama_flags.h"
+#include "cli/model_source.h"
 #include "cli/output.h"
 #include "cli/serve_config.h"
 #include "server/front.h"
@@ -300,6 +301,37 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
     return false;
 }
 
+/*
+ * Download the models of the command line that are missing, before anything waits for the server. A reload does not: it
+ * must not stop a server that answers.
+ */
+static bool download_models(const serve *s)
+{
+    for (size_t i = 0; i < s->flags.n_models; i++) {
+        char path[PATH_MAX];
+        hearth_error err;
+
+        if (hth_model_source_find(hth_serve_given_path(s->flags.models[i]), true, false, path, &err) != HEARTH_OK) {
+            (void)fprintf(stderr, "hearth: %s\n", err.message);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int load_and_act(serve *s, hth_problems *problems)
+{
+    const bool may_download = !s->flags.is_offline && !s->flags.check && !s->flags.print_config;
+
+    if (may_download && !download_models(s))
+        return HTH_EXIT_FAILED;
+    s->set = hth_serve_set_new(s->argc, s->argv, &s->flags, problems);
+    if (s->set)
+        return act(s, problems);
+    hth_problems_print(problems, stderr);
+    return HTH_EXIT_FAILED;
+}
+
 int hth_command_serve(int argc, char **argv)
 {
     serve *s = calloc(1, sizeof(*s));
@@ -313,14 +345,8 @@ int hth_command_serve(int argc, char **argv)
     } else {
         s->argc = argc;
         s->argv = argv;
-        if (parse(s, problems, &exit_code)) {
-            s->set = hth_serve_set_new(s->argc, s->argv, &s->flags, problems);
-            exit_code = HTH_EXIT_FAILED;
-            if (s->set)
-                exit_code = act(s, problems);
-            else
-                hth_problems_print(problems, stderr);
-        }
+        if (parse(s, problems, &exit_code))
+            exit_code = load_and_act(s, problems);
         hth_serve_set_free(s->set ? &s->set->options : NULL);
     }
     if (s) {

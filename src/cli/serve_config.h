@@ -46,6 +46,11 @@ bool hth_serve_set_names(const hth_serve_set *set, const char *name);
  * *settings is unchanged.
  */
 hearth_status hth_serve_pressure_read(const char *text, hth_pressure_settings *settings, hearth_error *err);
+/*
+ * The path, or the name of a hub's model, in a model given as "FILE" or "NAME=FILE". A path that exists as a whole is a
+ * file, also with '=' in it. Points into given.
+ */
+const char *hth_serve_given_path(const char *given);
 /* Free the set of these options. Accepts NULL. */
 void hth_serve_set_free(const hth_server_options *options);
 

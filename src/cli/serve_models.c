@@ -127,23 +127,28 @@ void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const c
     l->models[l->n_models++] = *model;
 }
 
-/* Add a model given as "FILE" or "NAME=FILE". A path that exists as a whole is a file, also with '=' in it. */
+const char *hth_serve_given_path(const char *given)
+{
+    const char *equals = strchr(given, '=');
+
+    return equals && access(given, F_OK) != 0 ? equals + 1 : given;
+}
+
+/* Add a model given as "FILE" or "NAME=FILE". */
 static void add_flag_model(hth_serve_loader *l, const char *given)
 {
     hth_serve_model model = l->o->defaults;
-    const char *equals = strchr(given, '=');
+    const char *path = hth_serve_given_path(given);
     const char *slash = strrchr(given, '/'), *name;
 
-    model.setup.path = given;
-    if (equals && access(given, F_OK) != 0) {
-        name = hth_pool_text(l->pool, given, (size_t)(equals - given));
-        model.setup.path = equals + 1;
+    if (path != given) {
+        name = hth_pool_text(l->pool, given, (size_t)(path - 1 - given));
     } else {
         name = slash ? slash + 1 : given;
         name = hth_pool_text(l->pool, name, hth_gguf_stem(name, strlen(name)));
     }
     model.name = name;
-    model.setup.path = hth_model_source_downloaded(l->pool, model.setup.path, l->problems);
+    model.setup.path = hth_model_source_downloaded(l->pool, path, l->problems);
     if (!name)
         (void)hth_serve_no_memory(l);
     else if (!*model.setup.path)

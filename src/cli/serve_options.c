@@ -426,10 +426,10 @@ static const hth_option file_rows[] = {
 static const hth_option flag_rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Server" },
     { "model", 'm', HTH_OPTION_TEXTS, "[NAME=]FILE",
-      "serve this model, a GGUF file (default name: the file's without .gguf) or a downloaded OWNER/REPO[:QUANT]; may "
-      "be "
-      "repeated",
+      "serve this model, a GGUF file (default name: the file's without .gguf) or OWNER/REPO[:QUANT] of a hub, which is "
+      "downloaded at the first start; may be repeated",
       TEXTS(models, HTH_SERVE_MODELS_MAX), .is_common = true },
+    { "offline", 0, HTH_OPTION_FLAG, NULL, "download no models", .offset = AT(is_offline) },
     { "config", 0, HTH_OPTION_TEXT, "FILE", "the configuration file; flags win over its values",
       .offset = AT(config_file), .is_common = true },
     { "check", 0, HTH_OPTION_FLAG, NULL,

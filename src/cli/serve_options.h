@@ -73,6 +73,7 @@ typedef struct hth_serve_options {
 
     const char *config_file;
     const char *port_file;
+    bool is_offline; /* no model is downloaded */
     bool check;
     bool print_config;
     bool print_keys;

@@ -196,8 +196,11 @@ refuse 1 "the hub has no 't/missing'" run t/missing -p x
 "$hearth" cache why t/tiny -p "Once upon a time" >"$work/out" || expect "exit code of cache why" $? 1
 refuse 1 "the hub has no 't/missing'" embed t/missing x
 
-# A server serves what is there, in its sandbox, and downloads nothing.
+# A server downloads a model before it listens, and serves it in its sandbox. A check downloads nothing.
 refuse 1 "'t/small' is not in the cache.*; download it with 'hearth pull'" serve -m t/small --check
+refuse 1 "'t/small' is not in the cache.*; download it with 'hearth pull'" serve -m t/small --offline
+refuse 1 "the hub has no 't/missing'" serve -m name=t/missing
+"$hearth" models rm t/tiny:Q4_K_M -y >"$work/out" 2>&1 || fail "models rm: $(cat "$work/out")"
 serve -m t/tiny:Q4_K_M
 [ "$(curl -s "$url/v1/models" | node -p 'JSON.parse(fs.readFileSync(0)).data[0].id')" = tiny:Q4_K_M ] || fail "its name"
 ask 200 "$url/v1/completions" -d '{"prompt": "Once upon a time", "max_tokens": 4, "temperature": 0}'

@@ -52,6 +52,7 @@ TEST(a_usual_line_has_our_names)
     expect("-m x.gguf -c 4096 -ngl 99 -np 4 -ctk q8_0 -ctv q8_0 -b 256 -t 8 --host ::1 --port 80",
            "-m x.gguf --ctx=4096 --gpu-layers=99 --n-parallel=4 --type-k=q8_0 --type-v=q8_0 -b 256 --threads=8 "
            "--host ::1 --port 80");
+    expect("-hf a/b:Q4_0 --offline", "--model=a/b:Q4_0 --offline");
     expect("--ctx-size 4096 --n-gpu-layers=7 --parallel 2 --batch-size 64 --cache-ram 512",
            "--ctx=4096 --gpu-layers=7 --n-parallel=2 --batch=64 --ram=512M");
     expect("--cors-origins localhost,https://a.example --ssl-key-file k --ssl-cert-file c -v",
@@ -110,7 +111,6 @@ TEST(what_is_not_offered_says_why)
         const char *given, *message;
     } cases[] = {
         { "--context-shift", "--context-shift is not offered: a shifted context" },
-        { "-hf a/b:Q4_0", "-hf is not offered: 'hearth pull OWNER/REPO:QUANT' downloads" },
         { "--mmproj x.gguf", "--mmproj is not offered: pictures" },
         { "--ctx-size", "--ctx-size needs a value" },
         { "-ngl", "-ngl needs a value" },
