@@ -3,9 +3,13 @@
  *
  * Such a set reads no file of the configuration: it has the models of the last reading, and the named ones, each read
  * anew from its order. It holds the set of that reading, to which most of its texts belong. So what is wrong with a
- * file
- * now, or half edited, does not matter, and an order that fails leaves nothing behind.
+ * file now, or half edited, does not matter, and an order that fails leaves nothing behind.
+ *
+ * A reload reads all orders again. What is wrong with one by then, such as a file that is gone, is a warning: a file of
+ * the configuration that is right must not be refused for it. The model is left out, and its order stays for the next
+ * reload.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -47,7 +51,55 @@ static bool find_file(hth_serve_loader *l, const hth_named_model *named, hth_ser
     return l->problems->n_errors == n_before && (model->setup.path || hth_serve_no_memory(l));
 }
 
-bool hth_serve_named_models_read(hth_serve_loader *l)
+static bool copy_order(const hth_serve_loader *l, const hth_named_model *named, hth_named_model *out)
+{
+    *out = (hth_named_model){ .name = copy(l, named->name),
+                              .settings = copy(l, named->settings),
+                              .path = copy(l, named->path),
+                              .is_left_out = named->is_left_out };
+    return (out->name && out->settings && (out->path || !named->path)) || hth_serve_no_memory(l);
+}
+
+/* Add the model of an order. */
+static void add_model(hth_serve_loader *l, hth_named_model *named)
+{
+    hth_serve_model model = l->o->defaults;
+
+    model.name = named->name;
+    model.start = HTH_START_ON_DEMAND;
+    if (!hth_serve_name_is_good(model.name))
+        hth_problems_add(l->problems, "a model is called '%.128s'; %s", model.name, HTH_SERVE_NAME_RULE);
+    else if (read_settings(l, named->settings, &model) && find_file(l, named, &model))
+        hth_serve_model_finish(l, &model, "");
+    named->path = model.setup.path;
+}
+
+/* The same at a reload: a model that cannot be served any more is left out, with a warning. False without memory. */
+static bool add_again(hth_serve_loader *l, hth_named_model *named)
+{
+    hth_problems *all = l->problems, *own = calloc(1, sizeof(*own)); /* large */
+    const char *path = named->path;
+    const size_t n_before = l->n_models;
+
+    if (!own)
+        return hth_serve_no_memory(l);
+    l->problems = own;
+    add_model(l, named);
+    if (l->n_models > n_before)
+        hth_serve_check_model(&l->models[n_before], own);
+    l->problems = all;
+    named->is_left_out = own->n_errors > 0;
+    if (named->is_left_out) {
+        l->n_models = n_before;
+        named->path = path;
+        hth_problems_warn(all, "model '%s', which an operator's order added, is left out until the next reload: %s",
+                          named->name, hth_problems_first(own));
+    }
+    free(own);
+    return true;
+}
+
+bool hth_serve_named_models_read(hth_serve_loader *l, bool is_reload)
 {
     hth_named_model *list = hth_pool_alloc(l->pool, (l->n_named + 1) * sizeof(*list));
 
@@ -56,19 +108,10 @@ bool hth_serve_named_models_read(hth_serve_loader *l)
     l->set->n_read = l->n_models;
     l->set->named = list;
     for (size_t i = 0; i < l->n_named; i++) {
-        const hth_named_model *named = &l->named[i];
-        hth_serve_model model = l->o->defaults;
-
-        model.name = copy(l, named->name);
-        model.start = HTH_START_ON_DEMAND;
-        list[i] = (hth_named_model){ .name = model.name, .settings = copy(l, named->settings) };
-        if (!model.name || !list[i].settings)
-            return hth_serve_no_memory(l);
-        if (!hth_serve_name_is_good(model.name))
-            hth_problems_add(l->problems, "a model is called '%.128s'; %s", model.name, HTH_SERVE_NAME_RULE);
-        else if (read_settings(l, list[i].settings, &model) && find_file(l, named, &model))
-            hth_serve_model_finish(l, &model, "");
-        list[i].path = model.setup.path;
+        if (!copy_order(l, &l->named[i], &list[i]) || (is_reload && !add_again(l, &list[i])))
+            return false;
+        if (!is_reload && !list[i].is_left_out) /* an order for one model does not look at the files of others */
+            add_model(l, &list[i]);
     }
     l->set->n_named = l->n_named;
     return true;
@@ -98,7 +141,7 @@ static hth_serve_set *set_of(const hth_serve_set *current, const hth_named_model
     memcpy(l->models, base->models, base->n_read * sizeof(*l->models));
     l->n_models = base->n_read;
     l->set->models = l->models;
-    if (hth_serve_named_models_read(l) && hth_serve_workers_make(l))
+    if (hth_serve_named_models_read(l, false) && hth_serve_workers_make(l))
         hth_serve_check_default_model(l);
     return l->set;
 }
@@ -108,17 +151,20 @@ hth_serve_set *hth_serve_set_with(const hth_serve_set *current, const char *name
 {
     hth_named_model named[HTH_SERVE_MODELS_MAX];
     hth_serve_set *set;
+    size_t n = 0;
 
     if (current->n_named == HTH_SERVE_MODELS_MAX) {
         hth_problems_add(problems, "model '%.128s' is one too many; at most %d are allowed", name,
                          HTH_SERVE_MODELS_MAX);
         return NULL;
     }
-    memcpy(named, current->named, current->n_named * sizeof(*named));
-    named[current->n_named] = (hth_named_model){ .name = name, .settings = settings };
-    set = set_of(current, named, current->n_named + 1, problems);
+    for (size_t i = 0; i < current->n_named; i++) /* one that is left out gives its name away */
+        if (!current->named[i].is_left_out || strcmp(current->named[i].name, name) != 0)
+            named[n++] = current->named[i];
+    named[n++] = (hth_named_model){ .name = name, .settings = settings };
+    set = set_of(current, named, n, problems);
     if (set && problems->n_errors == 0)
-        hth_serve_set_check_model(set, set->options.n_models - 1, problems);
+        hth_serve_check_model(&set->models[set->options.n_models - 1], problems);
     return set;
 }
 

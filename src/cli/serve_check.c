@@ -186,34 +186,36 @@ static void check_memory(const hth_server_options *options, hth_problems *proble
                           (unsigned long long)(rows >> 20), (unsigned long long)(memory >> 20));
 }
 
-static void check_model(const hth_serve_set *set, size_t i, bool thorough, hth_problems *problems)
+void hth_serve_check_model(const hth_serve_model *model, hth_problems *problems)
 {
-    const hth_serve_model *model = &set->models[i];
-
     check_model_file(model, problems);
     if (model->setup.chat_template && !hth_chat_template_is_name(model->setup.chat_template))
         check_readable("the chat template", model->setup.chat_template, problems);
     check_readable("the chat template", model->setup.chat_template_file, problems);
     check_signing_key(&model->setup, problems);
     check_readable("the folder of adapters (lora_dir)", model->setup.adapters.directory, problems);
-    for (size_t j = 0; j < i; j++)
-        if (is_same_cache(&model->setup, &set->models[j].setup))
-            return; /* already checked */
-    if (thorough)
-        check_cache(&model->setup, problems);
 }
 
-void hth_serve_set_check_model(const hth_serve_set *set, size_t i, hth_problems *problems)
+/* The cache of the i-th model, unless one of those before has it, too. */
+static void check_cache_of(const hth_serve_set *set, size_t i, hth_problems *problems)
 {
-    check_model(set, i, false, problems);
+    const hth_model_setup *setup = &set->models[i].setup;
+
+    for (size_t j = 0; j < i; j++)
+        if (is_same_cache(setup, &set->models[j].setup))
+            return;
+    check_cache(setup, problems);
 }
 
 void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *problems)
 {
     const hth_server_options *options = &set->options;
 
-    for (size_t i = 0; i < options->n_models; i++)
-        check_model(set, i, thorough, problems);
+    for (size_t i = 0; i < options->n_models; i++) {
+        hth_serve_check_model(&set->models[i], problems);
+        if (thorough)
+            check_cache_of(set, i, problems);
+    }
     check_memory(options, problems);
     check_folder("the folder of saved slots (slot_save_path)", options->slot_directory, problems);
     check_pressure_library(options->pressure_library, problems);

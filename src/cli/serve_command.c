@@ -72,6 +72,26 @@ static const hth_server_options *hand_out(hth_serve_set *set, hth_problems *prob
     return set ? &set->options : NULL;
 }
 
+/* What hinders nothing, for the log. False without memory. */
+static bool keep_warnings(hth_serve_set *set, const hth_problems *problems)
+{
+    const char **list = hth_pool_alloc(set->pool, (problems->n + 1) * sizeof(*list));
+    size_t n = 0;
+
+    for (size_t i = 0; list && i < problems->n; i++) {
+        const char *message = problems->list[i].message;
+
+        if (!problems->list[i].is_warning)
+            continue;
+        list[n] = hth_pool_text(set->pool, message, strlen(message));
+        if (!list[n++])
+            return false;
+    }
+    set->options.warnings = list;
+    set->options.n_warnings = n;
+    return list != NULL;
+}
+
 static const hth_server_options *reload(const hth_server_options *current, void *user_data, hearth_error *err)
 {
     serve *s = user_data;
@@ -83,6 +103,8 @@ static const hth_server_options *reload(const hth_server_options *current, void 
     set = problems ? hth_serve_set_new(s->argc, s->argv, &s->flags, problems) : NULL;
     if (set && problems->n_errors == 0)
         hth_serve_set_check(set, false, problems);
+    if (set && !keep_warnings(set, problems))
+        hth_problems_add(problems, "no memory for the configuration");
     return hand_out(set, problems, " (and more; 'hearth serve --check' with the same flags shows all)", err);
 }
 

@@ -264,6 +264,9 @@ void hth_serve_check_default_model(const hth_serve_loader *l)
     for (size_t i = 0; name && i < l->n_models; i++)
         if (strcmp(l->models[i].name, name) == 0)
             return;
+    for (size_t i = 0; name && i < l->n_named; i++) /* one of them may be left out */
+        if (strcmp(l->named[i].name, name) == 0)
+            return;
     if (name && strcmp(name, HTH_NO_DEFAULT_MODEL) != 0)
         hth_problems_add(l->problems,
                          "default (--default-model) is '%s', which is no model here; give the name of one, or none",

@@ -15,7 +15,7 @@ struct hth_serve_set {
     hth_serve_options effective;   /* the options that it was made of */
     const hth_serve_model *models; /* [options.n_models], in the same order */
     size_t n_read;                 /* the first of them, without those that operators named */
-    const hth_named_model *named;  /* [n_named] */
+    const hth_named_model *named;  /* [n_named], also those that are left out */
     size_t n_named;
     hth_config_presets presets;
     const hth_serve_set *base; /* owns what the set took over; NULL: it took over nothing */
@@ -60,8 +60,8 @@ void hth_serve_set_free(const hth_server_options *options);
  */
 void hth_serve_set_check(const hth_serve_set *set, bool thorough, hth_problems *problems);
 
-/* The same for the files of the i-th model. */
-void hth_serve_set_check_model(const hth_serve_set *set, size_t i, hth_problems *problems);
+/* The same for the files of one model, not thoroughly. */
+void hth_serve_check_model(const hth_serve_model *model, hth_problems *problems);
 
 /* Print the set as a configuration file. False when out fails. */
 bool hth_serve_config_print(const hth_serve_set *set, FILE *out);

@@ -47,9 +47,12 @@ bool hth_serve_name_is_good(const char *name);
 /* Check a model whose options are complete, and add it. where begins messages. */
 void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const char *where);
 /* The models that operators named, behind all others. False without memory. */
-bool hth_serve_named_models_read(hth_serve_loader *l);
+bool hth_serve_named_models_read(hth_serve_loader *l, bool is_reload);
 
-/* The models of flags, sections and the folder, and named ones. Errors are in problems; false: without memory, or no folder. */
+/*
+ * The models of flags, sections and the folder, and named ones. Errors are in problems; false: without memory, or no
+ * folder.
+ */
 bool hth_serve_models_read(hth_serve_loader *l);
 /* The models of the server's options, with the command lines of their workers. */
 bool hth_serve_workers_make(const hth_serve_loader *l);

@@ -194,15 +194,17 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
         hth_serve_model_finish(l, &model, where);
 }
 
-/* Is there a model with this name or path, also among those that operators named? Either may be NULL. */
+/*
+ * Is there a model with this name or path? path may be NULL. Of the models that operators named, only the names count:
+ * an order adds a model and takes none away.
+ */
 static bool is_served(const hth_serve_loader *l, const char *name, const char *path)
 {
     for (size_t i = 0; i < l->n_models; i++)
-        if ((name && strcmp(l->models[i].name, name) == 0) || (path && strcmp(l->models[i].setup.path, path) == 0))
+        if (strcmp(l->models[i].name, name) == 0 || (path && strcmp(l->models[i].setup.path, path) == 0))
             return true;
     for (size_t i = 0; i < l->n_named; i++)
-        if ((name && strcmp(l->named[i].name, name) == 0) ||
-            (path && l->named[i].path && strcmp(l->named[i].path, path) == 0))
+        if (strcmp(l->named[i].name, name) == 0)
             return true;
     return false;
 }
@@ -249,7 +251,7 @@ bool hth_serve_models_read(hth_serve_loader *l)
         add_file_model(l, l->sections[i]);
     for (size_t i = 0; i < found.n; i++)
         add_found_model(l, &found.list[i]);
-    if (!hth_serve_named_models_read(l))
+    if (!hth_serve_named_models_read(l, true))
         return false;
     if (n == 0 && l->o->server.models_folder)
         hth_problems_warn(l->problems, "there is no model in '%s' yet; a GGUF file that comes there is served at once",

@@ -38,11 +38,12 @@ typedef struct hth_serve_model {
     size_t n_tags;
 } hth_serve_model;
 
-/* A model that an operator named while the server runs (POST /admin/models). It is read anew with each set of options. */
+/* A model that an operator named while the server runs (POST /admin/models), read anew with each set of options. */
 typedef struct hth_named_model {
     const char *name;
     const char *settings; /* a JSON object with the keys of a model's section */
     const char *path;     /* of its file, as the first reading found it; NULL: not yet */
+    bool is_left_out;     /* at the last reload it could not be served */
 } hth_named_model;
 
 /* Texts belong to the command line or to the pool of the configuration. */
@@ -50,9 +51,8 @@ typedef struct hth_serve_options {
     hth_server_options server; /* without lists, which are below until everything is read */
     const char *listen[HTH_SERVE_LISTEN_MAX];
     size_t n_listen;
-    const char
-        /* --host, each with one or several hosts between commas; used with --port instead of listen */
-        *hosts[HTH_SERVE_LISTEN_MAX];
+    /* --host, each with one or several hosts between commas; used with --port instead of listen */
+    const char *hosts[HTH_SERVE_LISTEN_MAX];
     size_t n_hosts;
     uint32_t port;
     bool has_port;

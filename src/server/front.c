@@ -31,7 +31,7 @@ enum {
     LAST_REPLIES_MS = 5000,  /* for clients to take their last replies after that */
     LAST_LOOK_MS = 10,
     OPERATORS_CONNECTIONS = 16, /* on their own listener, beyond all other connections */
-    CONNECTIONS_FEW = 1024,     /* fewer are worth a warning */
+    CONNECTIONS_FEW = 1024,     /* fewer are worth a warning; a limit that leaves more is an ordinary one */
 };
 
 /* ---- sets of options ---- */
@@ -74,7 +74,7 @@ static hth_http_options http_options(const hth_front *front, const hth_server_op
     uint32_t n_connections = hth_descriptors_for(options->connections_max, options->requests_max);
 
     if (n_connections < options->connections_max)
-        hth_log_line(&front->log, n_connections < CONNECTIONS_FEW ? HEARTH_LOG_WARNING : HEARTH_LOG_INFO, "hearth",
+        hth_log_line(&front->log, n_connections < CONNECTIONS_FEW ? HEARTH_LOG_WARNING : HEARTH_LOG_DEBUG, "hearth",
                      "the system's limit of open files allows %u connections and not %u (limits.connections_max): "
                      "raise it (LimitNOFILE=, ulimit -n)",
                      n_connections, options->connections_max);
@@ -202,6 +202,8 @@ bool hth_front_reload(hth_front *front, hearth_error *err)
     hth_kept_streams_set_options(front->kept, &kept);
     hth_event_feed_set_heartbeat(front->feed, options->keep_alive_ms);
     hth_folder_watch_set(front->folders, options->watched_folders, options->n_watched_folders);
+    for (size_t i = 0; i < options->n_warnings; i++)
+        hth_warn(&front->log, "%s", options->warnings[i]);
     hth_info(&front->log, "the configuration was read anew");
     return true;
 }
@@ -350,7 +352,7 @@ static hearth_status take_models(hth_front *front, const hth_server_options *opt
     }
     if (!take_options(front, options, hth_supervisor_set_models, err))
         return err->status;
-    hth_info(&front->log, "model '%s' %s by an operator's order", name, done);
+    hth_info(&front->log, "an operator's order %s model '%s'", done, name);
     return HEARTH_OK;
 }
 
@@ -364,7 +366,7 @@ static hearth_status order_name_model(const char *name, const char *settings, vo
     if (!may_change(front, err))
         return err->status;
     return take_models(front, hooks->name_model(front->options->options, name, settings, hooks->user_data, err), name,
-                       "is served", err);
+                       "added", err);
 }
 
 static hearth_status order_forget_model(const char *name, void *user_data, hearth_error *err)
@@ -377,7 +379,7 @@ static hearth_status order_forget_model(const char *name, void *user_data, heart
     if (!may_change(front, err))
         return err->status;
     return take_models(front, hooks->forget_model(front->options->options, name, hooks->user_data, err), name,
-                       "is not served any more", err);
+                       "took back", err);
 }
 
 static hearth_status order_set_pressure(const char *text, void *user_data, hearth_error *err)

@@ -32,8 +32,9 @@ typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNA
 typedef enum hth_folder_names { HTH_FOLDER_NAMES_FILE, HTH_FOLDER_NAMES_METADATA } hth_folder_names;
 
 typedef struct hth_server_model {
-    const char *name;           /* the name that clients use */
-    const char *const *worker;  /* options of its worker's command line, ending with NULL: "--model", "x.gguf", ... */
+    const char *name; /* the name that clients use */
+    const char *const
+        *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", "--name", "x", ... */
     uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
     bool on_demand;             /* start the worker with the first request, not with the server */
     bool is_pinned;             /* its worker never ends to make room for another model */
@@ -73,6 +74,8 @@ typedef enum hth_log_format { HTH_LOG_AUTO, HTH_LOG_TEXT, HTH_LOG_JSON } hth_log
 typedef struct hth_server_options {
     const hth_server_model *models; /* [n_models] */
     size_t n_models;
+    const char *const *warnings; /* [n_warnings]: what is wrong and hinders nothing, as the reload has found it */
+    size_t n_warnings;
     const char *models_folder; /* in which some of them were found; NULL: none */
     hth_folder_names models_folder_names;
     /* It and its sub-folders. A change in one of them is a reason to reload. [n_watched_folders] */

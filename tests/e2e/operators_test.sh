@@ -69,8 +69,18 @@ ask 400 "$admin/admin/models" -d '{"name":"late","path":"/nowhere/late.gguf"}'; 
 ask 400 "$admin/admin/models" -d "{\"name\":\"tiny\",\"path\":\"$work/late.gguf\"}"; has "there is a model 'tiny' already"
 ask 201 "$admin/admin/models" -d "{\"name\":\"late\",\"path\":\"$work/late.gguf\"}"
 ask 200 "$url/v1/completions" -d '{"model":"late","prompt":"Once","max_tokens":2}'; has '"model": *"late"'
+ask 200 "$admin/admin/models"; cp "$work/reply" "$work/out"
+line=/proc/$(value 'r.models[1].pid')/cmdline
+[ ! -r "$line" ] || expect "names on a worker's command line" "$(tr '\0' '\n' <"$line" | grep -c -e '^--name$')" 1
 ask 200 "$admin/admin/reload" -X POST; ask 200 "$url/v1/models/late"
 ask 200 "$url/v1/completions" -d '{"prompt":"Once","max_tokens":2}'; has '"model": *"tiny"'
+# While its file is gone, reloads leave it out.
+mv "$work/late.gguf" "$work/away"
+ask 200 "$admin/admin/reload" -X POST; ask 404 "$url/v1/models/late"
+logged "model 'late', which an operator's order added, is left out until the next reload"
+mv "$work/away" "$work/late.gguf"
+ask 200 "$admin/admin/reload" -X POST; ask 200 "$url/v1/models/late"
+ask 200 "$url/v1/completions" -d '{"model":"late","prompt":"Once","max_tokens":2}'
 ask 404 "$admin/admin/models/tiny" -X DELETE; has "was named while the server runs"
 ask 200 "$admin/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
 logged "orders DELETE /admin/models/late"
@@ -112,7 +122,7 @@ refuse 1 "refuses with 404: no model 'late' was named" models forget late
 refuse 2 "takes the names of models" models forget
 cd - >/dev/null
 expect "reloads by orders" "$(grep -c 'was read anew' "$work/log")" "$n"
-logged "model 'late' is served by an operator's order"
+logged "an operator's order added model 'late'"
 serve_stop
 
 # /health waits for the first model, as in llama-server. A model whose file is cut short never loads.

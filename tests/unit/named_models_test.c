@@ -178,6 +178,8 @@ static void reload(fixture *f)
     flags.n_named = f->set->n_named;
     memset(&problems, 0, sizeof(problems));
     take(f, hth_serve_set_new(3, argv, &flags, &problems));
+    hth_serve_set_check(f->set, false, &problems);
+    assert_int_equal(problems.n_errors, 0);
 }
 
 FIXTURE_TEST(the_default_may_be_a_named_model_and_then_stays)
@@ -219,4 +221,99 @@ FIXTURE_TEST(a_file_of_a_watched_folder_does_not_take_the_name_of_a_named_model)
     reload(f);
     assert_int_equal(f->set->options.n_models, 1);
     assert_string_equal(f->set->models[0].setup.path, "stub:");
+}
+
+/* An order for a model of a file in the folder, which is written before. */
+static void name_file(fixture *f, const char *model, const char *file)
+{
+    char settings[700];
+
+    hth_test_file_write(f->directory, file, "GGUF", 0600);
+    (void)snprintf(settings, sizeof(settings), "{\"path\":\"%s/%s\"}", f->directory, file);
+    name(f, model, settings);
+}
+
+static bool warns(const char *text)
+{
+    for (size_t i = 0; i < problems.n; i++)
+        if (problems.list[i].is_warning && strstr(problems.list[i].message, text))
+            return true;
+    return false;
+}
+
+FIXTURE_TEST(a_named_model_whose_file_is_gone_is_left_out_until_the_file_comes_back)
+{
+    char path[600];
+
+    name_file(f, "late", "late.gguf");
+    (void)snprintf(path, sizeof(path), "%s/late.gguf", f->directory);
+    assert_int_equal(unlink(path), 0);
+    name(f, "other", "{\"path\":\"stub:\"}"); /* an order does not look at the files of others */
+    assert_int_equal(f->set->options.n_models, 3);
+    reload(f);
+    assert_true(warns("model 'late', which an operator's order added, is left out until the next reload: model 'late': "
+                      "cannot open '"));
+    assert_int_equal(f->set->options.n_models, 2);
+    assert_string_equal(f->set->models[1].name, "other");
+    assert_true(hth_serve_set_names(f->set, "late"));
+    hth_test_file_write(f->directory, "late.gguf", "GGUF", 0600);
+    name(f, "more", "{\"path\":\"stub:\"}");
+    assert_int_equal(f->set->options.n_models, 3); /* not before a reload */
+    reload(f);
+    assert_false(warns("left out"));
+    assert_int_equal(f->set->options.n_models, 4);
+    assert_string_equal(f->set->models[1].name, "late");
+    assert_string_equal(f->set->models[1].setup.path, path);
+}
+
+FIXTURE_TEST(a_model_that_is_left_out_may_be_the_default_and_gives_its_name_away)
+{
+    char path[600];
+
+    name_file(f, "late", "late.gguf");
+    hth_test_file_write(f->directory, "h.conf", "default = late\nmodel two { path = 'stub:' }\n", 0600);
+    (void)snprintf(path, sizeof(path), "%s/late.gguf", f->directory);
+    assert_int_equal(unlink(path), 0);
+    reload(f);
+    assert_int_equal(f->set->options.n_models, 1);
+    name(f, "late", "{\"path\":\"stub:\"}");
+    assert_int_equal(f->set->options.n_models, 2);
+    assert_int_equal(f->set->n_named, 1);
+    reload(f);
+    assert_false(warns("left out"));
+    assert_string_equal(f->set->models[1].setup.path, "stub:");
+}
+
+FIXTURE_TEST(an_order_that_new_presets_or_names_made_wrong_is_left_out)
+{
+    name(f, "late", "{\"path\":\"stub:\",\"preset\":\"small\"}");
+    name(f, "again", "{\"path\":\"stub:\",\"aliases\":[\"two\"]}");
+    hth_test_file_write(f->directory, "h.conf", "model two { path = 'stub:' }\n", 0600);
+    reload(f);
+    assert_true(warns("model 'late', which an operator's order added, is left out"));
+    assert_true(warns("there is no preset 'small'"));
+    assert_true(warns("the alias 'two' of model 'again' is the name of model 'two', too"));
+    assert_int_equal(f->set->options.n_models, 1);
+    hth_test_file_write(f->directory, "h.conf", "preset small { context = 512 }\nmodel three { path = 'stub:' }\n",
+                        0600);
+    reload(f);
+    assert_false(warns("left out"));
+    assert_int_equal(f->set->options.n_models, 3);
+}
+
+FIXTURE_TEST(a_file_of_a_watched_folder_keeps_its_own_model_beside_a_named_one)
+{
+    char text[600];
+
+    (void)snprintf(text, sizeof(text), "models_dir = %s\n", f->directory);
+    hth_test_file_write(f->directory, "h.conf", text, 0600);
+    hth_test_file_write(f->directory, "here.gguf", "GGUF", 0600);
+    reload(f);
+    name_file(f, "second", "here.gguf");
+    assert_int_equal(f->set->options.n_models, 2);
+    reload(f);
+    assert_int_equal(f->set->options.n_models, 2);
+    assert_string_equal(f->set->models[0].name, "here");
+    assert_string_equal(f->set->models[1].name, "second");
+    assert_string_equal(f->set->models[0].setup.path, f->set->models[1].setup.path);
 }
