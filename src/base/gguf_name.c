@@ -66,3 +66,22 @@ void hth_gguf_part_path(const char *path, const hth_gguf_part *part, unsigned nu
 {
     (void)snprintf(out, capacity, "%.*s-%05u-of-%05u.gguf", (int)part->n_stem, path, number, part->n_parts);
 }
+
+unsigned hth_gguf_n_files(const char *path)
+{
+    hth_gguf_part part;
+
+    return strlen(path) < HTH_GGUF_PATH_BYTES && hth_gguf_part_read(path, &part) && part.n_parts <= HTH_GGUF_PARTS_MAX
+             ? part.n_parts
+             : 1;
+}
+
+const char *hth_gguf_file(const char *path, unsigned i, char buffer[HTH_GGUF_PATH_BYTES])
+{
+    hth_gguf_part part;
+
+    if (hth_gguf_n_files(path) == 1 || !hth_gguf_part_read(path, &part))
+        return path;
+    hth_gguf_part_path(path, &part, i + 1, buffer, HTH_GGUF_PATH_BYTES);
+    return buffer;
+}

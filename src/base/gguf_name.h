@@ -33,4 +33,14 @@ bool hth_gguf_part_read(const char *path, hth_gguf_part *out);
 /* Write the path of another part of the file, number 1 .. 99999, which is as long as path. */
 void hth_gguf_part_path(const char *path, const hth_gguf_part *part, unsigned number, char *out, size_t capacity);
 
+enum { HTH_GGUF_PATH_BYTES = 4096 };
+
+/*
+ * The files of the model at path: all parts if its name is that of a part, else this one, also when there would be more
+ * than HTH_GGUF_PARTS_MAX. At least 1.
+ */
+unsigned hth_gguf_n_files(const char *path);
+/* The path of file i of them, from 0: path itself, or what is written to buffer. */
+const char *hth_gguf_file(const char *path, unsigned i, char buffer[HTH_GGUF_PATH_BYTES]);
+
 #endif

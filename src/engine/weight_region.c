@@ -7,11 +7,10 @@
  *   4. rename to NAME.weights, and hold a shared lock instead
  *
  * NAME is the first 32 hex digits of a digest of the key: the model's files (device, inode, size, times), the machine
- * text, the number and the size.
- * A step that looks at names or changes them holds the folder's lock, which nobody holds for long: not while weights
- * are written or checked. All locks are flock(), which the kernel drops with the process. So a file without a lock has
- * no holder. A crash before 4 leaves a NAME.filling without a lock, a crash after 4 a NAME.weights without one. The
- * next process that opens a region in the folder maps it or removes it.
+ * text, the number and the size. A step that looks at names or changes them holds the folder's lock, which nobody holds
+ * for long: not while weights are written or checked. All locks are flock(), which the kernel drops with the process.
+ * So a file without a lock has no holder. A crash before 4 leaves a NAME.filling without a lock, a crash after 4 a
+ * NAME.weights without one. The next process that opens a region in the folder maps it or removes it.
  *
  * Every process that maps a region checks all of it: the size, the header, and a CRC32C of the weights. The pages are
  * allocated before they are written, so a full file system is an error at step 1 and no SIGBUS at step 2.
@@ -121,20 +120,13 @@ static int add_file(hth_sha256 *sha, const char *path)
 
 int hth_weight_model_digest(const char *path, uint8_t out[HTH_WEIGHT_MODEL_BYTES])
 {
-    char part_path[PATH_MAX];
-    hth_gguf_part part;
+    const unsigned n = hth_gguf_n_files(path);
+    char buffer[HTH_GGUF_PATH_BYTES];
     hth_sha256 *sha = hth_sha256_new();
     int problem = sha ? 0 : ENOMEM;
 
-    if (!problem && strlen(path) < sizeof(part_path) && hth_gguf_part_read(path, &part) &&
-        part.n_parts <= HTH_GGUF_PARTS_MAX) {
-        for (unsigned i = 1; !problem && i <= part.n_parts; i++) {
-            hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
-            problem = add_file(sha, part_path);
-        }
-    } else if (!problem) {
-        problem = add_file(sha, path);
-    }
+    for (unsigned i = 0; !problem && i < n; i++)
+        problem = add_file(sha, hth_gguf_file(path, i, buffer));
     if (!problem)
         hth_sha256_peek(sha, out);
     hth_sha256_free(sha);
@@ -382,7 +374,10 @@ static int remove_unheld(const char *path, bool also_kept, const uint32_t *machi
     return problem;
 }
 
-/* except: the path that the caller is about to open, or NULL. */
+/*
+ * Remove files without a holder. Kept files of this machine stay while their model is as it was. except: the path that
+ * the caller is about to open.
+ */
 static void sweep_locked(const char *folder, const char *except, const uint32_t *machine)
 {
     char path[PATH_MAX];
@@ -395,22 +390,10 @@ static void sweep_locked(const char *folder, const char *except, const uint32_t 
         if (!ends_with(entry->d_name, ready_suffix) && !ends_with(entry->d_name, filling_suffix))
             continue;
         if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path) &&
-            !(except && strcmp(path, except) == 0))
+            strcmp(path, except) != 0)
             (void)remove_unheld(path, ends_with(entry->d_name, filling_suffix), machine); /* else the next sweep does */
     }
     (void)closedir(directory);
-}
-
-void hth_weight_regions_sweep(const char *folder)
-{
-    struct stat st;
-    int fd = -1;
-
-    if (access(folder, F_OK) != 0 || open_folder(folder, &fd, &st, NULL) != HEARTH_OK)
-        return;
-    if (lock_patiently(fd, LOCK_EX))
-        sweep_locked(folder, NULL, NULL);
-    (void)close(fd);
 }
 
 /* ---- the files of a model ---- */

@@ -31,10 +31,11 @@ int hth_weight_model_digest(const char *path, uint8_t out[HTH_WEIGHT_MODEL_BYTES
 
 /*
  * Map the region if it is there and whole. Otherwise begin to fill it: its memory is then writable. key is read during
- * the call only. Waits for each other process that fills the region or examines the folder, half a minute at most.
- * HEARTH_BUSY: one took longer. HEARTH_MISUSE: everybody may write to the folder, or its owner is neither this user nor
- * root. HEARTH_NO_MEMORY: the folder has no room. HEARTH_IO and others: the error says it. Every failure leaves the
- * caller with the engine's way: memory of its own.
+ * the call only. Other files of the folder that nobody holds are removed; kept ones stay while their model is as it was
+ * and the machine text is the same. Waits for each other process that fills the region or examines the folder, half a
+ * minute at most. HEARTH_BUSY: one took longer. HEARTH_MISUSE: everybody may write to the folder, or its owner is
+ * neither this user nor root. HEARTH_NO_MEMORY: the folder has no room. HEARTH_IO and others: the error says it. Every
+ * failure leaves the caller with the engine's way: memory of its own.
  */
 hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weight_region **out, hearth_error *err);
 
@@ -48,14 +49,15 @@ bool hth_weight_region_has_layout(const hth_weight_region *region, const uint8_t
 const char *hth_weight_region_path(const hth_weight_region *region);
 
 /*
- * The caller has filled the memory: it becomes read-only, and others can map it. On failure they cannot, and do not wait
- * for it; the memory stays.
+ * The caller has filled the memory: it becomes read-only, and others can map it. On failure they cannot, and do not
+ * wait for it; the memory stays.
  */
 hearth_status hth_weight_region_publish(hth_weight_region *region, const uint8_t layout[HTH_WEIGHT_LAYOUT_BYTES],
                                         hearth_error *err);
 /*
- * The contents turned out wrong, or will not be complete: remove the file, so that nobody maps it again or waits for it.
- * This and close wait for the folder's lock, half a minute at most. Without the lock, the file stays until a sweep.
+ * The contents turned out wrong, or will not be complete: remove the file, so that nobody maps it again or waits for
+ * it. This and close wait for the folder's lock, half a minute at most. Without the lock, the file stays until somebody
+ * opens a region there.
  */
 void hth_weight_region_reject(hth_weight_region *region);
 /* Unmap. The last holder removes the file, unless that holder's key says keep. Accepts NULL. */
@@ -63,11 +65,6 @@ void hth_weight_region_close(hth_weight_region *region);
 
 /* ---- a whole folder: any thread; these functions read files ---- */
 
-/*
- * Remove files without a holder. Kept files stay while their model is as it was. Opening a region does the same, and
- * removes kept files of another machine text.
- */
-void hth_weight_regions_sweep(const char *folder);
 /* Bytes of the files in a folder that are of a model, whoever holds them. */
 uint64_t hth_weight_regions_bytes(const char *folder, const char *model_path);
 /*

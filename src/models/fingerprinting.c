@@ -4,7 +4,6 @@
 #include "models/fingerprinting.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -53,29 +52,19 @@ struct hth_fingerprinting {
 /* The parts of the split model whose first part is at path. A part that is missing is an error of the engine. */
 static unsigned count_parts(const char *path)
 {
-    char part_path[PATH_MAX];
-    hth_gguf_part part;
+    const unsigned n = hth_gguf_n_files(path);
+    char buffer[HTH_GGUF_PATH_BYTES];
 
-    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.number != 1 ||
-        part.n_parts > HTH_GGUF_PARTS_MAX)
-        return 1;
-    for (unsigned i = 2; i <= part.n_parts; i++) {
-        hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
-        if (access(part_path, F_OK) != 0)
+    for (unsigned i = 1; i < n; i++)
+        if (access(hth_gguf_file(path, i, buffer), F_OK) != 0)
             return 1;
-    }
-    return part.n_parts;
+    return n;
 }
 
 /* The path of part i, counted from 0; it may be that of one file. */
-static const char *part_at(const hth_fingerprinting *f, unsigned i, char path[PATH_MAX])
+static const char *part_at(const hth_fingerprinting *f, unsigned i, char buffer[HTH_GGUF_PATH_BYTES])
 {
-    hth_gguf_part part;
-
-    if (f->n_parts == 1 || !hth_gguf_part_read(f->path, &part))
-        return f->path;
-    hth_gguf_part_path(f->path, &part, i + 1, path, PATH_MAX);
-    return path;
+    return f->n_parts == 1 ? f->path : hth_gguf_file(f->path, i, buffer);
 }
 
 /* Is it the same file, with the same size and times? */
@@ -109,7 +98,7 @@ static void on_piece(uint64_t offset, void *user_data)
 
 static hearth_status make_part(hth_fingerprinting *f, unsigned i, uint8_t out[HTH_SHA256_BYTES])
 {
-    char buffer[PATH_MAX];
+    char buffer[HTH_GGUF_PATH_BYTES];
     const char *path = part_at(f, i, buffer);
     hth_fingerprint found;
     const hearth_status status = hth_fingerprint_file(path, &f->options, &found, &f->err);
@@ -187,7 +176,7 @@ hearth_status hth_fingerprinting_new(const char *path, const hth_fingerprint_opt
     assert(n_parts > 0);
     f->n_parts = n_parts;
     for (unsigned i = 0; i < n_parts; i++) {
-        char buffer[PATH_MAX];
+        char buffer[HTH_GGUF_PATH_BYTES];
 
         if (stat(part_at(f, i, buffer), &f->before[i]) != 0)
             f->before[i] = (struct stat){ .st_nlink = 0 };
@@ -223,7 +212,7 @@ static hearth_status check_files(const hth_fingerprinting *f, hearth_error *err)
     struct stat now;
 
     for (unsigned i = 0; i < f->n_parts; i++) {
-        char buffer[PATH_MAX];
+        char buffer[HTH_GGUF_PATH_BYTES];
         const char *path = part_at(f, i, buffer);
 
         if (stat(path, &now) != 0 || !is_unchanged(&f->before[i], &now))

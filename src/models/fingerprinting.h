@@ -29,8 +29,7 @@ float hth_fingerprinting_fraction(const hth_fingerprinting *fingerprinting);
 /*
  * Wait for the fingerprint, once. Meanwhile progress (NULL: no calls) is told this part, on the thread that waits, and
  * cancels the work if it returns false; it is told 1 at the end. HEARTH_IO when a file has changed, or was replaced,
- * since the beginning: then the
- * engine may have loaded other bytes than were hashed. HEARTH_CANCELLED.
+ * since the beginning: then the engine may have loaded other bytes than were hashed. HEARTH_CANCELLED.
  */
 hearth_status hth_fingerprinting_wait(hth_fingerprinting *fingerprinting, hearth_load_progress_fn progress,
                                       void *user_data, uint8_t out[32], hearth_error *err);

@@ -17,8 +17,10 @@
 #include "models/adapter_spec.h"
 
 typedef struct hth_sandbox_paths {
-    /* Readable files and folders with their contents. The first part of a split model stands for all its parts. */
+    /* Readable files and folders with their contents, also behind links. */
     const char *const *read; /* ending with NULL */
+    /* Readable files; a link among them opens nothing. */
+    const char *const *own_files; /* ending with NULL */
     /* Readable and writable folders. Missing ones are made, with mode 0700. */
     const char *const *write; /* ending with NULL; an empty path is skipped, above, too */
     /* TCP ports, of any machine, that may be connected to. With any port, host names may be looked up, too. */

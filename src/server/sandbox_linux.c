@@ -13,7 +13,6 @@
  * Arguments tell a call on another process from a call on the own one: zero stands for the own process or thread. The
  * number of another thread looks like that of another process, so it is denied.
  */
-#include "base/gguf_name.h"
 #include "server/sandbox.h"
 
 #include <errno.h>
@@ -89,23 +88,40 @@ typedef struct ruleset {
     int errnum; /* of the first rule that could not be added; 0: all were */
 } ruleset;
 
+/* fd: opened as a path, of this mode. */
+static void allow_opened(ruleset *set, int fd, mode_t mode, uint64_t rights)
+{
+    path_beneath_attr rule = { .allowed = rights & set->handled, .parent_fd = fd };
+
+    if (!S_ISDIR(mode))
+        rule.allowed &= FS_OF_FILES; /* the kernel refuses other rights for a file */
+    if (syscall(SYS_landlock_add_rule, set->fd, RULE_PATH_BENEATH, &rule, 0) != 0 && set->errnum == 0)
+        set->errnum = errno;
+}
+
 /* A missing path needs no rule. */
 static void allow(ruleset *set, const char *path, uint64_t rights)
 {
-    path_beneath_attr rule = { .allowed = rights & set->handled };
+    const int fd = *path ? open(path, O_PATH | O_CLOEXEC) : -1;
     struct stat st;
-    int fd;
 
-    if (!*path)
-        return;
-    fd = open(path, O_PATH | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
-        rule.allowed &= FS_OF_FILES; /* the kernel refuses other rights for a file */
-    rule.parent_fd = fd;
-    if (syscall(SYS_landlock_add_rule, set->fd, RULE_PATH_BENEATH, &rule, 0) != 0 && set->errnum == 0)
-        set->errnum = errno;
+    if (fstat(fd, &st) == 0)
+        allow_opened(set, fd, st.st_mode, rights);
+    (void)close(fd); /* a path only */
+}
+
+/* A file to read. What a link leads to stays closed: who may make files beside a model must not open others to it. */
+static void allow_own_file(ruleset *set, const char *path)
+{
+    const int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        allow_opened(set, fd, st.st_mode, FS_READ_FILE);
     (void)close(fd); /* a path only */
 }
 
@@ -118,21 +134,6 @@ static void allow_like(ruleset *set, const char *pattern, uint64_t rights)
             allow(set, found.gl_pathv[i], rights);
     }
     globfree(&found);
-}
-
-/* "x-00001-of-00003.gguf" stands for all its parts. */
-static void allow_parts(ruleset *set, const char *path)
-{
-    enum { PARTS_MAX = 1000 };
-    char part_path[4096];
-    hth_gguf_part part;
-
-    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part))
-        return;
-    for (unsigned i = 1; i <= part.n_parts && i <= PARTS_MAX; i++) {
-        hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
-        allow(set, part_path, FS_TO_READ);
-    }
 }
 
 /* The program's folder, which has its modules, and the library folder beside it. */
@@ -273,10 +274,10 @@ static int restrict_files(const hth_sandbox_paths *paths, long version)
     if (set.fd < 0)
         return errno;
     allow_system(&set);
-    for (const char *const *path = paths->read; *path; path++) {
+    for (const char *const *path = paths->read; *path; path++)
         allow(&set, *path, FS_TO_READ);
-        allow_parts(&set, *path);
-    }
+    for (const char *const *path = paths->own_files; *path; path++)
+        allow_own_file(&set, *path);
     for (const char *const *path = paths->write; *path; path++) {
         make_folder(*path);
         allow(&set, *path, FS_TO_WRITE);

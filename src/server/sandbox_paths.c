@@ -13,7 +13,8 @@
 #include "models/control_vector.h"
 
 enum {
-    READ_MAX = 5 + 2 * 2 * HTH_GGUF_PARTS_MAX + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX,
+    MODEL_FILES_MAX = 2 * HTH_GGUF_PARTS_MAX, /* with those of a draft model */
+    READ_MAX = 3 + MODEL_FILES_MAX + HTH_ADAPTERS_MAX + HEARTH_CONTROL_VECTORS_MAX,
     WRITE_MAX = 24,
     PATH_BYTES = 4096,
 };
@@ -21,6 +22,7 @@ enum {
 typedef struct list {
     hth_sandbox_paths paths; /* first: the caller gets this */
     const char *read[READ_MAX + 1];
+    const char *digests[MODEL_FILES_MAX + 1];
     const char *write[WRITE_MAX + 1];
     uint16_t ports[HTH_RPC_SERVERS_MAX + 1];
     char default_cache[PATH_BYTES];
@@ -44,31 +46,30 @@ static const char *keep(strings *texts, const char *text)
     return copy ? memcpy(copy, text, n) : NULL; /* the counting pass uses no text */
 }
 
-/* A file of a model, and the digest beside it. Returns n_read behind them. */
-static size_t keep_file(list *all, strings *texts, const char *path, bool trusts_digests, size_t n_read)
+/* All files of a model: they may be links, so that their folder would not do. Returns n behind them. */
+static size_t keep_model(list *all, strings *texts, const char *path, size_t n)
 {
-    char digest[PATH_BYTES];
-    const int n = snprintf(digest, sizeof(digest), "%s.sha256", path);
+    const unsigned n_files = hth_gguf_n_files(path);
+    char buffer[HTH_GGUF_PATH_BYTES];
 
-    all->read[n_read++] = keep(texts, path);
-    if (trusts_digests && n > 0 && (size_t)n < sizeof(digest))
-        all->read[n_read++] = keep(texts, digest);
-    return n_read;
+    for (unsigned i = 0; i < n_files; i++)
+        all->read[n++] = keep(texts, hth_gguf_file(path, i, buffer));
+    return n;
 }
 
-/* All parts of a split model: they may be links, so that their folder would not do. Returns n_read behind them. */
-static size_t keep_model(list *all, strings *texts, const char *path, bool trusts_digests, size_t n_read)
+/* The digests that may lie beside the files of a model. Returns n behind them. */
+static size_t keep_digests(list *all, strings *texts, const char *path, size_t n)
 {
-    char part_path[PATH_BYTES];
-    hth_gguf_part part;
+    const unsigned n_files = hth_gguf_n_files(path);
+    char buffer[HTH_GGUF_PATH_BYTES], digest[HTH_GGUF_PATH_BYTES];
 
-    if (strlen(path) >= sizeof(part_path) || !hth_gguf_part_read(path, &part) || part.n_parts > HTH_GGUF_PARTS_MAX)
-        return keep_file(all, texts, path, trusts_digests, n_read);
-    for (unsigned i = 1; i <= part.n_parts; i++) {
-        hth_gguf_part_path(path, &part, i, part_path, sizeof(part_path));
-        n_read = keep_file(all, texts, part_path, trusts_digests, n_read);
+    for (unsigned i = 0; i < n_files; i++) {
+        const int length = snprintf(digest, sizeof(digest), "%s.sha256", hth_gguf_file(path, i, buffer));
+
+        if (length > 0 && (size_t)length < sizeof(digest))
+            all->digests[n++] = keep(texts, digest);
     }
-    return n_read;
+    return n;
 }
 
 /* One pass with at NULL counts their bytes. */
@@ -76,10 +77,15 @@ static void fill(list *all, strings *texts, const char *model_path, const hearth
                  const hth_adapter_specs *adapters, const hearth_runtime_options *runtime, const char *slot_directory)
 {
     const char *engine = runtime->engine_directory ? runtime->engine_directory : getenv("HEARTH_ENGINE_DIRECTORY");
-    size_t n_read = keep_model(all, texts, model_path, model->trust_digests, 0), n_write = 0;
+    size_t n_read = keep_model(all, texts, model_path, 0), n_write = 0, n_digests = 0;
 
     if (model->draft_model)
-        n_read = keep_model(all, texts, model->draft_model, model->trust_digests, n_read);
+        n_read = keep_model(all, texts, model->draft_model, n_read);
+    if (model->trust_digests)
+        n_digests = keep_digests(all, texts, model_path, 0);
+    if (model->trust_digests && model->draft_model)
+        n_digests = keep_digests(all, texts, model->draft_model, n_digests);
+    all->digests[n_digests] = NULL;
     for (size_t i = 0; i < model->n_control_vectors; i++) {
         hth_control_vector vector;
 
@@ -163,7 +169,8 @@ hth_sandbox_paths *hth_sandbox_paths_of_worker(const char *model_path, const hth
     fill_own(all, socket_path);
     fill(all, &texts, model_path, model, adapters, runtime, slot_directory);
     fill_ports(all, model->rpc_servers);
-    all->paths = (hth_sandbox_paths){ .read = all->read, .write = all->write, .ports = all->ports };
+    all->paths =
+        (hth_sandbox_paths){ .read = all->read, .own_files = all->digests, .write = all->write, .ports = all->ports };
     return &all->paths;
 }
 

@@ -93,6 +93,23 @@ static inline hth_weight_region *publish(fixture *f)
     return region;
 }
 
+/* Open a region of another model in the folder, for a moment. False: it cannot be opened. */
+static inline bool sweep(const fixture *f)
+{
+    char model[PATH_BYTES];
+    const hth_weight_region_key key = {
+        .folder = f->folder, .model_path = model, .machine = f->key.machine, .n_bytes = 1
+    };
+    hth_weight_region *region = NULL;
+    hearth_status status;
+
+    assert_true((size_t)snprintf(model, sizeof(model), "%s/sweeper.gguf", f->directory) < sizeof(model));
+    write_file(model, "sweeper");
+    status = hth_weight_region_open(&key, &region, NULL);
+    hth_weight_region_close(region);
+    return status == HEARTH_OK;
+}
+
 static inline size_t n_files(const fixture *f)
 {
     DIR *directory = opendir(f->folder);

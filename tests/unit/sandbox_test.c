@@ -220,6 +220,31 @@ FIXTURE_TEST(a_worker_that_trusts_digests_opens_those_beside_its_model)
     hth_test_in_child(try_parts, f);
 }
 
+static void try_digest_links(void *context)
+{
+    fixture *f = context;
+    char model[600], digest[700], draft[600], draft_digest[700];
+
+    (void)snprintf(model, sizeof(model), "%s/m.gguf", f->outside);
+    (void)snprintf(digest, sizeof(digest), "%s.sha256", model);
+    (void)snprintf(draft, sizeof(draft), "%s/d.gguf", f->outside);
+    (void)snprintf(draft_digest, sizeof(draft_digest), "%s.sha256", draft);
+    write_file(model, "1");
+    write_file(draft, "2");
+    require(symlink(f->secret, digest) == 0 && symlink(f->outside, draft_digest) == 0); /* to a file, to a folder */
+    f->draft_model = draft;
+    enter_files(f, model);
+    require(can_open(model, O_RDONLY) && can_open(draft, O_RDONLY));
+    require(!can_open(digest, O_RDONLY) && errno == EACCES);
+    require(!can_open(f->secret, O_RDONLY) && errno == EACCES);
+}
+
+FIXTURE_TEST(a_link_in_the_place_of_a_digest_opens_no_other_file)
+{
+    f->trusts_digests = true;
+    hth_test_in_child(try_digest_links, f);
+}
+
 static void try_shared_memory(void *context)
 {
     static const char *const devices[] = { "/dev/nvidiactl", "/dev/dri", "/dev/kfd", "/dev/dxg", "/dev/accel" };

@@ -193,7 +193,7 @@ FIXTURE_TEST(kills_at_any_time_leave_no_wrong_region_and_no_file_for_ever)
     }
     f->key.keep = false;
     hth_weight_region_close(open_region(f));
-    hth_weight_regions_sweep(f->folder);
+    assert_true(sweep(f));
     assert_int_equal(n_files(f), 0);
 }
 
@@ -255,7 +255,7 @@ static void open_without_memory(void *context)
     if (limit == SPARE || mmap(NULL, LARGE, PROT_READ, MAP_PRIVATE | MAP_ANON, -1, 0) != MAP_FAILED)
         hth_test_not_available("limit of mapped memory");
     require(hth_weight_region_open(&f->key, &region, &f->err) == HEARTH_NO_MEMORY);
-    hth_weight_regions_sweep(f->folder);
+    require(sweep(f));
 }
 
 FIXTURE_TEST(a_file_stays_while_there_is_no_memory_to_map_it)

@@ -1,5 +1,6 @@
 /*
- * weight_region_test.c - a region of weights is filled by one process and mapped by others; whatever breaks is no region
+ * weight_region_test.c - a region of weights is filled by one process and mapped by others; whatever breaks is no
+ * region
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -109,7 +110,7 @@ FIXTURE_TEST(a_kept_region_stays_until_it_is_dropped)
     hth_weight_region *region;
 
     leave_kept(f, path);
-    hth_weight_regions_sweep(f->folder);
+    assert_true(sweep(f));
     region = open_region(f);
     assert_true(hth_weight_region_is_filled(region));
     assert_int_equal(hth_weight_regions_drop(f->folder, f->model), 0);
@@ -153,7 +154,7 @@ FIXTURE_TEST(who_keeps_a_region_keeps_that_of_another)
     keeper = open_region(f);
     hth_weight_region_close(region);
     hth_weight_region_close(keeper);
-    hth_weight_regions_sweep(f->folder);
+    assert_true(sweep(f));
     assert_int_equal(n_files(f), 1);
 }
 
@@ -295,10 +296,10 @@ FIXTURE_TEST(a_kept_region_stays_while_its_model_cannot_be_examined)
     leave_kept(f, path);
     assert_int_equal(unlink(f->model), 0);
     assert_int_equal(symlink(f->model, f->model), 0); /* ELOOP */
-    hth_weight_regions_sweep(f->folder);
+    assert_true(sweep(f));
     assert_int_equal(n_files(f), 1);
     assert_int_equal(unlink(f->model), 0);
-    hth_weight_regions_sweep(f->folder);
+    assert_true(sweep(f));
     assert_int_equal(n_files(f), 0);
 }
 
@@ -309,7 +310,7 @@ FIXTURE_TEST(a_file_that_nobody_fills_any_more_is_swept_whatever_it_holds)
     leave_kept(f, path);
     (void)snprintf(filling, sizeof(filling), "%.*s.filling", (int)(strlen(path) - strlen(".weights")), path);
     assert_int_equal(rename(path, filling), 0);
-    hth_weight_regions_sweep(f->folder);
+    assert_true(sweep(f));
     assert_int_equal(n_files(f), 0);
 }
 
@@ -336,7 +337,7 @@ FIXTURE_TEST(a_truncated_file_is_no_region)
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         leave_kept(f, path);
         assert_int_equal(truncate(path, lengths[i]), 0);
-        hth_weight_regions_sweep(f->folder);
+        assert_true(sweep(f));
         assert_refilled(f);
         hth_weight_regions_drop(f->folder, f->model);
     }
@@ -474,10 +475,9 @@ FIXTURE_TEST(files_of_others_are_left_alone)
     assert_int_equal(mkdir(f->folder, 0700), 0);
     assert_true((size_t)snprintf(path, sizeof(path), "%s/notes.weights", f->folder) < sizeof(path));
     write_file(path, "mine");
-    hth_weight_regions_sweep(f->folder);
+    assert_true(sweep(f));
     assert_refilled(f);
     assert_int_equal(n_files(f), 1);
-    hth_weight_regions_sweep("/nowhere/at/all");
 }
 
 #ifdef __linux__
@@ -512,7 +512,7 @@ TEST_WITH(fixture, f, a_folder_in_hugetlbfs_holds_regions, set_up, tear_down_mou
     assert_true(hth_weight_region_is_filled(keeper) && has_weights(keeper));
     hth_weight_region_close(region);
     hth_weight_region_close(keeper);
-    hth_weight_regions_sweep(f->folder);
+    assert_true(sweep(f));
     assert_int_equal(n_files(f), 1);
     hth_test_in_child(map_elsewhere, f);
     hth_weight_regions_drop(f->folder, f->model);
