@@ -4,6 +4,10 @@
  * A vector wider than a register would be written to memory between any two operations; that made a chunk's attention
  * six times slower. Results do not depend on the width, because sums over lanes always go through 16 lanes (N_PARTS
  * vectors together). Values in memory are aligned as floats only.
+ *
+ * Each function gives a lane the same bits wherever it is called, whatever the other lanes hold: what is fused is said
+ * by fused(), if the file is compiled with -ffp-contract=off. Machines with and without fused operations differ. A
+ * change of bits here needs another word for attention in the key of rows (backend_llama_context.c).
  */
 #ifndef HTH_ENGINE_ATTENTION_LANES_H
 #define HTH_ENGINE_ATTENTION_LANES_H

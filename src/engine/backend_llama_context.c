@@ -166,7 +166,7 @@ static hearth_status write_params_text(hth_engine_context *context, const struct
         model->devices.word, hth_llama_placement_words(model->placement),
         atomic_load(&model->kind) == HTH_MODEL_PLAIN ? ROW_FORMAT_PLAIN : ROW_FORMAT, HTH_BLOCK_TOKENS,
         ggml_type_name(params->type_k), ggml_type_name(params->type_v), has_flash_attention,
-        has_flash_attention && hth_attention_is_on() ? " attn=own" : "", context->order ? " exact=2" : "",
+        has_flash_attention && hth_attention_is_on() ? " attn=own2" : "", context->order ? " exact=2" : "",
         !model->on_gpu, getenv("GGML_NO_IQ_PANEL") == NULL, !(rotation_off && strtol(rotation_off, NULL, 10) != 0),
         long_rope, model->facts.rope_type, (double)model->facts.rope_freq_scale);
     for (size_t i = 0; i < sizeof(rope_keys) / sizeof(rope_keys[0]) && n < sizeof(text); i++) {

@@ -150,7 +150,7 @@ static bool is_replaced(const char *path)
 {
     company c = { .n_prompt = 0 };
     place *p = place_new(path, &c);
-    bool found = strstr(p->params_text, " attn=own ") != NULL;
+    bool found = strstr(p->params_text, " attn=own2 ") != NULL;
 
     place_free(p);
     return found;

@@ -294,7 +294,7 @@ static bool can_be_exact(const char *path)
     llama->context_info(context, &info);
     llama->context_free(context);
     llama->model_free(model);
-    return strstr(info.params_text, " attn=own ") != NULL;
+    return strstr(info.params_text, " attn=own2 ") != NULL;
 }
 
 static void check_model(const char *path, const char *type)
