@@ -326,6 +326,21 @@ static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
 }
 
 /*
+ * The last chunk is evaluated again: its rows are not restored, and its live cells go. Returns how many tokens are
+ * live.
+ */
+static uint32_t give_up_last_chunk(hth_slot *slot, uint32_t live)
+{
+    const uint32_t begin = (slot->n_tokens - 1) / HTH_BLOCK_TOKENS * HTH_BLOCK_TOKENS;
+    const uint32_t n = live > begin ? without_last_chunk(slot, slot->n_tokens) : begin;
+    hth_lookup *lookup = &slot->lookup;
+
+    while (lookup->n_rows > 0 && lookup->n_cached > n)
+        lookup->n_cached = lookup->rows[--lookup->n_rows].meta.first_position;
+    return live > n ? hth_sequence_shorten(slot->entry->sequence, n) : live;
+}
+
+/*
  * Try once to get the longest known prefix of at most n_limit tokens into the sequence: live cells, then rows.
  * HTH_RESTORE_ROW_LOST asks for another attempt, perhaps with a smaller n_limit; HTH_RESTORE_MORE: a restore has begun.
  */
@@ -368,6 +383,7 @@ static hearth_status attempt(hth_slot *slot, hth_restore_result *result)
             *result = HTH_RESTORE_ROW_LOST;
             return HEARTH_OK;
         }
+        live = give_up_last_chunk(slot, live);
     }
     /*
      * Rows continue at a block boundary. If rows reach further than the live cells, the live cells are cut back to the

@@ -283,6 +283,7 @@ FIXTURE_TEST(a_prompt_without_its_logits_is_evaluated_from_its_last_boundary)
         assert_int_equal(again->stats->cached_tokens, lengths[i] / 256 * 256);
         assert_int_equal(again->stats->hit, lengths[i] >= 256 ? HEARTH_HIT_PREFIX : HEARTH_HIT_NONE);
         assert_int_equal(again->stats->n_prefill_evaluations, 1);
+        assert_int_equal(again->stats->rows_restored, lengths[i] / 256); /* none of tokens that are evaluated again */
         assert_string_equal(again->text, cold->text);
         once_more = hth_test_complete(model, &request); /* its logits are saved again */
         assert_int_equal(once_more->stats->hit, HEARTH_HIT_EXACT);
@@ -293,4 +294,33 @@ FIXTURE_TEST(a_prompt_without_its_logits_is_evaluated_from_its_last_boundary)
         hearth_model_unref(model);
         free(prompt);
     }
+}
+
+FIXTURE_TEST(a_prompt_that_is_too_short_to_be_kept_restores_no_row_of_prompt_and_reply)
+{
+    char *prompt = hth_test_prompt(21, 0);
+    hearth_request request = hth_test_greedy(prompt, 20);
+    const hearth_result *results[2];
+
+    for (int run = 0; run < 2; run++) {
+        hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
+
+        results[run] = hth_test_complete(model, &request);
+        hth_test_model_end(f->runtime, model);
+        hth_test_flush(f->runtime);
+        assert_int_equal(hth_test_n_files(f->directory, "-tail.kvc"), 1); /* of both together */
+        assert_int_equal(hth_test_n_files(f->directory, "-logits.kvc"), 0);
+        open_again(f);
+    }
+    assert_int_equal(results[0]->stats->prompt_tokens, 22);
+    assert_int_equal(results[0]->stats->miss, HEARTH_MISS_BELOW_POLICY);
+    assert_int_equal(results[1]->stats->miss, HEARTH_MISS_NO_LOGITS);
+    assert_int_equal(results[1]->stats->hit, HEARTH_HIT_NONE);
+    assert_int_equal(results[1]->stats->cached_tokens, 0);
+    assert_int_equal(results[1]->stats->rows_restored, 0);
+    assert_int_equal(results[1]->stats->restored_bytes, 0);
+    assert_string_equal(results[1]->text, results[0]->text);
+    hearth_result_unref(results[0]);
+    hearth_result_unref(results[1]);
+    free(prompt);
 }
