@@ -329,8 +329,8 @@ typedef enum hearth_fingerprint_mode {
 } hearth_fingerprint_mode;
 
 /*
- * Loading progress, 0..1: of what the engine has loaded and of what is hashed of the file, the smaller part. Return false to
- * stop loading (HEARTH_CANCELLED). Runs on the loading thread.
+ * Loading progress, 0..1: of what the engine has loaded and of what is hashed of the file, the smaller part. Return
+ * false to stop loading (HEARTH_CANCELLED). Runs on the loading thread.
  */
 typedef bool (*hearth_load_progress_fn)(float fraction, void *user_data);
 
@@ -1365,6 +1365,11 @@ typedef struct hearth_request {
      * list of the likeliest, the token -1. prompt_logprobs stay the model's own.
      */
     bool logprobs_after_sampling;
+    /*
+     * Only so many first hex digits of parent_key are given, 1 to 64; 0: all. HEARTH_MISUSE where the keys of several
+     * beginnings of the prompt have them.
+     */
+    uint32_t n_parent_digits;
 } hearth_request;
 
 HEARTH_API void hearth_request_init(hearth_request *request, size_t struct_size);

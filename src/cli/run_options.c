@@ -157,10 +157,18 @@ static bool read_logprobs(void *options, const char *shown, const char *value, h
 static bool read_parent_key(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_run_options *out = options;
+    const size_t n = strlen(value);
+    char digits[2 * sizeof(out->parent_key) + 1];
 
+    memset(digits, '0', sizeof(digits) - 1);
+    digits[sizeof(digits) - 1] = '\0';
+    memcpy(digits, value, n < sizeof(digits) ? n : 0);
     out->has_parent_key = true;
-    return hth_hex_decode(value, out->parent_key, sizeof(out->parent_key)) ||
-           hth_value_wrong(shown, value, "64 hex digits, as the finish key of an earlier run with -v or --json", err);
+    out->n_parent_digits = (uint32_t)n;
+    return (n > 0 && n < sizeof(digits) && hth_hex_decode(digits, out->parent_key, sizeof(out->parent_key))) ||
+           hth_value_wrong(shown, value,
+                           "1 to 64 hex digits, the first ones of the finish key of an earlier run with -v or --json",
+                           err);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -267,8 +275,8 @@ static const hth_option rows[] = {
     { "no-cache-read", 0, HTH_OPTION_FLAG, NULL, "do not read the cache, but write it",
       .offset = AT(request.no_cache_read), .key = "no_cache_read", .is_common = true },
     { "parent-key", 0, HTH_OPTION_OWN, "HEX",
-      "finish key of an earlier run; the prompt holds that whole conversation and more", .read = read_parent_key,
-      .key = "parent_key" },
+      "finish key of an earlier run, or its first digits; the prompt holds that whole conversation and more",
+      .read = read_parent_key, .key = "parent_key" },
     { .kind = HTH_OPTION_HEADING, .help = "Engine" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
@@ -442,6 +450,7 @@ hearth_request hth_run_options_request(hth_run_options *options)
     request.stop = options->stop;
     request.stop_tokens = options->stop_tokens;
     request.parent_key = options->has_parent_key ? options->parent_key : NULL;
+    request.n_parent_digits = options->n_parent_digits;
     sampling->triggers = options->triggers;
     sampling->logit_bias = options->logit_bias;
     sampling->dry_breakers = sampling->n_dry_breakers ? options->dry_breakers : NULL;

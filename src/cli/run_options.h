@@ -34,6 +34,7 @@ typedef struct hth_run_options {
     bool help_all;
     bool has_parent_key;
     uint8_t parent_key[32];
+    uint32_t n_parent_digits; /* of it */
     const char *stop[HTH_STOPS_MAX];
     hearth_token stop_tokens[HTH_STOP_TOKENS_MAX];
     hearth_trigger triggers[HTH_TRIGGERS_MAX];

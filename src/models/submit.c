@@ -144,24 +144,43 @@ static hearth_status check_draft(const hearth_model *model, const hth_request *r
     return HEARTH_OK;
 }
 
+/* Does the key begin with the given digits of the parent key? */
+static bool may_be_parent(const hth_request *request, const hth_key *key)
+{
+    const uint32_t n = request->n_parent_digits;
+    const uint8_t *given = request->parent_key;
+
+    return memcmp(key->bytes, given, n / 2) == 0 && (n % 2 == 0 || key->bytes[n / 2] >> 4 == given[n / 2] >> 4);
+}
+
 /* Find the prefix of the prompt that the parent key names. A key of another conversation is a mistake. */
 static hearth_status find_parent(hth_request *request, hearth_error *err)
 {
+    const bool is_whole = request->n_parent_digits == 2 * HTH_KEY_BYTES;
     hth_key_stream *stream;
     hth_key key;
+    bool is_ambiguous = false;
 
     if (!request->has_parent_key)
         return HEARTH_OK;
     stream = hth_key_stream_new(&request->keyspace);
     if (!stream)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the keys of a prompt");
-    for (uint32_t i = 0; request->n_parent == 0 && i < request->n_prompt; i++) {
+    for (uint32_t i = 0; !(is_whole && request->n_parent > 0) && i < request->n_prompt; i++) {
         hth_key_stream_push(stream, &request->prompt[i], 1);
         hth_key_stream_key(stream, &key);
-        if (memcmp(key.bytes, request->parent_key, sizeof(key.bytes)) == 0)
-            request->n_parent = i + 1;
+        if (!may_be_parent(request, &key))
+            continue;
+        is_ambiguous = request->n_parent > 0;
+        if (is_ambiguous)
+            break;
+        request->n_parent = i + 1;
     }
     hth_key_stream_free(stream);
+    if (is_ambiguous)
+        return hth_fail(err, HEARTH_MISUSE,
+                        "the %u digits of parent_key begin the keys of several beginnings of this prompt; give more",
+                        request->n_parent_digits);
     if (request->n_parent == 0)
         return hth_fail(err, HEARTH_NOT_FOUND,
                         "parent_key is not the key of any beginning of this prompt; give the finish_key of a request "

@@ -12,6 +12,7 @@
 enum {
     SHOWN_TOKENS_MAX = 64,
     TOP_LOGPROBS_MAX = 64,
+    KEY_DIGITS = 64, /* hex digits */
 };
 
 static hearth_status check_numbers(const hearth_request *from, hearth_error *err)
@@ -43,6 +44,8 @@ static hearth_status check_numbers(const hearth_request *from, hearth_error *err
     if (from->draft_min < -1 || from->draft_min > HEARTH_DRAFT_MAX)
         return hth_fail(err, HEARTH_MISUSE, "draft_min is %d; it must be 0 to %d, or -1: as the model was loaded",
                         from->draft_min, HEARTH_DRAFT_MAX);
+    if (from->n_parent_digits > KEY_DIGITS)
+        return hth_fail(err, HEARTH_MISUSE, "n_parent_digits is %u; a key has %d", from->n_parent_digits, KEY_DIGITS);
     if (from->verify && from->n_draft_tokens == 0)
         return hth_fail(err, HEARTH_MISUSE, "verify needs draft_tokens to compare the reply with");
     if (from->session_id &&
@@ -156,6 +159,7 @@ hearth_status hth_request_new(const hearth_request *from, hearth_token *tokens_t
         .priority = from->priority,
         .sampling = *from->sampling,
         .has_parent_key = from->parent_key != NULL,
+        .n_parent_digits = from->n_parent_digits ? from->n_parent_digits : KEY_DIGITS,
         .queue_timeout_ms = from->queue_timeout_ms,
         .run_timeout_ms = from->run_timeout_ms,
         .deadline_ms = from->deadline_ms,

@@ -66,6 +66,7 @@ struct hth_request {
     char *session; /* owned; NULL: none */
     bool has_parent_key;
     uint8_t parent_key[32];
+    uint32_t n_parent_digits;  /* of it, that are given: 1 .. 64 */
     uint32_t n_parent;         /* tokens of the prompt that parent_key names */
     hth_keyspace keyspace;     /* the model's, with the request's adapters and salt */
     hth_adapter_set *adapters; /* owned; NULL: none */

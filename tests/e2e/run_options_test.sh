@@ -69,7 +69,7 @@ range --trigger-pattern "a text" ""
 range --policy "KEY=N" min_tokens 5 colour=3
 refuse "--policy is 'x'; it must be a whole number" --policy min_tokens=x
 range --ram "a number of bytes" 5 x 1P
-range --parent-key "64 hex digits" ab
+range --parent-key "1 to 64 hex digits" "" xy "$(printf '%065d' 1)"
 refuse "--logprobs is '65'; it must be a whole number from 0 to 64" --json --logprobs=65
 refuse "--logprobs is 'x'" --json --logprobs=x
 refuse "--logprobs needs --json" --logprobs

@@ -189,6 +189,40 @@ FIXTURE_TEST(a_conversation_goes_on_from_its_finish_key)
     free(prompt);
 }
 
+FIXTURE_TEST(the_first_digits_of_a_parent_key_are_enough_where_they_name_one_beginning)
+{
+    hearth_model *model = load(f->runtime, "stub:");
+    char *prompt = hth_test_prompt(300, 3), *longer = hth_test_prompt(320, 3);
+    hearth_request request = hth_test_greedy(prompt, 1); /* the finish key is that of the prompt */
+    const hearth_result *first = hth_test_complete(model, &request), *second;
+    uint8_t key[32] = { 0 };
+    hearth_error err;
+
+    memcpy(key, first->stats->finish_key, 6);
+    key[5] &= 0xf0; /* 11 digits */
+    request = hth_test_greedy(longer, 5);
+    request.parent_key = key;
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_NOT_FOUND);
+    request.n_parent_digits = 11;
+    second = hth_test_complete(model, &request);
+    assert_int_equal(second->stats->hit, HEARTH_HIT_RESUME);
+    request.n_parent_digits = 1; /* 301 beginnings have at most 16 first digits */
+    memset(key, 0, sizeof(key));
+    for (int digit = 0; digit < 16; digit++) {
+        key[0] = (uint8_t)(digit << 4);
+        assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
+        assert_non_null(strstr(err.message, "the 1 digits of parent_key begin the keys of several beginnings"));
+    }
+    request.n_parent_digits = 65;
+    assert_int_equal(hearth_submit(model, &request, NULL, &err), HEARTH_MISUSE);
+    assert_non_null(strstr(err.message, "n_parent_digits is 65"));
+    hearth_result_unref(first);
+    hearth_result_unref(second);
+    hearth_model_unref(model);
+    free(longer);
+    free(prompt);
+}
+
 FIXTURE_TEST(models_with_another_salt_share_nothing)
 {
     hearth_model_options options = hearth_model_options_default();
