@@ -69,12 +69,12 @@ foreach(script ${scripts})
 endforeach()
 
 # Debian packages of this build, in a new Debian system, and the container file that installs such packages. They have no
-# code of sanitizers.
+# code of sanitizers. The first is skipped without the tools of Debian, or without a mirror of its packages.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT HEARTH_SANITIZE AND NOT HEARTH_FUZZ)
   add_test(NAME packages/containerfile COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packages/containerfile_test.sh
     ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
   add_test(NAME packages/deb COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packages/build_test.sh ${CMAKE_BINARY_DIR})
-  set_tests_properties(packages/deb PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77) # without the tools of Debian
+  set_tests_properties(packages/deb PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
 endif()
 
 # These tests let calls of a file system fail, or keep their own model of a disk. So they need no disk, whose fsync
