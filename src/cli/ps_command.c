@@ -82,7 +82,8 @@ static uint64_t number(const json_t *object, const char *name, const char *inner
 static void print_model(const json_t *model)
 {
     const char *name = json_string_value(json_object_get(model, "name"));
-    const char *state = json_string_value(json_object_get(model, "state"));
+    const char *state =
+        json_object_get(model, "hash_progress") ? "hashing" : json_string_value(json_object_get(model, "state"));
     const char *residency = json_string_value(json_object_get(model, "residency"));
     const uint64_t n_prompt = number(model, "cache", "tokens_prompt"), idle_ms = number(model, "idle_ms", NULL);
     char memory[32], idle[32] = "-", leaves[32] = "-", cached[32] = "-";

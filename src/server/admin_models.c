@@ -34,7 +34,7 @@ static json_t *hex_json(const uint8_t bytes[32])
     return json_string(text);
 }
 
-static json_t *count_json(uint64_t value)
+json_t *hth_admin_count_json(uint64_t value)
 {
     return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
@@ -52,7 +52,7 @@ static json_t *model_json(const hearth_model_info *info)
     return json_pack("{s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:b, s:b, s:o*, s:o*}",
                      "architecture", TEXT(architecture), "description", TEXT(description), "quant_type",
                      TEXT(quant_type), "chat_template_kind", TEXT(chat_template_kind), "file_bytes",
-                     count_json(info->file_bytes), "n_params", count_json(info->n_params), "n_ctx",
+                     hth_admin_count_json(info->file_bytes), "n_params", hth_admin_count_json(info->n_params), "n_ctx",
                      (json_int_t)info->n_ctx, "n_ctx_train", (json_int_t)info->n_ctx_train, "n_vocab",
                      (json_int_t)info->n_vocab, "block_tokens", (json_int_t)info->block_tokens, "rows_are_blocks",
                      info->rows_are_blocks, "deterministic", info->deterministic, "generates", info->generates,
@@ -86,7 +86,7 @@ static bool set_facts(json_t *worker, const hth_worker_view *view)
         const hth_worker_fact *fact = &hth_worker_facts[i];
 
         if (fact->group && (view->status.has_numbers || !fact->is_of_process) &&
-            !set(group_of(worker, fact->group), fact->name, count_json(hth_worker_fact_value(fact, view))))
+            !set(group_of(worker, fact->group), fact->name, hth_admin_count_json(hth_worker_fact_value(fact, view))))
             return false;
     }
     return true;
@@ -105,20 +105,22 @@ static json_t *needs_json(const hth_model_needs *needs)
 {
     const hth_engine_needs *memory = &needs->memory;
     json_t *object = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o*, s:[]}", "host_bytes", count_json(hth_needs_host_bytes(needs)),
-        "weight_bytes", count_json(memory->host.weight_bytes), "repacked_bytes", count_json(memory->repacked_bytes),
-        "cell_bytes", count_json(memory->host.cell_bytes), "compute_bytes", count_json(memory->host.compute_bytes),
-        "process_bytes", count_json(needs->process_bytes), "n_ctx", (json_int_t)needs->n_ctx, "fit",
-        fit_json(&needs->fit), "devices");
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o*, s:[]}", "host_bytes",
+        hth_admin_count_json(hth_needs_host_bytes(needs)), "weight_bytes",
+        hth_admin_count_json(memory->host.weight_bytes), "repacked_bytes", hth_admin_count_json(memory->repacked_bytes),
+        "cell_bytes", hth_admin_count_json(memory->host.cell_bytes), "compute_bytes",
+        hth_admin_count_json(memory->host.compute_bytes), "process_bytes", hth_admin_count_json(needs->process_bytes),
+        "n_ctx", (json_int_t)needs->n_ctx, "fit", fit_json(&needs->fit), "devices");
     json_t *devices = json_object_get(object, "devices");
 
     for (size_t i = 0; i < memory->n_devices; i++) {
         const hth_engine_device_share *device = &memory->devices[i];
-        json_t *one =
-            json_pack("{s:o*, s:o, s:o, s:o, s:o, s:o}", "name", text_json(device->name, sizeof(device->name)),
-                      "weight_bytes", count_json(device->share.weight_bytes), "cell_bytes",
-                      count_json(device->share.cell_bytes), "compute_bytes", count_json(device->share.compute_bytes),
-                      "free_bytes", count_json(device->free_bytes), "total_bytes", count_json(device->total_bytes));
+        json_t *one = json_pack(
+            "{s:o*, s:o, s:o, s:o, s:o, s:o}", "name", text_json(device->name, sizeof(device->name)), "weight_bytes",
+            hth_admin_count_json(device->share.weight_bytes), "cell_bytes",
+            hth_admin_count_json(device->share.cell_bytes), "compute_bytes",
+            hth_admin_count_json(device->share.compute_bytes), "free_bytes", hth_admin_count_json(device->free_bytes),
+            "total_bytes", hth_admin_count_json(device->total_bytes));
 
         if (json_array_append_new(devices, one) != 0) {
             json_decref(object);
@@ -137,6 +139,8 @@ static bool set_state(json_t *object, const hth_worker_view *view)
         return false;
     if (view->state == HTH_WORKER_STARTING && !set(object, "load_progress", json_real((double)view->load_progress)))
         return false;
+    if (view->is_hashing && !set(object, "hash_progress", json_real((double)view->hash_progress)))
+        return false;
     if ((view->state == HTH_WORKER_WAITING || view->state == HTH_WORKER_BROKEN) &&
         !set(object, "restart_in_ms", json_integer(view->restart_in_ms)))
         return false;
@@ -147,7 +151,7 @@ static bool set_state(json_t *object, const hth_worker_view *view)
         return false;
     if (!set(object, "pinned", json_boolean(view->is_pinned)) || !set(object, "closed", json_boolean(view->is_closed)))
         return false;
-    if (view->leaves_in_ms < UINT64_MAX && !set(object, "leaves_in_ms", count_json(view->leaves_in_ms)))
+    if (view->leaves_in_ms < UINT64_MAX && !set(object, "leaves_in_ms", hth_admin_count_json(view->leaves_in_ms)))
         return false;
     if (view->needs.n_ctx > 0 && !set(object, "expected", needs_json(&view->needs)))
         return false;
@@ -173,11 +177,11 @@ static json_t *worker_json(const hth_worker_view *view)
 static json_t *pool_json(const hth_supervisor_pool *pool)
 {
     json_t *name = pool->name[0] ? text_json(pool->name, sizeof(pool->name)) : NULL;
-    json_t *limit = pool->limit_bytes < UINT64_MAX ? count_json(pool->limit_bytes) : NULL;
+    json_t *limit = pool->limit_bytes < UINT64_MAX ? hth_admin_count_json(pool->limit_bytes) : NULL;
 
     return json_pack("{s:o*, s:o*, s:o, s:o, s:b}", "name", name, "limit_bytes", limit, "used_bytes",
-                     count_json(pool->used_bytes), "pinned_bytes", count_json(pool->pinned_bytes), "pinned_over_commit",
-                     pool->pinned_over_commit);
+                     hth_admin_count_json(pool->used_bytes), "pinned_bytes", hth_admin_count_json(pool->pinned_bytes),
+                     "pinned_over_commit", pool->pinned_over_commit);
 }
 
 /* NULL without memory. */
@@ -188,8 +192,8 @@ static json_t *memory_json(const hth_supervisor_memory *memory)
     if (!set(object, "devices", devices))
         goto failed;
     if (!set(object, "rows",
-             json_pack("{s:o, s:o}", "limit_bytes", count_json(memory->rows_limit_bytes), "used_bytes",
-                       count_json(memory->rows_bytes))))
+             json_pack("{s:o, s:o}", "limit_bytes", hth_admin_count_json(memory->rows_limit_bytes), "used_bytes",
+                       hth_admin_count_json(memory->rows_bytes))))
         goto failed;
     for (size_t k = 1; k < memory->n; k++)
         if (json_array_append_new(devices, pool_json(&memory->pools[k])) != 0)

@@ -9,6 +9,9 @@
 #include "server/http.h"
 #include "server/supervisor.h"
 
+/* A number that JSON can hold: one beyond INT64_MAX becomes that. NULL without memory. */
+json_t *hth_admin_count_json(uint64_t value);
+
 /* The state of the server, and of every worker, as a new object. n_requests are pending. NULL without memory. */
 json_t *hth_admin_models_json(const hth_supervisor *supervisor, bool is_draining, size_t n_requests,
                               const hth_http_numbers *http);

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/admin_models.h"
+
 /* Set a member. False without memory; a NULL value counts as one that could not be made. */
 static bool set(json_t *object, const char *name, json_t *value)
 {
@@ -22,11 +24,6 @@ static json_t *text_json(const char *text)
     json_t *value = text ? json_string(text) : NULL;
 
     return value ? value : json_null();
-}
-
-static json_t *count_json(uint64_t value)
-{
-    return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
 /* The first n texts as an array, or those before a NULL. Pass SIZE_MAX for lists that end with NULL. */
@@ -70,9 +67,9 @@ static json_t *model_json(const hth_server_model *model)
             return NULL;
         }
     return json_pack("{s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o, s:o}", "name", text_json(model->name), "worker", worker,
-                     "ram", count_json(model->ram_bytes), "start", model->on_demand ? "on-demand" : "at-once", "pinned",
-                     model->is_pinned, "unload_after_ms", count_json(model->unload_after_ms), "aliases",
-                     texts_json(model->aliases, model->n_aliases), "adapters",
+                     "ram", hth_admin_count_json(model->ram_bytes), "start", model->on_demand ? "on-demand" : "at-once",
+                     "pinned", model->is_pinned, "unload_after_ms", hth_admin_count_json(model->unload_after_ms),
+                     "aliases", texts_json(model->aliases, model->n_aliases), "adapters",
                      texts_json(model->adapters, model->n_adapters), "tags", texts_json(model->tags, model->n_tags));
 }
 
@@ -80,49 +77,56 @@ static json_t *key_json(const hth_server_key *key)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:o}", "name", text_json(key->name), "models",
                      texts_json(key->models, key->n_models), "requests_per_minute",
-                     count_json(key->requests_per_minute), "tokens_per_minute", count_json(key->tokens_per_minute),
-                     "concurrency", count_json(key->concurrency), "has_salt", key->salt != NULL, "admin", key->is_admin,
-                     "expires", key->expires_s ? count_json((uint64_t)key->expires_s) : json_null());
+                     hth_admin_count_json(key->requests_per_minute), "tokens_per_minute",
+                     hth_admin_count_json(key->tokens_per_minute), "concurrency",
+                     hth_admin_count_json(key->concurrency), "has_salt", key->salt != NULL, "admin", key->is_admin,
+                     "expires", key->expires_s ? hth_admin_count_json((uint64_t)key->expires_s) : json_null());
 }
 
 static json_t *limits_json(const hth_server_options *options)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
-                     count_json(options->headers_bytes_max), "body_bytes_max", count_json(options->body_bytes_max),
-                     "bodies_bytes_max", count_json(options->bodies_bytes_max), "json_depth_max",
-                     count_json(options->json_depth_max), "messages_max", count_json(options->messages_max),
-                     "schema_bytes_max", count_json(options->schema_bytes_max), "unknown_fields",
-                     options->unknown_fields == HTH_UNKNOWN_REFUSE ? "refuse" : "pass", "normalize",
-                     options->normalize == HTH_NORMALIZE_OFF ? "off" : "on", "connections_max",
-                     count_json(options->connections_max), "requests_max", count_json(options->requests_max),
-                     "idle_timeout_ms", count_json(options->idle_timeout_ms), "request_timeout_ms",
-                     count_json(options->request_timeout_ms), "write_timeout_ms",
-                     count_json(options->write_timeout_ms));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "headers_bytes_max",
+        hth_admin_count_json(options->headers_bytes_max), "body_bytes_max",
+        hth_admin_count_json(options->body_bytes_max), "bodies_bytes_max",
+        hth_admin_count_json(options->bodies_bytes_max), "json_depth_max",
+        hth_admin_count_json(options->json_depth_max), "messages_max", hth_admin_count_json(options->messages_max),
+        "schema_bytes_max", hth_admin_count_json(options->schema_bytes_max), "unknown_fields",
+        options->unknown_fields == HTH_UNKNOWN_REFUSE ? "refuse" : "pass", "normalize",
+        options->normalize == HTH_NORMALIZE_OFF ? "off" : "on", "connections_max",
+        hth_admin_count_json(options->connections_max), "requests_max", hth_admin_count_json(options->requests_max),
+        "idle_timeout_ms", hth_admin_count_json(options->idle_timeout_ms), "request_timeout_ms",
+        hth_admin_count_json(options->request_timeout_ms), "write_timeout_ms",
+        hth_admin_count_json(options->write_timeout_ms));
 }
 
 static json_t *responses_json(const hth_server_options *options)
 {
     return json_pack("{s:o, s:o, s:o}", "directory", text_json(options->responses_directory), "bytes_max",
-                     count_json(options->responses_bytes_max), "days_max", count_json(options->responses_days_max));
+                     hth_admin_count_json(options->responses_bytes_max), "days_max",
+                     hth_admin_count_json(options->responses_days_max));
 }
 
 static json_t *supervision_json(const hth_server_options *options)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "runtime_directory",
-                     text_json(options->runtime_directory), "healthy_ms", count_json(options->healthy_ms), "hang_ms",
-                     count_json(options->hang_ms), "start_timeout_ms", count_json(options->start_timeout_ms),
-                     "wait_timeout_ms", count_json(options->wait_timeout_ms), "drain_timeout_ms",
-                     count_json(options->drain_timeout_ms), "retries_max", count_json(options->retries_max),
-                     "no_sandbox", options->no_sandbox);
+                     text_json(options->runtime_directory), "healthy_ms", hth_admin_count_json(options->healthy_ms),
+                     "hang_ms", hth_admin_count_json(options->hang_ms), "start_timeout_ms",
+                     hth_admin_count_json(options->start_timeout_ms), "wait_timeout_ms",
+                     hth_admin_count_json(options->wait_timeout_ms), "drain_timeout_ms",
+                     hth_admin_count_json(options->drain_timeout_ms), "retries_max",
+                     hth_admin_count_json(options->retries_max), "no_sandbox", options->no_sandbox);
 }
 
 static json_t *residency_json(const hth_server_options *options)
 {
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "mode",
                      options->residency_mode == HTH_RESIDENCY_EXTERNAL ? "external" : "automatic", "memory",
-                     count_json(options->memory_bytes), "device_memory", count_json(options->device_memory_bytes),
-                     "ram", count_json(hth_server_ram_total(options)), "models_max", count_json(options->models_max),
-                     "turn_ms", count_json(options->turn_ms), "stay_ms", count_json(options->stay_ms));
+                     hth_admin_count_json(options->memory_bytes), "device_memory",
+                     hth_admin_count_json(options->device_memory_bytes), "ram",
+                     hth_admin_count_json(hth_server_ram_total(options)), "models_max",
+                     hth_admin_count_json(options->models_max), "turn_ms", hth_admin_count_json(options->turn_ms),
+                     "stay_ms", hth_admin_count_json(options->stay_ms));
 }
 
 json_t *hth_admin_pressure_json(const hth_pressure_settings *settings)
@@ -130,9 +134,9 @@ json_t *hth_admin_pressure_json(const hth_pressure_settings *settings)
     const hth_pressure_marks *marks = &settings->marks;
 
     return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "off", settings->is_off, "high_percent",
-                     count_json(marks->high_percent), "low_percent", count_json(marks->low_percent), "stall_percent",
-                     count_json(marks->stall_percent), "min_evict_bytes", count_json(marks->evict_bytes_min), "poll_ms",
-                     count_json(settings->poll_ms));
+                     hth_admin_count_json(marks->high_percent), "low_percent", hth_admin_count_json(marks->low_percent),
+                     "stall_percent", hth_admin_count_json(marks->stall_percent), "min_evict_bytes",
+                     hth_admin_count_json(marks->evict_bytes_min), "poll_ms", hth_admin_count_json(settings->poll_ms));
 }
 
 static json_t *pressure_json(const hth_server_options *options)
@@ -149,9 +153,11 @@ static json_t *pressure_json(const hth_server_options *options)
 
 static json_t *streams_json(const hth_server_options *options)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "keep_alive_ms", count_json(options->keep_alive_ms), "linger_ms",
-                     count_json(options->linger_ms), "keep_ms", count_json(options->stream_keep_ms), "bytes_max",
-                     count_json(options->stream_bytes_max), "total_bytes_max", count_json(options->streams_bytes_max));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "keep_alive_ms", hth_admin_count_json(options->keep_alive_ms),
+                     "linger_ms", hth_admin_count_json(options->linger_ms), "keep_ms",
+                     hth_admin_count_json(options->stream_keep_ms), "bytes_max",
+                     hth_admin_count_json(options->stream_bytes_max), "total_bytes_max",
+                     hth_admin_count_json(options->streams_bytes_max));
 }
 
 static json_t *log_json(const hth_server_options *options)

@@ -292,6 +292,13 @@ static void on_progress(float fraction, void *user_data)
     hth_model_worker_tell_progress(worker);
 }
 
+static void on_hashing(float fraction, void *user_data)
+{
+    hth_model_worker *worker = user_data;
+
+    worker->hashed = fraction;
+}
+
 bool hth_model_worker_takes_requests(const hth_model_worker *worker)
 {
     return worker->state == HTH_WORKER_READY && !worker->is_closed;
@@ -365,6 +372,7 @@ static hearth_status start_process(hth_model_worker *worker, hearth_error *err)
                                                                      .log = worker->shared->log,
                                                                      .on_progress = on_progress,
                                                                      .on_ready = on_ready,
+                                                                     .on_hashing = on_hashing,
                                                                      .on_stopping = on_stopping,
                                                                      .on_evicted = hth_model_worker_note_evicted,
                                                                      .on_ram = hth_model_worker_note_ram,
@@ -388,6 +396,7 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->progress_ns = worker->started_ns;
     worker->progress = 0;
     worker->told_progress = 0;
+    worker->hashed = 1;
     worker->ram_stuck_ns = worker->ram_file_stuck_ns = 0;
     worker->ready_ns = 0;
     worker->doubted_ns = 0;
@@ -597,6 +606,11 @@ float hth_model_worker_progress(const hth_model_worker *worker)
     return worker->progress;
 }
 
+float hth_model_worker_hashed(const hth_model_worker *worker)
+{
+    return worker->hashed;
+}
+
 bool hth_model_worker_starts_with_server(const hth_model_worker *worker)
 {
     return !worker->on_demand;
@@ -623,6 +637,8 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
         return;
     out->pid = hth_worker_process_pid(worker->process);
     out->load_progress = worker->progress;
+    out->is_hashing = worker->state == HTH_WORKER_READY && worker->hashed < 1;
+    out->hash_progress = worker->hashed;
     out->socket_path = worker->state == HTH_WORKER_READY ? worker->socket_path : NULL;
     out->up_ms = (now_ns - worker->started_ns) / 1000000;
     out->resident_bytes = hth_os_process_resident_bytes(out->pid);

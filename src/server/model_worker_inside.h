@@ -1,9 +1,8 @@
 /*
  * model_worker_inside.h - shared by the files of a worker: model_worker.c (its life), model_worker_watch.c (hangs and
  * time-outs), model_worker_residency.c (its turn among other models), model_worker_needs.c (the memory that it takes),
- * model_worker_relief.c (memory that it can free under pressure), model_worker_ram.c (its share of the memory for rows),
- * model_worker_moves.c (orders that move it),
- * model_worker_events.c (its events for operators)
+ * model_worker_relief.c (memory that it can free under pressure), model_worker_ram.c (its share of the memory for
+ * rows), model_worker_moves.c (orders that move it), model_worker_events.c (its events for operators)
  */
 #ifndef HTH_SERVER_MODEL_WORKER_INSIDE_H
 #define HTH_SERVER_MODEL_WORKER_INSIDE_H
@@ -45,6 +44,7 @@ struct hth_model_worker {
     uint64_t progress_ns; /* STARTING: time of the last progress */
     float progress;
     unsigned told_progress; /* in twentieths */
+    float hashed;           /* READY: the part of the file that is hashed; 1: all */
     uint64_t ready_ns;      /* of this process; 0: not yet */
     uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
     uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */

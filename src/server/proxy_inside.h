@@ -205,11 +205,12 @@ static inline bool hth_relay_is_suspect(const hth_relay *relay)
 /* May the stream begin before a worker has the request? */
 static inline bool hth_relay_may_begin_early(const hth_relay *relay)
 {
-    return relay->wants_events && relay->generates && !relay->has_begun && relay->state != HTH_RELAY_RUNNING &&
-           relay->state != HTH_RELAY_OVER && relay->proxy->options.keep_alive_ms > 0;
+    return relay->wants_events && relay->generates && !relay->has_begun &&
+           !(relay->state == HTH_RELAY_RUNNING && relay->has_head) && relay->state != HTH_RELAY_OVER &&
+           relay->proxy->options.keep_alive_ms > 0;
 }
 
-/* Begin the stream with its head and a comment, if it has waited for its worker for too long. */
+/* Begin the stream with its head and a comment, if it has waited for its worker, or in it, for too long. */
 void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns);
 /* Send a comment, with what the request waits for, or a space between lines, if the stream was silent for too long. */
 void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns);

@@ -285,9 +285,24 @@ void hth_relay_on_close(void *user_data)
     (void)take_exchange(relay, HTH_STATUS_CLIENT_GONE); /* it has ended */
 }
 
+/* What it waits for; "": nothing that is known, or its worker speaks itself. */
+static void tell_wait(const hth_relay *relay, char out[HTH_WAIT_TEXT_BYTES])
+{
+    const bool is_there = relay->state == HTH_RELAY_RUNNING;
+
+    out[0] = 0;
+    if (relay->state == HTH_RELAY_WAITING || is_there)
+        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, is_there, out);
+}
+
 void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
 {
+    char wait[HTH_WAIT_TEXT_BYTES];
+
     if (now_ns - relay->begun_ns < hth_ms_to_ns(relay->proxy->options.keep_alive_ms))
+        return;
+    tell_wait(relay, wait);
+    if (relay->state == HTH_RELAY_RUNNING && !*wait)
         return;
     hth_buffer_clear(&relay->body); /* of an earlier worker */
     relay->has_head = true;
@@ -304,14 +319,13 @@ void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
 {
     uint64_t silence_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms);
     hth_buffer text = { .text = NULL };
-    char wait[HTH_WAIT_TEXT_BYTES] = "";
+    char wait[HTH_WAIT_TEXT_BYTES];
 
-    if (relay->state == HTH_RELAY_RUNNING)
+    tell_wait(relay, wait);
+    if (relay->state == HTH_RELAY_RUNNING && !*wait)
         silence_ns *= 2; /* the worker should do it */
     if (now_ns - relay->written_ns < silence_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
         return;
-    if (relay->state == HTH_RELAY_WAITING)
-        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, wait);
     if (relay->form == HTH_FORM_LINES)
         hth_ndjson_add_nothing(&text);
     else

@@ -1,5 +1,10 @@
 /*
  * supervisor_wait.c - what a request waits for, in words for its client
+ *
+ * It only looks at workers, and changes nothing. A text is short ASCII without the names of other models, because
+ * clients may not know them. It is a snapshot: a place in the line may grow again when a model goes first that waited
+ * for longer. Loading counts what is hashed of the file, too. A worker whose engine has loaded first takes requests, and
+ * they wait in it for the rest of the hashing.
  */
 #include <stdio.h>
 
@@ -45,13 +50,16 @@ static const char *ending_of(unsigned n)
     }
 }
 
-void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, char out[HTH_WAIT_TEXT_BYTES])
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, bool is_there,
+                              char out[HTH_WAIT_TEXT_BYTES])
 {
     const hth_model_worker *worker = hth_supervisor_worker_of(supervisor, model, NULL);
     unsigned place;
 
     out[0] = 0;
-    if (!worker || hth_model_worker_takes_requests(worker))
+    if (worker && is_there && hth_model_worker_state(worker) == HTH_WORKER_READY && hth_model_worker_hashed(worker) < 1)
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * hth_model_worker_hashed(worker)));
+    if (!worker || is_there || hth_model_worker_takes_requests(worker))
         return;
     if (hth_model_worker_state(worker) == HTH_WORKER_STARTING) {
         (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * hth_model_worker_progress(worker)));

@@ -57,7 +57,8 @@ typedef struct worker {
     char name[NAME_BYTES];
     char loading_problem[64];
     unsigned n_turns;
-    int told_percent;
+    int told_percent; /* of loading, then of hashing */
+    bool told_hashing;
     bool is_serving;
     bool is_draining;
     uint32_t drain_ms;    /* the time limit of running replies while draining */
@@ -345,6 +346,8 @@ static void identified(worker *w)
         end_with(w, w->identify_status, &w->identify_error);
         return;
     }
+    if (w->told_hashing)
+        tell(w, "hashing 1");
     (void)hearth_model_info_get(w->model, &info, NULL); /* it is there */
     digest_of(w, &info, digest);
     w->is_serving = true;
@@ -530,6 +533,10 @@ static void on_turn(evutil_socket_t fd, short what, void *user_data)
         tell(w, "loading %d.%02d", percent / 100, percent % 100);
         (void)snprintf(w->loading_problem, sizeof(w->loading_problem), "the model is being loaded, %d %%", percent);
         w->told_percent = percent;
+    } else if (w->has_thread && percent != w->told_percent) { /* the engine has loaded; the file is still hashed */
+        tell(w, "hashing %d.%02d", percent / 100, percent % 100);
+        w->told_percent = percent;
+        w->told_hashing = true;
     }
     stop_if_drained(w);
     take_eviction(w);

@@ -30,7 +30,7 @@
 #include "server/spawn.h"
 
 enum {
-    OWN_ARGUMENTS_MAX = 18 + 2 * HTH_DEVICES_MAX, /* arguments behind the model's */
+    OWN_ARGUMENTS_MAX = 16 + 2 * HTH_DEVICES_MAX, /* arguments behind the model's */
     READ_BYTES_MAX = 64 << 10,                    /* in one turn of the loop, which has others to serve */
     LOG_LINES_MAX = 500,                          /* lines that are passed on in a second */
     END_WAIT_MS = 5000,
@@ -41,6 +41,7 @@ struct hth_worker_process {
     const hth_log *log;
     void (*on_progress)(float fraction, void *user_data);
     void (*on_ready)(void *user_data);
+    void (*on_hashing)(float fraction, void *user_data);
     void (*on_stopping)(void *user_data);
     void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data);
     void (*on_ram)(uint64_t quota, uint64_t used_bytes, uint64_t n_displaced, void *user_data);
@@ -134,6 +135,14 @@ static void on_log_line(char *line, void *user_data)
         process->n_log_lines_dropped++;
 }
 
+/* Other values, NaN, too, count as 0. */
+static float fraction_of(const char *text)
+{
+    const float fraction = strtof(text, NULL);
+
+    return fraction >= 0 && fraction <= 1 ? fraction : 0;
+}
+
 static void on_control_line(char *line, void *user_data)
 {
     hth_worker_process *process = user_data;
@@ -141,11 +150,11 @@ static void on_control_line(char *line, void *user_data)
     if (process->on_needs && strncmp(line, "needs ", 6) != 0)
         return; /* it has nothing else to tell */
     if (strncmp(line, "loading ", 8) == 0) {
-        float fraction = strtof(line + 8, NULL);
-
-        fraction = fraction >= 0 && fraction <= 1 ? fraction : 0; /* other values, NaN, too, count as progress at 0 */
         if (!process->has_ended)
-            process->on_progress(fraction, process->user_data);
+            process->on_progress(fraction_of(line + 8), process->user_data);
+    } else if (strncmp(line, "hashing ", 8) == 0) {
+        if (!process->has_ended)
+            process->on_hashing(fraction_of(line + 8), process->user_data);
     } else if (strcmp(line, "ready") == 0) {
         if (!process->has_ended)
             process->on_ready(process->user_data);
@@ -267,8 +276,6 @@ static bool build_command_line(const hth_worker_process_options *options, int co
         else if (!keep_secret(out, options->worker[++i]))
             return false;
     }
-    out->argv[at++] = "--name";
-    out->argv[at++] = options->name;
     if (options->measures) {
         out->argv[at++] = "--measure";
         out->argv[at++] = "--quiet";
@@ -342,6 +349,7 @@ hearth_status hth_worker_process_start(const hth_worker_process_options *options
     process->log = options->log;
     process->on_progress = options->on_progress;
     process->on_ready = options->on_ready;
+    process->on_hashing = options->on_hashing;
     process->on_stopping = options->on_stopping;
     process->on_evicted = options->on_evicted;
     process->on_ram = options->on_ram;

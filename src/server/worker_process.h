@@ -5,8 +5,9 @@
  * kept. It writes lines to a control socket: "loading 0.42", "ready", "stopping", "evicted RAM RAM_FILE" (bytes),
  * "ram QUOTA USED DISPLACED" (of its RAM tier: the quota in force and its bytes in use, and a count of rows that found
  * no free room), "failed TEXT", "needs LINE". The front writes "drain MS" there before SIGTERM, if running replies may
- * end in the process; "evict RAM RAM_FILE", the bytes of rows that shall leave these tiers; and "ram QUOTA", a new quota
- * of the RAM tier. The socket closes when the front ends. Event loop only; nothing blocks but hth_worker_process_free.
+ * end in the process; "evict RAM RAM_FILE", the bytes of rows that shall leave these tiers; and "ram QUOTA", a new
+ * quota of the RAM tier. The socket closes when the front ends. Event loop only; nothing blocks but
+ * hth_worker_process_free.
  */
 #ifndef HTH_SERVER_WORKER_PROCESS_H
 #define HTH_SERVER_WORKER_PROCESS_H
@@ -39,6 +40,8 @@ typedef struct hth_worker_process_options {
     /* Not called from within the functions below. */
     void (*on_progress)(float fraction, void *user_data); /* 0 .. 1 */
     void (*on_ready)(void *user_data);
+    /* After on_ready, until 1: requests wait while the model's file is hashed. No call: it was hashed before. */
+    void (*on_hashing)(float fraction, void *user_data);
     void (*on_stopping)(void *user_data); /* the front or another process told it to end */
     void (*on_evicted)(uint64_t ram_bytes, uint64_t ram_file_bytes, void *user_data); /* as told */
     /* Its RAM tier changed, or has the quota that it was told. */

@@ -49,7 +49,8 @@ struct hth_supervisor {
     worker_fate fate;
     bool late_death;
     unsigned n_notes, n_views;
-    const char *wait; /* what requests wait for; NULL: unknown */
+    const char *wait;       /* what requests wait for; NULL: unknown */
+    const char *wait_there; /* likewise in the worker */
 };
 
 static bool worker_is_ready(void *user_data)
@@ -140,10 +141,13 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
     return HEARTH_OK;
 }
 
-void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, char out[HTH_WAIT_TEXT_BYTES])
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, bool is_there,
+                              char out[HTH_WAIT_TEXT_BYTES])
 {
+    const char *text = is_there ? supervisor->wait_there : supervisor->wait;
+
     assert_string_equal(model, supervisor->model);
-    (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "%s", supervisor->wait ? supervisor->wait : "");
+    (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "%s", text ? text : "");
 }
 
 size_t hth_supervisor_n(const hth_supervisor *supervisor)

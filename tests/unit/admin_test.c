@@ -434,6 +434,14 @@ FIXTURE_TEST(a_worker_without_a_process_shows_no_numbers_but_when_it_starts)
     assert_null(json_object_get(worker, "last_death"));
     worker = json_array_get(json_object_get(page, "models"), 1);
     assert_true(json_real_value(json_object_get(worker, "load_progress")) == 0.5);
+    assert_null(json_object_get(worker, "hash_progress"));
+    json_decref(page);
+    f->supervisor.views[1].state = HTH_WORKER_READY;
+    f->supervisor.views[1].is_hashing = true;
+    f->supervisor.views[1].hash_progress = 0.25f;
+    page = ask_json(f, "GET", "/admin/models", 200);
+    worker = json_array_get(json_object_get(page, "models"), 1);
+    assert_true(json_real_value(json_object_get(worker, "hash_progress")) == 0.25);
     json_decref(page);
 }
 

@@ -334,6 +334,43 @@ STAGED(its_comments_tell_what_it_waits_for)
     hth_test_client_close(&client);
 }
 
+/* What a worker answers later. */
+static fake_connection *held_connection;
+static hth_buffer held_reply;
+
+static void hold(fake_connection *connection, const fake_request *request, void *user_data)
+{
+    relay_stage *stage = user_data;
+    const unsigned run = note_run(stage, request);
+
+    held_connection = connection;
+    script_write(stage->script, request->body, stage->n_known[run], &held_reply);
+}
+
+STAGED(a_stream_whose_worker_hashes_the_file_begins_with_comments)
+{
+    static const char comment[] = ": hashing 45%\n\n";
+    hth_test_client client;
+    const char *at;
+
+    stage->supervisor.handler = hold;
+    stage->options.keep_alive_ms = 20;
+    stage->wants_events = true;
+    stage->supervisor.wait_there = "hashing 45%";
+    begin_with(stage, &stream);
+    set_options(stage);
+    client_ask(&client, stage, "{}");
+    (void)hth_test_client_hear(&client, ": hashing 45%\n\n\r\nf\r\n: hashing 45%\n\n");
+    fake_write(held_connection, held_reply.text, held_reply.n);
+    client_hear(&client, &stage->reply);
+    assert_int_equal(stage->n_runs, 1);
+    for (at = hth_buffer_text(&stage->reply.body); strncmp(at, comment, strlen(comment)) == 0; at += strlen(comment))
+        ;
+    assert_string_equal(at, stream_text);
+    hth_test_client_close(&client);
+    hth_buffer_deinit(&held_reply);
+}
+
 STAGED(a_stream_of_lines_has_no_place_for_words)
 {
     static const script_step steps[] = { { .tokens = { 1 }, .n_tokens = 1, .bytes = "{\"one\":1}\n" },

@@ -41,7 +41,8 @@ static void log_write(hearth_log_level level, const char *source, const char *me
 static void setup(fixture *f)
 {
     static const char model[] = HTH_TEST_MODELS "/hearth-tiny.gguf";
-    const char *const words[] = { "--model", model, "--ctx", "2048", "--threads", "1", "--ram", "64M", NULL };
+    const char *const words[] = { "--model", model, "--ctx",  "2048", "--threads", "1",
+                                  "--ram",   "64M", "--name", "tiny", NULL };
 
     f->base = event_base_new();
     assert_non_null(f->base);
@@ -193,8 +194,8 @@ FIXTURE_TEST(adapters_are_those_that_a_worker_has_taken)
     assert_non_null(strstr(f->logged, "the adapter 'gone', which an earlier worker had, is not loaded"));
 
     /* Another folder: they are of the old one. */
-    f->worker[8] = "--lora-dir";
-    f->worker[9] = f->directory;
+    f->worker[10] = "--lora-dir";
+    f->worker[11] = f->directory;
     hth_supervisor_reconfigure(f->supervisor, &f->options);
     assert_null(hth_supervisor_adapter_owner(f->supervisor, "gone"));
     assert_non_null(strstr(f->logged, "lora_dir is another folder now"));
