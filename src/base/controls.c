@@ -1,5 +1,8 @@
 /*
  * controls.c - see controls.h
+ *
+ * All functions go through the text once, and step over the two bytes of a C1 together. So neither is left over, and
+ * other UTF-8 comes out byte for byte, also where it is malformed.
  */
 #include "base/controls.h"
 

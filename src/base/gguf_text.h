@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Members that begin behind this many bytes are not found: long ones, such as tokens, come after the names of a model. */
+/*
+ * Members that begin behind this many bytes are not found: long ones, such as tokens, come after the names of a model.
+ */
 enum { HTH_GGUF_TEXT_BYTES = 64 << 10 };
 
 /*

@@ -2,8 +2,8 @@
  * memory_limits.c - see memory_limits.h
  *
  * A group's use includes its page cache and the kernel's own caches, so these are subtracted. Files in /dev/shm are no
- * page cache, and stay counted. ZFS keeps a cache of its own (ARC), which the kernel counts as used: all of it above its
- * smallest size is free.
+ * page cache, and stay counted. ZFS keeps a cache of its own (ARC), which the kernel counts as used: all of it above
+ * its smallest size is free.
  */
 #include "base/memory_limits.h"
 

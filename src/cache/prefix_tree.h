@@ -29,8 +29,8 @@ typedef struct hth_prefix_tree {
 } hth_prefix_tree;
 
 /*
- * Fill *out with the n_max most used of the nodes that were used at all. rows may hold copies of a row. The caller calls
- * hth_prefix_tree_deinit. HEARTH_NO_MEMORY.
+ * Fill *out with the n_max most used of the nodes that were used at all. rows may hold copies of a row. The caller
+ * calls hth_prefix_tree_deinit. HEARTH_NO_MEMORY.
  */
 hearth_status hth_prefix_tree_init(hth_prefix_tree *out, const hth_row_meta *rows, size_t n_rows, size_t n_max,
                                    hearth_error *err);

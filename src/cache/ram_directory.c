@@ -273,7 +273,10 @@ static bool append(entry_list *list, const hth_ram_entry *entry)
     return true;
 }
 
-/* Read n slots from first on. Slots that are neither entries nor zero are cleared in a mapped file. False without memory. */
+/*
+ * Read n slots from first on. Slots that are neither entries nor zero are cleared in a mapped file. False without
+ * memory.
+ */
 static bool collect(hth_ram_directory *directory, uint32_t first, const stored_slot *slots, uint32_t n,
                     entry_list *list)
 {

@@ -8,7 +8,9 @@
 
 #include "api/buffer.h"
 
-/* Append the picture of the plotted columns; nothing where there is no value. The page gives the classes their colours. */
+/*
+ * Append the picture of the plotted columns; nothing where there is no value. The page gives the classes their colours.
+ */
 void hth_bench_plot_add(hth_buffer *out, const json_t *section);
 
 /*

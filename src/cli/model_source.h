@@ -21,8 +21,8 @@ hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_qui
                                     hearth_error *err);
 
 /*
- * The same for a server, which downloads nothing itself. The path belongs to the pool. After a failure, problems has the
- * message, and text is returned.
+ * The same for a server, which downloads nothing itself. The path belongs to the pool. After a failure, problems has
+ * the message, and text is returned.
  */
 const char *hth_model_source_downloaded(hth_pool *pool, const char *text, hth_problems *problems);
 

@@ -3,6 +3,9 @@
  *
  * The options are the flags of a model, by the rows of `hearth serve`. Each that was given becomes a key of the order;
  * the server reads it as in its configuration file. Relative paths start from the folder of the command.
+ *
+ * Options that were not given are not in the order, so the server's own defaults hold. The command checks values by
+ * their rows, and nothing else: the server decides, and either the model is served or nothing has changed there.
  */
 #include "cli/models_add.h"
 

@@ -23,7 +23,8 @@ typedef struct hth_open_model {
 
 /*
  * Open the runtime, and load the model with its template and adapters. HEARTH_CANCELLED: is_ended said so. After a
- * failure hth_open_model_close is still due. The log goes to standard error while the model is open, so `open` must live.
+ * failure hth_open_model_close is still due. The log goes to standard error while the model is open, so `open` must
+ * live.
  */
 hearth_status hth_open_model_load(hth_open_model *open, hearth_error *err);
 /* Wait until its rows are kept, for at most a minute, and close both. A failure of that is told unless is_quiet. */

@@ -119,8 +119,9 @@ void hth_option_set_flag(const hth_option *option, void *options, bool on);
 bool hth_option_has_value(const hth_option *option, const void *options);
 
 /*
- * Print the help of the options under their headings, all or the common ones. Headings without a row are left out. defaults (NULL: none) are the options before anything was read; a row shows its number,
- * size, time or word among them as its default.
+ * Print the help of the options under their headings, all or the common ones. Headings without a row are left out.
+ * defaults (NULL: none) are the options before anything was read; a row shows its number, size, time or word among them
+ * as its default.
  */
 void hth_option_table_help(const hth_option_table *table, bool all, const void *defaults, FILE *out);
 /* Write " (default 8)" for kinds with short values; "" when there is no default. */

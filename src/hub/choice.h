@@ -1,8 +1,8 @@
 /*
  * choice.h - which files of a repository are the wanted model
  *
- * Files are grouped: a split file is one model. Projectors ("mmproj") and importance matrices ("imatrix") are no models.
- * Without a choice, the first of Q4_K_M, Q8_0, ... that the repository has is taken, or its only model.
+ * Files are grouped: a split file is one model. Projectors ("mmproj") and importance matrices ("imatrix") are no
+ * models. Without a choice, the first of Q4_K_M, Q8_0, ... that the repository has is taken, or its only model.
  */
 #ifndef HTH_HUB_CHOICE_H
 #define HTH_HUB_CHOICE_H
@@ -13,7 +13,8 @@
 
 /*
  * Find the files of the model: their indexes in listing->files, in the order of the parts, [*n_out], which the caller
- * frees. HEARTH_NOT_FOUND: there is none, a part is missing, or several fit; the message lists the names to choose from.
+ * frees. HEARTH_NOT_FOUND: there is none, a part is missing, or several fit; the message lists the names to choose
+ * from.
  */
 hearth_status hth_hub_choose(const hth_hub_listing *listing, const hth_hub_reference *wanted, size_t **out,
                              size_t *n_out, hearth_error *err);

@@ -44,8 +44,8 @@ typedef struct hth_fetch_order {
 
 /*
  * HEARTH_OK: the answer came to its end; *status_out is its status, whichever. HEARTH_CANCELLED: on_bytes or stop ended
- * it. HEARTH_IO: there is no connection, or it broke; the message has the host and the cause, and never the query of the
- * address, which may hold a secret.
+ * it. HEARTH_IO: there is no connection, or it broke; the message has the host and the cause, and never the query of
+ * the address, which may hold a secret.
  */
 hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order, long *status_out, hearth_error *err);
 

@@ -21,7 +21,10 @@ typedef struct hth_pressure_watch hth_pressure_watch;
 
 /* What it orders. */
 typedef struct hth_pressure_orders {
-    /* Free so many bytes, of devices or of the host; returns the bytes that will be free. patience: of a source, or NULL. */
+    /*
+     * Free so many bytes, of devices or of the host; returns the bytes that will be free. patience: of a source, or
+     * NULL.
+     */
     uint64_t (*relieve)(uint64_t n_bytes, bool is_device, hth_patience *patience, void *user_data);
     void (*hold)(bool is_held, void *user_data);
     void *user_data;

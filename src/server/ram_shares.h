@@ -11,8 +11,8 @@
  * A busy worker whose share is nearly full gets more. The bytes come from unused parts of other shares. If its rows
  * found no room lately, it also takes used parts: of idle models, the least recently used one first, and of those that
  * have more than a fair part, up to its own fair part. A model without rows that find no room takes no rows of others,
- * so shares rest while nobody computes new rows. A worker that loads gets room for its first request in the same way, as
- * far as it has less than a quarter. Each worker keeps a least share. Pinned models keep a fair part.
+ * so shares rest while nobody computes new rows. A worker that loads gets room for its first request in the same way,
+ * as far as it has less than a quarter. Each worker keeps a least share. Pinned models keep a fair part.
  *
  * While models without a worker may start one, the bytes of a least share stay free for the next.
  */

@@ -7,8 +7,8 @@
  *   4. idle models
  *
  * The least recently used model is first, and the plan stops when the bytes suffice. Rows of a worker leave in part;
- * models, and rows without a worker, leave whole, so more may become free. Busy and pinned models keep everything. Memory
- * that is about to be free counts as free.
+ * models, and rows without a worker, leave whole, so more may become free. Busy and pinned models keep everything.
+ * Memory that is about to be free counts as free.
  */
 #ifndef HTH_SERVER_RELIEF_H
 #define HTH_SERVER_RELIEF_H

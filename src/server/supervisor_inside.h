@@ -1,8 +1,7 @@
 /*
  * supervisor_inside.h - shared by the files of the supervisor: supervisor.c (workers, plans, the set of models),
  * supervisor_orders.c (orders of operators and clients), supervisor_ram.c (the memory for rows), supervisor_wait.c
- * (what
- * requests wait for), supervisor_warnings.c
+ * (what requests wait for), supervisor_warnings.c
  */
 #ifndef HTH_SERVER_SUPERVISOR_INSIDE_H
 #define HTH_SERVER_SUPERVISOR_INSIDE_H

@@ -1,6 +1,10 @@
 /*
  * supervisor_warnings.c - what operators should know of a plan: models without room, models larger than all memory,
  * pins that memory cannot keep
+ *
+ * A warning changes no plan. Each is told once for its cause and not with every plan: models without room once after
+ * the start, or after a reload that brought more; a large model each time that it enters; pins again only after a plan
+ * in which they had room. Before the needs of all models are known, nothing is said of room and pins.
  */
 #include <inttypes.h>
 

@@ -1,7 +1,8 @@
 /*
  * tokenizer_fuzz.c - any bytes as a tokenizer.model, and any JSON as a tokenizer.json
  *
- * Nothing outside the bytes is read (a sanitizer sees it), and a vocabulary that is accepted has a piece for each token.
+ * Nothing outside the bytes is read (a sanitizer sees it), and a vocabulary that is accepted has a piece for each
+ * token.
  */
 #include <assert.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  *
  * It is written from the definitions of the formats and shares no code with the conversion. A checkpoint's rotary
  * embedding of a llama turns value k of a head with value k + d/2; the engine's turns 2k with 2k + 1. gemma's norms are
- * kept less 1. shards: two files and an index; wide: the second is f32; pieces: the vocabulary as tokenizer.model instead of tokenizer.json;
- * order: an argument_order, the reverse of that in the file.
+ * kept less 1. shards: two files and an index; wide: the second is f32; pieces: the vocabulary as tokenizer.model
+ * instead of tokenizer.json; order: an argument_order, the reverse of that in the file.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,9 @@
  * usage: fake_worker worker [--do WORD]... --socket PATH --status-fd N --control-fd N [--ram-fd N]
  *        fake_worker worker [--do WORD]... --measure --quiet --control-fd N
  *
- * Each WORD is done in order; then the event loop turns until SIGTERM, and takes new quotas of the RAM tier. A word is a name, or a name and an argument
- * behind '='. In the second form, words that begin with "needs" are done, and the process ends.
+ * Each WORD is done in order; then the event loop turns until SIGTERM, and takes new quotas of the RAM tier. A word is
+ * a name, or a name and an argument behind '='. In the second form, words that begin with "needs" are done, and the
+ * process ends.
  */
 #include <dirent.h>
 #include <errno.h>

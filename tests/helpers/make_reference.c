@@ -4,7 +4,8 @@
  *   make_reference SHAPE OUT.gguf VOCABULARY.gguf
  *
  * All weights have eight bits at most, so F32, F16 and BF16 hold them exactly. Models with pairs of bytes
- * bring their vocabulary; the others take that of VOCABULARY.gguf. export_checkpoint writes such a model as a checkpoint.
+ * bring their vocabulary; the others take that of VOCABULARY.gguf. export_checkpoint writes such a model as a
+ * checkpoint.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +18,9 @@
 
 enum { N_LAYERS = 6, N_EMBD = 64, N_FF = 96, N_HEADS = 4, N_HEADS_KV = 2, N_CTX = 256, N_TENSORS = 128, TEXT = 96 };
 
-/* Letters: b biases of q, k and v; n norms of q and k; 2 norms behind attention and feed-forward; o an output matrix. */
+/*
+ * Letters: b biases of q, k and v; n norms of q and k; 2 norms behind attention and feed-forward; o an output matrix.
+ */
 static const struct shape {
     const char *name;
     const char *architecture;

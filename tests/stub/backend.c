@@ -15,7 +15,8 @@
  *   top_k                what it claims to recommend
  *   cell_bytes    0      what it claims a cell to take
  *   free_mib      1024   MiB that it claims to be free for cells
- *   gpu_mib       0      MiB of a GPU, all of them free, of which each layer takes 8 besides its cells; 0: it tells no needs
+ *   gpu_mib       0      MiB of a GPU, all of them free, of which each layer takes 8 besides its cells; 0: it tells
+ *                        no needs
  *   vocab         260    tokens: 256 bytes, 4 control tokens, and made-up words beyond
  *   joins         0      1: the tokenizer reads the words " w260" to " w999"
  *   defined       0      last words of the vocabulary that are user-defined: the tokenizer always reads them
