@@ -326,8 +326,9 @@ static uint32_t without_last_chunk(const hth_slot *slot, uint32_t n_known)
 }
 
 /*
- * The last chunk is evaluated again: its rows are not restored, and its live cells go. Returns how many tokens are
- * live.
+ * The last chunk is evaluated again: its live cells go, and its rows are not restored. But where a row of logits was
+ * there and could not be read, they are: they may be damaged or gone as well, and would not be saved again. Returns how
+ * many tokens are live.
  */
 static uint32_t give_up_last_chunk(hth_slot *slot, uint32_t live)
 {
@@ -335,7 +336,8 @@ static uint32_t give_up_last_chunk(hth_slot *slot, uint32_t live)
     const uint32_t n = live > begin ? without_last_chunk(slot, slot->n_tokens) : begin;
     hth_lookup *lookup = &slot->lookup;
 
-    while (lookup->n_rows > 0 && lookup->n_cached > n)
+    while ((lookup->logits_tier == HEARTH_TIER_NONE || slot->request->on_vector) && lookup->n_rows > 0 &&
+           lookup->n_cached > n)
         lookup->n_cached = lookup->rows[--lookup->n_rows].meta.first_position;
     return live > n ? hth_sequence_shorten(slot->entry->sequence, n) : live;
 }

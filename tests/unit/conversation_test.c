@@ -283,7 +283,6 @@ FIXTURE_TEST(a_prompt_without_its_logits_is_evaluated_from_its_last_boundary)
         assert_int_equal(again->stats->cached_tokens, lengths[i] / 256 * 256);
         assert_int_equal(again->stats->hit, lengths[i] >= 256 ? HEARTH_HIT_PREFIX : HEARTH_HIT_NONE);
         assert_int_equal(again->stats->n_prefill_evaluations, 1);
-        assert_int_equal(again->stats->rows_restored, lengths[i] / 256); /* none of tokens that are evaluated again */
         assert_string_equal(again->text, cold->text);
         once_more = hth_test_complete(model, &request); /* its logits are saved again */
         assert_int_equal(once_more->stats->hit, HEARTH_HIT_EXACT);
@@ -322,5 +321,30 @@ FIXTURE_TEST(a_prompt_that_is_too_short_to_be_kept_restores_no_row_of_prompt_and
     assert_string_equal(results[1]->text, results[0]->text);
     hearth_result_unref(results[0]);
     hearth_result_unref(results[1]);
+    free(prompt);
+}
+
+FIXTURE_TEST(a_prompt_that_another_one_begins_with_restores_the_blocks_before_its_last_boundary)
+{
+    static const size_t lengths[] = { 255, 256, 500, 511, 512 };
+    char *prompt = hth_test_prompt(600, 0);
+    hearth_request request = hth_test_greedy(prompt, 1);
+    hearth_model *model = hth_test_model_load(f->runtime, "stub:", NULL);
+
+    hearth_result_unref(hth_test_complete(model, &request));
+    for (size_t i = sizeof(lengths) / sizeof(lengths[0]); i-- > 0;) {
+        const hearth_result *result;
+
+        hth_test_model_end(f->runtime, model);
+        open_again(f);
+        model = hth_test_model_load(f->runtime, "stub:", NULL);
+        prompt[lengths[i]] = '\0';
+        result = hth_test_complete(model, &request);
+        assert_int_equal(result->stats->miss, HEARTH_MISS_NO_LOGITS);
+        assert_int_equal(result->stats->cached_tokens, lengths[i] / 256 * 256);
+        assert_int_equal(result->stats->rows_restored, lengths[i] / 256);
+        hearth_result_unref(result);
+    }
+    hearth_model_unref(model);
     free(prompt);
 }
