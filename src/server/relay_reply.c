@@ -317,15 +317,15 @@ void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
 
 void hth_relay_keep_alive(hth_relay *relay, uint64_t now_ns)
 {
-    uint64_t silence_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms);
+    const uint64_t most_ns = hth_ms_to_ns(relay->proxy->options.keep_alive_ms), silence_ns = now_ns - relay->written_ns;
     hth_buffer text = { .text = NULL };
     char wait[HTH_WAIT_TEXT_BYTES];
 
-    tell_wait(relay, wait);
-    if (relay->state == HTH_RELAY_RUNNING && !*wait)
-        silence_ns *= 2; /* the worker should do it */
-    if (now_ns - relay->written_ns < silence_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
+    if (silence_ns < most_ns || !is_between_events(relay) || hth_relay_is_backlogged(relay))
         return;
+    tell_wait(relay, wait);
+    if (relay->state == HTH_RELAY_RUNNING && !*wait && silence_ns < 2 * most_ns)
+        return; /* the worker should do it */
     if (relay->form == HTH_FORM_LINES)
         hth_ndjson_add_nothing(&text);
     else
