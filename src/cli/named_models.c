@@ -57,7 +57,10 @@ static bool copy_order(const hth_serve_loader *l, const hth_named_model *named, 
                               .settings = copy(l, named->settings),
                               .path = copy(l, named->path),
                               .is_left_out = named->is_left_out };
-    return (out->name && out->settings && (out->path || !named->path)) || hth_serve_no_memory(l);
+    if (out->name && out->settings && (out->path || !named->path))
+        return true;
+    (void)hth_serve_no_memory(l); /* false, in any case */
+    return false;
 }
 
 /* Add the model of an order. */

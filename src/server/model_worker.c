@@ -296,7 +296,7 @@ static void on_hashing(float fraction, void *user_data)
 {
     hth_model_worker *worker = user_data;
 
-    worker->hashed = fraction;
+    worker->progress = fraction;
 }
 
 bool hth_model_worker_takes_requests(const hth_model_worker *worker)
@@ -396,7 +396,6 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->progress_ns = worker->started_ns;
     worker->progress = 0;
     worker->told_progress = 0;
-    worker->hashed = 1;
     worker->ram_stuck_ns = worker->ram_file_stuck_ns = 0;
     worker->ready_ns = 0;
     worker->doubted_ns = 0;
@@ -606,11 +605,6 @@ float hth_model_worker_progress(const hth_model_worker *worker)
     return worker->progress;
 }
 
-float hth_model_worker_hashed(const hth_model_worker *worker)
-{
-    return worker->hashed;
-}
-
 bool hth_model_worker_starts_with_server(const hth_model_worker *worker)
 {
     return !worker->on_demand;
@@ -637,8 +631,8 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
         return;
     out->pid = hth_worker_process_pid(worker->process);
     out->load_progress = worker->progress;
-    out->is_hashing = worker->state == HTH_WORKER_READY && worker->hashed < 1;
-    out->hash_progress = worker->hashed;
+    out->is_hashing = worker->state == HTH_WORKER_READY && worker->progress < 1;
+    out->hash_progress = worker->progress;
     out->socket_path = worker->state == HTH_WORKER_READY ? worker->socket_path : NULL;
     out->up_ms = (now_ns - worker->started_ns) / 1000000;
     out->resident_bytes = hth_os_process_resident_bytes(out->pid);

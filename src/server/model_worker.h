@@ -79,9 +79,11 @@ void hth_model_worker_free(hth_model_worker *worker);
 
 const char *hth_model_worker_name(const hth_model_worker *worker);
 hth_worker_state hth_model_worker_state(const hth_model_worker *worker);
-float hth_model_worker_progress(const hth_model_worker *worker); /* STARTING: of the load, 0 to 1 */
-/* READY: the part of the file that is hashed, 1: all. Until then requests wait in the worker. */
-float hth_model_worker_hashed(const hth_model_worker *worker);
+/*
+ * 0 to 1. STARTING: of the load. READY: the part of the model's file that is hashed; until all is, requests wait in the
+ * worker.
+ */
+float hth_model_worker_progress(const hth_model_worker *worker);
 /* Is it READY, and not about to leave? */
 bool hth_model_worker_takes_requests(const hth_model_worker *worker);
 bool hth_model_worker_starts_with_server(const hth_model_worker *worker);

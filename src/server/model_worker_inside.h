@@ -41,10 +41,9 @@ struct hth_model_worker {
     char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
     uint64_t generation;
     uint64_t started_ns;
-    uint64_t progress_ns; /* STARTING: time of the last progress */
-    float progress;
+    uint64_t progress_ns;   /* STARTING: time of the last progress */
+    float progress;         /* STARTING: of the load; READY: the part of the file that is hashed, 1: all */
     unsigned told_progress; /* in twentieths */
-    float hashed;           /* READY: the part of the file that is hashed; 1: all */
     uint64_t ready_ns;      /* of this process; 0: not yet */
     uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
     uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */

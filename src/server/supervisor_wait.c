@@ -57,8 +57,9 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
     unsigned place;
 
     out[0] = 0;
-    if (worker && is_there && hth_model_worker_state(worker) == HTH_WORKER_READY && hth_model_worker_hashed(worker) < 1)
-        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * hth_model_worker_hashed(worker)));
+    if (worker && is_there && hth_model_worker_state(worker) == HTH_WORKER_READY &&
+        hth_model_worker_progress(worker) < 1)
+        (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * hth_model_worker_progress(worker)));
     if (!worker || is_there || hth_model_worker_takes_requests(worker))
         return;
     if (hth_model_worker_state(worker) == HTH_WORKER_STARTING) {
