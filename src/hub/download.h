@@ -20,8 +20,8 @@ typedef struct hth_hub_watch {
 /*
  * Bring the blob of a file of a commit into the cache, and link it in the commit's snapshot. A blob that is there
  * stays; a download that ended early goes on; one of another process is waited for. HEARTH_OK: the blob is whole, and
- * its digest right. HEARTH_CORRUPT: the hub sent wrong bytes, which are deleted, or told wrong sizes. HEARTH_IO: the hub
- * fails or refuses; finished pieces stay for the next try. HEARTH_FULL, HEARTH_PERMISSION: of the cache's files.
+ * its digest right. HEARTH_CORRUPT: the hub sent wrong bytes, which are deleted, or told wrong sizes. HEARTH_IO: the
+ * hub fails or refuses; finished pieces stay for the next try. HEARTH_FULL, HEARTH_PERMISSION: of the cache's files.
  * HEARTH_NO_MEMORY, HEARTH_MISUSE.
  */
 hearth_status hth_hub_download(const hth_hub_settings *settings, const hth_hub_shelf *shelf, const char *repo,
