@@ -10,7 +10,7 @@ set -eu
 say() { printf 'deps: %s\n' "$*" >&2; }
 
 debian_packages='build-essential cmake git pkg-config npm python3 libssl-dev libisal-dev liblmdb-dev liburing-dev libjansson-dev
-uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev libedit-dev valgrind'
+uthash-dev libcmocka-dev curl libevent-dev libcurl4-openssl-dev libseccomp-dev libedit-dev valgrind procps'
 debian_tools='clang clang-format clang-tidy'   # for make lint and make fuzz only
 debian_vulkan='libvulkan-dev glslc spirv-headers'   # for HEARTH_VULKAN=1 only
 debian_software_gpu='mesa-vulkan-drivers'   # for make vulkan-test only
