@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/buffer.h"
 #include "api/defaults.h"
@@ -59,12 +60,16 @@ static char *body_of(const remote *r, const hth_talk *talk)
     return text;
 }
 
-/* While a terminal is written to, no signal comes: it would end the write, and text would be lost. */
+/*
+ * While a terminal is written to, no signal comes: it would end the write, and text would be lost. A pipe may wait for
+ * ever, so a signal must end that.
+ */
 static bool take(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data)
 {
     bool goes_on;
 
-    hth_dialog_signals_let_in(false);
+    if (isatty(STDOUT_FILENO))
+        hth_dialog_signals_let_in(false);
     goes_on = hth_chat_stream_take(fetch, status, bytes, n_bytes, user_data);
     hth_dialog_signals_let_in(true);
     return goes_on && !hth_dialog_stop;

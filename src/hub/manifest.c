@@ -46,6 +46,10 @@ static hearth_status add_layer(hth_ollama_manifest *out, const json_t *object, c
     const json_t *size = json_object_get(object, "size");
     hth_ollama_layer *layer = &out->layers[out->n];
 
+    /* It is shown to people, on a terminal, too. */
+    if (kind[strspn(kind, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-._")])
+        return hth_fail(err, HEARTH_CORRUPT,
+                        "the manifest has a layer of the type '%.80s', which is no name; nothing was downloaded", kind);
     if (!hex)
         return hth_fail(err, HEARTH_CORRUPT,
                         "the manifest gives no SHA-256 of the layer '%.40s'; nothing was downloaded", kind);

@@ -132,6 +132,27 @@ static bool compare(const hth_ollama_model *model, void *user_data)
     return !f->found;
 }
 
+static bool take(const hth_ollama_model *model, void *user_data)
+{
+    finder *f = user_data;
+
+    f->found = true;
+    *f->out = *model;
+    return false;
+}
+
+bool hth_ollama_find_at(const char *folder, const char *host, const char *owner, const char *name, const char *tag,
+                        hth_ollama_model *out)
+{
+    finder f = { .out = out };
+    visitor v = { .folder = folder, .visit = take, .user_data = &f, .parts = { host, owner, name, tag } };
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof(path), "%s/manifests/%s/%s/%s/%s", folder, host, owner, name, tag) < (int)sizeof(path))
+        visit_manifest(&v, path);
+    return f.found;
+}
+
 bool hth_ollama_find(const char *folder, const char *name, hth_ollama_model *out)
 {
     finder f = { .name = name, .out = out };

@@ -37,4 +37,8 @@ void hth_ollama_visit(const char *folder, bool (*visit)(const hth_ollama_model *
  */
 bool hth_ollama_find(const char *folder, const char *name, hth_ollama_model *out);
 
+/* The model of exactly this registry's host, owner ("library": none), name and tag. False: there is none. */
+bool hth_ollama_find_at(const char *folder, const char *host, const char *owner, const char *name, const char *tag,
+                        hth_ollama_model *out);
+
 #endif

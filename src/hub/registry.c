@@ -59,8 +59,12 @@ hearth_status hth_ollama_reference_read(const char *text, hth_ollama_reference *
                         "'%.200s' is not the name of a model of Ollama's; the form is NAME[:TAG] or "
                         "ollama:OWNER/NAME[:TAG]",
                         text);
-    (void)snprintf(reference.text, sizeof(reference.text), "%s%s%s:%s", slash ? reference.owner : "", slash ? "/" : "",
-                   reference.name, reference.tag); /* as large as the parts */
+    if (strcmp(reference.owner, "library") ==
+        0) /* as in the names that hth_ollama_visit gives; as large as the parts */
+        (void)snprintf(reference.text, sizeof(reference.text), "%s:%s", reference.name, reference.tag);
+    else
+        (void)snprintf(reference.text, sizeof(reference.text), "%s/%s:%s", reference.owner, reference.name,
+                       reference.tag); /* as large */
     *out = reference;
     return HEARTH_OK;
 }
@@ -113,7 +117,9 @@ hearth_status hth_ollama_reference_find(const hth_hub_settings *settings, const 
 
     if (!model)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model of Ollama's folder");
-    found = hth_ollama_find(settings->cache, wanted->text, model);
+    found = (*settings->endpoint &&
+             hth_ollama_find_at(settings->cache, host_of(settings), wanted->owner, wanted->name, wanted->tag, model)) ||
+            hth_ollama_find(settings->cache, wanted->text, model);
     if (found)
         (void)snprintf(path_out, PATH_MAX, "%s", model->path); /* as large */
     free(model);

@@ -40,7 +40,10 @@ hearth_status hth_ollama_reference_read(const char *text, hth_ollama_reference *
 hearth_status hth_ollama_settings_read(const char *wanted, bool need_registry, hth_hub_settings *out,
                                        hearth_error *err);
 
-/* The path of the model's GGUF file in the folder of the settings. HEARTH_NOT_FOUND, with the remedy: it has none. */
+/*
+ * The path of the model's GGUF file in the folder of the settings: that of their registry, else of any other.
+ * HEARTH_NOT_FOUND, with the remedy: it has none.
+ */
 hearth_status hth_ollama_reference_find(const hth_hub_settings *settings, const hth_ollama_reference *wanted,
                                         char path_out[PATH_MAX], hearth_error *err);
 

@@ -605,6 +605,11 @@ float hth_model_worker_progress(const hth_model_worker *worker)
     return worker->progress;
 }
 
+uint64_t hth_model_worker_generation(const hth_model_worker *worker)
+{
+    return worker->generation;
+}
+
 bool hth_model_worker_starts_with_server(const hth_model_worker *worker)
 {
     return !worker->on_demand;

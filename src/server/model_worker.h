@@ -84,6 +84,8 @@ hth_worker_state hth_model_worker_state(const hth_model_worker *worker);
  * worker.
  */
 float hth_model_worker_progress(const hth_model_worker *worker);
+/* Of its process, counted from 1; 0: it had none yet. */
+uint64_t hth_model_worker_generation(const hth_model_worker *worker);
 /* Is it READY, and not about to leave? */
 bool hth_model_worker_takes_requests(const hth_model_worker *worker);
 bool hth_model_worker_starts_with_server(const hth_model_worker *worker);

@@ -292,7 +292,8 @@ static void tell_wait(const hth_relay *relay, char out[HTH_WAIT_TEXT_BYTES])
 
     out[0] = 0;
     if (relay->state == HTH_RELAY_WAITING || is_there)
-        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, is_there, out);
+        hth_supervisor_tell_wait(relay->proxy->options.supervisor, relay->model->name, is_there ? relay->generation : 0,
+                                 out);
 }
 
 void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
@@ -303,6 +304,9 @@ void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
         return;
     tell_wait(relay, wait);
     if (relay->state == HTH_RELAY_RUNNING && !*wait)
+        return;
+    /* A kept stream takes the exchange, which owns the body that is on its way to the worker. */
+    if (relay->state == HTH_RELAY_RUNNING && relay->wants_kept && !relay->kept_body)
         return;
     hth_buffer_clear(&relay->body); /* of an earlier worker */
     relay->has_head = true;

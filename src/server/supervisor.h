@@ -73,11 +73,11 @@ void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, u
 
 /*
  * What a request of this model waits for, as a client may read it: "loading 45%", "waiting for room, 2nd in line",
- * "waiting for another worker"; "": for nothing that is known. is_there: a worker has the request; then "hashing 45%",
- * while it hashes the model's file, or "".
+ * "waiting for another worker"; "": for nothing that is known. generation: the worker that has the request, 0: none has
+ * it; then "hashing 45%", while this worker hashes the model's file, or "".
  */
 enum { HTH_WAIT_TEXT_BYTES = 64 };
-void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, bool is_there,
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
                               char out[HTH_WAIT_TEXT_BYTES]);
 
 /* ---- adapters that were loaded since the server started (adapter_state.h) ---- */

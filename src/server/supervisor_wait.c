@@ -50,17 +50,17 @@ static const char *ending_of(unsigned n)
     }
 }
 
-void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, bool is_there,
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
                               char out[HTH_WAIT_TEXT_BYTES])
 {
     const hth_model_worker *worker = hth_supervisor_worker_of(supervisor, model, NULL);
     unsigned place;
 
     out[0] = 0;
-    if (worker && is_there && hth_model_worker_state(worker) == HTH_WORKER_READY &&
-        hth_model_worker_progress(worker) < 1)
+    if (worker && generation == hth_model_worker_generation(worker) &&
+        hth_model_worker_state(worker) == HTH_WORKER_READY && hth_model_worker_progress(worker) < 1)
         (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * hth_model_worker_progress(worker)));
-    if (!worker || is_there || hth_model_worker_takes_requests(worker))
+    if (!worker || generation > 0 || hth_model_worker_takes_requests(worker))
         return;
     if (hth_model_worker_state(worker) == HTH_WORKER_STARTING) {
         (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "loading %d%%", (int)(100 * hth_model_worker_progress(worker)));

@@ -72,7 +72,20 @@ HEARTH_OLLAMA_REGISTRY='' generate tiny "$work/here"
 HEARTH_OLLAMA_REGISTRY='' generate ollama:some/model:v2 "$work/out"
 cmp -s "$work/out" "$work/here" || fail "another reply: $(cat "$work/out")"
 generate tiny:latest "$work/out"
+HEARTH_OLLAMA_REGISTRY='' generate ollama:library/tiny "$work/out"
+cmp -s "$work/out" "$work/here" || fail "another reply with the owner's name: $(cat "$work/out")"
 expect "requests for what is there" "$(asked hub .)" 0
+
+# Where two registries have one name, the model of the named one goes first, whatever the order in the folder.
+for other in 0.example z.example; do
+  mkdir -p "$ollama/manifests/$other/library/tiny"
+  printf '{"layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:%064d", "size": 1}]}' 1 \
+    >"$ollama/manifests/$other/library/tiny/latest"
+done
+printf x >"$ollama/blobs/sha256-$(printf '%064d' 1)"
+generate tiny "$work/out"
+cmp -s "$work/out" "$work/here" || fail "the model of another registry: $(cat "$work/out")"
+rm -r "$ollama/manifests/0.example" "$ollama/manifests/z.example" "$ollama/blobs/sha256-$(printf '%064d' 1)"
 forget
 generate tiny "$work/out"
 cmp -s "$work/out" "$work/here" || fail "another reply after a download: $(cat "$work/out")"
@@ -114,6 +127,7 @@ lie huge "the manifest tells no possible size of the layer 'model'"
 lie negative "the manifest tells no possible size of the layer 'model'"
 lie two "the manifest tells two sizes of the layer"
 lie strange "a layer of the type 'application/x-sh', which no model of Ollama has"
+lie control "which is no name; nothing was downloaded"
 lie none "the manifest has no model in GGUF format"
 lie bare "the manifest gives no SHA-256 of the layer 'config'"
 lie list "the answer is not the manifest of a model"

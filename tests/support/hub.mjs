@@ -81,6 +81,7 @@ function manifest(name) {
   if (name === "larger") model.size++;
   if (name === "smaller") model.size--;
   if (name === "two") layers.push({ ...model, size: 1 });
+  if (name === "control") layers.push({ ...model, mediaType: "application/vnd.ollama.image.\u001b]0;x\u0007" });
   if (name === "strange") layers.push({ ...model, mediaType: "application/x-sh" });
   if (name === "none") layers.splice(1, 1);
   const mediaType = name === "list" ? "application/vnd.docker.distribution.manifest.list.v2+json" : docker;

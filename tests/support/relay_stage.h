@@ -141,10 +141,10 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
     return HEARTH_OK;
 }
 
-void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, bool is_there,
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
                               char out[HTH_WAIT_TEXT_BYTES])
 {
-    const char *text = is_there ? supervisor->wait_there : supervisor->wait;
+    const char *text = generation > 0 ? supervisor->wait_there : supervisor->wait;
 
     assert_string_equal(model, supervisor->model);
     (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "%s", text ? text : "");

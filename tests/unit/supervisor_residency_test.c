@@ -258,7 +258,7 @@ static bool waits_for(const fixture *f, const char *model, const char *what)
 {
     char text[HTH_WAIT_TEXT_BYTES];
 
-    hth_supervisor_tell_wait(f->supervisor, model, false, text);
+    hth_supervisor_tell_wait(f->supervisor, model, 0, text);
     return strcmp(text, what) == 0;
 }
 

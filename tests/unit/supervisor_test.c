@@ -110,14 +110,14 @@ FIXTURE_TEST(a_waiter_that_waits_too_long_is_told_what_the_worker_does)
     start(f);
     run_until(f, view(f, 0).load_progress > 0);
     want(f, "m", 0, &a);
-    hth_supervisor_tell_wait(f->supervisor, "m", false, text);
+    hth_supervisor_tell_wait(f->supervisor, "m", 0, text);
     assert_string_equal(text, "loading 25%");
     run_until(f, a.n_failed == 1);
     assert_int_equal(a.err.status, HEARTH_TIMED_OUT);
     assert_string_equal(a.err.message, "model 'm' was not ready within 0.1 s: it is loading (25 %)");
     send_signal(view(f, 0).pid, SIGKILL);
     run_until(f, view(f, 0).n_deaths == 1);
-    hth_supervisor_tell_wait(f->supervisor, "m", false, text);
+    hth_supervisor_tell_wait(f->supervisor, "m", 0, text);
     assert_string_equal(text, "waiting for another worker");
 }
 
@@ -128,13 +128,15 @@ FIXTURE_TEST(a_request_that_its_worker_has_waits_while_the_file_is_hashed)
     (void)add(f, "m", WORDS("say=loading 0.25", "ready", "say=hashing 0.25"));
     start(f);
     run_until(f, view(f, 0).is_hashing);
-    hth_supervisor_tell_wait(f->supervisor, "m", true, text);
+    hth_supervisor_tell_wait(f->supervisor, "m", view(f, 0).generation, text);
     assert_string_equal(text, "hashing 25%");
-    hth_supervisor_tell_wait(f->supervisor, "m", false, text);
+    hth_supervisor_tell_wait(f->supervisor, "m", view(f, 0).generation + 1, text);
+    assert_string_equal(text, ""); /* another worker has it */
+    hth_supervisor_tell_wait(f->supervisor, "m", 0, text);
     assert_string_equal(text, ""); /* it takes requests */
     send_signal(view(f, 0).pid, SIGKILL);
     run_until(f, view(f, 0).n_deaths == 1);
-    hth_supervisor_tell_wait(f->supervisor, "m", true, text);
+    hth_supervisor_tell_wait(f->supervisor, "m", view(f, 0).generation, text);
     assert_string_equal(text, "");
     run_until(f, view(f, 0).is_hashing); /* the next one says it again */
 }
