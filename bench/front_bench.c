@@ -69,10 +69,10 @@ void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, u
     hth_report_die("the worker is gone");
 }
 
-void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, bool is_there,
+void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
                               char out[HTH_WAIT_TEXT_BYTES])
 {
-    (void)is_there;
+    (void)generation;
     (void)supervisor;
     (void)model;
     out[0] = 0;
