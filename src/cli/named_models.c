@@ -77,7 +77,7 @@ static void add_model(hth_serve_loader *l, hth_named_model *named)
     named->path = model.setup.path;
 }
 
-/* The same at a reload: a model that cannot be served any more is left out, with a warning. False without memory. */
+/* The same at a reload: a model that cannot be served any more is left out, with a warning. False: no memory. */
 static bool add_again(hth_serve_loader *l, hth_named_model *named)
 {
     hth_problems *all = l->problems, *own = calloc(1, sizeof(*own)); /* large */
@@ -120,7 +120,7 @@ bool hth_serve_named_models_read(hth_serve_loader *l, bool is_reload)
     return true;
 }
 
-/* The set of options that current was read into, with these named models. */
+/* A new set: the models of the last reading, which is that of current or of its base, and these named ones. */
 static hth_serve_set *set_of(const hth_serve_set *current, const hth_named_model *named, size_t n,
                              hth_problems *problems)
 {

@@ -35,14 +35,14 @@ hearth_status hth_ollama_reference_read(const char *text, hth_ollama_reference *
 /*
  * The registry, and Ollama's folder as the cache. Without a variable for the registry the endpoint is "", if
  * need_registry is false or downloads are forbidden. HEARTH_MISUSE: a variable is wrong or missing; the message names
- * it, and the model that was wanted.
+ * it, and, where the registry is missing, the model that was wanted.
  */
 hearth_status hth_ollama_settings_read(const char *wanted, bool need_registry, hth_hub_settings *out,
                                        hearth_error *err);
 
 /*
  * The path of the model's GGUF file in the folder of the settings: that of their registry, else of any other.
- * HEARTH_NOT_FOUND, with the remedy: it has none.
+ * HEARTH_NOT_FOUND: the folder has no such model; the message tells the remedy.
  */
 hearth_status hth_ollama_reference_find(const hth_hub_settings *settings, const hth_ollama_reference *wanted,
                                         char path_out[PATH_MAX], hearth_error *err);

@@ -38,7 +38,7 @@ hearth_status hth_pressure_watch_new(struct event_base *base, const char *progra
                                      const hth_pressure_orders *orders, const hth_log *log, hth_event_feed *feed,
                                      hth_pressure_watch **out, hearth_error *err);
 void hth_pressure_watch_free(hth_pressure_watch *watch); /* accepts NULL */
-/* Other options: their sources, but not their settings. */
+/* Use the sources that these options name from now on; their settings are not taken over. */
 void hth_pressure_watch_set_options(hth_pressure_watch *watch, const hth_server_options *options);
 /* The settings in force: those of the first options, until others are set. */
 const hth_pressure_settings *hth_pressure_watch_settings(const hth_pressure_watch *watch);

@@ -73,8 +73,8 @@ void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, u
 
 /*
  * What a request of this model waits for, as a client may read it: "loading 45%", "waiting for room, 2nd in line",
- * "waiting for another worker"; "": for nothing that is known. generation: the worker that has the request, 0: none has
- * it; then "hashing 45%", while this worker hashes the model's file, or "".
+ * "waiting for another worker"; "": for nothing that is known. generation: that of the worker that has the request;
+ * then the text is "hashing 45%" while this worker hashes the model's file, else "". 0: none has it.
  */
 enum { HTH_WAIT_TEXT_BYTES = 64 };
 void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *model, uint64_t generation,
