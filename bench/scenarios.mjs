@@ -28,6 +28,18 @@ const withEach = async (bench, options, use) => {
   return series
 }
 
+// Start a server of each contestant, use them beside each other, so that a slow moment of the machine hits all, and stop
+// them. An idle server takes no processor.
+const withAll = async (bench, options, use) => {
+  const servers = []
+  try {
+    for (const { name, start } of bench.contestants) servers.push({ name, server: await start(options) })
+    return await use(servers)
+  } finally {
+    for (const { server } of servers) await server.stop()
+  }
+}
+
 // The rows of the last reply are written meanwhile.
 const BEFORE_KILL_MS = 1000
 
@@ -220,22 +232,17 @@ const pauses = async (bench) => {
 
 // ---- requests a second, and tokens of replies at once ----
 
-const rates = async (bench, options, body, ns, what) => {
-  const servers = []
+const rates = (bench, options, body, ns, what) => withAll(bench, options, (servers) => {
   const length = (n) => scaled(['-s', 1.5], ['-n', 4 * n])
-  try {
-    for (const { name, start } of bench.contestants) servers.push({ name, server: await start(options), points: [] })
-    const file = bodyFile(body)
-    for (const n of ns)
-      for (const { server, points } of servers) {
-        const [{ replies_per_s: rate }] = load(file, [`${server.url}/completion`], ['-c', n, ...length(n), '-w', 2 * n])
-        points.push({ x: n, y: rate * what })
-      }
-  } finally {
-    for (const { server } of servers) await server.stop()
-  }
-  return servers.map(({ name, points }) => ({ name, points }))
-}
+  const series = servers.map(({ name }) => ({ name, points: [] }))
+  const file = bodyFile(body)
+  for (const n of ns)
+    for (const [i, { server }] of servers.entries()) {
+      const [{ replies_per_s: rate }] = load(file, [`${server.url}/completion`], ['-c', n, ...length(n), '-w', 2 * n])
+      series[i].points.push({ x: n, y: rate * what })
+    }
+  return series
+})
 const requests = async (bench) => [{
   id: 'requests', title: 'Requests a second', unit: 'replies/s', better: 'more', kind: 'lines', xLabel: 'connections',
   about: 'Replies of one token to a repeated prompt of 64 tokens, by connections, with 8 slots. The model hearth-tiny, so that the server is most of the work.',
@@ -257,24 +264,21 @@ const lengths = async (bench) => {
   // The reply needs room, too, and llama-server gives no slot more than the length that the model was trained for.
   const nCtx = ns.at(-1) + 256
   const options = { model: bench.model, nParallel: 1, nCtx, more: ['--override-kv', `llama.context_length=int:${nCtx}`] }
-  const servers = []
-  try {
-    for (const { name, start } of bench.contestants) servers.push({ name, server: await start(options), cold: [], again: [] })
+  const series = await withAll(bench, options, async (servers) => {
+    const found = servers.map(({ name }) => ['cold', 'again'].map((what) => ({ name, what, points: [] })))
     for (const n of ns) {
       const times = servers.map(() => ({ cold: [], again: [] }))
-      // In turns, so that a slow moment of the machine hits both. Long prompts take so long that one is enough.
+      // Long prompts take so long that one is enough.
       for (const seed of range(n <= 4096 ? scaled(5, 1) : 1))
         for (const [i, { server }] of servers.entries()) {
           const tokens = prompt(n, 50 + n + seed)
           times[i].cold.push(await firstToken(server, tokens))
           for (const _ of range(3)) times[i].again.push(await firstToken(server, tokens))
         }
-      for (const [i, it] of servers.entries()) for (const what of ['cold', 'again']) it[what].push({ x: n, y: median(times[i][what]) })
+      for (const [i, pair] of found.entries()) for (const { what, points } of pair) points.push({ x: n, y: median(times[i][what]) })
     }
-  } finally {
-    for (const { server } of servers) await server.stop()
-  }
-  const series = servers.flatMap(({ name, cold, again }) => [{ name, what: 'cold', points: cold }, { name, what: 'again', points: again }])
+    return found.flat()
+  })
   return [{
     id: 'lengths', title: 'Growth with the length of the prompt', unit: 'ms', better: 'less', kind: 'lines', xLabel: 'tokens', series,
     about: 'Time to the first token of a new prompt, and of the same prompt again. Medians of five prompts up to 4096 tokens, and one of each length above.',

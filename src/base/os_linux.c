@@ -272,16 +272,6 @@ bool hth_os_peer_has_ended(int fd)
     return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-bool hth_os_wait_readable(int fd, const sigset_t *mask)
-{
-    struct pollfd ask = { .fd = fd, .events = POLLIN };
-
-    if (ppoll(&ask, 1, NULL, mask) < 0)
-        return false;
-    errno = EBADF;
-    return !(ask.revents & POLLNVAL);
-}
-
 void hth_os_end_with_parent(void)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* with a signal that exists it cannot fail */

@@ -23,8 +23,8 @@ enum { HISTORY_LINES = 1000, MESSAGE_BYTES_MAX = 16 << 20, TYPED_BYTES = 4096 };
  * Bracketed paste: while a line is read, the terminal puts marks around a pasted text, so that its line ends do not
  * send it. A key of libedit's is bound to the first mark. The second one alone does nothing.
  *
- * Ctrl-C comes as a byte there, so that its place among the others is known: a signal would find a part of a paste read,
- * and its rest would be taken for typed lines.
+ * Ctrl-C comes as a byte there, so that its place among the others is known: a signal would find a part of a paste
+ * read, and its rest would be taken for typed lines.
  */
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 static const wchar_t paste_end[] = L"\033[201~";

@@ -3,8 +3,8 @@
  *
  * A message is one line. It goes on in the next line behind a backslash at the end, and has any number of lines between
  * two lines of three quotes ("""), as in Ollama's program. A pasted text of several lines is one message, on a terminal
- * that marks pastes. Ctrl-C empties the line, Ctrl-D in an empty line ends. Ctrl-C within a paste leaves out the rest of
- * it, too.
+ * that marks pastes. Ctrl-C empties the line, Ctrl-D in an empty line ends. Ctrl-C within a paste leaves out the rest
+ * of it, too.
  */
 #ifndef HTH_CLI_DIALOG_LINE_H
 #define HTH_CLI_DIALOG_LINE_H

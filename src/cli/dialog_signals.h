@@ -22,8 +22,8 @@ void hth_dialog_signals_let_in(bool let_in);
 /* The exit code of a program that a signal ended: 128 and its number, 130 for Ctrl-C and 143 for SIGTERM. */
 int hth_dialog_signals_exit_code(void);
 /*
- * Around a wait in which nothing is worth saving: let them in, and a signal ends the program at once, with the exit code
- * above. False ends this.
+ * Around a wait in which nothing is worth saving: let them in, and a signal ends the program at once, with the exit
+ * code above. False ends this.
  */
 void hth_dialog_signals_end_at_once(bool on);
 /* Wait until fd can be read. False: hth_dialog_stop is set, by a signal that came before, too, or fd failed. */

@@ -83,15 +83,17 @@ hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_qui
                                     hearth_error *err)
 {
     if (access(text, F_OK) != 0) {
+        const bool may_be_there = may_be_at_registry(text);
+
         if (hth_hub_is_reference(text))
             return find_or_pull(text, may_pull, is_quiet, path_out, err);
         if (strncmp(text, HTH_OLLAMA_PREFIX, strlen(HTH_OLLAMA_PREFIX)) == 0)
             return find_or_pull_ollama(text, may_pull, is_quiet, path_out, err);
-        if (may_be_at_registry(text) && find_or_pull_ollama(text, false, true, path_out, NULL) == HEARTH_OK)
+        if (may_be_there && find_or_pull_ollama(text, false, true, path_out, NULL) == HEARTH_OK)
             return HEARTH_OK; /* that of the registry, if there are several of this name */
         if (find_at_ollama(text, path_out))
             return HEARTH_OK;
-        if (may_pull && may_be_at_registry(text))
+        if (may_pull && may_be_there)
             return find_or_pull_ollama(text, may_pull, is_quiet, path_out, err);
     }
     return snprintf(path_out, PATH_MAX, "%s", text) < PATH_MAX

@@ -8,8 +8,8 @@
  *   5. the snapshot gets a link to the blob, and the lock is released; a removal finds both or neither
  *
  * A blob that was there in 1 and has no link from the snapshot yet is hashed before 5, because a link tells that the
- * bytes were right when it was made (models/trusted_digest.h). A link that is right stays as it is. A blob of a registry
- * gets no link; the manifest that is written later (registry.c) says the same.
+ * bytes were right when it was made (models/trusted_digest.h). A link that is right stays as it is. A blob of a
+ * registry gets no link; the manifest that is written later (registry.c) says the same.
  *
  * A thread whose connection breaks asks for the rest of its run. When the server takes no ranges, the threads end, and
  * the last of them reads the whole file alone, and leaves out the pieces that are there.

@@ -27,7 +27,8 @@ typedef struct hth_ollama_layer {
 } hth_ollama_layer;
 
 typedef struct hth_ollama_manifest {
-    hth_ollama_layer layers[HTH_OLLAMA_LAYERS_MAX + 1]; /* each digest once; the config last */
+    hth_ollama_layer
+        layers[HTH_OLLAMA_LAYERS_MAX + 1]; /* each digest once; the config last, if no other layer is the same */
     size_t n;
     size_t model; /* the layer of the GGUF file */
 } hth_ollama_manifest;
@@ -42,7 +43,8 @@ const char *hth_ollama_digest_hex(const char *digest);
 hearth_status hth_ollama_manifest_read(const char *text, size_t n_bytes, hth_ollama_manifest *out, hearth_error *err);
 
 /*
- * The text of a manifest's file, for free(), with its length; NULL: it is not there, cannot be read, or is too large.
+ * The text of a manifest's file, for free(), with its length; NULL: it cannot be opened, is empty or too large, or
+ * there is no memory. A text that could be read only in part is no JSON.
  */
 char *hth_ollama_manifest_text(const char *path, size_t *n_out);
 

@@ -121,17 +121,6 @@ static bool is_called(const char *name, const char *wanted)
            (name[n] == '\0' || (!strchr(wanted, ':') && strcmp(name + n, ":latest") == 0));
 }
 
-static bool compare(const hth_ollama_model *model, void *user_data)
-{
-    finder *f = user_data;
-    const char *slash = strchr(model->name, '/'); /* behind the host */
-
-    f->found = is_called(model->name, f->name) || (slash && is_called(slash + 1, f->name));
-    if (f->found)
-        *f->out = *model;
-    return !f->found;
-}
-
 static bool take(const hth_ollama_model *model, void *user_data)
 {
     finder *f = user_data;
@@ -141,6 +130,20 @@ static bool take(const hth_ollama_model *model, void *user_data)
     return false;
 }
 
+static bool take_if_called(const hth_ollama_model *model, void *user_data)
+{
+    const finder *f = user_data;
+    const char *slash = strchr(model->name, '/'); /* behind the host */
+
+    return is_called(model->name, f->name) || (slash && is_called(slash + 1, f->name)) ? take(model, user_data) : true;
+}
+
+bool hth_ollama_manifest_path(const char *folder, const char *host, const char *owner, const char *name,
+                              const char *tag, char out[PATH_MAX])
+{
+    return snprintf(out, PATH_MAX, "%s/manifests/%s/%s/%s/%s", folder, host, owner, name, tag) < PATH_MAX;
+}
+
 bool hth_ollama_find_at(const char *folder, const char *host, const char *owner, const char *name, const char *tag,
                         hth_ollama_model *out)
 {
@@ -148,7 +151,7 @@ bool hth_ollama_find_at(const char *folder, const char *host, const char *owner,
     visitor v = { .folder = folder, .visit = take, .user_data = &f, .parts = { host, owner, name, tag } };
     char path[PATH_MAX];
 
-    if (snprintf(path, sizeof(path), "%s/manifests/%s/%s/%s/%s", folder, host, owner, name, tag) < (int)sizeof(path))
+    if (hth_ollama_manifest_path(folder, host, owner, name, tag, path))
         visit_manifest(&v, path);
     return f.found;
 }
@@ -157,6 +160,6 @@ bool hth_ollama_find(const char *folder, const char *name, hth_ollama_model *out
 {
     finder f = { .name = name, .out = out };
 
-    hth_ollama_visit(folder, compare, &f);
+    hth_ollama_visit(folder, take_if_called, &f);
     return f.found;
 }

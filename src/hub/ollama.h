@@ -37,6 +37,9 @@ void hth_ollama_visit(const char *folder, bool (*visit)(const hth_ollama_model *
  */
 bool hth_ollama_find(const char *folder, const char *name, hth_ollama_model *out);
 
+/* The path of a manifest. False: it is too long. */
+bool hth_ollama_manifest_path(const char *folder, const char *host, const char *owner, const char *name,
+                              const char *tag, char out[PATH_MAX]);
 /* The model of exactly this registry's host, owner ("library": none), name and tag. False: there is none. */
 bool hth_ollama_find_at(const char *folder, const char *host, const char *owner, const char *name, const char *tag,
                         hth_ollama_model *out);

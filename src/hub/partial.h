@@ -33,8 +33,8 @@ typedef struct hth_hub_partial {
 
 /*
  * Open the partial file of a blob, or begin it; the caller has the blob's lock. HEARTH_FULL: the device has no room for
- * the rest; the message names cache_variable as a way to another folder. End it with hth_hub_partial_close, also after a
- * failure.
+ * the rest; the message names cache_variable as a way to another folder. End it with hth_hub_partial_close, also after
+ * a failure.
  */
 hearth_status hth_hub_partial_open(hth_hub_partial *out, const char *blob, uint64_t bytes, const char *cache_variable,
                                    hearth_error *err);

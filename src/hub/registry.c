@@ -59,12 +59,12 @@ hearth_status hth_ollama_reference_read(const char *text, hth_ollama_reference *
                         "'%.200s' is not the name of a model of Ollama's; the form is NAME[:TAG] or "
                         "ollama:OWNER/NAME[:TAG]",
                         text);
-    if (strcmp(reference.owner, "library") ==
-        0) /* as in the names that hth_ollama_visit gives; as large as the parts */
+    /* As in the names that hth_ollama_visit gives. The text is as large as the parts. */
+    if (strcmp(reference.owner, "library") == 0)
         (void)snprintf(reference.text, sizeof(reference.text), "%s:%s", reference.name, reference.tag);
     else
         (void)snprintf(reference.text, sizeof(reference.text), "%s/%s:%s", reference.owner, reference.name,
-                       reference.tag); /* as large */
+                       reference.tag);
     *out = reference;
     return HEARTH_OK;
 }
@@ -238,8 +238,8 @@ static hearth_status read_manifest(pull *p, hth_buffer *text, hearth_error *err)
     char url[HTH_FETCH_URL_BYTES];
     hearth_status status;
 
-    if (!JOIN(p->manifest_path, "%s/manifests/%s/%s/%s/%s", p->settings->cache, host_of(p->settings), w->owner, w->name,
-              w->tag))
+    if (!hth_ollama_manifest_path(p->settings->cache, host_of(p->settings), w->owner, w->name, w->tag,
+                                  p->manifest_path))
         return hth_fail(err, HEARTH_MISUSE, "the path of Ollama's folder is too long; set OLLAMA_MODELS");
     (void)snprintf(url, sizeof(url), "/v2/%s/%s/manifests/%s", w->owner, w->name, w->tag); /* sized for it */
     status = hth_hub_read(p->settings, w->text, url, HTH_OLLAMA_MANIFEST ", " HTH_OCI_MANIFEST,

@@ -48,9 +48,10 @@ hearth_status hth_ollama_reference_find(const hth_hub_settings *settings, const 
                                         char path_out[PATH_MAX], hearth_error *err);
 
 /*
- * Ask the registry for the model's manifest, and download the layers that the folder lacks. The manifest gets its name
- * when all layers are there and right. Where the settings are offline, the same as hth_ollama_reference_find. Statuses
- * as hth_hub_download; HEARTH_CORRUPT also for a manifest that lies. Blocks.
+ * Ask the registry for the model's manifest, and download the layers that the folder lacks. The settings name it,
+ * unless they are offline. The manifest gets its name when all layers are there and right. Where the settings are
+ * offline, the same as hth_ollama_reference_find. Statuses as hth_hub_download; HEARTH_CORRUPT also for a manifest that
+ * lies. Blocks.
  */
 hearth_status hth_ollama_pull(const hth_hub_settings *settings, const hth_ollama_reference *wanted,
                               const hth_hub_watch *watch, char path_out[PATH_MAX], hearth_error *err);

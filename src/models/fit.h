@@ -10,7 +10,7 @@
 /* The memory that a choice must fit into, without limits in the options. */
 typedef enum hth_fit_room {
     HTH_FIT_FREE, /* the memory that is free now: for a load */
-    /* Nine tenths of that of the machine, and hth_fit_device_part of GPUs: for a plan, in which other models may leave. */
+    /* For a plan, in which other models may leave: nine tenths of the machine's, and hth_fit_device_part of GPUs. */
     HTH_FIT_TOTAL,
 } hth_fit_room;
 

@@ -37,7 +37,7 @@ typedef struct hth_fit_found {
 typedef struct hth_fit_limits {
     uint64_t host_bytes;
     uint64_t device_bytes; /* of each device; 0: by the device */
-    /* By the device: what is free there now, less a margin; else hth_fit_device_part, with what was found or is free. */
+    /* By the device: what is free there now, less a margin; else hth_fit_device_part of what was found or is free. */
     bool takes_free;
     const hth_fit_found *found; /* NULL: nothing */
 } hth_fit_limits;

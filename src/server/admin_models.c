@@ -139,7 +139,7 @@ static bool set_state(json_t *object, const hth_worker_view *view)
         return false;
     if (view->state == HTH_WORKER_STARTING && !set(object, "load_progress", json_real((double)view->load_progress)))
         return false;
-    if (view->is_hashing && !set(object, "hash_progress", json_real((double)view->hash_progress)))
+    if (view->is_hashing && !set(object, "hash_progress", json_real((double)view->load_progress)))
         return false;
     if ((view->state == HTH_WORKER_WAITING || view->state == HTH_WORKER_BROKEN) &&
         !set(object, "restart_in_ms", json_integer(view->restart_in_ms)))

@@ -605,6 +605,11 @@ float hth_model_worker_progress(const hth_model_worker *worker)
     return worker->progress;
 }
 
+bool hth_model_worker_is_hashing(const hth_model_worker *worker)
+{
+    return worker->state == HTH_WORKER_READY && worker->progress < 1;
+}
+
 uint64_t hth_model_worker_generation(const hth_model_worker *worker)
 {
     return worker->generation;
@@ -636,8 +641,7 @@ void hth_model_worker_view(const hth_model_worker *worker, hth_worker_view *out)
         return;
     out->pid = hth_worker_process_pid(worker->process);
     out->load_progress = worker->progress;
-    out->is_hashing = worker->state == HTH_WORKER_READY && worker->progress < 1;
-    out->hash_progress = worker->progress;
+    out->is_hashing = hth_model_worker_is_hashing(worker);
     out->socket_path = worker->state == HTH_WORKER_READY ? worker->socket_path : NULL;
     out->up_ms = (now_ns - worker->started_ns) / 1000000;
     out->resident_bytes = hth_os_process_resident_bytes(out->pid);

@@ -79,11 +79,10 @@ void hth_model_worker_free(hth_model_worker *worker);
 
 const char *hth_model_worker_name(const hth_model_worker *worker);
 hth_worker_state hth_model_worker_state(const hth_model_worker *worker);
-/*
- * 0 to 1. STARTING: of the load. READY: the part of the model's file that is hashed; until all is, requests wait in the
- * worker.
- */
+/* 0 to 1. STARTING: of the load. READY: the part of the model's file that is hashed. */
 float hth_model_worker_progress(const hth_model_worker *worker);
+/* Is it READY, and do requests wait in it until the file is hashed? */
+bool hth_model_worker_is_hashing(const hth_model_worker *worker);
 /* Of its process, counted from 1; 0: it had none yet. */
 uint64_t hth_model_worker_generation(const hth_model_worker *worker);
 /* Is it READY, and not about to leave? */

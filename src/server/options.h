@@ -33,8 +33,8 @@ typedef enum hth_folder_names { HTH_FOLDER_NAMES_FILE, HTH_FOLDER_NAMES_METADATA
 
 typedef struct hth_server_model {
     const char *name; /* the name that clients use */
-    const char *const
-        *worker; /* options of its worker's command line, ending with NULL: "--model", "x.gguf", "--name", "x", ... */
+    /* Options of its worker's command line, ending with NULL: "--model", "x.gguf", "--name", "x", ... */
+    const char *const *worker;
     uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */
     bool on_demand;             /* start the worker with the first request, not with the server */
     bool is_pinned;             /* its worker never ends to make room for another model */

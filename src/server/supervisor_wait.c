@@ -3,8 +3,8 @@
  *
  * It only looks at workers, and changes nothing. A text is short ASCII without the names of other models, because
  * clients may not know them. It is a snapshot: a place in the line may grow again when a model goes first that waited
- * for longer. Loading counts what is hashed of the file, too. A worker whose engine has loaded first takes requests, and
- * they wait in it for the rest of the hashing.
+ * for longer. Loading counts what is hashed of the file, too. A worker whose engine has loaded first takes requests,
+ * and they wait in it for the rest of the hashing.
  */
 #include <stdio.h>
 
@@ -57,8 +57,7 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
     unsigned place;
 
     out[0] = 0;
-    if (worker && generation == hth_model_worker_generation(worker) &&
-        hth_model_worker_state(worker) == HTH_WORKER_READY && hth_model_worker_progress(worker) < 1)
+    if (worker && generation == hth_model_worker_generation(worker) && hth_model_worker_is_hashing(worker))
         (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "hashing %d%%", (int)(100 * hth_model_worker_progress(worker)));
     if (!worker || generation > 0 || hth_model_worker_takes_requests(worker))
         return;

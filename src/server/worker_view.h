@@ -40,9 +40,8 @@ typedef struct hth_worker_view {
     uint64_t n_starts;
     uint64_t n_deaths;      /* deaths without an order */
     uint64_t n_hangs;       /* of them, those that were killed because they hung */
-    float load_progress;    /* while STARTING */
+    float load_progress;    /* while STARTING; while is_hashing, of that */
     bool is_hashing;        /* READY, and requests wait in the process until the model's file is hashed */
-    float hash_progress;    /* while it is */
     uint32_t restart_in_ms; /* while WAITING or BROKEN */
     uint32_t n_waiters;
     uint32_t n_uses;          /* requests at work in the process */

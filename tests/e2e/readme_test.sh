@@ -32,7 +32,7 @@ printf 'Tell me a story about a fox.\n' | build/hearth chat models/hearth-tiny.g
 # The worker dies, and the stream goes on.
 block 3 Serve >commands
 grep -q 'kill -9 ' commands || fail "the README kills no worker: $(cat commands)"
-port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })')
+port=$(node -e 'import(process.argv[1]).then(async (m) => console.log(await m.freePort()))' "$source/bench/free_port.mjs")
 sed "s/8099/$port/g; s/SERVER=\$!/&; echo \$! >server.pid/" commands >script
 stop_all() { kill -KILL "$(cat "$work/server.pid")" 2>/dev/null || true; }
 timeout 120 bash ./script >out 2>err || fail "the block of a stream ends with $?: $(tail -n 5 err)"

@@ -438,7 +438,7 @@ FIXTURE_TEST(a_worker_without_a_process_shows_no_numbers_but_when_it_starts)
     json_decref(page);
     f->supervisor.views[1].state = HTH_WORKER_READY;
     f->supervisor.views[1].is_hashing = true;
-    f->supervisor.views[1].hash_progress = 0.25f;
+    f->supervisor.views[1].load_progress = 0.25f;
     page = ask_json(f, "GET", "/admin/models", 200);
     worker = json_array_get(json_object_get(page, "models"), 1);
     assert_true(json_real_value(json_object_get(worker, "hash_progress")) == 0.25);
