@@ -171,7 +171,6 @@ class Chat {
     this.#isDrawing = false
     for (const [message, what] of this.#drawn) this.thread.view(message.id)?.update(what)
     this.#drawn.clear()
-    this.thread.follow()
   }
 
   #showList(isShown) {

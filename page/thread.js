@@ -1,7 +1,7 @@
 // thread.js - the messages of a branch, of which only those near the window are built
 //
-// So a conversation of thousands of messages costs as much as one of twenty. The end stays in sight while a reply
-// grows, unless its reader has scrolled away.
+// So a conversation of thousands of messages costs as much as one of twenty. The end stays in sight, whatever gets longer
+// or shorter, unless its reader has scrolled away.
 //
 // A long branch comes in slices, so that no task of the browser gets long: the end first, then what is above it. A space
 // has the height of the messages that are still to come there, so nothing moves when they come.
@@ -19,22 +19,25 @@ export class Thread {
   #begin = 0 // the messages of the path from here
   #end = 0 // to here have elements
   #views = new Map() // of these, by id
-  #observer = null
+  #inSight = null // observes the messages
+  #sizes = null // observes what may move the end
   #toBuild = new Set()
   #isAtEnd = true
-  #top = 0 // of the last scroll event
-  #frame = 0
+  #top = 0 // where the thread was put last, or scrolled to
   #timer = 0
 
   constructor(actions) {
     this.actions = actions
     this.space = h('div')
-    this.list = h('div.messages')
+    this.list = h('div.messages', { onclick: ({ target }) => target.closest('summary') && this.#opened() })
     this.down = h('button.down', { type: 'button', hidden: true, onclick: () => this.toEnd() }, 'To the end')
     this.element = h('div.thread', { tabindex: '0', role: 'region', 'aria-label': 'Conversation',
       onscroll: () => this.#scrolled() }, this.space, this.list)
-    this.#observer = new IntersectionObserver((entries) => this.#moved(entries),
+    this.#inSight = new IntersectionObserver((entries) => this.#moved(entries),
       { root: this.element, rootMargin: NEAR })
+    // It is told after the layout of a frame, so the end is in sight before the frame is seen, and costs no layout.
+    this.#sizes = new ResizeObserver(() => this.#follow())
+    for (const element of [this.element, this.space, this.list]) this.#sizes.observe(element)
   }
 
   // Shows these messages, and the end of them when they are of another conversation.
@@ -45,7 +48,7 @@ export class Thread {
     this.#cut(nSame)
     this.#path = messages
     if (isOther) {
-      this.#stay(true)
+      this.toEnd()
       this.#begin = this.#end = messages.length
     }
     for (const view of this.#views.values()) view.update()
@@ -65,22 +68,16 @@ export class Thread {
     view.edit()
   }
 
-  // To the end with the next frame, if it was in sight. Asking for the height now would cost a layout of its own.
-  follow() {
-    cancelAnimationFrame(this.#frame)
-    this.#frame = requestAnimationFrame(() => {
-      if (this.#isAtEnd) this.element.scrollTop = this.element.scrollHeight
-    })
-  }
-
+  // With the next frame: asking for the height now would cost a layout of its own.
   toEnd() {
     this.#stay(true)
-    this.follow()
+    requestAnimationFrame(() => this.#follow())
   }
 
   free() {
     clearTimeout(this.#timer)
-    this.#observer.disconnect()
+    this.#inSight.disconnect()
+    this.#sizes.disconnect()
   }
 
   get #isWhole() {
@@ -91,12 +88,11 @@ export class Thread {
   #cut(n) {
     for (const { id } of this.#path.slice(Math.max(n, this.#begin), this.#end)) {
       const { element } = this.view(id)
-      this.#observer.unobserve(element)
+      this.#inSight.unobserve(element)
       this.#toBuild.delete(element.view)
       element.remove()
       this.#views.delete(id)
     }
-    this.#top = 0 // a shorter list may move it up
     this.#end = Math.min(this.#end, n)
     this.#begin = Math.min(this.#begin, n)
   }
@@ -112,28 +108,46 @@ export class Thread {
     for (const view of views) this.#views.set(view.message.id, view)
     if (isBelow) this.list.append(...elements)
     else this.list.prepend(...elements)
-    for (const element of elements) this.#observer.observe(element)
+    for (const element of elements) this.#inSight.observe(element)
     this.#begin = Math.min(this.#begin, begin)
     this.#end = Math.max(this.#end, end)
     this.space.style.height =
       `${this.#path.slice(0, this.#begin).reduce((sum, message) => sum + guessHeight(message), 0)}px`
-    this.follow()
 
     this.element.setAttribute('aria-busy', String(!this.#isWhole))
     clearTimeout(this.#timer)
     if (!this.#isWhole) this.#timer = setTimeout(() => this.#showSome())
   }
 
-  // Only its reader moves it up: what grows or comes leaves it where it is.
-  #scrolled() {
-    const { scrollTop, scrollHeight, clientHeight } = this.element
-    const isNear = scrollHeight - scrollTop - clientHeight < END_PX
+  #follow() {
+    if (!this.#isAtEnd) return
+    this.element.scrollTop = this.element.scrollHeight
+    this.#top = this.element.scrollTop
+  }
 
-    this.#stay(isNear || (this.#isAtEnd && scrollTop >= this.#top))
+  // A thread that is above the place where it was put was moved up by its reader, or by a list that got shorter: then it
+  // is at the very end.
+  #scrolled() {
+    const { scrollTop } = this.element
+    const below = this.#below
+    const isUp = scrollTop < this.#top
+
+    this.#stay(below <= 1 || (!isUp && (this.#isAtEnd || below < END_PX)))
     this.#top = scrollTop
   }
 
-  // At the end, follow() alone moves it; elsewhere the browser keeps the lines in sight where they are.
+  get #below() {
+    const { scrollTop, scrollHeight, clientHeight } = this.element
+    return scrollHeight - scrollTop - clientHeight
+  }
+
+  // Its reader looks at the begin of a long text that opens.
+  #opened() {
+    this.#stay(false)
+    requestAnimationFrame(() => this.#stay(this.#below <= 1))
+  }
+
+  // At the end, #follow() alone moves it; elsewhere the browser keeps the lines in sight where they are.
   #stay(isAtEnd) {
     this.#isAtEnd = isAtEnd
     this.element.style.overflowAnchor = isAtEnd ? 'none' : 'auto'
@@ -160,7 +174,6 @@ export class Thread {
       view.build()
       if (performance.now() > end) break
     }
-    this.follow()
     if (this.#toBuild.size > 0) setTimeout(() => this.#buildSome())
   }
 }

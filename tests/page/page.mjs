@@ -309,6 +309,47 @@ await check('1,000 messages cost as much as those in sight, and no task is long'
   await closePage(page)
 })
 
+await check('only its reader moves a conversation away from its end', async () => {
+  const page = await openPage('/')
+  const messages = longMessages(40)
+  Object.assign(messages[39], { content: 'Answer 39', reasoning: 'A thought.\n\n'.repeat(99) })
+  await importFile(page, exported(messages, 'Long'))
+  await isSeen(page, 'Answer 39')
+  await isAtEnd(page)
+  // In one frame the list gets shorter, so the browser moves it; before its event comes, the list gets longer.
+  await page.evaluate(() => new Promise((resolve) => {
+    const last = document.querySelector('.message:last-child')
+    const frame = (work) => requestAnimationFrame(() => (work(), setTimeout(() => ((last.style.paddingBottom = '600px'), resolve()))))
+    last.style.paddingBottom = '300px'
+    requestAnimationFrame(() => setTimeout(() => frame(() => (last.style.paddingBottom = '0'))))
+  }))
+  await isAtEnd(page)
+  assert.ok(await page.$eval('.down', (button) => button.hidden))
+  await page.setViewport({ width: 1180, height: 500 })
+  await isAtEnd(page)
+  await page.$eval('.message:last-child', (last) => (last.style.paddingBottom = '0'))
+  await isAtEnd(page)
+  const fold = '.message:last-child .thinking summary'
+  const place = () => page.$eval(fold, (summary) => Math.round(summary.getBoundingClientRect().top))
+  const frames = () => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))))
+  const before = await place()
+  await page.$eval(fold, (summary) => summary.click())
+  await frames()
+  assert.equal(await place(), before)
+  assert.equal(await page.$eval('.down', (button) => button.hidden), false)
+  await page.$eval(fold, (summary) => summary.click())
+  await isAtEnd(page)
+  await page.$eval('.thread', (thread) => (thread.scrollTop -= 40))
+  await until('it is no more at the end', () => page.$eval('.down', (button) => !button.hidden))
+  const top = await page.$eval('.thread', ({ scrollTop }) => scrollTop)
+  await page.$eval('.message:last-child', (last) => (last.style.paddingBottom = '900px'))
+  await frames()
+  assert.equal(await page.$eval('.thread', ({ scrollTop }) => scrollTop), top)
+  await page.click('.down')
+  await isAtEnd(page)
+  await closePage(page)
+})
+
 await check('what comes above a reader of a long conversation moves nothing', async () => {
   const page = await openPage('/')
   await importFile(page, exported(longMessages(300), 'Long'))
