@@ -9,7 +9,9 @@
  * tell its place in its segment.
  *
  * The helper thread sleeps until less than half a segment of held memory is free. Then it maps and touches one more
- * segment, if the limit allows. Slabs taken meanwhile still work: they fault as they are written. A thread that can
+ * segment, if the limit allows, as soon as no slab is taken for a while. But when slabs come so fast that one was cold,
+ * as from a prefill on a GPU, it goes ahead of them at once, by several segments: otherwise all further slabs would be
+ * cold, too. Slabs taken meanwhile still work: they fault as they are written. A thread that can
  * have a slab only in this segment waits until the helper has touched its current piece, perhaps while it holds locks.
  * So the helper yields to others only by a nice value: with an idle policy it could keep that thread waiting for as
  * long as all cores decode.
@@ -36,6 +38,7 @@
 #define SLAB_BYTES_MAX ((size_t)1 << 42)
 enum {
     QUIET_MS = 100,
+    LATE_SEGMENTS = 4,  /* ahead of use, while slabs come fast: eight blocks of a model of 8 billion parameters */
     ADDRESS_FACTOR = 4, /* addresses per byte of memory; no mixture of row sizes was seen to need half of them */
     SPARE_PLACES = 4,
     CLAIMED_SEGMENTS_MAX = 8192, /* a bound on the mappings that a damaged directory can cause */
@@ -67,8 +70,9 @@ struct hth_arena {
     uint64_t address_bytes;
     uint64_t held_bytes;
     uint64_t used_bytes;
-    uint64_t n_taken; /* calls of hth_arena_take, ever */
-    bool has_claims;  /* all slabs of the file are known: pages outside of them are free */
+    uint64_t n_taken;       /* calls of hth_arena_take, ever */
+    uint64_t late_until_ns; /* until QUIET_MS after the last slab of a series in which one was cold */
+    bool has_claims;        /* all slabs of the file are known: pages outside of them are free */
     bool closing;
 };
 
@@ -241,9 +245,17 @@ static hth_segment *detach_locked(hth_arena *arena, size_t at)
 
 /* ---- the helper thread ---- */
 
+/* Do slabs come faster than memory for them is touched? */
+static bool is_late_locked(const hth_arena *arena)
+{
+    return arena->late_until_ns > 0 && hth_os_monotonic_ns() < arena->late_until_ns;
+}
+
 static bool wants_warming_locked(const hth_arena *arena)
 {
-    return arena->held_bytes - arena->used_bytes < HTH_ARENA_SEGMENT_BYTES / 2 &&
+    size_t ahead = is_late_locked(arena) ? LATE_SEGMENTS * HTH_ARENA_SEGMENT_BYTES : HTH_ARENA_SEGMENT_BYTES / 2;
+
+    return arena->held_bytes - arena->used_bytes < ahead &&
            arena->held_bytes + HTH_ARENA_SEGMENT_BYTES <= arena->bytes_max;
 }
 
@@ -274,7 +286,7 @@ static size_t warm(hth_arena *arena, const hth_segment *s)
 
 /*
  * Wait until no slab is taken for a while: warming would slow down a restore or prefill under way, by the memory bus
- * and the lock of the address space. False when a slab was taken or the arena closes.
+ * and the lock of the address space. False when a slab was taken, at once when it was cold, or the arena closes.
  */
 static bool is_quiet_locked(hth_arena *arena)
 {
@@ -282,7 +294,7 @@ static bool is_quiet_locked(hth_arena *arena)
     struct timespec deadline = hth_deadline_after(QUIET_MS);
     int waited = 0;
 
-    while (waited != ETIMEDOUT && !arena->closing)
+    while (waited != ETIMEDOUT && !arena->closing && !is_late_locked(arena))
         waited = pthread_cond_timedwait(&arena->wanted, &arena->lock, &deadline);
     return !arena->closing && arena->n_taken == n_taken;
 }
@@ -331,7 +343,7 @@ static void *warm_segments(void *context)
             pthread_cond_wait(&arena->wanted, &arena->lock);
             continue;
         }
-        if (!first && !is_quiet_locked(arena))
+        if (!first && !is_late_locked(arena) && !is_quiet_locked(arena))
             continue;
         if (!warm_one_locked(arena) && !arena->closing)
             pthread_cond_wait(&arena->wanted, &arena->lock); /* no memory now; the next request tries again */
@@ -483,6 +495,8 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
         pthread_cond_wait(&arena->warmed, &arena->lock);
     }
     arena->n_taken++;
+    if (cold || is_late_locked(arena))
+        arena->late_until_ns = hth_os_monotonic_ns() + QUIET_MS * UINT64_C(1000000);
     if (wants_warming_locked(arena))
         pthread_cond_signal(&arena->wanted);
     pthread_mutex_unlock(&arena->lock);

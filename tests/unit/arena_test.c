@@ -152,6 +152,37 @@ TEST(slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds)
     hth_arena_close(arena);
 }
 
+/* Waits until so much memory is touched and free. A slab is taken now and then, if told. */
+static bool is_warmed(hth_arena *arena, bool takes)
+{
+    for (int i = 0; i < 30000; i++) {
+        hth_arena_totals totals = totals_of(arena);
+
+        if (totals.mapped_bytes - totals.used_bytes >= HTH_ARENA_SEGMENT_BYTES / 2)
+            return true;
+        if (takes)
+            hth_arena_give(arena, hth_arena_take(arena, PAGE, NULL), PAGE);
+        usleep(1000);
+    }
+    return false;
+}
+
+/* As a prefill on a GPU takes them: without a pause, in which memory would be warmed in peace. */
+TEST(memory_is_warmed_while_slabs_come_without_a_pause)
+{
+    hth_arena *arena = open_arena(512 * MIB, true);
+    bool cold = false;
+
+    assert_true(is_warmed(arena, false));
+    for (int i = 0; i < 60 && !cold; i++)
+        assert_non_null(hth_arena_take(arena, 8 * MIB, &cold));
+    assert_true(cold);
+    assert_true(is_warmed(arena, true));
+    assert_non_null(hth_arena_take(arena, 8 * MIB, &cold));
+    assert_false(cold);
+    hth_arena_close(arena);
+}
+
 /* ---- in a file ---- */
 
 static uint64_t held_by(int fd)
