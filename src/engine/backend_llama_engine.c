@@ -24,7 +24,8 @@ static struct {
     bool started;
     bool has_numa; /* threads heed nodes, as `numa` says */
     hearth_numa numa;
-    char features[512]; /* of CPU and devices; fixed once started */
+    char features[512];    /* of CPU and devices; fixed once started */
+    char start_error[256]; /* the first that it told when it started, as of a driver; "": none. Fixed once started */
 
     pthread_mutex_t log_lock; /* held while a line goes to `latest`, so that model_free waits */
     const hth_log *latest;
@@ -172,6 +173,7 @@ hearth_status hth_backend_llama_start(hearth_error *err)
         status = hth_shim_init(receive_log, receive_last_words, folder[0] ? folder : NULL, err);
         if (status == HEARTH_OK)
             status = hth_shim_system_info(engine.features, sizeof(engine.features), err);
+        (void)snprintf(engine.start_error, sizeof(engine.start_error), "%.255s", hth_backend_llama_reason(""));
         compact_features(engine.features);
         hth_attention_start();
         engine.started = status == HEARTH_OK;
@@ -197,6 +199,11 @@ hearth_status hth_backend_llama_devices(hth_engine_device *out, size_t capacity,
         status = hth_llama_devices_list(out, capacity, n_out, err);
     hth_backend_llama_leave();
     return status;
+}
+
+const char *hth_backend_llama_start_error(void)
+{
+    return engine.start_error;
 }
 
 const char *hth_backend_llama_features(void)

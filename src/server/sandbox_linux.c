@@ -203,6 +203,18 @@ static void allow_devices(ruleset *set)
         allow(set, "/dev/shm", FS_TO_WRITE);
 }
 
+/*
+ * CUDA names its threads by /proc/self/task/N/comm, and finds no GPU where it cannot. The descriptor stays open: the
+ * kernel makes such a folder anew when nobody holds it, and a rule is for the old one.
+ */
+static void allow_thread_names(ruleset *set)
+{
+    const int fd = open("/proc/self/task", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0)
+        allow_opened(set, fd, S_IFDIR, FS_TO_READ | FS_WRITE_FILE | FS_TRUNCATE);
+}
+
 static void allow_system(ruleset *set)
 {
     static const char *const readable[] = {
@@ -219,6 +231,7 @@ static void allow_system(ruleset *set)
         allow(set, writable[i], FS_TO_WRITE);
     allow_settings(set);
     allow_devices(set);
+    allow_thread_names(set);
     allow_program(set);
     allow_folders(set, getenv("LD_LIBRARY_PATH"));
 }

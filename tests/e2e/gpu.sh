@@ -41,11 +41,22 @@ run() {
   "$hearth" run "$tiny" -f "$work/prompt" --temp 0 -n 1 --json --gpu-layers 0 >"$work/other.json"
   expect "hit on the CPU" "$(field hit "$work/other.json")" none
 
-  # Workers find the device in their sandbox.
+  # Who asks for GPUs and gets none is told.
+  if grep -q '^CUDA ' "$work/version"; then
+    CUDA_VISIBLE_DEVICES='' "$hearth" run "$tiny" -p 'Once' -n 1 --no-cache 2>"$work/err" >&2 || fail "a run without GPUs"
+    grep -q 'the CPU computes the model' "$work/err" || fail "nothing tells that there is no GPU: $(cat "$work/err")"
+  fi
+
+  # Workers find the device in their sandbox: a worker on the CPU does not know the rows of the one before.
   . "$source/tests/e2e/serve.sh"
-  serve -m "$tiny"
-  curl -s -o "$work/reply" "$url/v1/completions" -d '{"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}'
-  grep -q '"completion_tokens": *8' "$work/reply" || fail "not a completion of 8 tokens: $(cat "$work/reply")"
+  printf '{"prompt": "%s", "max_tokens": 8, "temperature": 0}' "$(words "$n" 3)" >"$work/body"
+  for layers in -1 0; do
+    serve -m "$tiny" --gpu-layers "$layers"
+    curl -s -o "$work/reply" "$url/v1/completions" -d "@$work/body"
+    grep -q '"completion_tokens": *8' "$work/reply" || fail "not a completion of 8 tokens: $(cat "$work/reply")"
+    grep -q '"hit": *"none"' "$work/reply" || fail "$layers layers on GPUs have rows of another device: $(cat "$work/reply")"
+    [ "$layers" = 0 ] || serve_stop
+  done
   serve_stop
 }
 

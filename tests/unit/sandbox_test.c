@@ -3,6 +3,7 @@
  *
  * Each test forks a process that enters the sandbox, since there is no way back.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -274,6 +275,45 @@ FIXTURE_TEST(without_a_device_a_worker_shares_no_memory_but_its_rows)
     f->runtime.ram_file_directory = folder;
     hth_test_in_child(try_shared_memory, f);
     (void)rmdir(folder); /* none where nothing was tried */
+}
+
+/* As CUDA's driver does. */
+static void *wait_to_be_named(void *context)
+{
+    require(pthread_mutex_lock(context) == 0 && pthread_mutex_unlock(context) == 0);
+    return NULL;
+}
+
+static void try_thread_names(void *context)
+{
+    pthread_mutex_t named = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t thread;
+    char path[64], name[16] = "";
+    struct dirent *entry;
+    DIR *folder;
+    FILE *file;
+
+    enter_files(context, "none.gguf");
+    require(pthread_mutex_lock(&named) == 0 && pthread_create(&thread, NULL, wait_to_be_named, &named) == 0);
+    require((folder = opendir("/proc/self/task")));
+    while ((entry = readdir(folder)) && atol(entry->d_name) <= 0)
+        ;
+    while (entry && atol(entry->d_name) == getpid())
+        entry = readdir(folder);
+    require(entry);
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%ld/comm", atol(entry->d_name));
+    (void)closedir(folder);
+    file = fopen(path, "w");
+    require(file && fputs("named", file) >= 0 && fclose(file) == 0);
+    require(pthread_getname_np(thread, name, sizeof(name)) == 0 && strcmp(name, "named") == 0);
+    (void)snprintf(path, sizeof(path), "/proc/%ld/comm", (long)getppid());
+    require(!can_open(path, O_WRONLY) && errno == EACCES);
+    require(pthread_mutex_unlock(&named) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+FIXTURE_TEST(a_worker_names_its_threads_and_nobody_elses)
+{
+    hth_test_in_child(try_thread_names, f);
 }
 
 static void kill_from_a_thread(void)
