@@ -10,13 +10,13 @@
  *
  * The helper thread sleeps until less than half a segment of held memory is free. Then it maps and touches one more
  * segment, if the limit allows, as soon as no slab is taken for a while. But when slabs come so fast that one was cold,
- * as from a prefill on a GPU, it goes ahead of them at once, by several segments: otherwise all further slabs would be
- * cold, too. Slabs taken meanwhile still work: they fault as they are written. A thread that can
- * have a slab only in this segment waits until the helper has touched its current piece, perhaps while it holds locks.
- * So the helper yields to others only by a nice value: with an idle policy it could keep that thread waiting for as
+ * as from a prefill on a GPU, it goes ahead of them at once: otherwise all further slabs would be cold, too. It then
+ * touches segments only as far as slabs of that size fit into them. Slabs taken meanwhile still work: they fault as
+ * they are written. A thread that can have a slab only in this segment waits until the helper has touched its current
+ * piece, perhaps while it holds locks. So the helper yields to others only by a nice value: with an idle policy it could keep that thread waiting for as
  * long as all cores decode.
  *
- * Invariant: held_bytes is the sum over the segments (plus one whole segment while it is warmed). It exceeds bytes_max
+ * Invariant: held_bytes is the sum over the segments (plus the bytes that are being warmed). It exceeds bytes_max
  * and the spare part only by the bytes in slabs. A range of the file that is being given back is in no segment.
  */
 #include "cache/arena.h"
@@ -38,7 +38,7 @@
 #define SLAB_BYTES_MAX ((size_t)1 << 42)
 enum {
     QUIET_MS = 100,
-    LATE_SEGMENTS = 4,  /* ahead of use, while slabs come fast: eight blocks of a model of 8 billion parameters */
+    LATE_SLABS = 4,     /* ahead of use, while slabs come fast */
     ADDRESS_FACTOR = 4, /* addresses per byte of memory; no mixture of row sizes was seen to need half of them */
     SPARE_PLACES = 4,
     CLAIMED_SEGMENTS_MAX = 8192, /* a bound on the mappings that a damaged directory can cause */
@@ -72,6 +72,8 @@ struct hth_arena {
     uint64_t used_bytes;
     uint64_t n_taken;       /* calls of hth_arena_take, ever */
     uint64_t late_until_ns; /* until QUIET_MS after the last slab of a series in which one was cold */
+    size_t late_bytes;      /* the largest cold slab of the series */
+    uint32_t n_late;        /* slabs of that size to be touched for it */
     bool has_claims;        /* all slabs of the file are known: pages outside of them are free */
     bool closing;
 };
@@ -251,23 +253,48 @@ static bool is_late_locked(const hth_arena *arena)
     return arena->late_until_ns > 0 && hth_os_monotonic_ns() < arena->late_until_ns;
 }
 
+/* The bytes to touch in one go: a segment, or its part that slabs of the series fit into. */
+static size_t warm_bytes_locked(const hth_arena *arena)
+{
+    size_t slab = is_late_locked(arena) ? arena->late_bytes : HTH_PAGE_BYTES;
+    size_t n_bytes = slab > HTH_ARENA_SEGMENT_BYTES ? slab : HTH_ARENA_SEGMENT_BYTES / slab * slab;
+
+    return (n_bytes + WARM_BYTES - 1) / WARM_BYTES * WARM_BYTES;
+}
+
+/* Note a slab that was taken, for the helper. */
+static void note_taken_locked(hth_arena *arena, size_t n_bytes, bool cold)
+{
+    bool was_late = is_late_locked(arena);
+
+    arena->n_taken++;
+    if (cold && (!was_late || n_bytes > arena->late_bytes))
+        arena->late_bytes = n_bytes;
+    if (cold)
+        arena->n_late = LATE_SLABS;
+    else if (was_late && arena->n_late < LATE_SLABS)
+        arena->n_late++;
+    if (cold || was_late)
+        arena->late_until_ns = hth_os_monotonic_ns() + QUIET_MS * UINT64_C(1000000);
+}
+
 static bool wants_warming_locked(const hth_arena *arena)
 {
-    size_t ahead = is_late_locked(arena) ? LATE_SEGMENTS * HTH_ARENA_SEGMENT_BYTES : HTH_ARENA_SEGMENT_BYTES / 2;
+    bool is_needed =
+        is_late_locked(arena) ? arena->n_late > 0 : arena->held_bytes - arena->used_bytes < HTH_ARENA_SEGMENT_BYTES / 2;
 
-    return arena->held_bytes - arena->used_bytes < ahead &&
-           arena->held_bytes + HTH_ARENA_SEGMENT_BYTES <= arena->bytes_max;
+    return is_needed && arena->held_bytes + warm_bytes_locked(arena) <= arena->bytes_max;
 }
 
 /*
- * Touch a segment piece by piece, so that the page faults of other threads never wait long for ours. Stop when somebody
- * needs the segment as it is. Returns the bytes touched.
+ * Touch the begin of a segment piece by piece, so that the page faults of other threads never wait long for ours. Stop
+ * when somebody needs the segment as it is. Returns the bytes touched.
  */
-static size_t warm(hth_arena *arena, const hth_segment *s)
+static size_t warm(hth_arena *arena, const hth_segment *s, size_t n_bytes)
 {
     size_t at = 0;
 
-    for (; at < HTH_ARENA_SEGMENT_BYTES; at += WARM_BYTES) {
+    for (; at < n_bytes; at += WARM_BYTES) {
         bool stop;
 
         pthread_mutex_lock(&arena->lock);
@@ -302,25 +329,29 @@ static bool is_quiet_locked(hth_arena *arena)
 /* Add a segment and touch it; false when the system has no memory. Unlocks meanwhile. */
 static bool warm_one_locked(hth_arena *arena)
 {
-    hth_segment *s = add_segment_locked(arena, 1);
+    const size_t n_bytes = warm_bytes_locked(arena);
+    const uint32_t n_slabs = is_late_locked(arena) ? (uint32_t)(n_bytes / arena->late_bytes) : 0;
+    hth_segment *s =
+        add_segment_locked(arena, (uint32_t)((n_bytes + HTH_ARENA_SEGMENT_BYTES - 1) / HTH_ARENA_SEGMENT_BYTES));
     size_t n_warm;
 
     if (!s)
         return false;
     s->n_runs = 0; /* no slab may lie in it yet */
     s->longest = 0;
-    arena->held_bytes += HTH_ARENA_SEGMENT_BYTES; /* claimed, so that the limit holds meanwhile */
-    arena->used_bytes += HTH_ARENA_SEGMENT_BYTES;
+    arena->held_bytes += n_bytes; /* claimed, so that the limit holds meanwhile */
+    arena->used_bytes += n_bytes;
+    arena->n_late -= n_slabs < arena->n_late ? n_slabs : arena->n_late;
     arena->warming = s;
     arena->hurry = false;
     pthread_mutex_unlock(&arena->lock);
 
-    n_warm = warm(arena, s);
+    n_warm = warm(arena, s, n_bytes);
 
     pthread_mutex_lock(&arena->lock);
     arena->warming = NULL;
-    arena->used_bytes -= HTH_ARENA_SEGMENT_BYTES;
-    arena->held_bytes -= HTH_ARENA_SEGMENT_BYTES;
+    arena->used_bytes -= n_bytes;
+    arena->held_bytes -= n_bytes;
     s->runs[0] = (hth_run){ .begin = 0, .n = s->n_pages };
     s->n_runs = 1;
     s->longest = s->n_pages;
@@ -453,6 +484,18 @@ static hth_segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_ou
     return best;
 }
 
+/* A segment for one large slab that was touched ahead of use; NULL: none. */
+static hth_segment *spare_locked(const hth_arena *arena, uint32_t n_places)
+{
+    for (size_t i = 0; i < arena->n_segments; i++) {
+        hth_segment *s = arena->segments[i];
+
+        if (s->n_places == n_places && s->used == 0 && s != arena->warming)
+            return s;
+    }
+    return NULL;
+}
+
 /* Take pages from any segment or from a new one; NULL when there are none. */
 static uint8_t *take_locked(hth_arena *arena, size_t bytes, bool *cold_out)
 {
@@ -460,7 +503,7 @@ static uint8_t *take_locked(hth_arena *arena, size_t bytes, bool *cold_out)
     uint32_t n_places = (n + HTH_SEGMENT_PAGES - 1) / HTH_SEGMENT_PAGES;
     uint32_t begin, n_new;
     size_t r = 0;
-    hth_segment *s = n_places > 1 ? NULL : best_run_locked(arena, n, &r);
+    hth_segment *s = n_places > 1 ? spare_locked(arena, n_places) : best_run_locked(arena, n, &r);
 
     if (!s)
         s = add_segment_locked(arena, n_places);
@@ -494,9 +537,7 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
         arena->hurry = true; /* its segment may be all the memory that the limit allows */
         pthread_cond_wait(&arena->warmed, &arena->lock);
     }
-    arena->n_taken++;
-    if (cold || is_late_locked(arena))
-        arena->late_until_ns = hth_os_monotonic_ns() + QUIET_MS * UINT64_C(1000000);
+    note_taken_locked(arena, bytes, slab && cold);
     if (wants_warming_locked(arena))
         pthread_cond_signal(&arena->wanted);
     pthread_mutex_unlock(&arena->lock);
