@@ -9,15 +9,15 @@
  * tell its place in its segment.
  *
  * The helper thread sleeps until less than half a segment of held memory is free. Then it maps and touches one more
- * segment, if the limit allows, as soon as no slab is taken for a while. But when slabs come so fast that one was cold,
- * as from a prefill on a GPU, it goes ahead of them at once: otherwise all further slabs would be cold, too. It then
- * touches segments only as far as slabs of that size fit into them. Slabs taken meanwhile still work: they fault as
- * they are written. A thread that can have a slab only in this segment waits until the helper has touched its current
- * piece, perhaps while it holds locks. So the helper yields to others only by a nice value: with an idle policy it could keep that thread waiting for as
- * long as all cores decode.
+ * segment, if the limit allows, as soon as no slab is taken for a while. But when a computation makes rows so fast that
+ * one was cold, as a prefill on a GPU does, it goes ahead of them at once: otherwise all further ones would be cold,
+ * too. It then touches segments only as far as slabs of that size fit into them. Slabs taken meanwhile still work: they
+ * fault as they are written. A thread that can have a slab only in this segment waits until the helper has touched its
+ * current piece, perhaps while it holds locks. So the helper yields to others only by a nice value: with an idle policy
+ * it could keep that thread waiting for as long as all cores decode.
  *
- * Invariant: held_bytes is the sum over the segments (plus the bytes that are being warmed). It exceeds bytes_max
- * and the spare part only by the bytes in slabs. A range of the file that is being given back is in no segment.
+ * Invariant: held_bytes is the sum over the segments (plus the bytes that are being warmed). It exceeds bytes_max and
+ * the spare part only by the bytes in slabs. A range of the file that is being given back is in no segment.
  */
 #include "cache/arena.h"
 
@@ -71,7 +71,9 @@ struct hth_arena {
     uint64_t held_bytes;
     uint64_t used_bytes;
     uint64_t n_taken;       /* calls of hth_arena_take, ever */
-    uint64_t late_until_ns; /* until QUIET_MS after the last slab of a series in which one was cold */
+    size_t last_bytes;      /* of the slab that was taken last */
+    bool last_is_cold;      /* it must be faulted in */
+    uint64_t late_until_ns; /* until QUIET_MS after the last row of a series in which one was cold */
     size_t late_bytes;      /* the largest cold slab of the series */
     uint32_t n_late;        /* slabs of that size to be touched for it */
     bool has_claims;        /* all slabs of the file are known: pages outside of them are free */
@@ -247,7 +249,7 @@ static hth_segment *detach_locked(hth_arena *arena, size_t at)
 
 /* ---- the helper thread ---- */
 
-/* Do slabs come faster than memory for them is touched? */
+/* Is a computation making rows faster than memory for them is touched? */
 static bool is_late_locked(const hth_arena *arena)
 {
     return arena->late_until_ns > 0 && hth_os_monotonic_ns() < arena->late_until_ns;
@@ -260,22 +262,6 @@ static size_t warm_bytes_locked(const hth_arena *arena)
     size_t n_bytes = slab > HTH_ARENA_SEGMENT_BYTES ? slab : HTH_ARENA_SEGMENT_BYTES / slab * slab;
 
     return (n_bytes + WARM_BYTES - 1) / WARM_BYTES * WARM_BYTES;
-}
-
-/* Note a slab that was taken, for the helper. */
-static void note_taken_locked(hth_arena *arena, size_t n_bytes, bool cold)
-{
-    bool was_late = is_late_locked(arena);
-
-    arena->n_taken++;
-    if (cold && (!was_late || n_bytes > arena->late_bytes))
-        arena->late_bytes = n_bytes;
-    if (cold)
-        arena->n_late = LATE_SLABS;
-    else if (was_late && arena->n_late < LATE_SLABS)
-        arena->n_late++;
-    if (cold || was_late)
-        arena->late_until_ns = hth_os_monotonic_ns() + QUIET_MS * UINT64_C(1000000);
 }
 
 static bool wants_warming_locked(const hth_arena *arena)
@@ -537,13 +523,34 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
         arena->hurry = true; /* its segment may be all the memory that the limit allows */
         pthread_cond_wait(&arena->warmed, &arena->lock);
     }
-    note_taken_locked(arena, bytes, slab && cold);
+    arena->n_taken++;
+    arena->last_bytes = bytes;
+    arena->last_is_cold = slab && cold;
     if (wants_warming_locked(arena))
         pthread_cond_signal(&arena->wanted);
     pthread_mutex_unlock(&arena->lock);
     if (cold_out)
         *cold_out = cold;
     return slab;
+}
+
+void hth_arena_more_follow(hth_arena *arena)
+{
+    bool was_late;
+
+    pthread_mutex_lock(&arena->lock);
+    was_late = is_late_locked(arena);
+    if (arena->last_is_cold && (!was_late || arena->last_bytes > arena->late_bytes))
+        arena->late_bytes = arena->last_bytes;
+    if (arena->last_is_cold)
+        arena->n_late = LATE_SLABS;
+    else if (was_late && arena->n_late < LATE_SLABS)
+        arena->n_late++;
+    if (arena->last_is_cold || was_late)
+        arena->late_until_ns = hth_os_monotonic_ns() + QUIET_MS * UINT64_C(1000000);
+    if (wants_warming_locked(arena))
+        pthread_cond_signal(&arena->wanted);
+    pthread_mutex_unlock(&arena->lock);
 }
 
 bool hth_arena_commit(hth_arena *arena, uint8_t *slab, size_t n_bytes)

@@ -53,6 +53,12 @@ void hth_arena_close(hth_arena *arena);
  */
 uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out);
 /*
+ * Tell that the slab that was taken last is one of a series, as those of a prefill are, with pauses between them that
+ * the helper thread can use. Not for series without pauses, as those of a restore are: there the helper would be in the
+ * way. Any thread.
+ */
+void hth_arena_more_follow(hth_arena *arena);
+/*
  * Allocate the pages of a cold slab in the file before the first write: without a page left in the system, that write
  * would end the process. False: the system has none, and the slab may only be given back. Private memory needs no call.
  * Any thread; may take as long as zeroing the slab.

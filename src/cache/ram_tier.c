@@ -487,6 +487,11 @@ hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
     return row;
 }
 
+void hth_ram_tier_more_follow(hth_ram_tier *tier)
+{
+    hth_arena_more_follow(tier->arena);
+}
+
 void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes)
 {
     uint64_t fewer;

@@ -144,6 +144,7 @@ hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
     slab->row = hth_ram_tier_reserve(cache->ram, file_bytes);
     if (!slab->row)
         goto dropped;
+    hth_ram_tier_more_follow(cache->ram);
     return slab;
 
 dropped:

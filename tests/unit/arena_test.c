@@ -152,35 +152,53 @@ TEST(slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds)
     hth_arena_close(arena);
 }
 
-/* Waits until so much memory is touched and free. A slab is taken now and then, if told. */
-static bool is_warmed(hth_arena *arena, bool takes)
+static bool has_warm(hth_arena *arena, size_t n_bytes)
 {
-    for (int i = 0; i < 30000; i++) {
-        hth_arena_totals totals = totals_of(arena);
+    hth_arena_totals totals = totals_of(arena);
 
-        if (totals.mapped_bytes - totals.used_bytes >= HTH_ARENA_SEGMENT_BYTES / 2)
-            return true;
-        if (takes)
-            hth_arena_give(arena, hth_arena_take(arena, PAGE, NULL), PAGE);
-        usleep(1000);
-    }
-    return false;
+    return totals.mapped_bytes - totals.used_bytes >= n_bytes;
 }
 
-/* As a prefill on a GPU takes them: without a pause, in which memory would be warmed in peace. */
-TEST(memory_is_warmed_while_slabs_come_without_a_pause)
+/*
+ * As a prefill on a GPU takes them: without a pause, in which memory would be warmed in peace. A pause of this thread
+ * ends the series, so there are several tries.
+ */
+static void come_without_a_pause(size_t n_bytes)
 {
-    hth_arena *arena = open_arena(512 * MIB, true);
-    bool cold = false;
+    hth_arena *arena = open_arena(1024 * MIB, true);
+    bool cold = true;
 
-    assert_true(is_warmed(arena, false));
-    for (int i = 0; i < 60 && !cold; i++)
-        assert_non_null(hth_arena_take(arena, 8 * MIB, &cold));
-    assert_true(cold);
-    assert_true(is_warmed(arena, true));
-    assert_non_null(hth_arena_take(arena, 8 * MIB, &cold));
+    for (int i = 0; i < 30000 && !has_warm(arena, HTH_ARENA_SEGMENT_BYTES); i++)
+        usleep(1000); /* for the first segment */
+    for (int try = 0; try < 4 && cold; try++) {
+        for (cold = false; !cold;)
+            assert_non_null(hth_arena_take(arena, n_bytes, &cold));
+        hth_arena_more_follow(arena);
+        for (int i = 0; i < 5000 && !has_warm(arena, n_bytes); i++) {
+            hth_arena_give(arena, hth_arena_take(arena, PAGE, NULL), PAGE);
+            hth_arena_more_follow(arena);
+            usleep(1000);
+        }
+        assert_non_null(hth_arena_take(arena, n_bytes, &cold));
+    }
     assert_false(cold);
     hth_arena_close(arena);
+}
+
+TEST(memory_is_warmed_while_slabs_come_without_a_pause)
+{
+    come_without_a_pause(8 * MIB);
+}
+
+/* Two of them do not fit into a segment. */
+TEST(memory_is_warmed_for_slabs_of_more_than_half_a_segment)
+{
+    come_without_a_pause(HTH_ARENA_SEGMENT_BYTES / 2 + PAGE);
+}
+
+TEST(memory_is_warmed_for_slabs_that_are_larger_than_a_segment)
+{
+    come_without_a_pause(HTH_ARENA_SEGMENT_BYTES + PAGE);
 }
 
 /* ---- in a file ---- */
