@@ -21,8 +21,9 @@ export function table(title, columns, body) {
 
 const tone = { ready: 'good', starting: 'warn', stopping: 'warn', waiting: 'bad', broken: 'bad' }
 
-function stateOf({ state, load_progress, restart_in_ms }) {
+function stateOf({ state, load_progress, hash_progress, restart_in_ms }) {
   const more = state === 'starting' ? ` ${share(load_progress ?? 0)}`
+    : state === 'ready' && hash_progress !== undefined ? `, hashing ${share(hash_progress)}`
     : restart_in_ms !== undefined && (state === 'waiting' || state === 'broken') ? `, again in ${time(restart_in_ms)}`
     : ''
   return h(`span.state.${tone[state] ?? 'calm'}`, {}, `${state}${more}`)

@@ -57,6 +57,8 @@ function changeModel(state, event, data) {
   // A page of the models may tell the start before its event does.
   if (event === 'load') Object.assign(model, { load_progress: 0, starts: Math.max(model.starts, data.generation) })
   if (event === 'progress') model.load_progress = data.progress
+  if (event === 'ready') model.hash_progress = undefined
+  if (event === 'hashing') model.hash_progress = data.progress < 1 ? data.progress : undefined
   if (event === 'residency') model.residency = data.residency
   if (event === 'death') Object.assign(model, { deaths: data.deaths, last_death: data.cause })
 }

@@ -297,6 +297,8 @@ static void on_hashing(float fraction, void *user_data)
     hth_model_worker *worker = user_data;
 
     worker->progress = fraction;
+    if (worker->state == HTH_WORKER_READY)
+        hth_model_worker_tell_progress(worker);
 }
 
 bool hth_model_worker_takes_requests(const hth_model_worker *worker)
@@ -318,6 +320,7 @@ static void on_ready(void *user_data)
     worker->state = HTH_WORKER_READY;
     worker->was_ready = true;
     worker->progress = 1;
+    worker->told_progress = 0; /* of hashing, from here on */
     worker->ready_ns = hth_os_monotonic_ns();
     worker->used_ns = worker->ready_ns; /* a rest begins here */
     hth_model_worker_find_weights(worker);

@@ -42,7 +42,7 @@ void hth_model_worker_tell_progress(hth_model_worker *worker)
     if (step <= worker->told_progress)
         return;
     worker->told_progress = step;
-    hth_event_feed_tell_take(worker->shared->feed, "progress",
+    hth_event_feed_tell_take(worker->shared->feed, worker->state == HTH_WORKER_READY ? "hashing" : "progress",
                              json_pack("{s:s, s:f}", "model", worker->name, "progress", (double)step / STEPS));
 }
 

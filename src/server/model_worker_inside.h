@@ -181,7 +181,7 @@ void hth_model_worker_note_evicted(uint64_t ram_bytes, uint64_t ram_file_bytes, 
 /* ---- model_worker_events.c: operators are told ---- */
 
 void hth_model_worker_tell_load(const hth_model_worker *worker);
-/* Twenty times a load at most. */
+/* Of loading or, once READY, of hashing; each twenty times a process at most. */
 void hth_model_worker_tell_progress(hth_model_worker *worker);
 void hth_model_worker_tell_ready(const hth_model_worker *worker);
 /* Its process is told to end; it has ended as told. */
