@@ -87,7 +87,7 @@ endif()
 
 # These tests count allocations and let them fail.
 if(NOT APPLE)
-  foreach(name events_memory library_memory scheduler_memory proxy_memory http_memory)
+  foreach(name events_memory library_memory scheduler_memory proxy_memory http_memory named_models_memory)
     target_compile_definitions(test_crash_${name} PRIVATE HTH_TEST_WRAPS_MALLOC)
     target_link_options(test_crash_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup)
   endforeach()

@@ -7,7 +7,7 @@
  *
  * A reload reads all orders again. What is wrong with one by then, such as a file that is gone, is a warning: a file of
  * the configuration that is right must not be refused for it. The model is left out, and its order stays for the next
- * reload.
+ * reload. Without memory for an order, nothing is known of its model, and the reload fails: the set in force stays.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +91,10 @@ static bool add_again(hth_serve_loader *l, hth_named_model *named)
     if (l->n_models > n_before)
         hth_serve_check_model(&l->models[n_before], own);
     l->problems = all;
+    if (hth_pool_lacked_memory(l->pool)) {
+        free(own);
+        return hth_serve_no_memory(l);
+    }
     named->is_left_out = own->n_errors > 0;
     if (named->is_left_out) {
         l->n_models = n_before;

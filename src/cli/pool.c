@@ -19,6 +19,7 @@ typedef struct piece {
 
 struct hth_pool {
     piece *pieces;
+    bool lacked_memory;
 };
 
 hth_pool *hth_pool_new(void)
@@ -41,8 +42,10 @@ void *hth_pool_alloc(hth_pool *pool, size_t n_bytes)
 {
     piece *p = n_bytes < SIZE_MAX / 2 ? calloc(1, sizeof(*p) + n_bytes) : NULL;
 
-    if (!p)
+    if (!p) {
+        pool->lacked_memory = true;
         return NULL;
+    }
     p->next = pool->pieces;
     pool->pieces = p;
     return p->bytes;
@@ -67,4 +70,9 @@ char *hth_pool_format(hth_pool *pool, const char *format, ...)
     n = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     return n >= 0 && n < (int)sizeof(text) ? hth_pool_text(pool, text, (size_t)n) : NULL;
+}
+
+bool hth_pool_lacked_memory(const hth_pool *pool)
+{
+    return pool->lacked_memory;
 }

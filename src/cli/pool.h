@@ -4,6 +4,7 @@
 #ifndef HTH_CLI_POOL_H
 #define HTH_CLI_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct hth_pool hth_pool; /* one thread at a time */
@@ -18,5 +19,7 @@ char *hth_pool_text(hth_pool *pool, const char *text, size_t n);
 /* At most HTH_POOL_FORMAT_BYTES long; NULL also when it is longer. */
 char *hth_pool_format(hth_pool *pool, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum { HTH_POOL_FORMAT_BYTES = 8192 };
+/* Was there ever no memory for an allocation of it? */
+bool hth_pool_lacked_memory(const hth_pool *pool);
 
 #endif
