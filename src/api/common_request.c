@@ -48,9 +48,11 @@ void hth_api_parse_extras(hth_api_parse *parse)
     if (parent) {
         uint8_t *key = hth_api_allocate(parse, 32, 1);
 
-        if (key && (strlen(parent) != 64 || !hth_hex_decode(parent, key, 32)))
+        options->n_parent_digits = key ? (uint32_t)hth_hex_decode_first(parent, key, 32) : 0;
+        if (key && options->n_parent_digits == 0)
             hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "parent_key",
-                            "is not 64 hexadecimal digits; give the 'finish_key' of an earlier reply of /completion");
+                            "is not 1 to 64 hexadecimal digits, the first ones of the 'finish_key' of an earlier reply "
+                            "of /completion");
         options->parent_key = key;
     }
 }

@@ -142,12 +142,21 @@ void hth_hex_encode(const uint8_t *bytes, size_t n_bytes, char *text)
 
 bool hth_hex_decode(const char *text, uint8_t *bytes, size_t n_bytes)
 {
-    if (strnlen(text, 2 * n_bytes + 1) != 2 * n_bytes)
-        return false;
-    for (size_t i = 0; i < 2 * n_bytes; i++)
+    return strnlen(text, 2 * n_bytes + 1) == 2 * n_bytes && hth_hex_decode_first(text, bytes, n_bytes) == 2 * n_bytes;
+}
+
+size_t hth_hex_decode_first(const char *text, uint8_t *bytes, size_t n_bytes)
+{
+    const size_t n = strnlen(text, 2 * n_bytes + 1);
+
+    if (n > 2 * n_bytes)
+        return 0;
+    for (size_t i = 0; i < n; i++)
         if (hth_hex_digit(text[i]) < 0)
-            return false;
-    for (size_t i = 0; i < n_bytes; i++)
-        bytes[i] = (uint8_t)((unsigned)hth_hex_digit(text[2 * i]) << 4 | (unsigned)hth_hex_digit(text[2 * i + 1]));
-    return true;
+            return 0;
+    if (n > 0)
+        memset(bytes, 0, n_bytes);
+    for (size_t i = 0; i < n; i++)
+        bytes[i / 2] |= (uint8_t)((unsigned)hth_hex_digit(text[i]) << (i % 2 ? 0 : 4));
+    return n;
 }

@@ -39,5 +39,7 @@ uint32_t hth_crc32c(uint32_t crc, const void *bytes, size_t n_bytes);
 void hth_hex_encode(const uint8_t *bytes, size_t n_bytes, char *text);
 /* Read exactly 2 * n_bytes hex digits (either case) and the end of the text. Otherwise false, with bytes unchanged. */
 bool hth_hex_decode(const char *text, uint8_t *bytes, size_t n_bytes);
+/* Read 1 to 2 * n_bytes hex digits likewise; zeros follow them. Returns their number; else 0, with bytes unchanged. */
+size_t hth_hex_decode_first(const char *text, uint8_t *bytes, size_t n_bytes);
 
 #endif

@@ -157,15 +157,10 @@ static bool read_logprobs(void *options, const char *shown, const char *value, h
 static bool read_parent_key(void *options, const char *shown, const char *value, hearth_error *err)
 {
     hth_run_options *out = options;
-    const size_t n = strlen(value);
-    char digits[2 * sizeof(out->parent_key) + 1];
 
-    memset(digits, '0', sizeof(digits) - 1);
-    digits[sizeof(digits) - 1] = '\0';
-    memcpy(digits, value, n < sizeof(digits) ? n : 0);
     out->has_parent_key = true;
-    out->n_parent_digits = (uint32_t)n;
-    return (n > 0 && n < sizeof(digits) && hth_hex_decode(digits, out->parent_key, sizeof(out->parent_key))) ||
+    out->n_parent_digits = (uint32_t)hth_hex_decode_first(value, out->parent_key, sizeof(out->parent_key));
+    return out->n_parent_digits > 0 ||
            hth_value_wrong(shown, value,
                            "1 to 64 hex digits, the first ones of the finish key of an earlier run with -v or --json",
                            err);

@@ -327,6 +327,32 @@ STUB_TEST(a_reply_has_the_key_to_go_on_from)
     }
 }
 
+STUB_TEST(the_first_digits_of_a_key_to_go_on_from_are_enough_where_they_name_one_beginning)
+{
+    char text[1024], prompt[512] = "65";
+    hth_test_answer answer;
+    json_t *body;
+
+    for (unsigned i = 0; i < 16; i++) /* of 17 beginnings, two or more have the same first digit */
+        strcat(prompt, ",66");
+    (void)snprintf(text, sizeof(text), "{\"prompt\":[%s],\"n_predict\":1,\"ignore_eos\":true}", prompt);
+    answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION, text);
+    (void)snprintf(text, sizeof(text), "{\"prompt\":[%s,67],\"n_predict\":1,\"parent_key\":\"%.20s\"}", prompt,
+                   hth_test_text_at(hth_test_json(hth_buffer_text(&answer.text)), "finish_key"));
+    answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION, text);
+    (void)hth_test_json(hth_buffer_text(&answer.text));
+    assert_int_equal(answer.status, 200);
+    for (unsigned digit = 0, n = 0; n == 0; digit++) {
+        assert_in_range(digit, 0, 15);
+        (void)snprintf(text, sizeof(text), "{\"prompt\":[%s],\"parent_key\":\"%x\"}", prompt, digit);
+        answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION, text);
+        body = hth_test_json(hth_buffer_text(&answer.text));
+        n = answer.status == 400;
+        if (n)
+            assert_non_null(strstr(hth_test_text_at(body, "error.message"), "several beginnings of this prompt"));
+    }
+}
+
 STUB_TEST(a_prompt_that_does_not_fit_is_told_in_numbers)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };

@@ -71,6 +71,7 @@ TEST(every_field_of_a_chat_arrives)
     assert_int_equal(r->options.priority, -3);
     assert_string_equal(r->options.cache_salt, "s");
     assert_int_equal(r->options.parent_key[31], 0xff);
+    assert_int_equal(r->options.n_parent_digits, 64);
 }
 
 TEST(what_is_not_given_has_the_defaults_of_the_api)
@@ -154,7 +155,7 @@ STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
         { "{" MESSAGES "," TOOLS ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"x\"}}}",
           "tool_choice", "invalid_value", 400 },
         { "{" MESSAGES ",\"response_format\":{\"type\":\"xml\"}}", "response_format.type", "invalid_value", 400 },
-        { "{" MESSAGES ",\"parent_key\":\"abc\"}", "parent_key", "invalid_value", 400 },
+        { "{" MESSAGES ",\"parent_key\":\"xyz\"}", "parent_key", "invalid_value", 400 },
         { "{" MESSAGES ",\"session_id\":\"\"}", "session_id", "invalid_value", 400 },
         { "{" MESSAGES ",\"priority\":101}", "priority", "invalid_value", 400 },
         { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]}",

@@ -165,6 +165,20 @@ TEST(hex_is_read_in_either_case)
     assert_true(hth_hex_decode("", bytes, 0));
 }
 
+TEST(the_first_digits_of_hex_are_read_and_zeros_follow)
+{
+    uint8_t bytes[4] = { 1, 2, 3, 4 };
+
+    assert_int_equal(hth_hex_decode_first("", bytes, 4), 0);
+    assert_int_equal(hth_hex_decode_first("12g", bytes, 4), 0);
+    assert_int_equal(hth_hex_decode_first("123456789", bytes, 4), 0);
+    assert_memory_equal(bytes, ((uint8_t[]){ 1, 2, 3, 4 }), 4);
+    assert_int_equal(hth_hex_decode_first("9aB", bytes, 4), 3);
+    assert_memory_equal(bytes, ((uint8_t[]){ 0x9a, 0xb0, 0, 0 }), 4);
+    assert_int_equal(hth_hex_decode_first("009abcff", bytes, 4), 8);
+    assert_memory_equal(bytes, ((uint8_t[]){ 0, 0x9a, 0xbc, 0xff }), 4);
+}
+
 TEST(hex_of_another_length_or_with_other_characters_is_refused_and_writes_nothing)
 {
     static const char *const wrong[] = { "",         "0",        "0011223",  "00112233 ", "001122334",
