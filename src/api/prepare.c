@@ -375,6 +375,7 @@ static bool check_options(const hearth_model_info *info, const hth_api_request *
 {
     const hearth_sampling *sampling = &request->sampling;
     const char *param = request->is_chat ? "messages" : "prompt";
+    hearth_error err;
 
     for (size_t i = 0; i < sampling->n_logit_bias; i++)
         if ((uint32_t)sampling->logit_bias[i].token >= info->n_vocab)
@@ -387,10 +388,8 @@ static bool check_options(const hearth_model_info *info, const hth_api_request *
                      param);
     if (prompt->n_tokens <= info->n_ctx || error->kind != HTH_API_NO_ERROR)
         return error->kind == HTH_API_NO_ERROR;
-    hth_api_fail(error, HTH_API_CONTEXT_LENGTH, param,
-                 "the prompt has %zu tokens, the context has room for %u; shorten it or load the model with a larger "
-                 "context",
-                 prompt->n_tokens, info->n_ctx);
+    (void)hth_prompt_too_long(prompt->n_tokens, info->n_ctx, info->n_ctx_train, &err); /* for its message */
+    hth_api_fail(error, HTH_API_CONTEXT_LENGTH, param, "%s", err.message);
     error->n_prompt_tokens = prompt->n_tokens;
     error->n_ctx = info->n_ctx;
     return false;

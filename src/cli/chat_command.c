@@ -115,7 +115,7 @@ bool hth_dialog_reply(hth_dialog *dialog)
     if (status != HEARTH_OK && status != HEARTH_CANCELLED) {
         hth_dialog_view_say(&dialog->view, "hearth: %s", err.message);
         if (status == HEARTH_TOO_LONG)
-            hth_dialog_view_say(&dialog->view, "/clear begins a new conversation; -c N gives a longer context");
+            hth_dialog_view_say(&dialog->view, "/clear begins a new conversation");
         dialog->has_failed = true;
         return false;
     }

@@ -53,6 +53,20 @@ static hearth_status tokenize_prompt(hearth_model *model, const hearth_request *
     return status == HEARTH_OK ? hth_model_text_tokens(model, &source, out, err) : status;
 }
 
+hearth_status hth_prompt_too_long(size_t n_tokens, uint32_t n_ctx, uint32_t n_ctx_train, hearth_error *err)
+{
+    static const char remedy[] = "a larger context (-c N, or context = N in a configuration)";
+
+    if (n_ctx_train > 0 && n_tokens > n_ctx_train)
+        return hth_fail(err, HEARTH_TOO_LONG,
+                        "the prompt has %zu tokens, the context has room for %u; shorten it: the model was trained "
+                        "with %u tokens, and replies beyond them may get worse in %s",
+                        n_tokens, n_ctx, n_ctx_train, remedy);
+    return hth_fail(err, HEARTH_TOO_LONG,
+                    "the prompt has %zu tokens, the context has room for %u; shorten it, or give the model %s",
+                    n_tokens, n_ctx, remedy);
+}
+
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
                                       hearth_error *err)
 {
@@ -63,10 +77,7 @@ hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request 
     if (status == HEARTH_OK && made.n_tokens == 0)
         status = hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one token of text");
     if (status == HEARTH_OK && made.n_tokens > model->place.n_ctx)
-        status = hth_fail(err, HEARTH_TOO_LONG,
-                          "the prompt has %zu tokens, the context has room for %u; shorten it or load the model with a "
-                          "larger context",
-                          made.n_tokens, model->place.n_ctx);
+        status = hth_prompt_too_long(made.n_tokens, model->place.n_ctx, model->info.n_ctx_train, err);
     if (status != HEARTH_OK) {
         free(made.tokens);
         hth_prompt_text_unref(made.text);

@@ -369,6 +369,8 @@ STUB_TEST(a_prompt_that_does_not_fit_is_told_in_numbers)
     assert_int_equal(answer.status, 400);
     assert_string_equal(hth_test_text_at(body, "error.type"), "exceed_context_size_error");
     assert_int_equal(json_integer_value(hth_test_at(body, "error.n_prompt_tokens")), 100001);
+    assert_non_null(
+        strstr(hth_test_text_at(body, "error.message"), "shorten it: the model was trained with 4096 tokens"));
     assert_int_equal(json_integer_value(hth_test_at(body, "error.n_ctx")), info.n_ctx);
     free(text);
 }
