@@ -3,6 +3,7 @@
  */
 #include "cli/model_source.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "base/status.h"
 #include "cli/pull_view.h"
+#include "engine/backend.h"
 #include "hub/ollama.h"
 #include "hub/pull.h"
 #include "hub/registry.h"
@@ -79,8 +81,7 @@ static bool may_be_at_registry(const char *text)
     return registry && *registry && hth_ollama_reference_read(text, &reference, NULL) == HEARTH_OK;
 }
 
-hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],
-                                    hearth_error *err)
+static hearth_status find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX], hearth_error *err)
 {
     if (access(text, F_OK) != 0) {
         const bool may_be_there = may_be_at_registry(text);
@@ -101,13 +102,37 @@ hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_qui
              : hth_fail(err, HEARTH_MISUSE, "the path '%.200s...' is too long", text);
 }
 
+static hearth_status fail_missing(const char *text, hearth_error *err)
+{
+    static const char open[] = "cannot open", why[] = "No such file or directory",
+                      remedy[] = "'hearth pull OWNER/REPO[:QUANT]' downloads a model, and 'hearth models ls' lists "
+                                 "those that are there";
+    char folder[PATH_MAX];
+    hth_ollama_reference reference;
+
+    if (hth_ollama_reference_read(text, &reference, NULL) == HEARTH_OK && hth_ollama_folder(folder))
+        return hth_fail(err, HEARTH_NOT_FOUND, "%s '%s': %s, and Ollama's folder '%s' has no model of this name; %s",
+                        open, text, why, folder, remedy);
+    return hth_fail(err, HEARTH_NOT_FOUND, "%s '%s': %s; %s", open, text, why, remedy);
+}
+
+hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],
+                                    hearth_error *err)
+{
+    const hearth_status status = find(text, may_pull, is_quiet, path_out, err);
+
+    if (status == HEARTH_OK && hth_model_path_is_file(NULL, path_out) && access(path_out, F_OK) != 0 && errno == ENOENT)
+        return fail_missing(text, err);
+    return status;
+}
+
 const char *hth_model_source_downloaded(hth_pool *pool, const char *text, hth_problems *problems)
 {
     char found[PATH_MAX];
     hearth_error err = { .message = "no memory" };
     const char *path = NULL;
 
-    if (hth_model_source_find(text, false, true, found, &err) == HEARTH_OK)
+    if (find(text, false, true, found, &err) == HEARTH_OK)
         path = hth_pool_text(pool, found, strlen(found));
     if (!path)
         hth_problems_add(problems, "--model: %s", err.message);

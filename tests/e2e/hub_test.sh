@@ -296,6 +296,13 @@ refuse 1 "'tiny:latest' is a model of Ollama's folder, where Hearth removes noth
 refuse 1 "there is no model 'other:latest'" models rm other:latest
 OLLAMA_MODELS=$work/nowhere refuse 1 "tiny:latest" run tiny:latest -p x
 
+# A name that nothing has: where it was looked for, and what gets models.
+gets="'hearth pull OWNER/REPO.*' downloads a model"
+for command in 'run nothing -p x' 'chat nothing' 'serve -m nothing' 'bench nothing'; do
+  refuse 1 "cannot open 'nothing': No such file or directory, and Ollama's folder '$ollama' has no.*$gets" $command
+done
+refuse 1 "cannot open './nothing.gguf': No such file or directory; $gets" run ./nothing.gguf -p x
+
 given_up() { # PID FILE PATTERN
   code=0
   wait "$1" || code=$?
