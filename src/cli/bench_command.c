@@ -1,6 +1,7 @@
 /*
  * bench_command.c - `hearth bench`: measure, or read two reports, then print, and write the files
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,8 +24,9 @@
 #include "cli/model_source.h"
 #include "cli/output.h"
 #include "cli/run.h"
+#include "server/fetch.h"
 
-enum { ARGUMENTS_MAX = 256 };
+enum { ARGUMENTS_MAX = 256, PAGE_NAME_BYTES = 160 };
 
 /* Set on the thread that waits for signals: for the library's callbacks, and for transfers. */
 static atomic_bool interrupted;
@@ -110,18 +112,44 @@ static bool is_free(const char *path)
     return n >= 0 && hth_bench_html_is_ours(head);
 }
 
+/*
+ * The name of the page of no name. A server's has its host and port, with "-" for all between letters, digits, "." and
+ * "_", so that the pages of servers and models lie side by side.
+ */
+static void name_page(const hth_bench_options *options, char out[PAGE_NAME_BYTES])
+{
+    const size_t n_most = PAGE_NAME_BYTES - sizeof(HTH_BENCH_PAGE_END);
+    char shown[HTH_FETCH_URL_BYTES];
+    const char *at = options->url ? hth_fetch_shown(options->url, shown) : "", *slashes = strstr(at, "://");
+    size_t n = strlen(strcpy(out, HTH_BENCH_PAGE_BEGIN));
+    bool is_apart = true;
+
+    at = slashes ? slashes + 3 : at;
+    for (; *at && !strchr("/?#", *at) && n + 2 <= n_most; at++) {
+        if (!isalnum((unsigned char)*at) && *at != '.' && *at != '_') {
+            is_apart = true;
+            continue;
+        }
+        if (is_apart)
+            out[n++] = '-';
+        out[n++] = *at;
+        is_apart = false;
+    }
+    (void)strcpy(out + n, HTH_BENCH_PAGE_END);
+}
+
 /* The page that nobody asked for: a failure is no failure of the measures. */
 static void write_page(const hth_bench_options *options, const json_t *report)
 {
     hearth_error err = { .message = "another file has this name" };
+    char page[PAGE_NAME_BYTES];
 
-    if (is_free(HTH_BENCH_PAGE) && write_file(HTH_BENCH_PAGE, hth_bench_html(report), &err) == HEARTH_OK) {
+    name_page(options, page);
+    if (is_free(page) && write_file(page, hth_bench_html(report), &err) == HEARTH_OK) {
         if (!options->quiet)
-            (void)fputs("hearth: the page " HTH_BENCH_PAGE " has these numbers as plots; open it in a browser\n",
-                        stderr);
+            (void)fprintf(stderr, "hearth: the page %s has these numbers as plots; open it in a browser\n", page);
     } else {
-        (void)fprintf(stderr, "hearth: warning: " HTH_BENCH_PAGE " is not written: %s; --html FILE names another\n",
-                      err.message);
+        (void)fprintf(stderr, "hearth: warning: %s is not written: %s; --html FILE names another\n", page, err.message);
     }
 }
 

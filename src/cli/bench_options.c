@@ -97,8 +97,8 @@ static const hth_option rows[] = {
     { "json", 0, HTH_OPTION_TEXT, "FILE", "write the numbers to this file, too", .offset = AT(json_file),
       .is_common = true },
     { "html", 0, HTH_OPTION_TEXT, "FILE",
-      "write the page with plots to this file (default: " HTH_BENCH_PAGE " in this folder, if no other file has the "
-      "name; --compare: none)",
+      "write the page with plots to this file (default: " HTH_BENCH_PAGE ", with --url " HTH_BENCH_PAGE_BEGIN
+      "-HOST-PORT" HTH_BENCH_PAGE_END ", in this folder, if no other file has the name; --compare: none)",
       .offset = AT(html_file), .is_common = true },
     { "no-html", 0, HTH_OPTION_FLAG, NULL, "write no page", .offset = AT(no_html), .is_common = true },
     { "compare", 0, HTH_OPTION_FLAG, NULL, "measure nothing: compare two files of --json", .offset = AT(compares),
@@ -121,7 +121,7 @@ static const char usage[] = "usage: hearth bench MODEL [OPTIONS]\n"
                             "Measures a model on this machine: new prompts against known ones by tier, prefill,\n"
                             "generation, and the cost of the cache. MODEL is named as for 'hearth run'.\n"
                             "With --url it measures a server, Hearth's or another one, under a load of requests.\n"
-                            "Both write tables, and the page " HTH_BENCH_PAGE " with plots, for a browser.\n"
+                            "Both write tables, and a page with plots for a browser.\n"
                             "\n";
 
 static const char closing[] = "\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n"

@@ -13,8 +13,10 @@ enum {
     HTH_BENCH_DECODE_TOKENS = 128
 };
 
-/* The page that is written where no other is named. */
-#define HTH_BENCH_PAGE "hearth-bench.html"
+/* The page that is written where no other is named: of a model; of a server it has the address, too. */
+#define HTH_BENCH_PAGE_BEGIN "hearth-bench"
+#define HTH_BENCH_PAGE_END ".html"
+#define HTH_BENCH_PAGE HTH_BENCH_PAGE_BEGIN HTH_BENCH_PAGE_END
 
 /* Numbers in rising order. */
 typedef struct hth_bench_list {
@@ -37,7 +39,7 @@ typedef struct hth_bench_options {
     const char *folder; /* parent of the rows on disk; NULL: the cache's */
     const char *shm;    /* parent of those on tmpfs */
     const char *json_file;
-    const char *html_file; /* NULL: HTH_BENCH_PAGE, unless no_html or compares */
+    const char *html_file; /* NULL: that of no name, unless no_html or compares */
     bool no_html;
     bool compares;
     bool quiet;

@@ -43,10 +43,17 @@ odd_pid=$!
 until [ -s "$work/odd" ]; do sleep 0.05; done
 odd=http://127.0.0.1:$(cat "$work/odd")
 load 0 --url "$odd/well"
+page=hearth-bench-127.0.0.1-$(cat "$work/odd").html
+said "the page $page has these numbers as plots"
+grep -q 'aria-label="Time to the first token' "$page" || fail "$page has no plot"
+[ ! -e hearth-bench.html ] || fail "the page of a server has the name of a model's"
 first=$(curl -sf "$odd/digest")
 "$hearth" bench --compare "$work/first.json" "$work/report.json" >"$work/out" || fail "two servers are not compared"
 grep -q '^ *agents  .*  ' "$work/out" || fail "the comparison has no agents: $(cat "$work/out")"
-load 0 --url "$odd/well"
+echo mine >"$page"
+load 0 --url "http://ann:sesame@${odd#http://}/well"
+said "$page is not written: another file has this name"
+rm "$page"
 expect "the load of the same seed" "$(curl -sf "$odd/digest")" "$first"
 load 0 --url "$odd/well" --seed 2
 [ "$(curl -sf "$odd/digest")" != "$first" ] || fail "another seed gives the same load"
