@@ -58,13 +58,20 @@ static const char *directory_of(const hth_cache_command_options *options, size_t
     return i == 0 ? options->directory : options->more_directories[i - 1];
 }
 
-static bool was_used(const char *directory)
+#define EMPTY "the cache in '%s' is empty: nothing was kept yet"
+
+bool hth_cache_command_was_used(const char *directory)
 {
     char path[HTH_CACHE_PATH_BYTES + 16];
     hth_fs_stat st;
 
     (void)snprintf(path, sizeof(path), "%s/rows", directory);
     return hth_fs_stat_path(hth_fs_system(), path, &st) != -ENOENT;
+}
+
+hearth_status hth_cache_command_fail_empty(const char *directory, hearth_error *err)
+{
+    return hth_fail(err, HEARTH_NOT_FOUND, EMPTY "; 'hearth run' fills it", directory);
 }
 
 static hearth_status plan_root(const hth_cache_command_options *options, const char *directory,
@@ -100,18 +107,16 @@ static hearth_status plan_roots(const hth_cache_command_options *options, hth_ca
     size_t n = 1 + options->n_more_directories, n_used = 0;
 
     for (size_t i = 0; i < n; i++)
-        n_used += was_used(directory_of(options, i));
+        n_used += hth_cache_command_was_used(directory_of(options, i));
     if (purpose == HTH_CACHE_TO_LOOK && n_used == 0)
-        return hth_fail(err, HEARTH_NOT_FOUND,
-                        "the cache in '%s' is empty: nothing was kept yet; 'hearth run' fills it", options->directory);
+        return hth_cache_command_fail_empty(options->directory, err);
     for (size_t i = 0; i < n && status == HEARTH_OK; i++) {
         const char *directory = directory_of(options, i);
 
-        if (purpose == HTH_CACHE_TO_ADD || was_used(directory))
+        if (purpose == HTH_CACHE_TO_ADD || hth_cache_command_was_used(directory))
             status = plan_root(options, directory, purpose, plan, err);
         else
-            (void)fprintf(stderr, "hearth: the cache in '%s' is empty: nothing was kept yet; it is left out\n",
-                          directory);
+            (void)fprintf(stderr, "hearth: " EMPTY "; it is left out\n", directory);
     }
     return status;
 }

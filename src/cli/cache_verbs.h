@@ -10,6 +10,10 @@ typedef enum hth_cache_purpose {
     HTH_CACHE_TO_ADD,  /* makes a cache if needed; keeps the noted quota and a reserve of free space */
 } hth_cache_purpose;
 
+/* Was anything ever cached in this directory? The check makes no cache. */
+bool hth_cache_command_was_used(const char *directory);
+/* HEARTH_NOT_FOUND: it was not. */
+hearth_status hth_cache_command_fail_empty(const char *directory, hearth_error *err);
 /*
  * Open the roots of the options and wait until their indexes are complete. A missing root costs a warning.
  * HEARTH_NOT_FOUND if nothing was ever cached in any root, HEARTH_MISUSE if a path is too long, and as

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/controls.h"
-#include "base/fs.h"
 #include "cache/directory.h"
 #include "cli/cache_verbs.h"
 #include "cli/commands.h"
@@ -48,22 +47,21 @@ static void log_line(hearth_log_level level, const char *source, const char *mes
 
 /* ---- asking ---- */
 
-/* Was anything ever cached in the directory of the options? The check makes no cache. */
-static bool has_cache(const hth_run_options *options)
+/* HEARTH_NOT_FOUND: nothing was ever cached in a directory of the options. */
+static hearth_status check_used(const hth_model_setup *setup, hearth_error *err)
 {
-    char directory[HTH_CACHE_PATH_BYTES], path[HTH_CACHE_PATH_BYTES + 16];
-    hth_fs_stat st;
+    char usual[HTH_CACHE_PATH_BYTES];
+    const char *directory = setup->runtime.cache_directory;
 
-    if (options->setup.runtime.cache_directory)
-        (void)snprintf(directory, sizeof(directory), "%s", options->setup.runtime.cache_directory);
-    else if (!hth_cache_default_directory(directory, sizeof(directory)))
-        return false;
-    (void)snprintf(path, sizeof(path), "%s/rows", directory);
-    if (hth_fs_stat_path(hth_fs_system(), path, &st) == 0)
-        return true;
-    (void)fprintf(stderr, "hearth: the cache in '%s' is empty: nothing was kept yet; 'hearth run' fills it\n",
-                  directory);
-    return false;
+    if (!directory && !hth_cache_default_directory(usual, sizeof(usual)))
+        return HEARTH_OK; /* to open it fails, and tells why */
+    directory = directory ? directory : usual;
+    if (hth_cache_command_was_used(directory))
+        return HEARTH_OK;
+    for (size_t i = 0; i < setup->runtime.n_more_directories; i++)
+        if (hth_cache_command_was_used(setup->more_directories[i]))
+            return HEARTH_OK;
+    return hth_cache_command_fail_empty(directory, err);
 }
 
 static hearth_status open_runtime(const hth_run_options *options, hearth_runtime **out, hearth_error *err)
@@ -254,8 +252,10 @@ int hth_cache_why(int argc, char **argv)
         (void)fputs("hearth: 'cache why' explains one prompt; give it with -p or -f\n", stderr);
         return HTH_EXIT_USAGE;
     }
-    if (!has_cache(&options))
+    if (check_used(&options.setup, &err) != HEARTH_OK) {
+        say_error(&err);
         return HTH_EXIT_FAILED;
+    }
     status = hth_model_source_find(options.setup.path, false, true, path, &err);
     options.setup.path = path;
     if (status == HEARTH_OK)

@@ -19,6 +19,13 @@ why 1 "$tiny" -f "$work/prompt"
 grep -q "is empty: nothing was kept yet" "$work/err" || fail "an empty cache is not named: $(cat "$work/err")"
 [ ! -e "$cache" ] || fail "looking made a cache directory"
 
+# Nor is one empty that has rows in another directory only.
+run "$tiny" -f "$work/prompt" --cache "$work/first" --more-cache "$work/second"
+rm -r "$work/first"
+got=0; "$hearth" cache why "$tiny" -f "$work/prompt" --cache "$work/first" --more-cache "$work/second" >"$work/out" 2>"$work/err" || got=$?
+! grep -q 'is empty' "$work/err" || fail "a cache with rows in its second directory is called empty"
+[ "$got" != 2 ] || fail "cache why: $(cat "$work/err")"
+
 run "$tiny" -f "$work/prompt"
 n_files=$(find "$cache/rows" -name '*.kvc' | wc -l)
 why 0 "$tiny" -f "$work/prompt"
