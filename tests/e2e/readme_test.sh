@@ -24,6 +24,16 @@ done <commands
 grep -q '"cached_tokens": 699' out || fail "the text of 699 tokens is not known: $(cat out)"
 grep -q 'all 699 tokens are known' out || fail "cache why knows less: $(cat out)"
 
+# The demo prints what the README shows, but for numbers, names, and the story, which is cut.
+alike() { sed -E '3d; s/^directory .*/directory/; s/^  [0-9a-f]{12}  /  KEY  /; s/[0-9]+(\.[0-9]+)?/N/g; s/ +/ /g' "$1"; }
+"$source/scripts/demo.sh" "$build" >out 2>err || fail "the demo ends with $?: $(cat out err)"
+alike out >printed
+block 2 Start >commands
+alike commands >shown
+diff shown printed >differences || fail "the README shows another demo: $(cat differences)"
+story=$(sed -n '3s/ \[\.\.\.\]$//p' commands)
+case $(sed -n 3p out) in "${story:?}"*) ;; *) fail "the README's story is '$story': $(sed -n 3p out)" ;; esac
+
 block 3 Start >commands
 grep -q "^build/hearth bench .* --quick" commands || fail "the README draws no picture: $(cat commands)"
 printf 'Tell me a story about a fox.\n' | build/hearth chat models/hearth-tiny.gguf >reply 2>err || fail "chat: $(cat err)"
