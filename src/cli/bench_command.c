@@ -121,9 +121,10 @@ static void name_page(const hth_bench_options *options, char out[PAGE_NAME_BYTES
     const size_t n_most = PAGE_NAME_BYTES - sizeof(HTH_BENCH_PAGE_END);
     char shown[HTH_FETCH_URL_BYTES];
     const char *at = options->url ? hth_fetch_shown(options->url, shown) : "", *slashes = strstr(at, "://");
-    size_t n = strlen(strcpy(out, HTH_BENCH_PAGE_BEGIN));
+    size_t n = sizeof(HTH_BENCH_PAGE_BEGIN) - 1;
     bool is_apart = true;
 
+    memcpy(out, HTH_BENCH_PAGE_BEGIN, n);
     at = slashes ? slashes + 3 : at;
     for (; *at && !strchr("/?#", *at) && n + 2 <= n_most; at++) {
         if (!isalnum((unsigned char)*at) && *at != '.' && *at != '_') {
@@ -135,7 +136,7 @@ static void name_page(const hth_bench_options *options, char out[PAGE_NAME_BYTES
         out[n++] = *at;
         is_apart = false;
     }
-    (void)strcpy(out + n, HTH_BENCH_PAGE_END);
+    memcpy(out + n, HTH_BENCH_PAGE_END, sizeof(HTH_BENCH_PAGE_END));
 }
 
 /* The page that nobody asked for: a failure is no failure of the measures. */
