@@ -53,10 +53,11 @@ file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/e2e/*_test.sh)
 if(NOT HEARTH_SOAK)
   list(FILTER scripts EXCLUDE REGEX "/soak_test.sh$")
 endif()
-# An instrumented server is too slow for the timeouts of agents, and the suite of schemas takes minutes. Other tests
-# send the same requests. The soak of many models has a bound for the memory of the front.
+# An instrumented server is too slow for the timeouts of agents, and the suite of schemas takes minutes; what a browser
+# does with the pages is not of instrumented code. Other tests send the same requests. The soak of many models has a
+# bound for the memory of the front.
 if(HEARTH_SANITIZE)
-  list(FILTER scripts EXCLUDE REGEX "/(agents|codex|schema_suite|models_soak)_test.sh$")
+  list(FILTER scripts EXCLUDE REGEX "/(agents|codex|schema_suite|models_soak|page|dashboard)_test.sh$")
 endif()
 foreach(script ${scripts})
   get_filename_component(name ${script} NAME_WE)
@@ -82,6 +83,13 @@ endif()
 if(IS_DIRECTORY /dev/shm)
   foreach(name crash/cache_fault crash/power_loss unit/file_tier_failures unit/tier_faults)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT TMPDIR=/dev/shm)
+  endforeach()
+endif()
+
+# A kill proves what is on the disk, which the ordinary build tests. Instrumented code needs fewer of them.
+if(HEARTH_SANITIZE)
+  foreach(name crash/cache_crash crash/publish crash/ram_tier)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT HTH_KILLS=100)
   endforeach()
 endif()
 
