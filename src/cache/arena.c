@@ -9,12 +9,12 @@
  * tell its place in its segment.
  *
  * The helper thread sleeps until less than half a segment of held memory is free. Then it maps and touches one more
- * segment, if the limit allows, as soon as no slab is taken for a while. But when a computation makes rows so fast that
- * one was cold, as a prefill on a GPU does, it goes ahead of them at once: otherwise all further ones would be cold,
- * too. It then touches segments only as far as slabs of that size fit into them. Slabs taken meanwhile still work: they
- * fault as they are written. A thread that can have a slab only in this segment waits until the helper has touched its
- * current piece, perhaps while it holds locks. So the helper yields to others only by a nice value: with an idle policy
- * it could keep that thread waiting for as long as all cores decode.
+ * segment, if the limit allows, as soon as no slab is taken for a while. But when slabs of a series are cold, as those of
+ * a prefill on a GPU are, the helper goes ahead of the series at once, and stays ahead of it: otherwise all further ones
+ * would be cold, too. For a series it touches a segment only as far as slabs of that size fit into it. Slabs taken
+ * meanwhile still work: they fault as they are written. A thread that can have a slab only in this segment waits until
+ * the helper has touched its current piece, perhaps while it holds locks. So the helper yields to others only by a nice
+ * value: with an idle policy it could keep that thread waiting for as long as all cores decode.
  *
  * Invariant: held_bytes is the sum over the segments (plus the bytes that are being warmed). It exceeds bytes_max and
  * the spare part only by the bytes in slabs. A range of the file that is being given back is in no segment.
@@ -38,7 +38,7 @@
 #define SLAB_BYTES_MAX ((size_t)1 << 42)
 enum {
     QUIET_MS = 100,
-    LATE_SLABS = 4,     /* ahead of use, while slabs come fast */
+    SERIES_AHEAD = 4,   /* slabs that are touched ahead of a series */
     ADDRESS_FACTOR = 4, /* addresses per byte of memory; no mixture of row sizes was seen to need half of them */
     SPARE_PLACES = 4,
     CLAIMED_SEGMENTS_MAX = 8192, /* a bound on the mappings that a damaged directory can cause */
@@ -70,13 +70,10 @@ struct hth_arena {
     uint64_t address_bytes;
     uint64_t held_bytes;
     uint64_t used_bytes;
-    uint64_t n_taken;       /* calls of hth_arena_take, ever */
-    size_t last_bytes;      /* of the slab that was taken last */
-    bool last_is_cold;      /* it must be faulted in */
-    uint64_t late_until_ns; /* until QUIET_MS after the last row of a series in which one was cold */
-    size_t late_bytes;      /* the largest cold slab of the series */
-    uint32_t n_late;        /* slabs of that size to be touched for it */
-    bool has_claims;        /* all slabs of the file are known: pages outside of them are free */
+    uint64_t n_taken;    /* calls of hth_arena_take, ever */
+    size_t series_bytes; /* of a slab of the series; 0: none yet */
+    int64_t n_owed;      /* slabs to be touched for it; below 0: more were than it needs */
+    bool has_claims;     /* all slabs of the file are known: pages outside of them are free */
     bool closing;
 };
 
@@ -249,27 +246,20 @@ static hth_segment *detach_locked(hth_arena *arena, size_t at)
 
 /* ---- the helper thread ---- */
 
-/* Is a computation making rows faster than memory for them is touched? */
-static bool is_late_locked(const hth_arena *arena)
-{
-    return arena->late_until_ns > 0 && hth_os_monotonic_ns() < arena->late_until_ns;
-}
-
-/* The bytes to touch in one go: a segment, or its part that slabs of the series fit into. */
+/* The bytes to touch next: of a segment as much as slabs of the series fit into, or all. */
 static size_t warm_bytes_locked(const hth_arena *arena)
 {
-    size_t slab = is_late_locked(arena) ? arena->late_bytes : HTH_PAGE_BYTES;
-    size_t n_bytes = slab > HTH_ARENA_SEGMENT_BYTES ? slab : HTH_ARENA_SEGMENT_BYTES / slab * slab;
+    size_t n_bytes = HTH_ARENA_SEGMENT_BYTES;
 
+    if (arena->n_owed > 0)
+        n_bytes -= n_bytes % arena->series_bytes;
     return (n_bytes + WARM_BYTES - 1) / WARM_BYTES * WARM_BYTES;
 }
 
 static bool wants_warming_locked(const hth_arena *arena)
 {
-    bool is_needed =
-        is_late_locked(arena) ? arena->n_late > 0 : arena->held_bytes - arena->used_bytes < HTH_ARENA_SEGMENT_BYTES / 2;
-
-    return is_needed && arena->held_bytes + warm_bytes_locked(arena) <= arena->bytes_max;
+    return (arena->n_owed > 0 || arena->held_bytes - arena->used_bytes < HTH_ARENA_SEGMENT_BYTES / 2) &&
+           arena->held_bytes + warm_bytes_locked(arena) <= arena->bytes_max;
 }
 
 /*
@@ -299,7 +289,7 @@ static size_t warm(hth_arena *arena, const hth_segment *s, size_t n_bytes)
 
 /*
  * Wait until no slab is taken for a while: warming would slow down a restore or prefill under way, by the memory bus
- * and the lock of the address space. False when a slab was taken, at once when it was cold, or the arena closes.
+ * and the lock of the address space. False when a slab was taken, a series needs memory or the arena closes.
  */
 static bool is_quiet_locked(hth_arena *arena)
 {
@@ -307,18 +297,17 @@ static bool is_quiet_locked(hth_arena *arena)
     struct timespec deadline = hth_deadline_after(QUIET_MS);
     int waited = 0;
 
-    while (waited != ETIMEDOUT && !arena->closing && !is_late_locked(arena))
+    while (waited != ETIMEDOUT && !arena->closing && arena->n_owed <= 0)
         waited = pthread_cond_timedwait(&arena->wanted, &arena->lock, &deadline);
-    return !arena->closing && arena->n_taken == n_taken;
+    return !arena->closing && arena->n_owed <= 0 && arena->n_taken == n_taken;
 }
 
 /* Add a segment and touch it; false when the system has no memory. Unlocks meanwhile. */
 static bool warm_one_locked(hth_arena *arena)
 {
     const size_t n_bytes = warm_bytes_locked(arena);
-    const uint32_t n_slabs = is_late_locked(arena) ? (uint32_t)(n_bytes / arena->late_bytes) : 0;
-    hth_segment *s =
-        add_segment_locked(arena, (uint32_t)((n_bytes + HTH_ARENA_SEGMENT_BYTES - 1) / HTH_ARENA_SEGMENT_BYTES));
+    const bool is_of_series = arena->n_owed > 0;
+    hth_segment *s = add_segment_locked(arena, 1);
     size_t n_warm;
 
     if (!s)
@@ -327,7 +316,6 @@ static bool warm_one_locked(hth_arena *arena)
     s->longest = 0;
     arena->held_bytes += n_bytes; /* claimed, so that the limit holds meanwhile */
     arena->used_bytes += n_bytes;
-    arena->n_late -= n_slabs < arena->n_late ? n_slabs : arena->n_late;
     arena->warming = s;
     arena->hurry = false;
     pthread_mutex_unlock(&arena->lock);
@@ -338,6 +326,8 @@ static bool warm_one_locked(hth_arena *arena)
     arena->warming = NULL;
     arena->used_bytes -= n_bytes;
     arena->held_bytes -= n_bytes;
+    if (is_of_series) /* at the limit, slabs have precedence */
+        arena->n_owed = arena->hurry ? 0 : arena->n_owed - (int64_t)(n_warm / arena->series_bytes);
     s->runs[0] = (hth_run){ .begin = 0, .n = s->n_pages };
     s->n_runs = 1;
     s->longest = s->n_pages;
@@ -360,7 +350,7 @@ static void *warm_segments(void *context)
             pthread_cond_wait(&arena->wanted, &arena->lock);
             continue;
         }
-        if (!first && !is_late_locked(arena) && !is_quiet_locked(arena))
+        if (!first && arena->n_owed <= 0 && !is_quiet_locked(arena))
             continue;
         if (!warm_one_locked(arena) && !arena->closing)
             pthread_cond_wait(&arena->wanted, &arena->lock); /* no memory now; the next request tries again */
@@ -470,18 +460,6 @@ static hth_segment *best_run_locked(hth_arena *arena, uint32_t n, size_t *run_ou
     return best;
 }
 
-/* A segment for one large slab that was touched ahead of use; NULL: none. */
-static hth_segment *spare_locked(const hth_arena *arena, uint32_t n_places)
-{
-    for (size_t i = 0; i < arena->n_segments; i++) {
-        hth_segment *s = arena->segments[i];
-
-        if (s->n_places == n_places && s->used == 0 && s != arena->warming)
-            return s;
-    }
-    return NULL;
-}
-
 /* Take pages from any segment or from a new one; NULL when there are none. */
 static uint8_t *take_locked(hth_arena *arena, size_t bytes, bool *cold_out)
 {
@@ -489,7 +467,7 @@ static uint8_t *take_locked(hth_arena *arena, size_t bytes, bool *cold_out)
     uint32_t n_places = (n + HTH_SEGMENT_PAGES - 1) / HTH_SEGMENT_PAGES;
     uint32_t begin, n_new;
     size_t r = 0;
-    hth_segment *s = n_places > 1 ? spare_locked(arena, n_places) : best_run_locked(arena, n, &r);
+    hth_segment *s = n_places > 1 ? NULL : best_run_locked(arena, n, &r);
 
     if (!s)
         s = add_segment_locked(arena, n_places);
@@ -524,8 +502,6 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
         pthread_cond_wait(&arena->warmed, &arena->lock);
     }
     arena->n_taken++;
-    arena->last_bytes = bytes;
-    arena->last_is_cold = slab && cold;
     if (wants_warming_locked(arena))
         pthread_cond_signal(&arena->wanted);
     pthread_mutex_unlock(&arena->lock);
@@ -534,20 +510,19 @@ uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out)
     return slab;
 }
 
-void hth_arena_more_follow(hth_arena *arena)
+void hth_arena_more_follow(hth_arena *arena, size_t n_bytes, bool cold)
 {
-    bool was_late;
+    size_t bytes = hth_arena_slab_bytes(n_bytes);
 
+    if (bytes > HTH_ARENA_SEGMENT_BYTES)
+        return;
     pthread_mutex_lock(&arena->lock);
-    was_late = is_late_locked(arena);
-    if (arena->last_is_cold && (!was_late || arena->last_bytes > arena->late_bytes))
-        arena->late_bytes = arena->last_bytes;
-    if (arena->last_is_cold)
-        arena->n_late = LATE_SLABS;
-    else if (was_late && arena->n_late < LATE_SLABS)
-        arena->n_late++;
-    if (arena->last_is_cold || was_late)
-        arena->late_until_ns = hth_os_monotonic_ns() + QUIET_MS * UINT64_C(1000000);
+    if (cold) {
+        arena->series_bytes = bytes;
+        arena->n_owed = SERIES_AHEAD;
+    } else if (bytes == arena->series_bytes) {
+        arena->n_owed++;
+    }
     if (wants_warming_locked(arena))
         pthread_cond_signal(&arena->wanted);
     pthread_mutex_unlock(&arena->lock);

@@ -53,11 +53,11 @@ void hth_arena_close(hth_arena *arena);
  */
 uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out);
 /*
- * Tell that the slab that was taken last is one of a series, as those of a prefill are, with pauses between them that
- * the helper thread can use. Not for series without pauses, as those of a restore are: there the helper would be in the
- * way. Any thread.
+ * Tell that a slab of n_bytes was taken, cold or not, and that others of its size follow one by one, as those of a
+ * prefill do: memory for a few of them is touched in the pauses between them. Not for a restore, which makes no pauses:
+ * touching would be in its way. Slabs that are larger than a segment are touched by nobody ahead. Any thread.
  */
-void hth_arena_more_follow(hth_arena *arena);
+void hth_arena_more_follow(hth_arena *arena, size_t n_bytes, bool cold);
 /*
  * Allocate the pages of a cold slab in the file before the first write: without a page left in the system, that write
  * would end the process. False: the system has none, and the slab may only be given back. Private memory needs no call.

@@ -448,13 +448,15 @@ static void slab_give(hth_ram_tier *tier, hth_ram_row *row)
     pthread_mutex_unlock(&tier->lock);
 }
 
-/* Give the row a slab with allocated pages. */
-static bool slab_take_committed(hth_ram_tier *tier, hth_ram_row *row)
+/* Give the row a slab with allocated pages. is_next: it is one of a series. */
+static bool slab_take_committed(hth_ram_tier *tier, hth_ram_row *row, bool is_next)
 {
     bool cold = false;
 
     if (!slab_take(tier, row, &cold))
         return false;
+    if (is_next)
+        hth_arena_more_follow(tier->arena, row->bytes, cold);
     if (!cold || hth_arena_commit(tier->arena, row->slab, row->bytes))
         return true;
     slab_give(tier, row);
@@ -471,7 +473,7 @@ static bool slab_take_committed(hth_ram_tier *tier, hth_ram_row *row)
     return false;
 }
 
-hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
+static hth_ram_row *reserve(hth_ram_tier *tier, size_t n_bytes, bool is_next)
 {
     hth_ram_row *row = calloc(1, sizeof(*row));
 
@@ -480,16 +482,21 @@ hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
     row->bytes = n_bytes;
     row->pins = 1;
     row->slot = HTH_RAM_DIRECTORY_NO_SLOT;
-    if (!slab_take_committed(tier, row)) {
+    if (!slab_take_committed(tier, row, is_next)) {
         free(row);
         return NULL;
     }
     return row;
 }
 
-void hth_ram_tier_more_follow(hth_ram_tier *tier)
+hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
 {
-    hth_arena_more_follow(tier->arena);
+    return reserve(tier, n_bytes, false);
+}
+
+hth_ram_row *hth_ram_tier_reserve_next(hth_ram_tier *tier, size_t n_bytes)
+{
+    return reserve(tier, n_bytes, true);
 }
 
 void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes)

@@ -54,11 +54,8 @@ void hth_ram_tier_close(hth_ram_tier *tier);
  * stays, and is used again once there is memory.
  */
 hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes);
-/*
- * Tell that the last reserved row is computed, and that others like it follow when they are computed, too: memory for
- * them is touched meanwhile. Any thread.
- */
-void hth_ram_tier_more_follow(hth_ram_tier *tier);
+/* The same for a row that is computed, when others of its size follow: memory for them is touched meanwhile. */
+hth_ram_row *hth_ram_tier_reserve_next(hth_ram_tier *tier, size_t n_bytes);
 /* Shorten a reserved row to its first n_bytes, > 0; the pages behind them are free again. */
 void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes);
 

@@ -141,10 +141,10 @@ hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
     if (slab->head_bytes == SIZE_MAX || __builtin_add_overflow(slab->head_bytes, save->image_bytes, &file_bytes))
         goto dropped;
     slab->meta.bytes = file_bytes;
-    slab->row = hth_ram_tier_reserve(cache->ram, file_bytes);
+    slab->row = save->id.kind == HTH_ROW_BLOCK ? hth_ram_tier_reserve_next(cache->ram, file_bytes)
+                                               : hth_ram_tier_reserve(cache->ram, file_bytes);
     if (!slab->row)
         goto dropped;
-    hth_ram_tier_more_follow(cache->ram);
     return slab;
 
 dropped:

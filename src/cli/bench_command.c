@@ -125,7 +125,7 @@ static void name_page(const hth_bench_options *options, char out[PAGE_NAME_BYTES
     bool is_apart = true;
 
     memcpy(out, HTH_BENCH_PAGE_BEGIN, n);
-    at = slashes ? slashes + 3 : at;
+    at = slashes == at + strcspn(at, ":/?#") ? slashes + 3 : at;
     for (; *at && !strchr("/?#", *at) && n + 2 <= n_most; at++) {
         if (!isalnum((unsigned char)*at) && *at != '.' && *at != '_') {
             is_apart = true;

@@ -111,9 +111,10 @@ static hearth_status fail_missing(const char *text, hearth_error *err)
     hth_ollama_reference reference;
 
     if (hth_ollama_reference_read(text, &reference, NULL) == HEARTH_OK && hth_ollama_folder(folder))
-        return hth_fail(err, HEARTH_NOT_FOUND, "%s '%s': %s, and Ollama's folder '%s' has no model of this name; %s",
-                        open, text, why, folder, remedy);
-    return hth_fail(err, HEARTH_NOT_FOUND, "%s '%s': %s; %s", open, text, why, remedy);
+        return hth_fail(err, HEARTH_NOT_FOUND,
+                        "%s '%.100s': %s, and Ollama's folder '%.100s' has no model of this name; %s", open, text, why,
+                        folder, remedy);
+    return hth_fail(err, HEARTH_NOT_FOUND, "%s '%.200s': %s; %s", open, text, why, remedy);
 }
 
 hearth_status hth_model_source_find(const char *text, bool may_pull, bool is_quiet, char path_out[PATH_MAX],

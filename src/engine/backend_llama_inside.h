@@ -146,7 +146,7 @@ const char *hth_backend_llama_reason(const char *fallback);
 hearth_status hth_backend_llama_start(hearth_error *err);
 /* The features of CPU and devices, as one word. Only after the start. */
 const char *hth_backend_llama_features(void);
-/* The first error that the engine told when it started, as of a driver that finds no GPU; "": none. Once started. */
+/* The first error that the engine told when it started, such as that CUDA cannot start; "": none. Once started. */
 const char *hth_backend_llama_start_error(void);
 /* Send the lines of the engine's own threads to this log; forget ends that, if it is still this log. */
 void hth_backend_llama_log_latest(const hth_log *log);

@@ -151,15 +151,15 @@ static void warn_without_devices(const hth_engine_model *model, const hth_engine
     char names[128] = "";
     size_t n = 0;
 
-    if (params->n_gpu_layers > 0)
+    if (params->n_gpu_layers != 0 && !o->devices && hth_backend_llama_start_error()[0])
+        hth_warn(model->log, "the CPU computes the model: the engine has no GPU, and told when it started: %s",
+                 hth_backend_llama_start_error());
+    else if (params->n_gpu_layers > 0)
         hth_warn(
             model->log,
             "there is no GPU for %d layers: the CPU computes them; an engine for GPUs is built with HEARTH_CUDA=1, "
             "HEARTH_VULKAN=1 or HEARTH_METAL=1 (`hearth version` shows what this one finds)",
             params->n_gpu_layers);
-    if (params->n_gpu_layers != 0 && !o->devices && hth_backend_llama_start_error()[0])
-        hth_warn(model->log, "the CPU computes the model, because the engine found no GPU when it started: %s",
-                 hth_backend_llama_start_error());
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (options[i].is_given)
             n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n > 0 ? ", " : "", options[i].name); /* fits */

@@ -152,36 +152,38 @@ TEST(slabs_can_be_had_while_memory_is_warmed_and_the_limit_holds)
     hth_arena_close(arena);
 }
 
-static bool has_warm(hth_arena *arena, size_t n_bytes)
+static size_t warm_bytes(hth_arena *arena)
 {
     hth_arena_totals totals = totals_of(arena);
 
-    return totals.mapped_bytes - totals.used_bytes >= n_bytes;
+    return totals.mapped_bytes - totals.used_bytes;
 }
 
-/*
- * As a prefill on a GPU takes them: without a pause, in which memory would be warmed in peace. A pause of this thread
- * ends the series, so there are several tries.
- */
+static void wait_for_warm(hth_arena *arena, size_t n_bytes)
+{
+    for (int i = 0; i < 30000 && warm_bytes(arena) < n_bytes; i++)
+        usleep(1000);
+    assert_true(warm_bytes(arena) >= n_bytes);
+}
+
+/* As a prefill on a GPU takes them: without a pause in which memory would be warmed in peace. */
 static void come_without_a_pause(size_t n_bytes)
 {
     hth_arena *arena = open_arena(1024 * MIB, true);
-    bool cold = true;
+    bool cold = false;
 
-    for (int i = 0; i < 30000 && !has_warm(arena, HTH_ARENA_SEGMENT_BYTES); i++)
-        usleep(1000); /* for the first segment */
-    for (int try = 0; try < 4 && cold; try++) {
-        for (cold = false; !cold;)
-            assert_non_null(hth_arena_take(arena, n_bytes, &cold));
-        hth_arena_more_follow(arena);
-        for (int i = 0; i < 5000 && !has_warm(arena, n_bytes); i++) {
-            hth_arena_give(arena, hth_arena_take(arena, PAGE, NULL), PAGE);
-            hth_arena_more_follow(arena);
-            usleep(1000);
-        }
+    wait_for_warm(arena, HTH_ARENA_SEGMENT_BYTES);
+    while (!cold)
         assert_non_null(hth_arena_take(arena, n_bytes, &cold));
+    hth_arena_more_follow(arena, n_bytes, cold);
+    for (int i = 0; i < 30000 && warm_bytes(arena) < 5 * n_bytes; i++) {
+        hth_arena_give(arena, hth_arena_take(arena, PAGE, NULL), PAGE); /* no pause */
+        usleep(1000);
     }
-    assert_false(cold);
+    for (int i = 0; i < 4; i++) {
+        assert_non_null(hth_arena_take(arena, n_bytes, &cold));
+        assert_false(cold);
+    }
     hth_arena_close(arena);
 }
 
@@ -190,15 +192,27 @@ TEST(memory_is_warmed_while_slabs_come_without_a_pause)
     come_without_a_pause(8 * MIB);
 }
 
-/* Two of them do not fit into a segment. */
 TEST(memory_is_warmed_for_slabs_of_more_than_half_a_segment)
 {
     come_without_a_pause(HTH_ARENA_SEGMENT_BYTES / 2 + PAGE);
 }
 
-TEST(memory_is_warmed_for_slabs_that_are_larger_than_a_segment)
+TEST(no_more_memory_is_warmed_than_a_series_needs)
 {
-    come_without_a_pause(HTH_ARENA_SEGMENT_BYTES + PAGE);
+    hth_arena *arena = open_arena(1024 * MIB, true);
+    bool cold = false;
+
+    wait_for_warm(arena, HTH_ARENA_SEGMENT_BYTES);
+    while (!cold)
+        assert_non_null(hth_arena_take(arena, 4 * MIB, &cold));
+    for (int i = 0; i < 64; i++) {
+        hth_arena_more_follow(arena, 4 * MIB, cold);
+        wait_for_warm(arena, 4 * MIB);
+        assert_true(warm_bytes(arena) <= 2 * HTH_ARENA_SEGMENT_BYTES + 16 * MIB);
+        assert_non_null(hth_arena_take(arena, 4 * MIB, &cold));
+    }
+    hth_arena_more_follow(arena, HTH_ARENA_SEGMENT_BYTES + 1, true); /* not touched ahead */
+    hth_arena_close(arena);
 }
 
 /* ---- in a file ---- */
