@@ -54,8 +54,8 @@ void hth_arena_close(hth_arena *arena);
 uint8_t *hth_arena_take(hth_arena *arena, size_t n_bytes, bool *cold_out);
 /*
  * Tell that a slab of n_bytes was taken, cold or not, and that others of its size follow one by one, as those of a
- * prefill do: memory for a few of them is touched in the pauses between them. Not for a restore, which makes no pauses:
- * touching would be in its way. Slabs that are larger than a segment are touched by nobody ahead. Any thread.
+ * prefill do: memory for a few of them is touched in the pauses between them. A restore makes no pauses, so touching is
+ * in its way where there are few CPUs. Slabs that are larger than a segment are touched by nobody ahead. Any thread.
  */
 void hth_arena_more_follow(hth_arena *arena, size_t n_bytes, bool cold);
 /*

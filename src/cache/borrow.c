@@ -149,7 +149,7 @@ hearth_status hth_cache_file_open(hth_cache *cache, const hth_row_meta *expected
         }
         *out = (hth_row_read){
             .ring = { .fd = fd, .n_bytes = n_bytes },
-            .row = hth_ram_tier_reserve(cache->ram, n_bytes),
+            .row = hth_cache_reserve(cache, &expected->id, n_bytes, false),
             .level = i,
             .begun_ns = hth_os_monotonic_ns(),
         };

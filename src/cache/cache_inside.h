@@ -32,6 +32,7 @@ struct hth_cache {
     hth_past past;
     hth_spare_rings rings; /* for restores; only with levels */
     bool save_on_second_use;
+    bool has_many_cpus;
     const hth_fs *fs; /* never NULL */
     const hth_log *log;
     char hostname[256];
@@ -61,6 +62,9 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
 /* Lend a pinned row to the caller, or unpin it and fail. */
 hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, const hth_row_meta *expected,
                              hth_ram_row *row, hearth_tier tier, hth_borrowed_row *out, hearth_error *err);
+
+/* Reserve a row of the RAM tier that is computed or read. Blocks come in series, so memory is touched ahead of them. */
+hth_ram_row *hth_cache_reserve(hth_cache *cache, const hth_row_id *id, size_t n_bytes, bool is_computed);
 
 /* Queue a row for the slowest file tier, if there is one: rows last longest there. A full queue is counted. */
 static inline void hth_cache_store(hth_cache *cache, hth_ram_row *row)

@@ -54,7 +54,7 @@ void hth_ram_tier_close(hth_ram_tier *tier);
  * stays, and is used again once there is memory.
  */
 hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes);
-/* The same for a row that is computed, when others of its size follow: memory for them is touched meanwhile. */
+/* The same when rows of its size follow: memory for them is touched meanwhile (hth_arena_more_follow). */
 hth_ram_row *hth_ram_tier_reserve_next(hth_ram_tier *tier, size_t n_bytes);
 /* Shorten a reserved row to its first n_bytes, > 0; the pages behind them are free again. */
 void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes);

@@ -87,6 +87,13 @@ static hth_kvc_bytes text_bytes(const char *text)
     return (hth_kvc_bytes){ .data = (const uint8_t *)text, .n = text ? (uint32_t)strlen(text) : 0 };
 }
 
+hth_ram_row *hth_cache_reserve(hth_cache *cache, const hth_row_id *id, size_t n_bytes, bool is_computed)
+{
+    return id->kind == HTH_ROW_BLOCK && (is_computed || cache->has_many_cpus)
+             ? hth_ram_tier_reserve_next(cache->ram, n_bytes)
+             : hth_ram_tier_reserve(cache->ram, n_bytes);
+}
+
 hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
 {
     hth_slab *slab = calloc(1, sizeof(*slab));
@@ -141,8 +148,7 @@ hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
     if (slab->head_bytes == SIZE_MAX || __builtin_add_overflow(slab->head_bytes, save->image_bytes, &file_bytes))
         goto dropped;
     slab->meta.bytes = file_bytes;
-    slab->row = save->id.kind == HTH_ROW_BLOCK ? hth_ram_tier_reserve_next(cache->ram, file_bytes)
-                                               : hth_ram_tier_reserve(cache->ram, file_bytes);
+    slab->row = hth_cache_reserve(cache, &save->id, file_bytes, true);
     if (!slab->row)
         goto dropped;
     return slab;
