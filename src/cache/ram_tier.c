@@ -451,29 +451,27 @@ static void slab_give(hth_ram_tier *tier, hth_ram_row *row)
 /* Give the row a slab with allocated pages. is_next: it is one of a series. */
 static bool slab_take_committed(hth_ram_tier *tier, hth_ram_row *row, bool is_next)
 {
-    bool cold = false;
+    for (int n_tries = 0; n_tries < 2; n_tries++) {
+        bool cold = false;
 
-    if (!slab_take(tier, row, &cold))
-        return false;
-    if (is_next)
-        hth_arena_more_follow(tier->arena, row->bytes, cold);
-    if (!cold || hth_arena_commit(tier->arena, row->slab, row->bytes))
-        return true;
-    slab_give(tier, row);
-    /*
-     * The system has no memory for the file now. That may pass, so the quota stays. Until then, each reserve frees the
-     * memory of older rows in the system. It tries once: if another process takes that memory, this reserve fails.
-     */
-    (void)hth_ram_tier_evict_bytes(tier, slab_bytes_of(row)); /* if this frees too little, the next try fails */
-    if (!slab_take(tier, row, &cold))
-        return false;
-    if (!cold || hth_arena_commit(tier->arena, row->slab, row->bytes))
-        return true;
-    slab_give(tier, row);
+        if (!slab_take(tier, row, &cold))
+            return false;
+        if (is_next)
+            hth_arena_more_follow(tier->arena, row->bytes, cold);
+        if (!cold || hth_arena_commit(tier->arena, row->slab, row->bytes))
+            return true;
+        slab_give(tier, row);
+        /*
+         * The system has no memory for the file now. That may pass, so the quota stays. Until then, each reserve frees
+         * the memory of older rows in the system. It tries once: if another process takes that memory, it fails.
+         */
+        if (n_tries == 0)
+            (void)hth_ram_tier_evict_bytes(tier, slab_bytes_of(row)); /* if this frees too little, the next try fails */
+    }
     return false;
 }
 
-static hth_ram_row *reserve(hth_ram_tier *tier, size_t n_bytes, bool is_next)
+hth_ram_row *hth_ram_tier_reserve_in(hth_ram_tier *tier, size_t n_bytes, bool is_next)
 {
     hth_ram_row *row = calloc(1, sizeof(*row));
 
@@ -487,16 +485,6 @@ static hth_ram_row *reserve(hth_ram_tier *tier, size_t n_bytes, bool is_next)
         return NULL;
     }
     return row;
-}
-
-hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
-{
-    return reserve(tier, n_bytes, false);
-}
-
-hth_ram_row *hth_ram_tier_reserve_next(hth_ram_tier *tier, size_t n_bytes)
-{
-    return reserve(tier, n_bytes, true);
 }
 
 void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes)

@@ -47,15 +47,18 @@ hearth_status hth_ram_tier_open(const hth_ram_tier_options *options, hth_ram_tie
 /* Every row must be unpinned. Rows in a memory file stay there for the next tier. Accepts NULL. */
 void hth_ram_tier_close(hth_ram_tier *tier);
 
+/* As hth_ram_tier_reserve. is_next: rows of its size follow, and memory for them is touched (hth_arena_more_follow). */
+hth_ram_row *hth_ram_tier_reserve_in(hth_ram_tier *tier, size_t n_bytes, bool is_next);
 /*
  * Reserve a slab of n_bytes for a row that the caller fills, evicting other rows as needed. The row is pinned once, and
  * nobody else sees it until hth_ram_tier_insert. NULL if pinned rows leave no room. If the quota allows a memory file
  * to grow but the system has no memory for it, older rows are evicted instead; NULL if that was not enough. The quota
  * stays, and is used again once there is memory.
  */
-hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes);
-/* The same when rows of its size follow: memory for them is touched meanwhile (hth_arena_more_follow). */
-hth_ram_row *hth_ram_tier_reserve_next(hth_ram_tier *tier, size_t n_bytes);
+static inline hth_ram_row *hth_ram_tier_reserve(hth_ram_tier *tier, size_t n_bytes)
+{
+    return hth_ram_tier_reserve_in(tier, n_bytes, false);
+}
 /* Shorten a reserved row to its first n_bytes, > 0; the pages behind them are free again. */
 void hth_ram_row_shrink(hth_ram_tier *tier, hth_ram_row *row, size_t n_bytes);
 

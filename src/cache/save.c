@@ -89,9 +89,8 @@ static hth_kvc_bytes text_bytes(const char *text)
 
 hth_ram_row *hth_cache_reserve(hth_cache *cache, const hth_row_id *id, size_t n_bytes, bool is_computed)
 {
-    return id->kind == HTH_ROW_BLOCK && (is_computed || cache->has_many_cpus)
-             ? hth_ram_tier_reserve_next(cache->ram, n_bytes)
-             : hth_ram_tier_reserve(cache->ram, n_bytes);
+    return hth_ram_tier_reserve_in(cache->ram, n_bytes,
+                                   id->kind == HTH_ROW_BLOCK && (is_computed || cache->has_many_cpus));
 }
 
 hth_slab *hth_cache_save_begin(hth_cache *cache, const hth_save *save)
