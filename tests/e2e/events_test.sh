@@ -51,7 +51,7 @@ heard "$work/events" '"status":200,.*"cached_tokens":0,"completion_tokens":3,.*"
 chat one "$secret"
 heard "$work/events" '"status":200,.*"cached_tokens":300,"completion_tokens":3,.*"hit":"[a-z]*"'
 heard "$work/events" '"queue_ms":.*"restore_ms":.*"prefill_ms":.*"decode_ms":.*"slot":0'
-for _ in $(seq 100); do # a writer thread counts the use
+for _ in $(seq 600); do # a writer thread counts the use
   ask 200 "$url/admin/prefixes?model=one" -H "$admin"
   grep -q '"uses":1' "$work/reply" && break; sleep 0.05
 done
