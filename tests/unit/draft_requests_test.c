@@ -55,11 +55,19 @@ RUNTIME_TEST(a_request_has_the_drafts_of_its_model_unless_it_asks_for_others)
     request.draft_max = -1;
     request.draft_tokens = first->tokens; /* the reply is known */
     request.n_draft_tokens = first->stats->completion_tokens;
-    second = hth_test_complete(f->model, &request);
-    assert_true(second->stats->draft_tokens > 0);
-    assert_true(second->stats->n_decode_evaluations >= 39 / 4);
-    assert_string_equal(second->text, first->text);
-    hearth_result_unref(second);
+    /* Evaluations of the stub cost next to nothing, so drafts may seem to cost more than they save: then try again. */
+    for (int n_tries = 0, n_drafted = 0; n_drafted == 0; n_tries++) {
+        assert_true(n_tries < 50);
+        if (n_tries > 0) { /* a new model has measured nothing yet */
+            hearth_model_unref(f->model);
+            f->model = hth_test_model_load(f->runtime, "stub:", &options);
+        }
+        second = hth_test_complete(f->model, &request);
+        n_drafted = (int)second->stats->draft_tokens;
+        assert_true(second->stats->n_decode_evaluations >= 39 / 4);
+        assert_string_equal(second->text, first->text);
+        hearth_result_unref(second);
+    }
 
     request.verify = true;
     request.n_draft_tokens = 10;
