@@ -1,7 +1,7 @@
 // thread.js - the messages of a branch, of which only those near the window are built
 //
-// So a conversation of thousands of messages costs as much as one of twenty. The end stays in sight, whatever gets longer
-// or shorter, unless its reader has scrolled away.
+// So a conversation of thousands of messages costs as much as one of twenty. The end stays in sight, whatever gets
+// longer or shorter, unless its reader has scrolled away.
 //
 // A long branch comes in slices, so that no task of the browser gets long: the end first, then what is above it. A space
 // has the height of the messages that are still to come there, so nothing moves when they come.
@@ -125,8 +125,8 @@ export class Thread {
     this.#top = this.element.scrollTop
   }
 
-  // A thread that is above the place where it was put was moved up by its reader, or by a list that got shorter: then it
-  // is at the very end.
+  // A thread that is above the place where it was put was moved up by its reader, or by a list that got shorter: then
+  // it is at the very end.
   #scrolled() {
     const { scrollTop } = this.element
     const below = this.#below

@@ -9,9 +9,9 @@
  * tell its place in its segment.
  *
  * The helper thread sleeps until less than half a segment of held memory is free. Then it maps and touches one more
- * segment, if the limit allows, as soon as no slab is taken for a while. But when slabs of a series are cold, as those of
- * a prefill on a GPU are, the helper goes ahead of the series at once, and stays ahead of it: otherwise all further ones
- * would be cold, too. For a series it touches a segment only as far as slabs of that size fit into it. Slabs taken
+ * segment, if the limit allows, as soon as no slab is taken for a while. But when slabs of a series are cold, as those
+ * of a prefill on a GPU are, the helper goes ahead of the series at once, and stays ahead of it: otherwise all further
+ * ones would be cold, too. For a series it touches a segment only as far as slabs of that size fit into it. Slabs taken
  * meanwhile still work: they fault as they are written. A thread that can have a slab only in this segment waits until
  * the helper has touched its current piece, perhaps while it holds locks. So the helper yields to others only by a nice
  * value: with an idle policy it could keep that thread waiting for as long as all cores decode.
@@ -520,7 +520,7 @@ void hth_arena_more_follow(hth_arena *arena, size_t n_bytes, bool cold)
     if (cold) {
         arena->series_bytes = bytes;
         arena->n_owed = SERIES_AHEAD;
-    } else if (bytes == arena->series_bytes) {
+    } else if (bytes == arena->series_bytes && arena->n_owed < SERIES_AHEAD) {
         arena->n_owed++;
     }
     if (wants_warming_locked(arena))

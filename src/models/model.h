@@ -54,7 +54,7 @@ typedef struct hth_prompt_tokens {
 /* The tokens of a prompt, those of the history first. Statuses as hearth_tokenize. Any thread. */
 hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
                                        hearth_error *err);
-/* HEARTH_TOO_LONG: so many tokens are no prompt for this context; the message has the remedy. n_ctx_train 0: unknown. */
+/* HEARTH_TOO_LONG: so many tokens are no prompt for this context; err has the remedy. n_ctx_train 0: unknown. */
 hearth_status hth_prompt_too_long(size_t n_tokens, uint32_t n_ctx, uint32_t n_ctx_train, hearth_error *err);
 
 /*

@@ -204,8 +204,8 @@ static void allow_devices(ruleset *set)
 }
 
 /*
- * CUDA names its threads by /proc/self/task/N/comm, and finds no GPU where it cannot. The other files of the folder give
- * a process no power over others. The descriptor stays open: the
+ * CUDA names its threads by /proc/self/task/N/comm, and finds no GPU where it cannot. The other files of the folder
+ * give a process no power over others. The descriptor stays open: the
  * kernel makes such a folder anew when nobody holds it, and a rule is for the old one.
  */
 static void allow_thread_names(ruleset *set)
