@@ -132,6 +132,7 @@ hearth_status hth_key_text_remove(hth_pool *pool, const hth_config_file *file, c
 
     if (status != HEARTH_OK)
         return status;
+    assert(at.member);
     if (at.n_keys == 1)
         return hth_fail(err, HEARTH_MISUSE,
                         "'%.64s' is the only key in '%s', and a server refuses a file without keys and keeps its old "
