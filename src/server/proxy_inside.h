@@ -60,7 +60,8 @@ typedef enum hth_stream_form {
     HTH_FORM_LINES, /* events, each a line of JSON */
 } hth_stream_form;
 
-enum { HTH_SUSPECT_DEATHS = 2 }; /* from so many on a request is a suspect */
+enum { HTH_RELAY_BODY_PIECE = 2 }; /* of a request to a worker: the client's body, behind what is known and past */
+enum { HTH_SUSPECT_DEATHS = 2 };   /* from so many on a request is a suspect */
 
 struct hth_relay {
     hth_proxy *proxy;

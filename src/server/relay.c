@@ -373,7 +373,7 @@ static void run(hth_relay *relay, const char *socket_path, uint64_t generation)
         return;
     }
     if (strcmp(relay->method, "POST") == 0) /* others have none; libcurl would not send HEAD with one */
-        request.body[2] = body_of(relay, &request.body_bytes[2]);
+        request.body[HTH_RELAY_BODY_PIECE] = body_of(relay, &request.body_bytes[HTH_RELAY_BODY_PIECE]);
     add_header(&request, headers, "Content-Type", type ? type : "application/json");
     add_header(&request, headers, HTH_HEADER_REQUEST_ID, relay->request_id);
     add_header(&request, headers, "traceparent", relay->traceparent);

@@ -87,6 +87,8 @@ static bool keep_request(hth_relay *relay)
     if (n > 0)
         memcpy(relay->kept_body, body, n);
     relay->n_kept_body = n;
+    if (relay->call)
+        hth_upstream_move_body(relay->call, HTH_RELAY_BODY_PIECE, relay->kept_body);
     (void)snprintf(relay->kept_type, sizeof(relay->kept_type), "%s",
                    type ? type : body_type); /* cut: nobody reads it */
     return true;
@@ -304,9 +306,6 @@ void hth_relay_begin_early(hth_relay *relay, uint64_t now_ns)
         return;
     tell_wait(relay, wait);
     if (relay->state == HTH_RELAY_RUNNING && !*wait)
-        return;
-    /* A kept stream takes the exchange, which owns the body that is on its way to the worker. */
-    if (relay->state == HTH_RELAY_RUNNING && relay->wants_kept && !relay->kept_body)
         return;
     hth_buffer_clear(&relay->body); /* of an earlier worker */
     relay->has_head = true;

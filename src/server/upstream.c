@@ -236,6 +236,12 @@ void hth_upstream_cancel(hth_upstream_call *call)
     note(call);
 }
 
+void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *bytes)
+{
+    assert(piece < HTH_UPSTREAM_PIECES);
+    call->body[piece] = bytes;
+}
+
 static void linger(hth_upstream *upstream)
 {
     static const struct timeval look = { .tv_sec = RELEASED_LOOK_S };
@@ -247,12 +253,10 @@ static void linger(hth_upstream *upstream)
 void hth_upstream_release(hth_upstream_call *call)
 {
     hth_upstream *upstream = call->upstream;
-    curl_off_t n_sent = 0;
 
-    /* If the reply came before the whole request was sent, the rest of the body may go away: cancel. */
+    /* If the reply came before the whole request was sent, the connection cannot be used again. */
     if (call->list != &upstream->running || call->is_paused ||
-        curl_easy_getinfo(call->easy, CURLINFO_SIZE_UPLOAD_T, &n_sent) != CURLE_OK ||
-        (uint64_t)n_sent < call->body_bytes[0] + call->body_bytes[1]) {
+        (!call->is_short && call->n_body_read < hth_upstream_call_body_bytes(call))) {
         hth_upstream_cancel(call);
         return;
     }

@@ -36,7 +36,10 @@ typedef struct hth_upstream_request {
     const char *target;                 /* path and query, encoded */
     const hth_upstream_header *headers; /* [n_headers] */
     size_t n_headers;
-    /* The pieces are sent one after the other. They are not copied: they live as long as the call. */
+    /*
+     * The pieces are sent one after the other. They live until the call has ended, is cancelled or released, or until
+     * hth_upstream_move_body: a worker may reply before it has read them.
+     */
     const void *body[HTH_UPSTREAM_PIECES];
     size_t body_bytes[HTH_UPSTREAM_PIECES];
 } hth_upstream_request;
@@ -60,7 +63,7 @@ typedef struct hth_upstream_watch {
 } hth_upstream_watch;
 
 /*
- * Begin a call. Copies everything but the body. No callback comes before this returns. HEARTH_NO_MEMORY; HEARTH_MISUSE
+ * Begin a call. Copies everything but the pieces of the body. No callback comes before this returns. HEARTH_NO_MEMORY; HEARTH_MISUSE
  * when the method, the target or a header has characters that would end its line, or the target does not begin with
  * "/".
  */
@@ -68,9 +71,11 @@ hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_requ
                                  const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err);
 /* on_bytes may be called again. It is not called before this returns. */
 void hth_upstream_resume(hth_upstream_call *call);
+/* The bytes of a piece of the body lie here now; what is not yet sent is read from here. Same size, same content. */
+void hth_upstream_move_body(hth_upstream_call *call, size_t piece, const void *bytes);
 /*
- * End the call by closing its connection, which cancels the request in the worker. No callback comes any more. When
- * this is called within on_head or on_bytes of another call, the body must live until the event loop goes on.
+ * End the call by closing its connection, which cancels the request in the worker. No callback comes any more, and the
+ * body may go.
  */
 void hth_upstream_cancel(hth_upstream_call *call);
 /*

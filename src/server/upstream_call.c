@@ -2,8 +2,9 @@
  * upstream_call.c - one call: a request as libcurl's options, a reply as our callbacks
  *
  * A call is used for many requests. Options that are the same for all are set once. The others are set without
- * allocation where possible: headers lie in memory of the call, the body in the caller's. The path goes into the
- * request as it came; libcurl sees the same URL each time.
+ * allocation where possible: headers and short bodies lie in memory of the call. libcurl never sees the memory of a
+ * longer body: it gets copies through on_read, which refuses once the call is cancelled or released. The path goes into
+ * the request as it came; libcurl sees the same URL each time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 enum {
     READ_BYTES = 16 << 10,         /* at once; each running call has a buffer of this size */
     RELEASED_BYTES_MAX = 64 << 10, /* of bytes still to come */
+    SHORT_BODY_BYTES = 16 << 10,   /* a body up to here is copied, and leaves in one write with the head */
     HEAD_BYTES_MAX = 64 << 10,     /* of a reply, with the trailer of a chunked body: libcurl 7.88 keeps all of it */
 };
 
@@ -93,16 +95,16 @@ static size_t on_piece(char *bytes, size_t size, size_t n, void *user_data)
     return call->is_cut || call->n_released_bytes > RELEASED_BYTES_MAX ? 0 : n;
 }
 
-static uint64_t body_bytes_of(const size_t pieces[HTH_UPSTREAM_PIECES])
+uint64_t hth_upstream_call_body_bytes(const hth_upstream_call *call)
 {
     uint64_t n = 0;
 
     for (size_t i = 0; i < HTH_UPSTREAM_PIECES; i++)
-        n += pieces[i];
+        n += call->body_bytes[i];
     return n;
 }
 
-/* A body of several pieces. */
+/* Of a long body. */
 static size_t on_read(char *bytes, size_t size, size_t n, void *user_data)
 {
     hth_upstream_call *call = user_data;
@@ -133,7 +135,7 @@ static int on_seek(void *user_data, curl_off_t offset, int origin)
 {
     hth_upstream_call *call = user_data;
 
-    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > body_bytes_of(call->body_bytes))
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > hth_upstream_call_body_bytes(call))
         return CURL_SEEKFUNC_FAIL;
     call->n_body_read = (size_t)offset;
     return CURL_SEEKFUNC_OK;
@@ -147,6 +149,7 @@ void hth_upstream_call_free(hth_upstream_call *call)
         return;
     curl_easy_cleanup(call->easy);
     hth_buffer_deinit(&call->header_text);
+    hth_buffer_deinit(&call->short_body);
     free(call->headers);
     free(call->socket_path);
     free(call);
@@ -299,29 +302,32 @@ static bool set_socket(hth_upstream_call *call, const char *path)
     return true;
 }
 
-/* One piece is sent from its place, in one write with the head if it is short. */
-static void set_body(hth_upstream_call *call, const hth_upstream_request *request)
+static bool set_body(hth_upstream_call *call, const hth_upstream_request *request)
 {
-    size_t i = 0;
+    uint64_t n;
 
     memcpy(call->body, request->body, sizeof(call->body));
     memcpy(call->body_bytes, request->body_bytes, sizeof(call->body_bytes));
+    n = hth_upstream_call_body_bytes(call);
+    call->is_short = n <= SHORT_BODY_BYTES;
     call->n_body_read = 0;
-    while (i + 1 < HTH_UPSTREAM_PIECES && request->body_bytes[i] == 0)
-        i++;
+    hth_buffer_clear(&call->short_body);
+    for (size_t i = 0; call->is_short && i < HTH_UPSTREAM_PIECES; i++)
+        if (call->body_bytes[i] > 0)
+            hth_buffer_add(&call->short_body, call->body[i], call->body_bytes[i]);
     /* None of these fails: libcurl stores the pointer and the number as they are. */
-    if (request->body_bytes[i] == body_bytes_of(request->body_bytes))
-        (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, request->body_bytes[i] ? request->body[i] : "");
-    else
-        (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, NULL);
-    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_bytes_of(request->body_bytes));
+    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, call->is_short ? hth_buffer_text(&call->short_body) : NULL);
+    (void)curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)n);
+    return !call->short_body.failed;
 }
 
 bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *request,
                            const hth_upstream_watch *watch)
 {
-    bool has_body = body_bytes_of(request->body_bytes) > 0;
+    bool has_body = false;
 
+    for (size_t i = 0; i < HTH_UPSTREAM_PIECES; i++)
+        has_body = has_body || request->body_bytes[i] > 0;
     call->watch = *watch;
     call->has_head = false;
     call->is_quiet = false;
@@ -334,8 +340,8 @@ bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *
     call->n_released_bytes = 0;
     call->open_errno = 0;
     call->error_text[0] = '\0';
-    if (has_body || strcmp(request->method, "POST") == 0)
-        set_body(call, request);
+    if ((has_body || strcmp(request->method, "POST") == 0) && !set_body(call, request))
+        return false;
     return set_mode(call, request->method, has_body) && set_socket(call, request->socket_path) &&
            set_headers(call, request) &&
            curl_easy_setopt(call->easy, CURLOPT_REQUEST_TARGET, request->target) == CURLE_OK;

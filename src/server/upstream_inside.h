@@ -55,7 +55,9 @@ struct hth_upstream_call {
     hth_buffer header_text;
     const void *body[HTH_UPSTREAM_PIECES];
     size_t body_bytes[HTH_UPSTREAM_PIECES];
-    size_t n_body_read;
+    size_t n_body_read;    /* of a long body, by libcurl */
+    hth_buffer short_body; /* a copy of the pieces, which libcurl sends from here */
+    bool is_short;         /* the body is in short_body, or there is none */
 
     bool is_handed_over; /* to libcurl */
     bool has_head;
@@ -74,6 +76,7 @@ struct hth_upstream_call {
 /* Its constant options are set; NULL without memory. */
 hth_upstream_call *hth_upstream_call_new(hth_upstream *upstream);
 void hth_upstream_call_free(hth_upstream_call *call); /* out of libcurl's hands, in no list; accepts NULL */
+uint64_t hth_upstream_call_body_bytes(const hth_upstream_call *call);
 /* Make it this request, whatever it was before. False without memory. */
 bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *request,
                            const hth_upstream_watch *watch);

@@ -26,6 +26,7 @@ struct fake_worker {
     void *user_data;
     fake_connection *connections;
     size_t n_connections, n_accepted;
+    bool is_early;
 };
 
 struct fake_connection {
@@ -33,6 +34,7 @@ struct fake_connection {
     fake_connection *next, **link;
     struct bufferevent *stream;
     bool is_ending;
+    bool is_dropping; /* what it reads */
     void (*on_gone)(void *user_data);
     void *user_data;
 };
@@ -74,7 +76,9 @@ static void read_request(struct bufferevent *stream, fake_connection *connection
     size_t n_head;
     char number[32], *text;
 
-    if (end.pos < 0)
+    if (connection->is_dropping)
+        (void)evbuffer_drain(input, evbuffer_get_length(input));
+    if (end.pos < 0 || connection->is_dropping)
         return;
     n_head = (size_t)end.pos + 4;
     text = malloc(evbuffer_get_length(input) + 1);
@@ -82,6 +86,12 @@ static void read_request(struct bufferevent *stream, fake_connection *connection
     assert_true(evbuffer_copyout(input, text, n_head) == (ev_ssize_t)n_head);
     text[n_head] = '\0';
     request = (fake_request){ .head = text };
+    if (worker->is_early) {
+        (void)bufferevent_disable(stream, EV_READ);
+        worker->handler(connection, &request, worker->user_data);
+        free(text);
+        return;
+    }
     request.n_body =
         fake_request_header(&request, "Content-Length", number, sizeof(number)) ? strtoul(number, NULL, 10) : 0;
     if (evbuffer_get_length(input) >= n_head + request.n_body) {
@@ -171,6 +181,17 @@ fake_worker *fake_worker_new(struct event_base *base, const char *path, fake_han
                                                (const struct sockaddr *)&address, sizeof(address));
     assert_non_null(worker->listener);
     return worker;
+}
+
+void fake_worker_answer_early(fake_worker *worker)
+{
+    worker->is_early = true;
+}
+
+void fake_read_body(fake_connection *connection)
+{
+    connection->is_dropping = true;
+    assert_int_equal(bufferevent_enable(connection->stream, EV_READ), 0);
 }
 
 void fake_worker_free(fake_worker *worker)

@@ -26,6 +26,12 @@ typedef struct fake_request {
 typedef void (*fake_handler)(fake_connection *connection, const fake_request *request, void *user_data);
 
 fake_worker *fake_worker_new(struct event_base *base, const char *path, fake_handler handler, void *user_data);
+/*
+ * From now on a request is handed over when its head has come: the body is NULL, and lies unread until
+ * fake_read_body, which drops it.
+ */
+void fake_worker_answer_early(fake_worker *worker);
+void fake_read_body(fake_connection *connection);
 /* Its connections, too. Accepts NULL. */
 void fake_worker_free(fake_worker *worker);
 size_t fake_worker_n_connections(const fake_worker *worker); /* open now */

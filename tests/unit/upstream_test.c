@@ -20,6 +20,7 @@ typedef struct test_stage {
     struct event_base *base;
     hth_upstream *upstream;
     fake_worker *worker;
+    fake_connection *early; /* has an answer, and reads its request later */
 } test_stage;
 
 typedef enum call_point { AT_NONE, AT_HEAD, AT_BYTES } call_point;
@@ -140,7 +141,7 @@ static void answer(fake_connection *connection, const fake_request *request, voi
 {
     test_stage *stage = user_data;
 
-    (void)stage;
+    stage->early = connection;
     if (is_for(request, "/whole")) {
         fake_write_text(connection,
                         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nwhole");
@@ -319,6 +320,66 @@ STAGED(a_body_may_have_two_pieces_of_any_size)
         outcome_deinit(&outcome);
     }
     free(bytes);
+}
+
+/* libcurl goes on sending after an answer, and the front frees the body with its request. */
+STAGED(a_worker_that_answers_before_it_reads_gets_no_byte_of_a_body_that_is_gone)
+{
+    static const size_t sizes[][3] = { { 0, 0, 4 << 20 }, { 4 << 20, 0, 0 }, { 10, 10, 4 << 20 }, { 3, 4 << 20, 5 } };
+    static const call_point points[] = { AT_HEAD, AT_BYTES };
+
+    fake_worker_answer_early(stage->worker);
+    for (size_t i = 0; i < 2 * 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const size_t *n = sizes[i / 4];
+        call_outcome outcome = { .call = NULL };
+        char *bodies[3] = { calloc(1, n[0] + 1), calloc(1, n[1] + 1), calloc(1, n[2] + 1) };
+        const hth_upstream_request request = {
+            .socket_path = stage->path,
+            .method = "POST",
+            .target = "/part",
+            .body = { bodies[0], bodies[1], bodies[2] },
+            .body_bytes = { n[0], n[1], n[2] },
+        };
+
+        assert_true(bodies[0] && bodies[1] && bodies[2]);
+        *(i % 2 ? &outcome.cancel_at : &outcome.release_at) = points[i / 2 % 2];
+        begin_with(stage, &request, &outcome);
+        fake_loop_until(stage->base, i / 2 % 2 ? &outcome.has_bytes : &outcome.has_head);
+        for (size_t k = 0; k < 3; k++)
+            free(bodies[k]);
+        if (stage->early && fake_worker_n_connections(stage->worker) > 0)
+            fake_read_body(stage->early);
+        fake_loop_turn(stage->base);
+        assert_false(outcome.is_done);
+        outcome_deinit(&outcome);
+    }
+}
+
+STAGED(a_body_that_moves_while_it_is_sent_arrives_whole)
+{
+    const size_t n = 4 << 20;
+    char *old = malloc(n), *moved = malloc(n);
+    const char *body;
+    call_outcome outcome = { .call = NULL };
+    const hth_upstream_request request = {
+        .socket_path = stage->path, .method = "POST", .target = "/echo", .body = { "{}", old }, .body_bytes = { 2, n }
+    };
+
+    assert_true(old && moved);
+    for (size_t i = 0; i < n; i++)
+        old[i] = moved[i] = (char)('a' + i % 23);
+    begin_with(stage, &request, &outcome);
+    while (fake_worker_n_connections(stage->worker) == 0)
+        assert_int_equal(event_base_loop(stage->base, EVLOOP_ONCE), 0); /* a part of it is sent */
+    hth_upstream_move_body(outcome.call, 1, moved);
+    free(old);
+    fake_loop_until(stage->base, &outcome.is_done);
+    body = strstr(outcome.bytes.text, "\r\n\r\n");
+    assert_non_null(body);
+    assert_int_equal(outcome.bytes.text + outcome.bytes.n - body, 4 + 2 + n);
+    assert_memory_equal(body + 6, moved, n);
+    free(moved);
+    outcome_deinit(&outcome);
 }
 
 STAGED(what_would_be_another_request_is_refused)
