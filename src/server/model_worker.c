@@ -113,10 +113,10 @@ static void on_pause_over(evutil_socket_t fd, short what, void *user_data)
     hth_model_worker_try_again(user_data);
 }
 
-static void pause_before_next(hth_model_worker *worker, uint64_t ready_ms)
+static void pause_before_next(hth_model_worker *worker, const hth_restart_life *life)
 {
     hearth_error err;
-    hth_restart next = hth_restart_after_death(&worker->policy, worker->shared->options->healthy_ms, ready_ms, draw());
+    hth_restart next = hth_restart_after_death(&worker->policy, worker->shared->options->healthy_ms, life, draw());
     struct timeval pause = { .tv_sec = next.pause_ms / 1000, .tv_usec = (suseconds_t)(next.pause_ms % 1000) * 1000 };
 
     worker->state = next.is_broken ? HTH_WORKER_BROKEN : HTH_WORKER_WAITING;
@@ -134,7 +134,7 @@ static void pause_before_next(hth_model_worker *worker, uint64_t ready_ms)
         hth_model_worker_drop_rows(worker);
     }
     if (hth_model_worker_is_broken(worker, &err))
-        hth_model_worker_fail_waiters(worker, &err);
+        hth_waiters_tell_impatient(&worker->waiters, &err);
 }
 
 /* Clients must not see folders: keep only the last part of a quoted path. */
@@ -232,7 +232,10 @@ out:
 void hth_model_worker_reap(hth_model_worker *worker)
 {
     uint64_t now_ns = hth_os_monotonic_ns();
-    uint64_t ready_ms = worker->ready_ns > 0 ? (now_ns - worker->ready_ns) / 1000000 : 0;
+    const hth_restart_life life = {
+        .ready_ms = worker->ready_ns > 0 ? (now_ns - worker->ready_ns) / 1000000 : 0,
+        .has_served = worker->has_served,
+    };
     bool was_asked, was_told;
     hearth_error err;
 
@@ -253,7 +256,7 @@ void hth_model_worker_reap(hth_model_worker *worker)
     if (!was_asked && !worker->shared->is_stopping &&
         !(was_told && worker->on_demand && worker->waiters.n == 0 &&
           !hth_model_worker_is_external(worker))) { /* the next request starts it */
-        pause_before_next(worker, ready_ms);
+        pause_before_next(worker, &life);
         return;
     }
     worker->state = HTH_WORKER_STOPPED;
@@ -401,6 +404,7 @@ void hth_model_worker_start(hth_model_worker *worker)
     worker->told_progress = 0;
     worker->ram_stuck_ns = worker->ram_file_stuck_ns = 0;
     worker->ready_ns = 0;
+    worker->has_served = false;
     worker->doubted_ns = 0;
     worker->kill_ns = 0;
     worker->is_condemned = false;
@@ -527,6 +531,12 @@ void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation)
         worker->doubted_ns = hth_os_monotonic_ns();
 }
 
+void hth_model_worker_note_served(hth_model_worker *worker, uint64_t generation)
+{
+    if (worker->process && worker->generation == generation)
+        worker->has_served = true;
+}
+
 void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter)
 {
     hearth_error err;
@@ -539,7 +549,8 @@ void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_
     }
     if (after > 0 && worker->generation <= after)
         hth_model_worker_note_broken(worker, worker->generation);
-    if (hth_model_worker_is_broken(worker, &err) || hth_model_worker_is_absent(worker, &err)) {
+    if ((!waiter->outlasts_breaks && hth_model_worker_is_broken(worker, &err)) ||
+        hth_model_worker_is_absent(worker, &err)) {
         waiter->on_failed(waiter, &err);
         return;
     }

@@ -108,6 +108,7 @@ void hth_model_worker_tick(hth_model_worker *worker, uint64_t now_ns);
 /* A STOPPED worker does not start: the supervisor plans. The waiter is in no list and holds nothing. */
 void hth_model_worker_want(hth_model_worker *worker, uint64_t after, hth_worker_waiter *waiter);
 void hth_model_worker_note_broken(hth_model_worker *worker, uint64_t generation);
+void hth_model_worker_note_served(hth_model_worker *worker, uint64_t generation);
 /* All waiters fail with err. */
 void hth_model_worker_fail_waiters(hth_model_worker *worker, const hearth_error *err);
 

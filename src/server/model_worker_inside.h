@@ -45,6 +45,7 @@ struct hth_model_worker {
     float progress;         /* STARTING: of the load; READY: the part of the file that is hashed, 1: all */
     unsigned told_progress; /* in twentieths */
     uint64_t ready_ns;      /* of this process; 0: not yet */
+    bool has_served;        /* this process: see hth_supervisor_note_served */
     uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
     uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */
     char verdict[HTH_CAUSE_BYTES];

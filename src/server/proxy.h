@@ -11,7 +11,8 @@
  * frames: they are sent again unchanged, as long as no byte of the reply has left.
  *
  * When a worker dies or hangs, this counts against all of its requests; an orderly stop does not. A request that was
- * tried again retries_max times and loses another worker gets an error. From its second death on, a request is a
+ * tried again retries_max times in a row without coming further, and loses another worker, gets an error: a request
+ * that kills workers does so at the same place again. From its second death on, a request is a
  * suspect. The suspects of a model run one after the other until each has come some tokens further, and a death
  * meanwhile counts against the running suspect alone. This finds the one request that kills workers.
  *

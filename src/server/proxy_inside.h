@@ -101,8 +101,9 @@ struct hth_relay {
     uint64_t n_deaths_then;  /* deaths of the model's workers before that generation */
     bool is_unjudged;        /* the connection broke; it is not known yet whether the worker died */
     bool is_cleared;         /* it came some tokens further since the last death, so it is no suspect */
-    uint32_t n_deaths;       /* that count against it */
-    uint32_t n_breaks;       /* broken connections */
+    uint32_t n_deaths;       /* of workers that had it */
+    uint32_t n_vain;         /* the last ones of these in a row in which it came no further */
+    uint32_t n_breaks;       /* broken connections with which it came no further */
     uint32_t n_runs;
     uint64_t line_ns; /* IN_LINE: since when */
 
@@ -111,6 +112,7 @@ struct hth_relay {
     bool is_refused; /* the stream has begun, but this worker answers otherwise; its answer is in body */
     bool is_paused;  /* reading stops until the client has taken bytes */
     uint32_t n_new_tokens;
+    bool came_further;       /* by a token, or by tokens of its prompt that no worker before had computed */
     hth_buffer part;         /* the bytes of a partial frame */
     hth_buffer ahead;        /* bytes of a stream that belong to the next STEP */
     hth_buffer record_bytes; /* of the record that is stored */

@@ -22,7 +22,7 @@
 #include "server/proxy_inside.h"
 
 enum {
-    BREAKS_MORE_MAX = 32, /* broken connections of a request that are not held against it */
+    BREAKS_MORE_MAX = 32, /* broken connections of a request that are not held against it, though it came no further */
     HEADERS_MAX = 12,
 };
 
@@ -51,7 +51,7 @@ static void fail_after_deaths(hth_relay *relay)
     end = strstr(cause, lines);
     hth_api_fail(&error, HTH_API_INTERNAL, NULL,
                  "workers of model '%s' died %u times while they computed this request, which is not tried again%s%.*s",
-                 relay->model->name, relay->n_deaths, cause[0] ? "; the last one: " : "",
+                 relay->model->name, relay->n_vain, cause[0] ? "; the last one: " : "",
                  end ? (int)(end - cause) : (int)strlen(cause), cause);
     fail_for_good(relay, &error);
 }
@@ -91,10 +91,11 @@ static bool judge(hth_relay *relay, const hth_worker_view *view)
         relay->is_unjudged = false;
         relay->is_cleared = false;
         relay->n_deaths++;
+        relay->n_vain = relay->came_further && relay->proxy->options.retries_max > 0 ? 0 : relay->n_vain + 1;
     } else if (view->generation > relay->generation) {
         relay->is_unjudged = false; /* it was stopped in order */
     }
-    if (relay->n_deaths <= relay->proxy->options.retries_max)
+    if (relay->n_vain <= relay->proxy->options.retries_max)
         return true;
     fail_after_deaths(relay);
     return false;
@@ -166,7 +167,10 @@ void hth_relay_ask(hth_relay *relay, uint64_t after)
 
     relay->state = HTH_RELAY_WAITING;
     hth_worker_waiter_cancel(&relay->waiter);
-    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready, .on_failed = on_failed, .since_ns = relay->begun_ns };
+    relay->waiter = (hth_worker_waiter){ .on_ready = on_ready,
+                                         .on_failed = on_failed,
+                                         .since_ns = relay->begun_ns,
+                                         .outlasts_breaks = relay->record.n_tokens_out > 0 };
     if (hth_supervisor_want(relay->proxy->options.supervisor, relay->model->name, after, &relay->waiter, &err) !=
         HEARTH_OK)
         hth_relay_fail_status(relay, &err);
@@ -274,7 +278,7 @@ static void broken(hth_relay *relay)
         is_anothers_turn = false;
     }
     hth_relay_leave_line(relay);
-    relay->n_breaks++;
+    relay->n_breaks += !relay->came_further;
     relay->is_unjudged = !is_anothers_turn;
     hth_info(relay->proxy->options.log, "request %s: the connection to the worker of model '%s' broke",
              relay->request_id, model->name);
@@ -332,6 +336,7 @@ static void begin_run(hth_relay *relay)
     relay->is_refused = false;
     relay->is_paused = false;
     relay->n_new_tokens = 0;
+    relay->came_further = false;
     relay->n_again = 0;
     hth_buffer_clear(&relay->part);
     hth_buffer_deinit(&relay->ahead);

@@ -81,6 +81,11 @@ static void remember(hth_relay *relay, const hth_frame *frame)
     hth_buffer_deinit(&relay->fresh);
 }
 
+static void note_served(const hth_relay *relay)
+{
+    hth_supervisor_note_served(relay->proxy->options.supervisor, relay->model->name, relay->generation);
+}
+
 /* Tell the metrics how long the tokens took. */
 static void note_tokens(hth_relay *relay, const hth_frame *frame)
 {
@@ -170,7 +175,10 @@ void hth_relay_take_body(hth_relay *relay, const char *bytes, size_t n)
 
 static void take_step(hth_relay *relay, const hth_frame *frame)
 {
+    if (relay->n_new_tokens < CLEARED_TOKENS && relay->n_new_tokens + frame->n_tokens >= CLEARED_TOKENS)
+        note_served(relay);
     relay->n_new_tokens += frame->n_tokens;
+    relay->came_further = relay->came_further || frame->n_tokens > 0;
     relay->record.n_tokens_out += frame->n_tokens;
     if (relay->n_new_tokens >= CLEARED_TOKENS && hth_relay_is_suspect(relay)) {
         relay->is_cleared = true;
@@ -270,6 +278,7 @@ static void take_record(hth_relay *relay, const hth_frame *frame)
 
 static void end_well(hth_relay *relay, int status)
 {
+    note_served(relay);
     if (relay->has_whole_record)
         relay->on_record(relay->record_bytes.text, relay->record_bytes.n, relay->user_data);
     if (relay->has_begun)
@@ -328,8 +337,10 @@ static bool take(hth_relay *relay, const hth_frame *frame)
     case HTH_FRAME_MODEL: remember(relay, frame); return true;
     case HTH_FRAME_RECORD: take_record(relay, frame); return true;
     case HTH_FRAME_WORK:
-        if (frame->n_worked > relay->record.n_tokens_in) /* a worker before may have done more */
+        if (frame->n_worked > relay->record.n_tokens_in) { /* a worker before may have done more */
             relay->record.n_tokens_in = frame->n_worked;
+            relay->came_further = true;
+        }
         return true;
     case HTH_FRAME_END:
         if (relay->run != HTH_RUN_REPLY || relay->ahead.n > 0)

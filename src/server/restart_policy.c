@@ -30,14 +30,15 @@ static bool is_crash_loop(const hth_restart_policy *policy, uint32_t healthy_ms)
     return service_ms <= 2 * (uint64_t)healthy_ms;
 }
 
-hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy_ms, uint64_t ready_ms, double draw)
+hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy_ms, const hth_restart_life *life,
+                                    double draw)
 {
-    if (ready_ms >= healthy_ms)
+    if (life->ready_ms >= healthy_ms || life->has_served)
         *policy = (hth_restart_policy){ 0 };
     if (policy->n_deaths < UINT32_MAX)
         policy->n_deaths++;
     memmove(policy->ready_ms + 1, policy->ready_ms, sizeof(policy->ready_ms) - sizeof(policy->ready_ms[0]));
-    policy->ready_ms[0] = ready_ms < UINT32_MAX ? (uint32_t)ready_ms : UINT32_MAX;
+    policy->ready_ms[0] = life->ready_ms < UINT32_MAX ? (uint32_t)life->ready_ms : UINT32_MAX;
 
     /* After the first break, a single try decides; it need not fail five times. */
     if (policy->n_breaks > 0 || is_crash_loop(policy, healthy_ms)) {

@@ -1,7 +1,8 @@
 /*
  * restart_policy.h - the pause before a dead worker is started again
  *
- * A worker that had been ready for healthy_ms (30 s by default) is started again at once. Each further death in a row
+ * A worker that had been ready for healthy_ms (30 s by default), or that served a request, is started again at once:
+ * whatever killed it, it does its work. Of those that served nothing, each further death in a row
  * doubles the pause, up to HTH_RESTART_PAUSE_MAX_MS, with half of it random, so that many workers do not start in step.
  * HTH_RESTART_DEATHS_MAX deaths in a row with less than twice healthy_ms of readiness between them break the circuit:
  * requests are refused for a pause that doubles with every failed try.
@@ -35,10 +36,17 @@ typedef struct hth_restart {
     uint32_t pause_ms; /* before the next start */
 } hth_restart;
 
+/* What a process did until it died. */
+typedef struct hth_restart_life {
+    uint64_t ready_ms; /* time of readiness; 0: it never was ready */
+    bool has_served;   /* it finished a reply, or brought one further */
+} hth_restart_life;
+
 /*
- * A worker died. ready_ms: its time of readiness; 0: it never was ready. After healthy_ms of readiness, earlier deaths
- * are forgotten. draw: a random number in [0, 1).
+ * A worker died. After healthy_ms of readiness, or some service, earlier deaths are forgotten. draw: a random number in
+ * [0, 1).
  */
-hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy_ms, uint64_t ready_ms, double draw);
+hth_restart hth_restart_after_death(hth_restart_policy *policy, uint32_t healthy_ms, const hth_restart_life *life,
+                                    double draw);
 
 #endif

@@ -671,6 +671,14 @@ void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, u
         hth_model_worker_note_broken(worker, generation);
 }
 
+void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, uint64_t generation)
+{
+    hth_model_worker *worker = find(&supervisor->present, model);
+
+    if (worker)
+        hth_model_worker_note_served(worker, generation);
+}
+
 /* ---- adapters ---- */
 
 const hth_adapter_state *hth_supervisor_adapters(const hth_supervisor *supervisor, const char *model)

@@ -72,6 +72,12 @@ hearth_status hth_supervisor_want(hth_supervisor *supervisor, const char *model,
 void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation);
 
 /*
+ * The worker of this generation finished a reply, or brought one further. A death after that is no failed start: it
+ * does not break the circuit.
+ */
+void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, uint64_t generation);
+
+/*
  * What a request of this model waits for, as a client may read it: "loading 45%", "waiting for room, 2nd in line",
  * "waiting for another worker"; "": for nothing that is known. generation: that of the worker that has the request;
  * then the text is "hashing 45%" while this worker hashes the model's file, else "". 0: none has it.

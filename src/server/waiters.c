@@ -91,6 +91,12 @@ static bool needs_later(const hth_worker_waiter *waiter, uint64_t after)
     return waiter->after >= after;
 }
 
+static bool is_impatient(const hth_worker_waiter *waiter, uint64_t bound)
+{
+    (void)bound;
+    return !waiter->outlasts_breaks;
+}
+
 static bool is_late(const hth_worker_waiter *waiter, uint64_t now_ns)
 {
     return waiter->until_ns <= now_ns;
@@ -130,6 +136,11 @@ static void tell_failed(hth_waiters *waiters, concerns_fn concerns, uint64_t bou
 void hth_waiters_tell_failed(hth_waiters *waiters, uint64_t after, const hearth_error *err)
 {
     tell_failed(waiters, needs_later, after, err);
+}
+
+void hth_waiters_tell_impatient(hth_waiters *waiters, const hearth_error *err)
+{
+    tell_failed(waiters, is_impatient, 0, err);
 }
 
 void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_error *err)

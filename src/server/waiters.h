@@ -13,7 +13,10 @@
 
 typedef struct hth_waiters hth_waiters;
 
-/* A waiter is a member of the object that waits. The caller sets the callbacks and since_ns, the rest is zeros. */
+/*
+ * A waiter is a member of the object that waits. The caller sets the callbacks, since_ns and outlasts_breaks, the rest is
+ * zeros.
+ */
 typedef struct hth_worker_waiter hth_worker_waiter;
 struct hth_worker_waiter {
     /*
@@ -29,6 +32,8 @@ struct hth_worker_waiter {
     void (*on_failed)(hth_worker_waiter *waiter, const hearth_error *err);
     /* Earlier ones are told first. A request whose worker died keeps its time, so it goes before later requests. */
     uint64_t since_ns;
+    /* Its client has a part of the reply already: it waits for its whole time, also while the circuit is open. */
+    bool outlasts_breaks;
     /* The supervisor's, until on_failed came or the waiter was cancelled. */
     hth_worker_waiter *next;
     hth_worker_waiter **link; /* NULL: not in a list */
@@ -67,6 +72,8 @@ void hth_waiters_tell_ready(hth_waiters *waiters, const char *socket_path, uint6
  * Call on_failed of the present waiters; when after is not 0, only of those whose own after is at least as large.
  */
 void hth_waiters_tell_failed(hth_waiters *waiters, uint64_t after, const hearth_error *err);
+/* Call on_failed of the present waiters that do not outlast breaks. */
+void hth_waiters_tell_impatient(hth_waiters *waiters, const hearth_error *err);
 /* Call on_failed with err of the waiters whose until_ns has passed. */
 void hth_waiters_tell_late(hth_waiters *waiters, uint64_t now_ns, const hearth_error *err);
 bool hth_waiters_has_late(const hth_waiters *waiters, uint64_t now_ns);

@@ -48,7 +48,7 @@ struct hth_supervisor {
     hth_waiters waiters;
     worker_fate fate;
     bool late_death;
-    unsigned n_notes, n_views;
+    unsigned n_notes, n_views, n_served;
     const char *wait;       /* what requests wait for; NULL: unknown */
     const char *wait_there; /* likewise in the worker */
 };
@@ -101,6 +101,12 @@ static void fate_soon(hth_supervisor *supervisor)
     const struct timeval now = { .tv_sec = 0 };
 
     assert_int_equal(event_base_once(supervisor->base, -1, EV_TIMEOUT, on_fate, supervisor, &now), 0);
+}
+
+void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, uint64_t generation)
+{
+    assert_string_equal(model, supervisor->model);
+    supervisor->n_served += generation == supervisor->generation;
 }
 
 void hth_supervisor_note_broken(hth_supervisor *supervisor, const char *model, uint64_t generation)

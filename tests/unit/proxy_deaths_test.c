@@ -64,6 +64,35 @@ STAGED(workers_may_die_one_after_the_other)
     }
 }
 
+/* Whatever kills workers, a reply that comes further with each of them reaches its end. */
+STAGED(a_reply_that_comes_further_survives_any_number_of_deaths)
+{
+    enum { N_STEPS = 40 };
+    static script_step steps[N_STEPS];
+    const reply_script script = {
+        .status = 200, .is_stream = true, .content_type = stream.content_type, .steps = steps, .n_steps = N_STEPS
+    };
+    char bytes[N_STEPS][24];
+    hth_buffer all = { .text = NULL };
+
+    for (int i = 0; i < N_STEPS; i++) {
+        (void)snprintf(bytes[i], sizeof(bytes[i]), "data: %d\n\n", i);
+        steps[i] = (script_step){ .tokens = { i }, .n_tokens = 1, .bytes = bytes[i], .has_ended = i + 1 == N_STEPS };
+        hth_buffer_add_text(&all, bytes[i]);
+    }
+    begin_with(stage, &script);
+    for (int run = 0; run < RUNS_MAX; run++)
+        stage->runs[run].cut = 250; /* one or two steps */
+    stage->supervisor.fate = FATE_DEAD;
+    exchange_whole(stage);
+    assert_int_equal(stage->reply.status, 200);
+    assert_true(stage->reply.is_whole);
+    assert_string_equal(hth_buffer_text(&stage->reply.body), hth_buffer_text(&all));
+    assert_true(stage->n_runs > 10);
+    assert_true(stage->supervisor.n_served >= 1); /* by the worker that finished it */
+    hth_buffer_deinit(&all);
+}
+
 STAGED(the_next_worker_gets_the_same_id_and_seed)
 {
     static const char *const names[] = { HTH_HEADER_ID, HTH_HEADER_SEED, HTH_HEADER_CREATED, HTH_HEADER_SALT };
@@ -93,7 +122,7 @@ STAGED(a_request_whose_workers_die_too_often_is_an_error)
             stage->dialect = dialect;
             stage->supervisor.fate = late ? FATE_DEAD_LATE : FATE_DEAD;
             for (int run = 0; run < 10; run++)
-                stage->runs[run].cut = 200;
+                stage->runs[run].cut = 150; /* before its first token */
             client_ask(&client, stage, "{}");
             client_hear(&client, &stage->reply);
             assert_int_equal(stage->reply.status, 500);
