@@ -247,6 +247,43 @@ FIXTURE_TEST(a_model_that_cannot_be_loaded_is_refused_with_what_its_worker_said)
     assert_int_equal(view(f, 0).state, HTH_WORKER_STARTING);
 }
 
+FIXTURE_TEST(a_worker_that_serves_is_never_out_of_order_however_often_it_is_killed)
+{
+    uint64_t after = 0;
+
+    (void)add(f, "m", WORDS("ready"));
+    start(f);
+    for (int i = 0; i < 3 * HTH_RESTART_DEATHS_MAX; i++) {
+        asker a = asker_of(f);
+
+        want(f, "m", after, &a);
+        run_until(f, a.n_ready == 1 || a.n_failed == 1);
+        assert_int_equal(a.n_ready, 1);
+        hth_supervisor_note_served(f->supervisor, "m", a.generation + 1); /* another one: not this */
+        hth_supervisor_note_served(f->supervisor, "m", a.generation);
+        after = a.generation;
+        send_signal(view(f, 0).pid, SIGKILL);
+    }
+}
+
+FIXTURE_TEST(who_has_a_part_of_the_reply_waits_while_the_circuit_is_open)
+{
+    asker a = asker_of(f), b = asker_of(f), c = asker_of(f);
+
+    (void)add(f, "m", WORDS("say=failed 'x.gguf' is damaged or incomplete", "exit=1"));
+    start(f);
+    b.waiter.outlasts_breaks = c.waiter.outlasts_breaks = true;
+    want(f, "m", 0, &a);
+    want(f, "m", 0, &b);
+    run_until(f, a.n_failed == 1);
+    assert_int_equal(view(f, 0).state, HTH_WORKER_BROKEN);
+    assert_int_equal(b.n_failed, 0);
+    want(f, "m", 0, &c);
+    assert_int_equal(c.n_failed, 0);
+    hth_worker_waiter_cancel(&b.waiter);
+    hth_worker_waiter_cancel(&c.waiter);
+}
+
 FIXTURE_TEST(a_reload_tries_a_model_again_that_is_out_of_order)
 {
     (void)add(f, "m", WORDS("say=failed 'x.gguf' is damaged or incomplete", "exit=1"));
