@@ -76,6 +76,26 @@ static int refuse(int status, const char *why, const char **why_out)
     return status;
 }
 
+/*
+ * Clients join a base URL and a path, and get it wrong: "//v1/models", "/v1/models/", "/v1/v1/models". Take out of a
+ * path what is too much. Slashes that are encoded belong to a name and stay.
+ */
+static void tidy(char *path)
+{
+    static const char version[] = "/v1";
+    const size_t n_version = strlen(version);
+    char *to = path;
+
+    for (const char *from = path; *from; from++)
+        if (*from != '/' || to == path || to[-1] != '/')
+            *to++ = *from;
+    if (to > path + 1 && to[-1] == '/')
+        to--;
+    *to = '\0';
+    while (strncmp(path, version, n_version) == 0 && strncmp(path + n_version, "/v1/", 4) == 0)
+        memmove(path, path + n_version, strlen(path + n_version) + 1);
+}
+
 /* Path and query, and the host if the target names it. */
 static int parse_target(char *target, hth_http_head *out, const char **why_out)
 {
@@ -99,6 +119,7 @@ static int parse_target(char *target, hth_http_head *out, const char **why_out)
         *query++ = '\0';
     if (query && strstr(query, "%00"))
         return refuse(400, "the request's query has a NUL byte", why_out);
+    tidy(target);
     out->path = *target ? target : "/";
     out->query = query;
     return 0;

@@ -22,7 +22,7 @@ typedef struct hth_http_field {
 
 typedef struct hth_http_head {
     const char *method;
-    const char *path;      /* not decoded; begins with '/', or is "*" */
+    const char *path;      /* not decoded; begins with '/', or is "*"; "//a/" and "/v1/v1/a" are "/a" and "/v1/a" */
     const char *query;     /* not decoded; NULL: none */
     const char *authority; /* of a target like "http://host/path", [n_authority]; NULL: the target has none */
     size_t n_authority;

@@ -91,6 +91,12 @@ await check('a body with a byte order mark, and a history with NUL', async () =>
   assert.equal((await raw(CHAT, { method: 'POST', body })).status, 200)
 })
 
+await check('a path that a client joined wrongly', async () => {
+  for (const path of ['/v1//chat/completions', '//v1/chat/completions', '/v1/chat/completions/', '/v1/v1/chat/completions'])
+    assert.equal((await raw(path, { method: 'POST', body: { messages: hi, max_tokens: 2 } })).status, 200, path)
+  assert.equal((await raw('/v1/models/')).status, 200)
+})
+
 await check('a question of pictures alone is refused with its reason', async () => {
   const reply = await raw(CHAT, { method: 'POST', body: { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] } })
   assert.equal(reply.status, 400)

@@ -105,6 +105,13 @@ FIXTURE_TEST(a_handler_sees_method_path_headers_and_peer)
     assert_int_equal(ask(stage, "GET http://host:80/echo HTTP/1.1\r\nHost: host:80\r\n\r\n", &heard), 200);
     assert_non_null(strstr(heard, "X-Path: /echo\r\n"));
     free(heard);
+    /* What clients join wrongly is put right; what is encoded is a name's. */
+    assert_int_equal(ask(stage, "GET //echo///a//b/?q=1 HTTP/1.1\r\nHost: x\r\n\r\n", &heard), 200);
+    assert_non_null(strstr(heard, "X-Path: /echo/a/b\r\n"));
+    free(heard);
+    assert_int_equal(ask(stage, "GET /echo/a%2F%2Fb%2F HTTP/1.1\r\nHost: x\r\n\r\n", &heard), 200);
+    assert_non_null(strstr(heard, "X-Path: /echo/a//b/\r\n"));
+    free(heard);
     /* Without a path it is "/", for which there is nothing; but it is a request. */
     assert_int_equal(ask(stage, "GET http://host HTTP/1.1\r\nHost: host\r\n\r\n", NULL), 404);
     assert_int_equal(ask(stage, "GET https://host?x HTTP/1.1\r\nHost: host\r\n\r\n", NULL), 404);
