@@ -63,19 +63,15 @@ static hth_api_listed_model listed(const hth_front *front, const hth_server_mode
         .n_tags = of->n_tags,
     };
 
-    for (size_t i = 0; i < hth_supervisor_n(front->supervisor); i++) {
-        hth_supervisor_view(front->supervisor, i, view);
-        if (strcmp(view->model, of->name) == 0) {
-            model.info = view->status.has_numbers ? &view->status.info : NULL;
-            model.has_failed = view->state == HTH_WORKER_BROKEN;
-            model.status = view->state == HTH_WORKER_READY                                         ? "loaded"
-                         : view->state == HTH_WORKER_STARTING || view->state == HTH_WORKER_WAITING ? "loading"
-                                                                                                   : "unloaded";
-            if (view->leaves_in_ms < UINT64_MAX)
-                model.expires_s = (int64_t)(hth_os_unix_seconds() + view->leaves_in_ms / 1000);
-            break;
-        }
-    }
+    if (!hth_supervisor_view_of(front->supervisor, of->name, view))
+        return model;
+    model.info = view->status.has_numbers ? &view->status.info : NULL;
+    model.has_failed = view->state == HTH_WORKER_BROKEN;
+    model.status = view->state == HTH_WORKER_READY                                         ? "loaded"
+                 : view->state == HTH_WORKER_STARTING || view->state == HTH_WORKER_WAITING ? "loading"
+                                                                                           : "unloaded";
+    if (view->leaves_in_ms < UINT64_MAX)
+        model.expires_s = (int64_t)(hth_os_unix_seconds() + view->leaves_in_ms / 1000);
     return model;
 }
 

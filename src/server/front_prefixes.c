@@ -76,15 +76,9 @@ static void on_done(hearth_status status, const hearth_error *err, void *user_da
 /* The socket of the model's worker; NULL: it takes no requests now. */
 static const char *socket_of(const hth_front_request *r)
 {
-    const hth_supervisor *supervisor = r->front->supervisor;
     hth_worker_view view;
 
-    for (size_t i = 0; i < hth_supervisor_n(supervisor); i++) {
-        hth_supervisor_view(supervisor, i, &view);
-        if (strcmp(view.model, r->model) == 0)
-            return view.socket_path;
-    }
-    return NULL;
+    return hth_supervisor_view_of(r->front->supervisor, r->model, &view) ? view.socket_path : NULL;
 }
 
 void hth_front_show_prefixes(hth_front_request *r)

@@ -49,16 +49,6 @@ static void model_unref(hth_proxy *proxy, hth_proxy_model *model)
     free(model);
 }
 
-bool hth_proxy_view(const hth_proxy *proxy, const char *model, hth_worker_view *out)
-{
-    for (size_t i = 0; i < hth_supervisor_n(proxy->options.supervisor); i++) {
-        hth_supervisor_view(proxy->options.supervisor, i, out);
-        if (strcmp(out->model, model) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- turns ---- */
 
 void hth_relay_leave_line(hth_relay *relay)
@@ -130,12 +120,13 @@ static void on_tick(evutil_socket_t fd, short what, void *user_data)
     hth_proxy *proxy = user_data;
     uint64_t now_ns = hth_os_monotonic_ns(), line_ns = hth_ms_to_ns(proxy->options.wait_timeout_ms);
     bool is_needed = false;
-    hth_relay *relay, *next;
+    hth_relay *relay;
 
     (void)fd;
     (void)what;
-    DL_FOREACH_SAFE(proxy->relays, relay, next)
-    {
+    /* What ends a relay may end others: see hth_proxy_note_over. */
+    for (proxy->next = proxy->relays; (relay = proxy->next) != NULL;) {
+        proxy->next = relay->next;
         if (relay->form != HTH_FORM_BYTES && proxy->options.keep_alive_ms > 0)
             hth_relay_keep_alive(relay, now_ns);
         else if (hth_relay_may_begin_early(relay))
@@ -155,6 +146,8 @@ void hth_proxy_note_over(hth_relay *relay)
 {
     hth_proxy *proxy = relay->proxy;
 
+    if (proxy->next == relay)
+        proxy->next = relay->next;
     DL_DELETE(proxy->relays, relay);
     DL_APPEND(proxy->over, relay);
     event_active(proxy->soon, EV_TIMEOUT, 0);

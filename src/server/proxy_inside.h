@@ -31,6 +31,7 @@ struct hth_proxy {
     hth_proxy_options options;
     hth_proxy_model *models;
     hth_relay *relays;
+    hth_relay *next; /* that the walk over relays goes on with; NULL: no walk, or its end */
     hth_relay *over; /* relays that wait for on_over */
     size_t n_relays; /* in both lists */
     struct event *soon;
@@ -158,8 +159,6 @@ bool hth_relay_take_turn(hth_relay *relay);
 void hth_proxy_watch_time(hth_proxy *proxy);
 /* The relay is over: on_over will be called. */
 void hth_proxy_note_over(hth_relay *relay);
-/* The supervisor's view of a model; false: it has none. */
-bool hth_proxy_view(const hth_proxy *proxy, const char *model, hth_worker_view *out);
 
 /* ---- relay.c ---- */
 

@@ -46,7 +46,7 @@ static void fail_after_deaths(hth_relay *relay)
     hth_worker_view view;
     const char *cause = "", *end;
 
-    if (hth_proxy_view(relay->proxy, relay->model->name, &view))
+    if (hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view))
         cause = view.last_death;
     end = strstr(cause, lines);
     hth_api_fail(&error, HTH_API_INTERNAL, NULL,
@@ -119,7 +119,7 @@ static void on_ready(hth_worker_waiter *waiter, const char *socket_path, uint64_
     if (generation != model->generation || relay->is_unjudged) {
         hth_worker_view view;
 
-        if (hth_proxy_view(relay->proxy, model->name, &view)) {
+        if (hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view)) {
             if (generation != model->generation)
                 model->n_deaths = view.n_deaths;
             model->generation = generation;
@@ -140,7 +140,7 @@ static void on_failed(hth_worker_waiter *waiter, const hearth_error *err)
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_worker_view view;
 
-    if (relay->is_unjudged && hth_proxy_view(relay->proxy, relay->model->name, &view)) {
+    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, relay->model->name, &view)) {
         if (!judge(relay, &view))
             return;
         /* The worker is well although the connection broke. */
@@ -297,7 +297,8 @@ static void broken(hth_relay *relay)
         fail_after_breaks(relay);
         return;
     }
-    if (relay->is_unjudged && hth_proxy_view(relay->proxy, model->name, &view) && !judge(relay, &view))
+    if (relay->is_unjudged && hth_supervisor_view_of(relay->proxy->options.supervisor, model->name, &view) &&
+        !judge(relay, &view))
         return;
     hth_relay_tell_break(relay);
     if (relay->state == HTH_RELAY_OVER) /* the comment found no memory */

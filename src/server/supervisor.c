@@ -714,11 +714,25 @@ size_t hth_supervisor_n(const hth_supervisor *supervisor)
     return supervisor->present.n;
 }
 
+static void view(const hth_supervisor *supervisor, const hth_model_worker *worker, hth_worker_view *out)
+{
+    hth_model_worker_view(worker, out);
+    out->waits_for_room &= !supervisor->tells_uninvited; /* else it is not known yet whether there is room */
+}
+
 void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
 {
     assert(i < supervisor->present.n);
-    hth_model_worker_view(supervisor->present.at[i], out);
-    out->waits_for_room &= !supervisor->tells_uninvited; /* else it is not known yet whether there is room */
+    view(supervisor, supervisor->present.at[i], out);
+}
+
+bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out)
+{
+    const hth_model_worker *worker = find(&supervisor->present, model);
+
+    if (worker)
+        view(supervisor, worker, out);
+    return worker != NULL;
 }
 
 bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err)

@@ -104,6 +104,8 @@ bool hth_supervisor_set_adapters(hth_supervisor *supervisor, const char *model, 
 size_t hth_supervisor_n(const hth_supervisor *supervisor);
 /* Views are large (a few KiB): one at a time. Strings are valid until the next reconfiguration. */
 void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out);
+/* The same of the model of this name. False: there is none. */
+bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out);
 /* Would every request of this model be refused now? Then *err has the reason. Cheap. */
 bool hth_supervisor_is_broken(const hth_supervisor *supervisor, const char *model, hearth_error *err);
 

@@ -156,16 +156,11 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
     (void)snprintf(out, HTH_WAIT_TEXT_BYTES, "%s", text ? text : "");
 }
 
-size_t hth_supervisor_n(const hth_supervisor *supervisor)
+bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out)
 {
-    (void)supervisor;
-    return 2;
-}
-
-void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
-{
+    assert_string_equal(model, supervisor->model);
     *out = (hth_worker_view){
-        .model = i == 0 ? "another" : supervisor->model,
+        .model = supervisor->model,
         .state = supervisor->state,
         .generation = supervisor->generation,
         .n_deaths = supervisor->n_deaths,
@@ -173,6 +168,7 @@ void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_
     if (supervisor->n_deaths > 0)
         (void)snprintf(out->last_death, sizeof(out->last_death),
                        "killed by signal 11 (Segmentation fault); its last lines: SECRET");
+    return true;
 }
 
 /* ---- what workers say ---- */
