@@ -98,9 +98,12 @@ void hth_api_fail_status(hth_api_error *error, const hearth_error *from)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (kinds[i].status == from->status)
             kind = kinds[i].kind;
+    if (!error || error->kind != HTH_API_NO_ERROR)
+        return;
     hth_api_fail(error, kind, NULL, "%s", from->message);
-    if (error)
-        error->retry_after_s = from->retry_after_s;
+    error->retry_after_s = from->retry_after_s;
+    error->n_prompt_tokens = from->n_tokens;
+    error->n_ctx = from->n_tokens_max;
 }
 
 void hth_api_fail_order(hth_api_error *error, const hearth_error *from)
@@ -123,25 +126,45 @@ int hth_api_error_http_status(hth_api_dialect dialect, const hth_api_error *erro
                                         : shape->status;
 }
 
+/*
+ * Clients of Anthropic's API compact a conversation when they read its own words for a prompt that is too long. The
+ * remedy of ours, which begins behind a semicolon, stays behind them.
+ */
+static json_t *anthropic_message(const hth_api_error *error)
+{
+    const char *remedy = strchr(error->message, ';');
+
+    if (error->kind != HTH_API_CONTEXT_LENGTH || error->n_prompt_tokens == 0)
+        return json_string(error->message);
+    return json_sprintf("prompt is too long: %u tokens > %u maximum%s", error->n_prompt_tokens, error->n_ctx,
+                        remedy ? remedy : "");
+}
+
 json_t *hth_api_error_json(hth_api_dialect dialect, const hth_api_error *error)
 {
     const error_shape *shape = &shapes[error->kind];
+    json_t *json;
 
     if (dialect == HTH_API_ANTHROPIC)
-        return json_pack("{s:s, s:{s:s, s:s, s:o*}}", "type", "error", "error", "type", shape->anthropic_type,
-                         "message", error->message, "details",
+        return json_pack("{s:s, s:{s:s, s:o, s:o*}}", "type", "error", "error", "type", shape->anthropic_type,
+                         "message", anthropic_message(error), "details",
                          error->details ? json_loads(error->details, 0, NULL) : NULL);
     if (dialect == HTH_API_OLLAMA)
         return json_pack("{s:s}", "error", error->message);
-    if (dialect == HTH_API_NATIVE && error->n_prompt_tokens > 0)
-        return json_pack("{s:{s:i, s:s, s:s, s:I, s:I}}", "error", "code", hth_api_error_http_status(dialect, error),
-                         "message", error->message, "type", shape->native_type, "n_prompt_tokens",
-                         (json_int_t)error->n_prompt_tokens, "n_ctx", (json_int_t)error->n_ctx);
     if (dialect == HTH_API_NATIVE)
-        return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", hth_api_error_http_status(dialect, error), "message",
+        json = json_pack("{s:{s:i, s:s, s:s}}", "error", "code", hth_api_error_http_status(dialect, error), "message",
                          error->message, "type", shape->native_type);
-    return json_pack("{s:{s:s, s:s, s:s?, s:s}}", "error", "message", error->message, "type", shape->openai_type,
-                     "param", error->param[0] ? error->param : NULL, "code", shape->openai_code);
+    else
+        json = json_pack("{s:{s:s, s:s, s:s?, s:s}}", "error", "message", error->message, "type", shape->openai_type,
+                         "param", error->param[0] ? error->param : NULL, "code", shape->openai_code);
+    /* As llama-server has them, for clients that shorten a prompt themselves. */
+    if (error->n_prompt_tokens > 0 &&
+        (json_object_set_new(json_object_get(json, "error"), "n_prompt_tokens", json_integer(error->n_prompt_tokens)) ||
+         json_object_set_new(json_object_get(json, "error"), "n_ctx", json_integer(error->n_ctx)))) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }
 
 const char *hth_api_stream_type(hth_api_dialect dialect)

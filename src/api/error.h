@@ -42,11 +42,11 @@ typedef struct hth_api_error {
     hth_api_error_kind kind;
     char param[128]; /* the field, "messages[2].content"; "" when the error is about no field */
     char message[640];
-    uint32_t retry_after_s; /* for the header of that name; 0: none */
-    int status;             /* an HTTP status that no kind has, such as 405 and 415; 0: that of the kind */
-    size_t n_prompt_tokens; /* HTH_API_CONTEXT_LENGTH: the length of the prompt; 0: unknown */
-    uint32_t n_ctx;         /* the size of the context that the prompt exceeds */
-    const char *details;    /* Anthropic: a JSON object for programs, a constant; NULL: none */
+    uint32_t retry_after_s;   /* for the header of that name; 0: none */
+    int status;               /* an HTTP status that no kind has, such as 405 and 415; 0: that of the kind */
+    uint32_t n_prompt_tokens; /* HTH_API_CONTEXT_LENGTH: the length of the prompt; 0: unknown */
+    uint32_t n_ctx;           /* the size of the context that the prompt exceeds */
+    const char *details;      /* Anthropic: a JSON object for programs, a constant; NULL: none */
 } hth_api_error;
 
 /* Fill error (NULL: nowhere), unless it holds an error already: the first one counts. */

@@ -389,9 +389,8 @@ static bool check_options(const hearth_model_info *info, const hth_api_request *
     if (prompt->n_tokens <= info->n_ctx || error->kind != HTH_API_NO_ERROR)
         return error->kind == HTH_API_NO_ERROR;
     (void)hth_prompt_too_long(prompt->n_tokens, info->n_ctx, info->n_ctx_train, &err); /* for its message */
-    hth_api_fail(error, HTH_API_CONTEXT_LENGTH, param, "%s", err.message);
-    error->n_prompt_tokens = prompt->n_tokens;
-    error->n_ctx = info->n_ctx;
+    hth_api_fail_status(error, &err);
+    (void)snprintf(error->param, sizeof(error->param), "%s", param); /* fits */
     return false;
 }
 

@@ -57,14 +57,23 @@ hearth_status hth_prompt_too_long(size_t n_tokens, uint32_t n_ctx, uint32_t n_ct
 {
     static const char remedy[] = "a larger context (-c N, or context = N in a configuration)";
 
+    /* Clients look for the words of llama-server, "exceeds the available context size". */
     if (n_ctx_train > 0 && n_tokens > n_ctx_train)
-        return hth_fail(err, HEARTH_TOO_LONG,
-                        "the prompt has %zu tokens, the context has room for %u; shorten it: the model was trained "
-                        "with %u tokens, and replies beyond them may get worse in %s",
-                        n_tokens, n_ctx, n_ctx_train, remedy);
-    return hth_fail(err, HEARTH_TOO_LONG,
-                    "the prompt has %zu tokens, the context has room for %u; shorten it, or give the model %s",
-                    n_tokens, n_ctx, remedy);
+        (void)hth_fail(err, HEARTH_TOO_LONG,
+                       "the prompt (%zu tokens) exceeds the available context size (%u tokens); shorten it: the model "
+                       "was trained with %u tokens, and replies beyond them may get worse in %s",
+                       n_tokens, n_ctx, n_ctx_train, remedy);
+    else
+        (void)hth_fail(
+            err, HEARTH_TOO_LONG,
+            "the prompt (%zu tokens) exceeds the available context size (%u tokens); shorten it, or give the "
+            "model %s",
+            n_tokens, n_ctx, remedy);
+    if (err) {
+        err->n_tokens = n_tokens < UINT32_MAX ? (uint32_t)n_tokens : UINT32_MAX;
+        err->n_tokens_max = n_ctx;
+    }
+    return HEARTH_TOO_LONG;
 }
 
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,

@@ -100,7 +100,7 @@ status=0
 # shellcheck disable=SC2086
 "$hearth" run stub: --prompts "$work/mixed" $greedy --json >"$work/mixed.jsonl" 2>"$work/err" || status=$?
 expect "exit code with a prompt too long" "$status" 1
-grep -q 'mixed, line 6: the prompt has [0-9]* tokens' "$work/err" || fail "the long prompt is not named: $(cat "$work/err")"
+grep -q 'mixed, line 6: the prompt ([0-9]* tokens) exceeds' "$work/err" || fail "the long prompt is not named: $(cat "$work/err")"
 sed 6d "$work/mixed.jsonl" >"$work/others.jsonl"
 texts "$work/others.jsonl" >"$work/others"
 sed -n 1,10p "$work/alone" | cmp - "$work/others" || fail "a prompt that failed changed others"

@@ -198,13 +198,22 @@ STUB_TEST(what_does_not_fit_the_context_is_an_error_or_cut)
     static const struct {
         hth_api_kind kind;
         const char *format, *path, *wanted;
+        /* Words that clients look for before they compact a conversation, and where they stand; numbers beside them. */
+        const char *message_path, *words;
+        bool has_numbers;
     } rows[] = {
         { HTH_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}", "error.code",
-          "context_length_exceeded" },
-        { HTH_API_COMPLETION, "{\"prompt\":\"%s\"}", "error.code", "context_length_exceeded" },
+          "context_length_exceeded", "error.message", "exceeds the available context size (", true },
+        { HTH_API_COMPLETION, "{\"prompt\":\"%s\"}", "error.code", "context_length_exceeded", "error.message",
+          "exceeds the available context size (", true },
+        { HTH_API_RESPONSES, "{\"model\":\"m\",\"input\":\"%s\"}", "error.code", "context_length_exceeded",
+          "error.message", "exceeds the available context size (", true },
         { HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
-          "error.type", "invalid_request_error" },
-        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"%s\"}", "error.type", "exceed_context_size_error" },
+          "error.type", "invalid_request_error", "error.message", " maximum; shorten it", false },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"%s\"}", "error.type", "exceed_context_size_error", "error.message",
+          "exceeds the available context size (", true },
+        { HTH_API_OLLAMA_GENERATE, "{\"model\":\"m\",\"prompt\":\"%s\"}", "error", NULL, "error",
+          "exceeds the available context size (", false },
     };
     hth_test_answer answer;
     json_t *body;
@@ -215,7 +224,23 @@ STUB_TEST(what_does_not_fit_the_context_is_an_error_or_cut)
         answer = hth_test_api_run(f->model, rows[i].kind, text);
         body = hth_test_json(hth_buffer_text(&answer.text));
         assert_int_equal(answer.status, 400);
-        assert_string_equal(hth_test_text_at(body, rows[i].path), rows[i].wanted);
+        if (rows[i].wanted)
+            assert_string_equal(hth_test_text_at(body, rows[i].path), rows[i].wanted);
+        if (!strstr(hth_test_text_at(body, rows[i].message_path), rows[i].words))
+            fail_msg("row %zu: %s", i, hth_buffer_text(&answer.text));
+        if (rows[i].has_numbers) {
+            assert_true(json_integer_value(hth_test_at(body, "error.n_prompt_tokens")) > 100000);
+            assert_int_equal(json_integer_value(hth_test_at(body, "error.n_ctx")), 4096);
+        }
+        if (rows[i].kind == HTH_API_MESSAGES) {
+            unsigned n_tokens = 0, n_max = 0;
+
+            assert_int_equal(sscanf(hth_test_text_at(body, "error.message"),
+                                    "prompt is too long: %u tokens > %u maximum", &n_tokens, &n_max),
+                             2);
+            assert_true(n_tokens > 100000);
+            assert_int_equal(n_max, 4096);
+        }
         free(text);
     }
     /* A reply may be as long as it likes: it ends where the context does. */

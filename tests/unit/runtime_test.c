@@ -595,9 +595,9 @@ FIXTURE_TEST(requests_that_cannot_run_are_refused_with_a_reason)
         hearth_result_unref(results[i]);
     request = hth_test_greedy(prompt, 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_TOO_LONG);
-    assert_non_null(strstr(err.message,
-                           "the prompt has 601 tokens, the context has room for 512; shorten it, or give the "
-                           "model a larger context (-c N, or context = N in a configuration)"));
+    assert_non_null(strstr(
+        err.message, "the prompt (601 tokens) exceeds the available context size (512 tokens); shorten it, or give the "
+                     "model a larger context (-c N, or context = N in a configuration)"));
     request = hth_test_greedy("\xff\xfe", 1);
     assert_int_equal(hearth_complete(model, &request, &result, &err), HEARTH_INVALID_TEXT);
     request = hth_test_greedy(NULL, 1);
