@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "api/request_body.h"
 #include "api/request_inside.h"
 #include "base/words.h"
 #include "models/given.h"
@@ -19,13 +20,19 @@ static const char *parse_arguments(hth_api_parse *parse, const hth_fields *funct
 {
     json_t *value = hth_fields_any(function, "arguments"), *object;
     const char *text = "";
+    json_error_t problem;
 
     if (json_is_object(value))
         return hth_api_json_text(parse, value);
     hth_fields_string(function, "arguments", HTH_API_TEXT_BYTES_MAX, &text);
     if (strspn(text, " \t\r\n") == strlen(text))
         return "{}";
-    object = json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    object = json_loads(text, JSON_DECODE_INT_AS_REAL, &problem);
+    if (!object) {
+        object = hth_api_json_repaired(text, strlen(text), 0, parse->notes, &problem);
+        if (json_is_object(object))
+            text = hth_api_json_text(parse, object);
+    }
     if (!json_is_object(object)) {
         json_t *wrapped = json_pack("{s:s}", "arguments", text);
 

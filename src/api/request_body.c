@@ -3,6 +3,7 @@
  */
 #include "api/request_body.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,36 +39,88 @@ static bool is_too_big(const char *number, size_t n)
     return n > 19 || (n == 19 && memcmp(number, most[is_negative], 19) > 0);
 }
 
-/*
- * A copy of the body with ".0" behind each integer that the parser cannot hold, so that it becomes a real number:
- * schemas have such bounds. NULL without memory.
- */
-static char *widen_integers(const char *body, size_t n_bytes, size_t *n_out)
+/* The code of an escape "\u0000" at the beginning of the text, or 0. */
+static unsigned escaped_code(const char *text, size_t n)
 {
-    char *wide = malloc(n_bytes + n_bytes / 8 + 1); /* each has at least 19 digits and gets two bytes */
+    char digits[5];
+
+    if (n < 6 || text[0] != '\\' || text[1] != 'u')
+        return 0;
+    memcpy(digits, text + 2, 4);
+    digits[4] = '\0';
+    return strspn(digits, "0123456789abcdefABCDEF") == 4 ? (unsigned)strtoul(digits, NULL, 16) : 0;
+}
+
+static bool is_high_half(unsigned code)
+{
+    return code >= 0xd800 && code <= 0xdbff;
+}
+
+static bool is_low_half(unsigned code)
+{
+    return code >= 0xdc00 && code <= 0xdfff;
+}
+
+/*
+ * Copy the escape at the beginning of the text. Half of a surrogate pair becomes U+FFFD: it comes from a text that was
+ * cut, stays in the history, and would fail each later turn. Returns the bytes of the escape.
+ */
+static size_t copy_escape(const char *text, size_t n, char *out, hth_api_notes *notes)
+{
+    const unsigned code = escaped_code(text, n);
+
+    if (is_high_half(code) && is_low_half(escaped_code(text + 6, n - 6))) {
+        memcpy(out, text, 12);
+        return 12;
+    }
+    if (is_high_half(code) || is_low_half(code)) {
+        char note[sizeof("U+D800")];
+
+        (void)snprintf(note, sizeof(note), "U+%04X", code); /* fits */
+        hth_api_note(notes, note);
+        memcpy(out, "\\uFFFD", 6);
+        return 6;
+    }
+    n = n < 2 ? n : 2;
+    memcpy(out, text, n);
+    return n;
+}
+
+/*
+ * A copy of the JSON that the parser can hold. Each integer beyond 64 bits has ".0" behind it, so that it becomes a real
+ * number: schemas have such bounds. Halves of surrogate pairs are replaced. NULL without memory.
+ */
+static char *repair(const char *body, size_t n_bytes, hth_api_notes *notes, size_t *n_out)
+{
+    char *out = malloc(n_bytes + n_bytes / 8 + 1); /* an integer has at least 19 digits and gets two bytes */
     bool in_string = false;
     size_t n = 0;
 
-    for (size_t i = 0; wide && i < n_bytes;) {
+    for (size_t i = 0; out && i < n_bytes;) {
         size_t begin = i;
-        char c = body[i++];
+        char c = body[i];
         bool is_number = !in_string && (c == '-' || (c >= '0' && c <= '9'));
 
-        if (c == '"')
-            in_string = !in_string;
-        else if (in_string)
-            i += c == '\\' && i < n_bytes;
+        if (in_string && c == '\\') {
+            const size_t n_escape = copy_escape(body + i, n_bytes - i, out + n, notes);
+
+            i += n_escape;
+            n += n_escape;
+            continue;
+        }
+        in_string ^= c == '"';
+        i++;
         while (is_number && i < n_bytes && body[i] && strchr("0123456789+-.eE", body[i]))
             i++;
-        memcpy(wide + n, body + begin, i - begin);
+        memcpy(out + n, body + begin, i - begin);
         n += i - begin;
         if (is_number && is_too_big(body + begin, i - begin)) {
-            wide[n++] = '.';
-            wide[n++] = '0';
+            out[n++] = '.';
+            out[n++] = '0';
         }
     }
     *n_out = n;
-    return wide;
+    return out;
 }
 
 /*
@@ -95,22 +148,23 @@ static json_t *without_nul(const json_t *text)
     return clean;
 }
 
-static bool clean_texts(json_t *value);
+static bool clean_texts(json_t *value, hth_api_notes *notes);
 
 /* *clean: the value that must replace the member; NULL: the member may stay. False without memory. */
-static bool clean_member(json_t *member, json_t **clean)
+static bool clean_member(json_t *member, hth_api_notes *notes, json_t **clean)
 {
     *clean = NULL;
     if (!json_is_string(member))
-        return clean_texts(member);
+        return clean_texts(member, notes);
     if (strlen(json_string_value(member)) == json_string_length(member))
         return true;
+    hth_api_note(notes, "U+0000");
     *clean = without_nul(member);
     return *clean != NULL;
 }
 
 /* Clean all texts in a value. Its nesting is within the limit. */
-static bool clean_texts(json_t *value)
+static bool clean_texts(json_t *value, hth_api_notes *notes)
 {
     json_t *member, *clean;
     const char *name;
@@ -118,46 +172,41 @@ static bool clean_texts(json_t *value)
 
     json_object_foreach(value, name, member)
     {
-        if (!clean_member(member, &clean) || (clean && json_object_set_new(value, name, clean) != 0))
+        if (!clean_member(member, notes, &clean) || (clean && json_object_set_new(value, name, clean) != 0))
             return false;
     }
     json_array_foreach(value, i, member)
     {
-        if (!clean_member(member, &clean) || (clean && json_array_set_new(value, i, clean) != 0))
+        if (!clean_member(member, notes, &clean) || (clean && json_array_set_new(value, i, clean) != 0))
             return false;
     }
     return true;
 }
 
-static json_t *load_with_nul(const char *body, size_t n_bytes, json_error_t *problem)
+json_t *hth_api_json_repaired(const char *text, size_t n_bytes, size_t flags, hth_api_notes *notes,
+                              json_error_t *problem)
 {
-    json_t *value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, problem);
+    size_t n;
+    char *repaired = repair(text, n_bytes, notes, &n);
+    json_t *value = repaired ? json_loadb(repaired, n, flags | JSON_ALLOW_NUL, problem) : NULL;
 
-    if (value && !clean_texts(value)) {
+    free(repaired);
+    if (value && !clean_texts(value, notes)) {
         json_decref(value);
         value = NULL;
     }
     return value;
 }
 
-static json_t *load(const char *body, size_t n_bytes, json_error_t *problem)
+static json_t *load(const char *body, size_t n_bytes, hth_api_notes *notes, json_error_t *problem)
 {
     json_t *value = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, problem);
-    char *wide;
-    size_t n;
 
-    if (!value && json_error_code(problem) == json_error_null_character)
-        value = load_with_nul(body, n_bytes, problem);
-    if (value || json_error_code(problem) != json_error_numeric_overflow)
-        return value;
-    wide = widen_integers(body, n_bytes, &n);
-    if (wide)
-        value = load_with_nul(wide, n, problem);
-    free(wide);
-    return value;
+    return value ? value : hth_api_json_repaired(body, n_bytes, JSON_REJECT_DUPLICATES, notes, problem);
 }
 
-json_t *hth_api_body_parse(const char *body, size_t n_bytes, const hth_api_limits *limits, hth_api_error *error)
+json_t *hth_api_body_parse(const char *body, size_t n_bytes, const hth_api_limits *limits, hth_api_notes *notes,
+                           hth_api_error *error)
 {
     hth_json_bounds bounds;
     json_error_t problem;
@@ -184,7 +233,7 @@ json_t *hth_api_body_parse(const char *body, size_t n_bytes, const hth_api_limit
             bounds.depth, bounds.n_values, limits->depth_max, limits->values_max);
         return NULL;
     }
-    value = load(body, n_bytes, &problem);
+    value = load(body, n_bytes, notes, &problem);
     if (!value && json_error_code(&problem) == json_error_null_byte_in_key)
         hth_api_fail(error, HTH_API_INVALID_JSON, NULL,
                      "the body has the character \\u0000 in a name at line %d, column %d; take it out", problem.line,

@@ -70,10 +70,10 @@ hth_api_request *hth_api_request_parse_with(hth_api_kind kind, const char *body,
         body = "{}";
         n_bytes = 2;
     }
-    request->body = hth_api_body_parse(body, n_bytes, parse.limits, error);
+    parse.notes = parse.limits->refuses_unknown ? NULL : &request->notes;
+    request->body = hth_api_body_parse(body, n_bytes, parse.limits, parse.notes, error);
     if (request->body) {
         parse.request = request;
-        parse.notes = parse.limits->refuses_unknown ? NULL : &request->notes;
         parse.body = (hth_fields){ .object = request->body, .error = error, .notes = parse.notes };
         parse_fields(&parse);
     }

@@ -88,7 +88,27 @@ for (const [name, path, body, ignored] of front_ends)
 
 await check('a body with a byte order mark, and a history with NUL', async () => {
   const body = `\uFEFF${JSON.stringify({ messages: [{ role: 'user', content: 'a\0b' }], max_tokens: 2 })}`
-  assert.equal((await raw(CHAT, { method: 'POST', body })).status, 200)
+  const reply = await raw(CHAT, { method: 'POST', body })
+  assert.equal(reply.status, 200)
+  assert.equal(reply.headers.get('x-hearth-ignored'), 'U+0000')
+})
+
+await check('a text that was cut within a character', async () => {
+  for (const [half, note] of [['\\ud83d', 'U+D83D'], ['\\uDE00', 'U+DE00'], ['\\ud83d\\n', 'U+D83D']])
+    for (const [path, body] of [
+      [CHAT, `{"max_tokens":2,"messages":[{"role":"user","content":"cut ${half}"}]}`],
+      ['/v1/messages', `{"model":"tiny","max_tokens":2,"messages":[{"role":"user","content":[{"type":"text","text":"${half} cut"}]}]}`],
+      ['/v1/responses', `{"max_output_tokens":16,"input":"${half}"}`],
+      ['/api/chat', `{"model":"tiny","stream":false,"messages":[{"role":"user","content":"a${half}b"}]}`],
+      [NATIVE, `{"prompt":"a${half}b","n_predict":2}`], ['/tokenize', `{"content":"a${half}b"}`],
+      [CHAT, JSON.stringify({ model: 'tools', max_tokens: 2, messages: after({ ...called, tool_calls: [{ ...called.tool_calls[0], function: { name: 'get_weather', arguments: `{"city":"${half}"}` } }] }, told) })],
+    ]) {
+      const reply = await raw(path, { method: 'POST', body })
+      assert.equal(reply.status, 200, `${path} ${body} ${await reply.text()}`)
+      assert.equal(reply.headers.get('x-hearth-ignored'), note, `${path} ${body}`)
+    }
+  const whole = await raw('/tokenize', { method: 'POST', body: '{"content":"\\ud83d\\ude00"}' })
+  assert.equal(whole.headers.get('x-hearth-ignored'), null)
 })
 
 await check('a path that a client joined wrongly', async () => {
