@@ -144,18 +144,18 @@ static hearth_status exchange_run(const load *l, exchange *e, hth_fetch *fetch, 
     hth_buffer reply = { .text = NULL };
     const hth_dialog_hooks hooks = { .on_text = keep_text, .user_data = &reply };
     hth_chat_stream stream = { .hooks = &hooks, .figures = &e->figures };
-    char url[HTH_CHAT_SERVER_URL_BYTES + 32], *body = body_of(l, e);
-    const hth_fetch_order order = { .url = url,
-                                    .key = l->key,
-                                    .json = body,
-                                    .silence_s = SILENCE_S,
-                                    .stop = l->interrupted,
-                                    .on_bytes = hth_chat_stream_take,
-                                    .user_data = &stream };
+    char url[HTH_FETCH_URL_BYTES], *body = body_of(l, e);
+    hth_fetch_order order = { .url = url,
+                              .key = l->key,
+                              .json = body,
+                              .silence_s = SILENCE_S,
+                              .stop = l->interrupted,
+                              .on_bytes = hth_chat_stream_take,
+                              .user_data = &stream };
     hearth_status status = body ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a request");
     long answer = 0;
 
-    (void)snprintf(url, sizeof(url), "%s/v1/chat/completions", l->base); /* sized for it */
+    (void)hth_fetch_address(l->base, "/v1/chat/completions", url, &order.socket); /* sized for it */
     e->sent_ns = hth_os_monotonic_ns();
     if (status == HEARTH_OK)
         status = hth_fetch_transfer(fetch, &order, &answer, err);

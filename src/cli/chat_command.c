@@ -45,8 +45,8 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_TABLE, .table = &hth_thinking_options, .offset = IN_SETUP(defaults) },
     { .kind = HTH_OPTION_HEADING, .help = "Server" },
     { "url", 0, HTH_OPTION_TEXT, "URL",
-      "talk to the server at this address, with OpenAI's API, instead of loading a model; MODEL is then a model of the "
-      "server (default: its first)",
+      "talk to the server at this address (or at the socket unix:FILE), with OpenAI's API, instead of loading a model; "
+      "MODEL is then a model of the server (default: its first)",
       .offset = AT(url), .is_common = true },
     { "api-key", 0, HTH_OPTION_TEXT, "KEY",
       "the key for it (default: $HEARTH_API_KEY). Other users of this machine can see it: better use the variable",

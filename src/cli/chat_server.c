@@ -19,7 +19,8 @@ hearth_status hth_chat_server_base(const char *url, char out[HTH_CHAT_SERVER_URL
     if (n >= 3 && memcmp(url + n - 3, "/v1", 3) == 0)
         n -= 3;
     if (n == 0 || n >= HTH_CHAT_SERVER_URL_BYTES)
-        return hth_fail(err, HEARTH_MISUSE, "--url needs an address such as http://127.0.0.1:8080");
+        return hth_fail(err, HEARTH_MISUSE,
+                        "--url needs an address such as http://127.0.0.1:8080 or unix:/run/hearth.sock");
     (void)snprintf(out, HTH_CHAT_SERVER_URL_BYTES, "%.*s", (int)n, url);
     return HEARTH_OK;
 }

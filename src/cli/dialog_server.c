@@ -81,7 +81,7 @@ static hearth_status reply(hth_dialog_source *source, const hth_talk *talk, cons
     remote *r = (remote *)source;
     hth_chat_stream s = { .hooks = hooks, .figures = out };
     const uint64_t begin_ns = hth_os_monotonic_ns();
-    char url[HTH_CHAT_SERVER_URL_BYTES + 32], shown[HTH_FETCH_URL_BYTES], *body = body_of(r, talk);
+    char url[HTH_FETCH_URL_BYTES], shown[HTH_FETCH_URL_BYTES], *body = body_of(r, talk);
     hth_fetch_order order = {
         .url = url, .key = r->key, .json = body, .silence_s = SILENCE_S, .stop = &hth_dialog_stop
     };
@@ -91,7 +91,7 @@ static hearth_status reply(hth_dialog_source *source, const hth_talk *talk, cons
     *out = (hth_dialog_figures){ .has_counts = false };
     if (!body)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the conversation");
-    (void)snprintf(url, sizeof(url), "%s/v1/chat/completions", r->base); /* sized for it */
+    (void)hth_fetch_address(r->base, "/v1/chat/completions", url, &order.socket); /* sized for it */
     order.on_bytes = take;
     order.user_data = &s;
     hth_dialog_signals_let_in(true);

@@ -14,7 +14,8 @@
 
 static const hth_option rows[] = {
     { "url", 0, HTH_OPTION_TEXT, "URL",
-      "the server's address; for operators (its --admin) if it has one (default: $HEARTH_URL or http://127.0.0.1:8080)",
+      "the server's address; for operators (its --admin) if it has one; also unix:FILE for a socket (default: "
+      "$HEARTH_URL or http://127.0.0.1:8080)",
       .offset = offsetof(hth_operator, url) },
     { "api-key", 0, HTH_OPTION_TEXT, "KEY",
       "the key of an operator (default: $HEARTH_API_KEY). Other users of this machine can see it: better use the "

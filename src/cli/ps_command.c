@@ -47,10 +47,10 @@ static const char usage[] =
     "\n"
     "Shows the models of a running server: the state of their workers, the place of their weights, their memory,\n"
     "requests at work and waiting, the time since their last use, the time until they leave memory, and the part of\n"
-    "prompts that came from the cache. Only operators see them: start the server with --admin 127.0.0.1:8090 and ask\n"
+    "prompts that came from the cache. Only operators see them: start the server with --admin unix:FILE and ask\n"
     "there, or use an operator's key ('hearth help key').\n"
     "\n"
-    "  hearth ps --url http://127.0.0.1:8090\n"
+    "  hearth ps --url unix:/run/hearth/admin.sock\n"
     "\n";
 
 static const char closing[] = "\nExit codes: 0 done, 1 the server does not answer, or refuses; 2 wrong usage.\n";

@@ -310,7 +310,8 @@ static const hth_option key_rows[] = {
       "address to listen on: HOST:PORT, [IPV6]:PORT, PORT or unix:PATH; may be repeated (default 127.0.0.1:8080)",
       TEXTS(listen, HTH_SERVE_LISTEN_MAX), .check = hth_address_check, .key = "listen", .is_common = true },
     { "admin", 0, HTH_OPTION_TEXT, "ADDRESS",
-      "address of /metrics and /admin, without a key (default: the addresses of --listen, with an admin's key)",
+      "address of /metrics and /admin, without a key: unix:FILE, for this user and root alone, or HOST:PORT, which all "
+      "accounts of the machine reach (default: the addresses of --listen, with an admin's key)",
       .offset = AT(admin), .check = hth_address_check, .key = "admin", .is_common = true },
     { "keys", 0, HTH_OPTION_TEXT, "FILE", "clients must show one of these keys; 'hearth key new' makes them",
       .offset = AT(keys_file), .key = "keys", .is_path = true, .is_common = true },

@@ -481,6 +481,11 @@ static void answer_name_model(const hth_admin *admin, hth_http_exchange *exchang
     json_decref(order);
 }
 
+bool hth_admin_names_paths(const char *method, const char *path)
+{
+    return strcmp(method, "POST") == 0 && strcmp(path, "/admin/models") == 0;
+}
+
 /* Also POST /admin/models. */
 static void answer_models_page(const hth_admin *admin, hth_http_exchange *exchange)
 {

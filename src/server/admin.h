@@ -53,6 +53,9 @@ bool hth_admin_answer_public(const hth_admin *admin, hth_http_exchange *exchange
 /* Answer /metrics or /admin/...; the key was checked. False: no such page, or explain, which the front relays. */
 bool hth_admin_answer(const hth_admin *admin, hth_http_exchange *exchange);
 
+/* Does this order name paths of files and folders? Reaching the operators' address is not enough for such a one. */
+bool hth_admin_names_paths(const char *method, const char *path);
+
 /* The options as JSON for /admin/config, without the digests and salts of keys. out->failed without memory. */
 void hth_admin_write_options(const hth_server_options *options, hth_buffer *out);
 /* Settings under their names in the configuration file, a new object; NULL without memory. */

@@ -27,7 +27,6 @@ static bool on_bytes(hth_fetch *fetch, long status, const void *bytes, size_t n_
 static hearth_status give(const char *base, const char *path, hth_fetch_order order, long *status_out,
                           hearth_error *err)
 {
-    const int n = (int)strlen(base), n_base = n - (n > 0 && base[n - 1] == '/');
     char url[HTH_FETCH_URL_BYTES], shown[HTH_FETCH_URL_BYTES];
     hearth_error cause = { .message = "" };
     hth_fetch *fetch;
@@ -37,18 +36,17 @@ static hearth_status give(const char *base, const char *path, hth_fetch_order or
     order.url = url;
     order.timeout_ms = TIMEOUT_MS;
     order.on_bytes = on_bytes;
-    if ((size_t)snprintf(url, sizeof(url), "%.*s%s", n_base, base, path) >= sizeof(url))
+    if (!hth_fetch_address(base, path, url, &order.socket))
         return hth_fail(err, HEARTH_MISUSE, "--url, or the name of a model, is too long");
     fetch = hth_fetch_new();
     if (!fetch)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to '%s'", hth_fetch_shown(url, shown));
     status = hth_fetch_transfer(fetch, &order, status_out, &cause);
     if (status == HEARTH_IO && !hth_fetch_has_reached(fetch)) {
-        (void)snprintf(url, sizeof(url), "%.*s", n_base, base);
         status = hth_fail(err, status,
                           "no server answers at %s (%s); start one with 'hearth serve -m MODEL', or name another "
                           "with --url",
-                          hth_fetch_shown(url, shown), cause.message);
+                          hth_fetch_shown(base, shown), cause.message);
     } else if (status != HEARTH_OK && err) {
         *err = cause;
     }

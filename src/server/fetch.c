@@ -22,7 +22,14 @@ struct hth_fetch {
     char accept[ACCEPT_BYTES_MAX];
 };
 
+static const char unix_scheme[] = "unix:";
+
 /* ---- addresses ---- */
+
+static bool is_socket(const char *base)
+{
+    return strncasecmp(base, unix_scheme, strlen(unix_scheme)) == 0;
+}
 
 typedef struct origin {
     char *scheme, *host, *port;
@@ -97,6 +104,11 @@ const char *hth_fetch_shown(const char *url, char out[HTH_FETCH_URL_BYTES])
 {
     size_t n_scheme = strcspn(url, ":/?#@"), n_login = 0, n_host;
 
+    if (is_socket(url)) {
+        (void)snprintf(out, HTH_FETCH_URL_BYTES, "%s", url); /* cut */
+        return out;
+    }
+
     n_scheme = url[n_scheme] == ':' && url[n_scheme + 1] == '/' ? n_scheme + 1 : 0; /* curl needs none */
     n_scheme += n_scheme > 0 ? strspn(url + n_scheme, "/") : 0;
     n_host = strcspn(url + n_scheme, "/?#");
@@ -105,6 +117,17 @@ const char *hth_fetch_shown(const char *url, char out[HTH_FETCH_URL_BYTES])
             n_login = i + 1; /* as curl reads it, the last one counts */
     (void)snprintf(out, HTH_FETCH_URL_BYTES, "%.*s%s", (int)n_scheme, url, url + n_scheme + n_login); /* cut */
     return out;
+}
+
+bool hth_fetch_address(const char *base, const char *path, char out[HTH_FETCH_URL_BYTES], const char **socket_out)
+{
+    const char *host = is_socket(base) ? "http://localhost" : base;
+    const int n = (int)strlen(host), n_host = n - (n > 0 && host[n - 1] == '/');
+
+    *socket_out = is_socket(base) ? base + strlen(unix_scheme) : NULL;
+    if (*socket_out && strncmp(*socket_out, "///", 3) == 0) /* as an address with an empty host */
+        *socket_out += 2;
+    return snprintf(out, HTH_FETCH_URL_BYTES, "%.*s%s", n_host, host, path) < HTH_FETCH_URL_BYTES;
 }
 
 /* What this machine says to itself is no business of a proxy, which libcurl would take from the environment. */
@@ -206,6 +229,7 @@ static bool set_options(hth_fetch *fetch, struct curl_slist *headers)
            curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, fetch) == CURLE_OK &&
+           (!order->socket || curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, order->socket) == CURLE_OK) &&
            (!order->method || curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, order->method) == CURLE_OK) &&
            (!order->json || curl_easy_setopt(easy, CURLOPT_POSTFIELDS, order->json) == CURLE_OK) && /* not copied */
            set_proxy(easy, order->url) && set_stop(easy, fetch) && set_range(easy, order);
@@ -248,7 +272,10 @@ hearth_status hth_fetch_transfer(hth_fetch *fetch, const hth_fetch_order *order,
     code = curl_easy_perform(fetch->easy);
     fetch->has_reached =
         code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST && code != CURLE_COULDNT_RESOLVE_PROXY;
-    host_text(order->url, host);
+    if (order->socket)
+        (void)snprintf(host, sizeof(host), "unix:%s", order->socket); /* 107 bytes, or it was not reached */
+    else
+        host_text(order->url, host);
     if (code == CURLE_OK)
         (void)curl_easy_getinfo(fetch->easy, CURLINFO_RESPONSE_CODE, status_out); /* known after a transfer */
     else if (code == CURLE_WRITE_ERROR || code == CURLE_ABORTED_BY_CALLBACK)

@@ -24,12 +24,20 @@ hth_fetch *hth_fetch_new(void);
 void hth_fetch_free(hth_fetch *fetch); /* accepts NULL */
 
 /*
+ * The address of a page of a server: out receives base, which is "http://host:8080", "https://..." or
+ * "unix:/path/of/a.sock", and path behind it. *socket_out is the path of the socket, within base, or NULL. False: it is
+ * too long.
+ */
+bool hth_fetch_address(const char *base, const char *path, char out[HTH_FETCH_URL_BYTES], const char **socket_out);
+
+/*
  * Bytes of the body of an answer with this status, in order; hth_fetch_header may be asked. False ends the transfer.
  */
 typedef bool (*hth_fetch_bytes_fn)(hth_fetch *fetch, long status, const void *bytes, size_t n_bytes, void *user_data);
 
 typedef struct hth_fetch_order {
     const char *url;                   /* http or https */
+    const char *socket;                /* the unix socket on which its server listens; NULL: by the address */
     const char *key;                   /* of a client, for the header Authorization; NULL: none */
     const char *accept;                /* the types of the body that are wanted; NULL: any */
     uint64_t begin, end;               /* the bytes to ask for, half-open; end 0: all, without a header Range */

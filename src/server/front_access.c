@@ -122,8 +122,26 @@ bool hth_front_may_administer(hth_front_request *r)
     hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
                  hth_front_has_keys(r) || hth_server_has_admin(r->options->options)
                      ? "this page needs a key with 'admin = true', or the listener that 'admin' configures"
-                     : "this server has no address for operators; start it with --admin 127.0.0.1:8090 and ask "
-                       "there, or make an operator's key ('hearth help key')");
+                     : "this server has no address for operators; start it with --admin unix:FILE (or --admin "
+                       "127.0.0.1:8090, which all accounts of the machine reach) and ask there, or make an operator's "
+                       "key ('hearth help key')");
+    hth_front_request_refuse(r, &error, "forbidden");
+    return false;
+}
+
+bool hth_front_may_name_paths(hth_front_request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+    const hth_key_use *use = r->use ? r->use : find_key(r->front, r->exchange);
+
+    if (hth_http_tag(r->exchange) == HTH_FRONT_ADMIN && strcmp(r->peer, "unix") == 0)
+        return true;
+    if (use && hth_key_use_key(use)->is_admin && !is_expired(use))
+        return true;
+    hth_api_fail(&error, HTH_API_FORBIDDEN, NULL,
+                 "this order names files that the server reads and folders that it writes, and every account of this "
+                 "machine reaches this address; show a key with 'admin = true' ('hearth help key'), or let 'admin' be "
+                 "a unix socket (--admin unix:/run/hearth/admin.sock) and order there");
     hth_front_request_refuse(r, &error, "forbidden");
     return false;
 }

@@ -148,7 +148,8 @@ static void operate(hth_front_request *r)
     const bool is_post = strcmp(r->method, "POST") == 0;
     hth_admin admin;
 
-    if (r->route->kind == HTH_ROUTE_ADMIN && !hth_front_may_administer(r))
+    if (r->route->kind == HTH_ROUTE_ADMIN &&
+        (!hth_front_may_administer(r) || (hth_admin_names_paths(r->method, r->path) && !hth_front_may_name_paths(r))))
         return;
     hth_front_admin_fill(front, &admin);
     if (r->route->kind == HTH_ROUTE_ADMIN && strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0)
@@ -284,12 +285,15 @@ static void refuse_page(hth_front_request *r)
     hth_front_request_refuse(r, &error, "forbidden");
 }
 
-/* A page whose name was made to lead here (DNS rebinding) reads without an Origin. */
+/*
+ * A page whose name was made to lead here (DNS rebinding) reads without an Origin. A browser reaches a unix socket
+ * through a forwarded port; other clients name no host there, or any word. Only a name with a dot is a site's.
+ */
 static bool is_rebound(const hth_front_request *r)
 {
     const char *host = hth_http_header(r->exchange, "Host");
 
-    return host && strcmp(r->peer, "unix") != 0 && strcmp(r->path, "/metrics") != 0 &&
+    return host && (strcmp(r->peer, "unix") != 0 || strchr(host, '.')) && strcmp(r->path, "/metrics") != 0 &&
            !hth_host_is_own(r->options->options, host);
 }
 

@@ -74,6 +74,12 @@ bool hth_front_identify(hth_front_request *r);
 bool hth_front_admit(hth_front_request *r);
 /* May this client see pages for operators? False when it was refused. */
 bool hth_front_may_administer(hth_front_request *r);
+/*
+ * May it, beyond that, give orders with paths? With an operator's key, or at the operators' unix socket, which is for
+ * the server's user and root: a port on loopback is for every account of the machine, and the server would read its
+ * files for them. False when it was refused.
+ */
+bool hth_front_may_name_paths(hth_front_request *r);
 bool hth_front_may_use(const hth_front_request *r, const char *model);
 
 /* ---- front_page.c ---- */

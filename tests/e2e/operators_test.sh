@@ -61,51 +61,57 @@ serve_stop
 
 # A model is named and forgotten while the server runs, whatever the file of the configuration has become; models of the
 # configuration stay the first ones.
-echo "model tiny { path = '$tiny' }" >"$work/hearth.conf"
-serve --config "$work/hearth.conf" --admin 127.0.0.1:0
+echo "model tiny { path = '$tiny' }" | tee "$work/good.conf" >"$work/hearth.conf"
+serve --config "$work/hearth.conf" --admin "unix:$work/admin.sock"
 admin=$(sed -n 's/^operators. pages on //p' "$work/log")
+expect "the operators' address" "$admin" "unix:$work/admin.sock"
+order() { expected=$1; page=$2; shift 2; ask "$expected" --unix-socket "$work/admin.sock" "http://localhost$page" "$@"; }
 cp "$tiny" "$work/late.gguf"
-ask 400 "$admin/admin/models" -d '{"name":"late","path":"/nowhere/late.gguf"}'; has "/nowhere/late.gguf"
-ask 400 "$admin/admin/models" -d "{\"name\":\"tiny\",\"path\":\"$work/late.gguf\"}"; has "there is a model 'tiny' already"
-ask 201 "$admin/admin/models" -d "{\"name\":\"late\",\"path\":\"$work/late.gguf\"}"
+order 400 "/admin/models" -d '{"name":"late","path":"/nowhere/late.gguf"}'; has "/nowhere/late.gguf"
+order 400 "/admin/models" -d "{\"name\":\"tiny\",\"path\":\"$work/late.gguf\"}"; has "there is a model 'tiny' already"
+order 201 "/admin/models" -d "{\"name\":\"late\",\"path\":\"$work/late.gguf\"}"
 ask 200 "$url/v1/completions" -d '{"model":"late","prompt":"Once","max_tokens":2}'; has '"model": *"late"'
-ask 200 "$admin/admin/models"; cp "$work/reply" "$work/out"
+order 200 "/admin/models"; cp "$work/reply" "$work/out"
 line=/proc/$(value 'r.models[1].pid')/cmdline
 [ ! -r "$line" ] || expect "names on a worker's command line" "$(tr '\0' '\n' <"$line" | grep -c -e '^--name$')" 1
-ask 200 "$admin/admin/reload" -X POST; ask 200 "$url/v1/models/late"
+order 200 "/admin/reload" -X POST; ask 200 "$url/v1/models/late"
 ask 200 "$url/v1/completions" -d '{"prompt":"Once","max_tokens":2}'; has '"model": *"tiny"'
 # While its file is gone, reloads leave it out.
 mv "$work/late.gguf" "$work/away"
-ask 200 "$admin/admin/reload" -X POST; ask 404 "$url/v1/models/late"
+order 200 "/admin/reload" -X POST; ask 404 "$url/v1/models/late"
 logged "model 'late', which an operator's order added, is left out until the next reload"
 mv "$work/away" "$work/late.gguf"
-ask 200 "$admin/admin/reload" -X POST; ask 200 "$url/v1/models/late"
+order 200 "/admin/reload" -X POST; ask 200 "$url/v1/models/late"
 ask 200 "$url/v1/completions" -d '{"model":"late","prompt":"Once","max_tokens":2}'
-ask 404 "$admin/admin/models/tiny" -X DELETE; has "was named while the server runs"
-ask 200 "$admin/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
+order 404 "/admin/models/tiny" -X DELETE; has "was named while the server runs"
+order 200 "/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
 logged "orders DELETE /admin/models/late"
-ask 404 "$admin/admin/models/late" -X DELETE
+order 404 "/admin/models/late" -X DELETE
 echo "model tiny { path = '$tiny'; contxt = 5 }" >"$work/hearth.conf"
 n=$(grep -c 'was read anew' "$work/log")
-ask 400 "$admin/admin/reload" -X POST; has "'contxt' is no key"
+order 400 "/admin/reload" -X POST; has "'contxt' is no key"
 late="{\"name\":\"late\",\"path\":\"$work/late.gguf\""
-ask 201 "$admin/admin/models" -d "$late,\"context\":512,\"aliases\":[\"later\"],\"start\":\"at-once\",\"cache\":{\"salt\":\"x\"}}"
-ask 400 "$admin/admin/models" -d "$late}"; has "there is a model 'late' already"
+order 201 "/admin/models" -d "$late,\"context\":512,\"aliases\":[\"later\"],\"start\":\"at-once\",\"cache\":{\"salt\":\"x\"}}"
+order 400 "/admin/models" -d "$late}"; has "there is a model 'late' already"
 ask 200 "$url/v1/completions" -d '{"model":"later","prompt":"Once","max_tokens":2}'; has '"model": *"later"'
-ask 200 "$admin/admin/config"; cp "$work/reply" "$work/out"
+order 200 "/admin/config"; cp "$work/reply" "$work/out"
 expect "options of a named model" "$(value 'r.models[1].worker.join(" ").match(/--ctx 512/) + " " + r.models[1].start')" \
   "--ctx 512 at-once"
-ask 200 "$admin/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
+order 200 "/admin/models/late" -X DELETE; ask 404 "$url/v1/models/late"
 for wrong in '"contxt":512}' '"context":"much"}' '"aliases":["tiny"]}' '"preset":"none"}'; do
-  ask 400 "$admin/admin/models" -d "$late,$wrong"
+  order 400 "/admin/models" -d "$late,$wrong"
 done
+
+order 200 /admin/config -H 'Host: x'
+order 403 /admin/config -H 'Host: evil.example'; has "not served under the name 'evil.example'"
+order 403 /admin/config -H 'Origin: http://evil.example'
 
 # The same as commands, with the flags of models.
 export HEARTH_URL=$admin
 cd "$work"
 expect "the answer to add" "$("$hearth" models add late late.gguf --ctx 768 --alias later --alias latest --pinned --temp 0.5 \
   --policy min_tokens=7 --ram 64M --stalled-ms 40s)" "late: added"
-ask 200 "$admin/admin/config"; cp "$work/reply" "$work/out"
+order 200 "/admin/config"; cp "$work/reply" "$work/out"
 for option in "--ctx 768" "--temp 0.5" "--policy min_tokens=7" "--stalled-ms 40s" "--model $work/late.gguf"; do
   expect "the option $option" "$(value "r.models[1].worker.join(' ').includes('$option')")" true
 done
@@ -123,6 +129,25 @@ refuse 2 "takes the names of models" models forget
 cd - >/dev/null
 expect "reloads by orders" "$(grep -c 'was read anew' "$work/log")" "$n"
 logged "an operator's order added model 'late'"
+serve_stop
+
+# A port is for every account of the machine. So an order that names paths needs an operator's key there, and a page
+# reaches a socket through a forwarded port under a name of the server only.
+root=$("$hearth" key new --name root --admin --file "$work/keys" 2>/dev/null)
+alice=$("$hearth" key new --name alice --file "$work/keys" 2>/dev/null)
+serve --config "$work/good.conf" --start on-demand --admin 127.0.0.1:0 --keys "$work/keys"
+admin=http://127.0.0.1:$(sed -n 2p "$work/port")
+echo secret >"$work/secret"
+for key in '' "x-api-key: $alice" "x-api-key: wrong"; do
+  ask 403 "$admin/admin/models" ${key:+-H "$key"} -d "$late,\"chat_template\":\"$work/secret\"}"; has "admin = true"; has "unix"
+  ask 403 "$admin/admin/models" ${key:+-H "$key"} -d "$late,\"cache\":{\"directory\":\"$work/made\"}}"
+  ask 200 "$admin/admin/models"
+done
+[ ! -e "$work/made" ] || fail "a refused order makes a folder"
+ask 201 "$admin/admin/models" -H "x-api-key: $root" -d "$late}"
+ask 200 "$admin/admin/models/late" -X DELETE
+ask 201 "$url/admin/models" -H "Authorization: Bearer $root" -d "$late}"
+expect "an order on a port without a key" "$("$hearth" models add other "$tiny" --url "$admin" 2>&1 | grep -c 'needs\|show a key')" 1
 serve_stop
 
 # /health waits for the first model, as in llama-server. A model whose file is cut short never loads.

@@ -9,7 +9,7 @@ stop_all() {
   if [ -n "$request" ]; then kill "$request" 2>/dev/null || true; fi
   serve_kill
 }
-look() { curl -s "$admin_url$1" >"$work/out" || fail "the operators' page does not answer"; }
+look() { curl -s $via "$admin_url$1" >"$work/out" || fail "the operators' page does not answer"; }
 state() { look /admin/models && value "r.models.find((m) => m.name == '$1').state"; }
 until_is() { # WHAT-IT-IS COMMAND...
   is=$1; shift
@@ -25,16 +25,17 @@ use() { echo "$1" >"$work/use.new" && mv "$work/use.new" "$work/use"; }
 long=$(seq -s ' ' 200)
 
 use 0.10
-serve -m "one=$tiny" -m "two=$tiny" -m "stay=$tiny" -m "late=$tiny" --start on-demand --admin 127.0.0.1:0 \
+serve -m "one=$tiny" -m "two=$tiny" -m "stay=$tiny" -m "late=$tiny" --start on-demand --admin "unix:$work/admin.sock" \
   --cache "$work/cache" --pressure-command "cat '$work/use'" --pressure-poll-ms 50 --pressure-min-evict-bytes 1K
-admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+admin_url=http://localhost
+via="--unix-socket $work/admin.sock" # an order names a model
 until_is false pressed
 for model in one two; do completion "$model"; until_is true rows "$model"; done
 
 # A little too much: rows of the model that was used least recently leave, and no model.
-curl -sN "$admin_url/admin/events" >"$work/events" &
+curl -sN $via "$admin_url/admin/events" >"$work/events" &
 listener=$!
-curl -s -X POST "$admin_url/admin/pressure" -d '{"free":1}' >"$work/out" || fail "no memory is freed by order"
+curl -s $via -X POST "$admin_url/admin/pressure" -d '{"free":1}' >"$work/out" || fail "no memory is freed by order"
 [ "$(value 'r.freeing > 0')" = true ] || fail "the order frees nothing: $(cat "$work/out")"
 for _ in $(seq 600); do if grep -q '"tier":"ram".*"reason":"pressure"' "$work/events"; then break; fi; sleep 0.05; done
 grep -q '"model":"one","tier":"ram","bytes":[1-9][0-9]*,"reason":"pressure"' "$work/events" || fail "no row left: $(cat "$work/events")"
@@ -53,7 +54,7 @@ until_is stopped state two
 kill -0 "$request" 2>/dev/null && expect "state of a busy model" "$(state stay)" ready
 grep -q '^event: pressure$' "$work/events" || fail "nobody is told of pressure: $(cat "$work/events")"
 grep -q '"model":"one","reason":"pressure","again":false' "$work/events" || fail "nobody is told of a model that leaves: $(cat "$work/events")"
-curl -s "$admin_url/metrics" >"$work/metrics"
+curl -s $via "$admin_url/metrics" >"$work/metrics"
 grep -q '^hearth_memory_pressure{source="command"} 1$' "$work/metrics" || fail "the metrics say: $(grep hearth_memory_ "$work/metrics")"
 grep -q '^hearth_memory_use_ratio{source="command"} 1$' "$work/metrics" || fail "the metrics say: $(grep hearth_memory_ "$work/metrics")"
 kill "$request" 2>/dev/null || true
@@ -79,13 +80,13 @@ rm "$work/use"
 for _ in $(seq 600); do if grep -q "source of memory pressure 'command' fails" "$work/log"; then break; fi; sleep 0.05; done
 expect "lines about a command that fails" "$(grep -c "source of memory pressure 'command' fails" "$work/log")" 1
 expect "pressure without a source" "$(pressed)" false
-ask 400 -X POST "$admin_url/admin/pressure" -d '{"free":"much"}'; has "a number of bytes above 0"
+ask 400 $via -X POST "$admin_url/admin/pressure" -d '{"free":"much"}'; has "a number of bytes above 0"
 kill "$listener" 2>/dev/null || true
 
 # Marks are set while the server runs, alone or with an order to free memory; a wrong one changes nothing.
 mark() { look /admin/pressure && value "r.settings.$1"; }
 ordered() { look /admin/pressure && value 'r.ordered.join()'; }
-order() { curl -s -o "$work/out" -w '%{http_code}' -X POST "$admin_url/admin/pressure" -d "$1"; }
+order() { curl -s $via -o "$work/out" -w '%{http_code}' -X POST "$admin_url/admin/pressure" -d "$1"; }
 use 0.50
 until_is false pressed
 expect "settings of orders at first" "$(ordered)" ""
@@ -106,16 +107,16 @@ expect "status of an order to turn it on" "$(order '{"off":false}')" 200
 until_is true pressed
 
 # A model that is named leaves them; a reload sets them back.
-ask 201 -X POST "$admin_url/admin/models" -d "{\"name\":\"new\",\"path\":\"$tiny\"}"
+ask 201 $via -X POST "$admin_url/admin/models" -d "{\"name\":\"new\",\"path\":\"$tiny\"}"
 expect "the high mark after a model was named" "$(mark high_percent)" 45
-ask 200 -X POST "$admin_url/admin/reload"
+ask 200 $via -X POST "$admin_url/admin/reload"
 expect "settings of orders after a reload" "$(ordered)" ""
 expect "the high mark after a reload" "$(mark high_percent)" 95
 until_is false pressed
 serve_stop
 
 serve -m "one=$tiny" --start on-demand --admin 127.0.0.1:0 --no-pressure --cache "$work/cache"
-admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
+admin_url=http://127.0.0.1:$(sed -n 2p "$work/port") via=
 look /admin/pressure
 expect "sources that are off" "$(value 'Object.keys(r.sources).length')" 0
 serve_stop
@@ -130,13 +131,13 @@ serve -m "one=$tiny" --start on-demand --admin 127.0.0.1:0 --cache "$work/cache"
 admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
 until_is true of_library pressed
 library_is half
-ask 200 -X POST "$admin_url/admin/reload"
+ask 200 $via -X POST "$admin_url/admin/reload"
 until_is 0.5 of_library use
 expect "pressure when the library tells less" "$(of_library pressed)" false
 fails=0
 for symbol in crashes fails hangs; do
   library_is "$symbol"
-  ask 200 -X POST "$admin_url/admin/reload"
+  ask 200 $via -X POST "$admin_url/admin/reload"
   fails=$((fails + 1))
   for _ in $(seq 600); do
     if [ "$(grep -c "source of memory pressure 'library' fails" "$work/log")" = "$fails" ]; then break; fi
@@ -145,7 +146,7 @@ for symbol in crashes fails hangs; do
   expect "lines about a library that $symbol" "$(grep -c "source of memory pressure 'library' fails" "$work/log")" "$fails"
   expect "pressure of a library that $symbol" "$(of_library pressed)" false
   library_is half
-  ask 200 -X POST "$admin_url/admin/reload"
+  ask 200 $via -X POST "$admin_url/admin/reload"
   until_is 0.5 of_library use
 done
 grep -q "returned 7; it must set both numbers" "$work/log" || fail "the log does not have the number of a library that fails"

@@ -45,9 +45,11 @@ for command in "${entry%% *}" "${health%% *}"; do
 done
 case $entry in *'--config /etc/hearth/hearth.conf '*":$(of 2 EXPOSE)") ;; *) fail "'$entry' does not listen on port $(of 2 EXPOSE)" ;; esac
 admin=$(sed -n 's/^admin = "\(.*\)";/\1/p' "$source/packaging/hearth.conf")
-[ "$health" = "hearth ps --url http://$admin" ] || fail "the health check is '$health', and the server has '$admin'"
+[ "$health" = "hearth ps --url $admin" ] || fail "the health check is '$health', and the server has '$admin'"
+socket=${admin#unix:}
+of 2 RUN | grep -q "install -d -o $user -g $user -m 700 .*${socket%/*}" || fail "$user has no folder for '$admin'"
 options=$(echo "${entry#hearth }" | sed "s,/etc/hearth/hearth.conf,$source/packaging/hearth.conf,")
 # shellcheck disable=SC2086
-"$build/hearth" $options --models-dir "$source/models" --cache "$work/cache" --allow-public-without-keys --check ||
+"$build/hearth" $options --admin "unix:$work/admin.sock" --models-dir "$source/models" --cache "$work/cache" --allow-public-without-keys --check ||
   fail "the server refuses '$entry'"
 echo "the statements agree with the packages"

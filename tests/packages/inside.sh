@@ -47,12 +47,13 @@ command_of() { sed -n "s/^$1=//p" $unit; }
 expect "the user of the service" "$(getent passwd hearth | cut -d: -f6-)" "/var/lib/hearth:/usr/sbin/nologin"
 story=$(yes 'the fox ran over a hill and saw an old river' | head -n 20)
 printf '{"model": "hearth-tiny", "prompt": "%s", "max_tokens": 8, "temperature": 0}' "$(echo $story)" >request
-install -d -o hearth -g hearth /var/lib/hearth /var/cache/hearth /var/log/hearth /run/hearth
+install -d -o hearth -g hearth /var/lib/hearth /var/cache/hearth /var/log/hearth
+install -d -m 700 -o hearth -g hearth /run/hearth
 as_service='setpriv --reuid hearth --regid hearth --clear-groups env -i HOME=/var/lib/hearth'
 # shellcheck disable=SC2046
 $as_service $(command_of ExecStartPre) >log 2>&1 || fail "the configuration of the package is wrong"
 # shellcheck disable=SC2046
-$as_service $(command_of ExecStart) --listen 127.0.0.1:0 --admin 127.0.0.1:0 --port-file /run/hearth/ports >log 2>&1 &
+$as_service $(command_of ExecStart) --listen 127.0.0.1:0 --port-file /run/hearth/ports >log 2>&1 &
 server=$!
 trap 'kill -KILL $server 2>/dev/null' EXIT
 # wait_for WHAT COMMAND...: up to a minute
@@ -72,8 +73,12 @@ cp hearth-tiny.gguf /var/lib/hearth/models/
 wait_for "the server does not find its model" has_model
 curl -s "$url/v1/completions" -d @request >reply || fail "the server does not answer"
 grep -q '"completion_tokens": *[1-9]' reply || fail "the server answers $(cat reply)"
-hearth ps --url "http://127.0.0.1:$(sed -n 2p /run/hearth/ports)" | grep -q hearth-tiny ||
-  fail "hearth ps does not show the model"
+# The operators' pages are for root and the server's user.
+admin=/run/hearth/admin.sock
+expect "the mode of the operators' socket" "$(stat -c '%U %a' $admin)" "hearth 600"
+hearth ps --url unix:$admin | grep -q hearth-tiny || fail "hearth ps does not show the model"
+setpriv --reuid nobody --regid nogroup --clear-groups hearth ps --url unix:$admin >log 2>&1 &&
+  fail "every account reaches the operators' pages"
 kill -TERM $server
 wait $server || fail "the server ends with $?"
 trap - EXIT
