@@ -78,17 +78,19 @@ void hth_supervisor_tell_wait(const hth_supervisor *supervisor, const char *mode
     out[0] = 0;
 }
 
-size_t hth_supervisor_n(const hth_supervisor *supervisor)
+bool hth_supervisor_view_of(const hth_supervisor *supervisor, const char *model, hth_worker_view *out)
 {
     (void)supervisor;
-    return 0;
+    (void)model;
+    (void)out;
+    return false;
 }
 
-void hth_supervisor_view(const hth_supervisor *supervisor, size_t i, hth_worker_view *out)
+void hth_supervisor_note_served(hth_supervisor *supervisor, const char *model, uint64_t generation)
 {
     (void)supervisor;
-    (void)i;
-    *out = (hth_worker_view){ .model = "tiny" };
+    (void)model;
+    (void)generation;
 }
 
 /* ---- the servers ---- */

@@ -123,7 +123,9 @@ void hth_api_parse_messages(hth_api_parse *parse)
     hth_fields_integer(&parse->body, "max_tokens", 0, INT32_MAX, &n_tokens);
     hth_api_set_length(parse, n_tokens);
     hth_fields_bool(&parse->body, "stream", &request->stream);
-    hth_fields_float(&parse->body, "temperature", 0, 2, &sampling->temperature);
+    hth_fields_float(&parse->body, "temperature", -1e9, 2, &sampling->temperature);
+    if (sampling->temperature < 0)
+        sampling->temperature = 0; /* greedy, as in the other APIs */
     hth_fields_float(&parse->body, "top_p", 0, 1, &sampling->top_p);
     hth_fields_integer(&parse->body, "top_k", -1, INT32_MAX, &top_k);
     sampling->top_k = top_k < 0 ? 0 : (int32_t)top_k; /* both mean all tokens */

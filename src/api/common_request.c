@@ -123,10 +123,15 @@ void hth_api_set_length(hth_api_parse *parse, json_int_t n)
 void hth_api_parse_seed(hth_api_parse *parse, json_int_t low)
 {
     json_int_t seed = -1;
+    double real;
 
     if (!hth_fields_has(&parse->body, "seed"))
         return;
     hth_fields_integer(&parse->body, "seed", low, INT64_MAX, &seed);
+    real =
+        json_real_value(hth_fields_any(&parse->body, "seed")); /* of 64 bits without a sign, as some clients draw it */
+    if (real >= 0x1p63 && real < 0x1p64)
+        seed = (json_int_t)((uint64_t)real & INT64_MAX);
     /* The sign of another negative seed goes, so that no seed counted up from it is HEARTH_SEED_RANDOM. */
     parse->request->sampling.seed = seed == -1 ? HEARTH_SEED_RANDOM : (uint64_t)seed & INT64_MAX;
 }

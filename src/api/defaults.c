@@ -73,8 +73,7 @@ static void take(hth_api_defaults *to, size_t offset, double value)
             continue;
         if (row->kind == HTH_API_SIGNED && value == -1)
             value = 0; /* some write -1 for "all" */
-        if (value >= row->low && value <= row->high &&
-            (row->kind == HTH_API_REAL || row->kind == HTH_API_OFF || value == floor(value)))
+        if (value >= row->low && value <= row->high && (hth_api_number_is_real(row) || value == floor(value)))
             *number_of(to, offset) = value;
     }
 }

@@ -168,7 +168,11 @@ void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t l
 
     if (!value)
         return;
-    if (json_is_real(value) && floor(real) == real && fabs(real) <= 9e15)
+    /* A limit that is too large for its type means as many as there is room for. */
+    if ((json_is_real(value) && real > (double)high && high >= INT32_MAX) ||
+        (json_is_integer(value) && number > high && high >= INT32_MAX))
+        number = high;
+    else if (json_is_real(value) && floor(real) == real && fabs(real) <= 9e15)
         number = (json_int_t)real; /* some clients write 1.0 for 1 */
     else if (json_is_real(value) && floor(real) == real)
         hth_fields_fail(fields, HTH_API_INVALID_VALUE, name,

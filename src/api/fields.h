@@ -35,6 +35,7 @@ void hth_fields_require(const hth_fields *fields, const char *name);
 void hth_fields_bool(const hth_fields *fields, const char *name, bool *out);
 void hth_fields_number(const hth_fields *fields, const char *name, double low, double high, double *out);
 void hth_fields_float(const hth_fields *fields, const char *name, double low, double high, float *out);
+/* high from INT32_MAX on is no bound of the field but its type's: a larger number counts as high. */
 void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, json_int_t *out);
 void hth_fields_u32(const hth_fields *fields, const char *name, json_int_t low, json_int_t high, uint32_t *out);
 void hth_fields_string(const hth_fields *fields, const char *name, size_t bytes_max, const char **out);

@@ -15,8 +15,10 @@ json_t *hth_api_native_settings(const hearth_request *request)
         const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
         double value = hth_api_sampling_get(number, s); /* -1: the context's size, which is unknown here */
 
+        if (number->kind == HTH_API_OFF && value == 0)
+            value = number->off;
         json_object_set_new(settings, number->name,
-                            number->kind == HTH_API_REAL ? json_real(value) : json_integer((json_int_t)value));
+                            hth_api_number_is_real(number) ? json_real(value) : json_integer((json_int_t)value));
     }
     json_object_set_new(settings, "n_predict", json_integer(request->n_predict));
     json_object_set_new(settings, "ignore_eos", json_boolean(request->ignore_eos));

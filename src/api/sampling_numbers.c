@@ -3,13 +3,19 @@
  */
 #include "api/sampling_numbers.h"
 
-#define NUMBER(name, config, field, kind, low, high)                                                               \
-    {                                                                                                              \
-        name, config, offsetof(hth_api_sampling_values, field), offsetof(hearth_sampling, field), kind, low, high, \
+#define NUMBER(name, config, field, kind, low, high)                                                                  \
+    {                                                                                                                 \
+        name, config, offsetof(hth_api_sampling_values, field), offsetof(hearth_sampling, field), kind, low, high, 0, \
+    }
+/* off: what llama-server writes where it is off */
+#define SWITCHED(name, config, field, high, off)                                                                  \
+    {                                                                                                             \
+        name, config, offsetof(hth_api_sampling_values, field), offsetof(hearth_sampling, field), HTH_API_OFF, 0, \
+            high, off,                                                                                            \
     }
 
 const hth_api_sampling_number hth_api_sampling_numbers[HTH_API_SAMPLING_NUMBERS] = {
-    NUMBER("temperature", "temperature", temperature, HTH_API_REAL, 0, 1000),
+    SWITCHED("temperature", "temperature", temperature, 1000, 0),
     NUMBER("top_k", "top_k", top_k, HTH_API_SIGNED, 0, INT32_MAX),
     NUMBER("top_p", "top_p", top_p, HTH_API_REAL, 0, 1),
     NUMBER("min_p", "min_p", min_p, HTH_API_REAL, 0, 1),
@@ -24,15 +30,20 @@ const hth_api_sampling_number hth_api_sampling_numbers[HTH_API_SAMPLING_NUMBERS]
     NUMBER("dry_penalty_last_n", NULL, dry_last_n, HTH_API_WINDOW, -1, HTH_API_LAST_N_MAX),
     NUMBER("xtc_probability", NULL, xtc_probability, HTH_API_REAL, 0, 1),
     NUMBER("xtc_threshold", NULL, xtc_threshold, HTH_API_REAL, 0, 1),
-    NUMBER("top_n_sigma", NULL, top_n_sigma, HTH_API_OFF, 0, 1000),
-    NUMBER("dynatemp_range", NULL, dynatemp_range, HTH_API_OFF, 0, 1000),
+    SWITCHED("top_n_sigma", NULL, top_n_sigma, 1000, -1),
+    SWITCHED("dynatemp_range", NULL, dynatemp_range, 1000, 0),
     NUMBER("dynatemp_exponent", NULL, dynatemp_exponent, HTH_API_REAL, 0, 10),
     NUMBER("mirostat", NULL, mirostat, HTH_API_SIGNED, 0, 2),
     NUMBER("mirostat_tau", NULL, mirostat_tau, HTH_API_REAL, 0, 100),
     NUMBER("mirostat_eta", NULL, mirostat_eta, HTH_API_REAL, 0, 1),
-    NUMBER("adaptive_target", NULL, adaptive_target, HTH_API_OFF, 0, 1),
+    SWITCHED("adaptive_target", NULL, adaptive_target, 1, -1),
     NUMBER("adaptive_decay", NULL, adaptive_decay, HTH_API_REAL, 0, 0.99),
 };
+
+bool hth_api_number_is_real(const hth_api_sampling_number *number)
+{
+    return number->kind == HTH_API_REAL || number->kind == HTH_API_OFF;
+}
 
 double hth_api_sampling_get(const hth_api_sampling_number *number, const hearth_sampling *sampling)
 {

@@ -7,6 +7,7 @@
 #ifndef HTH_API_SAMPLING_NUMBERS_H
 #define HTH_API_SAMPLING_NUMBERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,11 +59,14 @@ typedef struct hth_api_sampling_number {
     size_t in_sampling; /* the offset in hearth_sampling */
     hth_api_number_kind kind;
     double low, high;
+    double off; /* HTH_API_OFF: as llama-server writes that it is off */
 } hth_api_sampling_number;
 
 enum { HTH_API_SAMPLING_NUMBERS = sizeof(hth_api_sampling_values) / sizeof(double) };
 extern const hth_api_sampling_number hth_api_sampling_numbers[HTH_API_SAMPLING_NUMBERS];
 
+/* Does it have a fraction? */
+bool hth_api_number_is_real(const hth_api_sampling_number *number);
 /* The number in sampling, with -1 for the whole context. */
 double hth_api_sampling_get(const hth_api_sampling_number *number, const hearth_sampling *sampling);
 /* Set it to a value from low to high; -1 as above. */

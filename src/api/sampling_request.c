@@ -114,7 +114,7 @@ static void parse_number(const hth_fields *body, const char *name, const hth_api
 
     if (!hth_fields_has(body, name))
         return;
-    if (number->kind == HTH_API_REAL || number->kind == HTH_API_OFF) {
+    if (hth_api_number_is_real(number)) {
         hth_fields_number(body, name, number->kind == HTH_API_OFF ? -1e9 : number->low, high, &value);
         value = number->kind == HTH_API_OFF && value < 0 ? 0 : value;
     } else {

@@ -71,6 +71,8 @@ static void write_message(hearth_error *err, hearth_status status, int errnum, c
     err->status = status;
     err->system_errno = errnum;
     err->retry_after_s = 0;
+    err->n_tokens = 0;
+    err->n_tokens_max = 0;
     memset(err->reserved, 0, sizeof(err->reserved));
     n = vsnprintf(err->message, sizeof(err->message), format, arguments);
     if (n < 0)

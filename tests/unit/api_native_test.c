@@ -10,6 +10,7 @@
 #include "api/model_pages.h"
 #include "api/prepare.h"
 #include "api/request_parse.h"
+#include "api/sampling_numbers.h"
 #include "api/usage.h"
 #include "support/api.h"
 #include "support/api_run.h"
@@ -55,6 +56,47 @@ TEST(every_option_of_sampling_arrives)
     assert_true(r->options.no_cache_read && r->wants_tokens && r->options.run_timeout_ms == 50);
 }
 
+STUB_TEST(settings_come_back_as_they_were_sent)
+{
+    enum { DRY_BASE = offsetof(hth_api_sampling_values, dry_base) / sizeof(double) }; /* it must be at least 1 */
+
+    for (int is_off = 0; is_off < 2; is_off++) {
+        hth_buffer body = { .text = NULL };
+        hth_test_answer answer;
+        const json_t *settings;
+
+        hth_buffer_add_text(&body, "{\"prompt\":\"a\",\"n_predict\":1");
+        for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
+            const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
+            char member[64];
+
+            (void)snprintf(member, sizeof(member), ",\"%s\":%s", number->name,
+                           is_off && number->kind == HTH_API_OFF ? "-3"
+                           : i == DRY_BASE                       ? "1.5"
+                           : hth_api_number_is_real(number)      ? "0.5"
+                                                                 : "2");
+            hth_buffer_add_text(&body, member);
+        }
+        hth_buffer_add_text(&body, "}");
+        answer = hth_test_api_run(f->model, HTH_API_NATIVE_COMPLETION, hth_buffer_text(&body));
+        if (answer.status != 200)
+            fail_msg("%s: %s", hth_buffer_text(&body), hth_buffer_text(&answer.text));
+        settings = hth_test_at(hth_test_json(hth_buffer_text(&answer.text)), "generation_settings");
+        for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
+            const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
+            const double wanted = is_off && number->kind == HTH_API_OFF ? number->off
+                                : i == DRY_BASE                         ? 1.5
+                                : hth_api_number_is_real(number)        ? 0.5
+                                                                        : 2;
+
+            if (json_number_value(json_object_get(settings, number->name)) != wanted)
+                fail_msg("%s is %g, not %g", number->name, json_number_value(json_object_get(settings, number->name)),
+                         wanted);
+        }
+        hth_buffer_deinit(&body);
+    }
+}
+
 STUB_TEST(what_is_wrong_is_an_error_of_llama_cpps_shape)
 {
     static const struct {
@@ -66,7 +108,7 @@ STUB_TEST(what_is_wrong_is_an_error_of_llama_cpps_shape)
         { HTH_API_NATIVE_COMPLETION, "{}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":{}}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":[[]]}", "invalid_request_error", 400 },
-        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"temperature\":-1}", "invalid_request_error", 400 },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"temperature\":\"hot\"}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"stream\":1}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"logit_bias\":[[1]]}", "invalid_request_error", 400 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"a\",\"mirostat\":3}", "invalid_request_error", 400 },

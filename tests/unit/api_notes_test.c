@@ -204,8 +204,9 @@ TEST(a_history_with_what_cannot_be_read_still_goes_on)
     assert_string_equal(c->turns[2].parts[1], "[part left out]");
     assert_string_equal(c->turns[3].parts[0], "[audio left out]");
     assert_string_equal(c->turns[3].parts[1], "What?");
-    assert_string_equal(r->notes.text, "messages[].content[].image_url, messages[].tool_calls[].function.arguments, "
-                                       "messages[].content[].hologram, messages[].content[].input_audio");
+    assert_string_equal(r->notes.text,
+                        "U+0000, messages[].content[].image_url, messages[].tool_calls[].function.arguments, "
+                        "messages[].content[].hologram, messages[].content[].input_audio");
 }
 
 TEST(a_question_of_pictures_alone_is_an_error_that_says_so)

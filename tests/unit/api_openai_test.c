@@ -142,7 +142,6 @@ STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
         { "{" MESSAGES ",\"temperature\":\"hot\"}", "temperature", "invalid_type", 400 },
         { "{" MESSAGES ",\"temperature\":2.1}", "temperature", "invalid_value", 400 },
         { "{" MESSAGES ",\"temperature\":1e999}", "", "invalid_json", 400 },
-        { "{" MESSAGES ",\"seed\":18446744073709551615}", "seed", "invalid_value", 400 },
         { "{" MESSAGES ",\"seed\":-9223372036854775809}", "seed", "invalid_value", 400 },
         { "{" MESSAGES ",\"temperature\":9223372036854775808}", "temperature", "invalid_value", 400 },
         { "{" MESSAGES ",\"max_tokens\":-3}", "max_tokens", "invalid_value", 400 },
