@@ -14,11 +14,9 @@
 
 /* ---- wrong rows ---- */
 
-/* Why a file is not the requested row; NULL when it is. Static strings. */
+/* Why a file is not the row of that name; NULL when it is. Static strings. */
 static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace, const hth_row_meta *expected)
 {
-    uint32_t first_position = info->has_first_position ? info->first_position : 0;
-
     if (!info->has_kind || info->kind != (uint8_t)expected->id.kind)
         return "it is of another kind than its name says";
     if (!info->has_own_key || !hth_key_equal(&info->own_key, &expected->id.key))
@@ -31,11 +29,16 @@ static const char *misfit(const hth_kvc_info *info, const hth_keyspace *keyspace
         return "it belongs to another model";
     if (!hth_keyspace_equal(&info->keyspace, keyspace))
         return "it was made with other context parameters or by another build";
-    if (first_position != expected->first_position || hth_kvc_n_tokens(info) != expected->n_tokens)
-        return "it covers other positions than expected";
-    if (first_position > 0 && (!info->has_parent || !hth_key_equal(&info->parent, &expected->parent)))
-        return "it continues another prefix";
     return NULL;
+}
+
+/* Does the row of that name have the place and the size that an index gave it? */
+static bool is_as_told(const hth_kvc_info *info, const hth_row_meta *expected)
+{
+    uint32_t first_position = info->has_first_position ? info->first_position : 0;
+
+    return first_position == expected->first_position && hth_kvc_n_tokens(info) == expected->n_tokens &&
+           (first_position == 0 || (info->has_parent && hth_key_equal(&info->parent, &expected->parent)));
 }
 
 void hth_cache_note_gone(hth_cache *cache, const hth_row_id *id)
@@ -83,6 +86,20 @@ void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason
     hth_ram_tier_remove(cache->ram, id);
     for (size_t i = 0; i < cache->n_levels; i++)
         reject_file(cache, i, id, reason);
+}
+
+void hth_cache_review(hth_cache *cache, const hth_row_id *id)
+{
+    char hex[2 * HTH_KEY_BYTES + 1];
+
+    hth_hex_encode(id->key.bytes, HTH_KEY_BYTES, hex);
+    hth_info(cache->log, "the index describes cache row %s-%s wrongly; its file is looked at again", hex,
+             hth_row_kind_name(id->kind));
+    hth_ram_tier_remove(cache->ram, id);
+    for (size_t i = 0; i < cache->n_levels; i++) {
+        hth_rejected_add(&cache->rejected, id, cache->levels[i].tier);
+        hth_writer_review(cache->writer, i, id);
+    }
 }
 
 static bool is_bad(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
@@ -169,9 +186,9 @@ void hth_cache_file_abort(hth_cache *cache, hth_row_read *read)
     hth_ram_tier_unpin(cache->ram, read->row);
 }
 
-/* Why the bytes that were read are not the row; NULL when they are. */
+/* Why the bytes that were read are not the row; NULL when they are. *as_told_out: is_as_told. */
 static const char *check_file(const hth_cache *cache, const hth_row_read *read, const hth_keyspace *keyspace,
-                              const hth_row_meta *expected)
+                              const hth_row_meta *expected, bool *as_told_out)
 {
     hth_kvc_info info;
     hth_kvc_fault fault;
@@ -182,6 +199,7 @@ static const char *check_file(const hth_cache *cache, const hth_row_read *read, 
         return hth_kvc_reason_name(fault.reason);
     if (cache->key && !hth_kvc_verify_signature(read->ring.bytes, read->ring.n_bytes, &info, cache->key, &fault))
         return hth_kvc_reason_name(fault.reason);
+    *as_told_out = is_as_told(&info, expected);
     return misfit(&info, keyspace, expected);
 }
 
@@ -189,18 +207,24 @@ hearth_status hth_cache_file_finish(hth_cache *cache, hth_row_read *read, const 
                                     const hth_row_meta *expected, hth_ram_row **row_out, hearth_error *err)
 {
     hth_row_meta meta = *expected;
+    bool as_told = false;
     const char *wrong;
 
     if (read->ring.result != 0) {
         hth_cache_file_abort(cache, read);
         return hth_fail_errno(err, -read->ring.result, "cannot read a cache row");
     }
-    wrong = check_file(cache, read, keyspace, expected);
+    wrong = check_file(cache, read, keyspace, expected, &as_told);
     if (wrong) {
         say_rejected(cache, &expected->id, wrong);
         reject_file(cache, read->level, &expected->id, wrong);
         hth_cache_file_abort(cache, read);
         return hth_fail(err, HEARTH_CORRUPT, "cache row damaged: %s", wrong);
+    }
+    if (!as_told) {
+        hth_cache_file_abort(cache, read);
+        hth_cache_review(cache, &expected->id);
+        return hth_fail(err, HEARTH_CORRUPT, "the index describes the cache row wrongly");
     }
     hth_fs_close(cache->fs, read->ring.fd);
     meta.bytes = read->ring.n_bytes;
@@ -247,6 +271,11 @@ hearth_status hth_cache_lend(hth_cache *cache, const hth_keyspace *keyspace, con
     bool sound =
         hth_kvc_parse_meta(hth_ram_row_slab(row), hth_ram_row_bytes(row), hth_ram_row_bytes(row), &info, &fault, NULL);
 
+    if (sound && !misfit(&info, keyspace, expected) && !is_as_told(&info, expected)) {
+        hth_ram_tier_unpin(cache->ram, row);
+        hth_cache_review(cache, &expected->id);
+        return hth_fail(err, HEARTH_CORRUPT, "the index describes the cache row wrongly");
+    }
     if (!sound || misfit(&info, keyspace, expected)) {
         hth_ram_tier_unpin(cache->ram, row);
         hth_cache_reject(cache, &expected->id, "its bytes in memory changed");

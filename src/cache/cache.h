@@ -107,6 +107,11 @@ void hth_cache_return_unused(hth_cache *cache, hth_borrowed_row *row);
  */
 void hth_cache_reject(hth_cache *cache, const hth_row_id *id, const char *reason);
 /*
+ * An index describes a sound row wrongly: hide the row until a writer thread has checked its file and written what the
+ * file says into the index.
+ */
+void hth_cache_review(hth_cache *cache, const hth_row_id *id);
+/*
  * The same, but before the call returns, and even if the checks find no fault. True: no tier has the row any more. May
  * write to an index: not for the scheduler's thread.
  */

@@ -126,6 +126,12 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
  */
 bool hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const char *reason);
 
+/*
+ * Write into the index what the file of a row says, or set the file aside when it is not sound. False when the index
+ * may still be wrong.
+ */
+bool hth_file_tier_review(hth_file_tier *tier, const hth_row_id *id);
+
 /* Judge a whole file, read again while nobody else may change it: true means set it aside. */
 typedef bool (*hth_file_tier_judge_fn)(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data);
 /*

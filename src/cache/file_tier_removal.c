@@ -207,6 +207,17 @@ bool hth_file_tier_quarantine(hth_file_tier *tier, const hth_row_id *id, const c
     return quarantine(tier, id, is_suspect, tier, reason) != REMOVAL_FAILED;
 }
 
+static bool is_unsound_file(const hth_row_id *id, const uint8_t *bytes, size_t n_bytes, void *user_data)
+{
+    (void)user_data;
+    return is_unsound(id, bytes, n_bytes);
+}
+
+bool hth_file_tier_review(hth_file_tier *tier, const hth_row_id *id)
+{
+    return quarantine(tier, id, is_unsound_file, NULL, "it is not the row of its name") != REMOVAL_FAILED;
+}
+
 /* unwanted: NULL to remove a pinned row, too. */
 static hearth_status remove_row(hth_file_tier *tier, const hth_row_id *id, const hth_unwanted *unwanted,
                                 hearth_error *err)

@@ -523,6 +523,15 @@ bool hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, 
     return all;
 }
 
+bool hth_file_tier_set_review(hth_file_tier_set *set, const hth_row_id *id)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < set->n; i++)
+        all = hth_file_tier_review(set->roots[i], id) && all;
+    return all;
+}
+
 void hth_file_tier_set_quarantine_if(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
                                      void *user_data, const char *reason)
 {

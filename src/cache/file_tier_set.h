@@ -102,6 +102,7 @@ bool hth_file_tier_set_is_pinned(hth_file_tier_set *set, const hth_key *key);
 hearth_status hth_file_tier_set_publish(hth_file_tier_set *set, const hth_row_meta *meta, const uint8_t *bytes,
                                         size_t n_bytes, bool *published_out, hearth_error *err);
 /* Acts in every root that has the row; false when a root may still have the bad row. */
+bool hth_file_tier_set_review(hth_file_tier_set *set, const hth_row_id *id);
 bool hth_file_tier_set_quarantine(hth_file_tier_set *set, const hth_row_id *id, const char *reason);
 void hth_file_tier_set_quarantine_if(hth_file_tier_set *set, const hth_row_id *id, hth_file_tier_judge_fn is_bad,
                                      void *user_data, const char *reason);

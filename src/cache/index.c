@@ -263,18 +263,21 @@ hearth_status hth_index_look(hth_index *index, const hth_row_id *id, hth_row_met
     static const char what[] = "look up a row";
     hth_index_state s = { .complete = false };
     hth_index_read read;
+    hth_row_meta meta;
     hearth_status status = hth_index_reading_begin(index, &read, what, err);
     bool found;
     int rc;
 
     if (status != HEARTH_OK)
         return status;
-    rc = hth_index_row_get(read.txn, &read.dbs, id, out);
+    rc = hth_index_row_get(read.txn, &read.dbs, id, &meta);
     found = rc == 0;
     if (rc == MDB_NOTFOUND) /* a found row needs no more */
         rc = hth_index_state_get(read.txn, &read.dbs, &s);
     status = hth_index_reading_end(index, &read, rc, what, err);
     if (status == HEARTH_OK) {
+        if (found)
+            *out = meta;
         *found_out = found;
         *is_complete_out = s.complete;
     }
@@ -318,7 +321,7 @@ static int collect_children(MDB_txn *txn, const hth_index_dbs *dbs, const hth_ke
         hth_index_child child;
 
         if ((rc = hth_index_decode_child(&value, &child)) != 0 ||
-            (rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &child.id, &out[*n_out]))) != 0)
+            (rc = hth_index_child_get(txn, dbs, parent, &child, &out[*n_out])) != 0)
             break;
         (*n_out)++;
     }
@@ -367,7 +370,7 @@ static int search_leaf(MDB_txn *txn, const hth_index_dbs *dbs, hth_leaf_search *
             continue;
         rc = hth_index_tokens_get(txn, dbs, &child.id, child.n_tokens, &tokens);
         if (rc == 0 && hth_leaf_search_compare(search, tokens, child.n_tokens))
-            rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &child.id, &search->row));
+            rc = hth_index_child_get(txn, dbs, &search->boundary, &child, &search->row);
         if (rc != 0 && rc != MDB_NOTFOUND)
             break;
     }
@@ -399,10 +402,14 @@ hearth_status hth_index_find_leaf(hth_index *index, hth_leaf_search *search, hea
     static const char what[] = "compare rows";
     hth_index_read read;
     hearth_status status = hth_index_reading_begin(index, &read, what, err);
+    hth_leaf_search found = *search;
 
     if (status != HEARTH_OK)
         return status;
-    return hth_index_reading_end(index, &read, search_leaf(read.txn, &read.dbs, search), what, err);
+    status = hth_index_reading_end(index, &read, search_leaf(read.txn, &read.dbs, &found), what, err);
+    if (status == HEARTH_OK)
+        *search = found;
+    return status;
 }
 
 hearth_status hth_index_totals_get(hth_index *index, hth_index_totals *out, hearth_error *err)

@@ -93,6 +93,9 @@ typedef struct hth_index_state {
 int hth_index_must_be_there(int rc);
 
 int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *id, hth_row_meta *out);
+/* The row of a child of this parent. That the two records contradict each other is damage. */
+int hth_index_child_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, const hth_index_child *child,
+                        hth_row_meta *out);
 /* Add or replace a row. */
 int hth_index_row_put(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_head *head, hth_index_totals *totals);
 /*

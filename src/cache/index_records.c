@@ -129,6 +129,21 @@ int hth_index_row_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_row_id *
     return rc ? rc : hth_index_decode_row(id, &value, out);
 }
 
+int hth_index_child_get(MDB_txn *txn, const hth_index_dbs *dbs, const hth_key *parent, const hth_index_child *child,
+                        hth_row_meta *out)
+{
+    hth_row_meta meta;
+    int rc = hth_index_must_be_there(hth_index_row_get(txn, dbs, &child->id, &meta));
+
+    if (rc != 0)
+        return rc;
+    if (!hth_key_equal(&meta.parent, parent) || meta.first_position != child->first_position ||
+        meta.n_tokens != child->n_tokens)
+        return MDB_CORRUPTED;
+    *out = meta;
+    return 0;
+}
+
 int hth_index_state_get(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_state *out)
 {
     MDB_val key = hth_index_value("state", 5), value;

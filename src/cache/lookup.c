@@ -81,6 +81,7 @@ static void find_leaf(hth_lookup *lookup, hth_cache *cache, const hth_lookup_opt
         return;
     if (to_the_end && hth_cache_look(cache, &exact, &meta, n_names) != HEARTH_TIER_NONE &&
         meta.first_position == position && meta.n_tokens == rest) {
+        meta.parent = search.boundary; /* certain, as in find_blocks */
         take_leaf(lookup, &meta, (uint32_t)rest, rest);
         return;
     }

@@ -23,7 +23,7 @@ enum {
     WARN_EVERY = 1000, /* failed writes between two warnings: a full disk fails every one of them */
 };
 
-typedef enum job_kind { JOB_PUBLISH, JOB_SUPERSEDE, JOB_QUARANTINE, JOB_REMOVE } job_kind;
+typedef enum job_kind { JOB_PUBLISH, JOB_SUPERSEDE, JOB_QUARANTINE, JOB_REVIEW, JOB_REMOVE } job_kind;
 
 typedef struct job {
     job_kind kind;
@@ -235,6 +235,10 @@ static void run_job(worker *self, job *next)
         if (hth_file_tier_set_quarantine(writer->options.tiers[next->tier], &next->id, next->reason))
             tell_taken_away(writer, &next->id, next->tier);
         break;
+    case JOB_REVIEW:
+        if (hth_file_tier_set_review(writer->options.tiers[next->tier], &next->id))
+            tell_taken_away(writer, &next->id, next->tier);
+        break;
     case JOB_REMOVE: remove_row(writer, next); break;
     }
     free(next);
@@ -410,16 +414,27 @@ bool hth_writer_supersede(hth_writer *writer, hth_ram_row *row, const hth_row_id
     return queue_row(writer, writer->options.n_tiers - 1, row, superseded);
 }
 
-void hth_writer_quarantine(hth_writer *writer, size_t tier, const hth_row_id *id, const char *reason)
+/* Queue a check of a row of a tier. */
+static void queue_check(hth_writer *writer, job_kind kind, size_t tier, const hth_row_id *id, const char *reason)
 {
     job *next = calloc(1, sizeof(*next));
 
     assert(tier < writer->options.n_tiers);
     if (!next)
         return; /* the row stays and fails its check again */
-    *next = (job){ .kind = JOB_QUARANTINE, .tier = tier, .id = *id, .reason = reason };
+    *next = (job){ .kind = kind, .tier = tier, .id = *id, .reason = reason };
     if (!put(writer, worker_of(writer, id), next, 0))
         free(next);
+}
+
+void hth_writer_quarantine(hth_writer *writer, size_t tier, const hth_row_id *id, const char *reason)
+{
+    queue_check(writer, JOB_QUARANTINE, tier, id, reason);
+}
+
+void hth_writer_review(hth_writer *writer, size_t tier, const hth_row_id *id)
+{
+    queue_check(writer, JOB_REVIEW, tier, id, NULL);
 }
 
 void hth_writer_limits_get(hth_writer *writer, hth_writer_limits *out)

@@ -61,6 +61,8 @@ bool hth_writer_publish(hth_writer *writer, size_t tier, hth_ram_row *row);
 bool hth_writer_supersede(hth_writer *writer, hth_ram_row *row, const hth_row_id *superseded);
 /* Queue a row of a tier for quarantine. reason is a static string. */
 void hth_writer_quarantine(hth_writer *writer, size_t tier, const hth_row_id *id, const char *reason);
+/* Queue a row of a tier for hth_file_tier_review. */
+void hth_writer_review(hth_writer *writer, size_t tier, const hth_row_id *id);
 /* Queue a row for removal from all tiers. successor (NULL: none) is the row that holds its content. */
 void hth_writer_remove(hth_writer *writer, const hth_row_id *id, const hth_row_id *successor);
 

@@ -17,20 +17,13 @@
 
 enum { ROWS_NOTED = 4 }; /* the restored row, and the rows that are read ahead while no device is waited for */
 
-/* Are the used tokens of a row the prompt's? A row that is used in part must also have the key of its own tokens. */
-static bool row_is_of_prompt(const hth_sequence *sequence, const hth_kvc_info *info, const hth_lookup_row *row,
-                             const hearth_token *prompt)
+/* Does a row that begins in the prompt have the key of its tokens? */
+static bool row_has_its_key(const hth_sequence *sequence, const hth_kvc_info *info, const hth_lookup_row *row,
+                            const hearth_token *prompt)
 {
-    const hearth_token *tokens = prompt + row->meta.first_position;
     size_t n_tokens = hth_kvc_n_tokens(info);
     hth_key_stream *stream;
     hth_key key;
-
-    for (size_t i = 0; i < row->n_use; i++)
-        if (hth_kvc_token(info, i) != tokens[i])
-            return false;
-    if (row->n_use == n_tokens)
-        return true; /* its id is the key of these tokens */
 
     stream = hth_key_stream_new(&sequence->keyspace);
     if (!stream)
@@ -71,6 +64,19 @@ static hearth_status put_back(hth_sequence *sequence, const hth_borrowed_row *bo
     return status;
 }
 
+/* Are the used tokens of a row the prompt's? The index or memory said so, and nobody verified that. */
+static bool row_is_of_prompt(const hth_kvc_info *info, const hth_lookup_row *row, const hearth_token *prompt)
+{
+    const hearth_token *tokens = prompt + row->meta.first_position;
+
+    if (row->n_use > hth_kvc_n_tokens(info))
+        return false;
+    for (size_t i = 0; i < row->n_use; i++)
+        if (hth_kvc_token(info, i) != tokens[i])
+            return false;
+    return true;
+}
+
 static hearth_tier slower(hearth_tier a, hearth_tier b)
 {
     return a > b ? a : b;
@@ -82,11 +88,18 @@ static hth_restore_result use_row(hth_sequence *sequence, const hth_borrowed_row
 {
     hth_cache *cache = sequence->place->cache;
     uint32_t end = row->meta.first_position + row->n_use;
+    bool is_of_prompt = row_is_of_prompt(&borrowed->info, row, prompt);
     hearth_error err = { .message = "" };
     hearth_status status;
 
-    if (!row_is_of_prompt(sequence, &borrowed->info, row, prompt)) {
+    /* The id of a row that is used whole is the key of the prompt's tokens. */
+    if (!(is_of_prompt && row->n_use == hth_kvc_n_tokens(&borrowed->info)) &&
+        !row_has_its_key(sequence, &borrowed->info, row, prompt)) {
         hth_cache_reject(cache, &row->meta.id, "its tokens are not those of its key");
+        return HTH_RESTORE_ROW_LOST;
+    }
+    if (!is_of_prompt) {
+        hth_cache_review(cache, &row->meta.id);
         return HTH_RESTORE_ROW_LOST;
     }
     status = put_back(sequence, borrowed, row, target, &err);

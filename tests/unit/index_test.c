@@ -1,6 +1,7 @@
 /*
  * index_test.c - the index alone: rows that are only metadata, without files
  */
+#include "support/index_damage.h"
 #include "support/index_scene.h"
 
 /* ---- rows ---- */
@@ -422,5 +423,41 @@ IN_FIXTURE(a_row_that_somebody_is_writing_is_not_adopted)
     assert_int_equal(test_index_adopt(index, &meta, 1, &n_adopted), HEARTH_OK);
     assert_int_equal(n_adopted, 0);
     assert_false(has(index, &meta));
+    hth_index_close(index);
+}
+
+/* ---- leaves ---- */
+
+static bool damage_one_row(fixture *f, size_t i)
+{
+    uint64_t random = 1;
+    char text[200];
+
+    return test_index_damage_record(f->directory, i, TEST_RECORD_LOST, &random, text, sizeof(text));
+}
+
+/* A child in memory was found first, and the index has a longer one whose record is lost. */
+IN_FIXTURE(a_search_that_meets_a_lost_record_keeps_what_it_had_found)
+{
+    hth_index *index = open_complete(f);
+    hth_row_head head = { .meta = row_at(1, 3), .has_tokens = true };
+    hth_leaf_search search = { .boundary = head.meta.parent, .position = 30, .n_tokens = 10, .n_rows_max = 8 };
+    hearth_token tokens[10];
+
+    head.meta.id.kind = HTH_ROW_TAIL;
+    for (int i = 0; i < 10; i++)
+        tokens[i] = head.tokens[i] = 100 + i;
+    assert_int_equal(hth_index_publish(index, &head, 1, NULL), HEARTH_OK);
+    hth_index_close(index);
+    assert_true(damage_one_row(f, 0));
+
+    index = open_complete(f);
+    search.tokens = tokens;
+    search.n_shared = 4;
+    search.row = row_at(2, 3);
+    search.row.n_tokens = 4;
+    assert_int_equal(hth_index_find_leaf(index, &search, NULL), HEARTH_CORRUPT);
+    assert_int_equal(search.n_shared, 4);
+    assert_int_equal(search.row.n_tokens, 4);
     hth_index_close(index);
 }
