@@ -26,7 +26,7 @@ static const uint8_t *key_of(const hth_front_request *r)
 }
 
 /* The store's key for the response to this request. */
-static void key_of_response(const hth_front_request *r, uint8_t key[HTH_SHA256_BYTES])
+static void key_of_response(const hth_front_request *r, uint8_t key[HTH_RESPONSE_KEY_BYTES])
 {
     char id[64];
 
@@ -37,7 +37,7 @@ static void key_of_response(const hth_front_request *r, uint8_t key[HTH_SHA256_B
 static void on_record(const void *bytes, size_t n, void *user_data)
 {
     hth_front_request *r = user_data;
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     key_of_response(r, key);
     hth_response_store_put(r->front->responses, key, bytes, n);
@@ -47,7 +47,7 @@ static void on_record(const void *bytes, size_t n, void *user_data)
 static void on_begun(const void *bytes, size_t n, void *user_data)
 {
     hth_front_request *r = user_data;
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     key_of_response(r, key);
     hth_running_begin(&r->running, &r->front->running, r->front->responses, key, bytes, n);

@@ -15,6 +15,7 @@
 
 #include <event2/event.h>
 #include <openssl/crypto.h>
+#include <uthash.h>
 #include <utlist.h>
 
 #include "api/ndjson.h"
@@ -24,11 +25,19 @@
 
 enum { TICK_MS_MIN = 10, TICK_MS_MAX = 1000 };
 
+/* Whoever has streams, by the key; it is freed with the last of them. */
+typedef struct tenant {
+    UT_hash_handle hh;
+    uint8_t key[HTH_KEPT_KEY_BYTES];
+    uint64_t reserved_bytes;
+    size_t n;
+} tenant;
+
 struct hth_kept_stream {
     hth_kept_streams *streams;
     hth_kept_stream *prev, *next;
     char id[HTH_KEPT_ID_BYTES];
-    uint8_t key[HTH_KEPT_KEY_BYTES];
+    tenant *tenant;
     hth_kept_form form;
     uint64_t bytes_max;
     bool has_writer; /* RUNNING */
@@ -48,6 +57,7 @@ struct hth_kept_streams {
     hth_kept_options options;
     hth_kept_stream *list; /* the oldest first */
     size_t n;
+    tenant *tenants;
     uint64_t reserved_bytes; /* bytes_max of all, and the memory of their writers */
     struct event *tick;
 };
@@ -65,6 +75,40 @@ static void watch_time(hth_kept_streams *streams)
         (void)event_add(streams->tick, &wait); /* without memory the next stream tries again */
 }
 
+static tenant *tenant_find(const hth_kept_streams *streams, const uint8_t *key)
+{
+    tenant *t;
+
+    HASH_FIND(hh, streams->tenants, key, HTH_KEPT_KEY_BYTES, t);
+    return t;
+}
+
+/* One more stream for a tenant. NULL: no memory. */
+static tenant *tenant_enter(hth_kept_streams *streams, const uint8_t *key, uint64_t bytes)
+{
+    tenant *t = tenant_find(streams, key);
+
+    if (!t) {
+        t = calloc(1, sizeof(*t));
+        if (!t)
+            return NULL;
+        memcpy(t->key, key, sizeof(t->key));
+        HASH_ADD(hh, streams->tenants, key, sizeof(t->key), t);
+    }
+    t->reserved_bytes += bytes;
+    t->n++;
+    return t;
+}
+
+static void tenant_leave(hth_kept_streams *streams, tenant *t, uint64_t bytes)
+{
+    t->reserved_bytes -= bytes;
+    if (--t->n > 0)
+        return;
+    HASH_DEL(streams->tenants, t);
+    free(t);
+}
+
 static void stream_free(hth_kept_stream *stream)
 {
     hth_kept_streams *streams = stream->streams;
@@ -73,6 +117,7 @@ static void stream_free(hth_kept_stream *stream)
     DL_DELETE(streams->list, stream);
     streams->n--;
     streams->reserved_bytes -= stream->bytes_max;
+    tenant_leave(streams, stream->tenant, stream->bytes_max);
     hth_buffer_deinit(&stream->log);
     hth_buffer_deinit(&stream->piece);
     free(stream);
@@ -226,22 +271,38 @@ void hth_kept_stream_take_reader(hth_kept_stream *stream, hth_http_exchange *exc
 
 /* ---- the writer ---- */
 
-bool hth_kept_streams_have_room(hth_kept_streams *streams, size_t n_bytes)
+/*
+ * The stream that leaves for a new one: the oldest that has ended and has no reader, of the tenant that holds the most.
+ * Streams of others stay if the newcomer would hold more than they do. NULL: none leaves.
+ */
+static hth_kept_stream *to_leave(const hth_kept_streams *streams, const uint8_t *key, uint64_t bytes)
+{
+    const tenant *newcomer = tenant_find(streams, key);
+    const uint64_t held = bytes + (newcomer ? newcomer->reserved_bytes : 0);
+    hth_kept_stream *stream, *found = NULL;
+
+    DL_FOREACH(streams->list, stream)
+    {
+        if (stream->has_writer || stream->reader ||
+            (stream->tenant != newcomer && stream->tenant->reserved_bytes < held))
+            continue;
+        if (!found || stream->tenant->reserved_bytes > found->tenant->reserved_bytes)
+            found = stream;
+    }
+    return found;
+}
+
+bool hth_kept_streams_have_room(hth_kept_streams *streams, const uint8_t *key, size_t n_bytes)
 {
     const hth_kept_options *options = &streams->options;
-    hth_kept_stream *stream, *next;
+    const uint64_t bytes = options->bytes_max + n_bytes;
+    hth_kept_stream *stream;
 
     if (options->keep_ms == 0 || n_bytes > options->bytes_max)
         return false;
-    /* Without room, ended streams without a reader go, the oldest first. */
-    DL_FOREACH_SAFE(streams->list, stream, next)
-    {
-        if (streams->reserved_bytes + options->bytes_max + n_bytes <= options->total_bytes_max)
-            break;
-        if (!stream->has_writer && !stream->reader)
-            stream_free(stream);
-    }
-    return streams->reserved_bytes + options->bytes_max + n_bytes <= options->total_bytes_max;
+    while (streams->reserved_bytes + bytes > options->total_bytes_max && (stream = to_leave(streams, key, bytes)))
+        stream_free(stream);
+    return streams->reserved_bytes + bytes <= options->total_bytes_max;
 }
 
 hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, hth_kept_form form, const char *id, const uint8_t *key,
@@ -250,16 +311,20 @@ hth_kept_stream *hth_kept_stream_new(hth_kept_streams *streams, hth_kept_form fo
     hth_kept_stream *stream;
 
     assert(strlen(id) < sizeof(stream->id));
-    if (!hth_kept_streams_have_room(streams, n_bytes))
+    if (!hth_kept_streams_have_room(streams, key, n_bytes))
         return NULL;
     stream = calloc(1, sizeof(*stream));
     if (!stream)
         return NULL;
+    stream->bytes_max = streams->options.bytes_max + n_bytes;
+    stream->tenant = tenant_enter(streams, key, stream->bytes_max);
+    if (!stream->tenant) {
+        free(stream);
+        return NULL;
+    }
     stream->streams = streams;
     memcpy(stream->id, id, strlen(id) + 1);
-    memcpy(stream->key, key, sizeof(stream->key));
     stream->form = form;
-    stream->bytes_max = streams->options.bytes_max + n_bytes;
     stream->writer = *writer;
     stream->has_writer = true;
     stream->alone_ns = hth_os_monotonic_ns();
@@ -376,7 +441,7 @@ static hth_kept_stream *find(hth_kept_streams *streams, const char *id, const ui
 
     DL_FOREACH(streams->list, stream)
     if (strlen(id) == strlen(stream->id) && CRYPTO_memcmp(id, stream->id, strlen(id)) == 0 &&
-        CRYPTO_memcmp(key, stream->key, sizeof(stream->key)) == 0)
+        CRYPTO_memcmp(key, stream->tenant->key, sizeof(stream->tenant->key)) == 0)
         return stream;
     return NULL;
 }

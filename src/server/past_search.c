@@ -27,7 +27,7 @@ static void look_on(hth_past_search *search)
     while (search->n_found < search->past.n) {
         size_t n_before = search->n_found;
         const char *id = search->past.ids[n_before];
-        uint8_t key[HTH_SHA256_BYTES];
+        uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
         hth_response_key(search->owner, id, strlen(id), key);
         hth_response_store_find(search->store, key, &search->lookup);

@@ -115,7 +115,7 @@ static void keep_stream(hth_relay *relay)
     size_t n = 0;
 
     (void)hth_http_body(relay->exchange, &n);
-    if (!hth_kept_streams_have_room(streams, n) || !keep_request(relay))
+    if (!hth_kept_streams_have_room(streams, relay->key, n) || !keep_request(relay))
         return;
     relay->kept = hth_kept_stream_new(streams, relay->form == HTH_FORM_LINES ? HTH_KEPT_LINES : HTH_KEPT_EVENTS,
                                       relay->id, relay->key, n, &writer);

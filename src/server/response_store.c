@@ -4,6 +4,9 @@
  * The loop has the list of records, oldest first. The thread has the files. Jobs go to the thread in order, and come
  * back through a pipe that wakes the loop. A record that is not in the list is looked up on disk as well: another
  * server may have stored it.
+ *
+ * Where room is needed, the oldest record of the tenant that holds the most bytes goes. So a tenant that stores much
+ * drives out its own records, and has the room that others leave.
  */
 #include "server/response_store.h"
 
@@ -24,20 +27,31 @@
 #include "base/whole_file.h"
 
 enum {
-    HEAD_BYTES = 16,
+    HEAD_BYTES = 24,
+    HEAD_BYTES_1 = 16,            /* of files without a tenant */
     RECORD_BYTES_MAX = 64 << 20,  /* of a file; far more than a record needs */
     WAITING_BYTES_MAX = 64 << 20, /* waiting to be written; records beyond it are not kept */
     DAY_S = 24 * 60 * 60,
     LEFTOVER_S = 60 * 60, /* an older temporary file has no owner */
 };
 
-static const char magic[4] = { 'H', 'R', 'F', '1' };
+static const char magic[4] = { 'H', 'R', 'F', '2' }, magic_1[4] = { 'H', 'R', 'F', '1' };
 static const char suffix[] = ".hrr", part_suffix[] = ".part";
+
+/* Whoever has entries; it is freed with its last one. */
+typedef struct tenant {
+    UT_hash_handle hh;
+    uint64_t tag;
+    uint64_t n_bytes;
+    struct entry *by_age; /* linked by older and newer */
+} tenant;
 
 typedef struct entry {
     UT_hash_handle hh;
-    struct entry *prev, *next; /* by age */
-    uint8_t key[HTH_SHA256_BYTES];
+    struct entry *prev, *next;   /* of all, by age */
+    struct entry *older, *newer; /* of its tenant */
+    tenant *tenant;
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
     uint64_t stored_s;
     size_t n;
     char bytes[]; /* [n], without a directory */
@@ -46,9 +60,9 @@ typedef struct entry {
 typedef enum job_kind { JOB_WRITE, JOB_READ, JOB_REMOVE } job_kind;
 
 struct hth_response_job {
-    hth_response_job *next;
+    hth_response_job *prev, *next; /* prev makes appending take one step */
     job_kind kind;
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
     uint64_t stored_s;           /* WRITE */
     hth_response_lookup *lookup; /* READ: the loop's; NULL: nobody waits any more */
     char *bytes;                 /* READ: the record, NULL for none */
@@ -62,6 +76,7 @@ struct hth_response_store {
     char *directory; /* NULL: memory */
     entry *entries;
     entry *by_age;
+    tenant *tenants;
     uint64_t n_bytes;
 
     /* With a directory. */
@@ -78,16 +93,19 @@ struct hth_response_store {
 };
 
 void hth_response_key(const uint8_t owner[HTH_RESPONSE_OWNER_BYTES], const char *id, size_t n_id,
-                      uint8_t key[HTH_SHA256_BYTES])
+                      uint8_t key[HTH_RESPONSE_KEY_BYTES])
 {
     static const char what[] = "hearth-response-v1";
+    uint8_t digest[HTH_SHA256_BYTES];
     hth_sha256 *sha = hth_sha256_new();
 
-    memset(key, 0, HTH_SHA256_BYTES); /* without memory nobody finds it */
+    memset(key, 0, HTH_RESPONSE_KEY_BYTES); /* without memory nobody finds it */
     if (!sha)
         return;
     hth_sha256_update(sha, what, sizeof(what));
     hth_sha256_update(sha, owner, HTH_RESPONSE_OWNER_BYTES);
+    hth_sha256_peek(sha, digest);
+    memcpy(key + HTH_SHA256_BYTES, digest, HTH_RESPONSE_KEY_BYTES - HTH_SHA256_BYTES);
     hth_sha256_update(sha, id, n_id);
     hth_sha256_peek(sha, key);
     hth_sha256_free(sha);
@@ -95,7 +113,7 @@ void hth_response_key(const uint8_t owner[HTH_RESPONSE_OWNER_BYTES], const char 
 
 /* ---- files: the thread's ---- */
 
-static void path_of(const hth_response_store *store, const uint8_t key[HTH_SHA256_BYTES], char path[PATH_MAX])
+static void path_of(const hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES], char path[PATH_MAX])
 {
     char name[2 * HTH_SHA256_BYTES + 1];
 
@@ -114,6 +132,7 @@ static hearth_status write_file(const hth_response_store *store, hth_response_jo
     memcpy(head, magic, sizeof(magic));
     hth_put_u32(head + 4, hth_crc32c(0, job->written, job->n));
     hth_put_u64(head + 8, job->stored_s);
+    memcpy(head + HEAD_BYTES_1, job->key + HTH_SHA256_BYTES, HEAD_BYTES - HEAD_BYTES_1);
     status = hth_whole_file_begin(hth_fs_system(), path, HTH_WHOLE_FILE_REPLACE, &file, &job->error);
     if (status == HEARTH_OK)
         status = hth_whole_file_write(file, head, sizeof(head), &job->error);
@@ -125,23 +144,36 @@ static hearth_status write_file(const hth_response_store *store, hth_response_jo
     return status;
 }
 
+/* The head of an open file: its length, or 0 if it is none. */
+static size_t read_head(int fd, uint8_t head[HEAD_BYTES])
+{
+    size_t n;
+
+    if (hth_fs_read_full(hth_fs_system(), fd, head, HEAD_BYTES, 0, &n) != 0)
+        return 0;
+    if (n >= HEAD_BYTES_1 && memcmp(head, magic_1, sizeof(magic_1)) == 0) {
+        memset(head + HEAD_BYTES_1, 0, HEAD_BYTES - HEAD_BYTES_1);
+        return HEAD_BYTES_1;
+    }
+    return n == HEAD_BYTES && memcmp(head, magic, sizeof(magic)) == 0 ? HEAD_BYTES : 0;
+}
+
 /* The record in an open file. NULL if it is damaged or too old. */
 static char *read_open(const hth_response_store *store, int fd, size_t *n_out)
 {
     uint8_t head[HEAD_BYTES];
     hth_fs_stat stat;
     size_t n, n_read;
+    const size_t n_head = read_head(fd, head);
     char *bytes;
 
-    if (hth_fs_stat_open(hth_fs_system(), fd, &stat) != 0 || stat.bytes < HEAD_BYTES ||
-        stat.bytes - HEAD_BYTES > RECORD_BYTES_MAX ||
-        hth_fs_read_full(hth_fs_system(), fd, head, sizeof(head), 0, &n_read) != 0 || n_read != sizeof(head) ||
-        memcmp(head, magic, sizeof(magic)) != 0 ||
+    if (n_head == 0 || hth_fs_stat_open(hth_fs_system(), fd, &stat) != 0 || stat.bytes < n_head ||
+        stat.bytes - n_head > RECORD_BYTES_MAX ||
         hth_get_u64(head + 8) + (uint64_t)store->options.days_max * DAY_S < hth_os_unix_seconds())
         return NULL;
-    n = (size_t)stat.bytes - HEAD_BYTES;
+    n = (size_t)stat.bytes - n_head;
     bytes = malloc(n + 1);
-    if (bytes && hth_fs_read_full(hth_fs_system(), fd, bytes, n, HEAD_BYTES, &n_read) == 0 && n_read == n &&
+    if (bytes && hth_fs_read_full(hth_fs_system(), fd, bytes, n, n_head, &n_read) == 0 && n_read == n &&
         hth_crc32c(0, bytes, n) == hth_get_u32(head + 4)) {
         *n_out = n;
         return bytes;
@@ -195,11 +227,11 @@ static void *run(void *context)
             pthread_cond_wait(&store->changed, &store->lock);
             continue;
         }
-        LL_DELETE(store->to_do, job);
+        DL_DELETE(store->to_do, job);
         pthread_mutex_unlock(&store->lock);
         work_on(store, job);
         pthread_mutex_lock(&store->lock);
-        LL_APPEND(store->done, job);
+        DL_APPEND(store->done, job);
         while (write(store->wake[1], "", 1) < 0 && errno == EINTR) /* a full pipe means that the loop is awake */
             ;
     }
@@ -209,21 +241,21 @@ static void *run(void *context)
 
 /* ---- jobs: the loop's ---- */
 
-static hth_response_job *job_new(job_kind kind, const uint8_t key[HTH_SHA256_BYTES], size_t n)
+static hth_response_job *job_new(job_kind kind, const uint8_t key[HTH_RESPONSE_KEY_BYTES], size_t n)
 {
     hth_response_job *job = calloc(1, sizeof(*job) + n);
 
     if (!job)
         return NULL;
     job->kind = kind;
-    memcpy(job->key, key, HTH_SHA256_BYTES);
+    memcpy(job->key, key, HTH_RESPONSE_KEY_BYTES);
     return job;
 }
 
 static void give(hth_response_store *store, hth_response_job *job)
 {
     pthread_mutex_lock(&store->lock);
-    LL_APPEND(store->to_do, job);
+    DL_APPEND(store->to_do, job);
     pthread_cond_signal(&store->changed);
     pthread_mutex_unlock(&store->lock);
 }
@@ -260,7 +292,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user_data)
         pthread_mutex_lock(&store->lock);
         job = store->done;
         if (job)
-            LL_DELETE(store->done, job);
+            DL_DELETE(store->done, job);
         pthread_mutex_unlock(&store->lock);
         if (!job)
             return;
@@ -270,17 +302,31 @@ static void on_wake(evutil_socket_t fd, short what, void *user_data)
 
 /* ---- what is kept ---- */
 
+/* Take an entry out of the lists and free it. */
+static void forget(hth_response_store *store, entry *e)
+{
+    tenant *t = e->tenant;
+
+    HASH_DEL(store->entries, e); /* NOLINT(clang-analyzer-core.NullDereference): what is in the table has neighbours */
+    DL_DELETE(store->by_age, e);
+    DL_DELETE2(t->by_age, e, older, newer);
+    store->n_bytes -= e->n;
+    t->n_bytes -= e->n;
+    free(e);
+    if (!t->by_age) {
+        HASH_DEL(store->tenants, t); /* NOLINT(clang-analyzer-core.NullDereference): as above */
+        free(t);
+    }
+}
+
 /* Remove an entry and its file. */
 static void drop(hth_response_store *store, entry *e)
 {
     hth_response_job *job = store->directory ? job_new(JOB_REMOVE, e->key, 0) : NULL;
 
     if (job)
-        give(store, job);        /* without memory the file stays until the server starts anew */
-    HASH_DEL(store->entries, e); /* NOLINT(clang-analyzer-core.NullDereference): what is in the table has neighbours */
-    DL_DELETE(store->by_age, e);
-    store->n_bytes -= e->n;
-    free(e);
+        give(store, job); /* without memory the file stays until the server starts anew */
+    forget(store, e);
 }
 
 static bool is_old(const hth_response_store *store, const entry *e)
@@ -288,13 +334,27 @@ static bool is_old(const hth_response_store *store, const entry *e)
     return e->stored_s + (uint64_t)store->options.days_max * DAY_S < hth_os_unix_seconds();
 }
 
-static void make_room(hth_response_store *store)
+/* The tenant that holds the most, and rather another than this one. There is one. */
+static tenant *largest(const hth_response_store *store, const tenant *spared)
 {
-    while (store->by_age && (store->n_bytes > store->options.bytes_max || is_old(store, store->by_age)))
-        drop(store, store->by_age);
+    tenant *found = store->tenants;
+
+    for (tenant *t = store->tenants; t; t = t->hh.next)
+        if (t->n_bytes > found->n_bytes || (t->n_bytes == found->n_bytes && found == spared))
+            found = t;
+    return found;
 }
 
-static entry *find(hth_response_store *store, const uint8_t key[HTH_SHA256_BYTES])
+/* newcomer: the owner of the newest entry, or NULL. */
+static void make_room(hth_response_store *store, const tenant *newcomer)
+{
+    while (store->by_age && is_old(store, store->by_age))
+        drop(store, store->by_age);
+    while (store->by_age && store->n_bytes > store->options.bytes_max)
+        drop(store, largest(store, newcomer)->by_age);
+}
+
+static entry *find(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES])
 {
     entry *e = NULL;
 
@@ -302,26 +362,46 @@ static entry *find(hth_response_store *store, const uint8_t key[HTH_SHA256_BYTES
     return e;
 }
 
-static entry *entry_new(const uint8_t key[HTH_SHA256_BYTES], uint64_t stored_s, size_t n, size_t n_kept)
+static entry *entry_new(const uint8_t key[HTH_RESPONSE_KEY_BYTES], uint64_t stored_s, size_t n, size_t n_kept)
 {
     entry *e = calloc(1, sizeof(*e) + n_kept);
 
     if (!e)
         return NULL;
-    memcpy(e->key, key, HTH_SHA256_BYTES);
+    memcpy(e->key, key, HTH_RESPONSE_KEY_BYTES);
     e->stored_s = stored_s;
     e->n = n;
     return e;
 }
 
-static void add(hth_response_store *store, entry *e)
+/* Take an entry, the newest of all. False: no memory for its tenant, and it is freed. */
+static bool add(hth_response_store *store, entry *e)
 {
+    uint64_t tag;
+    tenant *t;
+
+    memcpy(&tag, e->key + HTH_SHA256_BYTES, sizeof(tag));
+    HASH_FIND(hh, store->tenants, &tag, sizeof(tag), t);
+    if (!t) {
+        t = calloc(1, sizeof(*t));
+        if (!t) {
+            free(e);
+            return false;
+        }
+        t->tag = tag;
+        HASH_ADD(hh, store->tenants, tag, sizeof(tag), t);
+    }
+    e->tenant = t;
+    t->n_bytes += e->n;
+    DL_APPEND2(t->by_age, e, older, newer);
     HASH_ADD(hh, store->entries, key, HTH_SHA256_BYTES, e);
     DL_APPEND(store->by_age, e);
     store->n_bytes += e->n;
+    return true;
 }
 
-void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_SHA256_BYTES], const void *bytes, size_t n)
+void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *bytes,
+                            size_t n)
 {
     hth_response_job *job = NULL;
     entry *e = find(store, key);
@@ -351,11 +431,11 @@ void hth_response_store_put(hth_response_store *store, const uint8_t key[HTH_SHA
     } else {
         memcpy(e->bytes, bytes, n);
     }
-    add(store, e);
-    make_room(store);
+    if (add(store, e)) /* else the file stays until the server starts anew */
+        make_room(store, e->tenant);
 }
 
-void hth_response_store_remove(hth_response_store *store, const uint8_t key[HTH_SHA256_BYTES])
+void hth_response_store_remove(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES])
 {
     entry *e = find(store, key);
     hth_response_job *job;
@@ -369,7 +449,7 @@ void hth_response_store_remove(hth_response_store *store, const uint8_t key[HTH_
         give(store, job);
 }
 
-void hth_response_store_find(hth_response_store *store, const uint8_t key[HTH_SHA256_BYTES],
+void hth_response_store_find(hth_response_store *store, const uint8_t key[HTH_RESPONSE_KEY_BYTES],
                              hth_response_lookup *lookup)
 {
     hth_response_job *job = store->directory ? job_new(JOB_READ, key, 0) : NULL;
@@ -381,7 +461,7 @@ void hth_response_store_find(hth_response_store *store, const uint8_t key[HTH_SH
         give(store, job);
         return;
     }
-    make_room(store); /* what is too old is none */
+    make_room(store, NULL); /* what is too old is none */
     e = store->directory ? NULL : find(store, key);
     lookup->on_found(e ? e->bytes : NULL, e ? e->n : 0, lookup->user_data);
 }
@@ -408,13 +488,26 @@ static bool ends_in(const char *name, const char *end)
     return n >= n_end && strcmp(name + n - n_end, end) == 0;
 }
 
+/* The head of a file, as read_head. */
+static size_t head_of(const char *path, uint8_t head[HEAD_BYTES])
+{
+    const int fd = hth_fs_open(hth_fs_system(), path, HTH_FS_READ);
+    const size_t n = fd >= 0 ? read_head(fd, head) : 0;
+
+    if (fd >= 0)
+        hth_fs_close(hth_fs_system(), fd);
+    return n;
+}
+
 /* A file that was there before: a record of ours, or what a write that was broken off has left. */
 static bool on_name(const char *name, void *user_data)
 {
     hth_response_store *store = user_data;
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
     char path[PATH_MAX], digits[2 * HTH_SHA256_BYTES + 1];
+    uint8_t head[HEAD_BYTES];
     hth_fs_stat stat;
+    size_t n_head;
     entry *e;
 
     if (snprintf(path, sizeof(path), "%s/%s", store->directory, name) >= (int)sizeof(path) ||
@@ -426,11 +519,15 @@ static bool on_name(const char *name, void *user_data)
         return true;
     memcpy(digits, name, sizeof(digits) - 1);
     digits[sizeof(digits) - 1] = '\0';
-    if (!hth_hex_decode(digits, key, sizeof(key)) || stat.bytes < HEAD_BYTES || stat.bytes > SIZE_MAX)
+    if (!hth_hex_decode(digits, key, HTH_SHA256_BYTES) || stat.bytes > SIZE_MAX)
         return true;
-    e = entry_new(key, stat.mtime, (size_t)stat.bytes - HEAD_BYTES, 0);
+    n_head = head_of(path, head);
+    if (n_head == 0 || stat.bytes < n_head)
+        return true;
+    memcpy(key + HTH_SHA256_BYTES, head + HEAD_BYTES_1, HEAD_BYTES - HEAD_BYTES_1);
+    e = entry_new(key, stat.mtime, (size_t)stat.bytes - n_head, 0);
     if (e)
-        add(store, e);
+        DL_APPEND(store->by_age, e);
     return true;
 }
 
@@ -442,12 +539,20 @@ static int by_time(const entry *a, const entry *b)
 static hearth_status open_directory(hth_response_store *store, hearth_error *err)
 {
     int failed = hth_fs_make_directory(hth_fs_system(), store->directory);
+    entry *found, *e;
 
     if (failed == 0 || failed == -EEXIST)
         failed = hth_fs_list(hth_fs_system(), store->directory, on_name, store);
     if (failed)
         return hth_fail_errno(err, -failed, "responses cannot be kept in '%s'", store->directory);
+    /* They are listed alone so far. By age, they join the table and their tenants. */
     DL_SORT(store->by_age, by_time);
+    found = store->by_age;
+    store->by_age = NULL;
+    while ((e = found)) {
+        DL_DELETE(found, e);
+        (void)add(store, e); /* without memory it is not known */
+    }
     return HEARTH_OK;
 }
 
@@ -464,7 +569,7 @@ static hearth_status start_thread(hth_response_store *store, hearth_error *err)
     if (failed)
         return hth_fail_errno(err, failed, "cannot start a thread");
     store->has_thread = true;
-    make_room(store);
+    make_room(store, NULL);
     return HEARTH_OK;
 }
 

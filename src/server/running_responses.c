@@ -19,7 +19,7 @@ static void put_ended(hth_running_response *one, const char *status, const char 
 }
 
 void hth_running_begin(hth_running_response *one, hth_running_response **list, hth_response_store *store,
-                       const uint8_t key[HTH_SHA256_BYTES], const void *record, size_t n)
+                       const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n)
 {
     if (one->list)
         return; /* another worker says it again */
@@ -30,7 +30,7 @@ void hth_running_begin(hth_running_response *one, hth_running_response **list, h
     }
     one->list = list;
     one->store = store;
-    memcpy(one->key, key, HTH_SHA256_BYTES);
+    memcpy(one->key, key, HTH_RESPONSE_KEY_BYTES);
     DL_APPEND(*list, one);
     put_ended(one, "failed", "the server ended before the response did");
 }
@@ -60,13 +60,13 @@ void hth_running_cancel(hth_running_response *one)
         hth_proxy_cancel(relay);
 }
 
-hth_running_response *hth_running_find(hth_running_response *list, const uint8_t key[HTH_SHA256_BYTES])
+hth_running_response *hth_running_find(hth_running_response *list, const uint8_t key[HTH_RESPONSE_KEY_BYTES])
 {
     hth_running_response *one;
 
     DL_FOREACH(list, one)
     {
-        if (memcmp(one->key, key, HTH_SHA256_BYTES) == 0)
+        if (memcmp(one->key, key, HTH_RESPONSE_KEY_BYTES) == 0)
             return one;
     }
     return NULL;

@@ -19,13 +19,13 @@ struct hth_running_response {
     hth_running_response **list; /* the list that it is in; NULL: none */
     hth_response_store *store;
     hth_relay *relay;
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
     hth_buffer record; /* in progress */
 };
 
 /* Add a response that runs now. Copies record. Without memory the response is not in the list. */
 void hth_running_begin(hth_running_response *one, hth_running_response **list, hth_response_store *store,
-                       const uint8_t key[HTH_SHA256_BYTES], const void *record, size_t n);
+                       const uint8_t key[HTH_RESPONSE_KEY_BYTES], const void *record, size_t n);
 /* It has ended, and the store has its record. */
 void hth_running_end(hth_running_response *one);
 /* It failed; why is for the client. Does nothing when it is in no list. */
@@ -33,6 +33,6 @@ void hth_running_fail(hth_running_response *one, const char *why);
 /* Its client cancels it; its request will be over. */
 void hth_running_cancel(hth_running_response *one);
 
-hth_running_response *hth_running_find(hth_running_response *list, const uint8_t key[HTH_SHA256_BYTES]);
+hth_running_response *hth_running_find(hth_running_response *list, const uint8_t key[HTH_RESPONSE_KEY_BYTES]);
 
 #endif

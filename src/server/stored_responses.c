@@ -125,7 +125,7 @@ static void give_response(const hth_stored_question *question, const hth_respons
 
 static void remove_response(const hth_stored_question *question)
 {
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
     hth_buffer body = { .text = NULL };
 
     hth_response_key(question->owner, question->id, strlen(question->id), key);
@@ -215,7 +215,7 @@ void hth_stored_ask(hth_stored_question *question, const hth_http_exchange *exch
 {
     const char *method = hth_http_method(exchange), *path = hth_http_path(exchange) + strlen(prefix), *stream;
     hth_running_response *one;
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     if (strcmp(path, "compact") == 0) {
         refuse(question, HTH_API_UNSUPPORTED, 0, NULL,

@@ -221,6 +221,7 @@ typedef struct relay_stage {
     const char *model;
     hth_api_dialect dialect;
     bool generates;
+    bool is_other; /* the next requests are of somebody else */
     bool is_once;
     bool wants_events;
     bool wants_kept; /* where streams are kept at all */
@@ -409,12 +410,12 @@ static void on_over(const hth_record *record, void *user_data)
 
 /* What the clients of the stage show. */
 static const uint8_t relay_stage_key[HTH_KEPT_KEY_BYTES] = { 1, 2, 3 };
+static const uint8_t relay_stage_other[HTH_KEPT_KEY_BYTES] = { 3, 2, 1 };
 
 /* GET and DELETE of a stream, as the front has them; with the query "stranger" by somebody else. */
 static void serve_kept(relay_stage *stage, hth_http_exchange *exchange, const char *id)
 {
-    static const uint8_t other[HTH_KEPT_KEY_BYTES] = { 3, 2, 1 };
-    const uint8_t *key = hth_http_query(exchange, "stranger") ? other : relay_stage_key;
+    const uint8_t *key = hth_http_query(exchange, "stranger") ? relay_stage_other : relay_stage_key;
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
 
     if (strcmp(hth_http_method(exchange), "DELETE") == 0) {
@@ -438,7 +439,7 @@ static void relay(hth_http_exchange *exchange, void *user_data)
     const hth_relay_request request = {
         .wants_events = stage->wants_events,
         .wants_kept = stage->wants_kept,
-        .key = relay_stage_key,
+        .key = stage->is_other ? relay_stage_other : relay_stage_key,
         .model = stage->model,
         .method = hth_http_method(exchange),
         .target = hth_http_path(exchange),

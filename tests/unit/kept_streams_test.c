@@ -397,6 +397,28 @@ TEST(beyond_the_bound_of_all_the_oldest_that_ended_goes)
     stage_free(stage);
 }
 
+TEST(who_keeps_many_streams_drives_out_its_own)
+{
+    relay_stage *stage = stage_new(KEEP_MS, 3 * (uint64_t)(BYTES_MAX + 100));
+
+    stage->is_other = true;
+    exchange_whole(stage); /* id0: the oldest, of somebody else */
+    stage->is_other = false;
+    for (int i = 0; i < 4; i++)
+        exchange_whole(stage);
+    assert_int_equal(hth_kept_streams_n(stage->kept), 3);
+    expect(stage, "GET", "id0?stranger=1", 200, numbered);
+    expect(stage, "GET", "id2", 404, "no stream 'id2'");
+    expect(stage, "GET", "id3", 200, numbered);
+    expect(stage, "GET", "id4", 200, numbered);
+    stage->is_other = true; /* has one, and may have as many as the others */
+    exchange_whole(stage);
+    expect(stage, "GET", "id0?stranger=1", 200, numbered);
+    expect(stage, "GET", "id5?stranger=1", 200, numbered);
+    expect(stage, "GET", "id3", 404, "no stream 'id3'");
+    stage_free(stage);
+}
+
 TEST(where_all_run_a_new_one_is_not_kept)
 {
     relay_stage *stage = stage_new(KEEP_MS, BYTES_MAX + 100);

@@ -56,7 +56,7 @@ static void end(stage *s)
 
 static void put(const stage *s, const uint8_t *owner, const char *id, const char *text)
 {
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     hth_response_key(owner, id, strlen(id), key);
     hth_response_store_put(s->store, key, text, strlen(text));
@@ -64,7 +64,7 @@ static void put(const stage *s, const uint8_t *owner, const char *id, const char
 
 static void remove_response(const stage *s, const uint8_t *owner, const char *id)
 {
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     hth_response_key(owner, id, strlen(id), key);
     hth_response_store_remove(s->store, key);
@@ -94,7 +94,7 @@ static const char *found(const stage *s, const uint8_t *owner, const char *id)
 {
     static answer a;
     hth_response_lookup lookup = { .on_found = on_found, .user_data = &a };
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     a = (answer){ .is_answered = false };
     hth_response_key(owner, id, strlen(id), key);
@@ -150,6 +150,35 @@ TEST(the_oldest_go_where_room_is_needed)
     }
 }
 
+TEST(who_stores_much_drives_out_its_own_responses)
+{
+    for (int i = 0; i < 2; i++) {
+        stage s = begin(i == 1);
+        uint64_t bytes;
+
+        hth_response_store_free(s.store);
+        open_store(&s, 10);
+        put(&s, bob, "b", "1234");
+        for (char id[] = "a"; id[0] < 'h'; id[0]++)
+            put(&s, ann, id, "56");
+        assert_string_equal(found(&s, bob, "b"), "1234"); /* the oldest, but ann holds more */
+        assert_string_equal(found(&s, ann, "d"), "-");
+        assert_string_equal(found(&s, ann, "e"), "56");
+        if (i == 1) { /* whose they are is known from the files, too */
+            hth_response_store_free(s.store);
+            open_store(&s, 10);
+            put(&s, ann, "h", "78");
+            assert_string_equal(found(&s, bob, "b"), "1234");
+            assert_string_equal(found(&s, ann, "h"), "78");
+        }
+        put(&s, bob, "c", "123456"); /* now bob holds the most */
+        assert_string_equal(found(&s, bob, "b"), "-");
+        assert_int_equal(hth_response_store_n(s.store, &bytes), 3);
+        assert_int_equal(bytes, 10);
+        end(&s);
+    }
+}
+
 TEST(a_store_that_keeps_nothing_finds_nothing)
 {
     stage s = begin(false);
@@ -181,11 +210,11 @@ TEST(what_is_in_files_is_found_after_a_restart)
 
 static void path_of(const stage *s, const char *id, char path[512])
 {
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
     char name[2 * HTH_SHA256_BYTES + 1];
 
     hth_response_key(ann, id, strlen(id), key);
-    hth_hex_encode(key, sizeof(key), name);
+    hth_hex_encode(key, HTH_SHA256_BYTES, name);
     (void)snprintf(path, 512, "%s/%s.hrr", s->directory, name);
 }
 
@@ -217,11 +246,11 @@ TEST(a_damaged_or_old_file_is_none)
     path_of(&s, "good", path);
     assert_int_equal(stat(path, &about), 0);
     assert_int_equal(about.st_mode & 0777, 0600);
-    change(&s, "damaged", 17, "x", 1);
+    change(&s, "damaged", 25, "x", 1);
     hth_put_u64(long_ago, 1000000000);
     change(&s, "old", 8, long_ago, sizeof(long_ago));
     path_of(&s, "cut", path);
-    assert_int_equal(truncate(path, 18), 0);
+    assert_int_equal(truncate(path, 26), 0);
     assert_string_equal(found(&s, ann, "damaged"), "-");
     assert_string_equal(found(&s, ann, "old"), "-");
     assert_string_equal(found(&s, ann, "cut"), "-");
@@ -234,7 +263,7 @@ TEST(who_gives_up_is_not_told)
     stage s = begin(true);
     answer a = { .is_answered = false };
     hth_response_lookup lookup = { .on_found = on_found, .user_data = &a };
-    uint8_t key[HTH_SHA256_BYTES];
+    uint8_t key[HTH_RESPONSE_KEY_BYTES];
 
     put(&s, ann, "a", "1234");
     hth_response_key(ann, "a", 1, key);
