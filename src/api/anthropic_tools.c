@@ -10,7 +10,7 @@
 #include "api/anthropic_inside.h"
 #include "models/given.h"
 
-enum { TOOLS_SENT_MAX = 4096 }; /* with the tools that are left out */
+enum { TOOLS_SENT_MAX = 8192 }; /* with the tools that are left out */
 
 /* ---- one tool ---- */
 

@@ -326,10 +326,6 @@ static void parse_response_format(hth_api_parse *parse)
     (void)hth_fields_enter(&fields, "json_schema", &inside); /* a missing one was refused */
     hth_fields_rest(&inside, known_inside);
     hth_fields_string(&inside, "name", HTH_API_NAME_BYTES_MAX, &name);
-    if (name && !hth_is_name(name, TOOL_NAME_BYTES_MAX))
-        hth_fields_fail(&inside, HTH_API_INVALID_VALUE, "name",
-                        "is '%.80s'; it must be 1 to %d letters, digits, underscores and hyphens", name,
-                        TOOL_NAME_BYTES_MAX);
     hth_fields_string(&inside, "description", HTH_API_TEXT_BYTES_MAX, &description);
     hth_fields_bool(&inside, "strict", &strict); /* replies always follow the schema */
     if (hth_fields_has(&inside, "schema"))

@@ -39,6 +39,12 @@ static void parse_fields(hth_api_parse *parse)
 
     hth_api_defaults_begin(parse);
     parsers[parse->request->kind](parse);
+    if (parse->error->kind == HTH_API_NO_ERROR && parse->request->options.session_id && parse->request->n_prompts > 1)
+        hth_api_fail(
+            parse->error, HTH_API_INVALID_VALUE, "session_id",
+            "'session_id' is given with %zu prompts, and a session has one request at a time; send each prompt "
+            "in a request of its own",
+            parse->request->n_prompts);
     if (parse->error->kind == HTH_API_NO_ERROR)
         hth_api_defaults_end(parse);
     if (parse->request->is_chat && parse->limits->normalizes)

@@ -434,8 +434,8 @@ typedef struct hth_backend {
     /*
      * Filter logits [n_vocab], which do not change, down to candidates, at least one, likeliest first. Temperature 0
      * gives exactly one. The array belongs to the sampler and is valid until its next call. HEARTH_ENGINE when no
-     * candidate is left, for example when a grammar reaches a dead end, or when the grammar is so ambiguous here that
-     * the choice would take too long. Without a grammar nothing is allocated.
+     * candidate is left, for example when a grammar reaches a dead end; HEARTH_MISUSE when the grammar is so ambiguous
+     * here that the choice would take too long. Without a grammar nothing is allocated.
      */
     hearth_status (*sampler_apply)(hth_engine_sampler *sampler, const float *logits, const hth_sample_at *at,
                                    const hth_candidate **out, size_t *n_out, hearth_error *err);

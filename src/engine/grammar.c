@@ -131,7 +131,8 @@ static hearth_status fail_closure(const hth_grammar *g, hearth_error *err)
 {
     if (g->no_memory)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to follow the grammar");
-    return hth_fail(err, HEARTH_ENGINE,
+    /* The fault is the caller's grammar, not the engine. */
+    return hth_fail(err, HEARTH_MISUSE,
                     "the grammar is too ambiguous here: too many ways to go on; write alternatives that begin apart");
 }
 

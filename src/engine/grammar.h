@@ -40,12 +40,12 @@ bool hth_grammar_allows_text(hth_grammar *grammar, const uint8_t *bytes, size_t 
 
 /*
  * Set allowed[token], [n_tokens of the vocabulary], for every token that may come next. Walks the sorted vocabulary.
- * HEARTH_ENGINE when the grammar is so ambiguous here that this would take too long.
+ * HEARTH_MISUSE when the grammar is so ambiguous here that this would take too long.
  */
 hearth_status hth_grammar_mask(hth_grammar *grammar, bool *allowed, hearth_error *err);
 
 /*
- * Accept a token or a text. HEARTH_MISUSE when it may not come, HEARTH_ENGINE beyond the limits. After an error the
+ * Accept a token or a text. HEARTH_MISUSE when it may not come, or beyond the limits. After an error the
  * grammar cannot be used.
  */
 hearth_status hth_grammar_accept(hth_grammar *grammar, hearth_token token, hearth_error *err);

@@ -599,12 +599,12 @@ TEST(lists_have_an_end)
         int n; /* so many are too many */
     } rows[] = {
         { HTH_API_CHAT, "{" MESSAGES ",\"tools\":[", "{\"type\":\"function\",\"function\":{\"name\":\"a#\"}}", "]}",
-          "tools", 129 },
+          "tools", 4097 },
         { HTH_API_CHAT, "{" MESSAGES ",\"stop\":[", "\"x\"", "]}", "stop", 65 },
         { HTH_API_CHAT, "{\"messages\":[", "{\"role\":\"user\",\"content\":\"a\"}", "]}", "messages", 16385 },
         { HTH_API_COMPLETION, "{\"prompt\":[", "\"x\"", "]}", "prompt", 129 },
         { HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1," MESSAGES ",\"tools\":[",
-          "{\"name\":\"a#\",\"input_schema\":{}}", "]}", "tools", 129 },
+          "{\"name\":\"a#\",\"input_schema\":{}}", "]}", "tools", 4097 },
         { HTH_API_MESSAGES, "{\"model\":\"m\",\"max_tokens\":1," MESSAGES ",\"stop_sequences\":[", "\"x\"", "]}",
           "stop_sequences", 65 },
         { HTH_API_NATIVE_COMPLETION, "{\"prompt\":\"x\",\"dry_sequence_breakers\":[", "\"x\"", "]}",

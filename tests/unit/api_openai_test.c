@@ -163,8 +163,6 @@ STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
           "\"function\":{\"name\":\"a\"}}]}",
           "tools[1].function.name", "invalid_value", 400 },
         { "{" MESSAGES ",\"chat_template_kwargs\":{\"messages\":[]}}", "chat_template_kwargs", "invalid_value", 400 },
-        { "{" MESSAGES ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a b\"}}}",
-          "response_format.json_schema.name", "invalid_value", 400 },
         /* what only the model's side can know */
         { "{" MESSAGES ",\"logit_bias\":{\"999999\":1}}", "logit_bias", "invalid_value", 400 },
     };
@@ -249,6 +247,24 @@ STUB_TEST(what_does_not_fit_the_context_is_an_error_or_cut)
     assert_int_equal(answer.status, 200);
     assert_in_range(json_integer_value(hth_test_at(body, "usage.completion_tokens")), 1, 97);
     free(text);
+}
+
+STUB_TEST(what_can_never_run_is_the_clients_error_and_not_a_busy_server)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *body, *words;
+    } rows[] = {
+        { HTH_API_COMPLETION, "{\"prompt\":[\"a\",\"b\"],\"session_id\":\"s\"}", "one request at a time" },
+        { HTH_API_NATIVE_COMPLETION, "{\"prompt\":[\"a\",\"b\"],\"session_id\":\"s\"}", "one request at a time" },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_test_answer answer = hth_test_api_run(f->model, rows[i].kind, rows[i].body);
+
+        if (answer.status != 400 || !strstr(hth_buffer_text(&answer.text), rows[i].words))
+            fail_msg("row %zu: %d %s", i, answer.status, hth_buffer_text(&answer.text));
+    }
 }
 
 TEST(limits_hold_before_anything_is_parsed)

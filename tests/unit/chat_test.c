@@ -204,8 +204,8 @@ STUB_TEST(what_is_wrong_with_a_conversation_is_named)
     c.n_turns = 0;
     REFUSED("1 to 16384 turns");
     c = asking();
-    c.n_tools = 129;
-    REFUSED("at most 128 tools");
+    c.n_tools = 4097;
+    REFUSED("at most 4096 tools");
     c = asking();
     c.n_tools = 0;
     c.tool_choice = HEARTH_TOOL_REQUIRED;
