@@ -1311,8 +1311,8 @@ typedef struct hearth_request {
      */
     bool tell_replayed;
     /*
-     * The request was accepted before, by another process, and interrupted. It keeps its place: a full queue does not
-     * refuse it. n_replayed > 0 has the same effect.
+     * The request was accepted before, by another process, and interrupted. It keeps its place: a full queue takes as
+     * many of these again as it takes requests. n_replayed > 0 has the same effect.
      */
     bool is_resumed;
     /*
@@ -1753,7 +1753,7 @@ typedef enum hearth_tool_choice {
 } hearth_tool_choice;
 
 /*
- * A conversation to go on with. Limits: 16384 turns, 128 tools; JSON nested 64 deep, 4096 values a schema, 200 members
+ * A conversation to go on with. Limits: 16384 turns, 4096 tools; JSON nested 64 deep, 4096 values a schema, 200 members
  * an object of it, names of 256 bytes.
  */
 typedef struct hearth_conversation {

@@ -47,6 +47,7 @@ typedef struct order {
     hth_keyspace tenant;
     char session[HTH_SESSION_BYTES_MAX + 1];
     bool found;                 /* the session */
+    bool *is_busy;              /* it has a request; of the asking thread, which waits */
     const hearth_token *tokens; /* [n_tokens], borrowed from the asking thread, which waits */
     uint32_t n_tokens;
     uint32_t n_kept;
@@ -141,6 +142,23 @@ static void order_release(order *one)
     free(one);
 }
 
+/*
+ * The order and the requests of the session come in one order to this thread, so a request that was submitted before
+ * the order is known here.
+ */
+static bool session_has_request(hth_scheduler *scheduler, const hth_keyspace *tenant, const char *session)
+{
+    const hth_request *request;
+    bool has = false;
+
+    pthread_mutex_lock(&scheduler->lock);
+    DL_FOREACH(scheduler->known, request)
+    has |= request->session && strcmp(request->session, session) == 0 &&
+           hth_keyspace_same_tenant(&request->keyspace, tenant);
+    pthread_mutex_unlock(&scheduler->lock);
+    return has;
+}
+
 static void obey(hth_scheduler *scheduler, order *one)
 {
     bool found = false;
@@ -151,7 +169,10 @@ static void obey(hth_scheduler *scheduler, order *one)
     case ORDER_FORGET:
         hth_batcher_forget(scheduler->batcher, one->fingerprint, one->tokens, one->n_tokens, one->n_kept);
         break;
-    case ORDER_END_SESSION: found = hth_batcher_end_session(scheduler->batcher, &one->tenant, one->session); break;
+    case ORDER_END_SESSION:
+        *one->is_busy = session_has_request(scheduler, &one->tenant, one->session);
+        found = !*one->is_busy && hth_batcher_end_session(scheduler->batcher, &one->tenant, one->session);
+        break;
     }
     hth_workplace_note(hth_scheduler_workplace(scheduler), HEARTH_WORK_ENDS, NULL, 0);
     pthread_mutex_lock(&one->lock);
@@ -354,8 +375,8 @@ static hearth_status check_submit_locked(hth_scheduler *scheduler, hth_slot *con
         return hth_fail(err, HEARTH_MISUSE,
                         "n is %zu; this model takes at most %zu requests at once, its n_parallel and its queue_max", n,
                         n_max);
-    /* A resumed reply had its place before its interruption; later requests do not take that place. */
-    if (scheduler->n_known + n > n_max && !first->is_resumed)
+    /* A resumed reply had its place before its interruption; at most n_max of them had, so they have as much again. */
+    if (scheduler->n_known + n > (first->is_resumed ? 2 * n_max : n_max))
         return refuse_busy(scheduler, err);
     if (session_is_busy_locked(scheduler, first->keyspace.fingerprint, first->session))
         return hth_fail(err, HEARTH_BUSY,
@@ -554,25 +575,17 @@ hearth_status hth_scheduler_end_session(hth_scheduler *scheduler, const hth_keys
                                         hearth_error *err)
 {
     order *one = order_new(ORDER_END_SESSION);
-    bool done = false, found = false, busy = false;
-    const hth_request *request;
+    bool done = false, found = false, is_busy = false;
     hearth_status status;
 
     if (!one)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory to end a session");
     one->tenant = *tenant;
+    one->is_busy = &is_busy;
     memcpy(one->session, session, strlen(session) + 1); /* its length was checked */
-    pthread_mutex_lock(&scheduler->lock);
-    DL_FOREACH(scheduler->known, request)
-    busy |= request->session && strcmp(request->session, session) == 0 &&
-            hth_keyspace_same_tenant(&request->keyspace, tenant);
-    pthread_mutex_unlock(&scheduler->lock);
-    if (busy) {
-        one->holders = 1;
-        order_release(one);
-        return hth_fail(err, HEARTH_BUSY, "session_id '%s' has a request that has not ended; cancel it first", session);
-    }
     status = give_order(scheduler, one, NULL, &done, &found, err);
+    if (status == HEARTH_OK && is_busy)
+        return hth_fail(err, HEARTH_BUSY, "session_id '%s' has a request that has not ended; cancel it first", session);
     if (status == HEARTH_OK && !found)
         return hth_fail(err, HEARTH_NOT_FOUND,
                         "no cells are kept for session_id '%s'; it has ended, expired, or never was", session);

@@ -268,11 +268,14 @@ TEST(all_replies_to_a_prompt_are_accepted_or_none)
     assert_int_equal(hearth_submit(f.model, &request, NULL, &err), HEARTH_BUSY);
     request.is_resumed = true; /* also one of which nothing is known yet */
     (void)submit(h, &request);
+    for (int i = 0; i < 3; i++)
+        (void)submit(h, &request);
+    assert_int_equal(hearth_submit(f.model, &request, NULL, &err), HEARTH_BUSY); /* more than can have been accepted */
     request.is_resumed = false;
-    wait_for(h, 7, 0);
+    wait_for(h, 10, 0);
     (void)submit(h, &request); /* there is room again */
-    wait_for(h, 8, 0);
-    for (unsigned i = 0; i < 8; i++)
+    wait_for(h, 11, 0);
+    for (unsigned i = 0; i < 11; i++)
         assert_int_equal(h->statuses[i], HEARTH_OK);
     hall_free(h);
     close_model(&f);
