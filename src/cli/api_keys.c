@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/hmac.h"
 #include "cli/key_file.h"
+#include "cli/trusted_file.h"
 
 enum { NAME_BYTES = 32 };
 
@@ -125,17 +126,8 @@ static bool may_be_read(FILE *file, const char *path, hth_problems *problems)
 {
     struct stat st;
 
-    if (fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode))
-        return true;
-    if (st.st_mode & S_IWOTH) {
-        hth_problems_add(problems,
-                         "others may write to the keys in '%s' and so give themselves keys; run chmod 600 '%s'", path,
-                         path);
-        return false;
-    }
-    if (st.st_mode & S_IROTH)
-        hth_problems_warn(problems, "others may read the keys in '%s'; run chmod 600 '%s'", path, path);
-    return true;
+    return fstat(fileno(file), &st) != 0 || !S_ISREG(st.st_mode) ||
+           hth_trusted_file_check(path, "the keys", "the keys", (uint32_t)st.st_uid, (uint32_t)st.st_mode, problems);
 }
 
 static void add_file(list *l, const char *path)

@@ -539,6 +539,7 @@ hearth_status hth_config_file_read(hth_pool *pool, const char *path, hth_config_
     if (status != HEARTH_OK)
         return status;
     out->permissions = (uint32_t)st.st_mode & 0777;
+    out->owner = (uint32_t)st.st_uid;
     out->is_regular = S_ISREG(st.st_mode);
     out->text = text;
     out->n_text = n;

@@ -49,6 +49,7 @@ typedef struct hth_config_file {
     const char *name;            /* as messages show it */
     const hth_config_node *root; /* a SECTION */
     uint32_t permissions;        /* of the file: the lower nine bits of its mode */
+    uint32_t owner;              /* its user */
     bool is_regular;
     const char *text; /* the content, n_text bytes */
     size_t n_text;

@@ -1,18 +1,18 @@
 /*
  * key_file.c - keys from a configuration file of their own
  *
- * A user who can write to the file can add a key for himself. So a file that others may write to is refused. The file
- * holds only digests of keys, but limits and salts are private, too. So a file that others may read gets a warning.
+ * A user who can write to the file can add a key for himself, so its owner and mode are looked at (trusted_file.h). The
+ * file holds only digests of keys, but limits and salts are private, too.
  */
 #include "cli/key_file.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/hash.h"
 #include "cli/config_reader.h"
 #include "cli/instant.h"
+#include "cli/trusted_file.h"
 #include "cli/values.h"
 
 static bool read_sha256(void *options, const char *shown, const char *value, hearth_error *err)
@@ -179,14 +179,8 @@ static void read_entries(const hth_config_reader *reader, const hth_config_node 
 
 static bool may_be_read(const char *path, const hth_config_file *file, hth_problems *problems)
 {
-    if (file->is_regular && file->permissions & S_IWOTH) {
-        hth_problems_add(problems, "others may write to the keys in '%s', and so give themselves keys: chmod 600 '%s'",
-                         path, path);
-        return false;
-    }
-    if (file->is_regular && file->permissions & S_IROTH)
-        hth_problems_warn(problems, "others may read the keys' limits and salts in '%s': chmod 600 '%s'", path, path);
-    return true;
+    return !file->is_regular || hth_trusted_file_check(path, "the keys", "the keys' limits and salts", file->owner,
+                                                       file->permissions, problems);
 }
 
 static void read_tree(key_reader *k, const char *name, const hth_config_node *root, hth_server_options *options,

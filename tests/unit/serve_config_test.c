@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/serve_config.h"
+#include "cli/trusted_file.h"
 #include "support/cmocka_all.h"
 #include "support/serve_set.h"
 #include "support/support.h"
@@ -696,6 +697,24 @@ FIXTURE_TEST(a_file_of_keys_is_not_for_others)
     assert_int_equal(problems.n_errors, 0);
     assert_problem(0, "others may read the keys' limits and salts");
     hth_serve_set_free(&set->options);
+    set = set_with_keys(directory, "key a { sha256 = " SHA_A " }", 0660);
+    assert_int_equal(problems.n_errors, 0);
+    assert_problem(0, "a group may write to the keys in");
+    hth_serve_set_free(&set->options);
+}
+
+FIXTURE_TEST(a_file_of_keys_is_roots_or_the_servers)
+{
+    hth_problems found = { .n = 0 };
+    const uint32_t own = (uint32_t)geteuid();
+
+    (void)directory;
+    assert_true(hth_trusted_file_check("/k", "the keys", "the keys", own, 0600, &found));
+    assert_true(hth_trusted_file_check("/k", "the keys", "the keys", 0, 0600, &found));
+    assert_int_equal(found.n, 0);
+    assert_false(hth_trusted_file_check("/k", "the keys", "the keys", own + 1, 0600, &found));
+    assert_int_equal(found.n_errors, 1);
+    assert_non_null(strstr(hth_problems_first(&found), "'/k' belong to user"));
 }
 
 /* ---- files ---- */
