@@ -56,13 +56,14 @@ static uint32_t whole(reader *r, const json_t *object, const char *key, uint32_t
     return (uint32_t)json_integer_value(value);
 }
 
-/* A positive number; fallback NAN: it must be there. */
+/* A positive number, or the fallback; fallback NAN: it must be there. */
 static float number(reader *r, const json_t *object, const char *key, double fallback)
 {
     const json_t *value = find(object, key);
     double found = value ? json_number_value(value) : fallback;
 
-    if ((value && !json_is_number(value)) || !isfinite(found) || !isfinite((float)found) || found < 0) {
+    if ((value && !json_is_number(value)) || !isfinite(found) || !isfinite((float)found) || found < 0 ||
+        (value && !((float)found > 0))) {
         refuse(r, HEARTH_CORRUPT, key, value ? "is no positive number" : "is missing");
         return 1;
     }

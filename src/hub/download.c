@@ -18,6 +18,7 @@
  */
 #include "hub/download.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -199,7 +200,9 @@ static bool check_range(hth_fetch *fetch, const transfer *t)
     const char *text = hth_fetch_header(fetch, "Content-Range");
     const char *slash = text ? strchr(text, '/') : NULL;
 
-    if (!slash || strncmp(text, "bytes ", 6) != 0 || strtoull(text + 6, NULL, 10) != t->begin)
+    /* "*" instead of a range is that of a refusal, and no number at all is not 0. */
+    if (!slash || strncmp(text, "bytes ", 6) != 0 || !isdigit((unsigned char)text[6]) ||
+        strtoull(text + 6, NULL, 10) != t->begin)
         return refuse_size(t->d, "its storage sends other bytes than the asked ones");
     return strtoull(slash + 1, NULL, 10) == t->d->file->bytes || refuse_size(t->d, "its storage has another size");
 }
@@ -573,7 +576,10 @@ static hearth_status lock(download *d, int *fd_out, hearth_error *err)
 
     if (status != HEARTH_OK)
         return status;
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0 && errno == ELOOP)
+        return hth_fail(err, HEARTH_PERMISSION,
+                        "the lock '%s' is a symbolic link, which may lead to a file of somebody else; remove it", path);
     if (fd < 0)
         return hth_fail_errno(err, errno, "cannot open the lock '%s'", path);
     result = hth_fs_lock(fs, fd, HTH_FS_LOCK_TRY);

@@ -198,7 +198,9 @@ hearth_status hth_hub_link(const hth_hub_shelf *shelf, const char *commit, const
 
     hth_os_random(random, sizeof(random)); /* processes of several machines may share the cache */
     hth_hex_encode(random, sizeof(random), hex);
-    if (!hth_hub_snapshot_path(shelf, commit, file->path, path) || !JOIN(temporary, "%s.%s.link", path, hex))
+    /* The temporary name does not hold the final one, since the longest names leave no room for more. */
+    if (!hth_hub_snapshot_path(shelf, commit, file->path, path) ||
+        !JOIN(temporary, "%.*s/.%s.link", (int)(strrchr(path, '/') - path), path, hex))
         return hth_fail(err, HEARTH_MISUSE, "the path of '%s' in the cache is too long; set HF_HUB_CACHE", file->path);
     status = hth_hub_make_folders(path, err);
     if (status != HEARTH_OK)

@@ -288,7 +288,7 @@ static int lock_blob(const hth_hub_shelf *shelf, const char *digest, hearth_stat
     *status = hth_hub_make_folders(path, err);
     if (*status != HEARTH_OK)
         return -1;
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     result = fd < 0 ? -errno : hth_fs_lock(hth_fs_system(), fd, HTH_FS_LOCK_TRY);
     if (result == 0)
         return fd;

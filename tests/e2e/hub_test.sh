@@ -65,6 +65,16 @@ expect link "$(readlink "$path")" "../../blobs/$digest"
 expect ref "$(cat "$hub/models--t--tiny/refs/main")" "$commit"
 [ -e "$hub/.locks/models--t--tiny/$digest.lock" ] || fail "no lock"
 clean
+# The longest name of a file has its link, too; a lock that is a link to another file is not followed.
+long=$(head -c 250 /dev/zero | tr '\0' n).gguf
+pull t/long
+expect path "$path" "$hub/models--t--long/snapshots/$commit/$long"
+clean
+rm -r "$hub/models--t--long" "$hub/.locks/models--t--long/$digest.lock"
+ln -s "$work/elsewhere" "$hub/.locks/models--t--long/$digest.lock"
+refuse 1 "is a symbolic link" pull t/long
+[ ! -e "$work/elsewhere" ] || fail "a lock that is a link makes a file elsewhere"
+rm -rf "$hub/.locks/models--t--long" "$hub/models--t--long"
 n=$(asked storage .)
 offers t/tiny
 grep -q '^\* Q4_K_M .* 1 yes$' "$work/out" || fail "what is there is not told: $(cat "$work/out")"
@@ -110,6 +120,7 @@ refuse 1 "asks to wait for 86400 s; try later" pull t/patient
 refuse 1 "with 25178169 bytes, but now tells another size" pull t/changed
 refuse 1 "now tells another size" pull t/lies
 refuse 1 "now tells another size" pull t/over
+refuse 1 "its storage sends other bytes than the asked ones" pull t/unsaid
 refuse 1 "are not those that the hub lists.*they were deleted; pull again" pull t/wrong
 [ -z "$(find "$hub" -path '*/blobs/*' -name '*incomplete*' -path '*t--wrong*')" ] || fail "wrong bytes stay"
 refuse 1 "path would leave its folder" pull t/evil
