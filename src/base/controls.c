@@ -8,10 +8,18 @@
 
 #include <string.h>
 
+/* Of a control character or a mark. */
+static size_t strange_bytes(const char *text, size_t n)
+{
+    const size_t n_control = hth_control_bytes(text, n);
+
+    return n_control > 0 ? n_control : hth_mark_bytes(text, n);
+}
+
 bool hth_has_controls(const char *text)
 {
     for (size_t n = strlen(text); n > 0; text++, n--)
-        if (hth_control_bytes(text, n) > 0)
+        if (strange_bytes(text, n) > 0)
             return true;
     return false;
 }
@@ -21,7 +29,7 @@ void hth_controls_blank(char *text)
     size_t n = strlen(text);
 
     while (n > 0) {
-        const size_t n_control = hth_control_bytes(text, n), n_step = n_control > 0 ? n_control : 1;
+        const size_t n_control = strange_bytes(text, n), n_step = n_control > 0 ? n_control : 1;
 
         memset(text, ' ', n_control);
         text += n_step;

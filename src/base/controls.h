@@ -21,9 +21,33 @@ static inline size_t hth_control_bytes(const char *text, size_t n_bytes)
     return first == 0xc2 && n_bytes > 1 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xa0 ? 2 : 0;
 }
 
+/*
+ * The bytes of a mark at the beginning of a text that shows nothing and makes a terminal or a page show other letters
+ * than there are: marks of the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), spaces
+ * without width (U+200B, U+2060, U+FEFF), and separators of lines (U+2028, U+2029). 0: there is none. U+200C and U+200D
+ * are letters' own in some scripts, and in emoji.
+ */
+static inline size_t hth_mark_bytes(const char *text, size_t n_bytes)
+{
+    const unsigned char *b = (const unsigned char *)text;
+
+    if (n_bytes >= 2 && b[0] == 0xd8)
+        return b[1] == 0x9c ? 2 : 0;
+    if (n_bytes < 3)
+        return 0;
+    if (b[0] == 0xef)
+        return b[1] == 0xbb && b[2] == 0xbf ? 3 : 0;
+    if (b[0] != 0xe2)
+        return 0;
+    if (b[1] == 0x80)
+        return b[2] == 0x8b || b[2] == 0x8e || b[2] == 0x8f || (b[2] >= 0xa8 && b[2] <= 0xae) ? 3 : 0;
+    return b[1] == 0x81 && (b[2] == 0xa0 || (b[2] >= 0xa6 && b[2] <= 0xa9)) ? 3 : 0;
+}
+
+/* Has a name control characters, or such marks? */
 bool hth_has_controls(const char *text);
 
-/* Replace each byte of a control character by a space. */
+/* Replace each byte of a control character, or of such a mark, by a space: a foreign text becomes safe to show. */
 void hth_controls_blank(char *text);
 
 /* Write text without its control characters other than newline and tab. False: it could not be written. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/gguf_name.h"
 #include "cli/dialog_signals.h"
 #include "cli/dialog_words.h"
 #include "cli/commands.h"
@@ -203,6 +204,16 @@ static bool begin(hth_dialog *dialog, const chat_options *options, hearth_error 
     return true;
 }
 
+/* A model of a file has the file's name, without folders. */
+static void greet(hth_dialog *dialog)
+{
+    const char *model = dialog->source->model;
+    char *name = hth_gguf_is_name(model) ? hth_gguf_name_of_path(model) : NULL;
+
+    hth_dialog_view_say(&dialog->view, "%s. Type a message; /help shows the words, Ctrl-D ends.", name ? name : model);
+    free(name);
+}
+
 static int chat_with(hth_dialog_source *source, const chat_options *options)
 {
     hth_dialog dialog = { .source = source, .keeps = !options->keeps_nothing };
@@ -222,7 +233,7 @@ static int chat_with(hth_dialog_source *source, const chat_options *options)
         (void)fprintf(stderr, "hearth: %s\n", err.message);
     } else {
         if (hth_dialog_line_is_terminal(dialog.line) && !options->settings.is_quiet)
-            hth_dialog_view_say(&dialog.view, "%s. Type a message; /help shows the words, Ctrl-D ends.", source->model);
+            greet(&dialog);
         converse(&dialog);
         exit_code = exit_code_of(&dialog);
     }

@@ -95,13 +95,33 @@ void hth_dialog_view_begin(hth_dialog_view *view, hth_dialog_hooks *hooks_out)
     *hooks_out = (hth_dialog_hooks){ .on_text = on_text, .on_progress = on_progress, .user_data = view };
 }
 
+/* Of a name of hearth_tier. */
+static const char *place_of(const char *tier)
+{
+    static const struct {
+        const char *name, *words;
+    } places[] = {
+        { "live", "the running context" },
+        { "ram", "memory" },
+        { "ram_file", "the memory that processes share" },
+        { "disk", "the disk" },
+        { "remote", "another machine" },
+    };
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (strcmp(places[i].name, tier) == 0)
+            return places[i].words;
+    return tier;
+}
+
 static void print_figures(hth_dialog_view *view, const hth_dialog_figures *f)
 {
     char known[64] = "", first[48] = "no token came", speed[48] = "";
 
     if (f->has_counts)
-        (void)snprintf(known, sizeof(known), "%" PRIu32 " of %" PRIu32 " tokens known%s%s%s, ", f->cached_tokens,
-                       f->prompt_tokens, f->has_hit ? " (" : "", f->has_hit ? f->hit : "", f->has_hit ? ")" : "");
+        (void)snprintf(known, sizeof(known), "%" PRIu32 " of %" PRIu32 " tokens known%s%s, ", f->cached_tokens,
+                       f->prompt_tokens, f->has_hit && f->cached_tokens > 0 ? " from " : "",
+                       f->has_hit && f->cached_tokens > 0 ? place_of(f->tier) : "");
     if (f->ttft_ms > 0)
         (void)snprintf(first, sizeof(first), "first token in %.0f ms", f->ttft_ms); /* both are sized for it */
     if (f->tokens_per_s > 0)
@@ -128,22 +148,18 @@ void hth_dialog_view_end(hth_dialog_view *view, const hth_dialog_figures *figure
 void hth_dialog_view_say(hth_dialog_view *view, const char *format, ...)
 {
     const bool coloured = view->has_colours && isatty(STDERR_FILENO);
-    char text[SAID_BYTES];
+    char text[SAID_BYTES], *at;
     va_list arguments;
 
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof(text), format, arguments); /* cut */
     va_end(arguments);
     hth_end_at_character(text, sizeof(text));
+    for (at = text; *at; at++) /* names and texts of others; their lines stay */
+        memset(at, ' ', hth_mark_bytes(at, strlen(at)));
     (void)fputs(coloured ? dim : "", stderr); /* only a display, as all below */
     (void)hth_controls_leave_out(text, strlen(text), stderr);
     (void)fprintf(stderr, "%s\n", coloured ? plain : "");
-}
-
-/* Of a name of hearth_tier. */
-static const char *place_of(const char *tier)
-{
-    return strcmp(tier, "live") == 0 ? "the running context" : tier;
 }
 
 /* Reasons in words, by the names of hearth_miss. */
@@ -188,7 +204,7 @@ void hth_dialog_view_why(hth_dialog_view *view, const hth_dialog_figures *f)
                         f->has_hit && f->cached_tokens > 0 ? place_of(f->tier) : "");
     if (!f->has_hit || strcmp(f->miss, "none") == 0)
         return;
-    hth_dialog_view_say(view, "%s (%s)", reason_of(f->miss), f->miss);
+    hth_dialog_view_say(view, "%s", reason_of(f->miss));
     if (f->left_at == 0 || f->left_at >= f->prompt_tokens || strcmp(f->miss, "below_policy") == 0)
         return;
     hth_dialog_view_say(view, "the prompt leaves what is known at token %" PRIu32 ": >>>%s<<<", f->left_at + 1,

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/controls.h"
+#include "base/utf8.h"
 #include "sched/text_stream.h"
 
 enum { ROOM = HTH_SERVER_LOG_LINE_MAX - 1 }; /* the newline always fits */
@@ -78,7 +79,7 @@ void hth_line_add_plain(hth_line *line, const char *text, size_t n_max, bool is_
         char escaped[32];
         const char *out = text;
 
-        if (n == 0 || hth_control_bytes(text, n) > 0 || (is_word && *text == ' ')) {
+        if (n == 0 || hth_control_bytes(text, n) > 0 || hth_mark_bytes(text, n) > 0 || (is_word && *text == ' ')) {
             n_out = escape_hexadecimal(text, n_step, escaped, sizeof(escaped));
             out = escaped;
         } else if (*text == '\\') {
@@ -106,6 +107,11 @@ static void add_json_string(hth_line *line, const char *text, size_t n_max)
             out = "\\ufffd";
         } else if (hth_control_bytes(text, n) > 0) { /* the last byte of a C1 control is its number */
             n_out = (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned char)text[n - 1]);
+            out = escaped;
+        } else if (hth_mark_bytes(text, n) > 0) {
+            const char *at = text;
+
+            n_out = (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned)hth_utf8_next(&at, text + n));
             out = escaped;
         } else if (*text == '"' || *text == '\\') {
             n_out = 2;

@@ -30,9 +30,9 @@ expect "kept messages" "$(node -p 'JSON.parse(require("fs").readFileSync(process
 # Another process finds what the first one computed.
 printf '/regen\n/why\n' | chat "$tiny" -n 40 --load 'fox tale'
 expect "the same question again" "$(cat "$work/out")" "$(cat "$work/first")"
-said 'were known, from disk'
+said 'were known, from the disk'
 printf 'Why?\n/why\n/load\n' | chat "$tiny" -n 5 --continue
-said 'were known, from disk'
+said 'were known, from the disk'
 said "fox tale  *Tell me a story about a fox who wanted"
 
 # The words change the conversation.
@@ -70,7 +70,7 @@ serve -m "$tiny"
 printf '%s\n/why\n' "$story" | chat --url "$url" -n 40 --no-save
 expect "the reply of the server" "$(cat "$work/out")" "$(cat "$work/first")"
 said 'were known, from \|0 of the prompt'
-refuse 1 "has no address for operators; start it with --admin 127.0.0.1:8090" ps --url "$url"
+refuse 1 "has no address for operators; start it with --admin unix:FILE" ps --url "$url"
 serve_stop
 printf 'Hello\n' | "$hearth" chat --url "$url" --no-save >/dev/null 2>"$work/err" && fail "chat without a server ends well"
 said "no server answers at $url "
@@ -161,6 +161,7 @@ stopped() {
   for i in $(seq 20); do # a reply may end before its Ctrl-C, which then empties a line
     shows() { [ "$(grep -ac '>>> ' "$work/screen")" -ge "$1" ]; }
     wait_for "a prompt" shows 1
+    [ "$i" -gt 1 ] || grep -aq '\(^\|[^/a-z]K\?\)hearth-tiny\. Type a message' "$work/screen" || fail "the model has no name: $(cat "$work/screen")"
     : >"$work/screen"
     printf 'Tell me the story of fox %s.\r' "$i" >&3
     begins() { [ "$(wc -l <"$work/screen")" -ge 1 ] && [ "$(wc -c <"$work/screen")" -ge 60 ]; }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/controls.h"
 #include "base/status.h"
 #include "support/cmocka_all.h"
 
@@ -71,4 +72,25 @@ TEST(a_message_that_is_cut_ends_with_a_whole_character)
     (void)hth_fail(&err, HEARTH_IO, "short");
     hth_fail_prefix(&err, "%s", text);
     assert_int_equal(strlen(err.message), sizeof(err.message) - 2);
+}
+
+TEST(marks_of_the_direction_of_text_do_not_reach_a_terminal)
+{
+    /* U+202E, U+2066, U+200B, U+061C, U+FEFF; and letters that look like their beginnings */
+    hearth_error err;
+    char name[] = "a\xe2\x80\xae"
+                  "b\xe2\x81\xa6"
+                  "c\xe2\x80\x8b"
+                  "d\xd8\x9c"
+                  "e\xef\xbb\xbf"
+                  "f",
+         letters[] = "\xe2\x80\x93\xe2\x82\xac\xd8\xa7\xef\xbb\xbb\xe2\x80\x8d";
+    const char *kept = "\xe2\x80\x93\xe2\x82\xac\xd8\xa7\xef\xbb\xbb\xe2\x80\x8d";
+
+    (void)hth_fail(&err, HEARTH_FAILED, "'%s'", name);
+    assert_string_equal(err.message, "'a   b   c   d  e   f'");
+    assert_true(hth_has_controls(name));
+    hth_controls_blank(letters);
+    assert_string_equal(letters, kept);
+    assert_false(hth_has_controls(letters));
 }
