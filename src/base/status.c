@@ -125,6 +125,8 @@ hearth_status hth_fail_errno(hearth_error *err, int errnum, const char *format, 
     const char *text = strerror_r(errnum, reason, sizeof(reason)) == 0 ? reason : "unknown error";
 #endif
     size_t n = strlen(err->message);
+    if (errnum == EFBIG)
+        text = "it would be larger than the limit on file sizes (ulimit -f)";
     (void)snprintf(err->message + n, sizeof(err->message) - n, ": %s", text); /* cut below if it does not fit */
     hth_end_at_character(err->message, sizeof(err->message));
     return status;

@@ -35,7 +35,7 @@ struct hth_notifier {
  */
 static bool has_room(int fd)
 {
-    return hth_os_file_allocate(fd, 0, MAP_BYTES) == 0 || (errno != ENOSPC && errno != EDQUOT);
+    return hth_os_file_allocate(fd, 0, MAP_BYTES) == 0 || (errno != ENOSPC && errno != EDQUOT && errno != EFBIG);
 }
 
 /* Map the file; NULL if that fails. */

@@ -31,6 +31,8 @@ int main(int argc, char **argv)
 
     /* When the reader of a pipe has gone, the write fails and is reported; the process does not end. */
     (void)signal(SIGPIPE, SIG_IGN);
+    /* Likewise for a write beyond the limit on file sizes (ulimit -f): it fails with EFBIG. Workers inherit both. */
+    (void)signal(SIGXFSZ, SIG_IGN);
 
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         hth_overview_print(stdout);
