@@ -260,6 +260,7 @@ void hth_file_tier_close(hth_file_tier *tier)
     pthread_mutex_unlock(&tier->scan_lock);
     if (scanner_exists)
         (void)pthread_join(tier->scanner, NULL); /* nobody else joins it: the tier is not in use any more */
+    hth_index_forget_log(tier->index, tier->log);
     hth_index_close(tier->index);
     hth_file_tier_notes_deinit(&tier->pending);
     pthread_cond_destroy(&tier->scan_ended);

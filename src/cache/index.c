@@ -146,6 +146,7 @@ static hearth_status open_registered(const hth_index_options *options, const hth
     for (index = registry; index; index = index->next) {
         if (index->device == st.device && index->inode == st.inode && index->pid == getpid()) {
             index->n_refs++;
+            hth_index_env_add_log(index->env, options->log);
             *out = index;
             return HEARTH_OK;
         }
@@ -190,6 +191,12 @@ hearth_status hth_index_open(const hth_index_options *options, hth_index **out, 
     return HEARTH_OK;
 }
 
+void hth_index_forget_log(hth_index *index, const hth_log *log)
+{
+    if (index && hth_index_check_process(index, NULL) == HEARTH_OK)
+        hth_index_env_forget_log(index->env, log);
+}
+
 void hth_index_close(hth_index *index)
 {
     bool is_last;
@@ -198,8 +205,6 @@ void hth_index_close(hth_index *index)
         return;
     pthread_mutex_lock(&registry_lock);
     is_last = --index->n_refs == 0;
-    if (!is_last)
-        hth_index_env_forget_log(index->env);
     for (hth_index **at = &registry; is_last && *at; at = &(*at)->next) {
         if (*at == index) {
             *at = index->next;

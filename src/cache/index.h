@@ -51,6 +51,9 @@ typedef struct hth_index_totals {
  */
 hearth_status hth_index_open(const hth_index_options *options, hth_index **out, bool *rebuild_out, hearth_error *err);
 void hth_index_close(hth_index *index); /* accepts NULL */
+/* Before its close by one of several users: after the return, nothing is written to the log that it opened with.
+ * Accepts NULL. */
+void hth_index_forget_log(hth_index *index, const hth_log *log);
 
 /* The token that marks this process's reservations. */
 uint64_t hth_index_owner_token(const hth_index *index);

@@ -40,6 +40,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "base/os.h"
 
 #define MAP_BYTES_MIN ((size_t)16 << 20)
@@ -70,7 +71,6 @@ typedef struct environment {
 struct hth_index_env {
     /* Fixed after opening. */
     const hth_fs *fs;
-    hth_log log; /* a copy, because the first user of the environment may close first */
     char directory[PATH_BYTES];
     char path[PATH_BYTES]; /* the environment of this boot */
     char name[128];        /* last part of path */
@@ -83,6 +83,12 @@ struct hth_index_env {
 
     _Atomic bool is_damaged;
     _Atomic bool was_warned;
+
+    /* Guards the logs of those who have the index open; held while a line is written, so that none is written later. */
+    pthread_mutex_t log_lock;
+    const hth_log **logs;
+    size_t n_logs;
+    size_t logs_capacity;
 
     /* Guards the order of now.pool: read transactions that were reset and keep their reader slot. Innermost lock. */
     pthread_mutex_t pool_lock;
@@ -107,12 +113,25 @@ static bool is_damage(int rc)
     }
 }
 
+/* Tell the user who opened first; the others share the index. */
+static void tell(hth_index_env *env, hearth_log_level level, const char *line)
+{
+    pthread_mutex_lock(&env->log_lock);
+    if (env->n_logs > 0)
+        hth_log_line(env->logs[0], level, "hearth", "%s", line);
+    pthread_mutex_unlock(&env->log_lock);
+}
+
 static void warn_once(hth_index_env *env, const char *what, int rc)
 {
-    if (!atomic_exchange(&env->was_warned, true))
-        hth_warn(&env->log,
-                 "cache index in '%s' not usable (%s: %s); rows are found by file names until it is made anew",
-                 env->directory, what, mdb_strerror(rc));
+    char line[PATH_BYTES + 200];
+
+    if (atomic_exchange(&env->was_warned, true))
+        return;
+    (void)snprintf(line, sizeof(line),
+                   "cache index in '%s' not usable (%s: %s); rows are found by file names until it is made anew",
+                   env->directory, what, mdb_strerror(rc));
+    tell(env, HEARTH_LOG_WARNING, line);
 }
 
 /* Note damage that an operation of the environment in use met. Under env_lock, shared, or write_lock. */
@@ -331,7 +350,7 @@ static int allocate_lock_file(const hth_index_env *env)
     if (fstat(fd, &st) != 0 || hth_os_file_allocate(fd, 0, st.st_size > 0 ? (uint64_t)st.st_size : LOCK_BYTES) != 0)
         rc = errno;
     (void)close(fd);
-    return rc == ENOSPC || rc == EDQUOT ? rc : 0; /* some file systems cannot allocate */
+    return rc == ENOSPC || rc == EDQUOT || rc == EFBIG ? rc : 0; /* some file systems cannot allocate */
 }
 
 /* Open the files at env->path. */
@@ -439,8 +458,12 @@ static void open_beside(hth_index_env *env, size_t n_crashes, environment *out)
 
         (void)hth_fs_remove(env->fs, unclean);
         if (n >= CRASHES_MAX) {
-            hth_info(&env->log, "the last processes ended without closing the cache index in '%s'; it is made anew",
-                     env->directory);
+            char line[PATH_BYTES + 200];
+
+            (void)snprintf(line, sizeof(line),
+                           "the last processes ended without closing the cache index in '%s'; it is made anew",
+                           env->directory);
+            tell(env, HEARTH_LOG_INFO, line);
             drop_environment(env);
         } else if ((fd = hth_fs_open(env->fs, unclean, HTH_FS_CREATE)) >= 0) {
             (void)hth_fs_write_all(env->fs, fd, "....", (size_t)n); /* a lost count costs one more crash */
@@ -470,8 +493,6 @@ hearth_status hth_index_env_open(const char *directory, const char *boot_id, siz
     if (!env)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the cache index");
     env->fs = fs;
-    if (log)
-        env->log = *log;
     (void)snprintf(env->name, sizeof(env->name), "v3-%.100s", boot_id);
     if (snprintf(env->directory, PATH_BYTES, "%s", directory) >= PATH_BYTES ||
         !join(env->path, env->directory, env->name)) {
@@ -481,6 +502,8 @@ hearth_status hth_index_env_open(const char *directory, const char *boot_id, siz
     pthread_mutex_init(&env->write_lock, NULL);
     pthread_rwlock_init(&env->env_lock, NULL);
     pthread_mutex_init(&env->pool_lock, NULL);
+    pthread_mutex_init(&env->log_lock, NULL);
+    hth_index_env_add_log(env, log);
     pthread_mutex_lock(&env->write_lock);
     open_beside(env, n_crashes, &env->now); /* nobody else has env yet */
     pthread_mutex_unlock(&env->write_lock);
@@ -503,7 +526,9 @@ void hth_index_env_close(hth_index_env *env)
     if (lock >= 0)
         hth_fs_close(env->fs, lock);
     pthread_mutex_unlock(&env->write_lock);
+    pthread_mutex_destroy(&env->log_lock);
     pthread_mutex_destroy(&env->pool_lock);
+    free(env->logs);
     pthread_rwlock_destroy(&env->env_lock);
     pthread_mutex_destroy(&env->write_lock);
     free(env);
@@ -675,9 +700,31 @@ void hth_index_env_maintain(hth_index_env *env)
     pthread_mutex_unlock(&env->write_lock);
 }
 
-void hth_index_env_forget_log(hth_index_env *env)
+void hth_index_env_add_log(hth_index_env *env, const hth_log *log)
 {
-    pthread_mutex_lock(&env->write_lock);
-    env->log.write = NULL;
-    pthread_mutex_unlock(&env->write_lock);
+    const hth_log **logs;
+
+    if (!log)
+        return;
+    pthread_mutex_lock(&env->log_lock);
+    logs = hth_grown(env->logs, env->n_logs, &env->logs_capacity, sizeof(*logs));
+    if (logs) { /* otherwise this user hears nothing */
+        env->logs = logs;
+        env->logs[env->n_logs++] = log;
+    }
+    pthread_mutex_unlock(&env->log_lock);
+}
+
+void hth_index_env_forget_log(hth_index_env *env, const hth_log *log)
+{
+    size_t i = 0;
+
+    pthread_mutex_lock(&env->log_lock);
+    while (i < env->n_logs && env->logs[i] != log)
+        i++;
+    if (i < env->n_logs) {
+        env->n_logs--;
+        memmove(env->logs + i, env->logs + i + 1, (env->n_logs - i) * sizeof(*env->logs));
+    }
+    pthread_mutex_unlock(&env->log_lock);
 }

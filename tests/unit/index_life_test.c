@@ -156,6 +156,66 @@ static void zero_pages(const fixture *f, off_t from)
     assert_int_equal(system(command), 0);
 }
 
+static hth_index *open_with_log(fixture *f, const hth_log *log)
+{
+    hth_index_options options = { .directory = f->index, .owners_directory = f->owners, .log = log };
+    hth_index *index = NULL;
+
+    assert_int_equal(hth_index_open(&options, &index, NULL, NULL), HEARTH_OK);
+    return index;
+}
+
+static void leave(hth_index *index, const hth_log *log)
+{
+    hth_index_forget_log(index, log);
+    hth_index_close(index);
+}
+
+/* Put a folder into the place of the environment's file, or take it away. */
+static void obstruct(const fixture *f, bool with_a_folder)
+{
+    char command[9000];
+
+    (void)snprintf(command, sizeof(command),
+                   with_a_folder ? "cd %s && d=$(ls -d v3-*) && rm -r $d && mkdir -p $d/data.mdb"
+                                 : "cd %s && rm -r v3-*",
+                   f->index);
+    assert_int_equal(system(command), 0);
+}
+
+static void *maintain(void *index)
+{
+    (void)hth_index_maintain(index);
+    return NULL;
+}
+
+/* The thread sanitizer checks the second half. */
+IN_FIXTURE(users_of_a_shared_index_hear_of_it_until_they_leave)
+{
+    fixture other = { .n_warnings = 0 };
+    hth_log log = { .level = HEARTH_LOG_WARNING, .write = count_warning, .user_data = &other };
+    hth_index *first = open_with_log(f, &f->log), *second = open_with_log(f, &log);
+    unsigned n_warnings;
+    pthread_t thread;
+
+    leave(second, &log);
+    obstruct(f, true);
+    (void)maintain(first);
+    assert_int_equal(other.n_warnings, 0);
+    assert_true(f->n_warnings > 0);
+
+    second = open_with_log(f, &log);
+    obstruct(f, false);
+    (void)maintain(second);
+    obstruct(f, true);
+    assert_int_equal(pthread_create(&thread, NULL, maintain, second), 0);
+    leave(first, &f->log);
+    n_warnings = f->n_warnings;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(f->n_warnings, n_warnings);
+    leave(second, &log);
+}
+
 IN_FIXTURE(an_index_that_lost_its_end_is_replaced_at_the_first_sign_of_damage)
 {
     hth_index *index = open_complete(f);
