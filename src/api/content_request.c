@@ -2,7 +2,8 @@
  * content_request.c - the content of messages: one text, or parts
  *
  * A part that is no text becomes a short text in its place, and a note: a conversation keeps what it holds, and one
- * such part must not fail each later request that repeats it.
+ * such part must not fail each later request that repeats it. Parts of the assistant's own turn that are its reasoning
+ * become the turn's reasoning.
  */
 #include <string.h>
 
@@ -38,47 +39,93 @@ static bool is_text_type(const char *type)
     return false;
 }
 
+/* The type of a part that does not tell it: that of its first member which is one. */
+static const char *type_by_members(const hth_fields *part)
+{
+    static const char *const members[] = { "text",        "thinking", "reasoning", "refusal", "image_url",
+                                           "input_audio", "image",    "audio",     "file" };
+
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        if (json_object_get(part->object, members[i]))
+            return members[i];
+    return "part";
+}
+
 /* The text of one part; *n_readable counts parts that are text. */
 static const char *parse_part(hth_api_parse *parse, const hth_fields *part, const char *type, size_t *n_readable)
 {
     static const char *const known[] = { "type", "text", "refusal", "annotations", "logprobs", "cache_control", NULL };
     const char *text = "", *member;
 
-    if (!type)
-        hth_fields_require(part, "type");
-    hth_fields_string(part, "type", HTH_API_NAME_BYTES_MAX, &type);
-    if (!type)
-        return text;
     if (!is_text_type(type))
         return hth_api_replaced_part(parse, part, type);
     ++*n_readable;
     member = strcmp(type, "refusal") == 0 ? type : "text";
     hth_fields_rest(part, known);
-    hth_fields_require(part, member);
+    if (!json_object_get(part->object, member)) /* null is no fault: nothing was said */
+        hth_fields_require(part, member);
     hth_fields_string(part, member, HTH_API_TEXT_BYTES_MAX, &text);
     return text;
+}
+
+/* A part of what the assistant thought, as Anthropic, Mistral and others write it: a text, or parts that are texts. */
+static void parse_reasoning_part(hth_api_parse *parse, const hth_fields *part, const char *type, hth_api_joined *joined)
+{
+    const char *member = json_object_get(part->object, type) ? type : "text";
+    const json_t *value = json_object_get(part->object, member), *one;
+    size_t i;
+
+    if (json_is_string(value))
+        hth_api_joined_add(parse, joined, json_string_value(value));
+    else if (!json_is_array(value) && !json_is_null(value))
+        hth_fields_note(part, type);
+    json_array_foreach(value, i, one)
+    {
+        const char *text = json_string_value(json_is_string(one) ? one : json_object_get(one, "text"));
+
+        if (text)
+            hth_api_joined_add(parse, joined, text);
+    }
+}
+
+static bool is_reasoning_type(const char *type)
+{
+    return strcmp(type, "thinking") == 0 || strcmp(type, "reasoning") == 0;
 }
 
 size_t hth_api_parse_parts(hth_api_parse *parse, const hth_fields *fields, const char *name, const char *usual_type,
                            hearth_chat_turn *turn)
 {
     const json_t *array = hth_fields_any(fields, name);
-    size_t n = json_array_size(array), n_readable = 0;
+    const bool is_own = turn->role && strcmp(turn->role, "assistant") == 0;
+    size_t n = json_array_size(array), n_parts = 0, n_readable = 0;
     const char **parts = hth_api_allocate(parse, n, sizeof(*parts));
+    hth_api_joined reasoning = { .text = NULL };
 
     for (size_t i = 0; parts && i < n && parse->error->kind == HTH_API_NO_ERROR; i++) {
         const json_t *one = json_array_get(array, i);
+        const char *type = usual_type;
         hth_fields part;
 
         if (json_is_string(one)) {
-            parts[i] = json_string_value(one);
+            parts[n_parts++] = json_string_value(one);
             n_readable++;
-        } else if (hth_fields_item(fields, name, array, i, &part)) {
-            parts[i] = parse_part(parse, &part, usual_type, &n_readable);
+            continue;
         }
+        if (!hth_fields_item(fields, name, array, i, &part))
+            continue;
+        hth_fields_string(&part, "type", HTH_API_NAME_BYTES_MAX, &type);
+        if (!type)
+            type = type_by_members(&part);
+        if (is_own && is_reasoning_type(type))
+            parse_reasoning_part(parse, &part, type, &reasoning);
+        else if (!is_own || strcmp(type, "redacted_thinking") != 0)
+            parts[n_parts++] = parse_part(parse, &part, type, &n_readable);
     }
+    if (reasoning.text && !turn->reasoning) /* else the message has it twice */
+        turn->reasoning = reasoning.text;
     turn->parts = parts;
-    turn->n_parts = parts ? n : 0;
+    turn->n_parts = n_parts;
     return n_readable;
 }
 
@@ -91,6 +138,8 @@ void hth_api_parse_content(hth_api_parse *parse, const hth_fields *fields, bool 
     else if (json_is_array(content) && hth_api_parse_parts(parse, fields, "content", NULL, turn) == 0 && is_question &&
              turn->n_parts > 0)
         hth_fields_fail(fields, HTH_API_UNSUPPORTED, "content", HTH_API_UNREADABLE_PARTS);
+    else if (json_is_array(content) && turn->n_parts == 0 && turn->n_calls == 0)
+        turn->content = ""; /* nothing but reasoning */
     else if (content && !json_is_array(content))
         hth_fields_wrong_type(fields, "content", "a text or an array of content parts", content);
     else if (!json_object_get(fields->object, "content") && turn->n_calls == 0 && strcmp(turn->role, "assistant") != 0)

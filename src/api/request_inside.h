@@ -119,7 +119,8 @@ void hth_api_parse_calls(hth_api_parse *parse, const hth_fields *fields, hearth_
 void hth_api_parse_tools(hth_api_parse *parse);
 /*
  * The parts of a message in the array field of that name: texts, and objects with a type (usual_type where they give
- * none; NULL: they must). They become the parts of turn. Returns how many of them are text.
+ * none; NULL: the one that their members show). They become the parts of turn, or the reasoning of an assistant's turn,
+ * whose role is set. Returns how many of them are text.
  */
 size_t hth_api_parse_parts(hth_api_parse *parse, const hth_fields *fields, const char *name, const char *usual_type,
                            hearth_chat_turn *turn);

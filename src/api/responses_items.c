@@ -28,7 +28,7 @@ static size_t parse_texts(hth_api_parse *parse, const hth_fields *fields, const 
     if (json_array_size(value) == 0)
         return 1;
     n_readable = hth_api_parse_parts(parse, fields, name, "input_text", turn);
-    turn->content = NULL;
+    turn->content = turn->n_parts == 0 ? "" : NULL; /* "": nothing but reasoning */
     if (turn->n_parts == 1) { /* the same prompt as that of one text, also where a template knows parts */
         turn->content = turn->parts[0];
         turn->parts = NULL;

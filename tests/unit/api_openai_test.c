@@ -249,6 +249,35 @@ STUB_TEST(what_does_not_fit_the_context_is_an_error_or_cut)
     free(text);
 }
 
+TEST(parts_of_an_assistants_turn_are_taken_for_what_they_are)
+{
+    hth_api_request *r = hth_test_parsed(
+        HTH_API_CHAT,
+        "{\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"one\",\"signature\":"
+        "\"s\"},"
+        "{\"type\":\"reasoning\",\"text\":\"two\"},{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":"
+        "\"three\"}]},"
+        "{\"type\":\"redacted_thinking\",\"data\":\"x\"},{\"type\":\"text\",\"text\":null},{\"text\":\"said\"}]},"
+        "{\"role\":\"assistant\",\"reasoning_content\":\"own\",\"content\":[{\"type\":\"thinking\",\"thinking\":"
+        "\"own\"}]},"
+        "{\"role\":\"user\",\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"x\"}},{\"type\":\"text\",\"text\":null},"
+        "{\"type\":\"thinking\",\"thinking\":\"b\"}]}]}");
+    const hearth_conversation *c = &r->conversation;
+
+    assert_string_equal(c->turns[0].reasoning, "one\ntwo\nthree");
+    assert_int_equal(c->turns[0].n_parts, 2);
+    assert_string_equal(c->turns[0].parts[0], "");
+    assert_string_equal(c->turns[0].parts[1], "said");
+    assert_string_equal(c->turns[1].reasoning, "own");
+    assert_string_equal(c->turns[1].content, "");
+    assert_int_equal(c->turns[2].n_parts, 4);
+    assert_string_equal(c->turns[2].parts[0], "a");
+    assert_string_equal(c->turns[2].parts[1], "[image left out]");
+    assert_string_equal(c->turns[2].parts[2], "");
+    assert_string_equal(c->turns[2].parts[3], "[part left out]");
+    assert_null(c->turns[2].reasoning);
+}
+
 STUB_TEST(what_can_never_run_is_the_clients_error_and_not_a_busy_server)
 {
     static const struct {
