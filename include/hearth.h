@@ -610,6 +610,11 @@ typedef struct hearth_model_options {
      * model has the same, without rope, yarn, experts and overrides.
      */
     const hearth_engine_options *engine;
+    /*
+     * The name of a control token in a conversation's texts is that token, so a message can end its turn and begin
+     * others. false (default): it is text.
+     */
+    bool special_in_messages;
 } hearth_model_options;
 
 HEARTH_API void hearth_model_options_init(hearth_model_options *options, size_t struct_size);
@@ -1804,6 +1809,12 @@ struct hearth_chat_prompt {
     const char *thinking_begin; /* the texts around reasoning; NULL: there is none, or it has no such texts */
     const char *thinking_end;
     bool starts_thinking; /* text ends in reasoning */
+    /*
+     * Places in text, [n_plain], ascending, where a client's text has the name of a control token. It is text there:
+     * requests with chat read it so. Whoever tokenizes text without chat has to see to it.
+     */
+    const size_t *plain;
+    size_t n_plain;
 };
 
 /*

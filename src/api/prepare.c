@@ -154,6 +154,34 @@ static bool append_text(hearth_model *model, const char *text, unsigned flags, h
     return true;
 }
 
+/* Append the tokens of a rendered conversation. */
+static bool append_chat(hearth_model *model, const hearth_chat_prompt *chat, hearth_token **tokens, size_t *n,
+                        hth_api_error *error)
+{
+    const hth_prompt_source source = { .text = chat->text,
+                                       .n_bytes = chat->n_bytes,
+                                       .flags = HEARTH_TOKENIZE_SPECIAL,
+                                       .no_cache_read = true,
+                                       .chat = chat };
+    hth_prompt_tokens made;
+    hearth_token *grown;
+    hearth_error err;
+
+    if (hth_model_prompt_of_text(model, &source, &made, &err) != HEARTH_OK) {
+        hth_api_fail_status(error, &err);
+        return false;
+    }
+    grown = realloc(*tokens, (*n + made.n_tokens + 1) * sizeof(*grown));
+    if (grown) {
+        memcpy(grown + *n, made.tokens, made.n_tokens * sizeof(*grown));
+        *tokens = grown;
+        *n += made.n_tokens;
+    }
+    free(made.tokens);
+    hth_prompt_text_unref(made.text);
+    return grown || no_memory(error);
+}
+
 static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, hearth_token **out, size_t *n_out,
                         hth_api_error *error)
 {
@@ -163,6 +191,11 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
         const hth_api_piece *piece = &prompt->pieces[i];
         hearth_token *grown;
 
+        if (piece->chat) {
+            if (!append_chat(model, piece->chat, out, &n, error))
+                return false;
+            continue;
+        }
         if (piece->text) {
             unsigned flags = (piece->is_plain ? 0u : HEARTH_TOKENIZE_SPECIAL) | (i == 0 ? HEARTH_TOKENIZE_BOS : 0u);
 
@@ -281,6 +314,7 @@ static bool make_conversation(hearth_model *model, const hth_api_request *reques
         return false;
     note_dropped_reasoning(&request->conversation, prompt->chat, &prompt->notes);
     pieces[n_before].text = prompt->chat->text;
+    pieces[n_before].chat = n_before > 0 ? prompt->chat : NULL;
     return read_pieces(model, request, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n_before + 1 }, prompt,
                        error);
 }

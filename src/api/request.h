@@ -70,7 +70,8 @@ typedef struct hth_api_piece {
     const char *text; /* NULL: tokens */
     const hearth_token *tokens;
     size_t n_tokens;
-    bool is_plain; /* names of control tokens in the text are plain text */
+    bool is_plain;                  /* names of control tokens in the text are plain text */
+    const hearth_chat_prompt *chat; /* the rendered conversation that is the text; NULL: it is none */
 } hth_api_piece;
 
 typedef struct hth_api_infill hth_api_infill; /* infill.h */

@@ -103,6 +103,9 @@ static const hth_option template_rows[] = {
       .offset = AT(chat_template), .key = "chat_template", .is_path = true, .is_word = hth_chat_template_is_name },
     { "chat-template-file", 0, HTH_OPTION_TEXT, "FILE", "the same, always a file", .offset = AT(chat_template_file),
       .key = "chat_template_file", .is_path = true },
+    { "special-in-messages", 0, HTH_OPTION_FLAG, NULL,
+      "read control tokens in the texts of messages, too, so that a message can end its turn and begin others",
+      .offset = AT(model.special_in_messages), .key = "special_in_messages" },
 };
 
 const hth_option_table hth_model_template_options = TABLE(template_rows);

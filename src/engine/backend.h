@@ -89,6 +89,7 @@ typedef struct hth_engine_model_params {
     bool keep_host_weights;   /* they stay when nobody has the model any more */
     /* As hth_engine_options_read gives them; read during the call. NULL: the defaults. */
     const hearth_engine_options *options;
+    bool special_in_messages; /* control tokens are read in the texts of conversations, too */
     /* Read the metadata only. Then model_info, cell_room, needs and model_free are the only calls for the model. */
     bool no_weights;
 } hth_engine_model_params;
@@ -102,7 +103,8 @@ typedef struct hth_engine_device {
 } hth_engine_device;
 
 enum { HTH_NO_TOKEN = -1 };
-enum { HTH_CONTEXT_STEP = 256 }; /* the engine rounds the tokens of a context up to a multiple of it */
+#define HTH_PLAIN_MARK ((char)0xFF) /* see tokenize; a byte that UTF-8 never has, so no client can write it */
+enum { HTH_CONTEXT_STEP = 256 };    /* the engine rounds the tokens of a context up to a multiple of it */
 /* The sampling options that a model's file recommends, unchecked. NAN: the file does not name the option. */
 typedef struct hth_sampling_advice {
     float temperature;
@@ -312,7 +314,8 @@ typedef struct hth_backend {
     void (*model_info)(const hth_engine_model *model, hth_engine_model_info *out);
 
     /*
-     * *n_out is the number of tokens of the text. Above capacity, *result is HTH_TOKENIZE_MORE_ROOM and tokens are
+     * *n_out is the number of tokens of the text. With HTH_PLAIN_MARK before it, the name of a control token is text;
+     * only the text of a rendered conversation has such marks. Above capacity, *result is HTH_TOKENIZE_MORE_ROOM and tokens are
      * undefined.
      */
     hearth_status (*tokenize)(const hth_engine_model *model, const char *text, size_t n_bytes, unsigned flags,

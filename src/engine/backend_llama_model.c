@@ -279,12 +279,13 @@ static hearth_status read_chat_template(hth_engine_model *model, const hth_engin
                                         hearth_error *err)
 {
     hearth_error problem = { .message = "" };
-    hearth_status status = hth_llama_chat_new(model->llama, params->chat_template, &model->chat, &problem);
+    hearth_status status =
+        hth_llama_chat_new(model->llama, params->chat_template, params->special_in_messages, &model->chat, &problem);
 
     model->chat_given = params->chat_template != NULL;
     if (status == HEARTH_OK && !model->chat && params->fallback_template && model->facts.has_vocabulary)
-        model->chat_is_fallback =
-            hth_llama_chat_new(model->llama, params->fallback_template, &model->chat, NULL) == HEARTH_OK;
+        model->chat_is_fallback = hth_llama_chat_new(model->llama, params->fallback_template,
+                                                     params->special_in_messages, &model->chat, NULL) == HEARTH_OK;
     if (status == HEARTH_OK)
         return HEARTH_OK;
     if (model->chat_given)
@@ -485,9 +486,14 @@ hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const ch
     if (!model->facts.has_vocabulary)
         return hth_fail(err, HEARTH_UNSUPPORTED, "the model has no vocabulary; give it token ids");
     hth_backend_llama_enter(model->log);
-    status = hth_shim_tokenize(model->llama, text ? text : "", (int32_t)n_bytes, flags & HEARTH_TOKENIZE_BOS,
-                               flags & HEARTH_TOKENIZE_SPECIAL, tokens,
-                               capacity > INT32_MAX ? INT32_MAX : (int32_t)capacity, &n, err);
+    if (capacity > INT32_MAX)
+        capacity = INT32_MAX;
+    if (model->chat && n_bytes > 0 && (flags & HEARTH_TOKENIZE_SPECIAL) && memchr(text, HTH_PLAIN_MARK, n_bytes))
+        status = hth_llama_chat_tokenize(model->chat, model->llama, text, n_bytes, flags & HEARTH_TOKENIZE_BOS, tokens,
+                                         (int32_t)capacity, &n, err);
+    else
+        status = hth_shim_tokenize(model->llama, text ? text : "", (int32_t)n_bytes, flags & HEARTH_TOKENIZE_BOS,
+                                   flags & HEARTH_TOKENIZE_SPECIAL, tokens, (int32_t)capacity, &n, err);
     hth_backend_llama_leave();
     if (status != HEARTH_OK)
         return status;

@@ -27,6 +27,7 @@ void hth_chat_prompt_clear(hearth_chat_prompt *prompt)
     free((void *)prompt->parser);
     free((void *)prompt->thinking_begin);
     free((void *)prompt->thinking_end);
+    free((void *)prompt->plain);
     *prompt = (hearth_chat_prompt){ 0 };
 }
 

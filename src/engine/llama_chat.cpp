@@ -18,6 +18,7 @@
 #include <cstring>
 #include <list>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@
 
 #include "engine/llama_conversation.h"
 #include "engine/llama_guard.h"
+#include "engine/llama_plain_text.h"
 #include "engine/module_lock.h"
 
 extern "C" {
@@ -199,7 +201,7 @@ void write_thinking(const std::string &begin, const std::string &end, const std:
 }
 
 void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &inputs,
-                  const common_chat_params &params, hearth_chat_prompt *out)
+                  const common_chat_params &params, const std::vector<size_t> &places, hearth_chat_prompt *out)
 {
     json parser{
         { "format", (int)params.format },
@@ -211,6 +213,11 @@ void write_prompt(const llama_vocab *vocab, const common_chat_templates_inputs &
 
     out->text = copied(params.prompt);
     out->n_bytes = std::strlen(out->text); /* a template can write a zero byte, which ends the text */
+    size_t *plain = array_of<size_t>(places.size());
+    out->plain = plain;
+    for (size_t place : places)
+        if (place < out->n_bytes)
+            plain[out->n_plain++] = place;
     out->can_think = params.supports_thinking;
     if (!params.thinking_end_tags.empty())
         write_thinking(params.thinking_start_tag, params.thinking_end_tags.front(), params.generation_prompt, out);
@@ -246,14 +253,20 @@ struct remembered {
 } /* namespace */
 
 struct hth_llama_chat {
+    hth_llama_chat(const llama_vocab *of, bool reads_special) : vocab(of), names(reads_special ? nullptr : of)
+    {
+    }
+
     common_chat_templates_ptr templates;
-    const llama_vocab *vocab = nullptr;
+    const llama_vocab *vocab;
+    const control_names names; /* that are text in messages */
     std::string source;
     bool is_analysed = false; /* the engine analyses the template, because it is not on its list */
     known_schemas schemas;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the fields below */
     bool knows_markup = false;
     llama_schemas::markup markup = llama_schemas::markup::none; /* of calls */
+    std::set<std::string> reasoning;                            /* the texts around it; known with the markup */
     std::list<remembered> recent;                               /* latest use first */
 };
 
@@ -302,8 +315,18 @@ bool source_has(const hth_llama_chat &chat, const char *text)
     return chat.source.find(text) != std::string::npos;
 }
 
-/* The markup of calls, seen from the names that the engine gives to the schemas of a tool. */
-llama_schemas::markup find_markup(const hth_llama_chat &chat)
+std::string trimmed(const std::string &text)
+{
+    size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
+
+    return begin == std::string::npos ? "" : text.substr(begin, end + 1 - begin);
+}
+
+/*
+ * The markup of calls, seen from the names that the engine gives to the schemas of a tool. The texts around reasoning
+ * come with it.
+ */
+llama_schemas::markup find_markup(hth_llama_chat &chat)
 {
     common_chat_templates_inputs inputs;
 
@@ -312,9 +335,12 @@ llama_schemas::markup find_markup(const hth_llama_chat &chat)
     inputs.messages.back().content = "x";
     inputs.tools.push_back({ "f", "", "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}" });
     try {
-        const std::string parser = common_chat_templates_apply(chat.templates.get(), inputs).parser;
+        const common_chat_params params = common_chat_templates_apply(chat.templates.get(), inputs);
 
-        if (parser.find("\"tool-f-schema\"") != std::string::npos)
+        chat.reasoning = { trimmed(params.thinking_start_tag) };
+        for (const std::string &tag : params.thinking_end_tags)
+            chat.reasoning.insert(trimmed(tag));
+        if (params.parser.find("\"tool-f-schema\"") != std::string::npos)
             return llama_schemas::markup::none;
     } catch (const std::bad_alloc &) {
         throw;
@@ -353,10 +379,13 @@ common_chat_params rendered(const hth_llama_chat &chat, const common_chat_templa
 }
 
 /* When a reply continues a message, the engine writes the beginning of the reply behind the rendering. */
-std::string beginning(const hth_llama_chat &chat, const asked &given, const std::string &prompt)
+std::string beginning(const hth_llama_chat &chat, const asked &given, std::string prompt, const plain_texts &plain)
 {
-    const std::string before = rendered(chat, given.told).prompt;
+    const common_chat_templates_inputs told = plain.any() ? plain.marked(given.told) : given.told;
+    const std::string before = rendered(chat, told).prompt;
 
+    if (plain.any())
+        prompt = common_chat_templates_apply(chat.templates.get(), told).prompt;
     if (prompt.compare(0, before.size(), before) != 0)
         throw std::runtime_error("a reply cannot be gone on with in this template; let the model begin a new one");
     return prompt.substr(before.size());
@@ -390,12 +419,14 @@ std::string grammar_with_schemas(const hth_llama_chat &chat, const asked &given,
     return text;
 }
 
-common_chat_params apply(hth_llama_chat *chat, const asked &given)
+/* The result's prompt has marks. */
+common_chat_params apply(hth_llama_chat *chat, const asked &given, const plain_texts &plain)
 {
     bool may_remember = given.inputs.continue_final_message == COMMON_CHAT_CONTINUATION_NONE;
     std::string options = options_of(given.inputs);
-    common_chat_params text = rendered(*chat, given.inputs), params;
+    common_chat_params text = rendered(*chat, plain.any() ? plain.marked(given.inputs) : given.inputs), params;
 
+    text.generation_prompt = plain.undone(text.generation_prompt, nullptr);
     if (may_remember) {
         hth_module_guard guard(&chat->lock);
 
@@ -412,7 +443,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given)
     if (!params.grammar.empty())
         params.grammar = grammar_with_schemas(*chat, given, params);
     if (!may_remember && chat->is_analysed)
-        text.prompt += beginning(*chat, given, params.prompt);
+        text.prompt += beginning(*chat, given, params.prompt, plain);
     params.prompt.clear();
     if (may_remember && params.generation_prompt == text.generation_prompt &&
         options.size() + params.parser.size() + params.grammar.size() < (size_t)1 << 20) {
@@ -427,12 +458,12 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given)
 }
 
 /* The same, with error messages that do not name the part of the engine. */
-common_chat_params apply_plainly(hth_llama_chat *chat, const asked &given)
+common_chat_params apply_plainly(hth_llama_chat *chat, const asked &given, const plain_texts &plain)
 {
     static constexpr char prefix[] = "Automatic parser generation failed: ";
 
     try {
-        return apply(chat, given);
+        return apply(chat, given, plain);
     } catch (const std::invalid_argument &e) {
         const char *at = std::strstr(e.what(), prefix);
 
@@ -464,8 +495,8 @@ template <typename Call> hearth_status guarded(hearth_error *err, const char *wh
 
 extern "C" {
 
-hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, hth_llama_chat **out,
-                                 hearth_error *err)
+hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, bool special_in_messages,
+                                 hth_llama_chat **out, hearth_error *err)
 {
     return guarded(err, "read the chat template", [&] {
         const char *source = given ? given : llama_model_chat_template(model, nullptr);
@@ -481,10 +512,9 @@ hearth_status hth_llama_chat_new(const struct llama_model *model, const char *gi
             check_template(with_tools);
         /* common_chat_templates_init loses the text of an exception, so the template is parsed here first. */
         (void)common_chat_template(source, "", "");
-        chat = std::make_unique<hth_llama_chat>();
+        chat = std::make_unique<hth_llama_chat>(model ? llama_model_get_vocab(model) : nullptr, special_in_messages);
         chat->templates = common_chat_templates_init(model, given ? given : "");
         chat->source = source;
-        chat->vocab = model ? llama_model_get_vocab(model) : nullptr;
         chat->is_analysed = find_out_whether_analysed(chat->templates.get());
         *out = chat.release();
         return HEARTH_OK;
@@ -506,7 +536,9 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
 {
     return guarded(err, "apply the chat template", [&] {
         const asked given = asked_of(chat->schemas, markup_of_calls(chat), *conversation);
-        common_chat_params params = apply_plainly(chat, given);
+        const plain_texts plain(chat->names, chat->reasoning, chat->source, given.inputs);
+        common_chat_params params = apply_plainly(chat, given, plain);
+        std::vector<size_t> places;
         hearth_chat_prompt made = {};
         std::unique_ptr<hearth_chat_prompt, prompt_clearer> holder(&made);
 
@@ -516,9 +548,30 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
             return hth_fail(err, HEARTH_UNSUPPORTED,
                             "the chat template of this model has no place for tools, so a call cannot be demanded; let "
                             "the model choose, or take a model whose template has tools");
-        write_prompt(chat->vocab, given.inputs, params, &made);
+        if (plain.any())
+            params.prompt = plain.undone(params.prompt, &places);
+        write_prompt(chat->vocab, given.inputs, params, places, &made);
         *out = made;
         made = {};
+        return HEARTH_OK;
+    });
+}
+
+hearth_status hth_llama_chat_tokenize(const hth_llama_chat *chat, const struct llama_model *model, const char *text,
+                                      size_t n_bytes, bool add_special, hearth_token *tokens, int32_t capacity,
+                                      int32_t *n_out, hearth_error *err)
+{
+    return hth_guarded(err, "tokenize the text", [&] {
+        std::vector<hearth_token> all;
+        hearth_status status = hth_llama_marked_tokens(model, chat->names, text, n_bytes, add_special, all, err);
+
+        if (status != HEARTH_OK)
+            return status;
+        if (all.size() > INT32_MAX)
+            return hth_fail(err, HEARTH_TOO_LONG, "a text of %zu bytes has too many tokens", n_bytes);
+        *n_out = all.size() > (size_t)capacity ? -(int32_t)all.size() : (int32_t)all.size();
+        if (*n_out > 0)
+            std::memcpy(tokens, all.data(), all.size() * sizeof(*tokens));
         return HEARTH_OK;
     });
 }

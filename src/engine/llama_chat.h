@@ -22,11 +22,11 @@ typedef struct hth_llama_chat hth_llama_chat;
 
 /*
  * Parse the template given or, if that is NULL, the model's own. *out is the caller's; it is NULL, with HEARTH_OK, when
- * there is no template. model may be NULL if given is not; otherwise it outlives *out. HEARTH_MISUSE: the template is
+ * there is no template. special_in_messages: texts of conversations may have control tokens. model may be NULL if given is not; otherwise it outlives *out. HEARTH_MISUSE: the template is
  * too large or too deeply nested. HEARTH_ENGINE: it cannot be parsed.
  */
-hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, hth_llama_chat **out,
-                                 hearth_error *err);
+hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, bool special_in_messages,
+                                 hth_llama_chat **out, hearth_error *err);
 void hth_llama_chat_free(hth_llama_chat *chat);
 /* The text of the template, valid as long as chat. */
 const char *hth_llama_chat_source(const hth_llama_chat *chat);
@@ -34,6 +34,11 @@ const char *hth_llama_chat_source(const hth_llama_chat *chat);
 /* As hth_backend.chat_prompt. Any thread; *out is left as zeros on failure. */
 hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversation *conversation,
                                     hearth_chat_prompt *out, hearth_error *err);
+
+/* As hth_backend.tokenize with HEARTH_TOKENIZE_SPECIAL, for a text with HTH_PLAIN_MARK; *n_out as llama_tokenize's. */
+hearth_status hth_llama_chat_tokenize(const hth_llama_chat *chat, const struct llama_model *model, const char *text,
+                                      size_t n_bytes, bool add_special, hearth_token *tokens, int32_t capacity,
+                                      int32_t *n_out, hearth_error *err);
 
 /* As the functions of hth_backend. Nesting of brackets beyond 256 in a reply is HEARTH_CORRUPT. */
 typedef struct hth_llama_chat_reader hth_llama_chat_reader;

@@ -156,6 +156,7 @@ hearth_status hth_model_load_weights(hearth_model *model, const hearth_model_opt
         .control_layer_last = options->control_layer_last,
         .options = &engine,
         .no_weights = no_weights,
+        .special_in_messages = options->special_in_messages,
     };
     hth_control_vector *vectors = NULL;
     hearth_status status =

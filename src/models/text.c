@@ -66,8 +66,26 @@ static hearth_status tokens_of_history(hearth_model *model, hth_true_tokens *kno
     return status;
 }
 
-hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
-                                    hearth_error *err)
+/* The text of a rendered conversation with its marks; NULL without memory. */
+static char *marked_text(const hearth_chat_prompt *chat, size_t *n_out)
+{
+    char *made = malloc(chat->n_bytes + chat->n_plain);
+    size_t done = 0, n = 0;
+
+    for (size_t i = 0; made && i < chat->n_plain; i++) {
+        memcpy(made + n, chat->text + done, chat->plain[i] - done);
+        n += chat->plain[i] - done;
+        made[n++] = HTH_PLAIN_MARK;
+        done = chat->plain[i];
+    }
+    if (made)
+        memcpy(made + n, chat->text + done, chat->n_bytes - done);
+    *n_out = n + chat->n_bytes - done;
+    return made;
+}
+
+static hearth_status text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
+                                 hearth_error *err)
 {
     hth_true_tokens *known = source->n_bytes > 0 ? history_of(model) : NULL;
     hth_prompt_tokens made = { .tokens = NULL };
@@ -84,6 +102,24 @@ hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source
     }
     if (status == HEARTH_OK)
         *out = made;
+    return status;
+}
+
+hearth_status hth_model_text_tokens(hearth_model *model, const hth_prompt_source *source, hth_prompt_tokens *out,
+                                    hearth_error *err)
+{
+    hth_prompt_source marked = *source;
+    hearth_status status;
+    char *text;
+
+    if (!source->chat || source->chat->n_plain == 0)
+        return text_tokens(model, source, out, err);
+    text = marked_text(source->chat, &marked.n_bytes);
+    if (!text)
+        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a prompt");
+    marked.text = text;
+    status = text_tokens(model, &marked, out, err);
+    free(text);
     return status;
 }
 

@@ -124,7 +124,7 @@ static hearth_status tokens_behind(const prompt *p, const char *anchor, size_t n
 }
 
 /*
- * Do the tokens have exactly these bytes? Asked up to the first token that is read as a whole: behind it, the tokenizer
+ * Do the tokens have exactly these bytes, but for marks? Asked up to the first token that is read as a whole: behind it, the tokenizer
  * goes on as it does there in every prompt, perhaps with a blank more or less than the text.
  */
 static bool have_bytes(const hth_spelling *spelling, const hearth_token *tokens, size_t n_tokens, const char *text,
@@ -134,12 +134,15 @@ static bool have_bytes(const hth_spelling *spelling, const hearth_token *tokens,
     size_t at = 0, n;
 
     for (size_t i = 0; i < n_tokens; i++) {
-        if (spelling->backend->piece(spelling->model, tokens[i], true, piece, sizeof(piece), &n, NULL) != HEARTH_OK ||
-            n > n_bytes - at || memcmp(text + at, piece, n) != 0)
+        if (spelling->backend->piece(spelling->model, tokens[i], true, piece, sizeof(piece), &n, NULL) != HEARTH_OK)
             return false;
+        for (size_t k = 0; k < n; k++, at++) {
+            at += at < n_bytes && text[at] == HTH_PLAIN_MARK;
+            if (at >= n_bytes || text[at] != piece[k])
+                return false;
+        }
         if (hth_control_texts_is_whole(spelling->controls, tokens[i]))
             return true;
-        at += n;
     }
     return at == n_bytes;
 }
