@@ -123,6 +123,8 @@ bool hth_os_watch_take(int watch, bool (*matters)(const char *name));
  * bytes may wait unread. Does not wait. On systems that tell less, false until both directions are closed.
  */
 bool hth_os_peer_has_ended(int fd);
+/* True if the connection is known to be over in both directions, as after a reset. Does not wait. */
+bool hth_os_peer_is_gone(int fd);
 /* Wait until fd can be read, with this mask of signals meanwhile. False, with errno; EINTR: a signal came. */
 bool hth_os_wait_readable(int fd, const sigset_t *mask);
 /* A pipe whose ends are non-blocking and end with exec: first the end to read from. False with errno, and ends stay. */

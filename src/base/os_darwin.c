@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <libproc.h>
 #include <mach/mach.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -159,9 +158,7 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
 
 bool hth_os_peer_has_ended(int fd)
 {
-    struct pollfd ask = { .fd = fd };
-
-    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+    return hth_os_peer_is_gone(fd);
 }
 
 /* There is no ppoll. */

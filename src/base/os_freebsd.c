@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
 #include <pthread_np.h>
 #include <sched.h>
@@ -190,9 +189,7 @@ void hth_os_memory_small_pages(void *memory, size_t n_bytes)
 
 bool hth_os_peer_has_ended(int fd)
 {
-    struct pollfd ask = { .fd = fd };
-
-    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
+    return hth_os_peer_is_gone(fd);
 }
 
 void hth_os_end_with_parent(void)

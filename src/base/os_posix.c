@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +31,13 @@ uint64_t hth_os_process_cpu_ns(void)
 
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used); /* a system without this clock has used none */
     return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+bool hth_os_peer_is_gone(int fd)
+{
+    struct pollfd ask = { .fd = fd };
+
+    return poll(&ask, 1, 0) == 1 && (ask.revents & (POLLHUP | POLLERR));
 }
 
 bool hth_os_pipe(int ends[2])

@@ -4,7 +4,9 @@
  * HTTP/1.1 and 1.0 on libevent's buffered sockets, with TLS on demand. libevent's own HTTP server (2.1.12) reports a
  * request only when it is complete, and answers errors in HTML. This server does more:
  *
- *   - It notices at once when a client goes away, or only closes its writing half, while its request is pending.
+ *   - It notices at once when a client goes away while its request is pending. One that only closed its writing half
+ *     gets the reply, over HTTP/1.1 without TLS: it is asked with "100 Continue" whether it is still there. Behind the
+ *     beginning of a stream, closing that half is leaving.
  *   - A request has a deadline for its head and its body: sending a byte a minute does not hold a connection.
  *   - It counts connections and limits them.
  *   - It refuses a request that two readers could understand in two ways.

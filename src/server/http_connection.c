@@ -61,7 +61,7 @@ static hth_http_wait wait_of(const hth_http_connection *connection)
     case HTH_HTTP_PENDING:
         if (n_unsent(connection) > 0)
             return HTH_HTTP_WAIT_WRITE;
-        return connection->is_paused ? HTH_HTTP_WAIT_LOOK : HTH_HTTP_WAIT_NONE;
+        return connection->is_paused || connection->is_at_end ? HTH_HTTP_WAIT_LOOK : HTH_HTTP_WAIT_NONE;
     case HTH_HTTP_FLUSH: return HTH_HTTP_WAIT_WRITE;
     case HTH_HTTP_LINGER: break;
     }
@@ -249,6 +249,30 @@ static hth_http_exchange *exchange_new(hth_http_connection *connection, size_t n
     return exchange;
 }
 
+/* What the server says before a reply. Clients must take it whether they expect it or not; not all take other 1xx. */
+static const char go_ahead[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+/*
+ * The client of a pending request sends no more: it closed its writing half and waits for the reply, or it has left.
+ * Only bytes tell: the system of a client that has left answers them with a reset. A stream that had begun before, and
+ * clients that cannot be asked (HTTP/1.0; TLS has no halves), count as gone.
+ */
+static void ask_whether_it_waits(hth_http_connection *connection)
+{
+    hth_http_exchange *exchange = connection->exchange;
+    bool is_gone = false;
+
+    if (!exchange->is_asked) {
+        is_gone = exchange->has_begun || exchange->head.minor == 0 || connection->is_tls ||
+                  bufferevent_write(connection->bev, go_ahead, sizeof(go_ahead) - 1) != 0 || !write_now(connection);
+        exchange->is_asked = true;
+    }
+    if (is_gone || hth_os_peer_is_gone(bufferevent_getfd(connection->bev)))
+        hth_http_connection_cut(connection);
+    else
+        wait_anew(connection); /* for the next look */
+}
+
 /* The request is complete, or as complete as the handler wants it. */
 static void handle(hth_http_connection *connection)
 {
@@ -259,7 +283,7 @@ static void handle(hth_http_connection *connection)
     set_state(connection, HTH_HTTP_PENDING);
     server->handler(connection->exchange, server->user_data);
     if (!connection->is_dead && connection->state == HTH_HTTP_PENDING && connection->is_at_end)
-        hth_http_connection_cut(connection); /* the client was gone before the handler could answer */
+        ask_whether_it_waits(connection);
 }
 
 /* Bytes that are here already are read in any case: small bodies come with their heads. */
@@ -287,7 +311,7 @@ static bool begin_body(hth_http_connection *connection)
     if (head->body_bytes > connection->body_bytes_max)
         return refuse(connection, 413, "the request's body is larger than this server takes");
     if (head->expects_continue && (head->is_chunked || head->body_bytes > 0) && evbuffer_get_length(input) == 0 &&
-        (bufferevent_write(connection->bev, "HTTP/1.1 100 Continue\r\n\r\n", 25) != 0 || !write_later(connection)))
+        (bufferevent_write(connection->bev, go_ahead, sizeof(go_ahead) - 1) != 0 || !write_later(connection)))
         return refuse(connection, 503, no_memory);
     set_state(connection, HTH_HTTP_BODY);
     return true;
@@ -473,7 +497,7 @@ void hth_http_connection_flush(hth_http_connection *connection, bool is_cut)
     if (n_unsent(connection) > 0 || connection->is_going_on)
         return;
     /* The replier must be done with this request before the handler is called with the next one. */
-    if (connection->closes || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
+    if (connection->closes || connection->is_at_end || evbuffer_get_length(bufferevent_get_input(connection->bev)) > 0)
         bufferevent_trigger(connection->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
     else
         set_state(connection, HTH_HTTP_IDLE);
@@ -573,24 +597,30 @@ static void on_event(struct bufferevent *bev, short what, void *user_data)
 {
     hth_http_connection *connection = user_data;
 
+    (void)bev;
     if (what & BEV_EVENT_CONNECTED) {
         set_state(connection, HTH_HTTP_IDLE);
         return;
     }
     connection->is_at_end = true;
-    /* A client that closed only its writing half still gets a complete reply. Any other output has no reader. TLS
-     * has no halves here: libevent has stopped writing as well. */
-    if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING) && connection->state == HTH_HTTP_FLUSH &&
-        !bufferevent_openssl_get_ssl(bev))
-        return;
+    /* A client that closed only its writing half still gets its reply. TLS has no halves here: libevent has stopped
+     * writing as well. */
+    if ((what & BEV_EVENT_EOF) && (what & BEV_EVENT_READING) && !connection->is_tls) {
+        if (connection->state == HTH_HTTP_FLUSH)
+            return;
+        if (connection->state == HTH_HTTP_PENDING) {
+            ask_whether_it_waits(connection);
+            return;
+        }
+    }
     hth_http_connection_cut(connection);
 }
 
 void hth_http_connection_expire(hth_http_connection *connection)
 {
     if (connection->wait == HTH_HTTP_WAIT_LOOK) {
-        if (hth_os_peer_has_ended(bufferevent_getfd(connection->bev)))
-            hth_http_connection_cut(connection);
+        if (connection->is_at_end || hth_os_peer_has_ended(bufferevent_getfd(connection->bev)))
+            ask_whether_it_waits(connection);
         else
             wait_anew(connection);
         return;

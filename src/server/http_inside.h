@@ -20,7 +20,8 @@
  *
  * The socket is read in every state, so that a client's end is noticed. Input that arrives ahead of its turn is
  * bounded. If a client sends more than that behind a pending request, reading pauses, and a timer checks whether it has
- * ended.
+ * ended. A client that sends no more may still wait for its reply: it is asked (http_connection.c), and a timer checks
+ * whether it has left.
  */
 #ifndef HTH_SERVER_HTTP_INSIDE_H
 #define HTH_SERVER_HTTP_INSIDE_H
@@ -54,7 +55,7 @@ typedef enum hth_http_wait {
     HTH_HTTP_WAIT_READ,    /* its last byte */
     HTH_HTTP_WAIT_WRITE,   /* the client takes a byte of the reply */
     HTH_HTTP_WAIT_LINGER,  /* the client's end */
-    HTH_HTTP_WAIT_LOOK,    /* the next check whether the client has ended, while reading is paused */
+    HTH_HTTP_WAIT_LOOK,    /* the next check whether the client has left, where no event would tell */
     HTH_HTTP_WAIT_NONE,    /* the handler */
 } hth_http_wait;
 enum { HTH_HTTP_WAITS = HTH_HTTP_WAIT_NONE };
@@ -97,6 +98,7 @@ struct hth_http_exchange {
     struct evbuffer *headers; /* headers added to the reply; NULL: none */
     hth_http_watch watch;
     bool is_counted; /* the handler has been called with it */
+    bool is_asked;   /* its client, which sends no more, was asked whether it waits */
     bool has_begun;  /* the reply is a stream */
     bool is_bare;    /* the stream has a head only: HEAD, 204, 304 */
     bool is_chunked; /* the stream */

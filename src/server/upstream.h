@@ -63,9 +63,9 @@ typedef struct hth_upstream_watch {
 } hth_upstream_watch;
 
 /*
- * Begin a call. Copies everything but the pieces of the body. No callback comes before this returns. HEARTH_NO_MEMORY; HEARTH_MISUSE
- * when the method, the target or a header has characters that would end its line, or the target does not begin with
- * "/".
+ * Begin a call. Copies everything but the pieces of the body. No callback comes before this returns. HEARTH_NO_MEMORY;
+ * HEARTH_MISUSE when the method, the target or a header has characters that would end its line, or the target does not
+ * begin with "/".
  */
 hearth_status hth_upstream_begin(hth_upstream *upstream, const hth_upstream_request *request,
                                  const hth_upstream_watch *watch, hth_upstream_call **out, hearth_error *err);

@@ -214,6 +214,8 @@ FIXTURE_TEST(a_client_that_leaves_ends_what_it_asked_for)
             hth_test_client client;
             int n_closed = stage->n_closed, n_handled = stage->n_handled;
 
+            if (how == CLOSES_ITS_HALF && !strstr(requests[i], "/stream"))
+                continue; /* it waits: see below */
             open_pending(&client, stage, requests[i]);
             leave(&client, how);
             hth_test_http_until(stage, stage->n_closed == n_closed + 1);
@@ -223,6 +225,79 @@ FIXTURE_TEST(a_client_that_leaves_ends_what_it_asked_for)
                 hth_test_client_close(&client);
         }
     }
+}
+
+FIXTURE_TEST(a_client_that_closed_its_half_gets_the_reply_that_it_waits_for)
+{
+    static const char *const requests[] = {
+        GET("/hold"),
+        "POST /hold HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+        GET("/hold") GET("/hello"),
+    };
+
+    for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++) {
+        for (int is_early = 0; is_early <= 1; is_early++) {
+            hth_test_client client;
+            int n_closed = stage->n_closed;
+
+            stage->held = NULL;
+            hth_test_client_open(&client, stage);
+            if (is_early) { /* its end is here when the handler is called */
+                hth_test_client_say(&client, requests[i]);
+                leave(&client, CLOSES_ITS_HALF);
+                hth_test_http_until(stage, stage->held);
+            } else {
+                hth_test_client_say(&client, requests[i]);
+                hth_test_http_until(stage, stage->held);
+                leave(&client, CLOSES_ITS_HALF);
+            }
+            (void)hth_test_client_hear(&client, "HTTP/1.1 100 Continue\r\n\r\n"); /* is it there? */
+            assert_int_equal(stage->n_closed, n_closed);
+            assert_in_range(hth_test_http_wakes(stage, 100), 0, 20);
+            if (i == 1) {
+                hth_http_stream_begin(stage->held, 200, "text/plain");
+                for (int turn = 0; turn < 5; turn++) {
+                    hth_http_stream_write(stage->held, "piece", 5);
+                    hth_test_http_turn(stage);
+                }
+                hth_http_stream_end(stage->held);
+            } else {
+                hth_http_reply(stage->held, 200, "text/plain", "late", 4);
+            }
+            hth_test_client_hear_end(&client);
+            assert_false(client.was_reset);
+            assert_non_null(strstr(client.heard, i == 1 ? "piece\r\n0\r\n\r\n" : "late"));
+            assert_true(i != 2 || strstr(client.heard, "hello\n"));
+            assert_int_equal(stage->n_closed, n_closed);
+            hth_test_client_close(&client);
+        }
+    }
+}
+
+FIXTURE_TEST(a_client_that_closed_its_half_and_then_leaves_is_missed)
+{
+    static const char *const requests[] = { GET("/hold"), GET("/hold") "GET /hel" };
+
+    for (size_t i = 0; i < sizeof(requests) / sizeof(*requests); i++) {
+        hth_test_client client;
+        int n_closed = stage->n_closed;
+
+        open_pending(&client, stage, requests[i]);
+        leave(&client, CLOSES_ITS_HALF);
+        (void)hth_test_client_hear(&client, "HTTP/1.1 100 Continue\r\n\r\n");
+        leave(&client, RESETS);
+        hth_test_http_until(stage, stage->n_closed == n_closed + 1);
+    }
+}
+
+FIXTURE_TEST(a_client_of_http_1_0_cannot_be_asked_and_leaves_with_its_half)
+{
+    hth_test_client client;
+
+    open_pending(&client, stage, "GET /hold HTTP/1.0\r\n\r\n");
+    leave(&client, CLOSES_ITS_HALF);
+    hth_test_http_until(stage, stage->n_closed == 1);
+    hth_test_client_close(&client);
 }
 
 FIXTURE_TEST(a_client_that_leaves_before_its_request_is_read_gets_no_work_done_for_long)
@@ -251,9 +326,11 @@ FIXTURE_TEST(a_client_that_leaves_behind_a_lot_it_sent_ahead_is_missed_too)
             hth_test_http_turn(stage);
         assert_int_equal(stage->n_closed, n_closed);
         leave(&client, how);
+        if (how == CLOSES_ITS_HALF) { /* it may wait for the reply */
+            (void)hth_test_client_hear(&client, "HTTP/1.1 100 Continue\r\n\r\n");
+            leave(&client, RESETS);
+        }
         hth_test_http_until(stage, stage->n_closed == n_closed + 1);
-        if (how == CLOSES_ITS_HALF)
-            hth_test_client_close(&client);
     }
     free(ahead);
 }
