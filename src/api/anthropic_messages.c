@@ -136,6 +136,8 @@ static void parse_tool_use(hth_api_parse *parse, const hth_fields *fields, heart
     hth_fields_string(fields, "id", HTH_API_NAME_BYTES_MAX, &call->id);
     hth_fields_require(fields, "name");
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &call->name);
+    if (call->name)
+        call->name = hth_api_offered_name(parse, call->name);
     hth_fields_require(fields, "input");
     input = hth_fields_object(fields, "input");
     call->arguments = input ? hth_api_json_text(parse, input) : "{}";

@@ -55,7 +55,7 @@ static void parse_tool(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     hth_anthropic_cache_control(parse, fields);
     hth_fields_require(fields, "name");
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &tool->name);
-    hth_api_check_tool_name(fields, tools, i, HTH_TOOL_NAME_BYTES_MAX);
+    hth_api_check_tool_name(parse, fields, tools, i);
     note_callers(fields);
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
     hth_fields_require(fields, "input_schema");
@@ -129,7 +129,7 @@ static void parse_tool_choice(hth_api_parse *parse)
             hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is 'any', but there are no 'tools'; give some");
     } else if (strcmp(type, "tool") == 0) {
         hth_fields_require(&fields, "name");
-        hth_fields_string(&fields, "name", HTH_TOOL_NAME_BYTES_MAX, &name);
+        hth_fields_string(&fields, "name", HTH_API_NAME_BYTES_MAX, &name);
         choose_tool(parse, &fields, name);
     } else if (strcmp(type, "auto") != 0) {
         hth_fields_fail(&fields, HTH_API_INVALID_VALUE, "type", "is '%.40s'; it must be auto, any, tool or none", type);

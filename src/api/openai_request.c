@@ -8,8 +8,6 @@
 #include "base/words.h"
 #include "models/given.h"
 
-enum { TOOL_NAME_BYTES_MAX = 64 };
-
 /* ---- messages ---- */
 
 /*
@@ -62,6 +60,8 @@ static void parse_call(hth_api_parse *parse, const hth_fields *fields, hearth_ch
     hth_fields_rest(&function, known_inside);
     hth_fields_require(&function, "name");
     hth_fields_string(&function, "name", HTH_API_NAME_BYTES_MAX, &call->name);
+    if (call->name)
+        call->name = hth_api_offered_name(parse, call->name);
     call->arguments = parse_arguments(parse, &function);
 }
 
@@ -169,7 +169,7 @@ static void parse_function(hth_api_parse *parse, const hth_fields *function, hea
     hth_fields_rest(function, known);
     hth_fields_require(function, "name");
     hth_fields_string(function, "name", HTH_API_NAME_BYTES_MAX, &tool->name);
-    hth_api_check_tool_name(function, tools, i, TOOL_NAME_BYTES_MAX);
+    hth_api_check_tool_name(parse, function, tools, i);
     hth_fields_string(function, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
     hth_fields_bool(function, "strict", &strict); /* arguments always follow the schema */
     parameters = hth_fields_object(function, "parameters");
@@ -258,7 +258,7 @@ static void parse_tool_choice(hth_api_parse *parse)
     hth_fields_require(&fields, "function");
     (void)hth_fields_enter(&fields, "function", &function); /* a missing one was refused */
     hth_fields_require(&function, "name");
-    hth_fields_string(&function, "name", TOOL_NAME_BYTES_MAX, &name);
+    hth_fields_string(&function, "name", HTH_API_NAME_BYTES_MAX, &name);
     if (name)
         choose_tool(parse, name);
 }

@@ -39,7 +39,9 @@ bool hth_api_call_add(const hth_api_reply *reply, hth_api_choice *choice, const 
     choice->calls = calls;
     call = &calls[choice->n_calls];
     *call = (hth_api_call){ .arguments = { .text = NULL } };
-    (void)snprintf(call->name, sizeof(call->name), "%.256s", delta->text); /* names of tools have at most 64 bytes */
+    (void)snprintf(call->name, sizeof(call->name), "%.256s",
+                   reply->request->responses ? delta->text /* which has a table of its own */
+                                             : hth_api_given_name(reply->request, delta->text)); /* fits */
     if (delta->id[0] && strlen(delta->id) < sizeof(call->id))
         (void)snprintf(call->id, sizeof(call->id), "%s", delta->id); /* fits */
     else

@@ -105,6 +105,14 @@ typedef struct hth_api_memory {
     max_align_t bytes[];
 } hth_api_memory;
 
+/* A tool whose name no template and no grammar can be trusted with. */
+typedef struct hth_api_renamed hth_api_renamed;
+struct hth_api_renamed {
+    const char *given;   /* the client's name */
+    const char *offered; /* the model's */
+    const hth_api_renamed *next;
+};
+
 struct hth_api_request {
     hth_api_kind kind;
     bool is_chat;      /* the request has a conversation; otherwise it has prompts */
@@ -153,6 +161,7 @@ struct hth_api_request {
     bool parse_special;
     bool with_pieces;
 
+    const hth_api_renamed *renamed;     /* tools that are offered under other names; NULL: none */
     const hth_api_responses *responses; /* of /v1/responses; NULL otherwise */
     const hth_api_embed *embed;         /* of embeddings and scores; NULL otherwise */
 
@@ -174,6 +183,8 @@ typedef struct hth_api_past {
 } hth_api_past;
 
 void hth_api_request_free(hth_api_request *request); /* accepts NULL */
+/* The client's name of a tool that a model calls by this name. Valid as long as the request and offered. */
+const char *hth_api_given_name(const hth_api_request *request, const char *offered);
 
 /* Limit of replies to one request: prompts times n. */
 enum { HTH_API_REPLIES_MAX = 128 };

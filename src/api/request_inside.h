@@ -85,10 +85,15 @@ void hth_api_parse_adapters(hth_api_parse *parse);
 void hth_api_parse_extras(hth_api_parse *parse);
 
 /*
- * Refuse the name of tool i, whose fields these are, unless it has 1 to n_max letters, digits, '_' and '-', and none of
- * the tools before it has it.
+ * The name under which a model sees the tool of this name: itself, if it has 1 to 128 letters, digits, '_' and '-';
+ * else such a name, always the same for the same name, which request->renamed knows.
  */
-void hth_api_check_tool_name(const hth_fields *fields, const hearth_chat_tool *tools, size_t i, size_t n_max);
+const char *hth_api_offered_name(hth_api_parse *parse, const char *given);
+/*
+ * Turn the name of tool i, whose fields these are, into its offered name. Refuse it when it has not 1 to 256 printable
+ * bytes, or one of the tools before it has it.
+ */
+void hth_api_check_tool_name(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t i);
 /* Offer the tool of that name only, which must be called. False: there is none. */
 bool hth_api_choose_tool(hth_api_parse *parse, const char *name);
 /*

@@ -35,6 +35,9 @@ typedef struct hth_api_responses {
 /* The argument of a tool whose input is a text. */
 #define HTH_API_RESPONSES_INPUT "input"
 
+/* The type of an input item that adds tools. */
+#define HTH_API_RESPONSES_MORE_TOOLS "additional_tools"
+
 /* The tool with this name for the model; NULL: there is none. */
 const hth_api_responses_tool *hth_api_responses_tool_find(const hth_api_responses *responses, const char *offered);
 

@@ -83,7 +83,7 @@ static void parse_call_head(hth_api_parse *parse, const hth_fields *fields, hear
     hth_fields_string(fields, "name", HTH_API_NAME_BYTES_MAX, &call->name);
     hth_fields_string(fields, "namespace", HTH_API_NAME_BYTES_MAX, &name_space);
     if (call->name)
-        call->name = hth_api_responses_offered(parse, name_space, call->name);
+        call->name = hth_api_offered_name(parse, hth_api_responses_offered(parse, name_space, call->name));
 }
 
 static void parse_call(hth_api_parse *parse, const hth_fields *fields, hth_api_turns *turns)
@@ -218,7 +218,7 @@ static void parse_item(hth_api_parse *parse, const hth_fields *fields, bool is_l
         parse_output(parse, fields, turns);
     else if (strcmp(type, "reasoning") == 0)
         parse_reasoning(parse, fields, turns);
-    else
+    else if (strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) != 0) /* its tools are read with the others */
         hth_fields_note(fields, type);
 }
 

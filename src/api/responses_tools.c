@@ -78,8 +78,9 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
         return;
     names->name_space = name_space;
     names->is_custom = is_custom;
-    names->offered = tool->name = hth_api_responses_offered(parse, name_space, names->name);
-    hth_api_check_tool_name(fields, tools->offered, tools->n, HTH_TOOL_NAME_BYTES_MAX);
+    tool->name = hth_api_responses_offered(parse, name_space, names->name);
+    hth_api_check_tool_name(parse, fields, tools->offered, tools->n);
+    names->offered = tool->name;
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
     hth_fields_bool(fields, "strict", &strict); /* arguments follow the schema in any case */
     tools->n++;
@@ -248,12 +249,48 @@ static void parse_choice(hth_api_parse *parse, const hth_api_responses *response
     }
 }
 
+/* The tools that an item of the input adds (Codex finds tools while it works); NULL: it adds none. */
+static json_t *added_tools(const json_t *item)
+{
+    const char *type = json_string_value(json_object_get(item, "type"));
+    json_t *tools = json_object_get(item, "tools");
+
+    return type && strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) == 0 && json_is_array(tools) ? tools : NULL;
+}
+
+/* Is a tool of this name there? Items repeat the tools of earlier ones. */
+static bool has_tool(const growing_tools *tools, const json_t *tool)
+{
+    const char *name = json_string_value(json_object_get(tool, "name"));
+
+    for (size_t i = 0; name && i < tools->n; i++)
+        if (!tools->names[i].name_space && strcmp(tools->names[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void add_more(hth_api_parse *parse, const json_t *item, growing_tools *tools)
+{
+    const json_t *array = added_tools(item);
+
+    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
+        hth_fields fields;
+
+        if (!has_tool(tools, json_array_get(array, i)) && hth_fields_item(&parse->body, "tools", array, i, &fields))
+            parse_tool(parse, &fields, NULL, tools);
+    }
+}
+
 void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *responses)
 {
     hearth_conversation *conversation = &parse->request->conversation;
     json_t *array = hth_fields_array(&parse->body, "tools", HTH_TOOLS_MAX);
+    const json_t *input = json_object_get(parse->body.object, "input");
     growing_tools tools = { .n = 0 };
     size_t n = count_tools(array);
+
+    for (size_t i = 0; i < json_array_size(input); i++)
+        n += count_tools(added_tools(json_array_get(input, i)));
 
     hth_fields_bool(&parse->body, "parallel_tool_calls", &conversation->parallel_calls);
     if (n > HTH_TOOLS_MAX)
@@ -273,6 +310,8 @@ void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *resp
             return;
         parse_tool(parse, &fields, NULL, &tools);
     }
+    for (size_t i = 0; tools.names && i < json_array_size(input); i++)
+        add_more(parse, json_array_get(input, i), &tools);
     conversation->tools = tools.offered;
     conversation->n_tools = tools.n;
     responses->tools = tools.names;

@@ -7,17 +7,69 @@
 
 #include "api/render.h"
 #include "api/request_inside.h"
+#include "base/controls.h"
+#include "base/hash.h"
 #include "base/words.h"
+#include "models/given.h"
 
-void hth_api_check_tool_name(const hth_fields *fields, const hearth_chat_tool *tools, size_t i, size_t n_max)
+enum { SAFE_BYTES = 100 }; /* of a name that is replaced, before its number */
+
+/* Letters and digits stay, every other character becomes '_'. A number made of the name keeps names apart. */
+static void make_safe(const char *given, char out[SAFE_BYTES + sizeof("_01234567")])
+{
+    size_t n = 0;
+
+    for (const char *c = given; *c && n < SAFE_BYTES; c++) {
+        const char one[2] = { *c, '\0' };
+
+        if (((unsigned char)*c & 0xc0) != 0x80) /* the first byte of a character */
+            out[n++] = hth_is_name(one, 1) ? *c : '_';
+    }
+    (void)snprintf(out + n, sizeof("_01234567"), "_%08x", hth_crc32c(0, given, strlen(given))); /* fits */
+}
+
+const char *hth_api_offered_name(hth_api_parse *parse, const char *given)
+{
+    hth_api_request *request = parse->request;
+    char safe[SAFE_BYTES + sizeof("_01234567")];
+    hth_api_renamed *renamed;
+
+    if (hth_is_name(given, HTH_TOOL_NAME_BYTES_MAX) || !*given)
+        return given;
+    for (const hth_api_renamed *known = request->renamed; known; known = known->next)
+        if (strcmp(known->given, given) == 0)
+            return known->offered;
+    make_safe(given, safe);
+    renamed = hth_api_allocate(parse, 1, sizeof(*renamed));
+    if (!renamed)
+        return given;
+    *renamed =
+        (hth_api_renamed){ .given = given, .offered = hth_api_join(parse, safe, "", ""), .next = request->renamed };
+    if (!renamed->offered)
+        return given;
+    request->renamed = renamed;
+    return renamed->offered;
+}
+
+const char *hth_api_given_name(const hth_api_request *request, const char *offered)
+{
+    for (const hth_api_renamed *known = request->renamed; known; known = known->next)
+        if (strcmp(known->offered, offered) == 0)
+            return known->given;
+    return offered;
+}
+
+void hth_api_check_tool_name(hth_api_parse *parse, const hth_fields *fields, hearth_chat_tool *tools, size_t i)
 {
     const char *name = tools[i].name;
 
     if (!name)
         return;
-    if (!hth_is_name(name, n_max))
+    if (!*name || hth_has_controls(name))
         hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name",
-                        "is '%.140s'; it must be 1 to %zu letters, digits, underscores and hyphens", name, n_max);
+                        "is empty or has a control character; it must be 1 to %d printable bytes",
+                        HTH_API_NAME_BYTES_MAX);
+    tools[i].name = name = hth_api_offered_name(parse, name);
     for (size_t j = 0; j < i; j++)
         if (tools[j].name && strcmp(tools[j].name, name) == 0)
             hth_fields_fail(fields, HTH_API_INVALID_VALUE, "name",
@@ -28,6 +80,7 @@ bool hth_api_choose_tool(hth_api_parse *parse, const char *name)
 {
     hearth_conversation *conversation = &parse->request->conversation;
 
+    name = hth_api_offered_name(parse, name);
     for (size_t i = 0; conversation->tools && i < conversation->n_tools; i++)
         if (strcmp(conversation->tools[i].name, name) == 0) {
             conversation->tools = &conversation->tools[i];

@@ -111,6 +111,30 @@ await check('a text that was cut within a character', async () => {
   assert.equal(whole.headers.get('x-hearth-ignored'), null)
 })
 
+await check('names of tools that no template can be trusted with', async () => {
+  const names = ['mcp.github:search issues', 'wetter-für-städte', 'x'.repeat(256), 'a_b', 'a.b', 'a:b']
+  const tools = names.map((name) => ({ type: 'function', function: { ...weather.function, name } }))
+  for (const name of names) {
+    const reply = await raw(CHAT, { method: 'POST', body: { model: 'tools', messages: after({ ...called, tool_calls: [{ ...called.tool_calls[0], function: { name, arguments: '{"city":"Oslo"}' } }] }, told), max_tokens: 400, temperature: 0, tools, tool_choice: { type: 'function', function: { name } } } })
+    const text = await reply.text()
+    assert.equal(reply.status, 200, text)
+    assert.equal(JSON.parse(text).choices[0].message.tool_calls?.[0].function.name, name)
+    const message = await raw('/v1/messages', { method: 'POST', body: { model: 'tools', max_tokens: 400, temperature: 0, messages: hi, tools: names.map((name) => ({ name, input_schema: schema })), tool_choice: { type: 'tool', name } } })
+    const said = await message.json()
+    assert.equal(said.content?.find(({ type }) => type === 'tool_use')?.name, name, JSON.stringify(said))
+  }
+})
+
+await check('tools that Codex finds while it works', async () => {
+  const body = { model: 'tools', input: [{ role: 'user', content: 'Hi' }], max_output_tokens: 16 }
+  const more = { type: 'additional_tools', tools: [{ type: 'function', name: 'found', description: 'Found later.', parameters: schema }] }
+  const tokens = async (input) => (await (await raw('/v1/responses/input_tokens', { method: 'POST', body: { ...body, input } })).json()).input_tokens
+  const before = await tokens(body.input)
+  const once = await tokens([...body.input, more])
+  assert.ok(once > before + 10, `${before} ${once}`)
+  assert.equal(await tokens([more, ...body.input, more]), once)
+})
+
 await check('a path that a client joined wrongly', async () => {
   for (const path of ['/v1//chat/completions', '//v1/chat/completions', '/v1/chat/completions/', '/v1/v1/chat/completions'])
     assert.equal((await raw(path, { method: 'POST', body: { messages: hi, max_tokens: 2 } })).status, 200, path)

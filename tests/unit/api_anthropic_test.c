@@ -125,7 +125,7 @@ STUB_TEST(what_is_wrong_is_an_error_of_anthropics_shape)
         { "{" HEAD "," MESSAGES ",\"output_config\":{\"effort\":\"huge\"}}", "'output_config.effort' is 'huge'", 400 },
         { "{" HEAD "," MESSAGES ",\"output_config\":{\"format\":{\"type\":\"xml\"}}}",
           "'output_config.format.type' is 'xml'", 400 },
-        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"a b\",\"input_schema\":{}}]}", "'tools[0].name' is 'a b'",
+        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"\",\"input_schema\":{}}]}", "'tools[0].name' is empty",
           400 },
         { "{" HEAD "," MESSAGES
           ",\"tools\":[{\"name\":\"w\",\"input_schema\":{}},{\"name\":\"w\",\"input_schema\":{}}]}",

@@ -157,7 +157,7 @@ STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
         { "{" MESSAGES ",\"parent_key\":\"xyz\"}", "parent_key", "invalid_value", 400 },
         { "{" MESSAGES ",\"session_id\":\"\"}", "session_id", "invalid_value", 400 },
         { "{" MESSAGES ",\"priority\":101}", "priority", "invalid_value", 400 },
-        { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}]}",
+        { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\\tb\"}}]}",
           "tools[0].function.name", "invalid_value", 400 },
         { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\"}},{\"type\":\"function\","
           "\"function\":{\"name\":\"a\"}}]}",

@@ -243,7 +243,7 @@ SHARED_STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
         { "{'input':[{'role':'user','content':[{'type':'input_image','image_url':'data:'}]}]}", "input[0].content",
           "unsupported_parameter" },
         { "{'input':'a','tools':[{'type':'function'}]}", "tools[0].name", "missing_required_parameter" },
-        { "{'input':'a','tools':[{'type':'function','name':'a b'}]}", "tools[0].name", "invalid_value" },
+        { "{'input':'a','tools':[{'type':'function','name':'a\\tb'}]}", "tools[0].name", "invalid_value" },
         { "{'input':'a','tools':[{'type':'function','name':'f'},{'type':'custom','name':'f'}]}", "tools[1].name",
           "invalid_value" },
         { "{'input':'a','tools':[{'type':'namespace','name':'s','tools':[7]}]}", "tools[0].tools[0]", "invalid_type" },
