@@ -33,6 +33,7 @@
 #include "engine/llama_devices.h"
 #include "engine/llama_placement.h"
 #include "engine/llama_shim.h"
+#include "engine/llama_slices.h"
 #include "engine/vocabulary.h"
 
 typedef struct hth_llama_applied hth_llama_applied;
@@ -66,6 +67,7 @@ struct hth_engine_model {
     hth_shim_model_facts facts;
     hth_llama_control control;
     hth_texts *texts;
+    hth_llama_slices *slices; /* NULL: the model has no vocabulary */
     hth_grammar_memo *grammars;
 
     /* Lock the turnstile only while waiting for the lock, which guards the engine's list of adapters, and these: */

@@ -82,6 +82,7 @@ void hth_backend_llama_model_free(hth_engine_model *model)
         return;
     hth_backend_llama_enter(model->log);
     hth_texts_free(model->texts);
+    hth_llama_slices_free(model->slices);
     hth_grammar_memo_free(model->grammars);
     hth_llama_chat_free(model->chat);
     hth_backend_llama_adapters_deinit(model);
@@ -319,7 +320,11 @@ static hearth_status prepare_texts(hth_engine_model *model, hearth_error *err)
     model->texts = hth_texts_new(&(hth_vocabulary_source){
         .n_tokens = (uint32_t)model->facts.n_vocab, .piece = text_of_token, .is_end = ends_reply, .model = model });
     model->grammars = hth_grammar_memo_new();
-    return model->texts && model->grammars ? HEARTH_OK : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");
+    if (model->facts.has_vocabulary)
+        model->slices = hth_llama_slices_new(model->llama);
+    return model->texts && model->grammars && (model->slices || !model->facts.has_vocabulary)
+             ? HEARTH_OK
+             : hth_fail(err, HEARTH_NO_MEMORY, "no memory for a model");
 }
 
 hearth_status hth_backend_llama_model_load(const char *path, const hth_engine_model_params *params,
@@ -492,8 +497,9 @@ hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const ch
         status = hth_llama_chat_tokenize(model->chat, model->llama, text, n_bytes, flags & HEARTH_TOKENIZE_BOS, tokens,
                                          (int32_t)capacity, &n, err);
     else
-        status = hth_shim_tokenize(model->llama, text ? text : "", (int32_t)n_bytes, flags & HEARTH_TOKENIZE_BOS,
-                                   flags & HEARTH_TOKENIZE_SPECIAL, tokens, (int32_t)capacity, &n, err);
+        status =
+            hth_llama_slices_tokenize(model->slices, text ? text : "", (int32_t)n_bytes, 0, flags & HEARTH_TOKENIZE_BOS,
+                                      flags & HEARTH_TOKENIZE_SPECIAL, tokens, (int32_t)capacity, &n, err);
     hth_backend_llama_leave();
     if (status != HEARTH_OK)
         return status;
