@@ -4,6 +4,7 @@
 #include "api/ollama_answers.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,16 +50,29 @@ static json_t *details_json(const hearth_model_info *info)
                      info ? size_json(info->n_params) : json_string(""), "quantization_level", quant);
 }
 
+/*
+ * `ollama list` cuts the digest without a look at its length, and clients tell models apart by it. Hashing the files
+ * would take minutes, so it is of the size and the name, which are known before the model is loaded.
+ */
+static void digest_of(const char *name, uint64_t n_bytes, char digest[2 * HTH_SHA256_BYTES + 1])
+{
+    char text[512];
+    uint8_t bytes[HTH_SHA256_BYTES];
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64 "\n%s", n_bytes, name); /* models have shorter names */
+    hth_sha256_of(text, strlen(text), bytes);
+    hth_hex_encode(bytes, sizeof(bytes), digest);
+}
+
 /* A model, under its own name or an alias. */
 static json_t *model_json(const hth_api_listed_model *model, const char *name)
 {
-    char digest[2 * sizeof(model->info->fingerprint) + 1] = "";
+    const uint64_t n_bytes = model->file_bytes > 0 ? model->file_bytes : model->info ? model->info->file_bytes : 0;
+    char digest[2 * HTH_SHA256_BYTES + 1];
 
-    if (model->info)
-        hth_hex_encode(model->info->fingerprint, sizeof(model->info->fingerprint), digest);
-    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "name", name, "model", name, "size",
-                     model->info ? (json_int_t)model->info->file_bytes : 0, "digest", digest, "details",
-                     details_json(model->info));
+    digest_of(model->name, n_bytes, digest);
+    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "name", name, "model", name, "size", (json_int_t)n_bytes, "digest",
+                     digest, "details", details_json(model->info));
 }
 
 static void add_tag(json_t *list, const hth_api_listed_model *model, const char *name)

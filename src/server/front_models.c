@@ -8,6 +8,7 @@
 #include "api/peek.h"
 #include "base/os.h"
 #include "server/front_request.h"
+#include "server/model_files_size.h"
 #include "server/model_names.h"
 #include "server/ollama_pages.h"
 
@@ -57,6 +58,7 @@ static hth_api_listed_model listed(const hth_front *front, const hth_server_mode
     hth_api_listed_model model = {
         .name = of->name,
         .created_s = front->started_s,
+        .file_bytes = hth_model_files_bytes(of->path),
         .aliases = of->aliases,
         .n_aliases = of->n_aliases,
         .tags = of->tags,

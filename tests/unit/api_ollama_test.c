@@ -542,12 +542,11 @@ SHARED_STUB_TEST(models_are_listed_whether_or_not_they_are_loaded)
     static const char *const aliases[] = { "c:latest", "d-*" };
     hth_api_listed_model models[] = {
         { .name = "a", .created_s = 1700000000, .info = &info, .aliases = aliases, .n_aliases = 2 },
-        { .name = "b:7b", .created_s = 1700000000 }
+        { .name = "b:7b", .created_s = 1700000000, .file_bytes = 6000 }
     };
     hth_buffer out = { .text = NULL };
     json_t *list;
 
-    info.fingerprint[0] = 0xab;
     hth_api_ollama_tags_write(models, 2, &out);
     list = hth_test_json(hth_buffer_text(&out));
     assert_int_equal(json_array_size(hth_test_at(list, "models")), 3); /* a pattern is no name */
@@ -557,6 +556,11 @@ SHARED_STUB_TEST(models_are_listed_whether_or_not_they_are_loaded)
     assert_string_equal(hth_test_text_at(list, "models.0.modified_at"), "2023-11-14T22:13:20Z");
     assert_int_equal(strlen(hth_test_text_at(list, "models.0.digest")), 64);
     assert_int_equal(json_integer_value(hth_test_at(list, "models.0.size")), 5000);
+    /* a model that is not loaded: `ollama list` cuts its digest */
+    assert_int_equal(strlen(hth_test_text_at(list, "models.2.digest")), 64);
+    assert_int_equal(json_integer_value(hth_test_at(list, "models.2.size")), 6000);
+    assert_string_equal(hth_test_text_at(list, "models.1.digest"), hth_test_text_at(list, "models.0.digest"));
+    assert_string_not_equal(hth_test_text_at(list, "models.2.digest"), hth_test_text_at(list, "models.0.digest"));
     assert_string_equal(hth_test_text_at(list, "models.0.details.parameter_size"), "7.6B");
     assert_string_equal(hth_test_text_at(list, "models.0.details.quantization_level"), "Q4_K_M");
     assert_string_equal(hth_test_text_at(list, "models.0.details.families.0"), "llama");
