@@ -116,7 +116,6 @@ void hth_api_parse_messages(hth_api_parse *parse)
     request->is_chat = true;
     refuse_thread(parse);
     hth_fields_rest(&parse->body, known);
-    hth_fields_require(&parse->body, "model");
     hth_fields_string(&parse->body, "model", HTH_API_NAME_BYTES_MAX, &request->model);
     if (request->kind == HTH_API_MESSAGES)
         hth_fields_require(&parse->body, "max_tokens");

@@ -60,6 +60,9 @@ TEST(blocks_become_turns_of_those_who_speak)
         "{" HEAD ",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":\"Yo\"}]}");
     assert_true(r->conversation.continue_last && r->conversation.no_thinking);
     assert_false(r->has_cache_control);
+
+    r = hth_test_parsed(HTH_API_MESSAGES, "{\"max_tokens\":1," MESSAGES "}"); /* the default model answers */
+    assert_null(r->model);
 }
 
 TEST(an_empty_last_message_is_as_none)
@@ -98,7 +101,6 @@ STUB_TEST(what_is_wrong_is_an_error_of_anthropics_shape)
         int status;
     } rows[] = {
         { "[", "not valid JSON", 400 },
-        { "{" MESSAGES ",\"max_tokens\":1}", "'model' is missing", 400 },
         { "{" MESSAGES ",\"model\":\"m\"}", "'max_tokens' is missing", 400 },
         { "{" HEAD "}", "'messages' is missing", 400 },
         { "{" HEAD ",\"messages\":[]}", "'messages' is empty", 400 },
