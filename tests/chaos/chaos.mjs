@@ -2,6 +2,7 @@
 //
 //   node chaos.mjs --hearth PROGRAM --model FILE --work DIRECTORY [--template FILE] [--streams N] [--at-once N]
 //                  [--seed S] [--pause-ms MS] [--hang-ms MS] [--max-tokens N] [--only INDEX]
+//                  [--kinds kill,hang,...]
 //
 // Two servers run one after the other, each with an empty cache. The first one answers every request in peace. The
 // second one answers the same requests while its workers are tormented. Every reply must be complete and the same, byte
@@ -63,7 +64,7 @@ const answers = async (server, note) => {
   const agent = new http.Agent({ keepAlive: true, maxSockets: options['at-once'] })
   const replies = new Array(requests.length)
   let next = 0
-  const one = async (request) => {
+  const one = async (request, i) => {
     const reply = { status: 0, text: '', error: null, pauseMs: 0 }
     try {
       Object.assign(reply, await new Promise((resolve, reject) => {
@@ -77,6 +78,7 @@ const answers = async (server, note) => {
             if (/^:[^\n]*\n\n$/.test(piece)) return // a comment that keeps the connection alive
             pauseMs = Math.max(pauseMs, Date.now() - last)
             last = Date.now()
+            note?.(i, false)
           })
           response.on('end', () => resolve({ status: response.statusCode, text: Buffer.concat(pieces).toString(), pauseMs }))
           response.on('aborted', () => reject(new Error(`the reply was cut after ${Buffer.concat(pieces).length} bytes`)))
@@ -92,8 +94,8 @@ const answers = async (server, note) => {
   const reader = async () => {
     while (next < requests.length) {
       const i = next++
-      replies[i] = await one(requests[i])
-      note?.(i)
+      replies[i] = await one(requests[i], i)
+      note?.(i, true)
     }
   }
   await Promise.all(Array.from({ length: options['at-once'] }, reader))
@@ -108,14 +110,24 @@ const serve = (name, more) => {
     args: ['--config', settings(name), '--runtime-directory', join(options.work, name, 'run'), '--log-file', join(options.work, `${name}.log`), ...more],
   })
 }
-// The tormentor also hits workers that start, but never two of one model in a row. Otherwise a model that starts slowly
-// would never answer, and the server would rightly give it up for a while.
-const mayBeTormented = (pid) => {
-  const log = readFileSync(join(options.work, 'chaos.log'), 'utf8')
-  const isReady = (one) => log.includes(`its worker (pid ${one}) is ready`)
-  const name = new RegExp(`model '([^']+)': its worker starts \\(pid ${pid}\\)`).exec(log)?.[1]
-  const starts = [...log.matchAll(new RegExp(`model '${name}': its worker starts \\(pid (\\d+)\\)`, 'g'))].map((found) => found[1])
-  return isReady(pid) || starts.length === 1 || (starts.length > 1 && isReady(starts.at(-2)))
+// The circuit is for workers that die before they serve. So however fast workers die, a model must stay in order if a
+// reply of it ends, or comes further, from time to time. The tormentor also hits workers that start, but of one model
+// at most two without service between them.
+const HITS_IN_A_ROW = 2
+const SERVED_PIECES = 16 // of one reply since the last hit
+const hits = {} // by model, since its last service
+const pieces = new Map() // by request, since the last hit of its model
+const modelOf = (pid) =>
+  new RegExp(`model '([^']+)': its worker starts \\(pid ${pid}\\)`).exec(readFileSync(join(options.work, 'chaos.log'), 'utf8'))?.[1]
+const mayBeTormented = (pid) => (hits[modelOf(pid)] ?? 0) < HITS_IN_A_ROW
+const noteHit = (pid) => {
+  const model = modelOf(pid)
+  hits[model] = (hits[model] ?? 0) + 1
+  for (const i of pieces.keys()) if (requests[i].model === model) pieces.delete(i)
+}
+const noteService = (i, isEnd) => {
+  pieces.set(i, (pieces.get(i) ?? 0) + 1)
+  if (isEnd || pieces.get(i) >= SERVED_PIECES) hits[requests[i].model] = 0
 }
 const isComplete = ({ path, stream }, text) =>
   !stream || (path === '/v1/messages' ? text.includes('event: message_stop') : path === '/completion' ? text.includes('"stop":true') : text.endsWith('data: [DONE]\n\n'))
@@ -134,11 +146,11 @@ try {
 
   // Tormented. The limits allow for many deaths of a request, also in a row.
   server = await serve('chaos', ['--hang-ms', String(options['hang-ms']), '--start-timeout-ms', String(4 * options['hang-ms']),
-    '--retries-max', '100', '--healthy-ms', '1'])
+    '--retries-max', '100'])
   const filesBefore = openFiles(server.pid)
-  tormentor = torment(server, { seed: options.seed, pauseMs: options['pause-ms'], hangMs: options['hang-ms'], isMeant: mayBeTormented })
+  tormentor = torment(server, { seed: options.seed, pauseMs: options['pause-ms'], hangMs: options['hang-ms'], kinds: options.kinds?.split(','), isMeant: mayBeTormented, onHit: noteHit })
   const chaosBegin = Date.now()
-  const chaos = await answers(server)
+  const chaos = await answers(server, noteService)
   const chaosMs = Date.now() - chaosBegin
   await tormentor.end()
   const page = (await ask(server, 'GET', '/metrics').catch(() => ({ text: '' }))).text

@@ -85,7 +85,7 @@ export const requestMaker = (seed, { models, maxTokens }) => {
     const make = draw.pick([chat, chat, chat, completion, message, native])
     const { path, body } = make()
     if (model.isAlone) body.cache_salt = `request ${index}`
-    return { index, path, stream, body: JSON.stringify(body) }
+    return { index, model: model.name, path, stream, body: JSON.stringify(body) }
   }
   // One draw for each request, so that --only can repeat a single one.
   return (index) => one(drawer(seed * 100003 + index), index)

@@ -12,8 +12,8 @@ import { childrenOf, isAlive, sleep } from '../support/server.mjs'
 
 const often = ['kill', 'kill', 'kill', 'kill', 'kill', 'hang', 'pause', 'starve']
 
-// A kind is drawn as often as `kinds` lists it; `isMeant(pid)` chooses the workers.
-export const torment = (server, { seed, pauseMs, hangMs, kinds = often, isMeant = () => true }) => {
+// A kind is drawn as often as `kinds` lists it; `isMeant(pid)` chooses the workers, `onHit(pid)` is told.
+export const torment = (server, { seed, pauseMs, hangMs, kinds = often, isMeant = () => true, onHit = () => {} }) => {
   const draw = drawer(seed ^ 0xc4a05)
   const counts = { kill: 0, hang: 0, pause: 0, starve: 0, crash: 0 }
   let goesOn = true
@@ -43,6 +43,7 @@ export const torment = (server, { seed, pauseMs, hangMs, kinds = often, isMeant 
     if (workers.length === 0) return
     const pid = draw.pick(workers)
     const kind = draw.pick(kinds)
+    onHit(pid)
     if (kind === 'kill' && signal(pid, 'SIGKILL')) counts.kill++
     if (kind === 'crash' && signal(pid, 'SIGSEGV')) counts.crash++
     if (kind === 'hang' && signal(pid, 'SIGSTOP')) {
