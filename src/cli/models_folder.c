@@ -4,7 +4,6 @@
 #include "cli/models_folder.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +14,7 @@
 
 #include "base/gguf_name.h"
 #include "base/gguf_text.h"
+#include "cli/file_name.h"
 
 enum {
     LEVELS_MAX = 3,
@@ -25,6 +25,7 @@ enum {
 
 typedef struct finder {
     hth_pool *pool;
+    const char *root;
     hth_problems *problems;
     hth_found_model *found; /* [n_max] */
     hth_folder_names names;
@@ -42,26 +43,9 @@ static bool fail_without_memory(finder *f)
     return false;
 }
 
-/* Make a safe name of a text, in place. Returns whether there is one. */
-static bool make_safe(char *text)
-{
-    size_t n = 0;
-
-    for (const char *at = text; *at; at++) {
-        const bool is_good = isalnum((unsigned char)*at) || *at == '.' || *at == '_';
-
-        if (is_good || (n > 0 && text[n - 1] != '-'))
-            text[n++] = is_good ? *at : '-';
-    }
-    while (n > 0 && text[n - 1] == '-')
-        n--;
-    text[n] = '\0';
-    return n > 0 && isalnum((unsigned char)text[0]);
-}
-
 /*
- * Is it a GGUF file? name receives a safe form of the name in its metadata, if names are wanted; "": it has none. A
- * FIFO does not block.
+ * Is it a GGUF file? name receives the name in its metadata, if names are wanted; "": it has none. A FIFO does not
+ * block.
  */
 static bool is_gguf(const finder *f, const char *path, char name[NAME_BYTES_MAX + 1])
 {
@@ -70,18 +54,56 @@ static bool is_gguf(const finder *f, const char *path, char name[NAME_BYTES_MAX 
     const bool is_read = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic);
 
     if (f->names == HTH_FOLDER_NAMES_FILE || !is_read ||
-        !hth_gguf_text_read(fd, "general.name", name, NAME_BYTES_MAX + 1) || !make_safe(name))
+        !hth_gguf_text_read(fd, "general.name", name, NAME_BYTES_MAX + 1))
         name[0] = '\0';
     if (fd >= 0)
         (void)close(fd); /* only read from */
     return is_read && memcmp(magic, "GGUF", sizeof(magic)) == 0;
 }
 
+/* The name in the metadata; none: the names of the file are left. */
+static bool name_by_metadata(const finder *f, const char *text, hth_found_model *out)
+{
+    char *name = hth_pool_text(f->pool, text, strlen(text));
+    const char *original = hth_pool_text(f->pool, text, strlen(text));
+
+    if (!name || !original)
+        return false;
+    out->at = hth_name_make_safe(name, "") ? HTH_FOUND_IN_FILE : HTH_FOUND_STEM;
+    out->names[HTH_FOUND_IN_FILE] = (hth_found_name){ name, strcmp(name, original) == 0 ? NULL : original };
+    return true;
+}
+
+static bool name_by_file(const finder *f, const char *text, size_t n, hth_found_name *out)
+{
+    const char *original = hth_pool_text(f->pool, text, n);
+
+    out->name = original ? hth_file_name_safe(f->pool, text, n) : NULL;
+    out->original = out->name && strcmp(out->name, original) == 0 ? NULL : original;
+    return out->name != NULL;
+}
+
+/* All names of a file, whose name is the end of its path. n_stem: without the number of a part. */
+static bool name_model(const finder *f, const char *file, size_t n_stem, const char *in_file, hth_found_model *out)
+{
+    const char *below = out->path + strlen(f->root) + 1;
+    hth_found_name *names = out->names, *parted = &names[HTH_FOUND_PARTED];
+
+    if (!name_by_metadata(f, in_file, out) || !name_by_file(f, file, n_stem, &names[HTH_FOUND_STEM]) ||
+        !name_by_file(f, below, hth_gguf_stem(below, strlen(below)), &names[HTH_FOUND_PATH]))
+        return false;
+    *parted = names[HTH_FOUND_PATH];
+    if (!parted->original)
+        parted->original = parted->name;
+    parted->name = hth_file_name_parted(f->pool, parted->name, below);
+    return parted->name != NULL;
+}
+
 static void add_file(finder *f, const char *path, const char *file)
 {
     size_t n = hth_gguf_stem(file, strlen(file));
     hth_gguf_part part;
-    const char *name, *own_name = NULL;
+    hth_found_model model = { .path = path };
     char in_file[NAME_BYTES_MAX + 1];
 
     if (strncmp(file, "mmproj", strlen("mmproj")) == 0)
@@ -91,28 +113,14 @@ static void add_file(finder *f, const char *path, const char *file)
             return; /* a later part */
         n = part.n_stem;
     }
-    if (!is_gguf(f, path, in_file)) {
+    if (!is_gguf(f, path, in_file))
         hth_problems_warn(f->problems, "'%s' is no GGUF file, or cannot be read; it is left out", path);
-        return;
-    }
-    name = hth_pool_text(f->pool, file, n);
-    if (name)
-        own_name = in_file[0] ? hth_pool_text(f->pool, in_file, strlen(in_file)) : name;
-    if (!own_name) {
-        (void)fail_without_memory(f);
-        return;
-    }
-    for (size_t i = 0; i < f->n; i++) {
-        if (strcmp(f->found[i].file_name, name) == 0) {
-            hth_problems_warn(f->problems, "'%s' is left out, because '%s' has the same name; rename one of them", path,
-                              f->found[i].path);
-            return;
-        }
-    }
-    if (f->n < f->n_max)
-        f->found[f->n++] = (hth_found_model){ .name = own_name, .file_name = name, .path = path };
-    else
+    else if (f->n == f->n_max)
         hth_problems_warn(f->problems, "'%s' is left out: %zu models are served already", path, f->n_max);
+    else if (!name_model(f, file, n, in_file, &model))
+        (void)fail_without_memory(f);
+    else
+        f->found[f->n++] = model;
 }
 
 static bool read_folder(finder *f, const char *folder, unsigned level);
@@ -161,18 +169,26 @@ static bool read_folder(finder *f, const char *folder, unsigned level)
     return !f->failed;
 }
 
-/* Do other models have this name of the i-th? */
+static const char *name_of(const hth_found_model *model)
+{
+    return model->names[model->at].name;
+}
+
+/* Have other models this name of the i-th? A file's very own name is not taken by what is made of another text. */
 static bool is_taken(const finder *f, size_t i)
 {
+    const bool is_exact = hth_found_is_exact(&f->found[i], f->found[i].at);
+
     for (size_t k = 0; k < f->n; k++)
-        if (k != i && strcmp(f->found[k].name, f->found[i].name) == 0)
+        if (k != i && (!is_exact || hth_found_is_exact(&f->found[k], f->found[k].at)) &&
+            strcmp(name_of(&f->found[k]), name_of(&f->found[i])) == 0)
             return true;
     return false;
 }
 
 /*
- * Models of one name have those of their files instead, whatever the order of the files: all of them, so that a name
- * does not depend on it. A name of a file may then be that of another model's metadata, so all are looked at again.
+ * Models of one name have the next of their names instead, whatever the order of the files: all of them, so that a name
+ * does not depend on it. That may be the name of yet another model, so all are looked at again.
  */
 static void part_names(finder *f)
 {
@@ -182,10 +198,10 @@ static void part_names(finder *f)
     while (has_changed) {
         has_changed = false;
         for (size_t i = 0; i < f->n; i++)
-            taken[i] = f->found[i].name != f->found[i].file_name && is_taken(f, i);
+            taken[i] = f->found[i].at + 1 < HTH_FOUND_NAMES && is_taken(f, i);
         for (size_t i = 0; i < f->n; i++)
             if (taken[i]) {
-                f->found[i].name = f->found[i].file_name;
+                f->found[i].at++;
                 has_changed = true;
             }
     }
@@ -193,13 +209,13 @@ static void part_names(finder *f)
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const hth_found_model *)a)->name, ((const hth_found_model *)b)->name);
+    return strcmp(name_of(a), name_of(b));
 }
 
 bool hth_models_folder_read(hth_pool *pool, const char *folder, hth_folder_names names, size_t n_max,
                             hth_problems *problems, hth_found_models *out)
 {
-    finder f = { .pool = pool, .problems = problems, .names = names, .n_max = n_max };
+    finder f = { .pool = pool, .root = folder, .problems = problems, .names = names, .n_max = n_max };
 
     assert(n_max <= HTH_FOUND_MODELS_MAX);
     f.found = hth_pool_alloc(pool, (n_max + 1) * sizeof(*f.found));

@@ -11,6 +11,7 @@
 #include "base/gguf_name.h"
 #include "base/status.h"
 #include "cache/policy.h"
+#include "cli/file_name.h"
 #include "cli/model_source.h"
 #include "cli/models_folder.h"
 #include "cli/serve_config_inside.h"
@@ -134,30 +135,90 @@ const char *hth_serve_given_path(const char *given)
     return equals && access(given, F_OK) != 0 ? equals + 1 : given;
 }
 
+/*
+ * Is there a model with this name or path? path may be NULL. Of the models that operators named, only the names count:
+ * an order adds a model and takes none away.
+ */
+static bool is_served(const hth_serve_loader *l, const char *name, const char *path)
+{
+    for (size_t i = 0; i < l->n_models; i++)
+        if (strcmp(l->models[i].name, name) == 0 || (path && strcmp(l->models[i].setup.path, path) == 0))
+            return true;
+    for (size_t i = 0; i < l->n_named; i++)
+        if (strcmp(l->named[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The part of "FILE" or "NAME=FILE" that is the name. */
+static const char *flag_name(const char *given, size_t *n_out)
+{
+    const char *path = hth_serve_given_path(given), *base = hth_gguf_base_name(given);
+
+    *n_out = path != given ? (size_t)(path - 1 - given) : hth_gguf_stem(base, strlen(base));
+    return path != given ? given : base;
+}
+
+/* Is it the name of a model that was added, or of one of another flag, a section, or an order? */
+static bool is_given(const hth_serve_loader *l, const char *name, const char *flag)
+{
+    for (size_t i = 0; i < l->o->n_models; i++) {
+        size_t n;
+        const char *other = flag_name(l->o->models[i], &n);
+
+        if (l->o->models[i] != flag && strlen(name) == n && memcmp(name, other, n) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < l->n_sections; i++)
+        if (strcmp(l->sections[i]->key, name) == 0)
+            return true;
+    return is_served(l, name, NULL);
+}
+
+/* Add the text that a model's name was made of as an alias, if clients can send it, and no other model has it. */
+static void add_original(const hth_serve_loader *l, hth_serve_model *model, const char *original)
+{
+    called others[CALLED_MAX];
+    size_t ignored;
+
+    if (hth_serve_name_is_good(original) || !hth_alias_is_good(original) || strchr(original, '*') ||
+        model->n_aliases == HTH_SERVE_ALIASES_MAX)
+        return;
+    for (size_t k = 0; k <= l->n_models; k++) {
+        const size_t n = list_names(l, k < l->n_models ? &l->models[k] : model, others, &ignored);
+
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(others[i].name, original) == 0)
+                return;
+    }
+    model->aliases[model->n_aliases++] = original;
+}
+
 /* Add a model given as "FILE" or "NAME=FILE". */
 static void add_flag_model(hth_serve_loader *l, const char *given)
 {
     hth_serve_model model = l->o->defaults;
     const char *path = hth_serve_given_path(given);
-    const char *slash = strrchr(given, '/'), *name;
+    size_t n;
+    const char *begin = flag_name(given, &n), *original = hth_pool_text(l->pool, begin, n);
+    const bool is_made = path == given && original && !hth_serve_name_is_good(original);
 
-    if (path != given) {
-        name = hth_pool_text(l->pool, given, (size_t)(path - 1 - given));
-    } else {
-        name = slash ? slash + 1 : given;
-        name = hth_pool_text(l->pool, name, hth_gguf_stem(name, strlen(name)));
-    }
-    model.name = name;
+    model.name = is_made ? hth_file_name_safe(l->pool, original, n) : original;
+    if (is_made && model.name && is_given(l, model.name, given))
+        model.name = hth_file_name_parted(l->pool, model.name, given);
     model.setup.path = hth_model_source_downloaded(l->pool, path, l->problems);
-    if (!name)
+    if (!model.name) {
         (void)hth_serve_no_memory(l);
-    else if (!*model.setup.path)
-        hth_problems_add(l->problems, "--model '%s' names no file after the '='", given);
-    else if (!hth_serve_name_is_good(name))
+    } else if (!*model.setup.path) {
+        hth_problems_add(l->problems, "--model '%s' names no file", given);
+    } else if (!hth_serve_name_is_good(model.name)) {
         hth_problems_add(l->problems, "--model '%s' would be called '%.128s'; %s: give it one, as NAME=FILE", given,
-                         name, HTH_SERVE_NAME_RULE);
-    else
+                         model.name, HTH_SERVE_NAME_RULE);
+    } else {
+        if (is_made)
+            add_original(l, &model, original);
         hth_serve_model_finish(l, &model, "");
+    }
 }
 
 /* Apply the flags, which concern all models, to this one. */
@@ -194,36 +255,22 @@ static void add_file_model(hth_serve_loader *l, const hth_config_node *section)
         hth_serve_model_finish(l, &model, where);
 }
 
-/*
- * Is there a model with this name or path? path may be NULL. Of the models that operators named, only the names count:
- * an order adds a model and takes none away.
- */
-static bool is_served(const hth_serve_loader *l, const char *name, const char *path)
-{
-    for (size_t i = 0; i < l->n_models; i++)
-        if (strcmp(l->models[i].name, name) == 0 || (path && strcmp(l->models[i].setup.path, path) == 0))
-            return true;
-    for (size_t i = 0; i < l->n_named; i++)
-        if (strcmp(l->named[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* Add a model of the folder, unless it is named elsewhere. */
+/* Add a model of the folder, unless it is named elsewhere. A name that was made of another hides no file. */
 static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
 {
-    const char *name = is_served(l, found->name, NULL) ? found->file_name : found->name;
     hth_serve_model model = l->o->defaults;
+    size_t at = found->at;
 
-    if (is_served(l, name, found->path))
+    while (at < HTH_FOUND_NAMES && is_served(l, found->names[at].name, NULL))
+        if (hth_found_is_exact(found, at++))
+            return;
+    if (at == HTH_FOUND_NAMES || is_served(l, found->names[at].name, found->path))
         return;
-    if (!hth_serve_name_is_good(name)) {
-        hth_problems_warn(l->problems, "'%s' is left out: %s", found->path, HTH_SERVE_NAME_RULE);
-        return;
-    }
-    model.name = name;
+    model.name = found->names[at].name;
     model.setup.path = found->path;
     model.start = HTH_START_ON_DEMAND;
+    if (found->names[at].original)
+        add_original(l, &model, found->names[at].original);
     hth_serve_model_finish(l, &model, "");
 }
 

@@ -3,6 +3,7 @@
  *
  * The key of a row is its name in the file, within the section of its table. Its flag is unique among all rows.
  */
+#include "cli/file_name.h"
 #include "cli/serve_options.h"
 
 #include <string.h>
@@ -47,16 +48,14 @@ static bool check_origin(const char *shown, const char *value, hearth_error *err
     return !expected || hth_value_wrong(shown, value, expected, err);
 }
 
-/* Is it a name that clients may use, or a pattern of such names? */
 static bool check_alias(const char *shown, const char *value, hearth_error *err)
 {
-    static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/@+*";
-
-    return (strlen(value) <= HTH_SERVE_NAME_BYTES_MAX && !value[strspn(value, characters)]) ||
-           hth_value_wrong(shown, value,
-                           "a name of at most 128 letters, digits and . _ - : / @ +, or a pattern with *, such as "
-                           "gpt-4o or claude-*",
-                           err);
+    return hth_alias_is_good(value) ||
+           hth_value_wrong(
+               shown, value,
+               "a name of 1 to 255 bytes of UTF-8 without control characters and marks that show nothing, or "
+               "a pattern with *, such as gpt-4o or claude-*",
+               err);
 }
 
 static bool check_library(const char *shown, const char *value, hearth_error *err)

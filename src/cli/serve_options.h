@@ -17,6 +17,7 @@ enum {
     HTH_SERVE_ORIGINS_MAX = 256,
     HTH_SERVE_API_KEYS_MAX = 256,
     HTH_SERVE_NAME_BYTES_MAX = 128,
+    HTH_SERVE_ALIAS_BYTES_MAX = 255, /* as the name of a file; requests can have 256 (api/peek.h) */
     HTH_SERVE_ALIASES_MAX = 64,
     HTH_SERVE_TAGS_MAX = 16,
     HTH_SERVE_VALUE_BYTES = (64 << 10) + 64, /* of one value in the form of the command line, with its end */

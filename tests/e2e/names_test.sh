@@ -95,3 +95,23 @@ as ask 404 /v1/models/gpt-4o ''
 as ask 200 /v1/models ''; expect "the list of a key of one model" "$(value 'r.data.map((m) => m.id).join()')" stub
 ask 401 /v1/chat/completions "$(chat stub)"
 serve_stop
+
+# No file is refused for its name: it has one that is made of it, and its own is an alias.
+mkdir "$work/models" "$work/models/more"
+cp "$tiny" "$work/models/with space (Q4).gguf"
+cp "$tiny" "$work/models/模型.gguf"
+cp "$tiny" "$work/models/tiny.gguf"
+cp "$tiny" "$work/models/more/tiny.gguf"
+cp "$tiny" "$work/Größe 1.gguf"
+serve -m "$work/Größe 1.gguf" --models-dir "$work/models" --cache "$work/kv"
+ask 200 /v1/models
+expect "the names" "$(value 'r.data.map((m) => [m.id, ...m.aliases].join("=")).join()')" \
+  'Gr-e-1=Größe 1,model=模型,more/tiny,tiny,with-space-Q4=with space (Q4)'
+for name in 'with space (Q4)' 'with space (Q4).gguf' with-space-Q4 '模型' 'Größe 1' more/tiny; do
+  ask 200 /v1/chat/completions "$(chat "$name")"
+  expect "the model of a reply" "$(value r.model)" "$name"
+done
+ask 200 /v1/models/with%20space%20%28Q4%29; expect root "$(value r.root)" with-space-Q4
+ask 200 /v1/models/%E6%A8%A1%E5%9E%8B; expect root "$(value r.root)" model
+ask 200 /v1/models/more/tiny; expect id "$(value r.id)" more/tiny
+serve_stop

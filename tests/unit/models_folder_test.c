@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -94,7 +95,7 @@ static void write_named(const char *directory, const char *file_name, const char
 
 #define FIXTURE_TEST(name) TEST_IN(char, directory, name, hth_test_directory_set_up, hth_test_directory_tear_down)
 
-/* The names of the models in the folder, each with a space behind it. */
+/* The names of the models in the folder, each with its alias in brackets, if it has one, and a space behind it. */
 static void assert_names(const char *directory, const char *options, const char *expected)
 {
     char line[700], names[1024] = "";
@@ -106,7 +107,10 @@ static void assert_names(const char *directory, const char *options, const char 
     for (size_t i = 0; i < set->options.n_models; i++) {
         const size_t n = strlen(names);
 
-        (void)snprintf(names + n, sizeof(names) - n, "%s ", set->options.models[i].name);
+        const hth_server_model *model = &set->options.models[i];
+
+        (void)snprintf(names + n, sizeof(names) - n, model->n_aliases ? "%s[%s] " : "%s ", model->name,
+                       model->n_aliases ? model->aliases[0] : "");
     }
     assert_string_equal(names, expected);
     hth_serve_set_free(&set->options);
@@ -118,7 +122,8 @@ FIXTURE_TEST(a_name_of_metadata_is_made_safe)
     write_named(directory, "b.gguf", "../../etc/passwd");
     write_named(directory, "c.gguf", "\xe6\xa8\xa1");
     write_named(directory, "d-00001-of-00002.gguf", "  Big_Model.v2 ");
-    assert_names(directory, "--models-dir-names metadata", "Big_Model.v2 Llama-3.2-1B-Instruct b c ");
+    assert_names(directory, "--models-dir-names metadata",
+                 "Big_Model.v2[  Big_Model.v2 ] Llama-3.2-1B-Instruct[Llama 3.2 1B (Instruct)] b c ");
     assert_names(directory, "--models-dir-names file", "a b c d ");
     assert_names(directory, "", "a b c d ");
 }
@@ -131,6 +136,37 @@ FIXTURE_TEST(names_that_several_models_have_are_those_of_their_files)
     write_named(directory, "last.gguf", "other");
     write_named(directory, "own.gguf", "own");
     assert_names(directory, "--models-dir-names metadata", "last other own q4 q8 ");
+}
+
+/* Whatever the order in which the folder lists them, and whatever else is there. */
+FIXTURE_TEST(every_file_is_served_whatever_its_name)
+{
+    char sub[600];
+
+    (void)snprintf(sub, sizeof(sub), "%s/sub dir", directory);
+    assert_int_equal(mkdir(sub, 0700), 0);
+    write_named(directory, "with space.gguf", "Tiny One");
+    write_named(directory, "\xe6\xa8\xa1.gguf", "Tiny Two");
+    write_named(directory, "-(x).gguf", "Tiny Two");
+    write_named(directory, "a*b.gguf", "*");
+    assert_names(directory, "", "a-b model[\xe6\xa8\xa1] with-space[with space] x[-(x)] ");
+    assert_names(directory, "--models-dir-names metadata", "Tiny-One[Tiny One] a-b model[\xe6\xa8\xa1] x[-(x)] ");
+    write_named(directory, "a-b.gguf", "");
+    write_named(sub, "plain.gguf", "");
+    write_named(directory, "plain.gguf", "");
+    write_named(directory, "plain-00001-of-00002.gguf", "");
+    write_named(directory, "\xe5\x9e\x8b.gguf", "");
+    assert_names(directory, "",
+                 "a-b a-b-fdf4c157 model-01a8eed6[\xe5\x9e\x8b] model-307422b4[\xe6\xa8\xa1] plain "
+                 "plain-00001-of-00002 sub-dir/plain[sub dir/plain] with-space[with space] x[-(x)] ");
+}
+
+/* Models that were named win over files of the same name, and hide no other file. */
+FIXTURE_TEST(a_derived_name_gives_way)
+{
+    write_named(directory, "a b.gguf", "");
+    write_named(directory, "c.gguf", "");
+    assert_names(directory, "-m a-b=stub: -m c=stub:", "a-b c a-b-63df6594[a b] ");
 }
 
 FIXTURE_TEST(a_model_of_the_command_line_keeps_its_name)

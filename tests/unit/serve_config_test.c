@@ -538,8 +538,14 @@ FIXTURE_TEST(a_name_means_one_model)
                    "t.conf:2: the adapter 'x' of model 'b' is the adapter of model 'a', too");
     assert_refused("model a { path = 'stub:'; lora = 'b=/x.gguf' }\nmodel b { path = 'stub:' }",
                    "t.conf:2: the name 'b' of model 'b' is the adapter of model 'a', too");
-    assert_refused("model a { path = 'stub:'; aliases = 'two words' }",
-                   "t.conf:1: aliases is 'two words'; it must be a name of at most 128");
+    assert_refused("model a { path = 'stub:'; aliases = \"two\\nlines\" }", "t.conf:1: aliases is 'two");
+    assert_refused("model a { path = 'stub:'; aliases = 'a\xe2\x80\xae"
+                   "b' }",
+                   "it must be a name of 1 to 255 bytes");
+    assert_refused("model a { path = 'stub:'; aliases = '' }", "t.conf:1: aliases is empty");
+    hth_serve_set_free(&good_set_of("model a { path = 'stub:'; aliases = ['two words', 'Gr\xc3\xb6\xc3\x9f"
+                                    "e (Q4)'] }")
+                            ->options);
     assert_refused("default = b; model a { path = 'stub:' }",
                    "default (--default-model) is 'b', which is no model here");
     hth_serve_set_free(&good_set_of("default = none; model m { path = 'stub:'; aliases = '*' }")->options);

@@ -124,8 +124,6 @@ DIRECTORY_TEST(models_of_flags_are_called_by_their_files)
         { "stub:", "stub:" },
         { "=x", NULL },
         { "a=", NULL },
-        { "-x.gguf", NULL },
-        { "\xc3\xa4.gguf", NULL },
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -142,6 +140,62 @@ DIRECTORY_TEST(models_of_flags_are_called_by_their_files)
             assert_string_equal(set->options.models[0].name, cases[i].name);
         hth_serve_set_free(&set->options);
     }
+}
+
+/* Each file is served: under a name that keys and logs can have, and under its own. */
+DIRECTORY_TEST(no_file_is_refused_for_its_name)
+{
+    static const struct {
+        const char *given, *name;
+        const char *alias; /* NULL: there is none */
+    } cases[] = {
+        { "/m/with space.gguf", "with-space", "with space" },
+        { "-x.gguf", "x", "-x" },
+        { "Gr\xc3\xb6\xc3\x9f"
+          "e (Q4).gguf",
+          "Gr-e-Q4",
+          "Gr\xc3\xb6\xc3\x9f"
+          "e (Q4)" },
+        { "\xe6\xa8\xa1\xe5\x9e\x8b.gguf", "model", "\xe6\xa8\xa1\xe5\x9e\x8b" },
+        { "a*b.gguf", "a-b", NULL }, /* a pattern would take other names, too */
+        { "a\xe2\x80\xae"
+          "b.gguf",
+          "a-b", NULL }, /* a mark of direction */
+        { "a\tb.gguf", "a-b", NULL },
+        { "a\xff"
+          "b.gguf",
+          "a-b", NULL }, /* no client can send it */
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *words[] = { (char *)"serve", (char *)"--model", (char *)cases[i].given, NULL };
+        hth_serve_set *set = hth_test_set_of_words(3, words, &problems);
+
+        if (problems.n_errors > 0)
+            fail_msg("'%s': %s", cases[i].given, hth_problems_first(&problems));
+        assert_string_equal(set->options.models[0].name, cases[i].name);
+        assert_int_equal(set->options.models[0].n_aliases, cases[i].alias != NULL);
+        if (cases[i].alias)
+            assert_string_equal(set->options.models[0].aliases[0], cases[i].alias);
+        hth_serve_set_free(&set->options);
+    }
+}
+
+/* The name of a file that needs no other one stays, wherever it is given, and all have different ones. */
+DIRECTORY_TEST(files_of_one_derived_name_have_different_ones)
+{
+    char *words[] = { (char *)"serve", (char *)"-m",       (char *)"a b.gguf", (char *)"-m",       (char *)"a(b.gguf",
+                      (char *)"-m",    (char *)"a-b.gguf", (char *)"-m",       (char *)"c d.gguf", NULL };
+    hth_serve_set *set = hth_test_set_of_words(9, words, &problems);
+    const hth_server_model *models = set->options.models;
+
+    assert_int_equal(problems.n_errors, 0);
+    assert_string_equal(models[0].name, "a-b-63df6594");
+    assert_string_equal(models[0].aliases[0], "a b");
+    assert_string_equal(models[1].name, "a-b-2df298c7");
+    assert_string_equal(models[2].name, "a-b");
+    assert_string_equal(models[3].name, "c-d");
+    hth_serve_set_free(&set->options);
 }
 
 DIRECTORY_TEST(an_alias_of_the_flags_is_that_of_one_model)
