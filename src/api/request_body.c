@@ -67,6 +67,7 @@ static bool is_low_half(unsigned code)
  */
 static size_t copy_escape(const char *text, size_t n, char *out, hth_api_notes *notes)
 {
+    static const char replacement[] = { '\\', 'u', 'F', 'F', 'F', 'D' };
     const unsigned code = escaped_code(text, n);
 
     if (is_high_half(code) && is_low_half(escaped_code(text + 6, n - 6))) {
@@ -78,8 +79,8 @@ static size_t copy_escape(const char *text, size_t n, char *out, hth_api_notes *
 
         (void)snprintf(note, sizeof(note), "U+%04X", code); /* fits */
         hth_api_note(notes, note);
-        memcpy(out, "\\uFFFD", 6);
-        return 6;
+        memcpy(out, replacement, sizeof(replacement));
+        return sizeof(replacement);
     }
     n = n < 2 ? n : 2;
     memcpy(out, text, n);

@@ -43,10 +43,12 @@ static hearth_status give(const char *base, const char *path, hth_fetch_order or
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for a question to '%s'", hth_fetch_shown(url, shown));
     status = hth_fetch_transfer(fetch, &order, status_out, &cause);
     if (status == HEARTH_IO && !hth_fetch_has_reached(fetch)) {
+        const int n = (int)strlen(hth_fetch_shown(base, shown));
+
         status = hth_fail(err, status,
-                          "no server answers at %s (%s); start one with 'hearth serve -m MODEL', or name another "
+                          "no server answers at %.*s (%s); start one with 'hearth serve -m MODEL', or name another "
                           "with --url",
-                          hth_fetch_shown(base, shown), cause.message);
+                          n - (n > 0 && shown[n - 1] == '/'), shown, cause.message);
     } else if (status != HEARTH_OK && err) {
         *err = cause;
     }

@@ -45,7 +45,6 @@ struct hth_model_worker {
     float progress;         /* STARTING: of the load; READY: the part of the file that is hashed, 1: all */
     unsigned told_progress; /* in twentieths */
     uint64_t ready_ns;      /* of this process; 0: not yet */
-    bool has_served;        /* this process: see hth_supervisor_note_served */
     uint64_t doubted_ns;    /* READY: when a connection broke; 0: never */
     uint64_t kill_ns;       /* STOPPING: when SIGKILL comes; 0: it was sent */
     char verdict[HTH_CAUSE_BYTES];
@@ -114,6 +113,7 @@ struct hth_model_worker {
     bool waits_for_needs;               /* it is not planned before they are known */
     bool measures;                      /* the process is one of this key; an older one may end meanwhile */
     bool has_worked;                    /* a process of this key did something: it has cells and buffers now */
+    bool has_served;                    /* this process: see hth_supervisor_note_served */
     hth_learned_model learned;          /* of the key */
     hth_worker_process *asked;          /* the process that tells the needs; NULL: none */
     uint64_t asked_ns;
