@@ -27,6 +27,7 @@ typedef struct chat_options {
     const char *load;
     bool goes_on;
     bool keeps_nothing;
+    bool no_wrap;
     bool help;
     bool help_all;
 } chat_options;
@@ -61,6 +62,7 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Engine" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(settings.setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
+    { "no-wrap", 0, HTH_OPTION_FLAG, NULL, "do not break a terminal's lines between words", .offset = AT(no_wrap) },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress, no numbers, no warnings", .offset = AT(settings.is_quiet),
       .is_common = true },
     { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's",
@@ -226,6 +228,7 @@ static int chat_with(hth_dialog_source *source, const chat_options *options)
     else
         dialog.keeps = false;
     hth_dialog_view_init(&dialog.view, options->settings.is_quiet);
+    dialog.view.wrap.is_off = options->no_wrap;
     dialog.line = hth_dialog_line_open(dialog.keeps ? history : NULL);
     if (!hth_talk_init(&dialog.talk) || !dialog.line) {
         (void)fputs("hearth: no memory for a conversation\n", stderr);

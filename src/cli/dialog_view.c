@@ -11,6 +11,7 @@
 
 #include "base/controls.h"
 #include "base/status.h"
+#include "cli/output.h"
 
 enum { SAID_BYTES = 4096 };
 
@@ -37,12 +38,12 @@ static void put(hth_dialog_view *view, const char *text, size_t n_bytes)
         view->has_failed = true;
 }
 
-static void put_text(hth_dialog_view *view, const char *text, size_t n_bytes)
+/* All of the text is shown, and what comes next begins a line. */
+static void end_text(hth_dialog_view *view)
 {
-    if (!view->is_terminal)
-        put(view, text, n_bytes);
-    else if (!hth_controls_leave_out(text, n_bytes, stdout))
+    if (!hth_output_reply_flush(&view->wrap))
         view->has_failed = true;
+    hth_word_wrap_restart(&view->wrap);
 }
 
 static void set_dim(hth_dialog_view *view, bool is_dim)
@@ -50,7 +51,8 @@ static void set_dim(hth_dialog_view *view, bool is_dim)
     if (view->is_dim == is_dim)
         return;
     view->is_dim = is_dim;
-    if (!is_dim && !view->ends_in_line)
+    end_text(view);
+    if (!view->ends_in_line)
         put(view, "\n", 1);
     if (view->has_colours)
         put(view, is_dim ? dim : plain, strlen(is_dim ? dim : plain));
@@ -71,7 +73,8 @@ static void on_text(bool is_thought, const char *text, size_t n_bytes, void *use
     if (n_bytes == 0 || (is_thought && !view->is_terminal))
         return;
     set_dim(view, is_thought);
-    put_text(view, text, n_bytes);
+    if (!hth_output_reply(&view->wrap, text, n_bytes))
+        view->has_failed = true;
     view->ends_in_line = text[n_bytes - 1] == '\n';
     if (fflush(stdout) != 0)
         view->has_failed = true;
@@ -92,6 +95,7 @@ void hth_dialog_view_begin(hth_dialog_view *view, hth_dialog_hooks *hooks_out)
     hth_buffer_clear(&view->thoughts);
     view->is_dim = false;
     view->ends_in_line = true;
+    hth_word_wrap_restart(&view->wrap);
     *hooks_out = (hth_dialog_hooks){ .on_text = on_text, .on_progress = on_progress, .user_data = view };
 }
 
@@ -132,8 +136,8 @@ static void print_figures(hth_dialog_view *view, const hth_dialog_figures *f)
 void hth_dialog_view_end(hth_dialog_view *view, const hth_dialog_figures *figures)
 {
     hth_progress_end(&view->progress);
-    if (view->is_dim)
-        set_dim(view, false);
+    set_dim(view, false);
+    end_text(view);
     if (!view->ends_in_line)
         put(view, "\n", 1);
     view->ends_in_line = true;

@@ -10,6 +10,7 @@
 #include "api/buffer.h"
 #include "cli/dialog_source.h"
 #include "cli/progress.h"
+#include "cli/word_wrap.h"
 
 typedef struct hth_dialog_view {
     bool is_terminal; /* standard output */
@@ -19,6 +20,7 @@ typedef struct hth_dialog_view {
 
     /* of the present reply */
     hth_buffer answer, thoughts;
+    hth_word_wrap wrap;
     bool is_dim;       /* a thought was written last */
     bool ends_in_line; /* the last character was a line end, or nothing was written */
     bool has_failed;   /* to write */

@@ -13,6 +13,7 @@
 #include "base/controls.h"
 #include "base/status.h"
 #include "cli/commands.h"
+#include "cli/wrap.h"
 
 enum { LINE_BYTES = 4096 };
 
@@ -21,6 +22,33 @@ bool hth_output_text(const char *text, size_t n_bytes)
     if (isatty(STDOUT_FILENO))
         return hth_controls_leave_out(text, n_bytes, stdout);
     return n_bytes == 0 || fwrite(text, 1, n_bytes, stdout) == n_bytes;
+}
+
+/* Write what came out of a wrap, and free it. */
+static bool put_wrapped(hth_buffer *text)
+{
+    const bool written = !text->failed && hth_output_text(hth_buffer_text(text), text->n);
+
+    hth_buffer_deinit(text);
+    return written;
+}
+
+bool hth_output_reply(hth_word_wrap *wrap, const char *text, size_t n_bytes)
+{
+    hth_buffer wrapped = { .text = NULL };
+
+    if (!isatty(STDOUT_FILENO))
+        return hth_output_text(text, n_bytes);
+    hth_word_wrap_add(wrap, text, n_bytes, wrap->is_off ? 0 : hth_terminal_columns(stdout), &wrapped);
+    return put_wrapped(&wrapped);
+}
+
+bool hth_output_reply_flush(hth_word_wrap *wrap)
+{
+    hth_buffer rest = { .text = NULL };
+
+    hth_word_wrap_flush(wrap, &rest);
+    return put_wrapped(&rest);
 }
 
 void hth_output_line(FILE *out, const char *format, ...)

@@ -8,11 +8,20 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "cli/word_wrap.h"
+
 /*
  * Write text of a model or another program to standard output: to a terminal without control characters, which would
  * command it, elsewhere as it is. False: it could not be written.
  */
 bool hth_output_text(const char *text, size_t n_bytes);
+
+/*
+ * The same for a piece of a reply; a terminal gets its lines broken between words, unless wrap->is_off. The present
+ * word waits in wrap for its end, or for hth_output_reply_flush: at the reply's end, and before other output.
+ */
+bool hth_output_reply(hth_word_wrap *wrap, const char *text, size_t n_bytes);
+bool hth_output_reply_flush(hth_word_wrap *wrap);
 
 /*
  * Print one line, without a newline in format, of at most 4095 bytes. Control characters of the arguments become

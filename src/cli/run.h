@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "cli/open_model.h"
+#include "cli/output.h"
 #include "cli/run_options.h"
 
 typedef struct hth_run {
@@ -18,6 +19,7 @@ typedef struct hth_run {
     char *json_schema;
     uint64_t begin_ns;
     hth_open_model open;
+    hth_word_wrap wrap; /* of what is written to standard output */
     double load_ms;
 
     atomic_bool interrupted;

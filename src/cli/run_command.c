@@ -89,6 +89,7 @@ int hth_command_run(int argc, char **argv)
         return exit_code;
     }
     exit_code = HTH_EXIT_FAILED;
+    run->wrap.is_off = run->options.no_wrap;
     /* Before signals are caught: a download needs no care when it ends early. */
     if (hth_model_source_find(run->options.setup.path, true, run->options.quiet, run->model_path, &err) != HEARTH_OK) {
         hth_run_say_error(&err);

@@ -271,13 +271,15 @@ static bool write_json(const many *m, const item *it, uint32_t index, const hear
     return hth_json_print(object, true);
 }
 
-static bool write_text(const item *it, uint32_t index, const hearth_result *result)
+static bool write_text(many *m, const item *it, uint32_t index, const hearth_result *result)
 {
     bool written;
 
     written = printf(it->n > 1 ? "=== line %" PRIu64 ", reply %" PRIu32 " of %" PRIu32 "\n" : "=== line %" PRIu64 "\n",
                      it->line, index + 1, it->n) > 0;
-    written = written && hth_output_text(result->text, result->n_bytes);
+    hth_word_wrap_restart(&m->run->wrap);
+    written = written && hth_output_reply(&m->run->wrap, result->text, result->n_bytes);
+    written = hth_output_reply_flush(&m->run->wrap) && written;
     return written && fputs("\n\n", stdout) >= 0 && fflush(stdout) == 0;
 }
 
@@ -295,7 +297,7 @@ static bool write_reply(many *m, const item *it, uint32_t index, const hearth_re
     }
     if (!is_whole(result) && result->n_bytes == 0 && (result->status == HEARTH_CANCELLED || !m->run->options.json))
         return true;
-    return m->run->options.json ? write_json(m, it, index, result) : write_text(it, index, result);
+    return m->run->options.json ? write_json(m, it, index, result) : write_text(m, it, index, result);
 }
 
 static void count(many *m, const item *it)

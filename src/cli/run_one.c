@@ -64,7 +64,7 @@ static bool show_text(uint64_t id, const char *text, size_t n_bytes, void *user_
     }
     if (o->run->options.json || o->n > 1)
         return true;
-    if (hth_output_text(text, n_bytes) && fflush(stdout) == 0)
+    if (hth_output_reply(&o->run->wrap, text, n_bytes) && fflush(stdout) == 0)
         return true;
     o->output_failed = true;
     return false;
@@ -140,8 +140,10 @@ static bool write_text(const one *o, uint32_t index, const hearth_result *result
     if (o->n > 1) {
         (void)fprintf(stderr, "--- reply %" PRIu32 " of %" PRIu32 ", seed %" PRIu64 " ---\n", index + 1, o->n,
                       result->seed); /* only a display */
-        written = hth_output_text(result->text, result->n_bytes);
+        hth_word_wrap_restart(&o->run->wrap);
+        written = hth_output_reply(&o->run->wrap, result->text, result->n_bytes);
     }
+    written = hth_output_reply_flush(&o->run->wrap) && written;
     if (result->n_bytes > 0 && result->text[result->n_bytes - 1] != '\n')
         written = written && putchar('\n') != EOF;
     return written && fflush(stdout) == 0;

@@ -275,6 +275,7 @@ static const hth_option rows[] = {
     { .kind = HTH_OPTION_HEADING, .help = "Engine" },
     { .kind = HTH_OPTION_TABLE, .table = &hth_model_engine_options, .offset = AT(setup) },
     { .kind = HTH_OPTION_HEADING, .help = "Output" },
+    { "no-wrap", 0, HTH_OPTION_FLAG, NULL, "do not break a terminal's lines between words", .offset = AT(no_wrap) },
     { "quiet", 'q', HTH_OPTION_FLAG, NULL, "no progress, no statistics, no warnings", .offset = AT(quiet),
       .is_common = true },
     { "verbose", 'v', HTH_OPTION_FLAG, NULL, "show the log, including the engine's", .offset = AT(verbose),

@@ -28,6 +28,7 @@ typedef struct hth_run_options {
     const char *json_schema_file;
     bool chat;
     bool json;
+    bool no_wrap;
     bool quiet;
     bool verbose;
     bool help;

@@ -9,13 +9,20 @@
 
 enum { COLUMNS = 80, COLUMNS_MIN = 40, COLUMNS_MAX = 100 };
 
-int hth_wrap_columns(FILE *out)
+int hth_terminal_columns(FILE *out)
 {
     struct winsize size;
 
-    if (!isatty(fileno(out)) || ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+int hth_wrap_columns(FILE *out)
+{
+    const int columns = hth_terminal_columns(out);
+
+    if (columns == 0)
         return COLUMNS;
-    return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col > COLUMNS_MAX ? COLUMNS_MAX : size.ws_col;
+    return columns < COLUMNS_MIN ? COLUMNS_MIN : columns > COLUMNS_MAX ? COLUMNS_MAX : columns;
 }
 
 /* Line ends are spaces between words. Failures cannot be reported, here and below. */

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* Columns of the terminal that out is; 0: it is none, or does not tell. */
+int hth_terminal_columns(FILE *out);
+
 /* Columns of a line: those of the terminal that out is, between 40 and 100; elsewhere 80. */
 int hth_wrap_columns(FILE *out);
 

@@ -13,9 +13,11 @@ set -- run stub: --chat --chat-template "$work/script" --no-cache -q --temp 0 -n
 cmp "$work/raw" "$work/out" || fail "a pipe gets other bytes: $(od -c "$work/out")"
 
 # on_terminal ARGUMENTS: of hearth; $work/screen is its output, with the line ends of files
+columns=0 # of the terminal; 0: it does not tell
+echo x >"$work/question"
 on_terminal() {
-  { echo "exec '$hearth' \\"; for argument; do echo "'$argument' \\"; done; echo; } >"$work/command"
-  script -qec "sh '$work/command'" /dev/null </dev/null >"$work/typescript" || fail "$* ends badly: $(cat "$work/typescript")"
+  { echo "stty cols $columns <&1; exec '$hearth' \\"; for argument; do echo "'$argument' \\"; done; echo; } >"$work/command"
+  script -qec "sh '$work/command' <'$work/question'" /dev/null </dev/null >"$work/typescript" || fail "$* ends badly: $(cat "$work/typescript")"
   tr -d '\r' <"$work/typescript" >"$work/screen"
 }
 on_terminal "$@" -p x
@@ -28,6 +30,26 @@ echo x >"$work/prompts"
 grep -aqxF "$(cat "$work/raw")" "$work/out" || fail "a file gets other bytes of --prompts: $(od -c "$work/out")"
 on_terminal "$@" --prompts "$work/prompts"
 grep -aqxF "$(cat "$work/clean")" "$work/screen" || fail "--prompts commands the terminal: $(od -c "$work/screen")"
+
+# Lines break between words at the terminal's edge, but not with --no-wrap, nor in a pipe.
+columns=40
+printf '#script\none two three four five six seven eight nine ten eleven' >"$work/script"
+printf 'one two three four five six seven eight \nnine ten eleven\n' >"$work/wrapped"
+on_terminal "$@" -p x
+cmp "$work/wrapped" "$work/screen" || fail "run breaks lines elsewhere: $(od -c "$work/screen")"
+on_terminal "$@" -p x --n 2
+grep -avF -e '--- reply' "$work/screen" >"$work/out"
+cat "$work/wrapped" "$work/wrapped" | cmp - "$work/out" || fail "replies break lines elsewhere: $(od -c "$work/out")"
+on_terminal "$@" --no-wrap -p x
+tr -d '\n' <"$work/wrapped" >"$work/raw"; echo >>"$work/raw"
+cmp "$work/raw" "$work/screen" || fail "--no-wrap breaks lines: $(od -c "$work/screen")"
+"$hearth" "$@" -p x >"$work/out"
+cmp "$work/raw" "$work/out" || fail "a pipe gets broken lines: $(od -c "$work/out")"
+set -- chat stub: --chat-template "$work/script" --no-cache --no-save -q --temp 0 -n 100
+on_terminal "$@"
+cmp "$work/wrapped" "$work/screen" || fail "chat breaks lines elsewhere: $(od -c "$work/screen")"
+on_terminal "$@" --no-wrap
+cmp "$work/raw" "$work/screen" || fail "chat --no-wrap breaks lines: $(od -c "$work/screen")"
 
 # What a server says.
 node -e '
