@@ -125,6 +125,10 @@ static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
     if (begins)
         goes_on = false;
     hth_fields_bool(&parse->body, "continue_final_message", &goes_on);
+    if (begins && goes_on)
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "continue_final_message",
+                        "and 'add_generation_prompt' are both true; a reply goes on with the last message or begins "
+                        "anew: leave one of them out");
     if (goes_on && strcmp(last->role, "assistant") != 0)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "continue_final_message",
                         "is true, but the last message is not the assistant's; append one, or set it to false");

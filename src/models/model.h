@@ -31,7 +31,10 @@ hearth_status hth_model_load_engine(hearth_runtime *runtime, const char *path, c
  */
 hearth_status hth_model_identify(hearth_model *model, hearth_error *err);
 
-/* A copy of the model's chat template, released with free; HEARTH_OK with NULL when it has none. Any thread. */
+/*
+ * A copy of the model's chat template, released with free, with U+FFFD for bytes that are no UTF-8; HEARTH_OK with NULL
+ * when it has none. Any thread.
+ */
 hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err);
 
 /* A text that is a whole prompt. */

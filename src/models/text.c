@@ -193,11 +193,13 @@ hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *
 {
     hearth_status status = hth_model_enter(model, "hth_model_template", err);
     char *copy = NULL;
+    size_t n = 0;
 
     if (status != HEARTH_OK)
         return status;
     if (model->info.chat_template) { /* the engine's text lives until we leave */
-        copy = strdup(model->info.chat_template);
+        /* A file may hold any bytes, and those who ask need a text. */
+        copy = hth_utf8_repaired(model->info.chat_template, strlen(model->info.chat_template), &n);
         if (!copy)
             status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the chat template");
     }

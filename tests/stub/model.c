@@ -191,7 +191,7 @@ void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *o
         .n_vocab = model->n_vocab,
         .n_layers = N_LAYERS,
         .n_window = model->n_window,
-        .chat_template = "a stub's, in C",
+        .chat_template = "a stub's, in C\xff" /* as a file may have it */,
         .vocabulary_type = HEARTH_VOCABULARY_OTHER,
         .adds_bos = true,
         .advice = { NAN, model->top_k < UINT32_MAX ? (float)model->top_k : NAN, NAN, NAN, NAN, NAN, NAN, NAN },

@@ -156,6 +156,9 @@ STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
         { "{" MESSAGES ",\"response_format\":{\"type\":\"xml\"}}", "response_format.type", "invalid_value", 400 },
         { "{" MESSAGES ",\"parent_key\":\"xyz\"}", "parent_key", "invalid_value", 400 },
         { "{" MESSAGES ",\"session_id\":\"\"}", "session_id", "invalid_value", 400 },
+        { "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"}],\"add_generation_prompt\":true,"
+          "\"continue_final_message\":true}",
+          "continue_final_message", "invalid_value", 400 },
         { "{" MESSAGES ",\"priority\":101}", "priority", "invalid_value", 400 },
         { "{" MESSAGES ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\\tb\"}}]}",
           "tools[0].function.name", "invalid_value", 400 },
@@ -260,7 +263,8 @@ TEST(parts_of_an_assistants_turn_are_taken_for_what_they_are)
         "{\"type\":\"redacted_thinking\",\"data\":\"x\"},{\"type\":\"text\",\"text\":null},{\"text\":\"said\"}]},"
         "{\"role\":\"assistant\",\"reasoning_content\":\"own\",\"content\":[{\"type\":\"thinking\",\"thinking\":"
         "\"own\"}]},"
-        "{\"role\":\"user\",\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"x\"}},{\"type\":\"text\",\"text\":null},"
+        "{\"role\":\"user\",\"content\":[{\"text\":\"a\"},{\"image_url\":{\"url\":\"x\"}},{\"type\":\"text\",\"text\":"
+        "null},"
         "{\"type\":\"thinking\",\"thinking\":\"b\"}]}]}");
     const hearth_conversation *c = &r->conversation;
 
