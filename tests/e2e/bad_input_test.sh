@@ -56,7 +56,7 @@ fi
 
 # Prompts
 words 3000 >"$work/long"
-refuse 1 "prompt has [0-9]+ tokens.*(room|context)" run "$tiny" -f "$work/long"
+refuse 1 "prompt \([0-9]+ tokens\) exceeds.*context" run "$tiny" -f "$work/long"
 refuse 1 "not valid UTF-8" run "$tiny" -p "$(printf 'bad \377\376 text')"
 refuse 1 "prompt is empty" run "$tiny" -p ""
 printf 'a\000b' >"$work/zero"

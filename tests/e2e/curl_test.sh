@@ -97,7 +97,7 @@ post /v1/chat/completions '{"model":"tiny",'; is 400; expect code "$(value r.err
 post /v1/chat/completions '{"model":"tiny"}'; is 400; expect param "$(value r.error.param)" messages
 post /v1/chat/completions "{\"model\":\"other\",$hello}"; is 200; expect model "$(value r.model)" other
 post /v1/messages '{"model":"tiny","messages":[]}'; is 400; expect type "$(value r.type)" error
-post /completion '{"prompt":"a","temperature":-1}'; is 400; expect code "$(value r.error.code)" 400
+post /completion '{"prompt":"a","temperature":"hot"}'; is 400; expect code "$(value r.error.code)" 400
 get /nowhere; is 404; json
 get /v1/chat/completions; is 405; header 'allow: .*POST'
 post /v1/models '{}'; is 405
