@@ -165,7 +165,6 @@ TEST(a_last_message_of_the_assistant_is_gone_on_with)
     } rows[] = {
         { "{" BEGUN "}", true },
         { "{" BEGUN ",\"add_generation_prompt\":true}", false },
-        { "{" BEGUN ",\"add_generation_prompt\":true,\"continue_final_message\":true}", true },
         { "{" BEGUN ",\"continue_final_message\":false}", false },
         { "{" MESSAGES "}", false },
         { "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"\"}]}", false },

@@ -178,7 +178,7 @@ SHARED_STUB_TEST(a_newer_program_may_leave_new_fields_alone_and_not_set_them)
 SHARED_STUB_TEST(errors_and_versions_can_be_read_without_a_struct)
 {
     hearth_error *err = malloc(hearth_error_size());
-    const uint32_t zeros[7] = { 0 };
+    const uint32_t zeros[sizeof(err->reserved) / sizeof(err->reserved[0])] = { 0 };
     hearth_model *model;
 
     assert_non_null(err);
@@ -187,6 +187,8 @@ SHARED_STUB_TEST(errors_and_versions_can_be_read_without_a_struct)
     assert_int_equal(hearth_error_status(err), HEARTH_NOT_FOUND);
     assert_non_null(strstr(hearth_error_message(err), "nowhere.gguf"));
     assert_int_equal(err->retry_after_s, 0);
+    assert_int_equal(err->n_tokens, 0);
+    assert_int_equal(err->n_tokens_max, 0);
     assert_memory_equal(err->reserved, zeros, sizeof(zeros));
     free(err);
     assert_int_equal(hearth_version_number(), HEARTH_VERSION_NUMBER);
