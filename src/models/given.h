@@ -13,7 +13,7 @@
 
 enum {
     HTH_TOOLS_MAX = 4096, /* in one conversation: each name is compared with all others */
-    HTH_CALLS_MAX = 128, /* in one turn */
+    HTH_CALLS_MAX = 128,  /* in one turn */
     HTH_TOOL_NAME_BYTES_MAX = 128,
 };
 

@@ -21,9 +21,10 @@ serve_kill
 begin
 curl -s "$url/v1/responses/$id" | cmp - "$work/first" || fail "the response was changed by the server's end"
 expect "what ran" "$(curl -s "$url/v1/responses/$running" | grep -o '"status":"[^"]*' | head -n 1)" '"status":"failed'
-# A response in the background goes on in another worker.
+# A response in the background goes on in another worker. Who the workers are is asked before, which can take seconds.
+processes=$(serve_processes)
 going=$(post /v1/responses '{"input":"Go on","background":true,"ignore_eos":true,"max_output_tokens":400}' | grep -o '"id":"resp_[^"]*' | head -n 1 | cut -d '"' -f 4)
-for process in $(serve_processes); do [ "$process" = "$server_pid" ] || kill -KILL "$process"; done
+for process in $processes; do [ "$process" = "$server_pid" ] || kill -KILL "$process"; done
 until curl -s "$url/v1/responses/$going" >"$work/going" && ! grep -q '"status":"in_progress"' "$work/going"; do sleep 0.1; done
 expect "what went on" "$(grep -o '"status":"[^"]*' "$work/going" | head -n 1)" '"status":"incomplete'
 expect "its tokens" "$(grep -o '"output_tokens":[0-9]*' "$work/going")" '"output_tokens":400'

@@ -127,8 +127,7 @@ STUB_TEST(what_is_wrong_is_an_error_of_anthropics_shape)
         { "{" HEAD "," MESSAGES ",\"output_config\":{\"effort\":\"huge\"}}", "'output_config.effort' is 'huge'", 400 },
         { "{" HEAD "," MESSAGES ",\"output_config\":{\"format\":{\"type\":\"xml\"}}}",
           "'output_config.format.type' is 'xml'", 400 },
-        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"\",\"input_schema\":{}}]}", "'tools[0].name' is empty",
-          400 },
+        { "{" HEAD "," MESSAGES ",\"tools\":[{\"name\":\"\",\"input_schema\":{}}]}", "'tools[0].name' is empty", 400 },
         { "{" HEAD "," MESSAGES
           ",\"tools\":[{\"name\":\"w\",\"input_schema\":{}},{\"name\":\"w\",\"input_schema\":{}}]}",
           "'tools[1].name' is 'w', like the name of tool 0", 400 },
