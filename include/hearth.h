@@ -1829,9 +1829,10 @@ struct hearth_chat_prompt {
  *     hearth_chat_prompt_free(prompt);
  *
  * Returns HEARTH_OK; HEARTH_MISUSE names the error in the conversation, or the limit that it exceeds;
- * HEARTH_INVALID_TEXT; HEARTH_TOO_LONG; HEARTH_UNSUPPORTED when the model has no template, or must call a tool and the
- * template has no place for tools (otherwise they are left out then); HEARTH_ENGINE when the template refuses this
- * conversation; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. May take milliseconds: not for a callback.
+ * HEARTH_INVALID_TEXT; HEARTH_TOO_LONG; HEARTH_UNSUPPORTED when the model has no template; HEARTH_ENGINE when the
+ * template refuses this conversation; HEARTH_CANCELLED after unloading; HEARTH_NO_MEMORY. If the template has no place
+ * for tools, they are left out, or, if one must be called, described in the system's message. May take milliseconds:
+ * not for a callback.
  */
 HEARTH_API hearth_status hearth_conversation_render(hearth_model *model, const hearth_conversation *conversation,
                                                     const hearth_chat_prompt **out, hearth_error *err);

@@ -65,8 +65,6 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
     /* A template that refuses a conversation gives the reason, and the client can change the conversation. */
     if (err.status == HEARTH_ENGINE)
         hth_api_fail(error, HTH_API_INVALID_VALUE, "messages", "%s", err.message);
-    if (err.status == HEARTH_UNSUPPORTED && conversation->tool_choice == HEARTH_TOOL_REQUIRED)
-        hth_api_fail(error, HTH_API_UNSUPPORTED, "tool_choice", "%s", err.message);
     hth_api_fail_status(error, &err);
     return false;
 }

@@ -30,6 +30,7 @@
 #include "engine/llama_conversation.h"
 #include "engine/llama_guard.h"
 #include "engine/llama_plain_text.h"
+#include "engine/llama_worded_tools.h"
 #include "engine/module_lock.h"
 
 extern "C" {
@@ -266,6 +267,7 @@ struct hth_llama_chat {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the fields below */
     bool knows_markup = false;
     llama_schemas::markup markup = llama_schemas::markup::none; /* of calls */
+    bool has_calls = false;                                     /* known with the markup */
     std::set<std::string> reasoning;                            /* the texts around it; known with the markup */
     std::list<remembered> recent;                               /* latest use first */
 };
@@ -324,7 +326,7 @@ std::string trimmed(const std::string &text)
 
 /*
  * The markup of calls, seen from the names that the engine gives to the schemas of a tool. The texts around reasoning
- * come with it.
+ * come with it, and whether there are calls at all: if the engine finds no form of them, it makes no grammar.
  */
 llama_schemas::markup find_markup(hth_llama_chat &chat)
 {
@@ -334,13 +336,15 @@ llama_schemas::markup find_markup(hth_llama_chat &chat)
     inputs.messages.back().role = "user";
     inputs.messages.back().content = "x";
     inputs.tools.push_back({ "f", "", "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}" });
+    inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
     try {
         const common_chat_params params = common_chat_templates_apply(chat.templates.get(), inputs);
 
+        chat.has_calls = !params.grammar.empty();
         chat.reasoning = { trimmed(params.thinking_start_tag) };
         for (const std::string &tag : params.thinking_end_tags)
             chat.reasoning.insert(trimmed(tag));
-        if (params.parser.find("\"tool-f-schema\"") != std::string::npos)
+        if (!chat.has_calls || params.parser.find("\"tool-f-schema\"") != std::string::npos)
             return llama_schemas::markup::none;
     } catch (const std::bad_alloc &) {
         throw;
@@ -471,6 +475,24 @@ common_chat_params apply_plainly(hth_llama_chat *chat, const asked &given, const
     }
 }
 
+/* The prompt, with the places of names in it that are text. A demanded call needs a place for tools, or words. */
+common_chat_params prompt_of(hth_llama_chat *chat, asked &given, std::vector<size_t> &places)
+{
+    bool is_demanded = given.inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !given.inputs.tools.empty();
+    bool in_words = is_demanded && !chat->has_calls && given.inputs.json_schema.empty();
+    const std::vector<common_chat_tool> tools = in_words ? hth_word_tools(given) : std::vector<common_chat_tool>();
+    const plain_texts plain(chat->names, chat->reasoning, chat->source, given.inputs);
+    common_chat_params params = apply_plainly(chat, given, plain);
+
+    if (in_words) {
+        hth_demand_worded_calls(tools, given.inputs, params);
+        params.grammar = grammar_with_schemas(*chat, given, params);
+    }
+    if (plain.any())
+        params.prompt = plain.undone(params.prompt, &places);
+    return params;
+}
+
 /* The text without the beginning that stands in the prompt already. */
 std::string without(const std::string &begun, const std::string &text)
 {
@@ -535,21 +557,12 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
                                     hearth_chat_prompt *out, hearth_error *err)
 {
     return guarded(err, "apply the chat template", [&] {
-        const asked given = asked_of(chat->schemas, markup_of_calls(chat), *conversation);
-        const plain_texts plain(chat->names, chat->reasoning, chat->source, given.inputs);
-        common_chat_params params = apply_plainly(chat, given, plain);
+        asked given = asked_of(chat->schemas, markup_of_calls(chat), *conversation);
         std::vector<size_t> places;
+        const common_chat_params params = prompt_of(chat, given, places);
         hearth_chat_prompt made = {};
         std::unique_ptr<hearth_chat_prompt, prompt_clearer> holder(&made);
 
-        /* If the engine finds no form of calls, it leaves the tools out, and then nothing makes the model call one. */
-        if (given.inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED && !given.inputs.tools.empty() &&
-            params.grammar.empty())
-            return hth_fail(err, HEARTH_UNSUPPORTED,
-                            "the chat template of this model has no place for tools, so a call cannot be demanded; let "
-                            "the model choose, or take a model whose template has tools");
-        if (plain.any())
-            params.prompt = plain.undone(params.prompt, &places);
         write_prompt(chat->vocab, given.inputs, params, places, &made);
         *out = made;
         made = {};

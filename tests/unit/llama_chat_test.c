@@ -361,38 +361,103 @@ RUNTIME_TEST(bounds_of_tools_beyond_what_is_followed_are_left_out)
     hearth_model_unref(model);
 }
 
-RUNTIME_TEST(a_call_cannot_be_demanded_where_the_template_has_no_tools)
+/* Turns of two roles that alternate behind the system's, as Gemma's template wants them; it has no place for tools. */
+static const char no_tools[] =
+    "{% if messages[0].role == 'system' %}{{ messages[0].content }}\n{% set messages = messages[1:] %}{% endif %}"
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}";
+
+RUNTIME_TEST(a_call_is_demanded_in_words_where_the_template_has_no_tools)
 {
-    static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-                                "{% if add_generation_prompt %}assistant: {% endif %}";
-    hearth_model *model = hth_test_template_model(f->runtime, plain);
+    static const char calls[] = "[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}, "
+                                "{\"name\": \"now\", \"arguments\": {}}]";
+    hearth_model *model = hth_test_template_model(f->runtime, no_tools);
     hearth_conversation c = asking();
-    hth_api_error problem;
-    hth_api_prepared prepared;
     const hearth_chat_prompt *prompt;
     hearth_error err;
 
-    c.tool_choice = HEARTH_TOOL_REQUIRED;
-    assert_int_equal(hearth_conversation_render(model, &c, &prompt, &err), HEARTH_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "has no place for tools"));
-    c.tool_choice = HEARTH_TOOL_AUTO;
     prompt = hth_test_chat_render(model, &c);
-    assert_null(strstr(prompt->text, "get_weather"));
+    assert_null(strstr(prompt->text, "get_weather")); /* the model may, but need not call: it is as ever */
     hearth_chat_prompt_free(prompt);
-    for (int i = 0; i < 2; i++) {
-        static const char *const bodies[] = {
-            "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"required\","
-            "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}",
-            "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":{\"type\":\"any\"},\"model\":\"m\","
-            "\"max_tokens\":1,\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}]}",
-        };
+
+    c.tool_choice = HEARTH_TOOL_REQUIRED;
+    for (int parallel = 0; parallel < 2; parallel++) {
+        c.parallel_calls = parallel;
+        prompt = hth_test_chat_render(model, &c);
+        assert_non_null(strstr(prompt->text, "{\"name\":\"get_weather\",\"description\":\"Tells the weather\","));
+        assert_non_null(strstr(prompt->text, parallel ? "one or more calls" : "array of one call"));
+        assert_non_null(strstr(prompt->text, "user: How is the weather in Oslo?\nassistant: "));
+        assert_false(prompt->grammar_is_lazy);
+        assert_non_null(prompt->grammar);
+        assert_non_null(strstr(prompt->grammar, "%json {\"type\":\"object\",\"properties\":{\"city\":"));
+        assert_true(is_grammar(prompt->grammar, &err));
+        for (size_t n_piece = 1; parallel && n_piece < 1000; n_piece = 3 * n_piece + 1) {
+            char *got = hth_test_chat_read(model, prompt, calls, n_piece);
+
+            assert_string_equal(got, "F:get_weather()\nA:{\"city\": \"Oslo\"}\nF:now()\nA:{}\n");
+            free(got);
+        }
+        hearth_chat_prompt_free(prompt);
+    }
+    hearth_model_unref(model);
+}
+
+RUNTIME_TEST(earlier_calls_stand_in_words_behind_the_words_of_the_system)
+{
+    static const hearth_chat_call call = {
+        .struct_size = sizeof(hearth_chat_call), .id = "1", .name = "now", .arguments = "{\"zone\":\"CET\"}"
+    };
+    const hearth_chat_turn turns[] = {
+        { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
+        question,
+        { .struct_size = sizeof(hearth_chat_turn), .role = "assistant", .calls = &call, .n_calls = 1 },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "tool", .content = "It is noon.", .call_id = "1" },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "tool", .content = "It rains.", .call_id = "2" },
+        { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "Again!" },
+    };
+    hearth_model *model = hth_test_template_model(f->runtime, no_tools);
+    hearth_conversation c = asking();
+    const hearth_chat_prompt *prompt;
+
+    c.turns = turns;
+    c.n_turns = sizeof(turns) / sizeof(turns[0]);
+    c.tool_choice = HEARTH_TOOL_REQUIRED;
+    prompt = hth_test_chat_render(model, &c);
+    assert_int_equal(strncmp(prompt->text, "Be brief.\n\nReply with calls of tools.", 37), 0);
+    assert_non_null(strstr(prompt->text, "assistant: [{\"name\":\"now\",\"arguments\":{\"zone\":\"CET\"}}]\n"
+                                         "user: It is noon.\n\nIt rains.\n\nAgain!\nassistant: "));
+    hearth_chat_prompt_free(prompt);
+    hearth_model_unref(model);
+}
+
+RUNTIME_TEST(every_interface_may_demand_a_call_where_the_template_has_no_tools)
+{
+    static const struct {
+        hth_api_kind kind;
+        const char *body;
+    } rows[] = {
+        { HTH_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"required\","
+                        "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]}" },
+        { HTH_API_MESSAGES,
+          "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":{\"type\":\"any\"},\"model\":\"m\","
+          "\"max_tokens\":1,\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\"}}]}" },
+        { HTH_API_RESPONSES,
+          "{\"input\":\"x\",\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"},"
+          "\"tools\":[{\"type\":\"function\",\"name\":\"f\"},{\"type\":\"function\",\"name\":\"g\"}]}" },
+    };
+    hearth_model *model = hth_test_template_model(f->runtime, no_tools);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hth_api_error problem;
+        hth_api_prepared prepared = { 0 };
         hth_api_request *request =
-            hth_api_request_parse(i ? HTH_API_MESSAGES : HTH_API_CHAT, bodies[i], strlen(bodies[i]), NULL, &problem);
+            hth_api_request_parse(rows[i].kind, rows[i].body, strlen(rows[i].body), NULL, &problem);
 
         assert_non_null(request);
-        assert_false(hth_api_prepare(model, request, 1, NULL, &prepared, &problem));
-        assert_int_equal(problem.kind, HTH_API_UNSUPPORTED);
-        assert_string_equal(problem.param, "tool_choice");
+        if (!hth_api_prepare(model, request, 1, NULL, &prepared, &problem))
+            fail_msg("%s", problem.message);
+        hth_api_prepared_deinit(&prepared);
         hth_api_request_free(request);
     }
     hearth_model_unref(model);
