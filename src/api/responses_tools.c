@@ -16,6 +16,7 @@ typedef struct growing_tools {
     hearth_chat_tool *offered;     /* [n_max] */
     hth_api_responses_tool *names; /* [n_max] */
     size_t n, n_max;
+    bool may_repeat; /* a tool that is there is passed over, and not refused */
 } growing_tools;
 
 const char *hth_api_responses_offered(hth_api_parse *parse, const char *name_space, const char *name)
@@ -54,6 +55,14 @@ static void offer_custom(hth_api_parse *parse, const hth_fields *fields, hearth_
         tool->description = hth_api_join(parse, tool->description, "", definition);
 }
 
+static bool is_offered(const growing_tools *tools, const char *name)
+{
+    for (size_t i = 0; i < tools->n; i++)
+        if (strcmp(tools->names[i].offered, name) == 0)
+            return true;
+    return false;
+}
+
 static void parse_function(hth_api_parse *parse, const hth_fields *fields, const char *name_space, bool is_custom,
                            growing_tools *tools)
 {
@@ -79,6 +88,8 @@ static void parse_function(hth_api_parse *parse, const hth_fields *fields, const
     names->name_space = name_space;
     names->is_custom = is_custom;
     tool->name = hth_api_responses_offered(parse, name_space, names->name);
+    if (tools->may_repeat && is_offered(tools, hth_api_offered_name(parse, tool->name)))
+        return;
     hth_api_check_tool_name(parse, fields, tools->offered, tools->n);
     names->offered = tool->name;
     hth_fields_string(fields, "description", HTH_API_TEXT_BYTES_MAX, &tool->description);
@@ -258,25 +269,12 @@ static json_t *added_tools(const json_t *item)
     return type && strcmp(type, HTH_API_RESPONSES_MORE_TOOLS) == 0 && json_is_array(tools) ? tools : NULL;
 }
 
-/* Is a tool of this name there? Items repeat the tools of earlier ones. */
-static bool has_tool(const growing_tools *tools, const json_t *tool)
+static void parse_tools(hth_api_parse *parse, const json_t *array, growing_tools *tools)
 {
-    const char *name = json_string_value(json_object_get(tool, "name"));
-
-    for (size_t i = 0; name && i < tools->n; i++)
-        if (!tools->names[i].name_space && strcmp(tools->names[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-static void add_more(hth_api_parse *parse, const json_t *item, growing_tools *tools)
-{
-    const json_t *array = added_tools(item);
-
-    for (size_t i = 0; i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
+    for (size_t i = 0; tools->names && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
         hth_fields fields;
 
-        if (!has_tool(tools, json_array_get(array, i)) && hth_fields_item(&parse->body, "tools", array, i, &fields))
+        if (hth_fields_item(&parse->body, "tools", array, i, &fields))
             parse_tool(parse, &fields, NULL, tools);
     }
 }
@@ -303,15 +301,10 @@ void hth_api_parse_responses_tools(hth_api_parse *parse, hth_api_responses *resp
         tools.names = tools.offered ? hth_api_allocate(parse, n, sizeof(*tools.names)) : NULL;
         tools.n_max = n;
     }
-    for (size_t i = 0; tools.names && i < json_array_size(array) && parse->error->kind == HTH_API_NO_ERROR; i++) {
-        hth_fields fields;
-
-        if (!hth_fields_item(&parse->body, "tools", array, i, &fields))
-            return;
-        parse_tool(parse, &fields, NULL, &tools);
-    }
-    for (size_t i = 0; tools.names && i < json_array_size(input); i++)
-        add_more(parse, json_array_get(input, i), &tools);
+    parse_tools(parse, array, &tools);
+    tools.may_repeat = true; /* a history repeats its items */
+    for (size_t i = 0; i < json_array_size(input); i++)
+        parse_tools(parse, added_tools(json_array_get(input, i)), &tools);
     conversation->tools = tools.offered;
     conversation->n_tools = tools.n;
     responses->tools = tools.names;

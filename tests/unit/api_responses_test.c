@@ -222,6 +222,24 @@ SHARED_STUB_TEST(formats_and_reasoning_arrive)
     assert_string_equal(r->notes.text, "foo, n, text.verbosity, include, truncation");
 }
 
+/* A history repeats the items that added tools, as often as it likes. */
+TEST(tools_that_items_add_again_are_offered_once)
+{
+#define MORE                                                                                                      \
+    "{'type':'additional_tools','tools':[{'type':'function','name':'f'},{'type':'namespace','name':'s','tools':[" \
+    "{'type':'function','name':'f'},{'type':'function','name':'a.b'}]}]}"
+    hth_api_request *r =
+        hth_test_parsed(HTH_API_RESPONSES, quoted("{'input':[" MORE ",{'role':'user','content':'x'}," MORE
+                                                  "],'tools':[{'type':'function','name':'f'}]}"));
+    const hearth_conversation *c = &r->conversation;
+
+    assert_int_equal(c->n_tools, 3);
+    assert_string_equal(c->tools[0].name, "f");
+    assert_string_equal(c->tools[1].name, "s__f");
+    assert_int_equal(strncmp(c->tools[2].name, "s__a_b_", strlen("s__a_b_")), 0);
+#undef MORE
+}
+
 SHARED_STUB_TEST(what_is_wrong_is_named_with_its_field_and_code)
 {
     static const struct {
