@@ -25,7 +25,7 @@
 #include "engine/chat_reply.h"
 
 /* Rises with every change of this header. A module with another number is refused. */
-#define HTH_BACKEND_ABI 13u
+#define HTH_BACKEND_ABI 14u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -315,8 +315,8 @@ typedef struct hth_backend {
 
     /*
      * *n_out is the number of tokens of the text. With HTH_PLAIN_MARK before it, the name of a control token is text;
-     * only the text of a rendered conversation has such marks. Above capacity, *result is HTH_TOKENIZE_MORE_ROOM and tokens are
-     * undefined.
+     * only the text of a rendered conversation has such marks. Above capacity, *result is HTH_TOKENIZE_MORE_ROOM and
+     * tokens are undefined.
      */
     hearth_status (*tokenize)(const hth_engine_model *model, const char *text, size_t n_bytes, unsigned flags,
                               hearth_token *tokens, size_t capacity, size_t *n_out, hth_tokenize_result *result,
