@@ -302,15 +302,9 @@ static bool set_socket(hth_upstream_call *call, const char *path)
     return true;
 }
 
-static bool set_body(hth_upstream_call *call, const hth_upstream_request *request)
+/* Tell libcurl of a body of n bytes, which may be 0. False without memory. */
+static bool set_body(hth_upstream_call *call, uint64_t n)
 {
-    uint64_t n;
-
-    memcpy(call->body, request->body, sizeof(call->body));
-    memcpy(call->body_bytes, request->body_bytes, sizeof(call->body_bytes));
-    n = hth_upstream_call_body_bytes(call);
-    call->is_short = n <= SHORT_BODY_BYTES;
-    call->n_body_read = 0;
     hth_buffer_clear(&call->short_body);
     for (size_t i = 0; call->is_short && i < HTH_UPSTREAM_PIECES; i++)
         if (call->body_bytes[i] > 0)
@@ -324,11 +318,14 @@ static bool set_body(hth_upstream_call *call, const hth_upstream_request *reques
 bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *request,
                            const hth_upstream_watch *watch)
 {
-    bool has_body = false;
+    uint64_t n_body;
 
-    for (size_t i = 0; i < HTH_UPSTREAM_PIECES; i++)
-        has_body = has_body || request->body_bytes[i] > 0;
     call->watch = *watch;
+    memcpy(call->body, request->body, sizeof(call->body));
+    memcpy(call->body_bytes, request->body_bytes, sizeof(call->body_bytes));
+    n_body = hth_upstream_call_body_bytes(call);
+    call->is_short = n_body <= SHORT_BODY_BYTES;
+    call->n_body_read = 0;
     call->has_head = false;
     call->is_quiet = false;
     call->is_cut = false;
@@ -340,9 +337,9 @@ bool hth_upstream_call_set(hth_upstream_call *call, const hth_upstream_request *
     call->n_released_bytes = 0;
     call->open_errno = 0;
     call->error_text[0] = '\0';
-    if ((has_body || strcmp(request->method, "POST") == 0) && !set_body(call, request))
+    if ((n_body > 0 || strcmp(request->method, "POST") == 0) && !set_body(call, n_body))
         return false;
-    return set_mode(call, request->method, has_body) && set_socket(call, request->socket_path) &&
+    return set_mode(call, request->method, n_body > 0) && set_socket(call, request->socket_path) &&
            set_headers(call, request) &&
            curl_easy_setopt(call->easy, CURLOPT_REQUEST_TARGET, request->target) == CURLE_OK;
 }
