@@ -169,8 +169,7 @@ void hth_fields_integer(const hth_fields *fields, const char *name, json_int_t l
     if (!value)
         return;
     /* A limit that is too large for its type means as many as there is room for. */
-    if ((json_is_real(value) && real > (double)high && high >= INT32_MAX) ||
-        (json_is_integer(value) && number > high && high >= INT32_MAX))
+    if (high >= INT32_MAX && json_number_value(value) > (double)high)
         number = high;
     else if (json_is_real(value) && floor(real) == real && fabs(real) <= 9e15)
         number = (json_int_t)real; /* some clients write 1.0 for 1 */
