@@ -88,8 +88,8 @@ static size_t copy_escape(const char *text, size_t n, char *out, hth_api_notes *
 }
 
 /*
- * A copy of the JSON that the parser can hold. Each integer beyond 64 bits has ".0" behind it, so that it becomes a real
- * number: schemas have such bounds. Halves of surrogate pairs are replaced. NULL without memory.
+ * A copy of the JSON that the parser can hold. Each integer beyond 64 bits has ".0" behind it, so that it becomes a
+ * real number: schemas have such bounds. Halves of surrogate pairs are replaced. NULL without memory.
  */
 static char *repair(const char *body, size_t n_bytes, hth_api_notes *notes, size_t *n_out)
 {

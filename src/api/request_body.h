@@ -16,8 +16,8 @@ json_t *hth_api_body_parse(const char *body, size_t n_bytes, const hth_api_limit
                            hth_api_error *error);
 
 /*
- * JSON that the parser refused, with the same repairs. flags: those of jansson. Returns a new value; NULL: it is no JSON
- * with them either, as problem says (which is as it was without memory).
+ * JSON that the parser refused, with the same repairs. flags: those of jansson. Returns a new value; NULL: it is no
+ * JSON with them either, as problem says (which is as it was without memory).
  */
 json_t *hth_api_json_repaired(const char *text, size_t n_bytes, size_t flags, hth_api_notes *notes,
                               json_error_t *problem);

@@ -68,7 +68,9 @@ hearth_status hth_index_env_fail(const hth_index_env *env, int rc, const char *w
  */
 void hth_index_env_maintain(hth_index_env *env);
 
-/* One more user of the environment (log may be NULL); lines go to the log of the one who opened it first. Any thread. */
+/*
+ * One more user of the environment (log may be NULL); lines go to the log of the one who opened it first. Any thread.
+ */
 void hth_index_env_add_log(hth_index_env *env, const hth_log *log);
 /* That user has closed it: after the return, no line is written to that log. Any thread. */
 void hth_index_env_forget_log(hth_index_env *env, const hth_log *log);

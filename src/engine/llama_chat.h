@@ -22,8 +22,9 @@ typedef struct hth_llama_chat hth_llama_chat;
 
 /*
  * Parse the template given or, if that is NULL, the model's own. *out is the caller's; it is NULL, with HEARTH_OK, when
- * there is no template. special_in_messages: texts of conversations may have control tokens. model may be NULL if given is not; otherwise it outlives *out. HEARTH_MISUSE: the template is
- * too large or too deeply nested. HEARTH_ENGINE: it cannot be parsed.
+ * there is no template. special_in_messages: texts of conversations may have control tokens. model may be NULL if given
+ * is not; otherwise it outlives *out. HEARTH_MISUSE: the template is too large or too deeply nested. HEARTH_ENGINE: it
+ * cannot be parsed.
  */
 hearth_status hth_llama_chat_new(const struct llama_model *model, const char *given, bool special_in_messages,
                                  hth_llama_chat **out, hearth_error *err);

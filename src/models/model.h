@@ -44,7 +44,10 @@ typedef struct hth_prompt_source {
     unsigned flags;         /* HEARTH_TOKENIZE_... */
     const char *cache_salt; /* the request's; NULL: none */
     bool no_cache_read;     /* the history is not read */
-    /* The rendered conversation that is the text, whose plain places are read as text: it shares no history with other texts. NULL: it is none. */
+    /*
+     * The rendered conversation that is the text, whose plain places are read as text: it shares no history with other
+     * texts. NULL: it is none.
+     */
     const hearth_chat_prompt *chat;
 } hth_prompt_source;
 

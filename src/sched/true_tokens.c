@@ -124,8 +124,8 @@ static hearth_status tokens_behind(const prompt *p, const char *anchor, size_t n
 }
 
 /*
- * Do the tokens have exactly these bytes, but for marks? Asked up to the first token that is read as a whole: behind it, the tokenizer
- * goes on as it does there in every prompt, perhaps with a blank more or less than the text.
+ * Do the tokens have exactly these bytes, but for marks? Asked up to the first token that is read as a whole: behind
+ * it, the tokenizer goes on as it does there in every prompt, perhaps with a blank more or less than the text.
  */
 static bool have_bytes(const hth_spelling *spelling, const hearth_token *tokens, size_t n_tokens, const char *text,
                        size_t n_bytes)

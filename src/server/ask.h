@@ -8,9 +8,9 @@
 #include "hearth.h"
 
 /*
- * GET the page at base and path ("http://host:8080" and "/v1/models"; hth_fetch_address), POST json to it (NULL: GET), or DELETE it, with a
- * client's key (NULL: none), for at most ten seconds. *status_out: the answer's; its body, of at most 16 MiB, is
- * appended to out.
+ * GET the page at base and path ("http://host:8080" and "/v1/models"; hth_fetch_address), POST json to it (NULL: GET),
+ * or DELETE it, with a client's key (NULL: none), for at most ten seconds. *status_out: the answer's; its body, of at
+ * most 16 MiB, is appended to out.
  * HEARTH_IO: there was no whole answer; if nobody answered at all, the message tells a person at a terminal the remedy.
  * One thread at a time.
  */

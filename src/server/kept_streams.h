@@ -11,8 +11,8 @@
  *
  * Memory and time are bounded. A stream keeps its last bytes_max bytes. Events that were read leave first; without a
  * reader the writer waits when the memory is full. After keep_ms without a reader, a running stream is given up and an
- * ended one is dropped. There are at most total_bytes_max / bytes_max streams. A new one replaces the oldest ended one of
- * the key that holds the most; where its own key would then hold more than others, it replaces none of theirs.
+ * ended one is dropped. There are at most total_bytes_max / bytes_max streams. A new one replaces the oldest ended one
+ * of the key that holds the most; where its own key would then hold more than others, it replaces none of theirs.
  *
  * An event that was handed to a connection may never have arrived. So events stay as long as there is room, and a
  * reader that comes back names the last event that it has. Event loop only.
@@ -62,7 +62,9 @@ size_t hth_kept_streams_n(const hth_kept_streams *streams);
 
 /* ---- the writer ---- */
 
-/* Is there room for one more stream of this key, whose writer keeps n_bytes beside it? Ended streams may leave for it. */
+/*
+ * Is there room for one more stream of this key, whose writer keeps n_bytes beside it? Ended streams may leave for it.
+ */
 bool hth_kept_streams_have_room(hth_kept_streams *streams, const uint8_t *key, size_t n_bytes);
 /*
  * A new stream, without a reader. id: letters and digits, unguessable, of fewer than HTH_KEPT_ID_BYTES; key:

@@ -2,8 +2,8 @@
  * response_store.h - stored responses, which clients may read again or continue
  *
  * The key of a record is a hash of its owner and its id, so nobody else finds it, and the name of its file tells
- * nothing. A record goes when it is removed, when it is too old, or when newer ones need its room: then the oldest of the
- * owner that holds the most goes. Without a directory, records are kept in memory until the server ends.
+ * nothing. A record goes when it is removed, when it is too old, or when newer ones need its room: then the oldest of
+ * the owner that holds the most goes. Without a directory, records are kept in memory until the server ends.
  *
  * With a directory, each record is a file, which exists whole or not at all (base/whole_file.h). One thread writes and
  * reads all files in order, so a lookup finds a record that was put just before.

@@ -14,8 +14,8 @@
 typedef struct hth_waiters hth_waiters;
 
 /*
- * A waiter is a member of the object that waits. The caller sets the callbacks, since_ns and outlasts_breaks, the rest is
- * zeros.
+ * A waiter is a member of the object that waits. The caller sets the callbacks, since_ns and outlasts_breaks, the rest
+ * is zeros.
  */
 typedef struct hth_worker_waiter hth_worker_waiter;
 struct hth_worker_waiter {
