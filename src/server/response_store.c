@@ -610,6 +610,7 @@ void hth_response_store_free(hth_response_store *store)
 {
     hth_response_job *job, *next_job;
     entry *e, *next;
+    tenant *t, *next_t;
 
     if (!store)
         return;
@@ -624,7 +625,12 @@ void hth_response_store_free(hth_response_store *store)
     job_free(job);
     HASH_CLEAR(hh, store->entries);
     DL_FOREACH_SAFE(store->by_age, e, next)
-    free(e);
+    free(e); /* also one that has no tenant yet, because its folder could not be listed to the end */
+    HASH_ITER(hh, store->tenants, t, next_t)
+    {
+        HASH_DEL(store->tenants, t); /* NOLINT(clang-analyzer-core.NullDereference): as in forget */
+        free(t);
+    }
     if (store->on_wake)
         event_free(store->on_wake);
     for (int i = 0; i < 2; i++)
