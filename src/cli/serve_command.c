@@ -34,7 +34,8 @@ static const char closing[] =
     "\nMost options are also keys of the configuration file; docs/operating.md explains them.\n"
     "SIZE is a number of bytes with an optional K, M, G or T, MS one of milliseconds or a time such as 30s or "
     "5min.\n"
-    "Most flags of llama-server are taken, too (docs/api.md has the table).\n"
+    "Most flags of llama-server are taken, too (docs/flags.md has the table), and\n"
+    "its variables of the environment.\n"
     "SIGTERM ends the server once running requests are done, SIGHUP reads configuration, keys and certificates anew.\n"
     "\n"
     "  hearth serve -m models/hearth-tiny.gguf\n"
@@ -294,7 +295,7 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
 
     *exit_out = HTH_EXIT_USAGE;
     hth_serve_options_init(&s->flags);
-    (void)hth_llama_flags_translate(s->pool, &hth_serve_flags, s->argc, s->argv, &s->argc, &s->argv,
+    (void)hth_llama_flags_translate(s->pool, &hth_serve_flags, s->argc, s->argv, getenv, &s->argc, &s->argv,
                                     problems); /* problems has the errors */
     if (problems->n_errors > 0) {
         hth_problems_print(problems, stderr);

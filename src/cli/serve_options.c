@@ -320,6 +320,8 @@ static const hth_option key_rows[] = {
       .key = "allow_public_without_keys" },
     { "props", 0, HTH_OPTION_FLAG, NULL, "answer POST /props, which has no effect, instead of refusing it",
       .offset = AT(server.allows_props), .key = "props" },
+    { "no-slots", 0, HTH_OPTION_FLAG, NULL, "do not answer GET /slots", .offset = AT(server.no_slots),
+      .key = "no_slots" },
     { "no-ui", 0, HTH_OPTION_FLAG, NULL, "serve no page to browsers at /", .offset = AT(server.no_ui), .key = "no_ui",
       .is_common = true },
     { .kind = HTH_OPTION_TABLE, .table = &worker_slot_table, .offset = AT(server) },

@@ -275,6 +275,23 @@ static void set_props(hth_front_request *r)
     hth_buffer_deinit(&body);
 }
 
+/* With llama-server's words for it, which programs know. */
+static void list_slots(hth_front_request *r)
+{
+    hth_api_error error = { .kind = HTH_API_NO_ERROR };
+
+    if (!r->options->options->no_slots) {
+        if (hth_front_admit(r))
+            hth_front_relay(r);
+        return;
+    }
+    hth_api_fail(&error, HTH_API_UNSUPPORTED, NULL,
+                 "This server does not support slots endpoint. Start it without --no-slots (no_slots in the "
+                 "configuration)");
+    error.status = 501;
+    hth_front_request_refuse(r, &error, NULL);
+}
+
 /* A page in an operator's browser reaches the operator's addresses, and this listener cannot know whose page it is. */
 static void refuse_page(hth_front_request *r)
 {
@@ -365,6 +382,7 @@ static void serve(hth_front_request *r)
         if (hth_front_may_administer(r))
             hth_front_show_prefixes(r);
         break;
+    case HTH_ROUTE_SLOTS: list_slots(r); break;
     case HTH_ROUTE_ADAPTERS: /* scales are those of all clients */
         if (strcmp(r->method, "POST") == 0 && hth_front_has_keys(r) && !hth_front_may_administer(r))
             return;

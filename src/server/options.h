@@ -159,6 +159,7 @@ typedef struct hth_server_options {
     bool log_prompts; /* for debugging only: log the bodies of requests */
     bool allow_public_without_keys;
     bool allows_props; /* POST /props is answered */
+    bool no_slots;     /* GET /slots is not */
     bool no_ui;        /* "/" has no page for browsers */
 } hth_server_options;
 

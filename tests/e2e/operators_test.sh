@@ -27,6 +27,7 @@ grep -q "^listening on unix:$work/hearth.sock\$" "$work/log" || fail "it does no
 ask 200 "$url/props"; has '"model_path": *"hearth-tiny.gguf"'; has '"model_alias": *"tiny"'
 ask 501 "$url/props" -d '{"x":1}'; has not_supported_error; has '--props'
 ask 405 -X DELETE "$url/props"
+ask 200 "$url/slots"
 
 # The log has refused clients with the reason.
 ask 404 "$url/v1/models/none"
@@ -49,7 +50,7 @@ after=$(grep -c '"why"' "$work/log")
 serve_stop
 
 # Without an access log, refusals are events.
-serve -m "tiny=$tiny" --start on-demand --no-access-log --api-key sesame-sesame --props
+serve -m "tiny=$tiny" --start on-demand --no-access-log --api-key sesame-sesame --props --no-slots
 ask 401 "$url/v1/models" -H 'x-api-key: wrong'
 logged '"msg":"request [^ ]* of 127.0.0.1 to GET /v1/models is refused with 401: the API key is not known here'
 ! grep -q sesame-sesame "$work/log" || fail "the log has a key"
@@ -57,6 +58,7 @@ ask 200 "$url/health" # nothing is loaded at the start
 ask 200 "$url/props" -X POST -H 'x-api-key: sesame-sesame' -d '{"x":1,"y":{}}'; has '"success":true'
 grep -qi '^x-hearth-ignored: x, y' "$work/head" || fail "what has no effect is not told: $(cat "$work/head")"
 ask 400 "$url/props" -X POST -H 'x-api-key: sesame-sesame' -d '[]'
+ask 501 "$url/slots" -H 'x-api-key: sesame-sesame'; has not_supported_error; has '--no-slots'
 serve_stop
 
 # A model is named and forgotten while the server runs, whatever the file of the configuration has become; models of the

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/llama_flag_table.h"
 #include "cli/llama_flags.h"
 #include "cli/serve_options.h"
 #include "support/cmocka_all.h"
@@ -12,7 +13,16 @@
 
 enum { WORDS_MAX = 64, TEXT_BYTES = 4096 };
 
-static hth_problems problems; /* large */
+static hth_problems problems;          /* large */
+static const char *const *environment; /* pairs of a name and a value; NULL ends them */
+
+static char *variable(const char *name)
+{
+    for (size_t i = 0; environment && environment[i]; i += 2)
+        if (strcmp(environment[i], name) == 0)
+            return (char *)environment[i + 1];
+    return NULL;
+}
 
 /* What a line of words between spaces becomes, joined again; the caller frees it. */
 static char *translated(const char *given)
@@ -24,7 +34,7 @@ static char *translated(const char *given)
     memset(&problems, 0, sizeof(problems));
     for (char *word = strtok(line, " "); word && n < WORDS_MAX; word = strtok(NULL, " "))
         words[n++] = word;
-    assert_true(hth_llama_flags_translate(pool, &hth_serve_flags, n, words, &argc, &argv, &problems));
+    assert_true(hth_llama_flags_translate(pool, &hth_serve_flags, n, words, variable, &argc, &argv, &problems));
     assert_null(argv[argc]);
     for (int i = 1; i < argc; i++) {
         size_t at = strlen(out);
@@ -157,16 +167,269 @@ TEST(every_translation_is_an_option_of_ours)
     }
 }
 
+TEST(a_short_flag_is_not_read_as_a_letter_and_its_value)
+{
+    expect("-to 600 -lv 4 -s 7 -s -1 -rea off -r STOP -m x", "--write-timeout-ms=600s --log-level=debug --seed=7 "
+                                                             "--reasoning=off --stop=STOP -m x");
+    expect("--tags a,b --sleep-idle-seconds 60 --sleep-idle-seconds -1 --sse-ping-interval -1",
+           "--tag=a --tag=b --unload-after-ms=60s --keep-alive-ms=0");
+    assert_int_equal(problems.n, 0);
+    free(translated("-hff x.gguf"));
+    assert_non_null(strstr(hth_problems_first(&problems), "-hff is not offered"));
+}
+
+TEST(a_flag_with_another_meaning_here_is_not_ignored)
+{
+    static const char *const cases[][2] = {
+        { "--reasoning-format none", "--reasoning-format none is not offered: replies have reasoning in a field" },
+        { "--reasoning-format deepseek-legacy", "--reasoning-format deepseek-legacy is not offered" },
+        { "--no-models-autoload", "with --residency external" },
+        { "-lm dio", "-lm dio is not offered: weights are mapped" },
+        { "--skip-chat-parsing", "\"parse_tool_calls\": false" },
+        { "--no-prefill-assistant", "\"add_generation_prompt\": true" },
+        { "--ignore-eos", "\"ignore_eos\": true" },
+        { "--list-devices", "'hearth version'" },
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        free(translated(cases[i][0]));
+        assert_int_equal(problems.n_errors, 1);
+        if (!strstr(hth_problems_first(&problems), cases[i][1]))
+            fail_msg("'%s' says '%s'", cases[i][0], hth_problems_first(&problems));
+    }
+}
+
+TEST(a_value_chooses_our_options)
+{
+    expect("-lm none --load-mode mlock -lm mmap+mlock -lm auto -lm mmap -m x",
+           "--no-mmap --no-mmap --mlock --mlock -m x");
+    expect("--reasoning-format auto --reasoning-format deepseek --no-slots", "--no-slots");
+    assert_int_equal(problems.n, 0);
+}
+
+TEST(values_of_templates_are_put_together)
+{
+    expect("--reasoning-effort high -m x", "--chat-template-kwargs {\"reasoning_effort\":\"high\"} -m x");
+    expect("--no-reasoning-preserve --chat-template-kwargs {\"a\":1} --reasoning-effort low",
+           "--chat-template-kwargs {\"a\":1,\"preserve_reasoning\":false,\"reasoning_effort\":\"low\"}");
+    expect("--reasoning-effort default --chat-template-kwargs={\"a\":1}", "--chat-template-kwargs {\"a\":1}");
+    expect("--chat-template-kwargs wrong", "--chat-template-kwargs wrong"); /* its own check says so */
+}
+
+TEST(a_line_below_stands_for_a_dash_in_long_names)
+{
+    expect("--ctx_size 4096 --top_k 40 --cache_type_k=q8_0 --log_format=text --no_mmap",
+           "--ctx=4096 --top-k 40 --type-k=q8_0 --log-format=text --no-mmap");
+}
+
+TEST(the_environment_has_options_too)
+{
+    static const char *const some[] = { "LLAMA_ARG_CTX_SIZE",
+                                        "4096",
+                                        "LLAMA_ARG_MODEL",
+                                        "x.gguf",
+                                        "LLAMA_ARG_MLOCK",
+                                        "1",
+                                        "LLAMA_ARG_N_PARALLEL",
+                                        "4",
+                                        "LLAMA_ARG_TOP_K",
+                                        "",
+                                        NULL };
+    static const char *const switches[] = { "LLAMA_ARG_UI",
+                                            "false",
+                                            "LLAMA_ARG_ENDPOINT_PROPS",
+                                            "1",
+                                            "LLAMA_ARG_NO_KV_OFFLOAD",
+                                            "1",
+                                            "LLAMA_ARG_CPU_MOE",
+                                            "off",
+                                            "LLAMA_ARG_FLASH_ATTN",
+                                            "on",
+                                            NULL };
+    static const char *const not_offered[] = {
+        "LLAMA_ARG_MMPROJ", "a.gguf", "LLAMA_ARG_LOAD_MODE", "dio", "LLAMA_ARG_SWA_FULL", "1", NULL
+    };
+    static const char *const values[] = { "LLAMA_ARG_REASONING_EFFORT", "low", "LLAMA_ARG_CHAT_TEMPLATE_KWARGS",
+                                          "{\"a\":1}", NULL };
+
+    environment = some;
+    expect("--threads 3", "--ctx=4096 --n-parallel=4 --model x.gguf --threads=3");
+    expect("", "--ctx=4096 --n-parallel=4 --model x.gguf");
+    environment = switches;
+    expect("-m x", "--flash-attn=on --no-kv-offload --no-ui --props -m x");
+    assert_int_equal(problems.n, 0);
+    environment = values;
+    expect("--reasoning-effort high", "--chat-template-kwargs {\"a\":1,\"reasoning_effort\":\"high\"}");
+    environment = not_offered;
+    expect("-m x", "-m x");
+    assert_int_equal(problems.n, 3);
+    assert_non_null(strstr(problems.list[1].message, "LLAMA_ARG_MMPROJ: --mmproj is not offered"));
+    environment = NULL;
+}
+
+TEST(the_command_line_overrules_the_environment)
+{
+    static const char *const some[] = { "LLAMA_ARG_CTX_SIZE",
+                                        "4096",
+                                        "LLAMA_ARG_MODEL",
+                                        "x.gguf",
+                                        "LLAMA_ARG_HOST",
+                                        "::",
+                                        "LLAMA_ARG_PORT",
+                                        "80",
+                                        "LLAMA_ARG_ALIAS",
+                                        "a,b",
+                                        NULL };
+
+    environment = some;
+    expect("-c 512 -hf a/b --alias c --listen 8080", "--ctx=512 --model=a/b --alias=c --listen 8080");
+    expect("-m y --port 1", "--ctx=4096 --alias=a --alias=b --host :: -m y --port 1");
+    environment = NULL;
+}
+
+/* Is it one of llama-server's flags in our table, or exactly one of ours? An abbreviation is neither. */
+static bool is_known(const char *name)
+{
+    static hth_flat_table own; /* large */
+
+    hth_option_table_flatten(&hth_serve_flags, true, &own);
+    for (size_t i = 0; i < own.n; i++) {
+        const hth_option *row = own.rows[i].option;
+
+        if (row->kind != HTH_OPTION_HEADING && ((strncmp(name, "--", 2) == 0 && strcmp(name + 2, row->name) == 0) ||
+                                                (name[1] == row->letter && row->letter != 0 && !name[2])))
+            return true;
+    }
+    for (size_t i = 0; hth_llama_flag_name(i); i++)
+        if (strcmp(name, hth_llama_flag_name(i)) == 0)
+            return true;
+    return false;
+}
+
+/* Is the flag read or refused in full, alone (no value is missing or left over) or with one of these values? */
+static bool is_read(const char *name, bool takes_value)
+{
+    static const char *const values[] = { "1",          "0.5",   "on",   "auto", "none",      "a.gguf",
+                                          "a=int:1",    "a:1",   "1-2",  "f16",  "{}",        "a=CPU",
+                                          "distribute", "top_k", "yarn", "mean", "localhost", "127.0.0.1:1" };
+    static hth_serve_options options; /* large */
+    const size_t n_tries = takes_value ? sizeof(values) / sizeof(values[0]) : 1;
+
+    for (size_t i = 0; i < n_tries; i++) {
+        char *words[] = { (char *)"serve", (char *)name, takes_value ? (char *)values[i] : NULL, NULL }, **argv;
+        hth_pool *pool = hth_pool_new();
+        int argc;
+        bool ok;
+
+        memset(&problems, 0, sizeof(problems));
+        hth_serve_options_init(&options);
+        assert_true(hth_llama_flags_translate(pool, &hth_serve_flags, takes_value ? 3 : 2, words, NULL, &argc, &argv,
+                                              &problems));
+        ok = problems.n_errors > 0 ? strstr(hth_problems_first(&problems), "is not offered") && argc == 1
+                                   : hth_option_table_parse(&hth_serve_flags, "hearth", argc, argv, &options) == argc;
+        hth_pool_free(pool);
+        if (ok)
+            return true;
+    }
+    return false;
+}
+
+/* The value's type in a handler of the engine's table, "[](common_params & params, int value)". */
+static bool handler_takes_value(const char *handler)
+{
+    const char *close = strchr(handler, ')'), *comma = strchr(handler, ',');
+
+    return close && comma && comma < close && strncmp(comma, ", bool", strlen(", bool")) != 0;
+}
+
+/* The flags of one row of the engine's table: the quoted words with dashes before its handler. */
+static size_t check_row(const char *row, const char *handler)
+{
+    const bool takes_value = handler_takes_value(handler);
+    size_t n_names = 0;
+
+    for (const char *at = row; (at = strstr(at, "\"-")) != NULL && at < handler;) {
+        const size_t n = strcspn(++at, "\"");
+        char name[64];
+
+        if (n < sizeof(name) && strcspn(at, " \"") == n) {
+            (void)snprintf(name, sizeof(name), "%.*s", (int)n, at); /* sized for it */
+            if (!is_known(name))
+                fail_msg("llama-server's %s is unknown", name);
+            if (!is_read(name, takes_value))
+                fail_msg("llama-server's %s is misread: %s", name, hth_problems_first(&problems));
+            n_names++;
+        }
+        at += n;
+    }
+    return n_names;
+}
+
+static bool has_variable(const char *name)
+{
+    if (strcmp(name, "HF_TOKEN") == 0) /* 'hearth pull' and -hf read it themselves */
+        return true;
+    for (size_t i = 0; i < hth_llama_n_variables; i++)
+        if (strcmp(hth_llama_variables[i].name, name) == 0)
+            return is_known(hth_llama_variables[i].flag) &&
+                   (!hth_llama_variables[i].flag_off || is_known(hth_llama_variables[i].flag_off));
+    return false;
+}
+
+/* The variable of one row of the engine's table. */
+static void check_variable(const char *row)
+{
+    static const char begin[] = "set_env(\"";
+    const char *at = strstr(row, begin);
+    char name[64];
+
+    if (!at)
+        return;
+    at += strlen(begin);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, "\""), at); /* none is longer */
+    if (!has_variable(name))
+        fail_msg("llama-server's variable %s is unknown", name);
+}
+
+/* From the source from which llama-server's own help is made. A row without examples belongs to all programs. */
+TEST(no_flag_of_llama_server_is_unknown_or_misread)
+{
+    static const char begin[] = "add_opt(common_arg(";
+    char *text = hth_test_text(HTH_TEST_TEMPLATES "/../../common/arg.cpp");
+    size_t n_names = 0;
+
+    if (!text)
+        skip(); /* an engine without its source */
+    for (char *row = strstr(text, begin), *next; row; row = next) {
+        const char *handler, *examples, *excludes;
+
+        next = strstr(row + 1, begin);
+        if (next)
+            next[-1] = '\0';
+        handler = strstr(row, "[](");
+        examples = strstr(row, "set_examples({");
+        excludes = strstr(row, "set_excludes({");
+        if (handler && !(excludes && strstr(excludes, "LLAMA_EXAMPLE_SERVER")) &&
+            (!examples || strstr(examples, "LLAMA_EXAMPLE_SERVER"))) {
+            n_names += check_row(row, handler);
+            check_variable(row);
+        }
+    }
+    if (n_names < 380)
+        fail_msg("only %zu flags were found", n_names);
+    free(text);
+}
+
 TEST(the_document_has_them_all)
 {
-    char *text = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/api.md"), quoted[64];
+    char *text = hth_test_text(HTH_TEST_SOURCE_DIR "/docs/flags.md"), quoted[64];
     size_t n = 0;
 
     assert_non_null(text);
     for (const char *name; (name = hth_llama_flag_name(n)) != NULL; n++) {
         (void)snprintf(quoted, sizeof(quoted), "`%s`", name);
         if (!strstr(text, quoted))
-            fail_msg("docs/api.md lacks %s", name);
+            fail_msg("docs/flags.md lacks %s", name);
     }
     assert_true(n > 40);
     free(text);
