@@ -494,8 +494,8 @@ hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const ch
     if (capacity > INT32_MAX)
         capacity = INT32_MAX;
     if (model->chat && n_bytes > 0 && (flags & HEARTH_TOKENIZE_SPECIAL) && memchr(text, HTH_PLAIN_MARK, n_bytes))
-        status = hth_llama_chat_tokenize(model->chat, model->llama, text, n_bytes, flags & HEARTH_TOKENIZE_BOS, tokens,
-                                         (int32_t)capacity, &n, err);
+        status = hth_llama_chat_tokenize(model->chat, model->slices, text, n_bytes, 0, flags & HEARTH_TOKENIZE_BOS,
+                                         tokens, (int32_t)capacity, &n, err);
     else
         status =
             hth_llama_slices_tokenize(model->slices, text ? text : "", (int32_t)n_bytes, 0, flags & HEARTH_TOKENIZE_BOS,

@@ -9,7 +9,6 @@
 #include <functional>
 
 #include "engine/llama_conversation.h"
-#include "engine/llama_shim.h"
 
 extern "C" {
 #include "engine/backend.h"
@@ -359,15 +358,14 @@ namespace
 class segments
 {
   public:
-    segments(const llama_model *model, const std::string &text, bool add_special, std::vector<hearth_token> &out,
-             hearth_error *err)
-        : model_(model), text_(text), out_(out), err_(err), adds_(add_special)
+    segments(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab, const std::string &text,
+             bool add_special, std::vector<hearth_token> &out, hearth_error *err)
+        : slices_(slices), n_slice_(n_slice), vocab_(vocab), text_(text), out_(out), err_(err), adds_(add_special)
     {
     }
 
     hearth_status add(size_t begin, size_t end, bool reads_controls)
     {
-        const llama_vocab *vocab = llama_model_get_vocab(model_);
         size_t before = out_.size(), room = (end - begin) + 8;
         int32_t n = 0;
 
@@ -375,17 +373,20 @@ class segments
             return HEARTH_OK;
         for (;;) {
             out_.resize(before + room);
-            hearth_status status = hth_shim_tokenize(model_, text_.data() + begin, (int32_t)(end - begin), adds_,
-                                                     reads_controls, out_.data() + before, (int32_t)room, &n, err_);
+            hearth_status status =
+                hth_llama_slices_tokenize(slices_, text_.data() + begin, (int32_t)(end - begin), n_slice_, adds_,
+                                          reads_controls, out_.data() + before, (int32_t)room, &n, err_);
 
             if (status != HEARTH_OK)
                 return status;
             if (n >= 0)
                 break;
+            if (n == INT32_MIN)
+                return hth_fail(err_, HEARTH_TOO_LONG, "a text of %zu bytes has too many tokens", text_.size());
             room = (size_t)-n;
         }
         out_.resize(before + (size_t)n);
-        if (adds_ && llama_vocab_get_add_eos(vocab) && n > 0) {
+        if (adds_ && llama_vocab_get_add_eos(vocab_) && n > 0) {
             last_ = out_.back(); /* it ends the whole text */
             out_.pop_back();
         }
@@ -400,7 +401,9 @@ class segments
     }
 
   private:
-    const llama_model *model_;
+    const hth_llama_slices *slices_;
+    int32_t n_slice_;
+    const llama_vocab *vocab_;
     const std::string &text_;
     std::vector<hearth_token> &out_;
     hearth_error *err_;
@@ -415,11 +418,10 @@ bool has_attr(const llama_vocab *vocab, llama_token token, llama_token_attr attr
 
 } /* namespace */
 
-hearth_status hth_llama_marked_tokens(const struct llama_model *model, const control_names &names, const char *text,
-                                      size_t n_bytes, bool add_special, std::vector<hearth_token> &out,
-                                      hearth_error *err)
+hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab,
+                                      const control_names &names, const char *text, size_t n_bytes, bool add_special,
+                                      std::vector<hearth_token> &out, hearth_error *err)
 {
-    const llama_vocab *vocab = llama_model_get_vocab(model);
     std::string bare;
     std::set<size_t> places;
     hearth_status status = HEARTH_OK;
@@ -429,7 +431,7 @@ hearth_status hth_llama_marked_tokens(const struct llama_model *model, const con
             places.insert(bare.size());
         else
             bare += text[i];
-    segments made(model, bare, add_special, out, err);
+    segments made(slices, n_slice, vocab, bare, add_special, out, err);
     /* done: tokens are made up to here; gap: the text behind the last control token. */
     size_t done = 0, gap = 0, at = 0;
     llama_token before = -1;

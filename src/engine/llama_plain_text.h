@@ -21,6 +21,7 @@
 #include <chat.h>
 #include <llama.h>
 
+#include "engine/llama_slices.h"
 #include "hearth.h"
 
 /* The names of a vocabulary's control tokens. It never changes: any thread may use it. */
@@ -77,10 +78,11 @@ class plain_texts
 
 /*
  * The tokens of a text with HTH_PLAIN_MARK before the names that are text, control tokens read elsewhere. What stands
- * between two control tokens is tokenized by itself, as the engine does.
+ * between two control tokens is tokenized by itself, as the engine does, in slices of n_slice bytes
+ * (llama_slices.h).
  */
-hearth_status hth_llama_marked_tokens(const struct llama_model *model, const control_names &names, const char *text,
-                                      size_t n_bytes, bool add_special, std::vector<hearth_token> &out,
-                                      hearth_error *err);
+hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab,
+                                      const control_names &names, const char *text, size_t n_bytes, bool add_special,
+                                      std::vector<hearth_token> &out, hearth_error *err);
 
 #endif

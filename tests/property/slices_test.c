@@ -1,7 +1,8 @@
 /*
  * slices_test.c - a text that is tokenized in slices has the tokens that the engine makes of it in one call
  *
- * Over the vocabulary of the small model and those that come with the engine's source: SPM, BPE, WPM and UGM.
+ * Over the vocabulary of the small model and those that come with the engine's source: SPM, BPE, WPM and UGM. So has a
+ * text in which clients wrote names of control tokens.
  */
 #include <glob.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 
 #include <llama.h>
 
+#include "engine/backend.h"
+#include "engine/llama_chat.h"
 #include "engine/llama_slices.h"
 #include "support/cmocka_all.h"
 #include "support/support.h"
@@ -102,15 +105,81 @@ static void compare(const char *path)
     llama_model_free(model);
 }
 
-TEST(slices_have_the_tokens_of_one_call)
+/* Put the mark before some names in the text, as a rendered conversation has it where a client wrote them. */
+static size_t mark(const struct llama_vocab *vocab, const hearth_token *wholes, size_t n_wholes, const char *text,
+                   size_t n, char *out)
+{
+    size_t n_out = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < n_wholes; j++) {
+            const char *name = llama_vocab_get_text(vocab, wholes[j]);
+
+            if (n - i >= strlen(name) && strncmp(text + i, name, strlen(name)) == 0 && draw(2)) {
+                out[n_out++] = HTH_PLAIN_MARK;
+                break;
+            }
+        }
+        out[n_out++] = text[i];
+    }
+    return n_out;
+}
+
+static void compare_marked(const char *path)
+{
+    static hearth_token whole[TOKENS], sliced[TOKENS];
+    static char text[TEXT_BYTES + 1], marked[2 * TEXT_BYTES];
+    struct llama_model *model = load(path);
+    const struct llama_vocab *vocab = llama_model_get_vocab(model);
+    hth_llama_slices *slices = hth_llama_slices_new(model);
+    hth_llama_chat *chat = NULL;
+    hearth_token wholes[64];
+    size_t n_wholes = 0;
+    hearth_error err;
+
+    assert_non_null(slices);
+    assert_int_equal(hth_llama_chat_new(model, "{{ messages[0].content }}", false, &chat, &err), HEARTH_OK);
+    for (hearth_token i = 0; i < llama_vocab_n_tokens(vocab) && n_wholes < 64; i++)
+        if ((unsigned)llama_vocab_get_attr(vocab, i) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN))
+            wholes[n_wholes++] = i;
+    for (int i = 0; i < TRIES; i++) {
+        size_t n = mark(vocab, wholes, n_wholes, text, draw_text(vocab, wholes, n_wholes, text), marked);
+        int32_t n_whole = 0, n_sliced = 0;
+        bool add = draw(2);
+
+        assert_int_equal(
+            hth_llama_chat_tokenize(chat, slices, marked, n, INT32_MAX, add, whole, TOKENS, &n_whole, &err), HEARTH_OK);
+        assert_int_equal(hth_llama_chat_tokenize(chat, slices, marked, n, 1 + (int32_t)draw(60), add, sliced, TOKENS,
+                                                 &n_sliced, &err),
+                         HEARTH_OK);
+        marked[n] = '\0';
+        if (n_sliced != n_whole || memcmp(whole, sliced, (size_t)n_whole * sizeof(whole[0])) != 0)
+            fail_msg("%s: other tokens (%d, %d) for add %d, text '%s'", path, n_whole, n_sliced, add, marked);
+    }
+    hth_llama_chat_free(chat);
+    hth_llama_slices_free(slices);
+    llama_model_free(model);
+}
+
+static void for_each_vocabulary(void (*compare_one)(const char *path))
 {
     glob_t found = { .gl_pathc = 0 };
 
-    compare(HTH_TEST_MODELS "/hearth-tiny.gguf");
+    compare_one(HTH_TEST_MODELS "/hearth-tiny.gguf");
     if (glob(HTH_TEST_TEMPLATES "/../ggml-vocab-*.gguf", 0, NULL, &found) == 0)
         for (size_t i = 0; i < found.gl_pathc; i++)
-            compare(found.gl_pathv[i]);
+            compare_one(found.gl_pathv[i]);
     globfree(&found);
+}
+
+TEST(slices_have_the_tokens_of_one_call)
+{
+    for_each_vocabulary(compare);
+}
+
+TEST(slices_between_marked_names_have_the_tokens_of_one_call)
+{
+    for_each_vocabulary(compare_marked);
 }
 
 /* In one call of the engine, each of these takes minutes. */
@@ -121,14 +190,15 @@ TEST(a_flood_is_tokenized_in_slices)
     hth_llama_slices *slices = hth_llama_slices_new(model);
     hearth_token *tokens = malloc(4 * FLOOD * sizeof(*tokens));
     char *text = malloc(FLOOD);
+    hth_llama_chat *chat = NULL;
+    int32_t n_tokens = 0;
+    hearth_error err;
 
     assert_non_null(slices);
     assert_non_null(text);
     assert_non_null(tokens);
     for (size_t i = 0; i < sizeof(floods) / sizeof(floods[0]); i++) {
         size_t n_word = strlen(floods[i]), n = FLOOD / n_word * n_word;
-        int32_t n_tokens = 0;
-        hearth_error err;
 
         for (size_t at = 0; at < n; at += n_word)
             memcpy(text + at, floods[i], n_word);
@@ -137,6 +207,14 @@ TEST(a_flood_is_tokenized_in_slices)
             HEARTH_OK);
         assert_true((size_t)n_tokens >= n / n_word);
     }
+    text[0] = HTH_PLAIN_MARK; /* a client wrote the first name, and the template the others */
+    for (size_t i = 1; i < FLOOD; i++)
+        text[i] = "<s>"[(i - 1) % 3];
+    assert_int_equal(hth_llama_chat_new(model, "{{ messages[0].content }}", false, &chat, &err), HEARTH_OK);
+    assert_int_equal(hth_llama_chat_tokenize(chat, slices, text, FLOOD, 0, false, tokens, 4 * FLOOD, &n_tokens, &err),
+                     HEARTH_OK);
+    assert_in_range(n_tokens, FLOOD / 3, FLOOD / 3 + 3);
+    hth_llama_chat_free(chat);
     free(text);
     free(tokens);
     hth_llama_slices_free(slices);
