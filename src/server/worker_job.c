@@ -23,8 +23,10 @@
 #include "server/worker_slots.h"
 
 enum {
-    QUICK_BYTES_MAX = 4 << 10, /* longer bodies go to a lane: their tokenization takes a millisecond or more */
-    PREPARING_MAX = 65536,     /* in one lane: all requests of a dead worker come to the next one at once */
+    QUICK_BYTES_MAX = 4 << 10,   /* longer bodies go to a lane: their tokenization takes a millisecond or more */
+    LARGE_BYTES_MAX = 256 << 10, /* longer ones take tenths of a second or more, so they do not go before others */
+    PREPARING_MAX = 65536,       /* in one lane: all requests of a dead worker come to the next one at once */
+    LANE_THREADS_MAX = 3,
     PROMPTS_BYTES_MAX = 32 << 20,
 };
 
@@ -56,29 +58,25 @@ static void put_prepared(hth_job *job)
     hth_event_queue_wake(jobs->options.queue);
 }
 
-static void *prepare(void *context)
+/* hth_lane_fn */
+static void prepare(void *work, void *user_data)
 {
-    hth_lane *l = context;
+    const hth_job_lane *l = user_data;
     hth_jobs *jobs = l->jobs;
-    hth_job *job;
+    hth_job *job = work;
+    hth_task *task = &job->task;
+    bool is_read = task->request != NULL;
 
-    hth_os_thread_name("hearth-prepare");
-    while ((job = hth_message_queue_wait(l->waiting))) {
-        hth_task *task = &job->task;
-        bool is_read = task->request != NULL;
-
-        if (atomic_load_explicit(&job->is_gone, memory_order_relaxed))
-            hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
-        else if (!is_read)
-            is_read = hth_task_read(task);
-        if (is_read && l->kind == HTH_LANE_LARGE && hth_task_is_complicated(task) &&
-            hth_message_queue_put(jobs->lanes[HTH_LANE_COMPLICATED].waiting, job) == HTH_MESSAGE_QUEUE_OK)
-            continue;
-        if (is_read && task->error.kind == HTH_API_NO_ERROR && !run(task))
-            continue;
-        put_prepared(job);
-    }
-    return NULL;
+    if (atomic_load_explicit(&job->is_gone, memory_order_relaxed))
+        hth_api_fail(&task->error, HTH_API_OVERLOADED, NULL, "the client has gone");
+    else if (!is_read)
+        is_read = hth_task_read(task);
+    if (is_read && l->kind == HTH_JOB_LANE_LARGE && hth_task_is_complicated(task) &&
+        hth_lane_put(jobs->lanes[HTH_JOB_LANE_COMPLICATED].lane, task->front_salt, job))
+        return;
+    if (is_read && task->error.kind == HTH_API_NO_ERROR && !run(task))
+        return;
+    put_prepared(job);
 }
 
 /* hth_embed_worked_fn, on a thread of the model */
@@ -104,21 +102,25 @@ static void take_embeddings(uint64_t id, const hearth_embeddings *embeddings, vo
 
 /* ---- making and ending ---- */
 
-static hearth_status open_lane(hth_jobs *jobs, hth_lane_kind kind, hearth_error *err)
+static hearth_status open_lane(hth_jobs *jobs, hth_job_lane_kind kind, hearth_error *err)
 {
-    hth_lane *l = &jobs->lanes[kind];
-    int failed;
+    static const unsigned n_threads[HTH_JOB_LANES] = {
+        [HTH_JOB_LANE_LARGE] = 2,
+        [HTH_JOB_LANE_HUGE] = LANE_THREADS_MAX,
+        [HTH_JOB_LANE_COMPLICATED] = LANE_THREADS_MAX,
+        [HTH_JOB_LANE_FILES] = 1,
+    };
+    const hth_lane_options options = {
+        .n_threads = n_threads[kind],
+        .n_waiting_max = PREPARING_MAX,
+        .gives_way = kind == HTH_JOB_LANE_HUGE,
+        .run = prepare,
+        .user_data = &jobs->lanes[kind],
+    };
 
-    l->jobs = jobs;
-    l->kind = kind;
-    l->waiting = hth_message_queue_new(PREPARING_MAX);
-    if (!l->waiting)
-        return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    failed = pthread_create(&l->thread, NULL, prepare, l);
-    if (failed)
-        return hth_fail_errno(err, failed, "cannot start a thread");
-    l->has_thread = true;
-    return HEARTH_OK;
+    jobs->lanes[kind].jobs = jobs;
+    jobs->lanes[kind].kind = kind;
+    return hth_lane_new(&options, &jobs->lanes[kind].lane, err);
 }
 
 hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err)
@@ -130,14 +132,14 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
     jobs->options = *options;
     /* In lanes, waiting and at work; and at the model, which takes fewer than PREPARING_MAX requests for embeddings. */
-    jobs->prepared = hth_message_queue_new((HTH_LANES + 1) * (size_t)(PREPARING_MAX + 1));
+    jobs->prepared = hth_message_queue_new((HTH_JOB_LANES + 1) * (size_t)(PREPARING_MAX + LANE_THREADS_MAX));
     jobs->prompts = hth_api_prompts_new(PROMPTS_BYTES_MAX);
     jobs->slots = hth_slot_memory_new(HTH_SLOT_TOKENS_MAX);
     if (!jobs->prepared || !jobs->prompts || !jobs->slots)
         status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the worker");
-    for (int i = HTH_LANES - 1; i >= 0 && status == HEARTH_OK;
-         i--) /* LARGE hands over to COMPLICATED, so that opens first */
-        status = open_lane(jobs, (hth_lane_kind)i, err);
+    /* LARGE hands over to COMPLICATED, so that opens first and ends last. */
+    for (int i = HTH_JOB_LANES - 1; i >= 0 && status == HEARTH_OK; i--)
+        status = open_lane(jobs, (hth_job_lane_kind)i, err);
     if (status != HEARTH_OK) {
         hth_jobs_free(jobs);
         return status;
@@ -181,15 +183,8 @@ static void stop(hth_jobs *jobs)
 {
     hth_job *job;
 
-    for (int i = 0; i < HTH_LANES; i++) {
-        hth_lane *l = &jobs->lanes[i];
-
-        if (l->has_thread) {
-            hth_message_queue_close(l->waiting);
-            pthread_join(l->thread, NULL);
-        }
-        l->has_thread = false;
-    }
+    for (int i = 0; i < HTH_JOB_LANES; i++)
+        hth_lane_end(jobs->lanes[i].lane);
     while (jobs->prepared && (job = hth_message_queue_take(jobs->prepared, 0)))
         settle(job);
 }
@@ -215,8 +210,8 @@ void hth_jobs_free(hth_jobs *jobs)
     wait_for_all(jobs);
     if (jobs->has_digest)
         hth_embed_wait_idle(jobs->model); /* take_embeddings may still be at work behind its last job */
-    for (int i = 0; i < HTH_LANES; i++)
-        hth_message_queue_free(jobs->lanes[i].waiting);
+    for (int i = 0; i < HTH_JOB_LANES; i++)
+        hth_lane_free(jobs->lanes[i].lane);
     hth_message_queue_free(jobs->prepared);
     hth_memo_free(jobs->prompts);
     hth_slot_memory_free(jobs->slots);
@@ -295,7 +290,7 @@ static void on_room(void *user_data)
     free_if_over(job);
 }
 
-static void prepare_elsewhere(hth_job *job, hth_lane_kind kind)
+static void prepare_elsewhere(hth_job *job, hth_job_lane_kind kind)
 {
     hth_api_error error = { .kind = HTH_API_NO_ERROR };
     hth_task *task = &job->task;
@@ -307,8 +302,7 @@ static void prepare_elsewhere(hth_job *job, hth_lane_kind kind)
         task->bytes = task->bytes_copy;
     }
     job->is_preparing = true;
-    if ((task->request || task->bytes_copy) &&
-        hth_message_queue_put(job->jobs->lanes[kind].waiting, job) == HTH_MESSAGE_QUEUE_OK)
+    if ((task->request || task->bytes_copy) && hth_lane_put(job->jobs->lanes[kind].lane, task->front_salt, job))
         return;
     job->is_preparing = false;
     hth_api_fail(&error, HTH_API_OVERLOADED, NULL, "too many requests wait to be prepared; try again in a second");
@@ -418,17 +412,17 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
 static void start(hth_job *job)
 {
     if (job->task.kind == HTH_TASK_SLOT || job->task.kind == HTH_TASK_PREFIXES || job->task.kind == HTH_TASK_ADAPTERS) {
-        prepare_elsewhere(job, HTH_LANE_FILES);
+        prepare_elsewhere(job, HTH_JOB_LANE_FILES);
         return;
     }
     /* A query is joined with each document, so a short body may have many tokens. */
     if (job->task.n_bytes > QUICK_BYTES_MAX || job->task.n_known > 0 || job->task.api == HTH_API_RERANK) {
-        prepare_elsewhere(job, HTH_LANE_LARGE);
+        prepare_elsewhere(job, job->task.n_bytes > LARGE_BYTES_MAX ? HTH_JOB_LANE_HUGE : HTH_JOB_LANE_LARGE);
         return;
     }
     if (hth_task_read(&job->task)) {
         if (hth_task_is_complicated(&job->task)) {
-            prepare_elsewhere(job, HTH_LANE_COMPLICATED);
+            prepare_elsewhere(job, HTH_JOB_LANE_COMPLICATED);
             return;
         }
         job->is_preparing = true;

@@ -7,11 +7,11 @@
 #ifndef HTH_SERVER_WORKER_JOB_INSIDE_H
 #define HTH_SERVER_WORKER_JOB_INSIDE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/message_queue.h"
 #include "server/frames.h"
+#include "server/lane.h"
 #include "server/worker_job.h"
 
 /* Tokens and text of one reply that leave together: a step frame, or bytes of a stream. */
@@ -63,21 +63,20 @@ struct hth_job {
     hth_task task;
 };
 
-/* Each lane prepares requests one after the other on a thread of its own. */
-typedef enum hth_lane_kind {
-    HTH_LANE_LARGE,       /* long bodies: milliseconds */
-    HTH_LANE_COMPLICATED, /* grammars, tools: no bound is known */
-    HTH_LANE_FILES,       /* reads or writes files, so it waits for devices */
-    HTH_LANES,
-} hth_lane_kind;
+/* Requests are prepared by the threads of lanes. No kind of work waits for the next one, which takes longer. */
+typedef enum hth_job_lane_kind {
+    HTH_JOB_LANE_LARGE,       /* long bodies: milliseconds */
+    HTH_JOB_LANE_HUGE,        /* as long as they may be: seconds */
+    HTH_JOB_LANE_COMPLICATED, /* grammars, tools: no bound is known */
+    HTH_JOB_LANE_FILES,       /* reads or writes files, so it waits for devices; one after the other */
+    HTH_JOB_LANES,
+} hth_job_lane_kind;
 
-typedef struct hth_lane {
+typedef struct hth_job_lane {
     hth_jobs *jobs;
-    hth_lane_kind kind;
-    hth_message_queue *waiting;
-    pthread_t thread;
-    bool has_thread;
-} hth_lane;
+    hth_job_lane_kind kind;
+    hth_lane *lane;
+} hth_job_lane;
 
 struct hth_jobs {
     hth_jobs_options options;
@@ -91,7 +90,7 @@ struct hth_jobs {
     bool ends_lingering;
     hth_memo *prompts;
     hth_slot_memory *slots;
-    hth_lane lanes[HTH_LANES];
+    hth_job_lane lanes[HTH_JOB_LANES];
     hth_message_queue *prepared; /* has room for all */
     atomic_bool has_worked;      /* n_worked of a job has changed */
 
