@@ -700,6 +700,17 @@ typedef enum hearth_activity {
     HEARTH_UNLOADED = 3,
 } hearth_activity;
 
+/* How a model cuts text into tokens. The names are those of llama.cpp. */
+typedef enum hearth_vocabulary_type {
+    HEARTH_VOCABULARY_NONE = 0, /* there is none: the model takes and gives token ids only */
+    HEARTH_VOCABULARY_SPM = 1,  /* SentencePiece, byte-level BPE with byte fallback */
+    HEARTH_VOCABULARY_BPE = 2,  /* byte-level BPE */
+    HEARTH_VOCABULARY_WPM = 3,  /* WordPiece */
+    HEARTH_VOCABULARY_UGM = 4,  /* SentencePiece, Unigram */
+    HEARTH_VOCABULARY_RWKV = 5, /* greedy */
+    HEARTH_VOCABULARY_OTHER = 6,
+} hearth_vocabulary_type;
+
 typedef struct hearth_model_info {
     size_t struct_size;
     char name[128];
@@ -739,6 +750,7 @@ typedef struct hearth_model_info {
     uint64_t n_embed_inputs;   /* embedded since loading */
     uint64_t n_embed_ticks;    /* evaluations for them */
     bool deterministic;        /* as in the options */
+    hearth_vocabulary_type vocabulary_type;
 } hearth_model_info;
 
 /* Fill info (struct_size set by the caller). Never blocks behind a running request. */
@@ -873,17 +885,6 @@ HEARTH_API hearth_status hearth_detokenizer_finish(hearth_detokenizer *detokeniz
 HEARTH_API void hearth_detokenizer_free(hearth_detokenizer *detokenizer);
 
 /* ---- the vocabulary ---------------------------------------------------------------------------------------------- */
-
-/* How a model cuts text into tokens. The names are those of llama.cpp. */
-typedef enum hearth_vocabulary_type {
-    HEARTH_VOCABULARY_NONE = 0, /* there is none: the model takes and gives token ids only */
-    HEARTH_VOCABULARY_SPM = 1,  /* SentencePiece, byte-level BPE with byte fallback */
-    HEARTH_VOCABULARY_BPE = 2,  /* byte-level BPE */
-    HEARTH_VOCABULARY_WPM = 3,  /* WordPiece */
-    HEARTH_VOCABULARY_UGM = 4,  /* SentencePiece, Unigram */
-    HEARTH_VOCABULARY_RWKV = 5, /* greedy */
-    HEARTH_VOCABULARY_OTHER = 6,
-} hearth_vocabulary_type;
 
 /* "bpe". A static string. */
 HEARTH_API const char *hearth_vocabulary_type_name(hearth_vocabulary_type type);

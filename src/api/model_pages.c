@@ -3,6 +3,7 @@
  */
 #include "api/model_pages.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "api/error.h"
@@ -27,17 +28,54 @@ static const char *kind_of(const hearth_model_info *info)
     return strcmp(kind, "none") == 0 || strcmp(kind, "fallback") == 0 ? "completion" : "chat";
 }
 
+static const char *shown_name(const hth_api_listed_model *model)
+{
+    return model->shown ? model->shown : model->name;
+}
+
+static const char *shown_id(const hth_api_listed_model *model)
+{
+    return model->asked ? model->asked : shown_name(model);
+}
+
+/* The type of the weights, as files are called: "Q4_K_M"; "": unknown. */
+static void write_weight_type(const hearth_model_info *info, char out[sizeof(info->quant_type)])
+{
+    const size_t n = info && strcmp(info->quant_type, "unknown") != 0 ? strlen(info->quant_type) : 0;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)toupper((unsigned char)info->quant_type[i]);
+    out[n] = '\0';
+}
+
+/* With llama-server's names; the number of a vocabulary's type is also the engine's. */
+static json_t *meta_json(const hearth_model_info *info)
+{
+    char type[sizeof(info->quant_type)];
+    json_t *meta = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "n_ctx", (json_int_t)info->n_ctx, "n_ctx_train",
+                             (json_int_t)info->n_ctx_train, "n_vocab", (json_int_t)info->n_vocab, "n_embd",
+                             (json_int_t)info->n_embedding, "n_params", (json_int_t)info->n_params, "size",
+                             (json_int_t)info->file_bytes);
+
+    if (info->vocabulary_type != HEARTH_VOCABULARY_OTHER)
+        json_object_set_new(meta, "vocab_type", json_integer((json_int_t)info->vocabulary_type));
+    write_weight_type(info, type);
+    if (*type)
+        json_object_set_new(meta, "ftype", json_string(type));
+    return meta;
+}
+
 /* Clients that cut conversations read either "context_length" or "max_model_len". */
 static json_t *model_json(const hth_api_listed_model *model)
 {
-    const char *id = model->asked ? model->asked : model->name;
+    const char *id = shown_id(model);
     json_t *object =
         json_pack("{s:s, s:s, s:I, s:s, s:o, s:o}", "id", id, "object", "model", "created", model->created_s,
                   "owned_by", "hearth", "aliases", texts_json(model->aliases, model->n_aliases), "tags",
                   texts_json(model->tags, model->n_tags));
 
-    if (strcmp(id, model->name) != 0)
-        json_object_set_new(object, "root", json_string(model->name));
+    if (strcmp(id, shown_name(model)) != 0)
+        json_object_set_new(object, "root", json_string(shown_name(model)));
     if (model->status)
         json_object_set_new(object, "status",
                             json_pack("{s:s, s:b}", "value", model->status, "failed", model->has_failed));
@@ -46,21 +84,35 @@ static json_t *model_json(const hth_api_listed_model *model)
     json_object_set_new(object, "kind", json_string(kind_of(model->info)));
     json_object_set_new(object, "context_length", json_integer((json_int_t)model->info->n_ctx));
     json_object_set_new(object, "max_model_len", json_integer((json_int_t)model->info->n_ctx));
-    json_object_set_new(object, "meta",
-                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "n_ctx", (json_int_t)model->info->n_ctx, "n_ctx_train",
-                                  (json_int_t)model->info->n_ctx_train, "n_vocab", (json_int_t)model->info->n_vocab,
-                                  "n_params", (json_int_t)model->info->n_params, "size",
-                                  (json_int_t)model->info->file_bytes));
+    json_object_set_new(object, "meta", meta_json(model->info));
     return object;
+}
+
+/* llama-server's second list, which has the form of Ollama's. Its clients read texts where nothing is known. */
+static json_t *second_json(const hth_api_listed_model *model)
+{
+    const bool makes_vectors = model->info && !model->info->generates && model->info->embeds;
+    const char *family = model->info ? model->info->architecture : "";
+    char type[sizeof(model->info->quant_type)];
+
+    write_weight_type(model->info, type);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:[s], s:s, s:{s:s, s:s, s:s, s:[s], s:s, s:s}}", "name",
+        shown_id(model), "model", shown_id(model), "modified_at", "", "size", "", "digest", "", "type", "model",
+        "description", "", "tags", model->n_tags > 0 ? texts_json(model->tags, model->n_tags) : json_pack("[s]", ""),
+        "capabilities", makes_vectors ? "embedding" : "completion", "parameters", "", "details", "parent_model", "",
+        "format", "gguf", "family", family, "families", family, "parameter_size", "", "quantization_level", type);
 }
 
 void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buffer *out)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *second = json_array();
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         json_array_append_new(list, model_json(&models[i]));
-    hth_buffer_add_json_take(out, json_pack("{s:s, s:o}", "object", "list", "data", list));
+        json_array_append_new(second, second_json(&models[i]));
+    }
+    hth_buffer_add_json_take(out, json_pack("{s:s, s:o, s:o}", "object", "list", "data", list, "models", second));
 }
 
 void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
@@ -70,8 +122,8 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
 
 /* ---- llama.cpp's ---- */
 
-void hth_api_props_write(const hearth_model_info *info, const char *file, const hth_api_defaults *defaults,
-                         hth_buffer *out)
+void hth_api_props_write(const hearth_model_info *info, const char *name, const char *file,
+                         const hth_api_defaults *defaults, hth_buffer *out)
 {
     hearth_request request = hearth_request_default();
     hearth_sampling sampling = hearth_sampling_default();
@@ -81,13 +133,13 @@ void hth_api_props_write(const hearth_model_info *info, const char *file, const 
     if (defaults)
         hth_api_defaults_fill(defaults, &request, &sampling);
     request.sampling = &sampling;
-    hth_buffer_add_json_take(
-        out,
-        json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "default_generation_settings", "n_ctx",
-                  (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request), "n_ctx_train",
-                  (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel, "model_alias", info->name,
-                  "model_path", base ? base : json_string(info->name), "chat_template_kind", info->chat_template_kind,
-                  "deterministic", info->deterministic, "build_info", "hearth-" HEARTH_VERSION));
+    hth_buffer_add_json_take(out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:b, s:s}",
+                                            "default_generation_settings", "n_ctx", (json_int_t)info->n_ctx, "params",
+                                            hth_api_native_settings(&request), "n_ctx_train",
+                                            (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel,
+                                            "model_alias", name, "model_path", base ? base : json_string(info->name),
+                                            "chat_template_kind", info->chat_template_kind, "deterministic",
+                                            info->deterministic, "build_info", "hearth-" HEARTH_VERSION));
 }
 
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)

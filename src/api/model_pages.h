@@ -10,7 +10,8 @@
 /* A model in a list. */
 typedef struct hth_api_listed_model {
     const char *name;
-    const char *asked; /* the name in the request, which the object shows; NULL: the model's own name */
+    const char *shown; /* the name that clients see; NULL: the model's own name */
+    const char *asked; /* the name in the request, which the object shows; NULL: the one before */
     json_int_t created_s;
     const hearth_model_info *info; /* NULL: the model is not loaded */
     uint64_t file_bytes;           /* of its files, also before it is loaded; 0: unknown */
@@ -28,11 +29,11 @@ void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buff
 void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out);
 
 /*
- * GET /props. file is the path of the loaded model, whose base name is shown. defaults (NULL: none) are the server's
+ * GET /props. name is the one that clients see. file is the path of the loaded model, whose base name is shown. defaults (NULL: none) are the server's
  * defaults of requests.
  */
-void hth_api_props_write(const hearth_model_info *info, const char *file, const hth_api_defaults *defaults,
-                         hth_buffer *out);
+void hth_api_props_write(const hearth_model_info *info, const char *name, const char *file,
+                         const hth_api_defaults *defaults, hth_buffer *out);
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out);
 /* GET /health. problem NULL: the server is well (200); otherwise the reason why it is not (503). Returns the status. */
 int hth_api_health_write(const char *problem, hth_buffer *out);

@@ -194,6 +194,15 @@ static void add_original(const hth_serve_loader *l, hth_serve_model *model, cons
     model->aliases[model->n_aliases++] = original;
 }
 
+/* As in llama-server, it is the name that clients see, unless the model was given a name. */
+static const char *first_alias(const hth_serve_model *model)
+{
+    for (size_t i = 0; i < model->n_aliases; i++)
+        if (!strchr(model->aliases[i], '*'))
+            return model->aliases[i];
+    return NULL;
+}
+
 /* Add a model given as "FILE" or "NAME=FILE". */
 static void add_flag_model(hth_serve_loader *l, const char *given)
 {
@@ -206,6 +215,7 @@ static void add_flag_model(hth_serve_loader *l, const char *given)
     model.name = is_made ? hth_file_name_safe(l->pool, original, n) : original;
     if (is_made && model.name && is_given(l, model.name, given))
         model.name = hth_file_name_parted(l->pool, model.name, given);
+    model.shown = path == given ? first_alias(&model) : NULL;
     model.setup.path = hth_model_source_downloaded(l->pool, path, l->problems);
     if (!model.name) {
         (void)hth_serve_no_memory(l);

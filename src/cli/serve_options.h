@@ -29,6 +29,7 @@ typedef enum hth_serve_start { HTH_START_AT_ONCE, HTH_START_ON_DEMAND } hth_serv
 /* One model, or the options of all models. */
 typedef struct hth_serve_model {
     const char *name;
+    const char *shown; /* to clients; NULL: the name */
     hth_model_setup setup;
     hth_serve_start start;
     uint32_t unload_after_ms;

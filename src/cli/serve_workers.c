@@ -90,12 +90,17 @@ static bool make_worker(const hth_serve_loader *l, const hth_serve_model *model,
     add_arguments(l, &hth_worker_request_options, &l->o->server, &usual_server, arguments);
     add_arguments(l, &hth_worker_stream_options, &l->o->server, &usual_server, arguments);
     add_arguments(l, &hth_worker_slot_options, &l->o->server, &usual_server, arguments);
+    if (model->shown) {
+        add_argument(l, arguments, "--shown-name");
+        add_argument(l, arguments, model->shown);
+    }
     list = hth_pool_alloc(l->pool, (arguments->n + 1) * sizeof(*list));
     if (arguments->failed || !list)
         return hth_serve_no_memory(l);
     memcpy(list, arguments->list, arguments->n * sizeof(*list));
     *out = (hth_server_model){
         .name = model->name,
+        .shown = model->shown,
         .worker = list,
         .ram_bytes = model->setup.runtime.cache_disabled ? 0 : model->setup.runtime.ram_bytes_max,
         .on_demand = model->start == HTH_START_ON_DEMAND,

@@ -28,6 +28,7 @@ typedef struct worker_options {
     int32_t ram_fd;
     uint64_t ram_share;
     const char *adapter_state;
+    const char *shown_name;
     uint32_t drain_ms;
     uint32_t save_ms;
     hth_server_options server; /* the options of its tables for workers */
@@ -90,6 +91,8 @@ static const hth_option rows[] = {
       .offset = AT(ram_share), .low = 0 },
     { "lora-state", 0, HTH_OPTION_TEXT, "JSON",
       "adapters that were loaded, and scales that were set, in the worker before", .offset = AT(adapter_state) },
+    { "shown-name", 0, HTH_OPTION_TEXT, "NAME", "name in replies and pages for clients (default: that of --name)",
+      .offset = AT(shown_name) },
     { "measure", 0, HTH_OPTION_FLAG, NULL,
       "do not load the model: print the bytes that it would take, from the metadata of its file",
       .offset = AT(measures) },
@@ -210,6 +213,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .model = &model,
         .adapters = &options->setup.adapters,
         .adapter_state = options->adapter_state,
+        .shown_name = options->shown_name,
         .socket_path = options->socket_path,
         .status_fd = options->status_fd,
         .control_fd = options->control_fd,

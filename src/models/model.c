@@ -302,6 +302,7 @@ hearth_status hearth_model_info_get(hearth_model *model, hearth_model_info *info
     filled.n_ctx_train = model->info.n_ctx_train;
     filled.n_vocab = model->info.n_vocab;
     filled.n_layers = model->info.n_layers;
+    filled.vocabulary_type = model->info.vocabulary_type;
     filled.block_tokens = HTH_BLOCK_TOKENS;
     filled.rows_are_blocks = model->place.kind != HTH_MODEL_RECURRENT && model->place.kind != HTH_MODEL_UNCACHED;
     memcpy(filled.ctx_params_hash, model->place.keyspace.ctx_params_hash, sizeof(filled.ctx_params_hash));

@@ -204,8 +204,7 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
           set(page, "supervision", supervision_json(options)) && set(page, "residency", residency_json(options)) &&
           set(page, "pressure", pressure_json(options)) && set(page, "streams", streams_json(options)) &&
           set(page, "log", log_json(options)) && set(page, "props", json_boolean(options->allows_props)) &&
-          set(page, "no_slots", json_boolean(options->no_slots)) &&
-          set(page, "no_ui", json_boolean(options->no_ui)) &&
+          set(page, "no_slots", json_boolean(options->no_slots)) && set(page, "no_ui", json_boolean(options->no_ui)) &&
           set(page, "models_dir", text_json(options->models_folder)) &&
           set(page, "models_dir_names",
               text_json(options->models_folder_names == HTH_FOLDER_NAMES_METADATA ? "metadata" : "file")) &&

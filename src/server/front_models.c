@@ -57,6 +57,7 @@ static hth_api_listed_model listed(const hth_front *front, const hth_server_mode
 {
     hth_api_listed_model model = {
         .name = of->name,
+        .shown = of->shown,
         .created_s = front->started_s,
         .file_bytes = hth_model_files_bytes(of->path),
         .aliases = of->aliases,

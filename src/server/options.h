@@ -32,7 +32,8 @@ typedef enum hth_residency_mode { HTH_RESIDENCY_AUTOMATIC, HTH_RESIDENCY_EXTERNA
 typedef enum hth_folder_names { HTH_FOLDER_NAMES_FILE, HTH_FOLDER_NAMES_METADATA } hth_folder_names;
 
 typedef struct hth_server_model {
-    const char *name; /* the name that clients use */
+    const char *name;  /* the name that clients use */
+    const char *shown; /* the name in lists and replies; NULL: the same */
     /* Options of its worker's command line, ending with NULL: "--model", "x.gguf", "--name", "x", ... */
     const char *const *worker;
     uint64_t ram_bytes;         /* of its RAM tier, in memory that the front holds; 0: the worker keeps its own */

@@ -316,10 +316,11 @@ static void loaded(worker *w)
     w->self.model = w->model;
     w->self.defaults = &w->defaults;
     w->self.name = w->name;
+    w->self.shown = w->options->shown_name ? w->options->shown_name : w->name;
     w->self.file = w->options->model_path;
     w->self.created_s = (json_int_t)hth_os_unix_seconds();
     w->self.problem = NULL;
-    hth_jobs_set_model(w->self.jobs, w->model, w->name);
+    hth_jobs_set_model(w->self.jobs, w->model, w->name, w->self.shown);
     if (w->page)
         publish_numbers(w);
     if (w->options->sandbox)
@@ -610,6 +611,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     w->self.problem = w->loading_problem;
     w->self.live_adapters = &w->live_adapters;
     w->self.name = w->name;
+    w->self.shown = w->options->shown_name ? w->options->shown_name : w->name;
     w->self.file = w->options->model_path;
     failed = pthread_create(&w->loading_thread, NULL, load, w);
     if (failed)

@@ -19,6 +19,7 @@ typedef struct hth_worker_options {
     const hearth_runtime_options *runtime; /* log included */
     const hearth_model_options *model;     /* without callbacks */
     const hth_adapter_specs *adapters;
+    const char *shown_name;    /* in replies; NULL: the model's name */
     const char *adapter_state; /* adapter_state.h: of the worker before; NULL: none */
     const char *socket_path;
     int status_fd; /* of the status page; -1: none */

@@ -148,10 +148,11 @@ hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hear
     return HEARTH_OK;
 }
 
-void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name)
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name, const char *shown)
 {
     jobs->model = model;
     jobs->name = name;
+    jobs->shown = shown;
 }
 
 size_t hth_jobs_n(const hth_jobs *jobs)
@@ -386,6 +387,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .limits = jobs->options.limits,
         .defaults = jobs->options.defaults,
         .model_name = jobs->name,
+        .shown_name = jobs->shown,
         .model_digest = jobs->model_digest,
         .kind = kind,
         .api = api,

@@ -30,8 +30,8 @@ typedef struct hth_jobs_options {
 
 /* Starts the threads of the lanes. HEARTH_NO_MEMORY, HEARTH_IO. */
 hearth_status hth_jobs_new(const hth_jobs_options *options, hth_jobs **out, hearth_error *err);
-/* The model is loaded; it outlives the jobs, and may not take requests yet. name: the model's name in replies. */
-void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name);
+/* The model is loaded; it outlives the jobs, and may not take requests yet. shown: its name in replies. */
+void hth_jobs_set_model(hth_jobs *jobs, hearth_model *model, const char *name, const char *shown);
 /* The model takes requests: waiting jobs go on. digest identifies the model (the MODEL frame). */
 void hth_jobs_set_digest(hth_jobs *jobs, const uint8_t digest[HTH_FRAME_MODEL_BYTES]);
 /* After the end of every exchange. Blocks until all preparations and submitted replies have ended. Accepts NULL. */

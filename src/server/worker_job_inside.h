@@ -81,7 +81,7 @@ typedef struct hth_job_lane {
 struct hth_jobs {
     hth_jobs_options options;
     hearth_model *model; /* NULL: not loaded yet */
-    const char *name;
+    const char *name, *shown;
     bool has_digest; /* the model takes requests */
     uint8_t model_digest[HTH_FRAME_MODEL_BYTES];
     hth_job *list;

@@ -63,7 +63,9 @@ static void reply_page(hth_http_exchange *exchange, int status, hth_buffer *body
 static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_route_kind kind)
 {
     hearth_model_info info = { .struct_size = sizeof(info) };
-    hth_api_listed_model listed = { .name = self->name, .created_s = self->created_s, .info = &info };
+    hth_api_listed_model listed = {
+        .name = self->name, .shown = self->shown, .created_s = self->created_s, .info = &info
+    };
     hth_buffer body = { .text = NULL };
     int status = 200;
 
@@ -75,7 +77,7 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
     case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(&listed, 1, &body); break;
     case HTH_ROUTE_OLLAMA_VERSION: hth_api_ollama_version_write(&body); break;
     case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
-    case HTH_ROUTE_PROPS: hth_api_props_write(&info, self->file, self->defaults, &body); break;
+    case HTH_ROUTE_PROPS: hth_api_props_write(&info, self->shown, self->file, self->defaults, &body); break;
     case HTH_ROUTE_SLOTS: hth_api_slots_write(&info, &body); break;
     default: status = hth_api_health_write(self->problem, &body); break;
     }

@@ -13,6 +13,7 @@ typedef struct hth_worker_self {
     const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
     const hth_api_defaults *defaults;              /* of requests; NULL without a model */
     const char *name;                              /* of the model */
+    const char *shown;                             /* its name for clients */
     const char *file;                              /* of the model */
     const char *problem;                           /* why no model takes requests; NULL: one does */
     json_int_t created_s;                          /* Unix time when the model was loaded */

@@ -218,7 +218,7 @@ static const char *shown_model(const hth_task *task)
 {
     const char *named = task->request->model; /* clients compare it with the requested name */
 
-    return named && *named ? named : task->model_name;
+    return named && *named ? named : task->shown_name;
 }
 
 /* Take the slot that will remember the first reply. A number that does not exist is ignored, with a note. */

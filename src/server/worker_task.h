@@ -43,7 +43,7 @@ typedef struct hth_task {
     const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* NULL: none */
-    const char *model_name;
+    const char *model_name, *shown_name;
     const uint8_t *model_digest; /* [HTH_FRAME_MODEL_BYTES], without adapters */
     hth_task_kind kind;
     hth_api_kind api;

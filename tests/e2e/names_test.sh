@@ -115,3 +115,21 @@ ask 200 /v1/models/with%20space%20%28Q4%29; expect root "$(value r.root)" with-s
 ask 200 /v1/models/%E6%A8%A1%E5%9E%8B; expect root "$(value r.root)" model
 ask 200 /v1/models/more/tiny; expect id "$(value r.id)" more/tiny
 serve_stop
+
+# As in llama-server, the first alias that is no pattern is the name that clients see; its own name still works.
+cp "$tiny" "$work/own.gguf"
+serve -m "$work/own.gguf" --alias 'claude-*,seen,also' --cache "$work/kv"
+ask 200 /completion '{"prompt":"Once","n_predict":2}'; expect "the model of a reply" "$(value r.model)" seen
+ask 200 /v1/completions '{"model":"own","prompt":"Once","max_tokens":2}'; expect "the model of a reply" "$(value r.model)" own
+ask 200 /v1/models
+expect "the list" "$(value 'r.data.map((m) => m.id + m.aliases.join()).join()')" 'seenclaude-*,seen,also'
+expect "the second list" "$(value 'r.models.map((m) => m.name + m.model).join()')" seenseen
+expect "what is known of it" \
+  "$(value '["vocab_type", "n_vocab", "n_ctx_train", "n_embd", "n_params", "size", "ftype"].filter((k) => r.data[0].meta[k]).length')" 7
+ask 200 /props; expect model_alias "$(value r.model_alias)" seen
+ask 200 /v1/models/own; expect id "$(value r.id)" own; expect root "$(value r.root)" seen
+ask 200 /v1/models/seen; expect root "$(value r.root)" undefined
+serve_stop
+serve -m "own=$work/own.gguf" --alias seen --cache "$work/kv"
+ask 200 /completion '{"prompt":"Once","n_predict":2}'; expect "the model of a reply" "$(value r.model)" own
+serve_stop

@@ -607,6 +607,7 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     json_t *got;
 
     assert_int_equal(hearth_model_info_get(f->model, &info, NULL), HEARTH_OK);
+    info.vocabulary_type = HEARTH_VOCABULARY_BPE;
     hth_api_models_write(listed, 2, &out);
     got = hth_test_json(hth_buffer_text(&out));
     assert_string_equal(hth_test_text_at(got, "object"), "list");
@@ -619,6 +620,23 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     assert_null(hth_test_at(got, "data.0.root"));
     assert_int_equal(json_array_size(hth_test_at(got, "data.1.aliases")), 0);
     assert_null(hth_test_at(got, "data.1.kind")); /* it is not known before it is loaded */
+    assert_int_equal(json_integer_value(hth_test_at(got, "data.0.meta.vocab_type")), info.vocabulary_type);
+    assert_int_equal(json_integer_value(hth_test_at(got, "data.0.meta.n_embd")), info.n_embedding);
+    assert_string_equal(hth_test_text_at(got, "models.0.name"), "a");
+    assert_string_equal(hth_test_text_at(got, "models.0.model"), "a");
+    assert_string_equal(hth_test_text_at(got, "models.0.capabilities.0"), "completion");
+    assert_string_equal(hth_test_text_at(got, "models.0.details.format"), "gguf");
+    assert_string_equal(hth_test_text_at(got, "models.1.details.family"), "");
+    hth_buffer_clear(&out);
+    listed[0].shown = "gpt-4o";
+    (void)strcpy(info.quant_type, "q4_k_m");
+    hth_api_models_write(listed, 2, &out);
+    got = hth_test_json(hth_buffer_text(&out));
+    assert_string_equal(hth_test_text_at(got, "data.0.id"), "gpt-4o");
+    assert_null(hth_test_at(got, "data.0.root"));
+    assert_string_equal(hth_test_text_at(got, "data.0.meta.ftype"), "Q4_K_M");
+    assert_string_equal(hth_test_text_at(got, "models.0.name"), "gpt-4o");
+    listed[0].shown = NULL;
     hth_buffer_clear(&out);
     listed[0].asked = "gpt-4o";
     (void)strcpy(info.chat_template_kind, "none");
@@ -628,15 +646,15 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     assert_string_equal(hth_test_text_at(got, "root"), "a");
     assert_string_equal(hth_test_text_at(got, "kind"), "completion");
     hth_buffer_clear(&out);
-    hth_api_props_write(&info, "/home/me/models/tiny-Q4.gguf", NULL, &out);
+    hth_api_props_write(&info, "alias", "/home/me/models/tiny-Q4.gguf", NULL, &out);
     got = hth_test_json(hth_buffer_text(&out));
     assert_string_equal(hth_test_text_at(got, "model_path"), "tiny-Q4.gguf");
-    assert_string_equal(hth_test_text_at(got, "model_alias"), info.name);
+    assert_string_equal(hth_test_text_at(got, "model_alias"), "alias");
     assert_null(strstr(hth_buffer_text(&out), "/home"));
     assert_int_equal(json_integer_value(hth_test_at(got, "total_slots")), info.n_parallel);
     assert_int_equal(json_integer_value(hth_test_at(got, "default_generation_settings.params.top_k")), 40);
     hth_buffer_clear(&out);
-    hth_api_props_write(&info, "tiny.gguf", NULL, &out);
+    hth_api_props_write(&info, info.name, "tiny.gguf", NULL, &out);
     assert_non_null(strstr(hth_buffer_text(&out), "\"tiny.gguf\""));
     hth_buffer_clear(&out);
     hth_api_slots_write(&info, &out);
