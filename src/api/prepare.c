@@ -153,14 +153,12 @@ static bool append_text(hearth_model *model, const char *text, unsigned flags, h
 }
 
 /* Append the tokens of a rendered conversation. */
-static bool append_chat(hearth_model *model, const hearth_chat_prompt *chat, hearth_token **tokens, size_t *n,
-                        hth_api_error *error)
+static bool append_chat(hearth_model *model, const hearth_chat_prompt *chat, unsigned flags, hearth_token **tokens,
+                        size_t *n, hth_api_error *error)
 {
-    const hth_prompt_source source = { .text = chat->text,
-                                       .n_bytes = chat->n_bytes,
-                                       .flags = HEARTH_TOKENIZE_SPECIAL,
-                                       .no_cache_read = true,
-                                       .chat = chat };
+    const hth_prompt_source source = {
+        .text = chat->text, .n_bytes = chat->n_bytes, .flags = flags, .no_cache_read = true, .chat = chat
+    };
     hth_prompt_tokens made;
     hearth_token *grown;
     hearth_error err;
@@ -190,7 +188,7 @@ static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, 
         hearth_token *grown;
 
         if (piece->chat) {
-            if (!append_chat(model, piece->chat, out, &n, error))
+            if (!append_chat(model, piece->chat, HEARTH_TOKENIZE_SPECIAL, out, &n, error))
                 return false;
             continue;
         }
@@ -567,7 +565,7 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
     if (!render(model, request, &chat, NULL, error))
         return false;
-    ok = append_text(model, chat->text, HTH_TOKENIZE_CHAT, &tokens, &n, error);
+    ok = append_chat(model, chat, HTH_TOKENIZE_CHAT, &tokens, &n, error);
     free(tokens);
     hearth_chat_prompt_free(chat);
     *n_out = n;

@@ -29,7 +29,8 @@ enum {
 
 typedef struct answer {
     hearth_explanation explanation;
-    char *before; /* text before the token where the prompt parted; NULL: it did not */
+    char *before;   /* text before the token where the prompt parted; NULL: it did not */
+    size_t n_plain; /* names of control tokens in the messages, which are text */
 } answer;
 
 static void say_error(const hearth_error *err)
@@ -126,6 +127,7 @@ static hearth_status ask(hearth_model *model, const hth_run_options *options, an
     status = hth_prompt_render(model, options, text, &request, err);
     if (status == HEARTH_OK)
         status = hearth_explain(model, &request, &out->explanation, err);
+    out->n_plain = request.chat ? request.chat->n_plain : 0;
     if (status == HEARTH_OK && out->explanation.left_at < out->explanation.prompt_tokens)
         status = text_before(model, &request, &out->explanation, &out->before, err);
     hearth_chat_prompt_free(request.chat);
@@ -138,12 +140,12 @@ static hearth_status ask(hearth_model *model, const hth_run_options *options, an
 static bool print_answer_json(const answer *a)
 {
     const hearth_explanation *e = &a->explanation;
-    json_t *object =
-        json_pack("{s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s?, s:s}", "prompt_tokens",
-                  (json_int_t)e->prompt_tokens, "known_tokens", (json_int_t)e->known_tokens, "history_tokens",
-                  (json_int_t)e->history_tokens, "knows_logits", (int)e->knows_logits, "tier",
-                  hearth_tier_name(e->tier), "miss", hearth_miss_name(e->miss), "left_at", (json_int_t)e->left_at,
-                  "left_text", e->left_text, "left_kind", e->left_kind, "text_before", a->before, "detail", e->detail);
+    json_t *object = json_pack("{s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s?, s:s}", "prompt_tokens",
+                               (json_int_t)e->prompt_tokens, "known_tokens", (json_int_t)e->known_tokens,
+                               "history_tokens", (json_int_t)e->history_tokens, "plain_names", (json_int_t)a->n_plain,
+                               "knows_logits", (int)e->knows_logits, "tier", hearth_tier_name(e->tier), "miss",
+                               hearth_miss_name(e->miss), "left_at", (json_int_t)e->left_at, "left_text", e->left_text,
+                               "left_kind", e->left_kind, "text_before", a->before, "detail", e->detail);
     char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
     bool written = text && puts(text) >= 0;
 
@@ -177,6 +179,9 @@ static bool print_answer(const answer *a)
     printf("%s\n", e->knows_logits ? ", with the scores for the first token of the reply" : "");
     if (e->history_tokens > 0)
         printf("history  the first %" PRIu32 " are the tokens of an earlier conversation\n", e->history_tokens);
+    if (a->n_plain > 0)
+        printf("text     %zu %s in the messages, read as text\n", a->n_plain,
+               a->n_plain == 1 ? "name of a control token" : "names of control tokens");
     printf("reason   %s\n", hearth_miss_name(e->miss));
     if (e->left_at > 0 && e->left_at < e->prompt_tokens) {
         printf("left at  token %" PRIu32 ": ", e->left_at + 1);

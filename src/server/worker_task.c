@@ -291,14 +291,15 @@ static void explain(hth_task *task)
     normalized = json_array();
     for (size_t i = 0; i < task->request->n_normalized; i++)
         json_array_append_new(normalized, json_string(task->request->normalized[i]));
-    hth_buffer_add_json_take(&task->answer,
-                             json_pack("{s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o}", "prompt_tokens",
-                                       (json_int_t)about.prompt_tokens, "known_tokens", (json_int_t)about.known_tokens,
-                                       "history_tokens", (json_int_t)n_history, "knows_logits", about.knows_logits,
-                                       "tier", hearth_tier_name(about.tier), "miss", hearth_miss_name(about.miss),
-                                       "left_at", (json_int_t)about.left_at, "left_text", about.left_text, "left_kind",
-                                       about.left_kind, "detail", about.detail, "ignored", task->request->notes.text,
-                                       "normalized", normalized));
+    hth_buffer_add_json_take(
+        &task->answer,
+        json_pack("{s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o}", "prompt_tokens",
+                  (json_int_t)about.prompt_tokens, "known_tokens", (json_int_t)about.known_tokens, "history_tokens",
+                  (json_int_t)n_history, "plain_names",
+                  (json_int_t)(task->prepared.chat ? task->prepared.chat->n_plain : 0), "knows_logits",
+                  about.knows_logits, "tier", hearth_tier_name(about.tier), "miss", hearth_miss_name(about.miss),
+                  "left_at", (json_int_t)about.left_at, "left_text", about.left_text, "left_kind", about.left_kind,
+                  "detail", about.detail, "ignored", task->request->notes.text, "normalized", normalized));
 }
 
 /* ---- embeddings ---- */
