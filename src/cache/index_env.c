@@ -24,6 +24,9 @@
  *
  * Damage belongs to the environment in which it was met. It is noted under env_lock or write_lock, while that
  * environment is still in use.
+ *
+ * LMDB never makes its files shorter. If somebody else does, the next transaction sees it (map_size.h), and the
+ * environment is damaged.
  */
 #include "cache/index_env.h"
 
@@ -42,6 +45,7 @@
 
 #include "base/grow.h"
 #include "base/os.h"
+#include "cache/map_size.h"
 
 #define MAP_BYTES_MIN ((size_t)16 << 20)
 #define MAP_BYTES_MAX ((size_t)64 << 30)
@@ -64,6 +68,9 @@ typedef struct environment {
     uint64_t device; /* of data.mdb, to notice its replacement */
     uint64_t inode;
     uint64_t lock_inode; /* of lock.mdb */
+    uint64_t page_bytes;
+    hth_map_size data; /* data.mdb; LMDB owns the descriptor */
+    hth_map_size lock; /* lock.mdb; ours, closed behind mdb, because closing it drops LMDB's locks */
     MDB_txn *pool[POOL_MAX];
     size_t n_pool;
 } environment;
@@ -108,6 +115,7 @@ static bool is_damage(int rc)
     case MDB_CURSOR_FULL:
     case MDB_PAGE_FULL:
     case MDB_BAD_TXN:
+    case MDB_BAD_RSLOT: /* another process lengthened lock.mdb */
     case MDB_BAD_DBI: return true;
     default: return false;
     }
@@ -157,6 +165,34 @@ hearth_status hth_index_env_fail(const hth_index_env *env, int rc, const char *w
     if (rc > 0)
         return hth_fail_errno(err, rc, "%s: cache index in '%s'", what, env->directory);
     return hth_fail(err, HEARTH_IO, "%s: cache index in '%s': %s", what, env->directory, mdb_strerror(rc));
+}
+
+/* ---- the sizes of the files ---- */
+
+/*
+ * Can the maps of the environment in use be read? A file that became shorter is damaged. A data file that is shorter
+ * than its meta page says may be sound: a page that a transaction takes and frees is counted but never written. Under
+ * env_lock, shared, or write_lock.
+ */
+static bool is_whole(hth_index_env *env)
+{
+    environment *now = &env->now;
+    bool data_was_cut = false, lock_was_cut = false;
+    uint64_t n_bytes;
+    MDB_envinfo info;
+
+    if (hth_map_size_look(&now->data, 0, &data_was_cut) != 0 || hth_map_size_look(&now->lock, 0, &lock_was_cut) != 0)
+        return false;
+    if (data_was_cut || lock_was_cut) {
+        atomic_store(&env->is_damaged, true);
+        warn_once(env, data_was_cut ? "data.mdb became shorter" : "lock.mdb became shorter", MDB_CORRUPTED);
+        return false;
+    }
+    if (mdb_env_info(now->mdb, &info) != 0)
+        return false;
+    n_bytes = (info.me_last_pgno + 1) * now->page_bytes;
+    return n_bytes <= atomic_load(&now->data.n_bytes) || n_bytes > info.me_mapsize ||
+           hth_map_size_look(&now->data, n_bytes, &data_was_cut) == 0;
 }
 
 /* ---- opening ---- */
@@ -325,17 +361,19 @@ static void environment_close(environment *e)
 {
     while (e->n_pool > 0)
         mdb_txn_abort(e->pool[--e->n_pool]);
-    if (e->mdb)
+    if (e->mdb) {
         mdb_env_close(e->mdb);
+        (void)close(e->lock.fd);
+    }
     *e = (environment){ .mdb = NULL };
 }
 
 /*
  * LMDB writes to its lock file through a map. That ends the process (SIGBUS) when the device has no block left for a
  * page. So allocate the whole file before. Under the directory's lock, and only while this process does not have the
- * file open: closing it here would drop LMDB's locks.
+ * file open. 0, or an errno; *fd_out is open on success.
  */
-static int allocate_lock_file(const hth_index_env *env)
+static int allocate_lock_file(const hth_index_env *env, int *fd_out)
 {
     char path[PATH_BYTES];
     struct stat st;
@@ -349,8 +387,12 @@ static int allocate_lock_file(const hth_index_env *env)
     /* LMDB derives the number of readers from the size, so a file that others may have open keeps its size. */
     if (fstat(fd, &st) != 0 || hth_os_file_allocate(fd, 0, st.st_size > 0 ? (uint64_t)st.st_size : LOCK_BYTES) != 0)
         rc = errno;
-    (void)close(fd);
-    return rc == ENOSPC || rc == EDQUOT || rc == EFBIG ? rc : 0; /* some file systems cannot allocate */
+    if (rc == ENOSPC || rc == EDQUOT || rc == EFBIG) {
+        (void)close(fd);
+        return rc;
+    }
+    *fd_out = fd; /* some file systems cannot allocate */
+    return 0;
 }
 
 /* Open the files at env->path. */
@@ -360,17 +402,23 @@ static int open_files(const hth_index_env *env, environment *out)
     MDB_envinfo info;
     hth_fs_stat st;
     char path[PATH_BYTES];
+    MDB_stat db;
     int rc;
 
-    rc = allocate_lock_file(env);
-    if (rc == 0)
-        rc = mdb_env_create(&e.mdb);
+    rc = allocate_lock_file(env, &e.lock.fd);
     if (rc != 0)
         return rc;
+    rc = mdb_env_create(&e.mdb);
+    if (rc != 0) {
+        (void)close(e.lock.fd);
+        return rc;
+    }
     if ((rc = mdb_env_set_maxdbs(e.mdb, N_DBS)) != 0 || (rc = mdb_env_set_maxreaders(e.mdb, READERS_MAX)) != 0 ||
         (rc = mdb_env_open(e.mdb, env->path, MDB_NOSYNC | MDB_NOTLS, 0600)) != 0 || (rc = lengthen(e.mdb)) != 0 ||
-        (rc = mdb_env_info(e.mdb, &info)) != 0)
+        (rc = mdb_env_info(e.mdb, &info)) != 0 || (rc = mdb_env_stat(e.mdb, &db)) != 0 ||
+        (rc = mdb_env_get_fd(e.mdb, &e.data.fd)) != 0)
         goto out;
+    e.page_bytes = db.ms_psize;
     if (info.me_mapsize < MAP_BYTES_MIN && (rc = mdb_env_set_mapsize(e.mdb, MAP_BYTES_MIN)) != 0)
         goto out;
     (void)mdb_reader_check(e.mdb, NULL); /* dead readers only make the file grow */
@@ -384,10 +432,12 @@ static int open_files(const hth_index_env *env, environment *out)
         goto out;
     e.device = st.device;
     e.inode = st.inode;
+    e.data.n_bytes = st.bytes;
     rc = join(path, env->path, "lock.mdb") ? -hth_fs_stat_path(env->fs, path, &st) : ENAMETOOLONG;
     if (rc != 0)
         goto out;
     e.lock_inode = st.inode;
+    e.lock.n_bytes = st.bytes;
     *out = e;
     return 0;
 out:
@@ -575,7 +625,7 @@ int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out)
         int rc;
 
         pthread_rwlock_rdlock(&env->env_lock);
-        if (env->now.mdb && !atomic_load(&env->is_damaged))
+        if (env->now.mdb && !atomic_load(&env->is_damaged) && is_whole(env))
             txn = pool_take(env);
         if (!txn) {
             pthread_rwlock_unlock(&env->env_lock);
@@ -613,7 +663,7 @@ static void refresh_locked(hth_index_env *env, bool retry_absent)
     char data[PATH_BYTES];
     hth_fs_stat st = { .inode = 0 };
 
-    if (env->now.mdb && !atomic_load(&env->is_damaged)) {
+    if (env->now.mdb && !atomic_load(&env->is_damaged) && is_whole(env)) {
         int result = join(data, env->path, "data.mdb") ? hth_fs_stat_path(env->fs, data, &st) : -ENAMETOOLONG;
 
         if (result == 0 ? st.device == env->now.device && st.inode == env->now.inode : result != -ENOENT)

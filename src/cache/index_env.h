@@ -45,8 +45,8 @@ typedef struct hth_index_read {
 
 /*
  * Begin a read transaction; 0 or an LMDB code or errno. The same thread must end it soon: until then the map cannot
- * grow and the environment cannot be replaced. Any thread; waits for no other process, makes no system call and
- * allocates nothing. A few dozen reads may run at once; for further ones the index is absent.
+ * grow and the environment cannot be replaced. Any thread; waits for no other process, makes no system call
+ * but fstat and allocates nothing. A few dozen reads may run at once; for further ones the index is absent.
  */
 int hth_index_env_read_begin(hth_index_env *env, hth_index_read *out);
 /* rc: the result of the reads. Damage is noted of the environment that was read, even if another one follows it. */

@@ -28,7 +28,7 @@ void hth_notifier_close(hth_notifier *notifier); /* accepts NULL; no thread wait
 
 /* Any thread may call these. */
 void hth_notifier_notify(hth_notifier *notifier);
-uint32_t hth_notifier_count(const hth_notifier *notifier);
+uint32_t hth_notifier_count(hth_notifier *notifier);
 /* Sleep until the count differs from seen, or for timeout_ms; may return early. */
 void hth_notifier_wait(hth_notifier *notifier, uint32_t seen, uint32_t timeout_ms);
 

@@ -243,6 +243,65 @@ IN_FIXTURE(an_index_that_lost_its_end_is_replaced_at_the_first_sign_of_damage)
     hth_index_close(index);
 }
 
+/* Cut a file of the environment under open users of it. Each access behind its end would end this process. */
+static void cut_in_use(fixture *f, const char *size)
+{
+    hth_index *index = open_complete(f);
+    hth_row_meta rows[500];
+    char command[9000];
+    bool found;
+
+    for (uint32_t i = 0; i < 500; i++)
+        rows[i] = row_at(3, i);
+    assert_int_equal(test_index_publish(index, rows, 500), HEARTH_OK);
+    assert_true(has(index, &rows[499]));
+    (void)snprintf(command, sizeof(command), "cd %s/v3-* && truncate -s %s", f->index, size);
+    f->n_warnings = 0;
+    assert_int_equal(system(command), 0);
+    for (uint32_t i = 0; i < 500; i++) /* a lookup without an index goes on by file names */
+        assert_int_not_equal(hth_index_get(index, &rows[i].id, NULL, &found, NULL), HEARTH_OK);
+    assert_int_equal(f->n_warnings, 1);
+    assert_true(hth_index_maintain(index));
+    assert_int_equal(test_index_publish(index, rows, 500), HEARTH_OK);
+    assert_int_equal(hth_index_rebuilt(index, NULL), HEARTH_OK);
+    for (uint32_t i = 0; i < 500; i++)
+        assert_true(has(index, &rows[i]));
+    hth_index_close(index);
+}
+
+IN_FIXTURE(a_file_that_is_cut_while_it_is_open_is_made_anew)
+{
+    cut_in_use(f, "0 data.mdb");
+    cut_in_use(f, "1 data.mdb");
+    cut_in_use(f, "4096 data.mdb");
+    cut_in_use(f, "8192 data.mdb"); /* the two meta pages */
+    cut_in_use(f, "8193 data.mdb");
+    cut_in_use(f, "16384 data.mdb");
+    cut_in_use(f, "-4096 data.mdb");
+}
+
+IN_FIXTURE(a_lock_file_that_is_cut_while_it_is_open_is_made_anew)
+{
+    cut_in_use(f, "0 lock.mdb");
+    cut_in_use(f, "4096 lock.mdb");
+    cut_in_use(f, "-4096 lock.mdb");
+}
+
+IN_FIXTURE(a_write_into_a_file_that_was_cut_fails_until_it_is_made_anew)
+{
+    hth_index *index = open_complete(f);
+    hth_row_meta first = row_at(1, 0), second = row_at(2, 0);
+
+    publish(index, &first);
+    zero_pages(f, 0);
+    assert_int_equal(test_index_publish(index, &second, 1), HEARTH_IO);
+    assert_int_equal(f->n_warnings, 1);
+    assert_true(hth_index_maintain(index));
+    publish(index, &second);
+    assert_true(has(index, &second));
+    hth_index_close(index);
+}
+
 IN_FIXTURE(a_file_in_the_place_of_the_index_leaves_one_warning_and_statuses)
 {
     char path[8192], boot[64];
