@@ -103,7 +103,7 @@ typedef struct hearth_error {
     int system_errno;       /* errno of the failed system call, 0 where there was none */
     char message[512];      /* one line, no newline, always terminated */
     uint32_t retry_after_s; /* with HEARTH_BUSY: when it is worth trying again; 0 otherwise */
-    uint32_t n_tokens;      /* with HEARTH_TOO_LONG: what the prompt has; 0: it was not counted */
+    uint32_t n_tokens;      /* with HEARTH_TOO_LONG: what the prompt has (at least, if message says so); 0: unknown */
     uint32_t n_tokens_max;  /* and what there is room for; 0 where n_tokens is 0 */
     uint32_t reserved[5];   /* zeros */
 } hearth_error;

@@ -67,7 +67,8 @@ static bool tokenize(hearth_model *model, const hth_api_request *request, const 
     size_t capacity = n_bytes + 16 < TOKENS_MAX ? n_bytes + 16 : TOKENS_MAX;
     hearth_token *tokens = malloc(capacity * sizeof(*tokens));
     hearth_error err = { .status = HEARTH_NO_MEMORY, .message = "no memory for tokens" };
-    bool ok = tokens && hearth_tokenize(model, request->text, n_bytes, flags, tokens, capacity, &n, &err) == HEARTH_OK;
+    bool ok = tokens && hth_model_tokenize(model, request->text, n_bytes, flags, is_gone, tokens, capacity, &n, &err) ==
+                            HEARTH_OK;
 
     if (n > TOKENS_MAX) {
         hth_api_fail(error, HTH_API_INVALID_VALUE, "content",

@@ -30,6 +30,14 @@ static bool no_memory(hth_api_error *error)
     return false;
 }
 
+/* Fill error from a prompt that has no tokens, or too many. */
+static void fail_prompt(const hth_api_request *request, const hearth_error *err, hth_api_error *error)
+{
+    hth_api_fail_status(error, err);
+    if (err->status == HEARTH_TOO_LONG)
+        (void)snprintf(error->param, sizeof(error->param), "%s", request->is_chat ? "messages" : "prompt"); /* fits */
+}
+
 /* ---- conversations ---- */
 
 /* Fill error with the first earlier call whose arguments are no JSON object. */
@@ -134,8 +142,8 @@ static void put_chat(const hth_api_request *from, const hearth_chat_prompt *chat
 /* ---- prompts of text and tokens ---- */
 
 /* Append the tokens of a text to *tokens, [*n]. */
-static bool append_text(hearth_model *model, const char *text, unsigned flags, hearth_token **tokens, size_t *n,
-                        hth_api_error *error)
+static bool append_text(hearth_model *model, const hth_api_request *request, const char *text, unsigned flags,
+                        hearth_token **tokens, size_t *n, hth_api_error *error)
 {
     size_t n_bytes = strlen(text), capacity = n_bytes + 16, n_more = 0;
     hearth_token *grown = realloc(*tokens, (*n + capacity) * sizeof(*grown));
@@ -144,7 +152,8 @@ static bool append_text(hearth_model *model, const char *text, unsigned flags, h
     if (!grown)
         return no_memory(error);
     *tokens = grown;
-    if (hearth_tokenize(model, text, n_bytes, flags, grown + *n, capacity, &n_more, &err) != HEARTH_OK) {
+    if (hth_model_tokenize(model, text, n_bytes, flags, request->is_gone, grown + *n, capacity, &n_more, &err) !=
+        HEARTH_OK) {
         hth_api_fail_status(error, &err);
         return false;
     }
@@ -153,18 +162,21 @@ static bool append_text(hearth_model *model, const char *text, unsigned flags, h
 }
 
 /* Append the tokens of a rendered conversation. */
-static bool append_chat(hearth_model *model, const hearth_chat_prompt *chat, unsigned flags, hearth_token **tokens,
-                        size_t *n, hth_api_error *error)
+static bool append_chat(hearth_model *model, const hth_api_request *request, const hearth_chat_prompt *chat,
+                        unsigned flags, hearth_token **tokens, size_t *n, hth_api_error *error)
 {
-    const hth_prompt_source source = {
-        .text = chat->text, .n_bytes = chat->n_bytes, .flags = flags, .no_cache_read = true, .chat = chat
-    };
+    const hth_prompt_source source = { .text = chat->text,
+                                       .n_bytes = chat->n_bytes,
+                                       .flags = flags,
+                                       .no_cache_read = true,
+                                       .chat = chat,
+                                       .is_gone = request->is_gone };
     hth_prompt_tokens made;
     hearth_token *grown;
     hearth_error err;
 
     if (hth_model_prompt_of_text(model, &source, &made, &err) != HEARTH_OK) {
-        hth_api_fail_status(error, &err);
+        fail_prompt(request, &err, error);
         return false;
     }
     grown = realloc(*tokens, (*n + made.n_tokens + 1) * sizeof(*grown));
@@ -178,24 +190,41 @@ static bool append_chat(hearth_model *model, const hearth_chat_prompt *chat, uns
     return grown || no_memory(error);
 }
 
-static bool join_pieces(hearth_model *model, const hth_api_text_prompt *prompt, hearth_token **out, size_t *n_out,
-                        hth_api_error *error)
+/* False with the error: the texts have certainly more tokens than the context has room for. */
+static bool check_pieces(const hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *prompt,
+                         hth_api_error *error)
+{
+    hearth_error err;
+    size_t n_bytes = 0;
+
+    for (size_t i = 0; i < prompt->n_pieces; i++)
+        n_bytes += prompt->pieces[i].text ? strlen(prompt->pieces[i].text) : 0;
+    if (hth_model_check_length(model, n_bytes, &err) == HEARTH_OK)
+        return true;
+    fail_prompt(request, &err, error);
+    return false;
+}
+
+static bool join_pieces(hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *prompt,
+                        hearth_token **out, size_t *n_out, hth_api_error *error)
 {
     size_t n = 0;
 
+    if (!check_pieces(model, request, prompt, error))
+        return false;
     for (size_t i = 0; i < prompt->n_pieces; i++) {
         const hth_api_piece *piece = &prompt->pieces[i];
         hearth_token *grown;
 
         if (piece->chat) {
-            if (!append_chat(model, piece->chat, HEARTH_TOKENIZE_SPECIAL, out, &n, error))
+            if (!append_chat(model, request, piece->chat, HEARTH_TOKENIZE_SPECIAL, out, &n, error))
                 return false;
             continue;
         }
         if (piece->text) {
             unsigned flags = (piece->is_plain ? 0u : HEARTH_TOKENIZE_SPECIAL) | (i == 0 ? HEARTH_TOKENIZE_BOS : 0u);
 
-            if (!append_text(model, piece->text, flags, out, &n, error))
+            if (!append_text(model, request, piece->text, flags, out, &n, error))
                 return false;
             continue;
         }
@@ -222,12 +251,14 @@ static bool read_text(hearth_model *model, const hth_api_request *request, const
         .cache_salt = request->options.cache_salt,
         .no_cache_read = request->options.no_cache_read,
         .chat = prompt->chat,
+        .is_gone = request->is_gone,
     };
     hth_prompt_tokens made;
     hearth_error err;
 
-    if (hth_model_prompt_of_text(model, &source, &made, &err) != HEARTH_OK) {
-        hth_api_fail_status(error, &err);
+    if (hth_model_check_length(model, source.n_bytes, &err) != HEARTH_OK ||
+        hth_model_prompt_of_text(model, &source, &made, &err) != HEARTH_OK) {
+        fail_prompt(request, &err, error);
         return false;
     }
     prompt->tokens = made.tokens;
@@ -242,12 +273,12 @@ static bool read_pieces(hearth_model *model, const hth_api_request *request, con
 {
     if (from->n_pieces == 1 && from->pieces[0].text)
         return read_text(model, request, from->pieces[0].text, prompt, error);
-    return join_pieces(model, from, &prompt->tokens, &prompt->n_tokens, error);
+    return join_pieces(model, request, from, &prompt->tokens, &prompt->n_tokens, error);
 }
 
 /* The tokens of a prompt and of its suffix, in the order that models for filling in were trained with. */
-static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, const char *suffix, hearth_token **out,
-                        size_t *n_out, hth_api_error *error)
+static bool join_around(hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *prompt,
+                        hearth_token **out, size_t *n_out, hth_api_error *error)
 {
     size_t n = prompt->n_pieces;
     hearth_token fill[3];
@@ -266,23 +297,23 @@ static bool join_around(hearth_model *model, const hth_api_text_prompt *prompt, 
     pieces[1] = (hth_api_piece){ .tokens = &fill[0], .n_tokens = 1 };
     memcpy(&pieces[2], prompt->pieces, n * sizeof(*pieces));
     pieces[n + 2] = (hth_api_piece){ .tokens = &fill[1], .n_tokens = 1 };
-    pieces[n + 3].text = suffix;
+    pieces[n + 3].text = request->suffix;
     pieces[n + 4] = (hth_api_piece){ .tokens = &fill[2], .n_tokens = 1 };
-    ok = join_pieces(model, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n + 5 }, out, n_out, error);
+    ok = join_pieces(model, request, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n + 5 }, out, n_out, error);
     free(pieces);
     return ok;
 }
 
-static bool join_infill(hearth_model *model, const hth_api_infill *infill, hearth_token **out, size_t *n_out,
+static bool join_infill(hearth_model *model, const hth_api_request *request, hearth_token **out, size_t *n_out,
                         hth_api_error *error)
 {
     hth_api_text_prompt prompt = { .n_pieces = 0 };
     hth_api_piece *pieces = NULL;
     hth_api_roles roles;
-    bool ok = hth_api_infill_pieces(model, infill, &roles, &pieces, &prompt.n_pieces, error);
+    bool ok = hth_api_infill_pieces(model, request->infill, &roles, &pieces, &prompt.n_pieces, error);
 
     prompt.pieces = pieces;
-    ok = ok && join_pieces(model, &prompt, out, n_out, error);
+    ok = ok && join_pieces(model, request, &prompt, out, n_out, error);
     free(pieces);
     return ok;
 }
@@ -328,9 +359,9 @@ static hth_api_prompt *make_prompt(hearth_model *model, const hth_api_request *r
     if (request->is_chat)
         ok = make_conversation(model, request, prompt, error);
     else if (request->infill)
-        ok = join_infill(model, request->infill, &prompt->tokens, &prompt->n_tokens, error);
+        ok = join_infill(model, request, &prompt->tokens, &prompt->n_tokens, error);
     else if (request->suffix)
-        ok = join_around(model, &request->prompts[i], request->suffix, &prompt->tokens, &prompt->n_tokens, error);
+        ok = join_around(model, request, &request->prompts[i], &prompt->tokens, &prompt->n_tokens, error);
     else
         ok = read_pieces(model, request, &request->prompts[i], prompt, error);
     if (ok) {
@@ -419,8 +450,7 @@ static bool check_options(const hearth_model_info *info, const hth_api_request *
     if (prompt->n_tokens <= info->n_ctx || error->kind != HTH_API_NO_ERROR)
         return error->kind == HTH_API_NO_ERROR;
     (void)hth_prompt_too_long(prompt->n_tokens, info->n_ctx, info->n_ctx_train, &err); /* for its message */
-    hth_api_fail_status(error, &err);
-    (void)snprintf(error->param, sizeof(error->param), "%s", param); /* fits */
+    fail_prompt(request, &err, error);
     return false;
 }
 
@@ -481,7 +511,7 @@ static bool make_draft(hearth_model *model, uint32_t n_ctx, const hth_api_reques
     size_t n = 0;
 
     for (size_t i = 0; i < request->n_prediction && n < n_ctx; i++)
-        if (!append_text(model, request->prediction[i], 0, &prepared->draft, &n, error))
+        if (!append_text(model, request, request->prediction[i], 0, &prepared->draft, &n, error))
             return false;
     for (size_t i = 0; i < prepared->n_requests; i++) {
         prepared->requests[i].draft_tokens = prepared->draft;
@@ -565,7 +595,7 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
     if (!render(model, request, &chat, NULL, error))
         return false;
-    ok = append_chat(model, chat, HTH_TOKENIZE_CHAT, &tokens, &n, error);
+    ok = append_chat(model, request, chat, HTH_TOKENIZE_CHAT, &tokens, &n, error);
     free(tokens);
     hearth_chat_prompt_free(chat);
     *n_out = n;

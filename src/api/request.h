@@ -8,6 +8,8 @@
 #ifndef HTH_API_REQUEST_H
 #define HTH_API_REQUEST_H
 
+#include <stdatomic.h>
+
 #include "api/defaults.h"
 #include "api/embed.h"
 #include "api/error.h"
@@ -150,6 +152,8 @@ struct hth_api_request {
     size_t n_text_biases;
     json_t *response_fields; /* native: the members that the reply has, an array of texts; NULL: all */
     json_int_t slot;         /* id_slot, the slot that the client wants; -1: any */
+    /* Set later by whoever serves the request: nobody waits for it any more, so no text is tokenized. NULL: never. */
+    const atomic_bool *is_gone;
 
     const char *filename; /* the name of a slot's file, without a path; NULL: none */
 

@@ -25,7 +25,7 @@
 #include "engine/chat_reply.h"
 
 /* Rises with every change of this header. A module with another number is refused. */
-#define HTH_BACKEND_ABI 14u
+#define HTH_BACKEND_ABI 15u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -134,6 +134,7 @@ typedef struct hth_engine_model_info {
     hearth_vocabulary_type vocabulary_type;
     bool adds_bos; /* the tokenizer adds it when asked for the tokens that begin and end a text */
     bool adds_eos;
+    uint32_t token_bytes_max; /* a text has no token that stands for more of its bytes; 0: nothing is known */
     hearth_token special[HEARTH_SPECIALS]; /* by hearth_special; HTH_NO_TOKEN: none */
     hth_sampling_advice advice;
     bool embeds;                /* embedder_new works */
@@ -254,6 +255,12 @@ typedef enum hth_decode_result {
 
 typedef enum hth_tokenize_result { HTH_TOKENIZE_OK, HTH_TOKENIZE_MORE_ROOM } hth_tokenize_result;
 
+/* Asked now and then while a long text is tokenized, on the thread that does so. True: nobody needs the tokens. */
+typedef struct hth_tokenize_stop {
+    bool (*is_asked)(void *user_data);
+    void *user_data;
+} hth_tokenize_stop;
+
 /* A candidate token after sampling's filters. */
 typedef struct hth_candidate {
     hearth_token token;
@@ -316,11 +323,11 @@ typedef struct hth_backend {
     /*
      * *n_out is the number of tokens of the text. With HTH_PLAIN_MARK before it, the name of a control token is text;
      * only the text of a rendered conversation has such marks. Above capacity, *result is HTH_TOKENIZE_MORE_ROOM and
-     * tokens are undefined.
+     * tokens are undefined. HEARTH_CANCELLED: stop (NULL: nobody) asked for it.
      */
     hearth_status (*tokenize)(const hth_engine_model *model, const char *text, size_t n_bytes, unsigned flags,
                               hearth_token *tokens, size_t capacity, size_t *n_out, hth_tokenize_result *result,
-                              hearth_error *err);
+                              const hth_tokenize_stop *stop, hearth_error *err);
     /*
      * The bytes of one token: *n_out bytes, at most capacity. A control token has bytes only when special is set. Bytes
      * need not be whole characters. HEARTH_MISUSE for an id outside the vocabulary, or a piece longer than capacity.

@@ -263,7 +263,7 @@ void hth_backend_llama_cell_room(const hth_engine_model *model, const char *type
 uint32_t hth_backend_llama_n_ctx_short(const hth_engine_model *model);
 hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes,
                                          unsigned flags, hearth_token *tokens, size_t capacity, size_t *n_out,
-                                         hth_tokenize_result *result, hearth_error *err);
+                                         hth_tokenize_result *result, const hth_tokenize_stop *stop, hearth_error *err);
 hearth_status hth_backend_llama_token_flags(const hth_engine_model *model, hearth_token token, unsigned *out,
                                             hearth_error *err);
 size_t hth_backend_llama_metadata_count(const hth_engine_model *model);

@@ -460,6 +460,7 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
         .vocabulary_type = vocabulary_type_of(facts->vocabulary_type),
         .adds_bos = facts->adds_bos,
         .adds_eos = facts->adds_eos,
+        .token_bytes_max = model->slices ? hth_llama_slices_token_bytes_max(model->slices) : 0,
         .advice = advice_of(model),
         .embeds = hth_backend_llama_embeds(model),
         .pooling = hth_backend_llama_pooling(model),
@@ -479,7 +480,7 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
 
 hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes,
                                          unsigned flags, hearth_token *tokens, size_t capacity, size_t *n_out,
-                                         hth_tokenize_result *result, hearth_error *err)
+                                         hth_tokenize_result *result, const hth_tokenize_stop *stop, hearth_error *err)
 {
     int32_t n = 0;
     hearth_status status;
@@ -495,11 +496,11 @@ hearth_status hth_backend_llama_tokenize(const hth_engine_model *model, const ch
         capacity = INT32_MAX;
     if (model->chat && n_bytes > 0 && (flags & HEARTH_TOKENIZE_SPECIAL) && memchr(text, HTH_PLAIN_MARK, n_bytes))
         status = hth_llama_chat_tokenize(model->chat, model->slices, text, n_bytes, 0, flags & HEARTH_TOKENIZE_BOS,
-                                         tokens, (int32_t)capacity, &n, err);
+                                         tokens, (int32_t)capacity, &n, stop, err);
     else
         status =
             hth_llama_slices_tokenize(model->slices, text ? text : "", (int32_t)n_bytes, 0, flags & HEARTH_TOKENIZE_BOS,
-                                      flags & HEARTH_TOKENIZE_SPECIAL, tokens, (int32_t)capacity, &n, err);
+                                      flags & HEARTH_TOKENIZE_SPECIAL, tokens, (int32_t)capacity, &n, stop, err);
     hth_backend_llama_leave();
     if (status != HEARTH_OK)
         return status;

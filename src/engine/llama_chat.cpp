@@ -572,12 +572,13 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
 
 hearth_status hth_llama_chat_tokenize(const hth_llama_chat *chat, const hth_llama_slices *slices, const char *text,
                                       size_t n_bytes, int32_t n_slice, bool add_special, hearth_token *tokens,
-                                      int32_t capacity, int32_t *n_out, hearth_error *err)
+                                      int32_t capacity, int32_t *n_out, const hth_tokenize_stop *stop,
+                                      hearth_error *err)
 {
     return hth_guarded(err, "tokenize the text", [&] {
         std::vector<hearth_token> all;
-        hearth_status status =
-            hth_llama_marked_tokens(slices, n_slice, chat->vocab, chat->names, text, n_bytes, add_special, all, err);
+        hearth_status status = hth_llama_marked_tokens(slices, n_slice, chat->vocab, chat->names, text, n_bytes,
+                                                       add_special, all, stop, err);
 
         if (status != HEARTH_OK)
             return status;

@@ -39,11 +39,12 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
 
 /*
  * As hth_backend.tokenize with HEARTH_TOKENIZE_SPECIAL, for a text with HTH_PLAIN_MARK; *n_out as llama_tokenize's, and
- * n_slice as hth_llama_slices_tokenize's.
+ * n_slice and stop as hth_llama_slices_tokenize's.
  */
 hearth_status hth_llama_chat_tokenize(const hth_llama_chat *chat, const hth_llama_slices *slices, const char *text,
                                       size_t n_bytes, int32_t n_slice, bool add_special, hearth_token *tokens,
-                                      int32_t capacity, int32_t *n_out, hearth_error *err);
+                                      int32_t capacity, int32_t *n_out, const hth_tokenize_stop *stop,
+                                      hearth_error *err);
 
 /* As the functions of hth_backend. Nesting of brackets beyond 256 in a reply is HEARTH_CORRUPT. */
 typedef struct hth_llama_chat_reader hth_llama_chat_reader;

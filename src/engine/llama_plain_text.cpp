@@ -359,8 +359,9 @@ class segments
 {
   public:
     segments(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab, const std::string &text,
-             bool add_special, std::vector<hearth_token> &out, hearth_error *err)
-        : slices_(slices), n_slice_(n_slice), vocab_(vocab), text_(text), out_(out), err_(err), adds_(add_special)
+             bool add_special, std::vector<hearth_token> &out, const hth_tokenize_stop *stop, hearth_error *err)
+        : slices_(slices), n_slice_(n_slice), vocab_(vocab), text_(text), out_(out), stop_(stop), err_(err),
+          adds_(add_special)
     {
     }
 
@@ -375,7 +376,7 @@ class segments
             out_.resize(before + room);
             hearth_status status =
                 hth_llama_slices_tokenize(slices_, text_.data() + begin, (int32_t)(end - begin), n_slice_, adds_,
-                                          reads_controls, out_.data() + before, (int32_t)room, &n, err_);
+                                          reads_controls, out_.data() + before, (int32_t)room, &n, stop_, err_);
 
             if (status != HEARTH_OK)
                 return status;
@@ -406,6 +407,7 @@ class segments
     const llama_vocab *vocab_;
     const std::string &text_;
     std::vector<hearth_token> &out_;
+    const hth_tokenize_stop *stop_;
     hearth_error *err_;
     bool adds_;
     hearth_token last_ = -1;
@@ -420,7 +422,7 @@ bool has_attr(const llama_vocab *vocab, llama_token token, llama_token_attr attr
 
 hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab,
                                       const control_names &names, const char *text, size_t n_bytes, bool add_special,
-                                      std::vector<hearth_token> &out, hearth_error *err)
+                                      std::vector<hearth_token> &out, const hth_tokenize_stop *stop, hearth_error *err)
 {
     std::string bare;
     std::set<size_t> places;
@@ -431,7 +433,7 @@ hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_
             places.insert(bare.size());
         else
             bare += text[i];
-    segments made(slices, n_slice, vocab, bare, add_special, out, err);
+    segments made(slices, n_slice, vocab, bare, add_special, out, stop, err);
     /* done: tokens are made up to here; gap: the text behind the last control token. */
     size_t done = 0, gap = 0, at = 0;
     llama_token before = -1;

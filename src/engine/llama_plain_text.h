@@ -83,6 +83,6 @@ class plain_texts
  */
 hearth_status hth_llama_marked_tokens(const hth_llama_slices *slices, int32_t n_slice, const llama_vocab *vocab,
                                       const control_names &names, const char *text, size_t n_bytes, bool add_special,
-                                      std::vector<hearth_token> &out, hearth_error *err);
+                                      std::vector<hearth_token> &out, const hth_tokenize_stop *stop, hearth_error *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace
 {
 
 constexpr size_t SLICE_BYTES = 4096;
+constexpr size_t BYTES = 256; /* that a byte can be */
 constexpr size_t PAIR_BITS =
     size_t{ 1 } << 21; /* a pair that shares its bit with a piece's only costs a place to cut */
 
@@ -69,6 +71,32 @@ bool has_whole_characters(const char *text, size_t n)
     return true;
 }
 
+bool is_stopped(const hth_tokenize_stop *stop)
+{
+    return stop && stop->is_asked(stop->user_data);
+}
+
+hearth_status stopped(hearth_error *err)
+{
+    return hth_fail(err, HEARTH_CANCELLED, "nobody waits for the tokens of the text any more");
+}
+
+/* Is this the text of a token for one byte, as byte-level vocabularies write them: as one character each? */
+bool is_byte(const char *piece)
+{
+    const char *at = piece, *end = piece + std::strlen(piece);
+    uint32_t c = at < end && has_whole_characters(piece, (size_t)(end - at)) ? hth_utf8_next(&at, end) : 0;
+
+    return at == end && ((c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 323));
+}
+
+/* Likewise as vocabularies with pieces of characters write them: <0x0A>. */
+bool is_escaped_byte(const char *piece)
+{
+    return std::strlen(piece) == 6 && std::strncmp(piece, "<0x", 3) == 0 && std::isxdigit((unsigned char)piece[3]) &&
+           std::isxdigit((unsigned char)piece[4]) && piece[5] == '>';
+}
+
 /* One call of the engine. False: too many tokens. */
 bool tokenize(const llama_vocab *vocab, const char *text, size_t n_bytes, bool add_special, bool parse_special,
               std::vector<hearth_token> &out)
@@ -94,6 +122,7 @@ struct hth_llama_slices {
     bool strips = false;
     texts by_first[256];
     size_t longest = 0;
+    uint32_t token_bytes_max = 0;
     std::vector<bool> pairs = std::vector<bool>(PAIR_BITS);
 
     void read(const llama_model *model);
@@ -127,6 +156,8 @@ void hth_llama_slices::read(const llama_model *model)
     constexpr unsigned WHOLE = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED | LLAMA_TOKEN_ATTR_UNKNOWN;
     constexpr unsigned STRIPS = LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP;
     char kind[32];
+    size_t piece_bytes_max = 0;
+    std::set<std::string> bytes, escaped_bytes;
 
     vocab = llama_model_get_vocab(model);
     merges = llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_SPM;
@@ -139,6 +170,11 @@ void hth_llama_slices::read(const llama_model *model)
 
         if (merges)
             add_pairs(piece);
+        if (is_byte(piece))
+            bytes.insert(piece);
+        if (is_escaped_byte(piece))
+            escaped_bytes.insert(piece);
+        piece_bytes_max = std::max(piece_bytes_max, std::strlen(piece));
         if (!(attr & WHOLE) || !*piece)
             continue;
         strips |= (attr & STRIPS) != 0;
@@ -146,6 +182,11 @@ void hth_llama_slices::read(const llama_model *model)
             { piece, !(attr & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) });
         longest = std::max(longest, std::strlen(piece));
     }
+    /* Other tokenizers change the text. Byte-level ones drop the bytes for which they have no token. */
+    if (cuts && !strips &&
+        (llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_SPM ||
+         (llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_BPE && std::max(bytes.size(), escaped_bytes.size()) >= BYTES)))
+        token_bytes_max = (uint32_t)piece_bytes_max;
     for (texts &list : by_first)
         std::stable_sort(list.begin(), list.end(),
                          [](const whole_text &a, const whole_text &b) { return a.bytes.size() > b.bytes.size(); });
@@ -237,9 +278,15 @@ void hth_llama_slices_free(hth_llama_slices *slices)
     delete slices;
 }
 
+uint32_t hth_llama_slices_token_bytes_max(const hth_llama_slices *slices)
+{
+    return slices->token_bytes_max;
+}
+
 hearth_status hth_llama_slices_tokenize(const hth_llama_slices *slices, const char *text, int32_t n_bytes,
                                         int32_t n_slice, bool add_special, bool parse_special, hearth_token *tokens,
-                                        int32_t capacity, int32_t *n_out, hearth_error *err)
+                                        int32_t capacity, int32_t *n_out, const hth_tokenize_stop *stop,
+                                        hearth_error *err)
 {
     return hth_guarded(err, "tokenize the text", [&] {
         const llama_vocab *vocab = slices->vocab;
@@ -255,6 +302,8 @@ hearth_status hth_llama_slices_tokenize(const hth_llama_slices *slices, const ch
                     tokens[n_made] = from[i];
         };
 
+        if (is_stopped(stop))
+            return stopped(err);
         if (n <= size || !slices->cuts) {
             *n_out = llama_tokenize(vocab, text, n_bytes, tokens, capacity, add_special, parse_special);
             return HEARTH_OK;
@@ -269,6 +318,8 @@ hearth_status hth_llama_slices_tokenize(const hth_llama_slices *slices, const ch
             size_t next = n, n_known = 0;
             size_t end = n - anchor > size ? slices->next_cut(text, n, anchor + size, parse_special, merged, &next) : n;
 
+            if (is_stopped(stop))
+                return stopped(err);
             if (begin < anchor) {
                 ok = tokenize(vocab, text + begin, anchor - begin, false, parse_special, made);
                 n_known = made.size();

@@ -14,11 +14,12 @@
 #ifndef HTH_ENGINE_LLAMA_SLICES_H
 #define HTH_ENGINE_LLAMA_SLICES_H
 
-#include "engine/llama_shim.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "engine/backend.h"
+#include "engine/llama_shim.h"
 
 typedef struct hth_llama_slices hth_llama_slices; /* any number of threads may use it */
 
@@ -26,10 +27,17 @@ typedef struct hth_llama_slices hth_llama_slices; /* any number of threads may u
 hth_llama_slices *hth_llama_slices_new(const struct llama_model *model);
 void hth_llama_slices_free(hth_llama_slices *slices); /* accepts NULL */
 
-/* As hth_shim_tokenize, in slices of n_slice bytes or a little more; 0: of the usual size. */
+/* As hth_engine_model_info has it. */
+uint32_t hth_llama_slices_token_bytes_max(const hth_llama_slices *slices);
+
+/*
+ * As hth_shim_tokenize, in slices of n_slice bytes or a little more; 0: of the usual size. stop (NULL: nobody) is asked
+ * before each slice: HEARTH_CANCELLED.
+ */
 hearth_status hth_llama_slices_tokenize(const hth_llama_slices *slices, const char *text, int32_t n_bytes,
                                         int32_t n_slice, bool add_special, bool parse_special, hearth_token *tokens,
-                                        int32_t capacity, int32_t *n_out, hearth_error *err);
+                                        int32_t capacity, int32_t *n_out, const hth_tokenize_stop *stop,
+                                        hearth_error *err);
 
 #ifdef __cplusplus
 }

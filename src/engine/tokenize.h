@@ -4,10 +4,16 @@
 #ifndef HTH_ENGINE_TOKENIZE_H
 #define HTH_ENGINE_TOKENIZE_H
 
+#include <stdatomic.h>
+
 #include "engine/backend.h"
 
-/* A new array of the text's tokens, released with free. Statuses as the engine's, and HEARTH_NO_MEMORY. */
+/*
+ * A new array of the text's tokens, released with free. is_gone: nobody waits for them any more (NULL: never); then it
+ * is HEARTH_CANCELLED. Statuses as the engine's, and HEARTH_NO_MEMORY.
+ */
 hearth_status hth_tokenize(const hth_backend *backend, const hth_engine_model *model, const char *text, size_t n_bytes,
-                           unsigned flags, hearth_token **tokens_out, size_t *n_out, hearth_error *err);
+                           unsigned flags, const atomic_bool *is_gone, hearth_token **tokens_out, size_t *n_out,
+                           hearth_error *err);
 
 #endif

@@ -25,6 +25,7 @@ typedef struct reader {
     hearth_embed_request request;
     hearth_embed_input *inputs; /* [n_inputs], copies in our size */
     hearth_pooling pooling;
+    const atomic_bool *is_gone; /* nobody waits for it any more; NULL: never */
     hth_embed_job *job;
     hearth_token *query_tokens; /* [n_query_tokens] */
     size_t n_query_tokens;
@@ -136,7 +137,7 @@ static hearth_status add_text(reader *r, const char *text, size_t n_bytes, unsig
     hearth_token *tokens = NULL;
     size_t n = 0;
     hearth_status status =
-        hth_tokenize(r->model->backend, r->model->engine_model, text, n_bytes, flags, &tokens, &n, err);
+        hth_tokenize(r->model->backend, r->model->engine_model, text, n_bytes, flags, r->is_gone, &tokens, &n, err);
 
     if (status == HEARTH_OK)
         status = add_tokens(r, tokens, n, err);
@@ -346,8 +347,8 @@ static hearth_status read_query(reader *r, hearth_error *err)
     hearth_status status = hth_check_text("the query", query, strlen(query), err);
 
     if (status == HEARTH_OK)
-        status = hth_tokenize(r->model->backend, r->model->engine_model, query, strlen(query), 0, &r->query_tokens,
-                              &r->n_query_tokens, err);
+        status = hth_tokenize(r->model->backend, r->model->engine_model, query, strlen(query), 0, r->is_gone,
+                              &r->query_tokens, &r->n_query_tokens, err);
     if (status == HEARTH_OK && r->n_query_tokens >= r->model->embed_tokens_max)
         return hth_fail(err, HEARTH_TOO_LONG,
                         "the query has %zu tokens; query and document of model '%s' may have at most %u together: "
@@ -409,7 +410,7 @@ static hearth_status make_job(reader *r, uint64_t n_values_max, hearth_error *er
 hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *request, const hth_embed_terms *terms,
                                uint64_t *id_out, hearth_error *err)
 {
-    reader r = { .model = model, .request = hearth_embed_request_default() };
+    reader r = { .model = model, .request = hearth_embed_request_default(), .is_gone = terms->is_gone };
     hearth_status status;
     uint64_t id;
 
@@ -426,7 +427,7 @@ hearth_status hth_embed_submit(hearth_model *model, const hearth_embed_request *
     if (status == HEARTH_OK) {
         id = hth_runtime_next_request_ids(model->runtime, 1);
         r.job->id = id;
-        r.job->is_gone = terms->is_gone;
+        r.job->is_gone = r.is_gone;
         r.job->counts_answer = terms->counts_answer;
         r.job->on_worked = terms->on_worked;
         if (id_out)

@@ -49,6 +49,7 @@ typedef struct hth_prompt_source {
      * texts. NULL: it is none.
      */
     const hearth_chat_prompt *chat;
+    const atomic_bool *is_gone; /* nobody waits for the tokens any more: HEARTH_CANCELLED; NULL: never */
 } hth_prompt_source;
 
 typedef struct hth_prompt_tokens {
@@ -62,6 +63,15 @@ hearth_status hth_model_prompt_of_text(hearth_model *model, const hth_prompt_sou
                                        hearth_error *err);
 /* HEARTH_TOO_LONG: so many tokens are no prompt for this context; err has the remedy. n_ctx_train 0: unknown. */
 hearth_status hth_prompt_too_long(size_t n_tokens, uint32_t n_ctx, uint32_t n_ctx_train, hearth_error *err);
+/*
+ * Has a text of n_bytes certainly more tokens than the context has room for? Then it is HEARTH_TOO_LONG, as above, with
+ * the tokens that it has at least. HEARTH_OK for a text that is short enough to count them. Any thread.
+ */
+hearth_status hth_model_check_length(const hearth_model *model, size_t n_bytes, hearth_error *err);
+/* hearth_tokenize, with HEARTH_CANCELLED as soon as is_gone (NULL: never) is set. */
+hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
+                                 const atomic_bool *is_gone, hearth_token *tokens, size_t capacity, size_t *n_out,
+                                 hearth_error *err);
 
 /*
  * The control tokens of fill-in-the-middle: before the text in front of the gap, before the text behind it, and before

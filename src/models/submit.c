@@ -12,6 +12,9 @@
 #include "models/given.h"
 #include "models/model_inside.h"
 
+/* Clients cut a conversation by the number of tokens that they are told. Up to here, to count them takes no time. */
+enum { COUNTED_BYTES_MAX = 256 << 10 };
+
 /* A copy of the tokens of a request, if they fit the context. */
 static hearth_status copy_tokens(const hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,
                                  hearth_error *err)
@@ -50,30 +53,49 @@ static hearth_status tokenize_prompt(hearth_model *model, const hearth_request *
     if (source.n_bytes == 0)
         return hth_fail(err, HEARTH_MISUSE, "the prompt is empty; give at least one character");
     status = hth_check_text("the prompt", source.text, source.n_bytes, err);
+    if (status == HEARTH_OK)
+        status = hth_model_check_length(model, source.n_bytes, err);
     return status == HEARTH_OK ? hth_model_text_tokens(model, &source, out, err) : status;
 }
 
-hearth_status hth_prompt_too_long(size_t n_tokens, uint32_t n_ctx, uint32_t n_ctx_train, hearth_error *err)
+/* known: "" or "at least " */
+static hearth_status too_long(const char *known, size_t n_tokens, uint32_t n_ctx, uint32_t n_ctx_train,
+                              hearth_error *err)
 {
     static const char remedy[] = "a larger context (-c N, or context = N in a configuration)";
 
     /* Clients look for the words of llama-server, "exceeds the available context size". */
     if (n_ctx_train > 0 && n_tokens > n_ctx_train)
         (void)hth_fail(err, HEARTH_TOO_LONG,
-                       "the prompt (%zu tokens) exceeds the available context size (%u tokens); shorten it: the model "
-                       "was trained with %u tokens, and replies beyond them may get worse in %s",
-                       n_tokens, n_ctx, n_ctx_train, remedy);
+                       "the prompt (%s%zu tokens) exceeds the available context size (%u tokens); shorten it: the "
+                       "model was trained with %u tokens, and replies beyond them may get worse in %s",
+                       known, n_tokens, n_ctx, n_ctx_train, remedy);
     else
         (void)hth_fail(
             err, HEARTH_TOO_LONG,
-            "the prompt (%zu tokens) exceeds the available context size (%u tokens); shorten it, or give the "
+            "the prompt (%s%zu tokens) exceeds the available context size (%u tokens); shorten it, or give the "
             "model %s",
-            n_tokens, n_ctx, remedy);
+            known, n_tokens, n_ctx, remedy);
     if (err) {
         err->n_tokens = n_tokens < UINT32_MAX ? (uint32_t)n_tokens : UINT32_MAX;
         err->n_tokens_max = n_ctx;
     }
     return HEARTH_TOO_LONG;
+}
+
+hearth_status hth_prompt_too_long(size_t n_tokens, uint32_t n_ctx, uint32_t n_ctx_train, hearth_error *err)
+{
+    return too_long("", n_tokens, n_ctx, n_ctx_train, err);
+}
+
+hearth_status hth_model_check_length(const hearth_model *model, size_t n_bytes, hearth_error *err)
+{
+    uint32_t token_bytes_max = model->info.token_bytes_max, n_ctx = model->place.n_ctx;
+    size_t n_least = token_bytes_max > 0 ? n_bytes / token_bytes_max : 0;
+
+    if (n_bytes <= COUNTED_BYTES_MAX || n_ctx == 0 || n_least <= n_ctx)
+        return HEARTH_OK;
+    return too_long("at least ", n_least, n_ctx, model->info.n_ctx_train, err);
 }
 
 hearth_status hth_model_prompt_tokens(hearth_model *model, const hearth_request *request, hth_prompt_tokens *out,

@@ -53,11 +53,11 @@ static hearth_status tokens_of_history(hearth_model *model, hth_true_tokens *kno
     }
     hth_reply_reading_end(&reading);
     if (source->no_cache_read)
-        status = hth_tokenize(model->backend, model->engine_model, text, n_bytes, source->flags, &out->tokens,
-                              &out->n_tokens, err);
+        status = hth_tokenize(model->backend, model->engine_model, text, n_bytes, source->flags, source->is_gone,
+                              &out->tokens, &out->n_tokens, err);
     else
-        status = hth_true_tokens_of(known, keyspace->fingerprint, text, n_bytes, flags, &out->tokens, &out->n_tokens,
-                                    &n_known, err);
+        status = hth_true_tokens_of(known, keyspace->fingerprint, text, n_bytes, flags, source->is_gone, &out->tokens,
+                                    &out->n_tokens, &n_known, err);
     if (status == HEARTH_OK) /* without memory for it, the reply is not recorded */
         out->text = hth_prompt_text_new(text, n_bytes, flags, (uint32_t)n_known);
     if (out->text)
@@ -98,7 +98,7 @@ static hearth_status text_tokens(hearth_model *model, const hth_prompt_source *s
             status = tokens_of_history(model, known, source, &keyspace, &made, err);
     } else {
         status = hth_tokenize(model->backend, model->engine_model, source->text, source->n_bytes, source->flags,
-                              &made.tokens, &made.n_tokens, err);
+                              source->is_gone, &made.tokens, &made.n_tokens, err);
     }
     if (status == HEARTH_OK)
         *out = made;
@@ -153,6 +153,13 @@ static hearth_status give_tokens(const hearth_token *from, size_t n, hearth_toke
 hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
                               hearth_token *tokens, size_t capacity, size_t *n_out, hearth_error *err)
 {
+    return hth_model_tokenize(model, text, n_bytes, flags, NULL, tokens, capacity, n_out, err);
+}
+
+hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n_bytes, unsigned flags,
+                                 const atomic_bool *is_gone, hearth_token *tokens, size_t capacity, size_t *n_out,
+                                 hearth_error *err)
+{
     hearth_token *all = NULL;
     size_t n = 0;
     hearth_status status;
@@ -164,7 +171,7 @@ hearth_status hearth_tokenize(hearth_model *model, const char *text, size_t n_by
         return status;
     status = hth_check_text("the text", text, n_bytes, err);
     if (status == HEARTH_OK)
-        status = hth_tokenize(model->backend, model->engine_model, text, n_bytes, flags, &all, &n, err);
+        status = hth_tokenize(model->backend, model->engine_model, text, n_bytes, flags, is_gone, &all, &n, err);
     hth_model_leave(model);
     if (status != HEARTH_OK)
         return status;

@@ -215,7 +215,7 @@ bool hth_spelling_is_usual(const hth_spelling *spelling, const hth_spelled *s, c
     while (at < s->n_bytes && ((unsigned char)s->bytes[at] & 0xC0) == 0x80)
         at++; /* a character that a token of the prompt cuts */
     if (hth_tokenize(spelling->backend, spelling->model, s->bytes + at, s->n_bytes - at,
-                     flags & (unsigned)~HEARTH_TOKENIZE_BOS, &fresh, &n_fresh, NULL) != HEARTH_OK)
+                     flags & (unsigned)~HEARTH_TOKENIZE_BOS, NULL, &fresh, &n_fresh, NULL) != HEARTH_OK)
         return false;
     free(fresh);
     return n_window + s->n_tokens <= n_fresh + n_fresh / 2 + MORE_TOKENS;

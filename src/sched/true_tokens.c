@@ -84,12 +84,13 @@ typedef struct prompt {
     const char *text;
     size_t n_bytes;
     unsigned flags; /* of the tokenizer alone */
+    const atomic_bool *is_gone;
 } prompt;
 
 static hearth_status tokenize(const prompt *p, const char *text, size_t n_bytes, unsigned flags, hearth_token **out,
                               size_t *n_out, hearth_error *err)
 {
-    return hth_tokenize(p->spelling->backend, p->spelling->model, text, n_bytes, flags, out, n_out, err);
+    return hth_tokenize(p->spelling->backend, p->spelling->model, text, n_bytes, flags, p->is_gone, out, n_out, err);
 }
 
 /* hth_history_fits_fn: between whole characters, and not inside a text that the tokenizer reads as one token */
@@ -219,12 +220,16 @@ static bool complete(const prompt *p, hth_history_found *found)
 }
 
 hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text,
-                                 size_t n_bytes, unsigned flags, hearth_token **tokens_out, size_t *n_out,
-                                 size_t *n_known_out, hearth_error *err)
+                                 size_t n_bytes, unsigned flags, const atomic_bool *is_gone, hearth_token **tokens_out,
+                                 size_t *n_out, size_t *n_known_out, hearth_error *err)
 {
     const hth_history_space space = space_of(fingerprint, flags);
     prompt p = {
-        .spelling = &known->spelling, .text = text, .n_bytes = n_bytes, .flags = flags & (unsigned)~HTH_PROMPT_CHAT
+        .spelling = &known->spelling,
+        .text = text,
+        .n_bytes = n_bytes,
+        .flags = flags & (unsigned)~HTH_PROMPT_CHAT,
+        .is_gone = is_gone,
     };
     hth_history_found found;
     size_t n_known;

@@ -23,6 +23,8 @@
 #ifndef HTH_SCHED_TRUE_TOKENS_H
 #define HTH_SCHED_TRUE_TOKENS_H
 
+#include <stdatomic.h>
+
 #include "cache/history_files.h"
 #include "engine/backend.h"
 #include "sched/prompt_text.h"
@@ -51,11 +53,11 @@ bool hth_true_tokens_free(hth_true_tokens *known);
 /*
  * The tokens of a prompt, n_bytes >= 1, under the fingerprint of the model with its salts. flags: those of the
  * tokenizer, and HTH_PROMPT_CHAT. *n_known_out: the leading tokens that are known. tokens_out is released with free.
- * Statuses as hth_tokenize.
+ * is_gone and statuses as hth_tokenize.
  */
 hearth_status hth_true_tokens_of(hth_true_tokens *known, const uint8_t fingerprint[32], const char *text,
-                                 size_t n_bytes, unsigned flags, hearth_token **tokens_out, size_t *n_out,
-                                 size_t *n_known_out, hearth_error *err);
+                                 size_t n_bytes, unsigned flags, const atomic_bool *is_gone, hearth_token **tokens_out,
+                                 size_t *n_out, size_t *n_known_out, hearth_error *err);
 
 /* Do two replies say the same? Any thread. */
 typedef bool (*hth_same_reply_fn)(const char *a, size_t n_a, const char *b, size_t n_b, void *user_data);

@@ -81,7 +81,8 @@ static bool knows(const scene *s, int i)
     size_t n, n_known;
 
     (void)snprintf(bytes, sizeof(bytes), "conversation %02d w%d w%d, and more", i, WORD, WORD + i % 30);
-    if (hth_true_tokens_of(s->known, fingerprint, bytes, strlen(bytes), 0, &tokens, &n, &n_known, NULL) != HEARTH_OK)
+    if (hth_true_tokens_of(s->known, fingerprint, bytes, strlen(bytes), 0, NULL, &tokens, &n, &n_known, NULL) !=
+        HEARTH_OK)
         abort();
     if (n_known > 0) {
         assert_int_equal(n_known, strlen("conversation 00") + 2);

@@ -66,8 +66,8 @@ static void check_record(const hth_spelling *s, const hth_history_record *record
     hearth_token *tokens;
     size_t n;
 
-    if (hth_tokenize(s->backend, s->model, record->text, record->n_bytes, flags & HEARTH_TOKENIZE_SPECIAL, &tokens, &n,
-                     NULL) != HEARTH_OK)
+    if (hth_tokenize(s->backend, s->model, record->text, record->n_bytes, flags & HEARTH_TOKENIZE_SPECIAL, NULL,
+                     &tokens, &n, NULL) != HEARTH_OK)
         return;
     assert(
         have_same_wholes(s, record, 0, tokens, n) ||

@@ -26,6 +26,8 @@ static size_t draw(size_t n)
     return (size_t)(drawn >> 33) % n;
 }
 
+static size_t n_bounded; /* vocabularies */
+
 static void silent(enum ggml_log_level level, const char *text, void *user_data)
 {
     (void)level, (void)text, (void)user_data;
@@ -76,9 +78,12 @@ static void compare(const char *path)
     const struct llama_vocab *vocab = llama_model_get_vocab(model);
     hth_llama_slices *slices = hth_llama_slices_new(model);
     hearth_token wholes[64];
-    size_t n_wholes = 0;
+    size_t n_wholes = 0, token_bytes_max;
 
     assert_non_null(slices);
+    token_bytes_max = hth_llama_slices_token_bytes_max(slices);
+    if (llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_SPM || llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_BPE)
+        n_bounded += token_bytes_max > 0;
     for (hearth_token i = 0; i < llama_vocab_n_tokens(vocab) && n_wholes < 64; i++)
         if ((unsigned)llama_vocab_get_attr(vocab, i) &
             (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED | LLAMA_TOKEN_ATTR_UNKNOWN))
@@ -90,14 +95,16 @@ static void compare(const char *path)
         hearth_error err;
 
         assert_int_equal(hth_llama_slices_tokenize(slices, text, n, 1 + (int32_t)draw(60), add, parse, sliced, TOKENS,
-                                                   &n_sliced, &err),
+                                                   &n_sliced, NULL, &err),
                          HEARTH_OK);
         text[n] = '\0';
         if (n_sliced != n_whole || memcmp(whole, sliced, (size_t)n_whole * sizeof(whole[0])) != 0)
             fail_msg("%s: other tokens (%d, %d) for add %d, parse %d, text '%s'", path, n_whole, n_sliced, add, parse,
                      text);
+        if (!add && (size_t)n_whole * token_bytes_max < (size_t)n && token_bytes_max > 0)
+            fail_msg("%s: %d tokens of at most %zu bytes for text '%s'", path, n_whole, token_bytes_max, text);
         /* Without room the number is told. */
-        assert_int_equal(hth_llama_slices_tokenize(slices, text, n, 20, add, parse, sliced, 0, &n_sliced, &err),
+        assert_int_equal(hth_llama_slices_tokenize(slices, text, n, 20, add, parse, sliced, 0, &n_sliced, NULL, &err),
                          HEARTH_OK);
         assert_int_equal(n_sliced, -n_whole);
     }
@@ -148,9 +155,10 @@ static void compare_marked(const char *path)
         bool add = draw(2);
 
         assert_int_equal(
-            hth_llama_chat_tokenize(chat, slices, marked, n, INT32_MAX, add, whole, TOKENS, &n_whole, &err), HEARTH_OK);
+            hth_llama_chat_tokenize(chat, slices, marked, n, INT32_MAX, add, whole, TOKENS, &n_whole, NULL, &err),
+            HEARTH_OK);
         assert_int_equal(hth_llama_chat_tokenize(chat, slices, marked, n, 1 + (int32_t)draw(60), add, sliced, TOKENS,
-                                                 &n_sliced, &err),
+                                                 &n_sliced, NULL, &err),
                          HEARTH_OK);
         marked[n] = '\0';
         if (n_sliced != n_whole || memcmp(whole, sliced, (size_t)n_whole * sizeof(whole[0])) != 0)
@@ -175,6 +183,7 @@ static void for_each_vocabulary(void (*compare_one)(const char *path))
 TEST(slices_have_the_tokens_of_one_call)
 {
     for_each_vocabulary(compare);
+    assert_true(n_bounded >= 2); /* an SPM and a BPE one at least */
 }
 
 TEST(slices_between_marked_names_have_the_tokens_of_one_call)
@@ -202,17 +211,18 @@ TEST(a_flood_is_tokenized_in_slices)
 
         for (size_t at = 0; at < n; at += n_word)
             memcpy(text + at, floods[i], n_word);
-        assert_int_equal(
-            hth_llama_slices_tokenize(slices, text, (int32_t)n, 0, false, true, tokens, 4 * FLOOD, &n_tokens, &err),
-            HEARTH_OK);
+        assert_int_equal(hth_llama_slices_tokenize(slices, text, (int32_t)n, 0, false, true, tokens, 4 * FLOOD,
+                                                   &n_tokens, NULL, &err),
+                         HEARTH_OK);
         assert_true((size_t)n_tokens >= n / n_word);
     }
     text[0] = HTH_PLAIN_MARK; /* a client wrote the first name, and the template the others */
     for (size_t i = 1; i < FLOOD; i++)
         text[i] = "<s>"[(i - 1) % 3];
     assert_int_equal(hth_llama_chat_new(model, "{{ messages[0].content }}", false, &chat, &err), HEARTH_OK);
-    assert_int_equal(hth_llama_chat_tokenize(chat, slices, text, FLOOD, 0, false, tokens, 4 * FLOOD, &n_tokens, &err),
-                     HEARTH_OK);
+    assert_int_equal(
+        hth_llama_chat_tokenize(chat, slices, text, FLOOD, 0, false, tokens, 4 * FLOOD, &n_tokens, NULL, &err),
+        HEARTH_OK);
     assert_in_range(n_tokens, FLOOD / 3, FLOOD / 3 + 3);
     hth_llama_chat_free(chat);
     free(text);

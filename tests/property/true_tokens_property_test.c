@@ -134,9 +134,9 @@ static void turn(run *r)
     if (c.n_bytes == 0)
         return;
     fingerprint[0] = c.salt;
-    assert_int_equal(
-        hth_true_tokens_of(r->known, fingerprint, c.text, c.n_bytes, c.flags, &tokens, &c.n_tokens, &n_known, NULL),
-        HEARTH_OK);
+    assert_int_equal(hth_true_tokens_of(r->known, fingerprint, c.text, c.n_bytes, c.flags, NULL, &tokens, &c.n_tokens,
+                                        &n_known, NULL),
+                     HEARTH_OK);
     assert_true(c.n_tokens < TOKENS_MAX - 8);
     memcpy(c.tokens, tokens, c.n_tokens * sizeof(*tokens));
     free(tokens);

@@ -23,6 +23,7 @@
  *   delay_us      0      how long each row of a batch takes
  *   gate                 a file with a number: rows at this position and beyond wait until the number is higher, or the
  *                        file is gone
+ *   reading              a file: texts of 64 KiB or more are tokenized once it is gone
  *   kind          plain  plain, window, recurrent, hybrid
  *   window        64     positions of a window; a hybrid has one where it is given
  *   fills         0      1: the bytes '<', '|' and '>' ask for what stands between two texts

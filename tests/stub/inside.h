@@ -41,6 +41,7 @@ struct hth_engine_model {
     uint32_t n_defined;
     uint32_t delay_us;
     char gate[160];       /* a file; empty: none */
+    char reading[160];    /* likewise */
     uint32_t n_window;    /* 0: none */
     uint32_t fills;       /* 1: it can be asked for what stands between two texts */
     uint32_t encoder;     /* 1: it does not generate */
@@ -128,7 +129,8 @@ hearth_status hth_stub_adapters_apply(hth_engine_context *context, const hth_eng
 
 hearth_status hth_stub_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes, unsigned flags,
                                 hearth_token *tokens, size_t capacity, size_t *n_out, hth_tokenize_result *result,
-                                hearth_error *err);
+                                const hth_tokenize_stop *stop, hearth_error *err);
+uint32_t hth_stub_token_bytes_max(void);
 hearth_status hth_stub_piece(const hth_engine_model *model, hearth_token token, bool special, char *bytes,
                              size_t capacity, size_t *n_out, hearth_error *err);
 bool hth_stub_is_end(const hth_engine_model *model, hearth_token token);

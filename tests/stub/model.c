@@ -90,6 +90,8 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 10 * 1000 * 1000, &model->delay_us);
             else if (strcmp(item, "gate") == 0)
                 ok = (size_t)snprintf(model->gate, sizeof(model->gate), "%s", value) < sizeof(model->gate);
+            else if (strcmp(item, "reading") == 0)
+                ok = (size_t)snprintf(model->reading, sizeof(model->reading), "%s", value) < sizeof(model->reading);
             else if (strcmp(item, "window") == 0)
                 ok = parse_number(value, 1, 1u << 20, &model->n_window);
             else if (strcmp(item, "kind") == 0)
@@ -115,7 +117,7 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
             return hth_fail(
                 err, HEARTH_MISUSE,
                 "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, gpu_mib, vocab, "
-                "joins, defined, delay_us, gate, kind, fills, window, encoder, embeds, labels, pairs, errs, "
+                "joins, defined, delay_us, gate, reading, kind, fills, window, encoder, embeds, labels, pairs, errs, "
                 "short and words",
                 path, item);
     }
@@ -194,6 +196,7 @@ void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *o
         .chat_template = "a stub's, in C\xff" /* as a file may have it */,
         .vocabulary_type = HEARTH_VOCABULARY_OTHER,
         .adds_bos = true,
+        .token_bytes_max = hth_stub_token_bytes_max(),
         .advice = { NAN, model->top_k < UINT32_MAX ? (float)model->top_k : NAN, NAN, NAN, NAN, NAN, NAN, NAN },
     };
     out->embeds = model->embeds;

@@ -29,7 +29,8 @@ static hearth_status tokenize(const void *model, const char *text, hearth_token 
 {
     hth_tokenize_result result;
 
-    return hth_stub_tokenize(model, text, strlen(text), HEARTH_TOKENIZE_SPECIAL, tokens, capacity, n_out, &result, err);
+    return hth_stub_tokenize(model, text, strlen(text), HEARTH_TOKENIZE_SPECIAL, tokens, capacity, n_out, &result, NULL,
+                             err);
 }
 
 /* The chain is every engine's. What a schema needs beyond it, a converter, this engine has not. */

@@ -3,8 +3,12 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "stub/inside.h"
+
+enum { LONG_BYTES = 64 << 10 }; /* of a text that waits for the file `reading` to be gone */
 
 static const char *const control_names[] = { "<s>", "</s>", "<|im_start|>", "<|im_end|>" };
 
@@ -37,14 +41,38 @@ static hearth_token word_at(const hth_engine_model *model, const char *text, siz
     return word;
 }
 
+/* False: it was asked to stop. */
+static bool wait_for_reading(const hth_engine_model *model, const hth_tokenize_stop *stop)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    bool is_asked = stop && stop->is_asked(stop->user_data);
+
+    while (!is_asked && model->reading[0] && access(model->reading, F_OK) == 0) {
+        (void)nanosleep(&pause, NULL); /* a signal only makes the stub faster */
+        is_asked = stop && stop->is_asked(stop->user_data);
+    }
+    return !is_asked;
+}
+
+uint32_t hth_stub_token_bytes_max(void)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(control_names) / sizeof(control_names[0]); i++)
+        n = strlen(control_names[i]) > n ? strlen(control_names[i]) : n;
+    return (uint32_t)n; /* words are shorter */
+}
+
 hearth_status hth_stub_tokenize(const hth_engine_model *model, const char *text, size_t n_bytes, unsigned flags,
                                 hearth_token *tokens, size_t capacity, size_t *n_out, hth_tokenize_result *result,
-                                hearth_error *err)
+                                const hth_tokenize_stop *stop, hearth_error *err)
 {
     size_t n = 0;
 
     if (!model || (!text && n_bytes > 0) || (!tokens && capacity > 0) || !n_out || !result)
         return hth_fail(err, HEARTH_MISUSE, "tokenize needs a model, a text and room");
+    if (n_bytes >= LONG_BYTES && !wait_for_reading(model, stop))
+        return hth_fail(err, HEARTH_CANCELLED, "nobody waits for the tokens of the text any more");
     if (flags & HEARTH_TOKENIZE_BOS) {
         if (n < capacity)
             tokens[n] = TOKEN_BOS;

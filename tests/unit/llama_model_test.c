@@ -107,7 +107,8 @@ TEST(text_comes_back_from_its_tokens)
     size_t n_tokens, n_bytes = 0, n;
     hearth_error err;
 
-    assert_int_equal(llama->tokenize(model, text, strlen(text), 0, tokens, 256, &n_tokens, &result, &err), HEARTH_OK);
+    assert_int_equal(llama->tokenize(model, text, strlen(text), 0, tokens, 256, &n_tokens, &result, NULL, &err),
+                     HEARTH_OK);
     assert_int_equal(result, HTH_TOKENIZE_OK);
     for (size_t i = 0; i < n_tokens; i++) {
         assert_int_equal(llama->piece(model, tokens[i], false, back + n_bytes, sizeof(back) - n_bytes, &n, &err),
@@ -125,18 +126,18 @@ TEST(too_many_tokens_are_counted)
     size_t n_with, n_without;
     hearth_error err;
 
-    assert_int_equal(llama->tokenize(model, "one two three four", 18, 0, NULL, 0, &n_without, &result, &err),
+    assert_int_equal(llama->tokenize(model, "one two three four", 18, 0, NULL, 0, &n_without, &result, NULL, &err),
                      HEARTH_OK);
     assert_int_equal(result, HTH_TOKENIZE_MORE_ROOM);
     assert_true(n_without > 2);
     assert_int_equal(
-        llama->tokenize(model, "one two three four", 18, HEARTH_TOKENIZE_BOS, tokens, 1, &n_with, &result, &err),
+        llama->tokenize(model, "one two three four", 18, HEARTH_TOKENIZE_BOS, tokens, 1, &n_with, &result, NULL, &err),
         HEARTH_OK);
     assert_int_equal(result, HTH_TOKENIZE_MORE_ROOM);
     assert_int_equal(n_with, n_without + 1);
-    assert_int_equal(llama->tokenize(model, "", 0, 0, tokens, 4, &n_without, &result, &err), HEARTH_OK);
+    assert_int_equal(llama->tokenize(model, "", 0, 0, tokens, 4, &n_without, &result, NULL, &err), HEARTH_OK);
     assert_int_equal(n_without, 0);
-    assert_int_equal(llama->tokenize(model, NULL, 0, HEARTH_TOKENIZE_BOS, tokens, 4, &n_with, &result, &err),
+    assert_int_equal(llama->tokenize(model, NULL, 0, HEARTH_TOKENIZE_BOS, tokens, 4, &n_with, &result, NULL, &err),
                      HEARTH_OK);
     assert_int_equal(n_with, 1);
 }
@@ -149,8 +150,9 @@ TEST(control_tokens_are_read_and_written_only_when_asked_for)
     size_t n;
     hearth_error err;
 
-    assert_int_equal(llama->tokenize(model, "<|im_end|>", 10, HEARTH_TOKENIZE_SPECIAL, tokens, 64, &n, &result, &err),
-                     HEARTH_OK);
+    assert_int_equal(
+        llama->tokenize(model, "<|im_end|>", 10, HEARTH_TOKENIZE_SPECIAL, tokens, 64, &n, &result, NULL, &err),
+        HEARTH_OK);
     assert_int_equal(n, 1);
     assert_true(llama->is_end(model, tokens[0]));
     assert_int_equal(llama->piece(model, tokens[0], true, bytes, sizeof(bytes), &n, &err), HEARTH_OK);
@@ -159,7 +161,7 @@ TEST(control_tokens_are_read_and_written_only_when_asked_for)
     assert_int_equal(llama->piece(model, tokens[0], false, bytes, sizeof(bytes), &n, &err), HEARTH_OK);
     assert_int_equal(n, 0);
     assert_int_equal(llama->piece(model, tokens[0], true, bytes, 3, &n, &err), HEARTH_MISUSE);
-    assert_int_equal(llama->tokenize(model, "<|im_end|>", 10, 0, tokens, 64, &n, &result, &err), HEARTH_OK);
+    assert_int_equal(llama->tokenize(model, "<|im_end|>", 10, 0, tokens, 64, &n, &result, NULL, &err), HEARTH_OK);
     assert_true(n > 1);
 }
 

@@ -507,7 +507,8 @@ TEST(text_comes_back_from_its_tokens)
     size_t n_tokens, n_special, n_bytes = 0, n;
     hearth_error err;
 
-    assert_int_equal(stub->tokenize(e.model, text, strlen(text), 0, tokens, 64, &n_tokens, &result, &err), HEARTH_OK);
+    assert_int_equal(stub->tokenize(e.model, text, strlen(text), 0, tokens, 64, &n_tokens, &result, NULL, &err),
+                     HEARTH_OK);
     assert_int_equal(n_tokens, strlen(text));
     for (size_t i = 0; i < n_tokens; i++) {
         assert_int_equal(stub->piece(e.model, tokens[i], false, back + n_bytes, 64 - n_bytes, &n, &err), HEARTH_OK);
@@ -515,7 +516,7 @@ TEST(text_comes_back_from_its_tokens)
     }
     assert_memory_equal(back, text, strlen(text));
     assert_int_equal(stub->tokenize(e.model, text, strlen(text), HEARTH_TOKENIZE_SPECIAL | HEARTH_TOKENIZE_BOS, tokens,
-                                    2, &n_special, &result, &err),
+                                    2, &n_special, &result, NULL, &err),
                      HEARTH_OK);
     assert_int_equal(result, HTH_TOKENIZE_MORE_ROOM);
     assert_int_equal(n_special, n_tokens - 10 + 1 + 1);

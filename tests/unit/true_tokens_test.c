@@ -90,7 +90,7 @@ static prompt tokens_of(const fixture *f, const uint8_t fingerprint[32], const c
     prompt p;
 
     assert_int_equal(
-        hth_true_tokens_of(f->known, fingerprint, text, strlen(text), flags, &tokens, &p.n, &p.n_known, NULL),
+        hth_true_tokens_of(f->known, fingerprint, text, strlen(text), flags, NULL, &tokens, &p.n, &p.n_known, NULL),
         HEARTH_OK);
     assert_true(p.n <= TOKENS_MAX);
     memcpy(p.tokens, tokens, p.n * sizeof(*tokens));
