@@ -102,12 +102,12 @@ static bool detokenize(hearth_model *model, const hth_api_request *request, hth_
 
 static bool apply_template(hearth_model *model, const hth_api_request *request, hth_buffer *out, hth_api_error *error)
 {
-    hth_api_prepared prepared;
+    const hearth_chat_prompt *chat = NULL;
 
-    if (!hth_api_prepare(model, request, 0, NULL, &prepared, error))
+    if (!hth_api_render_prompt(model, request, &chat, error))
         return false;
-    hth_buffer_add_json_take(out, json_pack("{s:s}", "prompt", prepared.chat->text));
-    hth_api_prepared_deinit(&prepared);
+    hth_buffer_add_json_take(out, json_pack("{s:s}", "prompt", chat->text));
+    hearth_chat_prompt_free(chat);
     return true;
 }
 

@@ -133,6 +133,10 @@ static void parse_beginning(hth_api_parse *parse, const hearth_chat_turn *last)
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "continue_final_message",
                         "is true, but the last message is not the assistant's; append one, or set it to false");
     parse->request->conversation.continue_last = goes_on && hth_api_begins_reply(last);
+    /* A prompt that nobody replies to may end with its last message; the reply to one needs its beginning. */
+    parse->request->conversation.no_reply = parse->request->kind == HTH_API_APPLY_TEMPLATE && !begins &&
+                                            !parse->request->conversation.continue_last &&
+                                            hth_fields_has(&parse->body, "add_generation_prompt");
 }
 
 static void parse_messages(hth_api_parse *parse)

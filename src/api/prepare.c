@@ -585,6 +585,13 @@ bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64
     return true;
 }
 
+bool hth_api_render_prompt(hearth_model *model, const hth_api_request *request, const hearth_chat_prompt **out,
+                           hth_api_error *error)
+{
+    *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
+    return render(model, request, out, NULL, error);
+}
+
 bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, size_t *n_out, hth_api_error *error)
 {
     const hearth_chat_prompt *chat = NULL;

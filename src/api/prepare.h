@@ -29,6 +29,9 @@ bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64
                      hth_api_prepared *out, hth_api_error *error);
 void hth_api_prepared_deinit(hth_api_prepared *prepared); /* accepts zeros */
 
+/* Render a conversation, of any length; the caller frees *out. False with error filled. */
+bool hth_api_render_prompt(hearth_model *model, const hth_api_request *request, const hearth_chat_prompt **out,
+                           hth_api_error *error);
 /* Count the tokens of a conversation's prompt. False with error filled. */
 bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, size_t *n_out, hth_api_error *error);
 

@@ -98,9 +98,9 @@ static bool write_policy(const void *options, size_t i, char *text, size_t capac
 static const hth_option template_rows[] = {
     { "chat-template", 0, HTH_OPTION_TEXT, "TEMPLATE",
       "a template for conversations instead of the model's: alpaca, chatml, gemma, llama2, llama3, mistral, phi3, "
-      "vicuna, "
-      "zephyr, or a file of Jinja (default for a model without one: chatml, with a warning)",
-      .offset = AT(chat_template), .key = "chat_template", .is_path = true, .is_word = hth_chat_template_is_name },
+      "vicuna, zephyr or another built-in one, a text of Jinja, or a file of it (default for a model without one: "
+      "chatml, with a warning)",
+      .offset = AT(chat_template), .key = "chat_template", .is_path = true, .is_word = hth_chat_template_is_given },
     { "chat-template-file", 0, HTH_OPTION_TEXT, "FILE", "the same, always a file", .offset = AT(chat_template_file),
       .key = "chat_template_file", .is_path = true },
     { "special-in-messages", 0, HTH_OPTION_FLAG, NULL,
@@ -369,7 +369,7 @@ bool hth_model_setup_template(const hth_model_setup *setup, char **out)
     }
     if (!given && !file)
         return true;
-    *out = given && hth_chat_template_is_name(given) ? strdup(given) : hth_text_file_read(given ? given : file);
+    *out = given && hth_chat_template_is_given(given) ? strdup(given) : hth_text_file_read(given ? given : file);
     return *out != NULL;
 }
 

@@ -189,7 +189,7 @@ static void check_memory(const hth_server_options *options, hth_problems *proble
 void hth_serve_check_model(const hth_serve_model *model, hth_problems *problems)
 {
     check_model_file(model, problems);
-    if (model->setup.chat_template && !hth_chat_template_is_name(model->setup.chat_template))
+    if (model->setup.chat_template && !hth_chat_template_is_given(model->setup.chat_template))
         check_readable("the chat template", model->setup.chat_template, problems);
     check_readable("the chat template", model->setup.chat_template_file, problems);
     check_signing_key(&model->setup, problems);

@@ -35,6 +35,7 @@ typedef struct called {
     const char *kind;
 } called;
 
+enum { TEMPLATE_BYTES_MAX = 64 << 10 };
 enum { CALLED_MAX = 1 + HTH_SERVE_ALIASES_MAX + HTH_ADAPTERS_MAX };
 
 /* The model's names, [CALLED_MAX] in out: first its own and its aliases, then those of its adapters from *first on. */
@@ -113,6 +114,11 @@ void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const c
     if (model->setup.chat_template && model->setup.chat_template_file)
         hth_problems_add(l->problems, "%smodel '%s' has both chat_template and chat_template_file; give one of them",
                          where, model->name);
+    if (model->setup.chat_template && strlen(model->setup.chat_template) > TEMPLATE_BYTES_MAX)
+        hth_problems_add(l->problems,
+                         "%schat_template of model '%s' is a text of more than %d KiB, which the command line of a "
+                         "worker has no room for; put it into a file, and give its path",
+                         where, model->name, TEMPLATE_BYTES_MAX >> 10);
     if (!hth_strategy_builtin(model->setup.model.strategy, &strategy))
         hth_problems_add(l->problems,
                          "%sstrategy of model '%s' is '%s'; it must be decode_maximal, prefill_priority or balanced",

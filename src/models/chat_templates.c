@@ -97,10 +97,13 @@ const hth_chat_template *hth_chat_template_named(const char *name)
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
         if (strcmp(templates[i].name, name) == 0)
             return &templates[i];
+    for (size_t i = 0; i < hth_n_engine_templates; i++)
+        if (strcmp(hth_engine_templates[i].name, name) == 0)
+            return &hth_engine_templates[i];
     return NULL;
 }
 
-bool hth_chat_template_is_name(const char *name)
+bool hth_chat_template_is_given(const char *value)
 {
-    return hth_chat_template_named(name) != NULL;
+    return hth_chat_template_named(value) || strstr(value, "{{") || strstr(value, "{%");
 }

@@ -88,6 +88,9 @@ if "$hearth" serve -m stub: --chat-template-kwargs '{"messages":1}' --check >"$w
 grep -q -e '--chat-template-kwargs is' "$work/out" || fail "a reserved variable: $(cat "$work/out")"
 
 # Built-in templates, by name; the chosen context is told.
+serve -m "tiny=$tiny" --no-cache --chat-template '{% for m in messages %}[{{ m.content }}]{% endfor %}'
+ask /apply-template '{"messages":[{"role":"user","content":"Hi"}]}'; expect "a template of the command line" "$(value r.prompt)" '[Hi]'
+serve_stop
 serve -m "tiny=$tiny" --no-cache --chat-template zephyr
 ask /apply-template "{$hi}"; value r.prompt >"$work/prompt"
 grep -qF '<|assistant|>' "$work/prompt" || fail "a template by name is not taken: $(cat "$work/prompt")"

@@ -547,6 +547,28 @@ STUB_TEST(texts_become_tokens_and_tokens_texts)
     assert_string_equal(hth_test_text_at(got, "content"), "");
     got = ask(f, HTH_API_APPLY_TEMPLATE, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"whatever\":1}");
     assert_string_equal(hth_test_text_at(got, "prompt"), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+    got = ask(f, HTH_API_APPLY_TEMPLATE,
+              "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"add_generation_prompt\":false}");
+    assert_string_equal(hth_test_text_at(got, "prompt"), "<|im_start|>user\nHi<|im_end|>\n");
+    got = ask(f, HTH_API_APPLY_TEMPLATE,
+              "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"add_generation_prompt\":true}");
+    assert_string_equal(hth_test_text_at(got, "prompt"), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+}
+
+STUB_TEST(a_template_renders_what_is_longer_than_the_context)
+{
+    hearth_model_info info = { .struct_size = sizeof(info) };
+    hth_buffer body = { .text = NULL };
+    json_t *got;
+
+    assert_int_equal(hearth_model_info_get(f->model, &info, NULL), HEARTH_OK);
+    hth_buffer_add_text(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"");
+    for (uint32_t i = 0; i < 2 * info.n_ctx; i++)
+        hth_buffer_add_text(&body, "a");
+    hth_buffer_add_text(&body, "\"}]}");
+    got = ask(f, HTH_API_APPLY_TEMPLATE, hth_buffer_text(&body));
+    assert_true(strlen(hth_test_text_at(got, "prompt")) > 2 * (size_t)info.n_ctx);
+    hth_buffer_deinit(&body);
 }
 
 /* Ask for the tokens of n letters; the status, or 0 with the body in out. */

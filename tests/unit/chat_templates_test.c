@@ -122,7 +122,7 @@ FIXTURE_TEST(each_of_our_templates_marks_who_speaks)
     }
     assert_int_equal(f->n_warnings, 0);
     assert_null(hth_chat_template_named("chatml "));
-    assert_false(hth_chat_template_is_name(""));
+    assert_false(hth_chat_template_is_given(""));
 }
 
 FIXTURE_TEST(a_model_without_a_template_gets_chatml_and_one_warning)

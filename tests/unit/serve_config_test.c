@@ -564,16 +564,18 @@ FIXTURE_TEST(the_folder_of_adapters_goes_to_the_front_and_to_the_worker)
     hth_serve_set_free(&set->options);
 }
 
-FIXTURE_TEST(a_template_is_a_name_or_a_file)
+FIXTURE_TEST(a_template_is_a_name_a_text_or_a_file)
 {
     hth_serve_set *set = good_set_of("model a { path = 'stub:'; chat_template = chatml }\n"
                                      "model b { path = 'stub:'; chat_template = t.jinja }\n"
-                                     "model c { path = 'stub:'; chat_template_file = chatml }");
+                                     "model c { path = 'stub:'; chat_template_file = chatml }\n"
+                                     "model d { path = 'stub:'; chat_template = '{{ messages }}' }");
     static const char *const expected[] = { "--chat-template chatml", "--chat-template /etc/hearth/t.jinja",
-                                            "--chat-template-file /etc/hearth/chatml" };
+                                            "--chat-template-file /etc/hearth/chatml",
+                                            "--chat-template {{ messages }}" };
     char line[4096];
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         assert_non_null(strstr(worker_line(&set->options.models[i], line, sizeof(line)), expected[i]));
     hth_serve_set_free(&set->options);
     assert_refused("model a { path = 'stub:'; chat_template = chatml; chat_template_file = t.jinja }",
