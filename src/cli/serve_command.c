@@ -23,11 +23,12 @@
 #include "server/front.h"
 
 static const char usage[] =
-    "usage: hearth serve -m [NAME=]FILE [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"
+    "usage: hearth serve [-m [NAME=]FILE]... [--config FILE] [OPTIONS]\n"
     "\n"
     "Serves models over HTTP, with the APIs of OpenAI, Anthropic, Ollama and llama.cpp. Each model runs in a worker\n"
     "process. When a worker dies, a new one takes over and continues its requests. A prompt that was computed once is\n"
-    "not computed again, also after a restart.\n"
+    "not computed again, also after a restart. Without a model it serves those that were downloaded, each with the\n"
+    "first request for it.\n"
     "\n";
 
 static const char closing[] =
@@ -261,6 +262,12 @@ static int act(serve *s, hth_problems *problems)
         return HTH_EXIT_FAILED;
     if (s->flags.check)
         print_summary(s->set);
+    else if (!s->flags.print_config && s->set->serves_downloads && s->set->options.n_models > 0)
+        (void)fprintf(
+            stderr,
+            "no model was named: serving the %zu of the hub's cache, each with the first request for it ('hearth "
+            "models ls' lists them)\n",
+            s->set->options.n_models);
     if (s->flags.print_config && !hth_serve_config_print(s->set, stdout) && !ferror(stdout)) {
         (void)fprintf(stderr, "hearth: the configuration cannot be printed: %s\n", strerror(errno));
         return HTH_EXIT_FAILED;
@@ -314,13 +321,9 @@ static bool parse(serve *s, hth_problems *problems, int *exit_out)
         return false;
     }
     *exit_out = HTH_EXIT_USAGE;
-    if (first == s->argc && (s->flags.n_models > 0 || s->flags.server.models_folder || s->flags.config_file))
-        return true;
     if (first == s->argc)
-        (void)fputs("hearth: serve needs a model: hearth serve -m FILE, or --models-dir DIR, or --config FILE\n",
-                    stderr);
-    else
-        (void)fprintf(stderr, "hearth: unexpected argument '%s'; a model is given with -m\n", s->argv[first]);
+        return true;
+    (void)fprintf(stderr, "hearth: unexpected argument '%s'; a model is given with -m\n", s->argv[first]);
     return false;
 }
 

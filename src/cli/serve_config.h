@@ -17,6 +17,7 @@ struct hth_serve_set {
     size_t n_read;                 /* the first of them, without those that operators named */
     const hth_named_model *named;  /* [n_named], also those that are left out */
     size_t n_named;
+    bool serves_downloads; /* nothing says which models to serve */
     hth_config_presets presets;
     const hth_serve_set *base; /* owns what the set took over; NULL: it took over nothing */
     unsigned *n_users;         /* sets with this base, and one for the set itself */

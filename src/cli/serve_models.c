@@ -1,5 +1,6 @@
 /*
- * serve_models.c - the models of flags, of sections of the configuration file, and of a folder
+ * serve_models.c - the models of flags, of sections of the configuration file, and of a folder; without any of these,
+ * those that were downloaded
  *
  * A model starts as a copy of the options of all models. A section of the file adds its presets in their order, then
  * its own keys. Flags are applied last.
@@ -11,6 +12,7 @@
 #include "base/gguf_name.h"
 #include "base/status.h"
 #include "cache/policy.h"
+#include "cli/downloaded_models.h"
 #include "cli/file_name.h"
 #include "cli/model_source.h"
 #include "cli/models_folder.h"
@@ -290,15 +292,26 @@ static void add_found_model(hth_serve_loader *l, const hth_found_model *found)
     hth_serve_model_finish(l, &model, "");
 }
 
+/* Find models in the folder, or, where nothing says which models to serve, among those that were downloaded. */
+static bool find_models(hth_serve_loader *l, hth_found_models *out)
+{
+    const hth_server_options *server = &l->o->server;
+
+    *out = (hth_found_models){ .n = 0 };
+    l->set->serves_downloads = l->argc > 0 && l->o->n_models == 0 && !l->o->config_file && !server->models_folder;
+    if (l->set->serves_downloads)
+        return hth_downloaded_models_read(l->pool, HTH_SERVE_MODELS_MAX, l->problems, out);
+    return !server->models_folder || hth_models_folder_read(l->pool, server->models_folder, server->models_folder_names,
+                                                            HTH_SERVE_MODELS_MAX, l->problems, out);
+}
+
 bool hth_serve_models_read(hth_serve_loader *l)
 {
     hth_serve_model unused = l->o->defaults;
-    hth_found_models found = { .n = 0 };
+    hth_found_models found;
     size_t n;
 
-    if (l->o->server.models_folder &&
-        !hth_models_folder_read(l->pool, l->o->server.models_folder, l->o->server.models_folder_names,
-                                HTH_SERVE_MODELS_MAX, l->problems, &found))
+    if (!find_models(l, &found))
         return false;
     l->set->options.watched_folders = found.folders;
     l->set->options.n_watched_folders = found.n_folders;
@@ -319,6 +332,9 @@ bool hth_serve_models_read(hth_serve_loader *l)
     if (n == 0 && l->o->server.models_folder)
         hth_problems_warn(l->problems, "there is no model in '%s' yet; a GGUF file that comes there is served at once",
                           l->o->server.models_folder);
+    else if (n == 0 && l->set->serves_downloads)
+        hth_problems_warn(l->problems, "there is no model yet; download one with 'hearth pull OWNER/REPO' and reload "
+                                       "(SIGHUP), or start with -m FILE or --models-dir DIR");
     else if (n == 0 && l->problems->n_errors == 0)
         hth_problems_add(l->problems,
                          "there is no model to serve; give one with -m FILE, with --models-dir, or with a section "

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/serve.sh"
 
 # Wrong usage.
-refuse 2 'serve needs a model: hearth serve -m FILE' serve
 refuse 2 "unexpected argument 'model.gguf'; a model is given with -m" serve model.gguf
 refuse 2 "unrecognized option '--listn'; did you mean '--listen'" serve --listn 80
 refuse 2 "listen is 'nowhere:x'; it must be an address" serve --listen nowhere:x

@@ -1,0 +1,82 @@
+/*
+ * downloaded_models.c - see downloaded_models.h
+ */
+#include "cli/downloaded_models.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/gguf_name.h"
+#include "cli/file_name.h"
+#include "hub/settings.h"
+#include "hub/stock.h"
+
+static bool is_gguf(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char magic[4] = "";
+    const bool is_read = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic);
+
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    return is_read && memcmp(magic, "GGUF", sizeof(magic)) == 0;
+}
+
+static bool is_projector(const char *path)
+{
+    return strncmp(hth_gguf_base_name(path), "mmproj", strlen("mmproj")) == 0;
+}
+
+/* False without memory. */
+static bool name_model(hth_pool *pool, const hth_hub_model *from, hth_found_model *out)
+{
+    const char *given = hth_pool_text(pool, from->name, strlen(from->name));
+    const char *name = given ? hth_file_name_safe(pool, given, strlen(given)) : NULL;
+    const char *original = name && strcmp(name, given) != 0 ? given : NULL;
+
+    *out = (hth_found_model){ .at = HTH_FOUND_PATH, .path = hth_pool_text(pool, from->path, strlen(from->path)) };
+    out->names[HTH_FOUND_PATH] = (hth_found_name){ name, original };
+    if (name)
+        out->names[HTH_FOUND_PARTED] = (hth_found_name){ hth_file_name_parted(pool, name, given), given };
+    return out->path && out->names[HTH_FOUND_PARTED].name;
+}
+
+static bool add_models(hth_pool *pool, const hth_hub_model *models, size_t n, size_t n_max, hth_problems *problems,
+                       hth_found_models *out)
+{
+    out->list = hth_pool_alloc(pool, (n + 1) * sizeof(*out->list));
+    if (!out->list)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (is_projector(models[i].path))
+            continue;
+        if (!is_gguf(models[i].path))
+            hth_problems_warn(problems, "'%s' is no GGUF file, or cannot be read; it is left out", models[i].path);
+        else if (out->n == n_max)
+            hth_problems_warn(problems, "'%s' is left out: %zu models are served already", models[i].name, n_max);
+        else if (!name_model(pool, &models[i], &out->list[out->n++]))
+            return false;
+    }
+    return true;
+}
+
+bool hth_downloaded_models_read(hth_pool *pool, size_t n_max, hth_problems *problems, hth_found_models *out)
+{
+    hth_hub_settings settings;
+    hth_hub_model *models = NULL;
+    hearth_error err;
+    size_t n = 0;
+    bool ok;
+
+    *out = (hth_found_models){ .n = 0 };
+    if (hth_hub_settings_read(&settings, &err) != HEARTH_OK ||
+        hth_hub_models_read(settings.cache, &models, &n, &err) != HEARTH_OK)
+        hth_problems_warn(problems, "downloaded models are not served: %s", err.message);
+    ok = add_models(pool, models, n, n_max, problems, out);
+    free(models);
+    if (!ok)
+        hth_problems_add(problems, "no memory for the list of downloaded models");
+    return ok;
+}
