@@ -21,6 +21,7 @@
  *   joins         0      1: the tokenizer reads the words " w260" to " w999"
  *   defined       0      last words of the vocabulary that are user-defined: the tokenizer always reads them
  *   delay_us      0      how long each row of a batch takes
+ *   step_us       0      how long a batch takes besides
  *   gate                 a file with a number: rows at this position and beyond wait until the number is higher, or the
  *                        file is gone
  *   reading              a file: texts of 64 KiB or more are tokenized once it is gone

@@ -210,6 +210,8 @@ hearth_status hth_stub_decode(hth_engine_context *context, const hth_batch_row *
         context->logits = grown;
         context->n_logits_rows_max = n_wanted;
     }
+    if (context->model->step_us > 0)
+        pause_us(context->model->step_us);
     for (size_t i = 0; i < n_rows; i++) {
         if (wait_for_row(context, rows[i].position)) {
             *result = HTH_DECODE_ABORTED;

@@ -40,6 +40,7 @@ struct hth_engine_model {
     uint32_t joins_words;
     uint32_t n_defined;
     uint32_t delay_us;
+    uint32_t step_us;
     char gate[160];       /* a file; empty: none */
     char reading[160];    /* likewise */
     uint32_t n_window;    /* 0: none */

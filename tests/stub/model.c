@@ -88,6 +88,8 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 ok = parse_number(value, 0, 100, &model->n_defined);
             else if (strcmp(item, "delay_us") == 0)
                 ok = parse_number(value, 0, 10 * 1000 * 1000, &model->delay_us);
+            else if (strcmp(item, "step_us") == 0)
+                ok = parse_number(value, 0, 10 * 1000 * 1000, &model->step_us);
             else if (strcmp(item, "gate") == 0)
                 ok = (size_t)snprintf(model->gate, sizeof(model->gate), "%s", value) < sizeof(model->gate);
             else if (strcmp(item, "reading") == 0)
@@ -117,8 +119,9 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
             return hth_fail(
                 err, HEARTH_MISUSE,
                 "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, gpu_mib, vocab, "
-                "joins, defined, delay_us, gate, reading, kind, fills, window, encoder, embeds, labels, pairs, errs, "
-                "short and words",
+                "joins, defined, delay_us, step_us, gate, reading, kind, fills, window, encoder, embeds, labels, "
+                "pairs, "
+                "errs, short and words",
                 path, item);
     }
     return HEARTH_OK;

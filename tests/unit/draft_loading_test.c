@@ -8,6 +8,12 @@
 #include "support/api.h"
 #include "support/support.h"
 
+/* A draft model pays beside it, however slow the machine is. */
+static const char slow_model[] = "stub:step_us=3000";
+
+/* Of the replies to long prompts: the draft model evaluates the prompt meanwhile. No block is filled. */
+enum { REPLY_TOKENS = 150 };
+
 static const char prompt[] = "The sea is calm tonight. The tide is full, the moon lies fair upon the straits.";
 
 static hearth_model_options with_draft(const char *draft_model)
@@ -134,18 +140,18 @@ static void count_rows(const hearth_work *work, void *user_data)
 RUNTIME_TEST(a_prompt_is_warm_for_the_draft_model_after_a_restart_and_its_rows_are_told)
 {
     char *words = hth_test_prompt(600, 1);
-    hearth_request request = hth_test_greedy(words, 10);
+    hearth_request request = hth_test_greedy(words, REPLY_TOKENS);
     hearth_model_options options = with_draft("stub:errs=3");
     const hearth_result *result;
     atomic_uint n_rows = 0;
 
     options.on_work = count_rows;
     options.work_user_data = &n_rows;
-    f->model = hth_test_model_load(f->runtime, "stub:", &options);
+    f->model = hth_test_model_load(f->runtime, slow_model, &options);
     hearth_result_unref(hth_test_complete(f->model, &request));
     assert_int_equal(n_rows, 0);
     hth_test_model_end(f->runtime, f->model);
-    f->model = hth_test_model_load(f->runtime, "stub:", &options);
+    f->model = hth_test_model_load(f->runtime, slow_model, &options);
     result = hth_test_complete(f->model, &request);
     assert_true(result->stats->rows_restored >= 2);
     assert_true(result->stats->draft_tokens > 0);
@@ -158,11 +164,11 @@ RUNTIME_TEST(a_prompt_that_is_removed_leaves_no_row_of_the_draft_model)
 {
     hearth_model_options options = with_draft("stub:");
     char *words = hth_test_prompt(600, 1);
-    hearth_request request = hth_test_greedy(words, 40); /* the draft model evaluates the prompt meanwhile */
+    hearth_request request = hth_test_greedy(words, REPLY_TOKENS);
     uint32_t n_draft, n;
     hearth_error err;
 
-    f->model = hth_test_model_load(f->runtime, "stub:", &options);
+    f->model = hth_test_model_load(f->runtime, slow_model, &options);
     free(reply_of(f->model, &request, &n_draft));
     assert_true(n_draft > 0);
     hth_test_flush(f->runtime);

@@ -3,17 +3,19 @@
  *
  * Each test forks a process that enters the sandbox, since there is no way back.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -277,38 +279,39 @@ FIXTURE_TEST(without_a_device_a_worker_shares_no_memory_but_its_rows)
     (void)rmdir(folder); /* none where nothing was tried */
 }
 
-/* As CUDA's driver does. */
+typedef struct to_be_named {
+    pthread_mutex_t named;
+    _Atomic long id;
+} to_be_named;
+
 static void *wait_to_be_named(void *context)
 {
-    require(pthread_mutex_lock(context) == 0 && pthread_mutex_unlock(context) == 0);
+    to_be_named *thread = context;
+
+    atomic_store(&thread->id, syscall(SYS_gettid));
+    require(pthread_mutex_lock(&thread->named) == 0 && pthread_mutex_unlock(&thread->named) == 0);
     return NULL;
 }
 
+/* As CUDA's driver names its threads. */
 static void try_thread_names(void *context)
 {
-    pthread_mutex_t named = PTHREAD_MUTEX_INITIALIZER;
+    to_be_named waiting = { .named = PTHREAD_MUTEX_INITIALIZER };
     pthread_t thread;
     char path[64], name[16] = "";
-    struct dirent *entry;
-    DIR *folder;
     FILE *file;
 
     enter_files(context, "none.gguf");
-    require(pthread_mutex_lock(&named) == 0 && pthread_create(&thread, NULL, wait_to_be_named, &named) == 0);
-    require((folder = opendir("/proc/self/task")));
-    while ((entry = readdir(folder)) && atol(entry->d_name) <= 0)
-        ;
-    while (entry && atol(entry->d_name) == getpid())
-        entry = readdir(folder);
-    require(entry);
-    (void)snprintf(path, sizeof(path), "/proc/self/task/%ld/comm", atol(entry->d_name));
-    (void)closedir(folder);
+    require(pthread_mutex_lock(&waiting.named) == 0 && pthread_create(&thread, NULL, wait_to_be_named, &waiting) == 0);
+    while (atomic_load(&waiting.id) == 0)
+        sched_yield();
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%ld/comm", atomic_load(&waiting.id));
     file = fopen(path, "w");
     require(file && fputs("named", file) >= 0 && fclose(file) == 0);
     require(pthread_getname_np(thread, name, sizeof(name)) == 0 && strcmp(name, "named") == 0);
     (void)snprintf(path, sizeof(path), "/proc/%ld/comm", (long)getppid());
     require(!can_open(path, O_WRONLY) && errno == EACCES);
-    require(pthread_mutex_unlock(&named) == 0 && pthread_join(thread, NULL) == 0);
+    require(pthread_mutex_unlock(&waiting.named) == 0 && pthread_join(thread, NULL) == 0);
 }
 
 FIXTURE_TEST(a_worker_names_its_threads_and_nobody_elses)
