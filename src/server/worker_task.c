@@ -346,8 +346,7 @@ static bool embed(hth_task *task)
 
 bool hth_task_run(hth_task *task)
 {
-    if (task->request)
-        task->request->is_gone = task->is_gone;
+    task->request->is_gone = task->is_gone;
     switch (task->kind) {
     case HTH_TASK_EMBED: return embed(task);
     case HTH_TASK_GENERATE: generate(task); break;

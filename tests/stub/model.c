@@ -120,8 +120,7 @@ static hearth_status parse_parameters(const char *path, hth_engine_model *model,
                 err, HEARTH_MISUSE,
                 "'%s' has a bad parameter '%s'; known are n_ctx_train, top_k, cell_bytes, free_mib, gpu_mib, vocab, "
                 "joins, defined, delay_us, step_us, gate, reading, kind, fills, window, encoder, embeds, labels, "
-                "pairs, "
-                "errs, short and words",
+                "pairs, errs, short and words",
                 path, item);
     }
     return HEARTH_OK;
