@@ -13,7 +13,7 @@ export function time(ms) {
   return `${Math.floor(ms / 60000)} min ${Math.floor((ms % 60000) / 1000)} s`
 }
 
-const hitOf = ({ hit, tier }) => {
+const hitOf = ({ hit = 'none', tier }) => {
   const name = HITS[hit] ?? hit
   return tier && tier !== 'none' ? `${name}, ${TIERS[tier] ?? tier}` : name
 }
@@ -25,13 +25,13 @@ function reasonOf({ miss, left_at: leftAt, left_text: leftText }) {
   return `${miss.replaceAll('_', ' ')}${place}`
 }
 
-export function figures({ timings, usage }) {
+export function figures({ timings, cache = {}, usage }) {
   if (!timings) return null
   const nPrompt = timings.cache_n + timings.prompt_n
   const rows = [
     ['Prompt', `${count(nPrompt)} tokens`],
     ['Reused', `${count(timings.cache_n)} tokens`],
-    ['Why not all', reasonOf(timings)],
+    ['Why not all', reasonOf(cache)],
     ['Waited', time(timings.queue_ms ?? 0)],
     ['Restored in', time(timings.restore_ms ?? 0)],
     ['Prefill', `${time(timings.prompt_ms)}, ${count(timings.prompt_n)} tokens`],
@@ -42,7 +42,7 @@ export function figures({ timings, usage }) {
 
   return h('details.figures', {},
     h('summary', {},
-      h(`span.hit.${timings.hit}`, {}, hitOf(timings)),
+      h(`span.hit.${cache.hit ?? 'none'}`, {}, hitOf(cache)),
       h('span', {}, `${count(timings.cache_n)} of ${count(nPrompt)} tokens reused`),
       h('span', {}, `first token ${time(timings.ttft_ms ?? timings.prompt_ms)}`),
       h('span', {}, `${timings.predicted_per_second.toFixed(1)} tokens/s`)),

@@ -35,16 +35,24 @@ const objectsOf = (value) => (Array.isArray(value) ? value.filter(isObject) : []
 
 const MEASURED = ['cache_n', 'prompt_n', 'prompt_ms', 'predicted_n', 'predicted_ms', 'predicted_per_second']
 
-// The figures of a reply: texts and numbers, and all that a server always gives.
+const ofType = (object, type) => Object.fromEntries(Object.entries(object).filter(([, value]) => typeof value === type))
+
+// The figures of a reply: numbers, and all that a server always gives.
 function timingsOf(timings) {
   if (!isObject(timings) || !MEASURED.every((name) => typeof timings[name] === 'number')) return undefined
-  return Object.fromEntries(Object.entries(timings).filter(([name, value]) =>
-    typeof value === (['hit', 'tier', 'miss', 'left_text'].includes(name) ? 'string' : 'number')))
+  return ofType(timings, 'number')
+}
+
+// Why a prompt was known, or not: texts, and one number. Earlier exports have them among the timings.
+function cacheOf(cache, timings) {
+  const { hit, tier, miss, left_text, left_at } = [cache, timings].find(isObject) ?? {}
+  const known = { ...ofType({ hit, tier, miss, left_text }, 'string'), ...ofType({ left_at }, 'number') }
+  return known.hit ? known : undefined
 }
 
 const STATES = ['done', 'stopped', 'failed']
 
-function readReply({ content, reasoning, calls, state, model, finish, error, nDeaths, timings, usage }) {
+function readReply({ content, reasoning, calls, state, model, finish, error, nDeaths, timings, cache, usage }) {
   return {
     ...newReply({ content, reasoning: textOf(reasoning), state: STATES.includes(state) ? state : 'stopped' }),
     calls: objectsOf(calls).map((call) =>
@@ -54,6 +62,7 @@ function readReply({ content, reasoning, calls, state, model, finish, error, nDe
     error: textOf(error) || undefined,
     nDeaths: timeOf(nDeaths),
     timings: timingsOf(timings),
+    cache: cacheOf(cache, timings),
     usage: isObject(usage) ? usage : undefined,
   }
 }

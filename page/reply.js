@@ -133,7 +133,7 @@ export class Reply {
     this.changed()
   }
 
-  #add({ choices = [], usage, timings, error, prompt_progress: progress }) {
+  #add({ choices = [], usage, timings, cache, error, prompt_progress: progress }) {
     const { message } = this
 
     if (error) {
@@ -144,6 +144,7 @@ export class Reply {
     this.progress = progress ?? null
     if (usage) message.usage = usage
     if (timings) message.timings = timings
+    if (cache) message.cache = cache
     for (const { delta = {}, finish_reason: finish } of choices) {
       message.content += delta.content ?? ''
       message.reasoning += delta.reasoning_content ?? ''

@@ -76,7 +76,7 @@ static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth
 
     take_told(reply, choice, event);
     if (reply->request->wants_timings) /* the times so far */
-        json_object_set_new(event, "timings", hth_api_timings_so_far(choice));
+        hth_api_put_timings_so_far(event, choice);
     hth_sse_add_take(out, NULL, event);
 }
 
@@ -85,15 +85,28 @@ static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *p
     json_t *event = event_json(reply, choice, "", 0, json_array());
 
     json_object_set_new(event, "prompt_progress", progress);
+    if (reply->request->wants_timings)
+        hth_api_put_timings_so_far(event, choice);
     hth_sse_add_take(out, NULL, event);
 }
 
-/* The prompt of the client, when it was text. */
-static const char *prompt_text(const hth_api_reply *reply, const hth_api_choice *choice)
+/* The prompt of the client, when it was text, or the text of a conversation's prompt. */
+static json_t *prompt_json(const hth_api_reply *reply, const hth_api_choice *choice)
 {
-    const hth_api_text_prompt *prompt = &reply->request->prompts[choice->index / reply->request->options.n];
+    size_t i = choice->index / reply->request->options.n;
+    const hearth_request *asked = &reply->prepared->requests[i];
+    const hth_api_text_prompt *prompt = reply->request->is_chat ? NULL : &reply->request->prompts[i];
+    char *text = NULL;
+    size_t n = 0;
+    json_t *json;
 
-    return prompt->n_pieces == 1 && prompt->pieces[0].text ? prompt->pieces[0].text : "";
+    if (prompt)
+        return json_string(prompt->n_pieces == 1 && prompt->pieces[0].text ? prompt->pieces[0].text : "");
+    if (hearth_detokenize(reply->hearth, asked->tokens, asked->n_tokens, true, &text, &n, NULL) != HEARTH_OK)
+        return json_string("");
+    json = json_stringn(text, n);
+    hearth_free(text);
+    return json ? json : json_string("");
 }
 
 /*
@@ -104,22 +117,21 @@ static json_t *ids_json(const hth_api_reply *reply, const hth_api_choice *choice
     return reply->request->stream || reply->request->wants_tokens ? hth_api_told_ids(&choice->told) : json_array();
 }
 
-/* has_content: with the text, which a stream has already sent */
-static json_t * final(hth_api_reply *reply, hth_api_choice *choice, bool has_content)
+json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool has_content)
 {
     const hearth_stats *stats = &choice->stats;
     const char *content = hth_buffer_text(&choice->content);
     json_t *body = json_pack(
-        "{s:I, s:s%, s:o, s:I, s:b, s:s, s:I, s:I, s:I, s:o, s:s, s:b, s:b, s:s, s:s, s:o}", "index",
+        "{s:I, s:s%, s:o, s:I, s:b, s:s, s:I, s:I, s:I, s:o, s:o, s:b, s:b, s:s, s:s}", "index",
         (json_int_t)choice->index, "content", content, has_content ? choice->content.n : (size_t)0, "tokens",
         ids_json(reply, choice), "id_slot", (json_int_t)reply->slot, "stop", true, "model", reply->model,
         "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
         "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
         hth_api_native_settings(&reply->prepared->requests[choice->index / reply->request->options.n]), "prompt",
-        prompt_text(reply, choice), "has_new_line", memchr(content, '\n', choice->content.n) != NULL, "truncated",
-        false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "", "timings",
-        hth_api_timings(stats));
+        prompt_json(reply, choice), "has_new_line", memchr(content, '\n', choice->content.n) != NULL, "truncated",
+        false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "");
 
+    hth_api_put_timings(body, stats);
     if (stats->finish_tokens > 0) {
         char key[2 * sizeof(stats->finish_key) + 1];
 
@@ -164,7 +176,7 @@ static json_t *selected_take(const hth_api_reply *reply, json_t *body)
 
 static void put_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    json_t *event = final(reply, choice, false);
+    json_t *event = hth_api_native_final(reply, choice, false);
 
     take_told(reply, choice, event);
     hth_sse_add_take(out, NULL, selected_take(reply, event));
@@ -180,7 +192,7 @@ static void put_body_begin(hth_api_reply *reply, hth_buffer *out)
 
 static void put_choice_body(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
-    json_t *body = selected_take(reply, final(reply, choice, true));
+    json_t *body = selected_take(reply, hth_api_native_final(reply, choice, true));
     bool is_empty = json_object_size(body) == 0;
 
     hth_api_add_open_take(out, body);

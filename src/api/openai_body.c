@@ -24,19 +24,26 @@ json_t *hth_api_openai_envelope(const hth_api_reply *reply, const char *id_prefi
 static void add_timings(const hth_api_reply *reply, json_t *to)
 {
     if (reply->n_choices == 1)
-        json_object_set_new(to, "timings", hth_api_timings(&reply->choices[0].stats));
+        hth_api_put_timings(to, &reply->choices[0].stats);
+}
+
+static bool is_verbose(const hth_api_reply *reply)
+{
+    return reply->request->is_verbose && reply->n_choices == 1;
 }
 
 void hth_api_openai_put_delta(const hth_api_reply *reply, const hth_api_choice *choice, json_t *chunk_take,
                               hth_buffer *out)
 {
     if (reply->request->wants_timings && reply->n_choices == 1)
-        json_object_set_new(chunk_take, "timings", hth_api_timings_so_far(choice));
+        hth_api_put_timings_so_far(chunk_take, choice);
     hth_sse_add_take(out, NULL, chunk_take);
 }
 
-void hth_api_openai_put_choice_end(const hth_api_reply *reply, json_t *chunk_take, hth_buffer *out)
+void hth_api_openai_put_choice_end(hth_api_reply *reply, json_t *chunk_take, hth_buffer *out)
 {
+    if (is_verbose(reply))
+        json_object_set_new(chunk_take, "__verbose", hth_api_native_final(reply, &reply->choices[0], false));
     if (!reply->request->include_usage) /* otherwise a chunk follows */
         add_timings(reply, chunk_take);
     hth_sse_add_take(out, NULL, chunk_take);
@@ -91,6 +98,12 @@ void hth_api_openai_body_end(hth_api_reply *reply, hth_buffer *out)
     if (reply->n_choices == 1) {
         hth_buffer_add_text(out, ",\"timings\":");
         hth_buffer_add_json_take(out, hth_api_timings(&reply->choices[0].stats));
+        hth_buffer_add_text(out, ",\"cache\":");
+        hth_buffer_add_json_take(out, hth_api_cache(&reply->choices[0].stats));
+    }
+    if (is_verbose(reply)) {
+        hth_buffer_add_text(out, ",\"__verbose\":");
+        hth_buffer_add_json_take(out, hth_api_native_final(reply, &reply->choices[0], true));
     }
     hth_buffer_add_text(out, "}");
 }

@@ -17,9 +17,9 @@ void hth_api_openai_put_delta(const hth_api_reply *reply, const hth_api_choice *
                               hth_buffer *out);
 /*
  * The chunk that ends a choice; takes it. The last object of a reply with one choice has llama.cpp's `timings`, as the
- * body has.
+ * body has; this chunk has `__verbose` where the client asked for it.
  */
-void hth_api_openai_put_choice_end(const hth_api_reply *reply, json_t *chunk_take, hth_buffer *out);
+void hth_api_openai_put_choice_end(hth_api_reply *reply, json_t *chunk_take, hth_buffer *out);
 /* The end of a stream: usage, where the client asked for it, and "[DONE]"; takes envelope. */
 void hth_api_openai_put_end(hth_api_reply *reply, json_t *envelope_take, hth_buffer *out);
 

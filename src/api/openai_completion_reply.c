@@ -91,7 +91,7 @@ static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *p
     json_t *chunk = chunk_json(reply, choice, "", 0, NULL);
 
     json_object_set_new(chunk, "prompt_progress", progress);
-    hth_sse_add_take(out, NULL, chunk);
+    hth_api_openai_put_delta(reply, choice, chunk, out);
 }
 
 static void put_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta, hth_buffer *out)

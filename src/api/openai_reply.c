@@ -58,7 +58,7 @@ static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *p
         chunk_json(reply, choice, json_pack("{s:s, s:n}", "role", "assistant", "content"), json_null(), NULL);
 
     json_object_set_new(chunk, "prompt_progress", progress);
-    hth_sse_add_take(out, NULL, chunk);
+    hth_api_openai_put_delta(reply, choice, chunk, out);
 }
 
 static void begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)

@@ -232,20 +232,23 @@ void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, 
         reply->choices[i].n_restored = n_done;
 }
 
-void hth_api_reply_prefill(hth_api_reply *reply, size_t i, uint32_t n_done, double ms, hth_buffer *out)
+bool hth_api_reply_prefill(hth_api_reply *reply, size_t i, uint32_t n_done, double ms, hth_buffer *out)
 {
     hth_api_choice *choice;
+    bool had_begun;
 
     if (reply->has_ended || !reply->request->stream || !reply->request->wants_progress || !reply->writer->progress ||
         i >= reply->n_choices || i % reply->request->options.n != 0)
-        return;
+        return false;
     choice = &reply->choices[i];
+    had_begun = choice->has_begun;
     reply->writer->progress(reply, choice,
                             json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)choice->n_prompt, "cache",
                                       (json_int_t)choice->n_restored, "processed", (json_int_t)n_done, "time_ms",
                                       (json_int_t)ms),
                             out);
     reply->has_written = true;
+    return choice->has_begun && !had_begun;
 }
 
 bool hth_api_reply_idle(hth_api_reply *reply, hth_buffer *out)

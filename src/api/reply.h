@@ -40,8 +40,9 @@ void hth_api_reply_progress(hth_api_reply *reply, size_t i, hearth_phase phase, 
 /*
  * For a stream with return_progress: n_done tokens of the prompt of reply i are read, ms after its reading began.
  * Writes nothing when the API has no such event, and for replies that share their prompt with an earlier one.
+ * True: as of hth_api_reply_idle, for reply i.
  */
-void hth_api_reply_prefill(hth_api_reply *reply, size_t i, uint32_t n_done, double ms, hth_buffer *out);
+bool hth_api_reply_prefill(hth_api_reply *reply, size_t i, uint32_t n_done, double ms, hth_buffer *out);
 /*
  * For a stream: nothing was sent for a while, and the client needs a sign of life. Writes the API's own sign, or a
  * comment. True: this was the beginning of the stream of reply 0, which is not written again.

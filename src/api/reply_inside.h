@@ -142,6 +142,8 @@ struct hth_api_reply {
     int failure; /* the HTTP status of the error that ended it; 0: none did */
 };
 
+/* A choice at its end in llama.cpp's own form, a new object. has_content: with the text, which streams have sent. */
+json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool has_content);
 /* Append the call that a delta begins; a call without an id gets one. False without memory. */
 bool hth_api_call_add(const hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta);
 /* The arguments of a call, a new object; NULL when they are no JSON object, as after a reply that was cut off. */

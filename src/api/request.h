@@ -135,6 +135,7 @@ struct hth_api_request {
     bool wants_timings;       /* timings_per_token, in streams of OpenAI's and llama.cpp's formats */
     bool is_raw;              /* a chat's reply stays as the model writes it, with reasoning and calls in its text */
     bool wants_thinking;      /* Anthropic: reasoning is shown */
+    bool is_verbose;          /* verbose: OpenAI's replies have llama.cpp's own form beside them */
     bool wants_progress;      /* return_progress: a stream reports how much of the prompt was read */
     bool has_cache_control;
     bool is_load;                /* Ollama: the request only loads the model */

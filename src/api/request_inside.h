@@ -155,7 +155,7 @@ void hth_api_parse_seed(hth_api_parse *parse, json_int_t low);
         "dynatemp_range", "dynatemp_exponent", "mirostat", "mirostat_tau", "mirostat_eta", "adaptive_target",       \
         "adaptive_decay", "samplers", "sampler_seq", "logit_bias", "grammar", "json_schema", "guided_json",         \
         "guided_grammar", "grammar_lazy", "grammar_triggers", "ignore_eos", "min_tokens", "cache_prompt",           \
-        "t_max_predict_ms", "timings_per_token", "id_slot", "post_sampling_probs", "speculative.n_max",             \
+        "t_max_predict_ms", "timings_per_token", "verbose", "id_slot", "post_sampling_probs", "speculative.n_max",  \
         "speculative.n_min"
 /*
  * logit_bias: an object from token ids or texts to biases, or an array of pairs, as in llama.cpp. limit is the largest

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "api/sse.h"
+#include "api/usage.h"
 
 enum { BEGINNING_EVENTS = 2 }; /* response.created, response.in_progress */
 
@@ -34,6 +35,15 @@ static void put(hth_api_choice *choice, const char *type, json_t *fields_take, h
     }
     json_decref(fields_take);
     hth_sse_add_take(out, type, event);
+}
+
+/* Write an event with text of the reply, or with its last part; takes fields. */
+static void put_text_of(const hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
+                        json_t *fields_take, hth_buffer *out)
+{
+    if (reply->request->wants_timings && strcmp(name, "delta") == 0)
+        hth_api_put_timings_so_far(fields_take, choice);
+    put(choice, type, fields_take, out);
 }
 
 /* Write an event about the last item that was opened. */
@@ -64,7 +74,7 @@ static void put_inside(hth_api_reply *reply, hth_api_choice *choice, const char 
                                 ? "summary_index"
                                 : "content_index",
                             json_integer(0));
-    put(choice, type, fields, out);
+    put_text_of(reply, choice, type, name, fields, out);
 }
 
 static void put_text(hth_api_reply *reply, hth_api_choice *choice, const char *type, const char *name,
@@ -73,10 +83,11 @@ static void put_text(hth_api_reply *reply, hth_api_choice *choice, const char *t
     size_t i = choice->n_opened - 1;
     char id[HTH_RESPONSES_ID_BYTES];
 
-    put(choice, type,
-        json_pack("{s:s, s:I, s:i, s:o, s:o}", "item_id", hth_api_responses_item_id(reply, choice, i, id),
-                  "output_index", (json_int_t)i, "content_index", 0, name, text_take, "logprobs", logprobs_take),
-        out);
+    put_text_of(reply, choice, type, name,
+                json_pack("{s:s, s:I, s:i, s:o, s:o}", "item_id", hth_api_responses_item_id(reply, choice, i, id),
+                          "output_index", (json_int_t)i, "content_index", 0, name, text_take, "logprobs",
+                          logprobs_take),
+                out);
 }
 
 /* ---- items ---- */
@@ -167,6 +178,23 @@ void hth_api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, hth_b
     choice->has_begun = true;
 }
 
+/*
+ * In llama.cpp's form. As a sign of life it has no number of its own: how many there are depends on what the cache
+ * knows, and a second worker goes on with the numbers of the first.
+ */
+void hth_api_responses_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress_take, hth_buffer *out)
+{
+    json_t *event;
+
+    hth_api_responses_begin(reply, choice, out);
+    event = json_pack("{s:s, s:I, s:o, s:o}", "type", "response.in_progress", "sequence_number",
+                      (json_int_t)choice->n_events, "response",
+                      hth_api_responses_object(reply, "in_progress", json_array()), "prompt_progress", progress_take);
+    if (reply->request->wants_timings)
+        hth_api_put_timings_so_far(event, choice);
+    hth_sse_add_take(out, "response.in_progress", event);
+}
+
 void hth_api_responses_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     if (choice->has_begun)
@@ -206,11 +234,12 @@ void hth_api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, const
 void hth_api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out)
 {
     bool is_cut = hth_api_responses_is_cut(choice);
+    json_t *fields = json_pack("{s:o}", "response", hth_api_responses_ended(reply, choice));
 
     hth_api_responses_begin(reply, choice, out);
     close_item(reply, choice, is_cut ? "incomplete" : "completed", out);
-    put(choice, is_cut ? "response.incomplete" : "response.completed",
-        json_pack("{s:o}", "response", hth_api_responses_ended(reply, choice)), out);
+    hth_api_put_timings(fields, &choice->stats);
+    put(choice, is_cut ? "response.incomplete" : "response.completed", fields, out);
 }
 
 /* An open item stays incomplete: the response says that it failed. */

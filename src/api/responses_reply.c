@@ -299,6 +299,7 @@ const hth_api_writer hth_api_write_responses = {
     .has_items = true,
     .begin = hth_api_responses_begin,
     .idle = hth_api_responses_idle,
+    .progress = hth_api_responses_progress,
     .delta = hth_api_responses_delta,
     .choice_end = hth_api_responses_choice_end,
     .fail = hth_api_responses_fail,

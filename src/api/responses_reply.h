@@ -39,6 +39,7 @@ json_t *hth_api_responses_logprobs(hth_api_reply *reply, const hth_api_choice *c
 
 void hth_api_responses_begin(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
 void hth_api_responses_idle(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);
+void hth_api_responses_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *progress_take, hth_buffer *out);
 void hth_api_responses_delta(hth_api_reply *reply, hth_api_choice *choice, const hearth_chat_delta *delta,
                              hth_buffer *out);
 void hth_api_responses_choice_end(hth_api_reply *reply, hth_api_choice *choice, hth_buffer *out);

@@ -357,6 +357,7 @@ void hth_api_parse_native_extras(hth_api_parse *parse)
     options->no_cache_read = !cache_prompt;
     hth_fields_u32(&parse->body, "t_max_predict_ms", 0, INT32_MAX, &options->run_timeout_ms);
     hth_fields_bool(&parse->body, "timings_per_token", &request->wants_timings);
+    hth_fields_bool(&parse->body, "verbose", &request->is_verbose);
     hth_fields_bool(&parse->body, "post_sampling_probs", &options->logprobs_after_sampling);
     hth_fields_integer(&parse->body, "id_slot", -1, INT32_MAX, &request->slot);
 }

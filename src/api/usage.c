@@ -67,27 +67,21 @@ static json_t *ratio(double a, double b)
     return b > 0 ? ms(a / b) : json_real(0);
 }
 
+/* The first token ends the prefill: the time of generating has one step less than the reply has tokens. */
 json_t *hth_api_timings(const hearth_stats *stats)
 {
     json_int_t n_new = (json_int_t)stats->prompt_tokens - stats->cached_tokens;
-    double n_predicted = stats->completion_tokens;
+    double n_steps = stats->completion_tokens > 0 ? stats->completion_tokens - 1 : 0;
     json_t *timings;
 
     timings =
-        json_pack("{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "cache_n",
+        json_pack("{s:I, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "cache_n",
                   (json_int_t)stats->cached_tokens, "prompt_n", n_new, "prompt_ms", ms(stats->prefill_ms),
                   "prompt_per_token_ms", ratio(stats->prefill_ms, (double)n_new), "prompt_per_second",
                   ratio(1000 * (double)n_new, stats->prefill_ms), "predicted_n", (json_int_t)stats->completion_tokens,
-                  "predicted_ms", ms(stats->decode_ms), "predicted_per_token_ms", ratio(stats->decode_ms, n_predicted),
-                  "predicted_per_second", ratio(1000 * n_predicted, stats->decode_ms), "queue_ms", ms(stats->queue_ms),
-                  "restore_ms", ms(stats->restore_ms), "ttft_ms", ms(stats->ttft_ms), "hit",
-                  hearth_hit_name(stats->hit), "tier", hearth_tier_name(stats->tier));
-    if (timings)
-        json_object_set_new(timings, "miss", json_string(hearth_miss_name(stats->miss)));
-    if (timings && stats->left_at > 0 && stats->left_at < stats->prompt_tokens) {
-        json_object_set_new(timings, "left_at", json_integer(stats->left_at));
-        json_object_set_new(timings, "left_text", json_string(stats->left_text));
-    }
+                  "predicted_ms", ms(stats->decode_ms), "predicted_per_token_ms", ratio(stats->decode_ms, n_steps),
+                  "predicted_per_second", ratio(1000 * n_steps, stats->decode_ms), "queue_ms", ms(stats->queue_ms),
+                  "restore_ms", ms(stats->restore_ms), "ttft_ms", ms(stats->ttft_ms));
     if (timings && stats->draft_tokens > 0) { /* llama-server leaves them out, too */
         json_object_set_new(timings, "draft_n", json_integer(stats->draft_tokens));
         json_object_set_new(timings, "draft_n_accepted", json_integer(stats->draft_accepted_tokens));
@@ -95,7 +89,25 @@ json_t *hth_api_timings(const hearth_stats *stats)
     return timings;
 }
 
-json_t *hth_api_timings_so_far(const hth_api_choice *choice)
+json_t *hth_api_cache(const hearth_stats *stats)
+{
+    json_t *cache = json_pack("{s:s, s:s, s:s}", "hit", hearth_hit_name(stats->hit), "tier",
+                              hearth_tier_name(stats->tier), "miss", hearth_miss_name(stats->miss));
+
+    if (cache && stats->left_at > 0 && stats->left_at < stats->prompt_tokens) {
+        json_object_set_new(cache, "left_at", json_integer(stats->left_at));
+        json_object_set_new(cache, "left_text", json_string(stats->left_text));
+    }
+    return cache;
+}
+
+void hth_api_put_timings(json_t *to, const hearth_stats *stats)
+{
+    json_object_set_new(to, "timings", hth_api_timings(stats));
+    json_object_set_new(to, "cache", hth_api_cache(stats));
+}
+
+void hth_api_put_timings_so_far(json_t *to, const hth_api_choice *choice)
 {
     hearth_stats stats = choice->stats;
 
@@ -104,5 +116,5 @@ json_t *hth_api_timings_so_far(const hth_api_choice *choice)
         stats.cached_tokens = choice->n_restored;
     }
     stats.completion_tokens = choice->n_tokens;
-    return hth_api_timings(&stats);
+    hth_api_put_timings(to, &stats);
 }

@@ -12,9 +12,13 @@ json_t *hth_api_usage_openai(const hth_api_reply *reply);
 json_t *hth_api_usage_responses(const hth_api_reply *reply);
 /* Anthropic's usage: n_prompt tokens in the prompt, n_cached of them cached, n_output in the reply. */
 json_t *hth_api_usage_anthropic(const hth_api_reply *reply, uint32_t n_prompt, uint32_t n_cached, uint32_t n_output);
-/* llama.cpp's timings of one choice, also before its end. */
+/* llama.cpp's timings of one choice, also before its end: numbers only, as typed clients expect. */
 json_t *hth_api_timings(const hearth_stats *stats);
+/* What the cache knew of the prompt: hit, tier, miss, and left_at with left_text. */
+json_t *hth_api_cache(const hearth_stats *stats);
+/* Add both as the members `timings` and `cache`. */
+void hth_api_put_timings(json_t *to, const hearth_stats *stats);
 /* The same while the reply is written: `timings_per_token`. */
-json_t *hth_api_timings_so_far(const hth_api_choice *choice);
+void hth_api_put_timings_so_far(json_t *to, const hth_api_choice *choice);
 
 #endif

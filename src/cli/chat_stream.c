@@ -44,6 +44,7 @@ static void copy_name(char *out, size_t capacity, const json_t *object, const ch
 static void take_numbers(hth_dialog_figures *f, const json_t *event)
 {
     const json_t *usage = json_object_get(event, "usage"), *timings = json_object_get(event, "timings");
+    const json_t *cache = json_object_get(event, "cache");
 
     if (json_is_object(usage)) {
         f->has_counts = true;
@@ -59,14 +60,14 @@ static void take_numbers(hth_dialog_figures *f, const json_t *event)
         f->prompt_tokens = f->cached_tokens + count_of(timings, "prompt_n");
     }
     f->tokens_per_s = json_number_value(json_object_get(timings, "predicted_per_second"));
-    if (!json_object_get(timings, "miss"))
+    if (!json_object_get(cache, "miss"))
         return;
     f->has_hit = true;
-    copy_name(f->hit, sizeof(f->hit), timings, "hit");
-    copy_name(f->tier, sizeof(f->tier), timings, "tier");
-    copy_name(f->miss, sizeof(f->miss), timings, "miss");
-    copy_name(f->left_text, sizeof(f->left_text), timings, "left_text");
-    f->left_at = count_of(timings, "left_at");
+    copy_name(f->hit, sizeof(f->hit), cache, "hit");
+    copy_name(f->tier, sizeof(f->tier), cache, "tier");
+    copy_name(f->miss, sizeof(f->miss), cache, "miss");
+    copy_name(f->left_text, sizeof(f->left_text), cache, "left_text");
+    f->left_at = count_of(cache, "left_at");
 }
 
 /* The message of an error in the form of OpenAI's API. */

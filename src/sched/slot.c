@@ -487,9 +487,9 @@ static void begun(hth_slot *slot, hth_restore_result result)
     hth_lookup_deinit(&slot->lookup);
     slot->has_begun = true;
     slot->state = HTH_SLOT_EVALUATE;
+    report_progress(slot, HEARTH_PHASE_PREFILL); /* also of a prompt that is known whole: this once */
     if (n_known >= slot->request->n_prompt)
         slot->was_prefilled = true;
-    report_progress(slot, HEARTH_PHASE_PREFILL);
     if (hth_reply_n_max(slot->reply) == 0 && slot->was_prefilled)
         hth_slot_stop(slot, HEARTH_OK, HEARTH_FINISH_LENGTH, NULL);
     if (hth_reply_was_whole(slot->reply)) /* the statistics are complete, and nothing is left to do */

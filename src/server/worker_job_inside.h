@@ -18,6 +18,7 @@
 typedef struct hth_job_step {
     bool is_open;
     uint32_t reply;
+    bool has_begun; /* it has the beginning of the stream, which no token brought */
     bool has_ended;
     hearth_token *tokens; /* [n_tokens] */
     uint32_t n_tokens;

@@ -131,7 +131,7 @@ static void add_step(hth_job *job)
     hth_frame_tokens tokens = {
         .ids = s->tokens, .n = s->n_tokens, .has_state = s->n_tokens > 0 && !isnan(s->state), .state = s->state
     };
-    unsigned flags = s->has_ended ? HTH_STEP_ENDS : 0;
+    unsigned flags = (s->has_begun ? HTH_STEP_BEGINS : 0) | (s->has_ended ? HTH_STEP_ENDS : 0);
 
     if (!is_stream || hth_api_reply_has_untold(reply, s->reply)) {
         tokens.logprobs = s->logprobs;
@@ -162,6 +162,7 @@ static void close_step(hth_job *job)
     wire->failed |= piece->failed;
     hth_buffer_clear(piece);
     s->is_open = false;
+    s->has_begun = false;
     s->has_ended = false;
     s->n_tokens = 0;
 }
@@ -294,8 +295,8 @@ static void take_prefill(hth_job *job, const hth_reply_event *event)
 
     if (reply->read_ns == 0)
         reply->read_ns = now_ns;
-    hth_api_reply_prefill(job->task.reply, event->reply, event->n_done, (double)(now_ns - reply->read_ns) / 1e6,
-                          &job->jobs->piece);
+    job->jobs->step.has_begun |= hth_api_reply_prefill(job->task.reply, event->reply, event->n_done,
+                                                       (double)(now_ns - reply->read_ns) / 1e6, &job->jobs->piece);
 }
 
 /* ---- ends ---- */

@@ -12,6 +12,7 @@ const replace = [
   [/^:[^\n]*\n\n/gm, ''], // comments, which keep a silent stream alive and tell why it waits
   [/"created":\d+/g, '"created":0'],
   [/"timings":\{"cache_n":(\d+),"prompt_n":(\d+)[^}]*\}/g, (_, cached, computed) => `"timings":{"prompt":${+cached + +computed}}`],
+  [/"cache":\{"hit":(?:"(?:\\.|[^"\\])*"|[^"}])*\}/g, '"cache":{}'],
   [/"cache_n":\d+/g, '"cache_n":0'],
   [/"cached_tokens":\d+/g, '"cached_tokens":0'],
   [/"id_slot":-?\d+/g, '"id_slot":0'], // whichever was free

@@ -28,7 +28,7 @@ test('fields that have other types are left out', () => {
   const { conversation, messages } = read([
     { id: 'a', role: 'user', content: { x: 1 }, attachments: [null, { name: 1, text: 'kept' }], createdAt: 'soon' },
     { id: 'b', parent: 'a', role: 'assistant', content: 7, reasoning: [], calls: 'none', state: 'running', nDeaths: {},
-      stream: { id: 'x', after: 1 }, timings: { cache_n: 'many' } },
+      stream: { id: 'x', after: 1 }, timings: { cache_n: 'many' }, cache: ['exact'] },
   ], { title: { toLowerCase: 1 }, settings: { system: 5, temperature: '1', top_p: 0.5, tools: {}, other: 1 } })
   const [question, reply] = messages
 
@@ -37,8 +37,20 @@ test('fields that have other types are left out', () => {
   assert.equal(question.content, '')
   assert.deepEqual(question.attachments, [{ name: '', text: 'kept' }])
   assert.deepEqual([reply.content, reply.reasoning, reply.calls, reply.state], ['', '', [], 'stopped'])
-  assert.deepEqual([reply.stream, reply.timings, reply.nDeaths], [null, undefined, 0])
+  assert.deepEqual([reply.stream, reply.timings, reply.cache, reply.nDeaths], [null, undefined, undefined, 0])
   assert.ok(reply.createdAt > question.createdAt)
+})
+
+test('the figures of a reply come back, also those of earlier exports', () => {
+  const timings = { cache_n: 3, prompt_n: 1, prompt_ms: 1, predicted_n: 2, predicted_ms: 1, predicted_per_second: 9 }
+  const cache = { hit: 'prefix', tier: 'ram', miss: 'evicted', left_at: 3, left_text: ' fox' }
+  const repliesOf = (fields) => read([HELLO[0], { ...HELLO[1], ...fields }]).messages[1]
+
+  for (const reply of [repliesOf({ timings, cache }), repliesOf({ timings: { ...timings, ...cache } })]) {
+    assert.equal(reply.timings.hit, undefined)
+    assert.equal(reply.timings.cache_n, 3)
+    assert.deepEqual(reply.cache, cache)
+  }
 })
 
 test('no message is its own ancestor', () => {

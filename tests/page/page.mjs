@@ -101,7 +101,8 @@ const HOSTILE = `<script>window.hacked = 1</script><img src=x onerror="window.ha
 <svg><style>*{display:none}</style></svg><form action="/x"><button>y</button></form>`
 
 const TIMINGS = { cache_n: 799, prompt_n: 0, prompt_ms: 0, predicted_n: 64, predicted_ms: 800, predicted_per_second: 80,
-  queue_ms: 0.2, restore_ms: 0.7, ttft_ms: 1.2, hit: 'exact', tier: 'ram' }
+  queue_ms: 0.2, restore_ms: 0.7, ttft_ms: 1.2 }
+const CACHE = { hit: 'exact', tier: 'ram', miss: 'none' }
 
 // ---- the frame ----
 
@@ -121,7 +122,7 @@ for (const dark of [false, true]) {
     const page = await openPage('/', { dark })
     await importFile(page, exported([
       { role: 'user', content: 'Show me all that you can.', attachments: [{ name: 'notes.txt', text: 'One.\nTwo.' }] },
-      { role: 'assistant', content: RICH, reasoning: 'The user wants to see everything.', timings: TIMINGS,
+      { role: 'assistant', content: RICH, reasoning: 'The user wants to see everything.', timings: TIMINGS, cache: CACHE,
         calls: [{ id: 'a', name: 'weather', arguments: '{"city":"Oslo"}' }] },
     ], 'All that there is'))
     await page.waitForSelector('math')
@@ -146,7 +147,7 @@ await check('a phone sees everything without scrolling sideways', async () => {
   assert.ok(await page.$eval('header button', (button) => button.getBoundingClientRect().right <= screen.width))
   await refuseBarriers(page)
   await importFile(page, exported([
-    { role: 'user', content: 'Show me all that you can.' }, { role: 'assistant', content: RICH, timings: TIMINGS },
+    { role: 'user', content: 'Show me all that you can.' }, { role: 'assistant', content: RICH, timings: TIMINGS, cache: CACHE },
   ], 'All that there is'))
   await page.waitForSelector('.figures')
   await picture(page, 'page-phone')
@@ -237,7 +238,7 @@ const measure = (page) => page.evaluate(() => new Promise((resolve) => setTimeou
 
 const longMessages = (n) => Array.from({ length: n }, (_, i) => i % 2 === 0
   ? { role: 'user', content: `Question ${i}` }
-  : { role: 'assistant', content: `Answer ${i}\n\n${RICH}`, timings: TIMINGS })
+  : { role: 'assistant', content: `Answer ${i}\n\n${RICH}`, timings: TIMINGS, cache: CACHE })
 const nShown = (page) => page.$$eval('.message', (all) => all.length)
 const nBuilt = (page) => page.$$eval('.message', (all) => all.filter((one) => one.firstChild).length)
 const isSeen = (page, words) => until(`'${words}' is seen`, () => page.evaluate((wanted) =>

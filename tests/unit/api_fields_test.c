@@ -169,6 +169,7 @@ static const field native_fields[] = {
     { "cache_prompt", BOOLEAN, 0, 0, NULL },
     { "return_tokens", BOOLEAN, 0, 0, NULL },
     { "timings_per_token", BOOLEAN, 0, 0, NULL },
+    { "verbose", BOOLEAN, 0, 0, NULL },
     { "n", INTEGER, 1, 128, NULL },
     { "t_max_predict_ms", INTEGER, 0, HIGH, NULL },
     { "session_id", TEXT, 1, 128, NULL },

@@ -512,7 +512,7 @@ STUB_TEST(each_piece_of_a_stream_has_the_timings_so_far_if_asked)
             assert_true(json_integer_value(hth_test_at(timings, "prompt_n")) +
                             json_integer_value(hth_test_at(timings, "cache_n")) >
                         0);
-            assert_true(*hth_test_text_at(timings, "hit") != '\0');
+            assert_true(*hth_test_text_at(json_array_get(events, k), "cache.hit") != '\0');
         }
     }
 }

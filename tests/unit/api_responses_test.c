@@ -511,6 +511,42 @@ SHARED_STUB_TEST(what_fails_in_a_stream_is_told_by_its_last_event)
     }
 }
 
+SHARED_STUB_TEST(a_stream_tells_progress_and_timings_where_asked)
+{
+    const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
+    const char *body = quoted("{'input':'Hi','stream':true,'return_progress':true,'timings_per_token':true}");
+    hth_api_error error;
+    hth_api_prepared prepared;
+    hth_api_request *request = hth_api_request_parse(HTH_API_RESPONSES, body, strlen(body), NULL, &error);
+    hth_api_reply *reply;
+    hth_buffer out = { .text = NULL };
+    json_t *events;
+
+    assert_true(hth_api_prepare(f->model, request, 7, NULL, &prepared, &error));
+    reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
+    assert_true(hth_api_reply_prefill(reply, 0, 1, 2, &out)); /* which begins it */
+    assert_false(hth_api_reply_prefill(reply, 0, 2, 3, &out));
+    hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &out);
+    hth_api_reply_text(reply, 0, "x", 1, &out);
+    events = hth_test_events(hth_buffer_text(&out));
+    assert_string_equal(hth_test_text_at(events, "0.type"), "response.created");
+    for (size_t i = 2; i < 4; i++) {
+        json_t *event = json_array_get(events, i);
+
+        assert_string_equal(hth_test_text_at(event, "type"), "response.in_progress");
+        assert_int_equal(json_integer_value(hth_test_at(event, "sequence_number")), 2);
+        assert_int_equal(json_integer_value(hth_test_at(event, "prompt_progress.processed")), i - 1);
+        assert_true(json_is_object(hth_test_at(event, "timings")));
+    }
+    assert_string_equal(hth_test_text_at(events, "6.type"), "response.output_text.delta");
+    assert_int_equal(json_integer_value(hth_test_at(events, "6.timings.predicted_n")), 1);
+    assert_string_equal(hth_test_text_at(events, "6.cache.hit"), "none");
+    hth_buffer_deinit(&out);
+    hth_api_reply_free(reply);
+    hth_api_prepared_deinit(&prepared);
+    hth_api_request_free(request);
+}
+
 SHARED_STUB_TEST(a_beginning_that_has_left_before_is_not_told_again)
 {
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };

@@ -307,6 +307,40 @@ static json_int_t n_found_again(const hth_test_worker *worker, const char *body)
     return n;
 }
 
+/* Of the events, those with progress; the last one is complete. */
+static size_t n_progress(hth_test_worker *worker, const char *body)
+{
+    hth_test_heard heard = hth_test_worker_post(worker, "/completion", body);
+    json_t *events = hth_test_events(heard.body.text), *event;
+    json_int_t n_last = -1, total = 0;
+    size_t i, n = 0;
+
+    json_array_foreach(events, i, event)
+    {
+        if (!json_object_get(event, "prompt_progress"))
+            continue;
+        assert_true(number_at(event, "prompt_progress.processed") > n_last);
+        n_last = number_at(event, "prompt_progress.processed");
+        total = number_at(event, "prompt_progress.total");
+        n++;
+    }
+    assert_int_equal(n_last, total);
+    hth_test_heard_deinit(&heard);
+    return n;
+}
+
+TEST(a_prompt_that_is_known_whole_tells_its_progress_once)
+{
+    hth_test_worker worker;
+    char *body = body_of(completion, 600, 5);
+
+    start(&worker, "stub:delay_us=100", 60000, 600000);
+    assert_true(n_progress(&worker, body) > 1);
+    assert_int_equal(n_progress(&worker, body), 1);
+    free(body);
+    hth_test_worker_deinit(&worker);
+}
+
 TEST(who_left_finds_the_whole_prompt_read)
 {
     enum { TOKENS = 2000 };

@@ -174,6 +174,9 @@ static void forget_chance(char *text)
     for (from = strstr(text, "\"timings\":{"); from && (to = strchr(from, '}'));
          from = strstr(from + 1, "\"timings\":{"))
         memmove(from + strlen("\"timings\":{"), to, strlen(to) + 1);
+    for (from = strstr(text, "\"cache\":{\"hit\""); from && (to = strchr(from, '}'));
+         from = strstr(from + 1, "\"cache\":{\"hit\""))
+        memmove(from + strlen("\"cache\":{"), to, strlen(to) + 1);
 }
 
 /* What a message says of the cache at its beginning and at its end is one thing, whichever workers said it. */

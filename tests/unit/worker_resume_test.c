@@ -164,6 +164,12 @@ static void blank(hth_buffer *buffer)
         if (from && from < end)
             memmove(from, end, strlen(end) + 1);
     }
+    for (at = buffer->text; (at = strstr(at, "\"cache\":{\"hit\":")); at++) {
+        char *end = strchr(at, '}');
+
+        assert_non_null(end);
+        memmove(at + strlen("\"cache\":{"), end, strlen(end) + 1);
+    }
     buffer->n = strlen(buffer->text);
 }
 
