@@ -28,6 +28,13 @@ const char *hth_gguf_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+bool hth_gguf_is_projector(const char *path)
+{
+    static const char begin[] = "mmproj";
+
+    return strncmp(hth_gguf_base_name(path), begin, sizeof(begin) - 1) == 0;
+}
+
 char *hth_gguf_name_of_path(const char *path)
 {
     const char *base = hth_gguf_base_name(path);

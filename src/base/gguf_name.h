@@ -17,6 +17,9 @@ bool hth_gguf_is_name(const char *path);
 /* The path without its folders. */
 const char *hth_gguf_base_name(const char *path);
 
+/* Is it the path of a projector, "mmproj...", which is no model? */
+bool hth_gguf_is_projector(const char *path);
+
 /* "models/hearth-tiny.gguf" -> "hearth-tiny", which the caller frees; NULL without memory. */
 char *hth_gguf_name_of_path(const char *path);
 

@@ -18,6 +18,8 @@ enum {
     TYPE_ARRAY = 9,
 };
 
+static const char magic[4] = { 'G', 'G', 'U', 'F' };
+
 /* The rest of the bytes that were read. */
 typedef struct cursor {
     const uint8_t *at;
@@ -120,13 +122,20 @@ static size_t read_begin(int fd, uint8_t *bytes)
     return n;
 }
 
+bool hth_gguf_is_file(int fd)
+{
+    char begin[sizeof(magic)];
+
+    return pread(fd, begin, sizeof(begin), 0) == (ssize_t)sizeof(begin) && memcmp(begin, magic, sizeof(begin)) == 0;
+}
+
 bool hth_gguf_text_read(int fd, const char *key, char *out, size_t capacity)
 {
     uint8_t *bytes = malloc(HTH_GGUF_TEXT_BYTES);
     const size_t n = bytes ? read_begin(fd, bytes) : 0;
     bool found = false;
 
-    if (n >= HEAD_BYTES && memcmp(bytes, "GGUF", 4) == 0 && (bytes[4] == 2 || bytes[4] == 3) &&
+    if (n >= HEAD_BYTES && memcmp(bytes, magic, sizeof(magic)) == 0 && (bytes[4] == 2 || bytes[4] == 3) &&
         hth_get_u32(bytes + 4) == bytes[4]) {
         cursor c = { bytes + HEAD_BYTES, n - HEAD_BYTES };
 

@@ -1,5 +1,5 @@
 /*
- * gguf_text.h - one text of the metadata of a GGUF file, read without an engine
+ * gguf_text.h - is it a GGUF file, and one text of its metadata, read without an engine
  *
  * The layout is that of GGUF versions 2 and 3, little-endian: magic, version (u32), numbers of tensors and of members
  * (u64 each), then members: key (u64 length, bytes), type (u32), value. Any thread; blocks.
@@ -9,6 +9,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* Does the file begin as a GGUF file does? False also where it cannot be read. */
+bool hth_gguf_is_file(int fd);
 
 /*
  * Members that begin behind this many bytes are not found: long ones, such as tokens, come after the names of a model.

@@ -9,38 +9,25 @@
 #include <unistd.h>
 
 #include "base/gguf_name.h"
-#include "cli/file_name.h"
+#include "base/gguf_text.h"
 #include "hub/settings.h"
 #include "hub/stock.h"
 
 static bool is_gguf(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    char magic[4] = "";
-    const bool is_read = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic);
+    const bool is_one = fd >= 0 && hth_gguf_is_file(fd);
 
     if (fd >= 0)
         (void)close(fd); /* only read */
-    return is_read && memcmp(magic, "GGUF", sizeof(magic)) == 0;
-}
-
-static bool is_projector(const char *path)
-{
-    return strncmp(hth_gguf_base_name(path), "mmproj", strlen("mmproj")) == 0;
+    return is_one;
 }
 
 /* False without memory. */
 static bool name_model(hth_pool *pool, const hth_hub_model *from, hth_found_model *out)
 {
-    const char *given = hth_pool_text(pool, from->name, strlen(from->name));
-    const char *name = given ? hth_file_name_safe(pool, given, strlen(given)) : NULL;
-    const char *original = name && strcmp(name, given) != 0 ? given : NULL;
-
     *out = (hth_found_model){ .at = HTH_FOUND_PATH, .path = hth_pool_text(pool, from->path, strlen(from->path)) };
-    out->names[HTH_FOUND_PATH] = (hth_found_name){ name, original };
-    if (name)
-        out->names[HTH_FOUND_PARTED] = (hth_found_name){ hth_file_name_parted(pool, name, given), given };
-    return out->path && out->names[HTH_FOUND_PARTED].name;
+    return out->path && hth_found_model_name_by_path(pool, from->name, strlen(from->name), out);
 }
 
 static bool add_models(hth_pool *pool, const hth_hub_model *models, size_t n, size_t n_max, hth_problems *problems,
@@ -50,7 +37,7 @@ static bool add_models(hth_pool *pool, const hth_hub_model *models, size_t n, si
     if (!out->list)
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (is_projector(models[i].path))
+        if (hth_gguf_is_projector(models[i].path))
             continue;
         if (!is_gguf(models[i].path))
             hth_problems_warn(problems, "'%s' is no GGUF file, or cannot be read; it is left out", models[i].path);

@@ -49,16 +49,15 @@ static bool fail_without_memory(finder *f)
  */
 static bool is_gguf(const finder *f, const char *path, char name[NAME_BYTES_MAX + 1])
 {
-    char magic[4] = "";
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const bool is_read = fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic);
+    const bool is_one = fd >= 0 && hth_gguf_is_file(fd);
 
-    if (f->names == HTH_FOLDER_NAMES_FILE || !is_read ||
+    if (f->names == HTH_FOLDER_NAMES_FILE || !is_one ||
         !hth_gguf_text_read(fd, "general.name", name, NAME_BYTES_MAX + 1))
         name[0] = '\0';
     if (fd >= 0)
         (void)close(fd); /* only read from */
-    return is_read && memcmp(magic, "GGUF", sizeof(magic)) == 0;
+    return is_one;
 }
 
 /* The name in the metadata; none: the names of the file are left. */
@@ -74,29 +73,33 @@ static bool name_by_metadata(const finder *f, const char *text, hth_found_model 
     return true;
 }
 
-static bool name_by_file(const finder *f, const char *text, size_t n, hth_found_name *out)
+static bool name_by_file(hth_pool *pool, const char *text, size_t n, hth_found_name *out)
 {
-    const char *original = hth_pool_text(f->pool, text, n);
+    const char *original = hth_pool_text(pool, text, n);
 
-    out->name = original ? hth_file_name_safe(f->pool, text, n) : NULL;
+    out->name = original ? hth_file_name_safe(pool, text, n) : NULL;
     out->original = out->name && strcmp(out->name, original) == 0 ? NULL : original;
     return out->name != NULL;
+}
+
+bool hth_found_model_name_by_path(hth_pool *pool, const char *path, size_t n, hth_found_model *out)
+{
+    hth_found_name *whole = &out->names[HTH_FOUND_PATH], *parted = &out->names[HTH_FOUND_PARTED];
+
+    if (!name_by_file(pool, path, n, whole))
+        return false;
+    *parted = (hth_found_name){ hth_file_name_parted(pool, whole->name, path),
+                                whole->original ? whole->original : whole->name };
+    return parted->name != NULL;
 }
 
 /* All names of a file, whose name is the end of its path. n_stem: without the number of a part. */
 static bool name_model(const finder *f, const char *file, size_t n_stem, const char *in_file, hth_found_model *out)
 {
     const char *below = out->path + strlen(f->root) + 1;
-    hth_found_name *names = out->names, *parted = &names[HTH_FOUND_PARTED];
 
-    if (!name_by_metadata(f, in_file, out) || !name_by_file(f, file, n_stem, &names[HTH_FOUND_STEM]) ||
-        !name_by_file(f, below, hth_gguf_stem(below, strlen(below)), &names[HTH_FOUND_PATH]))
-        return false;
-    *parted = names[HTH_FOUND_PATH];
-    if (!parted->original)
-        parted->original = parted->name;
-    parted->name = hth_file_name_parted(f->pool, parted->name, below);
-    return parted->name != NULL;
+    return name_by_metadata(f, in_file, out) && name_by_file(f->pool, file, n_stem, &out->names[HTH_FOUND_STEM]) &&
+           hth_found_model_name_by_path(f->pool, below, hth_gguf_stem(below, strlen(below)), out);
 }
 
 static void add_file(finder *f, const char *path, const char *file)
@@ -106,7 +109,7 @@ static void add_file(finder *f, const char *path, const char *file)
     hth_found_model model = { .path = path };
     char in_file[NAME_BYTES_MAX + 1];
 
-    if (strncmp(file, "mmproj", strlen("mmproj")) == 0)
+    if (hth_gguf_is_projector(file))
         return;
     if (hth_gguf_part_read(file, &part)) {
         if (part.number != 1)

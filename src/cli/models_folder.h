@@ -37,6 +37,9 @@ static inline bool hth_found_is_exact(const hth_found_model *model, size_t at)
     return at != HTH_FOUND_IN_FILE && !model->names[at].original;
 }
 
+/* Fill the last two names of a model from its path, of which n bytes are the name. False without memory. */
+bool hth_found_model_name_by_path(hth_pool *pool, const char *path, size_t n, hth_found_model *out);
+
 typedef struct hth_found_models {
     hth_found_model *list; /* [n], sorted by name */
     size_t n;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/gguf_text.h"
 #include "base/os.h"
 #include "base/status.h"
 #include "cache/directory.h"
@@ -23,14 +24,10 @@
 #include "server/pressure_library.h"
 #include "server/tls.h"
 
-static const char gguf_magic[] = "GGUF";
-
 static void check_model_file(const hth_serve_model *model, hth_problems *problems)
 {
     const char *path = model->setup.path;
-    char magic[sizeof(gguf_magic) - 1] = "";
     int fd;
-    ssize_t n;
 
     if (!hth_model_path_is_file(NULL, path))
         return;
@@ -39,8 +36,7 @@ static void check_model_file(const hth_serve_model *model, hth_problems *problem
         hth_problems_add(problems, "model '%s': cannot open '%s': %s", model->name, path, strerror(errno));
         return;
     }
-    n = read(fd, magic, sizeof(magic));
-    if (n != (ssize_t)sizeof(magic) || memcmp(magic, gguf_magic, sizeof(magic)) != 0)
+    if (!hth_gguf_is_file(fd))
         hth_problems_add(problems, "model '%s': '%s' is no GGUF file", model->name, path);
     (void)close(fd); /* only read */
 }
