@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/explanation.h"
 #include "base/controls.h"
 #include "cache/directory.h"
 #include "cli/cache_verbs.h"
@@ -140,13 +141,10 @@ static hearth_status ask(hearth_model *model, const hth_run_options *options, an
 static bool print_answer_json(const answer *a)
 {
     const hearth_explanation *e = &a->explanation;
-    json_t *object = json_pack("{s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s?, s:s}", "prompt_tokens",
-                               (json_int_t)e->prompt_tokens, "known_tokens", (json_int_t)e->known_tokens,
-                               "history_tokens", (json_int_t)e->history_tokens, "plain_names", (json_int_t)a->n_plain,
-                               "knows_logits", (int)e->knows_logits, "tier", hearth_tier_name(e->tier), "miss",
-                               hearth_miss_name(e->miss), "left_at", (json_int_t)e->left_at, "left_text", e->left_text,
-                               "left_kind", e->left_kind, "text_before", a->before, "detail", e->detail);
-    char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    json_t *object = hth_api_explanation_json(e, a->n_plain);
+    bool is_whole = json_object_set_new(object, "text_before", a->before ? json_string(a->before) : json_null()) == 0 &&
+                    json_object_set_new(object, "detail", json_string(e->detail)) == 0;
+    char *text = is_whole ? json_dumps(object, JSON_INDENT(2)) : NULL;
     bool written = text && puts(text) >= 0;
 
     free(text);

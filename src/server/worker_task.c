@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/answers.h"
+#include "api/explanation.h"
 #include "api/request_parse.h"
 #include "base/hash.h"
 #include "models/model.h"
@@ -276,30 +277,25 @@ static void explain(hth_task *task)
 {
     hearth_explanation about = { .struct_size = sizeof(about) };
     const hth_prompt_text *text;
-    uint32_t n_history;
-    json_t *normalized;
+    json_t *answer, *normalized;
     hearth_error err;
 
     if (!prepare(task))
         return;
-    text = task->prepared.prompts[0]->text;
-    n_history = text ? text->n_known : 0;
     if (hearth_explain(task->model, &task->prepared.requests[0], &about, &err) != HEARTH_OK) {
         hth_api_fail_status(&task->error, &err);
         return;
     }
+    text = task->prepared.prompts[0]->text; /* the request has tokens alone */
+    about.history_tokens = text ? text->n_known : 0;
+    answer = hth_api_explanation_json(&about, task->prepared.chat ? task->prepared.chat->n_plain : 0);
     normalized = json_array();
     for (size_t i = 0; i < task->request->n_normalized; i++)
         json_array_append_new(normalized, json_string(task->request->normalized[i]));
-    hth_buffer_add_json_take(
-        &task->answer,
-        json_pack("{s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:o}", "prompt_tokens",
-                  (json_int_t)about.prompt_tokens, "known_tokens", (json_int_t)about.known_tokens, "history_tokens",
-                  (json_int_t)n_history, "plain_names",
-                  (json_int_t)(task->prepared.chat ? task->prepared.chat->n_plain : 0), "knows_logits",
-                  about.knows_logits, "tier", hearth_tier_name(about.tier), "miss", hearth_miss_name(about.miss),
-                  "left_at", (json_int_t)about.left_at, "left_text", about.left_text, "left_kind", about.left_kind,
-                  "detail", about.detail, "ignored", task->request->notes.text, "normalized", normalized));
+    json_object_set_new(answer, "detail", json_string(about.detail));
+    json_object_set_new(answer, "ignored", json_string(task->request->notes.text));
+    json_object_set_new(answer, "normalized", normalized);
+    hth_buffer_add_json_take(&task->answer, answer);
 }
 
 /* ---- embeddings ---- */
