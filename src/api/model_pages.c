@@ -38,14 +38,19 @@ static const char *shown_id(const hth_api_listed_model *model)
     return model->asked ? model->asked : shown_name(model);
 }
 
-/* The type of the weights, as files are called: "Q4_K_M"; "": unknown. */
-static void write_weight_type(const hearth_model_info *info, char out[sizeof(info->quant_type)])
+void hth_api_weight_type(const hearth_model_info *info, char out[sizeof(info->quant_type)])
 {
-    const size_t n = info && strcmp(info->quant_type, "unknown") != 0 ? strlen(info->quant_type) : 0;
+    const size_t n = info ? strnlen(info->quant_type, sizeof(info->quant_type) - 1) : 0;
 
     for (size_t i = 0; i < n; i++)
         out[i] = (char)toupper((unsigned char)info->quant_type[i]);
     out[n] = '\0';
+}
+
+/* The same; "": unknown. */
+static void write_known_type(const hearth_model_info *info, char out[sizeof(info->quant_type)])
+{
+    hth_api_weight_type(info && strcmp(info->quant_type, "unknown") != 0 ? info : NULL, out);
 }
 
 /* With llama-server's names; the number of a vocabulary's type is also the engine's. */
@@ -59,7 +64,7 @@ static json_t *meta_json(const hearth_model_info *info)
 
     if (info->vocabulary_type != HEARTH_VOCABULARY_OTHER)
         json_object_set_new(meta, "vocab_type", json_integer((json_int_t)info->vocabulary_type));
-    write_weight_type(info, type);
+    write_known_type(info, type);
     if (*type)
         json_object_set_new(meta, "ftype", json_string(type));
     return meta;
@@ -95,7 +100,7 @@ static json_t *second_json(const hth_api_listed_model *model)
     const char *family = model->info ? model->info->architecture : "";
     char type[sizeof(model->info->quant_type)];
 
-    write_weight_type(model->info, type);
+    write_known_type(model->info, type);
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:[s], s:s, s:{s:s, s:s, s:s, s:[s], s:s, s:s}}", "name",
         shown_id(model), "model", shown_id(model), "modified_at", "", "size", "", "digest", "", "type", "model",

@@ -25,12 +25,15 @@ typedef struct hth_api_listed_model {
 } hth_api_listed_model;
 
 /* GET /v1/models; GET /v1/models/NAME. */
+/* The type of the weights, as files are called: "Q4_K_M", "UNKNOWN". "" for a model that is not loaded (NULL). */
+void hth_api_weight_type(const hearth_model_info *info, char out[sizeof(info->quant_type)]);
+
 void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buffer *out);
 void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out);
 
 /*
- * GET /props. name is the one that clients see. file is the path of the loaded model, whose base name is shown. defaults (NULL: none) are the server's
- * defaults of requests.
+ * GET /props. name is the one that clients see. file is the path of the loaded model, whose base name is shown.
+ * defaults (NULL: none) are the server's defaults of requests.
  */
 void hth_api_props_write(const hearth_model_info *info, const char *name, const char *file,
                          const hth_api_defaults *defaults, hth_buffer *out);

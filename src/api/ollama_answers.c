@@ -3,7 +3,6 @@
  */
 #include "api/ollama_answers.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +36,9 @@ static json_t *size_json(uint64_t n_params)
 static json_t *details_json(const hearth_model_info *info)
 {
     json_t *families = json_array();
-    char quant[sizeof(info->quant_type)] = "";
+    char quant[sizeof(info->quant_type)];
 
-    for (size_t i = 0; info && i + 1 < sizeof(quant) && info->quant_type[i]; i++) {
-        quant[i] = (char)toupper((unsigned char)info->quant_type[i]);
-        quant[i + 1] = '\0';
-    }
+    hth_api_weight_type(info, quant);
     if (info)
         json_array_append_new(families, json_string(info->architecture));
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s}", "parent_model", "", "format", "gguf", "family",
