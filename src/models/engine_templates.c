@@ -25,19 +25,24 @@
         system, user, assistant) "{%- set ns.inside = r != 'assistant' -%}")
 
 #define MISTRAL(mark, user, assistant) TURNS("false", mark, "c + '\n\n'", user, assistant " + '</s>'")
-#define LLAMA_2(content, mark, begin, end)                                                                  \
-    "{{ '[INST] ' }}" TURNS("true", mark, "'" begin "' + " content " + '" end "'", content " + ' [/INST]'", \
+#define LLAMA_2(content, mark)                                                                                     \
+    "{{ '[INST] ' }}" TURNS("true", mark, "'<<SYS>>\n' + " content " + '\n<</SYS>>\n\n'", content " + ' [/INST]'", \
                             content " + '</s>'")
 
+/* Those of families */
+#define BAILING(begin) \
+    EACH("{{ '<role>' + ('HUMAN' if r == 'user' else r | upper) + '</role>' + c }}") BEGIN_REPLY(begin)
+#define EXAONE                                                                                \
+    EACH(ROLES("'[|system|]' + c | trim + '[|endofturn|]\n'", "'[|user|]' + c | trim + '\n'", \
+               "'[|assistant|]' + c | trim + '[|endofturn|]\n'"))                             \
+    BEGIN_REPLY("[|assistant|]")
+#define GRANITE                                                                         \
+    EACH("{{ '<|start_of_role|>' + r + '<|end_of_role|>' + c + '<|end_of_text|>\n' }}") \
+    BEGIN_REPLY("<|start_of_role|>assistant<|end_of_role|>")
+
 const hth_chat_template hth_engine_templates[] = {
-    { .name = "bailing",
-      .source = EACH("{{ '<role>' + ('HUMAN' if r == 'user' else r | upper) + '</role>' + c }}")
-          BEGIN_REPLY("<role>ASSISTANT</role>"),
-      .stop = { "<role>HUMAN</role>" } },
-    { .name = "bailing-think",
-      .source = EACH("{{ '<role>' + ('HUMAN' if r == 'user' else r | upper) + '</role>' + c }}")
-          BEGIN_REPLY("<role>ASSISTANT</role><think>"),
-      .stop = { "<role>HUMAN</role>" } },
+    { .name = "bailing", .source = BAILING("<role>ASSISTANT</role>"), .stop = { "<role>HUMAN</role>" } },
+    { .name = "bailing-think", .source = BAILING("<role>ASSISTANT</role><think>"), .stop = { "<role>HUMAN</role>" } },
     { .name = "bailing2",
       .source =
           EACH("{{ '<role>SYSTEM</role>detailed thinking off<|role_end|>' if loop.first and r != 'system' else '' }}"
@@ -72,14 +77,8 @@ const hth_chat_template hth_engine_templates[] = {
     { .name = "exaone-moe",
       .source = EACH("{{ '<|' + r + '|>\n' + c | trim + '<|endofturn|>\n' }}") BEGIN_REPLY("<|assistant|>\n"),
       .stop = { "<|endofturn|>" } },
-    { .name = "exaone3",
-      .source = EACH(ROLES("'[|system|]' + c | trim + '[|endofturn|]\n'", "'[|user|]' + c | trim + '\n'",
-                           "'[|assistant|]' + c | trim + '[|endofturn|]\n'")) BEGIN_REPLY("[|assistant|]"),
-      .stop = { "[|endofturn|]" } },
-    { .name = "exaone4",
-      .source = EACH(ROLES("'[|system|]' + c | trim + '[|endofturn|]\n'", "'[|user|]' + c | trim + '\n'",
-                           "'[|assistant|]' + c | trim + '[|endofturn|]\n'")) BEGIN_REPLY("[|assistant|]"),
-      .stop = { "[|endofturn|]" } },
+    { .name = "exaone3", .source = EXAONE, .stop = { "[|endofturn|]" } },
+    { .name = "exaone4", .source = EXAONE, .stop = { "[|endofturn|]" } },
     { .name = "falcon3",
       .source = EACH("{{ '<|' + r + '|>\n' + c + '\n' }}") BEGIN_REPLY("<|assistant|>\n"),
       .stop = { "<|user|>" } },
@@ -96,18 +95,9 @@ const hth_chat_template hth_engine_templates[] = {
       .source = EACH("{{ '<|start|>' + r + '<|message|>' + c + ('<|return|>' if r == 'assistant' else '<|end|>') }}")
           BEGIN_REPLY("<|start|>assistant"),
       .stop = { "<|return|>" } },
-    { .name = "granite",
-      .source = EACH("{{ '<|start_of_role|>' + r + '<|end_of_role|>' + c + '<|end_of_text|>\n' }}")
-          BEGIN_REPLY("<|start_of_role|>assistant<|end_of_role|>"),
-      .stop = { "<|end_of_text|>" } },
-    { .name = "granite-4.0",
-      .source = EACH("{{ '<|start_of_role|>' + r + '<|end_of_role|>' + c + '<|end_of_text|>\n' }}")
-          BEGIN_REPLY("<|start_of_role|>assistant<|end_of_role|>"),
-      .stop = { "<|end_of_text|>" } },
-    { .name = "granite-4.1",
-      .source = EACH("{{ '<|start_of_role|>' + r + '<|end_of_role|>' + c + '<|end_of_text|>\n' }}")
-          BEGIN_REPLY("<|start_of_role|>assistant<|end_of_role|>"),
-      .stop = { "<|end_of_text|>" } },
+    { .name = "granite", .source = GRANITE, .stop = { "<|end_of_text|>" } },
+    { .name = "granite-4.0", .source = GRANITE, .stop = { "<|end_of_text|>" } },
+    { .name = "granite-4.1", .source = GRANITE, .stop = { "<|end_of_text|>" } },
     { .name = "grok-2",
       .source = EACH(ROLES("'System: ' + c | trim + '<|separator|>\n\n'", "'Human: ' + c | trim + '<|separator|>\n\n'",
                            "'Assistant: ' + c + '<|separator|>\n\n'")) BEGIN_REPLY("Assistant:"),
@@ -128,13 +118,9 @@ const hth_chat_template hth_engine_templates[] = {
       .source = EACH("{{ '<|im_' + r + '|>' + r + '<|im_middle|>' + c + '<|im_end|>' }}")
           BEGIN_REPLY("<|im_assistant|>assistant<|im_middle|>"),
       .stop = { "<|im_end|>" } },
-    { .name = "llama2-sys", .source = LLAMA_2("c", "[INST] ", "<<SYS>>\n", "\n<</SYS>>\n\n"), .stop = { "[INST]" } },
-    { .name = "llama2-sys-bos",
-      .source = LLAMA_2("c", "<s>[INST] ", "<<SYS>>\n", "\n<</SYS>>\n\n"),
-      .stop = { "[INST]" } },
-    { .name = "llama2-sys-strip",
-      .source = LLAMA_2("c | trim", "[INST] ", "<<SYS>>\n", "\n<</SYS>>\n\n"),
-      .stop = { "[INST]" } },
+    { .name = "llama2-sys", .source = LLAMA_2("c", "[INST] "), .stop = { "[INST]" } },
+    { .name = "llama2-sys-bos", .source = LLAMA_2("c", "<s>[INST] "), .stop = { "[INST]" } },
+    { .name = "llama2-sys-strip", .source = LLAMA_2("c | trim", "[INST] "), .stop = { "[INST]" } },
     { .name = "llama4",
       .source = EACH("{{ '<|header_start|>' + r + '<|header_end|>\n\n' + c | trim + '<|eot|>' }}")
           BEGIN_REPLY("<|header_start|>assistant<|header_end|>\n\n"),
