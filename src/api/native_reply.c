@@ -90,10 +90,16 @@ static void put_progress(hth_api_reply *reply, hth_api_choice *choice, json_t *p
     hth_sse_add_take(out, NULL, event);
 }
 
+/* The number of the prompt that a choice replies to. */
+static size_t prompt_of(const hth_api_reply *reply, const hth_api_choice *choice)
+{
+    return choice->index / reply->request->options.n;
+}
+
 /* The prompt of the client, when it was text, or the text of a conversation's prompt. */
 static json_t *prompt_json(const hth_api_reply *reply, const hth_api_choice *choice)
 {
-    size_t i = choice->index / reply->request->options.n;
+    size_t i = prompt_of(reply, choice);
     const hearth_request *asked = &reply->prepared->requests[i];
     const hth_api_text_prompt *prompt = reply->request->is_chat ? NULL : &reply->request->prompts[i];
     char *text = NULL;
@@ -127,7 +133,7 @@ json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool 
         ids_json(reply, choice), "id_slot", (json_int_t)reply->slot, "stop", true, "model", reply->model,
         "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
         "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
-        hth_api_native_settings(&reply->prepared->requests[choice->index / reply->request->options.n]), "prompt",
+        hth_api_native_settings(&reply->prepared->requests[prompt_of(reply, choice)]), "prompt",
         prompt_json(reply, choice), "has_new_line", memchr(content, '\n', choice->content.n) != NULL, "truncated",
         false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "");
 

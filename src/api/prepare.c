@@ -30,12 +30,18 @@ static bool no_memory(hth_api_error *error)
     return false;
 }
 
+/* The field of the client that has the prompt. */
+static const char *prompt_field(const hth_api_request *request)
+{
+    return request->is_chat ? "messages" : "prompt";
+}
+
 /* Fill error from a prompt that has no tokens, or too many. */
 static void fail_prompt(const hth_api_request *request, const hearth_error *err, hth_api_error *error)
 {
     hth_api_fail_status(error, err);
     if (err->status == HEARTH_TOO_LONG)
-        (void)snprintf(error->param, sizeof(error->param), "%s", request->is_chat ? "messages" : "prompt"); /* fits */
+        (void)snprintf(error->param, sizeof(error->param), "%s", prompt_field(request)); /* fits */
 }
 
 /* ---- conversations ---- */
@@ -435,7 +441,7 @@ static bool check_options(const hearth_model_info *info, const hth_api_request *
                           hth_api_error *error)
 {
     const hearth_sampling *sampling = &request->sampling;
-    const char *param = request->is_chat ? "messages" : "prompt";
+    const char *param = prompt_field(request);
     hearth_error err;
 
     for (size_t i = 0; i < sampling->n_logit_bias; i++)
@@ -599,8 +605,7 @@ bool hth_api_count_prompt(hearth_model *model, const hth_api_request *request, s
     size_t n = 0;
     bool ok;
 
-    *error = (hth_api_error){ .kind = HTH_API_NO_ERROR };
-    if (!render(model, request, &chat, NULL, error))
+    if (!hth_api_render_prompt(model, request, &chat, error))
         return false;
     ok = append_chat(model, request, chat, HTH_TOKENIZE_CHAT, &tokens, &n, error);
     free(tokens);
