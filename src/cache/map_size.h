@@ -19,8 +19,8 @@ typedef struct hth_map_size {
 } hth_map_size;
 
 /*
- * Look at the file, and give it n_bytes_min if it has fewer. *was_cut_out: it became shorter since it was last seen, and
- * its content is lost in part. 0, or an errno: the map cannot be used. Any thread; a system call, usually one.
+ * Look at the file, and give it n_bytes_min if it has fewer. *was_cut_out: it became shorter since it was last seen,
+ * and its content is lost in part. 0, or an errno: the map cannot be used. Any thread; a system call, usually one.
  */
 int hth_map_size_look(hth_map_size *size, uint64_t n_bytes_min, bool *was_cut_out);
 
