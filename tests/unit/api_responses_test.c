@@ -471,30 +471,49 @@ SHARED_STUB_TEST(counted_tokens_are_those_that_a_response_uses)
     hth_api_request_free(request);
 }
 
-SHARED_STUB_TEST(what_fails_in_a_stream_is_told_by_its_last_event)
+/* The reply to a request whose stream a test writes step by step. */
+typedef struct written {
+    hth_api_request *request;
+    hth_api_prepared prepared;
+    hth_api_reply *reply;
+    hth_buffer out;
+} written;
+
+static void written_begin(written *w, hearth_model *model, const char *body)
 {
     const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
+    hth_api_error error;
 
+    *w = (written){ .request = hth_api_request_parse(HTH_API_RESPONSES, body, strlen(body), NULL, &error) };
+    assert_true(hth_api_prepare(model, w->request, 7, NULL, &w->prepared, &error));
+    w->reply = hth_api_reply_new(model, w->request, &w->prepared, &options, &error);
+}
+
+static void written_end(written *w)
+{
+    hth_buffer_deinit(&w->out);
+    hth_api_reply_free(w->reply);
+    hth_api_prepared_deinit(&w->prepared);
+    hth_api_request_free(w->request);
+}
+
+SHARED_STUB_TEST(what_fails_in_a_stream_is_told_by_its_last_event)
+{
     for (int has_text = 0; has_text < 2; has_text++) {
-        const char *body = quoted("{'input':'Hi','stream':true}");
-        hth_api_error error, problem = { .kind = HTH_API_NO_ERROR };
-        hth_api_prepared prepared;
-        hth_api_request *request = hth_api_request_parse(HTH_API_RESPONSES, body, strlen(body), NULL, &error);
-        hth_api_reply *reply;
-        hth_buffer out = { .text = NULL };
+        hth_api_error problem = { .kind = HTH_API_NO_ERROR };
+        written w;
         json_t *events, *last;
 
-        assert_true(hth_api_prepare(f->model, request, 7, NULL, &prepared, &error));
-        reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
-        assert_true(hth_api_reply_idle(reply, &out)); /* which begins it */
-        assert_false(hth_api_reply_idle(reply, &out));
+        written_begin(&w, f->model, quoted("{'input':'Hi','stream':true}"));
+        assert_true(hth_api_reply_idle(w.reply, &w.out)); /* which begins it */
+        assert_false(hth_api_reply_idle(w.reply, &w.out));
         if (has_text) {
-            hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &out);
-            hth_api_reply_text(reply, 0, "x", 1, &out);
+            hth_api_reply_token(w.reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &w.out);
+            hth_api_reply_text(w.reply, 0, "x", 1, &w.out);
         }
         hth_api_fail(&problem, HTH_API_INTERNAL, NULL, "it broke");
-        hth_api_reply_fail(reply, &problem, &out);
-        events = hth_test_events(hth_buffer_text(&out));
+        hth_api_reply_fail(w.reply, &problem, &w.out);
+        events = hth_test_events(hth_buffer_text(&w.out));
         assert_string_equal(hth_test_text_at(events, "0.type"), "response.created");
         assert_string_equal(hth_test_text_at(events, "2.type"), "keepalive");
         last = json_array_get(events, json_array_size(events) - 1);
@@ -504,31 +523,21 @@ SHARED_STUB_TEST(what_fails_in_a_stream_is_told_by_its_last_event)
         assert_string_equal(hth_test_text_at(last, "response.error.code"), "server_error");
         assert_string_equal(hth_test_text_at(last, "response.error.message"), "it broke");
         assert_int_equal(json_array_size(hth_test_at(last, "response.output")), has_text);
-        hth_buffer_deinit(&out);
-        hth_api_reply_free(reply);
-        hth_api_prepared_deinit(&prepared);
-        hth_api_request_free(request);
+        written_end(&w);
     }
 }
 
 SHARED_STUB_TEST(a_stream_tells_progress_and_timings_where_asked)
 {
-    const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
-    const char *body = quoted("{'input':'Hi','stream':true,'return_progress':true,'timings_per_token':true}");
-    hth_api_error error;
-    hth_api_prepared prepared;
-    hth_api_request *request = hth_api_request_parse(HTH_API_RESPONSES, body, strlen(body), NULL, &error);
-    hth_api_reply *reply;
-    hth_buffer out = { .text = NULL };
+    written w;
     json_t *events;
 
-    assert_true(hth_api_prepare(f->model, request, 7, NULL, &prepared, &error));
-    reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
-    assert_true(hth_api_reply_prefill(reply, 0, 1, 2, &out)); /* which begins it */
-    assert_false(hth_api_reply_prefill(reply, 0, 2, 3, &out));
-    hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &out);
-    hth_api_reply_text(reply, 0, "x", 1, &out);
-    events = hth_test_events(hth_buffer_text(&out));
+    written_begin(&w, f->model, quoted("{'input':'Hi','stream':true,'return_progress':true,'timings_per_token':true}"));
+    assert_true(hth_api_reply_prefill(w.reply, 0, 1, 2, &w.out)); /* which begins it */
+    assert_false(hth_api_reply_prefill(w.reply, 0, 2, 3, &w.out));
+    hth_api_reply_token(w.reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &w.out);
+    hth_api_reply_text(w.reply, 0, "x", 1, &w.out);
+    events = hth_test_events(hth_buffer_text(&w.out));
     assert_string_equal(hth_test_text_at(events, "0.type"), "response.created");
     for (size_t i = 2; i < 4; i++) {
         json_t *event = json_array_get(events, i);
@@ -541,35 +550,22 @@ SHARED_STUB_TEST(a_stream_tells_progress_and_timings_where_asked)
     assert_string_equal(hth_test_text_at(events, "6.type"), "response.output_text.delta");
     assert_int_equal(json_integer_value(hth_test_at(events, "6.timings.predicted_n")), 1);
     assert_string_equal(hth_test_text_at(events, "6.cache.hit"), "none");
-    hth_buffer_deinit(&out);
-    hth_api_reply_free(reply);
-    hth_api_prepared_deinit(&prepared);
-    hth_api_request_free(request);
+    written_end(&w);
 }
 
 SHARED_STUB_TEST(a_beginning_that_has_left_before_is_not_told_again)
 {
-    const hth_api_reply_options options = { .model = "m", .id = "0123", .created_s = 1700000000 };
-    const char *body = quoted("{'input':'Hi','stream':true}");
-    hth_api_error error;
-    hth_api_prepared prepared;
-    hth_api_request *request = hth_api_request_parse(HTH_API_RESPONSES, body, strlen(body), NULL, &error);
-    hth_api_reply *reply;
-    hth_buffer out = { .text = NULL };
+    written w;
     json_t *events;
 
-    assert_true(hth_api_prepare(f->model, request, 7, NULL, &prepared, &error));
-    reply = hth_api_reply_new(f->model, request, &prepared, &options, &error);
-    hth_api_reply_note_reply_begun(reply, 0);
-    hth_api_reply_token(reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &out);
-    hth_api_reply_text(reply, 0, "x", 1, &out);
-    events = hth_test_events(hth_buffer_text(&out));
+    written_begin(&w, f->model, quoted("{'input':'Hi','stream':true}"));
+    hth_api_reply_note_reply_begun(w.reply, 0);
+    hth_api_reply_token(w.reply, 0, &(hearth_token_event){ .token = 'x', .text = "x" }, &w.out);
+    hth_api_reply_text(w.reply, 0, "x", 1, &w.out);
+    events = hth_test_events(hth_buffer_text(&w.out));
     assert_string_equal(hth_test_text_at(events, "0.type"), "response.output_item.added");
     assert_int_equal(json_integer_value(hth_test_at(events, "0.sequence_number")), 2);
-    hth_buffer_deinit(&out);
-    hth_api_reply_free(reply);
-    hth_api_prepared_deinit(&prepared);
-    hth_api_request_free(request);
+    written_end(&w);
 }
 
 SHARED_STUB_TEST(an_error_of_the_server_itself_is_an_event_of_its_own)
