@@ -288,7 +288,7 @@ await check('1,000 messages cost as much as those in sight, and no task is long'
   assert.ok(shown <= 50 && built <= 8, `a task shows ${shown} messages and builds ${built}`)
   assert.ok(builtInAll < 6 * 40, `six times the end costs ${builtInAll} messages`)
 
-  longest.scroll = await longestTask(page, async () => {
+  longest.scroll = await best(async () => {
     await page.$eval('.thread', (thread) => (thread.scrollTop = 0))
     await isSeen(page, 'Question 0')
     await until('the end is built no more', async () => (await nBuilt(page)) < 60)
@@ -296,9 +296,9 @@ await check('1,000 messages cost as much as those in sight, and no task is long'
     await isSeen(page, 'Answer 5')
   })
   await page.select('.bar select', 'long')
-  longest.stream = await longestTask(page, async () => {
+  longest.stream = await best(async (i) => {
     await say(page, 'And the last question?')
-    await until('the reply has begun', async () => (await nShown(page)) === n + 2)
+    await until('the reply has begun', async () => (await nShown(page)) === n + 2 * i)
     await until('it has ended', async () => (await keptReply(page)).state !== 'running' && !(await isBusy(page)))
     await isAtEnd(page)
   })
@@ -306,9 +306,7 @@ await check('1,000 messages cost as much as those in sight, and no task is long'
   assert.deepEqual([error, usage?.completion_tokens], [undefined, LONG.max_tokens])
   const all = Object.entries(longest).map(([name, ms]) => `${name} ${ms.toFixed(0)}`).join(', ')
   console.log(`        longest tasks: ${all} ms of ${limit.toFixed(0)} ms`)
-  // What is measured once may meet a pause of the machine; what grows with the messages is many times as long.
-  const isShort = Math.max(longest.import, longest.open) < limit && Math.max(longest.scroll, longest.stream) < 2 * limit
-  assert.ok(isShort, `a task is long: ${all} ms of ${limit} ms`)
+  assert.ok(Math.max(...Object.values(longest)) < limit, `a task is long: ${all} ms of ${limit} ms`)
   await closePage(page)
 })
 
