@@ -13,15 +13,6 @@ stop_all() {
   if [ -n "$listener" ]; then kill "$listener" 2>/dev/null || true; fi
   serve_kill
 }
-hear() { # FILE [LAST-ID]: begin to write events into the file
-  : >"$1"
-  curl -sN "$url/admin/events" -H "$admin" ${2:+-H "Last-Event-ID: $2"} >"$1" &
-  listener=$!
-}
-heard() { # FILE PATTERN
-  for _ in $(seq 600); do if grep -q -e "$2" "$1"; then return; fi; sleep 0.05; done
-  fail "'$2' is not heard, but: $(grep . "$1" | grep -v "^:")"
-}
 hushed() { # FILE PATTERN
   ! grep -q -e "$2" "$1" || fail "'$2' is heard: $(cat "$1")"
 }
@@ -36,7 +27,7 @@ ask 401 "$url/admin/events"
 ask 405 -X POST "$url/admin/events" -H "$admin"
 
 # The state, and then all that happens.
-hear "$work/events"
+hear "$work/events" "$url/admin/events" -H "$admin"
 heard "$work/events" '^event: snapshot'
 heard "$work/events" '^data: {.*"name":"one".*"state":"stopped"'
 heard "$work/events" '^:$'
@@ -75,7 +66,7 @@ kill "$listener"
 wait "$listener" 2>/dev/null || true
 last=$(sed -n 's/^id: //p' "$work/events" | tail -n 1)
 chat two away
-hear "$work/again" "$last"
+hear "$work/again" "$url/admin/events" -H "$admin" -H "Last-Event-ID: $last"
 heard "$work/again" '^event: request_end$'
 hushed "$work/again" '^event: snapshot'
 hushed "$work/again" "^id: $last\$"

@@ -45,8 +45,7 @@ serve -m "one=$tiny" -m "two=$tiny" --start on-demand --admin 127.0.0.1:0 --cach
 admin_url=http://127.0.0.1:$(sed -n 2p "$work/port")
 echo "$server_pid" >"$group/cgroup.procs" # its workers start there
 until_pressed false
-curl -sN "$admin_url/admin/events" >"$work/events" &
-listener=$!
+hear "$work/events" "$admin_url/admin/events"
 for model in one two; do
   ask 200 "$url/v1/completions" -d "{\"model\":\"$model\",\"prompt\":\"$long $model\",\"max_tokens\":2}"
   until_rows "$model"
@@ -56,12 +55,9 @@ for _ in $(seq 600); do used=$(group_use $((8 << 30))); if [ "$used" -gt 1000000
 [ "$used" -gt 1000000 ] || fail "the server does not see the use of its group: $(cat "$work/out")"
 
 echo $((used + used / 24)) >"$group/$limit" # 96 % are used
-for word in '"tier":"ram".*"reason":"pressure"' '"reason":"pressure","again":false'; do
-  for _ in $(seq 600); do if grep -q "$word" "$work/events"; then break; fi; sleep 0.05; done
-done
-grep -q '^event: pressure$' "$work/events" || fail "no pressure begins: $(cat "$work/events") $(cat "$work/out")"
-grep -q '"tier":"ram".*"reason":"pressure"' "$work/events" || fail "no row left: $(cat "$work/events")"
-grep -q '"model":"one","reason":"pressure","again":false' "$work/events" || fail "no model left: $(cat "$work/events")"
+heard "$work/events" '^event: pressure$'
+heard "$work/events" '"tier":"ram".*"reason":"pressure"'
+heard "$work/events" '"model":"one","reason":"pressure","again":false'
 until_pressed false
 kill "$listener" 2>/dev/null || true
 serve_stop

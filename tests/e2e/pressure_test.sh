@@ -33,12 +33,10 @@ until_is false pressed
 for model in one two; do completion "$model"; until_is true rows "$model"; done
 
 # A little too much: rows of the model that was used least recently leave, and no model.
-curl -sN $via "$admin_url/admin/events" >"$work/events" &
-listener=$!
+hear "$work/events" $via "$admin_url/admin/events"
 curl -s $via -X POST "$admin_url/admin/pressure" -d '{"free":1}' >"$work/out" || fail "no memory is freed by order"
 [ "$(value 'r.freeing > 0')" = true ] || fail "the order frees nothing: $(cat "$work/out")"
-for _ in $(seq 600); do if grep -q '"tier":"ram".*"reason":"pressure"' "$work/events"; then break; fi; sleep 0.05; done
-grep -q '"model":"one","tier":"ram","bytes":[1-9][0-9]*,"reason":"pressure"' "$work/events" || fail "no row left: $(cat "$work/events")"
+heard "$work/events" '"model":"one","tier":"ram","bytes":[1-9][0-9]*,"reason":"pressure"'
 expect "state of an idle model" "$(state one)" ready
 expect "state of the other" "$(state two)" ready
 
@@ -52,8 +50,8 @@ until_is true pressed
 until_is stopped state one
 until_is stopped state two
 kill -0 "$request" 2>/dev/null && expect "state of a busy model" "$(state stay)" ready
-grep -q '^event: pressure$' "$work/events" || fail "nobody is told of pressure: $(cat "$work/events")"
-grep -q '"model":"one","reason":"pressure","again":false' "$work/events" || fail "nobody is told of a model that leaves: $(cat "$work/events")"
+heard "$work/events" '^event: pressure$'
+heard "$work/events" '"model":"one","reason":"pressure","again":false'
 curl -s $via "$admin_url/metrics" >"$work/metrics"
 grep -q '^hearth_memory_pressure{source="command"} 1$' "$work/metrics" || fail "the metrics say: $(grep hearth_memory_ "$work/metrics")"
 grep -q '^hearth_memory_use_ratio{source="command"} 1$' "$work/metrics" || fail "the metrics say: $(grep hearth_memory_ "$work/metrics")"

@@ -65,3 +65,17 @@ ask() {
 has() { grep -q -e "$1" "$work/reply" || fail "the reply has no '$1': $(cat "$work/reply")"; }
 # value EXPRESSION: its value, with the reply in $work/out as `r`
 value() { node -e 'const r = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(eval(process.argv[2]))' "$work/out" "$1"; }
+# hear FILE CURL-ARGUMENTS...: write the events of a server into the file, in the background, from a first event on that
+# is there already. Sets listener.
+hear() {
+  events=$1; shift
+  : >"$events"
+  curl -sN "$@" >"$events" &
+  listener=$!
+  heard "$events" '^event: '
+}
+# heard FILE PATTERN: the file has it, or has it soon
+heard() {
+  for _ in $(seq 600); do if grep -q -e "$2" "$1"; then return; fi; sleep 0.05; done
+  fail "'$2' is not heard, but: $(grep . "$1" | grep -v "^:")"
+}

@@ -123,7 +123,9 @@ TEST(a_row_that_the_index_describes_wrongly_is_not_used)
 
     warm = ask(directory, other);
     assert_string_equal(warm->text, cold->text);
-    assert_int_equal(warm->stats->cached_tokens, BLOCKS);
+    /* A writer thread may have mended the index before the prompt was looked up again: the beginning of the leaf is
+     * true, too. */
+    assert_in_range(warm->stats->cached_tokens, BLOCKS, PART_AT + 1);
     assert_true(warm->stats->hit != HEARTH_HIT_EXACT);
     hearth_result_unref(warm);
     warm = ask(directory, other); /* what was computed instead is kept */
