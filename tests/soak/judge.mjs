@@ -95,9 +95,11 @@ export const makeJudge = (reference) => {
   }
   const gapTo = async (question, wanted, text) => {
     const { path, body } = withAlternatives(question)
+    const [mine, theirs] = [textsOf(question, text), textsOf(question, wanted)]
+    const whole = textsOf(question, await cold(question.path, JSON.parse(question.body)))
+    if (mine.length === whole.length && mine.every((it, i) => it === whole[i])) return 0 // a cold run says it, too
     const again = await cold(path, body)
     const places = placesOf(path, JSON.parse(again))
-    const [mine, theirs] = [textsOf(question, text), textsOf(question, wanted)]
     // The difference is elsewhere.
     if (mine.length !== theirs.length || mine.every((it, i) => it === theirs[i])) return Infinity
     const its = textsOf({ path, stream: false }, again)[0]
