@@ -1095,7 +1095,7 @@ typedef struct hearth_sampling {
     float dry_multiplier;    /* DRY, against repeated phrases; 0: off (default 0) */
     float dry_base;          /* default 1.75 */
     uint32_t dry_allowed_length;         /* repetitions up to that length are free (default 2) */
-    uint32_t dry_last_n;                 /* tokens to look back (default 1024) */
+    uint32_t dry_last_n;                 /* tokens to look back (default 64) */
     const char *const *dry_breakers;     /* texts that end a phrase; NULL: newline, colon, quote and asterisk */
     size_t n_dry_breakers;               /* at most 64 */
     float xtc_probability;               /* XTC, exclude top choices: how often; 0: off (default 0) */
@@ -1488,7 +1488,7 @@ HEARTH_API hearth_status hearth_prompt_tokenize(hearth_model *model, const heart
 
 /* ---- embeddings and scores --------------------------------------------------------------------------------------- */
 
-/* One input: a text, or tokens, to which nothing is added. Not empty. */
+/* One input: a text, or tokens, to which nothing is added. It has at least one token. */
 typedef struct hearth_embed_input {
     size_t struct_size;
     const char *text;           /* UTF-8, terminated; or NULL with tokens */

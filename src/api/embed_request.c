@@ -50,18 +50,24 @@ static void read_input(hth_api_parse *parse, const char *name, json_t *value, he
         read_tokens(parse, name, value, out);
     else
         hth_fields_wrong_type(&parse->body, name, "a text, an array of tokens, or an array of these", value);
-    if (out->text && !*out->text)
-        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
-                        "has an empty text; give at least one character, or leave it out");
 }
 
-/* A text, tokens, or an array of these. */
+static bool has_number(const json_t *array)
+{
+    for (size_t i = 0; i < json_array_size(array); i++)
+        if (json_is_number(json_array_get(array, i)))
+            return true;
+    return false;
+}
+
+/* A text, tokens, both mixed, an object with one of these as prompt_string, or an array of all these. */
 static void read_inputs(hth_api_parse *parse, hth_api_embed *embed, const char *name)
 {
     json_t *value = hth_fields_any(&parse->body, name);
-    bool is_one = !json_is_array(value) || json_is_integer(json_array_get(value, 0));
+    bool is_one = !json_is_array(value) || has_number(value);
     size_t n = is_one ? 1 : json_array_size(value);
     hearth_embed_input *inputs;
+    hth_api_text_prompt *mixed;
 
     if (n > INPUTS_MAX) {
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu inputs; at most %d are allowed", n,
@@ -69,10 +75,19 @@ static void read_inputs(hth_api_parse *parse, hth_api_embed *embed, const char *
         return;
     }
     inputs = hth_api_allocate_structs(parse, n, sizeof(*inputs));
-    if (!inputs || !value)
+    mixed = hth_api_allocate(parse, n, sizeof(*mixed));
+    if (!inputs || !mixed || !value)
         return;
-    for (size_t i = 0; i < n && !hth_fields_failed(&parse->body); i++)
-        read_input(parse, name, is_one ? value : json_array_get(value, i), &inputs[i]);
+    for (size_t i = 0; i < n && !hth_fields_failed(&parse->body); i++) {
+        json_t *one = hth_api_prompt_value(parse, name, is_one ? value : json_array_get(value, i));
+
+        if (hth_api_prompt_is_mixed(one))
+            hth_api_parse_prompt(parse, name, one, /* mixed= */ true, &mixed[i]);
+        else
+            read_input(parse, name, one, &inputs[i]);
+    }
+    parse->request->prompts = mixed;
+    parse->request->n_prompts = n;
     embed->options.inputs = inputs;
     embed->options.n_inputs = n;
 }

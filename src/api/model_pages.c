@@ -4,10 +4,12 @@
 #include "api/model_pages.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/error.h"
 #include "api/native_settings.h"
+#include "models/model.h"
 
 /* ---- models ---- */
 
@@ -127,24 +129,61 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out)
 
 /* ---- llama.cpp's ---- */
 
-void hth_api_props_write(const hearth_model_info *info, const char *name, const char *file,
+/* The text of a token with a role; "": the model has none. */
+static json_t *special_json(hearth_model *model, hearth_special role)
+{
+    char bytes[HEARTH_TOKEN_BYTES_MAX];
+    hearth_token token;
+    size_t n = 0;
+    json_t *text = NULL;
+
+    if (hearth_special_token(model, role, &token, NULL) == HEARTH_OK && token >= 0 &&
+        hearth_token_bytes(model, token, bytes, sizeof(bytes), &n, NULL) == HEARTH_OK)
+        text = json_stringn(bytes, n); /* NULL: they are not UTF-8 */
+    return text ? text : json_string("");
+}
+
+static void set_of_model(json_t *props, hearth_model *model)
+{
+    char *source = NULL, *abilities = NULL;
+    json_t *caps;
+
+    (void)hth_model_template(model, &source, NULL); /* without it, there is no template to tell */
+    (void)hth_model_template_abilities(model, &abilities, NULL);
+    caps = abilities ? json_loads(abilities, 0, NULL) : NULL;
+    json_object_set_new(props, "chat_template", json_string(source ? source : ""));
+    json_object_set_new(props, "chat_template_caps", caps ? caps : json_object());
+    json_object_set_new(props, "bos_token", special_json(model, HEARTH_SPECIAL_BOS));
+    json_object_set_new(props, "eos_token", special_json(model, HEARTH_SPECIAL_EOS));
+    free(source);
+    free(abilities);
+}
+
+void hth_api_props_write(hearth_model *model, const hearth_model_info *info, const char *name, const char *file,
                          const hth_api_defaults *defaults, hth_buffer *out)
 {
     hearth_request request = hearth_request_default();
     hearth_sampling sampling = hearth_sampling_default();
     const char *slash = file ? strrchr(file, '/') : NULL;
     json_t *base = json_string(slash ? slash + 1 : file ? file : info->name); /* NULL: the path is not UTF-8 */
+    char type[sizeof(info->quant_type)];
+    json_t *props;
 
     if (defaults)
         hth_api_defaults_fill(defaults, &request, &sampling);
     request.sampling = &sampling;
-    hth_buffer_add_json_take(out, json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:o, s:s, s:b, s:s}",
-                                            "default_generation_settings", "n_ctx", (json_int_t)info->n_ctx, "params",
-                                            hth_api_native_settings(&request), "n_ctx_train",
-                                            (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel,
-                                            "model_alias", name, "model_path", base ? base : json_string(info->name),
-                                            "chat_template_kind", info->chat_template_kind, "deterministic",
-                                            info->deterministic, "build_info", "hearth-" HEARTH_VERSION));
+    hth_api_weight_type(info, type);
+    props = json_pack("{s:{s:I, s:o}, s:I, s:I, s:s, s:s, s:o, s:s, s:b, s:s}", "default_generation_settings", "n_ctx",
+                      (json_int_t)info->n_ctx, "params", hth_api_native_settings(&request, NULL), "n_ctx_train",
+                      (json_int_t)info->n_ctx_train, "total_slots", (json_int_t)info->n_parallel, "model_alias", name,
+                      "model_ftype", type, "model_path", base ? base : json_string(info->name), "chat_template_kind",
+                      info->chat_template_kind, "deterministic", info->deterministic, "build_info",
+                      "hearth-" HEARTH_VERSION);
+    set_of_model(props, model);
+    json_object_set_new(props, "modalities",
+                        json_pack("{s:b, s:b, s:b}", "vision", false, "video", false, "audio", false));
+    json_object_set_new(props, "is_sleeping", json_false());
+    hth_buffer_add_json_take(out, props);
 }
 
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)

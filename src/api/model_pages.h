@@ -35,7 +35,7 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out);
  * GET /props. name is the one that clients see. file is the path of the loaded model, whose base name is shown.
  * defaults (NULL: none) are the server's defaults of requests.
  */
-void hth_api_props_write(const hearth_model_info *info, const char *name, const char *file,
+void hth_api_props_write(hearth_model *model, const hearth_model_info *info, const char *name, const char *file,
                          const hth_api_defaults *defaults, hth_buffer *out);
 void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out);
 /* GET /health. problem NULL: the server is well (200); otherwise the reason why it is not (503). Returns the status. */

@@ -133,7 +133,7 @@ json_t *hth_api_native_final(hth_api_reply *reply, hth_api_choice *choice, bool 
         ids_json(reply, choice), "id_slot", (json_int_t)reply->slot, "stop", true, "model", reply->model,
         "tokens_predicted", (json_int_t)stats->completion_tokens, "tokens_evaluated", (json_int_t)stats->prompt_tokens,
         "tokens_cached", (json_int_t)stats->finish_tokens, "generation_settings",
-        hth_api_native_settings(&reply->prepared->requests[prompt_of(reply, choice)]), "prompt",
+        hth_api_native_settings(&reply->prepared->requests[prompt_of(reply, choice)], reply->request), "prompt",
         prompt_json(reply, choice), "has_new_line", memchr(content, '\n', choice->content.n) != NULL, "truncated",
         false, "stop_type", stop_type(choice), "stopping_word", choice->stop_text ? choice->stop_text : "");
 

@@ -3,34 +3,127 @@
  */
 #include "api/native_settings.h"
 
+#include <math.h>
+
 #include "api/sampling_numbers.h"
+#include "engine/sampling.h"
 
-json_t *hth_api_native_settings(const hearth_request *request)
+static void set(json_t *settings, const char *name, json_t *value_take)
 {
-    const hearth_sampling *s = request->sampling;
-    json_t *settings = json_object(), *stop = json_array(), *samplers;
+    json_object_set_new(settings, name, value_take);
+}
 
-    json_object_set_new(settings, "seed", json_integer((json_int_t)s->seed));
+static json_t *texts_json(const char *const *texts, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_string(texts[i]));
+    return list;
+}
+
+static void set_numbers(json_t *settings, const hearth_sampling *s)
+{
+    set(settings, "seed", json_integer((json_int_t)s->seed));
     for (size_t i = 0; i < HTH_API_SAMPLING_NUMBERS; i++) {
         const hth_api_sampling_number *number = &hth_api_sampling_numbers[i];
         double value = hth_api_sampling_get(number, s); /* -1: the context's size, which is unknown here */
 
         if (number->kind == HTH_API_OFF && value == 0)
             value = number->off;
-        json_object_set_new(settings, number->name,
-                            hth_api_number_is_real(number) ? json_real(value) : json_integer((json_int_t)value));
+        set(settings, number->name,
+            hth_api_number_is_real(number) ? json_real(value) : json_integer((json_int_t)value));
     }
-    json_object_set_new(settings, "n_predict", json_integer(request->n_predict));
-    json_object_set_new(settings, "ignore_eos", json_boolean(request->ignore_eos));
-    json_object_set_new(settings, "n_probs", json_integer(request->n_top_logprobs));
-    json_object_set_new(settings, "grammar", json_string(s->grammar ? s->grammar : ""));
-    for (size_t i = 0; i < request->n_stop; i++)
-        json_array_append_new(stop, json_string(request->stop[i]));
-    json_object_set_new(settings, "stop", stop);
-    samplers = json_array();
+}
+
+static void set_chain(json_t *settings, const hearth_sampling *s)
+{
+    json_t *samplers = json_array(), *biases = json_array();
+    size_t n_breakers;
+    const char *const *breakers = hth_sampling_dry_breakers(s, &n_breakers);
+
+    set(settings, "dry_sequence_breakers", texts_json(breakers, n_breakers));
     for (size_t i = 0; s->samplers ? i < s->n_samplers : i <= HEARTH_SAMPLER_ADAPTIVE_P; i++)
         json_array_append_new(samplers,
                               json_string(hearth_sampler_name(s->samplers ? s->samplers[i] : (hearth_sampler)i)));
-    json_object_set_new(settings, "samplers", samplers);
+    set(settings, "samplers", samplers);
+    for (size_t i = 0; i < s->n_logit_bias; i++) { /* JSON has no infinity */
+        float bias = s->logit_bias[i].bias;
+
+        json_array_append_new(biases, json_pack("{s:o, s:i}", "bias", isfinite(bias) ? json_real(bias) : json_null(),
+                                                "token", s->logit_bias[i].token));
+    }
+    set(settings, "logit_bias", biases);
+}
+
+/* With llama.cpp's numbers of the kinds. */
+static json_t *trigger_json(const hearth_trigger *trigger)
+{
+    static const int kinds[] = { [HEARTH_TRIGGER_WORD] = 1, [HEARTH_TRIGGER_TOKEN] = 0, [HEARTH_TRIGGER_PATTERN] = 2 };
+    json_t *json = json_pack("{s:i, s:s}", "type", kinds[trigger->kind], "value", trigger->text ? trigger->text : "");
+
+    if (trigger->kind == HEARTH_TRIGGER_TOKEN)
+        json_object_set_new(json, "token", json_integer(trigger->token));
+    return json;
+}
+
+/* A conversation's grammar comes with its prompt, unless the client gave one. */
+static void set_grammar(json_t *settings, const hearth_request *request)
+{
+    const hearth_sampling *s = request->sampling;
+    const hearth_chat_prompt *chat = request->chat && request->chat->grammar ? request->chat : NULL;
+    const char *grammar = chat ? chat->grammar : s->grammar;
+    const hearth_trigger *triggers = chat ? chat->triggers : s->triggers;
+    const hearth_token *shown = request->chat ? request->chat->shown_tokens : s->shown_tokens;
+    size_t n_triggers = chat ? chat->n_triggers : s->n_triggers;
+    size_t n_shown = request->chat ? request->chat->n_shown_tokens : s->n_shown_tokens;
+    json_t *list = json_array(), *preserved = json_array();
+
+    for (size_t i = 0; i < n_triggers; i++)
+        json_array_append_new(list, trigger_json(&triggers[i]));
+    for (size_t i = 0; i < n_shown; i++)
+        json_array_append_new(preserved, json_integer(shown[i]));
+    set(settings, "grammar", json_string(grammar ? grammar : ""));
+    set(settings, "grammar_lazy", json_boolean(chat ? chat->grammar_is_lazy : s->grammar_is_lazy));
+    set(settings, "grammar_triggers", list);
+    set(settings, "preserved_tokens", preserved);
+}
+
+/* Hearth cuts and shifts no context, and keeps no candidates beyond those that the chain leaves. */
+static void set_fixed(json_t *settings)
+{
+    set(settings, "n_keep", json_integer(0));
+    set(settings, "n_discard", json_integer(0));
+    set(settings, "min_keep", json_integer(0));
+    set(settings, "backend_sampling", json_false());
+    set(settings, "reasoning_in_content", json_false());
+}
+
+json_t *hth_api_native_settings(const hearth_request *request, const hth_api_request *asked)
+{
+    const bool is_chat = asked && asked->is_chat;
+    json_t *settings = json_object(), *adapters = json_array();
+
+    set_numbers(settings, request->sampling);
+    set(settings, "max_tokens", json_integer(request->n_predict));
+    set(settings, "n_predict", json_integer(request->n_predict));
+    set(settings, "ignore_eos", json_boolean(request->ignore_eos));
+    set(settings, "stream", json_boolean(asked ? asked->stream : true)); /* llama-server's default */
+    set(settings, "n_probs", json_integer(request->n_top_logprobs));
+    set(settings, "post_sampling_probs", json_boolean(request->logprobs_after_sampling));
+    set(settings, "timings_per_token", json_boolean(asked && asked->wants_timings));
+    set(settings, "stop", texts_json(request->stop, request->n_stop));
+    set(settings, "reasoning_format", json_string(!is_chat || asked->is_raw ? "none" : "deepseek"));
+    if (!is_chat) { /* the engine alone knows the form of a conversation's reply */
+        set(settings, "chat_format", json_string("Content-only"));
+        set(settings, "generation_prompt", json_string(""));
+    }
+    set_chain(settings, request->sampling);
+    set_grammar(settings, request);
+    set_fixed(settings);
+    for (size_t i = 0; i < request->n_adapters; i++)
+        json_array_append_new(adapters, json_pack("{s:I, s:f}", "id", (json_int_t)request->adapters[i].id, "scale",
+                                                  (double)request->adapters[i].scale));
+    set(settings, "lora", adapters);
     return settings;
 }

@@ -1,14 +1,12 @@
 /*
- * native_settings.h - the sampling settings of a request, by llama.cpp's names
+ * native_settings.h - the settings of a request, by llama.cpp's names
  */
 #ifndef HTH_API_NATIVE_SETTINGS_H
 #define HTH_API_NATIVE_SETTINGS_H
 
-#include <jansson.h>
+#include "api/request.h"
 
-#include "hearth.h"
-
-/* A new object; NULL without memory. */
-json_t *hth_api_native_settings(const hearth_request *request);
+/* A new object; NULL without memory. asked is the client's request; NULL: the settings are those of no client. */
+json_t *hth_api_native_settings(const hearth_request *request, const hth_api_request *asked);
 
 #endif

@@ -282,6 +282,37 @@ static bool read_pieces(hearth_model *model, const hth_api_request *request, con
     return join_pieces(model, request, from, &prompt->tokens, &prompt->n_tokens, error);
 }
 
+bool hth_api_prepare_inputs(hearth_model *model, const hth_api_request *request, hearth_embed_input **out,
+                            hth_api_error *error)
+{
+    const hearth_embed_request *options = &request->embed->options;
+    hearth_embed_input *inputs = calloc(options->n_inputs, sizeof(*inputs));
+    bool ok = inputs || no_memory(error);
+
+    for (size_t i = 0; ok && i < options->n_inputs; i++) {
+        hearth_token *tokens = NULL;
+
+        inputs[i] = options->inputs[i];
+        if (i >= request->n_prompts || request->prompts[i].n_pieces == 0)
+            continue;
+        ok = join_pieces(model, request, &request->prompts[i], &tokens, &inputs[i].n_tokens, error);
+        inputs[i].tokens = tokens;
+    }
+    if (ok)
+        *out = inputs;
+    else
+        hth_api_inputs_free(request, inputs);
+    return ok;
+}
+
+void hth_api_inputs_free(const hth_api_request *request, hearth_embed_input *inputs)
+{
+    for (size_t i = 0; inputs && i < request->n_prompts; i++)
+        if (request->prompts[i].n_pieces > 0)
+            free((void *)inputs[i].tokens); /* a joined copy */
+    free(inputs);
+}
+
 /* The tokens of a prompt and of its suffix, in the order that models for filling in were trained with. */
 static bool join_around(hearth_model *model, const hth_api_request *request, const hth_api_text_prompt *prompt,
                         hearth_token **out, size_t *n_out, hth_api_error *error)

@@ -51,7 +51,7 @@ static bool is_text_or_number(const json_t *value)
 }
 
 /* The texts and the runs of tokens in an array, as consecutive pieces. */
-static void parse_mixed(hth_api_parse *parse, json_t *array, hth_api_text_prompt *out)
+static void parse_mixed(hth_api_parse *parse, const char *name, json_t *array, hth_api_text_prompt *out)
 {
     hth_api_piece *pieces = hth_api_allocate(parse, json_array_size(array), sizeof(*pieces));
     size_t n = 0;
@@ -68,7 +68,7 @@ static void parse_mixed(hth_api_parse *parse, json_t *array, hth_api_text_prompt
         run = json_array();
         for (; json_is_number(json_array_get(array, i)); i++)
             json_array_append(run, json_array_get(array, i));
-        pieces[n].tokens = hth_api_parse_tokens(parse, "prompt", run);
+        pieces[n].tokens = hth_api_parse_tokens(parse, name, run);
         pieces[n++].n_tokens = json_array_size(run);
         json_decref(run);
         if (parse->error->kind != HTH_API_NO_ERROR)
@@ -78,12 +78,31 @@ static void parse_mixed(hth_api_parse *parse, json_t *array, hth_api_text_prompt
     out->n_pieces = n;
 }
 
-static void parse_prompt(hth_api_parse *parse, json_t *value, bool mixed, hth_api_text_prompt *out)
+bool hth_api_prompt_is_mixed(const json_t *value)
+{
+    return json_is_array(value) && all_are(value, is_text_or_number) && !all_are(value, is_text) &&
+           !all_are(value, is_number);
+}
+
+json_t *hth_api_prompt_value(hth_api_parse *parse, const char *name, json_t *value)
+{
+    json_t *text = json_object_get(value, "prompt_string");
+
+    if (!text)
+        return value;
+    if (json_object_get(value, "multimodal_data"))
+        hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name,
+                        "has multimodal_data, which no model here can read; send prompt_string alone");
+    return text;
+}
+
+void hth_api_parse_prompt(hth_api_parse *parse, const char *name, json_t *value, bool mixed, hth_api_text_prompt *out)
 {
     hth_api_piece *piece;
 
+    value = hth_api_prompt_value(parse, name, value);
     if (json_is_array(value) && mixed && all_are(value, is_text_or_number)) {
-        parse_mixed(parse, value, out);
+        parse_mixed(parse, name, value, out);
         return;
     }
     piece = hth_api_allocate(parse, 1, sizeof(*piece));
@@ -92,10 +111,10 @@ static void parse_prompt(hth_api_parse *parse, json_t *value, bool mixed, hth_ap
     if (json_is_string(value)) {
         piece->text = json_string_value(value);
     } else if (json_is_array(value) && all_are(value, is_number)) {
-        piece->tokens = hth_api_parse_tokens(parse, "prompt", value);
+        piece->tokens = hth_api_parse_tokens(parse, name, value);
         piece->n_tokens = json_array_size(value);
     } else {
-        hth_fields_wrong_type(&parse->body, "prompt", "a text, an array of token ids, or an array of these", value);
+        hth_fields_wrong_type(&parse->body, name, "a text, an array of token ids, or an array of these", value);
     }
     out->pieces = piece;
     out->n_pieces = 1;
@@ -112,8 +131,7 @@ void hth_api_parse_prompts(hth_api_parse *parse, bool mixed)
     value = hth_fields_any(&parse->body, "prompt");
     if (!value)
         return;
-    is_one = !json_is_array(value) || all_are(value, is_number) ||
-             (mixed && all_are(value, is_text_or_number) && !all_are(value, is_text));
+    is_one = !json_is_array(value) || all_are(value, is_number) || (mixed && hth_api_prompt_is_mixed(value));
     n = is_one ? 1 : json_array_size(value);
     if (n == 0 || n > PROMPTS_MAX) {
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, "prompt", "has %zu prompts; 1 to %d are allowed", n,
@@ -126,7 +144,7 @@ void hth_api_parse_prompts(hth_api_parse *parse, bool mixed)
                      parse->request->options.n, HTH_API_REPLIES_MAX);
     prompts = hth_api_allocate(parse, n, sizeof(*prompts));
     for (size_t i = 0; prompts && i < n && parse->error->kind == HTH_API_NO_ERROR; i++)
-        parse_prompt(parse, is_one ? value : json_array_get(value, i), mixed, &prompts[i]);
+        hth_api_parse_prompt(parse, "prompt", is_one ? value : json_array_get(value, i), mixed, &prompts[i]);
     parse->request->prompts = prompts;
     parse->request->n_prompts = n;
 }

@@ -120,7 +120,8 @@ struct hth_api_request {
     bool is_chat;      /* the request has a conversation; otherwise it has prompts */
     const char *model; /* NULL: the client named none */
     hearth_conversation conversation;
-    const hth_api_text_prompt *prompts; /* [n_prompts] */
+    /* [n_prompts]; of embeddings: the inputs that mix texts and tokens. The others have no pieces. */
+    const hth_api_text_prompt *prompts;
     size_t n_prompts;
     const char *suffix;           /* the text behind the place that the reply fills; NULL: none */
     const hth_api_infill *infill; /* the prompt of /infill; NULL: none */

@@ -179,6 +179,12 @@ void hth_api_parse_openai_common(hth_api_parse *parse);
 const hearth_token *hth_api_parse_tokens(hth_api_parse *parse, const char *name, json_t *array);
 /* Read "prompt": a text, tokens, or an array of these. mixed: an array that mixes texts and tokens is one prompt. */
 void hth_api_parse_prompts(hth_api_parse *parse, bool mixed);
+/* One of them: a text, tokens, or with mixed both; or llama.cpp's object with such a prompt_string. */
+void hth_api_parse_prompt(hth_api_parse *parse, const char *name, json_t *value, bool mixed, hth_api_text_prompt *out);
+/* Is it an array with both texts and tokens? */
+bool hth_api_prompt_is_mixed(const json_t *value);
+/* The prompt_string of llama.cpp's object; any other value is returned as it is. Media are an error. */
+json_t *hth_api_prompt_value(hth_api_parse *parse, const char *name, json_t *value);
 /* Read the prompt of /infill (infill.h). */
 void hth_api_parse_infill(hth_api_parse *parse);
 

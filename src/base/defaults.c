@@ -84,7 +84,7 @@ void hearth_sampling_init(hearth_sampling *sampling, size_t struct_size)
         .typical_p = 1.0f,
         .dry_base = 1.75f,
         .dry_allowed_length = 2,
-        .dry_last_n = 1024,
+        .dry_last_n = 64,
         .xtc_threshold = 0.1f,
         .dynatemp_exponent = 1.0f,
         .mirostat_tau = 5.0f,

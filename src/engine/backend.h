@@ -25,7 +25,7 @@
 #include "engine/chat_reply.h"
 
 /* Rises with every change of this header. A module with another number is refused. */
-#define HTH_BACKEND_ABI 15u
+#define HTH_BACKEND_ABI 16u
 
 /* The symbol that an engine module exports: const hth_backend *hearth_backend(void). */
 #define HTH_BACKEND_SYMBOL "hearth_backend"
@@ -129,8 +129,9 @@ typedef struct hth_engine_model_info {
     uint32_t n_ctx_short; /* a larger context has other RoPE factors and shares no rows; 0: no such limit */
     uint32_t n_vocab;
     uint32_t n_layers;
-    uint32_t n_window;         /* positions that layers with a window see; 0: no such layers */
-    const char *chat_template; /* its source, valid while the model is loaded; NULL: none */
+    uint32_t n_window;          /* positions that layers with a window see; 0: no such layers */
+    const char *chat_template;  /* its source, valid while the model is loaded; NULL: none */
+    const char *chat_abilities; /* of the template, likewise: a JSON object of booleans by the engine's names */
     hearth_vocabulary_type vocabulary_type;
     bool adds_bos; /* the tokenizer adds it when asked for the tokens that begin and end a text */
     bool adds_eos;

@@ -457,6 +457,7 @@ void hth_backend_llama_model_info(const hth_engine_model *model, hth_engine_mode
         .n_layers = (uint32_t)facts->n_layers,
         .n_window = facts->n_swa > 0 && !facts->is_recurrent ? (uint32_t)facts->n_swa : 0,
         .chat_template = model->chat ? hth_llama_chat_source(model->chat) : NULL,
+        .chat_abilities = model->chat ? hth_llama_chat_abilities(model->chat) : NULL,
         .vocabulary_type = vocabulary_type_of(facts->vocabulary_type),
         .adds_bos = facts->adds_bos,
         .adds_eos = facts->adds_eos,

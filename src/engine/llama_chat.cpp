@@ -262,6 +262,7 @@ struct hth_llama_chat {
     const llama_vocab *vocab;
     const control_names names; /* that are text in messages */
     std::string source;
+    std::string abilities;
     bool is_analysed = false; /* the engine analyses the template, because it is not on its list */
     known_schemas schemas;
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the fields below */
@@ -537,6 +538,7 @@ hearth_status hth_llama_chat_new(const struct llama_model *model, const char *gi
         chat = std::make_unique<hth_llama_chat>(model ? llama_model_get_vocab(model) : nullptr, special_in_messages);
         chat->templates = common_chat_templates_init(model, given ? given : "");
         chat->source = source;
+        chat->abilities = json(common_chat_templates_get_caps(chat->templates.get())).dump();
         chat->is_analysed = find_out_whether_analysed(chat->templates.get());
         *out = chat.release();
         return HEARTH_OK;
@@ -546,6 +548,11 @@ hearth_status hth_llama_chat_new(const struct llama_model *model, const char *gi
 const char *hth_llama_chat_source(const hth_llama_chat *chat)
 {
     return chat->source.c_str();
+}
+
+const char *hth_llama_chat_abilities(const hth_llama_chat *chat)
+{
+    return chat->abilities.c_str();
 }
 
 void hth_llama_chat_free(hth_llama_chat *chat)

@@ -33,6 +33,9 @@ void hth_llama_chat_free(hth_llama_chat *chat);
 /* The text of the template, valid as long as chat. */
 const char *hth_llama_chat_source(const hth_llama_chat *chat);
 
+/* What it can render, a JSON object of booleans with the engine's names, valid as long as chat. */
+const char *hth_llama_chat_abilities(const hth_llama_chat *chat);
+
 /* As hth_backend.chat_prompt. Any thread; *out is left as zeros on failure. */
 hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversation *conversation,
                                     hearth_chat_prompt *out, hearth_error *err);

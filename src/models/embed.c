@@ -289,7 +289,7 @@ static hearth_status add_input(reader *r, size_t i, const hearth_embed_input *in
     if (input->tokens)
         return add_given_tokens(r, i, input, err);
     n_bytes = strlen(input->text);
-    if (n_bytes == 0)
+    if (n_bytes == 0 && r->request.query)
         return hth_fail(err, HEARTH_MISUSE, "input %zu is empty; give at least one character", i);
     status = hth_check_text("an input", input->text, n_bytes, err);
     if (status != HEARTH_OK)

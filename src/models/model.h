@@ -36,6 +36,8 @@ hearth_status hth_model_identify(hearth_model *model, hearth_error *err);
  * when it has none. Any thread.
  */
 hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err);
+/* Likewise the template's abilities: a JSON object of booleans with llama.cpp's names. */
+hearth_status hth_model_template_abilities(hearth_model *model, char **out, hearth_error *err);
 
 /* A text that is a whole prompt. */
 typedef struct hth_prompt_source {

@@ -196,22 +196,34 @@ hearth_status hearth_prompt_tokenize(hearth_model *model, const hearth_request *
     return status;
 }
 
-hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err)
+/* A copy of a text of the engine, which lives until we leave the model. */
+static hearth_status copy_text(hearth_model *model, const char *const *text, char **out, const char *function,
+                               hearth_error *err)
 {
-    hearth_status status = hth_model_enter(model, "hth_model_template", err);
+    hearth_status status = hth_model_enter(model, function, err);
     char *copy = NULL;
     size_t n = 0;
 
     if (status != HEARTH_OK)
         return status;
-    if (model->info.chat_template) { /* the engine's text lives until we leave */
+    if (*text) {
         /* A file may hold any bytes, and those who ask need a text. */
-        copy = hth_utf8_repaired(model->info.chat_template, strlen(model->info.chat_template), &n);
+        copy = hth_utf8_repaired(*text, strlen(*text), &n);
         if (!copy)
-            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the chat template");
+            status = hth_fail(err, HEARTH_NO_MEMORY, "no memory for the text of the chat template");
     }
     hth_model_leave(model);
     if (status == HEARTH_OK)
         *out = copy;
     return status;
+}
+
+hearth_status hth_model_template(hearth_model *model, char **out, hearth_error *err)
+{
+    return copy_text(model, &model->info.chat_template, out, "hth_model_template", err);
+}
+
+hearth_status hth_model_template_abilities(hearth_model *model, char **out, hearth_error *err)
+{
+    return copy_text(model, &model->info.chat_abilities, out, "hth_model_template_abilities", err);
 }

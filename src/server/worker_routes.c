@@ -77,7 +77,9 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
     case HTH_ROUTE_OLLAMA_PS: hth_api_ollama_ps_write(&listed, 1, &body); break;
     case HTH_ROUTE_OLLAMA_VERSION: hth_api_ollama_version_write(&body); break;
     case HTH_ROUTE_MODEL: hth_api_model_write(&listed, &body); break;
-    case HTH_ROUTE_PROPS: hth_api_props_write(&info, self->shown, self->file, self->defaults, &body); break;
+    case HTH_ROUTE_PROPS:
+        hth_api_props_write(self->model, &info, self->shown, self->file, self->defaults, &body);
+        break;
     case HTH_ROUTE_SLOTS: hth_api_slots_write(&info, &body); break;
     default: status = hth_api_health_write(self->problem, &body); break;
     }

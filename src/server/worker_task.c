@@ -319,22 +319,28 @@ static bool embed(hth_task *task)
     };
     hearth_model_info info = { .struct_size = sizeof(info) };
     hearth_embed_request request;
+    hearth_embed_input *inputs;
     hearth_error err;
+    hearth_status status;
 
     (void)hearth_model_info_get(task->model, &info, NULL); /* the model is there */
     if (task->request->embed->options.n_inputs == 0) {
         hth_task_begin_vectors(task);
         return true;
     }
-    if (!hth_task_join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error))
+    if (!hth_task_join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error) ||
+        !hth_api_prepare_inputs(task->model, task->request, &inputs, &task->error))
         return true;
+    request.inputs = inputs;
     request.adapters = task->request->options.adapters;
     request.n_adapters = task->request->options.n_adapters;
     request.cache_salt = task->request->options.cache_salt;
     request.no_cache_read = task->request->options.no_cache_read;
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
-    if (hth_embed_submit(task->model, &request, &terms, NULL, &err) == HEARTH_OK)
+    status = hth_embed_submit(task->model, &request, &terms, NULL, &err);
+    hth_api_inputs_free(task->request, inputs);
+    if (status == HEARTH_OK)
         return false;
     hth_api_fail_status(&task->error, &err);
     return true;

@@ -95,7 +95,8 @@ expect "Ollama's older form" "$(value 'r.embedding.length')" 128
 
 post /v1/embeddings '{"model":"bert"}'; is 400; has "'input' is missing"
 post /v1/embeddings '{"model":"bert","input":[]}'; is 400; has 'is empty'
-post /v1/embeddings '{"model":"bert","input":["a",""]}'; is 400; has 'empty text'
+post /v1/embeddings '{"model":"bert","input":[["a","b"]]}'; is 400; has 'array of token ids'
+post /embedding '{"model":"bert","content":{"prompt_string":"a","multimodal_data":[]}}'; is 400; has multimodal_data
 post /v1/embeddings '{"model":"bert","input":[["a"]]}'; is 400; has 'array of token ids'
 post /v1/embeddings '{"model":"bert","input":7}'; is 400; has "'input' is a number"
 post /v1/embeddings '{"model":"bert","input":[99999]}'; is 400; has 'this model has tokens 0 to 4095'

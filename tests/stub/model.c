@@ -196,6 +196,7 @@ void hth_stub_model_info(const hth_engine_model *model, hth_engine_model_info *o
         .n_layers = N_LAYERS,
         .n_window = model->n_window,
         .chat_template = "a stub's, in C\xff" /* as a file may have it */,
+        .chat_abilities = "{\"supports_tools\":true}",
         .vocabulary_type = HEARTH_VOCABULARY_OTHER,
         .adds_bos = true,
         .token_bytes_max = hth_stub_token_bytes_max(),

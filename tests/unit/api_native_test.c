@@ -97,6 +97,35 @@ STUB_TEST(settings_come_back_as_they_were_sent)
     }
 }
 
+STUB_TEST(settings_tell_the_whole_request)
+{
+    hth_test_answer answer = hth_test_api_run(
+        f->model, HTH_API_NATIVE_COMPLETION,
+        "{\"prompt\":\"a\",\"n_predict\":3,\"timings_per_token\":true,\"logit_bias\":[[97,false],[98,0.5]],"
+        "\"stop\":[\"x\"],\"n_probs\":1,\"post_sampling_probs\":true,\"grammar\":\"root ::= "
+        "[a-z]+\",\"grammar_lazy\":true,"
+        "\"grammar_triggers\":[{\"type\":1,\"value\":\"q\"},{\"type\":0,\"value\":\"z\",\"token\":122}]}");
+    const json_t *settings = hth_test_at(hth_test_json(hth_buffer_text(&answer.text)), "generation_settings");
+    char *text;
+
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(json_integer_value(hth_test_at(settings, "max_tokens")), 3);
+    assert_true(json_is_false(hth_test_at(settings, "stream")));
+    assert_true(json_is_true(hth_test_at(settings, "timings_per_token")));
+    assert_true(json_is_true(hth_test_at(settings, "post_sampling_probs")));
+    assert_true(json_is_true(hth_test_at(settings, "grammar_lazy")));
+    text = json_dumps(hth_test_at(settings, "grammar_triggers"), JSON_COMPACT);
+    assert_string_equal(text, "[{\"type\":1,\"value\":\"q\"},{\"type\":0,\"value\":\"\",\"token\":122}]");
+    free(text);
+    text = json_dumps(hth_test_at(settings, "logit_bias"), JSON_COMPACT);
+    assert_string_equal(text, "[{\"bias\":null,\"token\":97},{\"bias\":0.5,\"token\":98}]");
+    free(text);
+    assert_int_equal(json_array_size(hth_test_at(settings, "dry_sequence_breakers")), 4);
+    assert_string_equal(hth_test_text_at(settings, "chat_format"), "Content-only");
+    assert_string_equal(hth_test_text_at(settings, "reasoning_format"), "none");
+    assert_int_equal(json_array_size(hth_test_at(settings, "lora")), 0);
+}
+
 STUB_TEST(what_is_wrong_is_an_error_of_llama_cpps_shape)
 {
     static const struct {
@@ -687,15 +716,21 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     assert_string_equal(hth_test_text_at(got, "root"), "a");
     assert_string_equal(hth_test_text_at(got, "kind"), "completion");
     hth_buffer_clear(&out);
-    hth_api_props_write(&info, "alias", "/home/me/models/tiny-Q4.gguf", NULL, &out);
+    hth_api_props_write(f->model, &info, "alias", "/home/me/models/tiny-Q4.gguf", NULL, &out);
     got = hth_test_json(hth_buffer_text(&out));
     assert_string_equal(hth_test_text_at(got, "model_path"), "tiny-Q4.gguf");
     assert_string_equal(hth_test_text_at(got, "model_alias"), "alias");
     assert_null(strstr(hth_buffer_text(&out), "/home"));
     assert_int_equal(json_integer_value(hth_test_at(got, "total_slots")), info.n_parallel);
+    assert_string_equal(hth_test_text_at(got, "model_ftype"), "Q4_K_M");
+    assert_string_equal(hth_test_text_at(got, "chat_template"), "a stub's, in C\xEF\xBF\xBD");
+    assert_true(json_is_true(hth_test_at(got, "chat_template_caps.supports_tools")));
+    assert_true(json_is_string(hth_test_at(got, "bos_token")) && json_is_string(hth_test_at(got, "eos_token")));
+    assert_true(json_is_false(hth_test_at(got, "modalities.vision")));
     assert_int_equal(json_integer_value(hth_test_at(got, "default_generation_settings.params.top_k")), 40);
+    assert_int_equal(json_integer_value(hth_test_at(got, "default_generation_settings.params.dry_penalty_last_n")), 64);
     hth_buffer_clear(&out);
-    hth_api_props_write(&info, info.name, "tiny.gguf", NULL, &out);
+    hth_api_props_write(f->model, &info, info.name, "tiny.gguf", NULL, &out);
     assert_non_null(strstr(hth_buffer_text(&out), "\"tiny.gguf\""));
     hth_buffer_clear(&out);
     hth_api_slots_write(&info, &out);

@@ -109,6 +109,17 @@ STUB_TEST(each_input_gets_the_vector_that_it_has_alone)
     hearth_embeddings_unref(embeddings);
 }
 
+STUB_TEST(an_empty_text_is_the_token_that_begins_every_text)
+{
+    hearth_embed_input inputs[2] = { text_input(""), text_input("a") };
+    hearth_embed_request request = request_of(inputs, 2);
+    const hearth_embeddings *embeddings = embed(f->model, &request);
+
+    assert_int_equal(embeddings->n_tokens[0], 1);
+    assert_int_equal(embeddings->n_tokens[1], 2);
+    hearth_embeddings_unref(embeddings);
+}
+
 STUB_TEST(inputs_are_evaluated_together)
 {
     hearth_embed_input inputs[16] = { { .text = NULL } };
@@ -206,6 +217,7 @@ STUB_TEST(bad_requests_are_refused_with_a_reason)
 
     expect_refused(f->model, &request, HEARTH_MISUSE, "0 inputs");
     request = request_of(&empty, 1);
+    request.tokenize_flags = 0;
     expect_refused(f->model, &request, HEARTH_MISUSE, "input 0 is empty");
     request = request_of(&nothing, 1);
     expect_refused(f->model, &request, HEARTH_MISUSE, "either a text or tokens");
