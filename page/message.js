@@ -1,6 +1,7 @@
 // message.js - one message as it is seen: its text, thinking and calls folded, its figures, and its actions
 //
-// A message far from the window is not built: it is an empty box of the height that it had, or may have.
+// A message far from the window is not built: it is an empty box of the height that it had, or may have. What is in the
+// box has that height, not the box itself: a browser does not keep in its place what changes its own height.
 import { copyButton } from './copy.js'
 import { h, fill } from './dom.js'
 import { figures } from './figures.js'
@@ -21,7 +22,7 @@ export class MessageView {
     this.isBuilt = false
     this.isEdited = false
     this.element = h(`article.message.${message.role}`, { 'aria-label': titles[message.role] ?? message.role })
-    this.element.style.minHeight = `${guessHeight(message)}px`
+    this.element.style.setProperty('--height', `${guessHeight(message)}px`)
     this.element.view = this
   }
 
@@ -35,7 +36,6 @@ export class MessageView {
     this.notice = h('div.told')
     this.foot = h('footer')
     fill(this.element, this.#attachments(), this.folded, this.text, this.calls, this.notice, this.foot)
-    this.element.style.minHeight = ''
     this.update()
   }
 
@@ -43,7 +43,7 @@ export class MessageView {
   leave(height) {
     if (!this.isBuilt || this.isEdited || this.message.state === 'running') return
     if (this.element.contains(document.activeElement)) return
-    this.element.style.minHeight = `${height}px`
+    this.element.style.setProperty('--height', `${height}px`)
     fill(this.element)
     this.isBuilt = false
   }

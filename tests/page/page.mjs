@@ -359,6 +359,9 @@ await check('what comes above a reader of a long conversation moves nothing', as
   await page.evaluate(() => {
     const { setTimeout } = window
     const held = []
+    // A slow browser builds one message of a slice.
+    let n = 0
+    performance.now = () => 100 * n++
     window.setTimeout = (work, ms, ...rest) => (ms === undefined ? held.push(work) : setTimeout(work, ms, ...rest))
     window.goOn = () => {
       window.setTimeout = setTimeout
@@ -371,8 +374,11 @@ await check('what comes above a reader of a long conversation moves nothing', as
   assert.equal(await nShown(page), 50)
   const top = () => page.evaluate(() => Math.round(window.seen.getBoundingClientRect().top))
   await page.evaluate(() => {
-    document.querySelector('.thread').scrollTop -= 300
-    window.seen = document.querySelector('.message:nth-last-child(2)')
+    const thread = document.querySelector('.thread')
+    const { top } = thread.getBoundingClientRect()
+    thread.scrollTop -= 300
+    // The first one in sight: those below it move when it is built and gets longer than was guessed.
+    window.seen = [...thread.querySelectorAll('.message')].find((one) => one.getBoundingClientRect().bottom > top)
   })
   await until('it is no more at the end', () => page.$eval('.down', (button) => !button.hidden))
   const before = await top()
