@@ -136,3 +136,23 @@ hearth_model *hth_test_template_file_model(hearth_runtime *runtime, const char *
     free(text);
     return model;
 }
+
+char *hth_test_engine_template(const char *name)
+{
+    char path[4096];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", HTH_TEST_TEMPLATES, name);
+    return hth_test_text(path);
+}
+
+hearth_model *hth_test_engine_template_model(hearth_runtime *runtime, const char *name)
+{
+    char *text = hth_test_engine_template(name);
+    hearth_model *model;
+
+    if (!text)
+        skip();
+    model = hth_test_template_model(runtime, text);
+    free(text);
+    return model;
+}

@@ -24,6 +24,10 @@ char *hth_test_chat_said(hearth_model *model, const hearth_chat_prompt *prompt, 
 hearth_model *hth_test_template_model(hearth_runtime *runtime, const char *chat_template);
 /* The same with the template of a file, which must be there. */
 hearth_model *hth_test_template_file_model(hearth_runtime *runtime, const char *path);
+/* The text of a template in the engine's source tree, a new string; NULL: it is not there. */
+char *hth_test_engine_template(const char *name);
+/* The tiny model with it. Skips the test where the source tree is gone. */
+hearth_model *hth_test_engine_template_model(hearth_runtime *runtime, const char *name);
 
 /* The prompt of a conversation; ends the test where that fails. */
 const hearth_chat_prompt *hth_test_chat_render(hearth_model *model, const hearth_conversation *conversation);

@@ -24,27 +24,6 @@
 
 #define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
 
-/* The text of a template file, or NULL. */
-static char *template_text(const char *name)
-{
-    char path[4096];
-
-    snprintf(path, sizeof(path), "%s/%s", HTH_TEST_TEMPLATES, name);
-    return hth_test_text(path);
-}
-
-static hearth_model *model_of(const hth_test_stub *f, const char *name)
-{
-    char *text = template_text(name);
-    hearth_model *model;
-
-    if (!text)
-        skip();
-    model = hth_test_template_model(f->runtime, text);
-    free(text);
-    return model;
-}
-
 static const hearth_chat_tool tools[] = {
     { .struct_size = sizeof(hearth_chat_tool),
       .name = "get_weather",
@@ -103,7 +82,7 @@ RUNTIME_TEST(calls_of_every_family_are_found_in_their_notation)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        hearth_model *model = model_of(f, rows[i].name);
+        hearth_model *model = hth_test_engine_template_model(f->runtime, rows[i].name);
         hearth_conversation c = asking();
         const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
 
@@ -127,7 +106,7 @@ RUNTIME_TEST(calls_of_every_family_are_found_in_their_notation)
 RUNTIME_TEST(a_nul_byte_ends_no_part_of_a_reply)
 {
     static const char text[] = "<think>\na\0b\n</think>\n\nc\0d {", plain[] = "{ \0 } x\0y";
-    hearth_model *model = model_of(f, "Qwen-Qwen3-0.6B.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen3-0.6B.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
     size_t n;
@@ -143,7 +122,8 @@ RUNTIME_TEST(a_nul_byte_ends_no_part_of_a_reply)
     hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
 
-    model = model_of(f, "meta-llama-Llama-3.1-8B-Instruct.jinja"); /* a brace begins a call, which this is not */
+    model = hth_test_engine_template_model(
+        f->runtime, "meta-llama-Llama-3.1-8B-Instruct.jinja"); /* a brace begins a call, which this is not */
     prompt = hth_test_chat_render(model, &c);
     got = hth_test_chat_said(model, prompt, plain, sizeof(plain) - 1, HEARTH_DELTA_CONTENT, &n);
     assert_int_equal(n, sizeof(plain) - 1);
@@ -155,7 +135,7 @@ RUNTIME_TEST(a_nul_byte_ends_no_part_of_a_reply)
 
 RUNTIME_TEST(several_calls_of_one_reply_are_told_apart)
 {
-    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
     char *got = hth_test_chat_read(
@@ -170,44 +150,14 @@ RUNTIME_TEST(several_calls_of_one_reply_are_told_apart)
     hearth_model_unref(model);
 }
 
-RUNTIME_TEST(a_reply_that_goes_on_is_told_without_its_beginning)
-{
-    static const char *const names[] = { "Qwen-Qwen2.5-7B-Instruct.jinja", "meta-llama-Llama-3.1-8B-Instruct.jinja",
-                                         "mistralai-Mistral-Nemo-Instruct-2407.jinja" };
-    const hearth_chat_turn turns[] = {
-        question, { .struct_size = sizeof(hearth_chat_turn), .role = "assistant", .content = "In Oslo there" }
-    };
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        hearth_model *model = model_of(f, names[i]);
-        hearth_conversation c = hearth_conversation_default();
-        const hearth_chat_prompt *prompt;
-
-        c.turns = turns;
-        c.n_turns = 2;
-        c.continue_last = true;
-        prompt = hth_test_chat_render(model, &c);
-        assert_non_null(strstr(prompt->text, "In Oslo there"));
-        for (size_t n_piece = 1; n_piece < 100; n_piece = 3 * n_piece + 1) {
-            char *got = hth_test_chat_read(model, prompt, " is rain.", n_piece);
-
-            assert_string_equal(got + strcspn(got, " "), " is rain.\n");
-            assert_true(strncmp(got, "C: ", 3) == 0);
-            free(got);
-        }
-        hearth_chat_prompt_free(prompt);
-        hearth_model_unref(model);
-    }
-}
-
 RUNTIME_TEST(what_is_remembered_of_a_template_changes_no_prompt)
 {
     const hearth_chat_turn turns[] = {
         { .struct_size = sizeof(hearth_chat_turn), .role = "system", .content = "Be brief." },
         { .struct_size = sizeof(hearth_chat_turn), .role = "user", .content = "And Bergen?" },
     };
-    hearth_model *warm = model_of(f, "Qwen-Qwen3-0.6B.jinja");
-    hearth_model *cold = model_of(f, "Qwen-Qwen3-0.6B.jinja");
+    hearth_model *warm = hth_test_engine_template_model(f->runtime, "Qwen-Qwen3-0.6B.jinja");
+    hearth_model *cold = hth_test_engine_template_model(f->runtime, "Qwen-Qwen3-0.6B.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *first = hth_test_chat_render(warm, &c), *second, *other;
 
@@ -267,8 +217,8 @@ static void *render_in_turns(void *context)
 
 RUNTIME_TEST(threads_that_share_a_template_get_what_each_gets_alone)
 {
-    hearth_model *alone = model_of(f, "Qwen-Qwen3-0.6B.jinja");
-    hearth_model *shared = model_of(f, "Qwen-Qwen3-0.6B.jinja");
+    hearth_model *alone = hth_test_engine_template_model(f->runtime, "Qwen-Qwen3-0.6B.jinja");
+    hearth_model *shared = hth_test_engine_template_model(f->runtime, "Qwen-Qwen3-0.6B.jinja");
     const hearth_chat_prompt *expected[2];
     rendering all[RENDERING_THREADS];
     pthread_t threads[RENDERING_THREADS];
@@ -295,7 +245,7 @@ RUNTIME_TEST(threads_that_share_a_template_get_what_each_gets_alone)
 
 RUNTIME_TEST(a_brace_that_is_no_call_loses_nothing_of_the_reply)
 {
-    hearth_model *model = model_of(f, "meta-llama-Llama-3.1-8B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "meta-llama-Llama-3.1-8B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
 
@@ -311,7 +261,7 @@ RUNTIME_TEST(a_brace_that_is_no_call_loses_nothing_of_the_reply)
 
 RUNTIME_TEST(a_call_that_is_required_is_a_grammar_from_the_first_token_on)
 {
-    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt;
 
@@ -339,7 +289,7 @@ RUNTIME_TEST(bounds_of_tools_beyond_what_is_followed_are_left_out)
         "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":-9007199254740991,"
         "\"maximum\":9007199254740991}}}",
     };
-    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
     hearth_conversation c = asking();
 
@@ -502,7 +452,7 @@ RUNTIME_TEST(a_schema_that_makes_no_grammar_is_told_with_its_tool_and_place)
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool),
                                     .name = "f",
                                     .parameters = "{\"properties\":{\"a\":{\"anyOf\":[]}}}" };
-    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt;
     hearth_error err;
@@ -530,7 +480,7 @@ RUNTIME_TEST(counts_that_a_grammar_cannot_hold_do_not_fail_a_tool)
                               ",\"p%d\":{\"type\":\"string\",\"maxLength\":9000}", i);
     (void)snprintf(parameters + n, sizeof(parameters) - n, "}}");
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++) {
-        hearth_model *model = model_of(f, templates[i]);
+        hearth_model *model = hth_test_engine_template_model(f->runtime, templates[i]);
         hearth_conversation c = asking();
         const hearth_chat_prompt *prompt;
         hearth_error err;
@@ -573,7 +523,7 @@ RUNTIME_TEST(every_template_of_the_engine_survives_tools_and_nonsense)
 
         if (!strstr(entry->d_name, ".jinja"))
             continue;
-        model = model_of(f, entry->d_name);
+        model = hth_test_engine_template_model(f->runtime, entry->d_name);
         if (hearth_conversation_render(model, &c, &prompt, &err) == HEARTH_OK) {
             for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
                 free(hth_test_chat_read(model, prompt, nonsense[i], 2)); /* it fails the test itself */
@@ -593,7 +543,7 @@ RUNTIME_TEST(a_reply_of_nothing_but_brackets_ends_no_process)
         "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": ",
         "",
     };
-    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     hearth_conversation c = asking();
     const hearth_chat_prompt *prompt = hth_test_chat_render(model, &c);
 
@@ -615,7 +565,7 @@ RUNTIME_TEST(a_reply_of_nothing_but_brackets_ends_no_process)
 RUNTIME_TEST(schemas_beyond_the_limits_are_refused_by_name)
 {
     enum { N = 20000 };
-    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     char *deep = malloc(N), *wide = malloc(N);
     hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f" };
     hearth_conversation c = asking();
@@ -652,7 +602,7 @@ RUNTIME_TEST(schemas_beyond_the_limits_are_refused_by_name)
 RUNTIME_TEST(schemas_that_the_engine_would_not_get_done_with_make_grammars)
 {
     enum { N = 20000 };
-    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     char *types = calloc(1, N), *end = types;
     const char *const circle = "{\"type\":\"object\",\"properties\":{\"x\":{\"$ref\":\"#/$defs/n\"}},\"$defs\":{\"n\":{"
                                "\"type\":\"object\",\"properties\":{\"a\":{\"allOf\":[{\"$ref\":\"#/$defs/n\"}]}}}}}";
@@ -703,7 +653,7 @@ RUNTIME_TEST(grammars_have_the_schemas_of_their_tools)
     const hearth_chat_tool tool = { .struct_size = sizeof(hearth_chat_tool), .name = "f", .parameters = WHOLE };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        hearth_model *model = model_of(f, rows[i].template_name);
+        hearth_model *model = hth_test_engine_template_model(f->runtime, rows[i].template_name);
         hearth_conversation c = asking();
         const hearth_chat_prompt *prompt;
         hearth_error err;
@@ -725,7 +675,7 @@ RUNTIME_TEST(grammars_have_the_schemas_of_their_tools)
 RUNTIME_TEST(a_grammar_that_is_too_large_is_left_out_where_it_only_helps)
 {
     enum { N_TOOLS = 100, N = 8000 };
-    hearth_model *model = model_of(f, "Qwen-Qwen2.5-7B-Instruct.jinja");
+    hearth_model *model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     static char names[N_TOOLS][16];
     static hearth_chat_tool many[N_TOOLS];
     char *parameters = calloc(1, N), *end = parameters;

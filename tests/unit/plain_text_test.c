@@ -15,15 +15,6 @@
 
 #define MODEL HTH_TEST_MODELS "/hearth-tiny.gguf"
 
-/* The text of a template file, or NULL. */
-static char *template_text(const char *name)
-{
-    char path[4096];
-
-    snprintf(path, sizeof(path), "%s/%s", HTH_TEST_TEMPLATES, name);
-    return hth_test_text(path);
-}
-
 /* The control tokens of a conversation's prompt; -1: the template refuses it. */
 static int n_control_tokens(hearth_model *model, const hearth_conversation *conversation)
 {
@@ -134,7 +125,7 @@ RUNTIME_TEST(no_text_of_a_client_becomes_a_control_token_in_any_template)
 
         if (!strstr(entry->d_name, ".jinja"))
             continue;
-        text = template_text(entry->d_name);
+        text = hth_test_engine_template(entry->d_name);
         options.chat_template = text;
         options.n_ctx = 8192;
         options.n_parallel = options.n_threads = 1;
@@ -194,7 +185,7 @@ RUNTIME_TEST(a_forged_turn_is_shown_as_it_was_written)
 
 RUNTIME_TEST(a_continued_reply_keeps_its_text_too)
 {
-    char *source = template_text("Qwen-Qwen3-0.6B.jinja");
+    char *source = hth_test_engine_template("Qwen-Qwen3-0.6B.jinja");
     hearth_model *model;
     hearth_chat_turn turns[2] = {
         { .struct_size = sizeof(turns[0]), .role = "user", .content = "How is the weather?" },

@@ -109,17 +109,12 @@ RUNTIME_TEST(any_template_takes_messages_of_the_system_between_others)
 
 RUNTIME_TEST(a_conversation_that_grows_keeps_its_beginning)
 {
-    char path[4096], *text;
     hearth_model *model;
     hearth_conversation first = with_late_systems(3, true), second = with_late_systems(5, true);
     const hearth_chat_prompt *a, *b;
     hearth_error err;
 
-    (void)snprintf(path, sizeof(path), "%s/Qwen3.5-4B.jinja", HTH_TEST_TEMPLATES);
-    if (access(path, R_OK) != 0)
-        skip();
-    text = hth_test_text(path);
-    model = hth_test_template_model(f->runtime, text);
+    model = hth_test_engine_template_model(f->runtime, "Qwen3.5-4B.jinja");
     first.no_reply = true;
     assert_int_equal(hearth_conversation_render(model, &first, &a, &err),
                      HEARTH_ENGINE); /* it takes one at the beginning */
@@ -130,7 +125,6 @@ RUNTIME_TEST(a_conversation_that_grows_keeps_its_beginning)
     hearth_chat_prompt_free(a);
     hearth_chat_prompt_free(b);
     hearth_model_unref(model);
-    free(text);
 }
 
 /* A schema of more values than are read. */
@@ -189,16 +183,12 @@ RUNTIME_TEST(so_is_one_whose_schema_the_engine_cannot_read)
     };
     hearth_conversation c = with_late_systems(2, false);
     hth_api_notes notes = { .n_bytes = 0 };
-    char path[4096], *text;
+
     const hearth_chat_prompt *prompt;
     hearth_model *model;
     hearth_error err;
 
-    (void)snprintf(path, sizeof(path), "%s/Qwen-Qwen2.5-7B-Instruct.jinja", HTH_TEST_TEMPLATES);
-    if (access(path, R_OK) != 0)
-        skip();
-    text = hth_test_text(path);
-    model = hth_test_template_model(f->runtime, text);
+    model = hth_test_engine_template_model(f->runtime, "Qwen-Qwen2.5-7B-Instruct.jinja");
     c.tools = tools;
     c.n_tools = 2;
     assert_ok(hth_api_render(model, &c, &prompt, &notes, &err), err);
@@ -207,5 +197,4 @@ RUNTIME_TEST(so_is_one_whose_schema_the_engine_cannot_read)
     assert_non_null(strstr(prompt->text, "#/nowhere")); /* it is told as text */
     hearth_chat_prompt_free(prompt);
     hearth_model_unref(model);
-    free(text);
 }
