@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/os.h"
 #include "cache/directory.h"
@@ -196,6 +197,14 @@ static hearth_status open_files(hth_file_tier *tier, const hth_file_tier_options
                   : HEARTH_OK;
 }
 
+/* In bytes, of this process. */
+static uint64_t limit_of_files(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
+}
+
 hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_tier **out, hearth_error *err)
 {
     hth_file_tier *tier = calloc(1, sizeof(*tier));
@@ -210,6 +219,7 @@ hearth_status hth_file_tier_open(const hth_file_tier_options *options, hth_file_
     tier->fs = options->fs ? options->fs : hth_fs_system();
     tier->log = options->log;
     tier->bytes_max = options->bytes_max;
+    tier->file_bytes_max = limit_of_files();
     tier->free_min = options->free_min;
     tier->spares_rows = options->spares_rows;
     tier->durable = options->durable;
@@ -282,6 +292,8 @@ hearth_status hth_file_tier_publish(hth_file_tier *tier, const hth_row_meta *met
 
     if (hth_file_tier_has_notes(tier, FLUSH_AT))
         hth_file_tier_bring_notes(tier);
+    if (n_bytes > tier->file_bytes_max) /* no row is evicted for one that cannot be written */
+        return hth_fail_errno(err, EFBIG, "a row of %zu bytes is not written to '%s'", n_bytes, tier->directory);
     status = hth_file_tier_make_room(tier, meta, n_bytes, &why);
     if (status != HEARTH_OK) {
         if (err)

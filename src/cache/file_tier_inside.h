@@ -45,6 +45,7 @@ struct hth_file_tier {
     const hth_fs *fs;
     const hth_log *log;
     uint64_t bytes_max;
+    uint64_t file_bytes_max; /* the limit on file sizes at the open */
     uint64_t free_min;
     bool spares_rows;
     bool durable;

@@ -278,20 +278,6 @@ status 2 "$hearth" run stub: -p x --writers 0
 status 2 "$hearth" run stub: -p x --writers 17
 status 2 "$hearth" run stub: -p x --write-speed fast
 
-# A limit on file sizes costs the tiers that cannot write, each with a warning, and no reply.
-limited() { # KIB: reply and statistics with that limit
-  rm -rf "$cache"
-  status 0 sh -c 'ulimit -f "$0" && exec "$@"' $(($1 * block_kib)) "$hearth" run stub: -f "$work/first" --temp 0 -n 20 --json
-}
-# POSIX counts blocks of 512 bytes, bash of 1024.
-case $(sh -c 'ulimit -f 2; head -c 2048 /dev/zero >"$0" 2>/dev/null && echo 1024 || echo 512' "$work/limit") in
-  1024) block_kib=1 ;;
-  *) block_kib=2 ;;
-esac
-limited 40
-said "not usable.*limit on file sizes\|not usable.*File too large"
-for kib in 300 16384; do limited $kib; done
-
 # Files hold prompts only on request.
 rm -rf "$cache"
 printf 'The quick brown fox jumps over the lazy dog and into the river.' >"$work/private"
