@@ -116,13 +116,15 @@ static hearth_status check_options(reader *r, hearth_error *err)
 
 static hearth_status add_tokens(reader *r, const hearth_token *tokens, size_t n, hearth_error *err)
 {
-    hearth_token *grown = hth_grown_by(r->job->tokens, r->n_tokens, n, &r->capacity, sizeof(*grown));
+    hearth_token *grown;
 
+    if (n == 0)
+        return HEARTH_OK;
+    grown = hth_grown_by(r->job->tokens, r->n_tokens, n, &r->capacity, sizeof(*grown));
     if (!grown)
         return hth_fail(err, HEARTH_NO_MEMORY, "no memory for %zu tokens", r->n_tokens + n);
     r->job->tokens = grown;
-    if (n > 0)
-        memcpy(grown + r->n_tokens, tokens, n * sizeof(*tokens));
+    memcpy(grown + r->n_tokens, tokens, n * sizeof(*tokens));
     r->n_tokens += n;
     return HEARTH_OK;
 }
