@@ -255,6 +255,9 @@ static const hth_option worker_slot_rows[] = {
     { "slot-save-path", 0, HTH_OPTION_TEXT, "DIR",
       "clients may save slots here, and restore them (POST /slots/N?action=save; default: they may not)",
       .offset = IN_SERVER(slot_directory), .key = "slot_save_path", .is_path = true },
+    { "slot-save-bytes-max", 0, HTH_OPTION_SIZE, "SIZE",
+      "size of all saved slots of clients with the same salt; beyond it, saves are refused; 0: any size",
+      .offset = IN_SERVER(slot_bytes_max), .key = "slot_save_bytes_max" },
 };
 
 static const hth_option_table worker_slot_table = TABLE(worker_slot_rows);

@@ -222,6 +222,7 @@ static hearth_status run(const worker_options *options, const char *template_tex
         .defaults = &options->setup.defaults,
         .advice = &advice,
         .slot_directory = server->slot_directory,
+        .slot_limits = { .bytes_max = server->slot_bytes_max, .free_min = runtime.disk_free_min },
         .linger_ms = server->linger_ms,
         .silence_ms = server->keep_alive_ms,
         .drain_timeout_ms = options->drain_ms,

@@ -50,6 +50,7 @@ typedef struct exporter {
     uint64_t image_bytes;
     uint8_t *head;
     size_t n_head;
+    int lock; /* of the folder; -1: none */
 
     uint64_t bytes_done;
     uint64_t bytes_total; /* read and written */
@@ -437,6 +438,24 @@ static hearth_status write_file(exporter *e, hth_whole_file *file, hearth_error 
     return status == HEARTH_OK ? progress(e, SIZE_MAX, err) : status; /* that is all */
 }
 
+static const hth_fs *fs_of(const exporter *e)
+{
+    return e->options->fs ? e->options->fs : hth_fs_system();
+}
+
+/* The size of the file is known now. The lock holds until the file has its name. */
+static hearth_status check_room(exporter *e, hearth_error *err)
+{
+    hearth_status status;
+
+    if (!e->options->limits)
+        return HEARTH_OK;
+    status = hth_folder_lock(fs_of(e), e->path, &e->lock, err);
+    return status == HEARTH_OK
+             ? hth_folder_has_room(fs_of(e), e->path, e->n_head + e->image_bytes, e->options->limits, err)
+             : status;
+}
+
 /*
  * The file is nearly as large as the rows: it has all states and tokens, but not the heads and descriptions of every
  * row. So the total of the progress is twice the bytes read.
@@ -451,14 +470,16 @@ static hearth_status run(exporter *e, hth_whole_file **file, hearth_error *err)
     if (e->has_logits)
         e->bytes_total += e->logits.meta.bytes;
     e->bytes_total = e->bytes_total < UINT64_MAX / 2 ? 2 * e->bytes_total : UINT64_MAX;
-    status = hth_whole_file_begin(e->options->fs ? e->options->fs : hth_fs_system(), e->path,
-                                  e->options->replace ? HTH_WHOLE_FILE_REPLACE : HTH_WHOLE_FILE_NEW, file, err);
+    status = hth_whole_file_begin(fs_of(e), e->path, e->options->replace ? HTH_WHOLE_FILE_REPLACE : HTH_WHOLE_FILE_NEW,
+                                  file, err);
     if (status == HEARTH_OK)
         status = read_parts(e, err);
     if (status == HEARTH_OK)
         status = join_states(e, err);
     if (status == HEARTH_OK)
         status = make_head(e, err);
+    if (status == HEARTH_OK)
+        status = check_room(e, err);
     if (status != HEARTH_OK)
         return status;
     return write_file(e, *file, err);
@@ -473,7 +494,7 @@ hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *l
                                   const char *path, const hth_export_options *options, hth_exported *out,
                                   hearth_error *err)
 {
-    exporter e = { .source = source, .options = options, .last = *last, .key = *key, .path = path };
+    exporter e = { .source = source, .options = options, .last = *last, .key = *key, .path = path, .lock = -1 };
     hth_whole_file *file = NULL;
     hearth_status status = run(&e, &file, err);
 
@@ -481,6 +502,7 @@ hearth_status hth_row_export_from(const hth_row_source *source, const hth_key *l
         status = hth_whole_file_commit(file, err);
     else
         hth_whole_file_abort(file);
+    hth_folder_unlock(fs_of(&e), e.lock);
     if (status == HEARTH_OK)
         *out = (hth_exported){
             .n_tokens = e.n_tokens,

@@ -16,6 +16,7 @@
 #ifndef HTH_ENGINE_ROW_TRANSFER_H
 #define HTH_ENGINE_ROW_TRANSFER_H
 
+#include "base/folder_room.h"
 #include "cache/cache.h"
 #include "cache/file_tier.h"
 #include "cache/signing_key.h"
@@ -34,6 +35,7 @@ typedef struct hth_export_options {
     bool without_logits; /* leave the logits out */
     uint32_t n_tokens;   /* the prefix ends there, inside the last row; 0: at its end. Only for rows that can be cut */
     const hth_signing_key *signing_key; /* rows not signed with it are refused, and the file is signed; NULL: neither */
+    const hth_folder_limits *limits;    /* of the folder of the file; NULL: none */
     const hth_fs *fs;                   /* for the file; NULL: the system's */
     hth_transfer_progress_fn progress;  /* may be NULL */
     void *progress_user_data;
@@ -56,9 +58,9 @@ typedef struct hth_exported {
  * Returns HEARTH_OK and *out. HEARTH_NOT_FOUND if no tier has the row, or a row that it stands on; HEARTH_CORRUPT if a
  * row does not verify or is not signed with the key (it stays in its place); HEARTH_UNSUPPORTED if the rows cannot be
  * joined, as those of models with a window or recurrent layers and of other engines; HEARTH_MISUSE if the file exists
- * and is not to be replaced, or path is no name for a file; HEARTH_CANCELLED; HEARTH_FULL, HEARTH_PERMISSION,
- * HEARTH_IO, HEARTH_NO_MEMORY. After a failure the name leads to the earlier file, if any, or to the whole new file if
- * only the sync of its folder failed.
+ * and is not to be replaced, or path is no name for a file; HEARTH_CANCELLED; HEARTH_FULL, also where the file would
+ * exceed the limits; HEARTH_PERMISSION, HEARTH_IO, HEARTH_NO_MEMORY. After a failure the name leads to the earlier
+ * file, if any, or to the whole new file if only the sync of its folder failed.
  */
 hearth_status hth_row_export(hth_file_tier *const *tiers, size_t n_tiers, const hth_key *key, const char *path,
                              const hth_export_options *options, hth_exported *out, hearth_error *err);

@@ -54,12 +54,14 @@ static hearth_status look_up(const hearth_model *model, const hth_keyspace *keys
 /* ---- into a file ---- */
 
 static hearth_status export(const hearth_model *model, const hth_keyspace *keyspace, const hth_lookup *lookup,
-                            const hearth_token *tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
+                            const hearth_token *tokens, const char *path, const hth_folder_limits *limits,
+                            hth_prefix_saved *out, hearth_error *err)
 {
     hth_export_options options = {
         .replace = true,
         .n_tokens = lookup->n_cached,
         .signing_key = hth_cache_signing_key(model->place.cache),
+        .limits = limits,
     };
     hth_exported exported;
     hearth_status status;
@@ -92,7 +94,8 @@ static hearth_status check_is_plain(const hearth_model *model, hearth_error *err
 }
 
 static hearth_status save(hearth_model *model, const hth_keyspace *keyspace, const hearth_token *tokens,
-                          uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
+                          uint32_t n_tokens, const char *path, const hth_folder_limits *limits, hth_prefix_saved *out,
+                          hearth_error *err)
 {
     hth_lookup lookup = { .n_rows = 0 };
     hearth_status status = check_is_plain(model, err);
@@ -111,7 +114,7 @@ static hearth_status save(hearth_model *model, const hth_keyspace *keyspace, con
      * The next lookup finds the longer row, which has the same tokens, or the rest of the prompt.
      */
     for (unsigned i = 1; status == HEARTH_OK; i++) {
-        status = export(model, keyspace, &lookup, tokens, path, out, err);
+        status = export(model, keyspace, &lookup, tokens, path, limits, out, err);
         if (status != HEARTH_NOT_FOUND || lookup.n_cached == 0 || i == SAVE_TRIES)
             break;
         hth_lookup_deinit(&lookup);
@@ -123,14 +126,15 @@ static hearth_status save(hearth_model *model, const hth_keyspace *keyspace, con
 }
 
 hearth_status hth_prefix_save(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
-                              uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err)
+                              uint32_t n_tokens, const char *path, const hth_folder_limits *limits,
+                              hth_prefix_saved *out, hearth_error *err)
 {
     hth_keyspace keyspace;
     hearth_status status = enter(model, "hth_prefix_save", owner, &keyspace, err);
 
     if (status != HEARTH_OK)
         return status;
-    status = save(model, &keyspace, tokens, n_tokens, path, out, err);
+    status = save(model, &keyspace, tokens, n_tokens, path, limits, out, err);
     hth_model_leave(model);
     return status;
 }

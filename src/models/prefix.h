@@ -13,6 +13,7 @@
 #ifndef HTH_MODELS_PREFIX_H
 #define HTH_MODELS_PREFIX_H
 
+#include "base/folder_room.h"
 #include "cache/cache.h"
 #include "models/model.h"
 
@@ -30,11 +31,12 @@ typedef struct hth_prefix_saved {
 /*
  * Write the cached rows of these tokens, n_tokens >= 1, to a file at path, and replace an old file. If some tokens are
  * in the context only, all finished sequences of the model are saved and emptied first. That takes at most 60 s; cells
- * that are not saved by then are not in the file. HEARTH_NOT_FOUND: none of the tokens are cached. Others as
- * hth_row_export.
+ * that are not saved by then are not in the file. limits: of the folder of path; NULL: none. HEARTH_NOT_FOUND: none of
+ * the tokens are cached. Others as hth_row_export.
  */
 hearth_status hth_prefix_save(hearth_model *model, const hth_prefix_owner *owner, const hearth_token *tokens,
-                              uint32_t n_tokens, const char *path, hth_prefix_saved *out, hearth_error *err);
+                              uint32_t n_tokens, const char *path, const hth_folder_limits *limits,
+                              hth_prefix_saved *out, hearth_error *err);
 
 typedef struct hth_prefix_restored {
     hearth_token *tokens; /* [n_tokens], released with free */

@@ -229,7 +229,7 @@ hearth_status hearth_prompt_export(hearth_model *model, const hearth_request *re
         status = hth_model_prompt_take(model, request, "hearth_prompt_export", &prompt, err);
     if (status != HEARTH_OK)
         return status;
-    status = hth_prefix_save(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, path, &saved, err);
+    status = hth_prefix_save(model, &prompt.owner, prompt.tokens, (uint32_t)prompt.n_tokens, path, NULL, &saved, err);
     hth_model_prompt_give_back(model, &prompt);
     if (status == HEARTH_OK)
         tell(out,

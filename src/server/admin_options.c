@@ -209,6 +209,7 @@ void hth_admin_write_options(const hth_server_options *options, hth_buffer *out)
           set(page, "models_dir_names",
               text_json(options->models_folder_names == HTH_FOLDER_NAMES_METADATA ? "metadata" : "file")) &&
           set(page, "slot_save_path", text_json(options->slot_directory)) &&
+          set(page, "slot_save_bytes_max", hth_admin_count_json(options->slot_bytes_max)) &&
           set(page, "allow_public_without_keys", json_boolean(options->allow_public_without_keys)))) {
         json_decref(page);
         page = NULL;

@@ -144,6 +144,7 @@ typedef struct hth_server_options {
     hth_pressure_settings pressure;
 
     const char *slot_directory; /* where clients may save slots; NULL: nowhere */
+    uint64_t slot_bytes_max;    /* of the files in one folder of slots; 0: any number */
 
     /* Streams, and clients that leave. */
     uint32_t keep_alive_ms;     /* a stream that was silent this long sends a sign of life; 0: never */
@@ -198,6 +199,7 @@ static inline hth_server_options hth_server_options_default(void)
         .keep_alive_ms = HTH_KEEP_ALIVE_MS,
         .linger_ms = HTH_LINGER_MS,
         .stream_keep_ms = 300000,
+        .slot_bytes_max = UINT64_C(8) << 30,
         .stream_bytes_max = 4 << 20,
         .streams_bytes_max = 256 << 20,
         .log_level = HEARTH_LOG_INFO,

@@ -577,6 +577,7 @@ static hearth_status set_up(worker *w, hearth_error *err)
     hth_jobs_options jobs = { .limits = &options->limits,
                               .defaults = &w->defaults,
                               .slot_directory = options->slot_directory,
+                              .slot_limits = options->slot_limits,
                               .live_adapters = &w->live_adapters,
                               .linger_ms = options->linger_ms,
                               .silence_ms = options->silence_ms };

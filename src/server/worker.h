@@ -9,6 +9,7 @@
 #define HTH_SERVER_WORKER_H
 
 #include "api/request.h"
+#include "base/folder_room.h"
 #include "hearth.h"
 #include "models/adapter_spec.h"
 #include "models/fit_choice.h"
@@ -30,6 +31,7 @@ typedef struct hth_worker_options {
     const hth_api_defaults *defaults; /* of requests, by the operator; NULL: none, here and below */
     const hth_api_defaults *advice;   /* recommendations in a file beside the model's */
     const char *slot_directory;       /* of saved slots; NULL: slots cannot be saved */
+    hth_folder_limits slot_limits;    /* of each of its folders */
     uint32_t linger_ms;         /* a prompt is read for so long after its client left; 0: it is cancelled at once */
     uint32_t silence_ms;        /* after so much silence a stream sends a sign of life; 0: never */
     uint32_t drain_timeout_ms;  /* running requests may finish for so long after SIGTERM */

@@ -383,6 +383,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
         .prompts = jobs->prompts,
         .slots = jobs->slots,
         .slot_directory = jobs->options.slot_directory,
+        .slot_limits = jobs->options.slot_limits,
         .live_adapters = jobs->options.live_adapters,
         .limits = jobs->options.limits,
         .defaults = jobs->options.defaults,

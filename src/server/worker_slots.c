@@ -12,10 +12,14 @@
 
 #include "base/hash.h"
 #include "base/os.h"
+#include "base/whole_file.h"
 #include "models/model.h"
 #include "models/prefix.h"
 
-enum { TENANT_BYTES = 16 /* of a digest, in the name of a folder */ };
+enum {
+    TENANT_BYTES = 16, /* of a digest, in the name of a folder */
+    INSUFFICIENT_STORAGE = 507,
+};
 
 /* A valid order. */
 typedef struct order {
@@ -83,6 +87,16 @@ static void fail(const order *o, bool is_of_file, hearth_error *err)
     if (err->status == HEARTH_NOT_FOUND || (is_of_file && err->status == HEARTH_CORRUPT))
         err->status = HEARTH_MISUSE;
     hth_api_fail_status(&o->task->error, err);
+}
+
+/* A save without room is no sign of load: the same request soon after it has no room either. */
+static void fail_save(const order *o, hearth_error *err)
+{
+    const bool is_full = err->status == HEARTH_FULL;
+
+    fail(o, false, err);
+    if (is_full)
+        o->task->error.status = INSUFFICIENT_STORAGE;
 }
 
 /* A name that no other salt has, and that does not reveal the salt. */
@@ -171,13 +185,15 @@ static void save(order *o)
     if (tokens && make_folder(o)) {
         const hth_prefix_owner owner = owner_of(o);
 
-        if (hth_prefix_save(task->model, &owner, tokens, n_tokens, o->path, &saved, &err) == HEARTH_OK)
+        hth_whole_file_sweep(o->path); /* what a killed worker left would take up room for ever */
+        if (hth_prefix_save(task->model, &owner, tokens, n_tokens, o->path, &task->slot_limits, &saved, &err) ==
+            HEARTH_OK)
             hth_buffer_add_json_take(
                 &task->answer, json_pack("{s:I, s:s, s:I, s:I, s:{s:f}}", "id_slot", (json_int_t)o->number, "filename",
                                          o->filename, "n_saved", (json_int_t)saved.n_tokens, "n_written",
                                          (json_int_t)saved.bytes, "timings", "save_ms", ms_since(o->begun_ns)));
         else
-            fail(o, false, &err);
+            fail_save(o, &err);
     }
     free(tokens);
 }

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "api/reply.h"
+#include "base/folder_room.h"
 #include "models/model.h"
 #include "server/slot_memory.h"
 #include "server/worker_known.h"
@@ -40,6 +41,7 @@ typedef struct hth_task {
     hth_memo *prompts; /* recent conversations, rendered and tokenized */
     hth_slot_memory *slots;
     const char *slot_directory;                    /* of saved slots; NULL: none */
+    hth_folder_limits slot_limits;                 /* of each of its folders */
     const struct hth_live_adapters *live_adapters; /* worker_live_adapters.h */
     const hth_api_limits *limits;
     const hth_api_defaults *defaults; /* NULL: none */

@@ -72,8 +72,9 @@ static hth_prefix_saved save(const place *p, const char *salt, uint32_t n)
     hth_prefix_saved saved;
     hearth_error err = { .message = "" };
 
-    assert_ok(hth_prefix_save(p->model, &(hth_prefix_owner){ .cache_salt = salt }, prompt, n, file_path, &saved, &err),
-              err);
+    assert_ok(
+        hth_prefix_save(p->model, &(hth_prefix_owner){ .cache_salt = salt }, prompt, n, file_path, NULL, &saved, &err),
+        err);
     return saved;
 }
 
@@ -210,10 +211,10 @@ FIXTURE_TEST(nobody_gets_at_the_rows_of_another_salt)
 
     (void)ask(&p, "ann", N_PROMPT);
     assert_int_equal(
-        hth_prefix_save(p.model, &(hth_prefix_owner){ .cache_salt = "bob" }, prompt, n, file_path, &saved, &err),
+        hth_prefix_save(p.model, &(hth_prefix_owner){ .cache_salt = "bob" }, prompt, n, file_path, NULL, &saved, &err),
         HEARTH_NOT_FOUND);
     assert_int_equal(
-        hth_prefix_save(p.model, &(hth_prefix_owner){ .cache_salt = NULL }, prompt, n, file_path, &saved, &err),
+        hth_prefix_save(p.model, &(hth_prefix_owner){ .cache_salt = NULL }, prompt, n, file_path, NULL, &saved, &err),
         HEARTH_NOT_FOUND);
     assert_int_equal(erase(&p, "bob", n, 0), 0);
     assert_int_equal(erase(&p, NULL, n, 0), 0);

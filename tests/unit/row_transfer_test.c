@@ -506,6 +506,34 @@ FIXTURE_TEST(a_file_that_exists_is_replaced_only_on_request)
     assert_int_equal(export_file(&prompt_key, &options).n_tokens, N_PROMPT);
 }
 
+FIXTURE_TEST(a_file_that_its_folder_has_no_room_for_is_not_begun)
+{
+    size_t n_files;
+    hth_folder_limits limits = { .bytes_max = 1 };
+    hth_export_options options = { .replace = true, .limits = &limits };
+    char other[PATH_BYTES];
+    uint64_t n_bytes;
+
+    in_home(other, "other.kvc");
+    store(other, (const uint8_t *)"mine", 4);
+    n_files = n_files_in_home();
+    assert_export_fails(&prompt_key, &options, HEARTH_FULL, "no room for");
+    assert_int_equal(n_files_in_home(), n_files);
+
+    limits.bytes_max = UINT64_MAX;
+    n_bytes = export_file(&prompt_key, &options).bytes;
+    /* The file that is replaced does not count. */
+    limits.bytes_max = n_bytes + 4;
+    assert_int_equal(export_file(&prompt_key, &options).bytes, n_bytes);
+    limits.bytes_max--;
+    assert_export_fails(&prompt_key, &options, HEARTH_FULL, "no room for");
+    assert_int_equal(n_files_in_home(), n_files + 1);
+    limits = (hth_folder_limits){ .free_min = UINT64_MAX };
+    assert_export_fails(&prompt_key, &options, HEARTH_FULL, "are to stay free");
+    assert_int_equal(n_files_in_home(), n_files + 1);
+    assert_int_equal(unlink(other), 0);
+}
+
 FIXTURE_TEST(a_missing_block_is_told_with_a_remedy)
 {
     hth_row_id id = { .kind = HTH_ROW_BLOCK };
