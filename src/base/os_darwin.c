@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <libproc.h>
 #include <mach/mach.h>
+#include <malloc/malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -213,4 +214,9 @@ int hth_os_sync_data(int fd)
     if (fcntl(fd, F_FULLFSYNC) == 0)
         return 0;
     return errno == ENOTSUP || errno == EINVAL ? fsync(fd) : -1;
+}
+
+size_t hth_os_allocated_bytes(void *allocated)
+{
+    return malloc_size(allocated);
 }

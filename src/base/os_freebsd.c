@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <inttypes.h>
+#include <malloc_np.h>
 #include <pthread.h>
 #include <pthread_np.h>
 #include <sched.h>
@@ -227,4 +228,9 @@ int hth_os_link_unnamed(int fd, const char *path)
 int hth_os_sync_data(int fd)
 {
     return fdatasync(fd);
+}
+
+size_t hth_os_allocated_bytes(void *allocated)
+{
+    return malloc_usable_size(allocated);
 }

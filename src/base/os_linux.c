@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -338,4 +339,9 @@ int hth_os_link_unnamed(int fd, const char *path)
 int hth_os_sync_data(int fd)
 {
     return fdatasync(fd);
+}
+
+size_t hth_os_allocated_bytes(void *allocated)
+{
+    return malloc_usable_size(allocated);
 }

@@ -27,6 +27,7 @@
 #include <chat.h>
 #include <llama.h>
 
+#include "engine/llama_bounds.h"
 #include "engine/llama_conversation.h"
 #include "engine/llama_guard.h"
 #include "engine/llama_plain_text.h"
@@ -48,6 +49,10 @@ constexpr size_t template_nesting_max = 128;
 constexpr size_t reply_nesting_max = 256;
 constexpr size_t triggers_max = 64;
 constexpr size_t remembered_max = 8;
+constexpr hth_bounds bounds_of_reading{ (size_t)256 << 20, 5 };
+constexpr size_t rendered_bytes_max = (size_t)512 << 20; /* and, for each byte of the conversation: */
+constexpr size_t rendered_bytes_per_byte = 32;
+constexpr unsigned rendered_seconds_max = 60;
 
 char *copied(const std::string &text)
 {
@@ -583,6 +588,45 @@ template <typename Call> hearth_status guarded(hearth_error *err, const char *wh
     });
 }
 
+size_t n_bytes_of(const char *text)
+{
+    return text ? std::strlen(text) : 0;
+}
+
+/* Templates copy texts, but not more often than this. */
+hth_bounds bounds_of(const hearth_conversation &conversation)
+{
+    size_t n_bytes = n_bytes_of(conversation.json_schema) + n_bytes_of(conversation.template_values);
+
+    for (size_t i = 0; i < conversation.n_turns; i++) {
+        const hearth_chat_turn &turn = conversation.turns[i];
+
+        n_bytes += n_bytes_of(turn.content) + n_bytes_of(turn.reasoning);
+        for (size_t j = 0; j < turn.n_parts; j++)
+            n_bytes += n_bytes_of(turn.parts[j]);
+        for (size_t j = 0; j < turn.n_calls; j++)
+            n_bytes += n_bytes_of(turn.calls[j].arguments);
+    }
+    for (size_t i = 0; i < conversation.n_tools; i++)
+        n_bytes += n_bytes_of(conversation.tools[i].description) + n_bytes_of(conversation.tools[i].parameters);
+    return { rendered_bytes_max + rendered_bytes_per_byte * n_bytes, rendered_seconds_max };
+}
+
+/* Read the template, and let the engine try it. */
+std::unique_ptr<hth_llama_chat> read_template(const llama_model *model, const char *given, const char *source,
+                                              bool special_in_messages)
+{
+    /* common_chat_templates_init loses the text of an exception, so the template is parsed here first. */
+    (void)common_chat_template(source, "", "");
+    auto chat = std::make_unique<hth_llama_chat>(model ? llama_model_get_vocab(model) : nullptr, special_in_messages);
+
+    chat->templates = common_chat_templates_init(model, given ? given : "");
+    chat->source = source;
+    chat->abilities = json(common_chat_templates_get_caps(chat->templates.get())).dump();
+    chat->is_analysed = find_out_whether_analysed(chat->templates.get());
+    return chat;
+}
+
 } /* namespace */
 
 extern "C" {
@@ -602,13 +646,7 @@ hearth_status hth_llama_chat_new(const struct llama_model *model, const char *gi
         check_template(source);
         if (with_tools)
             check_template(with_tools);
-        /* common_chat_templates_init loses the text of an exception, so the template is parsed here first. */
-        (void)common_chat_template(source, "", "");
-        chat = std::make_unique<hth_llama_chat>(model ? llama_model_get_vocab(model) : nullptr, special_in_messages);
-        chat->templates = common_chat_templates_init(model, given ? given : "");
-        chat->source = source;
-        chat->abilities = json(common_chat_templates_get_caps(chat->templates.get())).dump();
-        chat->is_analysed = find_out_whether_analysed(chat->templates.get());
+        hth_run_bounded(bounds_of_reading, [&] { chat = read_template(model, given, source, special_in_messages); });
         *out = chat.release();
         return HEARTH_OK;
     });
@@ -633,18 +671,22 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
                                     hearth_chat_prompt *out, hearth_error *err)
 {
     return guarded(err, "apply the chat template", [&] {
-        asked given = asked_of(chat->schemas, markup_of_calls(chat), *conversation);
-        std::vector<size_t> places;
-
-        if (given.inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE && !given.inputs.messages.empty()) {
-            move_reasoning(*chat, given.inputs);
-            move_reasoning(*chat, given.told);
-        }
-        const common_chat_params params = prompt_of(chat, given, places);
         hearth_chat_prompt made = {};
         std::unique_ptr<hearth_chat_prompt, prompt_clearer> holder(&made);
 
-        write_prompt(chat->vocab, given.inputs, params, places, &made);
+        hth_run_bounded(bounds_of(*conversation), [&] {
+            asked given = asked_of(chat->schemas, markup_of_calls(chat), *conversation);
+            std::vector<size_t> places;
+
+            if (given.inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE &&
+                !given.inputs.messages.empty()) {
+                move_reasoning(*chat, given.inputs);
+                move_reasoning(*chat, given.told);
+            }
+            const common_chat_params params = prompt_of(chat, given, places);
+
+            write_prompt(chat->vocab, given.inputs, params, places, &made);
+        });
         *out = made;
         made = {};
         return HEARTH_OK;
