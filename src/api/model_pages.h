@@ -15,6 +15,7 @@ typedef struct hth_api_listed_model {
     json_int_t created_s;
     const hearth_model_info *info; /* NULL: the model is not loaded */
     uint64_t file_bytes;           /* of its files, also before it is loaded; 0: unknown */
+    char architecture[64];         /* in its file, for a model that is not loaded; "": unknown */
     const char *status;            /* "loaded", "loading", "unloaded"; NULL: not shown */
     bool has_failed;               /* its worker died too often */
     int64_t expires_s;             /* Unix time at which it is unloaded if nobody uses it; 0: never */

@@ -33,16 +33,16 @@ static json_t *size_json(uint64_t n_params)
 }
 
 /* info is NULL when the model is not loaded. */
-static json_t *details_json(const hearth_model_info *info)
+static json_t *details_json(const char *architecture, const hearth_model_info *info)
 {
-    json_t *families = json_array();
+    json_t *families = json_array(), *family = json_string(architecture); /* NULL: a file may have any bytes */
     char quant[sizeof(info->quant_type)];
 
     hth_api_weight_type(info, quant);
-    if (info)
-        json_array_append_new(families, json_string(info->architecture));
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s}", "parent_model", "", "format", "gguf", "family",
-                     info ? info->architecture : "", "families", families, "parameter_size",
+    if (family && *architecture)
+        json_array_append(families, family);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:s}", "parent_model", "", "format", "gguf", "family",
+                     family ? family : json_string(""), "families", families, "parameter_size",
                      info ? size_json(info->n_params) : json_string(""), "quantization_level", quant);
 }
 
@@ -68,7 +68,8 @@ static json_t *model_json(const hth_api_listed_model *model, const char *name)
 
     digest_of(model->name, n_bytes, digest);
     return json_pack("{s:s, s:s, s:I, s:s, s:o}", "name", name, "model", name, "size", (json_int_t)n_bytes, "digest",
-                     digest, "details", details_json(model->info));
+                     digest, "details",
+                     details_json(model->info ? model->info->architecture : model->architecture, model->info));
 }
 
 static void add_tag(json_t *list, const hth_api_listed_model *model, const char *name)
@@ -238,8 +239,8 @@ bool hth_api_ollama_show_write(hearth_model *model, const hth_api_request *reque
     hth_buffer_add_json_take(out, json_pack("{s:s+, s:o, s:s, s:o, s:o, s:o}", "modelfile", "FROM ",
                                             request->model ? request->model : info.name, "parameters",
                                             parameters_json(&info), "template", template ? template : "", "details",
-                                            details_json(&info), "model_info", metadata_json(&info), "capabilities",
-                                            capabilities_json(model)));
+                                            details_json(info.architecture, &info), "model_info", metadata_json(&info),
+                                            "capabilities", capabilities_json(model)));
     free(template);
     return true;
 }

@@ -1,11 +1,14 @@
 /*
  * front_models.c - the model of a request, and pages about models that the front answers itself
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/peek.h"
+#include "base/gguf_text.h"
 #include "base/os.h"
 #include "server/front_request.h"
 #include "server/model_files_size.h"
@@ -50,6 +53,17 @@ const hth_server_model *hth_front_choose_model(hth_front_request *r)
     r->record.model = r->model;
     r->names_adapter = named && hth_model_has_adapter(model, named, owner);
     return model;
+}
+
+/* What a GGUF file says of its architecture; "": nothing. */
+static void read_architecture(const char *path, char *out, size_t capacity)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd < 0 || !hth_gguf_text_read(fd, "general.architecture", out, capacity))
+        out[0] = '\0';
+    if (fd >= 0)
+        (void)close(fd); /* only read from */
 }
 
 /* The facts about a model that need no question to its worker. Strings of *view live as long as the supervisor's. */
@@ -127,6 +141,8 @@ void hth_front_list_models(hth_front_request *r)
         for (size_t i = 0; i < options->n_models; i++)
             if (hth_front_may_use(r, options->models[i].name)) {
                 models[n] = listed(r->front, &options->models[i], &views[n]);
+                if (r->route->kind != HTH_ROUTE_MODELS && !models[n].info)
+                    read_architecture(options->models[i].path, models[n].architecture, sizeof(models[n].architecture));
                 n++;
             }
         bytes = hth_http_body(r->exchange, &n_bytes);
