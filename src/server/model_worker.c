@@ -426,9 +426,14 @@ void hth_model_worker_start(hth_model_worker *worker)
 
 static void stop(hth_model_worker *worker, uint32_t drain_ms, uint32_t timeout_ms, bool again)
 {
-    const uint64_t kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
+    const uint32_t hang_ms = hth_model_worker_loop_hang_ms(worker);
+    uint64_t kill_ns;
     hearth_error err;
 
+    /* Before it is ready it has nothing to finish and nothing to save, and its loop cannot tell whether it is well. */
+    if (worker->ready_ns == 0 && hang_ms > 0 && hang_ms < timeout_ms)
+        timeout_ms = hang_ms;
+    kill_ns = hth_os_monotonic_ns() + hth_ms_to_ns(timeout_ms);
     worker->start_again = again;
     worker->is_invited = false;
     worker->summoned_ns = 0;

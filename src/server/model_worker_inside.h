@@ -128,6 +128,8 @@ struct hth_model_worker {
     char last_death[512];             /* with its last lines, which are not for clients */
 };
 
+/* The silence after which its event loop hangs; 0: it never does. */
+uint32_t hth_model_worker_loop_hang_ms(const hth_model_worker *worker);
 /* Kill a process that hangs. It is reaped later. */
 void hth_model_worker_condemn(hth_model_worker *worker, bool is_hang, const char *verdict);
 /* The pause after a death is over. */

@@ -44,7 +44,7 @@ static uint64_t watched_ms(const hth_model_worker *worker, uint64_t age_ns, uint
     return (age_ns < watched_ns ? age_ns : watched_ns) / 1000000;
 }
 
-static uint32_t loop_hang_ms(const hth_model_worker *worker)
+uint32_t hth_model_worker_loop_hang_ms(const hth_model_worker *worker)
 {
     uint32_t hang_ms = worker->shared->options->hang_ms;
 
@@ -55,6 +55,7 @@ static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
 {
     uint32_t hang_ms = worker->shared->options->hang_ms;
     uint32_t start_timeout_ms = worker->shared->options->start_timeout_ms;
+    const uint32_t loop_hang_ms = hth_model_worker_loop_hang_ms(worker);
     uint64_t tick_ns, loop_ns;
     char verdict[HTH_CAUSE_BYTES];
 
@@ -66,8 +67,8 @@ static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
     if (hang_ms > 0 && watched_ms(worker, tick_ns, now_ns) > hang_ms) {
         (void)snprintf(verdict, sizeof(verdict), "an evaluation took longer than %.4g s", hang_ms / 1e3);
         hth_model_worker_condemn(worker, true, verdict);
-    } else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms(worker)) {
-        (void)snprintf(verdict, sizeof(verdict), "it did not answer for %.4g s", loop_hang_ms(worker) / 1e3);
+    } else if (hang_ms > 0 && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms) {
+        (void)snprintf(verdict, sizeof(verdict), "it did not answer for %.4g s", loop_hang_ms / 1e3);
         hth_model_worker_condemn(worker, true, verdict);
     } else if (worker->state == HTH_WORKER_STARTING && start_timeout_ms > 0 &&
                watched_ms(worker, now_ns - worker->progress_ns, now_ns) > start_timeout_ms) {
@@ -80,12 +81,12 @@ static void look_for_hangs(hth_model_worker *worker, uint64_t now_ns)
 /* An orderly end may take until kill_ns. A worker whose loop stands still is killed at once. */
 static void look_after_ending(hth_model_worker *worker, uint64_t now_ns)
 {
+    const uint32_t loop_hang_ms = hth_model_worker_loop_hang_ms(worker);
     uint64_t tick_ns, loop_ns;
     bool stands_still;
 
     hth_status_page_read_pulse(worker->page, &tick_ns, &loop_ns);
-    stands_still =
-        loop_hang_ms(worker) > 0 && loop_ns < UINT64_MAX && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms(worker);
+    stands_still = loop_hang_ms > 0 && loop_ns < UINT64_MAX && watched_ms(worker, loop_ns, now_ns) > loop_hang_ms;
     if (now_ns < worker->kill_ns && !stands_still)
         return;
     worker->kill_ns = 0;

@@ -80,6 +80,22 @@ FIXTURE_TEST(a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting)
     assert_string_equal(view(f, 0).last_death, "killed, since it stood still when asked to end");
 }
 
+/* It has no requests to end and nothing to save, and its loop has not turned yet. */
+FIXTURE_TEST(a_worker_that_hangs_at_its_start_when_it_is_to_end_keeps_nobody_waiting)
+{
+    hearth_error err;
+
+    f->options.hang_ms = 1000;
+    (void)add(f, "m", WORDS("say=loading 0.1"));
+    start(f);
+    run_until(f, is_in(f, 0, HTH_WORKER_STARTING) && view(f, 0).pid > 0);
+    send_signal(view(f, 0).pid, SIGSTOP);
+    assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);
+    run_until(f, view(f, 0).n_starts == 2);
+    assert_string_equal(view(f, 0).last_death, "killed, since it did not end in time when asked to");
+    assert_int_equal(view(f, 0).n_deaths, 0);
+}
+
 FIXTURE_TEST(a_restart_is_no_death)
 {
     asker a = asker_of(f);
