@@ -9,8 +9,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-enum { PATH_BYTES = 4096 };
+enum {
+    PATH_BYTES = 4096,
+    POLL_MS = 20,
+    WAIT_MS = 10000, /* for another writer */
+};
 
 /* "." in the folder of path: the folder itself, also where its name is a link. */
 static hearth_status find_folder(const char *path, char folder[PATH_BYTES], const char **name_out, hearth_error *err)
@@ -24,23 +29,41 @@ static hearth_status find_folder(const char *path, char folder[PATH_BYTES], cons
     return HEARTH_OK;
 }
 
+/* 0, or -EWOULDBLOCK if it was held all the time. */
+static int lock_patiently(const hth_fs *fs, int fd)
+{
+    const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
+    int rc;
+
+    for (int waited_ms = 0; (rc = hth_fs_lock(fs, fd, HTH_FS_LOCK_TRY)) != 0; waited_ms += POLL_MS) {
+        if (rc != -EINTR && (rc != -EWOULDBLOCK || waited_ms >= WAIT_MS))
+            break;
+        (void)nanosleep(&pause, NULL); /* flock has no time limit */
+    }
+    return rc;
+}
+
 hearth_status hth_folder_lock(const hth_fs *fs, const char *path, int *fd_out, hearth_error *err)
 {
     char folder[PATH_BYTES];
     const char *name;
     hearth_status status = find_folder(path, folder, &name, err);
-    int fd;
+    int fd, rc;
 
     if (status != HEARTH_OK)
         return status;
     fd = hth_fs_open(fs, folder, HTH_FS_READ);
     if (fd < 0)
         return hth_fail_errno(err, -fd, "cannot open the folder of '%s'", path);
-    if (hth_fs_lock(fs, fd, HTH_FS_LOCK_HOLD) != 0) { /* a file system without locks: then writers may meet */
+    rc = lock_patiently(fs, fd);
+    if (rc != 0) {
         hth_fs_close(fs, fd);
         fd = -1;
     }
-    *fd_out = fd;
+    if (rc == -EWOULDBLOCK)
+        return hth_fail(err, HEARTH_BUSY, "another process has been writing beside '%s' for %d s; try again later",
+                        path, WAIT_MS / 1000);
+    *fd_out = fd; /* -1 on a file system without locks: then writers may meet */
     return HEARTH_OK;
 }
 
@@ -116,7 +139,7 @@ hearth_status hth_folder_has_room(const hth_fs *fs, const char *path, uint64_t n
                                   hearth_error *err)
 {
     char folder[PATH_BYTES];
-    const char *name;
+    const char *name = "";
     hearth_status status = find_folder(path, folder, &name, err);
 
     if (status == HEARTH_OK && limits->bytes_max > 0)

@@ -18,7 +18,8 @@ typedef struct hth_folder_limits {
 
 /*
  * Wait for the lock of the folder of path. *fd_out: ends with hth_folder_unlock; -1 on a file system without locks.
- * HEARTH_NOT_FOUND, HEARTH_PERMISSION, HEARTH_IO; HEARTH_MISUSE: the path is too long.
+ * HEARTH_BUSY: another writer held it for 10 s; HEARTH_NOT_FOUND, HEARTH_PERMISSION, HEARTH_IO; HEARTH_MISUSE: the path
+ * is too long.
  */
 hearth_status hth_folder_lock(const hth_fs *fs, const char *path, int *fd_out, hearth_error *err);
 void hth_folder_unlock(const hth_fs *fs, int fd); /* accepts -1 */

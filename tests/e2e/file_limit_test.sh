@@ -23,11 +23,12 @@ for kib in 300 16384; do limited $kib; done
 
 # The index of a server does not fit, or no row does.
 printf '{"prompt":"%s","n_predict":4}' "$(cat "$work/prompt")" >"$work/body"
+usual=$(ulimit -S -f)
 for kib in 40 300 16384; do
   rm -rf "$cache"
   ulimit -S -f $((kib * block_kib))
   serve -m stub: --ram 8M --cache "$cache"
-  ulimit -S -f unlimited
+  ulimit -S -f "$usual"
   for _ in 1 2; do ask 200 --data-binary @"$work/body" "$url/completion"; done
   ask 200 "$url/metrics"
   grep -q '^hearth_worker_starts_total.* 1$' "$work/reply" || fail "a worker died of the limit: $(cat "$work/log")"
