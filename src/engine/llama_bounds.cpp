@@ -3,8 +3,7 @@
  *
  * The module replaces `operator new` and `operator delete` for itself. It links its own C++ library, because that
  * allocates texts, too. Outside of hth_run_bounded, the functions are malloc and free, and a look at a thread's
- * variable. A call may free more than it allocated, because it frees values of others; then it may hold more. Sanitizers
- * have functions of their own, so with them there are no bounds.
+ * variable. A call may free more than it allocated, because it frees values of others; then it may hold more.
  */
 #include "engine/llama_bounds.h"
 
@@ -25,11 +24,16 @@ extern "C" {
 #include "base/os.h"
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifndef HTH_TEMPLATE_BOUNDS
 
 void hth_run_bounded(const hth_bounds &, const std::function<void()> &call)
 {
     call();
+}
+
+bool hth_bounds_are_met()
+{
+    return false;
 }
 
 #else
@@ -57,7 +61,10 @@ struct allowance {
 };
 
 /* The thread's; nullptr: no bounds. */
-thread_local allowance *allowed __attribute__((tls_model("initial-exec"))) = nullptr;
+#ifdef __GLIBC__
+__attribute__((tls_model("initial-exec")))
+#endif
+thread_local allowance *allowed = nullptr;
 
 int64_t thread_ns()
 {
@@ -80,7 +87,8 @@ bound bound_met(allowance &a, size_t n_bytes)
 
 /*
  * The engine goes on after some exceptions, as it tries a template in several ways. So what follows the first one gets
- * a little more each time, because a destructor may allocate, too, and must not throw.
+ * a little more each time, because a destructor may allocate, too, and must not throw. (The first exception can come
+ * from one, if it does not unwind: then the process ends. The interpreter's own values have no such destructors.)
  */
 bool may_allocate(allowance &a, size_t n_bytes)
 {
@@ -254,8 +262,8 @@ void give_back(std::unique_ptr<own_stack> stack)
 {
     hth_module_guard guard(&spare_lock);
 
-    if (!spare)
-        spare = std::move(stack);
+    if (!spare || spare->n_bytes() < stack->n_bytes())
+        spare.swap(stack);
 }
 
 int run_on(const own_stack &stack, bounded_call &bounded)
@@ -302,6 +310,11 @@ void hth_run_bounded(const hth_bounds &bounds, const std::function<void()> &call
     give_back(std::move(stack));
     if (bounded.thrown)
         std::rethrow_exception(bounded.thrown);
+}
+
+bool hth_bounds_are_met()
+{
+    return allowed && allowed->met != bound::none;
 }
 
 #endif

@@ -2,13 +2,17 @@
  * llama_bounds.h - run code of the engine within bounds of memory, stack and time
  *
  * A chat template is a program, and comes with a model from anywhere. The engine interprets it without any bound, and
- * offers no place to stop it. But the interpreter can do nothing at length without allocating: each value, each call
- * and each longer text is an allocation. So `operator new` of the engine's module keeps the bounds (llama_bounds.cpp):
+ * offers no place to stop it. But nearly all that takes the interpreter long allocates: each value, each call and each
+ * longer text. So `operator new` of the engine's module keeps the bounds (llama_bounds.cpp):
  *
  * - memory: bytes that the call holds at one time;
  * - stack: the call runs on a thread with a stack of its own, whose size is known. A template that recurses is stopped
  *   far above its end. The rest is for the destructors of nested values: values that fit the bound of memory fit it;
- * - time: processor time of that thread.
+ * - time: processor time of that thread. A search in a long text, or the comparison of values that share parts, can
+ *   take long without an allocation. Then the supervisor kills the worker, as one that hangs.
+ *
+ * Without these functions there are no bounds: under sanitizers, which have their own, on macOS, and with an engine of
+ * shared libraries (HTH_TEMPLATE_BOUNDS in CMakeLists.txt).
  *
  * C++, for the engine's files only.
  */
@@ -35,5 +39,8 @@ struct hth_bounds {
  * unbounded.
  */
 void hth_run_bounded(const hth_bounds &bounds, const std::function<void()> &call);
+
+/* Has the running call of this thread met a bound? What it found out since then is not to be remembered. */
+bool hth_bounds_are_met();
 
 #endif

@@ -28,6 +28,7 @@
 #include <llama.h>
 
 #include "engine/llama_bounds.h"
+#include "engine/llama_continued.h"
 #include "engine/llama_conversation.h"
 #include "engine/llama_guard.h"
 #include "engine/llama_plain_text.h"
@@ -52,7 +53,8 @@ constexpr size_t remembered_max = 8;
 constexpr hth_bounds bounds_of_reading{ (size_t)256 << 20, 5 };
 constexpr size_t rendered_bytes_max = (size_t)512 << 20; /* and, for each byte of the conversation: */
 constexpr size_t rendered_bytes_per_byte = 32;
-constexpr unsigned rendered_seconds_max = 60;
+constexpr unsigned rendered_seconds_max = 5; /* less than an event loop may stand still; and one for: */
+constexpr size_t rendered_bytes_per_second = (size_t)64 << 10;
 
 char *copied(const std::string &text)
 {
@@ -275,8 +277,8 @@ struct hth_llama_chat {
     llama_schemas::markup markup = llama_schemas::markup::none; /* of calls */
     bool has_calls = false;                                     /* known with the markup */
     std::set<std::string> reasoning;                            /* the texts around it; known with the markup */
-    std::string reasoning_begin, reasoning_end; /* as the engine writes them before a reply that goes on; likewise */
-    std::list<remembered> recent;               /* latest use first */
+    around_reasoning around;                                    /* of a reply that goes on; likewise */
+    std::list<remembered> recent;                               /* latest use first */
 };
 
 struct hth_llama_chat_reader {
@@ -324,39 +326,6 @@ bool source_has(const hth_llama_chat &chat, const char *text)
     return chat.source.find(text) != std::string::npos;
 }
 
-std::string trimmed(const std::string &text)
-{
-    size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
-
-    return begin == std::string::npos ? "" : text.substr(begin, end + 1 - begin);
-}
-
-/* What the engine writes around the reasoning of a reply that goes on. */
-void find_around_reasoning(hth_llama_chat &chat)
-{
-    static const std::string thought = "THOUGHT", said = "SAID";
-    common_chat_templates_inputs inputs;
-
-    inputs.messages.resize(2);
-    inputs.messages[0].role = "user";
-    inputs.messages[0].content = "x";
-    inputs.messages[1].role = "assistant";
-    inputs.messages[1].reasoning_content = thought;
-    inputs.messages[1].content = said;
-    inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
-    inputs.add_generation_prompt = false;
-
-    const common_chat_params params = common_chat_templates_apply(chat.templates.get(), inputs);
-    const std::string &text = params.generation_prompt;
-    const size_t begin = params.thinking_start_tag.empty() ? std::string::npos : text.find(params.thinking_start_tag);
-    const size_t middle = text.find(thought), end = text.rfind(said);
-
-    if (begin < middle && middle < end && end != std::string::npos) {
-        chat.reasoning_begin = text.substr(begin, middle - begin);
-        chat.reasoning_end = text.substr(middle + thought.size(), end - middle - thought.size());
-    }
-}
-
 /*
  * The markup of calls, seen from the names that the engine gives to the schemas of a tool. The texts around reasoning
  * come with it, and whether there are calls at all: if the engine finds no form of them, it makes no grammar.
@@ -374,11 +343,11 @@ llama_schemas::markup find_markup(hth_llama_chat &chat)
         const common_chat_params params = common_chat_templates_apply(chat.templates.get(), inputs);
 
         chat.has_calls = !params.grammar.empty();
-        chat.reasoning = { trimmed(params.thinking_start_tag) };
+        chat.reasoning = { hth_trimmed(params.thinking_start_tag) };
         for (const std::string &tag : params.thinking_end_tags)
-            chat.reasoning.insert(trimmed(tag));
+            chat.reasoning.insert(hth_trimmed(tag));
         if (chat.is_analysed)
-            find_around_reasoning(chat);
+            chat.around = hth_find_around_reasoning(chat.templates.get());
         if (!chat.has_calls || params.parser.find("\"tool-f-schema\"") != std::string::npos)
             return llama_schemas::markup::none;
     } catch (const std::bad_alloc &) {
@@ -394,50 +363,14 @@ llama_schemas::markup markup_of_calls(hth_llama_chat *chat)
 {
     hth_module_guard guard(&chat->lock);
 
-    if (!chat->knows_markup)
-        chat->markup = find_markup(*chat);
-    chat->knows_markup = true;
-    return chat->markup;
-}
-
-/* Cut the white space that the engine writes itself. */
-std::string without_space(std::string text, const std::string &before, const std::string &behind)
-{
-    if (text.compare(0, before.size(), before) == 0)
-        text.erase(0, before.size());
-    if (text.size() >= behind.size() && text.compare(text.size() - behind.size(), behind.size(), behind) == 0)
-        text.erase(text.size() - behind.size());
-    return text;
-}
-
-/*
- * The content of a reply that goes on may begin with its reasoning. The engine would write an empty block of reasoning
- * before that one.
- */
-void move_reasoning(const hth_llama_chat &chat, common_chat_templates_inputs &inputs)
-{
-    const std::string begin = trimmed(chat.reasoning_begin), end = trimmed(chat.reasoning_end);
-    common_chat_msg &message = inputs.messages.back();
-    const std::string text = message.content;
-    const size_t first = text.find_first_not_of(" \t\r\n");
-
-    if (begin.empty() || end.empty() || first == std::string::npos || !message.reasoning_content.empty() ||
-        text.compare(first, begin.size(), begin) != 0)
-        return;
-    const size_t from = first + begin.size(), to = text.find(end, from);
-    const std::string behind_begin = chat.reasoning_begin.substr(chat.reasoning_begin.find(begin) + begin.size());
-    const size_t at_end = chat.reasoning_end.find(end);
-
-    if (to == std::string::npos) {
-        inputs.continue_final_message = COMMON_CHAT_CONTINUATION_REASONING;
-        message.reasoning_content = without_space(text.substr(from), behind_begin, "");
-        message.content.clear();
-        return;
+    if (chat->knows_markup)
+        return chat->markup;
+    const llama_schemas::markup found = find_markup(*chat);
+    if (!hth_bounds_are_met()) {
+        chat->markup = found;
+        chat->knows_markup = true;
     }
-    inputs.continue_final_message = COMMON_CHAT_CONTINUATION_CONTENT;
-    message.reasoning_content =
-        without_space(text.substr(from, to - from), behind_begin, chat.reasoning_end.substr(0, at_end));
-    message.content = without_space(text.substr(to + end.size()), chat.reasoning_end.substr(at_end + end.size()), "");
+    return found;
 }
 
 /* Render the text, with the beginning of the reply, in a way that lets the engine read no schema. */
@@ -524,7 +457,7 @@ common_chat_params apply(hth_llama_chat *chat, const asked &given, const plain_t
     if (!may_remember && chat->is_analysed)
         text.prompt += beginning(*chat, given, params.prompt, plain);
     params.prompt.clear();
-    if (may_remember && params.generation_prompt == text.generation_prompt &&
+    if (may_remember && !hth_bounds_are_met() && params.generation_prompt == text.generation_prompt &&
         options.size() + params.parser.size() + params.grammar.size() < (size_t)1 << 20) {
         hth_module_guard guard(&chat->lock);
 
@@ -609,7 +542,8 @@ hth_bounds bounds_of(const hearth_conversation &conversation)
     }
     for (size_t i = 0; i < conversation.n_tools; i++)
         n_bytes += n_bytes_of(conversation.tools[i].description) + n_bytes_of(conversation.tools[i].parameters);
-    return { rendered_bytes_max + rendered_bytes_per_byte * n_bytes, rendered_seconds_max };
+    return { rendered_bytes_max + rendered_bytes_per_byte * n_bytes,
+             rendered_seconds_max + (unsigned)(n_bytes / rendered_bytes_per_second) };
 }
 
 /* Read the template, and let the engine try it. */
@@ -680,8 +614,8 @@ hearth_status hth_llama_chat_prompt(hth_llama_chat *chat, const hearth_conversat
 
             if (given.inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE &&
                 !given.inputs.messages.empty()) {
-                move_reasoning(*chat, given.inputs);
-                move_reasoning(*chat, given.told);
+                hth_move_reasoning(chat->around, given.inputs);
+                hth_move_reasoning(chat->around, given.told);
             }
             const common_chat_params params = prompt_of(chat, given, places);
 
