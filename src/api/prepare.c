@@ -33,6 +33,8 @@ static bool no_memory(hth_api_error *error)
 /* The field of the client that has the prompt. */
 static const char *prompt_field(const hth_api_request *request)
 {
+    if (request->kind == HTH_API_RESPONSES || request->kind == HTH_API_RESPONSES_TOKENS)
+        return "input";
     return request->is_chat ? "messages" : "prompt";
 }
 
@@ -111,6 +113,20 @@ static void note_dropped_reasoning(const hearth_conversation *conversation, cons
         }
         rest += strlen(sample);
     }
+}
+
+/* Note tools of which the prompt shows none: the template has no place for them. */
+static void note_dropped_tools(const hearth_conversation *conversation, const hearth_chat_prompt *chat,
+                               hth_api_notes *notes)
+{
+    size_t i = 0;
+
+    if (conversation->tool_choice == HEARTH_TOOL_NONE)
+        return;
+    while (i < conversation->n_tools && !strstr(chat->text, conversation->tools[i].name))
+        i++;
+    if (i > 0 && i == conversation->n_tools)
+        hth_api_note(notes, "tools");
 }
 
 /*
@@ -377,6 +393,7 @@ static bool make_conversation(hearth_model *model, const hth_api_request *reques
     if (!render(model, request, &prompt->chat, &prompt->notes, error))
         return false;
     note_dropped_reasoning(&request->conversation, prompt->chat, &prompt->notes);
+    note_dropped_tools(&request->conversation, prompt->chat, &prompt->notes);
     pieces[n_before].text = prompt->chat->text;
     pieces[n_before].chat = n_before > 0 ? prompt->chat : NULL;
     return read_pieces(model, request, &(hth_api_text_prompt){ .pieces = pieces, .n_pieces = n_before + 1 }, prompt,

@@ -70,6 +70,8 @@ const front_ends = [
   ['LM Studio and Jan', CHAT, { model: 'tiny', messages: hi, stream: true, max_tokens: -1, stop: '', frequency_penalty: 0, presence_penalty: 0, top_p: 0.95, ttl: 60, num_predict: -1 }, ['ttl', 'num_predict']],
   ["OpenAI's older functions", CHAT, { model: 'tools', messages: [...hi, { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } }, { role: 'function', name: 'f', content: 'x' }, ...hi], max_tokens: 3, functions: [weather.function], function_call: 'auto' }, ['messages[].function_call']],
   ['web search and code of a provider', CHAT, { model: 'tools', messages: hi, max_tokens: 3, tools: [weather, { type: 'web_search_preview' }, { type: 'code_interpreter', container: {} }], web_search_options: {} }, ['web_search_options', 'tools[].web_search_preview', 'tools[].code_interpreter']],
+  ['tools for a template that has no place for them', CHAT, { model: 'tiny', messages: hi, max_tokens: 3, tools: [weather] }, ['tools']],
+  ['a call that is demanded there', CHAT, { model: 'tiny', messages: hi, max_tokens: 3, tools: [weather], tool_choice: 'required' }, []],
   ['a voice', CHAT, { model: 'tiny', messages: hi, max_tokens: 3, modalities: ['text', 'audio'], audio: { voice: 'x', format: 'wav' } }, ['audio', 'modalities']],
   ['an evaluation harness', TEXT, { model: 'tiny', prompt: [[300, 301], [302]], max_tokens: 1, logprobs: 1, temperature: 0, seed: 1234, echo: false, stop: null, best_of: 1 }, []],
 ]
