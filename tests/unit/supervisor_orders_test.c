@@ -83,6 +83,7 @@ FIXTURE_TEST(a_worker_that_hangs_while_it_is_to_end_keeps_nobody_waiting)
 /* It has no requests to end and nothing to save, and its loop has not turned yet. */
 FIXTURE_TEST(a_worker_that_hangs_at_its_start_when_it_is_to_end_keeps_nobody_waiting)
 {
+    siginfo_t stopped;
     hearth_error err;
 
     f->options.hang_ms = 1000;
@@ -90,6 +91,8 @@ FIXTURE_TEST(a_worker_that_hangs_at_its_start_when_it_is_to_end_keeps_nobody_wai
     start(f);
     run_until(f, is_in(f, 0, HTH_WORKER_STARTING) && view(f, 0).pid > 0);
     send_signal(view(f, 0).pid, SIGSTOP);
+    /* Until it has stopped, SIGTERM would end it, because it has no handler yet. */
+    assert_int_equal(waitid(P_PID, (id_t)view(f, 0).pid, &stopped, WSTOPPED | WNOWAIT), 0);
     assert_int_equal(hth_supervisor_restart(f->supervisor, "m", &err), HEARTH_OK);
     run_until(f, view(f, 0).n_starts == 2);
     assert_string_equal(view(f, 0).last_death, "killed, since it did not end in time when asked to");
