@@ -9,11 +9,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     PATH_BYTES = 4096,
-    POLL_MS = 20,
     WAIT_MS = 10000, /* for another writer */
 };
 
@@ -29,20 +27,6 @@ static hearth_status find_folder(const char *path, char folder[PATH_BYTES], cons
     return HEARTH_OK;
 }
 
-/* 0, or -EWOULDBLOCK if it was held all the time. */
-static int lock_patiently(const hth_fs *fs, int fd)
-{
-    const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
-    int rc;
-
-    for (int waited_ms = 0; (rc = hth_fs_lock(fs, fd, HTH_FS_LOCK_TRY)) != 0; waited_ms += POLL_MS) {
-        if (rc != -EINTR && (rc != -EWOULDBLOCK || waited_ms >= WAIT_MS))
-            break;
-        (void)nanosleep(&pause, NULL); /* flock has no time limit */
-    }
-    return rc;
-}
-
 hearth_status hth_folder_lock(const hth_fs *fs, const char *path, int *fd_out, hearth_error *err)
 {
     char folder[PATH_BYTES];
@@ -55,7 +39,7 @@ hearth_status hth_folder_lock(const hth_fs *fs, const char *path, int *fd_out, h
     fd = hth_fs_open(fs, folder, HTH_FS_READ);
     if (fd < 0)
         return hth_fail_errno(err, -fd, "cannot open the folder of '%s'", path);
-    rc = lock_patiently(fs, fd);
+    rc = hth_fs_lock_within(fs, fd, HTH_FS_LOCK_TRY, WAIT_MS);
     if (rc != 0) {
         hth_fs_close(fs, fd);
         fd = -1;

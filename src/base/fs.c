@@ -18,6 +18,8 @@
 
 #include "base/os.h"
 
+enum { LOCK_POLL_MS = 10 };
+
 /* ---- the system's table ---- */
 
 /* A system call's result as a result of the table. */
@@ -422,6 +424,19 @@ int hth_fs_lock(const hth_fs *fs, int fd, hth_fs_lock_mode mode)
     do
         result = fs->lock(fs->context, fd, mode);
     while (result == -EINTR);
+    return result;
+}
+
+int hth_fs_lock_within(const hth_fs *fs, int fd, hth_fs_lock_mode mode, uint32_t wait_ms)
+{
+    const struct timespec pause = { .tv_nsec = LOCK_POLL_MS * 1000000L };
+    uint32_t waited_ms = 0;
+    int result;
+
+    while ((result = hth_fs_lock(fs, fd, mode)) == -EWOULDBLOCK && waited_ms < wait_ms) {
+        (void)nanosleep(&pause, NULL); /* flock has no time limit */
+        waited_ms += LOCK_POLL_MS;
+    }
     return result;
 }
 

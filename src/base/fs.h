@@ -99,6 +99,8 @@ int hth_fs_list(const hth_fs *fs, const char *path, hth_fs_visit_fn visit, void 
 int hth_fs_free_bytes(const hth_fs *fs, const char *path, uint64_t *out);
 /* Lock a whole open file for this descriptor, until the descriptor is closed or the process ends. */
 int hth_fs_lock(const hth_fs *fs, int fd, hth_fs_lock_mode mode);
+/* The same with HTH_FS_LOCK_TRY or HTH_FS_LOCK_PROBE; -EWOULDBLOCK if somebody held it for wait_ms. */
+int hth_fs_lock_within(const hth_fs *fs, int fd, hth_fs_lock_mode mode, uint32_t wait_ms);
 void hth_fs_step(const hth_fs *fs, const char *label);
 
 #endif

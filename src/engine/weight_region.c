@@ -47,10 +47,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/fs.h"
 #include "base/gguf_name.h"
 #include "base/hash.h"
 #include "base/os.h"
@@ -73,7 +73,6 @@ enum {
     AT_PATH = 128,
     NAME_DIGITS = 32,
     WAIT_MS = 30000, /* for another process that fills the region, and for the folder's lock */
-    POLL_MS = 10,
     OWN_MODE = 0600,
     SHARED_MODE = 0660, /* in a folder that its group may write to */
 };
@@ -197,16 +196,12 @@ out:
 /* ---- the folder ---- */
 
 /* A lock that another process holds is waited for. False with errno: EWOULDBLOCK if it was held all the time. */
-static bool lock_patiently(int fd, int mode)
+static bool lock_patiently(int fd, hth_fs_lock_mode mode)
 {
-    const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
+    const int result = hth_fs_lock_within(hth_fs_system(), fd, mode, WAIT_MS);
 
-    for (int waited_ms = 0; flock(fd, mode | LOCK_NB) != 0; waited_ms += POLL_MS) {
-        if (errno != EINTR && (errno != EWOULDBLOCK || waited_ms >= WAIT_MS))
-            return false;
-        (void)nanosleep(&pause, NULL); /* flock has no time limit */
-    }
-    return true;
+    errno = -result;
+    return result == 0;
 }
 
 /* Say that a lock could not be had. doing: "examining", "filling". */
@@ -564,11 +559,11 @@ static hearth_status await_filling(hth_weight_region *region, const char *folder
     if (fd < 0)
         return errno == ENOENT ? HEARTH_OK : hth_fail_errno(err, errno, "cannot open '%s'", region->filling_path);
     unlock(region->folder_fd);
-    problem = lock_patiently(fd, LOCK_SH) ? 0 : errno;
+    problem = lock_patiently(fd, HTH_FS_LOCK_PROBE) ? 0 : errno;
     (void)close(fd);
     if (problem)
         return fail_lock(err, problem, "filling", region->path);
-    return lock_patiently(region->folder_fd, LOCK_EX) ? HEARTH_OK : fail_lock(err, errno, "examining", folder);
+    return lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY) ? HEARTH_OK : fail_lock(err, errno, "examining", folder);
 }
 
 /* Under the folder's lock, which it gives up and takes again while it waits. */
@@ -605,7 +600,7 @@ static int leave(hth_weight_region *region, bool may_keep)
 
     if (region->fd < 0)
         return 0;
-    if (lock_patiently(region->folder_fd, LOCK_EX)) {
+    if (lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY)) {
         problem = 0;
         if ((!may_keep || flock(region->fd, LOCK_EX | LOCK_NB) == 0) && has_name(region->fd, path) &&
             !(may_keep && region->keep && region->is_filled) && unlink(path) != 0)
@@ -642,7 +637,7 @@ hearth_status hth_weight_region_open(const hth_weight_region_key *key, hth_weigh
     for (bool again = false;; again = true) {
         int problem;
 
-        if (!lock_patiently(region->folder_fd, LOCK_EX)) {
+        if (!lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY)) {
             status = fail_lock(err, errno, "examining", key->folder);
             goto out;
         }
@@ -702,7 +697,7 @@ static hearth_status make_visible(hth_weight_region *region, const uint8_t layou
     memcpy(region->map, header, HEADER_BYTES);
     if (mprotect(region->map, region->map_bytes, PROT_READ) != 0)
         return hth_fail_errno(err, errno, "cannot protect the weights of '%s'", region->model_path);
-    if (!lock_patiently(region->folder_fd, LOCK_EX))
+    if (!lock_patiently(region->folder_fd, HTH_FS_LOCK_TRY))
         return fail_lock(err, errno, "examining the folder of", region->path);
     if (!has_name(region->fd, region->filling_path) || rename(region->filling_path, region->path) != 0)
         status = hth_fail_errno(err, errno, "cannot publish '%s'", region->path);
