@@ -4,10 +4,12 @@
 #include "support/support.h"
 
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,6 +69,19 @@ uint64_t hth_test_number(const char *name, uint64_t fallback)
     const char *text = getenv(name);
 
     return text && *text ? strtoull(text, NULL, 10) : fallback;
+}
+
+uint64_t hth_test_limit_file_size(uint64_t n_bytes)
+{
+    struct rlimit limit;
+    uint64_t before;
+
+    (void)signal(SIGXFSZ, SIG_IGN); /* as every process of Hearth does */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    before = limit.rlim_cur;
+    limit.rlim_cur = (rlim_t)n_bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    return before;
 }
 
 uint64_t hth_test_seed(void)

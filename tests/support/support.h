@@ -23,6 +23,12 @@ int hth_test_memory_file(void);
 /* The text of a file below 1 MiB, released with free; NULL where it is not there or empty. */
 char *hth_test_text(const char *path);
 
+/*
+ * Limit the size of files that this process writes, in bytes; writes beyond fail, without a signal. Returns the limit
+ * before.
+ */
+uint64_t hth_test_limit_file_size(uint64_t n_bytes);
+
 /* The seed of this run: $HTH_SEED, else a new one; printed, so that a failure can be replayed. */
 uint64_t hth_test_seed(void);
 

@@ -1,8 +1,6 @@
 /*
  * file_tier_failures_test.c - a file tier whose calls fail, each in turn, and one that many use at once
  */
-#include <sys/resource.h>
-
 #include "support/file_tier_scene.h"
 
 /* ---- every call fails in turn ---- */
@@ -118,26 +116,15 @@ CLOSED(an_error_at_any_step_of_opening_is_a_status_or_no_matter)
 
 /* ---- a limit on file sizes ---- */
 
-static void limit_file_size(rlim_t n_bytes)
-{
-    struct rlimit limit;
-
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = n_bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 CLOSED(rows_beyond_the_limit_on_file_sizes_cost_no_other_row)
 {
     const size_t large = (size_t)5 << 20;
     test_row row = test_row_make(1, 0, large), small = test_row_make(2, 0, 100);
     hearth_error err = { .message = "" };
-    struct rlimit before;
     hth_file_tier_counts counts;
+    uint64_t before;
 
-    (void)signal(SIGXFSZ, SIG_IGN); /* as every process of Hearth does */
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    limit_file_size((rlim_t)large);
+    before = hth_test_limit_file_size(large);
     open_tier(f);
     assert_published(f, &small);
     f->step.fail_only = "open_unnamed"; /* counted, not failing */
@@ -145,7 +132,7 @@ CLOSED(rows_beyond_the_limit_on_file_sizes_cost_no_other_row)
     assert_int_equal(hth_file_tier_publish(f->tier, &row.meta, row.bytes, row.n_bytes, NULL, &err), HEARTH_IO);
     assert_non_null(strstr(err.message, "limit on file sizes (ulimit -f)"));
     assert_int_equal(atomic_load(&f->step.n_steps), 0);
-    limit_file_size(before.rlim_cur);
+    (void)hth_test_limit_file_size(before);
     hth_file_tier_counts_get(f->tier, &counts);
     assert_int_equal(counts.rows_evicted, 0);
     assert_reads_back(f, &small);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -555,32 +554,22 @@ FIXTURE_TEST(a_file_that_cannot_be_removed_stays_counted)
     test_row_free(&row);
 }
 
-static void limit_file_size(rlim_t n_bytes)
-{
-    struct rlimit limit;
-
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = n_bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
+static uint64_t file_size_before;
 
 static void let_transactions_fail(fixture *f)
 {
     (void)f;
-    (void)signal(SIGXFSZ, SIG_IGN);
-    limit_file_size(0); /* nothing can be written anywhere */
+    file_size_before = hth_test_limit_file_size(0); /* nothing can be written anywhere */
 }
 
 FIXTURE_TEST(a_publish_whose_announcement_fails_can_be_repeated_at_once)
 {
     test_row row = test_row_make(1, 0, IMAGE_BYTES);
-    struct rlimit before;
 
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     f->hook = let_transactions_fail;
     f->hook_at = "placed";
     assert_int_equal(publish(f->tier, &row, NULL), HEARTH_OK); /* the file is there */
-    limit_file_size(before.rlim_max);
+    (void)hth_test_limit_file_size(file_size_before);
     assert_int_equal(totals_of(f).rows, 0);
     assert_int_equal(unlink(path_of(f, &row.meta.id)), 0);
     assert_published(f, &row);
@@ -591,10 +580,8 @@ FIXTURE_TEST(a_publish_whose_announcement_fails_can_be_repeated_at_once)
 FIXTURE_TEST(a_device_too_full_for_the_index_costs_no_row_that_is_there)
 {
     test_row row = test_row_make(1, 0, IMAGE_BYTES), other = test_row_make(2, 0, IMAGE_BYTES);
-    struct rlimit before;
 
     assert_published(f, &row);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     let_transactions_fail(f);
     assert_int_not_equal(publish(f->tier, &other, NULL), HEARTH_OK);
     hth_file_tier_touch(f->tier, &row.meta.id, 1);
@@ -602,7 +589,7 @@ FIXTURE_TEST(a_device_too_full_for_the_index_costs_no_row_that_is_there)
     assert_true(reads_back(f->tier, &row.meta.id));
     assert_int_not_equal(hth_file_tier_evict_to(f->tier, 0, NULL, NULL), HEARTH_OK);
     assert_true(reads_back(f->tier, &row.meta.id));
-    limit_file_size(before.rlim_max);
+    (void)hth_test_limit_file_size(file_size_before);
     hth_file_tier_maintain(f->tier);
     hth_file_tier_settle(f->tier);
     assert_published(f, &other);
