@@ -67,8 +67,7 @@ static void read_inputs(hth_api_parse *parse, hth_api_embed *embed, const char *
     bool is_one = !json_is_array(value) || has_number(value);
     size_t n = is_one ? 1 : json_array_size(value);
     hearth_embed_input *inputs;
-    hth_api_text_prompt *mixed;
-    bool has_mixed = false;
+    hth_api_text_prompt *mixed = NULL;
 
     if (n > INPUTS_MAX) {
         hth_fields_fail(&parse->body, HTH_API_INVALID_VALUE, name, "has %zu inputs; at most %d are allowed", n,
@@ -76,21 +75,22 @@ static void read_inputs(hth_api_parse *parse, hth_api_embed *embed, const char *
         return;
     }
     inputs = hth_api_allocate_structs(parse, n, sizeof(*inputs));
-    mixed = hth_api_allocate(parse, n, sizeof(*mixed));
-    if (!inputs || !mixed || !value)
+    if (!inputs || !value)
         return;
     for (size_t i = 0; i < n && !hth_fields_failed(&parse->body); i++) {
         json_t *one = hth_api_prompt_value(parse, name, is_one ? value : json_array_get(value, i));
 
-        if (hth_api_prompt_is_mixed(one)) {
-            hth_api_parse_prompt(parse, name, one, /* mixed= */ true, &mixed[i]);
-            has_mixed = true;
-        } else {
+        if (!hth_api_prompt_is_mixed(one)) {
             read_input(parse, name, one, &inputs[i]);
+            continue;
         }
+        if (!mixed)
+            mixed = hth_api_allocate(parse, n, sizeof(*mixed));
+        if (mixed)
+            hth_api_parse_prompt(parse, name, one, /* mixed= */ true, &mixed[i]);
     }
     parse->request->prompts = mixed;
-    parse->request->n_prompts = has_mixed ? n : 0;
+    parse->request->n_prompts = mixed ? n : 0;
     embed->options.inputs = inputs;
     embed->options.n_inputs = n;
 }

@@ -13,15 +13,6 @@
 
 /* ---- models ---- */
 
-static json_t *texts_json(const char *const *texts, size_t n)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_string(texts[i]));
-    return list;
-}
-
 /* The kind of use of a model. A model without its own template was not made for conversations. */
 static const char *kind_of(const hearth_model_info *info)
 {
@@ -78,8 +69,8 @@ static json_t *model_json(const hth_api_listed_model *model)
     const char *id = shown_id(model);
     json_t *object =
         json_pack("{s:s, s:s, s:I, s:s, s:o, s:o}", "id", id, "object", "model", "created", model->created_s,
-                  "owned_by", "hearth", "aliases", texts_json(model->aliases, model->n_aliases), "tags",
-                  texts_json(model->tags, model->n_tags));
+                  "owned_by", "hearth", "aliases", hth_api_texts_json(model->aliases, model->n_aliases), "tags",
+                  hth_api_texts_json(model->tags, model->n_tags));
 
     if (strcmp(id, shown_name(model)) != 0)
         json_object_set_new(object, "root", json_string(shown_name(model)));
@@ -103,12 +94,13 @@ static json_t *second_json(const hth_api_listed_model *model)
     char type[sizeof(model->info->quant_type)];
 
     write_known_type(model->info, type);
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:[s], s:s, s:{s:s, s:s, s:s, s:[s], s:s, s:s}}", "name",
-        shown_id(model), "model", shown_id(model), "modified_at", "", "size", "", "digest", "", "type", "model",
-        "description", "", "tags", model->n_tags > 0 ? texts_json(model->tags, model->n_tags) : json_pack("[s]", ""),
-        "capabilities", makes_vectors ? "embedding" : "completion", "parameters", "", "details", "parent_model", "",
-        "format", "gguf", "family", family, "families", family, "parameter_size", "", "quantization_level", type);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:[s], s:s, s:{s:s, s:s, s:s, s:[s], s:s, s:s}}", "name",
+                     shown_id(model), "model", shown_id(model), "modified_at", "", "size", "", "digest", "", "type",
+                     "model", "description", "", "tags",
+                     model->n_tags > 0 ? hth_api_texts_json(model->tags, model->n_tags) : json_pack("[s]", ""),
+                     "capabilities", makes_vectors ? "embedding" : "completion", "parameters", "", "details",
+                     "parent_model", "", "format", "gguf", "family", family, "families", family, "parameter_size", "",
+                     "quantization_level", type);
 }
 
 void hth_api_models_write(const hth_api_listed_model *models, size_t n, hth_buffer *out)

@@ -13,7 +13,7 @@ static void set(json_t *settings, const char *name, json_t *value_take)
     json_object_set_new(settings, name, value_take);
 }
 
-static json_t *texts_json(const char *const *texts, size_t n)
+json_t *hth_api_texts_json(const char *const *texts, size_t n)
 {
     json_t *list = json_array();
 
@@ -42,7 +42,7 @@ static void set_chain(json_t *settings, const hearth_sampling *s)
     size_t n_breakers;
     const char *const *breakers = hth_sampling_dry_breakers(s, &n_breakers);
 
-    set(settings, "dry_sequence_breakers", texts_json(breakers, n_breakers));
+    set(settings, "dry_sequence_breakers", hth_api_texts_json(breakers, n_breakers));
     for (size_t i = 0; s->samplers ? i < s->n_samplers : i <= HEARTH_SAMPLER_ADAPTIVE_P; i++)
         json_array_append_new(samplers,
                               json_string(hearth_sampler_name(s->samplers ? s->samplers[i] : (hearth_sampler)i)));
@@ -112,7 +112,7 @@ json_t *hth_api_native_settings(const hearth_request *request, const hth_api_req
     set(settings, "n_probs", json_integer(request->n_top_logprobs));
     set(settings, "post_sampling_probs", json_boolean(request->logprobs_after_sampling));
     set(settings, "timings_per_token", json_boolean(asked && asked->wants_timings));
-    set(settings, "stop", texts_json(request->stop, request->n_stop));
+    set(settings, "stop", hth_api_texts_json(request->stop, request->n_stop));
     set(settings, "reasoning_format", json_string(!is_chat || asked->is_raw ? "none" : "deepseek"));
     if (!is_chat) { /* the engine alone knows the form of a conversation's reply */
         set(settings, "chat_format", json_string("Content-only"));
