@@ -79,6 +79,8 @@ void hth_os_memory_prefault(void *memory, size_t n_bytes);
 void hth_os_memory_discard(void *memory, size_t n_bytes);
 /* No huge pages for this mapping from now on: small pieces that are given back must not return as large ones. */
 void hth_os_memory_small_pages(void *memory, size_t n_bytes);
+/* The bytes that malloc gave, at least as many as were asked for. */
+size_t hth_os_allocated_bytes(void *allocated);
 
 /* ---- memory that outlives a process ---- */
 
@@ -96,9 +98,6 @@ int hth_os_memory_file_seal(int fd);
 int hth_os_memory_file_own(int fd);
 /* Allocate the pages of a range, so that writing to them through a mapping cannot fail. Their contents stay. */
 int hth_os_file_allocate(int fd, uint64_t offset, uint64_t n_bytes);
-
-/* The bytes that malloc gave, at least as many as were asked for. */
-size_t hth_os_allocated_bytes(void *allocated);
 /* Give the pages of a range back to the system; they read as zeros. */
 int hth_os_file_punch(int fd, uint64_t offset, uint64_t n_bytes);
 /* The first offset >= at outside of holes; UINT64_MAX: there is none. */

@@ -25,7 +25,7 @@ std::string without_space(std::string text, const std::string &before, const std
 
 std::string hth_trimmed(const std::string &text)
 {
-    size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n");
+    size_t begin = text.find_first_not_of(white), end = text.find_last_not_of(white);
 
     return begin == std::string::npos ? "" : text.substr(begin, end + 1 - begin);
 }

@@ -109,7 +109,8 @@ expect "the names" "$(value 'r.data.map((m) => [m.id, ...m.aliases].join("=")).j
   'Gr-e-1=Größe 1,model=模型,more/tiny,tiny,with-space-Q4=with space (Q4)'
 # Their families are known before they are loaded.
 ask 200 /api/tags
-expect "the families" "$(value '[...new Set(r.models.map((m) => m.details.family + m.details.families))].join()')" llamallama
+expect "the families" \
+  "$(value '[...new Set(r.models.map((m) => m.details.family + m.details.families))].join()')" llamallama
 for name in 'with space (Q4)' 'with space (Q4).gguf' with-space-Q4 '模型' 'Größe 1' more/tiny; do
   ask 200 /v1/chat/completions "$(chat "$name")"
   expect "the model of a reply" "$(value r.model)" "$name"
