@@ -114,7 +114,9 @@ void hth_api_parse_prompt(hth_api_parse *parse, const char *name, json_t *value,
         piece->tokens = hth_api_parse_tokens(parse, name, value);
         piece->n_tokens = json_array_size(value);
     } else {
-        hth_fields_wrong_type(&parse->body, name, "a text, an array of token ids, or an array of these", value);
+        hth_fields_wrong_type(&parse->body, name,
+                              "a text, an array of token ids, an object with prompt_string, or an array of these",
+                              value);
     }
     out->pieces = piece;
     out->n_pieces = 1;
