@@ -298,35 +298,38 @@ static bool read_pieces(hearth_model *model, const hth_api_request *request, con
     return join_pieces(model, request, from, &prompt->tokens, &prompt->n_tokens, error);
 }
 
-bool hth_api_prepare_inputs(hearth_model *model, const hth_api_request *request, hearth_embed_input **out,
+bool hth_api_prepare_inputs(hearth_model *model, const hth_api_request *request, hth_api_inputs *out,
                             hth_api_error *error)
 {
     const hearth_embed_request *options = &request->embed->options;
-    hearth_embed_input *inputs = calloc(options->n_inputs, sizeof(*inputs));
-    bool ok = inputs || no_memory(error);
+    hth_api_inputs inputs = {
+        .list = calloc(options->n_inputs, sizeof(*inputs.list)),
+        .joined = calloc(options->n_inputs, sizeof(*inputs.joined)),
+    };
+    bool ok = (inputs.list && inputs.joined) || no_memory(error);
 
     for (size_t i = 0; ok && i < options->n_inputs; i++) {
         hearth_token *tokens = NULL;
 
-        inputs[i] = options->inputs[i];
+        inputs.list[i] = options->inputs[i];
         if (i >= request->n_prompts || request->prompts[i].n_pieces == 0)
             continue;
-        ok = join_pieces(model, request, &request->prompts[i], &tokens, &inputs[i].n_tokens, error);
-        inputs[i].tokens = tokens;
+        ok = join_pieces(model, request, &request->prompts[i], &tokens, &inputs.list[i].n_tokens, error);
+        inputs.list[i].tokens = inputs.joined[inputs.n_joined++] = tokens;
     }
     if (ok)
         *out = inputs;
     else
-        hth_api_inputs_free(request, inputs);
+        hth_api_inputs_deinit(&inputs);
     return ok;
 }
 
-void hth_api_inputs_free(const hth_api_request *request, hearth_embed_input *inputs)
+void hth_api_inputs_deinit(hth_api_inputs *inputs)
 {
-    for (size_t i = 0; inputs && i < request->n_prompts; i++)
-        if (request->prompts[i].n_pieces > 0)
-            free((void *)inputs[i].tokens); /* a joined copy */
-    free(inputs);
+    for (size_t i = 0; i < inputs->n_joined; i++)
+        free(inputs->joined[i]);
+    free(inputs->joined);
+    free(inputs->list);
 }
 
 /* The tokens of a prompt and of its suffix, in the order that models for filling in were trained with. */

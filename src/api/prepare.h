@@ -29,13 +29,17 @@ bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64
                      hth_api_prepared *out, hth_api_error *error);
 void hth_api_prepared_deinit(hth_api_prepared *prepared); /* accepts zeros */
 
-/*
- * Inputs for embeddings: those of the request, [n_inputs], but with tokens in place of mixed texts and tokens. Release
- * *out with hth_api_inputs_free. False with error filled.
- */
-bool hth_api_prepare_inputs(hearth_model *model, const hth_api_request *request, hearth_embed_input **out,
+/* Inputs for embeddings: those of the request, [n_inputs], but with tokens in place of mixed texts and tokens. */
+typedef struct hth_api_inputs {
+    hearth_embed_input *list; /* [n_inputs] */
+    hearth_token **joined;    /* [n_joined], owned: the tokens of those that were mixed */
+    size_t n_joined;
+} hth_api_inputs;
+
+/* Fill *out. Release it with hth_api_inputs_deinit, also after the request is gone. False with error filled. */
+bool hth_api_prepare_inputs(hearth_model *model, const hth_api_request *request, hth_api_inputs *out,
                             hth_api_error *error);
-void hth_api_inputs_free(const hth_api_request *request, hearth_embed_input *inputs); /* accepts NULL */
+void hth_api_inputs_deinit(hth_api_inputs *inputs); /* accepts zeros */
 
 /* Render a conversation, of any length; the caller frees *out. False with error filled. */
 bool hth_api_render_prompt(hearth_model *model, const hth_api_request *request, const hearth_chat_prompt **out,

@@ -319,7 +319,7 @@ static bool embed(hth_task *task)
     };
     hearth_model_info info = { .struct_size = sizeof(info) };
     hearth_embed_request request;
-    hearth_embed_input *inputs;
+    hth_api_inputs inputs;
     hearth_error err;
     hearth_status status;
 
@@ -331,7 +331,7 @@ static bool embed(hth_task *task)
     if (!hth_task_join_salts(task) || !hth_api_embed_options(&info, task->request, &request, &task->error) ||
         !hth_api_prepare_inputs(task->model, task->request, &inputs, &task->error))
         return true;
-    request.inputs = inputs;
+    request.inputs = inputs.list;
     request.adapters = task->request->options.adapters;
     request.n_adapters = task->request->options.n_adapters;
     request.cache_salt = task->request->options.cache_salt;
@@ -339,7 +339,7 @@ static bool embed(hth_task *task)
     request.on_done = task->on_embedded;
     request.user_data = task->owner;
     status = hth_embed_submit(task->model, &request, &terms, NULL, &err);
-    hth_api_inputs_free(task->request, inputs);
+    hth_api_inputs_deinit(&inputs); /* the task may be gone already */
     if (status == HEARTH_OK)
         return false;
     hth_api_fail_status(&task->error, &err);
