@@ -557,8 +557,7 @@ hearth_status hth_cache_gc(hth_cache *cache, uint64_t *rows_out, hearth_error *e
 
         for (size_t j = 0; j < hth_file_tier_set_n_roots(cache->levels[i].files); j++) {
             uint64_t n = 0;
-            hearth_status status =
-                hth_file_tier_gc(roots[j], hth_file_tier_bytes_max(roots[j]), &n, first == HEARTH_OK ? err : NULL);
+            hearth_status status = hth_file_tier_gc(roots[j], UINT64_MAX, &n, first == HEARTH_OK ? err : NULL);
 
             n_rows += n;
             if (first == HEARTH_OK)

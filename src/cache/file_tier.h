@@ -193,6 +193,8 @@ const char *hth_file_tier_rows_directory(const hth_file_tier *tier);
 /* The folder of rows that failed their checks; borrowed. */
 const char *hth_file_tier_quarantine_directory(const hth_file_tier *tier);
 uint64_t hth_file_tier_bytes_max(const hth_file_tier *tier);
+/* What the quota leaves to the rows: the index counts, too. */
+uint64_t hth_file_tier_rows_bytes_max(const hth_file_tier *tier, const hth_index_totals *totals);
 /* Remove the temporary files of dead processes; adopt the rows that those processes linked. */
 void hth_file_tier_recover(hth_file_tier *tier);
 /*

@@ -13,6 +13,7 @@ enum {
     EVICT_ATTEMPTS = 8,
     EVICT_IDLE_ROUNDS = 2,  /* rounds in a row that remove nothing; a new pin causes one */
     GIVE_BACK_ATTEMPTS = 3, /* checks of the device, with an eviction between two of them */
+    INDEX_FREE_BYTES = 1 << 20,
 };
 
 /* Does a row stand on this one? */
@@ -124,13 +125,14 @@ hearth_status hth_file_tier_evict_to(hth_file_tier *tier, uint64_t bytes_max, ui
     return status;
 }
 
-static hearth_status over_quota(const hth_file_tier *tier, uint64_t bytes, size_t n_bytes, const char *why,
-                                hearth_error *err)
+/* bytes_max: hth_file_tier_rows_bytes_max */
+static hearth_status over_quota(const hth_file_tier *tier, uint64_t bytes, uint64_t bytes_max, size_t n_bytes,
+                                const char *why, hearth_error *err)
 {
     return hth_fail(err, HEARTH_FULL,
                     "a row of %zu bytes does not fit the cache in '%s', which holds %" PRIu64 " of at most %" PRIu64
-                    " bytes%s",
-                    n_bytes, tier->directory, bytes, tier->bytes_max, why);
+                    " bytes of rows%s",
+                    n_bytes, tier->directory, bytes, bytes_max, why);
 }
 
 /* Is the row's parent in the index? Rows from token 0, and rows whose parent was never kept, have none. */
@@ -176,38 +178,55 @@ static hearth_status evict_for(hth_file_tier *tier, const hth_row_meta *meta, ui
 
 /* ---- the quota ---- */
 
+/*
+ * The index counts for the quota beyond INDEX_FREE_BYTES, so that a small quota is one of rows, and with at most a
+ * quarter of the quota, because its file never becomes smaller, and half may be pinned: a cache whose quota was lowered
+ * would keep no row.
+ */
+uint64_t hth_file_tier_rows_bytes_max(const hth_file_tier *tier, const hth_index_totals *totals)
+{
+    uint64_t n_index = totals->index_bytes > INDEX_FREE_BYTES ? totals->index_bytes - INDEX_FREE_BYTES : 0;
+
+    if (tier->bytes_max == UINT64_MAX)
+        return UINT64_MAX;
+    return tier->bytes_max - (n_index < tier->bytes_max / 4 ? n_index : tier->bytes_max / 4);
+}
+
 /* *is_there_out: the row is there and needs no room. */
 static hearth_status make_room_in_quota(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes,
                                         bool *is_there_out, hearth_error *err)
 {
     hth_index_totals totals = { .rows = 0 };
     bool knows = hth_index_before_storing(tier->index, &meta->id, is_there_out, &totals, NULL) == HEARTH_OK;
+    uint64_t bytes_max = hth_file_tier_rows_bytes_max(tier, &totals);
     hearth_status status;
 
     if (knows && *is_there_out)
         return HEARTH_OK;
-    if (n_bytes > tier->bytes_max)
-        return over_quota(tier, atomic_load(&tier->bytes_known), n_bytes, "; raise the quota", err);
+    if (n_bytes > bytes_max)
+        return over_quota(tier, atomic_load(&tier->bytes_known), bytes_max, n_bytes, "; raise the quota", err);
     if (!knows) {
         uint64_t known = atomic_load(&tier->bytes_known);
 
-        return known > tier->bytes_max - n_bytes ? over_quota(tier, known, n_bytes, ", and its index is damaged", err)
-                                                 : HEARTH_OK;
+        return known > bytes_max - n_bytes
+                 ? over_quota(tier, known, bytes_max, n_bytes, ", and its index is damaged", err)
+                 : HEARTH_OK;
     }
-    if (totals.bytes <= tier->bytes_max - n_bytes)
+    if (totals.bytes <= bytes_max - n_bytes)
         return HEARTH_OK;
     if (!totals.complete)
-        return over_quota(tier, totals.bytes, n_bytes, ", and its index is still being made", err);
+        return over_quota(tier, totals.bytes, bytes_max, n_bytes, ", and its index is still being made", err);
     /* Another writer, here or in another process, may take the room that was made, so try again. */
-    for (int i = 0; i < EVICT_ATTEMPTS && totals.bytes > tier->bytes_max - n_bytes; i++) {
-        status = evict_for(tier, meta, tier->bytes_max - n_bytes, NULL, err);
+    for (int i = 0; i < EVICT_ATTEMPTS && totals.bytes > bytes_max - n_bytes; i++) {
+        status = evict_for(tier, meta, bytes_max - n_bytes, NULL, err);
         if (status != HEARTH_OK)
             return status;
         if (hth_index_totals_get(tier->index, &totals, err) != HEARTH_OK)
             return HEARTH_IO;
     }
     atomic_store(&tier->bytes_known, totals.bytes);
-    return totals.bytes <= tier->bytes_max - n_bytes ? HEARTH_OK : over_quota(tier, totals.bytes, n_bytes, "", err);
+    return totals.bytes <= bytes_max - n_bytes ? HEARTH_OK
+                                               : over_quota(tier, totals.bytes, bytes_max, n_bytes, "", err);
 }
 
 /* ---- the device ---- */

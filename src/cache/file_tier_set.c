@@ -393,6 +393,7 @@ hearth_status hth_file_tier_set_totals(hth_file_tier_set *set, hth_index_totals 
         }
         sum.rows += totals.rows;
         sum.bytes += totals.bytes;
+        sum.index_bytes += totals.index_bytes;
         for (size_t kind = 0; kind < HTH_ROW_KINDS; kind++)
             sum.rows_by_kind[kind] += totals.rows_by_kind[kind];
         sum.complete = sum.complete && totals.complete;
@@ -421,11 +422,13 @@ void hth_file_tier_set_counts_get(const hth_file_tier_set *set, hth_file_tier_co
 /* Does the row fit without eviction? */
 static bool has_room(const hth_file_tier_set *set, size_t i, uint64_t n_bytes)
 {
-    uint64_t bytes_max = hth_file_tier_bytes_max(set->roots[i]), free_bytes;
+    uint64_t bytes_max, free_bytes;
     hth_index_totals totals;
 
-    return n_bytes <= bytes_max && hth_index_totals_get(index_of(set, i), &totals, NULL) == HEARTH_OK &&
-           totals.bytes <= bytes_max - n_bytes &&
+    if (hth_index_totals_get(index_of(set, i), &totals, NULL) != HEARTH_OK)
+        return false;
+    bytes_max = hth_file_tier_rows_bytes_max(set->roots[i], &totals);
+    return n_bytes <= bytes_max && totals.bytes <= bytes_max - n_bytes &&
            hth_fs_free_bytes(hth_file_tier_fs(set->roots[i]), hth_file_tier_rows_directory(set->roots[i]),
                              &free_bytes) == 0 &&
            free_bytes >= n_bytes && free_bytes - n_bytes >= set->free_min[i];

@@ -37,7 +37,8 @@ typedef struct hth_index_totals {
     uint64_t rows;
     uint64_t bytes;
     uint64_t rows_by_kind[HTH_ROW_KINDS];
-    bool complete; /* false while the index is filled from the files: rows exist that it does not know */
+    uint64_t index_bytes; /* the index's own file, which keeps its largest size */
+    bool complete;        /* false while the index is filled from the files: rows exist that it does not know */
 } hth_index_totals;
 
 /*

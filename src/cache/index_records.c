@@ -183,11 +183,17 @@ int hth_index_totals_read(MDB_txn *txn, const hth_index_dbs *dbs, hth_index_tota
     MDB_val key = hth_index_value("totals", 6), value;
     const uint8_t *bytes;
     hth_index_state s;
+    MDB_envinfo info;
+    MDB_stat db;
     int rc = hth_index_state_get(txn, dbs, &s);
 
+    if (rc == 0)
+        rc = mdb_env_info(mdb_txn_env(txn), &info);
+    if (rc == 0)
+        rc = mdb_stat(txn, dbs->meta, &db);
     if (rc != 0)
         return rc;
-    *out = (hth_index_totals){ .complete = s.complete };
+    *out = (hth_index_totals){ .index_bytes = (info.me_last_pgno + 1) * db.ms_psize, .complete = s.complete };
     rc = mdb_get(txn, dbs->meta, &key, &value);
     if (rc == MDB_NOTFOUND)
         return 0;

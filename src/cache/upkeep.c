@@ -417,8 +417,14 @@ static void tidy(hth_file_tier *tier)
 
 hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)
 {
+    hth_index_totals totals;
+    uint64_t most = UINT64_MAX;
+
     tidy(tier);
-    return hth_file_tier_evict_to(tier, bytes_max, evicted_out, err);
+    if (hth_index_totals_get(hth_file_tier_index(tier), &totals, NULL) ==
+        HEARTH_OK) /* without it, nothing is evicted */
+        most = hth_file_tier_rows_bytes_max(tier, &totals);
+    return hth_file_tier_evict_to(tier, bytes_max < most ? bytes_max : most, evicted_out, err);
 }
 
 hearth_status hth_file_tier_set_gc(hth_file_tier_set *set, uint64_t bytes_max, uint64_t *evicted_out, hearth_error *err)

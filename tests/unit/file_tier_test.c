@@ -3,6 +3,10 @@
  */
 #include "support/file_tier_scene.h"
 
+#include <glob.h>
+
+#include "cache/upkeep.h"
+
 /* ---- publishing and reading ---- */
 
 OPEN(a_published_row_is_found_and_reads_back)
@@ -345,6 +349,63 @@ CLOSED(a_full_tier_evicts_the_least_recently_used_leaf)
     for (uint32_t i = 0; i < 4; i++)
         test_row_free(&rows[i]);
     test_row_free(&chain);
+}
+
+static uint64_t index_file_bytes(fixture *f)
+{
+    char pattern[9000];
+    struct stat st;
+    glob_t found;
+
+    (void)snprintf(pattern, sizeof(pattern), "%s/index/*/data.mdb", f->cache);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    assert_int_equal(stat(found.gl_pathv[0], &st), 0);
+    globfree(&found);
+    return (uint64_t)st.st_size;
+}
+
+/* Publish rows until one is evicted; returns the bytes of rows that are left. */
+static uint64_t fill(fixture *f, size_t image_bytes, uint32_t *next_chain)
+{
+    hth_file_tier_counts before, now;
+    hth_index_totals totals;
+
+    hth_file_tier_counts_get(f->tier, &before);
+    do {
+        test_row row = test_row_make((*next_chain)++, 0, image_bytes);
+
+        assert_published(f, &row);
+        test_row_free(&row);
+        hth_file_tier_counts_get(f->tier, &now);
+    } while (now.rows_evicted == before.rows_evicted);
+    assert_int_equal(hth_index_totals_get(hth_file_tier_index(f->tier), &totals, NULL), HEARTH_OK);
+    return totals.bytes;
+}
+
+CLOSED(the_index_counts_for_the_quota)
+{
+    enum { FREE_BYTES = 1 << 20, ROOM = 10 << 20, LESS_ROOM = 1 << 20, LAST_CHANGE = 128 << 10 /* after the look */ };
+    hth_file_tier_options options = options_of(f);
+    uint32_t next_chain = 0;
+    uint64_t n_rows_bytes;
+
+    options.bytes_max = ROOM;
+    assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
+    hth_file_tier_settle(f->tier);
+    n_rows_bytes = fill(f, 3000, &next_chain);
+    assert_true(index_file_bytes(f) > FREE_BYTES);
+    assert_in_range(n_rows_bytes + index_file_bytes(f), ROOM, ROOM + FREE_BYTES + LAST_CHANGE);
+
+    /* Its file does not shrink, so a lower quota keeps three quarters for rows. */
+    hth_file_tier_close(f->tier);
+    options.bytes_max = LESS_ROOM;
+    assert_int_equal(hth_file_tier_open(&options, &f->tier, NULL), HEARTH_OK);
+    hth_file_tier_settle(f->tier);
+    assert_true(index_file_bytes(f) > FREE_BYTES + LESS_ROOM / 4);
+    n_rows_bytes = fill(f, 300, &next_chain);
+    assert_in_range(n_rows_bytes, LESS_ROOM / 4 * 3 - 10000, LESS_ROOM / 4 * 3);
+    assert_int_equal(hth_file_tier_gc(f->tier, UINT64_MAX, NULL, NULL), HEARTH_OK);
 }
 
 CLOSED(a_row_larger_than_the_quota_is_refused_and_evicts_nothing)
