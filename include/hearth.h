@@ -341,8 +341,8 @@ typedef bool (*hearth_load_progress_fn)(float fraction, void *user_data);
  */
 typedef struct hearth_cache_policy {
     size_t struct_size;
-    int64_t min_tokens;            /* a shorter prefix is not saved at all; default 32 */
-    int64_t cold_min_tokens;       /* nor a shorter prompt; at least min_tokens; default 32 */
+    int64_t min_tokens;            /* a shorter prefix is not saved at all; default 8 */
+    int64_t cold_min_tokens;       /* nor a shorter prompt; at least min_tokens; 0 (default): min_tokens */
     int64_t cold_max_tokens;       /* nor a longer one; 0 (default): the context */
     int64_t continued_interval;    /* save a growing reply every so many tokens, and each full block; default 256 */
     int64_t boundary_trim_tokens;  /* leave out that many at the end of a prompt; default 0 */

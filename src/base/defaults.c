@@ -26,8 +26,7 @@ void hearth_cache_policy_init(hearth_cache_policy *policy, size_t struct_size)
 {
     const hearth_cache_policy defaults = {
         .struct_size = sizeof(defaults),
-        .min_tokens = 32,
-        .cold_min_tokens = 32,
+        .min_tokens = 8,
         .continued_interval = 256,
         .boundary_align_tokens = 256,
         .snapshot_interval = 1024,

@@ -8,20 +8,28 @@
 
 #include "cache/row.h"
 
-enum { MIN_TOKENS = 32, CONTINUED_INTERVAL = 256, BOUNDARY_ALIGN = 256, SNAPSHOT_INTERVAL = 1024 };
+hth_policy hth_policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
+{
+    const int64_t cold_min = given->cold_min_tokens ? given->cold_min_tokens : given->min_tokens;
+    /* A context smaller than the minimum keeps nothing; the policy stays valid. */
+    const int64_t most = n_ctx > cold_min ? n_ctx : cold_min;
+
+    return (hth_policy){
+        .min_tokens = given->min_tokens,
+        .cold_min_tokens = cold_min,
+        .cold_max_tokens = given->cold_max_tokens ? given->cold_max_tokens : most,
+        .continued_interval = given->continued_interval,
+        .boundary_trim_tokens = given->boundary_trim_tokens,
+        .boundary_align_tokens = given->boundary_align_tokens,
+        .snapshot_interval = given->snapshot_interval,
+    };
+}
 
 hth_policy hth_policy_default(uint32_t n_ctx)
 {
-    return (hth_policy){
-        .min_tokens = MIN_TOKENS,
-        .cold_min_tokens = MIN_TOKENS,
-        /* A context smaller than the minimum keeps nothing; the policy stays valid. */
-        .cold_max_tokens = n_ctx > MIN_TOKENS ? n_ctx : MIN_TOKENS,
-        .continued_interval = CONTINUED_INTERVAL,
-        .boundary_trim_tokens = 0,
-        .boundary_align_tokens = BOUNDARY_ALIGN,
-        .snapshot_interval = SNAPSHOT_INTERVAL,
-    };
+    const hearth_cache_policy defaults = hearth_cache_policy_default();
+
+    return hth_policy_of(&defaults, n_ctx);
 }
 
 int64_t hth_policy_trim_boundary(int64_t length, int64_t trim, int64_t align)

@@ -19,8 +19,11 @@ typedef struct hth_policy {
     int64_t snapshot_interval; /* for states that hold the latest token only: tokens between two saves; whole blocks */
 } hth_policy;
 
+/* The policy of a model with a context of n_ctx tokens; zeros that are defaults are filled in. Not validated. */
+hth_policy hth_policy_of(const hearth_cache_policy *given, uint32_t n_ctx);
 /*
- * The policy of Hearth: a row costs only itself, so nearly everything is worth keeping. n_ctx bounds cold_max_tokens.
+ * The policy of Hearth: a row costs only itself, so nearly everything is worth keeping. Fewer tokens than the minimum
+ * are evaluated about as fast as one token of a reply, because each evaluation reads all weights.
  */
 hth_policy hth_policy_default(uint32_t n_ctx);
 

@@ -88,14 +88,7 @@ static void check_names(const hth_serve_loader *l, const hth_serve_model *model,
 
 void hth_serve_model_finish(hth_serve_loader *l, hth_serve_model *model, const char *where)
 {
-    const hearth_cache_policy *given = &model->setup.policy;
-    const hth_policy policy = { given->min_tokens,
-                                given->cold_min_tokens,
-                                given->cold_max_tokens ? given->cold_max_tokens : INT32_MAX,
-                                given->continued_interval,
-                                given->boundary_trim_tokens,
-                                given->boundary_align_tokens,
-                                given->snapshot_interval };
+    const hth_policy policy = hth_policy_of(&model->setup.policy, INT32_MAX);
     hth_strategy strategy;
     hearth_error err;
 

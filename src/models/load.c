@@ -42,15 +42,7 @@ static hth_policy policy_of(const hearth_cache_policy *given, uint32_t n_ctx)
 
     if (!given || hth_struct_read(&policy, sizeof(policy), given, "hearth_cache_policy", NULL) != HEARTH_OK)
         return hth_policy_default(n_ctx); /* check_policy has refused a bad one */
-    return (hth_policy){
-        .min_tokens = policy.min_tokens,
-        .cold_min_tokens = policy.cold_min_tokens,
-        .cold_max_tokens = policy.cold_max_tokens ? policy.cold_max_tokens : hth_policy_default(n_ctx).cold_max_tokens,
-        .continued_interval = policy.continued_interval,
-        .boundary_trim_tokens = policy.boundary_trim_tokens,
-        .boundary_align_tokens = policy.boundary_align_tokens,
-        .snapshot_interval = policy.snapshot_interval,
-    };
+    return hth_policy_of(&policy, n_ctx);
 }
 
 static hearth_status check_policy(const hearth_cache_policy *given, hearth_error *err)

@@ -90,7 +90,7 @@ export const matches = (schema, value) => {
 export const busySlots = async (model) =>
   (await json(`/slots?model=${encodeURIComponent(model)}`)).filter((slot) => slot.is_processing).length
 
-// Different prompts, long enough for the cache (32 tokens and more).
+// Different prompts, long enough for the cache.
 export const longText = (name) =>
   `This is the ${name} of the fox who lived by the old river. Every morning he went over the hill to look for bread, and ` +
   'every evening he sang about the rain, the stones and the birds, until the light was gone. Tell me more about him.'

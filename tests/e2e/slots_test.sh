@@ -128,6 +128,25 @@ ask
 [ "$(number cache_n)" -gt 256 ] || fail "the request after a restore was cold: $(cat "$work/answer")"
 expect "the reply after a restore" "$(text_of)" "$reply"
 
+# ---- a slot whose prompt is much shorter than a block ----
+
+short='{"prompt":"the cat is here now on the mat","n_predict":6,"temperature":0,"seed":1,"ignore_eos":true}'
+post /completion "$short"
+[ "$(number cache_n)" -lt 3 ] || fail "a short prompt is known before it was asked: $(cat "$work/answer")"
+short_tokens=$(number tokens_cached)
+[ "$short_tokens" -lt 32 ] || fail "the prompt is not short: $(cat "$work/answer")"
+post /completion "$short"
+expect "computed tokens of a short prompt that is known" "$(number prompt_n)" 0
+post '/slots/0?action=save' '{"filename":"short.bin"}'
+expect "the tokens saved of a short slot" "$(number n_saved)" "$short_tokens"
+post '/slots/0?action=erase' '{}'
+expect "the tokens erased of a short slot" "$(number n_erased)" "$short_tokens"
+post /completion "$short"
+[ "$(number cache_n)" -lt 3 ] || fail "a short prompt is known after it was erased: $(cat "$work/answer")"
+post '/slots/0?action=restore' '{"filename":"short.bin"}'
+expect "the tokens restored of a short slot" "$(number n_restored)" "$short_tokens"
+ask # slot 0 has the long text again
+
 # ---- a slot of the client's choice; what two slots begin with stays ----
 
 printf '{"prompt":"%s","n_predict":12,"temperature":0,"seed":1,"ignore_eos":true,"id_slot":1}' "$text" >"$work/chosen"

@@ -83,7 +83,7 @@ static void tear_down(fixture *f)
 /* One of few prompts, so that tenants and turns meet: they part at few positions. */
 static size_t draw_prompt(fixture *f, hearth_token tokens[TOKENS_MAX])
 {
-    static const size_t lengths[] = { 20, 40, 90, 255, 256, 300, 420, 512, 640 };
+    static const size_t lengths[] = { 6, 20, 40, 90, 255, 256, 300, 420, 512, 640 };
     size_t n = lengths[hth_test_random(&f->seed, sizeof(lengths) / sizeof(lengths[0]))];
     size_t parts_at = hth_test_random(&f->seed, 4) * 150;
 

@@ -297,7 +297,7 @@ FIXTURE_TEST(a_prompt_without_its_logits_is_evaluated_from_its_last_boundary)
 
 FIXTURE_TEST(a_prompt_that_is_too_short_to_be_kept_restores_no_row_of_prompt_and_reply)
 {
-    char *prompt = hth_test_prompt(21, 0);
+    char *prompt = hth_test_prompt(6, 0);
     hearth_request request = hth_test_greedy(prompt, 20);
     const hearth_result *results[2];
 
@@ -311,7 +311,7 @@ FIXTURE_TEST(a_prompt_that_is_too_short_to_be_kept_restores_no_row_of_prompt_and
         assert_int_equal(hth_test_n_files(f->directory, "-logits.kvc"), 0);
         open_again(f);
     }
-    assert_int_equal(results[0]->stats->prompt_tokens, 22);
+    assert_int_equal(results[0]->stats->prompt_tokens, 7);
     assert_int_equal(results[0]->stats->miss, HEARTH_MISS_BELOW_POLICY);
     assert_int_equal(results[1]->stats->miss, HEARTH_MISS_NO_LOGITS);
     assert_int_equal(results[1]->stats->hit, HEARTH_HIT_NONE);

@@ -252,7 +252,7 @@ VECTOR_TEST(a_configuration_is_refused_for_the_same_key_as_the_references)
 
 TEST(our_defaults_are_valid_for_every_context_size)
 {
-    static const uint32_t sizes[] = { 0, 1, 31, 32, 33, 256, 8192, 131072, UINT32_MAX };
+    static const uint32_t sizes[] = { 0, 1, 7, 8, 9, 256, 8192, 131072, UINT32_MAX };
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         hth_policy policy = hth_policy_default(sizes[i]);
@@ -270,8 +270,8 @@ TEST(our_defaults_save_every_full_block_of_any_prompt_that_fits)
     assert_int_equal(hth_policy_cold_save(1023, &policy), 768);
     assert_int_equal(hth_policy_cold_save(8192, &policy), 8192);
     assert_int_equal(hth_policy_cold_save(8193, &policy), 0);
-    assert_false(hth_policy_should_save_finish(31, &policy));
-    assert_true(hth_policy_should_save_finish(32, &policy));
+    assert_false(hth_policy_should_save_finish(7, &policy));
+    assert_true(hth_policy_should_save_finish(8, &policy));
     assert_false(hth_policy_should_save_continued(511, 256, &policy));
     assert_true(hth_policy_should_save_continued(512, 256, &policy));
 }

@@ -331,7 +331,7 @@ FIXTURE_TEST(a_row_that_the_engine_refused_was_damaged)
 
 FIXTURE_TEST(what_the_policy_does_not_keep_is_said_to_be_so)
 {
-    assert_answer(ask(f, 20), HEARTH_MISS_BELOW_POLICY, 0);
+    assert_answer(ask(f, 7), HEARTH_MISS_BELOW_POLICY, 0);
     f->policy.cold_max_tokens = 500;
     assert_answer(ask(f, 600), HEARTH_MISS_BELOW_POLICY, 0);
     assert_answer(ask(f, 500), HEARTH_MISS_NEVER_SEEN, 0);
