@@ -178,14 +178,31 @@ void hth_api_props_write(hearth_model *model, const hearth_model_info *info, con
     hth_buffer_add_json_take(out, props);
 }
 
-void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out)
+static json_t *slot_json(const hearth_model_info *info, uint32_t i, const hth_api_slot *slot, bool is_drafting)
 {
-    json_t *slots = json_array();
+    json_t *json = json_pack("{s:I, s:I, s:b, s:b}", "id", (json_int_t)i, "n_ctx", (json_int_t)info->n_ctx,
+                             "speculative", is_drafting, "is_processing", slot->is_processing);
+    json_t *next;
+
+    if (slot->task == 0)
+        return json;
+    next = json_pack("[{s:b, s:b, s:I, s:I}]", "has_next_token", slot->has_next, "has_new_line", slot->has_new_line,
+                     "n_remain", (json_int_t)slot->n_remain, "n_decoded", (json_int_t)slot->n_decoded);
+    (void)json_object_update_new(json,
+                                 json_pack("{s:I, s:I, s:I, s:I, s:O*, s:o*}", "id_task", (json_int_t)slot->task,
+                                           "n_prompt_tokens", (json_int_t)slot->n_prompt, "n_prompt_tokens_processed",
+                                           (json_int_t)slot->n_read, "n_prompt_tokens_cache",
+                                           (json_int_t)slot->n_cached, "params", slot->params, "next_token", next));
+    return json;
+}
+
+void hth_api_slots_write(const hearth_model_info *info, const hth_api_slot *slots, bool is_drafting, hth_buffer *out)
+{
+    json_t *list = json_array();
 
     for (uint32_t i = 0; i < info->n_parallel; i++)
-        json_array_append_new(slots, json_pack("{s:I, s:I, s:b}", "id", (json_int_t)i, "n_ctx", (json_int_t)info->n_ctx,
-                                               "is_processing", i < info->n_running));
-    hth_buffer_add_json_take(out, slots);
+        json_array_append_new(list, slot_json(info, i, &slots[i], is_drafting));
+    hth_buffer_add_json_take(out, list);
 }
 
 int hth_api_health_write(const char *problem, hth_buffer *out)

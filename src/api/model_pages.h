@@ -38,7 +38,22 @@ void hth_api_model_write(const hth_api_listed_model *model, hth_buffer *out);
  */
 void hth_api_props_write(hearth_model *model, const hearth_model_info *info, const char *name, const char *file,
                          const hth_api_defaults *defaults, hth_buffer *out);
-void hth_api_slots_write(const hearth_model_info *info, hth_buffer *out);
+/* A number of GET /slots, and the request that has it, or had it last. */
+typedef struct hth_api_slot {
+    bool is_processing;
+    uint64_t task;  /* the number of the request; 0: none had this slot yet, and the rest is unset */
+    json_t *params; /* hth_api_native_numbers of the request; NULL: no memory */
+    uint32_t n_prompt;
+    uint32_t n_cached;  /* of n_prompt, as far as it is known */
+    uint32_t n_read;    /* of n_prompt, evaluated */
+    uint32_t n_decoded; /* tokens of the reply */
+    int64_t n_remain;   /* until the limit of its length; -1: it has none */
+    bool has_next;      /* the reply goes on */
+    bool has_new_line;  /* in the reply */
+} hth_api_slot;
+
+/* GET /slots: slots[info->n_parallel]. */
+void hth_api_slots_write(const hearth_model_info *info, const hth_api_slot *slots, bool is_drafting, hth_buffer *out);
 /* GET /health. problem NULL: the server is well (200); otherwise the reason why it is not (503). Returns the status. */
 int hth_api_health_write(const char *problem, hth_buffer *out);
 

@@ -38,15 +38,24 @@ static void set_numbers(json_t *settings, const hearth_sampling *s)
 
 static void set_chain(json_t *settings, const hearth_sampling *s)
 {
-    json_t *samplers = json_array(), *biases = json_array();
-    size_t n_breakers;
-    const char *const *breakers = hth_sampling_dry_breakers(s, &n_breakers);
+    json_t *samplers = json_array();
 
-    set(settings, "dry_sequence_breakers", hth_api_texts_json(breakers, n_breakers));
     for (size_t i = 0; s->samplers ? i < s->n_samplers : i <= HEARTH_SAMPLER_ADAPTIVE_P; i++)
         json_array_append_new(samplers,
                               json_string(hearth_sampler_name(s->samplers ? s->samplers[i] : (hearth_sampler)i)));
     set(settings, "samplers", samplers);
+}
+
+/* Texts and tokens of the client. */
+static void set_texts(json_t *settings, const hearth_request *request)
+{
+    const hearth_sampling *s = request->sampling;
+    json_t *biases = json_array();
+    size_t n_breakers;
+    const char *const *breakers = hth_sampling_dry_breakers(s, &n_breakers);
+
+    set(settings, "stop", hth_api_texts_json(request->stop, request->n_stop));
+    set(settings, "dry_sequence_breakers", hth_api_texts_json(breakers, n_breakers));
     for (size_t i = 0; i < s->n_logit_bias; i++) { /* JSON has no infinity */
         float bias = s->logit_bias[i].bias;
 
@@ -99,7 +108,7 @@ static void set_fixed(json_t *settings)
     set(settings, "reasoning_in_content", json_false());
 }
 
-json_t *hth_api_native_settings(const hearth_request *request, const hth_api_request *asked)
+json_t *hth_api_native_numbers(const hearth_request *request, const hth_api_request *asked)
 {
     const bool is_chat = asked && asked->is_chat;
     json_t *settings = json_object(), *adapters = json_array();
@@ -112,18 +121,25 @@ json_t *hth_api_native_settings(const hearth_request *request, const hth_api_req
     set(settings, "n_probs", json_integer(request->n_top_logprobs));
     set(settings, "post_sampling_probs", json_boolean(request->logprobs_after_sampling));
     set(settings, "timings_per_token", json_boolean(asked && asked->wants_timings));
-    set(settings, "stop", hth_api_texts_json(request->stop, request->n_stop));
     set(settings, "reasoning_format", json_string(!is_chat || asked->is_raw ? "none" : "deepseek"));
     if (!is_chat) { /* the engine alone knows the form of a conversation's reply */
         set(settings, "chat_format", json_string("Content-only"));
         set(settings, "generation_prompt", json_string(""));
     }
     set_chain(settings, request->sampling);
-    set_grammar(settings, request);
     set_fixed(settings);
     for (size_t i = 0; i < request->n_adapters; i++)
         json_array_append_new(adapters, json_pack("{s:I, s:f}", "id", (json_int_t)request->adapters[i].id, "scale",
                                                   (double)request->adapters[i].scale));
     set(settings, "lora", adapters);
+    return settings;
+}
+
+json_t *hth_api_native_settings(const hearth_request *request, const hth_api_request *asked)
+{
+    json_t *settings = hth_api_native_numbers(request, asked);
+
+    set_texts(settings, request);
+    set_grammar(settings, request);
     return settings;
 }

@@ -268,6 +268,11 @@ void hearth_model_unref(hearth_model *model)
 
 /* ---- its facts ---- */
 
+bool hth_model_drafts(const hearth_model *model)
+{
+    return model->draft_max > 0 && model->info.kind == HTH_MODEL_PLAIN;
+}
+
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out)
 {
     *out = model->info.advice;

@@ -81,6 +81,8 @@ hearth_status hth_model_tokenize(hearth_model *model, const char *text, size_t n
  */
 bool hth_model_fill_tokens(const hearth_model *model, hearth_token out[3]);
 
+/* Are the next tokens of a reply guessed, for requests that say nothing of it? Never changes. Any thread. */
+bool hth_model_drafts(const hearth_model *model);
 /* Copy the recommendations of the model's file for sampling. They never change. Any thread. */
 void hth_model_advice(const hearth_model *model, hth_sampling_advice *out);
 

@@ -226,6 +226,7 @@ static void json_summary(const hth_record *record, hth_line *line)
 {
     const hth_frame_figures *figures = &record->summary.figures;
 
+    hth_line_json_ms(line, "prepare_ms", figures->prepare_ms);
     hth_line_json_ms(line, "queue_ms", figures->queue_ms);
     hth_line_json_ms(line, "restore_ms", figures->restore_ms);
     hth_line_json_ms(line, "prefill_ms", figures->prefill_ms);

@@ -15,7 +15,7 @@ enum {
     CACHED_BYTES = 8,
     WORK_BYTES = 4,
     FIGURE_NUMBERS = 10,
-    FIGURES_BYTES = 4 * FIGURE_NUMBERS + 8 * 5,
+    FIGURES_BYTES = 4 * FIGURE_NUMBERS + 8 * 6,
     END_BYTES = 4 * 2 + FIGURES_BYTES,
     OUTCOME_BYTES = 4 * 4 + FIGURES_BYTES + HTH_FRAME_KEY_BYTES,
     TOKEN_BYTES = 4,
@@ -168,8 +168,8 @@ static void put_figures(uint8_t *at, const hth_frame_figures *figures)
                                  figures->n_draft_accepted_tokens,
                                  figures->left_at,
                                  figures->slot };
-    const double times[] = { figures->queue_ms, figures->restore_ms, figures->prefill_ms, figures->ttft_ms,
-                             figures->decode_ms };
+    const double times[] = { figures->prepare_ms, figures->queue_ms, figures->restore_ms,
+                             figures->prefill_ms, figures->ttft_ms,  figures->decode_ms };
 
     static_assert(sizeof(numbers) + sizeof(times) == FIGURES_BYTES, "all figures are told");
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++, at += 4)
@@ -193,11 +193,12 @@ static hth_frame_figures get_figures(const uint8_t *at)
         .n_draft_accepted_tokens = hth_get_u32(at + 28),
         .left_at = hth_get_u32(at + 32),
         .slot = hth_get_u32(at + 36),
-        .queue_ms = hth_get_f64(times),
-        .restore_ms = hth_get_f64(times + 8),
-        .prefill_ms = hth_get_f64(times + 16),
-        .ttft_ms = hth_get_f64(times + 24),
-        .decode_ms = hth_get_f64(times + 32),
+        .prepare_ms = hth_get_f64(times),
+        .queue_ms = hth_get_f64(times + 8),
+        .restore_ms = hth_get_f64(times + 16),
+        .prefill_ms = hth_get_f64(times + 24),
+        .ttft_ms = hth_get_f64(times + 32),
+        .decode_ms = hth_get_f64(times + 40),
     };
 }
 

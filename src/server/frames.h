@@ -114,7 +114,8 @@ typedef struct hth_frame_figures {
     uint32_t n_draft_tokens;
     uint32_t n_draft_accepted_tokens;
     uint32_t left_at;
-    uint32_t slot; /* of the request; HTH_FRAME_NO_SLOT: it had none */
+    uint32_t slot;     /* of the request; HTH_FRAME_NO_SLOT: it had none */
+    double prepare_ms; /* reading the request, rendering and tokenizing its prompts, with the wait for a thread */
     double queue_ms;
     double restore_ms;
     double prefill_ms;

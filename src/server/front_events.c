@@ -25,13 +25,14 @@ static json_t *figures_json(const hth_frame_figures *figures)
     const bool has_hit = figures->hit != HTH_FRAME_NO_HIT, has_miss = figures->miss != HEARTH_MISS_NONE;
     const bool has_left = has_miss && figures->left_at > 0 && figures->left_at < figures->n_prompt_tokens;
 
-    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s*, s:s*, s:s*, s:o*, s:o*}", "prompt_tokens",
+    return json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s*, s:s*, s:s*, s:o*, s:o*}", "prompt_tokens",
                      (json_int_t)figures->n_prompt_tokens, "cached_tokens", (json_int_t)figures->n_cached_tokens,
                      "completion_tokens", (json_int_t)figures->n_reply_tokens, "first_token_ms",
-                     ms_json(figures->ttft_ms), "queue_ms", ms_json(figures->queue_ms), "restore_ms",
-                     ms_json(figures->restore_ms), "prefill_ms", ms_json(figures->prefill_ms), "decode_ms",
-                     ms_json(figures->decode_ms), "hit", has_hit ? hearth_hit_name((hearth_hit)figures->hit) : NULL,
-                     "tier", has_hit ? hearth_tier_name((hearth_tier)figures->tier) : NULL, "miss",
+                     ms_json(figures->ttft_ms), "prepare_ms", ms_json(figures->prepare_ms), "queue_ms",
+                     ms_json(figures->queue_ms), "restore_ms", ms_json(figures->restore_ms), "prefill_ms",
+                     ms_json(figures->prefill_ms), "decode_ms", ms_json(figures->decode_ms), "hit",
+                     has_hit ? hearth_hit_name((hearth_hit)figures->hit) : NULL, "tier",
+                     has_hit ? hearth_tier_name((hearth_tier)figures->tier) : NULL, "miss",
                      has_miss ? hearth_miss_name((hearth_miss)figures->miss) : NULL, "left_at",
                      has_left ? json_integer(figures->left_at) : NULL, "slot",
                      figures->slot != HTH_FRAME_NO_SLOT ? json_integer(figures->slot) : NULL);

@@ -165,6 +165,7 @@ static void job_free(hth_job *job)
     hth_jobs *jobs = job->jobs;
 
     assert(!job->exchange);
+    hth_job_keep_slot(job);
     DL_DELETE(jobs->list, job);
     jobs->n--;
     hth_task_deinit(&job->task);
@@ -216,6 +217,8 @@ void hth_jobs_free(hth_jobs *jobs)
     hth_message_queue_free(jobs->prepared);
     hth_memo_free(jobs->prompts);
     hth_slot_memory_free(jobs->slots);
+    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
+        hth_seen_slot_deinit(&jobs->seen_slots[i]);
     hth_buffer_deinit(&jobs->piece);
     hth_buffer_deinit(&jobs->wire);
     free(jobs->step.tokens);
@@ -232,6 +235,7 @@ static void settle(hth_job *job)
     const hth_api_error no_memory = { .kind = HTH_API_OVERLOADED, .message = "no memory for the reply" };
 
     job->is_preparing = false;
+    job->prepare_ms = (double)(hth_os_monotonic_ns() - job->started_ns) / 1e6;
     if (job->exchange && task->error.kind != HTH_API_NO_ERROR)
         hth_job_fail(job, &task->error);
     else if (job->exchange && task->kind == HTH_TASK_EMBED)
@@ -245,6 +249,8 @@ static void settle(hth_job *job)
     if (!job->exchange)
         hth_task_cancel(task);
     job->is_running = job->exchange != NULL;
+    if (job->is_running && task->has_slot)
+        job->number = ++job->jobs->n_numbered;
     for (uint32_t i = 0; i < task->n_parts; i++)
         hth_request_part_open(&task->parts[i]);
     free_if_over(job);
@@ -414,6 +420,7 @@ static hth_job *job_new(hth_jobs *jobs, hth_http_exchange *exchange, hth_task_ki
 
 static void start(hth_job *job)
 {
+    job->started_ns = hth_os_monotonic_ns();
     if (job->task.kind == HTH_TASK_SLOT || job->task.kind == HTH_TASK_PREFIXES || job->task.kind == HTH_TASK_ADAPTERS) {
         prepare_elsewhere(job, HTH_JOB_LANE_FILES);
         return;

@@ -3,12 +3,14 @@
  *
  *   worker_job.c        all jobs: their preparation, their beginning and their end
  *   worker_job_reply.c  one job: events into bytes, and bytes to its client
+ *   worker_job_slots.c  what runs under the number of each slot
  */
 #ifndef HTH_SERVER_WORKER_JOB_INSIDE_H
 #define HTH_SERVER_WORKER_JOB_INSIDE_H
 
 #include <stdatomic.h>
 
+#include "api/model_pages.h"
 #include "base/message_queue.h"
 #include "server/frames.h"
 #include "server/lane.h"
@@ -35,6 +37,8 @@ typedef struct hth_job_reply {
     bool has_cached;     /* n_cached is from the worker before: it stays */
     bool is_cached_told; /* the front has the CACHED frame */
     uint64_t read_ns;    /* when its first PREFILL event came; 0: none came */
+    uint32_t n_read;     /* tokens of its prompt in the context, as of the last PREFILL event */
+    bool has_new_line;
 } hth_job_reply;
 
 struct hth_job {
@@ -47,7 +51,10 @@ struct hth_job {
     bool is_waiting;   /* WAITING */
     bool is_preparing; /* PREPARING on another thread */
     bool is_running;   /* RUNNING */
+    uint64_t number;   /* of those that ran; 0: it never ran */
     uint64_t begun_ns;
+    uint64_t started_ns; /* the model takes requests */
+    double prepare_ms;
     uint64_t said_ns; /* time of the last write, or of the beginning */
     bool has_begun;   /* the chunked reply has begun */
     bool has_head;    /* the HEAD frame was written */
@@ -79,6 +86,13 @@ typedef struct hth_job_lane {
     hth_lane *lane;
 } hth_job_lane;
 
+/* What ran under a slot's number. */
+typedef struct hth_seen_slot {
+    hth_api_slot slot;
+    char *salt; /* owned; of the client's key; NULL: none */
+    bool is_private;
+} hth_seen_slot;
+
 struct hth_jobs {
     hth_jobs_options options;
     hearth_model *model; /* NULL: not loaded yet */
@@ -91,6 +105,8 @@ struct hth_jobs {
     bool ends_lingering;
     hth_memo *prompts;
     hth_slot_memory *slots;
+    uint64_t n_numbered;                            /* jobs that ran */
+    hth_seen_slot seen_slots[HTH_SLOT_NUMBERS_MAX]; /* the last job that ended, of each number */
     hth_job_lane lanes[HTH_JOB_LANES];
     hth_message_queue *prepared; /* has room for all */
     atomic_bool has_worked;      /* n_worked of a job has changed */
@@ -126,5 +142,11 @@ void hth_job_write_on(hth_job *job);
  * so that neither the client nor a proxy takes the connection for dead. The exchange may end.
  */
 void hth_job_say_idle(hth_job *job);
+
+/* ---- worker_job_slots.c ---- */
+
+/* A job with a slot is at its end: keep the facts about it. */
+void hth_job_keep_slot(const hth_job *job);
+void hth_seen_slot_deinit(hth_seen_slot *seen);
 
 #endif

@@ -90,6 +90,7 @@ static void add_embedded(hth_job *job)
         return;
     job->summary.figures.n_prompt_tokens = (uint32_t)embeddings->n_tokens_total; /* at most 4 Mi */
     job->summary.figures.n_cached_tokens = (uint32_t)embeddings->n_tokens_cached;
+    job->summary.figures.prepare_ms = fmax(job->prepare_ms - embeddings->queue_ms - embeddings->compute_ms, 0);
     job->summary.figures.queue_ms = embeddings->queue_ms;
     job->summary.figures.prefill_ms = embeddings->compute_ms;
 }
@@ -227,6 +228,12 @@ static bool has_left(const hth_job *job, const hth_reply_event *event)
     }
 }
 
+static void take_text(hth_job *job, uint32_t reply, const char *text, size_t n)
+{
+    job->replies[reply].has_new_line |= n > 0 && memchr(text, '\n', n);
+    hth_api_reply_text(job->task.reply, reply, text, n, &job->jobs->piece);
+}
+
 static void take_token(hth_job *job, const hth_reply_event *event)
 {
     hth_api_reply *reply = job->task.reply;
@@ -249,7 +256,7 @@ static void take_token(hth_job *job, const hth_reply_event *event)
     }
     hth_api_reply_token(reply, event->reply, &token, piece);
     if (token.n_bytes > 0)
-        hth_api_reply_text(reply, event->reply, token.text, token.n_bytes, piece);
+        take_text(job, event->reply, token.text, token.n_bytes);
 }
 
 /*
@@ -293,6 +300,7 @@ static void take_prefill(hth_job *job, const hth_reply_event *event)
     hth_job_reply *reply = &job->replies[event->reply];
     uint64_t now_ns = hth_os_monotonic_ns();
 
+    reply->n_read = event->n_done;
     if (reply->read_ns == 0)
         reply->read_ns = now_ns;
     job->jobs->step.has_begun |= hth_api_reply_prefill(job->task.reply, event->reply, event->n_done,
@@ -382,6 +390,7 @@ static void add_to_summary(hth_job *job, uint32_t reply, const hearth_result *re
     figures.n_draft_tokens = sum->n_draft_tokens;
     figures.n_draft_accepted_tokens = sum->n_draft_accepted_tokens;
     figures.slot = job->task.slot;
+    figures.prepare_ms = job->prepare_ms;
     *sum = figures;
     job->summary.finish = result->finish_reason;
 }
@@ -430,9 +439,7 @@ static void take_event(hth_job *job, const hth_reply_event *event)
         hth_api_reply_progress(reply, event->reply, HEARTH_PHASE_RESTORE, job->replies[event->reply].n_cached);
         break;
     case HTH_REPLY_EVENT_PREFILL: take_prefill(job, event); break;
-    case HTH_REPLY_EVENT_TEXT:
-        hth_api_reply_text(reply, event->reply, event->token.text, event->token.n_bytes, piece);
-        break;
+    case HTH_REPLY_EVENT_TEXT: take_text(job, event->reply, event->token.text, event->token.n_bytes); break;
     case HTH_REPLY_EVENT_TOKEN: take_token(job, event); break;
     case HTH_REPLY_EVENT_DONE:
         take_end(job, event);

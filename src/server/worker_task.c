@@ -112,8 +112,10 @@ static void add_text(hth_sha256 *sha, const char *text)
 bool hth_task_join_salts(hth_task *task)
 {
     uint8_t digest[HTH_SHA256_BYTES];
+    const char *own = task->request->options.cache_salt;
     hth_sha256 *sha;
 
+    task->has_own_salt = own && *own;
     if (!task->front_salt)
         return true;
     sha = hth_sha256_new();
@@ -124,7 +126,7 @@ bool hth_task_join_salts(hth_task *task)
         return false;
     }
     add_text(sha, task->front_salt);
-    add_text(sha, task->request->options.cache_salt);
+    add_text(sha, own);
     hth_sha256_peek(sha, digest);
     hth_sha256_free(sha);
     hth_hex_encode(digest, sizeof(digest), task->salt);

@@ -85,8 +85,9 @@ typedef struct hth_task {
     uint32_t n_replies;   /* in all */
     uint32_t n_submitted; /* of them, those whose DONE will come */
     bool has_slot;
-    uint32_t slot; /* its slot while it runs */
-    char *salt;    /* owned; from front_salt and the request's salt */
+    uint32_t slot;     /* its slot while it runs */
+    char *salt;        /* owned; from front_salt and the request's salt */
+    bool has_own_salt; /* the request has a salt, besides that of the key */
 } hth_task;
 
 /* Every submitted reply has ended. Event loop. */

@@ -41,7 +41,7 @@ heard "$work/events" '"model":"one","endpoint":"/v1/completions","stream":false'
 heard "$work/events" '"status":200,.*"cached_tokens":0,"completion_tokens":3,.*"hit":"none".*"miss":"never_seen"'
 chat one "$secret"
 heard "$work/events" '"status":200,.*"cached_tokens":300,"completion_tokens":3,.*"hit":"[a-z]*"'
-heard "$work/events" '"queue_ms":.*"restore_ms":.*"prefill_ms":.*"decode_ms":.*"slot":0'
+heard "$work/events" '"prepare_ms":[0-9.e-]*[1-9][0-9.e-]*,"queue_ms":.*"restore_ms":.*"prefill_ms":.*"decode_ms":.*"slot":0'
 for _ in $(seq 600); do # a writer thread counts the use
   ask 200 "$url/admin/prefixes?model=one" -H "$admin"
   grep -q '"uses":1' "$work/reply" && break; sleep 0.05

@@ -123,6 +123,7 @@ static hth_record record_of_chat(void)
                      .figures.tier = HEARTH_TIER_DISK,
                      .figures.miss = HEARTH_MISS_EVICTED,
                      .finish = HEARTH_FINISH_STOP,
+                     .figures.prepare_ms = 2.75,
                      .figures.queue_ms = 0.25,
                      .figures.restore_ms = 1.5,
                      .figures.prefill_ms = 12.125,
@@ -163,6 +164,7 @@ FIXTURE_TEST(a_request_is_one_line_of_json)
     assert_number(line, "bytes_out", 9000);
     assert_number(line, "duration_ms", 300.125);
     assert_number(line, "first_byte_ms", 21);
+    assert_number(line, "prepare_ms", 2.75);
     assert_number(line, "queue_ms", 0.25);
     assert_number(line, "restore_ms", 1.5);
     assert_number(line, "prefill_ms", 12.125);
@@ -332,7 +334,8 @@ FIXTURE_TEST(a_line_is_whole_and_bounded_whatever_is_in_it)
             UINT32_MAX;
         summary->figures.hit = summary->figures.tier = summary->figures.miss = summary->finish = record.n_resumed =
             UINT32_MAX;
-        summary->figures.queue_ms = summary->figures.restore_ms = summary->figures.prefill_ms = 1e15;
+        summary->figures.prepare_ms = summary->figures.queue_ms = summary->figures.restore_ms =
+            summary->figures.prefill_ms = 1e15;
         summary->figures.ttft_ms = summary->figures.decode_ms = record.duration_ms = record.first_byte_ms = 1e15;
         hth_server_log_request(log, &record);
         line = read_object(f);

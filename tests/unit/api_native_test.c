@@ -675,6 +675,7 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     };
     hth_buffer out = { .text = NULL };
     json_t *got;
+    hth_api_slot *slots;
 
     assert_int_equal(hearth_model_info_get(f->model, &info, NULL), HEARTH_OK);
     info.vocabulary_type = HEARTH_VOCABULARY_BPE;
@@ -733,9 +734,12 @@ STUB_TEST(a_model_is_described_by_models_props_slots_and_health)
     hth_api_props_write(f->model, &info, info.name, "tiny.gguf", NULL, &out);
     assert_non_null(strstr(hth_buffer_text(&out), "\"tiny.gguf\""));
     hth_buffer_clear(&out);
-    hth_api_slots_write(&info, &out);
+    slots = calloc(info.n_parallel, sizeof(*slots));
+    hth_api_slots_write(&info, slots, true, &out);
+    free(slots);
     got = hth_test_json(hth_buffer_text(&out));
     assert_int_equal(json_array_size(got), info.n_parallel);
+    assert_true(json_is_true(hth_test_at(got, "0.speculative")));
     hth_buffer_clear(&out);
     assert_int_equal(hth_api_health_write(NULL, &out), 200);
     assert_string_equal(hth_buffer_text(&out), "{\"status\":\"ok\"}");

@@ -339,6 +339,54 @@ TEST_WITH(hth_test_worker, worker, a_request_ends_when_its_client_goes_away, set
     }
 }
 
+static json_int_t number_of_slot(const hth_test_worker *worker, size_t i, const char *path)
+{
+    return json_integer_value(hth_test_at(json_array_get(get(worker, "/slots", 200), i), path));
+}
+
+TEST_WITH(hth_test_worker, worker, slots_show_what_runs_and_what_ran, set_up_slow, hth_test_worker_deinit)
+{
+    static const char running[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":3000,\"ignore_eos\":true,\"stream\":true,"
+                                  "\"id_slot\":1}";
+    static const char ended[] = "{\"prompt\":\"" PROMPT "\",\"n_predict\":4,\"ignore_eos\":true,\"temperature\":0.5,"
+                                "\"id_slot\":0,\"stop\":[\"a secret word\"]}";
+    json_t *slot = json_array_get(get(worker, "/slots", 200), 1);
+    uint64_t until = hth_os_monotonic_ns() + PATIENCE_MS * UINT64_C(1000000);
+    int fd = hth_test_worker_connect(worker);
+    hth_test_heard heard;
+
+    assert_null(json_object_get(slot, "id_task")); /* nothing has run there */
+    assert_true(json_is_false(json_object_get(slot, "speculative")));
+    hth_test_worker_send(fd, "POST", "/completion", "", running, strlen(running));
+    while (number_of_slot(worker, 1, "next_token.0.n_decoded") == 0)
+        assert_true(hth_os_monotonic_ns() < until);
+    slot = json_array_get(get(worker, "/slots", 200), 1);
+    assert_true(json_is_true(json_object_get(slot, "is_processing")));
+    assert_int_equal(json_integer_value(json_object_get(slot, "id_task")), 1);
+    assert_true(json_is_true(hth_test_at(slot, "next_token.0.has_next_token")));
+    assert_int_equal(json_integer_value(hth_test_at(slot, "next_token.0.n_decoded")) +
+                         json_integer_value(hth_test_at(slot, "next_token.0.n_remain")),
+                     3000);
+    assert_int_equal(json_integer_value(json_object_get(slot, "n_prompt_tokens")),
+                     json_integer_value(json_object_get(slot, "n_prompt_tokens_processed")));
+    assert_int_equal(json_integer_value(hth_test_at(slot, "params.n_predict")), 3000);
+    close(fd);
+    wait_until_idle(worker);
+
+    (void)post(worker, "/completion", ended, 200);
+    heard = hth_test_worker_ask(worker, "GET", "/slots", "", "", 0);
+    assert_null(strstr(hth_buffer_text(&heard.body), "secret"));
+    hth_test_heard_deinit(&heard);
+    slot = json_array_get(get(worker, "/slots", 200), 0);
+    assert_true(json_is_false(json_object_get(slot, "is_processing")));
+    assert_int_equal(json_integer_value(json_object_get(slot, "id_task")), 2);
+    assert_int_equal(json_integer_value(hth_test_at(slot, "next_token.0.n_decoded")), 4);
+    assert_int_equal(json_integer_value(hth_test_at(slot, "next_token.0.n_remain")), 0);
+    assert_true(json_is_false(hth_test_at(slot, "next_token.0.has_next_token")));
+    assert_true(json_integer_value(json_object_get(slot, "n_prompt_tokens_cache")) > 0);
+    assert_true(json_real_value(hth_test_at(slot, "params.temperature")) == 0.5);
+}
+
 /* How many tokens were generated, by the status page. */
 static uint64_t n_generated(const hth_status_page *page)
 {
