@@ -76,7 +76,7 @@ static json_t *trigger_json(const hearth_trigger *trigger)
     return json;
 }
 
-/* A conversation's grammar comes with its prompt, unless the client gave one. */
+/* The grammar of the rendered conversation, if it has one; otherwise the client's. */
 static void set_grammar(json_t *settings, const hearth_request *request)
 {
     const hearth_sampling *s = request->sampling;

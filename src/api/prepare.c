@@ -30,12 +30,17 @@ static bool no_memory(hth_api_error *error)
     return false;
 }
 
-/* The field of the client that has the prompt. */
+/* The field of the client that has the prompt, for errors. */
 static const char *prompt_field(const hth_api_request *request)
 {
-    if (request->kind == HTH_API_RESPONSES || request->kind == HTH_API_RESPONSES_TOKENS)
-        return "input";
-    return request->is_chat ? "messages" : "prompt";
+    switch (request->kind) {
+    case HTH_API_RESPONSES:
+    case HTH_API_RESPONSES_TOKENS:
+    case HTH_API_EMBEDDINGS:
+    case HTH_API_OLLAMA_EMBED: return "input";
+    case HTH_API_NATIVE_EMBEDDING: return "content";
+    default: return request->is_chat ? "messages" : "prompt";
+    }
 }
 
 /* Fill error from a prompt that has no tokens, or too many. */
@@ -69,8 +74,9 @@ static void name_bad_call(const hearth_conversation *conversation, hth_api_error
         }
 }
 
-static bool render_once(hearth_model *model, const hearth_conversation *conversation, const hearth_chat_prompt **out,
-                        hth_api_notes *notes, hth_api_error *error)
+/* field: the client's, for the error of a template that refuses the conversation. */
+static bool render_once(hearth_model *model, const hearth_conversation *conversation, const char *field,
+                        const hearth_chat_prompt **out, hth_api_notes *notes, hth_api_error *error)
 {
     hearth_error err;
 
@@ -80,7 +86,7 @@ static bool render_once(hearth_model *model, const hearth_conversation *conversa
         name_bad_call(conversation, error);
     /* A template that refuses a conversation gives the reason, and the client can change the conversation. */
     if (err.status == HEARTH_ENGINE)
-        hth_api_fail(error, HTH_API_INVALID_VALUE, "messages", "%s", err.message);
+        hth_api_fail(error, HTH_API_INVALID_VALUE, field, "%s", err.message);
     hth_api_fail_status(error, &err);
     return false;
 }
@@ -141,13 +147,13 @@ static bool render(hearth_model *model, const hth_api_request *request, const he
 
     if (conversation.n_tools == 0 || conversation.tool_choice == HEARTH_TOOL_NONE)
         conversation.json_schema = NULL;
-    if (!render_once(model, &conversation, out, notes, error))
+    if (!render_once(model, &conversation, prompt_field(request), out, notes, error))
         return false;
     if (conversation.json_schema == request->conversation.json_schema || !(*out)->can_think || conversation.no_thinking)
         return true;
     hearth_chat_prompt_free(*out); /* only the rendering shows that this model reasons here */
     *out = NULL;
-    return render_once(model, &request->conversation, out, notes, error);
+    return render_once(model, &request->conversation, prompt_field(request), out, notes, error);
 }
 
 /* A grammar of the rendering, for calls of tools, goes before one of the client. */

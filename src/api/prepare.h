@@ -1,8 +1,8 @@
 /*
  * prepare.h - makes requests of the library from a client's request and a model
  *
- * It renders the conversation through the model's template, joins the texts and tokens of a prompt, and combines the
- * stops, grammars and schemas of the template with those of the client.
+ * It renders the conversation through the model's template, joins the texts and tokens of a prompt, and lets the
+ * grammar of the rendering take the place of the client's.
  */
 #ifndef HTH_API_PREPARE_H
 #define HTH_API_PREPARE_H
@@ -21,8 +21,8 @@ typedef struct hth_api_prepared {
 
 /*
  * Fill *out. Release it with hth_api_prepared_deinit before request. seed is used when the client gave none; it should
- * differ for each request. Callbacks and timeouts are for the caller to set. Prompts are tokens (request.n_tokens); an
- * empty text gives none, and hearth_submit refuses it. False with error filled. Rendering and tokenizing may take
+ * differ for each request. Callbacks and timeouts are for the caller to set. Prompts are tokens (request.n_tokens); one
+ * without tokens, or with more than the context has room for, is refused. False with error filled. Rendering and tokenizing may take
  * milliseconds, unless memory (NULL: none) has the prompts. Any thread.
  */
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,

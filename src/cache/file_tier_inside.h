@@ -125,7 +125,7 @@ void hth_file_tier_bring_notes(hth_file_tier *tier);
 
 /* Evict until a row fits; a row that is there already fits. HEARTH_FULL when it cannot fit. */
 hearth_status hth_file_tier_make_room(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes, hearth_error *err);
-/* Evict for a row that the device refused although it reported room; false: nothing was evicted. */
+/* Evict for a row that the device refused although it reported room. False: nothing was evicted, or that failed. */
 bool hth_file_tier_make_room_again(hth_file_tier *tier, const hth_row_meta *meta, size_t n_bytes);
 /* Count a row again that we hold and whose file stays: as the file is now, with the known uses. */
 void hth_file_tier_put_back(hth_file_tier *tier, const hth_row_meta *known);

@@ -30,9 +30,9 @@ hth_policy hth_policy_default(uint32_t n_ctx);
 /* Leading tokens after trimming and aligning; 0 if too short. trim >= 0, align > 0 (asserted). */
 int64_t hth_policy_trim_boundary(int64_t length, int64_t trim, int64_t align);
 
-/* Is a prompt of that length saved before its reply, at least in part? */
+/* Is a prompt of that length saved, with its end? */
 bool hth_policy_should_save_prompt(int64_t length, const hth_policy *policy);
-/* Leading tokens to save of a prompt of that length; 0 for none. */
+/* How many leading tokens of it are saved block by block, while it is read; 0: none. */
 int64_t hth_policy_cold_save(int64_t length, const hth_policy *policy);
 bool hth_policy_should_save_continued(int64_t live, int64_t last_saved, const hth_policy *policy);
 bool hth_policy_should_save_finish(int64_t live, const hth_policy *policy);

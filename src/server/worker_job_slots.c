@@ -1,8 +1,8 @@
 /*
  * worker_job_slots.c - what runs under the number of each slot, for GET /slots
  *
- * A slot is a number of a request (slot_memory.h). A client sees the facts about requests of its own salt, without texts
- * and tokens; of others, only that they run.
+ * A slot is a number of a request (slot_memory.h). A client sees the facts, without texts and tokens, about requests
+ * under its key's salt that add no salt of their own; of all others, only that they run.
  */
 #include "server/worker_job_inside.h"
 
@@ -19,20 +19,22 @@ static hth_api_slot slot_of(const hth_job *job)
 {
     const hearth_request *request = &job->task.prepared.requests[0];
     const hth_job_reply *reply = &job->replies[0];
+    const bool is_running = job->n_ended < job->task.n_submitted;
     const uint32_t n_prompt = (uint32_t)request->n_tokens; /* at most the context */
     const uint32_t n_done = reply->n_tokens > 0 ? n_prompt : reply->n_read;
+    const uint32_t n_evaluated = n_done > reply->n_cached ? n_done - reply->n_cached : 0;
     const int64_t n_remain = (int64_t)request->n_predict - reply->n_tokens;
 
     return (hth_api_slot){
-        .is_processing = job->n_ended<job->task.n_submitted, .task = job->number,
-                                      .params = hth_api_native_numbers(request, job->task.request),
-                                      .n_prompt = n_prompt, .n_cached = reply->n_cached, .n_read = n_done>
-                                 reply->n_cached
-                           ? n_done - reply->n_cached
-                           : 0,
+        .is_processing = is_running,
+        .task = job->number,
+        .params = hth_api_native_numbers(request, job->task.request),
+        .n_prompt = n_prompt,
+        .n_cached = reply->n_cached,
+        .n_read = n_evaluated,
         .n_decoded = reply->n_tokens,
         .n_remain = request->n_predict < 0 ? -1 : n_remain,
-        .has_next = job->n_ended < job->task.n_submitted,
+        .has_next = is_running,
         .has_new_line = reply->has_new_line,
     };
 }
@@ -98,8 +100,9 @@ static uint32_t add_running(const hth_jobs *jobs, const char *salt, hth_api_slot
 }
 
 /*
- * As many slots are processing as requests run: a request with several replies has one number, and one that waits has a
- * number already. A request with a token runs, even if n_running is older than the token.
+ * Mark as many slots as processing as requests run. A request that waits has a number already, so it may lose its mark.
+ * A request with several replies has one number, so idle slots are marked for the others. A request with a token runs,
+ * even if n_running was read before that.
  */
 static void mark_running(hth_api_slot *slots, uint32_t n_slots, uint32_t n_running)
 {
