@@ -4,6 +4,8 @@ set -eu
 build=${1:-build-fuzz}
 seconds=${2:-120}
 top=$(cd "$(dirname "$0")/.." && pwd)
+HEARTH_ENGINE_DIRECTORY=$(cd "$build" && pwd) # of the stub, which models are loaded with
+export HEARTH_ENGINE_DIRECTORY
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 targets=0
