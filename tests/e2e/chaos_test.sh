@@ -5,7 +5,7 @@
 . "$(dirname "$0")/serve.sh"
 directory=${KEEP:-$work/chaos}
 streams=50 hang_ms=1200
-if is_instrumented; then streams=30 hang_ms=2500; fi
+if is_instrumented; then streams=30 hang_ms=5000; fi
 mkdir -p "$directory"
 node "$source/tests/chaos/chaos.mjs" --hearth "$hearth" --model "$tiny" --work "$directory" \
   --template "$(template CohereForAI-c4ai-command-r-plus-tool_use.jinja)" --streams "${STREAMS:-$streams}" --hang-ms $hang_ms \
