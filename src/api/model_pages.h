@@ -48,7 +48,7 @@ typedef struct hth_api_slot {
     uint32_t n_read;    /* of n_prompt, evaluated */
     uint32_t n_decoded; /* tokens of the reply */
     int64_t n_remain;   /* until the limit of its length; -1: it has none */
-    bool has_next;      /* the reply goes on */
+    bool has_next;      /* the reply has not ended; it may wait */
     bool has_new_line;  /* in the reply */
 } hth_api_slot;
 

@@ -50,8 +50,8 @@ void hth_jobs_take_events(hth_jobs *jobs);
 /* Call once a second: renews the pause of slow readers that still read, and sends signs of life in silent streams. */
 void hth_jobs_look_after(hth_jobs *jobs);
 
-/* The answer of GET /slots for a client with that salt of its key (NULL: none). */
-void hth_jobs_slots_write(const hth_jobs *jobs, const char *salt, hth_buffer *out);
+/* The answer of GET /slots for a client with that salt of its key (NULL: none). info: of the model; zeros: none yet. */
+void hth_jobs_slots_write(const hth_jobs *jobs, const hearth_model_info *info, const char *salt, hth_buffer *out);
 
 /* Reply with an error; the exchange ends. */
 void hth_job_reply_error(hth_http_exchange *exchange, hth_api_dialect dialect, const hth_api_error *error);

@@ -89,8 +89,7 @@ typedef struct hth_job_lane {
 /* What ran under a slot's number. */
 typedef struct hth_seen_slot {
     hth_api_slot slot;
-    char *salt; /* owned; of the client's key; NULL: none */
-    bool is_private;
+    char *salt; /* owned; of the key whose clients see it, "" for none; NULL: nobody does */
 } hth_seen_slot;
 
 struct hth_jobs {

@@ -39,6 +39,19 @@ static hth_api_slot slot_of(const hth_job *job)
     };
 }
 
+/* The salt of the key whose clients see the facts, "" for none; NULL: nobody does. */
+static const char *salt_of(const hth_job *job)
+{
+    if (job->task.has_own_salt)
+        return NULL;
+    return job->task.front_salt ? job->task.front_salt : "";
+}
+
+static bool is_seen_by(const char *salt, const char *asker)
+{
+    return salt && strcmp(salt, asker) == 0;
+}
+
 void hth_seen_slot_deinit(hth_seen_slot *seen)
 {
     json_decref(seen->slot.params);
@@ -48,36 +61,26 @@ void hth_seen_slot_deinit(hth_seen_slot *seen)
 void hth_job_keep_slot(const hth_job *job)
 {
     hth_seen_slot *seen = &job->jobs->seen_slots[job->task.slot];
-    const char *salt = job->task.front_salt;
+    const char *salt = salt_of(job);
 
     if (job->number == 0 || job->number < seen->slot.task)
         return;
     hth_seen_slot_deinit(seen);
     *seen = (hth_seen_slot){ .slot = slot_of(job), .salt = salt ? strdup(salt) : NULL };
-    seen->slot.is_processing = false;
-    seen->is_private = job->task.has_own_salt || (salt && !seen->salt);
-}
-
-static bool is_equal(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
 /* slots[HTH_SLOT_NUMBERS_MAX] = what ran. The caller owns the params. */
-static void add_seen(const hth_jobs *jobs, const char *salt, hth_api_slot *slots)
+static void add_seen(const hth_jobs *jobs, const char *asker, hth_api_slot *slots)
 {
-    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++) {
-        const hth_seen_slot *seen = &jobs->seen_slots[i];
-
-        if (seen->is_private || !is_equal(seen->salt, salt))
-            continue;
-        slots[i] = seen->slot;
-        json_incref(slots[i].params);
-    }
+    for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
+        if (is_seen_by(jobs->seen_slots[i].salt, asker)) {
+            slots[i] = jobs->seen_slots[i].slot;
+            json_incref(slots[i].params);
+        }
 }
 
 /* Put what runs in the place of what ran: of several jobs with a number, the last. Returns how many replies may run. */
-static uint32_t add_running(const hth_jobs *jobs, const char *salt, hth_api_slot *slots)
+static uint32_t add_running(const hth_jobs *jobs, const char *asker, hth_api_slot *slots)
 {
     uint32_t n_replies = 0;
     const hth_job *job;
@@ -85,16 +88,16 @@ static uint32_t add_running(const hth_jobs *jobs, const char *salt, hth_api_slot
     DL_FOREACH(jobs->list, job)
     {
         hth_api_slot *slot = &slots[job->task.slot];
+        const uint32_t n_running = job->task.n_submitted - job->n_ended;
 
         if (job->number == 0)
             continue;
-        n_replies += job->task.n_submitted - job->n_ended;
+        n_replies += n_running;
         json_decref(slot->params);
-        *slot = slot_of(job);
-        if (!job->task.has_own_salt && is_equal(job->task.front_salt, salt))
-            continue;
-        json_decref(slot->params);
-        *slot = (hth_api_slot){ .is_processing = slot->is_processing, .n_decoded = slot->n_decoded };
+        if (is_seen_by(salt_of(job), asker))
+            *slot = slot_of(job);
+        else
+            *slot = (hth_api_slot){ .is_processing = n_running > 0, .n_decoded = job->replies[0].n_tokens };
     }
     return n_replies;
 }
@@ -122,21 +125,19 @@ static void mark_running(hth_api_slot *slots, uint32_t n_slots, uint32_t n_runni
     }
 }
 
-void hth_jobs_slots_write(const hth_jobs *jobs, const char *salt, hth_buffer *out)
+void hth_jobs_slots_write(const hth_jobs *jobs, const hearth_model_info *info, const char *salt, hth_buffer *out)
 {
-    hearth_model_info info = { .struct_size = sizeof(info) };
     hth_api_slot *slots = calloc(HTH_SLOT_NUMBERS_MAX, sizeof(*slots));
+    const char *asker = salt ? salt : "";
     uint32_t n_replies;
 
-    if (jobs->model)
-        (void)hearth_model_info_get(jobs->model, &info, NULL); /* cannot fail with a model */
     out->failed |= !slots;
     if (!slots)
         return;
-    add_seen(jobs, salt, slots);
-    n_replies = add_running(jobs, salt, slots);
-    mark_running(slots, info.n_parallel, n_replies < info.n_running ? n_replies : info.n_running);
-    hth_api_slots_write(&info, slots, jobs->model && hth_model_drafts(jobs->model), out);
+    add_seen(jobs, asker, slots);
+    n_replies = add_running(jobs, asker, slots);
+    mark_running(slots, info->n_parallel, n_replies < info->n_running ? n_replies : info->n_running);
+    hth_api_slots_write(info, slots, jobs->model && hth_model_drafts(jobs->model), out);
     for (size_t i = 0; i < HTH_SLOT_NUMBERS_MAX; i++)
         json_decref(slots[i].params);
     free(slots);

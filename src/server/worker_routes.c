@@ -80,7 +80,9 @@ static void show(const hth_worker_self *self, hth_http_exchange *exchange, hth_r
     case HTH_ROUTE_PROPS:
         hth_api_props_write(self->model, &info, self->shown, self->file, self->defaults, &body);
         break;
-    case HTH_ROUTE_SLOTS: hth_jobs_slots_write(self->jobs, hth_http_header(exchange, HTH_HEADER_SALT), &body); break;
+    case HTH_ROUTE_SLOTS:
+        hth_jobs_slots_write(self->jobs, &info, hth_http_header(exchange, HTH_HEADER_SALT), &body);
+        break;
     default: status = hth_api_health_write(self->problem, &body); break;
     }
     reply_page(exchange, status, &body);
