@@ -377,6 +377,9 @@ TEST_WITH(hth_test_worker, worker, slots_show_what_runs_and_what_ran, set_up_slo
     heard = hth_test_worker_ask(worker, "GET", "/slots", "", "", 0);
     assert_null(strstr(hth_buffer_text(&heard.body), "secret"));
     hth_test_heard_deinit(&heard);
+    heard = hth_test_worker_ask(worker, "GET", "/slots", "Hearth-Salt: a\r\n", "", 0);
+    assert_null(strstr(hth_buffer_text(&heard.body), "id_task")); /* another tenant sees nothing of it */
+    hth_test_heard_deinit(&heard);
     slot = json_array_get(get(worker, "/slots", 200), 0);
     assert_true(json_is_false(json_object_get(slot, "is_processing")));
     assert_int_equal(json_integer_value(json_object_get(slot, "id_task")), 2);
