@@ -22,8 +22,8 @@ typedef struct hth_api_prepared {
 /*
  * Fill *out. Release it with hth_api_prepared_deinit before request. seed is used when the client gave none; it should
  * differ for each request. Callbacks and timeouts are for the caller to set. Prompts are tokens (request.n_tokens); one
- * without tokens, or with more than the context has room for, is refused. False with error filled. Rendering and tokenizing may take
- * milliseconds, unless memory (NULL: none) has the prompts. Any thread.
+ * without tokens, or with more than the context has room for, is refused. False with error filled. Rendering and
+ * tokenizing may take milliseconds, unless memory (NULL: none) has the prompts. Any thread.
  */
 bool hth_api_prepare(hearth_model *model, const hth_api_request *request, uint64_t seed, hth_memo *memory,
                      hth_api_prepared *out, hth_api_error *error);

@@ -421,8 +421,8 @@ hearth_status hth_file_tier_gc(hth_file_tier *tier, uint64_t bytes_max, uint64_t
     uint64_t most = UINT64_MAX;
 
     tidy(tier);
-    if (hth_index_totals_get(hth_file_tier_index(tier), &totals, NULL) ==
-        HEARTH_OK) /* without it, nothing is evicted */
+    /* Without an index nothing is evicted, and the eviction tells why. */
+    if (hth_index_totals_get(hth_file_tier_index(tier), &totals, NULL) == HEARTH_OK)
         most = hth_file_tier_rows_bytes_max(tier, &totals);
     return hth_file_tier_evict_to(tier, bytes_max < most ? bytes_max : most, evicted_out, err);
 }

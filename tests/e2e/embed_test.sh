@@ -108,7 +108,8 @@ post /v1/rerank '{"model":"bert","query":"q","documents":["a"]}'; is 400; has 'h
 post /v1/rerank '{"model":"reranker","query":"q","documents":[]}'; is 400; has 'is empty'
 post /v1/rerank '{"model":"reranker","documents":["a"]}'; is 400; has "'query' is missing"
 post /v1/chat/completions '{"model":"bert","messages":[{"role":"user","content":"hi"}]}'; is 400; has 'generates no text'
-{ printf '{"model":"bert","input":[[5,"'; awk 'BEGIN { for (i = 0; i < 100000; i++) printf "fox " }'; printf '"]]}'; } >"$work/mixed"
+awk 'BEGIN { printf "{\"model\":\"bert\",\"input\":[[5,\""; for (i = 0; i < 100000; i++) printf "fox "; print "\"]]}" }' \
+  >"$work/mixed"
 post /v1/embeddings "@$work/mixed"; is 400; has '"param": *"input"'
 long=$(awk 'BEGIN { for (i = 0; i < 700; i++) printf "fox " }')
 post /v1/embeddings "{\"model\":\"bert\",\"input\":\"$long\"}"; is 400; has 'may have at most 600'
